@@ -1,0 +1,35 @@
+# panpipe_library, panpipe_test: every target gets the project's warnings, sanitizers and include root from here.
+add_library(panpipe_flags INTERFACE)
+target_include_directories(panpipe_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(panpipe_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wpedantic)
+if(PANPIPE_SANITIZE)
+  target_compile_options(panpipe_flags INTERFACE -fsanitize=${PANPIPE_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(panpipe_flags INTERFACE -fsanitize=${PANPIPE_SANITIZE})
+  if(PANPIPE_SANITIZE MATCHES "undefined")
+    target_compile_options(panpipe_flags INTERFACE -fno-sanitize-recover=all)
+  endif()
+  if(PANPIPE_SANITIZE MATCHES "thread")
+    target_compile_options(panpipe_flags INTERFACE -Wno-error=tsan)
+  endif()
+endif()
+
+# panpipe_library(NAME SOURCES a.cpp ... [PUBLIC lib ...] [PRIVATE lib ...]) makes panpipe_NAME and panpipe::NAME.
+function(panpipe_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(panpipe_${name} STATIC ${ARG_SOURCES})
+  add_library(panpipe::${name} ALIAS panpipe_${name})
+  target_link_libraries(panpipe_${name} PUBLIC panpipe_flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# panpipe_test(NAME SOURCES a_test.cpp ... LIBRARIES lib ...) makes one GoogleTest program of a folder and registers each
+# of its tests with ctest. Tests run in the source folder tests/ with the data folder set.
+function(panpipe_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  add_executable(test_${name} ${ARG_SOURCES})
+  target_link_libraries(test_${name} PRIVATE panpipe_flags ${ARG_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
+  include(GoogleTest)
+  gtest_discover_tests(test_${name}
+    TEST_PREFIX "${name}/" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}/tests DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS "${ARG_LABELS}" ENVIRONMENT "PANPIPE_DATA=${CMAKE_SOURCE_DIR}/scenarios;PANPIPE_BIN=${CMAKE_BINARY_DIR}/bin"
+    TIMEOUT 300)
+endfunction()

@@ -1,0 +1,1 @@
+#include "costmodel/base/error.hpp"

@@ -1,0 +1,1 @@
+#include "costmodel/cluster/cluster.hpp"

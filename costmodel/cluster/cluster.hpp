@@ -1,0 +1,129 @@
+// Devices, links and wiring: what is there, and which shared resources a transfer between two devices uses.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/base/precision.hpp"
+#include "costmodel/base/quantity.hpp"
+
+namespace panpipe {
+
+// A type of device, one file each under scenarios/devices/. Every number there names its source.
+struct DeviceType {
+  std::string name;  // "A100-80G-SXM"
+  std::string kind;  // "gpu" | "cpu" | "given" (an in-place cluster's device, without rates)
+  Bytes memory{0};
+  Bandwidth memory_bandwidth{0};
+  std::map<Precision, ComputeRate> peak;  // dense peak with fp32 accumulation; Bf16Pure/Fp16Pure fall back to Bf16/Fp16
+  ComputeRate vector_peak{0};             // fp32 outside tensor cores
+  int multiprocessors = 0;
+  Bytes l2{0};
+  Bandwidth copy_bandwidth{0};                 // host <-> device, one direction (PCIe); for offload
+  bool peer_access = true;                     // GeForce cards: false, unbridged pairs copy through the host
+  bool multicast = false;                      // NVLink SHARP (NVLS) with a switch of its generation
+  std::string calibration;                     // name of the shipped calibration, empty = data sheet only
+  std::map<std::string, std::string> sources;  // key -> where the number comes from
+
+  bool has_rates() const { return memory_bandwidth > Bandwidth(0) && !peak.empty(); }
+  ComputeRate peak_for(Precision precision) const;  // 0 when the device has no such rate
+};
+
+// Classes of path, from near to far. Costs that differ by path (latency, efficiency) are kept per class.
+enum class PathClass : std::uint8_t {
+  Local,        // the same device: free
+  Bridge,       // NVLink bridge between a pair
+  Switch,       // NVSwitch inside a node
+  PeerPcie,     // PCIe peer access inside a node
+  Host,         // copied through the host's memory, one socket
+  HostSockets,  // copied through the host's memory, over the link between sockets
+  Network,      // between nodes
+  Given,        // an in-place cluster's link
+};
+std::string_view name_of(PathClass path);
+
+enum class ResourceClass : std::uint8_t {
+  BridgeLink,
+  SwitchPort,
+  PcieLink,
+  PcieRoot,
+  HostMemory,
+  SocketLink,
+  Nic,
+  LeafUplink,
+  Spine,
+  GivenLink
+};
+std::string_view name_of(ResourceClass resource);
+
+// A capacity that concurrent transfers share, max-min fairly. Directions are separate resources.
+struct Resource {
+  std::string name;  // "node0.nic3.out"
+  ResourceClass kind{};
+  Bandwidth bandwidth{0};
+};
+
+struct Hop {
+  std::int32_t resource = 0;
+  std::int32_t uses = 1;  // a path that crosses a resource twice (a copy staged in host memory) counts twice
+};
+
+// Measured transfer times of a link: linear between points and beyond the last; constant below the first.
+struct TransferTable {
+  std::vector<std::pair<Bytes, Duration>> points;  // strictly increasing sizes
+  Duration at(Bytes size) const;
+};
+
+struct Route {
+  PathClass path = PathClass::Local;
+  Duration latency{0};
+  std::vector<Hop> hops;                       // empty: nothing is shared (local, a table, unlimited bandwidth)
+  std::shared_ptr<const TransferTable> table;  // when set the transfer is a pure delay table->at(size)
+  Bandwidth bandwidth{0};                      // of the route alone: min over hops of capacity / uses; infinite when no hops
+
+  Duration time_alone(Bytes size) const;  // latency + size / bandwidth, or the table; 0 for Local
+};
+
+struct Device {
+  std::int32_t type = 0;  // index into Cluster::types
+  std::int32_t node = 0;
+  std::int32_t index_in_node = 0;
+};
+
+// How a node's devices and hosts are wired. Built by readers in this folder; everyone else asks Cluster.
+class Wiring {
+ public:
+  virtual ~Wiring() = default;
+  virtual Route route(int from, int to) const = 0;
+};
+
+struct Cluster {
+  std::string name;
+  std::vector<DeviceType> types;
+  std::vector<Device> devices;
+  int nodes = 1;
+  double usable = 1.0;  // share of memory a plan may fill (scenario default; the in-place form sets it)
+  std::vector<Resource> resources;
+  std::shared_ptr<const Wiring> wiring;  // owns the routing rules; never null
+  bool given = false;                    // written in place with one link per ordered pair: no rates, no framework context
+
+  const DeviceType& type_of(int device) const {
+    return types[static_cast<std::size_t>(devices[static_cast<std::size_t>(device)].type)];
+  }
+  int size() const { return static_cast<int>(devices.size()); }
+  // The route of a transfer. Throws InputError when the two cannot reach each other.
+  Route route(int from, int to) const { return wiring->route(from, to); }
+  // NIC bandwidth of one node, all NICs together, one direction; 0 on a single node.
+  Bandwidth node_network_bandwidth{0};
+  // Per-device bandwidth of the in-node fabric, one direction (NVSwitch port, bridge, PCIe): what a ring inside a node gets.
+  Bandwidth fabric_bandwidth{0};
+  // Does every pair of a node's devices talk through an NVSwitch?
+  bool switched = false;
+};
+
+}  // namespace panpipe

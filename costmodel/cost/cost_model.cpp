@@ -1,0 +1,1 @@
+#include "costmodel/cost/cost_model.hpp"

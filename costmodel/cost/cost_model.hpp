@@ -1,0 +1,158 @@
+// The cost model: what every movable unit of a workload costs on a type of device, what transfers and collectives cost on
+// the cluster, each as a breakdown that names its source. Terms and validation: docs/models/.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "costmodel/base/quantity.hpp"
+#include "costmodel/cluster/cluster.hpp"
+#include "costmodel/profile/calibration.hpp"
+#include "costmodel/scenario/scenario.hpp"
+#include "costmodel/workload/workload.hpp"
+
+namespace panpipe {
+
+enum class CostSource : std::uint8_t { Measured, Interpolated, Extrapolated, Formula, Given };
+std::string_view name_of(CostSource source);
+
+// A cost and its parts. Times are on an idle device.
+struct Breakdown {
+  Flops work{0};
+  Bytes traffic{0};           // memory read and written
+  Duration compute{0};        // matrix products and attention
+  Duration memory{0};         // element-wise, normalization, loss traffic
+  Duration communication{0};  // tensor-parallel collectives, exposed part
+  Duration launch{0};         // kernel gaps, and the host's part that the device does not hide
+  Duration total{0};
+  CostSource source = CostSource::Formula;
+};
+Breakdown operator+(const Breakdown& a, const Breakdown& b);
+
+enum class Algorithm : std::uint8_t { Ring, Tree, Nvls, Hierarchical };
+std::string_view name_of(Algorithm algorithm);
+
+// A collective over `members` devices. time = latency + serial part of the wire bytes on an idle fabric.
+struct CollectiveCost {
+  CollectiveKind kind{};
+  Algorithm algorithm{};
+  int members = 1;
+  Bytes bytes{0};       // of the full tensor
+  Bytes wire_bytes{0};  // that each member sends to its ring neighbour: 2(n-1)/n * bytes for a ring all-reduce
+  Duration latency{0};
+  Duration time{0};  // alone: latency + wire time at the algorithm's efficiency
+  CostSource source = CostSource::Formula;
+};
+
+// A transfer of one stage hand-over between two devices (one tensor-parallel rank's share).
+struct TransferCost {
+  PathClass path{};
+  Bytes bytes{0};           // on the path (a share of the tensor under scatter/gather)
+  Duration latency{0};      // path and software
+  Duration gather{0};       // all-gather over the tensor-parallel ranks at the receiver, after the transfer
+  Duration time{0};         // alone: latency + bytes / (path bandwidth x efficiency) + gather
+  double efficiency = 1.0;  // share of the path's bandwidth that a transfer reaches
+  CostSource source = CostSource::Formula;
+};
+
+// A piece of a pass: compute, or a tensor-parallel collective. In program order; a collective starts when the piece before
+// it ends. The piece after waits for it, unless `hidden_behind_next`: then the next compute piece runs meanwhile (a full
+// backward hides the collective of an input gradient behind the same unit's weight gradient).
+struct Piece {
+  bool collective = false;
+  bool hidden_behind_next = false;
+  Duration time{0};        // alone
+  int collective_id = -1;  // index into UnitCosts::collectives
+};
+
+struct PassCost {
+  std::vector<Piece> pieces;
+  Breakdown breakdown;        // sum of the pieces, without host effects
+  int launches = 0;           // operators the host launches
+  bool synchronises = false;  // host and device meet (the loss): its time is added after the host-device norm
+};
+
+struct ParameterUse {
+  int tensor = -1;            // parameter identity; the same id in two units is one tied parameter (-1 for measured layers)
+  std::int64_t elements = 0;  // of this tensor-parallel rank's shard
+  Bytes given{0};             // measured layers: bytes
+};
+
+// A movable unit with its costs on one type of device.
+struct UnitCost {
+  std::string name;
+  std::string block;
+  int layer = -1;
+  PassCost forward, input_gradient, weight_gradient;
+  PassCost recompute_full, recompute_selective;  // what recompute adds in front of the input gradient
+  Bytes saved{0};                                // activations kept from F to the end of the backward, recompute none
+  Bytes saved_selective{0};                      // the same without the attention core
+  Bytes saved_full{0};                           // the same under full recompute: the block's inputs, counted at its first unit
+  Bytes kept_for_weight{0};                      // of `saved`, what the weight gradient still needs after the input gradient
+  Bytes temporary{0};                            // peak above live while a pass runs
+  std::vector<ParameterUse> parameters;
+  Bytes graph_inputs{0};
+  Duration optimizer{0};  // measured layers
+};
+
+// A tensor that flows between units. Several edges with one `tensor` are one tensor.
+struct EdgeCost {
+  int from = 0, to = 0;  // units
+  int tensor = -1;
+  Bytes bytes{0};        // on one tensor-parallel rank, unsplit
+  bool gradient = true;  // a gradient of the same size flows back
+};
+
+// Everything the lowering needs to know of a workload on one type of device.
+struct WorkloadCost {
+  std::vector<UnitCost> units;  // topological order
+  std::vector<EdgeCost> edges;
+  std::vector<CollectiveCost> collectives;
+  bool split_backward = true;  // weight gradients can run apart (measured layers with `backward` only: false)
+  int loss_unit = -1;
+};
+
+class CostModel {
+ public:
+  // `workload` and `scenario` must outlive the model. Throws InputError when the cluster's devices have no rates and the
+  // workload brings no times.
+  CostModel(const Scenario& scenario, const Workload& workload);
+
+  const WorkloadCost& workload(int device_type) const;
+  TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const;  // tensor_bytes: unsplit
+  // A collective over the given devices (members in ring order).
+  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const;
+  // Optimizer step over `parameters` elements held by one device (divided over data ranks for zero >= 1).
+  Breakdown optimizer(std::int64_t elements, int device_type) const;
+
+  // Host and device run side by side: (device^4 + host^4)^(1/4), or their sum with synchronous launches.
+  Duration host_bound(Duration device, int launches, int device_type) const;
+  // What a compute piece loses while a collective of this length runs beside it.
+  Duration overlap_slowdown(Duration collective) const;
+  double stage_jitter(int pipeline) const;  // factor >= 1 on pass times
+
+  // Bytes per parameter element: what the framework, precision, optimizer and ZeRO stage keep.
+  double parameter_bytes() const;  // weights (with fp32 master copies where mixed)
+  double gradient_bytes() const;
+  double optimizer_bytes() const;
+  Bytes framework_context() const;  // 0 for in-place clusters
+  double allocator_factor() const;  // fragmentation, 1 for in-place clusters
+  Bytes loss_bytes_live() const;    // logits and their gradient while the loss runs
+
+  const Calibration& calibration(int device_type) const;
+  const Scenario& scenario() const { return *scenario_; }
+  const Workload& source() const { return *workload_; }
+
+ private:
+  const Scenario* scenario_;
+  const Workload* workload_;
+  std::vector<Calibration> calibrations_;    // per device type
+  mutable std::vector<WorkloadCost> costs_;  // per device type, made on demand
+  mutable std::vector<bool> made_;
+};
+
+// The table of `panpipe check --costs`: what the model believes, with sources.
+std::string costs_table(const CostModel& model);
+
+}  // namespace panpipe

@@ -1,0 +1,1 @@
+#include "costmodel/estimate/estimate.hpp"

@@ -1,0 +1,1 @@
+#include "costmodel/input/document.hpp"

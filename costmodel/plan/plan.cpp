@@ -1,0 +1,1 @@
+#include "costmodel/plan/plan.hpp"

@@ -1,0 +1,42 @@
+// A plan: partition + placement + parallel degrees + schedule + recompute. Every engine takes it as it is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/scenario/scenario.hpp"
+#include "costmodel/schedule/schedule.hpp"
+
+namespace panpipe {
+
+struct StagePlan {
+  int first_unit = 0;  // units [first_unit, end_unit) of the workload
+  int end_unit = 0;
+  Recompute recompute = Recompute::None;
+};
+
+struct Plan {
+  int pipeline = 1, tensor = 1, data = 1, zero = 0;
+  Schedule schedule;
+  std::vector<StagePlan> stages;
+  std::vector<int> devices;  // device of position (pipeline, data, tensor), tensor fastest, then data
+
+  int device(int rank, int data_index, int tensor_index) const {
+    return devices[static_cast<std::size_t>((rank * data + data_index) * tensor + tensor_index)];
+  }
+};
+
+// What the scenario asks for: its schedule, its cuts (or a balanced partition), the default placement. Throws InputError when
+// the parts do not fit (ranks against devices, stages against units, microbatches against the schedule).
+Plan make_plan(const Scenario& scenario, const CostModel& model);
+
+// Cuts that balance time (forward + backward of every unit) over `stages` contiguous stages: the largest stage is least, and
+// among those the most even; dynamic programme over units, exact. Returns the first unit of each stage after the first.
+std::vector<int> balanced_partition(const std::vector<Duration>& unit_times, int stages);
+
+// Reads / writes plan.yaml (docs/file-formats.md): lossless.
+std::string to_yaml(const Plan& plan, const WorkloadCost& names);
+Plan load_plan(const std::string& path, const Scenario& scenario, const CostModel& model);
+
+}  // namespace panpipe

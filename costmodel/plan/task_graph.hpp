@@ -1,0 +1,143 @@
+// A plan lowered to tasks: what both predicting engines execute. One entry per pipeline rank: the tensor- and
+// data-parallel copies of a rank do the same at the same time unless links are shared, and the simulation expands them
+// where that matters.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "costmodel/base/quantity.hpp"
+#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/plan/plan.hpp"
+#include "costmodel/schedule/action.hpp"
+
+namespace panpipe {
+
+enum class Lane : std::uint8_t { Compute, Tensor, Send, Receive, Data, Copy, Host };
+std::string_view name_of(Lane lane);  // "compute", "tensor", ...
+
+// A collective as a flow: each member sends `wire_bytes` to the next in `ring`; alone it takes latency + transfer.
+struct CollectiveFlow {
+  CollectiveCost cost;
+  Ticks latency{0};
+  Ticks transfer{0};  // wire time alone; latency + transfer = the collective's duration
+};
+
+// A step of a program: compute of a given length, or a collective over the rank's tensor group.
+struct ProgramStep {
+  bool collective = false;
+  bool overlapped = false;  // collective: the next compute step runs meanwhile; the one after that waits for both
+  std::int32_t flow = -1;   // index into TaskGraph::flows
+  Ticks time{0};            // alone, with overlap slow-down and host effects already inside the compute steps
+};
+
+// What a pass of a stage does, in units. Shared by all microbatches. `duration` is exact for idle links: steps in order,
+// overlapped collectives beside the compute step that follows.
+struct Program {
+  std::int32_t first_step = 0, steps = 0;  // into TaskGraph::steps
+  Ticks duration{0};
+  Ticks exposed_communication{0};  // of duration, waiting for collectives
+  Breakdown breakdown;             // of the pass, on one device
+};
+
+enum class TaskKind : std::uint8_t { Pass, Collective, Optimizer, Offload, Reload };
+
+// One entry of a lane. Tasks of one rank's lane run in the order they stand in `tasks`.
+struct Task {
+  TaskKind kind{};
+  Lane lane{};
+  std::uint8_t group_size = 1;   // passes of a group are one task each; the first carries the size, the others 0
+  bool waits_for_sends = false;  // the next task of this lane starts only when this task's transfers have arrived
+  std::int32_t rank = 0;
+  Action action;                             // passes; collectives carry ReduceGrad/Unshard with their stage, optimizer Opt
+  std::int32_t program = -1;                 // passes and optimizer
+  std::int32_t flow = -1;                    // collectives over data ranks (or over the two holders of a tied embedding)
+  std::int32_t first_input = 0, inputs = 0;  // into TaskGraph::inputs: tasks (same or other rank) or transfers it waits for
+  // Memory of one device of this rank: taken when it starts, given back when it ends, and the peak over live while it runs.
+  Bytes take{0}, give{0}, temporary{0};
+};
+
+// What a task waits for.
+struct Input {
+  std::int32_t task = -1;      // producer
+  std::int32_t transfer = -1;  // index into TaskGraph::transfers, or -1: a plain dependency
+};
+
+// A stage hand-over of one microbatch between ranks; each (data, tensor) copy sends its own over its own route.
+struct Transfer {
+  std::int32_t producer = 0;  // task
+  std::int32_t consumer = 0;  // task
+  std::int32_t link = 0;      // into TaskGraph::links: what it costs
+  std::int32_t microbatch = 0;
+  std::int32_t stage = 0;  // producing stage
+  bool backward = false;
+};
+
+// Hand-overs of one (producing stage, consuming stage, direction): size and cost are the same for every microbatch.
+struct TransferLink {
+  std::int32_t from_rank = 0, to_rank = 0;
+  TransferCost cost;  // of the (data 0, tensor 0) copy
+  Ticks latency{0};   // before bytes flow (and the gather after)
+  Ticks transfer{0};  // bytes alone; latency + transfer = time alone
+};
+
+// Static memory of one device of a rank, by part.
+struct MemoryPart {
+  std::string name;  // "parameters", "gradients", "optimizer", "boundary buffers", "communication buffers", "context"
+  Bytes bytes{0};
+};
+
+struct RankMemory {
+  std::vector<MemoryPart> parts;
+  double allocator_factor = 1.0;  // on everything but the context
+  Bytes limit{0};                 // memory x usable
+};
+
+struct TaskGraph {
+  int ranks = 0, tensor = 1, data = 1;
+  std::vector<int> devices;  // as in Plan
+  std::vector<ProgramStep> steps;
+  std::vector<Program> programs;
+  std::vector<CollectiveFlow> flows;
+  std::vector<Task> tasks;               // grouped by rank, in lane order within each (rank, lane)
+  std::vector<std::int32_t> rank_begin;  // ranks + 1 offsets into tasks
+  std::vector<Input> inputs;
+  std::vector<Transfer> transfers;
+  std::vector<TransferLink> links;
+  std::vector<RankMemory> memory;  // per rank
+  // Participants of data-lane flows: for flow f of rank r the data-parallel group of that rank, unless listed here.
+  struct CrossRankFlow {
+    std::int32_t flow;
+    std::vector<std::int32_t> ranks;
+  };
+  std::vector<CrossRankFlow> cross_rank_flows;  // tied embeddings: ranks whose devices (same data, tensor index) take part; a
+                                                // task per rank, which start together
+
+  // Figures that metrics need besides times.
+  Flops model_flops_per_step{0};  // all replicas, without recompute
+  double samples_per_step = 0;
+  ComputeRate peak_per_device{0};       // dense, at the scenario's precision; 0 when unknown
+  std::vector<std::string> task_notes;  // empty, or per task: nothing the engines need
+
+  int device(int rank, int data_index, int tensor_index) const {
+    return devices[static_cast<std::size_t>((rank * data + data_index) * tensor + tensor_index)];
+  }
+  int device_count() const { return static_cast<int>(devices.size()); }
+};
+
+struct LowerOptions {
+  bool split_groups = false;  // braid members as separate tasks instead of one atomic block
+};
+
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model, const LowerOptions& options = {});
+
+// When no order of the tasks can finish: what each rank is blocked on, and the cycle. Shared by both engines.
+struct Deadlock {
+  std::vector<std::int32_t> blocked;  // per rank: the task its compute lane cannot start, -1 when it finished
+  std::vector<std::int32_t> cycle;    // tasks, each waiting for the next
+};
+std::string to_text(const Deadlock& deadlock, const TaskGraph& graph);  // several lines, ranks and actions named
+
+}  // namespace panpipe

@@ -1,0 +1,1 @@
+#include "costmodel/profile/calibration.hpp"

@@ -1,0 +1,1 @@
+#include "costmodel/scenario/scenario.hpp"

@@ -1,0 +1,70 @@
+// The resolved experiment, as plain structs: what is modelled, and nothing about how a command behaves.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "costmodel/base/precision.hpp"
+#include "costmodel/cluster/cluster.hpp"
+#include "costmodel/input/reader.hpp"
+#include "costmodel/profile/framework.hpp"
+#include "costmodel/schedule/schedule.hpp"
+#include "costmodel/workload/workload.hpp"
+
+namespace panpipe {
+
+enum class Recompute { None, Selective, Full };
+enum class MemoryModelKind { Full, Pfeife };
+enum class TiedEmbedding {
+  Copy,
+  OneRank
+};  // copied to the last stage and all-reduced, or head computed where the embedding lives
+
+struct Parallel {
+  int pipeline = 1, tensor = 1, data = 1;
+  int virtual_stages = 1;  // stages per rank
+  int zero = 0;            // 0..3, over the data-parallel ranks
+  bool sequence_parallel = false;
+};
+
+struct OptimizerRequest {
+  std::string name = "adam";  // none | sgd | momentum | adam | adamw
+};
+
+struct ScheduleRequest {
+  std::string name = "1f1b";  // family; empty when csv is set
+  std::string csv;            // resolved path
+  ScheduleOptions options;
+};
+
+struct Scenario {
+  std::string file;  // as the user named it
+  std::string name;  // file name without folder and suffix
+  Cluster cluster;
+  WorkloadRequest workload;
+  int micro = 1;         // samples per microbatch
+  int microbatches = 1;  // per step of one replica
+  Precision precision = Precision::Fp32;
+  Parallel parallel;
+  ScheduleRequest schedule;
+  std::vector<std::string> partition;  // units (names or indices) that start a stage after the first; empty = auto
+  std::optional<std::vector<int>>
+      placement;  // device of every (pipeline, data, tensor) position, tensor fastest; default 0,1,2...
+  Recompute recompute = Recompute::None;
+  OptimizerRequest optimizer;
+  MemoryModelKind memory_model = MemoryModelKind::Full;
+  TiedEmbedding tied_embedding = TiedEmbedding::Copy;
+  bool overlap_gradients = false;  // data-parallel reduction overlapped with the backward
+  Framework framework;             // preset of what the training framework does
+  double usable = 1.0;
+  int seed = 0;
+  std::vector<ResolvedValue> resolved;  // every value with its origin, for `panpipe check`
+};
+
+// Loads and resolves; throws InputError with everything that is wrong. `overrides` are "KEY=VALUE".
+Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides = {});
+Scenario parse_scenario(const std::string& text, const std::string& name, const std::string& directory,
+                        const std::vector<std::string>& overrides = {});
+
+}  // namespace panpipe

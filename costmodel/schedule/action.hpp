@@ -1,0 +1,50 @@
+// One entry of a schedule.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace panpipe {
+
+enum class ActionKind : std::uint8_t {
+  F,
+  I,
+  W,
+  B,
+  R,  // forward, input gradient, weight gradient, full backward, recompute
+  SendF,
+  RecvF,
+  SendB,
+  RecvB,  // stage = owner of the operation
+  Unshard,
+  Reshard,
+  ReduceGrad,  // no microbatch
+  Offload,
+  Reload,  // stage + microbatch
+  Opt,
+  Sync,  // no stage
+};
+
+// How a run of actions in brackets overlaps: "(0F1;3B0)OVERLAP_F_B". The names after FB are ours; PyTorch knows the first.
+enum class GroupKind : std::uint8_t { None, OverlapFB, OverlapFW, OverlapFF, Overlap };
+
+// Plain data, 12 bytes. Members of a group are consecutive: the first has group_size > 1 and its kind, the others
+// group_size 0 and the same kind; a lone action has group_size 1 and GroupKind::None.
+struct Action {
+  ActionKind kind{};
+  GroupKind group = GroupKind::None;
+  std::uint8_t group_size = 1;
+  std::int8_t split = -1;  // sequence split, -1 = none ("0F0.1")
+  std::int32_t stage = -1;
+  std::int32_t microbatch = -1;
+
+  bool operator==(const Action&) const = default;
+  bool is_compute() const { return kind <= ActionKind::R; }
+};
+
+std::string_view name_of(ActionKind kind);  // "F", "SEND_F", "REDUCE_GRAD", ...
+std::string_view name_of(GroupKind kind);   // "OVERLAP_F_B", ...
+std::string to_text(const Action& action);  // one member, without its group's brackets: "2F0", "2SEND_F0", "0F0.1"
+
+}  // namespace panpipe

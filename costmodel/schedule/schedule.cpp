@@ -1,0 +1,1 @@
+#include "costmodel/schedule/schedule.hpp"

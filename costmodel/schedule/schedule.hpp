@@ -1,0 +1,83 @@
+// A schedule: for each rank the ordered actions of one step. Families, text form, legality, evaluation with plain costs.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/schedule/action.hpp"
+
+namespace panpipe {
+
+struct Schedule {
+  std::string name;  // family, or the file's name
+  int ranks = 0;
+  int microbatches = 0;
+  int stages = 0;
+  int splits = 1;  // sequence splits
+  std::vector<int> stage_to_rank;
+  std::vector<std::vector<int>> chains;    // forward paths: ordered stages
+  std::vector<std::vector<Action>> order;  // per rank; groups flattened as action.hpp says
+};
+
+using ScheduleOptions = std::map<std::string, std::string>;
+
+// One row of the table of families. A family is one file in this folder and one row in families.cpp.
+struct ScheduleFamily {
+  std::string_view name;
+  std::string_view summary;
+  std::vector<std::pair<std::string_view, std::string_view>> options;  // key, default as text ("2", "M", "P")
+  Schedule (*generate)(int ranks, int microbatches, const ScheduleOptions& options);
+};
+const std::vector<ScheduleFamily>& schedule_families();
+
+// Throws InputError for an unknown family or option (with "did you mean"), or sizes the family does not exist for (why).
+Schedule make_schedule(std::string_view family, int ranks, int microbatches, const ScheduleOptions& options = {});
+
+// --- text form (PyTorch's CSV and our superset; docs/file-formats.md) ---
+// Infers stages, placement and chains; "#" header lines override. Strict: InputError with line and cell for junk, duplicates,
+// out-of-range, empty groups; legacy files (B = input gradient, BW = full) are recognised and rewritten.
+Schedule read_schedule_csv(const std::string& text, const std::string& name);
+Schedule load_schedule_csv(const std::string& path);
+std::string to_csv(const Schedule& schedule, bool for_torch);  // for_torch: throws InputError when PyTorch could not express it
+
+// --- legality ---
+struct ScheduleProblem {
+  int rank = -1;
+  int position = -1;  // index of the cell in the rank's row
+  std::string action;
+  std::string message;
+};
+// Everything that is wrong, the first fault first: exactly once per (stage, microbatch), ranges, stage on its rank, F before
+// I before W, and an order that cannot finish (each rank's blocked action and the cycle). Empty = legal.
+std::vector<ScheduleProblem> check_schedule(const Schedule& schedule);
+
+// --- evaluation with one cost per pass (`panpipe schedule --costs`) ---
+struct PassCosts {
+  double F = 1, I = 1, W = 1;
+  std::optional<double> B;  // default I + W
+  double comm = 0;          // delay of an input made on another rank
+};
+struct ScheduleEvaluation {
+  double makespan = 0;
+  double span = 0;  // worst rank's first start to last end
+  std::vector<double> busy;
+  double bubble_step = 0;  // 1 - busy / makespan over all ranks
+  double bubble_span = 0;  // 1 - busy / span over all ranks, each its own span
+  std::vector<int> peak_activations;
+  std::vector<std::vector<std::pair<double, double>>> times;  // per rank, per action of `order`: start, end
+};
+// The schedule must be legal. Groups run as one unit (duration = sum, outputs at the end) unless split_groups.
+ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bool split_groups = false);
+
+// A drawing for the terminal: a row per rank, `width` columns at most.
+std::string draw(const Schedule& schedule, const ScheduleEvaluation& evaluation, int width, bool color);
+
+// The document panpipe-schedule/1 as JSON text.
+std::string to_json(const Schedule& schedule, const std::vector<ScheduleProblem>& problems,
+                    const std::optional<ScheduleEvaluation>& evaluation);
+
+}  // namespace panpipe

@@ -1,0 +1,1 @@
+#include "costmodel/timeline/timeline.hpp"

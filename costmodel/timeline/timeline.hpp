@@ -1,0 +1,105 @@
+// What happened when, on which lane of which device: the one result of every engine, predicted or measured.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "costmodel/base/quantity.hpp"
+#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/schedule/action.hpp"
+
+namespace panpipe {
+
+enum class TimelineKind : std::uint8_t { Estimated, Simulated, Measured };
+std::string_view name_of(TimelineKind kind);  // "estimated", ...
+
+struct Span {
+  std::int32_t device = 0;
+  Lane lane{};
+  Action action;           // F/I/W/B/R, SendF..., ReduceGrad, Opt; a send's microbatch and stage in it
+  std::string label;       // collectives: "all_reduce"; empty = the action's text
+  std::int32_t peer = -1;  // other device of a transfer
+  Duration start{0}, end{0};
+  Bytes bytes{0};             // transfers, collectives
+  Duration waiting{0};        // of a pass: inside it, waiting for tensor-parallel collectives
+  Duration alone{0};          // transfers and collectives: what they would take on idle links; 0 = not known
+  std::int32_t flow_id = -1;  // a send and its receive share it
+};
+
+struct MemorySample {
+  Duration at{0};
+  Bytes allocated{0};  // after the change
+};
+
+struct DeviceTimeline {
+  std::int32_t device = 0;
+  std::int32_t rank = 0;      // pipeline rank
+  std::int32_t same_as = -1;  // >= 0: a copy of that device's spans and memory, which are not repeated
+  std::vector<MemorySample> memory;
+  std::vector<MemoryPart> static_parts;
+  Bytes peak{0};
+  Bytes limit{0};
+};
+
+// What sharing cost, by link and by class of transfer. Simulation only.
+struct LinkContention {
+  std::string resource;
+  Duration busy{0};        // time with at least one flow
+  Duration shared{0};      // time with at least two
+  Duration lost{0};        // sum over flows whose bottleneck this was: taken - alone
+  int flows = 0;           // largest number at once
+  double utilisation = 0;  // bytes carried / (capacity x step time)
+};
+
+struct Timeline {
+  TimelineKind kind{};
+  std::vector<DeviceTimeline> devices;
+  std::vector<Span> spans;  // of devices with same_as < 0; sorted by (device, lane, start)
+  Duration step_time{0};
+  std::vector<LinkContention> contention;
+  Duration contention_lost{0};  // step time minus the step time with idle links
+  // Copied from the task graph, for metrics.
+  Flops model_flops_per_step{0};
+  double samples_per_step = 0;
+  ComputeRate peak_per_device{0};
+};
+
+// --- timelines from task times: used by both predicting engines ---
+// start and end of every task of the graph (rank view), start and end of every transfer's bytes-in-flight.
+struct TaskTimes {
+  std::vector<Ticks> task_start, task_end;
+  std::vector<Ticks> transfer_start, transfer_end;
+  std::vector<Ticks> transfer_alone;  // empty = as in the graph's links
+};
+// Adds memory curves and peaks from the tasks' effects; folds the tensor- and data-parallel copies (same_as).
+Timeline make_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind);
+
+// --- metrics ---
+struct DeviceMetrics {
+  std::int32_t device = 0, rank = 0;
+  double step_time_s = 0;              // this device's last end
+  double compute_s = 0;                // passes and optimizer, without waiting for tensor-parallel collectives
+  double exposed_communication_s = 0;  // compute lane idle or waiting while a transfer or collective of this device runs
+  double bubble_step = 0;              // idle share of the compute lane over the whole step
+  double bubble_span = 0;              // the same inside its own first-to-last span
+  double peak_memory_bytes = 0;
+  bool fits = true;
+};
+
+struct Metrics {
+  double step_time_s = 0;
+  double compute_s = 0;                // mean over devices
+  double exposed_communication_s = 0;  // mean over devices
+  double bubble_step = 0, bubble_span = 0;
+  double peak_memory_bytes = 0;  // largest device's
+  bool fits = true;
+  double model_flops = 0;  // per step
+  double mfu = 0;          // 0 when the peak is unknown
+  double samples_per_s = 0;
+  double contention_s = 0;  // simulated only
+  std::vector<DeviceMetrics> per_device;
+};
+Metrics metrics(const Timeline& timeline);
+
+}  // namespace panpipe

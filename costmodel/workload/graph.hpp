@@ -1,0 +1,94 @@
+// The operator graph: a training step's forward pass for one microbatch on one tensor-parallel rank, in ATen's terms.
+// Complete enough to be executed: every operator names a dispatcher schema and all its arguments. Both the cost model and
+// the executor read it. Immutable once built.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "costmodel/base/precision.hpp"
+#include "costmodel/base/quantity.hpp"
+
+namespace panpipe {
+
+using Shape = std::vector<std::int64_t>;
+
+enum class TensorRole : std::uint8_t {
+  Input,       // comes from the data (token ids, pixels, labels)
+  Parameter,   // trained
+  Buffer,      // state that is not trained (a causal mask, running statistics)
+  Activation,  // made by an operator
+};
+
+struct Tensor {
+  std::string name;  // "transformer.h.3.attn.c_attn.weight"; parameters keep the framework's own names
+  TensorRole role{};
+  DType dtype{};
+  Shape shape;        // of this tensor-parallel rank's shard
+  int producer = -1;  // operator index; -1 for inputs, parameters, buffers
+  bool requires_gradient = true;
+  int tied_to = -1;  // a parameter that shares its values with an earlier one (tied embedding): that tensor's index
+  Shape full_shape;  // parameters: the unsharded shape (equals `shape` when not sharded)
+  std::string init;  // parameters: "normal(0.02)", "zeros", "ones", "xavier", ...: how the executor fills it
+
+  std::int64_t elements() const {
+    std::int64_t n = 1;
+    for (auto d : shape) n *= d;
+    return n;
+  }
+  Bytes bytes() const { return size_of(dtype) * elements(); }
+};
+
+// An operator's argument, in schema order. Tensors by index into OperatorGraph::tensors.
+struct TensorRef {
+  int tensor = -1;
+};
+struct TensorList {
+  std::vector<int> tensors;
+};
+struct NoArgument {};  // None
+using Argument =
+    std::variant<NoArgument, TensorRef, TensorList, std::int64_t, double, bool, std::string, std::vector<std::int64_t>, DType>;
+
+// Communicating operators of tensor parallelism, as graph nodes (c10d functional collectives). They are the conjugate
+// operators f and g of Megatron: what the forward does, the backward mirrors.
+enum class CollectiveKind : std::uint8_t { None, AllReduce, AllGather, ReduceScatter };
+
+struct Operator {
+  std::string target;  // dispatcher name with overload: "aten::linear", "aten::add.Tensor"
+  std::vector<Argument> arguments;
+  std::vector<int> outputs;  // tensor indices
+  std::string module;        // "transformer.h.3.attn": for names in tables
+  int unit = 0;              // movable unit it belongs to; units are contiguous in operator order, from 0
+  // Tensor-parallel communication: in the forward and in the backward of this node (Megatron's f: none / all-reduce;
+  // g: all-reduce / none; with sequence parallelism all-gather / reduce-scatter and the reverse).
+  CollectiveKind forward_collective = CollectiveKind::None;
+  CollectiveKind backward_collective = CollectiveKind::None;
+};
+
+// A movable unit: operators that stay together when the model is cut (an attention half, an MLP half, the loss).
+struct UnitInfo {
+  std::string name;   // "h.3.attention"
+  std::string block;  // "h.3": units of one block are recomputed together; "" = never recomputed (embedding, loss)
+  int layer = -1;     // transformer layer index, -1 for embedding, head, loss
+};
+
+struct OperatorGraph {
+  std::string name;
+  std::vector<Tensor> tensors;
+  std::vector<Operator> operators;  // topological order
+  std::vector<UnitInfo> units;
+  std::vector<int> inputs;  // tensor indices
+  int loss = -1;            // the scalar loss
+  int tensor_degree = 1;    // degree it was sharded for
+  bool sequence_parallel = false;
+
+  std::int64_t parameter_count() const;  // of the whole, unsharded model; tied parameters once
+  // Checks invariants (indices in range, topological order, every activation produced once, unit order); throws InternalError.
+  void check() const;
+  std::string to_text() const;  // one line per operator, readable
+};
+
+}  // namespace panpipe

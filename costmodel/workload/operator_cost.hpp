@@ -1,0 +1,55 @@
+// What an operator costs, counted from its shapes: work, memory traffic, what it keeps for backward. No device in here.
+#pragma once
+
+#include <vector>
+
+#include "costmodel/base/quantity.hpp"
+#include "costmodel/workload/graph.hpp"
+
+namespace panpipe {
+
+enum class OperatorClass : std::uint8_t {
+  Gemm,         // linear, matmul, convolution: has gemm dimensions
+  Attention,    // scaled dot-product attention core
+  Elementwise,  // one pass over memory per tensor
+  Normalization,
+  Embedding,
+  Loss,  // log-softmax, cross entropy over the vocabulary
+  Collective,
+  View,  // no work: reshape, transpose, split without copy
+};
+
+// One matrix product: batch x (m x k) * (k x n).
+struct GemmShape {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+};
+
+// Attention core dimensions (per tensor-parallel rank).
+struct AttentionShape {
+  std::int64_t batch = 0, heads = 0, kv_heads = 0, query_length = 0, key_length = 0, head_size = 0;
+  bool causal = false;
+};
+
+struct PassWork {
+  Flops flops{0};
+  Bytes read{0};
+  Bytes written{0};
+  std::vector<GemmShape> gemms;  // matrix products of this pass (class Gemm), empty otherwise
+};
+
+struct OperatorWork {
+  OperatorClass kind{};
+  PassWork forward;
+  PassWork input_gradient;
+  PassWork weight_gradient;
+  AttentionShape attention;  // class Attention
+  std::vector<int> saved;    // tensors (inputs or outputs) kept for backward; shared ones are counted once by the caller
+  Bytes saved_extra{0};      // kept besides (dropout masks, softmax statistics); attention scores are the cost model's choice
+  int gemm_saved_parameters = 0;  // of `saved`, how many are parameters (they cost nothing extra)
+  Bytes collective_bytes{0};      // class Collective: bytes of the full tensor
+};
+
+// One entry per operator. Throws InputError for an operator it does not know, naming it and its module.
+std::vector<OperatorWork> count_work(const OperatorGraph& graph);
+
+}  // namespace panpipe

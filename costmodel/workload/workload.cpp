@@ -1,0 +1,1 @@
+#include "costmodel/workload/workload.hpp"

@@ -1,0 +1,78 @@
+// A workload: an operator graph (from a builder or an archive) or a table of measured layers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "costmodel/base/precision.hpp"
+#include "costmodel/base/quantity.hpp"
+#include "costmodel/input/reader.hpp"
+#include "costmodel/workload/graph.hpp"
+
+namespace panpipe {
+
+// A measured layer; every number is per microbatch. File form: kind: layers (docs/file-formats.md).
+struct MeasuredLayer {
+  std::string name;
+  Duration forward{0};
+  Duration input_gradient{0};
+  Duration weight_gradient{0};
+  bool split_backward = true;  // false: only `backward` was given; it is input_gradient, weight_gradient is 0
+  Bytes saved{0};              // left allocated after the forward; may be negative
+  Bytes temporary{0};          // peak while it runs over what was live before
+  Bytes parameters{0};
+  Bytes inputs{0};        // graph inputs it reads
+  Duration optimizer{0};  // once per step, after the device's last action
+};
+
+struct LayerEdge {
+  int from = 0, to = 0;
+  Bytes bytes{0};
+  std::string tensor;  // edges of one layer with one tensor name are one tensor, sent once per consuming stage
+};
+
+struct LayerTable {
+  std::string source;
+  std::vector<MeasuredLayer> layers;  // topological order
+  std::vector<LayerEdge> edges;
+};
+
+// What the scenario asks for, before shapes are known (they need microbatch and tensor degree).
+struct WorkloadRequest {
+  std::string model;  // name of a built-in, or "gpt" | "llama" | "bert" | "vit" | "unet" with dimensions; empty for layers / pt2
+  std::string layers_file;                                                                     // resolved path
+  std::string pt2_file;                                                                        // resolved path
+  int layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0, sequence = 0;  // 0 = the model's default
+  int image = 0, patch = 0, classes = 0;
+  std::optional<bool> tied_embedding;
+  double dropout = 0.0;  // probability; 0 leaves dropout out of the graph
+};
+
+// Reads `workload:` of a scenario.
+WorkloadRequest read_workload(const Node& node, ReadLog& log);
+
+struct WorkloadShape {
+  int microbatch = 1;  // samples
+  int tensor_degree = 1;
+  bool sequence_parallel = false;
+  Precision precision = Precision::Fp32;
+};
+
+struct Workload {
+  std::string name;
+  std::optional<OperatorGraph> graph;
+  std::optional<LayerTable> layers;
+  std::int64_t parameters = 0;  // of the whole model; 0 for measured layers
+  Flops model_flops{0};  // forward and backward of one sample without recompute (PaLM's convention: 3x forward matrix products)
+};
+
+// Builds or loads it. Throws InputError (unknown model, heads that do not divide, degree that does not divide ...).
+Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shape);
+
+// Names of the built-in models, for messages and help.
+std::vector<std::string> model_names();
+
+LayerTable load_layers(const std::string& path);
+
+}  // namespace panpipe

@@ -1,0 +1,36 @@
+// Discrete-event simulation of a lowered plan on the cluster's topology: links are shared, max-min fairly.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "costmodel/cluster/cluster.hpp"
+#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/timeline/timeline.hpp"
+
+namespace panpipe::sim {
+
+enum class Backend : std::uint8_t {
+  SimGrid,     // SimGrid 3.32's fluid network model
+  FlowSolver,  // our own max-min solver: checks SimGrid in the tests, serves searches
+};
+
+struct Options {
+  Backend backend = Backend::SimGrid;
+  bool merge = true;  // a pass's steps as one timer where no route outside the group uses the group's links
+  bool fold = true;   // congruent tensor- and data-parallel copies as one
+};
+
+struct Statistics {
+  std::int64_t activities = 0;  // timers and flows started
+  std::int64_t flows = 0;
+  int folded_copies = 1;  // devices that one simulated device stands for
+  bool merged = false;
+};
+
+// Throws NoAnswer (deadlock: blocked actions and the cycle), MachineError when the back end is not in this build.
+Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options& options = {}, Statistics* statistics = nullptr);
+
+bool has_backend(Backend backend);
+
+}  // namespace panpipe::sim
