@@ -1,0 +1,30 @@
+# The commands of this repository; `make help` lists them. Everything real is in CMakePresets.json and tools/.
+.DEFAULT_GOAL := help
+JOBS ?= $(shell nproc)
+RELEASE := build/release
+
+.PHONY: help setup build demo test bench check-format format clean
+help:   ## list these commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup:  ## install what is missing (Debian packages); a second when nothing is
+	@tools/setup
+
+build: setup  ## release build; programs in build/release/bin/
+	@[ -f $(RELEASE)/build.ninja ] || cmake --preset release
+	@cmake --build --preset release -j $(JOBS)
+
+demo: build  ## the main job: predict two training steps, show what contention costs
+	@tools/demo
+
+test: build  ## every test that needs no GPU
+	@ctest --preset release -LE gpu -j $(JOBS)
+
+bench: build  ## Google Benchmark programs; JSON beside the table in build/bench/
+	@tools/bench
+
+format: ## rewrite the sources with clang-format
+	@clang-format-14 -i $$(git ls-files '*.hpp' '*.cpp')
+
+clean:  ## remove build/
+	@rm -rf build
