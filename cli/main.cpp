@@ -1,1 +1,112 @@
-int main() { return 0; }
+// panpipe: one table of verbs, and the one place where failures become text and exit codes.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <string>
+
+#include "cli/verbs.hpp"
+#include "cli/version.hpp"
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
+
+namespace {
+
+using namespace panpipe;
+
+struct Verb {
+  const char* name;
+  const char* summary;
+  const char* examples;  // help starts with them
+  void (*add)(CLI::App& sub, std::function<int()>& run);
+};
+
+constexpr Verb kVerbs[] = {
+    {"check", "read a scenario and print it resolved, or its links, or the costs the model believes",
+     "  panpipe check scenarios/examples/gpt2-large-rtx3090x8.yaml\n"
+     "  panpipe check scenarios/examples/gpt3-175b-a100x64.yaml --links\n",
+     cli::add_check_verb},
+    {"schedule", "print, draw, convert and check schedules",
+     "  panpipe schedule 1f1b --ranks 4 --microbatches 8 --draw\n"
+     "  panpipe schedule my_order.csv --costs F=10,I=12,W=8,comm=1 --json\n",
+     cli::add_schedule_verb},
+    {"estimate", "predict a training step on idle links: the fast replay",
+     "  panpipe estimate scenarios/examples/gpt2-large-rtx3090x8.yaml\n"
+     "  panpipe estimate my.yaml --set batch.micro=4 --json\n",
+     cli::add_estimate_verb},
+    {"simulate", "predict a training step on the topology, where links are shared",
+     "  panpipe simulate scenarios/examples/gpt2-large-rtx3090x8.yaml -o out/gpt2\n"
+     "  panpipe simulate my.yaml --backend flow --set cluster=clusters/rtx3090x8-nobridge.yaml\n",
+     cli::add_simulate_verb},
+};
+
+int say(const std::string& text, ExitCode code) {
+  std::fputs((text + "\n").c_str(), stderr);
+  return static_cast<int>(code);
+}
+
+// CLI11's own sentence does not suggest; an unknown verb deserves a "did you mean".
+std::string unknown_verb(const std::string& name) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const Verb& verb : kVerbs) {
+    names.emplace_back(verb.name);
+    list += (list.empty() ? "" : ", ") + names.back();
+  }
+  const auto nearest = nearest_name(name, names);
+  return "panpipe: error: unknown verb '" + name + "'" + (nearest ? ", did you mean '" + *nearest + "'?" : "") +
+         "\n  verbs: " + list;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Predicts, simulates and explains pipeline-parallel training steps.", "panpipe"};
+  app.set_version_flag("--version", std::string("panpipe ") + cli::kVersion);
+  app.require_subcommand(0, 1);
+  app.usage("Usage: panpipe VERB [FILE...] [options]     (panpipe VERB --help for each)");
+  app.get_formatter()->column_width(34);
+  std::deque<std::function<int()>> runs;
+  for (const Verb& verb : kVerbs) {
+    CLI::App* sub = app.add_subcommand(verb.name, verb.summary);
+    sub->usage("Examples:\n" + std::string(verb.examples));
+    auto& body = runs.emplace_back();
+    verb.add(*sub, body);
+    sub->parse_complete_callback([] {});
+  }
+  if (argc > 1 && argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1])) return say(unknown_verb(argv[1]), ExitCode::Input);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    const CLI::App* where = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
+    const std::string name = where == &app ? "panpipe" : "panpipe " + where->get_name();
+    return say(name + ": error: " + error.what() + "\n  see " + name + " --help", ExitCode::Input);
+  }
+  std::size_t index = 0;
+  for (const Verb& verb : kVerbs) {
+    if (app.got_subcommand(verb.name)) return runs[index]();
+    ++index;
+  }
+  std::fputs(app.help().c_str(), stdout);
+  return static_cast<int>(ExitCode::Done);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const InputError& error) {
+    std::string text;
+    for (const Diagnostic& diagnostic : error.diagnostics()) text += (text.empty() ? "" : "\n") + diagnostic.text;
+    return say(text, ExitCode::Input);
+  } catch (const NoAnswer& error) {
+    return say(std::string("panpipe: ") + error.what(), ExitCode::CheckFailed);
+  } catch (const MachineError& error) {
+    return say(std::string("panpipe: this machine cannot: ") + error.what(), ExitCode::MachineCannot);
+  } catch (const std::exception& error) {
+    return say(std::string("panpipe: this is a bug in panpipe ") + panpipe::cli::kVersion +
+                   ", please report it with the command line: " + error.what(),
+               ExitCode::Bug);
+  }
+}

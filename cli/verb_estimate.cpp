@@ -1,0 +1,26 @@
+// panpipe estimate: a step on idle links.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+
+#include "cli/predict.hpp"
+#include "cli/verbs.hpp"
+#include "costmodel/estimate/estimate.hpp"
+
+namespace panpipe::cli {
+
+void add_estimate_verb(CLI::App& sub, std::function<int()>& run) {
+  auto options = std::make_shared<PredictOptions>();
+  add_predict_options(sub, *options);
+  run = [options] {
+    const auto begin = std::chrono::steady_clock::now();
+    const Experiment experiment(load_scenario(options->scenario, options->overrides));
+    const Plan plan = experiment.plan(options->plan);
+    const Timeline timeline = estimate(lower(experiment.scenario, plan, experiment.model));
+    present(experiment, plan, timeline, *options, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+            "");
+    return 0;
+  };
+}
+
+}  // namespace panpipe::cli

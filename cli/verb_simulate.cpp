@@ -1,0 +1,46 @@
+// panpipe simulate: a step on the topology, where links are shared.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+
+#include "cli/predict.hpp"
+#include "cli/verbs.hpp"
+#include "sim/simulate.hpp"
+
+namespace panpipe::cli {
+
+void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
+  struct Settings : PredictOptions {
+    sim::Options sim;
+    bool no_merge = false, no_fold = false;
+  };
+  auto options = std::make_shared<Settings>();
+  add_predict_options(sub, *options);
+  const std::map<std::string, sim::Backend> backends{{"simgrid", sim::Backend::SimGrid}, {"flow", sim::Backend::FlowSolver}};
+  sub.add_option("--backend", options->sim.backend, "simgrid (default), or flow: the own max-min flow solver")
+      ->transform(CLI::CheckedTransformer(backends, CLI::ignore_case))
+      ->type_name("simgrid|flow");
+  sub.add_flag("--no-merge", options->no_merge, "simulate every step of every pass as an activity of its own");
+  sub.add_flag("--no-fold", options->no_fold, "simulate every tensor- and data-parallel copy");
+  run = [options] {
+    const auto begin = std::chrono::steady_clock::now();
+    options->sim.merge = !options->no_merge;
+    options->sim.fold = !options->no_fold;
+    const Experiment experiment(load_scenario(options->scenario, options->overrides));
+    const Plan plan = experiment.plan(options->plan);
+    const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
+    sim::Statistics statistics;
+    const Timeline timeline = sim::simulate(graph, experiment.scenario.cluster, options->sim, &statistics);
+    const std::string notes = fmt::format(
+        "simulated with {}: {} activities, {} flows, {} device{} folded into one, passes {}\n",
+        options->sim.backend == sim::Backend::SimGrid ? "SimGrid" : "the flow solver", statistics.activities, statistics.flows,
+        statistics.folded_copies, statistics.folded_copies == 1 ? "" : "s", statistics.merged ? "merged" : "step by step");
+    present(experiment, plan, timeline, *options, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+            notes);
+    return 0;
+  };
+}
+
+}  // namespace panpipe::cli

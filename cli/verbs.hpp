@@ -1,0 +1,18 @@
+// The verbs of the command line. One file per verb; main.cpp holds the table of them all.
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace panpipe::cli {
+
+// Declares a verb's options on its subcommand and sets `run` to what executes it and returns the exit code.
+void add_check_verb(CLI::App& sub, std::function<int()>& run);
+void add_schedule_verb(CLI::App& sub, std::function<int()>& run);
+void add_estimate_verb(CLI::App& sub, std::function<int()>& run);
+void add_simulate_verb(CLI::App& sub, std::function<int()>& run);
+
+}  // namespace panpipe::cli
