@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Fails when a folder includes from a folder it may not know. The table below is the architecture; docs/architecture.md draws it."""
+import pathlib
+import re
+import sys
+
+root = pathlib.Path(__file__).resolve().parents[2]
+
+# folder -> folders of this project it may include from (besides itself). The longest matching name wins.
+ALLOWED = {
+    "costmodel/base": [],
+    "costmodel/input": ["costmodel/base"],
+    "costmodel/cluster": ["costmodel/base", "costmodel/input"],
+    "costmodel/workload": ["costmodel/base", "costmodel/input"],
+    "costmodel/schedule": ["costmodel/base"],
+    "costmodel/profile": ["costmodel/base", "costmodel/input", "costmodel/cluster"],
+    "costmodel/scenario": ["costmodel/base", "costmodel/input", "costmodel/cluster", "costmodel/workload", "costmodel/schedule",
+                           "costmodel/profile"],
+    "costmodel/cost": ["costmodel/base", "costmodel/input", "costmodel/cluster", "costmodel/workload", "costmodel/schedule",
+                       "costmodel/profile", "costmodel/scenario"],
+    "costmodel/plan": ["costmodel/base", "costmodel/input", "costmodel/cluster", "costmodel/workload", "costmodel/schedule",
+                       "costmodel/profile", "costmodel/scenario", "costmodel/cost"],
+    "costmodel/timeline": ["costmodel/base", "costmodel/schedule", "costmodel/plan"],
+    "costmodel/estimate": ["costmodel/base", "costmodel/schedule", "costmodel/plan", "costmodel/timeline"],
+    "planner": ["costmodel"],
+    "sim": ["costmodel"],
+    "exec/engine": ["costmodel", "exec"],
+    "exec": ["costmodel"],
+    "validation": ["costmodel"],
+    "cli": ["costmodel", "planner", "sim", "exec/launch", "validation"],
+    "bench": ["costmodel", "planner", "sim", "exec", "tests"],
+    "tests": ["costmodel", "planner", "sim", "exec", "validation", "cli"],
+}
+# Third-party headers that only these folders may include.
+FENCED = {
+    r"simgrid/|xbt": ["sim"],
+    r"torch/|ATen/|c10/|caffe2/": ["exec/engine"],
+    r"nccl\.h|cuda|gloo/": ["exec/engine"],
+    r"yaml-cpp/": ["costmodel/input/document.cpp"],
+    r"CLI/": ["cli", "exec"],
+    r"thread|mutex|condition_variable|tbb/|oneapi/": ["planner", "sim", "exec", "validation", "cli", "tests", "bench"],
+}
+LOCAL = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+SYSTEM = re.compile(r"^\s*#\s*include\s+<([^>]+)>")
+
+
+def folder_of(path):
+    names = [name for name in ALLOWED if path == name or path.startswith(name + "/")]
+    return max(names, key=len) if names else None
+
+
+def main():
+    problems, files = [], 0
+    for file in sorted(root.rglob("*.[ch]pp")):
+        path = file.relative_to(root).as_posix()
+        if path.startswith(("build", ".")):
+            continue
+        files += 1
+        folder = folder_of(path)
+        if folder is None:
+            problems.append(f"{path}: no folder of the table in {pathlib.Path(__file__).name} holds it")
+            continue
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            local, system = LOCAL.match(line), SYSTEM.match(line)
+            if local:
+                target = folder_of(local.group(1))
+                if target is None and "/" not in local.group(1):
+                    problems.append(f"{path}:{number}: include from the root of the tree, not \"{local.group(1)}\"")
+                elif target and target != folder and not any(target == a or target.startswith(a + "/") for a in ALLOWED[folder]):
+                    problems.append(f"{path}:{number}: {folder} may not include from {target}")
+            elif system:
+                for pattern, allowed in FENCED.items():
+                    if re.match(pattern, system.group(1)) and not any(path == a or path.startswith(a + "/") for a in allowed):
+                        problems.append(f"{path}:{number}: only {', '.join(allowed)} may include <{system.group(1)}>")
+    print("\n".join(problems) or f"{files} files, every include in its direction")
+    if files < 30:
+        problems.append("hardly any file was found: the check looks in the wrong place")
+    return 1 if problems else 0
+
+
+sys.exit(main())
