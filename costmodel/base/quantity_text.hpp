@@ -39,6 +39,13 @@ std::string to_text(ComputeRate value);
 std::string to_text(Flops value);
 std::string fraction_to_text(double value);
 
+// The shortest text that parses back to exactly this value: "24 GiB", "0.26 ms", "1950351360 B", "85 %".
+std::string exact_text(Duration value);
+std::string exact_text(Bytes value);
+std::string exact_text(Bandwidth value);
+std::string exact_text(ComputeRate value);
+std::string exact_fraction_text(double value);
+
 // The nearest name by edit distance (at most a third of the length, at least 1), for "did you mean".
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
