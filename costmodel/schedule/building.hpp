@@ -1,0 +1,35 @@
+// What the files of the families share: empty schedules of each placement, passes, groups, typed options.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "costmodel/schedule/schedule.hpp"
+
+namespace panpipe {
+
+using Row = std::vector<Action>;
+
+// Stage s on rank s.
+Schedule linear_schedule(std::string name, int ranks, int microbatches);
+// `stages_per_rank` stages on each rank, stage s on rank s mod ranks.
+Schedule looped_schedule(std::string name, int ranks, int microbatches, int stages_per_rank);
+
+Action pass(ActionKind kind, int stage, int microbatch, int split = -1);
+void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members);
+
+// Options were checked against the family's table before; these read the value or fall back. Throw InputError when the text is
+// no number (boolean) or below `at_least`.
+int integer_option(const ScheduleOptions& options, const std::string& key, int fallback, int at_least);
+bool boolean_option(const ScheduleOptions& options, const std::string& key, bool fallback);
+
+// The generators, one file each.
+Schedule make_gpipe(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_1f1b(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_looped_bfs(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_zb_h1(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options);
+
+}  // namespace panpipe

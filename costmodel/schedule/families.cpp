@@ -1,0 +1,96 @@
+// The table of schedule families: the one place that lists them all. A new family is a file with its generator, a
+// declaration in building.hpp and a row here.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/schedule/building.hpp"
+
+namespace panpipe {
+
+const std::vector<ScheduleFamily>& schedule_families() {
+  static const std::vector<ScheduleFamily> table = {
+      {"gpipe", "all forwards, then all backwards", {}, make_gpipe},
+      {"1f1b", "one forward, one backward: few activations, the bubble of gpipe", {}, make_1f1b},
+      {"interleaved-1f1b",
+       "several stages per rank in turns: a smaller bubble for more transfers",
+       {{"stages_per_rank", "2"}, {"group", "M / max(1, M div P)"}, {"combined", "false"}},
+       make_interleaved_1f1b},
+      {"looped-bfs", "several stages per rank, all microbatches of a stage at once", {{"stages_per_rank", "2"}}, make_looped_bfs},
+      {"zb-h1", "split backward, weight gradients fill the end; memory of 1f1b", {}, make_zb_h1},
+      {"pfeife",
+       "looped 1f1b in groups of microbatches, forwards run ahead",
+       {{"stages_per_rank", "1"}, {"loop_batch", "M"}, {"prefetch", "0"}},
+       make_pfeife},
+  };
+  return table;
+}
+
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+// ", did you mean 'x'?" when a name is near, else the list of all.
+std::string suggestion(std::string_view wrong, const std::vector<std::string_view>& names) {
+  const auto nearest = std::min_element(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
+    return edit_distance(wrong, a) < edit_distance(wrong, b);
+  });
+  if (nearest != names.end() && edit_distance(wrong, *nearest) <= std::max<std::size_t>(1, wrong.size() / 3))
+    return fmt::format(", did you mean '{}'?", *nearest);
+  if (names.empty()) return "; it has no options";
+  return fmt::format("; there are {}", fmt::join(names, ", "));
+}
+
+const ScheduleFamily& find_family(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const ScheduleFamily& family : schedule_families()) {
+    if (family.name == name) return family;
+    names.push_back(family.name);
+  }
+  throw InputError(fmt::format("unknown schedule '{}'{}", name, suggestion(name, names)));
+}
+
+// Actions are counted in 32 bits and a row is a vector: these limits are far beyond any machine and keep a mistyped number from
+// exhausting memory.
+constexpr int kMaxRanks = 100'000, kMaxMicrobatches = 1'000'000;
+constexpr long long kMaxActions = 200'000'000;
+
+void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
+  if (ranks < 1 || ranks > kMaxRanks) throw InputError(fmt::format("ranks must be 1 to {}, not {}", kMaxRanks, ranks));
+  if (microbatches < 1 || microbatches > kMaxMicrobatches)
+    throw InputError(fmt::format("microbatches must be 1 to {}, not {}", kMaxMicrobatches, microbatches));
+  const long long per_rank = integer_option(options, "stages_per_rank", 1, 1);
+  if (3 * per_rank * ranks * microbatches > kMaxActions)
+    throw InputError(fmt::format("{} ranks with {} stages each and {} microbatches make more than {} actions", ranks, per_rank,
+                                 microbatches, kMaxActions));
+}
+
+}  // namespace
+
+Schedule make_schedule(std::string_view name, int ranks, int microbatches, const ScheduleOptions& options) {
+  const ScheduleFamily& family = find_family(name);
+  std::vector<std::string_view> keys;
+  for (const auto& option : family.options) keys.push_back(option.first);
+  for (const auto& option : options)
+    if (std::find(keys.begin(), keys.end(), option.first) == keys.end())
+      throw InputError(fmt::format("unknown option '{}' of schedule {}{}", option.first, name, suggestion(option.first, keys)));
+  check_size(ranks, microbatches, options);
+  return family.generate(ranks, microbatches, options);
+}
+
+}  // namespace panpipe

@@ -1,0 +1,99 @@
+// Interleaved 1F1B (Narayanan et al., SC 2021) as Megatron-LM and PyTorch's ScheduleInterleaved1F1B run it.
+//
+// A rank holds v stages and takes them in turns of `group` microbatches: the k-th forward of a rank walks group after group,
+// stage after stage, microbatch after microbatch; the backwards walk the same turns with the stages reversed. The last group
+// is short when `group` does not divide the microbatches (Megatron allows a remainder of at least the number of ranks).
+// With `combined`, each steady forward and backward is one group, which needs one more forward of warm-up (Megatron's
+// overlap of expert communication).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/schedule/building.hpp"
+
+namespace panpipe {
+namespace {
+
+struct Turn {
+  int chunk, microbatch;
+};
+
+std::vector<Turn> turns(int microbatches, int group, int chunks) {
+  std::vector<Turn> all;
+  all.reserve(static_cast<std::size_t>(microbatches) * static_cast<std::size_t>(chunks));
+  for (int first = 0, end = 0; first < microbatches; first = end) {
+    end = first + std::min(group, microbatches - first);
+    for (int chunk = 0; chunk < chunks; ++chunk)
+      for (int m = first; m < end; ++m) all.push_back({chunk, m});
+  }
+  return all;
+}
+
+// PyTorch's rule: as many turns as the ranks fit into the microbatches, all of one length.
+int default_group(int ranks, int microbatches) {
+  const int rounds = std::max(1, microbatches / ranks);
+  if (microbatches % rounds != 0) {
+    const int less = microbatches - microbatches % rounds, more = less + rounds;
+    throw InputError(fmt::format(
+        "interleaved-1f1b cuts {} microbatches on {} ranks into {} turns, which leaves {} over; use {} or {} microbatches, "
+        "or state the length of a turn (option group={})",
+        microbatches, ranks, rounds, microbatches % rounds, less, more, ranks));
+  }
+  return microbatches / rounds;
+}
+
+void check_group(int ranks, int microbatches, int group) {
+  if (group >= microbatches) return;  // a single turn
+  if (group < ranks)
+    throw InputError(
+        fmt::format("interleaved-1f1b with group={} on {} ranks cannot finish: a turn must be at least as long as the pipeline "
+                    "(group={} or more)",
+                    group, ranks, ranks));
+  const int rest = microbatches % group;
+  if (rest != 0 && rest < ranks)
+    throw InputError(
+        fmt::format("interleaved-1f1b with group={} leaves a last turn of {} of {} microbatches, shorter than the {} ranks; "
+                    "use {} microbatches, or a group that leaves none or at least {}",
+                    group, rest, microbatches, ranks, microbatches - rest, ranks));
+}
+
+}  // namespace
+
+Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOptions& options) {
+  const int chunks = integer_option(options, "stages_per_rank", 2, 1);
+  const bool combined = boolean_option(options, "combined", false);
+  int group = integer_option(options, "group", 0, 1);
+  if (group == 0) group = default_group(ranks, microbatches);
+  check_group(ranks, microbatches, group);
+
+  Schedule schedule = looped_schedule("interleaved-1f1b", ranks, microbatches, chunks);
+  const std::vector<Turn> forward = turns(microbatches, group, chunks);
+  const int total = static_cast<int>(forward.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    const auto forward_pass = [&](int k) {
+      const Turn& turn = forward[static_cast<std::size_t>(k)];
+      return pass(ActionKind::F, turn.chunk * ranks + rank, turn.microbatch);
+    };
+    const auto backward_pass = [&](int k) {
+      const Turn& turn = forward[static_cast<std::size_t>(k)];
+      return pass(ActionKind::B, (chunks - 1 - turn.chunk) * ranks + rank, turn.microbatch);
+    };
+    const long long ahead = 2LL * (ranks - 1 - rank) + static_cast<long long>(chunks - 1) * group + (combined ? 1 : 0);
+    const int warmup = static_cast<int>(std::min<long long>(ahead, total));
+    for (int k = 0; k < warmup; ++k) row.push_back(forward_pass(k));
+    for (int k = warmup; k < total; ++k) {
+      if (combined) {
+        add_group(row, GroupKind::OverlapFB, {forward_pass(k), backward_pass(k - warmup)});
+      } else {
+        row.push_back(forward_pass(k));
+        row.push_back(backward_pass(k - warmup));
+      }
+    }
+    for (int k = total - warmup; k < total; ++k) row.push_back(backward_pass(k));
+  }
+  return schedule;
+}
+
+}  // namespace panpipe

@@ -1,1 +1,0 @@
-#include "costmodel/schedule/schedule.hpp"
