@@ -1,0 +1,164 @@
+// What the command line promises: exit codes, streams, documents, whole messages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kGpt2 = "scenarios/examples/gpt2-large-rtx3090x8.yaml";
+const std::string kNoBridge = "scenarios/examples/gpt2-large-rtx3090x8-nobridge.yaml";
+const std::string kGpt3 = "scenarios/examples/gpt3-175b-a100x64.yaml";
+
+TEST(CommandLine, WithoutArgumentsShowsTheVerbs) {
+  const Run run = panpipe("");
+  EXPECT_EQ(run.exit_code, 0);
+  for (const char* verb : {"check", "schedule", "estimate", "simulate"}) EXPECT_THAT(run.out, HasSubstr(verb));
+  EXPECT_EQ(run.err, "");
+}
+
+TEST(CommandLine, EveryVerbsHelpStartsWithTwoExamples) {
+  for (const std::string verb : {"check", "schedule", "estimate", "simulate"}) {
+    const Run run = panpipe(verb + " --help");
+    EXPECT_EQ(run.exit_code, 0) << verb;
+    const auto examples = run.out.find("Examples:\n  panpipe " + verb);
+    ASSERT_NE(examples, std::string::npos) << run.out;
+    EXPECT_LT(examples, run.out.find("Options:")) << run.out;
+    EXPECT_NE(run.out.find("  panpipe " + verb, examples + 14), std::string::npos) << run.out;
+  }
+}
+
+TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
+  const Run run = panpipe("estimte x.yaml");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(run.err,
+            "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
+            "  verbs: check, schedule, estimate, simulate\n");
+}
+
+TEST(CommandLine, AnUnknownOptionIsAnInputError) {
+  const Run run = panpipe("estimate --fast " + kGpt2);
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, StartsWith("panpipe estimate: error: "));
+  EXPECT_THAT(run.err, HasSubstr("--fast"));
+  EXPECT_THAT(run.err, HasSubstr("  see panpipe estimate --help\n"));
+}
+
+TEST(CommandLine, AMissingFileIsNamed) {
+  const Run run = panpipe("estimate nowhere.yaml");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("nowhere.yaml"));
+}
+
+TEST(CommandLine, TheResultDocumentHasTheKeysThatToolsRelyOn) {
+  for (const std::string verb : {"estimate", "simulate"}) {
+    const Run run = panpipe(verb + " --json " + kGpt2);
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    const json document = json::parse(run.out);
+    EXPECT_EQ(document["schema"], "panpipe-result/1");
+    EXPECT_EQ(document["kind"], verb == "estimate" ? "estimated" : "simulated");
+    for (const char* key : {"context", "metrics", "repetitions"}) EXPECT_TRUE(document.contains(key)) << key;
+    EXPECT_FALSE(document.contains("timeline") && !document["timeline"].empty());
+    for (const char* key : {"step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
+                            "peak_memory_bytes", "fits", "model_flops", "mfu", "samples_per_s", "per_device"})
+      EXPECT_TRUE(document["metrics"].contains(key)) << key;
+    EXPECT_EQ(document["metrics"]["per_device"].size(), 8u);
+    EXPECT_EQ(document["metrics"].contains("contention_s"), verb == "simulate");
+  }
+}
+
+TEST(CommandLine, TheTimelineIsThereWhenAskedFor) {
+  const Run run = panpipe("estimate --json --timeline " + kGpt2);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json timeline = json::parse(run.out)["timeline"];
+  ASSERT_FALSE(timeline.empty());
+  for (const char* key : {"device", "lane", "action", "microbatch", "stage", "start_s", "end_s"})
+    EXPECT_TRUE(timeline[0].contains(key)) << key;
+}
+
+TEST(CommandLine, TwoRunsGiveTheSameBytesOutsideContext) {
+  for (const std::string arguments :
+       {"estimate --json --timeline " + kGpt2, "simulate --json --timeline " + kGpt2, "simulate --json " + kGpt3}) {
+    json first = json::parse(panpipe(arguments).out), second = json::parse(panpipe(arguments).out);
+    first.erase("context");
+    second.erase("context");
+    EXPECT_EQ(first.dump(), second.dump()) << arguments;
+  }
+}
+
+TEST(CommandLine, AFolderGetsResultTraceScenarioPlanAndReport) {
+  const std::string folder = temporary_folder() + "/deep/er";
+  const Run run = panpipe("simulate " + kGpt2 + " -o " + folder);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_FALSE(json::parse(read_file(folder + "/result.json"))["timeline"].empty());
+  EXPECT_FALSE(json::parse(read_file(folder + "/trace.json"))["traceEvents"].empty());
+  // The resolved scenario and the plan are inputs again and predict the same.
+  const Run again = panpipe("simulate --json " + folder + "/scenario.yaml --plan " + folder + "/plan.yaml");
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out)["metrics"], json::parse(read_file(folder + "/result.json"))["metrics"]);
+}
+
+TEST(CommandLine, AnUnwritableFolderIsTheMachinesFault) {
+  const std::string file = temporary_folder() + "/file";
+  write_file(file, "in the way\n");
+  const Run run = panpipe("estimate " + kGpt2 + " -o " + file);
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, HasSubstr("panpipe: this machine cannot: cannot make the folder " + file));
+  EXPECT_THAT(run.err, HasSubstr("choose another with -o"));
+}
+
+TEST(CommandLine, CheckPrintsTheScenarioSoThatItLoadsAgain) {
+  const Run run = panpipe("check " + kGpt2 + " --set batch.micro=3");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("--set"));
+  const std::string file = temporary_folder() + "/resolved.yaml";
+  write_file(file, run.out);
+  const Run again = panpipe("check " + file);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+}
+
+TEST(CommandLine, CheckPrintsLinksAndCosts) {
+  EXPECT_THAT(panpipe("check --links " + kGpt2).out, HasSubstr("GB/s"));
+  EXPECT_TRUE(json::parse(panpipe("check --links --json " + kGpt2).out).is_object());
+  EXPECT_THAT(panpipe("check --costs " + kGpt2).out, HasSubstr("formula"));
+  EXPECT_TRUE(json::parse(panpipe("check --costs --json " + kGpt2).out).is_object());
+}
+
+TEST(Prediction, BridgesPulledCostContentionThatOnlyTheSimulationSees) {
+  const auto step = [](const std::string& arguments) { return json::parse(panpipe(arguments).out)["metrics"]; };
+  const double estimated = step("estimate --json " + kNoBridge)["step_time_s"],
+               simulated = step("simulate --json " + kNoBridge)["step_time_s"];
+  EXPECT_GT(simulated, estimated * 1.0001);
+  EXPECT_GT(step("simulate --json " + kNoBridge)["contention_s"].get<double>(), 0.0);
+  EXPECT_GT(simulated, step("simulate --json " + kGpt2)["step_time_s"].get<double>());
+}
+
+TEST(Prediction, BothBackEndsAndEveryFormAgree) {
+  for (const std::string& scenario : {kGpt2, kNoBridge}) {
+    const double step = json::parse(panpipe("simulate --json " + scenario).out)["metrics"]["step_time_s"];
+    for (const std::string options : {"--backend flow", "--no-merge", "--no-fold", "--backend flow --no-merge --no-fold"})
+      EXPECT_NEAR(json::parse(panpipe("simulate --json " + options + " " + scenario).out)["metrics"]["step_time_s"].get<double>(),
+                  step, step * 1e-9)
+          << options;
+  }
+}
+
+TEST(Prediction, AnOrderThatCannotFinishIsAnAnswerWithTheCycle) {
+  const Run run = panpipe(
+      "schedule pfeife --ranks 4 --microbatches 5 --option stages_per_rank=3 --option loop_batch=4 --option prefetch=3 --json");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_FALSE(json::parse(run.out)["legal"].get<bool>());
+}
+
+}  // namespace
+}  // namespace panpipe::test

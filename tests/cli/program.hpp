@@ -1,0 +1,21 @@
+// Runs the built programs as a user would.
+#pragma once
+
+#include <string>
+
+namespace panpipe::test {
+
+struct Run {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+// Runs `panpipe ARGUMENTS` through the shell, from the source folder, without a terminal.
+Run panpipe(const std::string& arguments);
+// A new, empty folder that lives until the test program ends.
+std::string temporary_folder();
+std::string read_file(const std::string& path);
+void write_file(const std::string& path, const std::string& text);
+
+}  // namespace panpipe::test
