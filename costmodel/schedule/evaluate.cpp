@@ -1,0 +1,93 @@
+// Timing an order with one cost per pass. Each rank runs its row in order; a unit starts when the rank is free and every input
+// is there, `comm` later if another rank made it. Sends, receives and the actions on parameters take no time here.
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/schedule/schedule.hpp"
+#include "costmodel/schedule/walk.hpp"
+
+namespace panpipe {
+namespace {
+
+double duration(ActionKind kind, const PassCosts& costs) {
+  switch (kind) {
+    case ActionKind::F:
+    case ActionKind::R:
+      return costs.F;  // a recompute runs the forward again
+    case ActionKind::I:
+      return costs.I;
+    case ActionKind::W:
+      return costs.W;
+    case ActionKind::B:
+      return costs.B.value_or(costs.I + costs.W);
+    default:
+      return 0;
+  }
+}
+
+// Live activations of one rank: a forward takes one when it starts, B or W gives it back when it ends.
+struct Activations {
+  int live = 0, peak = 0;
+  void run(const Action* first, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) live += first[i].kind == ActionKind::F;
+    peak = std::max(peak, live);
+    for (std::size_t i = 0; i < count; ++i) live -= first[i].kind == ActionKind::B || first[i].kind == ActionKind::W;
+  }
+};
+
+}  // namespace
+
+ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bool split_groups) {
+  const Products products(schedule);
+  const auto ranks = static_cast<std::size_t>(schedule.ranks);
+  ScheduleEvaluation result;
+  result.busy.assign(ranks, 0);
+  result.peak_activations.assign(ranks, 0);
+  result.times.resize(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) result.times[rank].resize(schedule.order[rank].size());
+  std::vector<double> made_at(products.count() + 1, 0), free_at(ranks, 0), first_start(ranks, -1);
+  std::vector<Activations> memory(ranks);
+
+  const auto run_unit = [&](std::int32_t rank_number, std::size_t first, std::size_t count) {
+    const auto rank = static_cast<std::size_t>(rank_number);
+    const Action* actions = schedule.order[rank].data() + first;
+    double start = free_at[rank], length = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      length += duration(actions[i].kind, costs);
+      if (!actions[i].is_compute()) continue;
+      products.for_inputs(actions[i], false, schedule.stage_to_rank, [&](const Products::Product& input) {
+        const bool away = schedule.stage_to_rank[static_cast<std::size_t>(input.stage)] != rank_number;
+        const double ready = made_at[products.number(input.kind, input.stage, input.microbatch, input.split)];
+        start = std::max(start, ready + (away ? costs.comm : 0));
+      });
+    }
+    const double end = start + length;
+    for (std::size_t i = 0; i < count; ++i) {
+      made_at[products.output(actions[i])] = end;
+      result.times[rank][first + i] = {start, end};
+    }
+    memory[rank].run(actions, count);
+    if (!actions[0].is_compute()) return;
+    free_at[rank] = end;
+    result.busy[rank] += length;
+    if (first_start[rank] < 0) first_start[rank] = start;
+  };
+  const std::vector<std::size_t> reached = walk(schedule, products, false, split_groups, run_unit);
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    PANPIPE_CHECK(reached[rank] == schedule.order[rank].size(), "only an order that can finish can be evaluated");
+
+  double busy = 0, spans = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const double span = free_at[rank] - std::max(first_start[rank], 0.0);
+    result.makespan = std::max(result.makespan, free_at[rank]);
+    result.span = std::max(result.span, span);
+    busy += result.busy[rank];
+    spans += span;
+    result.peak_activations[rank] = memory[rank].peak;
+  }
+  if (result.makespan > 0) result.bubble_step = 1 - busy / (result.makespan * static_cast<double>(ranks));
+  if (spans > 0) result.bubble_span = 1 - busy / spans;
+  return result;
+}
+
+}  // namespace panpipe
