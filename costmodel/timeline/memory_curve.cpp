@@ -1,0 +1,111 @@
+#include "costmodel/timeline/memory_curve.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace panpipe {
+namespace {
+
+constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
+
+struct Change {
+  double at = 0;  // ticks
+  bool start = false;
+  std::int64_t live = 0, temporary = 0;
+};
+
+// The changes of one rank, a list per lane. Lane order puts a task's start before its end and its end before the next start.
+std::array<std::vector<Change>, kLanes> changes_of_rank(const TaskGraph& graph, const TaskTimes& times, std::int32_t rank) {
+  std::array<std::vector<Change>, kLanes> lanes;
+  for (std::int32_t t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
+    const Task& task = graph.tasks[t];
+    if (task.take == Bytes(0) && task.give == Bytes(0) && task.temporary == Bytes(0)) continue;
+    auto& lane = lanes[static_cast<std::size_t>(task.lane)];
+    lane.push_back({times.task_start[t].base(), true, task.take.base(), task.temporary.base()});
+    lane.push_back({times.task_end[t].base(), false, -task.give.base(), -task.temporary.base()});
+  }
+  const auto earlier = [](const Change& a, const Change& b) { return a.at < b.at; };
+  for (auto& lane : lanes) {
+    // A measured or shared-link timeline may let the members of a group run side by side.
+    if (!std::is_sorted(lane.begin(), lane.end(), earlier)) std::stable_sort(lane.begin(), lane.end(), earlier);
+  }
+  return lanes;
+}
+
+// Merges the lanes by time; at one instant what ends goes first, so that memory handed from one lane to the next is not
+// counted twice.
+class Merge {
+ public:
+  explicit Merge(const std::array<std::vector<Change>, kLanes>& lanes) : lanes_(lanes) {}
+  const Change* next() {
+    std::size_t best = kLanes;
+    for (std::size_t l = 0; l < kLanes; ++l) {
+      if (next_[l] == lanes_[l].size()) continue;
+      if (best == kLanes || before(lanes_[l][next_[l]], lanes_[best][next_[best]])) best = l;
+    }
+    return best == kLanes ? nullptr : &lanes_[best][next_[best]++];
+  }
+
+ private:
+  static bool before(const Change& a, const Change& b) { return a.at != b.at ? a.at < b.at : a.start < b.start; }
+  const std::array<std::vector<Change>, kLanes>& lanes_;
+  std::array<std::size_t, kLanes> next_{};
+};
+
+// Splits the peak into the parts that people know; what the allocator loses is the rest.
+std::vector<MemoryPart> parts_of_peak(const std::vector<MemoryPart>& static_parts, std::int64_t live, std::int64_t temporary,
+                                      Bytes peak) {
+  std::vector<MemoryPart> parts = static_parts;
+  Bytes known{live + temporary};
+  for (const MemoryPart& part : static_parts) known += part.bytes;
+  if (live != 0) parts.push_back({"activations", Bytes(live)});
+  if (temporary != 0) parts.push_back({"temporary", Bytes(temporary)});
+  if (peak != known) parts.push_back({"fragmentation", peak - known});
+  return parts;
+}
+
+}  // namespace
+
+void add_memory(const TaskGraph& graph, const TaskTimes& times, DeviceTimeline& device) {
+  const std::size_t rank = static_cast<std::size_t>(device.rank);
+  double factor = 1.0;
+  std::int64_t context = 0, fixed = 0;
+  if (rank < graph.memory.size()) {
+    const RankMemory& memory = graph.memory[rank];
+    device.static_parts = memory.parts;
+    device.limit = memory.limit;
+    factor = memory.allocator_factor;
+    for (const MemoryPart& part : memory.parts) (part.name == "context" ? context : fixed) += part.bytes.base();
+  }
+  const auto allocated = [&](std::int64_t dynamic) {
+    return Bytes(context + static_cast<std::int64_t>(std::nearbyint(factor * static_cast<double>(fixed + dynamic))));
+  };
+  std::int64_t live = 0, temporary = 0, peak_live = 0, peak_temporary = 0;
+  device.memory.clear();
+  device.memory.push_back({Duration(0), allocated(0)});
+  device.peak = allocated(0);
+  const auto lanes = changes_of_rank(graph, times, device.rank);
+  Merge merge(lanes);
+  while (const Change* change = merge.next()) {
+    live += change->live;
+    temporary += change->temporary;
+    const Bytes now = allocated(live + temporary);
+    const Duration at = to_duration(Ticks(change->at));
+    if (now > device.peak) {
+      device.peak = now;
+      peak_live = live;
+      peak_temporary = temporary;
+    }
+    // A sample is the state after all changes of one instant; a higher state in between is kept as a sample of its own.
+    MemorySample& last = device.memory.back();
+    if (last.at == at && now >= last.allocated) {
+      last.allocated = now;
+    } else if (now != last.allocated) {
+      device.memory.push_back({at, now});
+    }
+  }
+  device.peak_parts = parts_of_peak(device.static_parts, peak_live, peak_temporary, device.peak);
+}
+
+}  // namespace panpipe

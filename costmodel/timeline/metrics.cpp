@@ -1,0 +1,129 @@
+// Every number a person sees of a timeline, predicted or measured, is computed here. Definitions: docs/models/metrics.md.
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "costmodel/timeline/timeline.hpp"
+
+namespace panpipe {
+namespace {
+
+struct Interval {
+  double start, end;
+};
+
+// Sorted and disjoint.
+std::vector<Interval> united(std::vector<Interval> intervals) {
+  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) { return a.start < b.start; });
+  std::vector<Interval> result;
+  for (const Interval& interval : intervals) {
+    if (!result.empty() && interval.start <= result.back().end) {
+      result.back().end = std::max(result.back().end, interval.end);
+    } else {
+      result.push_back(interval);
+    }
+  }
+  return result;
+}
+
+double length(const std::vector<Interval>& disjoint) {
+  double sum = 0;
+  for (const Interval& interval : disjoint) sum += interval.end - interval.start;
+  return sum;
+}
+
+// Length of what both cover. Both sorted and disjoint.
+double common_length(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  double sum = 0;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    sum += std::max(0.0, std::min(a[i].end, b[j].end) - std::max(a[i].start, b[j].start));
+    (a[i].end < b[j].end ? i : j) += 1;
+  }
+  return sum;
+}
+
+bool is_communication(Lane lane) {
+  return lane == Lane::Tensor || lane == Lane::Send || lane == Lane::Receive || lane == Lane::Data;
+}
+
+struct DeviceSums {
+  DeviceMetrics metrics;
+  double busy = 0;  // compute lane, waiting inside passes included
+  double span = 0;  // first start to last end of the compute lane
+};
+
+DeviceSums measure_device(const Span* first, const Span* last, double step) {
+  std::vector<Interval> compute, communication;
+  double waiting = 0, last_end = 0;
+  for (const Span* span = first; span != last; ++span) {
+    const Interval interval{span->start.base(), span->end.base()};
+    last_end = std::max(last_end, interval.end);
+    if (span->lane == Lane::Compute) {
+      compute.push_back(interval);
+      waiting += span->waiting.base();
+    } else if (is_communication(span->lane)) {
+      communication.push_back(interval);
+    }
+  }
+  compute = united(std::move(compute));
+  communication = united(std::move(communication));
+  DeviceSums sums;
+  sums.busy = length(compute);
+  waiting = std::min(waiting, sums.busy);
+  if (!compute.empty()) sums.span = compute.back().end - compute.front().start;
+  sums.metrics.step_time_s = last_end;
+  sums.metrics.compute_s = sums.busy - waiting;
+  sums.metrics.exposed_communication_s = waiting + length(communication) - common_length(compute, communication);
+  sums.metrics.bubble_step = step > 0 ? std::max(0.0, 1.0 - sums.busy / step) : 0;
+  sums.metrics.bubble_span = sums.span > 0 ? std::max(0.0, 1.0 - sums.busy / sums.span) : 0;
+  return sums;
+}
+
+}  // namespace
+
+Metrics metrics(const Timeline& timeline) {
+  Metrics result;
+  result.step_time_s = timeline.step_time.base();
+  std::unordered_map<std::int32_t, DeviceSums> sums;  // of devices with spans of their own
+  const Span* const end = timeline.spans.data() + timeline.spans.size();
+  for (const Span* first = timeline.spans.data(); first != end;) {
+    const Span* last = first;
+    while (last != end && last->device == first->device) ++last;
+    sums[first->device] = measure_device(first, last, result.step_time_s);
+    first = last;
+  }
+  double busy = 0, span = 0;
+  for (const DeviceTimeline& device : timeline.devices) {
+    const auto found = sums.find(device.same_as >= 0 ? device.same_as : device.device);
+    DeviceSums of_device = found == sums.end() ? measure_device(end, end, result.step_time_s) : found->second;
+    DeviceMetrics& row = of_device.metrics;
+    row.device = device.device;
+    row.rank = device.rank;
+    row.peak_memory_bytes = static_cast<double>(device.peak.base());
+    row.fits = device.limit == Bytes(0) || device.peak <= device.limit;  // limit 0 = not known
+    busy += of_device.busy;
+    span += of_device.span;
+    result.compute_s += row.compute_s;
+    result.exposed_communication_s += row.exposed_communication_s;
+    result.peak_memory_bytes = std::max(result.peak_memory_bytes, row.peak_memory_bytes);
+    result.fits = result.fits && row.fits;
+    result.per_device.push_back(row);
+  }
+  const double devices = static_cast<double>(timeline.devices.size());
+  if (devices > 0) {
+    result.compute_s /= devices;
+    result.exposed_communication_s /= devices;
+  }
+  result.model_flops = timeline.model_flops_per_step.base();
+  if (result.step_time_s > 0 && devices > 0) {
+    result.bubble_step = std::max(0.0, 1.0 - busy / (result.step_time_s * devices));
+    result.samples_per_s = timeline.samples_per_step / result.step_time_s;
+    const double peak = timeline.peak_per_device.base() * devices;
+    if (peak > 0) result.mfu = result.model_flops / (result.step_time_s * peak);
+  }
+  if (span > 0) result.bubble_span = std::max(0.0, 1.0 - busy / span);
+  result.contention_s = timeline.contention_lost.base();
+  return result;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,143 @@
+#include "costmodel/timeline/result.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <ctime>
+
+#include "costmodel/timeline/json_text.hpp"
+
+namespace panpipe {
+namespace {
+
+std::string now_utc() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::string pairs_json(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  std::string out = "{";
+  for (const auto& [key, value] : pairs) {
+    if (out.size() > 1) out += ", ";
+    out += json::text(key) + ": " + json::text(value);
+  }
+  return out + "}";
+}
+
+std::string context_json(const ResultContext& context, std::size_t devices) {
+  std::string out = "{\"version\": " + json::text(context.version) + ", \"scenario\": " + json::text(context.scenario);
+  out += fmt::format(", \"devices\": {}, \"seed\": {}", devices, context.seed);
+  out += ", \"hashes\": " + pairs_json(context.hashes) + ", \"libraries\": " + pairs_json(context.libraries);
+  if (context.with_clock) {
+    out += ", \"host\": " + json::text(host_name()) + ", \"date\": " + json::text(now_utc());
+    out += ", \"wall_s\": " + json::number(context.wall_s);
+  }
+  return out + "}";
+}
+
+std::string row_json(const DeviceMetrics& row) {
+  return fmt::format(
+      "{{\"device\": {}, \"rank\": {}, \"step_time_s\": {}, \"compute_s\": {}, \"exposed_communication_s\": {}, "
+      "\"bubble_step\": {}, \"bubble_span\": {}, \"peak_memory_bytes\": {}, \"fits\": {}}}",
+      row.device, row.rank, json::number(row.step_time_s), json::number(row.compute_s), json::number(row.exposed_communication_s),
+      json::number(row.bubble_step), json::number(row.bubble_span),
+      json::number(static_cast<std::int64_t>(row.peak_memory_bytes)), json::boolean(row.fits));
+}
+
+std::string metrics_json(const Metrics& metrics, TimelineKind kind) {
+  std::string out = fmt::format(
+      "{{\n    \"step_time_s\": {},\n    \"compute_s\": {},\n    \"exposed_communication_s\": {},\n"
+      "    \"bubble_step\": {},\n    \"bubble_span\": {},\n    \"peak_memory_bytes\": {},\n    \"fits\": {},\n"
+      "    \"model_flops\": {},\n    \"mfu\": {},\n    \"samples_per_s\": {},\n",
+      json::number(metrics.step_time_s), json::number(metrics.compute_s), json::number(metrics.exposed_communication_s),
+      json::number(metrics.bubble_step), json::number(metrics.bubble_span),
+      json::number(static_cast<std::int64_t>(metrics.peak_memory_bytes)), json::boolean(metrics.fits),
+      json::number(metrics.model_flops), json::number(metrics.mfu), json::number(metrics.samples_per_s));
+  if (kind == TimelineKind::Simulated) out += "    \"contention_s\": " + json::number(metrics.contention_s) + ",\n";
+  out += "    \"per_device\": [";
+  for (std::size_t i = 0; i < metrics.per_device.size(); ++i) {
+    out += (i ? ",\n      " : "\n      ") + row_json(metrics.per_device[i]);
+  }
+  return out + "\n    ]\n  }";
+}
+
+std::string parts_json(const std::vector<MemoryPart>& parts) {
+  std::string out = "{";
+  for (const MemoryPart& part : parts) {
+    if (out.size() > 1) out += ", ";
+    out += json::text(part.name) + ": " + json::number(part.bytes.base());
+  }
+  return out + "}";
+}
+
+// Of devices that are not copies of another.
+std::string memory_json(const Timeline& timeline, bool with_curve) {
+  std::string out = "[";
+  for (const DeviceTimeline& device : timeline.devices) {
+    if (device.same_as >= 0) continue;
+    out += out.size() > 1 ? ",\n    " : "\n    ";
+    out += fmt::format("{{\"device\": {}, \"parts\": {}, \"peak_bytes\": {}, \"limit_bytes\": {}", device.device,
+                       parts_json(device.peak_parts), device.peak.base(), device.limit.base());
+    if (with_curve) {
+      out += ", \"curve\": [";
+      for (std::size_t i = 0; i < device.memory.size(); ++i) {
+        const MemorySample& sample = device.memory[i];
+        out += fmt::format("{}[{}, {}]", i ? ", " : "", json::number(sample.at.base()), sample.allocated.base());
+      }
+      out += "]";
+    }
+    out += "}";
+  }
+  return out + "\n  ]";
+}
+
+std::string contention_json(const Timeline& timeline) {
+  std::string out = "[";
+  for (const LinkContention& link : timeline.contention) {
+    out += out.size() > 1 ? ",\n    " : "\n    ";
+    out +=
+        fmt::format("{{\"resource\": {}, \"busy_s\": {}, \"shared_s\": {}, \"lost_s\": {}, \"flows\": {}, \"utilisation\": {}}}",
+                    json::text(link.resource), json::number(link.busy.base()), json::number(link.shared.base()),
+                    json::number(link.lost.base()), link.flows, json::number(link.utilisation));
+  }
+  return out + (timeline.contention.empty() ? "]" : "\n  ]");
+}
+
+std::string timeline_json(const Timeline& timeline) {
+  std::string out = "[";
+  for (const Span& span : timeline.spans) {
+    out += out.size() > 1 ? ",\n    " : "\n    ";
+    out += fmt::format(
+        "{{\"device\": {}, \"lane\": \"{}\", \"action\": {}, \"microbatch\": {}, \"stage\": {}, \"start_s\": {}, \"end_s\": {}",
+        span.device, name_of(span.lane), json::text(span.label.empty() ? to_text(span.action) : span.label),
+        span.action.microbatch, span.action.stage, json::number(span.start.base()), json::number(span.end.base()));
+    if (span.bytes != Bytes(0)) out += ", \"bytes\": " + json::number(span.bytes.base());
+    out += "}";
+  }
+  return out + (timeline.spans.empty() ? "]" : "\n  ]");
+}
+
+}  // namespace
+
+std::string to_result_json(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, bool with_timeline) {
+  std::string out = "{\n  \"schema\": \"panpipe-result/1\",\n  \"kind\": \"" + std::string(name_of(timeline.kind)) + "\",\n";
+  out += "  \"context\": " + context_json(context, timeline.devices.size()) + ",\n";
+  out += "  \"metrics\": " + metrics_json(metrics, timeline.kind) + ",\n";
+  out += "  \"memory\": " + memory_json(timeline, with_timeline) + ",\n";
+  if (timeline.kind == TimelineKind::Simulated) out += "  \"contention\": " + contention_json(timeline) + ",\n";
+  out += "  \"repetitions\": []";
+  if (with_timeline) out += ",\n  \"timeline\": " + timeline_json(timeline);
+  return out + "\n}\n";
+}
+
+}  // namespace panpipe

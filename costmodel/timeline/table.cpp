@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/timeline/result.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr int kBarWidth = 40;
+constexpr std::size_t kMostRows = 64;   // per-device rows shown; the result JSON has all
+constexpr std::size_t kMostLinks = 10;  // contended links shown
+
+struct Paint {
+  bool on;
+  std::string operator()(std::string_view code, const std::string& text) const {
+    return on ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+  }
+};
+
+constexpr std::string_view kGreen = "32", kYellow = "33", kRed = "31", kBold = "1", kGrey = "90";
+
+std::string bar(double share) {
+  const int filled = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * kBarWidth));
+  std::string out;
+  for (int i = 0; i < kBarWidth; ++i) out += i < filled ? "█" : "·";
+  return out;
+}
+
+std::string gib_text(double bytes_value) { return fmt::format("{:.1f}", bytes_value / static_cast<double>(gib(1).base())); }
+
+// Where the mean device's step goes; the three lines add up to the step.
+std::string time_lines(const Metrics& metrics, const Paint& paint) {
+  const double step = metrics.step_time_s;
+  if (step <= 0) return "";
+  const double idle = std::max(0.0, step - metrics.compute_s - metrics.exposed_communication_s);
+  const auto line = [&](std::string_view name, double time, std::string_view color) {
+    return fmt::format("  {:<23}{} {:>10} {:>6.1f} %\n", name, paint(color, bar(time / step)), to_text(seconds(time)),
+                       100 * time / step);
+  };
+  return line("compute", metrics.compute_s, kGreen) + line("exposed communication", metrics.exposed_communication_s, kYellow) +
+         line("idle, nothing in flight", idle, kGrey);
+}
+
+std::string rate_line(const Metrics& metrics) {
+  std::string out = fmt::format("  bubble {:.1f} % of the step, {:.1f} % inside each rank's own span", 100 * metrics.bubble_step,
+                                100 * metrics.bubble_span);
+  if (metrics.samples_per_s > 0) out += fmt::format("; {:.4g} samples/s", metrics.samples_per_s);
+  if (metrics.mfu > 0) out += fmt::format("; MFU {:.1f} %", 100 * metrics.mfu);
+  return out + "\n";
+}
+
+// The fullest device: the one that is furthest over, or nearest to, its limit.
+const DeviceTimeline* fullest(const Timeline& timeline) {
+  const DeviceTimeline* worst = nullptr;
+  const auto fill = [](const DeviceTimeline& d) {
+    return d.limit > Bytes(0) ? d.peak / d.limit : static_cast<double>(d.peak.base()) * 1e-18;
+  };
+  for (const DeviceTimeline& device : timeline.devices) {
+    if (device.same_as < 0 && (worst == nullptr || fill(device) > fill(*worst))) worst = &device;
+  }
+  return worst;
+}
+
+std::string memory_lines(const Timeline& timeline, const Metrics& metrics, const Paint& paint) {
+  const DeviceTimeline* device = fullest(timeline);
+  if (device == nullptr || device->peak == Bytes(0)) return "";
+  std::string out = "memory  ";
+  if (device->limit > Bytes(0)) {
+    out += metrics.fits ? paint(kGreen, "fits: yes") : paint(kRed, "fits: no");
+    out += fmt::format(", device {} needs {} GiB of {} GiB", device->device, gib_text(static_cast<double>(device->peak.base())),
+                       gib_text(static_cast<double>(device->limit.base())));
+  } else {
+    out += fmt::format("peak {} GiB on device {}, no limit known", gib_text(static_cast<double>(device->peak.base())),
+                       device->device);
+  }
+  std::vector<MemoryPart> parts = device->peak_parts;
+  std::stable_sort(parts.begin(), parts.end(), [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    out += fmt::format("{}{} {}", i ? ", " : ": ", parts[i].name, gib_text(static_cast<double>(parts[i].bytes.base())));
+  }
+  return out + "\n";
+}
+
+// A device of a measured timeline is a row of its own; predicted copies of a rank are one row.
+std::string device_rows(const Timeline& timeline, const Metrics& metrics, const Paint& paint) {
+  std::string out = paint(kBold, fmt::format("{:>6} {:>6} {:>11} {:>11} {:>11} {:>8} {:>8} {:>10} {:>5}", "rank", "device",
+                                             "ends", "compute", "exposed", "bubble", "in span", "peak GiB", "fits")) +
+                    "\n";
+  std::size_t rows = 0, left_out = 0;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < metrics.per_device.size() && i < timeline.devices.size(); ++i) {
+    if (timeline.devices[i].same_as < 0) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return metrics.per_device[a].rank < metrics.per_device[b].rank; });
+  for (const std::size_t i : order) {
+    const DeviceMetrics& row = metrics.per_device[i];
+    if (rows++ >= kMostRows) {
+      ++left_out;
+      continue;
+    }
+    out += fmt::format("{:>6} {:>6} {:>11} {:>11} {:>11} {:>6.1f} % {:>6.1f} % {:>10} {:>5}\n", row.rank, row.device,
+                       to_text(seconds(row.step_time_s)), to_text(seconds(row.compute_s)),
+                       to_text(seconds(row.exposed_communication_s)), 100 * row.bubble_step, 100 * row.bubble_span,
+                       gib_text(row.peak_memory_bytes), row.fits ? "yes" : "no");
+  }
+  if (left_out > 0) out += fmt::format("  ... and {} more; --json has them all\n", left_out);
+  const std::size_t copies = metrics.per_device.size() - order.size();
+  if (copies > 0) out += fmt::format("  {} more devices do the same as the one of their rank\n", copies);
+  return out;
+}
+
+std::string contention_lines(const Timeline& timeline, const Metrics& metrics, const Paint& paint) {
+  if (timeline.kind != TimelineKind::Simulated) return "";
+  std::vector<LinkContention> links;
+  for (const LinkContention& link : timeline.contention) {
+    if (link.lost > Duration(0) || link.shared > Duration(0)) links.push_back(link);
+  }
+  const double share = metrics.step_time_s > 0 ? 100 * metrics.contention_s / metrics.step_time_s : 0;
+  if (links.empty()) return "contention  none: no link was shared\n";
+  std::string out = fmt::format("contention  costs {} of the step ({:.1f} %)\n", to_text(seconds(metrics.contention_s)), share);
+  std::stable_sort(links.begin(), links.end(),
+                   [](const auto& a, const auto& b) { return a.lost != b.lost ? a.lost > b.lost : a.shared > b.shared; });
+  std::size_t width = 8;
+  for (std::size_t i = 0; i < std::min(links.size(), kMostLinks); ++i) width = std::max(width, links[i].resource.size());
+  out += paint(kBold, fmt::format("  {:<{}} {:>12} {:>11} {:>11} {:>6} {:>9}", "link", width, "lost by flows", "shared", "busy",
+                                  "flows", "carried")) +
+         "\n";
+  for (std::size_t i = 0; i < std::min(links.size(), kMostLinks); ++i) {
+    const LinkContention& link = links[i];
+    out += fmt::format("  {:<{}} {:>13} {:>11} {:>11} {:>6} {:>7.1f} %\n", link.resource, width, to_text(link.lost),
+                       to_text(link.shared), to_text(link.busy), link.flows, 100 * link.utilisation);
+  }
+  if (links.size() > kMostLinks) out += fmt::format("  ... and {} more links; --json has them all\n", links.size() - kMostLinks);
+  return out;
+}
+
+}  // namespace
+
+std::string to_table(const Timeline& timeline, const Metrics& metrics, bool color) {
+  const Paint paint{color};
+  std::string out = paint(kBold, fmt::format("step time  {}", to_text(seconds(metrics.step_time_s)))) +
+                    fmt::format("  ({})\n", name_of(timeline.kind));
+  out += time_lines(metrics, paint) + rate_line(metrics) + memory_lines(timeline, metrics, paint) + "\n";
+  out += device_rows(timeline, metrics, paint);
+  const std::string contention = contention_lines(timeline, metrics, paint);
+  if (!contention.empty()) out += "\n" + contention;
+  return out;
+}
+
+}  // namespace panpipe
