@@ -1,1 +1,40 @@
 #include "costmodel/profile/calibration.hpp"
+
+#include "costmodel/profile/sourced_file.hpp"
+
+namespace panpipe {
+
+Calibration load_calibration(const std::string& name_or_path, const std::string& directory) {
+  SourcedFile file("calibration", name_or_path, directory);
+  Calibration c;
+  c.name = file.name();
+  file.read("gemm_efficiency", c.gemm_efficiency, Sign::Positive);
+  file.read("attention_efficiency", c.attention_efficiency, Sign::Positive);
+  file.read("memory_efficiency", c.memory_efficiency, Sign::Positive);
+  file.read("score_bytes", c.score_bytes);
+  file.read("unaligned_gemm_efficiency", c.unaligned_gemm_efficiency, Sign::Positive);
+  file.read("launch", c.launch);
+  file.read("collective_host", c.collective_host);
+  file.read("kernel_gap", c.kernel_gap);
+  file.read("step", c.step);
+  file.read("fabric_efficiency", c.fabric_efficiency, Sign::Positive);
+  file.read("network_efficiency", c.network_efficiency, Sign::Positive);
+  file.read("transfer_efficiency", c.transfer_efficiency, Sign::Positive);
+  file.read("transfer_latency", c.transfer_latency);
+  file.read("collective_latency", c.collective_latency);
+  file.read("elementwise_scale", c.elementwise_scale, Sign::Positive);
+  file.read("stage_jitter", c.stage_jitter);
+  file.read("optimizer_traffic", c.optimizer_traffic);
+  file.read("overlap_loss", c.overlap_loss);
+  c.sources = file.finish();
+  return c;
+}
+
+Calibration calibration_for(const DeviceType& type) {
+  if (!type.calibration.empty()) return load_calibration(type.calibration, "");
+  Calibration c;
+  c.name = type.name + ": data sheet, a-priori efficiencies";
+  return c;
+}
+
+}  // namespace panpipe

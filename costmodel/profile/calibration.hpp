@@ -17,6 +17,7 @@ struct Calibration {
   double gemm_efficiency = 0.85;             // of data-sheet peak, large matrix products
   double attention_efficiency = 0.40;        // fused attention, forward, causal work, of peak
   double memory_efficiency = 0.85;           // of data-sheet memory bandwidth
+  double elementwise_scale = 1.0;            // on the counted traffic of element-wise operators
   double score_bytes = 9;                    // traffic per unfused attention score and pass
   double unaligned_gemm_efficiency = 0.03;   // batched products whose head size is not a multiple of 8
   Duration launch = micros(30);              // host time per operator
@@ -34,6 +35,8 @@ struct Calibration {
   std::map<std::string, std::string> sources;
 };
 
+// `name_or_path`: a shipped calibration ("a100-80g-sxm"), or a file, relative to `directory` or to the data folder. Throws
+// InputError.
 Calibration load_calibration(const std::string& name_or_path, const std::string& directory);
 // The device's shipped calibration, or the a-priori values with its data sheet.
 Calibration calibration_for(const DeviceType& type);

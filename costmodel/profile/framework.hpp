@@ -2,6 +2,7 @@
 // scenarios/frameworks/. Values and their study: docs/models/compute.md.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "costmodel/base/quantity.hpp"
@@ -11,19 +12,32 @@ namespace panpipe {
 
 struct Framework {
   std::string name = "megatron";
+  // Device time.
   double elementwise_factor = 1.0;  // x: traffic of element-wise operators over fully fused kernels
   double score_factor = 1.0;        // s2x: traffic of unfused attention scores
   bool flash_attention = false;
   double loss_bytes_per_logit = 20;  // traffic of the loss, forward and backward together
-  int gradient_bytes = 0;            // per parameter; 0 = by precision
-  int forward_operators = 28;        // host launches per transformer layer
+  bool dropout = true;               // trains with dropout: its masks are written, read and kept even where the graph has none
+  // Host.
+  int forward_operators = 28;  // host launches per transformer layer
   int backward_operators = 40;
   bool synchronous_launches = false;  // host and device add instead of overlapping
-  bool blocking_transfers = true;     // a rank waits for its own pipeline sends
-  bool scatter_gather = true;         // stage hand-over split over the tensor-parallel ranks, gathered at the receiver
+  // Communication.
+  bool blocking_transfers = true;  // a rank waits for its own pipeline sends
+  bool scatter_gather = true;      // stage hand-over split over the tensor-parallel ranks, gathered at the receiver
   bool distributed_optimizer = false;
+  bool overlap_tensor_collectives = false;  // a full backward hides the input gradient's collective behind the weight gradient
+  // Memory.
+  int gradient_bytes = 0;                      // per parameter; 0 = by precision
+  int bf16_extra_gradient_bytes = 0;           // kept besides under bf16 (an accumulation copy)
+  double loss_live_bytes_per_logit = 10;       // logits, their fp32 copy and gradient while the loss runs
+  double allocator_factor = 1.04;              // fragmentation
+  Bytes context = gib(1);                      // CUDA context, NCCL, workspaces
+  std::map<std::string, std::string> sources;  // key -> where the number comes from
 };
 
+// `name_or_path`: the name of a shipped preset ("megatron"), or a file, relative to `directory` or to the data folder.
+// Throws InputError: no such preset (naming those there are), or what is wrong in the file.
 Framework load_framework(const std::string& name_or_path, const std::string& directory);
 
 }  // namespace panpipe

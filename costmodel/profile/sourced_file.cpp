@@ -1,0 +1,84 @@
+#include "costmodel/profile/sourced_file.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "costmodel/base/quantity_text.hpp"
+
+namespace panpipe {
+namespace {
+
+std::vector<std::string> shipped_names(const std::string& kind) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(data_directory() + "/" + kind + "s", ignored))
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool looks_like_a_path(const std::string& text) {
+  return text.find('/') != std::string::npos || (text.size() > 5 && text.compare(text.size() - 5, 5, ".yaml") == 0);
+}
+
+std::string resolve(const std::string& kind, const std::string& name_or_path, const std::string& directory) {
+  if (looks_like_a_path(name_or_path)) {
+    if (auto found = find_file(name_or_path, directory)) return *found;
+    throw InputError(fmt::format("{} file '{}' does not exist", kind, name_or_path));
+  }
+  const std::string path = fmt::format("{}/{}s/{}.yaml", data_directory(), kind, name_or_path);
+  if (!name_or_path.empty() && std::filesystem::exists(path)) return path;
+  const auto names = shipped_names(kind);
+  const auto near = nearest_name(name_or_path, names);
+  throw InputError(fmt::format("no {} '{}'{}; there are {}", kind, name_or_path,
+                               near ? fmt::format(", did you mean '{}'?", *near) : std::string(), fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+SourcedFile::SourcedFile(const std::string& kind, const std::string& name_or_path, const std::string& directory)
+    : root_(load_document(resolve(kind, name_or_path, directory))), reader_(*root_, log_) {
+  if (reader_.integer("panpipe", 1) > 1) log_.error_at_key(*root_, "panpipe", "this version reads format 1");
+  const std::string found = reader_.string("kind");
+  if (!found.empty() && found != kind) log_.error_at_key(*root_, "kind", fmt::format("'{}' where a {} is needed", found, kind));
+  reader_.string("description", "");
+}
+
+std::string SourcedFile::name() { return reader_.string("name"); }
+
+template <class Get>
+void SourcedFile::entry(const std::string& key, Get get) {
+  const Node* node = reader_.find(key);
+  if (node == nullptr) return;
+  MapReader entry(*node, log_);
+  get(entry);
+  sources_[key] = entry.string("source");
+  entry.finish();
+}
+
+void SourcedFile::read(const std::string& key, double& value, Sign sign) {
+  entry(key, [&](MapReader& r) { value = r.number("value", sign); });
+}
+void SourcedFile::read(const std::string& key, int& value) {
+  entry(key, [&](MapReader& r) { value = r.integer("value", 0); });
+}
+void SourcedFile::read(const std::string& key, bool& value) {
+  entry(key, [&](MapReader& r) { value = r.boolean("value"); });
+}
+void SourcedFile::read(const std::string& key, Duration& value) {
+  entry(key, [&](MapReader& r) { value = r.duration("value"); });
+}
+void SourcedFile::read(const std::string& key, Bytes& value) {
+  entry(key, [&](MapReader& r) { value = r.bytes("value"); });
+}
+
+std::map<std::string, std::string> SourcedFile::finish() {
+  reader_.finish();
+  log_.throw_if_errors();
+  return std::move(sources_);
+}
+
+}  // namespace panpipe

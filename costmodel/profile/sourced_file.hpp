@@ -1,0 +1,37 @@
+// Files of named numbers with a source each: `key: {value: 0.794, source: where it comes from}`.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "costmodel/base/quantity.hpp"
+#include "costmodel/input/reader.hpp"
+
+namespace panpipe {
+
+// Reads the keys of one such file. Keys are optional (what is absent keeps the struct's default); unknown ones are errors.
+class SourcedFile {
+ public:
+  // `kind`: "framework" or "calibration", as in the file's `kind:` key and its folder scenarios/<kind>s/.
+  SourcedFile(const std::string& kind, const std::string& name_or_path, const std::string& directory);
+
+  std::string name();
+  void read(const std::string& key, double& value, Sign sign = Sign::NonNegative);
+  void read(const std::string& key, int& value);
+  void read(const std::string& key, bool& value);
+  void read(const std::string& key, Duration& value);
+  void read(const std::string& key, Bytes& value);
+  // Throws InputError with everything that is wrong.
+  std::map<std::string, std::string> finish();
+
+ private:
+  template <class Get>
+  void entry(const std::string& key, Get get);
+
+  NodePtr root_;
+  ReadLog log_;
+  MapReader reader_;
+  std::map<std::string, std::string> sources_;
+};
+
+}  // namespace panpipe
