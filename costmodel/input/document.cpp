@@ -1,1 +1,432 @@
 #include "costmodel/input/document.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <unordered_map>
+
+#include "costmodel/input/render.hpp"
+#include "costmodel/input/source_text.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// Deeper than any sensible file, and shallower than yaml-cpp's own limit of 500, whose message has no words.
+constexpr std::size_t kDeepest = 64;
+constexpr std::size_t kMostDiagnostics = 20;
+
+struct Place {
+  int line = 0, column = 0;
+};
+
+// Turns yaml-cpp's events into Nodes and reports what this project refuses. One open map or list per frame.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(std::shared_ptr<const SourceText> source) : source_(std::move(source)) {}
+
+  NodePtr root() const { return root_; }
+  const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
+  // Where the innermost map or list that is still open starts.
+  std::optional<Place> open_place() const {
+    if (frames_.empty()) return std::nullopt;
+    return Place{frames_.back().node->line, frames_.back().node->column};
+  }
+
+  void report(Place place, const std::string& path, const std::string& message, const std::string& help = "") {
+    if (diagnostics_.size() < kMostDiagnostics)
+      diagnostics_.push_back(render_diagnostic(*source_, false, place.line, place.column, path, message, help));
+  }
+  [[noreturn]] void fail(Place place, const std::string& path, const std::string& message, const std::string& help = "") {
+    report(place, path, message, help);
+    throw InputError(diagnostics_);
+  }
+  Place place_of(const YAML::Mark& mark) const {
+    if (mark.line < 0) return {};
+    return {mark.line + 1, character_column(*source_, mark.line + 1, mark.column)};
+  }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ > 1) fail(place_of(mark), "", "a second document starts here; a file holds one");
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { take(make(NodeKind::Null, mark)); }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    NodePtr node = make(NodeKind::Null, mark);
+    report({node->line, node->column}, node->path, "aliases ('*name') are not supported", "write the value out");
+    take(node);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, const std::string& value) override {
+    NodePtr node = make(NodeKind::Scalar, mark);
+    node->text = value;
+    node->quoted = tag == "!";  // yaml-cpp's tag of a quoted or block scalar; "?" is a plain one
+    if (tag != "!" && tag != "?") refuse_tag(*node, tag);
+    take(node);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    open(NodeKind::Sequence, mark, tag);
+  }
+  void OnSequenceEnd() override { frames_.pop_back(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    open(NodeKind::Map, mark, tag);
+  }
+  void OnMapEnd() override { frames_.pop_back(); }
+
+ private:
+  struct Frame {
+    NodePtr node;
+    bool has_key = false;  // maps: a key was read, its value is next
+    std::string key;
+    Place key_place;
+    bool drop_value = false;  // the key was refused
+    std::unordered_map<std::string, int> first_lines;
+  };
+
+  NodePtr make(NodeKind kind, const YAML::Mark& mark) {
+    auto node = std::make_shared<Node>();
+    node->kind = kind;
+    node->source = source_;
+    const Place place = place_of(mark);
+    node->line = place.line;
+    node->column = place.column;
+    if (!frames_.empty()) {
+      const Frame& frame = frames_.back();
+      const std::string& above = frame.node->path;
+      if (frame.node->kind == NodeKind::Sequence)
+        node->path = fmt::format("{}[{}]", above, frame.node->items.size());
+      else if (frame.has_key)
+        node->path = above.empty() ? frame.key : above + "." + frame.key;
+      else
+        node->path = above;  // a key
+    }
+    return node;
+  }
+
+  void refuse_tag(const Node& node, const std::string& tag) {
+    report({node.line, node.column}, node.path, fmt::format("tags ('{}') are not supported", tag), "leave the tag out");
+  }
+
+  void open(NodeKind kind, const YAML::Mark& mark, const std::string& tag) {
+    NodePtr node = make(kind, mark);
+    if (frames_.size() >= kDeepest)
+      fail({node->line, node->column}, "", fmt::format("maps and lists are nested more than {} deep", kDeepest));
+    if (tag != "!" && tag != "?" && !tag.empty()) refuse_tag(*node, tag);
+    if (!frames_.empty() && frames_.back().node->kind == NodeKind::Map && !frames_.back().has_key)
+      fail({node->line, node->column}, node->path, "a key must be a word, not a map or list");
+    take(node);
+    Frame frame;
+    frame.node = node;
+    frames_.push_back(std::move(frame));
+  }
+
+  void take(const NodePtr& node) {
+    if (frames_.empty()) {
+      root_ = node;
+      return;
+    }
+    Frame& frame = frames_.back();
+    if (frame.node->kind == NodeKind::Sequence) {
+      frame.node->items.push_back(node);
+    } else if (!frame.has_key) {
+      take_key(frame, *node);
+    } else {
+      take_value(frame, node);
+    }
+  }
+
+  void take_key(Frame& frame, const Node& key) {
+    frame.has_key = true;
+    frame.key = key.text;
+    frame.key_place = {key.line, key.column};
+    frame.drop_value = true;
+    if (key.kind != NodeKind::Scalar || key.text.empty()) {
+      report(frame.key_place, key.path, "a key must be a word, and this one is empty");
+      return;
+    }
+    const std::string path = frame.node->path.empty() ? key.text : frame.node->path + "." + key.text;
+    if (key.text == "<<" && !key.quoted) {
+      report(frame.key_place, path, "merge keys ('<<') are not supported", "write the keys out");
+      return;
+    }
+    const auto [earlier, is_new] = frame.first_lines.emplace(key.text, key.line);
+    if (!is_new) {
+      report(frame.key_place, path, fmt::format("key '{}' is given twice, first on line {}", key.text, earlier->second));
+      return;
+    }
+    frame.drop_value = false;
+  }
+
+  void take_value(Frame& frame, const NodePtr& value) {
+    frame.has_key = false;
+    if (value->kind == NodeKind::Null && value->line != frame.key_place.line) {
+      // yaml-cpp puts an absent value where the next token stands.
+      value->line = frame.key_place.line;
+      value->column = frame.key_place.column;
+    }
+    if (!frame.drop_value) frame.node->entries.push_back({frame.key, frame.key_place.line, frame.key_place.column, value});
+  }
+
+  std::shared_ptr<const SourceText> source_;
+  NodePtr root_;
+  std::vector<Frame> frames_;
+  std::vector<Diagnostic> diagnostics_;
+  int documents_ = 0;
+};
+
+struct Translation {
+  std::string_view theirs, ours;
+  bool at_opening = false;  // the place to show is where the open map or list starts
+};
+
+// yaml-cpp's sentences and what they mean to somebody who wrote the file.
+constexpr std::array<Translation, 13> kTranslations = {{
+    {"end of sequence flow not found", "the list that starts with '[' here is not closed", true},
+    {"end of map flow not found", "the map that starts with '{' here is not closed", true},
+    {"end of sequence not found", "this does not belong to the list above it; check the indentation"},
+    {"end of map not found", "this does not belong to the map above it; check the indentation"},
+    {"illegal map value", "there is no key for this ':'; check the indentation, or put the text into quotes"},
+    {"illegal map key", "there can be no key here; check the indentation"},
+    {"illegal block entry", "there can be no list item ('-') here; check the indentation"},
+    {"illegal flow end", "this bracket closes nothing"},
+    {"illegal EOF in scalar", "the text in quotes is not closed"},
+    {"illegal document indicator in scalar", "the text in quotes is not closed"},
+    {"unknown token", "YAML gives this character a meaning of its own; put the text into quotes"},
+    {"the referenced anchor is not defined", "aliases ('*name') are not supported"},
+    {"illegal tab when looking for indentation", "indentation is made of spaces, and this is a tab"},
+}};
+
+bool has_tab_indent(const SourceText& source, int line) {
+  for (int i = std::max(1, line - 1); i <= line && i <= static_cast<int>(source.lines.size()); ++i) {
+    const std::string& text = source.lines[static_cast<std::size_t>(i - 1)];
+    const std::size_t first = text.find_first_not_of(" \t");
+    if (text.substr(0, first == std::string::npos ? text.size() : first).find('\t') != std::string::npos) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void fail_with_parser_error(TreeBuilder& builder, const SourceText& source, const YAML::Exception& error) {
+  Place place = builder.place_of(error.mark);
+  const int last_line = static_cast<int>(source.lines.size());
+  if (place.line > last_line) place = {last_line, 1};
+  std::string message = "this is not valid YAML: " + error.msg;
+  for (const Translation& translation : kTranslations)
+    if (error.msg.rfind(translation.theirs, 0) == 0) {
+      message = translation.ours;
+      if (translation.at_opening && builder.open_place()) place = *builder.open_place();
+    }
+  builder.fail(place, "", message, has_tab_indent(source, place.line) ? "indent with spaces, not with tabs" : "");
+}
+
+NodePtr parse_source(const std::string& text, const std::shared_ptr<const SourceText>& source) {
+  std::istringstream stream(text);
+  TreeBuilder builder(source);
+  try {
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    fail_with_parser_error(builder, *source, error);
+  }
+  if (!builder.diagnostics().empty()) throw InputError(builder.diagnostics());
+  return builder.root();
+}
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+struct Step {
+  std::string name;
+  int index = -1;  // list index when name is empty
+  int column = 0;  // in the assignment, from 1
+};
+
+[[noreturn]] void fail_override(const SourceText& source, int column, const std::string& path, const std::string& message,
+                                const std::string& help = "") {
+  throw InputError(std::vector<Diagnostic>{render_diagnostic(source, true, 1, column, path, message, help)});
+}
+
+// "cluster.devices[1].memory" -> steps.
+std::vector<Step> split_key(const SourceText& source, const std::string& key) {
+  const std::string help = "write --set KEY=VALUE, as in --set batch.micro=4 or --set 'partition[0]=12'";
+  std::vector<Step> steps;
+  std::size_t i = 0;
+  while (i < key.size()) {
+    Step step;
+    step.column = static_cast<int>(i) + 1;
+    if (key[i] == '[' && !steps.empty()) {
+      const std::size_t end = key.find(']', i);
+      const std::string digits = end == std::string::npos ? "" : key.substr(i + 1, end - i - 1);
+      if (digits.empty() || digits.size() > 6 || digits.find_first_not_of("0123456789") != std::string::npos)
+        fail_override(source, step.column, "", "a list index is a number in brackets", help);
+      step.index = std::stoi(digits);
+      i = end + 1;
+    } else {
+      if (!steps.empty()) {
+        if (key[i] != '.') fail_override(source, step.column, "", fmt::format("'{}' is not a key", key), help);
+        step.column = static_cast<int>(++i) + 1;
+      }
+      const std::size_t begin = i;
+      while (i < key.size() && is_name_character(key[i])) ++i;
+      step.name = key.substr(begin, i - begin);
+      if (step.name.empty()) fail_override(source, step.column, "", fmt::format("'{}' is not a key", key), help);
+    }
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+void mark_overridden(Node& node, const std::string& path) {
+  node.overridden = true;
+  node.path = path;
+  for (std::size_t i = 0; i < node.items.size(); ++i) mark_overridden(*node.items[i], fmt::format("{}[{}]", path, i));
+  for (Node::Entry& entry : node.entries) mark_overridden(*entry.value, path.empty() ? entry.key : path + "." + entry.key);
+}
+
+const char* kind_words(NodeKind kind) {
+  switch (kind) {
+    case NodeKind::Null:
+      return "empty";
+    case NodeKind::Scalar:
+      return "a single value";
+    case NodeKind::Sequence:
+      return "a list";
+    case NodeKind::Map:
+      return "a map";
+  }
+  return "";
+}
+
+// Parses the value where it stands in the assignment, so that its columns are those of the assignment.
+NodePtr parse_override_value(const std::shared_ptr<SourceText>& source, std::size_t equals) {
+  const std::string& assignment = source->lines.front();
+  const std::string value = assignment.substr(equals + 1);
+  const int column = character_column(*source, 1, static_cast<int>(equals) + 1);
+  NodePtr node;
+  try {
+    node = parse_source(std::string(equals + 1, ' ') + value, source);
+  } catch (const InputError& error) {
+    const Diagnostic& first = error.diagnostics().front();
+    fail_override(*source, std::max(first.column, 1), "", first.message);
+  }
+  if (!node || (node->kind == NodeKind::Null && value.find_first_not_of(' ') == std::string::npos))
+    fail_override(*source, column, "", "there is no value after '='", "write --set KEY=VALUE, as in --set batch.micro=4");
+  return node;
+}
+
+}  // namespace
+
+const Node* Node::find(const std::string& key) const {
+  for (const Entry& entry : entries)
+    if (entry.key == key) return entry.value.get();
+  return nullptr;
+}
+
+NodePtr parse_document(const std::string& text, const std::string& name, const std::string& directory) {
+  auto source = std::make_shared<SourceText>();
+  source->name = name;
+  source->directory = directory;
+  const std::string clean = checked_text(text, *source);
+  NodePtr root = parse_source(clean, source);
+  if (!root || root->kind == NodeKind::Null)
+    throw InputError(std::vector<Diagnostic>{diagnostic_of_file(name, "the file is empty")});
+  return root;
+}
+
+NodePtr load_document(const std::string& path) {
+  const std::string text = read_text_file(path);
+  return parse_document(text, path, std::filesystem::path(path).parent_path().string());
+}
+
+void apply_override(Node& root, const std::string& assignment) {
+  auto source = std::make_shared<SourceText>();
+  source->name = "--set " + assignment;
+  const std::size_t equals = assignment.find('=');
+  checked_text(assignment, *source);
+  if (source->lines.size() != 1) {
+    source->lines.resize(1);
+    source->name = "--set " + source->lines.front();
+    fail_override(*source, 1, "", "an assignment is one line");
+  }
+  source->name = "--set " + source->lines.front();
+  if (equals == std::string::npos || equals == 0)
+    fail_override(*source, 1, "", equals == 0 ? "there is no key before '='" : "there is no '='",
+                  "write --set KEY=VALUE, as in --set batch.micro=4");
+  const std::vector<Step> steps = split_key(*source, assignment.substr(0, equals));
+  NodePtr value = parse_override_value(source, equals);
+
+  Node* at = &root;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    const bool last = i + 1 == steps.size();
+    const bool wants_list = step.name.empty();
+    const std::string path =
+        wants_list ? fmt::format("{}[{}]", at->path, step.index) : (at->path.empty() ? step.name : at->path + "." + step.name);
+    if (at->kind != (wants_list ? NodeKind::Sequence : NodeKind::Map))
+      fail_override(*source, step.column, path,
+                    fmt::format("'{}' is {}, not {}", at->path.empty() ? "the document" : at->path, kind_words(at->kind),
+                                wants_list ? "a list" : "a map"));
+    std::shared_ptr<Node>* slot = nullptr;
+    if (wants_list) {
+      if (step.index >= static_cast<int>(at->items.size()))
+        fail_override(*source, step.column, path, fmt::format("'{}' has {} items, numbered from 0", at->path, at->items.size()));
+      slot = &at->items[static_cast<std::size_t>(step.index)];
+    } else {
+      const auto found =
+          std::find_if(at->entries.begin(), at->entries.end(), [&](const Node::Entry& e) { return e.key == step.name; });
+      if (found == at->entries.end()) {
+        at->entries.push_back({step.name, 1, step.column, nullptr});
+        slot = &at->entries.back().value;
+      } else {
+        slot = &found->value;
+        if (last) {
+          found->line = 1;
+          found->column = step.column;
+        }
+      }
+    }
+    if (last) {
+      *slot = value;
+      mark_overridden(**slot, path);
+      return;
+    }
+    if (!*slot || (*slot)->kind == NodeKind::Null) {
+      auto made = std::make_shared<Node>();
+      made->kind = NodeKind::Map;
+      made->source = source;
+      made->line = 1;
+      made->column = step.column;
+      made->path = path;
+      made->overridden = true;
+      *slot = made;
+    }
+    at = slot->get();
+  }
+}
+
+Diagnostic diagnostic_at(const Node& node, const std::string& message, const std::string& help) {
+  return render_diagnostic(*node.source, node.overridden, node.line, node.column, node.path, message, help);
+}
+
+Diagnostic diagnostic_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help) {
+  for (const Node::Entry& entry : map.entries)
+    if (entry.key == key)
+      return render_diagnostic(*entry.value->source, entry.value->overridden, entry.line, entry.column,
+                               map.path.empty() ? key : map.path + "." + key, message, help);
+  return diagnostic_at(map, message, help);
+}
+
+}  // namespace panpipe

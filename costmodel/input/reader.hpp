@@ -27,6 +27,7 @@ class ReadLog {
   void error(const Node& at, const std::string& message, const std::string& help = "");
   void error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help = "");
   void add(Diagnostic diagnostic);
+  void add(const InputError& error);  // everything another file's reading gathered
   bool has_errors() const { return !diagnostics_.empty(); }
   void throw_if_errors() const;  // InputError with everything gathered
 
@@ -35,6 +36,7 @@ class ReadLog {
 
  private:
   std::vector<Diagnostic> diagnostics_;
+  std::vector<std::string> files_;  // in the order they were first complained about
   std::vector<ResolvedValue> resolved_;
 };
 
@@ -80,19 +82,23 @@ class MapReader {
     return fallback.value_or(choices.front().second);
   }
 
-  // Reports every key that was not read, with "did you mean".
+  // Reports every key that was not read, with "did you mean". Every reader must be finished.
   void finish();
 
  private:
   std::string choice_name(const std::string& key, const std::vector<std::string>& names,
                           const std::optional<std::string>& fallback);
-  void record(const std::string& key, const Node& value, const std::string& text);
-  void record_default(const std::string& key, const std::string& text);
+  // The scalar of a key, or nullptr after recording the fallback or complaining that the key is missing.
+  const Node* value_of(const std::string& key, const std::optional<std::string>& fallback);
   std::string path_of(const std::string& key) const;
+  std::optional<std::string> misspelling_of(const std::string& key) const;
+  void complain_missing(const std::string& key);
 
   const Node* node_;
   ReadLog* log_;
+  bool is_map_ = true;
   std::vector<std::string> read_;
+  std::vector<std::string> missing_;  // required, absent, and a similar key is there: one complaint for both, in finish()
 };
 
 // Typed reading of one scalar node (items of lists, cells of tables). Log an error and return nullopt when wrong.
@@ -102,10 +108,23 @@ std::optional<Bandwidth> read_bandwidth(const Node& node, ReadLog& log, Sign sig
 std::optional<int> read_integer(const Node& node, ReadLog& log, int at_least);
 std::optional<double> read_number(const Node& node, ReadLog& log, Sign sign = Sign::Any);
 std::optional<std::string> read_string(const Node& node, ReadLog& log);
+std::optional<ComputeRate> read_compute_rate(const Node& node, ReadLog& log, Sign sign = Sign::Positive);
+std::optional<double> read_fraction(const Node& node, ReadLog& log);
+std::optional<bool> read_boolean(const Node& node, ReadLog& log);
+
+// "file:line" of a node, or "--set".
+std::string origin_of(const Node& node);
+
+// "a", "a and b", "a, b and c".
+std::string list_of(const std::vector<std::string>& items);
 
 // Finds a referenced file: relative to the folder of the file that names it, then in the data folder (data_directory()).
 // nullopt when neither exists.
 std::optional<std::string> find_file(const std::string& reference, const std::string& directory);
+
+// The path of the file that a scalar names, found as find_file does; logs an error with the folders looked in (and a
+// similar name that is there) when it does not exist. `what` is the word for it: "cluster", "table of layers".
+std::optional<std::string> read_file_reference(const Node& node, ReadLog& log, const std::string& what);
 
 // Folder of the shipped scenarios: $PANPIPE_DATA, else <program>/../share/panpipe, else the source tree's scenarios/.
 std::string data_directory();
