@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "costmodel/input/render.hpp"
 #include "costmodel/input/source_text.hpp"
@@ -34,7 +35,14 @@ class TreeBuilder : public YAML::EventHandler {
   explicit TreeBuilder(std::shared_ptr<const SourceText> source) : source_(std::move(source)) {}
 
   NodePtr root() const { return root_; }
-  const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
+  // Ends the reading: throws everything that was reported.
+  void throw_if_reported() {
+    for (Diagnostic& diagnostic : key_diagnostics_) diagnostics_.push_back(std::move(diagnostic));
+    std::stable_sort(diagnostics_.begin(), diagnostics_.end(), [](const Diagnostic& a, const Diagnostic& b) {
+      return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+    });
+    if (!diagnostics_.empty()) throw InputError(std::move(diagnostics_));
+  }
   // Where the innermost map or list that is still open starts.
   std::optional<Place> open_place() const {
     if (frames_.empty()) return std::nullopt;
@@ -44,6 +52,11 @@ class TreeBuilder : public YAML::EventHandler {
   void report(Place place, const std::string& path, const std::string& message, const std::string& help = "") {
     if (diagnostics_.size() < kMostDiagnostics)
       diagnostics_.push_back(render_diagnostic(*source_, false, place.line, place.column, path, message, help));
+  }
+  // A key that cannot be one. Forgotten when the text ends inside a bracket, where yaml-cpp takes open brackets for keys.
+  void report_key(Place place, const std::string& path, const std::string& message) {
+    if (diagnostics_.size() + key_diagnostics_.size() < kMostDiagnostics)
+      key_diagnostics_.push_back(render_diagnostic(*source_, false, place.line, place.column, path, message, ""));
   }
   [[noreturn]] void fail(Place place, const std::string& path, const std::string& message, const std::string& help = "") {
     report(place, path, message, help);
@@ -124,9 +137,15 @@ class TreeBuilder : public YAML::EventHandler {
     if (frames_.size() >= kDeepest)
       fail({node->line, node->column}, "", fmt::format("maps and lists are nested more than {} deep", kDeepest));
     if (tag != "!" && tag != "?" && !tag.empty()) refuse_tag(*node, tag);
-    if (!frames_.empty() && frames_.back().node->kind == NodeKind::Map && !frames_.back().has_key)
-      fail({node->line, node->column}, node->path, "a key must be a word, not a map or list");
-    take(node);
+    if (!frames_.empty() && frames_.back().node->kind == NodeKind::Map && !frames_.back().has_key) {
+      report_key({node->line, node->column}, node->path, "a key must be a word, not a map or list");
+      frames_.back().has_key = true;
+      frames_.back().key = "?";
+      frames_.back().key_place = {node->line, node->column};
+      frames_.back().drop_value = true;
+    } else {
+      take(node);
+    }
     Frame frame;
     frame.node = node;
     frames_.push_back(std::move(frame));
@@ -153,7 +172,7 @@ class TreeBuilder : public YAML::EventHandler {
     frame.key_place = {key.line, key.column};
     frame.drop_value = true;
     if (key.kind != NodeKind::Scalar || key.text.empty()) {
-      report(frame.key_place, key.path, "a key must be a word, and this one is empty");
+      report_key(frame.key_place, key.path, "there is no key before ':'");
       return;
     }
     const std::string path = frame.node->path.empty() ? key.text : frame.node->path + "." + key.text;
@@ -182,7 +201,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::shared_ptr<const SourceText> source_;
   NodePtr root_;
   std::vector<Frame> frames_;
-  std::vector<Diagnostic> diagnostics_;
+  std::vector<Diagnostic> diagnostics_, key_diagnostics_;
   int documents_ = 0;
 };
 
@@ -201,8 +220,8 @@ constexpr std::array<Translation, 13> kTranslations = {{
     {"illegal map key", "there can be no key here; check the indentation"},
     {"illegal block entry", "there can be no list item ('-') here; check the indentation"},
     {"illegal flow end", "this bracket closes nothing"},
-    {"illegal EOF in scalar", "the text in quotes is not closed"},
-    {"illegal document indicator in scalar", "the text in quotes is not closed"},
+    {"illegal EOF in scalar", "a text in quotes is not closed before the end"},
+    {"illegal document indicator in scalar", "a text in quotes is not closed before the end"},
     {"unknown token", "YAML gives this character a meaning of its own; put the text into quotes"},
     {"the referenced anchor is not defined", "aliases ('*name') are not supported"},
     {"illegal tab when looking for indentation", "indentation is made of spaces, and this is a tab"},
@@ -240,7 +259,7 @@ NodePtr parse_source(const std::string& text, const std::shared_ptr<const Source
   } catch (const YAML::Exception& error) {
     fail_with_parser_error(builder, *source, error);
   }
-  if (!builder.diagnostics().empty()) throw InputError(builder.diagnostics());
+  builder.throw_if_reported();
   return builder.root();
 }
 

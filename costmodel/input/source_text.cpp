@@ -75,7 +75,7 @@ void check_bytes(const std::string& text, const SourceText& source) {
     if (c == '\n') ++line;
     if (c == 0) fail(source.name, fmt::format("this is a binary file, not text (a zero byte on line {})", line));
     if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F)
-      fail(source.name, fmt::format("this is not a text file (control byte 0x{:02x} on line {})", c, line));
+      fail(source.name, fmt::format("this is a binary file, not text (control byte 0x{:02x} on line {})", c, line));
     const std::size_t length = utf8_length(text, i);
     if (length == 0)
       fail(source.name, fmt::format("this is not UTF-8 text (byte 0x{:02x} on line {})", c, line), "save the file as UTF-8");
