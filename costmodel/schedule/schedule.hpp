@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,6 +22,10 @@ struct Schedule {
   std::vector<int> stage_to_rank;
   std::vector<std::vector<int>> chains;    // forward paths: ordered stages
   std::vector<std::vector<Action>> order;  // per rank; groups flattened as action.hpp says
+  // Empty cells of a file that has them, so that it is written back as it was: per rank the number before each action of `order`,
+  // and after the last one. Empty when there are none.
+  std::vector<std::vector<std::int32_t>> empty_cells;
+  std::vector<std::string> notes;  // what the reader did beyond reading (letters of an older dialect rewritten)
 };
 
 using ScheduleOptions = std::map<std::string, std::string>;
@@ -47,7 +52,7 @@ std::string to_csv(const Schedule& schedule, bool for_torch);  // for_torch: thr
 // --- legality ---
 struct ScheduleProblem {
   int rank = -1;
-  int position = -1;  // index of the cell in the rank's row
+  int position = -1;  // cell in the rank's row, from 0, empty cells not counted; -1 = no cell (something is missing)
   std::string action;
   std::string message;
 };
@@ -72,6 +77,10 @@ struct ScheduleEvaluation {
 };
 // The schedule must be legal. Groups run as one unit (duration = sum, outputs at the end) unless split_groups.
 ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bool split_groups = false);
+
+// Steps down, ranks across, as PyTorch prints orders; the first problem's cell is marked "<-- ERROR HERE". Long rows are shown
+// around the mark only.
+std::string grid(const Schedule& schedule, const std::vector<ScheduleProblem>& problems);
 
 // A drawing for the terminal: a row per rank, `width` columns at most.
 std::string draw(const Schedule& schedule, const ScheduleEvaluation& evaluation, int width, bool color);
