@@ -1,0 +1,184 @@
+#include "costmodel/estimate/pipeline_order.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr std::uint32_t kUnset = std::numeric_limits<std::uint32_t>::max();
+
+Pass pass_of(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::F:
+      return Pass::F;
+    case ActionKind::I:
+      return Pass::I;
+    case ActionKind::W:
+      return Pass::W;
+    case ActionKind::B:
+      return Pass::B;
+    default:
+      throw InputError(fmt::format("'{}': only forward and backward passes can be packed", to_text(action)));
+  }
+}
+
+}  // namespace
+
+PipelineOrder pack(const Schedule& schedule) {
+  if (schedule.stages > 16383 || schedule.microbatches > 65535 || schedule.splits != 1) {
+    throw InputError("a packed order holds at most 16383 stages and 65535 microbatches, without sequence splits");
+  }
+  PipelineOrder order;
+  order.stages = schedule.stages;
+  order.microbatches = schedule.microbatches;
+  order.stage_to_rank = schedule.stage_to_rank;
+  order.stage_before.assign(static_cast<std::size_t>(schedule.stages), -1);
+  order.stage_after = order.stage_before;
+  for (const std::vector<int>& chain : schedule.chains) {
+    for (std::size_t i = 1; i < chain.size(); ++i) {
+      order.stage_before[static_cast<std::size_t>(chain[i])] = chain[i - 1];
+      order.stage_after[static_cast<std::size_t>(chain[i - 1])] = chain[i];
+    }
+  }
+  order.rank_begin.push_back(0);
+  for (const std::vector<Action>& rank : schedule.order) {
+    for (const Action& action : rank) {
+      if (action.group_size != 1) throw InputError(fmt::format("'{}': groups cannot be packed", to_text(action)));
+      order.actions.push_back(pack(pass_of(action), action.stage, action.microbatch));
+    }
+    order.rank_begin.push_back(static_cast<std::uint32_t>(order.actions.size()));
+  }
+  return order;
+}
+
+void StructureBuilder::prepare(const PipelineOrder& order) {
+  const auto stages = static_cast<std::uint32_t>(order.stages);
+  const auto m = static_cast<std::uint32_t>(order.microbatches);
+  const std::uint32_t always = 2 * stages * m, never_read = always + m;
+  rows_.resize(stages * 4);
+  const auto same_rank = [&](std::uint32_t a, int b) {
+    return order.stage_to_rank[a] == order.stage_to_rank[static_cast<std::size_t>(b)];
+  };
+  for (std::uint32_t s = 0; s < stages; ++s) {
+    const std::uint32_t forward = s * m, gradient = (stages + s) * m;
+    const int before = order.stage_before[s], after = order.stage_after[s];
+    Row f{always, always, forward, 0, 0}, back{always, forward, gradient, 0, 0};
+    if (before >= 0) {
+      f.input = static_cast<std::uint32_t>(before) * m;
+      if (!same_rank(s, before)) f.src_mask = kUnset, f.delay = static_cast<std::uint16_t>(forward_delay_entry(before));
+    }
+    if (after >= 0) {
+      back.input = (stages + static_cast<std::uint32_t>(after)) * m;
+      if (!same_rank(s, after)) back.src_mask = kUnset, back.delay = static_cast<std::uint16_t>(backward_delay_entry(after));
+    }
+    rows_[s * 4 + static_cast<std::uint32_t>(Pass::F)] = f;
+    rows_[s * 4 + static_cast<std::uint32_t>(Pass::I)] = back;
+    rows_[s * 4 + static_cast<std::uint32_t>(Pass::W)] = {always, gradient, never_read, 0, 0};
+    rows_[s * 4 + static_cast<std::uint32_t>(Pass::B)] = back;
+  }
+  ids_.resize(never_read + m);
+  std::fill(ids_.begin(), ids_.begin() + always, kUnset);
+  std::fill(ids_.begin() + always, ids_.end(), 0U);
+}
+
+// Sweeps over the ranks; a sweep is a level. A rank's next action is emitted when everything it reads is from an earlier level.
+bool StructureBuilder::build(const PipelineOrder& order, Structure& structure) {
+  prepare(order);
+  const auto ranks = static_cast<std::uint32_t>(order.rank_begin.size() - 1);
+  const auto tasks = static_cast<std::uint32_t>(order.actions.size());
+  resize(structure, tasks);
+  structure.cost_entries = static_cast<std::uint32_t>(order.stages) * 4 + 1;
+  structure.delay_entries = static_cast<std::uint32_t>(order.stages) * 2 + 1;
+  next_.assign(order.rank_begin.begin(), order.rank_begin.end() - 1);
+  last_.assign(ranks, 0);
+  ranks_left_.clear();
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    if (order.rank_begin[r] != order.rank_begin[r + 1]) ranks_left_.push_back(static_cast<std::uint16_t>(r));
+  }
+  const PackedAction* const actions = order.actions.data();
+  const Row* const rows = rows_.data();
+  std::uint32_t* const ids = ids_.data();
+  std::uint32_t* const lane_pred = structure.lane_pred.data();
+  std::uint32_t* const src = structure.src.data();
+  std::uint16_t* const cost = structure.cost.data();
+  std::uint16_t* const delay = structure.delay.data();
+  lane_pred[0] = src[0] = cost[0] = delay[0] = 0;
+  std::uint32_t t = 1;
+  bool finished_rank = false;
+  while (t <= tasks) {
+    const std::uint32_t level_begin = t;
+    for (const std::uint16_t r : ranks_left_) {
+      const PackedAction action = actions[next_[r]];
+      const Row& row = rows[action >> 16];
+      const std::uint32_t microbatch = action & 0xFFFFU;
+      const std::uint32_t input = ids[row.input + microbatch];
+      if (input >= level_begin || ids[row.own + microbatch] >= level_begin) continue;
+      lane_pred[t] = last_[r];
+      src[t] = input & row.src_mask;
+      cost[t] = static_cast<std::uint16_t>((action >> 16) + 1);
+      delay[t] = row.delay;
+      ids[row.output + microbatch] = t;
+      last_[r] = t++;
+      finished_rank |= ++next_[r] == order.rank_begin[r + 1];
+    }
+    if (t == level_begin) {
+      explain(order);
+      return false;
+    }
+    if (finished_rank) {
+      std::erase_if(ranks_left_, [&](std::uint16_t r) { return next_[r] == order.rank_begin[r + 1]; });
+      finished_rank = false;
+    }
+  }
+  structure.lane_last.assign(last_.begin(), last_.end());
+  return true;
+}
+
+// Where in the order the action stands that the given one waits for; -1 when it stands nowhere.
+std::int32_t StructureBuilder::producer_position(const PipelineOrder& order, PackedAction action) const {
+  const int stage = stage_of(action), microbatch = microbatch_of(action);
+  const Pass pass = panpipe::pass_of(action);
+  const Row& row = rows_[action >> 16];
+  const bool own_missing = ids_[row.own + static_cast<std::uint32_t>(microbatch)] == kUnset;
+  int wanted_stage = stage;
+  if (!own_missing) wanted_stage = order.stage_before[static_cast<std::size_t>(stage)];
+  if (!own_missing && pass != Pass::F) wanted_stage = order.stage_after[static_cast<std::size_t>(stage)];
+  const bool wants_forward = own_missing ? pass != Pass::W : pass == Pass::F;
+  for (std::size_t i = 0; i < order.actions.size(); ++i) {
+    const PackedAction other = order.actions[i];
+    if (stage_of(other) != wanted_stage || microbatch_of(other) != microbatch) continue;
+    const Pass kind = panpipe::pass_of(other);
+    if (wants_forward ? kind == Pass::F : kind == Pass::I || kind == Pass::B) return static_cast<std::int32_t>(i);
+  }
+  return -1;
+}
+
+// Every rank's head waits for a producer that stands behind the head of its own rank: follow that until a rank comes up twice.
+void StructureBuilder::explain(const PipelineOrder& order) {
+  const std::size_t ranks = order.rank_begin.size() - 1;
+  deadlock_ = {};
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const bool finished = next_[r] == order.rank_begin[r + 1];
+    deadlock_.blocked.push_back(finished ? -1 : static_cast<std::int32_t>(next_[r]));
+  }
+  std::vector<std::int32_t> seen(ranks, -1);  // place in the path of each rank's head
+  std::vector<std::int32_t> path;
+  std::size_t rank = ranks_left_.front();
+  while (seen[rank] < 0) {
+    seen[rank] = static_cast<std::int32_t>(path.size());
+    path.push_back(deadlock_.blocked[rank]);
+    const std::int32_t producer = producer_position(order, order.actions[static_cast<std::size_t>(path.back())]);
+    if (producer < 0) return;  // it waits for what nobody does: no cycle
+    const auto after = std::upper_bound(order.rank_begin.begin(), order.rank_begin.end(), static_cast<std::uint32_t>(producer));
+    rank = static_cast<std::size_t>(after - order.rank_begin.begin()) - 1;
+    if (producer != deadlock_.blocked[rank]) path.push_back(producer);
+  }
+  deadlock_.cycle.assign(path.begin() + seen[rank], path.end());
+}
+
+}  // namespace panpipe

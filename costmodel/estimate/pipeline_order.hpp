@@ -1,0 +1,70 @@
+// The fast way from a schedule of forward and backward passes to a Structure: four bytes per action, one pass over them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "costmodel/estimate/structure.hpp"
+#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/schedule/schedule.hpp"
+
+namespace panpipe {
+
+enum class Pass : std::uint8_t { F, I, W, B };
+
+// (4 stage + pass) << 16 | microbatch. At most 16,384 stages and 65,536 microbatches.
+using PackedAction = std::uint32_t;
+constexpr PackedAction pack(Pass pass, int stage, int microbatch) {
+  return ((static_cast<std::uint32_t>(stage) * 4 + static_cast<std::uint32_t>(pass)) << 16) |
+         static_cast<std::uint32_t>(microbatch);
+}
+constexpr Pass pass_of(PackedAction action) { return static_cast<Pass>((action >> 16) & 3U); }
+constexpr int stage_of(PackedAction action) { return static_cast<int>(action >> 18); }
+constexpr int microbatch_of(PackedAction action) { return static_cast<int>(action & 0xFFFFU); }
+
+// Entries of the tables of a structure made from a PipelineOrder. A transfer between stages on one rank costs nothing.
+constexpr std::uint32_t cost_entry(Pass pass, int stage) {
+  return static_cast<std::uint32_t>(stage) * 4 + static_cast<std::uint32_t>(pass) + 1;
+}
+constexpr std::uint32_t forward_delay_entry(int producing_stage) { return static_cast<std::uint32_t>(producing_stage) * 2 + 1; }
+constexpr std::uint32_t backward_delay_entry(int producing_stage) { return static_cast<std::uint32_t>(producing_stage) * 2 + 2; }
+
+struct PipelineOrder {
+  int stages = 0;
+  int microbatches = 0;
+  std::vector<int> stage_before, stage_after;  // along the forward path; -1 = none
+  std::vector<int> stage_to_rank;
+  std::vector<PackedAction> actions;      // of all ranks, one rank after another
+  std::vector<std::uint32_t> rank_begin;  // ranks + 1 offsets into actions
+};
+
+// Throws InputError when the schedule has other actions than lone F, I, W and B, or is too large to pack.
+PipelineOrder pack(const Schedule& schedule);
+
+// Keeps its buffers: building another structure of at most the same size allocates nothing.
+class StructureBuilder {
+ public:
+  // False when the order cannot finish; then deadlock() says why, in indices into order.actions. O(actions).
+  bool build(const PipelineOrder& order, Structure& structure);
+  const Deadlock& deadlock() const { return deadlock_; }
+
+ private:
+  // What an action of a (stage, pass) reads and writes in ids_: offsets of the row of its input from another stage, of its own
+  // earlier pass, and of its output.
+  struct Row {
+    std::uint32_t input = 0, own = 0, output = 0;
+    std::uint32_t src_mask = 0;  // 0 when the input is made on the same rank: the lane's order implies it
+    std::uint16_t delay = 0;
+  };
+  void prepare(const PipelineOrder& order);
+  void explain(const PipelineOrder& order);
+  std::int32_t producer_position(const PipelineOrder& order, PackedAction action) const;
+
+  std::vector<Row> rows_;
+  std::vector<std::uint32_t> ids_;  // [2 stages + 2][microbatches]: forwards, gradients, always there, never read
+  std::vector<std::uint32_t> next_, last_;
+  std::vector<std::uint16_t> ranks_left_;
+  Deadlock deadlock_;
+};
+
+}  // namespace panpipe

@@ -1,0 +1,173 @@
+#include "costmodel/estimate/replay.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define PANPIPE_X86 1
+#include <immintrin.h>
+#endif
+
+namespace panpipe {
+namespace {
+
+// One source for every instruction set: the loops are written over an operation `step(out, lane, src, delay, cost)` and inlined
+// into a function per instruction set. Indices of task t come from arrays, from a structure (value t+1 is task t's) or a slot
+// program.
+struct KeptIndices {
+  const std::uint32_t *lane_pred, *src;
+  const std::uint16_t *delay, *cost;
+  std::size_t tasks;
+  std::size_t out(std::size_t t) const { return t + 1; }
+};
+struct SlotIndices {
+  const std::uint16_t *lane_pred, *src, *delay, *cost;
+  std::size_t tasks;
+  const std::uint16_t* outs;
+  std::size_t out(std::size_t t) const { return outs[t]; }
+};
+
+KeptIndices indices_of(const Structure& s) {
+  return {s.lane_pred.data() + 1, s.src.data() + 1, s.delay.data() + 1, s.cost.data() + 1, s.tasks};
+}
+SlotIndices indices_of(const SlotProgram& s) {
+  return {s.lane_pred.data(), s.src.data(), s.delay.data(), s.cost.data(), s.tasks, s.out.data()};
+}
+
+// Eight doubles as the compiler likes: any processor.
+template <class Indices>
+void batch_portable(Indices program, const Eight* costs, const Eight* delays, Eight* values) {
+  for (std::size_t t = 0; t < program.tasks; ++t) {
+    const Eight& lane = values[program.lane_pred[t]];
+    const Eight& src = values[program.src[t]];
+    const Eight& delay = delays[program.delay[t]];
+    const Eight& cost = costs[program.cost[t]];
+    Eight end;
+    for (int k = 0; k < kBatch; ++k) end.value[k] = std::max(lane.value[k], src.value[k] + delay.value[k]) + cost.value[k];
+    values[program.out(t)] = end;
+  }
+}
+
+#ifdef PANPIPE_X86
+template <class Indices>
+__attribute__((target("avx2"))) void batch_avx2(Indices program, const Eight* costs, const Eight* delays, Eight* values) {
+  for (std::size_t t = 0; t < program.tasks; ++t) {
+    const double* const lane = values[program.lane_pred[t]].value;
+    const double* const src = values[program.src[t]].value;
+    const double* const delay = delays[program.delay[t]].value;
+    const double* const cost = costs[program.cost[t]].value;
+    const __m256d low = _mm256_add_pd(_mm256_load_pd(src), _mm256_load_pd(delay));
+    const __m256d high = _mm256_add_pd(_mm256_load_pd(src + 4), _mm256_load_pd(delay + 4));
+    double* const out = values[program.out(t)].value;
+    _mm256_store_pd(out, _mm256_add_pd(_mm256_max_pd(_mm256_load_pd(lane), low), _mm256_load_pd(cost)));
+    _mm256_store_pd(out + 4, _mm256_add_pd(_mm256_max_pd(_mm256_load_pd(lane + 4), high), _mm256_load_pd(cost + 4)));
+  }
+}
+
+// GCC 12 warns of its own header's "undefined" pass-through operand, which a full mask never selects.
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+template <class Indices>
+__attribute__((target("avx512f"))) void batch_avx512(Indices program, const Eight* costs, const Eight* delays, Eight* values) {
+  for (std::size_t t = 0; t < program.tasks; ++t) {
+    const __m512d lane = _mm512_load_pd(values[program.lane_pred[t]].value);
+    const __m512d src = _mm512_load_pd(values[program.src[t]].value);
+    const __m512d arrival = _mm512_add_pd(src, _mm512_load_pd(delays[program.delay[t]].value));
+    const __m512d cost = _mm512_load_pd(costs[program.cost[t]].value);
+    _mm512_store_pd(values[program.out(t)].value, _mm512_add_pd(_mm512_max_pd(lane, arrival), cost));
+  }
+}
+#pragma GCC diagnostic pop
+#endif
+
+enum class Kernel { Portable, Avx2, Avx512 };
+
+Kernel best_kernel() {
+#ifdef PANPIPE_X86
+  if (__builtin_cpu_supports("avx512f")) return Kernel::Avx512;
+  if (__builtin_cpu_supports("avx2")) return Kernel::Avx2;
+#endif
+  return Kernel::Portable;
+}
+const Kernel kKernel = best_kernel();
+
+template <class Indices>
+void batch(Indices program, const Eight* costs, const Eight* delays, Eight* values) {
+#ifdef PANPIPE_X86
+  if (kKernel == Kernel::Avx512) return batch_avx512(program, costs, delays, values);
+  if (kKernel == Kernel::Avx2) return batch_avx2(program, costs, delays, values);
+#endif
+  batch_portable(program, costs, delays, values);
+}
+
+template <class Lanes>
+Eight latest(const Lanes& lanes, const Eight* values) {
+  Eight result{};
+  for (const auto last : lanes) {
+    for (int k = 0; k < kBatch; ++k) result.value[k] = std::max(result.value[k], values[last].value[k]);
+  }
+  return result;
+}
+
+// Half of the second-level cache, in bytes; the other half is for the program and the tables.
+std::size_t cache_for_values() {
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  const long size = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (size > 0) return static_cast<std::size_t>(size) / 2;
+#endif
+  return std::size_t{512} << 10;
+}
+
+}  // namespace
+
+double replay(const Structure& structure, const double* costs, const double* delays, double* ends) {
+  const std::uint32_t* __restrict lane_pred = structure.lane_pred.data();
+  const std::uint32_t* __restrict src = structure.src.data();
+  const std::uint16_t* __restrict cost = structure.cost.data();
+  const std::uint16_t* __restrict delay = structure.delay.data();
+  const std::size_t tasks = structure.tasks;
+  ends[0] = 0;
+  for (std::size_t t = 1; t <= tasks; ++t) {
+    const double arrival = ends[src[t]] + delays[delay[t]];
+    const double free = ends[lane_pred[t]];
+    ends[t] = (free > arrival ? free : arrival) + costs[cost[t]];
+  }
+  double latest_end = 0;
+  for (const std::uint32_t last : structure.lane_last) latest_end = std::max(latest_end, ends[last]);
+  return latest_end;
+}
+
+BatchProgram::BatchProgram(const Structure& structure, Values values) : structure_(&structure) {
+  const std::size_t all = static_cast<std::size_t>(structure.tasks) + 1;
+  if (values == Values::Recycle || (values == Values::Automatic && all * sizeof(Eight) > cache_for_values())) {
+    slots_ = recycle_slots(structure);
+  }
+  values_ = recycles() ? slots_.slots : all;
+}
+
+Eight BatchProgram::replay(const Eight* costs, const Eight* delays, Eight* values) const {
+  values[0] = Eight{};
+  if (recycles()) {
+    batch(indices_of(slots_), costs, delays, values);
+    return latest(slots_.lane_last, values);
+  }
+  batch(indices_of(*structure_), costs, delays, values);
+  return latest(structure_->lane_last, values);
+}
+
+std::string_view replay_kernel() {
+  switch (kKernel) {
+    case Kernel::Avx512:
+      return "avx512";
+    case Kernel::Avx2:
+      return "avx2";
+    case Kernel::Portable:
+      break;
+  }
+  return "portable";
+}
+
+}  // namespace panpipe

@@ -1,0 +1,43 @@
+// Replays a structure with tables of costs. Times are ticks: whole picoseconds in doubles, so that sums are exact and every
+// kernel gives the same bits. Nothing here allocates.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/estimate/structure.hpp"
+
+namespace panpipe {
+
+// One plan. `costs` and `delays` are the structure's tables; `ends` receives tasks + 1 values. Returns the step time.
+double replay(const Structure& structure, const double* costs, const double* delays, double* ends);
+
+// Eight plans of one structure side by side.
+inline constexpr int kBatch = 8;
+struct alignas(64) Eight {
+  double value[kBatch];
+};
+
+// A structure made ready for batches: with a value per task where that stays in the cache (half of the second level), else with
+// recycled slots. The structure must outlive it.
+class BatchProgram {
+ public:
+  enum class Values { Automatic, KeepAll, Recycle };
+  explicit BatchProgram(const Structure& structure, Values values = Values::Automatic);
+  std::size_t values() const { return values_; }  // room that replay needs
+  bool recycles() const { return slots_.tasks > 0; }
+  // costs: [cost_entries], delays: [delay_entries], values: [values()]. Returns the eight step times.
+  Eight replay(const Eight* costs, const Eight* delays, Eight* values) const;
+
+ private:
+  const Structure* structure_;
+  SlotProgram slots_;  // empty when every value is kept
+  std::size_t values_ = 0;
+};
+
+// The instruction set that the kernels use on this machine: "avx512", "avx2" or "portable".
+std::string_view replay_kernel();
+
+}  // namespace panpipe
