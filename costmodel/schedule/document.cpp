@@ -15,6 +15,25 @@ Json cells_of(const std::vector<Action>& row) {
   return cells;
 }
 
+// Names from files may be no UTF-8; the replacement character keeps the document readable.
+std::string compact(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// A line for each key, and for each entry of the lists that grow: a rank's actions stay on one line.
+std::string laid_out(const Json& document) {
+  std::string text = "{";
+  for (const auto& [key, value] : document.items()) {
+    text += (text.size() > 1 ? ",\n  " : "\n  ") + Json(key).dump() + ": ";
+    if ((key != "actions" && key != "problems") || value.empty()) {
+      text += compact(value);
+      continue;
+    }
+    std::string lines;
+    for (const Json& entry : value) lines += (lines.empty() ? "\n    " : ",\n    ") + compact(entry);
+    text += "[" + lines + "\n  ]";
+  }
+  return text + "\n}";
+}
+
 }  // namespace
 
 std::string to_json(const Schedule& schedule, const std::vector<ScheduleProblem>& problems,
@@ -42,8 +61,7 @@ std::string to_json(const Schedule& schedule, const std::vector<ScheduleProblem>
   document["bubble_step"] = evaluation ? Json(evaluation->bubble_step) : Json();
   document["bubble_span"] = evaluation ? Json(evaluation->bubble_span) : Json();
   document["peak_activations"] = evaluation ? Json(evaluation->peak_activations) : Json();
-  // Names from files may be no UTF-8; the replacement character keeps the document readable.
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return laid_out(document) + "\n";
 }
 
 }  // namespace panpipe

@@ -48,11 +48,12 @@ const char* colour_of(const Block& block) {
   }
 }
 
-// Without colour a block must show where it begins, so its text ends one column early where it can.
+// Text that ends one column before the block where it can: without that, neighbours run into each other.
 std::string text_in(const Block& block, std::size_t width) {
+  const std::size_t room = std::max<std::size_t>(1, width - 1);
   std::string text = block.label;
-  if (text.size() > width) text = block.letter;
-  if (text.size() > width) text = block.letter.substr(0, 1);
+  if (text.size() > room) text = block.letter;
+  if (text.size() > room) text = block.letter.substr(0, 1);
   text.resize(width, block.group ? '=' : '-');
   return text;
 }

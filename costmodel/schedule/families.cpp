@@ -6,6 +6,7 @@
 #include <string>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
 #include "costmodel/schedule/building.hpp"
 
 namespace panpipe {
@@ -30,37 +31,18 @@ const std::vector<ScheduleFamily>& schedule_families() {
 
 namespace {
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 // ", did you mean 'x'?" when a name is near, else the list of all.
-std::string suggestion(std::string_view wrong, const std::vector<std::string_view>& names) {
-  const auto nearest = std::min_element(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
-    return edit_distance(wrong, a) < edit_distance(wrong, b);
-  });
-  if (nearest != names.end() && edit_distance(wrong, *nearest) <= std::max<std::size_t>(1, wrong.size() / 3))
-    return fmt::format(", did you mean '{}'?", *nearest);
+std::string suggestion(std::string_view wrong, const std::vector<std::string>& names) {
+  if (const auto nearest = nearest_name(wrong, names)) return fmt::format(", did you mean '{}'?", *nearest);
   if (names.empty()) return "; it has no options";
   return fmt::format("; there are {}", fmt::join(names, ", "));
 }
 
 const ScheduleFamily& find_family(std::string_view name) {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   for (const ScheduleFamily& family : schedule_families()) {
     if (family.name == name) return family;
-    names.push_back(family.name);
+    names.emplace_back(family.name);
   }
   throw InputError(fmt::format("unknown schedule '{}'{}", name, suggestion(name, names)));
 }
@@ -84,8 +66,8 @@ void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
 
 Schedule make_schedule(std::string_view name, int ranks, int microbatches, const ScheduleOptions& options) {
   const ScheduleFamily& family = find_family(name);
-  std::vector<std::string_view> keys;
-  for (const auto& option : family.options) keys.push_back(option.first);
+  std::vector<std::string> keys;
+  for (const auto& option : family.options) keys.emplace_back(option.first);
   for (const auto& option : options)
     if (std::find(keys.begin(), keys.end(), option.first) == keys.end())
       throw InputError(fmt::format("unknown option '{}' of schedule {}{}", option.first, name, suggestion(option.first, keys)));

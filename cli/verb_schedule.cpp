@@ -1,0 +1,226 @@
+// panpipe schedule: print, draw, convert and check the order of a family or of a file.
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+
+#include "cli/verbs.hpp"
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/schedule/schedule.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+struct Settings {
+  std::string name_or_file;
+  std::optional<int> ranks, microbatches;
+  std::vector<std::string> options;
+  std::string costs, output;
+  bool drawing = false, json = false, csv = false, torch = false, list = false;
+};
+
+std::string table_of_families() {
+  std::string text;
+  for (const ScheduleFamily& family : schedule_families()) {
+    text += fmt::format("{:<18} {}\n", family.name, family.summary);
+    for (const auto& [key, fallback] : family.options) text += fmt::format("{:<18}   --option {}={}\n", "", key, fallback);
+  }
+  return text + "P = ranks, M = microbatches. Every schedule: --option braid=split runs the members of a group one by one.\n";
+}
+
+bool is_file_name(const std::string& name) {
+  for (const ScheduleFamily& family : schedule_families())
+    if (family.name == name) return false;
+  struct stat status {};
+  return name.find('/') != std::string::npos || name.find('.') != std::string::npos || stat(name.c_str(), &status) == 0;
+}
+
+// Takes `braid` out of the options: it says how groups are evaluated, not how the order is made.
+ScheduleOptions parse_options(const std::vector<std::string>& given, bool& split_groups) {
+  ScheduleOptions options;
+  for (const std::string& text : given) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw InputError(fmt::format("--option takes KEY=VALUE, such as stages_per_rank=2, not '{}'", text));
+    const std::string key = text.substr(0, equals), value = text.substr(equals + 1);
+    if (!options.emplace(key, value).second) throw InputError(fmt::format("option '{}' is given twice", key));
+  }
+  if (const auto braid = options.find("braid"); braid != options.end()) {
+    if (braid->second != "split" && braid->second != "atomic")
+      throw InputError(fmt::format("option 'braid' must be atomic or split, not '{}'", braid->second));
+    split_groups = braid->second == "split";
+    options.erase(braid);
+  }
+  return options;
+}
+
+PassCosts parse_costs(const std::string& text) {
+  PassCosts costs;
+  std::vector<std::string> given;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string item = text.substr(at, end - at);
+    at = end + 1;
+    const std::size_t equals = std::min(item.find('='), item.size());
+    const std::string key = item.substr(0, equals);
+    const auto value = parse_number(equals < item.size() ? item.substr(equals + 1) : "");
+    if (!value.value || !(*value.value >= 0) || !std::isfinite(*value.value))
+      throw InputError(fmt::format("--costs takes KEY=NUMBER with numbers from 0, such as F=10,I=12,W=8,comm=1, not '{}'", item));
+    if (std::find(given.begin(), given.end(), key) != given.end()) throw InputError(fmt::format("--costs gives {} twice", key));
+    given.push_back(key);
+    if (key == "F") {
+      costs.F = *value.value;
+    } else if (key == "I") {
+      costs.I = *value.value;
+    } else if (key == "W") {
+      costs.W = *value.value;
+    } else if (key == "B") {
+      costs.B = *value.value;
+    } else if (key == "comm") {
+      costs.comm = *value.value;
+    } else {
+      throw InputError(fmt::format("--costs has no '{}'; there are F, I, W, B, comm", key));
+    }
+  }
+  return costs;
+}
+
+Schedule obtain(const Settings& settings, const ScheduleOptions& options) {
+  if (!is_file_name(settings.name_or_file)) {
+    if (!settings.ranks || !settings.microbatches) {
+      make_schedule(settings.name_or_file, 1, 1, {});  // an unknown name is the first thing to say
+      throw InputError(
+          fmt::format("schedule {0} needs both sizes: panpipe schedule {0} --ranks 4 --microbatches 8", settings.name_or_file));
+    }
+    return make_schedule(settings.name_or_file, *settings.ranks, *settings.microbatches, options);
+  }
+  if (!options.empty())
+    throw InputError(fmt::format("option '{}' makes no sense for an order from a file: only braid does", options.begin()->first));
+  Schedule schedule = load_schedule_csv(settings.name_or_file);
+  const auto agree = [&](const char* what, const std::optional<int>& asked, int found) {
+    if (asked && *asked != found)
+      throw InputError(fmt::format("--{} {} does not match {}, which has {}", what, *asked, settings.name_or_file, found));
+  };
+  agree("ranks", settings.ranks, schedule.ranks);
+  agree("microbatches", settings.microbatches, schedule.microbatches);
+  return schedule;
+}
+
+int terminal_width() {
+  struct winsize size {};
+  if (isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 120;
+}
+
+std::string summary(const Schedule& schedule, const ScheduleEvaluation& evaluation) {
+  int least = evaluation.peak_activations[0], most = least;
+  for (const int peak : evaluation.peak_activations) {
+    least = std::min(least, peak);
+    most = std::max(most, peak);
+  }
+  return fmt::format(
+      "{}: {} ranks, {} stages, {} microbatches: legal\n"
+      "makespan {:.12g}, longest span of a rank {:.12g}; bubble {:.2f} % of the step, {:.2f} % of the spans\n"
+      "activations held at once: {} at most on a rank{}\n",
+      schedule.name, schedule.ranks, schedule.stages, schedule.microbatches, evaluation.makespan, evaluation.span,
+      100 * evaluation.bubble_step, 100 * evaluation.bubble_span, most,
+      least == most ? std::string() : fmt::format(" (rank by rank: {})", fmt::join(evaluation.peak_activations, " ")));
+}
+
+std::string fault_report(const Schedule& schedule, const std::vector<ScheduleProblem>& problems) {
+  std::string text = fmt::format("{}: {} ranks, {} stages, {} microbatches: not legal\n", schedule.name, schedule.ranks,
+                                 schedule.stages, schedule.microbatches);
+  for (const ScheduleProblem& problem : problems) {
+    if (problem.rank >= 0) text += fmt::format("rank {}: ", problem.rank);
+    if (problem.position >= 0) text += fmt::format("cell {}: ", problem.position);
+    text += fmt::format("{}{}{}\n", problem.action, problem.action.empty() ? "" : " ", problem.message);
+  }
+  return text + grid(schedule, problems);
+}
+
+// A file is written whole or not at all: beside its place first, then renamed.
+void write_file(const std::string& path, const std::string& text) {
+  const std::string part = path + ".part";
+  {
+    std::ofstream file(part, std::ios::binary);
+    file << text << std::flush;
+    if (!file) {
+      std::remove(part.c_str());
+      throw MachineError(fmt::format("cannot write {}", path));
+    }
+  }
+  if (std::rename(part.c_str(), path.c_str()) != 0) {
+    std::remove(part.c_str());
+    throw MachineError(fmt::format("cannot write {}", path));
+  }
+}
+
+int show(const Settings& settings) {
+  if (settings.list) {
+    std::fputs(table_of_families().c_str(), stdout);
+    return 0;
+  }
+  if (settings.name_or_file.empty())
+    throw InputError("say which schedule: a family (panpipe schedule --list shows them) or a CSV file");
+  bool split_groups = false;
+  const ScheduleOptions options = parse_options(settings.options, split_groups);
+  const PassCosts costs = parse_costs(settings.costs);
+  const Schedule schedule = obtain(settings, options);
+  for (const std::string& note : schedule.notes) std::fputs(fmt::format("{}: note: {}\n", schedule.name, note).c_str(), stderr);
+  const std::vector<ScheduleProblem> problems = check_schedule(schedule);
+  std::optional<ScheduleEvaluation> evaluation;
+  if (problems.empty()) evaluation = evaluate(schedule, costs, split_groups);
+
+  const bool color = settings.output.empty() && isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  std::string text;
+  if (settings.json) {
+    text = to_json(schedule, problems, evaluation);
+  } else if (settings.csv || settings.torch) {
+    text = to_csv(schedule, settings.torch);
+    if (!problems.empty()) std::fputs(fault_report(schedule, problems).c_str(), stderr);
+  } else if (evaluation) {
+    if (!settings.drawing) text = summary(schedule, *evaluation);
+    text += draw(schedule, *evaluation, terminal_width(), color);
+  } else {
+    text = fault_report(schedule, problems);
+  }
+  if (settings.output.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  } else {
+    write_file(settings.output, text);
+  }
+  return problems.empty() ? 0 : static_cast<int>(ExitCode::CheckFailed);
+}
+
+}  // namespace
+
+void add_schedule_verb(CLI::App& sub, std::function<int()>& run) {
+  auto settings = std::make_shared<Settings>();
+  sub.add_option("NAME_OR_FILE", settings->name_or_file, "a family (see --list), or a CSV file with an order");
+  sub.add_option("--ranks", settings->ranks, "pipeline ranks");
+  sub.add_option("--microbatches", settings->microbatches, "microbatches of a step");
+  sub.add_option("--option", settings->options, "KEY=VALUE of the family, such as stages_per_rank=2; repeat for more")
+      ->expected(1)
+      ->take_all();
+  sub.add_option("--costs", settings->costs, "time of each pass of a stage: F=1,I=1,W=1,B=2,comm=0; B is I+W unless given");
+  CLI::Option* drawing = sub.add_flag("--draw", settings->drawing, "only the drawing");
+  CLI::Option* json = sub.add_flag("--json", settings->json, "the document panpipe-schedule/1");
+  CLI::Option* csv = sub.add_flag("--csv", settings->csv, "the order as CSV");
+  CLI::Option* torch = sub.add_flag("--torch", settings->torch, "the order as CSV that PyTorch loads");
+  drawing->excludes(json)->excludes(csv)->excludes(torch);
+  json->excludes(csv)->excludes(torch);
+  sub.add_flag("--list", settings->list, "the families and their options");
+  sub.add_option("-o", settings->output, "write to this file instead of standard output");
+  run = [settings] { return show(*settings); };
+}
+
+}  // namespace panpipe::cli
