@@ -1,1 +1,221 @@
 #include "costmodel/scenario/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "costmodel/cluster/cluster_reader.hpp"
+#include "costmodel/scenario/read_parts.hpp"
+
+namespace panpipe {
+
+namespace {
+
+Choices<Precision> precisions() {
+  return {{"fp32", Precision::Fp32}, {"tf32", Precision::Tf32},          {"bf16", Precision::Bf16},
+          {"fp16", Precision::Fp16}, {"bf16-pure", Precision::Bf16Pure}, {"fp16-pure", Precision::Fp16Pure}};
+}
+
+// A scalar that stands for {key: scalar} becomes that map, so that an override of another of its keys has a map to go to.
+void widen(Node& root, const std::string& name, const std::string& key) {
+  for (Node::Entry& entry : root.entries) {
+    if (entry.key != name || entry.value->kind != NodeKind::Scalar) continue;
+    auto map = std::make_shared<Node>(*entry.value);
+    map->kind = NodeKind::Map;
+    map->text.clear();
+    entry.value->path += "." + key;
+    map->entries.push_back({key, entry.value->line, entry.value->column, entry.value});
+    entry.value = map;
+  }
+}
+
+void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
+  ReadLog log;
+  for (const std::string& assignment : overrides) {
+    const std::string name = assignment.substr(0, assignment.find_first_of(".[="));
+    const bool goes_inside = name.size() < assignment.size() && assignment[name.size()] == '.';
+    if (goes_inside && root.kind == NodeKind::Map) {
+      if (name == "schedule" || name == "optimizer") widen(root, name, "name");
+      if (name == "workload") widen(root, name, "model");
+      if (name == "cluster")
+        for (Node::Entry& entry : root.entries)
+          if (entry.key == name) entry.value = overridable_reference(entry.value);
+    }
+    try {
+      apply_override(root, assignment);
+    } catch (const InputError& error) {
+      log.add(error);
+    }
+  }
+  log.throw_if_errors();
+}
+
+void check_heading(MapReader& reader) {
+  ReadLog& log = reader.log();
+  const Node* kind = reader.find("kind");
+  if (kind != nullptr && kind->kind == NodeKind::Scalar && kind->text != "scenario") {
+    // Another kind of file altogether: one sentence instead of a complaint about each of its keys.
+    log.error(*kind, fmt::format("this is a file of kind '{}', not a scenario", kind->text));
+    log.throw_if_errors();
+  }
+  if (const Node* version = reader.require("panpipe"))
+    if (const auto number = read_integer(*version, log, 1); number && *number != 1)
+      log.error(*version, fmt::format("this version of panpipe reads format 1, not {}", *number));
+  if (const Node* description = reader.find("description")) read_string(*description, log);
+}
+
+std::optional<Cluster> read_cluster_part(MapReader& reader) {
+  const Node* node = reader.require("cluster");
+  if (node == nullptr) return std::nullopt;
+  ReadLog own;
+  try {
+    Cluster cluster = read_cluster(*node, own);
+    for (const ResolvedValue& value : own.resolved_values()) reader.log().resolved(value.path, value.value, value.origin);
+    own.throw_if_errors();
+    return cluster;
+  } catch (const InputError& error) {
+    reader.log().add(error);
+    return std::nullopt;
+  }
+}
+
+WorkloadRequest read_workload_part(MapReader& reader) {
+  const Node* node = reader.require("workload");
+  if (node == nullptr) return {};
+  try {
+    return read_workload(*node, reader.log());
+  } catch (const InputError& error) {
+    reader.log().add(error);
+    return {};
+  }
+}
+
+Framework read_framework(MapReader& reader, bool given_cluster) {
+  const Node* node = reader.find("framework");
+  // Devices written in place have no kernels that a framework could launch.
+  if (node == nullptr && given_cluster) return {};
+  if (node == nullptr) reader.log().resolved("framework", "megatron", "default");
+  try {
+    if (node == nullptr) return load_framework("megatron", "");
+    const auto name = read_string(*node, reader.log());
+    if (!name) return {};
+    return load_framework(*name, node->source->directory);
+  } catch (const InputError& error) {
+    for (const Diagnostic& diagnostic : error.diagnostics()) {
+      if (diagnostic.file.empty() && node != nullptr)
+        reader.log().error(*node, diagnostic.message);
+      else
+        reader.log().add(diagnostic);
+    }
+    return {};
+  }
+}
+
+void read_batch(MapReader& reader, Scenario& scenario) {
+  const Node* node = reader.require("batch");
+  if (node == nullptr) return;
+  MapReader batch(*node, reader.log());
+  scenario.micro = batch.integer("micro", 1);
+  scenario.microbatches = batch.integer("microbatches", 1);
+  batch.finish();
+}
+
+void read_choices(MapReader& reader, Scenario& scenario) {
+  scenario.precision = reader.choice<Precision>("precision", precisions(), Precision::Fp32);
+  scenario.recompute = reader.choice<Recompute>(
+      "recompute", {{"none", Recompute::None}, {"selective", Recompute::Selective}, {"full", Recompute::Full}}, Recompute::None);
+  scenario.memory_model = reader.choice<MemoryModelKind>(
+      "memory_model", {{"full", MemoryModelKind::Full}, {"pfeife", MemoryModelKind::Pfeife}}, MemoryModelKind::Full);
+  scenario.tied_embedding = reader.choice<TiedEmbedding>(
+      "tied_embedding", {{"copy", TiedEmbedding::Copy}, {"one-rank", TiedEmbedding::OneRank}}, TiedEmbedding::Copy);
+  scenario.overlap_gradients = reader.boolean("overlap_gradients", false);
+  scenario.seed = reader.integer("seed", 0, 0);
+}
+
+void read_usable(MapReader& reader, const std::optional<Cluster>& cluster, Scenario& scenario) {
+  if (reader.has("usable") || !cluster || cluster->usable == 1.0) {
+    scenario.usable = reader.fraction("usable", 1.0);
+    return;
+  }
+  reader.find("usable");
+  scenario.usable = cluster->usable;
+}
+
+Scenario read_scenario(const NodePtr& root, const std::string& name) {
+  Scenario scenario;
+  scenario.file = name;
+  scenario.name = std::filesystem::path(name).stem().string();
+  scenario.document = root;
+  ReadLog log;
+  MapReader reader(*root, log);
+  log.throw_if_errors();  // not even a map
+  check_heading(reader);
+  std::optional<Cluster> cluster = read_cluster_part(reader);
+  scenario.workload = read_workload_part(reader);
+  read_batch(reader, scenario);
+  read_choices(reader, scenario);
+  scenario.parallel = read_parallel(reader);
+  const bool degrees_known = !log.has_errors();
+  if (cluster && degrees_known) fit_to_devices(reader, *cluster, scenario.parallel);
+  scenario.schedule = read_schedule(reader, scenario.parallel);
+  scenario.partition = read_partition(reader);
+  scenario.optimizer = read_optimizer(reader, scenario.workload.layers_file.empty() ? "adam" : "none");
+  if (cluster && degrees_known && !log.has_errors())
+    scenario.placement = read_placement(reader, *cluster, scenario.parallel);
+  else
+    reader.find("placement");
+  scenario.framework = read_framework(reader, cluster && cluster->given);
+  read_usable(reader, cluster, scenario);
+  scenario.data = read_data(reader);
+  reader.finish();
+  log.throw_if_errors();
+  scenario.cluster = std::move(*cluster);
+  scenario.resolved = log.resolved_values();
+  return scenario;
+}
+
+// The written node nearest to a path: "schedule.group" -> schedule.group, schedule, or the document.
+const Node& nearest_node(const Node& root, const std::string& path) {
+  const Node* node = &root;
+  std::size_t begin = 0;
+  while (begin < path.size() && node->kind == NodeKind::Map) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const Node* next = node->find(path.substr(begin, end - begin));
+    if (next == nullptr) break;
+    node = next;
+    begin = end + 1;
+  }
+  return *node;
+}
+
+}  // namespace
+
+Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
+  const NodePtr root = load_document(path);
+  apply_overrides(*root, overrides);
+  return read_scenario(root, path);
+}
+
+Scenario parse_scenario(const std::string& text, const std::string& name, const std::string& directory,
+                        const std::vector<std::string>& overrides) {
+  const NodePtr root = parse_document(text, name, directory);
+  apply_overrides(*root, overrides);
+  return read_scenario(root, name);
+}
+
+InputError fault_at(const Scenario& scenario, const std::string& path, const std::string& message, const std::string& help) {
+  if (!scenario.document) return InputError(message);
+  return InputError(std::vector<Diagnostic>{diagnostic_at(nearest_node(*scenario.document, path), message, help)});
+}
+
+std::string origin_of(const Scenario& scenario, const std::string& path) {
+  for (auto value = scenario.resolved.rbegin(); value != scenario.resolved.rend(); ++value)
+    if (value->path == path) return value->origin;
+  if (!scenario.document) return "default";
+  const Node& node = nearest_node(*scenario.document, path);
+  return node.path == path ? origin_of(node) : "default";
+}
+
+}  // namespace panpipe

@@ -1,6 +1,7 @@
 // The resolved experiment, as plain structs: what is modelled, and nothing about how a command behaves.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,8 +35,15 @@ struct OptimizerRequest {
 
 struct ScheduleRequest {
   std::string name = "1f1b";  // family; empty when csv is set
-  std::string csv;            // resolved path
+  std::string csv;            // path as found
   ScheduleOptions options;
+};
+
+// What an executor trains on; predictions do not look at it.
+struct DataRequest {
+  enum class Kind { Synthetic, Tensors, Tokens };
+  Kind kind = Kind::Synthetic;
+  std::string file;  // path as found; empty for synthetic data
 };
 
 struct Scenario {
@@ -57,14 +65,27 @@ struct Scenario {
   TiedEmbedding tied_embedding = TiedEmbedding::Copy;
   bool overlap_gradients = false;  // data-parallel reduction overlapped with the backward
   Framework framework;             // preset of what the training framework does
-  double usable = 1.0;
+  double usable = 1.0;             // share of a device's memory that a plan may fill
   int seed = 0;
-  std::vector<ResolvedValue> resolved;  // every value with its origin, for `panpipe check`
+  DataRequest data;
+  std::vector<ResolvedValue> resolved;   // every value with its origin, for `panpipe check`
+  std::shared_ptr<const Node> document;  // what was read, overrides applied: places for later messages
 };
 
 // Loads and resolves; throws InputError with everything that is wrong. `overrides` are "KEY=VALUE".
 Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides = {});
 Scenario parse_scenario(const std::string& text, const std::string& name, const std::string& directory,
                         const std::vector<std::string>& overrides = {});
+
+// A fault that shows only later (a schedule that does not exist for these sizes, more stages than layers), at the place of
+// a key ("schedule.group"; the nearest enclosing key that was written when it is absent).
+InputError fault_at(const Scenario& scenario, const std::string& path, const std::string& message, const std::string& help = "");
+
+// "a.yaml:7", "--set", or "default": where a value of the scenario comes from, for messages that name two places.
+std::string origin_of(const Scenario& scenario, const std::string& path);
+
+// The scenario as YAML that loads again to the same scenario, also from another folder; the comment at the end of a line says
+// where the value comes from. What stands in files it refers to follows as comments.
+std::string resolved_text(const Scenario& scenario);
 
 }  // namespace panpipe

@@ -1,0 +1,318 @@
+#include "costmodel/scenario/read_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "costmodel/base/quantity_text.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// "a.yaml:7" of the last value recorded for a path; the enclosing key's when the value is a default.
+std::string place_of(MapReader& scenario, const std::string& path) {
+  const auto& values = scenario.log().resolved_values();
+  for (auto value = values.rbegin(); value != values.rend(); ++value)
+    if (value->path == path && value->origin != "default") return value->origin;
+  const Node* parent = scenario.node().find(path.substr(0, path.find('.')));
+  return parent != nullptr ? origin_of(*parent) : origin_of(scenario.node());
+}
+
+std::string device_place(MapReader& scenario) {
+  const auto& values = scenario.log().resolved_values();
+  for (const char* path : {"cluster.devices", "cluster.nodes"})
+    for (const ResolvedValue& value : values)
+      if (value.path == path && value.origin != "default") return value.origin;
+  return place_of(scenario, "cluster");
+}
+
+std::string counted(long long count, const char* word) { return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s"); }
+
+// The node to put a caret at for a complaint about the degrees: the key, `parallel` itself, or the whole scenario.
+const Node& parallel_node(MapReader& scenario, const char* key) {
+  const Node* parallel = scenario.node().find("parallel");
+  if (parallel == nullptr) return scenario.node();
+  const Node* value = parallel->kind == NodeKind::Map ? parallel->find(key) : nullptr;
+  return value != nullptr ? *value : *parallel;
+}
+
+const ScheduleFamily* find_family(const std::string& name) {
+  for (const ScheduleFamily& family : schedule_families())
+    if (family.name == name) return &family;
+  return nullptr;
+}
+
+std::optional<std::string> default_option(const ScheduleFamily& family, std::string_view key) {
+  for (const auto& [name, value] : family.options)
+    if (name == key) return std::string(value);
+  return std::nullopt;
+}
+
+// The family, or nullptr after a complaint at the name's place.
+const ScheduleFamily* known_family(const Node& at, const std::string& name, ReadLog& log) {
+  if (const ScheduleFamily* family = find_family(name)) return family;
+  std::vector<std::string> names;
+  for (const ScheduleFamily& family : schedule_families()) names.emplace_back(family.name);
+  const auto nearest = nearest_name(name, names);
+  log.error(at,
+            nearest ? fmt::format("unknown schedule '{}', did you mean '{}'?", name, *nearest)
+                    : fmt::format("unknown schedule '{}'", name),
+            fmt::format("a schedule is one of {}", list_of(names)));
+  return nullptr;
+}
+
+void read_options(MapReader& reader, const ScheduleFamily& family, ScheduleOptions& options) {
+  for (const auto& option : family.options)
+    if (const Node* value = reader.find(std::string(option.first)))
+      if (const auto text = read_string(*value, reader.log())) options[std::string(option.first)] = *text;
+}
+
+// virtual_stages and stages_per_rank are one number with two names.
+void reconcile_stages(MapReader& scenario, const ScheduleFamily& family, ScheduleRequest& schedule, Parallel& parallel) {
+  const Node* degrees = scenario.node().find("parallel");
+  const Node* virtual_stages = degrees != nullptr && degrees->kind == NodeKind::Map ? degrees->find("virtual_stages") : nullptr;
+  const auto fallback = default_option(family, "stages_per_rank");
+  const auto given = schedule.options.find("stages_per_rank");
+  ReadLog& log = scenario.log();
+  if (virtual_stages != nullptr && given != schedule.options.end()) {
+    const Node& option = *scenario.node().find("schedule")->find("stages_per_rank");
+    log.error(*virtual_stages,
+              fmt::format("the stages of a rank are given twice: parallel.virtual_stages ({}) and schedule.stages_per_rank ({})",
+                          origin_of(*virtual_stages), origin_of(option)),
+              "keep one of the two");
+  } else if (virtual_stages != nullptr && fallback) {
+    schedule.options["stages_per_rank"] = std::to_string(parallel.virtual_stages);
+  } else if (virtual_stages != nullptr && parallel.virtual_stages > 1) {
+    std::vector<std::string> able;
+    for (const ScheduleFamily& other : schedule_families())
+      if (default_option(other, "stages_per_rank")) able.emplace_back(other.name);
+    log.error(*virtual_stages,
+              fmt::format("the schedule {} ({}) has no choice of stages per rank", family.name, place_of(scenario, "schedule")),
+              fmt::format("virtual_stages is for {}", list_of(able)));
+  } else if (given != schedule.options.end()) {
+    const Parsed<long long> value = parse_integer(given->second);
+    if (value.value && *value.value >= 1 && *value.value <= 1'000'000)
+      parallel.virtual_stages = static_cast<int>(*value.value);
+    else
+      log.error(*scenario.node().find("schedule")->find("stages_per_rank"),
+                value.value ? fmt::format("'{}' must be at least 1", given->second) : value.problem);
+  } else if (fallback) {
+    parallel.virtual_stages = static_cast<int>(parse_integer(*fallback).value.value_or(1));
+    schedule.options["stages_per_rank"] = *fallback;
+    log.resolved("parallel.virtual_stages", *fallback, fmt::format("default of {}", family.name));
+  }
+}
+
+}  // namespace
+
+const Node* name_node(const Node& value) { return value.kind == NodeKind::Map ? value.find("name") : &value; }
+
+Parallel read_parallel(MapReader& scenario) {
+  Parallel parallel;
+  parallel.pipeline = 0;
+  Node absent;
+  absent.kind = NodeKind::Map;
+  absent.path = "parallel";
+  absent.source = scenario.node().source;
+  const Node* node = scenario.find("parallel");
+  MapReader reader(node != nullptr ? *node : absent, scenario.log());
+  if (reader.find("pipeline") != nullptr) parallel.pipeline = reader.integer("pipeline", 1);
+  parallel.tensor = reader.integer("tensor", 1, 1);
+  parallel.data = reader.integer("data", 1, 1);
+  if (reader.find("virtual_stages") != nullptr) parallel.virtual_stages = reader.integer("virtual_stages", 1);
+  parallel.zero = reader.integer("zero", 0, 0);
+  if (parallel.zero > 3) {
+    scenario.log().error(*reader.find("zero"), fmt::format("'{}' is no ZeRO stage", parallel.zero), "zero is 0, 1, 2 or 3");
+    parallel.zero = 0;
+  }
+  parallel.sequence_parallel = reader.boolean("sequence_parallel", false);
+  reader.finish();
+  return parallel;
+}
+
+void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& parallel) {
+  const long long devices = cluster.size();
+  const long long per_rank = static_cast<long long>(parallel.tensor) * parallel.data;
+  const std::string has = fmt::format("the cluster has {} ({})", counted(devices, "device"), device_place(scenario));
+  if (parallel.pipeline == 0) {
+    if (per_rank > devices || devices % per_rank != 0) {
+      scenario.log().error(
+          parallel_node(scenario, "tensor"),
+          fmt::format("tensor {} ({}) x data {} ({}) makes {} per pipeline rank, {} {}", parallel.tensor,
+                      place_of(scenario, "parallel.tensor"), parallel.data, place_of(scenario, "parallel.data"),
+                      counted(per_rank, "device"), per_rank > devices ? "but" : "and does not divide the cluster:", has),
+          per_rank > devices ? "" : "state parallel.pipeline to leave devices unused");
+      parallel.pipeline = 1;
+      return;
+    }
+    parallel.pipeline = static_cast<int>(devices / per_rank);
+    scenario.log().resolved(
+        "parallel.pipeline", std::to_string(parallel.pipeline),
+        fmt::format("derived: {} / (tensor {} x data {})", counted(devices, "device"), parallel.tensor, parallel.data));
+  } else if (parallel.pipeline > devices / per_rank) {
+    // The product itself may be beyond any integer.
+    scenario.log().error(parallel_node(scenario, "pipeline"),
+                         fmt::format("parallel asks for {:.0f} devices (pipeline {} x tensor {} x data {}, {}) but {}",
+                                     static_cast<double>(per_rank) * parallel.pipeline, parallel.pipeline, parallel.tensor,
+                                     parallel.data, place_of(scenario, "parallel.pipeline"), has));
+  }
+}
+
+ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
+  ScheduleRequest schedule;
+  ReadLog& log = scenario.log();
+  const Node* node = scenario.find("schedule");
+  if (node == nullptr) {
+    log.resolved("schedule", schedule.name, "default");
+    reconcile_stages(scenario, *find_family(schedule.name), schedule, parallel);
+    return schedule;
+  }
+  if (node->kind != NodeKind::Map) {
+    const auto name = read_string(*node, log);
+    const ScheduleFamily* family = name ? known_family(*node, *name, log) : nullptr;
+    if (family == nullptr) return schedule;
+    schedule.name = *name;
+    reconcile_stages(scenario, *family, schedule, parallel);
+    return schedule;
+  }
+  MapReader reader(*node, log);
+  if (const Node* csv = reader.find("csv")) {
+    schedule.name.clear();
+    schedule.csv = read_file_reference(*csv, log, "schedule file").value_or("");
+    if (reader.find("name") != nullptr)
+      log.error_at_key(*node, "name", "a schedule has a name or comes from a csv file, not both");
+    reader.finish();
+    return schedule;
+  }
+  schedule.name = reader.string("name");
+  const ScheduleFamily* family =
+      node->find("name") != nullptr && !schedule.name.empty() ? known_family(*node->find("name"), schedule.name, log) : nullptr;
+  if (family == nullptr) {
+    // The options depend on the family; without it only a misspelt `name` can be recognised.
+    if (node->find("name") == nullptr) reader.finish();
+    return schedule;
+  }
+  read_options(reader, *family, schedule.options);
+  reader.finish();
+  reconcile_stages(scenario, *family, schedule, parallel);
+  return schedule;
+}
+
+OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback) {
+  static const std::vector<std::string> names = {"none", "sgd", "momentum", "adam", "adamw"};
+  OptimizerRequest optimizer{fallback};
+  ReadLog& log = scenario.log();
+  const Node* node = scenario.find("optimizer");
+  if (node == nullptr) {
+    log.resolved("optimizer", fallback, "default");
+    return optimizer;
+  }
+  const Node* name = node;
+  if (node->kind == NodeKind::Map) {
+    MapReader reader(*node, log);
+    name = reader.require("name");
+    reader.finish();
+  }
+  const auto text = name != nullptr ? read_string(*name, log) : std::nullopt;
+  if (!text) return optimizer;
+  if (std::find(names.begin(), names.end(), *text) == names.end()) {
+    const auto nearest = nearest_name(*text, names);
+    log.error(*name, fmt::format("unknown optimizer '{}'{}", *text, nearest ? fmt::format(", did you mean '{}'?", *nearest) : ""),
+              fmt::format("an optimizer is one of {}", list_of(names)));
+    return optimizer;
+  }
+  optimizer.name = *text;
+  return optimizer;
+}
+
+std::vector<std::string> read_partition(MapReader& scenario) {
+  std::vector<std::string> cuts;
+  ReadLog& log = scenario.log();
+  const Node* node = scenario.find("partition");
+  if (node == nullptr) {
+    log.resolved("partition", "auto", "default");
+    return cuts;
+  }
+  if (node->kind != NodeKind::Sequence) {
+    if (node->kind == NodeKind::Scalar && node->text == "auto")
+      log.resolved(node->path, "auto", origin_of(*node));
+    else
+      log.error(*node, "a partition is 'auto' or a list of the units that start a stage after the first",
+                "as in 'partition: [12, 24]' or 'partition: [block.12, block.24]'");
+    return cuts;
+  }
+  std::map<std::string, const Node*> seen;
+  for (const auto& item : node->items) {
+    const auto cut = read_string(*item, log);
+    if (!cut) continue;
+    if (const auto [first, is_new] = seen.emplace(*cut, item.get()); !is_new)
+      log.error(*item, fmt::format("the partition starts two stages at '{}'", *cut));
+    cuts.push_back(*cut);
+  }
+  if (node->items.empty()) log.resolved(node->path, "[]", origin_of(*node));
+  return cuts;
+}
+
+std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluster& cluster, const Parallel& parallel) {
+  const Node* node = scenario.find("placement");
+  if (node == nullptr) return std::nullopt;
+  ReadLog& log = scenario.log();
+  if (node->kind != NodeKind::Sequence) {
+    log.error(*node, "a placement is a list of device numbers, tensor fastest, then data, then pipeline",
+              "as in 'placement: [0, 2, 1, 3]'; leave it out for 0, 1, 2 ...");
+    return std::nullopt;
+  }
+  std::vector<int> placement;
+  std::map<int, const Node*> seen;
+  bool whole = true;
+  for (const auto& item : node->items) {
+    const auto device = read_integer(*item, log, 0);
+    if (!device) {
+      whole = false;
+      continue;
+    }
+    if (*device >= cluster.size())
+      log.error(*item, fmt::format("there is no device {}; the cluster has {}, numbered from 0 ({})", *device,
+                                   counted(cluster.size(), "device"), device_place(scenario)));
+    else if (const auto [first, is_new] = seen.emplace(*device, item.get()); !is_new)
+      log.error(*item, fmt::format("device {} is placed twice, first as {}", *device, first->second->path));
+    placement.push_back(*device);
+  }
+  const double wanted = static_cast<double>(parallel.pipeline) * parallel.tensor * parallel.data;
+  if (whole && static_cast<double>(placement.size()) != wanted)
+    log.error(*node, fmt::format("the placement lists {}, but parallel asks for {:.0f} (pipeline {} x tensor {} x data {}, {})",
+                                 counted(static_cast<long long>(placement.size()), "device"), wanted, parallel.pipeline,
+                                 parallel.tensor, parallel.data, place_of(scenario, "parallel")));
+  return placement;
+}
+
+DataRequest read_data(MapReader& scenario) {
+  DataRequest data;
+  const Node* node = scenario.find("data");
+  if (node == nullptr) return data;
+  ReadLog& log = scenario.log();
+  MapReader reader(*node, log);
+  const Node* synthetic = reader.find("synthetic");
+  const Node* tensors = reader.find("tensors");
+  const Node* tokens = reader.find("tokens");
+  const int given = (synthetic != nullptr) + (tensors != nullptr) + (tokens != nullptr);
+  reader.finish();
+  if (node->kind != NodeKind::Map) return data;
+  if (given != 1 && given == static_cast<int>(node->entries.size())) {
+    log.error(*node, given == 0 ? "data says nothing" : "data come from one place only",
+              "write {synthetic: true}, {tensors: FILE} or {tokens: FILE}");
+    return data;
+  }
+  if (synthetic != nullptr) {
+    if (const auto value = read_boolean(*synthetic, log); value && !*value)
+      log.error(*synthetic, "'synthetic' can only be true", "leave 'data' out, or name a file of tensors or tokens");
+  } else if (const Node* file = tensors != nullptr ? tensors : tokens) {
+    data.kind = tensors != nullptr ? DataRequest::Kind::Tensors : DataRequest::Kind::Tokens;
+    data.file = read_file_reference(*file, log, tensors != nullptr ? "file of tensors" : "file of tokens").value_or("");
+  }
+  return data;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,37 @@
+// The parts of a scenario, one function per key that is more than a single value. Faults go to the reader's log.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "costmodel/input/reader.hpp"
+#include "costmodel/scenario/scenario.hpp"
+
+namespace panpipe {
+
+// `parallel:`. What is absent keeps its default; pipeline stays 0 until the cluster is known.
+Parallel read_parallel(MapReader& scenario);
+
+// Fills in parallel.pipeline and checks the degrees against the number of devices.
+void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& parallel);
+
+// `schedule:`, a name or {name: ..., options} or {csv: file}; reconciles stages_per_rank with parallel.virtual_stages.
+ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel);
+
+// `optimizer:`, a name or {name: ...}.
+OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback);
+
+// `partition:`, auto or the list of units that start a stage.
+std::vector<std::string> read_partition(MapReader& scenario);
+
+// `placement:`, the device of each position.
+std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluster& cluster, const Parallel& parallel);
+
+// `data:`.
+DataRequest read_data(MapReader& scenario);
+
+// The value of a key that is a name or a map with `name`; where the name stands.
+const Node* name_node(const Node& value);
+
+}  // namespace panpipe

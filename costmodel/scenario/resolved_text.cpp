@@ -1,0 +1,181 @@
+// A scenario as YAML that loads again, with the origin of each value.
+//
+// The written document is printed whole, file references as found; to its own maps the defaults are added. Values that stand
+// in files it refers to, and sizes that follow from a model's name, are shown as comments: they come back with the reference.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "costmodel/scenario/scenario.hpp"
+
+namespace panpipe {
+
+namespace {
+
+constexpr std::size_t kOriginColumn = 48;  // where comments start, unless the line is longer
+
+bool is_plain(const std::string& text) {
+  const std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./%+- ";
+  static const std::set<std::string> null_words = {"null", "Null", "NULL"};
+  if (text.empty() || text.find_first_not_of(allowed) != std::string::npos || null_words.count(text) > 0) return false;
+  const char first = text.front();
+  const bool dash_word = first == '-' && (text.size() == 1 || text[1] == ' ' || text[1] == '-');
+  return first != ' ' && first != '%' && !dash_word && text.back() != ' ' && text != "..." && text != "---";
+}
+
+std::string quoted(const std::string& text) {
+  if (is_plain(text)) return text;
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      result += fmt::format("\\{}", c);
+    else if (c == '\n')
+      result += "\\n";
+    else if (c == '\t')
+      result += "\\t";
+    else
+      result += c;
+  }
+  return result + "\"";
+}
+
+std::string line(std::size_t indent, const std::string& text, const std::string& origin) {
+  std::string result = std::string(indent, ' ') + text;
+  if (!origin.empty())
+    result += std::string(result.size() < kOriginColumn ? kOriginColumn - result.size() : 1, ' ') + "# " + origin;
+  return result + "\n";
+}
+
+bool below(const std::string& path, const std::string& parent) {
+  return path.size() > parent.size() && path.compare(0, parent.size(), parent) == 0 &&
+         (path[parent.size()] == '.' || path[parent.size()] == '[');
+}
+
+class Printer {
+ public:
+  explicit Printer(const Scenario& scenario) : scenario_(scenario) {
+    const auto absolute = [&](const std::string& path, const std::string& found) {
+      if (!found.empty()) replaced_[path] = std::filesystem::absolute(found).lexically_normal().string();
+    };
+    absolute("workload.layers", scenario.workload.layers_file);
+    absolute("workload.pt2", scenario.workload.pt2_file);
+    absolute("schedule.csv", scenario.schedule.csv);
+    absolute("data.tensors", scenario.data.file);
+    absolute("data.tokens", scenario.data.file);
+  }
+
+  std::string print() {
+    const Node& root = *scenario_.document;
+    for (const Node::Entry& entry : root.entries) print_entry(entry, 0);
+    // Keys that were not written: their values are defaults or derived.
+    std::map<std::string, std::vector<const ResolvedValue*>> groups;
+    for (const ResolvedValue& value : scenario_.resolved) {
+      const std::string top = value.path.substr(0, value.path.find_first_of(".["));
+      if (root.find(top) != nullptr) continue;
+      if (top == value.path)
+        out_ += line(0, fmt::format("{}: {}", top, quoted(value.value)), value.origin);
+      else
+        groups[top].push_back(&value);
+    }
+    for (const auto& [top, values] : groups) {
+      out_ += line(0, top + ":", "");
+      for (const ResolvedValue* value : latest(values))
+        out_ += line(2, fmt::format("{}: {}", value->path.substr(top.size() + 1), quoted(value->value)), value->origin);
+    }
+    return out_;
+  }
+
+ private:
+  static std::vector<const ResolvedValue*> latest(const std::vector<const ResolvedValue*>& values) {
+    std::vector<const ResolvedValue*> result;
+    for (const ResolvedValue* value : values) {
+      const auto same = std::find_if(result.begin(), result.end(), [&](auto* known) { return known->path == value->path; });
+      if (same == result.end())
+        result.push_back(value);
+      else
+        *same = value;
+    }
+    return result;
+  }
+
+  std::string scalar(const Node& node) const {
+    if (node.kind == NodeKind::Null) return "~";
+    const auto found = replaced_.find(node.path);
+    if (found != replaced_.end()) return quoted(found->second);
+    return quoted(is_reference(node) ? absolute_reference(node) : node.text);
+  }
+
+  // File references whose path the scenario does not keep: cluster files, devices, frameworks.
+  static bool is_reference(const Node& node) { return node.path.rfind("cluster", 0) == 0 || node.path == "framework"; }
+  static std::string absolute_reference(const Node& node) {
+    if (node.text.find('/') == std::string::npos && node.text.find(".yaml") == std::string::npos) return node.text;
+    const auto found = find_file(node.text, node.source->directory);
+    return found ? std::filesystem::absolute(*found).lexically_normal().string() : node.text;
+  }
+
+  static bool all_scalars(const Node& list) {
+    return std::all_of(list.items.begin(), list.items.end(), [](const auto& item) { return item->kind == NodeKind::Scalar; });
+  }
+
+  std::string flow(const Node& node) const {
+    std::string text;
+    if (node.kind == NodeKind::Sequence) {
+      for (const auto& item : node.items) text += (text.empty() ? "" : ", ") + flow(*item);
+      return "[" + text + "]";
+    }
+    if (node.kind == NodeKind::Map) {
+      for (const Node::Entry& entry : node.entries)
+        text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", quoted(entry.key), flow(*entry.value));
+      return "{" + text + "}";
+    }
+    return scalar(node);
+  }
+
+  void print_entry(const Node::Entry& entry, std::size_t indent) {
+    const Node& node = *entry.value;
+    const std::string key = quoted(entry.key);
+    if (node.kind == NodeKind::Map && !node.entries.empty()) {
+      out_ += line(indent, key + ":", "");
+      for (const Node::Entry& inner : node.entries) print_entry(inner, indent + 2);
+      print_additions(node, indent + 2);
+    } else if (node.kind == NodeKind::Sequence && !all_scalars(node)) {
+      out_ += line(indent, key + ":", "");
+      for (const auto& item : node.items) out_ += line(indent, "- " + flow(*item), origin_of(*item));
+    } else {
+      out_ += line(indent, fmt::format("{}: {}", key, flow(node)), origin_of(node));
+      print_additions(node, indent + 2);
+    }
+  }
+
+  // What was resolved below a written key without being written there. In `workload` and `cluster` it is the content of
+  // files and of models, shown as comments; elsewhere the map's defaults.
+  void print_additions(const Node& node, std::size_t indent) {
+    const bool comment = node.path.rfind("cluster", 0) == 0 || node.path.rfind("workload", 0) == 0 || node.kind != NodeKind::Map;
+    std::vector<const ResolvedValue*> found;
+    for (const ResolvedValue& value : scenario_.resolved) {
+      if (!below(value.path, node.path)) continue;
+      const std::string rest = value.path.substr(node.path.size() + 1);
+      const std::string first = rest.substr(0, rest.find_first_of(".["));
+      if (node.kind == NodeKind::Map && node.find(first) != nullptr) continue;
+      if (node.kind == NodeKind::Sequence) continue;
+      found.push_back(&value);
+    }
+    for (const ResolvedValue* value : latest(found))
+      out_ += line(indent,
+                   fmt::format("{}{}: {}", comment ? "# " : "", value->path.substr(node.path.size() + 1), quoted(value->value)),
+                   value->origin);
+  }
+
+  const Scenario& scenario_;
+  std::map<std::string, std::string> replaced_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string resolved_text(const Scenario& scenario) { return scenario.document ? Printer(scenario).print() : ""; }
+
+}  // namespace panpipe
