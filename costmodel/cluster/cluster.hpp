@@ -27,6 +27,8 @@ struct DeviceType {
   Bandwidth copy_bandwidth{0};                 // host <-> device, one direction (PCIe); for offload
   bool peer_access = true;                     // GeForce cards: false, unbridged pairs copy through the host
   bool multicast = false;                      // NVLink SHARP (NVLS) with a switch of its generation
+  int nvlink_links = 0;                        // links of one device; 0: none
+  Bandwidth nvlink_bandwidth{0};               // of one link, one direction
   std::string calibration;                     // name of the shipped calibration, empty = data sheet only
   std::map<std::string, std::string> sources;  // key -> where the number comes from
 
@@ -120,10 +122,14 @@ struct Cluster {
   Route route(int from, int to) const { return wiring->route(from, to); }
   // NIC bandwidth of one node, all NICs together, one direction; 0 on a single node.
   Bandwidth node_network_bandwidth{0};
-  // Per-device bandwidth of the in-node fabric, one direction (NVSwitch port, bridge, PCIe): what a ring inside a node gets.
+  // Per-device bandwidth of the in-node fabric, one direction: what each hop of a ring over the first node's devices, in
+  // order, gets while all hops are busy (NVSwitch port, or the narrowest of bridges, PCIe and host). Infinite for one device.
   Bandwidth fabric_bandwidth{0};
   // Does every pair of a node's devices talk through an NVSwitch?
   bool switched = false;
 };
+
+// "node0.gpu3"
+std::string device_name(const Cluster& cluster, int device);
 
 }  // namespace panpipe

@@ -1,0 +1,221 @@
+#include "costmodel/cluster/assemble.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// What the routes of all nodes of one group have in common.
+struct Group {
+  NodeTemplate node;
+  std::optional<NetworkParameters> network;
+  int first_nic = 0;     // in the node's block of resources: nic0.out, nic0.in, nic1.out ...
+  int first_uplink = 0;  // uplink.out, uplink.in; -1 when the tree does not block
+  std::string device_word, type_name;
+  std::string missing_way;  // why two devices of this node may have no route
+};
+
+struct Node {
+  int group = 0;
+  int first_resource = 0;
+  int first_device = 0;
+};
+
+class TreeWiring : public Wiring {
+ public:
+  std::vector<Group> groups;
+  std::vector<Node> nodes;
+  std::vector<int> node_of;  // device -> node
+  std::vector<Resource> resources;
+  int spine = -1;
+
+  Route route(int from, int to) const override {
+    const auto devices = static_cast<int>(node_of.size());
+    PANPIPE_CHECK(from >= 0 && from < devices && to >= 0 && to < devices, "no such device");
+    const int from_node = node_of[static_cast<std::size_t>(from)];
+    const int to_node = node_of[static_cast<std::size_t>(to)];
+    return from_node == to_node ? route_inside(from_node, from, to) : route_between(from_node, to_node, from, to);
+  }
+
+ private:
+  const Node& node(int index) const { return nodes[static_cast<std::size_t>(index)]; }
+  const Group& group(const Node& place) const { return groups[static_cast<std::size_t>(place.group)]; }
+
+  Route route_inside(int index, int from, int to) const {
+    const Node& place = node(index);
+    const std::optional<Route>& local = group(place).node.route(from - place.first_device, to - place.first_device);
+    if (!local) throw InputError(fmt::format("{} cannot reach {}: {}", describe(from), describe(to), group(place).missing_way));
+    Route result = *local;
+    for (Hop& hop : result.hops) hop.resource += place.first_resource;
+    return result;
+  }
+
+  Route route_between(int from_node, int to_node, int from, int to) const {
+    if (!group(node(from_node)).network || !group(node(to_node)).network)
+      throw InputError(fmt::format("{} cannot reach {}: the cluster has no network", describe(from), describe(to)));
+    Route result;
+    result.path = PathClass::Network;
+    add_side(result, node(from_node), from, 0);
+    if (spine >= 0) result.hops.push_back({spine, 1});
+    add_side(result, node(to_node), to, 1);
+    set_bandwidth(result, resources);
+    return result;
+  }
+
+  // The NIC and uplink of one end; direction 0 = out, 1 = in. Devices are spread over a node's NICs in blocks.
+  void add_side(Route& result, const Node& place, int device, int direction) const {
+    const Group& kind = group(place);
+    const int local = device - place.first_device;
+    const int nic = static_cast<int>(static_cast<long long>(local) * kind.network->nics_per_node / kind.node.devices);
+    result.latency = std::max(result.latency, kind.network->latency);
+    result.hops.push_back({place.first_resource + kind.first_nic + 2 * nic + direction, 1});
+    if (kind.first_uplink >= 0) result.hops.push_back({place.first_resource + kind.first_uplink + direction, 1});
+  }
+
+  std::string describe(int device) const {
+    const int index = node_of[static_cast<std::size_t>(device)];
+    const Group& kind = group(node(index));
+    return fmt::format("device {} (node{}.{}{}, {})", device, index, kind.device_word, device - node(index).first_device,
+                       kind.type_name);
+  }
+};
+
+std::string missing_way(const NodeGroup& group) {
+  if (!group.wiring.host && !group.wiring.peer_access && group.wiring.peer)
+    return fmt::format("{} has no PCIe peer access, and the cluster has no 'wiring.host' to copy through", group.type.name);
+  return "no link, switch, PCIe peer access or host memory joins them";
+}
+
+// A node's whole block of resources: inside, then its NICs, then its uplink.
+Group make_group(const NodeGroup& source) {
+  Group group{make_node(source.wiring), source.network, 0, -1, source.wiring.device_word, source.type.name, missing_way(source)};
+  std::vector<Resource>& block = group.node.resources;
+  if (!source.network) return group;
+  const NetworkParameters& network = *source.network;
+  group.first_nic = static_cast<int>(block.size());
+  for (int nic = 0; nic < network.nics_per_node; ++nic)
+    for (const char* direction : {"out", "in"})
+      block.push_back({fmt::format("nic{}.{}", nic, direction), ResourceClass::Nic, network.nic});
+  if (network.oversubscription > 1) {
+    group.first_uplink = static_cast<int>(block.size());
+    const Bandwidth uplink = network.nic * network.nics_per_node / network.oversubscription;
+    for (const char* direction : {"out", "in"})
+      block.push_back({fmt::format("uplink.{}", direction), ResourceClass::LeafUplink, uplink});
+  }
+  return group;
+}
+
+bool all_switched(const std::vector<Group>& groups) {
+  return std::all_of(groups.begin(), groups.end(), [](const Group& group) {
+    if (group.node.devices < 2) return false;
+    return std::all_of(group.node.routes.begin(), group.node.routes.end(), [](const std::optional<Route>& route) {
+      return route && (route->path == PathClass::Switch || route->path == PathClass::Local);
+    });
+  });
+}
+
+int type_index(std::vector<DeviceType>& types, const DeviceType& type) {
+  for (std::size_t i = 0; i < types.size(); ++i)
+    if (types[i].name == type.name && types[i].memory == type.memory) return static_cast<int>(i);
+  types.push_back(type);
+  return static_cast<int>(types.size()) - 1;
+}
+
+class PairWiring : public Wiring {
+ public:
+  int devices = 0;
+  GivenLink link;
+
+  bool shared() const { return !link.table && std::isfinite(link.bandwidth.base()); }
+
+  Route route(int from, int to) const override {
+    PANPIPE_CHECK(from >= 0 && from < devices && to >= 0 && to < devices, "no such device");
+    Route result;
+    result.bandwidth = Bandwidth(kInfinity);
+    if (from == to) return result;
+    result.path = PathClass::Given;
+    result.latency = link.latency;
+    result.table = link.table;
+    if (!link.table) result.bandwidth = link.bandwidth;
+    // Ordered pairs without the diagonal, row by row.
+    if (shared()) result.hops = {{from * (devices - 1) + (to < from ? to : to - 1), 1}};
+    return result;
+  }
+};
+
+}  // namespace
+
+Cluster assemble_cluster(std::string name, const std::vector<NodeGroup>& sources) {
+  auto wiring = std::make_shared<TreeWiring>();
+  Cluster cluster;
+  cluster.name = std::move(name);
+  cluster.nodes = 0;
+  for (const NodeGroup& source : sources) {
+    const int type = type_index(cluster.types, source.type);
+    const int group_index = static_cast<int>(wiring->groups.size());
+    const Group& group = wiring->groups.emplace_back(make_group(source));
+    for (int i = 0; i < source.nodes; ++i) {
+      const int node = cluster.nodes++;
+      wiring->nodes.push_back({group_index, static_cast<int>(cluster.resources.size()), cluster.size()});
+      for (const Resource& resource : group.node.resources)
+        cluster.resources.push_back({fmt::format("node{}.{}", node, resource.name), resource.kind, resource.bandwidth});
+      for (int device = 0; device < group.node.devices; ++device) cluster.devices.push_back({type, node, device});
+    }
+  }
+  for (const Device& device : cluster.devices) wiring->node_of.push_back(device.node);
+  for (const NodeGroup& source : sources)
+    if (wiring->spine < 0 && source.network && source.network->spine) {
+      wiring->spine = static_cast<int>(cluster.resources.size());
+      cluster.resources.push_back({"spine", ResourceClass::Spine, *source.network->spine});
+    }
+  wiring->resources = cluster.resources;
+  cluster.switched = all_switched(wiring->groups);
+  if (!sources.empty()) {
+    cluster.fabric_bandwidth = ring_bandwidth(wiring->groups.front().node);
+    const std::optional<NetworkParameters>& network = sources.front().network;
+    if (cluster.nodes > 1 && network) cluster.node_network_bandwidth = network->nic * network->nics_per_node;
+  }
+  cluster.wiring = std::move(wiring);
+  return cluster;
+}
+
+Cluster given_cluster(int devices, Bytes memory, double usable, const GivenLink& link) {
+  auto wiring = std::make_shared<PairWiring>();
+  wiring->devices = devices;
+  wiring->link = link;
+  Cluster cluster;
+  cluster.name = "given";
+  cluster.given = true;
+  cluster.usable = usable;
+  DeviceType type;
+  type.name = "given";
+  type.kind = "given";
+  type.memory = memory;
+  cluster.types.push_back(std::move(type));
+  for (int i = 0; i < devices; ++i) cluster.devices.push_back({0, 0, i});
+  if (wiring->shared())
+    for (int from = 0; from < devices; ++from)
+      for (int to = 0; to < devices; ++to)
+        if (from != to)
+          cluster.resources.push_back(
+              {fmt::format("link.device{}-device{}", from, to), ResourceClass::GivenLink, link.bandwidth});
+  cluster.fabric_bandwidth = link.table ? Bandwidth(kInfinity) : link.bandwidth;
+  if (link.table && link.table->points.size() > 1) {
+    const auto& [left_size, left_time] = link.table->points[link.table->points.size() - 2];
+    const auto& [right_size, right_time] = link.table->points.back();
+    if (right_time > left_time) cluster.fabric_bandwidth = (right_size - left_size) / (right_time - left_time);
+  }
+  cluster.wiring = std::move(wiring);
+  return cluster;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,178 @@
+#include "costmodel/cluster/cluster_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "costmodel/cluster/assemble.hpp"
+#include "costmodel/cluster/device_reader.hpp"
+#include "costmodel/cluster/reference.hpp"
+#include "costmodel/cluster/wiring_reader.hpp"
+
+namespace panpipe {
+namespace {
+
+const ReferenceKind kCluster{"cluster", "clusters"};
+
+// A link per ordered pair is a resource each: more devices than this belong into a cluster file.
+constexpr int kMostGivenDevices = 1024;
+constexpr long long kMostDevices = 1 << 20;
+
+std::shared_ptr<const TransferTable> read_table(const Node& node, ReadLog& log) {
+  auto table = std::make_shared<TransferTable>();
+  if (node.kind != NodeKind::Sequence || node.items.empty()) {
+    log.error(node, "expected a list of [size, time] pairs", "for example [[0 B, 20 us], [64 MiB, 3195 us]]");
+    return nullptr;
+  }
+  for (const NodePtr& row : node.items) {
+    if (row->kind != NodeKind::Sequence || row->items.size() != 2) {
+      log.error(*row, "expected a pair of size and time", "for example [512 KiB, 20 us]");
+      continue;
+    }
+    const auto size = read_bytes(*row->items[0], log);
+    const auto time = read_duration(*row->items[1], log);
+    if (!size || !time) continue;
+    if (!table->points.empty() && *size <= table->points.back().first)
+      log.error(*row->items[0], "sizes must grow from row to row");
+    else
+      table->points.emplace_back(*size, *time);
+  }
+  if (table->points.empty()) return nullptr;
+  return table;
+}
+
+GivenLink read_given_link(const Node& node, ReadLog& log) {
+  GivenLink link;
+  MapReader reader(node, log);
+  if (const Node* table = reader.find("table")) {
+    link.table = read_table(*table, log);
+    for (const char* other : {"latency", "bandwidth"})
+      if (reader.find(other))
+        log.error_at_key(node, other, "a link with a table has no other keys", "the table holds the whole time");
+  } else {
+    link.latency = reader.duration("latency");
+    link.bandwidth = reader.bandwidth("bandwidth");
+  }
+  reader.finish();
+  return link;
+}
+
+Cluster read_given(const Node& node, ReadLog& log) {
+  MapReader reader(node, log);
+  read_heading(reader, kCluster);
+  int devices = reader.integer("devices", 1);
+  if (devices > kMostGivenDevices) {
+    log.error(*node.find("devices"), fmt::format("a cluster written in place has at most {} devices", kMostGivenDevices),
+              "describe a larger one by nodes and wiring: docs/models/topology.md");
+    devices = 1;
+  }
+  const Bytes memory = reader.bytes("memory", Sign::Positive);
+  const double usable = reader.fraction("usable", 1.0);
+  GivenLink link;
+  if (const Node* value = reader.require("link")) link = read_given_link(*value, log);
+  reader.finish();
+  return given_cluster(std::max(devices, 1), memory, usable, link);
+}
+
+// The keys of one kind of node: of the cluster itself, or of one entry of `groups:`.
+NodeGroup read_group(MapReader& reader, const Node* common_device, const std::optional<NetworkParameters>& common_network) {
+  ReadLog& log = reader.log();
+  NodeGroup group;
+  const Node* device = reader.find("device");
+  if (!device) device = common_device;
+  if (!device) device = reader.require("device");
+  if (device) group.type = read_device(*device, log);
+  group.nodes = reader.integer("nodes", 1, 1);
+  const Node* wiring = reader.find("wiring");
+  const bool from_matrix = wiring && wiring->find("topology") && !reader.has("devices_per_node");
+  const int devices = from_matrix ? 0 : reader.integer("devices_per_node", 1);
+  group.wiring = read_wiring(wiring, devices, group.type, log);
+  group.network = common_network;
+  if (const Node* network = reader.find("network")) group.network = read_network(*network, log);
+  return group;
+}
+
+std::vector<NodeGroup> read_groups(MapReader& reader) {
+  ReadLog& log = reader.log();
+  std::vector<NodeGroup> groups;
+  const Node* list = reader.find("groups");
+  if (!list) {
+    groups.push_back(read_group(reader, nullptr, std::nullopt));
+    return groups;
+  }
+  std::optional<NetworkParameters> network;
+  if (const Node* node = reader.find("network")) network = read_network(*node, log);
+  const Node* device = reader.find("device");
+  if (list->kind != NodeKind::Sequence || list->items.empty()) {
+    log.error(*list, "expected a list of groups of equal nodes",
+              "for example [{device: h100-sxm, nodes: 2, devices_per_node: 8, wiring: {...}}]");
+    return groups;
+  }
+  for (const NodePtr& item : list->items) {
+    MapReader keys(*item, log);
+    groups.push_back(read_group(keys, device, network));
+    keys.finish();
+  }
+  return groups;
+}
+
+void check_groups(const std::vector<NodeGroup>& groups, const Node& node, ReadLog& log) {
+  long long nodes = 0, devices = 0;
+  bool network = true;
+  for (const NodeGroup& group : groups) {
+    nodes += group.nodes;
+    devices += static_cast<long long>(group.nodes) * group.wiring.devices;
+    network = network && group.network;
+  }
+  if (devices > kMostDevices)
+    log.error(node, fmt::format("{} devices are more than the {} that are supported", devices, kMostDevices));
+  if (nodes > 1 && !network)
+    log.error(node, fmt::format("{} nodes, but no network between them", nodes),
+              "add 'network: {nics_per_node: 8, bandwidth: 25 GB/s, latency: 5 us}'");
+}
+
+std::string name_from(const Node& node) {
+  const Node* reference = node.kind == NodeKind::Scalar ? &node : node.find("file");
+  if (reference) return std::filesystem::path(reference->text).stem().string();
+  return node.source ? std::filesystem::path(node.source->name).stem().string() : "cluster";
+}
+
+Cluster read_described(const Node& tree, const std::string& fallback_name, ReadLog& log) {
+  MapReader reader(tree, log);
+  read_heading(reader, kCluster);
+  const std::string name = reader.has("name") ? reader.string("name") : fallback_name;
+  const std::vector<NodeGroup> groups = read_groups(reader);
+  const double usable = reader.has("usable") ? reader.fraction("usable") : 1.0;
+  read_sources(reader);
+  reader.finish();
+  check_groups(groups, tree, log);
+  if (log.has_errors()) return given_cluster(1, Bytes(0), 1, {});  // whoever gathers the faults throws them
+  Cluster cluster = assemble_cluster(name, groups);
+  cluster.usable = usable;
+  return cluster;
+}
+
+}  // namespace
+
+Cluster read_cluster(const Node& node, ReadLog& log) {
+  const NodePtr tree = expand_reference(node, kCluster);
+  if (tree->kind == NodeKind::Map && tree->find("devices")) return read_given(*tree, log);
+  return read_described(*tree, name_from(node), log);
+}
+
+Cluster load_cluster(const std::string& path, ReadLog& log) { return read_cluster(*load_document(path), log); }
+
+NodePtr overridable_reference(const NodePtr& reference) {
+  if (!reference || reference->kind != NodeKind::Scalar) return reference;
+  auto map = std::make_shared<Node>(*reference);
+  auto file = std::make_shared<Node>(*reference);
+  map->kind = NodeKind::Map;
+  map->text.clear();
+  file->path = reference->path.empty() ? "file" : reference->path + ".file";
+  map->entries = {Node::Entry{"file", reference->line, reference->column, std::move(file)}};
+  return map;
+}
+
+}  // namespace panpipe

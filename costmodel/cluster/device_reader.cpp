@@ -1,0 +1,75 @@
+#include "costmodel/cluster/device_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+#include "costmodel/cluster/cluster_reader.hpp"
+#include "costmodel/cluster/reference.hpp"
+
+namespace panpipe {
+namespace {
+
+const ReferenceKind kDevice{"device", "devices"};
+
+// Rates a file may state; the pure kinds run at their mixed kinds' rate.
+constexpr std::array kRates = {Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp16};
+
+void read_peaks(MapReader& reader, DeviceType& type) {
+  const Node* node = reader.require("peak");
+  if (!node) return;
+  MapReader peak(*node, reader.log());
+  for (const Precision precision : kRates) {
+    const std::string key(name_of(precision));
+    if (peak.has(key)) type.peak[precision] = peak.compute_rate(key);
+  }
+  peak.finish();
+  if (type.peak.empty()) reader.log().error(*node, "a device needs at least one peak rate", "for example 'bf16: 312 TFLOP/s'");
+}
+
+void read_nvlink(MapReader& reader, DeviceType& type) {
+  const Node* node = reader.find("nvlink");
+  if (!node) return;
+  MapReader nvlink(*node, reader.log());
+  type.nvlink_links = nvlink.integer("links", 1);
+  type.nvlink_bandwidth = nvlink.bandwidth("bandwidth");
+  nvlink.finish();
+}
+
+}  // namespace
+
+DeviceType read_device(const Node& node, ReadLog& log) {
+  const NodePtr tree = expand_reference(node, kDevice);
+  MapReader reader(*tree, log);
+  read_heading(reader, kDevice);
+  DeviceType type;
+  type.name = reader.string("name");
+  type.kind = reader.choice<std::string>("processor", {{"gpu", "gpu"}, {"cpu", "cpu"}}, "gpu");
+  type.memory = reader.bytes("memory", Sign::Positive);
+  type.memory_bandwidth = reader.bandwidth("memory_bandwidth");
+  read_peaks(reader, type);
+  type.vector_peak = reader.compute_rate("vector_peak");
+  if (reader.has("multiprocessors")) type.multiprocessors = reader.integer("multiprocessors", 1);
+  if (reader.has("l2")) type.l2 = reader.bytes("l2");
+  type.copy_bandwidth = reader.bandwidth("copy_bandwidth");
+  type.peer_access = reader.boolean("peer_access", true);
+  type.multicast = reader.boolean("multicast", false);
+  read_nvlink(reader, type);
+  if (reader.has("calibration")) type.calibration = reader.string("calibration");
+  type.sources = read_sources(reader);
+  reader.finish();
+  return type;
+}
+
+DeviceType load_device(const std::string& reference, const std::string& directory, ReadLog& log) {
+  auto source = std::make_shared<SourceText>();
+  source->directory = directory;
+  Node node;
+  node.kind = NodeKind::Scalar;
+  node.text = reference;
+  node.source = std::move(source);
+  return read_device(node, log);
+}
+
+}  // namespace panpipe

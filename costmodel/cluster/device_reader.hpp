@@ -1,0 +1,13 @@
+// A device's keys -> DeviceType.
+#pragma once
+
+#include "costmodel/cluster/cluster.hpp"
+#include "costmodel/input/document.hpp"
+#include "costmodel/input/reader.hpp"
+
+namespace panpipe {
+
+// The value of a `device:` key: a file, a shipped name, {file: ..., key: replacement}, or the keys themselves.
+DeviceType read_device(const Node& node, ReadLog& log);
+
+}  // namespace panpipe
