@@ -31,7 +31,15 @@ struct Tensor {
   bool requires_gradient = true;
   int tied_to = -1;  // a parameter that shares its values with an earlier one (tied embedding): that tensor's index
   Shape full_shape;  // parameters: the unsharded shape (equals `shape` when not sharded)
-  std::string init;  // parameters: "normal(0.02)", "zeros", "ones", "xavier", ...: how the executor fills it
+  std::string
+      init;  // parameters and buffers: "normal(0.02)", "zeros", "ones" ...: how the executor fills it (docs/models/workloads.md)
+  // How a parameter is cut over the tensor-parallel ranks: along this dimension, -1 where every rank holds the whole. A
+  // fused matrix (query, key, value) is cut inside each of its blocks; `shard_replicas` neighbouring ranks hold one shard.
+  int shard_dimension = -1;
+  int shard_blocks = 1;
+  int shard_replicas = 1;
+  // Whole on every rank, but used on a rank's own part of the sequence: its gradient is summed over the tensor-parallel ranks.
+  bool gradient_partial = false;
 
   std::int64_t elements() const {
     std::int64_t n = 1;

@@ -49,6 +49,10 @@ struct OperatorWork {
   Bytes collective_bytes{0};      // class Collective: bytes of the full tensor
 };
 
+// Forward and backward of the whole graph over all tensor-parallel ranks: three times the forward's matrix products, all
+// attention scores counted (PaLM's and Megatron's convention). Divide by the microbatch for one sample.
+Flops model_flops(const OperatorGraph& graph);
+
 // One entry per operator. Throws InputError for an operator it does not know, naming it and its module.
 std::vector<OperatorWork> count_work(const OperatorGraph& graph);
 

@@ -1,1 +1,141 @@
 #include "costmodel/workload/workload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/workload/models.hpp"
+#include "costmodel/workload/operator_cost.hpp"
+
+namespace panpipe {
+namespace {
+
+struct CountKey {
+  const char* key;
+  int WorkloadRequest::*asked;
+  int ModelDimensions::*resolved;
+};
+
+constexpr CountKey kCounts[] = {
+    {"layers", &WorkloadRequest::layers, &ModelDimensions::layers},
+    {"hidden", &WorkloadRequest::hidden, &ModelDimensions::hidden},
+    {"heads", &WorkloadRequest::heads, &ModelDimensions::heads},
+    {"kv_heads", &WorkloadRequest::kv_heads, &ModelDimensions::kv_heads},
+    {"ffn", &WorkloadRequest::ffn, &ModelDimensions::ffn},
+    {"vocabulary", &WorkloadRequest::vocabulary, &ModelDimensions::vocabulary},
+    {"sequence", &WorkloadRequest::sequence, &ModelDimensions::sequence},
+    {"image", &WorkloadRequest::image, &ModelDimensions::image},
+    {"patch", &WorkloadRequest::patch, &ModelDimensions::patch},
+    {"classes", &WorkloadRequest::classes, &ModelDimensions::classes},
+};
+
+std::string unknown_model(const std::string& name) {
+  const auto nearest = nearest_name(name, model_names());
+  return fmt::format("unknown model '{}'{}", name, nearest ? fmt::format(", did you mean '{}'?", *nearest) : "");
+}
+
+// `layers` is a count with a model, and a file without one.
+bool is_count(const Node& node) {
+  return node.kind == NodeKind::Scalar && !node.text.empty() && node.text.find_first_not_of("+-.0123456789") == std::string::npos;
+}
+
+void read_model(MapReader& map, WorkloadRequest& request) {
+  ReadLog& log = map.log();
+  const Node& name = *map.find("model");
+  request.model = read_string(name, log).value_or("");
+  const BuiltInModel* model = find_model(request.model);
+  if (!request.model.empty() && !model)
+    log.error(name, unknown_model(request.model),
+              "panpipe check --help lists the models, docs/models/workloads.md describes them");
+  for (const CountKey& count : kCounts) {
+    if (!map.has(count.key)) {
+      map.find(count.key);
+      continue;
+    }
+    const bool known =
+        !model || std::find(model->family->keys.begin(), model->family->keys.end(), count.key) != model->family->keys.end();
+    if (!known) {
+      map.find(count.key);
+      log.error_at_key(map.node(), count.key, fmt::format("the model '{}' has no '{}'", request.model, count.key));
+      continue;
+    }
+    request.*count.asked = map.integer(count.key, 1);
+  }
+  if (map.has("tied_embedding")) request.tied_embedding = map.boolean("tied_embedding");
+  map.find("tied_embedding");
+  request.dropout = map.number("dropout", Sign::NonNegative, 0.0);
+  if (request.dropout >= 1) log.error(*map.find("dropout"), fmt::format("a dropout of {} leaves nothing", request.dropout));
+  if (!model || log.has_errors()) return;
+  try {
+    const ModelDimensions dimensions = resolve(*model, request);
+    for (const CountKey& count : kCounts)
+      if (!map.has(count.key) && dimensions.*count.resolved > 0)
+        log.resolved(map.node().path.empty() ? count.key : map.node().path + "." + count.key,
+                     std::to_string(dimensions.*count.resolved), fmt::format("derived: model {}", request.model));
+  } catch (const InputError& error) {
+    for (const Diagnostic& fault : error.diagnostics()) log.error(map.node(), fault.message);
+  }
+}
+
+void read_file(MapReader& map, const char* key, const std::string& what, std::string& path) {
+  if (const auto found = read_file_reference(*map.find(key), map.log(), what)) path = *found;
+}
+
+}  // namespace
+
+WorkloadRequest read_workload(const Node& node, ReadLog& log) {
+  MapReader map(node, log);
+  WorkloadRequest request;
+  const Node* layers = map.has("layers") ? node.find("layers") : nullptr;
+  if (map.has("model")) {
+    for (const char* key : {"pt2"})
+      if (map.find(key)) log.error_at_key(node, key, fmt::format("'{}' and 'model' exclude each other", key));
+    if (layers && layers->kind == NodeKind::Scalar && !is_count(*layers)) {
+      map.find("layers");
+      log.error(*layers, fmt::format("'{}' is not a number of layers; a file of measured layers excludes 'model'", layers->text));
+    }
+    read_model(map, request);
+  } else if (map.has("pt2")) {
+    if (layers) {
+      map.find("layers");
+      log.error_at_key(node, "layers", "'layers' and 'pt2' exclude each other");
+    }
+    read_file(map, "pt2", "exported model", request.pt2_file);
+  } else if (layers && !is_count(*layers)) {
+    read_file(map, "layers", "file of measured layers", request.layers_file);
+  } else if (node.kind == NodeKind::Map) {
+    log.error(node, "the workload names no model",
+              "write {model: gpt2-large}, {layers: FILE} for measured layers, or {pt2: FILE} for an exported model");
+    for (const auto& entry : node.entries) map.find(entry.key);
+  }
+  map.finish();
+  return request;
+}
+
+Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shape) {
+  Workload workload;
+  if (!request.pt2_file.empty()) throw InputError("reading .pt2 archives is not in this version yet: " + request.pt2_file);
+  if (!request.layers_file.empty()) {
+    workload.name = request.layers_file;
+    workload.layers = load_layers(request.layers_file);
+    return workload;
+  }
+  const BuiltInModel* model = find_model(request.model);
+  if (!model) throw InputError(unknown_model(request.model));
+  if (shape.microbatch < 1) throw InputError(fmt::format("a microbatch of {} samples is none", shape.microbatch));
+  if (shape.tensor_degree < 1) throw InputError(fmt::format("tensor parallelism of {} is none", shape.tensor_degree));
+  workload.name = request.model;
+  workload.graph = model->family->build(request.model, resolve(*model, request), shape);
+  workload.parameters = workload.graph->parameter_count();
+  workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);
+  return workload;
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const BuiltInModel& model : built_in_models()) names.emplace_back(model.name);
+  return names;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,225 @@
+#include "costmodel/workload/builder.hpp"
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+// The shape of an element-wise operator's result: dimensions of 1 stretch, missing leading ones are added.
+Shape broadcast(const Shape& a, const Shape& b) {
+  const Shape& longer = a.size() >= b.size() ? a : b;
+  const Shape& shorter = a.size() >= b.size() ? b : a;
+  Shape result = longer;
+  const std::size_t offset = longer.size() - shorter.size();
+  for (std::size_t i = 0; i < shorter.size(); ++i) {
+    const std::int64_t x = longer[offset + i], y = shorter[i];
+    PANPIPE_CHECK(x == y || x == 1 || y == 1, "element-wise operands do not fit");
+    result[offset + i] = std::max(x, y);
+  }
+  return result;
+}
+
+// "linear" of "aten::linear", "add" of "aten::add.Tensor": what the exporter calls a node.
+std::string_view short_name(std::string_view target) {
+  if (const auto colon = target.find("::"); colon != target.npos) target.remove_prefix(colon + 2);
+  return target.substr(0, target.find('.'));
+}
+
+}  // namespace
+
+GraphBuilder::GraphBuilder(std::string name, const WorkloadShape& shape, std::size_t expected_operators)
+    : request_(shape), compute_(compute_dtype(shape.precision)) {
+  graph_.name = std::move(name);
+  graph_.tensor_degree = shape.tensor_degree;
+  graph_.sequence_parallel = shape.sequence_parallel && shape.tensor_degree > 1;
+  graph_.operators.reserve(expected_operators);
+  graph_.tensors.reserve(expected_operators * 2);
+}
+
+void GraphBuilder::unit(std::string name, std::string block, int layer) {
+  graph_.units.push_back({std::move(name), std::move(block), layer});
+  unit_ = static_cast<int>(graph_.units.size()) - 1;
+}
+
+int GraphBuilder::input(std::string name, DType type, Shape dimensions) {
+  Tensor& tensor = graph_.tensors.emplace_back();
+  tensor.name = std::move(name);
+  tensor.role = TensorRole::Input;
+  tensor.dtype = type;
+  tensor.shape = std::move(dimensions);
+  tensor.requires_gradient = false;
+  graph_.inputs.push_back(static_cast<int>(graph_.tensors.size()) - 1);
+  return graph_.inputs.back();
+}
+
+int GraphBuilder::buffer(std::string name, DType type, Shape dimensions, std::string init) {
+  Tensor& tensor = graph_.tensors.emplace_back();
+  tensor.name = std::move(name);
+  tensor.role = TensorRole::Buffer;
+  tensor.dtype = type;
+  tensor.shape = std::move(dimensions);
+  tensor.requires_gradient = false;
+  tensor.init = std::move(init);
+  return static_cast<int>(graph_.tensors.size()) - 1;
+}
+
+int GraphBuilder::parameter(std::string name, Shape full_shape, std::string_view init, int shard, int blocks, int replicas) {
+  Tensor& tensor = graph_.tensors.emplace_back();
+  tensor.name = std::move(name);
+  tensor.role = TensorRole::Parameter;
+  tensor.dtype = compute_;
+  tensor.shape = full_shape;
+  tensor.full_shape = std::move(full_shape);
+  tensor.init = init;
+  if (shard >= 0 && graph_.tensor_degree > 1) {
+    auto& extent = tensor.shape[static_cast<std::size_t>(shard)];
+    const std::int64_t shards = graph_.tensor_degree / replicas;
+    PANPIPE_CHECK(extent % (shards * blocks) == 0, "a sharded parameter '" + tensor.name + "' does not divide");
+    extent /= shards;
+    tensor.shard_dimension = shard;
+    tensor.shard_blocks = blocks;
+    tensor.shard_replicas = replicas;
+  }
+  tensor.gradient_partial = in_sequence_region_;
+  return static_cast<int>(graph_.tensors.size()) - 1;
+}
+
+int GraphBuilder::tied_parameter(std::string name, int original) {
+  Tensor copy = graph_.tensors[static_cast<std::size_t>(original)];
+  copy.name = std::move(name);
+  copy.tied_to = original;
+  graph_.tensors.push_back(std::move(copy));
+  return static_cast<int>(graph_.tensors.size()) - 1;
+}
+
+int GraphBuilder::make_activation(std::string_view target, Shape dimensions, DType type) {
+  const int index = static_cast<int>(graph_.tensors.size());
+  Tensor& tensor = graph_.tensors.emplace_back();
+  tensor.name = short_name(target);
+  tensor.name += '_';
+  tensor.name += std::to_string(index);
+  tensor.role = TensorRole::Activation;
+  tensor.dtype = type;
+  tensor.shape = std::move(dimensions);
+  tensor.producer = static_cast<int>(graph_.operators.size());
+  return index;
+}
+
+int GraphBuilder::emit(std::string_view target, std::vector<Argument> arguments, Shape dimensions, DType type) {
+  PANPIPE_CHECK(unit_ >= 0, "an operator before the first unit");
+  bool gradient = false;
+  const auto look = [&](int tensor) { gradient |= graph_.tensors[static_cast<std::size_t>(tensor)].requires_gradient; };
+  for (const Argument& argument : arguments) {
+    if (const auto* ref = std::get_if<TensorRef>(&argument)) look(ref->tensor);
+    if (const auto* list = std::get_if<TensorList>(&argument))
+      for (int tensor : list->tensors) look(tensor);
+  }
+  const int result = make_activation(target, std::move(dimensions), type);
+  graph_.tensors.back().requires_gradient = gradient;
+  Operator& made = graph_.operators.emplace_back();
+  made.target = target;
+  made.arguments = std::move(arguments);
+  made.outputs.push_back(result);
+  made.module = module_;
+  made.unit = unit_;
+  return result;
+}
+
+void GraphBuilder::collectives(CollectiveKind forward, CollectiveKind backward) {
+  graph_.operators.back().forward_collective = forward;
+  graph_.operators.back().backward_collective = backward;
+}
+
+int GraphBuilder::linear(int x, const std::string& name, std::int64_t out_features, const LinearOptions& options) {
+  module(name);
+  const bool row = options.split == Split::Row;
+  const std::int64_t in_features = shape(x).back() * (row ? graph_.tensor_degree : 1);
+  const int shard = options.split == Split::None ? -1 : row ? 1 : 0;
+  const int weight =
+      parameter(name + ".weight", {out_features, in_features}, options.init, shard, options.blocks, options.replicas);
+  if (!row || graph_.tensor_degree == 1) {
+    const int bias = options.bias
+                         ? parameter(name + ".bias", {out_features}, "zeros", row ? -1 : shard, options.blocks, options.replicas)
+                         : -1;
+    return linear_op(x, weight, bias);
+  }
+  const int sum = leave_parallel(linear_op(x, weight));
+  return options.bias ? add(sum, parameter(name + ".bias", {out_features}, "zeros")) : sum;
+}
+
+int GraphBuilder::linear_op(int x, int weight, int bias) {
+  PANPIPE_CHECK(shape(x).back() == shape(weight)[1], "linear: features do not fit at " + module_);
+  Shape result = shape(x);
+  result.back() = shape(weight)[0];
+  return op("aten::linear", std::move(result), dtype(x), TensorRef{x}, TensorRef{weight}, optional(bias));
+}
+
+int GraphBuilder::layer_norm(int x, const std::string& name, double epsilon) {
+  module(name);
+  const std::int64_t features = shape(x).back();
+  const int weight = parameter(name + ".weight", {features}, "ones");
+  const int bias = parameter(name + ".bias", {features}, "zeros");
+  return op("aten::layer_norm", shape(x), dtype(x), TensorRef{x}, Integers{features}, TensorRef{weight}, TensorRef{bias}, epsilon,
+            true);
+}
+
+int GraphBuilder::rms_norm(int x, const std::string& name, double epsilon) {
+  module(name);
+  const std::int64_t features = shape(x).back();
+  const int weight = parameter(name + ".weight", {features}, "ones");
+  return op("aten::rms_norm", shape(x), dtype(x), TensorRef{x}, Integers{features}, TensorRef{weight}, epsilon);
+}
+
+int GraphBuilder::group_norm(int x, const std::string& name, int groups, double epsilon) {
+  module(name);
+  const std::int64_t channels = shape(x)[1];
+  const int weight = parameter(name + ".weight", {channels}, "ones");
+  const int bias = parameter(name + ".bias", {channels}, "zeros");
+  return op("aten::group_norm", shape(x), dtype(x), TensorRef{x}, std::int64_t{groups}, TensorRef{weight}, TensorRef{bias},
+            epsilon, true);
+}
+
+int GraphBuilder::embedding(int ids, int weight) {
+  Shape result = shape(ids);
+  result.push_back(shape(weight)[1]);
+  return op("aten::embedding", std::move(result), dtype(weight), TensorRef{weight}, TensorRef{ids}, std::int64_t{-1}, false,
+            false);
+}
+
+int GraphBuilder::gelu(int x, std::string approximate) {
+  return op("aten::gelu", shape(x), dtype(x), TensorRef{x}, std::move(approximate));
+}
+
+int GraphBuilder::unary(std::string_view operation, int x) {
+  return op("aten::" + std::string(operation), shape(x), dtype(x), TensorRef{x});
+}
+
+int GraphBuilder::add(int a, int b) {
+  return op("aten::add.Tensor", broadcast(shape(a), shape(b)), dtype(a), TensorRef{a}, TensorRef{b}, std::int64_t{1});
+}
+
+int GraphBuilder::mul(int a, int b) {
+  return op("aten::mul.Tensor", broadcast(shape(a), shape(b)), dtype(a), TensorRef{a}, TensorRef{b});
+}
+
+int GraphBuilder::dropout(int x) {
+  if (dropout_ <= 0) return x;
+  return op("aten::dropout", shape(x), dtype(x), TensorRef{x}, dropout_, true);
+}
+
+int GraphBuilder::attention(int query, int key, int value, bool causal) {
+  const bool grouped = shape(query)[1] != shape(key)[1];
+  return op("aten::scaled_dot_product_attention", shape(query), dtype(query), TensorRef{query}, TensorRef{key}, TensorRef{value},
+            NoArgument{}, dropout_, causal, NoArgument{}, grouped);
+}
+
+OperatorGraph GraphBuilder::finish(int loss) {
+  graph_.loss = loss;
+  return std::move(graph_);
+}
+
+}  // namespace panpipe

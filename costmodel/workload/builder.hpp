@@ -1,0 +1,125 @@
+// Writes an operator graph: one method per ATen operator, which fills in all arguments of the dispatcher's schema, infers
+// the shape of the result and remembers unit and module. Internal to this folder; the model families are written with it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "costmodel/workload/graph.hpp"
+#include "costmodel/workload/workload.hpp"
+
+namespace panpipe {
+
+// How a weight is cut over the tensor-parallel ranks: not at all, by output features, or by input features.
+enum class Split : std::uint8_t { None, Column, Row };
+
+struct LinearOptions {
+  bool bias = true;
+  Split split = Split::None;
+  std::string_view init = "normal(0.02)";
+  int blocks = 1;    // matrices fused in one weight, each cut for itself
+  int replicas = 1;  // neighbouring ranks that hold the same shard (more ranks than key-value heads)
+};
+
+class GraphBuilder {
+ public:
+  GraphBuilder(std::string name, const WorkloadShape& shape, std::size_t expected_operators);
+
+  // Where the following operators belong.
+  void unit(std::string name, std::string block = "", int layer = -1);
+  void module(std::string name) { module_ = std::move(name); }
+
+  int input(std::string name, DType dtype, Shape shape);
+  int buffer(std::string name, DType dtype, Shape shape, std::string init);
+  // `shard` is the dimension cut over the tensor-parallel ranks (-1: none).
+  int parameter(std::string name, Shape full_shape, std::string_view init, int shard = -1, int blocks = 1, int replicas = 1);
+  // Cut along its first dimension, the vocabulary, which is padded where the degree does not divide it.
+  int vocabulary_parameter(std::string name, Shape full_shape, std::string_view init);
+  // The same values as an earlier parameter under a second name.
+  int tied_parameter(std::string name, int original);
+
+  // Modules with parameters "<name>.weight", "<name>.bias". `linear` with Split::Row also leaves the parallel region: the
+  // partial products are summed over the ranks before the bias is added.
+  int linear(int x, const std::string& name, std::int64_t out_features, const LinearOptions& options = {});
+  int layer_norm(int x, const std::string& name, double epsilon);
+  int rms_norm(int x, const std::string& name, double epsilon);
+  int group_norm(int x, const std::string& name, int groups, double epsilon);
+  int conv2d(int x, const std::string& name, std::int64_t out_channels, int kernel, int stride, int padding);
+  int embedding(int ids, int weight);
+
+  // Operators.
+  int linear_op(int x, int weight, int bias = -1);
+  int gelu(int x, std::string approximate);
+  int unary(std::string_view op, int x);  // silu, neg, tanh, cos, sin
+  int add(int a, int b);
+  int mul(int a, int b);
+  int dropout(int x);  // x itself when the probability is 0
+  int attention(int query, int key, int value, bool causal);
+  int view(int x, Shape shape);
+  int reshape(int x, Shape shape);
+  int transpose(int x, int first, int second);
+  int permute(int x, std::vector<std::int64_t> order);
+  int unsqueeze(int x, int dimension);
+  int expand(int x, Shape shape);
+  int select(int x, int dimension, std::int64_t index);
+  int slice(int x, int dimension, std::int64_t start, std::int64_t end);
+  std::vector<int> split(int x, std::int64_t size, int dimension);
+  int cat(const std::vector<int>& parts, int dimension);
+  int cast(int x, DType dtype);
+  int upsample_nearest(int x, std::int64_t height, std::int64_t width);
+  int cross_entropy(int logits, int labels);  // mean over the rows whose label is not -100
+  int mse_loss(int x, int target);
+
+  // Tensor parallelism (tensor_parallel.cpp). All are the identity without it.
+  int enter_parallel(int x);                // before column-parallel products
+  int leave_parallel(int x);                // after row-parallel products
+  int sum_parallel(int x);                  // all-reduce whatever the sequence does
+  int scatter_sequence(int x);              // start of the sequence-parallel region
+  int gather_sequence(int x);               // end of it, where every rank then computes the same
+  int enter_vocabulary(int x);              // before a head cut over the vocabulary, where the ranks hold the same x
+  int vocabulary_start(std::int64_t rows);  // buffer: the first vocabulary row of this rank
+  int vocabulary_embedding(int ids, int weight, std::int64_t vocabulary);  // partial sums; leave_parallel or sum_parallel follows
+  int vocabulary_cross_entropy(int logits, int labels, std::int64_t vocabulary);
+
+  // Any other operator: arguments in schema order.
+  template <class... Arguments>
+  int op(std::string_view target, Shape shape, DType dtype, Arguments&&... arguments) {
+    std::vector<Argument> list;
+    list.reserve(sizeof...(arguments));
+    (list.emplace_back(std::forward<Arguments>(arguments)), ...);
+    return emit(target, std::move(list), std::move(shape), dtype);
+  }
+  void collectives(CollectiveKind forward, CollectiveKind backward);  // of the operator just written
+
+  const Shape& shape(int x) const { return graph_.tensors[static_cast<std::size_t>(x)].shape; }
+  DType dtype(int x) const { return graph_.tensors[static_cast<std::size_t>(x)].dtype; }
+  DType compute() const { return compute_; }
+  int tensor_degree() const { return graph_.tensor_degree; }
+  bool sequence_parallel() const { return graph_.sequence_parallel; }
+  const WorkloadShape& request() const { return request_; }
+  void set_dropout(double probability) { dropout_ = probability; }
+
+  OperatorGraph finish(int loss);
+
+ private:
+  int emit(std::string_view target, std::vector<Argument> arguments, Shape shape, DType dtype);
+  int make_activation(std::string_view target, Shape shape, DType dtype);
+  Argument optional(int tensor) const { return tensor < 0 ? Argument(NoArgument{}) : Argument(TensorRef{tensor}); }
+
+  OperatorGraph graph_;
+  WorkloadShape request_;
+  DType compute_;
+  double dropout_ = 0.0;
+  std::string module_;
+  int unit_ = -1;
+  int vocabulary_start_ = -1;
+  bool in_sequence_region_ = false;  // activations hold this rank's part of the sequence
+};
+
+// Rows of the vocabulary that the ranks hold together: the vocabulary where the degree divides it, else the next multiple
+// of 128 x degree, as Megatron pads.
+std::int64_t padded_vocabulary(std::int64_t vocabulary, int degree);
+
+}  // namespace panpipe

@@ -1,0 +1,117 @@
+// Llama 2 as Hugging Face's LlamaForCausalLM names it: RMSNorm, rotary positions, grouped key-value heads, SwiGLU, no biases,
+// a head of its own.
+#include "costmodel/base/error.hpp"
+#include "costmodel/workload/builder.hpp"
+#include "costmodel/workload/models.hpp"
+
+#include <fmt/format.h>
+
+namespace panpipe {
+namespace {
+
+constexpr double kEpsilon = 1e-5;
+constexpr std::string_view kInit = "normal(0.02)";
+constexpr int kRotaryBase = 10000;
+
+struct Llama {
+  GraphBuilder& g;
+  const ModelDimensions& d;
+  int cosine = -1, sine = -1;  // buffers (sequence, head size), so that no table travels between stages
+};
+
+// x cos + rotate(x) sin, where rotate swaps the halves of the head and negates the first.
+int rotate(const Llama& llama, int x, const std::string& module) {
+  auto& g = llama.g;
+  g.module(module);
+  const std::int64_t head_size = llama.d.hidden / llama.d.heads;
+  const int straight = g.mul(x, llama.cosine);
+  const int low = g.slice(x, 3, 0, head_size / 2);
+  const int high = g.slice(x, 3, head_size / 2, head_size);
+  const int swapped = g.cat({g.unary("neg", high), low}, 3);
+  return g.add(straight, g.mul(swapped, llama.sine));
+}
+
+int attention(const Llama& llama, int x, const std::string& layer) {
+  auto& g = llama.g;
+  const auto& d = llama.d;
+  const std::string name = layer + ".self_attn";
+  const std::int64_t batch = g.request().microbatch, head_size = d.hidden / d.heads;
+  const int replicas = std::max(1, g.tensor_degree() / d.kv_heads);
+  const LinearOptions query{.bias = false, .split = Split::Column};
+  const LinearOptions key_value{.bias = false, .split = Split::Column, .replicas = replicas};
+  const int normal = g.enter_parallel(g.rms_norm(x, layer + ".input_layernorm", kEpsilon));
+  const auto project = [&](const std::string& part, int heads, const LinearOptions& options) {
+    const int flat = g.linear(normal, name + part, heads * head_size, options);
+    return g.transpose(g.view(flat, {batch, d.sequence, g.shape(flat).back() / head_size, head_size}), 1, 2);
+  };
+  int q = project(".q_proj", d.heads, query);
+  int k = project(".k_proj", d.kv_heads, key_value);
+  const int v = project(".v_proj", d.kv_heads, key_value);
+  q = rotate(llama, q, name);
+  k = rotate(llama, k, name);
+  const int mixed = g.transpose(g.attention(q, k, v, true), 1, 2);
+  const int joined = g.reshape(mixed, {batch, d.sequence, d.hidden / g.tensor_degree()});
+  const int projected = g.linear(joined, name + ".o_proj", d.hidden, {.bias = false, .split = Split::Row});
+  return g.add(x, g.dropout(projected));
+}
+
+int mlp(const Llama& llama, int x, const std::string& layer) {
+  auto& g = llama.g;
+  const std::string name = layer + ".mlp";
+  const LinearOptions column{.bias = false, .split = Split::Column};
+  const int normal = g.enter_parallel(g.rms_norm(x, layer + ".post_attention_layernorm", kEpsilon));
+  const int gate = g.linear(normal, name + ".gate_proj", llama.d.ffn, column);
+  const int up = g.linear(normal, name + ".up_proj", llama.d.ffn, column);
+  g.module(name + ".act_fn");
+  const int active = g.mul(g.unary("silu", gate), up);
+  const int narrow = g.linear(active, name + ".down_proj", llama.d.hidden, {.bias = false, .split = Split::Row});
+  return g.add(x, g.dropout(narrow));
+}
+
+void check_degree(const ModelDimensions& d, const WorkloadShape& shape, const std::string& model) {
+  check_transformer_degree(d, d.sequence, shape, model);
+  if (d.kv_heads % shape.tensor_degree != 0 && shape.tensor_degree % d.kv_heads != 0)
+    throw InputError(
+        fmt::format("tensor parallelism of {} neither divides the {} key-value heads of {} nor is a multiple of them",
+                    shape.tensor_degree, d.kv_heads, model));
+}
+
+}  // namespace
+
+OperatorGraph build_llama(const std::string& model, const ModelDimensions& d, const WorkloadShape& shape) {
+  check_degree(d, shape, model);
+  constexpr std::size_t kOperatorsPerLayer = 42, kOperatorsAround = 24;
+  GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
+  g.set_dropout(d.dropout);
+  const std::int64_t batch = shape.microbatch, head_size = d.hidden / d.heads;
+  const int tokens = g.input("input_ids", DType::Int64, {batch, d.sequence});
+  const int labels = g.input("labels", DType::Int64, {batch, d.sequence});  // already the next tokens
+  Llama llama{g, d};
+  llama.cosine = g.buffer("rotary.cos", g.compute(), {d.sequence, head_size}, fmt::format("rotary_cos({})", kRotaryBase));
+  llama.sine = g.buffer("rotary.sin", g.compute(), {d.sequence, head_size}, fmt::format("rotary_sin({})", kRotaryBase));
+
+  g.unit("embedding");
+  g.module("model.embed_tokens");
+  const int word_weight = g.vocabulary_parameter("model.embed_tokens.weight", {d.vocabulary, d.hidden}, kInit);
+  int x = g.leave_parallel(g.vocabulary_embedding(tokens, word_weight, d.vocabulary));
+  for (int i = 0; i < d.layers; ++i) {
+    const std::string number = std::to_string(i), block = "h." + number, layer = "model.layers." + number;
+    g.unit(block + ".attention", block, i);
+    x = attention(llama, x, layer);
+    g.unit(block + ".mlp", block, i);
+    x = mlp(llama, x, layer);
+  }
+
+  g.unit("head");
+  x = g.enter_parallel(g.rms_norm(x, "model.norm", kEpsilon));
+  g.module("lm_head");
+  const int head_weight = d.tied_embedding ? g.tied_parameter("lm_head.weight", word_weight)
+                                           : g.vocabulary_parameter("lm_head.weight", {d.vocabulary, d.hidden}, kInit);
+  const int logits = g.linear_op(x, head_weight);
+  g.module("loss");
+  const std::int64_t rows = batch * d.sequence;
+  const int flat = g.view(logits, {rows, g.shape(logits).back()});
+  return g.finish(g.vocabulary_cross_entropy(flat, g.view(labels, {rows}), d.vocabulary));
+}
+
+}  // namespace panpipe

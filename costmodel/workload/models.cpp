@@ -1,0 +1,221 @@
+#include "costmodel/workload/models.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe {
+namespace {
+
+using D = ModelDimensions;
+
+const Family kGpt = {"gpt",
+                     {"layers", "hidden", "heads", "ffn", "vocabulary", "sequence", "tied_embedding"},
+                     {"layers", "hidden", "heads"},
+                     build_gpt};
+const Family kLlama = {"llama",
+                       {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "sequence", "tied_embedding"},
+                       {"layers", "hidden", "heads", "ffn"},
+                       build_llama};
+const Family kBert = {
+    "bert", {"layers", "hidden", "heads", "ffn", "vocabulary", "sequence"}, {"layers", "hidden", "heads"}, build_bert};
+const Family kVit = {
+    "vit", {"layers", "hidden", "heads", "ffn", "image", "patch", "classes"}, {"layers", "hidden", "heads"}, build_vit};
+const Family kUnet = {"unet", {"layers", "hidden", "heads", "image", "sequence"}, {"layers", "hidden"}, build_unet};
+
+D gpt2(int layers, int hidden, int heads) {
+  return {.layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .vocabulary = 50257,
+          .sequence = 1024,
+          .positions = 1024,
+          .tied_embedding = true};
+}
+
+// Megatron trains GPT-3's sizes with GPT-2's 50257 tokens padded to 51200 and 2048 positions.
+D gpt3(int layers, int hidden, int heads) {
+  return {.layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .vocabulary = 51200,
+          .sequence = 2048,
+          .positions = 2048,
+          .tied_embedding = true};
+}
+
+D llama2(int layers, int hidden, int heads, int kv_heads, int ffn) {
+  return {.layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .ffn = ffn,
+          .vocabulary = 32000,
+          .sequence = 4096};
+}
+
+D bert(int layers, int hidden, int heads) {
+  return {.layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .vocabulary = 30522,
+          .sequence = 512,
+          .positions = 512,
+          .tied_embedding = true};
+}
+
+D vit(int layers, int hidden, int heads, int ffn, int patch) {
+  return {.layers = layers, .hidden = hidden, .heads = heads, .ffn = ffn, .image = 224, .patch = patch, .classes = 1000};
+}
+
+// Text encoders give 77 tokens; latents are an eighth of the 1024-pixel image.
+D unet(int layers, int hidden, int heads) {
+  return {.layers = layers, .hidden = hidden, .heads = heads, .sequence = 77, .image = 128};
+}
+
+constexpr std::string_view kGpt2Paper = "Radford et al. 2019, table 2; Hugging Face gpt2 configurations";
+constexpr std::string_view kGpt3Paper = "Brown et al. 2020 (arXiv 2005.14165), table 2.1";
+constexpr std::string_view kLlamaPaper = "Touvron et al. 2023 (arXiv 2307.09288)";
+constexpr std::string_view kBertPaper = "Devlin et al. 2018 (arXiv 1810.04805)";
+constexpr std::string_view kVitPaper = "Dosovitskiy et al. 2020 (arXiv 2010.11929), table 1";
+constexpr std::string_view kScalingVitPaper = "Zhai et al. 2021 (arXiv 2106.04560), table 2";
+constexpr std::string_view kSdxlPaper = "Podell et al. 2023 (arXiv 2307.01952), table 1";
+
+int or_default(int given, int fallback) { return given > 0 ? given : fallback; }
+
+void require(bool condition, const std::string& message) {
+  if (!condition) throw InputError(message);
+}
+
+// What a family leaves open: the usual proportions.
+void fill_proportions(const Family& family, ModelDimensions& d) {
+  if (&family == &kUnet) {
+    d.heads = or_default(d.heads, std::max(1, d.hidden / 64));  // 64 channels a head, as the published one has
+    return;
+  }
+  d.ffn = or_default(d.ffn, 4 * d.hidden);
+  if (&family == &kLlama) d.kv_heads = or_default(d.kv_heads, d.heads);
+  d.positions = std::max(d.positions, d.sequence);
+}
+
+void check_dimensions(const Family& family, const std::string& name, const ModelDimensions& d) {
+  require(d.hidden % d.heads == 0, fmt::format("{} heads do not divide the hidden size {} of {}", d.heads, d.hidden, name));
+  if (&family == &kLlama) {
+    require(d.kv_heads <= d.heads && d.heads % d.kv_heads == 0,
+            fmt::format("{} key-value heads do not divide the {} heads of {}", d.kv_heads, d.heads, name));
+    require(d.hidden / d.heads % 2 == 0,
+            fmt::format("rotary embedding needs an even head size, and {} has {}", name, d.hidden / d.heads));
+  }
+  if (&family == &kVit)
+    require(d.image % d.patch == 0,
+            fmt::format("patches of {} pixels do not divide the {} pixels of {}", d.patch, d.image, name));
+  if (&family == &kUnet) {
+    require(d.hidden % 32 == 0,
+            fmt::format("the hidden size {} of {} is no multiple of the 32 normalization groups", d.hidden, name));
+    require(d.image % 4 == 0, fmt::format("the image size {} of {} cannot be halved twice", d.image, name));
+  }
+}
+
+int value_of(const WorkloadRequest& request, std::string_view key) {
+  if (key == "layers") return request.layers;
+  if (key == "hidden") return request.hidden;
+  if (key == "heads") return request.heads;
+  if (key == "kv_heads") return request.kv_heads;
+  if (key == "ffn") return request.ffn;
+  if (key == "vocabulary") return request.vocabulary;
+  if (key == "sequence") return request.sequence;
+  if (key == "image") return request.image;
+  if (key == "patch") return request.patch;
+  if (key == "classes") return request.classes;
+  return request.tied_embedding ? 1 : 0;
+}
+
+}  // namespace
+
+const std::vector<BuiltInModel>& built_in_models() {
+  // GPT-3's table prints two dimensions that do not fit together: 24 heads of 128 for XL (hidden 2048), and hidden 5140 for
+  // 13B (40 heads of 128); 16 heads and 5120 are meant.
+  static const std::vector<BuiltInModel> models = {
+      {"gpt2", &kGpt, gpt2(12, 768, 12), kGpt2Paper},
+      {"gpt2-medium", &kGpt, gpt2(24, 1024, 16), kGpt2Paper},
+      {"gpt2-large", &kGpt, gpt2(36, 1280, 20), kGpt2Paper},
+      {"gpt2-xl", &kGpt, gpt2(48, 1600, 25), kGpt2Paper},
+      {"gpt3-125m", &kGpt, gpt3(12, 768, 12), kGpt3Paper},
+      {"gpt3-350m", &kGpt, gpt3(24, 1024, 16), kGpt3Paper},
+      {"gpt3-760m", &kGpt, gpt3(24, 1536, 16), kGpt3Paper},
+      {"gpt3-1.3b", &kGpt, gpt3(24, 2048, 16), kGpt3Paper},
+      {"gpt3-2.7b", &kGpt, gpt3(32, 2560, 32), kGpt3Paper},
+      {"gpt3-6.7b", &kGpt, gpt3(32, 4096, 32), kGpt3Paper},
+      {"gpt3-13b", &kGpt, gpt3(40, 5120, 40), kGpt3Paper},
+      {"gpt3-175b", &kGpt, gpt3(96, 12288, 96), kGpt3Paper},
+      {"gpt", &kGpt, {.vocabulary = 51200, .sequence = 1024, .tied_embedding = true}, "dimensions as given"},
+      {"llama2-7b", &kLlama, llama2(32, 4096, 32, 32, 11008), kLlamaPaper},
+      {"llama2-13b", &kLlama, llama2(40, 5120, 40, 40, 13824), kLlamaPaper},
+      {"llama2-70b", &kLlama, llama2(80, 8192, 64, 8, 28672), kLlamaPaper},
+      {"llama", &kLlama, {.vocabulary = 32000, .sequence = 4096}, "dimensions as given"},
+      {"bert-base", &kBert, bert(12, 768, 12), kBertPaper},
+      {"bert-large", &kBert, bert(24, 1024, 16), kBertPaper},
+      {"bert", &kBert, {.vocabulary = 30522, .sequence = 512, .positions = 512, .tied_embedding = true}, "dimensions as given"},
+      {"vit-l-16", &kVit, vit(24, 1024, 16, 4096, 16), kVitPaper},
+      {"vit-h-14", &kVit, vit(32, 1280, 16, 5120, 14), kVitPaper},
+      {"vit-g-14", &kVit, vit(40, 1408, 16, 6144, 14), kScalingVitPaper},
+      {"vit", &kVit, {.image = 224, .patch = 16, .classes = 1000}, "dimensions as given"},
+      {"sdxl-unet", &kUnet, unet(10, 320, 5), kSdxlPaper},
+      {"unet", &kUnet, {.sequence = 77, .image = 64}, "dimensions as given"},
+  };
+  return models;
+}
+
+const BuiltInModel* find_model(std::string_view name) {
+  for (const BuiltInModel& model : built_in_models())
+    if (model.name == name) return &model;
+  return nullptr;
+}
+
+ModelDimensions resolve(const BuiltInModel& model, const WorkloadRequest& request) {
+  const std::string name(model.name);
+  for (std::string_view key : {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "sequence", "image", "patch",
+                               "classes", "tied_embedding"}) {
+    const bool known = std::find(model.family->keys.begin(), model.family->keys.end(), key) != model.family->keys.end();
+    require(known || value_of(request, key) == 0, fmt::format("the model '{}' has no '{}'", name, key));
+  }
+  if (model.name == model.family->name)
+    for (std::string_view key : model.family->required)
+      require(value_of(request, key) > 0, fmt::format("the model '{}' needs '{}'", name, key));
+
+  ModelDimensions d = model.dimensions;
+  // A published width of the MLP belongs to the published hidden size.
+  if (request.hidden > 0 && request.hidden != d.hidden) d.ffn = 0;
+  d.layers = or_default(request.layers, d.layers);
+  d.hidden = or_default(request.hidden, d.hidden);
+  d.heads = or_default(request.heads, d.heads);
+  d.kv_heads = or_default(request.kv_heads, request.heads > 0 ? 0 : d.kv_heads);
+  d.ffn = or_default(request.ffn, d.ffn);
+  d.vocabulary = or_default(request.vocabulary, d.vocabulary);
+  d.sequence = or_default(request.sequence, d.sequence);
+  d.image = or_default(request.image, d.image);
+  d.patch = or_default(request.patch, d.patch);
+  d.classes = or_default(request.classes, d.classes);
+  d.tied_embedding = request.tied_embedding.value_or(d.tied_embedding);
+  d.dropout = request.dropout;
+  fill_proportions(*model.family, d);
+  check_dimensions(*model.family, name, d);
+  return d;
+}
+
+void require_divides(const WorkloadShape& shape, std::int64_t extent, std::string_view what, const std::string& model) {
+  if (extent % shape.tensor_degree == 0) return;
+  throw InputError(
+      fmt::format("tensor parallelism of {} does not divide the {} {} of {}", shape.tensor_degree, extent, what, model));
+}
+
+void check_transformer_degree(const ModelDimensions& d, int tokens, const WorkloadShape& shape, const std::string& model) {
+  require_divides(shape, d.heads, "heads", model);
+  require_divides(shape, d.hidden, "hidden features", model);
+  require_divides(shape, d.ffn, "features of the MLP", model);
+  if (shape.sequence_parallel) require_divides(shape, tokens, "tokens of a sequence (sequence parallelism)", model);
+}
+
+}  // namespace panpipe

@@ -1,0 +1,57 @@
+// The built-in models: a table of names with their dimensions, and one function per family that writes the graph.
+// Internal to this folder. A new model is a row in models.cpp; a new family is a file and a row.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/workload/graph.hpp"
+#include "costmodel/workload/workload.hpp"
+
+namespace panpipe {
+
+// Dimensions of one model; 0 where a family has no such dimension, or where it must be given.
+struct ModelDimensions {
+  int layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0, sequence = 0;
+  int positions = 0;  // rows of the position embedding, at least `sequence`
+  int image = 0, patch = 0, classes = 0;
+  bool tied_embedding = false;
+  double dropout = 0.0;
+};
+
+// The keys of `workload:` that a family understands, besides model and dropout.
+struct Family {
+  std::string_view name;
+  std::vector<std::string_view> keys;      // all of them
+  std::vector<std::string_view> required;  // those without a default when the family is named itself
+  OperatorGraph (*build)(const std::string& model, const ModelDimensions&, const WorkloadShape&);
+};
+
+struct BuiltInModel {
+  std::string_view name;
+  const Family* family;
+  ModelDimensions dimensions;
+  std::string_view source;  // where the dimensions are published
+};
+
+const std::vector<BuiltInModel>& built_in_models();
+const BuiltInModel* find_model(std::string_view name);
+
+// Fills in what the request leaves open and checks that the dimensions fit together. Throws InputError with a sentence.
+ModelDimensions resolve(const BuiltInModel& model, const WorkloadRequest& request);
+
+// Also checks the dimensions against the tensor-parallel degree. Throw InputError.
+OperatorGraph build_gpt(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
+OperatorGraph build_llama(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
+OperatorGraph build_bert(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
+OperatorGraph build_vit(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
+OperatorGraph build_unet(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
+
+// Throws InputError unless the degree divides the extent: "tensor parallelism of 3 does not divide 16 heads of gpt2-medium".
+void require_divides(const WorkloadShape& shape, std::int64_t extent, std::string_view what, const std::string& model);
+// The checks that all transformers share: heads, hidden size, width of the MLP; the sequence when it is split.
+void check_transformer_degree(const ModelDimensions& dimensions, int tokens, const WorkloadShape& shape,
+                              const std::string& model);
+
+}  // namespace panpipe

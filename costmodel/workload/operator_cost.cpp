@@ -1,0 +1,374 @@
+// Work and memory traffic of every operator that a builder or an archive may hold. Conventions: docs/models/workloads.md.
+#include "costmodel/workload/operator_cost.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr std::int64_t kStatisticBytes = 4;  // mean, deviation, log-sum-exp are kept in 32 bits
+
+// One operator with its graph: short names for what the rules below need.
+struct View {
+  const OperatorGraph& graph;
+  const Operator& op;
+
+  const Tensor& tensor(int index) const { return graph.tensors[static_cast<std::size_t>(index)]; }
+  // The tensor that is argument `position`, -1 when there is none.
+  int operand(std::size_t position) const {
+    if (position >= op.arguments.size()) return -1;
+    const auto* ref = std::get_if<TensorRef>(&op.arguments[position]);
+    return ref ? ref->tensor : -1;
+  }
+  const Tensor& in(std::size_t position = 0) const {
+    const int index = operand(position);
+    PANPIPE_CHECK(index >= 0, op.target + " lacks an operand");
+    return tensor(index);
+  }
+  const Tensor& out() const { return tensor(op.outputs.front()); }
+  bool trained(std::size_t position) const { return operand(position) >= 0 && in(position).requires_gradient; }
+  bool flag(std::size_t position) const {
+    const auto* value = position < op.arguments.size() ? std::get_if<bool>(&op.arguments[position]) : nullptr;
+    return value && *value;
+  }
+};
+
+Flops product_flops(const GemmShape& s) {
+  return Flops(2.0 * static_cast<double>(s.batch) * static_cast<double>(s.m) * static_cast<double>(s.n) *
+               static_cast<double>(s.k));
+}
+
+PassWork product(const GemmShape& shape, Bytes read, Bytes written) { return {product_flops(shape), read, written, {shape}}; }
+
+PassWork traffic(Bytes read, Bytes written, double operations) { return {Flops(operations), read, written, {}}; }
+
+// What the backward of `index` holds: views share the storage of what they look at, so that is named. The input of a
+// column-parallel product under sequence parallelism is kept as this rank's part and gathered again (Korthikanti et al.).
+int storage_of(const OperatorGraph& graph, int index);
+
+bool is_view(std::string_view target) {
+  return target == "aten::view" || target == "aten::reshape" || target == "aten::transpose.int" ||
+         target == "aten::split.Tensor" || target == "aten::permute" || target == "aten::unsqueeze" ||
+         target == "aten::select.int" || target == "aten::slice.Tensor" || target == "aten::expand" || target == "aten::detach" ||
+         target == "aten::split_with_sizes" || target == "aten::squeeze.dim" || target == "aten::flatten.using_ints" ||
+         target == "aten::contiguous" || target == "aten::t" || target == "aten::unflatten.int";
+}
+
+int storage_of(const OperatorGraph& graph, int index) {
+  for (;;) {
+    const Tensor& tensor = graph.tensors[static_cast<std::size_t>(index)];
+    if (tensor.producer < 0) return index;
+    const Operator& producer = graph.operators[static_cast<std::size_t>(tensor.producer)];
+    if (!is_view(producer.target) && producer.target != "panpipe::gather_from_sequence_parallel" &&
+        producer.target != "panpipe::copy_to_tensor_parallel")
+      return index;
+    index = std::get<TensorRef>(producer.arguments.front()).tensor;
+  }
+}
+
+void save(const View& v, OperatorWork& work, int index) {
+  if (index < 0) return;
+  const int storage = storage_of(v.graph, index);
+  if (std::find(work.saved.begin(), work.saved.end(), storage) != work.saved.end()) return;
+  work.saved.push_back(storage);
+  if (v.tensor(storage).role == TensorRole::Parameter) ++work.gemm_saved_parameters;
+}
+
+std::int64_t rows_of(const Shape& shape) {
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+  return rows;
+}
+
+// (input, weight, bias): rows x in -> rows x out.
+OperatorWork linear(const View& v) {
+  const Tensor &x = v.in(0), &w = v.in(1), &y = v.out();
+  const std::int64_t rows = rows_of(x.shape), in = w.shape[1], out = w.shape[0];
+  const Bytes bias = v.operand(2) >= 0 ? v.in(2).bytes() : Bytes(0);
+  OperatorWork work;
+  work.kind = OperatorClass::Gemm;
+  work.forward = product({1, rows, out, in}, x.bytes() + w.bytes() + bias, y.bytes());
+  if (x.requires_gradient) {
+    work.input_gradient = product({1, rows, in, out}, y.bytes() + w.bytes(), x.bytes());
+    save(v, work, v.operand(1));
+  }
+  if (w.requires_gradient) {
+    work.weight_gradient = product({1, out, in, rows}, y.bytes() + x.bytes(), w.bytes() + bias);
+    save(v, work, v.operand(0));
+  }
+  return work;
+}
+
+// (input, weight, bias, ...): as the product of unfolded patches, one row per output pixel.
+OperatorWork conv2d(const View& v) {
+  const Tensor &x = v.in(0), &w = v.in(1), &y = v.out();
+  const std::int64_t pixels = y.shape[0] * y.shape[2] * y.shape[3];
+  const std::int64_t patch = w.shape[1] * w.shape[2] * w.shape[3], out = w.shape[0];
+  const Bytes bias = v.operand(2) >= 0 ? v.in(2).bytes() : Bytes(0);
+  OperatorWork work;
+  work.kind = OperatorClass::Gemm;
+  work.forward = product({1, pixels, out, patch}, x.bytes() + w.bytes() + bias, y.bytes());
+  if (x.requires_gradient) {
+    work.input_gradient = product({1, pixels, patch, out}, y.bytes() + w.bytes(), x.bytes());
+    save(v, work, v.operand(1));
+  }
+  work.weight_gradient = product({1, out, patch, pixels}, y.bytes() + x.bytes(), w.bytes() + bias);
+  save(v, work, v.operand(0));
+  return work;
+}
+
+// (query, key, value, mask, dropout, causal, scale, grouped): all scores are counted, also those that a causal mask hides.
+OperatorWork attention(const View& v) {
+  const Tensor &q = v.in(0), &k = v.in(1), &value = v.in(2), &y = v.out();
+  OperatorWork work;
+  work.kind = OperatorClass::Attention;
+  work.attention = {q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.flag(5)};
+  const GemmShape scores = {q.shape[0] * q.shape[1], q.shape[2], k.shape[2], q.shape[3]};
+  const Bytes inputs = q.bytes() + k.bytes() + value.bytes();
+  work.forward = traffic(inputs, y.bytes(), 2.0 * product_flops(scores).base());
+  work.input_gradient = traffic(inputs + y.bytes() + y.bytes(), inputs, 4.0 * product_flops(scores).base());
+  for (std::size_t i = 0; i < 3; ++i) save(v, work, v.operand(i));
+  save(v, work, v.op.outputs.front());
+  work.saved_extra = Bytes(kStatisticBytes * q.shape[0] * q.shape[1] * q.shape[2]);
+  return work;
+}
+
+// layer_norm, rms_norm (input, shape, weight, bias) and group_norm (input, groups, weight, bias). The gradients of weight and
+// bias need the same tensors as the input's and come from the same pass.
+OperatorWork normalization(const View& v, std::int64_t statistics) {
+  const Tensor& x = v.in(0);
+  const Bytes parameters = (v.operand(2) >= 0 ? v.in(2).bytes() : Bytes(0)) + (v.operand(3) >= 0 ? v.in(3).bytes() : Bytes(0));
+  const auto elements = static_cast<double>(x.elements());
+  OperatorWork work;
+  work.kind = OperatorClass::Normalization;
+  work.forward = traffic(x.bytes() + parameters, x.bytes(), 5.0 * elements);
+  work.input_gradient = traffic(x.bytes() + x.bytes() + parameters, x.bytes() + parameters, 9.0 * elements);
+  save(v, work, v.operand(0));
+  save(v, work, v.operand(2));
+  work.saved_extra = Bytes(kStatisticBytes * statistics);
+  return work;
+}
+
+// Element by element from one tensor to another; `backward_reads` besides the incoming gradient.
+OperatorWork elementwise(const View& v, Bytes read, Bytes backward_reads, double per_element = 1.0) {
+  const Tensor& y = v.out();
+  const double operations = per_element * static_cast<double>(y.elements());
+  OperatorWork work;
+  work.kind = OperatorClass::Elementwise;
+  work.forward = traffic(read, y.bytes(), operations);
+  if (y.requires_gradient) work.input_gradient = traffic(y.bytes() + backward_reads, y.bytes(), operations);
+  return work;
+}
+
+// An activation function: its input is kept (or its output, where the derivative is a function of that).
+OperatorWork activation(const View& v, bool keeps_output, double per_element) {
+  const int kept = keeps_output ? v.op.outputs.front() : v.operand(0);
+  OperatorWork work = elementwise(v, v.in().bytes(), v.tensor(kept).bytes(), per_element);
+  if (v.out().requires_gradient) save(v, work, kept);
+  return work;
+}
+
+// a + b: the gradient passes through; a broadcast operand's is summed.
+OperatorWork sum(const View& v) {
+  const Tensor &a = v.in(0), &b = v.in(1), &y = v.out();
+  OperatorWork work;
+  work.kind = OperatorClass::Elementwise;
+  work.forward = traffic(a.bytes() + b.bytes(), y.bytes(), static_cast<double>(y.elements()));
+  for (const Tensor* operand : {&a, &b})
+    if (operand->requires_gradient && operand->elements() != y.elements())
+      work.input_gradient = traffic(y.bytes(), operand->bytes(), static_cast<double>(y.elements()));
+  return work;
+}
+
+// a * b: each operand's gradient needs the other.
+OperatorWork multiply(const View& v) {
+  const Tensor &a = v.in(0), &b = v.in(1), &y = v.out();
+  OperatorWork work;
+  work.kind = OperatorClass::Elementwise;
+  work.forward = traffic(a.bytes() + b.bytes(), y.bytes(), static_cast<double>(y.elements()));
+  Bytes read(0), written(0);
+  if (a.requires_gradient) {
+    read += b.bytes();
+    written += a.bytes();
+    save(v, work, v.operand(1));
+  }
+  if (b.requires_gradient) {
+    read += a.bytes();
+    written += b.bytes();
+    save(v, work, v.operand(0));
+  }
+  if (y.requires_gradient) work.input_gradient = traffic(y.bytes() + read, written, static_cast<double>(y.elements()));
+  return work;
+}
+
+OperatorWork dropout(const View& v) {
+  const Bytes mask(v.out().elements());  // one byte per element
+  OperatorWork work = elementwise(v, v.in().bytes(), mask, 2.0);
+  work.forward.written += mask;
+  work.saved_extra = mask;
+  return work;
+}
+
+OperatorWork concatenation(const View& v) {
+  OperatorWork work = elementwise(v, v.out().bytes(), Bytes(0), 0.0);
+  return work;
+}
+
+// (weight, ids, ...): the gradient is dense, zeroed and added to row by row.
+OperatorWork embedding(const View& v) {
+  const Tensor &weight = v.in(0), &ids = v.in(1), &y = v.out();
+  OperatorWork work;
+  work.kind = OperatorClass::Embedding;
+  work.forward = traffic(ids.bytes() + y.bytes(), y.bytes(), 0.0);
+  work.weight_gradient = traffic(ids.bytes() + y.bytes(), weight.bytes() + y.bytes(), static_cast<double>(y.elements()));
+  save(v, work, v.operand(1));
+  return work;
+}
+
+// (logits, labels, ...): keeps the log-softmax (or, cut over the vocabulary, the softmax) in the loss's own format. A cast of
+// the logits in front of it is counted here.
+OperatorWork cross_entropy(const View& v, bool vocabulary_parallel) {
+  const Tensor &logits = v.in(0), &labels = v.in(1);
+  const int narrow_index = storage_of(v.graph, v.operand(0));
+  const Tensor& maker = v.tensor(narrow_index);
+  Bytes cast_read(0), cast_written(0);
+  if (maker.producer >= 0) {
+    const Operator& producer = v.graph.operators[static_cast<std::size_t>(maker.producer)];
+    if (producer.target == "aten::to.dtype") {
+      cast_read = v.tensor(std::get<TensorRef>(producer.arguments.front()).tensor).bytes();
+      cast_written = maker.bytes();
+    }
+  }
+  OperatorWork work;
+  work.kind = OperatorClass::Loss;
+  const auto elements = static_cast<double>(logits.elements());
+  work.forward = traffic(cast_read + logits.bytes() + labels.bytes(), cast_written + logits.bytes(), 4.0 * elements);
+  work.input_gradient = traffic(logits.bytes() + labels.bytes() + cast_written, logits.bytes() + cast_read, 2.0 * elements);
+  work.saved_extra = logits.bytes();
+  save(v, work, v.operand(1));
+  // Largest logit, sum of exponentials and the label's logit of every row.
+  if (vocabulary_parallel) work.collective_bytes = Bytes(3 * kStatisticBytes * labels.elements());
+  return work;
+}
+
+OperatorWork mean_squared_error(const View& v) {
+  const Tensor &x = v.in(0), &target = v.in(1);
+  OperatorWork work;
+  work.kind = OperatorClass::Loss;
+  const auto elements = static_cast<double>(x.elements());
+  work.forward = traffic(x.bytes() + target.bytes(), v.out().bytes(), 3.0 * elements);
+  work.input_gradient = traffic(x.bytes() + target.bytes(), x.bytes(), 2.0 * elements);
+  save(v, work, v.operand(0));
+  save(v, work, v.operand(1));
+  return work;
+}
+
+OperatorWork upsample(const View& v) {
+  OperatorWork work = elementwise(v, v.in().bytes(), Bytes(0), 0.0);
+  work.input_gradient = traffic(v.out().bytes(), v.in().bytes(), static_cast<double>(v.out().elements()));
+  return work;
+}
+
+// A cast; in front of a loss it is counted there.
+OperatorWork cast(const View& v, bool before_loss) {
+  OperatorWork work;
+  work.kind = OperatorClass::View;
+  if (before_loss) return work;
+  work = elementwise(v, v.in().bytes(), Bytes(0), 0.0);
+  if (v.out().requires_gradient) work.input_gradient = traffic(v.out().bytes(), v.in().bytes(), 0.0);
+  return work;
+}
+
+OperatorWork collective(const View& v) {
+  OperatorWork work;
+  work.kind = OperatorClass::Collective;
+  work.collective_bytes = std::max(v.in().bytes(), v.out().bytes());
+  return work;
+}
+
+OperatorWork view_only() {
+  OperatorWork work;
+  work.kind = OperatorClass::View;
+  return work;
+}
+
+OperatorWork masked_fill(const View& v) {
+  OperatorWork work = elementwise(v, v.in(0).bytes() + v.in(1).bytes(), v.in(1).bytes());
+  if (v.out().requires_gradient) save(v, work, v.operand(1));
+  return work;
+}
+
+OperatorWork count(const View& v, bool before_loss) {
+  const std::string_view target = v.op.target;
+  if (is_view(target)) return view_only();
+  if (target == "aten::linear") return linear(v);
+  if (target == "aten::add.Tensor") return sum(v);
+  if (target == "aten::layer_norm") return normalization(v, 2 * rows_of(v.in().shape));
+  if (target == "aten::rms_norm") return normalization(v, rows_of(v.in().shape));
+  if (target == "aten::scaled_dot_product_attention") return attention(v);
+  if (target == "aten::gelu") return activation(v, false, 8.0);
+  if (target == "aten::silu") return activation(v, false, 4.0);
+  if (target == "aten::tanh") return activation(v, true, 4.0);
+  if (target == "aten::cos" || target == "aten::sin") return activation(v, false, 4.0);
+  if (target == "aten::mul.Tensor") return multiply(v);
+  if (target == "aten::dropout") return dropout(v);
+  if (target.starts_with("panpipe::") && target != "panpipe::vocabulary_parallel_cross_entropy") return collective(v);
+  if (target == "aten::conv2d") return conv2d(v);
+  if (target == "aten::group_norm") return normalization(v, 2 * v.in().shape[0] * std::get<std::int64_t>(v.op.arguments[1]));
+  if (target == "aten::embedding") return embedding(v);
+  if (target == "aten::cross_entropy_loss") return cross_entropy(v, false);
+  if (target == "panpipe::vocabulary_parallel_cross_entropy") return cross_entropy(v, true);
+  if (target == "aten::mse_loss") return mean_squared_error(v);
+  if (target == "aten::cat") return concatenation(v);
+  if (target == "aten::neg") return elementwise(v, v.in().bytes(), Bytes(0));
+  if (target == "aten::to.dtype") return cast(v, before_loss);
+  if (target == "aten::upsample_nearest2d.vec") return upsample(v);
+  if (target == "aten::masked_fill.Scalar") return masked_fill(v);
+  if (target == "aten::sub.Tensor") return sum(v);
+  if (target == "aten::lt.Scalar" || target == "aten::ge.Scalar") return elementwise(v, v.in().bytes(), Bytes(0));
+  if (target == "aten::logical_or") return elementwise(v, v.in(0).bytes() + v.in(1).bytes(), Bytes(0));
+  throw InputError(fmt::format("the operator '{}' at '{}' is not known: its work cannot be counted", target, v.op.module));
+}
+
+}  // namespace
+
+std::vector<OperatorWork> count_work(const OperatorGraph& graph) {
+  std::vector<OperatorWork> works;
+  works.reserve(graph.operators.size());
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+    const bool before_loss =
+        i + 1 < graph.operators.size() && graph.operators[i + 1].target.find("cross_entropy") != std::string::npos;
+    works.push_back(count({graph, graph.operators[i]}, before_loss));
+  }
+  return works;
+}
+
+Flops model_flops(const OperatorGraph& graph) {
+  Flops forward(0);
+  const auto full_elements = [](const Tensor& weight) {
+    double elements = 1;
+    for (auto extent : weight.role == TensorRole::Parameter ? weight.full_shape : weight.shape)
+      elements *= static_cast<double>(extent);
+    return elements;
+  };
+  for (const Operator& op : graph.operators) {
+    const View v{graph, op};
+    if (op.target == "aten::linear") {
+      forward += Flops(2.0 * static_cast<double>(rows_of(v.in(0).shape)) * full_elements(v.in(1)));
+    } else if (op.target == "aten::conv2d") {
+      const Shape& out = v.out().shape;
+      forward += Flops(2.0 * static_cast<double>(out[0] * out[2] * out[3]) * full_elements(v.in(1)));
+    } else if (op.target == "aten::scaled_dot_product_attention") {
+      const Shape &q = v.in(0).shape, &k = v.in(1).shape;
+      forward += Flops(4.0 * graph.tensor_degree * static_cast<double>(q[0] * q[1] * q[2]) * static_cast<double>(k[2] * q[3]));
+    }
+  }
+  return 3.0 * forward;
+}
+
+}  // namespace panpipe
