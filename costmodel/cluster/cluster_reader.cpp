@@ -73,7 +73,7 @@ Cluster read_given(const Node& node, ReadLog& log) {
   GivenLink link;
   if (const Node* value = reader.require("link")) link = read_given_link(*value, log);
   reader.finish();
-  return given_cluster(std::max(devices, 1), memory, usable, link);
+  return given_cluster(log.has_errors() ? 0 : devices, memory, usable, link);
 }
 
 // The keys of one kind of node: of the cluster itself, or of one entry of `groups:`.
@@ -148,7 +148,7 @@ Cluster read_described(const Node& tree, const std::string& fallback_name, ReadL
   read_sources(reader);
   reader.finish();
   check_groups(groups, tree, log);
-  if (log.has_errors()) return given_cluster(1, Bytes(0), 1, {});  // whoever gathers the faults throws them
+  if (log.has_errors()) return given_cluster(0, Bytes(0), 1, {});
   Cluster cluster = assemble_cluster(name, groups);
   cluster.usable = usable;
   return cluster;
@@ -158,8 +158,16 @@ Cluster read_described(const Node& tree, const std::string& fallback_name, ReadL
 
 Cluster read_cluster(const Node& node, ReadLog& log) {
   const NodePtr tree = expand_reference(node, kCluster);
-  if (tree->kind == NodeKind::Map && tree->find("devices")) return read_given(*tree, log);
-  return read_described(*tree, name_from(node), log);
+  ReadLog own;  // whether this cluster is whole must not depend on faults elsewhere
+  Cluster cluster =
+      tree->kind == NodeKind::Map && tree->find("devices") ? read_given(*tree, own) : read_described(*tree, name_from(node), own);
+  try {
+    own.throw_if_errors();
+  } catch (const InputError& error) {
+    log.add(error);
+  }
+  for (const ResolvedValue& value : own.resolved_values()) log.resolved(value.path, value.value, value.origin);
+  return cluster;
 }
 
 Cluster load_cluster(const std::string& path, ReadLog& log) { return read_cluster(*load_document(path), log); }

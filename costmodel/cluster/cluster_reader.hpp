@@ -14,8 +14,9 @@ namespace panpipe {
 //   {file: clusters/x.yaml, nodes: 8, ...}     a file with some of its keys replaced; maps merge, all else is replaced
 //   {devices: 4, memory: 24 GiB, link: {...}}  in place: one link per ordered pair of devices, no rates
 //   {device: ..., nodes: ..., wiring: ...}     a whole cluster file's keys, written out
-// Faults go to the log; while it has errors the returned cluster may be incomplete (check before use), but its wiring is
-// never null. Values are recorded under the node's path ("cluster.nodes"), also those that stand in referenced files.
+// Faults go to the log; a cluster that has any comes back without devices (size() == 0). Throws InputError when a file that
+// is named does not exist or is no YAML. Values are recorded under the node's path ("cluster.nodes"), also those that stand in
+// referenced files.
 Cluster read_cluster(const Node& node, ReadLog& log);
 
 // A cluster file. Throws InputError when it cannot be read as YAML; other faults go to the log.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -14,6 +15,15 @@ namespace panpipe {
 namespace {
 
 namespace defaults = wiring_defaults;
+
+// Every bandwidth here is of something that transfers share, so it must have an end.
+Bandwidth read_capacity(MapReader& reader, const std::string& key, std::optional<Bandwidth> fallback = {}) {
+  const Bandwidth value = reader.bandwidth(key, Sign::Positive, fallback);
+  if (std::isinf(value.base()))
+    reader.log().error(*reader.node().find(key), "a shared resource cannot be unlimited",
+                       "only the link of a cluster written in place can");
+  return value;
+}
 
 std::optional<int> read_device_index(const Node& node, int devices, ReadLog& log) {
   const std::optional<int> index = read_integer(node, log, 0);
@@ -74,7 +84,7 @@ std::optional<std::pair<int, int>> read_pair(const Node& node, int devices, Read
 void read_bridges(const Node& node, NodeWiring& wiring, ReadLog& log) {
   MapReader reader(node, log);
   const Node* pairs = reader.require("pairs");
-  const Bandwidth bandwidth = reader.bandwidth("bandwidth");
+  const Bandwidth bandwidth = read_capacity(reader, "bandwidth");
   const Duration latency = reader.duration("latency", Sign::NonNegative, defaults::kNvlinkLatency);
   reader.finish();
   wiring.links.clear();  // a matrix's, which this key replaces
@@ -104,7 +114,7 @@ void read_links(const Node& node, NodeWiring& wiring, ReadLog& log) {
                                           {"host", PathClass::Host},
                                           {"host-sockets", PathClass::HostSockets}},
                                          PathClass::Bridge);
-    link.bandwidth = reader.bandwidth("bandwidth");
+    link.bandwidth = read_capacity(reader, "bandwidth");
     link.latency = reader.duration("latency");
     reader.finish();
     if (!between) continue;
@@ -119,7 +129,7 @@ void read_roots(const Node& node, NodeWiring& wiring, ReadLog& log) {
   MapReader reader(node, log);
   RootParameters roots;
   if (const Node* groups = reader.require("groups")) roots.groups = read_groups(*groups, wiring.devices, log);
-  roots.uplink = reader.bandwidth("bandwidth", Sign::Positive, wiring.pcie);
+  roots.uplink = read_capacity(reader, "bandwidth", wiring.pcie);
   reader.finish();
   wiring.roots = roots.groups.empty() ? std::nullopt : std::optional(roots);
 }
@@ -129,7 +139,7 @@ void read_sockets(const Node& node, NodeWiring& wiring, ReadLog& log) {
   SocketParameters sockets;
   const Node* groups = reader.require("groups");
   if (groups) sockets.groups = read_groups(*groups, wiring.devices, log);
-  sockets.link = reader.bandwidth("bandwidth", Sign::Positive, defaults::kSocketLink);
+  sockets.link = read_capacity(reader, "bandwidth", defaults::kSocketLink);
   sockets.latency = reader.duration("latency", Sign::NonNegative, defaults::kSocketLatency);
   reader.finish();
   std::size_t members = 0;
@@ -143,22 +153,17 @@ void read_sockets(const Node& node, NodeWiring& wiring, ReadLog& log) {
 void read_host(const Node& node, NodeWiring& wiring, ReadLog& log) {
   MapReader reader(node, log);
   HostParameters host;
-  host.copy = reader.bandwidth("copy", Sign::Positive);
-  if (reader.has("both_ways")) host.both_ways = reader.bandwidth("both_ways");
-  if (reader.has("memory")) host.memory = reader.bandwidth("memory");
+  host.copy = read_capacity(reader, "copy");
+  if (reader.has("both_ways")) host.both_ways = read_capacity(reader, "both_ways");
+  if (reader.has("memory")) host.memory = read_capacity(reader, "memory");
   host.latency = reader.duration("latency", Sign::NonNegative, defaults::kHostLatency);
   reader.finish();
   wiring.host = host;
 }
 
 std::optional<TopologyMatrix> load_matrix(const Node& node, ReadLog& log) {
-  const auto reference = read_string(node, log);
-  if (!reference) return std::nullopt;
-  const auto path = find_file(*reference, node.source ? node.source->directory : "");
-  if (!path) {
-    log.error(node, fmt::format("no file '{}'", *reference), "save the output of 'nvidia-smi topo -m' there");
-    return std::nullopt;
-  }
+  const auto path = read_file_reference(node, log, "topology matrix");
+  if (!path) return std::nullopt;
   std::ifstream file(*path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   return parse_topology_matrix(text, *path);
@@ -193,14 +198,14 @@ NodeWiring read_wiring(const Node* node, int devices, const DeviceType& type, Re
   if (const Node* fabric = reader.find("switch")) {
     MapReader keys(*fabric, log);
     wiring.fabric =
-        SwitchParameters{keys.bandwidth("bandwidth"), keys.duration("latency", Sign::NonNegative, defaults::kNvlinkLatency)};
+        SwitchParameters{read_capacity(keys, "bandwidth"), keys.duration("latency", Sign::NonNegative, defaults::kNvlinkLatency)};
     keys.finish();
   }
   if (const Node* bridges = reader.find("bridges")) read_bridges(*bridges, wiring, log);
   if (const Node* links = reader.find("links")) read_links(*links, wiring, log);
   if (const Node* pcie = reader.find("pcie")) {
     MapReader keys(*pcie, log);
-    wiring.pcie = keys.bandwidth("bandwidth");
+    wiring.pcie = read_capacity(keys, "bandwidth");
     keys.finish();
   }
   if (const Node* roots = reader.find("roots")) read_roots(*roots, wiring, log);
@@ -220,7 +225,7 @@ NetworkParameters read_network(const Node& node, ReadLog& log) {
   MapReader reader(node, log);
   NetworkParameters network;
   network.nics_per_node = reader.integer("nics_per_node", 1);
-  network.nic = reader.bandwidth("bandwidth");
+  network.nic = read_capacity(reader, "bandwidth");
   network.latency = reader.duration("latency", Sign::NonNegative, defaults::kNetworkLatency);
   network.oversubscription = reader.number("oversubscription", Sign::Positive, 1.0);
   if (network.oversubscription < 1) {
@@ -228,7 +233,7 @@ NetworkParameters read_network(const Node& node, ReadLog& log) {
       log.error(*value, "must be at least 1", "1: the tree never blocks; 2: half of what the NICs can send leaves the node");
     network.oversubscription = 1;
   }
-  if (reader.has("spine")) network.spine = reader.bandwidth("spine");
+  if (reader.has("spine")) network.spine = read_capacity(reader, "spine");
   reader.finish();
   return network;
 }
