@@ -1,1 +1,133 @@
 #include "costmodel/cost/cost_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/cost/compute.hpp"
+#include "costmodel/cost/workload_cost.hpp"
+
+namespace panpipe {
+namespace {
+
+// Host and device run side by side. Where a pass is one task, this norm stands for two queues operator by operator.
+constexpr double kHostNorm = 4;
+
+std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+// The devices of the first tensor-parallel group.
+std::vector<int> first_tensor_group(const Scenario& scenario) {
+  std::vector<int> group;
+  for (int t = 0; t < scenario.parallel.tensor; ++t)
+    group.push_back(scenario.placement && index(t) < scenario.placement->size() ? (*scenario.placement)[index(t)] : t);
+  return group;
+}
+
+void require_rates(const DeviceType& type, const Scenario& scenario) {
+  if (!type.has_rates())
+    throw InputError(
+        "the cluster's devices have no compute rates (given in place), so times are unknown; use measured layers, or a "
+        "cluster file with devices");
+  if (type.peak_for(scenario.precision) > ComputeRate(0)) return;
+  std::string known;
+  for (const auto& [precision, rate] : type.peak) known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(precision));
+  throw InputError(
+      fmt::format("the device {} has no compute rate for {}; its file gives {}", type.name, name_of(scenario.precision), known));
+}
+
+}  // namespace
+
+std::string_view name_of(CostSource source) {
+  switch (source) {
+    case CostSource::Measured:
+      return "measured";
+    case CostSource::Interpolated:
+      return "interpolated";
+    case CostSource::Extrapolated:
+      return "extrapolated";
+    case CostSource::Formula:
+      return "formula";
+    case CostSource::Given:
+      return "given";
+  }
+  return "?";
+}
+
+Breakdown operator+(const Breakdown& a, const Breakdown& b) {
+  Breakdown sum = a;
+  sum.work += b.work;
+  sum.traffic += b.traffic;
+  sum.compute += b.compute;
+  sum.memory += b.memory;
+  sum.communication += b.communication;
+  sum.launch += b.launch;
+  sum.total += b.total;
+  // A sum is a formula unless nothing in it is.
+  if (a.total <= Duration(0) && a.work <= Flops(0)) sum.source = b.source;
+  return sum;
+}
+
+CostModel::CostModel(const Scenario& scenario, const Workload& workload) : scenario_(&scenario), workload_(&workload) {
+  for (const DeviceType& type : scenario.cluster.types) calibrations_.push_back(calibration_for(type));
+  costs_.resize(scenario.cluster.types.size());
+  made_.resize(scenario.cluster.types.size(), false);
+}
+
+const WorkloadCost& CostModel::units(int device_type) const {
+  if (!made_[index(device_type)]) {
+    const Calibration& c = calibration(device_type);
+    if (workload_->layers) {
+      costs_[index(device_type)] = cost_of_layers(*workload_->layers);
+    } else {
+      PANPIPE_CHECK(workload_->graph, "a workload without graph and without layers");
+      const DeviceRates rates = device_rates(scenario_->cluster.types[index(device_type)], c, *scenario_);
+      costs_[index(device_type)] = cost_of_graph(*this, *workload_->graph, rates, c, first_tensor_group(*scenario_));
+    }
+    made_[index(device_type)] = true;
+  }
+  return costs_[index(device_type)];
+}
+
+const WorkloadCost& CostModel::workload(int device_type) const {
+  if (!workload_->layers) require_rates(scenario_->cluster.types[index(device_type)], *scenario_);
+  return units(device_type);
+}
+
+Duration CostModel::host_bound(Duration device, int launches, int device_type) const {
+  if (launches <= 0 || workload_->layers || scenario_->cluster.given) return device;
+  const Duration host = calibration(device_type).launch * static_cast<double>(launches);
+  if (scenario_->framework.synchronous_launches) return device + host;
+  const double larger = std::max(device.base(), host.base());
+  if (larger <= 0) return Duration(0);
+  const double a = device.base() / larger, b = host.base() / larger;
+  return Duration(larger * std::pow(std::pow(a, kHostNorm) + std::pow(b, kHostNorm), 1 / kHostNorm));
+}
+
+Duration CostModel::overlap_slowdown(Duration collective) const {
+  return collective * (calibrations_.empty() ? Calibration{}.overlap_loss : calibrations_.front().overlap_loss);
+}
+
+double CostModel::stage_jitter(int pipeline) const {
+  if (pipeline <= 1 || workload_->layers || scenario_->cluster.given || calibrations_.empty()) return 1.0;
+  // The expected maximum of p normal deviates is about sqrt(2 ln p) standard deviations.
+  return 1.0 + calibrations_.front().stage_jitter * std::sqrt(2 * std::log(pipeline));
+}
+
+Bytes CostModel::loss_bytes_live() const {
+  if (!workload_->graph) return Bytes(0);
+  const OperatorGraph& graph = *workload_->graph;
+  if (graph.loss < 0) return Bytes(0);
+  const Operator& loss = graph.operators[index(graph.tensors[index(graph.loss)].producer)];
+  double logits = 0;
+  for (const Argument& argument : loss.arguments)
+    if (const auto* ref = std::get_if<TensorRef>(&argument);
+        ref != nullptr && graph.tensors[index(ref->tensor)].role == TensorRole::Activation)
+      logits = std::max(logits, static_cast<double>(graph.tensors[index(ref->tensor)].elements()));
+  return Bytes(static_cast<std::int64_t>(logits * scenario_->framework.loss_live_bytes_per_logit));
+}
+
+const Calibration& CostModel::calibration(int device_type) const { return calibrations_[index(device_type)]; }
+
+}  // namespace panpipe

@@ -69,7 +69,7 @@ struct Piece {
 struct PassCost {
   std::vector<Piece> pieces;
   Breakdown breakdown;        // sum of the pieces, without host effects
-  int launches = 0;           // operators the host launches
+  int launches = 0;           // operators the host launches; a collective's wait for other ranks' hosts counts as some more
   bool synchronises = false;  // host and device meet (the loss): its time is added after the host-device norm
 };
 
@@ -89,8 +89,9 @@ struct UnitCost {
   Bytes saved{0};                                // activations kept from F to the end of the backward, recompute none
   Bytes saved_selective{0};                      // the same without the attention core
   Bytes saved_full{0};                           // the same under full recompute: the block's inputs, counted at its first unit
-  Bytes kept_for_weight{0};                      // of `saved`, what the weight gradient still needs after the input gradient
-  Bytes temporary{0};                            // peak above live while a pass runs
+  Bytes kept_for_weight{0};  // of what is live, what the weight gradient still needs after the input gradient: inputs of
+                             // products and gradients of their results; at most `saved`
+  Bytes temporary{0};        // peak above live while a pass runs
   std::vector<ParameterUse> parameters;
   Bytes graph_inputs{0};
   Duration optimizer{0};  // measured layers
@@ -115,11 +116,14 @@ struct WorkloadCost {
 
 class CostModel {
  public:
-  // `workload` and `scenario` must outlive the model. Throws InputError when the cluster's devices have no rates and the
-  // workload brings no times.
+  // `workload` and `scenario` must outlive the model. Throws InputError when a device names a calibration that is not there.
   CostModel(const Scenario& scenario, const Workload& workload);
 
+  // Throws InputError when devices of this type have no compute rate (or none for the scenario's precision) and the
+  // workload brings no times.
   const WorkloadCost& workload(int device_type) const;
+  // The same for those who need bytes and work only: without rates every time is 0, and nothing is thrown.
+  const WorkloadCost& units(int device_type) const;
   TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const;  // tensor_bytes: unsplit
   // A collective over the given devices (members in ring order).
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const;
@@ -133,12 +137,12 @@ class CostModel {
   double stage_jitter(int pipeline) const;  // factor >= 1 on pass times
 
   // Bytes per parameter element: what the framework, precision, optimizer and ZeRO stage keep.
-  double parameter_bytes() const;  // weights (with fp32 master copies where mixed)
+  double parameter_bytes() const;  // weights, as computed with
   double gradient_bytes() const;
-  double optimizer_bytes() const;
+  double optimizer_bytes() const;   // moments, and the fp32 master copy where mixed (ZeRO 1 divides both)
   Bytes framework_context() const;  // 0 for in-place clusters
   double allocator_factor() const;  // fragmentation, 1 for in-place clusters
-  Bytes loss_bytes_live() const;    // logits and their gradient while the loss runs
+  Bytes loss_bytes_live() const;    // logits and their gradient while the loss runs: within the loss unit's saved + temporary
 
   const Calibration& calibration(int device_type) const;
   const Scenario& scenario() const { return *scenario_; }
@@ -154,5 +158,6 @@ class CostModel {
 
 // The table of `panpipe check --costs`: what the model believes, with sources.
 std::string costs_table(const CostModel& model);
+std::string costs_json(const CostModel& model);  // the same as a JSON document
 
 }  // namespace panpipe

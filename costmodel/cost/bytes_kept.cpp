@@ -1,0 +1,72 @@
+// Bytes per parameter, framework's own memory, optimizer step (docs/models/memory-terms.md).
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/cost/cost_model.hpp"
+
+namespace panpipe {
+namespace {
+
+bool mixed(Precision precision) { return precision == Precision::Bf16 || precision == Precision::Fp16; }
+
+double element_bytes(Precision precision) { return static_cast<double>(size_of(compute_dtype(precision)).base()); }
+
+// Tensors of the parameters' size that the optimizer keeps besides the weights.
+int moments(const std::string& optimizer) {
+  if (optimizer == "adam" || optimizer == "adamw") return 2;
+  return optimizer == "momentum" ? 1 : 0;
+}
+
+// ZeRO's stage: 1 optimizer, 2 gradients, 3 weights are divided over the data-parallel ranks (Rajbhandari et al., arXiv
+// 1910.02054). A framework's distributed optimizer is stage 1.
+double divided_over(const Scenario& scenario, int stage) {
+  const int zero = std::max(scenario.parallel.zero, scenario.framework.distributed_optimizer ? 1 : 0);
+  return zero >= stage ? scenario.parallel.data : 1;
+}
+
+// Traffic of the step relative to Adam's: tensors read and written (weight, gradient; a moment is read and written).
+double traffic_share(const std::string& optimizer) {
+  if (optimizer == "none") return 0;
+  return (3.0 + 2.0 * moments(optimizer)) / 7.0;
+}
+
+}  // namespace
+
+double CostModel::parameter_bytes() const { return element_bytes(scenario_->precision) / divided_over(*scenario_, 3); }
+
+double CostModel::gradient_bytes() const {
+  const Framework& framework = scenario_->framework;
+  // By precision: mixed precision accumulates in fp32, everything else in the weights' own format.
+  double bytes = mixed(scenario_->precision) ? 4 : element_bytes(scenario_->precision);
+  if (framework.gradient_bytes > 0 && mixed(scenario_->precision)) bytes = framework.gradient_bytes;
+  if (scenario_->precision == Precision::Bf16) bytes += framework.bf16_extra_gradient_bytes;
+  return bytes / divided_over(*scenario_, 2);
+}
+
+double CostModel::optimizer_bytes() const {
+  const std::string& name = scenario_->optimizer.name;
+  if (name == "none") return 0;
+  const bool has_master = mixed(scenario_->precision);
+  const double state = has_master ? 4 : element_bytes(scenario_->precision);
+  return ((has_master ? 4.0 : 0.0) + moments(name) * state) / divided_over(*scenario_, 1);
+}
+
+Bytes CostModel::framework_context() const { return scenario_->cluster.given ? Bytes(0) : scenario_->framework.context; }
+
+double CostModel::allocator_factor() const { return scenario_->cluster.given ? 1.0 : scenario_->framework.allocator_factor; }
+
+Breakdown CostModel::optimizer(std::int64_t elements, int device_type) const {
+  Breakdown cost;
+  const DeviceType& type = scenario_->cluster.types[static_cast<std::size_t>(device_type)];
+  if (!type.has_rates()) return cost;
+  const Calibration& c = calibration(device_type);
+  const double traffic = c.optimizer_traffic * traffic_share(scenario_->optimizer.name) * static_cast<double>(elements) /
+                         divided_over(*scenario_, 1);
+  cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
+  cost.memory = Duration(traffic / (type.memory_bandwidth.base() * c.memory_efficiency));
+  cost.launch = c.step;  // data, logging, zeroing: once per step
+  cost.total = cost.memory + cost.launch;
+  return cost;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,46 @@
+// Device time of matrix products, attention cores and memory traffic (docs/models/compute.md).
+#pragma once
+
+#include <cstdint>
+
+#include "costmodel/base/quantity.hpp"
+#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/workload/operator_cost.hpp"
+
+namespace panpipe {
+
+// What a device reaches in one scenario: data-sheet rates times calibrated efficiencies, and the framework's choices.
+struct DeviceRates {
+  ComputeRate gemm{0};       // large matrix products
+  ComputeRate unaligned{0};  // batched products of attention whose head size is not a multiple of 8
+  ComputeRate attention{0};  // fused attention, forward, causal work
+  Bandwidth memory{0};
+  Duration kernel_gap{0};
+  double element = 2;             // bytes of a tensor element
+  double elementwise_factor = 1;  // traffic over fully fused kernels: framework x calibration
+  double score_bytes = 0;         // traffic per unfused attention score and pass
+  bool flash = false;
+  bool dropout = false;        // dropout masks are written and kept even where the graph has none
+  double loss_bytes = 0;       // traffic per logit, forward and backward together
+  double loss_live_bytes = 0;  // per logit, live while the loss runs
+};
+
+// Rates of `type` in the scenario. Without rates (in-place clusters) everything takes no time and only bytes are counted.
+DeviceRates device_rates(const DeviceType& type, const Calibration& calibration, const Scenario& scenario);
+
+// Roofline of one matrix product: the longer of computing at the reached rate and moving its operands once.
+Breakdown gemm_cost(const GemmShape& shape, const DeviceRates& rates);
+
+struct AttentionCost {
+  Breakdown forward, backward;
+};
+// The attention core of the framework: fused (flash), or two batched products and the traffic of the scores.
+AttentionCost attention_cost(const AttentionShape& shape, const DeviceRates& rates);
+
+// Scores of one attention core: batch x heads x queries x keys.
+double attention_scores(const AttentionShape& shape);
+
+// Bytes that go through memory once.
+Breakdown traffic_cost(double bytes, const DeviceRates& rates);
+
+}  // namespace panpipe

@@ -1,0 +1,203 @@
+// What the model believes, as text and as JSON: `panpipe check --costs`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/cost/cost_model.hpp"
+
+namespace panpipe {
+namespace {
+
+using Json = nlohmann::json;
+
+// Units that cost the same stand in one row.
+struct UnitClass {
+  std::string name;
+  int count = 0;
+  const UnitCost* unit = nullptr;
+};
+
+bool same_cost(const PassCost& a, const PassCost& b) {
+  return a.breakdown.total == b.breakdown.total && a.launches == b.launches && a.breakdown.work == b.breakdown.work;
+}
+
+std::vector<UnitClass> unit_classes(const WorkloadCost& cost) {
+  std::vector<UnitClass> classes;
+  for (const UnitCost& unit : cost.units) {
+    const auto same = [&](const UnitClass& c) {
+      return same_cost(c.unit->forward, unit.forward) && same_cost(c.unit->input_gradient, unit.input_gradient) &&
+             same_cost(c.unit->weight_gradient, unit.weight_gradient) && c.unit->saved == unit.saved;
+    };
+    const auto found = std::find_if(classes.begin(), classes.end(), same);
+    if (found == classes.end())
+      classes.push_back({unit.name, 1, &unit});
+    else
+      ++found->count;
+  }
+  return classes;
+}
+
+// One pair of devices for each class of path, the first found from the first device of each node.
+std::map<PathClass, std::pair<int, int>> pairs_by_path(const Cluster& cluster) {
+  std::map<PathClass, std::pair<int, int>> pairs;
+  const int limit = std::min(cluster.size(), 64);
+  for (int from = 0; from < std::min(limit, 16); ++from)
+    for (int to = 0; to < limit; ++to) {
+      if (from == to) continue;
+      try {
+        pairs.try_emplace(cluster.route(from, to).path, std::pair(from, to));
+      } catch (const InputError&) {  // unreachable pairs have no row
+      }
+    }
+  return pairs;
+}
+
+// The largest tensor that flows between units: a stage hand-over's size.
+Bytes handover_bytes(const WorkloadCost& cost) {
+  Bytes largest{0};
+  for (const EdgeCost& edge : cost.edges) largest = std::max(largest, edge.bytes);
+  return largest;
+}
+
+std::string pass_row(const std::string& unit, int count, const std::string& pass, const PassCost& cost, Bytes saved) {
+  const Breakdown& b = cost.breakdown;
+  return fmt::format("  {:<18} {:>4}  {:<4} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>9} {:>12}  {}\n", unit,
+                     count > 0 ? fmt::format("x{}", count) : "", pass, to_text(b.total), to_text(b.compute), to_text(b.memory),
+                     to_text(b.communication), to_text(b.launch), b.work > Flops(0) ? to_text(b.work) : "-", cost.launches,
+                     saved == Bytes(0) ? "" : to_text(saved), name_of(b.source));
+}
+
+std::string units_text(const WorkloadCost& cost) {
+  std::string text =
+      fmt::format("  {:<18} {:>4}  {:<4} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>9} {:>12}  {}\n", "unit", "", "pass",
+                  "total", "compute", "memory", "collective", "gaps", "work", "launches", "saved", "source");
+  for (const UnitClass& c : unit_classes(cost)) {
+    text += pass_row(c.name, c.count, "F", c.unit->forward, c.unit->saved);
+    text += pass_row("", 0, "I", c.unit->input_gradient, Bytes(0));
+    if (cost.split_backward) text += pass_row("", 0, "W", c.unit->weight_gradient, Bytes(0));
+  }
+  return text;
+}
+
+std::string transfers_text(const CostModel& model, Bytes size) {
+  std::string text = fmt::format("transfers of {} (unsplit)\n", to_text(size));
+  for (const auto& [path, pair] : pairs_by_path(model.scenario().cluster)) {
+    const TransferCost t = model.transfer(pair.first, pair.second, size);
+    text += fmt::format("  {:<12} device {} to {}: {} = latency {} + {} on the path at {}{}, {}\n", name_of(path), pair.first,
+                        pair.second, to_text(t.time), to_text(t.latency), to_text(t.bytes), fraction_to_text(t.efficiency),
+                        t.gather > Duration(0) ? ", then gathered in " + to_text(t.gather) : "", name_of(t.source));
+  }
+  return text;
+}
+
+std::string collectives_text(const WorkloadCost& cost) {
+  std::string text;
+  for (const CollectiveCost& c : cost.collectives) {
+    const char* kind = c.kind == CollectiveKind::AllReduce   ? "all-reduce"
+                       : c.kind == CollectiveKind::AllGather ? "all-gather"
+                                                             : "reduce-scatter";
+    text += fmt::format("  {} of {} over {}: {} ({}, latency {}, {} a member), {}\n", kind, to_text(c.bytes), c.members,
+                        to_text(c.time), name_of(c.algorithm), to_text(c.latency), to_text(c.wire_bytes), name_of(c.source));
+  }
+  return text.empty() ? "" : "tensor-parallel collectives\n" + text;
+}
+
+std::string calibration_text(const Calibration& c) {
+  std::string text = fmt::format("  calibration {}\n", c.name);
+  for (const auto& [key, source] : c.sources) text += fmt::format("    {:<26} {}\n", key, source);
+  if (c.sources.empty()) text += "    a-priori efficiencies of docs/models/calibration.md\n";
+  return text;
+}
+
+Json pass_json(const PassCost& pass) {
+  const Breakdown& b = pass.breakdown;
+  return {{"total_s", b.total.base()},         {"compute_s", b.compute.base()},
+          {"memory_s", b.memory.base()},       {"communication_s", b.communication.base()},
+          {"launch_s", b.launch.base()},       {"work_flop", b.work.base()},
+          {"traffic_bytes", b.traffic.base()}, {"launches", pass.launches},
+          {"source", name_of(b.source)}};
+}
+
+Json type_json(const CostModel& model, int type) {
+  const DeviceType& device = model.scenario().cluster.types[static_cast<std::size_t>(type)];
+  const Calibration& c = model.calibration(type);
+  Json result{{"device", device.name}, {"calibration", {{"name", c.name}, {"sources", c.sources}}}};
+  const WorkloadCost& cost = model.units(type);
+  for (const UnitClass& u : unit_classes(cost))
+    result["units"].push_back({{"name", u.name},
+                               {"count", u.count},
+                               {"forward", pass_json(u.unit->forward)},
+                               {"input_gradient", pass_json(u.unit->input_gradient)},
+                               {"weight_gradient", pass_json(u.unit->weight_gradient)},
+                               {"saved_bytes", u.unit->saved.base()},
+                               {"saved_selective_bytes", u.unit->saved_selective.base()},
+                               {"saved_full_bytes", u.unit->saved_full.base()},
+                               {"temporary_bytes", u.unit->temporary.base()}});
+  for (const CollectiveCost& k : cost.collectives)
+    result["collectives"].push_back({{"members", k.members},
+                                     {"bytes", k.bytes.base()},
+                                     {"algorithm", name_of(k.algorithm)},
+                                     {"latency_s", k.latency.base()},
+                                     {"time_s", k.time.base()},
+                                     {"source", name_of(k.source)}});
+  return result;
+}
+
+}  // namespace
+
+std::string costs_table(const CostModel& model) {
+  const Scenario& scenario = model.scenario();
+  std::string text;
+  Bytes handover{0};
+  for (std::size_t i = 0; i < scenario.cluster.types.size(); ++i) {
+    const int type = static_cast<int>(i);
+    const WorkloadCost& cost = model.units(type);
+    handover = handover_bytes(cost);
+    const DeviceType& device = scenario.cluster.types[i];
+    text += fmt::format("{} on {}, {}, framework {}\n", model.source().name, device.name, name_of(scenario.precision),
+                        scenario.framework.name);
+    if (device.has_rates()) text += calibration_text(model.calibration(type));
+    if (!device.has_rates() && !model.source().layers)
+      text += "  this device has no compute rates: times are unknown (shown as 0)\n";
+    text += "one microbatch, per movable unit, on an idle device\n";
+    text += units_text(cost);
+    text += collectives_text(cost);
+  }
+  text += transfers_text(model, handover);
+  text += fmt::format("bytes per parameter: weights {:g}, gradients {:g}, optimizer {:g}\n", model.parameter_bytes(),
+                      model.gradient_bytes(), model.optimizer_bytes());
+  text += fmt::format("framework context {}, allocator factor {:g}, logits live {}\n", to_text(model.framework_context()),
+                      model.allocator_factor(), to_text(model.loss_bytes_live()));
+  return text;
+}
+
+std::string costs_json(const CostModel& model) {
+  Json result;
+  for (std::size_t i = 0; i < model.scenario().cluster.types.size(); ++i)
+    result["devices"].push_back(type_json(model, static_cast<int>(i)));
+  Bytes handover{0};
+  if (!model.scenario().cluster.types.empty()) handover = handover_bytes(model.units(0));
+  for (const auto& [path, pair] : pairs_by_path(model.scenario().cluster)) {
+    const TransferCost t = model.transfer(pair.first, pair.second, handover);
+    result["transfers"].push_back({{"path", name_of(path)},
+                                   {"from", pair.first},
+                                   {"to", pair.second},
+                                   {"tensor_bytes", handover.base()},
+                                   {"bytes", t.bytes.base()},
+                                   {"latency_s", t.latency.base()},
+                                   {"gather_s", t.gather.base()},
+                                   {"time_s", t.time.base()},
+                                   {"source", name_of(t.source)}});
+  }
+  result["bytes_per_parameter"] = {
+      {"weights", model.parameter_bytes()}, {"gradients", model.gradient_bytes()}, {"optimizer", model.optimizer_bytes()}};
+  result["framework"] = model.scenario().framework.name;
+  result["context_bytes"] = model.framework_context().base();
+  result["allocator_factor"] = model.allocator_factor();
+  return result.dump(2);
+}
+
+}  // namespace panpipe

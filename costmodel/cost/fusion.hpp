@@ -1,0 +1,26 @@
+// Memory traffic of element-wise operators, as fused kernels move it. Internal to this folder.
+#pragma once
+
+#include <vector>
+
+#include "costmodel/cost/compute.hpp"
+#include "costmodel/cost/unit_view.hpp"
+
+namespace panpipe {
+
+struct OperatorTraffic {
+  double forward = 0;   // bytes
+  double backward = 0;  // bytes, in the input-gradient pass
+};
+
+// Traffic besides that of matrix products, attention scores, embedding and loss, per operator of the unit, at an
+// element-wise factor of 1. The rules and their agreement with Megatron's kernels: docs/models/compute.md.
+std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRates& rates);
+
+// Is operator i the sum of two activations of one shape (a residual connection)?
+bool is_residual_sum(const UnitView& unit, int i);
+
+// Does the unit have dropout of its own in the graph?
+bool has_dropout(const UnitView& unit);
+
+}  // namespace panpipe

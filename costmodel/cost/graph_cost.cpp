@@ -1,0 +1,233 @@
+// An operator graph's units: each distinct structure is costed once, then shared by all units that have it.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <unordered_map>
+
+#include "costmodel/cost/unit_template.hpp"
+#include "costmodel/cost/workload_cost.hpp"
+
+namespace panpipe {
+namespace {
+
+// Host launches around the layers (first and last stage): forward, backward. Fitted with the layers' counts.
+constexpr int kEndForward = 8, kEndBackward = 12;
+// Operators of a backward pass over those of the forward where no count per layer applies.
+constexpr double kBackwardOperators = 1.5;
+
+struct Launches {
+  int forward = 0, backward = 0;
+  bool operator==(const Launches&) const = default;
+};
+
+struct Variant {
+  std::size_t shape = 0;  // index of the template
+  Launches launches;
+  UnitCost cost;  // without name, identity of tensors, parameters
+};
+
+class GraphCost {
+ public:
+  GraphCost(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates, const Calibration& calibration,
+            const std::vector<int>& group)
+      : model_(model), graph_(graph), rates_(rates), calibration_(calibration), group_(group), use_(tensor_use(graph)) {}
+
+  WorkloadCost run() {
+    find_templates();
+    share_launches();
+    for (std::size_t u = 0; u < graph_.units.size(); ++u) add_unit(u);
+    add_edges();
+    return std::move(result_);
+  }
+
+ private:
+  void find_templates() {
+    std::unordered_map<std::uint64_t, std::size_t> known;
+    const std::size_t count = graph_.units.size();
+    shape_of_.resize(count);
+    externals_.resize(count);
+    for (std::size_t u = 0; u < count; ++u) {
+      const std::uint64_t hash = structure_hash(graph_, use_, static_cast<int>(u), externals_[u]);
+      const auto [found, is_new] = known.try_emplace(hash, templates_.size());
+      if (is_new) templates_.push_back(make_template(view_of_unit(graph_, use_, static_cast<int>(u)), externals_[u], rates_));
+      shape_of_[u] = found->second;
+    }
+  }
+
+  // A transformer layer's launches are shared by its units in proportion to their operators; other units launch what they
+  // have.
+  void share_launches() {
+    const Framework& framework = model_.scenario().framework;
+    launches_.resize(graph_.units.size());
+    for (std::size_t u = 0; u < graph_.units.size();) {
+      const UnitTemplate& shape = templates_[shape_of_[u]];
+      if (graph_.units[u].layer < 0) {
+        launches_[u] = shape.embedding || shape.loss
+                           ? Launches{kEndForward, kEndBackward}
+                           : Launches{shape.counted, static_cast<int>(std::ceil(kBackwardOperators * shape.counted))};
+        ++u;
+        continue;
+      }
+      std::size_t end = u;
+      int operators = 0;
+      while (end < graph_.units.size() && graph_.units[end].layer == graph_.units[u].layer)
+        operators += templates_[shape_of_[end++]].counted;
+      int before = 0;
+      const auto share = [&](int total, int upto) { return total * upto / std::max(operators, 1); };
+      for (; u < end; ++u) {
+        const int after = before + templates_[shape_of_[u]].counted;
+        launches_[u] = {share(framework.forward_operators, after) - share(framework.forward_operators, before),
+                        share(framework.backward_operators, after) - share(framework.backward_operators, before)};
+        before = after;
+      }
+    }
+  }
+
+  void add_unit(std::size_t u) {
+    const auto same = [&](const Variant& v) { return v.shape == shape_of_[u] && v.launches == launches_[u]; };
+    auto found = std::find_if(variants_.begin(), variants_.end(), same);
+    if (found == variants_.end()) {
+      variants_.push_back({shape_of_[u], launches_[u], make_unit(templates_[shape_of_[u]], launches_[u])});
+      found = variants_.end() - 1;
+    }
+    UnitCost& unit = result_.units.emplace_back(found->cost);
+    unit.name = graph_.units[u].name;
+    unit.block = graph_.units[u].block;
+    unit.layer = graph_.units[u].layer;
+    if (templates_[shape_of_[u]].loss) result_.loss_unit = static_cast<int>(u);
+    add_saved(u, unit);
+    add_parameters(u, unit);
+  }
+
+  UnitCost make_unit(const UnitTemplate& shape, const Launches& launches);
+  void add_operator(PassCost& pass, const Breakdown& cost, Duration gap);
+  void add_collective(PassCost& pass, CollectiveKind kind, Bytes size, bool backward);
+
+  // Tensors made elsewhere are paid for by the first unit that keeps them.
+  void add_saved(std::size_t u, UnitCost& unit) {
+    const UnitTemplate& shape = templates_[shape_of_[u]];
+    unit.saved = shape.saved_inside;
+    if (kept_.empty()) kept_.assign(graph_.tensors.size(), false), input_kept_ = kept_;
+    for (const SavedExternal& s : shape.saved_external) {
+      const auto t = static_cast<std::size_t>(externals_[u][static_cast<std::size_t>(s.external)]);
+      if (!kept_[t]) unit.saved += s.bytes;
+      kept_[t] = true;
+    }
+    unit.saved_selective = unit.saved - shape.attention_core;
+    if (graph_.units[u].block.empty()) {  // never recomputed
+      unit.saved_full = unit.saved_selective = unit.saved;
+      return;
+    }
+    for (int t : externals_[u]) {
+      const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
+      if (tensor.role != TensorRole::Activation || input_kept_[static_cast<std::size_t>(t)]) continue;
+      const int maker = graph_.operators[static_cast<std::size_t>(tensor.producer)].unit;
+      if (graph_.units[static_cast<std::size_t>(maker)].block == graph_.units[u].block) continue;
+      input_kept_[static_cast<std::size_t>(t)] = true;
+      unit.saved_full += tensor.bytes();
+    }
+  }
+
+  void add_parameters(std::size_t u, UnitCost& unit) {
+    for (int t : externals_[u]) {
+      const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
+      if (tensor.role == TensorRole::Parameter)
+        unit.parameters.push_back({tensor.tied_to >= 0 ? tensor.tied_to : t, tensor.elements(), Bytes(0)});
+    }
+  }
+
+  void add_edges() {
+    for (std::size_t u = 0; u < graph_.units.size(); ++u) {
+      for (int t : externals_[u]) {
+        const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
+        if (tensor.role != TensorRole::Activation) continue;
+        const int maker = graph_.operators[static_cast<std::size_t>(tensor.producer)].unit;
+        result_.edges.push_back({maker, static_cast<int>(u), t, tensor.bytes(), tensor.requires_gradient});
+      }
+    }
+  }
+
+  const CostModel& model_;
+  const OperatorGraph& graph_;
+  const DeviceRates& rates_;
+  const Calibration& calibration_;
+  const std::vector<int>& group_;
+  const TensorUse use_;
+  std::vector<UnitTemplate> templates_;
+  std::vector<std::size_t> shape_of_;        // per unit
+  std::vector<std::vector<int>> externals_;  // per unit
+  std::vector<Launches> launches_;           // per unit
+  std::vector<Variant> variants_;
+  std::vector<bool> kept_, input_kept_;
+  WorkloadCost result_;
+};
+
+void GraphCost::add_operator(PassCost& pass, const Breakdown& cost, Duration gap) {
+  Breakdown with_gap = cost;
+  with_gap.launch = gap;
+  with_gap.total = cost.total + gap;
+  pass.breakdown = pass.breakdown + with_gap;
+  if (with_gap.total <= Duration(0)) return;
+  if (pass.pieces.empty() || pass.pieces.back().collective) pass.pieces.emplace_back();
+  pass.pieces.back().time += with_gap.total;
+}
+
+void GraphCost::add_collective(PassCost& pass, CollectiveKind kind, Bytes size, bool backward) {
+  if (kind == CollectiveKind::None) return;
+  const auto same = [&](const CollectiveCost& c) { return c.kind == kind && c.bytes == size; };
+  auto found = std::find_if(result_.collectives.begin(), result_.collectives.end(), same);
+  if (found == result_.collectives.end())
+    found = result_.collectives.insert(result_.collectives.end(), model_.collective(kind, size, group_));
+  const bool hidden = backward && model_.scenario().framework.overlap_tensor_collectives;
+  pass.pieces.push_back({true, hidden, found->time, static_cast<int>(found - result_.collectives.begin())});
+  if (!hidden) {
+    pass.breakdown.communication += found->time;
+    pass.breakdown.total += found->time;
+  }
+  // The host waits for the other ranks' hosts at every collective; counted as so many more launches.
+  const int t = static_cast<int>(group_.size());
+  const double wait = calibration_.collective_host.base() * std::max(0, t - 4) / 4.0;
+  if (calibration_.launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / calibration_.launch.base()));
+}
+
+UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launches) {
+  UnitCost unit;
+  int products = 0;
+  for (const OperatorTime& op : shape.operators) products += op.weight_products;
+  unit.forward.launches = launches.forward;
+  unit.input_gradient.launches = std::max(0, launches.backward - products);
+  unit.weight_gradient.launches = products;
+  const auto gap = [&](const PassCost& pass) {  // per operator
+    return rates_.kernel_gap * (static_cast<double>(pass.launches) / std::max(shape.counted, 1));
+  };
+  const Duration forward_gap = gap(unit.forward), input_gap = gap(unit.input_gradient);
+  for (const OperatorTime& op : shape.operators) {
+    add_operator(unit.forward, op.forward, op.counted ? forward_gap : Duration(0));
+    add_collective(unit.forward, op.forward_collective, op.collective_bytes, false);
+    add_operator(unit.weight_gradient, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products));
+    if (op.attention) add_operator(unit.recompute_selective, op.forward, Duration(0));
+  }
+  for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
+    add_operator(unit.input_gradient, op->input_gradient, op->counted ? input_gap : Duration(0));
+    add_collective(unit.input_gradient, op->backward_collective, op->collective_bytes, true);
+  }
+  // Full recompute runs the forward again; selective the attention core, a quarter of the layer's operators.
+  unit.recompute_full = unit.forward;
+  if (shape.attention) unit.recompute_selective.launches = model_.scenario().framework.forward_operators / 4;
+  if (shape.loss) unit.forward.synchronises = unit.input_gradient.synchronises = unit.weight_gradient.synchronises = true;
+  unit.temporary = shape.temporary;
+  unit.graph_inputs = shape.graph_inputs;
+  Bytes saved = shape.saved_inside;
+  for (const SavedExternal& s : shape.saved_external) saved += s.bytes;
+  unit.kept_for_weight = std::min(shape.kept_for_weight, saved);
+  return unit;
+}
+
+}  // namespace
+
+WorkloadCost cost_of_graph(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates,
+                           const Calibration& calibration, const std::vector<int>& tensor_group) {
+  return GraphCost(model, graph, rates, calibration, tensor_group).run();
+}
+
+}  // namespace panpipe

@@ -1,0 +1,125 @@
+// Activations a unit keeps for its backward, and what it needs besides while it runs (docs/models/memory-terms.md).
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/cost/fusion.hpp"
+#include "costmodel/cost/unit_template.hpp"
+
+namespace panpipe {
+namespace {
+
+Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::llround(bytes))); }
+
+struct Saved {
+  std::vector<int> tensors;  // by the tensor that owns the memory
+  double extra = 0;          // masks, statistics
+  double attention = 0;      // of extra, what selective recompute drops
+};
+
+void keep(const UnitView& unit, Saved& saved, int t) {
+  if (unit.tensor(t).role == TensorRole::Parameter || unit.tensor(t).role == TensorRole::Buffer) return;
+  const int owner = unit.root(t);
+  if (unit.tensor(owner).role != TensorRole::Activation) return;
+  if (std::find(saved.tensors.begin(), saved.tensors.end(), owner) == saved.tensors.end()) saved.tensors.push_back(owner);
+}
+
+// Unfused attention keeps the softmax's result, and with dropout its mask (a byte) and the dropped scores:
+// 5 bytes a score in 2-byte formats (Korthikanti et al., arXiv 2205.05198, section 4.1).
+double score_bytes_kept(const UnitView& unit, int i, const DeviceRates& rates) {
+  double probability = 0;
+  for (const Argument& argument : unit.op(i).arguments)
+    if (const auto* value = std::get_if<double>(&argument)) probability = std::max(probability, *value);
+  const bool dropout = rates.dropout || probability > 0;
+  return dropout ? 2 * rates.element + 1 : rates.element;
+}
+
+void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, double loss_logits, bool add_masks, Saved& saved) {
+  const OperatorWork& work = unit.of(i);
+  const auto is_logits = [&](int t) { return loss_logits > 0 && static_cast<double>(unit.tensor(t).elements()) == loss_logits; };
+  if (work.kind == OperatorClass::Attention && !rates.flash) {
+    for_each_tensor(unit.op(i), [&](int t) {
+      if (unit.activation(t)) keep(unit, saved, t);
+    });
+    const double scores = attention_scores(work.attention) * score_bytes_kept(unit, i, rates);
+    saved.extra += scores;
+    saved.attention += scores;
+    return;
+  }
+  for (int t : work.saved)
+    if (!is_logits(t)) keep(unit, saved, t);
+  const auto extra = static_cast<double>(work.saved_extra.base());
+  if (work.kind != OperatorClass::Loss) saved.extra += extra;
+  if (work.kind == OperatorClass::Attention) saved.attention += extra;
+  if (add_masks && work.kind == OperatorClass::Elementwise && is_residual_sum(unit, i))
+    saved.extra += static_cast<double>(unit.tensor(unit.op(i).outputs.front()).elements());
+}
+
+// Inputs of the products with a weight, and the gradients of their results.
+double needed_for_weights(const UnitView& unit, double loss_logits) {
+  double bytes = 0;
+  std::vector<int> inputs;
+  for (int i = 0; i < unit.size(); ++i) {
+    if (unit.of(i).kind != OperatorClass::Gemm || unit.of(i).weight_gradient.gemms.empty()) continue;
+    for_each_tensor(unit.op(i), [&](int t) {
+      if (!unit.activation(t)) return;
+      const int owner = unit.root(t);
+      if (std::find(inputs.begin(), inputs.end(), owner) != inputs.end()) return;
+      inputs.push_back(owner);
+      bytes += unit.bytes(owner);
+    });
+    for (int t : unit.op(i).outputs)
+      if (static_cast<double>(unit.tensor(t).elements()) != loss_logits) bytes += unit.bytes(t);
+  }
+  return bytes;
+}
+
+// The largest operator's gradients: of its results and of its inputs, beside the saved activations.
+double working_set(const UnitView& unit, const DeviceRates& rates, double loss_logits) {
+  double largest = 0;
+  for (int i = 0; i < unit.size(); ++i) {
+    if (unit.of(i).kind == OperatorClass::View) continue;
+    double bytes = 0;
+    const auto add = [&](int t) {
+      const bool of_logits = loss_logits > 0 && static_cast<double>(unit.tensor(t).elements()) == loss_logits;
+      if (unit.activation(t) && !of_logits) bytes += unit.bytes(t);
+    };
+    for_each_tensor(unit.op(i), add);
+    for (int t : unit.op(i).outputs) add(t);
+    if (unit.of(i).kind == OperatorClass::Attention && !rates.flash)
+      bytes += 2 * rates.element * attention_scores(unit.of(i).attention);  // gradients before and after the softmax
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
+}  // namespace
+
+void count_memory(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates, UnitTemplate& result) {
+  double loss_logits = 0;
+  for (int i = 0; i < unit.size(); ++i) loss_logits = std::max(loss_logits, logits(unit, i));
+  const bool transformer = unit.graph->units[static_cast<std::size_t>(unit.op(0).unit)].layer >= 0;
+  const bool add_masks = rates.dropout && transformer && !has_dropout(unit);
+  Saved saved;
+  for (int i = 0; i < unit.size(); ++i) keep_operator(unit, i, rates, loss_logits, add_masks, saved);
+  double inside = saved.extra;
+  for (int t : saved.tensors) {
+    if (unit.inside(t)) {
+      inside += unit.bytes(t);
+    } else {
+      const auto found = std::find(externals.begin(), externals.end(), t);
+      result.saved_external.push_back({static_cast<int>(found - externals.begin()), unit.tensor(t).bytes()});
+    }
+  }
+  // The loss keeps its softmax in fp32 (4 bytes a logit, or what the framework leaves) until the backward; the rest of what
+  // it holds is temporary.
+  const double kept_per_logit = std::min(4.0, rates.loss_live_bytes);
+  result.saved_inside = whole(inside + kept_per_logit * loss_logits);
+  result.attention_core = whole(saved.attention);
+  result.temporary =
+      whole(std::max(working_set(unit, rates, loss_logits), (rates.loss_live_bytes - kept_per_logit) * loss_logits));
+  result.kept_for_weight = whole(needed_for_weights(unit, loss_logits) + kept_per_logit * loss_logits / 2);
+  for (int t : externals)
+    if (unit.tensor(t).role == TensorRole::Input) result.graph_inputs += unit.tensor(t).bytes();
+}
+
+}  // namespace panpipe

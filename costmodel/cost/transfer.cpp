@@ -1,0 +1,58 @@
+// Hand-over of a tensor between two stages (docs/models/collectives.md, "Stage hand-over").
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/cost/cost_model.hpp"
+
+namespace panpipe {
+namespace {
+
+// Megatron's scatter/gather (Narayanan et al., arXiv 2104.04473, section 4.1): between nodes each of the t ranks sends
+// 1/t of the tensor over its own NIC, and the receivers gather it over the in-node fabric.
+TransferCost between_nodes(const Cluster& cluster, const Calibration& c, const Scenario& scenario, const Route& route,
+                           Bytes tensor) {
+  const int t = scenario.framework.scatter_gather ? scenario.parallel.tensor : 1;
+  TransferCost cost;
+  cost.path = route.path;
+  cost.bytes = Bytes((tensor.base() + t - 1) / t);
+  cost.latency = route.latency + c.transfer_latency;
+  cost.efficiency = c.network_efficiency;
+  if (t > 1) {
+    const double gathered = static_cast<double>(tensor.base()) * (t - 1) / t;
+    cost.gather = Duration(gathered / (c.fabric_efficiency * cluster.fabric_bandwidth.base()));
+  }
+  // The stage's other ranks in the node send at the same moment; where they outnumber the NICs each gets its part.
+  const int node_size = std::max(1, cluster.size() / std::max(1, cluster.nodes));
+  const int ranks = std::min(node_size, scenario.parallel.tensor * scenario.parallel.data);
+  const double share =
+      cluster.node_network_bandwidth.base() > 0 ? cluster.node_network_bandwidth.base() / ranks : route.bandwidth.base();
+  const double rate = c.network_efficiency * std::min(route.bandwidth.base(), share);
+  cost.time = cost.latency + Duration(static_cast<double>(cost.bytes.base()) / rate) + cost.gather;
+  return cost;
+}
+
+}  // namespace
+
+TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes) const {
+  const Cluster& cluster = scenario_->cluster;
+  const Route route = cluster.route(from, to);
+  TransferCost cost;
+  cost.path = route.path;
+  cost.bytes = tensor_bytes;
+  if (route.path == PathClass::Local) return cost;
+  if (cluster.given) {  // as written: nothing is added
+    cost.source = CostSource::Given;
+    cost.time = route.time_alone(tensor_bytes);
+    cost.latency = route.table ? cost.time : route.latency;
+    return cost;
+  }
+  const Calibration& c = calibration(cluster.devices[static_cast<std::size_t>(from)].type);
+  if (route.path == PathClass::Network) return between_nodes(cluster, c, *scenario_, route, tensor_bytes);
+  cost.latency = route.latency + c.transfer_latency;
+  // A switch port's data-sheet rate is out of reach of one hand-over; other links are stated as measured.
+  cost.efficiency = route.path == PathClass::Switch ? c.transfer_efficiency : 1.0;
+  cost.time = cost.latency + (route.time_alone(tensor_bytes) - route.latency) * (1.0 / cost.efficiency);
+  return cost;
+}
+
+}  // namespace panpipe

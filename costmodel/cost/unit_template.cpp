@@ -1,0 +1,146 @@
+#include "costmodel/cost/unit_template.hpp"
+
+#include <algorithm>
+
+#include "costmodel/cost/fusion.hpp"
+
+namespace panpipe {
+namespace {
+
+// Embedding: the rows are read, written, and once more read and written by the sum with the positions; half of that again
+// backward for the gradients, which are scattered into fp32 (bytes per 2-byte element of the output; docs/models/compute.md).
+constexpr double kEmbeddingForward = 6.0 / 2, kEmbeddingBackward = 12.0 / 2;
+
+// Shares of the loss's traffic (maximum, exponential and sum, look-up; then the gradient).
+constexpr double kLossForward = 0.68, kLossBackward = 0.32;
+
+// The head's weight gradient is accumulated in fp32 over the whole vocabulary: read, written, and the 2-byte product read
+// and written besides.
+constexpr double kHeadAccumulation = 12;
+
+void add_products(Breakdown& cost, const PassWork& pass, const DeviceRates& rates) {
+  for (const GemmShape& shape : pass.gemms) cost = cost + gemm_cost(shape, rates);
+}
+
+// Element-wise operators over the logits belong to the loss, whose traffic is one calibrated figure.
+bool part_of_loss(const UnitView& unit, int i, double loss_logits) {
+  return loss_logits > 0 && unit.of(i).kind == OperatorClass::Elementwise && !unit.op(i).outputs.empty() &&
+         static_cast<double>(unit.tensor(unit.op(i).outputs.front()).elements()) == loss_logits;
+}
+
+double parameter_elements(const UnitView& unit, int i) {
+  double elements = 0;
+  for_each_tensor(unit.op(i), [&](int t) {
+    if (unit.tensor(t).role == TensorRole::Parameter) elements += static_cast<double>(unit.tensor(t).elements());
+  });
+  return elements;
+}
+
+Bytes collective_bytes(const UnitView& unit, int i) {
+  if (unit.of(i).collective_bytes > Bytes(0)) return unit.of(i).collective_bytes;
+  if (unit.of(i).kind == OperatorClass::Loss) {
+    // Maximum, target logit and sum of exponentials of every row, in fp32.
+    for (const Argument& argument : unit.op(i).arguments)
+      if (const auto* ref = std::get_if<TensorRef>(&argument); ref != nullptr && unit.tensor(ref->tensor).shape.size() >= 2)
+        return Bytes(3 * 4 * unit.tensor(ref->tensor).elements() / unit.tensor(ref->tensor).shape.back());
+  }
+  Bytes largest{0};
+  for_each_tensor(unit.op(i), [&](int t) { largest = std::max(largest, unit.tensor(t).bytes()); });
+  for (int t : unit.op(i).outputs) largest = std::max(largest, unit.tensor(t).bytes());
+  return largest;
+}
+
+void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, double loss_logits, const DeviceRates& rates,
+                   OperatorTime& time) {
+  const OperatorWork& work = unit.of(i);
+  switch (work.kind) {
+    case OperatorClass::Gemm:
+      add_products(time.forward, work.forward, rates);
+      add_products(time.input_gradient, work.input_gradient, rates);
+      add_products(time.weight_gradient, work.weight_gradient, rates);
+      time.weight_products = static_cast<int>(work.weight_gradient.gemms.size());
+      if (loss_logits > 0)
+        time.weight_gradient = time.weight_gradient + traffic_cost(kHeadAccumulation * parameter_elements(unit, i), rates);
+      break;
+    case OperatorClass::Attention: {
+      const AttentionCost core = attention_cost(work.attention, rates);
+      time.forward = core.forward;
+      time.input_gradient = core.backward;
+      time.attention = true;
+      break;
+    }
+    case OperatorClass::Loss: {
+      const double bytes = rates.loss_bytes * logits(unit, i);
+      time.forward = traffic_cost(kLossForward * bytes, rates);
+      time.input_gradient = traffic_cost(kLossBackward * bytes, rates);
+      break;
+    }
+    default:
+      break;
+  }
+  if (part_of_loss(unit, i, loss_logits)) return;
+  time.forward = time.forward + traffic_cost(rates.elementwise_factor * traffic.forward, rates);
+  time.input_gradient = time.input_gradient + traffic_cost(rates.elementwise_factor * traffic.backward, rates);
+}
+
+// An embedding unit (look-ups and their sum, no products) as a whole: its output's bytes times the constants above.
+void time_embedding(const UnitView& unit, const DeviceRates& rates, UnitTemplate& result) {
+  double output = 0;
+  for (int i = 0; i < unit.size(); ++i)
+    for (int t : unit.op(i).outputs) output = std::max(output, unit.activation(t) ? unit.bytes(t) : 0.0);
+  for (OperatorTime& time : result.operators) time.forward = time.input_gradient = Breakdown{};
+  for (int i = 0; i < unit.size(); ++i) {
+    if (unit.of(i).kind != OperatorClass::Embedding) continue;
+    OperatorTime& time = result.operators[static_cast<std::size_t>(i)];
+    time.forward = traffic_cost(kEmbeddingForward * output, rates);
+    time.input_gradient = traffic_cost(kEmbeddingBackward * output, rates);
+    return;
+  }
+}
+
+}  // namespace
+
+double logits(const UnitView& unit, int i) {
+  if (unit.of(i).kind != OperatorClass::Loss) return 0;
+  double largest = 0;
+  for_each_tensor(unit.op(i), [&](int t) {
+    if (unit.activation(t)) largest = std::max(largest, static_cast<double>(unit.tensor(t).elements()));
+  });
+  return largest;
+}
+
+UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates) {
+  UnitTemplate result;
+  const std::vector<OperatorTraffic> traffic = fused_traffic(unit, rates);
+  double loss_logits = 0;
+  bool products = false, lookup = false;
+  for (int i = 0; i < unit.size(); ++i) {
+    loss_logits = std::max(loss_logits, logits(unit, i));
+    products |= unit.of(i).kind == OperatorClass::Gemm;
+    lookup |= unit.of(i).kind == OperatorClass::Embedding;
+    result.loss |= unit.of(i).kind == OperatorClass::Loss;
+    result.attention |= unit.of(i).kind == OperatorClass::Attention;
+  }
+  result.embedding = lookup && !products;
+  result.operators.resize(static_cast<std::size_t>(unit.size()));
+  for (int i = 0; i < unit.size(); ++i) {
+    OperatorTime& time = result.operators[static_cast<std::size_t>(i)];
+    const Operator& op = unit.op(i);
+    time.counted = unit.of(i).kind != OperatorClass::View && unit.of(i).kind != OperatorClass::Collective;
+    result.counted += time.counted;
+    if (unit.graph->tensor_degree > 1) {
+      time.forward_collective = op.forward_collective;
+      time.backward_collective = op.backward_collective;
+    }
+    const int collectives =
+        (time.forward_collective != CollectiveKind::None) + (time.backward_collective != CollectiveKind::None);
+    if (collectives > 0) time.collective_bytes = collective_bytes(unit, i);
+    result.collectives += collectives;
+    time_operator(unit, i, traffic[static_cast<std::size_t>(i)], loss_logits, rates, time);
+  }
+  if (result.embedding) time_embedding(unit, rates, result);
+  count_memory(unit, externals, rates, result);
+  return result;
+}
+
+}  // namespace panpipe

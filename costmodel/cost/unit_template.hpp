@@ -1,0 +1,48 @@
+// What a distinct movable unit costs, operator by operator; units of equal structure share one. Internal to this folder.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "costmodel/cost/compute.hpp"
+#include "costmodel/cost/unit_view.hpp"
+
+namespace panpipe {
+
+struct OperatorTime {
+  bool counted = false;  // launches a kernel (not a view)
+  bool attention = false;
+  Breakdown forward, input_gradient, weight_gradient;  // without kernel gaps
+  CollectiveKind forward_collective = CollectiveKind::None;
+  CollectiveKind backward_collective = CollectiveKind::None;
+  Bytes collective_bytes{0};
+  int weight_products = 0;
+};
+
+struct SavedExternal {
+  int external = 0;  // index into the unit's external tensors by first use
+  Bytes bytes{0};
+};
+
+struct UnitTemplate {
+  std::vector<OperatorTime> operators;
+  int counted = 0;
+  int collectives = 0;
+  bool embedding = false, loss = false, attention = false;
+  Bytes saved_inside{0};                      // made in the unit and kept
+  std::vector<SavedExternal> saved_external;  // made elsewhere and kept; the first unit that keeps one pays for it
+  Bytes attention_core{0};                    // of saved_inside, what selective recompute drops
+  Bytes kept_for_weight{0};
+  Bytes temporary{0};
+  Bytes graph_inputs{0};
+};
+
+UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates);
+
+// Saved activations and temporaries of the unit (memory.cpp).
+void count_memory(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates, UnitTemplate& result);
+
+// Elements of the logits when operator i is a loss, else 0.
+double logits(const UnitView& unit, int i);
+
+}  // namespace panpipe

@@ -1,0 +1,139 @@
+#include "costmodel/cost/unit_view.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+
+namespace panpipe {
+namespace {
+
+// splitmix64's finalizer (Vigna, public domain) over a running value.
+std::uint64_t mix(std::uint64_t state, std::uint64_t value) {
+  std::uint64_t z = state * 0x9E3779B97F4A7C15ULL + value + 0x9E3779B97F4A7C15ULL;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
+std::uint64_t of_text(std::string_view text) { return std::hash<std::string_view>{}(text); }
+
+}  // namespace
+
+TensorUse tensor_use(const OperatorGraph& graph) {
+  TensorUse use;
+  use.unit_range.assign(graph.units.size(), {0, 0});
+  use.crosses.assign(graph.tensors.size(), false);
+  int previous = -1;
+  for (int i = 0; i < static_cast<int>(graph.operators.size()); ++i) {
+    const Operator& op = graph.operators[static_cast<std::size_t>(i)];
+    auto& range = use.unit_range[static_cast<std::size_t>(op.unit)];
+    if (op.unit != previous) range.first = i;
+    range.second = i + 1;
+    previous = op.unit;
+    for_each_tensor(op, [&](int t) {
+      const int producer = graph.tensors[static_cast<std::size_t>(t)].producer;
+      if (producer >= 0 && graph.operators[static_cast<std::size_t>(producer)].unit != op.unit)
+        use.crosses[static_cast<std::size_t>(t)] = true;
+    });
+  }
+  return use;
+}
+
+int UnitView::root(int t) const {
+  while (inside(t)) {
+    const int i = tensor(t).producer - first;
+    const OperatorClass kind = of(i).kind;
+    if (kind != OperatorClass::View && kind != OperatorClass::Collective) return t;
+    int source = -1;
+    for_each_tensor(op(i), [&](int argument) {
+      if (source < 0) source = argument;
+    });
+    if (source < 0) return t;
+    if (kind == OperatorClass::Collective && bytes(t) < bytes(source)) return t;  // a part of its input: memory of its own
+    t = source;
+  }
+  return t;
+}
+
+UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit) {
+  UnitView view;
+  view.graph = &graph;
+  view.use = &use;
+  std::tie(view.first, view.end) = use.unit_range[static_cast<std::size_t>(unit)];
+  // A graph of only this unit, with its tensors numbered from 0.
+  OperatorGraph part;
+  part.tensor_degree = graph.tensor_degree;
+  part.sequence_parallel = graph.sequence_parallel;
+  std::vector<int> old_of_new;
+  const auto renumber = [&](int t) {
+    const auto found = std::find(old_of_new.begin(), old_of_new.end(), t);
+    if (found != old_of_new.end()) return static_cast<int>(found - old_of_new.begin());
+    old_of_new.push_back(t);
+    Tensor& copy = part.tensors.emplace_back(graph.tensors[static_cast<std::size_t>(t)]);
+    copy.producer = view.inside(t) ? copy.producer - view.first : -1;
+    copy.tied_to = -1;
+    return static_cast<int>(old_of_new.size()) - 1;
+  };
+  for (int i = view.first; i < view.end; ++i) {
+    Operator& copy = part.operators.emplace_back(graph.operators[static_cast<std::size_t>(i)]);
+    copy.unit = 0;
+    for (Argument& argument : copy.arguments) {
+      if (auto* ref = std::get_if<TensorRef>(&argument)) ref->tensor = renumber(ref->tensor);
+      if (auto* list = std::get_if<TensorList>(&argument))
+        for (int& t : list->tensors) t = renumber(t);
+    }
+    for (int& t : copy.outputs) t = renumber(t);
+  }
+  part.units.emplace_back();
+  view.work = count_work(part);
+  for (OperatorWork& work : view.work)
+    for (int& t : work.saved) t = old_of_new[static_cast<std::size_t>(t)];
+  return view;
+}
+
+std::uint64_t structure_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::vector<int>& externals) {
+  const auto [first, end] = use.unit_range[static_cast<std::size_t>(unit)];
+  externals.clear();
+  std::uint64_t state = mix(static_cast<std::uint64_t>(end - first), graph.units[static_cast<std::size_t>(unit)].layer >= 0);
+  state = mix(state, graph.units[static_cast<std::size_t>(unit)].block.empty());
+  const auto add_tensor = [&](int t) {
+    const Tensor& tensor = graph.tensors[static_cast<std::size_t>(t)];
+    if (tensor.producer >= first && tensor.producer < end) {
+      state = mix(state, static_cast<std::uint64_t>(tensor.producer - first) * 2 + 1);
+    } else {
+      auto found = std::find(externals.begin(), externals.end(), t);
+      if (found == externals.end()) found = externals.insert(externals.end(), t);
+      state = mix(state, static_cast<std::uint64_t>(found - externals.begin()) * 2);
+    }
+    state = mix(state, static_cast<std::uint64_t>(tensor.role) * 64 + static_cast<std::uint64_t>(tensor.dtype) * 4 +
+                           (tensor.requires_gradient ? 2U : 0U) + (use.crosses[static_cast<std::size_t>(t)] ? 1U : 0U));
+    for (auto extent : tensor.shape) state = mix(state, static_cast<std::uint64_t>(extent));
+  };
+  for (int i = first; i < end; ++i) {
+    const Operator& op = graph.operators[static_cast<std::size_t>(i)];
+    state = mix(state, of_text(op.target));
+    state =
+        mix(state, static_cast<std::uint64_t>(op.forward_collective) * 8 + static_cast<std::uint64_t>(op.backward_collective));
+    for (const Argument& argument : op.arguments) {
+      state = mix(state, argument.index());
+      std::visit(
+          [&](const auto& value) {
+            using T = std::decay_t<decltype(value)>;
+            if constexpr (std::is_same_v<T, TensorRef>) add_tensor(value.tensor);
+            if constexpr (std::is_same_v<T, TensorList>)
+              for (int t : value.tensors) add_tensor(t);
+            if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, bool> || std::is_same_v<T, DType>)
+              state = mix(state, static_cast<std::uint64_t>(value));
+            if constexpr (std::is_same_v<T, double>) state = mix(state, std::hash<double>{}(value));
+            if constexpr (std::is_same_v<T, std::string>) state = mix(state, of_text(value));
+            if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
+              for (auto v : value) state = mix(state, static_cast<std::uint64_t>(v));
+          },
+          argument);
+    }
+    for (int t : op.outputs) add_tensor(t);
+  }
+  return state;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,55 @@
+// A movable unit as a range of the graph's operators, with the questions that costs ask of it. Internal to this folder.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "costmodel/workload/graph.hpp"
+#include "costmodel/workload/operator_cost.hpp"
+
+namespace panpipe {
+
+// How tensors are used over the whole graph; made once per workload.
+struct TensorUse {
+  std::vector<std::pair<int, int>> unit_range;  // per unit: first operator, one past its last
+  std::vector<bool> crosses;                    // per tensor: consumed by another unit than its producer's
+};
+TensorUse tensor_use(const OperatorGraph& graph);
+
+template <class Visit>
+void for_each_tensor(const Operator& op, Visit visit) {
+  for (const Argument& argument : op.arguments) {
+    if (const auto* ref = std::get_if<TensorRef>(&argument)) visit(ref->tensor);
+    if (const auto* list = std::get_if<TensorList>(&argument))
+      for (int tensor : list->tensors) visit(tensor);
+  }
+}
+
+// One unit and what its operators cost.
+struct UnitView {
+  const OperatorGraph* graph = nullptr;
+  const TensorUse* use = nullptr;
+  int first = 0, end = 0;          // operators
+  std::vector<OperatorWork> work;  // of operator first + i
+
+  const Operator& op(int i) const { return graph->operators[static_cast<std::size_t>(first + i)]; }
+  const OperatorWork& of(int i) const { return work[static_cast<std::size_t>(i)]; }
+  const Tensor& tensor(int t) const { return graph->tensors[static_cast<std::size_t>(t)]; }
+  int size() const { return end - first; }
+  bool inside(int t) const { return tensor(t).producer >= first && tensor(t).producer < end; }
+  double bytes(int t) const { return static_cast<double>(tensor(t).bytes().base()); }
+  // The tensor whose memory this one shares: views, and collectives that keep or can repeat their input. A gathered tensor
+  // stands for the shard it was gathered from, which is what Megatron keeps.
+  int root(int t) const;
+  bool activation(int t) const { return tensor(t).role == TensorRole::Activation; }
+};
+
+// Counts the unit's operators alone, so that a workload of many equal layers is counted once per distinct unit.
+UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit);
+
+// A number that is equal for units that cost the same: operators, shapes, formats, wiring inside, what leaves. External
+// tensors are listed in `externals` by first use.
+std::uint64_t structure_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::vector<int>& externals);
+
+}  // namespace panpipe

@@ -1,0 +1,16 @@
+// From a workload to the costs of its units. Internal to this folder.
+#pragma once
+
+#include "costmodel/cost/compute.hpp"
+#include "costmodel/cost/cost_model.hpp"
+
+namespace panpipe {
+
+// Units of an operator graph; `tensor_group` is the first tensor-parallel group of devices.
+WorkloadCost cost_of_graph(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates,
+                           const Calibration& calibration, const std::vector<int>& tensor_group);
+
+// Measured layers as units: their times and bytes as given.
+WorkloadCost cost_of_layers(const LayerTable& table);
+
+}  // namespace panpipe
