@@ -27,6 +27,8 @@ function(panpipe_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   target_link_libraries(test_${name} PRIVATE panpipe_flags ${ARG_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
+  # Tests are many and run briefly: most of what they cost is their compilation.
+  target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   include(GoogleTest)
   gtest_discover_tests(test_${name}
     TEST_PREFIX "${name}/" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}/tests DISCOVERY_MODE PRE_TEST
