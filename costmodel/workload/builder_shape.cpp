@@ -128,8 +128,8 @@ int GraphBuilder::cross_entropy(int logits, int labels) {
 }
 
 int GraphBuilder::mse_loss(int x, int target) {
-  const int wide = cast(x, DType::Float32);
-  return op("aten::mse_loss", {}, DType::Float32, TensorRef{wide}, TensorRef{target}, kMeanReduction);
+  const int wide = cast(x, DType::Float32), wide_target = cast(target, DType::Float32);
+  return op("aten::mse_loss", {}, DType::Float32, TensorRef{wide}, TensorRef{wide_target}, kMeanReduction);
 }
 
 }  // namespace panpipe
