@@ -1,1 +1,159 @@
+// What the scenario asks for, as a plan: its schedule, its cuts, its devices.
 #include "costmodel/plan/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/plan/check.hpp"
+#include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/partition.hpp"
+#include "costmodel/workload/operator_cost.hpp"
+
+namespace panpipe {
+
+namespace {
+
+bool has_option(const std::string& family, std::string_view option) {
+  for (const ScheduleFamily& row : schedule_families())
+    if (row.name == family)
+      return std::any_of(row.options.begin(), row.options.end(), [&](const auto& entry) { return entry.first == option; });
+  return false;
+}
+
+Schedule requested_schedule(const Scenario& scenario) {
+  const ScheduleRequest& request = scenario.schedule;
+  const Parallel& parallel = scenario.parallel;
+  if (!request.csv.empty()) return load_schedule_csv(request.csv);
+  ScheduleOptions options = request.options;
+  const bool settable = has_option(request.name, "stages_per_rank");
+  if (parallel.virtual_stages > 1 && settable && options.count("stages_per_rank") == 0)
+    options["stages_per_rank"] = std::to_string(parallel.virtual_stages);
+  Schedule schedule = make_schedule(request.name, parallel.pipeline, scenario.microbatches, options);
+  const int per_rank = schedule.stages / std::max(1, schedule.ranks);
+  if (parallel.virtual_stages > 1 && per_rank != parallel.virtual_stages)
+    throw InputError(fmt::format("parallel.virtual_stages is {}, but schedule {} has {} stage{} per rank",
+                                 parallel.virtual_stages, request.name, per_rank, per_rank == 1 ? "" : "s"));
+  return schedule;
+}
+
+void check_schedule_fits(const Scenario& scenario, const Schedule& schedule) {
+  if (schedule.ranks != scenario.parallel.pipeline)
+    throw InputError(fmt::format("schedule '{}' is for {} ranks, but parallel.pipeline is {}", schedule.name, schedule.ranks,
+                                 scenario.parallel.pipeline));
+  const bool halves = schedule.chains.size() > 1;  // a bidirectional schedule numbers each chain's microbatches from 0
+  const int microbatches = halves ? schedule.microbatches * static_cast<int>(schedule.chains.size()) : schedule.microbatches;
+  if (microbatches != scenario.microbatches)
+    throw InputError(fmt::format("schedule '{}' is for {} microbatches, but batch.microbatches is {}", schedule.name,
+                                 microbatches, scenario.microbatches));
+  check_plan_schedule(schedule);
+}
+
+std::vector<int> requested_devices(const Scenario& scenario) {
+  const Parallel& parallel = scenario.parallel;
+  const int size = parallel.pipeline * parallel.data * parallel.tensor;
+  const int present = scenario.cluster.size();
+  if (size > present)
+    throw InputError(fmt::format("pipeline {} x data {} x tensor {} needs {} devices, but cluster '{}' has {}", parallel.pipeline,
+                                 parallel.data, parallel.tensor, size, scenario.cluster.name, present));
+  if (!scenario.placement) {
+    std::vector<int> devices(static_cast<std::size_t>(size));
+    std::iota(devices.begin(), devices.end(), 0);
+    return devices;
+  }
+  if (static_cast<int>(scenario.placement->size()) != size)
+    throw InputError(fmt::format("placement names {} devices, but pipeline {} x data {} x tensor {} needs {}",
+                                 scenario.placement->size(), parallel.pipeline, parallel.data, parallel.tensor, size));
+  std::set<int> seen;
+  for (const int device : *scenario.placement) {
+    if (device < 0 || device >= present)
+      throw InputError(fmt::format("placement: there is no device {}; cluster '{}' has devices 0 to {}", device,
+                                   scenario.cluster.name, present - 1));
+    if (!seen.insert(device).second) throw InputError(fmt::format("placement: device {} is named twice", device));
+  }
+  return *scenario.placement;
+}
+
+Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>& units) {
+  Plan plan;
+  plan.pipeline = scenario.parallel.pipeline;
+  plan.tensor = scenario.parallel.tensor;
+  plan.data = scenario.parallel.data;
+  plan.zero = scenario.parallel.zero;
+  plan.devices = requested_devices(scenario);
+  plan.schedule = requested_schedule(scenario);
+  check_schedule_fits(scenario, plan.schedule);
+  // Every forward path holds the whole model: the stage at position k of each path gets part k.
+  const int parts = static_cast<int>(plan.schedule.chains.front().size());
+  if (parts > static_cast<int>(units.size()))
+    throw InputError(fmt::format("{} stages cannot share {} unit{}: the workload can be cut into {} stage{} at most", parts,
+                                 units.size(), units.size() == 1 ? "" : "s", units.size(), units.size() == 1 ? "" : "s"));
+  const std::vector<int> cuts =
+      scenario.partition.empty() ? automatic_cuts(units, parts) : stated_cuts(units, scenario.partition, parts);
+  plan.stages.resize(static_cast<std::size_t>(plan.schedule.stages));
+  for (const auto& chain : plan.schedule.chains) {
+    for (std::size_t k = 0; k < chain.size(); ++k) {
+      StagePlan& stage = plan.stages[static_cast<std::size_t>(chain[k])];
+      stage.first_unit = k == 0 ? 0 : cuts[k - 1];
+      stage.end_unit = k < cuts.size() ? cuts[k] : static_cast<int>(units.size());
+      stage.recompute = scenario.recompute;
+    }
+  }
+  return plan;
+}
+
+Duration host_bound_time(const LoweringCosts& costs, const PassCost& pass) {
+  return costs.host_bound(pass.breakdown.total, pass.launches, 0);
+}
+
+}  // namespace
+
+void check_plan_schedule(const Schedule& schedule) {
+  const std::vector<ScheduleProblem> problems = check_schedule(schedule);
+  if (problems.empty()) return;
+  const ScheduleProblem& first = problems.front();
+  std::string text = fmt::format("schedule '{}' is illegal: ", schedule.name);
+  if (first.rank >= 0) text += fmt::format("rank {}", first.rank);
+  if (first.rank >= 0 && first.position >= 0) text += fmt::format(", position {}", first.position);
+  if (first.rank >= 0 && !first.action.empty()) text += fmt::format(" ({})", first.action);
+  if (first.rank >= 0) text += ": ";
+  text += first.message;
+  if (problems.size() > 1) text += fmt::format("\n  and {} more fault{}", problems.size() - 1, problems.size() == 2 ? "" : "s");
+  throw NoAnswer(text);
+}
+
+Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
+  std::vector<PartitionUnit> units;
+  for (const UnitCost& unit : costs.workload(0).units) {
+    const Duration time = host_bound_time(costs, unit.forward) + host_bound_time(costs, unit.input_gradient) +
+                          host_bound_time(costs, unit.weight_gradient);
+    units.push_back({unit.name, unit.block, time});
+  }
+  return plan_with_units(scenario, units);
+}
+
+Plan make_plan(const Scenario& scenario, const CostModel& model) { return make_plan(scenario, ModelCosts(model)); }
+
+Plan make_plan_by_work(const Scenario& scenario, const Workload& workload) {
+  std::vector<PartitionUnit> units;
+  if (workload.layers) {
+    for (const MeasuredLayer& layer : workload.layers->layers)
+      units.push_back({layer.name, "", layer.forward + layer.input_gradient + layer.weight_gradient});
+    return plan_with_units(scenario, units);
+  }
+  PANPIPE_CHECK(workload.graph.has_value(), "a workload is a graph or a table of layers");
+  for (const UnitInfo& unit : workload.graph->units) units.push_back({unit.name, unit.block, Duration(0)});
+  const std::vector<OperatorWork> work = count_work(*workload.graph);
+  // A pretended device of 1 PFLOP/s: only ratios matter.
+  const ComputeRate rate(1e15);
+  for (std::size_t o = 0; o < work.size(); ++o) {
+    const Flops sum = work[o].forward.flops + work[o].input_gradient.flops + work[o].weight_gradient.flops;
+    units[static_cast<std::size_t>(workload.graph->operators[o].unit)].weight += sum / rate;
+  }
+  return plan_with_units(scenario, units);
+}
+
+}  // namespace panpipe

@@ -1,0 +1,104 @@
+// A plan to tasks, in the order in which a reader would do it by hand: what each stage is, what its passes cost, what flows
+// between stages, what memory they need, then the tasks of each rank and what each waits for.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/plan/lowering.hpp"
+#include "costmodel/plan/model_costs.hpp"
+
+namespace panpipe {
+
+std::string_view name_of(Lane lane) {
+  switch (lane) {
+    case Lane::Compute:
+      return "compute";
+    case Lane::Tensor:
+      return "tensor";
+    case Lane::Send:
+      return "send";
+    case Lane::Receive:
+      return "receive";
+    case Lane::Data:
+      return "data";
+    case Lane::Copy:
+      return "copy";
+    case Lane::Host:
+      return "host";
+  }
+  return "";
+}
+
+namespace {
+
+void make_stages(Lowering& lowering) {
+  const Plan& plan = lowering.plan;
+  PANPIPE_CHECK(plan.stages.size() == static_cast<std::size_t>(plan.schedule.stages), "a plan has one entry per stage");
+  for (int s = 0; s < plan.schedule.stages; ++s) {
+    const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
+    StageInfo info;
+    info.rank = plan.schedule.stage_to_rank[static_cast<std::size_t>(s)];
+    info.device_type = lowering.scenario.cluster.devices[static_cast<std::size_t>(plan.device(info.rank, 0, 0))].type;
+    info.first_unit = stage.first_unit;
+    info.end_unit = stage.end_unit;
+    info.recompute = stage.recompute;
+    info.program.fill(-1);
+    lowering.stages.push_back(info);
+  }
+  for (const auto& row : plan.schedule.order) {
+    for (const Action& action : row) {
+      if (action.kind == ActionKind::W) lowering.stage(action.stage).weight_apart = true;
+      if (action.kind == ActionKind::R) lowering.stage(action.stage).recompute_apart = true;
+    }
+  }
+  for (StageInfo& info : lowering.stages)  // a schedule with R actions says by itself that everything is recomputed
+    if (info.recompute_apart && info.recompute == Recompute::None) info.recompute = Recompute::Full;
+}
+
+void check_split_backward(const Lowering& lowering) {
+  for (const StageInfo& info : lowering.stages)
+    if (info.weight_apart && !lowering.workload(info).split_backward)
+      throw InputError(
+          fmt::format("schedule '{}' runs input gradients and weight gradients apart, but the layers give only "
+                      "`backward`; give `input_gradient` and `weight_gradient`, or choose a schedule with full backwards",
+                      lowering.plan.schedule.name));
+}
+
+void fill_totals(Lowering& lowering) {
+  const Scenario& scenario = lowering.scenario;
+  const Plan& plan = lowering.plan;
+  TaskGraph& graph = lowering.graph;
+  int microbatches = 0;  // of one replica: the chains of a bidirectional schedule number theirs apart
+  for (std::size_t chain = 0; chain < plan.schedule.chains.size(); ++chain) microbatches += plan.schedule.microbatches;
+  if (plan.schedule.chains.size() > 1) microbatches = scenario.microbatches;
+  graph.samples_per_step = static_cast<double>(scenario.micro) * microbatches * plan.data;
+  graph.model_flops_per_step = lowering.costs.model_flops() * graph.samples_per_step;
+  graph.peak_per_device = scenario.cluster.type_of(plan.device(0, 0, 0)).peak_for(scenario.precision);
+}
+
+}  // namespace
+
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, const LowerOptions& options) {
+  Lowering lowering{scenario, plan, costs, options};
+  TaskGraph& graph = lowering.graph;
+  graph.ranks = plan.pipeline;
+  graph.tensor = plan.tensor;
+  graph.data = plan.data;
+  graph.devices = plan.devices;
+  make_stages(lowering);
+  check_split_backward(lowering);
+  make_programs(lowering);
+  make_stage_edges(lowering);
+  make_memory(lowering);
+  make_tasks(lowering);
+  connect_tasks(lowering);
+  fill_totals(lowering);
+  return std::move(lowering.graph);
+}
+
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model, const LowerOptions& options) {
+  return lower(scenario, plan, ModelCosts(model), options);
+}
+
+}  // namespace panpipe

@@ -1,0 +1,109 @@
+// State that the files of the lowering share while one task graph is made. Private to this folder.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "costmodel/plan/lowering_costs.hpp"
+
+namespace panpipe {
+
+// Passes that a task can be found by: B counts as the pass that makes the input gradient, next to I.
+enum class PassSlot : std::uint8_t { Forward, Gradient, Weight, Recompute, Reload };
+constexpr std::size_t kPassSlots = 5;
+
+// Memory effects of one pass of a stage.
+struct PassMemory {
+  Bytes take{0}, give{0}, temporary{0};
+};
+
+// A stage on its device: its units, its costs, and what its passes do.
+struct StageInfo {
+  int rank = 0;
+  int device_type = 0;
+  int first_unit = 0, end_unit = 0;
+  Recompute recompute = Recompute::None;
+  bool recompute_apart = false;        // the schedule has R actions for it
+  bool weight_apart = false;           // the schedule splits its backward into I and W
+  std::array<int, 5> program{};        // by ActionKind F, I, W, B, R; -1 = the schedule has none
+  std::array<PassMemory, 5> memory{};  // the same
+  Bytes parked{0};                     // activations of one microbatch that an offload moves to the host
+  Bytes gathered{0};                   // ZeRO 3: whole parameters while a pass runs
+};
+
+// Data that flows from one stage to another, all tensors together.
+struct StageEdge {
+  int from = 0, to = 0;
+  Bytes bytes{0};           // forward
+  Bytes gradient_bytes{0};  // backward
+  bool gradient = false;
+  std::int32_t forward_link = -1, backward_link = -1;  // into TaskGraph::links; -1 on one rank
+};
+
+struct Lowering {
+  const Scenario& scenario;
+  const Plan& plan;
+  const LoweringCosts& costs;
+  LowerOptions options;
+  TaskGraph graph{};
+
+  std::vector<StageInfo> stages{};
+  std::vector<StageEdge> edges{};
+  std::vector<std::vector<int>> edges_in{}, edges_out{};  // per stage, into `edges`
+  std::vector<std::int32_t> flow_of_collective{};         // first flow of a device type's tensor-parallel collectives
+  std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
+  std::vector<std::int32_t> after{};                      // per task: one more task it waits for, -1 = none
+
+  int cells() const { return plan.schedule.microbatches * plan.schedule.splits; }
+  std::int32_t& task_of(PassSlot slot, int stage, int microbatch, int split) {
+    const auto row =
+        static_cast<std::size_t>(slot) * static_cast<std::size_t>(plan.schedule.stages) + static_cast<std::size_t>(stage);
+    return pass_task[row * static_cast<std::size_t>(cells()) +
+                     static_cast<std::size_t>(microbatch * plan.schedule.splits + (split < 0 ? 0 : split))];
+  }
+  StageInfo& stage(int index) { return stages[static_cast<std::size_t>(index)]; }
+  const StageInfo& stage(int index) const { return stages[static_cast<std::size_t>(index)]; }
+  const WorkloadCost& workload(const StageInfo& info) const { return costs.workload(info.device_type); }
+  const UnitCost& unit(const StageInfo& info, int index) const { return workload(info).units[static_cast<std::size_t>(index)]; }
+};
+
+inline std::size_t index_of(ActionKind pass) { return static_cast<std::size_t>(pass); }
+
+// programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes that the schedule has.
+void make_programs(Lowering& lowering);
+// Adds a program of one compute step.
+std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown);
+
+// transfers.cpp: edges between stages, links, and after the tasks exist their inputs and transfers.
+void make_stage_edges(Lowering& lowering);
+void connect_tasks(Lowering& lowering);
+
+// tasks.cpp: the tasks of every rank, in lane order.
+void make_tasks(Lowering& lowering);
+
+// reductions.cpp: what the data-parallel copies of a rank exchange.
+struct RankReductions {
+  std::vector<std::vector<int>> stages_ending_at;  // per position of the rank's row: stages whose gradients are whole after it
+  std::vector<std::int32_t> gather_flow;           // per stage, ZeRO 3: parameters before a pass; -1 = none
+  std::vector<std::int32_t> reduce_flow;           // per stage: gradients; -1 = nothing to reduce
+  std::vector<std::int32_t> update_flow;           // per stage: all-gather of updated parameters (ZeRO 1 and 2); -1 = none
+  bool each_microbatch = false;                    // ZeRO 2 and 3 reduce after every backward
+};
+RankReductions rank_reductions(Lowering& lowering, int rank);
+// Gradients of parameters that several ranks hold: one flow per set of ranks. Fills cross_rank_flows.
+void make_shared_flows(Lowering& lowering);
+
+// memory.cpp: StageInfo::memory of every stage, and TaskGraph::memory.
+void make_memory(Lowering& lowering);
+
+// Parameters of a rank, each counted once (a tied parameter of two of its stages is one).
+struct HeldParameters {
+  std::int64_t elements = 0;  // of this tensor-parallel rank's shards
+  Bytes given{0};             // measured layers
+};
+HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);
+std::vector<int> stages_of_rank(const Lowering& lowering, int rank);
+Bytes gradient_size(const Lowering& lowering, const HeldParameters& held);
+
+}  // namespace panpipe

@@ -1,0 +1,40 @@
+// What the lowering and the partition ask of the cost model: a narrow face, so that tests and searches can bring tables of
+// their own. The functions mean what CostModel's mean.
+#pragma once
+
+#include <vector>
+
+#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/plan/plan.hpp"
+#include "costmodel/plan/task_graph.hpp"
+
+namespace panpipe {
+
+// The defaults are those of measured layers on an in-place cluster: nothing is added to the given times and bytes.
+class LoweringCosts {
+ public:
+  virtual ~LoweringCosts() = default;
+
+  virtual const WorkloadCost& workload(int device_type) const = 0;
+  virtual TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const = 0;
+  virtual CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const = 0;
+  virtual Breakdown optimizer(std::int64_t, int) const { return {}; }
+  virtual Duration step_overhead(int) const { return Duration(0); }  // once per step: data, logging, zeroing
+  virtual Duration host_bound(Duration device, int, int) const { return device; }
+  virtual Duration overlap_slowdown(Duration) const { return Duration(0); }
+  virtual double stage_jitter(int) const { return 1.0; }
+  virtual double parameter_bytes() const { return 4; }
+  virtual double gradient_bytes() const { return 4; }
+  virtual double optimizer_bytes() const { return 0; }
+  virtual Bytes framework_context() const { return Bytes(0); }
+  virtual double allocator_factor() const { return 1.0; }
+  virtual Bytes loss_bytes_live() const { return Bytes(0); }
+  virtual Flops model_flops() const { return Flops(0); }  // of one sample, forward and backward, without recompute
+  // Times come from a measured table or an in-place cluster: transfers are free for both ends.
+  virtual bool measured() const { return true; }
+};
+
+Plan make_plan(const Scenario& scenario, const LoweringCosts& costs);
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, const LowerOptions& options = {});
+
+}  // namespace panpipe

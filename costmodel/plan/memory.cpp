@@ -1,0 +1,194 @@
+// Memory of one device of a rank: what is always there, and what each pass takes, gives back and needs while it runs.
+// docs/models/memory.md has the equations.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "costmodel/plan/lowering.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// Sums over a stage's units, in bytes of one microbatch on one device.
+struct StageActivations {
+  std::int64_t saved = 0;            // kept without recompute
+  std::int64_t kept = 0;             // kept under the stage's recompute mode
+  std::int64_t kept_for_weight = 0;  // of it (recomputed or not), until the weight gradient
+  std::int64_t forward_peak = 0;     // largest rise over the live bytes at the start of F
+  std::int64_t backward_peak = 0;    // largest rise over the live bytes at the start of the backward
+};
+
+std::int64_t saved_under(const UnitCost& unit, Recompute mode) {
+  if (unit.block.empty() || mode == Recompute::None) return unit.saved.base();
+  return mode == Recompute::Full ? unit.saved_full.base() : unit.saved_selective.base();
+}
+
+StageActivations sum_activations(const Lowering& lowering, const StageInfo& info) {
+  StageActivations sums;
+  // Peaks over the bytes that are live when the stage's last unit has run: what a unit adds, less what later units will keep.
+  for (int u = info.first_unit; u < info.end_unit; ++u) {
+    const UnitCost& unit = lowering.unit(info, u);
+    // A measured layer's temporary counts from before it ran, an operator graph's from beside what it saves.
+    const std::int64_t own = lowering.costs.measured() ? 0 : saved_under(unit, info.recompute);
+    sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + unit.temporary.base());
+    sums.saved += unit.saved.base();
+    sums.kept += saved_under(unit, info.recompute);
+    sums.kept_for_weight += unit.kept_for_weight.base();
+  }
+  std::int64_t later = 0;  // already freed on the way back
+  int end = info.end_unit;
+  while (end > info.first_unit) {
+    const std::string& block = lowering.unit(info, end - 1).block;
+    int first = end - 1;
+    while (!block.empty() && first > info.first_unit && lowering.unit(info, first - 1).block == block) --first;
+    std::int64_t temporary = 0, again = 0, kept = 0;
+    for (int u = first; u < end; ++u) {
+      const UnitCost& unit = lowering.unit(info, u);
+      temporary = std::max(temporary, unit.temporary.base());
+      again += unit.saved.base() - saved_under(unit, info.recompute);
+      kept += saved_under(unit, info.recompute);
+    }
+    sums.backward_peak = std::max(sums.backward_peak, temporary + again - later);
+    later += kept;
+    end = first;
+  }
+  return sums;
+}
+
+// The activations of a microbatch live from the start of its F to the end of its backward. Under an I and W apart, I leaves what
+// the weight gradients read; under recompute I makes that again, so it takes it.
+void fill_passes(const Lowering& lowering, StageInfo& info, const StageActivations& sums) {
+  auto& memory = info.memory;
+  const std::int64_t splits = lowering.plan.schedule.splits;
+  const auto bytes = [&](std::int64_t value) { return Bytes(value / splits); };
+  const std::int64_t kept_for_weight = std::min(sums.kept_for_weight, sums.saved);
+  const std::int64_t loss = lowering.costs.loss_bytes_live().base();
+  const int loss_unit = lowering.workload(info).loss_unit;
+  const bool has_loss = loss_unit >= info.first_unit && loss_unit < info.end_unit;
+  const std::int64_t forward_peak = std::max<std::int64_t>(sums.forward_peak - sums.kept, 0);
+  const std::int64_t in_forward = has_loss ? std::max(forward_peak, loss) : forward_peak;
+  const std::int64_t in_backward = has_loss ? std::max(sums.backward_peak, loss) : sums.backward_peak;
+  const bool again = info.recompute != Recompute::None;
+
+  memory[index_of(ActionKind::F)] = {bytes(sums.kept), Bytes(0), bytes(in_forward)};
+  std::int64_t before_backward = sums.kept;
+  if (info.recompute_apart) {
+    memory[index_of(ActionKind::R)] = {bytes(sums.saved) - bytes(sums.kept), Bytes(0), bytes(forward_peak)};
+    before_backward = sums.saved;
+  }
+  memory[index_of(ActionKind::B)] = {Bytes(0), bytes(before_backward), bytes(in_backward)};
+  if (again && !info.recompute_apart) {
+    memory[index_of(ActionKind::I)] = {bytes(kept_for_weight), bytes(before_backward), bytes(in_backward)};
+  } else {
+    memory[index_of(ActionKind::I)] = {Bytes(0), bytes(before_backward) - bytes(kept_for_weight), bytes(in_backward)};
+  }
+  memory[index_of(ActionKind::W)] = {Bytes(0), bytes(kept_for_weight), Bytes(0)};
+  if (!info.weight_apart) memory[index_of(ActionKind::I)].give = bytes(before_backward);
+  info.parked = bytes(sums.kept);
+}
+
+// As Pfeife's planner counts (ICML 2025, github MerHS/pfeife): the temporary of a stage is the largest of (activations up to and
+// with an operator, plus that operator's own temporary), for F and B alike, and I frees nothing.
+void fill_pfeife_passes(const Lowering& lowering, StageInfo& info) {
+  std::int64_t kept = 0, peak = 0;
+  for (int u = info.first_unit; u < info.end_unit; ++u) {
+    kept += lowering.unit(info, u).saved.base();
+    peak = std::max(peak, kept + lowering.unit(info, u).temporary.base());
+  }
+  const Bytes temporary(peak - kept);
+  auto& memory = info.memory;
+  memory[index_of(ActionKind::F)] = {Bytes(kept), Bytes(0), temporary};
+  memory[index_of(ActionKind::B)] = {Bytes(0), Bytes(kept), temporary};
+  memory[index_of(ActionKind::I)] = {Bytes(0), info.weight_apart ? Bytes(0) : Bytes(kept), temporary};
+  memory[index_of(ActionKind::W)] = {Bytes(0), Bytes(kept), Bytes(0)};
+  info.parked = Bytes(kept);
+}
+
+Bytes scaled(double elements, double each) { return Bytes(static_cast<std::int64_t>(std::ceil(elements * each))); }
+
+// Optimizer state of parameters that are given in bytes, in copies of them.
+int state_copies(const std::string& optimizer) {
+  if (optimizer == "adam" || optimizer == "adamw") return 2;
+  return optimizer == "momentum" ? 1 : 0;
+}
+
+// Buffers of stage hand-overs: one to receive into and one to send from per neighbour and direction.
+Bytes boundary_buffers(const Lowering& lowering, int rank) {
+  Bytes sum(0);
+  for (const StageEdge& edge : lowering.edges) {
+    if (edge.forward_link < 0) continue;
+    const int ends = (lowering.stage(edge.from).rank == rank ? 1 : 0) + (lowering.stage(edge.to).rank == rank ? 1 : 0);
+    sum += Bytes((edge.bytes.base() + edge.gradient_bytes.base()) / lowering.plan.schedule.splits * ends);
+  }
+  return sum;
+}
+
+RankMemory rank_memory(const Lowering& lowering, int rank) {
+  const LoweringCosts& costs = lowering.costs;
+  const HeldParameters held = held_parameters(lowering, stages_of_rank(lowering, rank));
+  const auto elements = static_cast<double>(held.elements);
+  const auto given = static_cast<double>(held.given.base());
+  const double data = lowering.plan.data;
+  const int zero = lowering.plan.zero;
+  const int copies = state_copies(lowering.scenario.optimizer.name);
+  RankMemory memory;
+  memory.parts.push_back({"parameters", scaled(elements * costs.parameter_bytes() + given, zero >= 3 ? 1 / data : 1)});
+  memory.parts.push_back({"gradients", scaled(elements * costs.gradient_bytes() + given, zero >= 2 ? 1 / data : 1)});
+  memory.parts.push_back({"optimizer", scaled(elements * costs.optimizer_bytes() + copies * given, zero >= 1 ? 1 / data : 1)});
+  memory.parts.push_back({"boundary buffers", boundary_buffers(lowering, rank)});
+  memory.parts.push_back({"context", costs.framework_context()});
+  memory.allocator_factor = costs.allocator_factor();
+  return memory;
+}
+
+// Static bytes as Pfeife counts them: four copies of the parameters, and per stage and microbatch of the step three buffers of
+// what comes in (input, its gradient, a clone), two of what goes out, one of the graph's inputs.
+RankMemory pfeife_rank_memory(const Lowering& lowering, int rank) {
+  const std::vector<int> stages = stages_of_rank(lowering, rank);
+  const HeldParameters held = held_parameters(lowering, stages);
+  const Bytes parameters = held.given + scaled(static_cast<double>(held.elements), lowering.costs.parameter_bytes());
+  std::vector<int> stage_of(lowering.workload(lowering.stages.front()).units.size(), -1);
+  for (std::size_t s = 0; s < lowering.stages.size(); ++s)
+    std::fill(stage_of.begin() + lowering.stages[s].first_unit, stage_of.begin() + lowering.stages[s].end_unit,
+              static_cast<int>(s));
+  Bytes buffers(0);
+  for (const int s : stages) {
+    const StageInfo& info = lowering.stage(s);
+    Bytes in(0), out(0), inputs(0);
+    for (const EdgeCost& edge : lowering.workload(info).edges) {  // every edge: a tensor read twice counts twice
+      const int from = stage_of[static_cast<std::size_t>(edge.from)], to = stage_of[static_cast<std::size_t>(edge.to)];
+      if (from == to) continue;
+      if (to == s) in += edge.bytes;
+      if (from == s) out += edge.bytes;
+    }
+    for (int u = info.first_unit; u < info.end_unit; ++u) inputs += lowering.unit(info, u).graph_inputs;
+    buffers += (3 * in + 2 * out + inputs) * lowering.plan.schedule.microbatches;
+  }
+  RankMemory memory;
+  memory.parts = {
+      {"parameters", parameters}, {"gradients", parameters}, {"optimizer", 2 * parameters}, {"boundary buffers", buffers}};
+  return memory;
+}
+
+}  // namespace
+
+void make_memory(Lowering& lowering) {
+  const bool pfeife = lowering.scenario.memory_model == MemoryModelKind::Pfeife;
+  for (StageInfo& info : lowering.stages) {
+    if (pfeife) {
+      fill_pfeife_passes(lowering, info);
+    } else {
+      fill_passes(lowering, info, sum_activations(lowering, info));
+    }
+  }
+  for (int rank = 0; rank < lowering.plan.pipeline; ++rank) {
+    RankMemory memory = pfeife ? pfeife_rank_memory(lowering, rank) : rank_memory(lowering, rank);
+    const DeviceType& type = lowering.scenario.cluster.type_of(lowering.plan.device(rank, 0, 0));
+    memory.limit =
+        Bytes(static_cast<std::int64_t>(std::floor(static_cast<double>(type.memory.base()) * lowering.scenario.usable)));
+    lowering.graph.memory.push_back(std::move(memory));
+  }
+}
+
+}  // namespace panpipe

@@ -1,0 +1,24 @@
+// Cutting a workload's units into stages.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "costmodel/base/quantity.hpp"
+#include "costmodel/plan/plan.hpp"
+
+namespace panpipe {
+
+struct PartitionUnit {
+  std::string name;
+  std::string block;   // units of one block stay together where there are blocks enough; "" = none
+  Duration weight{0};  // time of forward and backward, or anything proportional to it
+};
+
+// First unit of each stage after the first, balanced; cuts lie between blocks when there are at least as many as stages.
+std::vector<int> automatic_cuts(const std::vector<PartitionUnit>& units, int stages);
+
+// The same from names or indices. Throws InputError: unknown name (with a suggestion), wrong number, wrong order.
+std::vector<int> stated_cuts(const std::vector<PartitionUnit>& units, const std::vector<std::string>& starts, int stages);
+
+}  // namespace panpipe

@@ -1,0 +1,185 @@
+// Gradients and parameters on their way between the data-parallel copies of a rank, and between ranks that hold the same
+// parameter (a tied embedding; the two directions of a bidirectional schedule).
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/plan/lowering.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// Measured layers name no parameters: a layer's is told apart by its unit.
+using ParameterKey = std::pair<bool, int>;
+ParameterKey key_of(const ParameterUse& use, int unit) {
+  return use.tensor >= 0 ? ParameterKey(true, use.tensor) : ParameterKey(false, unit);
+}
+
+Bytes bytes_of(double elements, double bytes_each) { return Bytes(static_cast<std::int64_t>(std::ceil(elements * bytes_each))); }
+
+std::vector<int> data_group(const Lowering& lowering, int rank) {
+  std::vector<int> devices;
+  for (int d = 0; d < lowering.plan.data; ++d) devices.push_back(lowering.plan.device(rank, d, 0));
+  return devices;
+}
+
+std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) {
+  if (bytes <= Bytes(0) || devices.size() < 2) return -1;
+  const CollectiveCost cost = lowering.costs.collective(kind, bytes, devices);
+  const Ticks latency = to_ticks(cost.latency);
+  lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency});
+  return static_cast<std::int32_t>(lowering.graph.flows.size()) - 1;
+}
+
+// Weights as the passes read them.
+Bytes weight_size(const Lowering& lowering, const HeldParameters& held) {
+  const auto each = size_of(compute_dtype(lowering.scenario.precision)).base();
+  return Bytes(held.elements * each) + held.given;
+}
+
+bool ends_gradient(const Lowering& lowering, const Action& action) {
+  if (action.kind == ActionKind::B || action.kind == ActionKind::W) return true;
+  return action.kind == ActionKind::I && !lowering.stage(action.stage).weight_apart;
+}
+
+// The position in the row after which each stage's gradients are whole.
+void find_ends(const Lowering& lowering, int rank, RankReductions& reductions) {
+  const auto& row = lowering.plan.schedule.order[static_cast<std::size_t>(rank)];
+  reductions.stages_ending_at.resize(row.size());
+  std::map<int, std::size_t> last, written;
+  std::size_t last_pass = 0;
+  for (std::size_t position = 0; position < row.size(); ++position) {
+    const Action& action = row[position];
+    if (action.is_compute()) last_pass = position;
+    if (action.kind == ActionKind::ReduceGrad) written[action.stage] = position;
+    if (action.is_compute() && ends_gradient(lowering, action)) {
+      last[action.stage] = position;
+      if (reductions.each_microbatch) reductions.stages_ending_at[position].push_back(action.stage);
+    }
+  }
+  if (reductions.each_microbatch) return;
+  for (const auto& [stage, position] : last) {
+    const auto own = written.find(stage);
+    const std::size_t at = own != written.end() ? own->second : lowering.scenario.overlap_gradients ? position : last_pass;
+    reductions.stages_ending_at[at].push_back(stage);
+  }
+}
+
+}  // namespace
+
+std::vector<int> stages_of_rank(const Lowering& lowering, int rank) {
+  std::vector<int> stages;
+  for (std::size_t s = 0; s < lowering.stages.size(); ++s)
+    if (lowering.stages[s].rank == rank) stages.push_back(static_cast<int>(s));
+  return stages;
+}
+
+HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages) {
+  HeldParameters held;
+  std::vector<ParameterKey> seen;
+  for (const int s : stages) {
+    const StageInfo& info = lowering.stage(s);
+    for (int u = info.first_unit; u < info.end_unit; ++u) {
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        held.elements += use.elements;
+        held.given += use.given;
+        seen.push_back(key_of(use, u));
+      }
+    }
+  }
+  std::sort(seen.begin(), seen.end());
+  if (std::adjacent_find(seen.begin(), seen.end()) == seen.end()) return held;
+  // Something is held twice: count again, each parameter once.
+  std::map<ParameterKey, std::pair<std::int64_t, Bytes>> once;
+  for (const int s : stages) {
+    const StageInfo& info = lowering.stage(s);
+    for (int u = info.first_unit; u < info.end_unit; ++u) {
+      std::map<ParameterKey, std::pair<std::int64_t, Bytes>> of_unit;
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        auto& sum = of_unit[key_of(use, u)];
+        if (use.tensor >= 0 && sum.first > 0) continue;
+        sum.first += use.elements;
+        sum.second += use.given;
+      }
+      once.insert(of_unit.begin(), of_unit.end());
+    }
+  }
+  held = {};
+  for (const auto& entry : once) {
+    held.elements += entry.second.first;
+    held.given += entry.second.second;
+  }
+  return held;
+}
+
+Bytes gradient_size(const Lowering& lowering, const HeldParameters& held) {
+  return bytes_of(static_cast<double>(held.elements), lowering.costs.gradient_bytes()) + held.given;
+}
+
+RankReductions rank_reductions(Lowering& lowering, int rank) {
+  const int zero = lowering.plan.zero;
+  RankReductions reductions;
+  reductions.each_microbatch = zero >= 2 && lowering.plan.data > 1;
+  reductions.gather_flow.assign(lowering.stages.size(), -1);
+  reductions.reduce_flow.assign(lowering.stages.size(), -1);
+  reductions.update_flow.assign(lowering.stages.size(), -1);
+  find_ends(lowering, rank, reductions);
+  if (lowering.plan.data == 1) return reductions;
+  const std::vector<int> group = data_group(lowering, rank);
+  for (const int stage : stages_of_rank(lowering, rank)) {
+    const HeldParameters held = held_parameters(lowering, {stage});
+    const auto s = static_cast<std::size_t>(stage);
+    const CollectiveKind kind = zero >= 1 ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
+    reductions.reduce_flow[s] = add_flow(lowering, kind, gradient_size(lowering, held), group);
+    if (zero == 1 || zero == 2)
+      reductions.update_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
+    if (zero != 3) continue;
+    lowering.stage(stage).gathered = weight_size(lowering, held);
+    reductions.gather_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
+  }
+  return reductions;
+}
+
+void make_shared_flows(Lowering& lowering) {
+  // Which ranks hold each parameter, and how much gradient it has.
+  struct Holders {
+    std::vector<std::int32_t> ranks;
+    HeldParameters held;
+    bool tied = false;
+  };
+  std::map<ParameterKey, Holders> holders;
+  for (std::size_t s = 0; s < lowering.stages.size(); ++s) {
+    const StageInfo& info = lowering.stages[s];
+    for (int u = info.first_unit; u < info.end_unit; ++u) {
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        Holders& entry = holders[key_of(use, u)];
+        entry.ranks.push_back(info.rank);
+        entry.held = {use.elements, use.given};
+      }
+    }
+  }
+  const bool copies = lowering.plan.schedule.chains.size() > 1;
+  std::map<std::vector<std::int32_t>, Bytes> bytes_of_set;
+  for (auto& [key, entry] : holders) {
+    std::sort(entry.ranks.begin(), entry.ranks.end());
+    entry.ranks.erase(std::unique(entry.ranks.begin(), entry.ranks.end()), entry.ranks.end());
+    if (entry.ranks.size() < 2) continue;
+    if (!copies && lowering.scenario.tied_embedding == TiedEmbedding::OneRank)
+      throw InputError(
+          "tied_embedding: one-rank needs the embedding and the head on one rank, but the stages that use it are on ranks " +
+          std::to_string(entry.ranks.front()) + " and " + std::to_string(entry.ranks.back()) +
+          "; use tied_embedding: copy, or a schedule whose first and last stage share a rank");
+    bytes_of_set[entry.ranks] += gradient_size(lowering, entry.held);
+  }
+  for (const auto& [ranks, bytes] : bytes_of_set) {
+    std::vector<int> devices;
+    for (const std::int32_t rank : ranks) devices.push_back(lowering.plan.device(rank, 0, 0));
+    const Bytes share = lowering.plan.zero >= 2 ? Bytes(bytes.base() / lowering.plan.data) : bytes;
+    const std::int32_t flow = add_flow(lowering, CollectiveKind::AllReduce, share, devices);
+    if (flow >= 0) lowering.graph.cross_rank_flows.push_back({flow, ranks});
+  }
+}
+
+}  // namespace panpipe

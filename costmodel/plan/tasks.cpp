@@ -1,0 +1,174 @@
+// The tasks of every rank: its row of the schedule on the compute lane, what the data-parallel copies exchange on the data
+// lane, offloads on the copy lane, and the optimizer at the end.
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/plan/lowering.hpp"
+
+namespace panpipe {
+
+namespace {
+
+PassSlot slot_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::F:
+      return PassSlot::Forward;
+    case ActionKind::W:
+      return PassSlot::Weight;
+    case ActionKind::R:
+      return PassSlot::Recompute;
+    default:
+      return PassSlot::Gradient;
+  }
+}
+
+class RankTasks {
+ public:
+  RankTasks(Lowering& lowering, int rank) : lowering_(lowering), rank_(rank), reductions_(rank_reductions(lowering, rank)) {}
+
+  void make() {
+    const auto& row = lowering_.plan.schedule.order[static_cast<std::size_t>(rank_)];
+    std::size_t group_end = 0;  // position after the current group
+    for (std::size_t position = 0; position < row.size(); ++position) {
+      const Action& action = row[position];
+      if (position >= group_end) {
+        group_end = position + std::max<std::size_t>(1, action.group_size);
+        for (std::size_t member = position; member < group_end; ++member) add_gather(row[member]);
+      }
+      if (action.is_compute()) add_pass(action);
+      if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload) add_copy(action);
+      const auto& ending = reductions_.stages_ending_at[position];
+      ended_.insert(ended_.end(), ending.begin(), ending.end());
+      if (position + 1 < group_end) continue;  // the members of a group stay together
+      for (const int stage : ended_) add_reduction(stage);
+      ended_.clear();
+    }
+    for (const auto& shared : lowering_.graph.cross_rank_flows)
+      if (std::find(shared.ranks.begin(), shared.ranks.end(), rank_) != shared.ranks.end())
+        add_collective(ActionKind::ReduceGrad, -1, shared.flow, last_pass_);
+    add_optimizer();
+    for (const int stage : stages_of_rank(lowering_, rank_))
+      add_collective(ActionKind::Unshard, stage, reductions_.update_flow[static_cast<std::size_t>(stage)], last_pass_);
+  }
+
+ private:
+  std::int32_t add(const Task& task, std::int32_t after) {
+    lowering_.graph.tasks.push_back(task);
+    lowering_.graph.tasks.back().rank = rank_;
+    lowering_.after.push_back(after);
+    return static_cast<std::int32_t>(lowering_.graph.tasks.size()) - 1;
+  }
+
+  std::int32_t add_collective(ActionKind kind, int stage, std::int32_t flow, std::int32_t after) {
+    if (flow < 0) return -1;
+    Task task;
+    task.kind = TaskKind::Collective;
+    task.lane = Lane::Data;
+    task.action.kind = kind;
+    task.action.stage = stage;
+    task.flow = flow;
+    return last_collective_ = add(task, after);
+  }
+
+  // ZeRO 3: the parameters of a pass are gathered while the pass before it runs.
+  void add_gather(const Action& action) {
+    if (!action.is_compute() || action.kind == ActionKind::W) return;
+    const std::int32_t flow = reductions_.gather_flow[static_cast<std::size_t>(action.stage)];
+    const std::int32_t gather = add_collective(ActionKind::Unshard, action.stage, flow, pass_before_);
+    if (gather < 0) return;
+    lowering_.graph.tasks[static_cast<std::size_t>(gather)].take = lowering_.stage(action.stage).gathered;
+    gathers_.push_back(gather);
+  }
+
+  void add_pass(const Action& action) {
+    const StageInfo& info = lowering_.stage(action.stage);
+    const PassMemory& memory = info.memory[index_of(action.kind)];
+    Task task;
+    task.kind = TaskKind::Pass;
+    task.lane = Lane::Compute;
+    task.action = action;
+    task.group_size = lowering_.options.split_groups ? 1 : action.group_size;
+    task.program = info.program[index_of(action.kind)];
+    task.take = memory.take;
+    task.give = memory.give;
+    task.temporary = memory.temporary;
+    std::int32_t after = -1;
+    if (!gathers_.empty() && action.kind != ActionKind::W) {
+      after = gathers_.front();
+      gathers_.erase(gathers_.begin());
+      task.give += info.gathered;
+    }
+    pass_before_ = last_pass_;
+    last_pass_ = add(task, after);
+    lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
+  }
+
+  void add_reduction(int stage) {
+    add_collective(ActionKind::ReduceGrad, stage, reductions_.reduce_flow[static_cast<std::size_t>(stage)], last_pass_);
+  }
+
+  // An offload follows the pass before it and leaves the device when the copy ends; a reload takes memory when it starts.
+  void add_copy(const Action& action) {
+    const StageInfo& info = lowering_.stage(action.stage);
+    const bool away = action.kind == ActionKind::Offload;
+    const DeviceType& type = lowering_.scenario.cluster.types[static_cast<std::size_t>(info.device_type)];
+    if (type.copy_bandwidth <= Bandwidth(0))
+      throw InputError("device '" + type.name + "' has no copy_bandwidth, which " + to_text(action) + " needs");
+    Task task;
+    task.kind = away ? TaskKind::Offload : TaskKind::Reload;
+    task.lane = Lane::Copy;
+    task.action = action;
+    task.program = add_plain_program(lowering_.graph, info.parked / type.copy_bandwidth, {});
+    (away ? task.give : task.take) = info.parked;
+    const std::int32_t copy = add(task, last_pass_);
+    if (!away) lowering_.task_of(PassSlot::Reload, action.stage, action.microbatch, action.split) = copy;
+  }
+
+  void add_optimizer() {
+    const std::vector<int> stages = stages_of_rank(lowering_, rank_);
+    Duration measured(0);
+    for (const int s : stages) {
+      const StageInfo& info = lowering_.stage(s);
+      for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering_.unit(info, u).optimizer;
+    }
+    const int type = stages.empty() ? 0 : lowering_.stage(stages.front()).device_type;
+    std::int64_t elements = held_parameters(lowering_, stages).elements;
+    if (lowering_.plan.zero >= 1) elements = (elements + lowering_.plan.data - 1) / lowering_.plan.data;
+    const Breakdown cost = lowering_.costs.optimizer(elements, type);
+    Task task;
+    task.kind = TaskKind::Optimizer;
+    task.lane = Lane::Compute;
+    task.action.kind = ActionKind::Opt;
+    task.program = add_plain_program(lowering_.graph, cost.total + measured + lowering_.costs.step_overhead(type), cost);
+    last_pass_ = add(task, last_collective_);
+  }
+
+  Lowering& lowering_;
+  int rank_;
+  RankReductions reductions_;
+  std::vector<int> ended_;             // stages whose gradients became whole inside the current group
+  std::vector<std::int32_t> gathers_;  // not yet used by a pass
+  std::int32_t last_pass_ = -1;        // the last task of the compute lane
+  std::int32_t pass_before_ = -1;      // and the one before it
+  std::int32_t last_collective_ = -1;  // of the data lane
+};
+
+}  // namespace
+
+void make_tasks(Lowering& lowering) {
+  const Schedule& schedule = lowering.plan.schedule;
+  std::size_t actions = 0;
+  for (const auto& row : schedule.order) actions += row.size();
+  lowering.graph.tasks.reserve(actions + 4 * static_cast<std::size_t>(schedule.ranks));
+  lowering.after.reserve(lowering.graph.tasks.capacity());
+  lowering.pass_task.assign(kPassSlots * static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(lowering.cells()),
+                            -1);
+  make_shared_flows(lowering);
+  for (int rank = 0; rank < schedule.ranks; ++rank) {
+    lowering.graph.rank_begin.push_back(static_cast<std::int32_t>(lowering.graph.tasks.size()));
+    RankTasks(lowering, rank).make();
+  }
+  lowering.graph.rank_begin.push_back(static_cast<std::int32_t>(lowering.graph.tasks.size()));
+}
+
+}  // namespace panpipe

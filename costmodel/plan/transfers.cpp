@@ -1,0 +1,183 @@
+// What flows between stages: edges of the workload gathered per pair of stages, and the inputs and transfers of tasks.
+#include <algorithm>
+#include <tuple>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/plan/lowering.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// One tensor on its way from one stage to another.
+struct Crossing {
+  int from = 0, to = 0, tensor = -1;
+  Bytes bytes{0};
+  bool gradient = false;
+};
+
+// Stage of every unit in one forward path; -1 for units that no stage of it holds.
+std::vector<int> stage_of_unit(const Lowering& lowering, const std::vector<int>& chain, std::size_t units) {
+  std::vector<int> stage(units, -1);
+  for (const int s : chain) {
+    const StageInfo& info = lowering.stage(s);
+    std::fill(stage.begin() + info.first_unit, stage.begin() + info.end_unit, s);
+  }
+  return stage;
+}
+
+// A tensor travels once to each consuming stage, however many units of that stage read it.
+std::vector<Crossing> crossings(const Lowering& lowering) {
+  std::vector<Crossing> found;
+  const WorkloadCost& workload = lowering.workload(lowering.stages.front());
+  int unnamed = -2;  // an edge without tensor is a tensor of its own
+  for (const auto& chain : lowering.plan.schedule.chains) {
+    const std::vector<int> stage = stage_of_unit(lowering, chain, workload.units.size());
+    for (const EdgeCost& edge : workload.edges) {
+      const int from = stage[static_cast<std::size_t>(edge.from)], to = stage[static_cast<std::size_t>(edge.to)];
+      if (from < 0 || to < 0 || from == to) continue;
+      found.push_back({from, to, edge.tensor >= 0 ? edge.tensor : unnamed--, edge.bytes, edge.gradient});
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const Crossing& a, const Crossing& b) {
+    return std::tie(a.from, a.to, a.tensor) < std::tie(b.from, b.to, b.tensor);
+  });
+  std::vector<Crossing> unique;
+  for (const Crossing& crossing : found) {
+    if (!unique.empty() && unique.back().from == crossing.from && unique.back().to == crossing.to &&
+        unique.back().tensor == crossing.tensor) {
+      unique.back().bytes = std::max(unique.back().bytes, crossing.bytes);
+      unique.back().gradient = unique.back().gradient || crossing.gradient;
+    } else {
+      unique.push_back(crossing);
+    }
+  }
+  return unique;
+}
+
+std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes bytes) {
+  const Bytes share(bytes.base() / lowering.plan.schedule.splits);
+  TransferLink link;
+  link.from_rank = from_rank;
+  link.to_rank = to_rank;
+  link.cost = lowering.costs.transfer(lowering.plan.device(from_rank, 0, 0), lowering.plan.device(to_rank, 0, 0), share);
+  link.latency = to_ticks(link.cost.latency + link.cost.gather);
+  link.transfer = to_ticks(link.cost.time) - link.latency;
+  lowering.graph.links.push_back(link);
+  return static_cast<std::int32_t>(lowering.graph.links.size()) - 1;
+}
+
+// Appends what `task` waits for: a plain dependency on the same rank, else a transfer.
+void add_input(Lowering& lowering, std::int32_t task, std::int32_t producer, std::int32_t link, bool backward) {
+  TaskGraph& graph = lowering.graph;
+  Input input;
+  input.task = producer;
+  if (link >= 0) {
+    Transfer transfer;
+    transfer.producer = producer;
+    transfer.consumer = task;
+    transfer.link = link;
+    const Task& source = graph.tasks[static_cast<std::size_t>(producer)];
+    transfer.microbatch = source.action.microbatch;
+    transfer.stage = source.action.stage;
+    transfer.backward = backward;
+    input.transfer = static_cast<std::int32_t>(graph.transfers.size());
+    graph.transfers.push_back(transfer);
+  }
+  graph.inputs.push_back(input);
+}
+
+std::int32_t producer_of(Lowering& lowering, PassSlot slot, int stage, const Action& consumer) {
+  const std::int32_t task = lowering.task_of(slot, stage, consumer.microbatch, consumer.split);
+  PANPIPE_CHECK(task >= 0, "the schedule has no pass that makes the input of " + to_text(consumer));
+  return task;
+}
+
+void connect_forward(Lowering& lowering, std::int32_t task, const Action& action) {
+  for (const int e : lowering.edges_in[static_cast<std::size_t>(action.stage)]) {
+    const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+    add_input(lowering, task, producer_of(lowering, PassSlot::Forward, edge.from, action), edge.forward_link, false);
+  }
+}
+
+// Lane order implies what stands earlier on the lane; a dependency that it does not imply is written down, so that the
+// engines find an order that cannot finish.
+void connect_own(Lowering& lowering, std::int32_t task, PassSlot slot, const Action& action) {
+  const std::int32_t own = lowering.task_of(slot, action.stage, action.microbatch, action.split);
+  if (own > task) lowering.graph.inputs.push_back({own, -1});
+}
+
+void connect_backward(Lowering& lowering, std::int32_t task, const Action& action) {
+  connect_own(lowering, task, PassSlot::Forward, action);
+  connect_own(lowering, task, PassSlot::Recompute, action);
+  for (const int e : lowering.edges_out[static_cast<std::size_t>(action.stage)]) {
+    const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+    if (!edge.gradient) continue;
+    add_input(lowering, task, producer_of(lowering, PassSlot::Gradient, edge.to, action), edge.backward_link, true);
+  }
+  const std::int32_t reload = lowering.task_of(PassSlot::Reload, action.stage, action.microbatch, action.split);
+  if (reload >= 0) lowering.graph.inputs.push_back({reload, -1});
+}
+
+void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
+  switch (action.kind) {
+    case ActionKind::F:
+      return connect_forward(lowering, task, action);
+    case ActionKind::I:
+    case ActionKind::B:
+      return connect_backward(lowering, task, action);
+    case ActionKind::W:
+      return connect_own(lowering, task, PassSlot::Gradient, action);
+    default:
+      return connect_own(lowering, task, PassSlot::Forward, action);
+  }
+}
+
+}  // namespace
+
+void make_stage_edges(Lowering& lowering) {
+  for (const Crossing& crossing : crossings(lowering)) {
+    const bool same =
+        !lowering.edges.empty() && lowering.edges.back().from == crossing.from && lowering.edges.back().to == crossing.to;
+    if (!same) {
+      lowering.edges.push_back({});
+      lowering.edges.back().from = crossing.from;
+      lowering.edges.back().to = crossing.to;
+    }
+    StageEdge& edge = lowering.edges.back();
+    edge.bytes += crossing.bytes;
+    if (crossing.gradient) edge.gradient_bytes += crossing.bytes;
+    edge.gradient = edge.gradient || crossing.gradient;
+  }
+  lowering.edges_in.resize(lowering.stages.size());
+  lowering.edges_out.resize(lowering.stages.size());
+  for (std::size_t e = 0; e < lowering.edges.size(); ++e) {
+    StageEdge& edge = lowering.edges[e];
+    lowering.edges_in[static_cast<std::size_t>(edge.to)].push_back(static_cast<int>(e));
+    lowering.edges_out[static_cast<std::size_t>(edge.from)].push_back(static_cast<int>(e));
+    const int from = lowering.stage(edge.from).rank, to = lowering.stage(edge.to).rank;
+    if (from == to) continue;
+    edge.forward_link = add_link(lowering, from, to, edge.bytes);
+    if (edge.gradient) edge.backward_link = add_link(lowering, to, from, edge.gradient_bytes);
+  }
+}
+
+void connect_tasks(Lowering& lowering) {
+  TaskGraph& graph = lowering.graph;
+  graph.inputs.reserve(2 * graph.tasks.size());
+  graph.transfers.reserve(graph.tasks.size());
+  const bool blocking = lowering.scenario.framework.blocking_transfers && !lowering.costs.measured();
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
+    const auto task = static_cast<std::int32_t>(t);
+    const auto first = static_cast<std::int32_t>(graph.inputs.size());
+    if (graph.tasks[t].kind == TaskKind::Pass) connect_pass(lowering, task, graph.tasks[t].action);
+    if (lowering.after[t] >= 0) graph.inputs.push_back({lowering.after[t], -1});
+    graph.tasks[t].first_input = first;
+    graph.tasks[t].inputs = static_cast<std::int32_t>(graph.inputs.size()) - first;
+  }
+  if (!blocking) return;
+  for (const Transfer& transfer : graph.transfers)
+    graph.tasks[static_cast<std::size_t>(transfer.producer)].waits_for_sends = true;
+}
+
+}  // namespace panpipe
