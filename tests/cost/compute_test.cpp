@@ -1,0 +1,1 @@
+#include "tests/cost/models.hpp"
