@@ -1,0 +1,1 @@
+panpipe_benchmark(estimate SOURCES bench_estimate.cpp LIBRARIES panpipe::estimate)
