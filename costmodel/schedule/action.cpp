@@ -43,8 +43,13 @@ std::string to_text(const Action& action) {
 std::string cell_text(const Action* first) {
   if (first->group_size <= 1) return to_text(*first);
   std::string text = "(";
-  for (std::size_t i = 0; i < first->group_size; ++i) text += (i > 0 ? ";" : "") + to_text(first[i]);
-  return text + ")" + std::string(name_of(first->group));
+  for (std::size_t i = 0; i < first->group_size; ++i) {
+    if (i > 0) text += ';';
+    text += to_text(first[i]);
+  }
+  text += ')';
+  text += name_of(first->group);
+  return text;
 }
 
 }  // namespace panpipe

@@ -65,6 +65,7 @@ class CsvReader {
     check_placement();
     throw_if_faults();
     settle_shape();
+    throw_if_faults();
     check_repetition();
     throw_if_faults();
     drop_empty_cells_if_none();

@@ -25,7 +25,7 @@ std::vector<Block> blocks_of(const std::vector<Action>& row, const std::vector<s
     if (row[i].group_size == 0 || !row[i].is_compute()) continue;
     Block block{times[i].first, times[i + row[i].group_size - 1].second, to_text(row[i]), "", row[i].kind, row[i].group_size > 1};
     block.letter = std::string(name_of(row[i].kind)) + std::to_string(row[i].microbatch);
-    for (std::size_t k = 1; k < row[i].group_size; ++k) block.label += "+" + to_text(row[i + k]);
+    for (std::size_t k = 1; k < row[i].group_size; ++k) block.label += fmt::format("+{}", to_text(row[i + k]));
     blocks.push_back(std::move(block));
   }
   return blocks;

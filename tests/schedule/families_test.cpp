@@ -1,0 +1,274 @@
+// Orders of each family: published ones letter by letter, and what must hold at every size.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "costmodel/base/error.hpp"
+#include "rows.hpp"
+
+namespace panpipe {
+namespace {
+
+using test::rows_of;
+using Rows = std::vector<std::string>;
+
+// Published orders, as obtained by running the generators named; letters as in PyTorch's CSV.
+
+TEST(Families, GpipeAsPyTorchRunsIt) {  // torch.distributed.pipelining ScheduleGPipe, 2.14.1
+  EXPECT_EQ(rows_of(make_schedule("gpipe", 2, 4)), (Rows{"0F0 0F1 0F2 0F3 0B0 0B1 0B2 0B3", "1F0 1F1 1F2 1F3 1B0 1B1 1B2 1B3"}));
+}
+
+TEST(Families, OneFOneBAsMegatronRunsIt) {  // Megatron-LM; sail-sg/zero-bubble-pipeline-parallelism basic1f1b.py
+  EXPECT_EQ(rows_of(make_schedule("1f1b", 2, 4)), (Rows{"0F0 0F1 0B0 0F2 0B1 0F3 0B2 0B3", "1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3"}));
+}
+
+TEST(Families, InterleavedAsMegatronAndPyTorchRunIt) {  // Megatron-LM get_schedule_table; PyTorch ScheduleInterleaved1F1B
+  EXPECT_EQ(rows_of(make_schedule("interleaved-1f1b", 2, 4)),
+            (Rows{"0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3",
+                  "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3"}));
+}
+
+TEST(Families, InterleavedWithFewerMicrobatchesThanRanks) {  // PyTorch ScheduleInterleaved1F1B, 2.14.1
+  EXPECT_EQ(rows_of(make_schedule("interleaved-1f1b", 4, 3)),
+            (Rows{"0F0 0F1 0F2 4F0 4F1 4F2 4B0 4B1 4B2 0B0 0B1 0B2", "1F0 1F1 1F2 5F0 5F1 5F2 5B0 5B1 5B2 1B0 1B1 1B2",
+                  "2F0 2F1 2F2 6F0 6F1 6F2 6B0 6B1 6B2 2B0 2B1 2B2", "3F0 3F1 3F2 7F0 7B0 7F1 7B1 7F2 7B2 3B0 3B1 3B2"}));
+}
+
+TEST(Families, InterleavedCombinedAsMegatronRunsIt) {  // Megatron-LM with overlap_moe_expert_parallel_comm, last rank
+  EXPECT_EQ(rows_of(make_schedule("interleaved-1f1b", 4, 8, {{"combined", "true"}}))[3],
+            "3F0 3F1 3F2 3F3 7F0 (7F1;7B0)OVERLAP_F_B (7F2;7B1)OVERLAP_F_B (7F3;7B2)OVERLAP_F_B (3F4;7B3)OVERLAP_F_B "
+            "(3F5;3B0)OVERLAP_F_B (3F6;3B1)OVERLAP_F_B (3F7;3B2)OVERLAP_F_B (7F4;3B3)OVERLAP_F_B (7F5;7B4)OVERLAP_F_B "
+            "(7F6;7B5)OVERLAP_F_B (7F7;7B6)OVERLAP_F_B 7B7 3B4 3B5 3B6 3B7");
+}
+
+TEST(Families, LoopedBfsAsPyTorchRunsIt) {  // PyTorch ScheduleLoopedBFS, 2.14.1: backwards in reverse microbatch order
+  EXPECT_EQ(rows_of(make_schedule("looped-bfs", 2, 4)),
+            (Rows{"0F0 0F1 0F2 0F3 2F0 2F1 2F2 2F3 2B3 2B2 2B1 2B0 0B3 0B2 0B1 0B0",
+                  "1F0 1F1 1F2 1F3 3F0 3F1 3F2 3F3 3B3 3B2 3B1 3B0 1B3 1B2 1B1 1B0"}));
+}
+
+TEST(Families, ZbH1AsThePaperDrawsIt) {  // Qi et al., ICLR 2024, figure 2 (hand-made order)
+  EXPECT_EQ(rows_of(make_schedule("zb-h1", 4, 8)),
+            (Rows{"0F0 0F1 0F2 0F3 0I0 0W0 0F4 0I1 0W1 0F5 0I2 0W2 0F6 0I3 0W3 0F7 0I4 0W4 0I5 0W5 0I6 0W6 0I7 0W7",
+                  "1F0 1F1 1F2 1I0 1F3 1I1 1W0 1F4 1I2 1W1 1F5 1I3 1W2 1F6 1I4 1W3 1F7 1I5 1W4 1I6 1W5 1I7 1W6 1W7",
+                  "2F0 2F1 2I0 2F2 2I1 2F3 2I2 2W0 2F4 2I3 2W1 2F5 2I4 2W2 2F6 2I5 2W3 2F7 2I6 2W4 2I7 2W5 2W6 2W7",
+                  "3F0 3I0 3F1 3I1 3F2 3I2 3F3 3I3 3W0 3F4 3I4 3W1 3F5 3I5 3W2 3F6 3I6 3W3 3F7 3I7 3W4 3W5 3W6 3W7"}));
+}
+
+TEST(Families, PfeifeAsThePlannerOrders) {  // MerHS/pfeife a5a85ca: D=2 B=4 Nl=2 Bl=2 pf=0, and B=3 with a short last group
+  EXPECT_EQ(rows_of(make_schedule("pfeife", 2, 4, {{"stages_per_rank", "2"}, {"loop_batch", "2"}})),
+            (Rows{"0F0 0F1 2F0 2F1 2B0 0F2 2B1 0F3 0B0 2F2 0B1 2F3 2B2 2B3 0B2 0B3",
+                  "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3"}));
+  EXPECT_EQ(rows_of(make_schedule("pfeife", 2, 3, {{"stages_per_rank", "2"}, {"loop_batch", "2"}})),
+            (Rows{"0F0 0F1 2F0 2F1 2B0 0F2 2B1 2F2 0B0 0B1 2B2 0B2", "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 3F2 1B1 3B2 1B2"}));
+}
+
+TEST(Families, PfeifeFigure3) {  // Pfeife (ICML 2025), figure 3: 4 devices, 8 microbatches, 2 loops, Bl=4, Bf=(2,2,1,0)
+  EXPECT_EQ(rows_of(make_schedule("pfeife", 4, 8, {{"stages_per_rank", "2"}, {"loop_batch", "4"}, {"prefetch", "2"}}))[0],
+            "0F0 0F1 0F2 0F3 4F0 4F1 4F2 4F3 0F4 0F5 4B0 0F6 4B1 0F7 4B2 4F4 4B3 4F5 0B0 4F6 0B1 4F7 0B2 0B3 4B4 4B5 4B6 4B7 0B4 "
+            "0B5 0B6 0B7");
+}
+
+// --- what families have in common ---
+
+TEST(Families, PfeifeContains1f1bAndMegatronsInterleaved) {
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m < 20; ++m)
+      EXPECT_EQ(make_schedule("pfeife", p, m).order, make_schedule("1f1b", p, m).order) << p << " " << m;
+  // Members with Bl = D, pf = D-1; not for a single turn, where Megatron warms up with everything.
+  for (int p : {2, 3, 4, 8})
+    for (int v : {2, 3, 4})
+      for (int turns : {2, 3, 4})
+        EXPECT_EQ(
+            make_schedule(
+                "pfeife", p, turns * p,
+                {{"stages_per_rank", std::to_string(v)}, {"loop_batch", std::to_string(p)}, {"prefetch", std::to_string(p - 1)}})
+                .order,
+            make_schedule("interleaved-1f1b", p, turns * p, {{"stages_per_rank", std::to_string(v)}}).order)
+            << p << " " << v << " " << turns;
+}
+
+struct Size {
+  int p, m, v;
+};
+
+// Every member that a family makes at small sizes: schedule and a name for messages.
+template <class Use>
+void for_every_schedule(const char* family, Use&& use) {
+  const bool looped = std::string(family) == "interleaved-1f1b" || std::string(family) == "looped-bfs";
+  for (int p = 1; p <= 9; ++p)
+    for (int m = 1; m <= 20; ++m)
+      for (int v = 1; v <= (looped ? 4 : 1); ++v) {
+        ScheduleOptions options;
+        if (looped) options["stages_per_rank"] = std::to_string(v);
+        SCOPED_TRACE(fmt::format("{} p={} m={} v={}", family, p, m, v));
+        try {
+          use(make_schedule(family, p, m, options), Size{p, m, v});
+        } catch (const InputError&) {
+          ASSERT_STREQ(family, "interleaved-1f1b");
+          ASSERT_NE(m % std::max(1, m / p), 0);  // the only sizes that may be refused
+        }
+      }
+}
+
+TEST(Families, EverySizeIsLegalAndComplete) {
+  for (const char* family : {"gpipe", "1f1b", "interleaved-1f1b", "looped-bfs", "zb-h1"})
+    for_every_schedule(family, [](const Schedule& schedule, const Size& size) {
+      EXPECT_EQ(test::message_of(check_schedule(schedule)), "legal");
+      std::size_t passes = 0;
+      for (const auto& row : schedule.order) passes += row.size();
+      const std::size_t each = schedule.name == "zb-h1" ? 3 : 2;  // F, I, W or F, B
+      EXPECT_EQ(passes, each * static_cast<std::size_t>(size.p * size.v * size.m));
+    });
+}
+
+TEST(Families, TextComesBackAtEverySize) {
+  for (const ScheduleFamily& family : schedule_families())
+    for (int p : {1, 2, 3, 5})
+      for (int m : {1, 2, 5, 8, 10}) {
+        SCOPED_TRACE(fmt::format("{} p={} m={}", family.name, p, m));
+        if (family.name == "interleaved-1f1b" && m % std::max(1, m / p) != 0) continue;
+        const Schedule schedule = make_schedule(family.name, p, m);
+        for (const bool for_torch : {false, true}) {
+          const Schedule again = read_schedule_csv(to_csv(schedule, for_torch), std::string(family.name));
+          EXPECT_EQ(again.order, schedule.order);
+          EXPECT_EQ(again.microbatches, m);
+          EXPECT_EQ(again.stage_to_rank, schedule.stage_to_rank);
+          EXPECT_EQ(again.chains, schedule.chains);
+        }
+      }
+}
+
+// --- memory: one activation is one stage of one microbatch ---
+
+TEST(Families, MemoryOf1f1bFallsByOneARank) {
+  // Rank r forwards p-1-r microbatches ahead and one more before its first backward: p-r, unless there are fewer.
+  for_every_schedule("1f1b", [](const Schedule& schedule, const Size& s) {
+    const auto peak = evaluate(schedule, {}).peak_activations;
+    for (int r = 0; r < s.p; ++r) EXPECT_EQ(peak[static_cast<std::size_t>(r)], std::min(s.m, s.p - r));
+  });
+}
+
+TEST(Families, MemoryOfAllForwardsFirstIsEverything) {
+  for (const char* family : {"gpipe", "looped-bfs"})
+    for_every_schedule(family, [](const Schedule& schedule, const Size& s) {
+      for (const int peak : evaluate(schedule, {}).peak_activations) EXPECT_EQ(peak, s.m * s.v);
+    });
+}
+
+TEST(Families, MemoryOfInterleaved) {
+  // Warm-up of (v-1) g + 2 (p-1-r) forwards and one more before the first backward; for g = p, (v+1) p - 1 on rank 0 and two
+  // fewer on each further rank; never more than all m v.
+  for_every_schedule("interleaved-1f1b", [](const Schedule& schedule, const Size& s) {
+    const int group = s.m / std::max(1, s.m / s.p);
+    const auto peak = evaluate(schedule, {}).peak_activations;
+    for (int r = 0; r < s.p; ++r)
+      EXPECT_EQ(peak[static_cast<std::size_t>(r)], std::min(s.m * s.v, (s.v - 1) * group + 2 * (s.p - 1 - r) + 1));
+    if (s.m % s.p == 0 && s.m > s.p) {
+      EXPECT_EQ(peak[0], std::min(s.m * s.v, (s.v + 1) * s.p - 1));
+    }
+  });
+}
+
+TEST(Families, MemoryOfZbH1IsThatOf1f1b) {
+  for_every_schedule("zb-h1", [](const Schedule& schedule, const Size& s) {
+    for (const int peak : evaluate(schedule, {}).peak_activations) EXPECT_LE(peak, std::min(s.m, s.p));
+  });
+}
+
+// --- bubble: idle time of each rank within the step, free transfers ---
+
+double idle(const Schedule& schedule, const PassCosts& costs) {
+  const ScheduleEvaluation result = evaluate(schedule, costs);
+  return result.makespan - result.busy[0];
+}
+
+const PassCosts kSkewed{10, 12, 8, std::nullopt, 0};
+
+TEST(Families, BubbleOfGpipeAnd1f1b) {
+  // The first forward reaches the last rank after (p-1) F, and its last backward needs (p-1) B back to rank 0, while nothing
+  // else can fill these: (p-1) (F + I + W) = (p-1) 30 for costs 10, 12, 8. Fewer microbatches than ranks change nothing.
+  for (const char* family : {"gpipe", "1f1b"})
+    for_every_schedule(family,
+                       [](const Schedule& schedule, const Size& s) { EXPECT_EQ(idle(schedule, kSkewed), 30 * (s.p - 1)); });
+}
+
+TEST(Families, BubbleOfInterleavedIsAVthOf1f1b) {
+  // The same distance is covered in stages a v-th as long: (p-1) 30 in costs per stage, for whole turns (p divides m). Against
+  // 1f1b, whose stages are v times as long, that is 1/v: (p-1) 30 v / v.
+  for_every_schedule("interleaved-1f1b", [](const Schedule& schedule, const Size& s) {
+    if (s.m % s.p != 0) return;
+    EXPECT_EQ(idle(schedule, kSkewed), 30 * (s.p - 1));
+    const PassCosts longer{10.0 * s.v, 12.0 * s.v, 8.0 * s.v, std::nullopt, 0};
+    EXPECT_EQ(s.v * idle(schedule, kSkewed), idle(make_schedule("1f1b", s.p, s.m), longer));
+  });
+}
+
+TEST(Families, BubbleOfLoopedBfs) {
+  // As gpipe with stages a v-th as long, where every stage keeps the ranks busy until the next turn's input is there: m >= p.
+  for_every_schedule("looped-bfs", [](const Schedule& schedule, const Size& s) {
+    if (s.m < s.p) return;
+    EXPECT_EQ(idle(schedule, kSkewed), 30 * (s.p - 1));
+  });
+}
+
+TEST(Families, BubbleOfZbH1) {
+  // W leaves the way between the ranks and fills the end: (p-1) (F + I - W) = (p-1) (10 + 12 - 8) = 14 (p-1), with W <= F and
+  // enough microbatches (2p, as the paper asks).
+  for_every_schedule("zb-h1", [](const Schedule& schedule, const Size& s) {
+    if (s.m < 2 * s.p) return;
+    EXPECT_EQ(idle(schedule, kSkewed), 14 * (s.p - 1));
+    EXPECT_EQ(idle(schedule, {}), s.p - 1);  // 1 + 1 - 1
+  });
+}
+
+// --- members that do not exist, and how that is said ---
+
+std::string refusal(const char* family, int ranks, int microbatches, const ScheduleOptions& options = {}) {
+  try {
+    make_schedule(family, ranks, microbatches, options);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Families, RefusalsSayWhy) {
+  EXPECT_EQ(
+      refusal("interleaved-1f1b", 4, 11),
+      "error: interleaved-1f1b cuts 11 microbatches on 4 ranks into 2 turns, which leaves 1 over; use 10 or 12 microbatches, or "
+      "state the length of a turn (option group=4)");
+  EXPECT_EQ(refusal("interleaved-1f1b", 4, 8, {{"group", "2"}}),
+            "error: interleaved-1f1b with group=2 on 4 ranks cannot finish: a turn must be at least as long as the pipeline "
+            "(group=4 or more)");
+  EXPECT_EQ(refusal("interleaved-1f1b", 4, 10, {{"group", "4"}}),
+            "error: interleaved-1f1b with group=4 leaves a last turn of 2 of 10 microbatches, shorter than the 4 ranks; use 8 "
+            "microbatches, or a group that leaves none or at least 4");
+  EXPECT_EQ(refusal("1f2b", 4, 8), "error: unknown schedule '1f2b', did you mean '1f1b'?");
+  EXPECT_EQ(refusal("pfeife", 4, 8, {{"prefech", "2"}}),
+            "error: unknown option 'prefech' of schedule pfeife, did you mean 'prefetch'?");
+  EXPECT_EQ(refusal("gpipe", 4, 8, {{"group", "2"}}), "error: unknown option 'group' of schedule gpipe; it has no options");
+  EXPECT_EQ(refusal("pfeife", 4, 8, {{"prefetch", "two"}}),
+            "error: option 'prefetch' of a schedule must be a whole number, not 'two'");
+  EXPECT_EQ(refusal("pfeife", 4, 8, {{"loop_batch", "0"}}), "error: option 'loop_batch' of a schedule must be at least 1, not 0");
+  EXPECT_EQ(refusal("interleaved-1f1b", 4, 8, {{"combined", "yes"}}),
+            "error: option 'combined' of a schedule must be true or false, not 'yes'");
+  EXPECT_EQ(refusal("gpipe", 0, 8), "error: ranks must be 1 to 100000, not 0");
+  EXPECT_EQ(refusal("gpipe", 4, -1), "error: microbatches must be 1 to 1000000, not -1");
+  EXPECT_EQ(refusal("gpipe", 100'000, 1'000'000),
+            "error: 100000 ranks with 1 stages each and 1000000 microbatches make more than 200000000 actions");
+}
+
+TEST(Families, InterleavedWithAShortLastTurnIsLegalWhenMegatronAllowsIt) {
+  for (int p = 1; p <= 6; ++p)
+    for (int v = 1; v <= 3; ++v)
+      for (int group = p; group <= 2 * p + 1; ++group)
+        for (int m = 1; m <= 4 * p; ++m) {
+          if (m > group && m % group != 0 && m % group < p) continue;
+          const Schedule schedule =
+              make_schedule("interleaved-1f1b", p, m, {{"stages_per_rank", std::to_string(v)}, {"group", std::to_string(group)}});
+          EXPECT_EQ(test::message_of(check_schedule(schedule)), "legal") << p << " " << v << " " << group << " " << m;
+        }
+}
+
+}  // namespace
+}  // namespace panpipe
