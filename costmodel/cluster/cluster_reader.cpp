@@ -126,10 +126,12 @@ void check_groups(const std::vector<NodeGroup>& groups, const Node& node, ReadLo
     devices += static_cast<long long>(group.nodes) * group.wiring.devices;
     network = network && group.network;
   }
+  const Node* key = node.find("groups") ? node.find("groups") : node.find("nodes");
+  const Node& where = key ? *key : node;
   if (devices > kMostDevices)
-    log.error(node, fmt::format("{} devices are more than the {} that are supported", devices, kMostDevices));
+    log.error(where, fmt::format("{} devices are more than the {} that are supported", devices, kMostDevices));
   if (nodes > 1 && !network)
-    log.error(node, fmt::format("{} nodes, but no network between them", nodes),
+    log.error(where, fmt::format("{} nodes, but no network between them", nodes),
               "add 'network: {nics_per_node: 8, bandwidth: 25 GB/s, latency: 5 us}'");
 }
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
 
 namespace panpipe {
 namespace {
@@ -150,8 +149,8 @@ void write_resources(std::string& out, const Cluster& cluster) {
   }
   out += classes.empty() ? "Nothing is shared.\n" : "Shared resources\n";
   for (const auto& [key, members] : classes)
-    fmt::format_to(std::back_inserter(out), "  {} x {} of {}: {}{}{}\n", members.size(), name_of(std::get<0>(key)),
-                   to_text(Bandwidth(std::get<1>(key))), members.front()->name, members.size() > 1 ? " ... " : "",
+    fmt::format_to(std::back_inserter(out), "  {} x {} of {:.4g} GB/s: {}{}{}\n", members.size(), name_of(std::get<0>(key)),
+                   std::get<1>(key) * 1e-9, members.front()->name, members.size() > 1 ? " ... " : "",
                    members.size() > 1 ? members.back()->name : "");
 }
 

@@ -184,7 +184,7 @@ NodeWiring start_wiring(MapReader* reader, int devices, const DeviceType& type, 
   try {
     return wiring_from_matrix(*matrix, type);
   } catch (const InputError& error) {
-    log.error(*topology, error.what());
+    log.error(*topology, error.diagnostics().front().message);
   }
   return wiring;
 }
@@ -230,7 +230,8 @@ NetworkParameters read_network(const Node& node, ReadLog& log) {
   network.oversubscription = reader.number("oversubscription", Sign::Positive, 1.0);
   if (network.oversubscription < 1) {
     if (const Node* value = node.find("oversubscription"))
-      log.error(*value, "must be at least 1", "1: the tree never blocks; 2: half of what the NICs can send leaves the node");
+      log.error(*value, "must be at least 1",
+                "write 1 for a tree that never blocks, 2 where half of what the NICs can send leaves the node");
     network.oversubscription = 1;
   }
   if (reader.has("spine")) network.spine = read_capacity(reader, "spine");
