@@ -69,10 +69,7 @@ void fill_totals(Lowering& lowering) {
   const Scenario& scenario = lowering.scenario;
   const Plan& plan = lowering.plan;
   TaskGraph& graph = lowering.graph;
-  int microbatches = 0;  // of one replica: the chains of a bidirectional schedule number theirs apart
-  for (std::size_t chain = 0; chain < plan.schedule.chains.size(); ++chain) microbatches += plan.schedule.microbatches;
-  if (plan.schedule.chains.size() > 1) microbatches = scenario.microbatches;
-  graph.samples_per_step = static_cast<double>(scenario.micro) * microbatches * plan.data;
+  graph.samples_per_step = static_cast<double>(scenario.micro) * plan.schedule.microbatches * plan.data;
   graph.model_flops_per_step = lowering.costs.model_flops() * graph.samples_per_step;
   graph.peak_per_device = scenario.cluster.type_of(plan.device(0, 0, 0)).peak_for(scenario.precision);
 }

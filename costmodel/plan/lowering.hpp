@@ -1,6 +1,7 @@
 // State that the files of the lowering share while one task graph is made. Private to this folder.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -55,6 +56,8 @@ struct Lowering {
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
   std::vector<std::int32_t> after{};                      // per task: one more task it waits for, -1 = none
 
+  // ZeRO's stage; a framework's distributed optimizer is stage 1.
+  int zero() const { return std::max(plan.zero, scenario.framework.distributed_optimizer ? 1 : 0); }
   int cells() const { return plan.schedule.microbatches * plan.schedule.splits; }
   std::int32_t& task_of(PassSlot slot, int stage, int microbatch, int split) {
     const auto row =

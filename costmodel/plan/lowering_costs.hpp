@@ -16,19 +16,21 @@ class LoweringCosts {
   virtual ~LoweringCosts() = default;
 
   virtual const WorkloadCost& workload(int device_type) const = 0;
+  // The same for who cuts the model: devices without rates are no fault, their times are 0.
+  virtual const WorkloadCost& units(int device_type) const { return workload(device_type); }
   virtual TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const = 0;
   virtual CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const = 0;
+  // Of a rank's parameters, whole; ZeRO's division and what happens once per step are inside.
   virtual Breakdown optimizer(std::int64_t, int) const { return {}; }
-  virtual Duration step_overhead(int) const { return Duration(0); }  // once per step: data, logging, zeroing
   virtual Duration host_bound(Duration device, int, int) const { return device; }
   virtual Duration overlap_slowdown(Duration) const { return Duration(0); }
   virtual double stage_jitter(int) const { return 1.0; }
   virtual double parameter_bytes() const { return 4; }
   virtual double gradient_bytes() const { return 4; }
   virtual double optimizer_bytes() const { return 0; }
+  virtual double reduced_bytes() const { return 4; }  // of one gradient element, when copies of a rank add theirs up
   virtual Bytes framework_context() const { return Bytes(0); }
   virtual double allocator_factor() const { return 1.0; }
-  virtual Bytes loss_bytes_live() const { return Bytes(0); }
   virtual Flops model_flops() const { return Flops(0); }  // of one sample, forward and backward, without recompute
   // Times come from a measured table or an in-place cluster: transfers are free for both ends.
   virtual bool measured() const { return true; }

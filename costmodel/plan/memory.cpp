@@ -62,26 +62,22 @@ void fill_passes(const Lowering& lowering, StageInfo& info, const StageActivatio
   auto& memory = info.memory;
   const std::int64_t splits = lowering.plan.schedule.splits;
   const auto bytes = [&](std::int64_t value) { return Bytes(value / splits); };
-  const std::int64_t kept_for_weight = std::min(sums.kept_for_weight, sums.saved);
-  const std::int64_t loss = lowering.costs.loss_bytes_live().base();
-  const int loss_unit = lowering.workload(info).loss_unit;
-  const bool has_loss = loss_unit >= info.first_unit && loss_unit < info.end_unit;
+  const std::int64_t kept_for_weight = sums.kept_for_weight;
   const std::int64_t forward_peak = std::max<std::int64_t>(sums.forward_peak - sums.kept, 0);
-  const std::int64_t in_forward = has_loss ? std::max(forward_peak, loss) : forward_peak;
-  const std::int64_t in_backward = has_loss ? std::max(sums.backward_peak, loss) : sums.backward_peak;
   const bool again = info.recompute != Recompute::None;
 
-  memory[index_of(ActionKind::F)] = {bytes(sums.kept), Bytes(0), bytes(in_forward)};
+  memory[index_of(ActionKind::F)] = {bytes(sums.kept), Bytes(0), bytes(forward_peak)};
   std::int64_t before_backward = sums.kept;
   if (info.recompute_apart) {
     memory[index_of(ActionKind::R)] = {bytes(sums.saved) - bytes(sums.kept), Bytes(0), bytes(forward_peak)};
     before_backward = sums.saved;
   }
-  memory[index_of(ActionKind::B)] = {Bytes(0), bytes(before_backward), bytes(in_backward)};
+  memory[index_of(ActionKind::B)] = {Bytes(0), bytes(before_backward), bytes(sums.backward_peak)};
   if (again && !info.recompute_apart) {
-    memory[index_of(ActionKind::I)] = {bytes(kept_for_weight), bytes(before_backward), bytes(in_backward)};
+    memory[index_of(ActionKind::I)] = {bytes(kept_for_weight), bytes(before_backward), bytes(sums.backward_peak)};
   } else {
-    memory[index_of(ActionKind::I)] = {Bytes(0), bytes(before_backward) - bytes(kept_for_weight), bytes(in_backward)};
+    const Bytes freed = bytes(before_backward) - bytes(kept_for_weight);
+    memory[index_of(ActionKind::I)] = {std::max(-freed, Bytes(0)), std::max(freed, Bytes(0)), bytes(sums.backward_peak)};
   }
   memory[index_of(ActionKind::W)] = {Bytes(0), bytes(kept_for_weight), Bytes(0)};
   if (!info.weight_apart) memory[index_of(ActionKind::I)].give = bytes(before_backward);
@@ -105,7 +101,7 @@ void fill_pfeife_passes(const Lowering& lowering, StageInfo& info) {
   info.parked = Bytes(kept);
 }
 
-Bytes scaled(double elements, double each) { return Bytes(static_cast<std::int64_t>(std::ceil(elements * each))); }
+Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::ceil(bytes))); }
 
 // Optimizer state of parameters that are given in bytes, in copies of them.
 int state_copies(const std::string& optimizer) {
@@ -130,12 +126,13 @@ RankMemory rank_memory(const Lowering& lowering, int rank) {
   const auto elements = static_cast<double>(held.elements);
   const auto given = static_cast<double>(held.given.base());
   const double data = lowering.plan.data;
-  const int zero = lowering.plan.zero;
+  const int zero = lowering.zero();
   const int copies = state_copies(lowering.scenario.optimizer.name);
   RankMemory memory;
-  memory.parts.push_back({"parameters", scaled(elements * costs.parameter_bytes() + given, zero >= 3 ? 1 / data : 1)});
-  memory.parts.push_back({"gradients", scaled(elements * costs.gradient_bytes() + given, zero >= 2 ? 1 / data : 1)});
-  memory.parts.push_back({"optimizer", scaled(elements * costs.optimizer_bytes() + copies * given, zero >= 1 ? 1 / data : 1)});
+  const auto divided = [&](int stage) { return zero >= stage ? given / data : given; };  // the model divides its own
+  memory.parts.push_back({"parameters", whole(elements * costs.parameter_bytes() + divided(3))});
+  memory.parts.push_back({"gradients", whole(elements * costs.gradient_bytes() + divided(2))});
+  memory.parts.push_back({"optimizer", whole(elements * costs.optimizer_bytes() + copies * divided(1))});
   memory.parts.push_back({"boundary buffers", boundary_buffers(lowering, rank)});
   memory.parts.push_back({"context", costs.framework_context()});
   memory.allocator_factor = costs.allocator_factor();
@@ -147,7 +144,7 @@ RankMemory rank_memory(const Lowering& lowering, int rank) {
 RankMemory pfeife_rank_memory(const Lowering& lowering, int rank) {
   const std::vector<int> stages = stages_of_rank(lowering, rank);
   const HeldParameters held = held_parameters(lowering, stages);
-  const Bytes parameters = held.given + scaled(static_cast<double>(held.elements), lowering.costs.parameter_bytes());
+  const Bytes parameters = held.given + whole(static_cast<double>(held.elements) * lowering.costs.parameter_bytes());
   std::vector<int> stage_of(lowering.workload(lowering.stages.front()).units.size(), -1);
   for (std::size_t s = 0; s < lowering.stages.size(); ++s)
     std::fill(stage_of.begin() + lowering.stages[s].first_unit, stage_of.begin() + lowering.stages[s].end_unit,

@@ -10,6 +10,7 @@ class ModelCosts final : public LoweringCosts {
   explicit ModelCosts(const CostModel& model);  // which must outlive it
 
   const WorkloadCost& workload(int device_type) const override { return model_->workload(device_type); }
+  const WorkloadCost& units(int device_type) const override { return model_->units(device_type); }
   TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const override {
     return model_->transfer(from_device, to_device, tensor_bytes);
   }
@@ -17,16 +18,15 @@ class ModelCosts final : public LoweringCosts {
     return model_->collective(kind, bytes, devices);
   }
   Breakdown optimizer(std::int64_t elements, int device_type) const override;
-  Duration step_overhead(int device_type) const override;
   Duration host_bound(Duration device, int launches, int device_type) const override;
   Duration overlap_slowdown(Duration collective) const override { return model_->overlap_slowdown(collective); }
   double stage_jitter(int pipeline) const override;
   double parameter_bytes() const override { return model_->parameter_bytes(); }
   double gradient_bytes() const override { return model_->gradient_bytes(); }
   double optimizer_bytes() const override { return model_->optimizer_bytes(); }
+  double reduced_bytes() const override;
   Bytes framework_context() const override { return model_->framework_context(); }
   double allocator_factor() const override { return model_->allocator_factor(); }
-  Bytes loss_bytes_live() const override { return model_->loss_bytes_live(); }
   Flops model_flops() const override { return model_->source().model_flops; }
   bool measured() const override { return measured_; }
 

@@ -11,7 +11,6 @@
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
-#include "costmodel/workload/operator_cost.hpp"
 
 namespace panpipe {
 
@@ -44,11 +43,9 @@ void check_schedule_fits(const Scenario& scenario, const Schedule& schedule) {
   if (schedule.ranks != scenario.parallel.pipeline)
     throw InputError(fmt::format("schedule '{}' is for {} ranks, but parallel.pipeline is {}", schedule.name, schedule.ranks,
                                  scenario.parallel.pipeline));
-  const bool halves = schedule.chains.size() > 1;  // a bidirectional schedule numbers each chain's microbatches from 0
-  const int microbatches = halves ? schedule.microbatches * static_cast<int>(schedule.chains.size()) : schedule.microbatches;
-  if (microbatches != scenario.microbatches)
+  if (schedule.microbatches != scenario.microbatches)
     throw InputError(fmt::format("schedule '{}' is for {} microbatches, but batch.microbatches is {}", schedule.name,
-                                 microbatches, scenario.microbatches));
+                                 schedule.microbatches, scenario.microbatches));
   check_plan_schedule(schedule);
 }
 
@@ -105,8 +102,16 @@ Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>&
   return plan;
 }
 
-Duration host_bound_time(const LoweringCosts& costs, const PassCost& pass) {
-  return costs.host_bound(pass.breakdown.total, pass.launches, 0);
+// What a unit weighs when the model is cut: its time on the device and the host, or without rates its work.
+Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, bool timed) {
+  Duration time(0);
+  Flops work(0);
+  for (const PassCost* pass : {&unit.forward, &unit.input_gradient, &unit.weight_gradient}) {
+    time += costs.host_bound(pass->breakdown.total, pass->launches, 0);
+    work += pass->breakdown.work;
+  }
+  const ComputeRate pretended(1e15);  // only ratios matter
+  return timed ? time : work / pretended;
 }
 
 }  // namespace
@@ -126,34 +131,16 @@ void check_plan_schedule(const Schedule& schedule) {
 }
 
 Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
+  const std::vector<UnitCost>& all = costs.units(0).units;
+  const bool timed = std::any_of(all.begin(), all.end(), [](const UnitCost& unit) {
+    return unit.forward.breakdown.total + unit.input_gradient.breakdown.total + unit.weight_gradient.breakdown.total >
+           Duration(0);
+  });
   std::vector<PartitionUnit> units;
-  for (const UnitCost& unit : costs.workload(0).units) {
-    const Duration time = host_bound_time(costs, unit.forward) + host_bound_time(costs, unit.input_gradient) +
-                          host_bound_time(costs, unit.weight_gradient);
-    units.push_back({unit.name, unit.block, time});
-  }
+  for (const UnitCost& unit : all) units.push_back({unit.name, unit.block, weight_of(costs, unit, timed)});
   return plan_with_units(scenario, units);
 }
 
 Plan make_plan(const Scenario& scenario, const CostModel& model) { return make_plan(scenario, ModelCosts(model)); }
-
-Plan make_plan_by_work(const Scenario& scenario, const Workload& workload) {
-  std::vector<PartitionUnit> units;
-  if (workload.layers) {
-    for (const MeasuredLayer& layer : workload.layers->layers)
-      units.push_back({layer.name, "", layer.forward + layer.input_gradient + layer.weight_gradient});
-    return plan_with_units(scenario, units);
-  }
-  PANPIPE_CHECK(workload.graph.has_value(), "a workload is a graph or a table of layers");
-  for (const UnitInfo& unit : workload.graph->units) units.push_back({unit.name, unit.block, Duration(0)});
-  const std::vector<OperatorWork> work = count_work(*workload.graph);
-  // A pretended device of 1 PFLOP/s: only ratios matter.
-  const ComputeRate rate(1e15);
-  for (std::size_t o = 0; o < work.size(); ++o) {
-    const Flops sum = work[o].forward.flops + work[o].input_gradient.flops + work[o].weight_gradient.flops;
-    units[static_cast<std::size_t>(workload.graph->operators[o].unit)].weight += sum / rate;
-  }
-  return plan_with_units(scenario, units);
-}
 
 }  // namespace panpipe

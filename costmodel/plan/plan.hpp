@@ -28,10 +28,9 @@ struct Plan {
 };
 
 // What the scenario asks for: its schedule, its cuts (or a balanced partition), the default placement. Throws InputError when
-// the parts do not fit (ranks against devices, stages against units, microbatches against the schedule).
+// the parts do not fit (ranks against devices, stages against units, microbatches against the schedule), NoAnswer when the
+// schedule is illegal. On devices without rates `auto` balances floating-point operations.
 Plan make_plan(const Scenario& scenario, const CostModel& model);
-// The same for clusters without rates (`panpipe check`, the executor): `auto` balances floating-point operations.
-Plan make_plan_by_work(const Scenario& scenario, const Workload& workload);
 
 // Cuts that balance time (forward + backward of every unit) over `stages` contiguous stages: the largest stage is least, and
 // among those the most even; dynamic programme over units, exact. Returns the first unit of each stage after the first.

@@ -115,11 +115,11 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
 }
 
 Bytes gradient_size(const Lowering& lowering, const HeldParameters& held) {
-  return bytes_of(static_cast<double>(held.elements), lowering.costs.gradient_bytes()) + held.given;
+  return bytes_of(static_cast<double>(held.elements), lowering.costs.reduced_bytes()) + held.given;
 }
 
 RankReductions rank_reductions(Lowering& lowering, int rank) {
-  const int zero = lowering.plan.zero;
+  const int zero = lowering.zero();
   RankReductions reductions;
   reductions.each_microbatch = zero >= 2 && lowering.plan.data > 1;
   reductions.gather_flow.assign(lowering.stages.size(), -1);
@@ -176,7 +176,7 @@ void make_shared_flows(Lowering& lowering) {
   for (const auto& [ranks, bytes] : bytes_of_set) {
     std::vector<int> devices;
     for (const std::int32_t rank : ranks) devices.push_back(lowering.plan.device(rank, 0, 0));
-    const Bytes share = lowering.plan.zero >= 2 ? Bytes(bytes.base() / lowering.plan.data) : bytes;
+    const Bytes share = lowering.zero() >= 2 ? Bytes(bytes.base() / lowering.plan.data) : bytes;
     const std::int32_t flow = add_flow(lowering, CollectiveKind::AllReduce, share, devices);
     if (flow >= 0) lowering.graph.cross_rank_flows.push_back({flow, ranks});
   }

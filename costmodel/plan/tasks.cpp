@@ -132,14 +132,13 @@ class RankTasks {
       for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering_.unit(info, u).optimizer;
     }
     const int type = stages.empty() ? 0 : lowering_.stage(stages.front()).device_type;
-    std::int64_t elements = held_parameters(lowering_, stages).elements;
-    if (lowering_.plan.zero >= 1) elements = (elements + lowering_.plan.data - 1) / lowering_.plan.data;
+    const std::int64_t elements = held_parameters(lowering_, stages).elements;
     const Breakdown cost = lowering_.costs.optimizer(elements, type);
     Task task;
     task.kind = TaskKind::Optimizer;
     task.lane = Lane::Compute;
     task.action.kind = ActionKind::Opt;
-    task.program = add_plain_program(lowering_.graph, cost.total + measured + lowering_.costs.step_overhead(type), cost);
+    task.program = add_plain_program(lowering_.graph, cost.total + measured, cost);
     last_pass_ = add(task, last_collective_);
   }
 

@@ -1,0 +1,187 @@
+// plan.yaml: a plan written down whole, schedule included, and read back (docs/file-formats.md).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/input/document.hpp"
+#include "costmodel/input/reader.hpp"
+#include "costmodel/plan/check.hpp"
+#include "costmodel/plan/model_costs.hpp"
+
+namespace panpipe {
+
+namespace {
+
+const Choices<Recompute> kRecompute = {{"none", Recompute::None}, {"selective", Recompute::Selective}, {"full", Recompute::Full}};
+
+std::string_view name_of(Recompute mode) {
+  for (const auto& [name, value] : kRecompute)
+    if (value == mode) return name;
+  return "none";
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::vector<int> read_integers(const Node* node, ReadLog& log) {
+  std::vector<int> values;
+  if (node == nullptr) return values;
+  if (node->kind != NodeKind::Sequence) {
+    log.error(*node, "must be a list of whole numbers");
+    return values;
+  }
+  for (const auto& item : node->items) values.push_back(read_integer(*item, log, 0).value_or(0));
+  return values;
+}
+
+Schedule read_schedule(const Node& node, ReadLog& log) {
+  MapReader reader(node, log);
+  const std::string name = reader.string("name");
+  std::string text;
+  const Node* rows = reader.require("csv");
+  if (rows != nullptr && rows->kind != NodeKind::Sequence) {
+    log.error(*rows, "must be a list of lines");
+  } else if (rows != nullptr) {
+    for (const auto& row : rows->items) text += read_string(*row, log).value_or("") + "\n";
+  }
+  reader.finish();
+  log.throw_if_errors();
+  return read_schedule_csv(text, name);
+}
+
+StagePlan read_stage(const Node& node, ReadLog& log, const std::vector<UnitCost>& units) {
+  MapReader reader(node, log);
+  StagePlan stage;
+  const Node* range = reader.require("units");
+  const std::vector<int> ends = read_integers(range, log);
+  const std::string first = reader.string("first"), last = reader.string("last");
+  stage.recompute = reader.choice<Recompute>("recompute", kRecompute, Recompute::None);
+  reader.finish();
+  if (range == nullptr) return stage;
+  const auto count = static_cast<int>(units.size());
+  if (ends.size() != 2 || ends[0] >= ends[1] || ends[1] > count) {
+    log.error(*range, fmt::format("must be [first, end) with first < end, at most the workload's {} units", count));
+    return stage;
+  }
+  stage.first_unit = ends[0];
+  stage.end_unit = ends[1];
+  const auto& starts = units[static_cast<std::size_t>(ends[0])].name;
+  const auto& stops = units[static_cast<std::size_t>(ends[1] - 1)].name;
+  if (first != starts || last != stops)
+    log.error(*range,
+              fmt::format("units {} to {} of this workload are '{}' to '{}', not '{}' to '{}': the plan was made for another",
+                          ends[0], ends[1] - 1, starts, stops, first, last));
+  return stage;
+}
+
+void check_degrees(const Node& node, ReadLog& log, const Plan& plan, const Scenario& scenario) {
+  const auto differ = [&](std::string_view key, int here, int there) {
+    if (here != there)
+      log.error(node, fmt::format("the plan has {} {}, but the scenario has {}", key, here, there),
+                fmt::format("set parallel.{}: {} in the scenario", key, here));
+  };
+  differ("tensor", plan.tensor, scenario.parallel.tensor);
+  differ("data", plan.data, scenario.parallel.data);
+  differ("zero", plan.zero, scenario.parallel.zero);
+}
+
+void check_devices(const Node& node, ReadLog& log, const Plan& plan, const Scenario& scenario) {
+  const int size = plan.pipeline * plan.data * plan.tensor;
+  if (static_cast<int>(plan.devices.size()) != size)
+    log.error(node, fmt::format("{} devices are named, but pipeline {} x data {} x tensor {} needs {}", plan.devices.size(),
+                                plan.pipeline, plan.data, plan.tensor, size));
+  std::set<int> seen;
+  for (const int device : plan.devices) {
+    if (device >= scenario.cluster.size())
+      log.error(node, fmt::format("there is no device {}; cluster '{}' has {}", device, scenario.cluster.name,
+                                  scenario.cluster.size()));
+    if (!seen.insert(device).second) log.error(node, fmt::format("device {} is named twice", device));
+  }
+}
+
+// Every forward path must hold each unit once, in order.
+void check_cover(const Node& node, const Plan& plan, int units) {
+  for (const auto& chain : plan.schedule.chains) {
+    int next = 0;
+    for (const int s : chain) {
+      const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
+      if (stage.first_unit != next)
+        throw InputError({diagnostic_at(node, fmt::format("stage {} starts at unit {}, but the stage before it ends at unit {}",
+                                                          s, stage.first_unit, next))});
+      next = stage.end_unit;
+    }
+    if (next != units)
+      throw InputError({diagnostic_at(node, fmt::format("the stages end at unit {}, but the workload has {}", next, units))});
+  }
+}
+
+}  // namespace
+
+std::string to_yaml(const Plan& plan, const WorkloadCost& names) {
+  std::string text = "panpipe: 1\nkind: plan\n";
+  text += fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}}}\n", plan.pipeline, plan.tensor, plan.data,
+                      plan.zero);
+  text += fmt::format("devices: [{}]  # of position (pipeline, data, tensor), tensor fastest\n", fmt::join(plan.devices, ", "));
+  text += "stages:  # units are [first, end)\n";
+  for (const StagePlan& stage : plan.stages)
+    text += fmt::format("- {{units: [{}, {}], first: {}, last: {}, recompute: {}}}\n", stage.first_unit, stage.end_unit,
+                        quoted(names.units[static_cast<std::size_t>(stage.first_unit)].name),
+                        quoted(names.units[static_cast<std::size_t>(stage.end_unit - 1)].name), name_of(stage.recompute));
+  text += fmt::format("schedule:\n  name: {}\n  csv:\n", quoted(plan.schedule.name));
+  const std::string csv = to_csv(plan.schedule, false);
+  for (std::size_t at = 0; at < csv.size();) {
+    const std::size_t end = std::min(csv.find("\r\n", at), csv.size());  // the lines of a CSV end so
+    text += fmt::format("  - {}\n", quoted(csv.substr(at, end - at)));
+    at = end + 2;
+  }
+  return text;
+}
+
+Plan load_plan(const std::string& path, const Scenario& scenario, const CostModel& model) {
+  const NodePtr root = load_document(path);
+  ReadLog log;
+  MapReader reader(*root, log);
+  reader.integer("panpipe", 1);
+  reader.choice<int>("kind", {{"plan", 0}});
+  Plan plan;
+  const Node* parallel = reader.require("parallel");
+  const Node* devices = reader.require("devices");
+  const Node* stages = reader.require("stages");
+  const Node* schedule = reader.require("schedule");
+  reader.finish();
+  log.throw_if_errors();
+  MapReader degrees(*parallel, log);
+  plan.pipeline = degrees.integer("pipeline", 1);
+  plan.tensor = degrees.integer("tensor", 1);
+  plan.data = degrees.integer("data", 1);
+  plan.zero = degrees.integer("zero", 0, 0);
+  degrees.finish();
+  check_degrees(*parallel, log, plan, scenario);
+  plan.devices = read_integers(devices, log);
+  check_devices(*devices, log, plan, scenario);
+  plan.schedule = read_schedule(*schedule, log);
+  const std::vector<UnitCost>& units = model.units(0).units;
+  for (const auto& stage : stages->items) plan.stages.push_back(read_stage(*stage, log, units));
+  const Schedule& order = plan.schedule;
+  if (static_cast<int>(plan.stages.size()) != order.stages)
+    log.error(*stages, fmt::format("{} stages are listed, but the schedule has {}", plan.stages.size(), order.stages));
+  if (order.ranks != plan.pipeline)
+    log.error(*schedule, fmt::format("the schedule is for {} ranks, but pipeline is {}", order.ranks, plan.pipeline));
+  if (order.microbatches != scenario.microbatches)
+    log.error(*schedule, fmt::format("the schedule is for {} microbatches, but the scenario has {}", order.microbatches,
+                                     scenario.microbatches));
+  log.throw_if_errors();
+  check_cover(*stages, plan, static_cast<int>(units.size()));
+  check_plan_schedule(plan.schedule);
+  return plan;
+}
+
+}  // namespace panpipe
