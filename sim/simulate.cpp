@@ -1,1 +1,113 @@
 #include "sim/simulate.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "sim/flow_solver.hpp"
+#include "sim/replay.hpp"
+#include "sim/simgrid_module.hpp"
+
+namespace panpipe::sim {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+std::vector<bool> merged_ranks(const TaskGraph& graph, const Platform& platform, const Folding& folding, const FlowTable& flows,
+                               bool merge) {
+  if (!merge) return std::vector<bool>(at(graph.ranks), false);
+  std::vector<bool> merged = mergeable_ranks(platform, flows.ring_rates());
+  for (int rank = 0; rank < graph.ranks; ++rank) merged[at(rank)] = merged[at(rank)] && merge_keeps_order(graph, folding, rank);
+  return merged;
+}
+
+ReplayRecord run(const ReplayInput& input, Backend backend) {
+  if (backend == Backend::SimGrid) return replay_in_simgrid(input);
+  FlowSolver solver(input.folding->network);
+  return replay(input, solver);
+}
+
+// The class that is the last to finish: its times are shown, so that they explain the step time.
+std::int32_t last_class(const ReplayRecord& record, int classes) {
+  std::vector<double> ends(at(classes), 0);
+  for (std::size_t i = 0; i < record.task_end.size(); ++i)
+    ends[i % at(classes)] = std::max(ends[i % at(classes)], record.task_end[i]);
+  return static_cast<std::int32_t>(std::max_element(ends.begin(), ends.end()) - ends.begin());
+}
+
+std::vector<Ticks> of_class(const std::vector<double>& values, int classes, std::int32_t cls) {
+  std::vector<Ticks> result;
+  result.reserve(values.size() / at(classes));
+  for (std::size_t i = at(cls); i < values.size(); i += at(classes)) result.emplace_back(values[i]);
+  return result;
+}
+
+TaskTimes times_of(const TaskGraph& graph, const ReplayRecord& record, const FlowTable& flows, int classes) {
+  const std::int32_t cls = last_class(record, classes);
+  TaskTimes times;
+  times.task_start = of_class(record.task_start, classes, cls);
+  times.task_end = of_class(record.task_end, classes, cls);
+  times.transfer_start = of_class(record.transfer_start, classes, cls);
+  times.transfer_end = of_class(record.transfer_end, classes, cls);
+  for (const Transfer& transfer : graph.transfers) {
+    const FlowSpec& spec = flows.transfer(transfer.link, cls);
+    times.transfer_alone.push_back(spec.latency + spec.transfer);
+  }
+  return times;
+}
+
+std::vector<LinkContention> contention_of(const ReplayRecord& record, const Network& network, Duration step) {
+  std::vector<LinkContention> rows;
+  for (std::size_t i = 0; i < network.resources.size(); ++i) {
+    const ResourceUse& use = record.uses[i];
+    const SharedResource& resource = network.resources[i];
+    if (use.busy <= 0) continue;
+    LinkContention row;
+    row.resource = resource.alike > 1 ? fmt::format("{} and {} alike", resource.name, resource.alike - 1) : resource.name;
+    row.busy = to_duration(Ticks(use.busy));
+    row.shared = to_duration(Ticks(use.shared));
+    row.lost = to_duration(Ticks(use.lost));
+    row.flows = static_cast<int>(use.flows);
+    row.utilisation = step > Duration(0) ? use.bytes / (resource.capacity * step.base()) : 0;
+    rows.push_back(std::move(row));
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const LinkContention& a, const LinkContention& b) {
+    return a.lost != b.lost ? a.lost > b.lost : a.shared > b.shared;
+  });
+  return rows;
+}
+
+}  // namespace
+
+bool has_backend(Backend backend) { return backend == Backend::FlowSolver || has_simgrid(); }
+
+Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options& options, Statistics* statistics) {
+  // First on idle links: it refuses orders that cannot finish, and tells what contention costs.
+  const TaskTimes idle = estimate_times(graph);
+  const Platform platform(graph, cluster);
+  const TaskNet net(graph);
+  const Folding folding = fold_copies(platform, options.fold);
+  const FlowTable flows(graph, platform, folding);
+  const ReplayInput input{&graph, &net, &folding, &flows, merged_ranks(graph, platform, folding, flows, options.merge)};
+  const ReplayRecord record = run(input, options.backend);
+  PANPIPE_CHECK(record.finished == static_cast<std::int64_t>(graph.tasks.size()) * folding.classes,
+                fmt::format("{} of {} tasks finished", record.finished, graph.tasks.size() * at(folding.classes)));
+
+  Timeline timeline = make_timeline(graph, times_of(graph, record, flows, folding.classes), TimelineKind::Simulated);
+  double last = 0, last_idle = 0;
+  for (const double end : record.task_end) last = std::max(last, end);
+  for (const Ticks end : idle.task_end) last_idle = std::max(last_idle, end.base());
+  timeline.contention_lost = to_duration(Ticks(last - last_idle));
+  timeline.contention = contention_of(record, folding.network, timeline.step_time);
+  if (statistics) {
+    statistics->activities = record.activities;
+    statistics->flows = record.flows;
+    statistics->folded_copies = platform.copies() / folding.classes;
+    statistics->merged = std::all_of(input.merged.begin(), input.merged.end(), [](bool merged) { return merged; });
+  }
+  return timeline;
+}
+
+}  // namespace panpipe::sim

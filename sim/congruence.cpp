@@ -1,0 +1,213 @@
+#include "sim/congruence.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+namespace panpipe::sim {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// Signatures are 64-bit hashes; sums of mixed values make them independent of order. With 10^5 signatures two different ones
+// meet with probability 10^-9.
+std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0) {  // splitmix64's finaliser
+  std::uint64_t x = a * 0x9E3779B97F4A7C15ULL + b + 0x632BE59BD9B4E019ULL;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31);
+}
+std::uint64_t mix(double a) { return mix(std::bit_cast<std::uint64_t>(a)); }
+
+// Dense numbers in order of first appearance.
+int renumber(const std::vector<std::uint64_t>& signatures, std::vector<std::int32_t>& numbers) {
+  std::unordered_map<std::uint64_t, std::int32_t> known;
+  numbers.resize(signatures.size());
+  for (std::size_t i = 0; i < signatures.size(); ++i)
+    numbers[i] = known.try_emplace(signatures[i], static_cast<std::int32_t>(known.size())).first->second;
+  return static_cast<int>(known.size());
+}
+
+class Colouring {
+ public:
+  explicit Colouring(const Platform& platform) : platform_(platform), colour_(at(platform.copies()), 0) {}
+
+  std::vector<std::int32_t> stable() {
+    for (int colours = 1;;) {
+      const int refined = refine();
+      if (refined == colours) return colour_;
+      colours = refined;
+    }
+  }
+
+ private:
+  int refine() {
+    std::vector<std::uint64_t> resource(platform_.cluster().resources.size(), 0);
+    const auto& paths = platform_.paths();
+    for (std::size_t p = 0; p < paths.size(); ++p)
+      for (std::size_t c = 0; c < colour_.size(); ++c)
+        for (const Hop& hop : paths[p].routes[c].hops)
+          resource[at(hop.resource)] += mix(mix(p, static_cast<std::uint64_t>(colour_[c])), static_cast<std::uint64_t>(hop.uses));
+    for (std::size_t r = 0; r < resource.size(); ++r)
+      resource[r] = mix(resource[r], mix(platform_.cluster().resources[r].bandwidth.base()));
+    std::vector<std::uint64_t> copy(colour_.size()), tensor(colour_.size(), 0), data(colour_.size(), 0);
+    for (std::size_t c = 0; c < colour_.size(); ++c) {
+      const auto own = static_cast<std::uint64_t>(colour_[c]);
+      tensor[at(platform_.tensor_group(static_cast<int>(c)))] += mix(own, 1);
+      data[at(platform_.data_group(static_cast<int>(c)))] += mix(own, 2);
+      copy[c] = mix(own, 3);
+    }
+    for (std::size_t p = 0; p < paths.size(); ++p)
+      for (std::size_t c = 0; c < colour_.size(); ++c) copy[c] += mix(p, route_signature(paths[p].routes[c], resource));
+    for (std::size_t c = 0; c < colour_.size(); ++c)
+      copy[c] = mix(copy[c], mix(tensor[at(platform_.tensor_group(static_cast<int>(c)))],
+                                 data[at(platform_.data_group(static_cast<int>(c)))]));
+    return renumber(copy, colour_);
+  }
+
+  static std::uint64_t route_signature(const Route& route, const std::vector<std::uint64_t>& resource) {
+    std::uint64_t sum = 0;
+    for (const Hop& hop : route.hops) sum += mix(resource[at(hop.resource)], static_cast<std::uint64_t>(hop.uses));
+    sum = mix(sum, mix(mix(route.latency.base()), mix(route.bandwidth.base())));
+    return mix(sum, mix(static_cast<std::uint64_t>(route.path), reinterpret_cast<std::uintptr_t>(route.table.get())));
+  }
+
+  const Platform& platform_;
+  std::vector<std::int32_t> colour_;
+};
+
+// Resources as simulated: one per set of users that differs, with the uses of each (path, class).
+class NetworkMaker {
+ public:
+  NetworkMaker(const Platform& platform, Folding& folding) : platform_(platform), folding_(folding) {}
+
+  void make() {
+    number_resources();
+    const auto& paths = platform_.paths();
+    const auto classes = at(folding_.classes);
+    folding_.route.assign(paths.size() * classes, -1);
+    std::vector<std::map<std::int32_t, SharedHop>> hops(paths.size() * classes);
+    for (std::size_t p = 0; p < paths.size(); ++p)
+      for (std::size_t c = 0; c < folding_.class_of.size(); ++c)
+        for (const Hop& hop : paths[p].routes[c].hops) {
+          const std::int32_t number = number_of_[at(hop.resource)];
+          if (first_of_[at(number)] != hop.resource) continue;  // counted at the first of its kind
+          SharedHop& shared =
+              hops[p * classes + at(folding_.class_of[c])].try_emplace(number, SharedHop{number, 0, 0}).first->second;
+          shared.uses += hop.uses;
+          ++shared.flows;
+        }
+    for (std::size_t i = 0; i < hops.size(); ++i) {
+      if (hops[i].empty()) continue;
+      folding_.route[i] = static_cast<std::int32_t>(folding_.network.routes.size());
+      auto& route = folding_.network.routes.emplace_back();
+      for (const auto& entry : hops[i]) route.push_back(entry.second);
+    }
+  }
+
+ private:
+  void number_resources() {
+    const auto& resources = platform_.cluster().resources;
+    std::vector<std::uint64_t> signature(resources.size(), 0);
+    const auto& paths = platform_.paths();
+    for (std::size_t p = 0; p < paths.size(); ++p)
+      for (std::size_t c = 0; c < folding_.class_of.size(); ++c)
+        for (const Hop& hop : paths[p].routes[c].hops)
+          signature[at(hop.resource)] +=
+              mix(mix(p, static_cast<std::uint64_t>(folding_.class_of[c])), static_cast<std::uint64_t>(hop.uses));
+    std::unordered_map<std::uint64_t, std::int32_t> known;
+    number_of_.assign(resources.size(), -1);
+    const bool folded = folding_.classes < platform_.copies();
+    for (std::size_t r = 0; r < resources.size(); ++r) {
+      if (signature[r] == 0) continue;
+      std::uint64_t key = mix(signature[r], mix(resources[r].bandwidth.base()));
+      if (!folded) key = r;
+      const auto [entry, is_new] = known.try_emplace(key, static_cast<std::int32_t>(known.size()));
+      number_of_[r] = entry->second;
+      if (is_new) {
+        first_of_.push_back(static_cast<std::int32_t>(r));
+        folding_.network.resources.push_back({resources[r].name, resources[r].bandwidth.base(), 1});
+      } else {
+        ++folding_.network.resources[at(entry->second)].alike;
+      }
+    }
+  }
+
+  const Platform& platform_;
+  Folding& folding_;
+  std::vector<std::int32_t> number_of_;  // of each real resource: the simulated one
+  std::vector<std::int32_t> first_of_;   // of each simulated one: its first real resource
+};
+
+}  // namespace
+
+Folding fold_copies(const Platform& platform, bool fold) {
+  Folding folding;
+  const int copies = platform.copies();
+  if (fold) {
+    folding.class_of = Colouring(platform).stable();
+  } else {
+    for (int c = 0; c < copies; ++c) folding.class_of.push_back(c);
+  }
+  std::vector<std::uint64_t> tensor, data;
+  std::vector<std::vector<std::int32_t>> tensor_classes(at(copies)), data_classes(at(copies));
+  for (int c = 0; c < copies; ++c) {
+    const std::int32_t cls = folding.class_of[at(c)];
+    if (at(cls) == folding.copy_of.size()) {
+      folding.copy_of.push_back(c);
+      folding.size.push_back(0);
+    }
+    ++folding.size[at(cls)];
+  }
+  folding.classes = static_cast<int>(folding.copy_of.size());
+  // A group is known by its lowest class: groups with equal colours are folded into one.
+  std::vector<std::uint64_t> lowest_tensor(at(copies), ~0ULL), lowest_data(at(copies), ~0ULL);
+  for (int c = 0; c < copies; ++c) {
+    const auto cls = static_cast<std::uint64_t>(folding.class_of[at(c)]);
+    lowest_tensor[at(platform.tensor_group(c))] = std::min(lowest_tensor[at(platform.tensor_group(c))], cls);
+    lowest_data[at(platform.data_group(c))] = std::min(lowest_data[at(platform.data_group(c))], cls);
+  }
+  for (const std::int32_t c : folding.copy_of) {
+    tensor.push_back(lowest_tensor[at(platform.tensor_group(c))]);
+    data.push_back(lowest_data[at(platform.data_group(c))]);
+  }
+  folding.tensor_groups = renumber(tensor, folding.tensor_group);
+  folding.data_groups = renumber(data, folding.data_group);
+  NetworkMaker(platform, folding).make();
+  return folding;
+}
+
+std::vector<bool> mergeable_ranks(const Platform& platform, const std::vector<double>& ring_rate) {
+  constexpr std::int64_t kNobody = -1, kSeveral = -2;
+  // Rates come from times rounded to whole picoseconds: a ring that fills its links exactly may seem to exceed them.
+  constexpr double kRounding = 1 + 1e-6;
+  const auto& resources = platform.cluster().resources;
+  std::vector<std::int64_t> owner(resources.size(), kNobody);
+  std::vector<double> load(resources.size(), 0);
+  const auto& paths = platform.paths();
+  for (std::size_t p = 0; p < paths.size(); ++p)
+    for (int c = 0; c < platform.copies(); ++c) {
+      const bool ring = paths[p].kind == PathKind::TensorRing;
+      const std::int64_t user = ring ? static_cast<std::int64_t>(p) * platform.copies() + platform.tensor_group(c) : kSeveral;
+      for (const Hop& hop : paths[p].routes[at(c)].hops) {
+        std::int64_t& known = owner[at(hop.resource)];
+        known = known == kNobody || known == user ? user : kSeveral;
+        if (ring) load[at(hop.resource)] += hop.uses * ring_rate[at(paths[p].from)];
+      }
+    }
+  std::vector<bool> mergeable(ring_rate.size(), true);
+  for (const Path& path : paths) {
+    if (path.kind != PathKind::TensorRing) continue;
+    for (const Route& route : path.routes)
+      for (const Hop& hop : route.hops)
+        if (owner[at(hop.resource)] == kSeveral ||
+            load[at(hop.resource)] > resources[at(hop.resource)].bandwidth.base() * kRounding)
+          mergeable[at(path.from)] = false;
+  }
+  return mergeable;
+}
+
+}  // namespace panpipe::sim

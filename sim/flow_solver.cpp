@@ -1,0 +1,209 @@
+#include "sim/flow_solver.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe::sim {
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+constexpr double kTicksPerSecond = 1e12;
+// Shares this close belong to the same bottleneck: they differ only by the rounding of the divisions before.
+constexpr double kSameShare = 1 + 1e-12;
+
+}  // namespace
+
+FlowSolver::FlowSolver(const Network& network) : network_(&network) {
+  links_.resize(network.resources.size());
+  for (std::size_t i = 0; i < links_.size(); ++i) links_[i].capacity = network.resources[i].capacity / kTicksPerSecond;
+}
+
+void FlowSolver::push(double time, Token token, bool is_flow) {
+  heap_.push_back({time, order_++, token, is_flow});
+  std::push_heap(heap_.begin(), heap_.end(),
+                 [](const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; });
+}
+
+FlowSolver::Event FlowSolver::pop() {
+  std::pop_heap(heap_.begin(), heap_.end(),
+                [](const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; });
+  const Event event = heap_.back();
+  heap_.pop_back();
+  return event;
+}
+
+void FlowSolver::set_timer(Ticks delay, Token token) { push(now_ + delay.base(), token, false); }
+
+void FlowSolver::start_flow(std::int32_t route, double bytes, double rate_cap, Token token) {
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<std::int32_t>(flows_.size()));
+    flows_.emplace_back();
+  }
+  const std::int32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  Flow& flow = flows_[at(slot)];
+  flow.token = token;
+  flow.remaining = bytes;
+  flow.rate = 0;
+  flow.cap = rate_cap > 0 ? rate_cap / kTicksPerSecond : std::numeric_limits<double>::infinity();
+  flow.updated = now_;
+  flow.route = route;
+  for (const SharedHop& hop : network_->routes[at(route)]) links_[at(hop.resource)].flows.push_back(slot);
+  touch(route);
+}
+
+void FlowSolver::touch(std::int32_t route) {
+  for (const SharedHop& hop : network_->routes[at(route)]) {
+    Link& link = links_[at(hop.resource)];
+    if (link.dirty) continue;
+    link.dirty = true;
+    dirty_.push_back(hop.resource);
+  }
+}
+
+void FlowSolver::end_flow(std::int32_t slot) {
+  Flow& flow = flows_[at(slot)];
+  for (const SharedHop& hop : network_->routes[at(flow.route)]) {
+    auto& users = links_[at(hop.resource)].flows;
+    *std::find(users.begin(), users.end(), slot) = users.back();
+    users.pop_back();
+  }
+  touch(flow.route);
+  flow.route = -1;
+  ++flow.version;
+  free_slots_.push_back(slot);
+}
+
+// Everything that happens at one time is handled before rates are solved anew: a collective's flows start together.
+void FlowSolver::run(EventHandler& handler) {
+  resolve();
+  while (!heap_.empty()) {
+    if (heap_.front().at > now_ && !dirty_.empty()) {
+      resolve();
+      continue;
+    }
+    const Event event = pop();
+    if (event.is_flow) {
+      const auto slot = static_cast<std::int32_t>(event.token >> 32);
+      if (flows_[at(slot)].version != static_cast<std::uint32_t>(event.token)) continue;  // stale: time does not move either
+      now_ = event.at;
+      const Token token = flows_[at(slot)].token;
+      end_flow(slot);
+      handler.on_event(token);
+    } else {
+      now_ = event.at;
+      handler.on_event(event.token);
+    }
+    if (heap_.empty()) resolve();
+  }
+}
+
+void FlowSolver::resolve() {
+  for (const std::int32_t link : dirty_) {
+    if (!links_[at(link)].dirty) continue;  // was in a component already solved
+    collect_component(link);
+    if (component_flows_.empty()) continue;
+    solve_component();
+    update_rates();
+  }
+  dirty_.clear();
+}
+
+void FlowSolver::collect_component(std::int32_t first) {
+  ++visit_;
+  component_links_.assign(1, first);
+  component_flows_.clear();
+  links_[at(first)].visited = visit_;
+  for (std::size_t next = 0; next < component_links_.size(); ++next) {
+    Link& link = links_[at(component_links_[next])];
+    link.dirty = false;
+    for (const std::int32_t slot : link.flows) {
+      Flow& flow = flows_[at(slot)];
+      if (flow.visited == visit_) continue;
+      flow.visited = visit_;
+      component_flows_.push_back(slot);
+      for (const SharedHop& hop : network_->routes[at(flow.route)]) {
+        if (links_[at(hop.resource)].visited == visit_) continue;
+        links_[at(hop.resource)].visited = visit_;
+        component_links_.push_back(hop.resource);
+      }
+    }
+  }
+}
+
+void FlowSolver::fix(Flow& flow, double rate) {
+  flow.fixed = true;
+  for (const SharedHop& hop : network_->routes[at(flow.route)]) {
+    Link& link = links_[at(hop.resource)];
+    link.free -= rate * hop.uses;
+    link.wanting -= hop.uses;
+  }
+}
+
+// Progressive filling: all rates grow together; whoever meets its cap or a full link keeps its rate.
+void FlowSolver::solve_component() {
+  for (const std::int32_t id : component_links_) {
+    links_[at(id)].free = links_[at(id)].capacity;
+    links_[at(id)].wanting = 0;
+  }
+  for (const std::int32_t slot : component_flows_) {
+    flows_[at(slot)].fixed = false;
+    for (const SharedHop& hop : network_->routes[at(flows_[at(slot)].route)]) links_[at(hop.resource)].wanting += hop.uses;
+  }
+  new_rates_.assign(component_flows_.size(), 0);
+  for (std::size_t left = component_flows_.size(); left > 0;) {
+    double share = std::numeric_limits<double>::infinity();
+    for (const std::int32_t id : component_links_) {
+      const Link& link = links_[at(id)];
+      if (link.wanting > 0) share = std::min(share, std::max(0.0, link.free) / static_cast<double>(link.wanting));
+    }
+    double cap = std::numeric_limits<double>::infinity();
+    for (const std::int32_t slot : component_flows_)
+      if (!flows_[at(slot)].fixed) cap = std::min(cap, flows_[at(slot)].cap);
+    const bool capped = cap < share;
+    // Links are judged as they were before this round: fixing one flow moves the shares of others only by rounding.
+    std::vector<std::int32_t>& full = full_links_;
+    full.clear();
+    if (!capped) {
+      for (const std::int32_t id : component_links_) {
+        const Link& link = links_[at(id)];
+        if (link.wanting > 0 && std::max(0.0, link.free) <= share * static_cast<double>(link.wanting) * kSameShare)
+          full.push_back(id);
+      }
+      for (const std::int32_t id : full) links_[at(id)].full = true;
+    }
+    for (std::size_t i = 0; i < component_flows_.size(); ++i) {
+      Flow& flow = flows_[at(component_flows_[i])];
+      if (flow.fixed) continue;
+      bool stops = capped && flow.cap <= cap;
+      if (!capped)
+        for (const SharedHop& hop : network_->routes[at(flow.route)]) stops = stops || links_[at(hop.resource)].full;
+      if (!stops) continue;
+      new_rates_[i] = capped ? cap : share;
+      fix(flow, new_rates_[i]);
+      --left;
+    }
+    for (const std::int32_t id : full) links_[at(id)].full = false;
+  }
+}
+
+void FlowSolver::update_rates() {
+  for (std::size_t i = 0; i < component_flows_.size(); ++i) {
+    const std::int32_t slot = component_flows_[i];
+    Flow& flow = flows_[at(slot)];
+    if (flow.rate == new_rates_[i]) continue;  // its finish event still holds
+    PANPIPE_CHECK(new_rates_[i] > 0, "a flow got no share of " + network_->resources[at(component_links_.front())].name);
+    flow.remaining = std::max(0.0, flow.remaining - flow.rate * (now_ - flow.updated));
+    flow.updated = now_;
+    flow.rate = new_rates_[i];
+    ++flow.version;
+    const double end = now_ + std::nearbyint(flow.remaining / flow.rate);
+    push(end, static_cast<Token>(slot) << 32 | flow.version, true);
+  }
+}
+
+}  // namespace panpipe::sim

@@ -1,0 +1,105 @@
+#include "sim/flow_table.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace panpipe::sim {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// A lowered time is a whole number of picoseconds; a rate taken from it may differ from the route's by that rounding.
+constexpr double kRounding = 1 - 1e-6;
+
+// `share` of the route's own bandwidth; at most all of it.
+FlowSpec flow_over(const Route& route, std::int32_t shared_route, double bytes, double share, Ticks latency, Ticks transfer) {
+  FlowSpec spec;
+  spec.latency = latency;
+  spec.transfer = transfer;
+  if (shared_route < 0 || route.table || route.hops.empty() || bytes <= 0 || transfer <= Ticks(0)) return spec;
+  spec.route = shared_route;
+  spec.bytes = bytes;
+  spec.rate_cap = share >= kRounding ? kNoRateCap : share * route.bandwidth.base();
+  return spec;
+}
+
+double rate_of(Bytes bytes, Ticks transfer) {
+  return transfer > Ticks(0) ? static_cast<double>(bytes.base()) / to_duration(transfer).base() : 0;
+}
+
+}  // namespace
+
+FlowTable::FlowTable(const TaskGraph& graph, const Platform& platform, const Folding& folding)
+    : graph_(&graph), platform_(&platform), folding_(&folding), classes_(folding.classes), flows_(graph.flows.size()) {
+  ring_rates_.assign(at(graph.ranks), 0);
+  tensor_.assign(at(graph.ranks) * flows_, -1);
+  lane_.assign(at(graph.ranks) * flows_, -1);
+  add_transfers();
+  add_collectives();
+}
+
+// A link's cost is that of the first copy. Others use the same share of their own route's bandwidth, and their own latency.
+void FlowTable::add_transfers() {
+  for (const TransferLink& link : graph_->links) {
+    const int path = platform_->path(PathKind::Between, link.from_rank, link.to_rank);
+    const std::vector<Route>& routes = platform_->paths()[at(path)].routes;
+    const Route& first = routes.front();
+    double share = std::min(1.0, rate_of(link.cost.bytes, link.transfer) / first.bandwidth.base());
+    if (!std::isfinite(first.bandwidth.base()) || share >= kRounding) share = 1;
+    for (int cls = 0; cls < classes_; ++cls) {
+      const Route& route = routes[at(folding_->copy_of[at(cls)])];
+      double bytes = share * first.bandwidth.base() * to_duration(link.transfer).base();
+      Ticks transfer = link.transfer, latency = link.latency + to_ticks(route.latency - first.latency);
+      if (route.table) {
+        transfer = std::max(Ticks(0), to_ticks(route.table->at(link.cost.bytes)) - latency);
+      } else if (!std::isfinite(first.bandwidth.base())) {
+        bytes = static_cast<double>(link.cost.bytes.base());
+      }
+      if (!route.table && !route.hops.empty() && route.bandwidth != first.bandwidth)
+        transfer = to_ticks(Duration(bytes / (share * route.bandwidth.base())));
+      if (cls == 0) transfer = link.transfer;
+      specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, share, latency, transfer));
+    }
+  }
+}
+
+void FlowTable::add_collectives() {
+  for (const Task& task : graph_->tasks) {
+    if (task.program >= 0) {
+      const Program& program = graph_->programs[at(task.program)];
+      for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
+        const ProgramStep& step = graph_->steps[at(s)];
+        if (step.collective && step.flow >= 0)
+          add_member(tensor_[entry(task.rank, step.flow)], step.flow, platform_->path(PathKind::TensorRing, task.rank));
+      }
+    }
+    if (task.kind != TaskKind::Collective || task.flow < 0) continue;
+    const auto& ranks = cross_ranks(*graph_, task.flow);
+    int path = platform_->path(PathKind::DataRing, task.rank);
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      if (ranks[i] == task.rank) path = platform_->path(PathKind::Between, task.rank, ranks[(i + 1) % ranks.size()]);
+    add_member(lane_[entry(task.rank, task.flow)], task.flow, path);
+  }
+}
+
+void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path) {
+  if (base >= 0) return;
+  base = static_cast<std::int32_t>(specs_.size() / at(classes_));
+  const CollectiveFlow& collective = graph_->flows[at(flow)];
+  for (int cls = 0; cls < classes_; ++cls) {
+    if (path < 0) {
+      specs_.push_back({-1, 0, 0, collective.latency, collective.transfer});
+      continue;
+    }
+    const Path& way = platform_->paths()[at(path)];
+    const Route& route = way.routes[at(folding_->copy_of[at(cls)])];
+    const double own = route.bandwidth.base();
+    double rate = rate_of(collective.cost.wire_bytes, collective.transfer);
+    if (rate >= own * kRounding) rate = own;
+    const double bytes = rate * to_duration(collective.transfer).base();
+    specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, rate / own, collective.latency, collective.transfer));
+    if (way.kind == PathKind::TensorRing) ring_rates_[at(way.from)] = std::max(ring_rates_[at(way.from)], rate);
+  }
+}
+
+}  // namespace panpipe::sim

@@ -1,0 +1,55 @@
+// What each flow of a plan carries and how fast it goes alone, so that on idle links it takes exactly its lowered time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/congruence.hpp"
+
+namespace panpipe::sim {
+
+struct FlowSpec {
+  std::int32_t route = -1;  // into Network::routes; -1 = nothing is shared: after the latency a delay of `transfer`
+  double bytes = 0;         // that make it take `transfer` alone
+  double rate_cap = 0;      // kNoRateCap when the route alone decides
+  Ticks latency{0};         // before bytes flow
+  Ticks transfer{0};        // alone
+};
+
+class FlowTable {
+ public:
+  FlowTable(const TaskGraph& graph, const Platform& platform, const Folding& folding);
+
+  const FlowSpec& transfer(std::int32_t link, std::int32_t cls) const { return specs_[index(link, cls)]; }
+  // A member of a collective inside a pass of `rank`, and of a collective that is a task of its own.
+  const FlowSpec& tensor_member(int rank, std::int32_t flow, std::int32_t cls) const {
+    return specs_[index(tensor_[entry(rank, flow)], cls)];
+  }
+  const FlowSpec& lane_member(int rank, std::int32_t flow, std::int32_t cls) const {
+    return specs_[index(lane_[entry(rank, flow)], cls)];
+  }
+  // Per rank, the fastest a member of its tensor rings sends; 0 without one.
+  const std::vector<double>& ring_rates() const { return ring_rates_; }
+
+ private:
+  std::size_t index(std::int32_t base, std::int32_t cls) const {
+    return static_cast<std::size_t>(base) * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(cls);
+  }
+  std::size_t entry(int rank, std::int32_t flow) const {
+    return static_cast<std::size_t>(rank) * flows_ + static_cast<std::size_t>(flow);
+  }
+  void add_transfers();
+  void add_collectives();
+  void add_member(std::int32_t& base, std::int32_t flow, int path);
+
+  const TaskGraph* graph_;
+  const Platform* platform_;
+  const Folding* folding_;
+  int classes_ = 1;
+  std::size_t flows_ = 0;
+  std::vector<FlowSpec> specs_;              // [base][class]
+  std::vector<std::int32_t> tensor_, lane_;  // [rank][flow] base, -1 = not used
+  std::vector<double> ring_rates_;
+};
+
+}  // namespace panpipe::sim

@@ -1,0 +1,50 @@
+#include "sim/platform.hpp"
+
+namespace panpipe::sim {
+
+Platform::Platform(const TaskGraph& graph, const Cluster& cluster) : graph_(&graph), cluster_(&cluster) {
+  for (const TransferLink& link : graph.links) add(PathKind::Between, link.from_rank, link.to_rank);
+  for (const Task& task : graph.tasks) {
+    if (task.program >= 0 && graph.tensor > 1) {
+      const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
+      for (std::int32_t s = 0; s < program.steps; ++s)
+        if (graph.steps[static_cast<std::size_t>(program.first_step + s)].collective) {
+          add(PathKind::TensorRing, task.rank, task.rank);
+          break;
+        }
+    }
+    if (task.kind != TaskKind::Collective || task.flow < 0) continue;
+    const auto& ranks = cross_ranks(graph, task.flow);
+    if (ranks.empty() && graph.data > 1) add(PathKind::DataRing, task.rank, task.rank);
+    for (std::size_t i = 0; ranks.size() > 1 && i < ranks.size(); ++i)
+      add(PathKind::Between, ranks[i], ranks[(i + 1) % ranks.size()]);
+  }
+}
+
+void Platform::add(PathKind kind, int from, int to) {
+  const auto [entry, is_new] = index_.try_emplace({kind, from, to}, static_cast<int>(paths_.size()));
+  if (!is_new) return;
+  Path path{kind, from, to, {}};
+  path.routes.reserve(static_cast<std::size_t>(copies()));
+  for (int d = 0; d < graph_->data; ++d)
+    for (int t = 0; t < graph_->tensor; ++t) {
+      const int next_d = kind == PathKind::DataRing ? (d + 1) % graph_->data : d;
+      const int next_t = kind == PathKind::TensorRing ? (t + 1) % graph_->tensor : t;
+      path.routes.push_back(cluster_->route(graph_->device(from, d, t), graph_->device(to, next_d, next_t)));
+    }
+  paths_.push_back(std::move(path));
+}
+
+int Platform::path(PathKind kind, int from, int to) const {
+  const auto found = index_.find({kind, from, kind == PathKind::Between ? to : from});
+  return found == index_.end() ? -1 : found->second;
+}
+
+const std::vector<std::int32_t>& cross_ranks(const TaskGraph& graph, std::int32_t flow) {
+  static const std::vector<std::int32_t> kNone;
+  for (const auto& cross : graph.cross_rank_flows)
+    if (cross.flow == flow) return cross.ranks;
+  return kNone;
+}
+
+}  // namespace panpipe::sim

@@ -1,0 +1,51 @@
+// Which shared resources each kind of flow of a plan uses: the routes of every data- and tensor-parallel copy.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "costmodel/cluster/cluster.hpp"
+#include "costmodel/plan/task_graph.hpp"
+
+namespace panpipe::sim {
+
+enum class PathKind : std::uint8_t {
+  Between,     // copy c of rank `from` to copy c of rank `to`
+  TensorRing,  // each member of rank `from`'s tensor groups to the next
+  DataRing,    // each member of rank `from`'s data groups to the next
+};
+
+// The same way for all copies: routes[copy], copy = data index x tensor degree + tensor index.
+struct Path {
+  PathKind kind{};
+  int from = 0, to = 0;  // ranks
+  std::vector<Route> routes;
+};
+
+class Platform {
+ public:
+  Platform(const TaskGraph& graph, const Cluster& cluster);
+
+  int copies() const { return graph_->data * graph_->tensor; }
+  int tensor_group(int copy) const { return copy / graph_->tensor; }
+  int data_group(int copy) const { return copy % graph_->tensor; }
+  const std::vector<Path>& paths() const { return paths_; }
+  const Cluster& cluster() const { return *cluster_; }
+  // Index into paths(), -1 when there is nobody to send to (a group of one).
+  int path(PathKind kind, int from, int to = 0) const;
+
+ private:
+  void add(PathKind kind, int from, int to);
+
+  const TaskGraph* graph_;
+  const Cluster* cluster_;
+  std::vector<Path> paths_;
+  std::map<std::tuple<PathKind, int, int>, int> index_;
+};
+
+// The ranks that a flow between ranks connects in a ring, empty for a flow inside one rank's data group.
+const std::vector<std::int32_t>& cross_ranks(const TaskGraph& graph, std::int32_t flow);
+
+}  // namespace panpipe::sim

@@ -1,0 +1,433 @@
+#include "sim/replay.hpp"
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe::sim {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+constexpr std::int32_t kLanes = static_cast<std::int32_t>(Lane::Host) + 1;
+
+// What an event means, in a token's top bits; the rest is an index.
+enum class Kind : std::uint64_t {
+  Flow,             // slot of the contention log, whose own token follows
+  PassEnd,          // (task, class)
+  GroupPassEnd,     // (rank, lane, tensor group): a merged pass of all the group's members
+  ComputeEnd,       // (rank, lane, class): a compute step of a pass
+  RingReady,        // (rank, lane, tensor group): latency of a collective inside a pass is over
+  RingMemberEnd,    // same
+  TransferReady,    // (transfer, class)
+  TransferEnd,      // same
+  MeetingReady,     // (meeting): latency of a collective that is a task
+  MeetingMemberEnd  // same
+};
+constexpr int kKindShift = 56;
+Token token(Kind kind, std::int64_t index) { return static_cast<Token>(kind) << kKindShift | static_cast<Token>(index); }
+
+bool has_collective(const TaskGraph& graph, const Task& task, bool blocking) {
+  if (task.program < 0) return false;
+  const Program& program = graph.programs[at(task.program)];
+  const auto first = graph.steps.begin() + program.first_step;
+  return std::any_of(first, first + program.steps,
+                     [&](const ProgramStep& step) { return step.collective && !(blocking && step.overlapped); });
+}
+
+// A pass of one copy, step by step.
+struct Run {
+  std::int32_t task = -1;
+  std::int32_t next = 0;  // step
+  bool open = false;      // a collective is under way
+  bool beside = false;    // the compute step beside it has been started
+  bool waiting = false;   // nothing goes on until the collective ends
+};
+
+// A collective inside a pass, over the members of a tensor group; or the group's merged pass.
+struct Ring {
+  std::int32_t arrived = 0;
+  std::int32_t sending = 0;
+  std::int32_t step = -1;
+};
+
+// A collective that is a task: members of a data group, or tasks of several ranks.
+struct Meeting {
+  std::int32_t task = -1;  // the first
+  std::int32_t group = 0;  // data group, or class when ranks meet
+  std::int32_t members = 0;
+  std::int32_t arrived = 0;
+  std::int32_t sending = 0;
+};
+
+class Replay final : public EventHandler {
+ public:
+  Replay(const ReplayInput& input, FlowBackend& backend)
+      : graph_(*input.graph),
+        net_(*input.net),
+        folding_(*input.folding),
+        flows_(*input.flows),
+        merged_(input.merged),
+        backend_(backend),
+        log_(input.folding->network),
+        classes_(input.folding->classes) {
+    const std::size_t pairs = graph_.tasks.size() * at(classes_), sends = graph_.transfers.size() * at(classes_);
+    record_.task_start.assign(pairs, 0);
+    record_.task_end.assign(pairs, 0);
+    record_.transfer_start.assign(sends, 0);
+    record_.transfer_end.assign(sends, 0);
+    spread(net_.prerequisites, waiting_for_);
+    spread(net_.gated, gates_);
+    runs_.resize(at(graph_.ranks) * at(kLanes) * at(classes_));
+    rings_.resize(at(graph_.ranks) * at(kLanes) * at(folding_.tensor_groups));
+    tensor_members_ = members(folding_.tensor_group, folding_.tensor_groups);
+    data_members_ = members(folding_.data_group, folding_.data_groups);
+    make_meetings();
+    for (const Program& program : graph_.programs) {
+      bool any = false, blocking = false;
+      for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
+        any = any || graph_.steps[at(s)].collective;
+        blocking = blocking || (graph_.steps[at(s)].collective && !graph_.steps[at(s)].overlapped);
+      }
+      joins_.push_back(any && blocking);
+    }
+  }
+
+  ReplayRecord run() {
+    for (std::size_t pair = 0; pair < waiting_for_.size(); ++pair)
+      if (waiting_for_[pair] == 0) ready_.push_back(static_cast<std::int32_t>(pair));
+    drain();
+    if (record_.activities > 0) backend_.run(*this);
+    record_.uses = log_.uses();
+    return std::move(record_);
+  }
+
+  void on_event(Token event) override {
+    handle(event);
+    drain();
+  }
+
+ private:
+  // --- set-up ---
+  void spread(const std::vector<std::int32_t>& per_task, std::vector<std::int32_t>& per_pair) const {
+    per_pair.reserve(per_task.size() * at(classes_));
+    for (const std::int32_t value : per_task) per_pair.insert(per_pair.end(), at(classes_), value);
+  }
+
+  static std::vector<std::vector<std::int32_t>> members(const std::vector<std::int32_t>& group_of, int groups) {
+    std::vector<std::vector<std::int32_t>> result(at(groups));
+    for (std::size_t c = 0; c < group_of.size(); ++c) result[at(group_of[c])].push_back(static_cast<std::int32_t>(c));
+    return result;
+  }
+
+  void make_meetings() {
+    first_meeting_.assign(graph_.tasks.size(), -1);
+    for (std::size_t t = 0; t < graph_.tasks.size(); ++t) {
+      const Task& task = graph_.tasks[t];
+      if (task.kind != TaskKind::Collective || task.flow < 0) continue;
+      const std::int32_t round = net_.round[t];
+      const std::int32_t first = round < 0 ? static_cast<std::int32_t>(t) : net_.rounds[at(round)].front();
+      if (first_meeting_[at(first)] < 0) {
+        first_meeting_[at(first)] = static_cast<std::int32_t>(meetings_.size());
+        const int groups = round < 0 ? folding_.data_groups : classes_;
+        for (std::int32_t g = 0; g < groups; ++g)
+          meetings_.push_back(
+              {first, g, static_cast<std::int32_t>(round < 0 ? data_members_[at(g)].size() : net_.rounds[at(round)].size())});
+      }
+      first_meeting_[t] = first_meeting_[at(first)];
+    }
+  }
+
+  // --- helpers ---
+  std::size_t pair(std::int32_t task, std::int32_t cls) const { return at(task) * at(classes_) + at(cls); }
+  std::int32_t run_index(const Task& task, std::int32_t cls) const {
+    return (task.rank * kLanes + static_cast<std::int32_t>(task.lane)) * classes_ + cls;
+  }
+  std::int32_t ring_index(const Task& task, std::int32_t cls) const {
+    return (task.rank * kLanes + static_cast<std::int32_t>(task.lane)) * folding_.tensor_groups + folding_.tensor_group[at(cls)];
+  }
+
+  void timer(Ticks delay, Token event) {
+    ++record_.activities;
+    backend_.set_timer(delay, event);
+  }
+
+  // Calls on_end at once when nothing takes time.
+  template <class OnEnd>
+  void wait(Ticks delay, Token event, OnEnd on_end) {
+    if (delay > Ticks(0)) {
+      timer(delay, event);
+    } else {
+      on_end();
+    }
+  }
+
+  template <class OnEnd>
+  void send(const FlowSpec& spec, Token event, OnEnd on_end) {
+    if (spec.route < 0) return wait(spec.transfer, event, on_end);
+    ++record_.activities;
+    ++record_.flows;
+    const std::int32_t slot = log_.begin(spec.route, spec.bytes, spec.transfer, event, backend_.now());
+    backend_.start_flow(spec.route, spec.bytes, spec.rate_cap, token(Kind::Flow, slot));
+  }
+
+  // --- tasks ---
+  void release(std::int32_t task, std::int32_t cls) {
+    if (--waiting_for_[pair(task, cls)] == 0) ready_.push_back(static_cast<std::int32_t>(pair(task, cls)));
+  }
+
+  // Lists and not recursion: chains of tasks without duration may be long.
+  void drain() {
+    while (!ready_.empty() || !resume_.empty()) {
+      if (!resume_.empty()) {
+        const std::int32_t run = resume_.back();
+        resume_.pop_back();
+        advance(run);
+        continue;
+      }
+      const std::int32_t next = ready_.back();
+      ready_.pop_back();
+      start(next / classes_, next % classes_);
+    }
+  }
+
+  void start(std::int32_t t, std::int32_t cls) {
+    const Task& task = graph_.tasks[at(t)];
+    record_.task_start[pair(t, cls)] = backend_.now().base();
+    if (task.kind == TaskKind::Collective && task.flow >= 0) {
+      meet(first_meeting_[at(t)] + (net_.round[at(t)] < 0 ? folding_.data_group[at(cls)] : cls));
+    } else if (task.program < 0) {
+      finish(t, cls);
+    } else if (merged_[at(task.rank)]) {
+      start_merged(t, cls);
+    } else {
+      const std::int32_t run = run_index(task, cls);
+      runs_[at(run)] = {t, graph_.programs[at(task.program)].first_step};
+      advance(run);
+    }
+  }
+
+  void finish(std::int32_t t, std::int32_t cls) {
+    const std::size_t index = pair(t, cls);
+    record_.task_end[index] = backend_.now().base();
+    ++record_.finished;
+    const bool lane_goes_on = gates_[index] == 0;  // asked before transfers start: one without duration arrives at once
+    for (const std::int32_t transfer : net_.transfers[t]) start_transfer(transfer, cls);
+    for (const std::int32_t successor : net_.successors[t]) release(successor, cls);
+    if (net_.next_on_lane[at(t)] >= 0 && lane_goes_on) release(net_.next_on_lane[at(t)], cls);
+  }
+
+  // --- passes as one timer ---
+  void start_merged(std::int32_t t, std::int32_t cls) {
+    const Task& task = graph_.tasks[at(t)];
+    const Ticks duration = graph_.programs[at(task.program)].duration;
+    const auto& group = tensor_members_[at(folding_.tensor_group[at(cls)])];
+    if (group.size() == 1 || !joins_[at(task.program)]) {
+      wait(duration, token(Kind::PassEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
+      return;
+    }
+    // Blocking collectives let nobody finish earlier than `duration` after the last one's start.
+    const std::int32_t index = ring_index(task, cls);
+    Ring& ring = rings_[at(index)];
+    ring.step = t;
+    if (++ring.arrived < static_cast<std::int32_t>(group.size())) return;
+    ring.arrived = 0;
+    wait(duration, token(Kind::GroupPassEnd, index), [&] { end_group_pass(index); });
+  }
+
+  void end_group_pass(std::int32_t index) {
+    const std::int32_t task = rings_[at(index)].step;
+    for (const std::int32_t cls : tensor_members_[at(index % folding_.tensor_groups)]) finish(task, cls);
+  }
+
+  // --- passes step by step ---
+  void advance(std::int32_t index) {
+    Run& run = runs_[at(index)];
+    const std::int32_t cls = index % classes_;
+    const Program& program = graph_.programs[at(graph_.tasks[at(run.task)].program)];
+    for (;;) {
+      if (run.next == program.first_step + program.steps) {
+        run.waiting = run.open;
+        if (!run.open) finish(run.task, cls);
+        return;
+      }
+      const ProgramStep& step = graph_.steps[at(run.next)];
+      run.waiting = run.open && (step.collective || run.beside);
+      if (run.waiting) return;
+      const std::int32_t number = run.next++;
+      if (!step.collective) {
+        run.beside = run.open;
+        if (step.time <= Ticks(0)) continue;
+        timer(step.time, token(Kind::ComputeEnd, index));
+        return;
+      }
+      run.open = true;
+      run.beside = false;
+      run.waiting = !step.overlapped;
+      join_ring(graph_.tasks[at(run.task)], number, cls);
+      if (!step.overlapped) return;
+    }
+  }
+
+  void join_ring(const Task& task, std::int32_t step, std::int32_t cls) {
+    const std::int32_t index = ring_index(task, cls);
+    Ring& ring = rings_[at(index)];
+    ring.step = step;
+    if (++ring.arrived < static_cast<std::int32_t>(tensor_members_[at(folding_.tensor_group[at(cls)])].size())) return;
+    ring.arrived = 0;
+    const std::int32_t flow = graph_.steps[at(step)].flow;
+    const Ticks latency = flow >= 0 ? graph_.flows[at(flow)].latency : graph_.steps[at(step)].time;
+    wait(latency, token(Kind::RingReady, index), [&] { send_ring(index); });
+  }
+
+  void send_ring(std::int32_t index) {
+    Ring& ring = rings_[at(index)];
+    const auto& group = tensor_members_[at(index % folding_.tensor_groups)];
+    const std::int32_t rank = index / folding_.tensor_groups / kLanes;
+    const std::int32_t flow = graph_.steps[at(ring.step)].flow;
+    ring.sending = static_cast<std::int32_t>(group.size());
+    if (flow < 0) return close_ring(index);
+    for (const std::int32_t cls : group)
+      send(flows_.tensor_member(rank, flow, cls), token(Kind::RingMemberEnd, index), [&] { end_ring_member(index); });
+  }
+
+  void end_ring_member(std::int32_t index) {
+    if (--rings_[at(index)].sending == 0) close_ring(index);
+  }
+
+  void close_ring(std::int32_t index) {
+    const std::int32_t group = index % folding_.tensor_groups, lane = index / folding_.tensor_groups;
+    for (const std::int32_t cls : tensor_members_[at(group)]) {
+      Run& run = runs_[at(lane * classes_ + cls)];
+      run.open = false;
+      if (run.waiting) resume_.push_back(lane * classes_ + cls);
+      run.waiting = false;
+    }
+  }
+
+  // --- transfers ---
+  void start_transfer(std::int32_t transfer, std::int32_t cls) {
+    const auto index = static_cast<std::int64_t>(pair(transfer, cls));
+    record_.transfer_start[at(index)] = backend_.now().base();
+    const FlowSpec& spec = flows_.transfer(graph_.transfers[at(transfer)].link, cls);
+    if (spec.route < 0) {
+      wait(spec.latency + spec.transfer, token(Kind::TransferEnd, index), [&] { arrive(transfer, cls); });
+    } else {
+      wait(spec.latency, token(Kind::TransferReady, index), [&] { send_transfer(transfer, cls); });
+    }
+  }
+
+  void send_transfer(std::int32_t transfer, std::int32_t cls) {
+    send(flows_.transfer(graph_.transfers[at(transfer)].link, cls),
+         token(Kind::TransferEnd, static_cast<std::int64_t>(pair(transfer, cls))), [&] { arrive(transfer, cls); });
+  }
+
+  void arrive(std::int32_t transfer, std::int32_t cls) {
+    record_.transfer_end[pair(transfer, cls)] = backend_.now().base();
+    for (const std::int32_t task : net_.consumers[transfer]) release(task, cls);
+    const std::int32_t gate = net_.gate[at(transfer)];
+    if (gate < 0 || --gates_[pair(gate, cls)] > 0) return;
+    if (net_.next_on_lane[at(gate)] >= 0) release(net_.next_on_lane[at(gate)], cls);
+  }
+
+  // --- collectives that are tasks ---
+  void meet(std::int32_t index) {
+    Meeting& meeting = meetings_[at(index)];
+    if (++meeting.arrived < meeting.members) return;
+    const Ticks latency = graph_.flows[at(graph_.tasks[at(meeting.task)].flow)].latency;
+    wait(latency, token(Kind::MeetingReady, index), [&] { send_meeting(index); });
+  }
+
+  template <class Visit>
+  void each_member(const Meeting& meeting, Visit visit) {
+    const std::int32_t round = net_.round[at(meeting.task)];
+    if (round < 0) {
+      for (const std::int32_t cls : data_members_[at(meeting.group)]) visit(meeting.task, cls);
+    } else {
+      for (const std::int32_t task : net_.rounds[at(round)]) visit(task, meeting.group);
+    }
+  }
+
+  void send_meeting(std::int32_t index) {
+    Meeting& meeting = meetings_[at(index)];
+    meeting.sending = meeting.members;
+    const std::int32_t flow = graph_.tasks[at(meeting.task)].flow;
+    each_member(meeting, [&](std::int32_t task, std::int32_t cls) {
+      send(flows_.lane_member(graph_.tasks[at(task)].rank, flow, cls), token(Kind::MeetingMemberEnd, index),
+           [&] { end_meeting_member(index); });
+    });
+  }
+
+  void end_meeting_member(std::int32_t index) {
+    if (--meetings_[at(index)].sending > 0) return;
+    each_member(meetings_[at(index)], [&](std::int32_t task, std::int32_t cls) { finish(task, cls); });
+  }
+
+  void handle(Token event) {
+    if (static_cast<Kind>(event >> kKindShift) == Kind::Flow) event = log_.end(static_cast<std::int32_t>(event), backend_.now());
+    const auto index = static_cast<std::int64_t>(event & ((Token{1} << kKindShift) - 1));
+    const auto small = static_cast<std::int32_t>(index);
+    switch (static_cast<Kind>(event >> kKindShift)) {
+      case Kind::PassEnd:
+        return finish(small / classes_, small % classes_);
+      case Kind::GroupPassEnd:
+        return end_group_pass(small);
+      case Kind::ComputeEnd:
+        return advance(small);
+      case Kind::RingReady:
+        return send_ring(small);
+      case Kind::RingMemberEnd:
+        return end_ring_member(small);
+      case Kind::TransferReady:
+        return send_transfer(small / classes_, small % classes_);
+      case Kind::TransferEnd:
+        return arrive(small / classes_, small % classes_);
+      case Kind::MeetingReady:
+        return send_meeting(small);
+      case Kind::MeetingMemberEnd:
+        return end_meeting_member(small);
+      case Kind::Flow:
+        break;
+    }
+    PANPIPE_CHECK(false, "an event of no known kind");
+  }
+
+  const TaskGraph& graph_;
+  const TaskNet& net_;
+  const Folding& folding_;
+  const FlowTable& flows_;
+  const std::vector<bool>& merged_;
+  FlowBackend& backend_;
+  ContentionLog log_;
+  const std::int32_t classes_;
+  ReplayRecord record_;
+  std::vector<std::int32_t> waiting_for_, gates_;  // [task][class]
+  std::vector<std::int32_t> ready_;                // pairs whose prerequisites are there
+  std::vector<std::int32_t> resume_;               // runs whose collective has ended
+  std::vector<Run> runs_;                          // [rank][lane][class]
+  std::vector<Ring> rings_;                        // [rank][lane][tensor group]
+  std::vector<Meeting> meetings_;
+  std::vector<std::int32_t> first_meeting_;  // per task
+  std::vector<std::vector<std::int32_t>> tensor_members_, data_members_;
+  std::vector<bool> joins_;  // per program: has a blocking collective
+};
+
+}  // namespace
+
+bool merge_keeps_order(const TaskGraph& graph, const Folding& folding, int rank) {
+  std::vector<std::int32_t> members(static_cast<std::size_t>(folding.tensor_groups), 0);
+  bool together = true;  // every tensor group is one class
+  for (const std::int32_t group : folding.tensor_group) together = together && ++members[at(group)] == 1;
+  int lane = -1;
+  for (std::int32_t t = graph.rank_begin[at(rank)]; t < graph.rank_begin[at(rank + 1)]; ++t) {
+    const Task& task = graph.tasks[at(t)];
+    if (!has_collective(graph, task, false)) continue;
+    if (lane >= 0 && lane != static_cast<int>(task.lane)) return false;
+    lane = static_cast<int>(task.lane);
+    if (!together && !has_collective(graph, task, true)) return false;
+  }
+  return true;
+}
+
+ReplayRecord replay(const ReplayInput& input, FlowBackend& backend) { return Replay(input, backend).run(); }
+
+}  // namespace panpipe::sim

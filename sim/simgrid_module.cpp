@@ -1,0 +1,166 @@
+#include "sim/simgrid_module.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe::sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+using MakeBackend = FlowBackend* (*)(const Network*);
+constexpr const char* kModule = "panpipe_simgrid.so";
+
+struct Module {
+  MakeBackend make_backend = nullptr;
+  std::string fault;
+};
+
+// Beside the program (build tree), or in lib/ beside its bin/ (installed).
+Module load() {
+  std::error_code ignored;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  for (const fs::path& file : {folder / kModule, folder / ".." / "lib" / kModule}) {
+    if (!fs::exists(file, ignored)) continue;
+    void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) return {nullptr, fmt::format("cannot load {}: {}", file.lexically_normal().string(), dlerror())};
+    void* symbol = dlsym(library, "panpipe_simgrid_backend");
+    if (!symbol) return {nullptr, fmt::format("{} is not of this version of panpipe", file.lexically_normal().string())};
+    return {reinterpret_cast<MakeBackend>(symbol), {}};
+  }
+  return {nullptr,
+          fmt::format("{} is not in {}: this build has no SimGrid (configured with PANPIPE_SIM=OFF)", kModule, folder.string())};
+}
+
+const Module& module() {
+  static const Module loaded = load();
+  return loaded;
+}
+
+// Memory that the child writes and the parent reads.
+class SharedMemory {
+ public:
+  explicit SharedMemory(std::size_t size) : size_(size) {
+    start_ = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (start_ == MAP_FAILED)
+      throw MachineError(fmt::format("no memory for the simulation's result ({} MB): {}", size / 1000000, std::strerror(errno)));
+  }
+  ~SharedMemory() { munmap(start_, size_); }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  char* start() const { return static_cast<char*>(start_); }
+
+ private:
+  void* start_;
+  std::size_t size_;
+};
+
+struct Head {
+  bool done = false;
+  std::int64_t activities = 0, flows = 0, finished = 0;
+  char fault[500] = "";
+};
+
+// The parts of a record in their order in shared memory, after the head.
+template <class Visit>
+void each_part(ReplayRecord& record, Visit visit) {
+  visit(record.task_start);
+  visit(record.task_end);
+  visit(record.transfer_start);
+  visit(record.transfer_end);
+  visit(record.uses);
+}
+
+ReplayRecord empty_record(const ReplayInput& input) {
+  const auto classes = static_cast<std::size_t>(input.folding->classes);
+  ReplayRecord record;
+  record.task_start.resize(input.graph->tasks.size() * classes);
+  record.task_end.resize(record.task_start.size());
+  record.transfer_start.resize(input.graph->transfers.size() * classes);
+  record.transfer_end.resize(record.transfer_start.size());
+  record.uses.resize(input.folding->network.resources.size());
+  return record;
+}
+
+[[noreturn]] void child(const ReplayInput& input, MakeBackend make_backend, char* shared) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlive the program
+  Head& head = *reinterpret_cast<Head*>(shared);
+  try {
+    // Not deleted: the process ends here, and SimGrid takes longer to clean up than to simulate.
+    FlowBackend* backend = make_backend(&input.folding->network);
+    ReplayRecord record = replay(input, *backend);
+    char* place = shared + sizeof(Head);
+    each_part(record, [&](const auto& part) {
+      const std::size_t size = part.size() * sizeof(part[0]);
+      if (size > 0) std::memcpy(place, part.data(), size);
+      place += size;
+    });
+    head.activities = record.activities;
+    head.flows = record.flows;
+    head.finished = record.finished;
+    head.done = true;
+  } catch (const std::exception& error) {
+    std::strncpy(head.fault, error.what(), sizeof(head.fault) - 1);
+  }
+  _exit(0);
+}
+
+void wait_for(pid_t process, const Head& head) {
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0) {
+    if (errno != EINTR) throw MachineError(fmt::format("lost the process that simulates: {}", std::strerror(errno)));
+  }
+  if (head.done) return;
+  if (head.fault[0] != 0) throw MachineError(fmt::format("SimGrid failed: {}", head.fault));
+  if (WIFSIGNALED(status))
+    throw MachineError(
+        fmt::format("the process that simulates was ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status))));
+  throw MachineError(fmt::format("the process that simulates ended early with code {}", WEXITSTATUS(status)));
+}
+
+}  // namespace
+
+bool has_simgrid() { return module().make_backend != nullptr; }
+
+ReplayRecord replay_in_simgrid(const ReplayInput& input) {
+  if (!module().make_backend)
+    throw MachineError(module().fault +
+                       "\nhelp: --backend flow simulates with the own flow solver; SimGrid needs libsimgrid-dev "
+                       "and a build with PANPIPE_SIM=ON");
+  ReplayRecord record = empty_record(input);
+  std::size_t size = sizeof(Head);
+  each_part(record, [&](const auto& part) { size += part.size() * sizeof(part[0]); });
+  const SharedMemory shared(size);
+  const Head& head = *new (shared.start()) Head;
+  const pid_t process = fork();
+  if (process < 0) throw MachineError(fmt::format("cannot start the process that simulates: {}", std::strerror(errno)));
+  if (process == 0) child(input, module().make_backend, shared.start());
+  wait_for(process, head);
+  const char* place = shared.start() + sizeof(Head);
+  each_part(record, [&](auto& part) {
+    const std::size_t bytes = part.size() * sizeof(part[0]);
+    if (bytes > 0) std::memcpy(part.data(), place, bytes);
+    place += bytes;
+  });
+  record.activities = head.activities;
+  record.flows = head.flows;
+  record.finished = head.finished;
+  return record;
+}
+
+}  // namespace panpipe::sim

@@ -1,0 +1,15 @@
+// SimGrid as a back end. It lives in a shared library beside the program that is loaded on first use, so that only what
+// simulates pays for loading it; every simulation runs in a child process, because SimGrid's clock and platform are per
+// process and cannot be taken back to the start.
+#pragma once
+
+#include "sim/replay.hpp"
+
+namespace panpipe::sim {
+
+bool has_simgrid();  // is the module there and loadable?
+
+// Throws MachineError when the module cannot be loaded or the child process fails.
+ReplayRecord replay_in_simgrid(const ReplayInput& input);
+
+}  // namespace panpipe::sim

@@ -1,0 +1,43 @@
+// The dependencies of a plan's tasks in the form the replay counts down: the same for every copy.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "costmodel/plan/task_graph.hpp"
+
+namespace panpipe::sim {
+
+// Numbers of things per key, stored in one array.
+class Lists {
+ public:
+  // pairs (key, value); values keep their order
+  void assign(std::size_t keys, const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs);
+  std::span<const std::int32_t> operator[](std::int32_t key) const {
+    const auto k = static_cast<std::size_t>(key);
+    return {values_.data() + begin_[k], values_.data() + begin_[k + 1]};
+  }
+
+ private:
+  std::vector<std::size_t> begin_;
+  std::vector<std::int32_t> values_;
+};
+
+// Groups are atomic: their first member waits for all members' inputs, their outputs exist when the last has run.
+struct TaskNet {
+  explicit TaskNet(const TaskGraph& graph);
+
+  std::vector<std::int32_t> prerequisites;  // per task, with the task before on its lane
+  std::vector<std::int32_t> next_on_lane;   // per task, -1 = last
+  Lists successors;                         // per task whose end makes them ready
+  Lists transfers;                          // per task whose end starts them
+  Lists consumers;                          // per transfer: the tasks that wait for its arrival
+  std::vector<std::int32_t> gate;           // per transfer: the task after which its lane waits for the arrival, or -1
+  std::vector<std::int32_t> gated;          // per task: transfers its lane waits for
+  // Collectives that several ranks' tasks make together: the round of each task, -1 = its rank's data group alone.
+  std::vector<std::int32_t> round;
+  std::vector<std::vector<std::int32_t>> rounds;
+};
+
+}  // namespace panpipe::sim

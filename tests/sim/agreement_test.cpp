@@ -1,0 +1,176 @@
+// Both back ends, merged or not, folded or not: one step time, on hundreds of random plans and topologies.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "costmodel/estimate/estimate.hpp"
+#include "sim/simulate.hpp"
+#include "tests/sim/graph_maker.hpp"
+
+namespace panpipe::sim {
+namespace {
+
+using test::ClusterMaker;
+using test::GraphMaker;
+using test::TaskId;
+
+struct Case {
+  TaskGraph graph;
+  Cluster cluster;
+};
+
+enum class Topology { PrivatePorts, NodesWithOneNic, StagedThroughHost, Arbitrary, PrivatePaths };
+
+class CaseMaker {
+ public:
+  CaseMaker(unsigned seed, Topology topology) : random_(seed), topology_(topology) {}
+
+  Case make() {
+    ranks_ = pick(1, 4);
+    tensor_ = 1 << pick(0, 2);
+    data_ = pick(1, 2);
+    devices_ = ranks_ * tensor_ * data_;
+    ClusterMaker maker(devices_);
+    wire(maker);
+    const Cluster cluster = maker.make();
+    return {graph(cluster), cluster};
+  }
+
+ private:
+  int pick(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }
+  double real(double least, double most) { return std::uniform_real_distribution<double>(least, most)(random_); }
+
+  void wire(ClusterMaker& maker) {
+    const auto name = [](const std::string& what, int i) { return what + std::to_string(i); };
+    const int per_node = std::max(1, tensor_ * pick(1, 2));
+    std::vector<int> out, in, nic_out, nic_in, pool;
+    const Bandwidth port = gb_per_s(pick(5, 20)), nic = gb_per_s(pick(2, 30));
+    for (int i = 0; i < devices_; ++i) {
+      out.push_back(maker.resource(name("out", i), port));
+      in.push_back(maker.resource(name("in", i), port));
+    }
+    for (int i = 0; i < devices_; i += per_node) {
+      nic_out.push_back(maker.resource(name("nic.out", i), nic));
+      nic_in.push_back(maker.resource(name("nic.in", i), nic));
+    }
+    const int socket = maker.resource("socket", gb_per_s(22));
+    for (int i = 0; i < 6; ++i) pool.push_back(maker.resource(name("pool", i), gb_per_s(pick(3, 12))));
+    for (int from = 0; from < devices_; ++from)
+      for (int to = 0; to < devices_; ++to) {
+        if (from == to) continue;
+        const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
+        const auto node = static_cast<std::size_t>(per_node);
+        std::vector<Hop> hops{{out[f], 1}, {in[t], 1}};
+        if (topology_ == Topology::NodesWithOneNic && f / node != t / node)
+          hops = {{nic_out[f / node], 1}, {nic_in[t / node], 1}};
+        if (topology_ == Topology::StagedThroughHost) hops = {{out[f], 1}, {socket, 2}, {in[t], 1}};
+        if (topology_ == Topology::PrivatePaths)
+          hops = {{maker.resource("path" + std::to_string(from) + "-" + std::to_string(to), port), 1}};
+        if (topology_ == Topology::Arbitrary) {
+          std::shuffle(pool.begin(), pool.end(), random_);
+          hops.clear();
+          for (int k = pick(1, 3); k > 0; --k) hops.push_back({pool[static_cast<std::size_t>(k)], pick(1, 2)});
+        }
+        maker.route(from, to, hops, micros(pick(0, 3)));
+      }
+  }
+
+  double narrowest(const Cluster& cluster, const TaskGraph& shape, int from, int to) const {
+    double least = 1e30;
+    for (int d = 0; d < data_; ++d)
+      for (int t = 0; t < tensor_; ++t) {
+        const int a = shape.device(from, d, t), b = shape.device(to, d, t);
+        if (a != b) least = std::min(least, cluster.route(a, b).bandwidth.base());
+        const int next = shape.device(from, d, (t + 1) % tensor_), other = shape.device(from, (d + 1) % data_, t);
+        if (next != a) least = std::min(least, cluster.route(a, next).bandwidth.base());
+        if (other != a) least = std::min(least, cluster.route(a, other).bandwidth.base());
+      }
+    return least;
+  }
+
+  TaskGraph graph(const Cluster& cluster) {
+    GraphMaker maker(ranks_, tensor_, data_);
+    const TaskGraph shape = maker.make();
+    std::vector<std::vector<int>> programs(static_cast<std::size_t>(ranks_));
+    std::vector<int> reductions;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const Bandwidth rate(narrowest(cluster, shape, rank, rank) * real(0.3, 1));
+      const auto wire = [&] { return Bytes(pick(10, 200) * 1000000); };
+      reductions.push_back(maker.flow(wire(), rate, micros(pick(0, 5))));
+      for (int p = 0; p < 2; ++p) {
+        std::vector<ProgramStep> steps;
+        for (int s = pick(1, 6); s > 0; --s) {
+          steps.push_back(GraphMaker::compute(millis(pick(1, 60))));
+          if (tensor_ > 1) steps.push_back(maker.collective(maker.flow(wire(), rate, micros(pick(0, 5))), pick(0, 3) == 0));
+        }
+        programs[static_cast<std::size_t>(rank)].push_back(maker.program(steps));
+      }
+    }
+    std::vector<TaskId> passes;
+    std::vector<std::vector<int>> links(static_cast<std::size_t>(ranks_ * ranks_));
+    for (int i = 0; i < 30; ++i) {
+      const int rank = pick(0, ranks_ - 1);
+      const TaskId pass = maker.pass(rank, programs[static_cast<std::size_t>(rank)][static_cast<std::size_t>(pick(0, 1))], i);
+      maker.at(pass).waits_for_sends = pick(0, 5) == 0;
+      for (int k = 0; k < 2 && !passes.empty(); ++k) {
+        const TaskId from = passes[static_cast<std::size_t>(pick(0, static_cast<int>(passes.size()) - 1))];
+        if (from.rank == rank) continue;
+        auto& known = links[static_cast<std::size_t>(from.rank * ranks_ + rank)];
+        const Bandwidth rate(narrowest(cluster, shape, from.rank, rank) * real(0.3, 1));
+        if (known.empty())
+          known.push_back(maker.link(from.rank, rank, Bytes(pick(10, 500) * 1000000), rate, micros(pick(0, 20))));
+        maker.transfer(from, pass, known.front());
+      }
+      passes.push_back(pass);
+      if (data_ > 1 && pick(0, 5) == 0)
+        maker.wait_for(maker.data_collective(rank, reductions[static_cast<std::size_t>(rank)]), pass);
+    }
+    return maker.make();
+  }
+
+  std::mt19937 random_;
+  Topology topology_;
+  int ranks_ = 1, tensor_ = 1, data_ = 1, devices_ = 1;
+};
+
+void expect_one_step_time(unsigned seed, Topology topology, bool with_simgrid) {
+  SCOPED_TRACE("seed " + std::to_string(seed) + ", topology " + std::to_string(static_cast<int>(topology)));
+  const Case test = CaseMaker(seed, topology).make();
+  const auto step = [&](Backend backend, bool merge, bool fold) {
+    return simulate(test.graph, test.cluster, {backend, merge, fold}).step_time.base();
+  };
+  const double plain = step(Backend::FlowSolver, false, false);
+  const double tolerance = plain * 1e-9;
+  EXPECT_NEAR(step(Backend::FlowSolver, true, false), plain, tolerance);
+  EXPECT_NEAR(step(Backend::FlowSolver, false, true), plain, tolerance);
+  EXPECT_NEAR(step(Backend::FlowSolver, true, true), plain, tolerance);
+  if (with_simgrid) {
+    EXPECT_NEAR(step(Backend::SimGrid, false, false), plain, tolerance);
+    EXPECT_NEAR(step(Backend::SimGrid, true, true), plain, tolerance);
+  }
+  if (topology == Topology::PrivatePaths)
+    EXPECT_NEAR(
+        to_duration(*std::max_element(estimate_times(test.graph).task_end.begin(), estimate_times(test.graph).task_end.end()))
+            .base(),
+        plain, tolerance);
+}
+
+class Agreement : public testing::TestWithParam<Topology> {};
+INSTANTIATE_TEST_SUITE_P(
+    Topologies, Agreement,
+    testing::Values(Topology::PrivatePorts, Topology::NodesWithOneNic, Topology::StagedThroughHost, Topology::Arbitrary,
+                    Topology::PrivatePaths),
+    [](const auto& info) {
+      constexpr const char* kNames[] = {"PrivatePorts", "NodesWithOneNic", "StagedThroughHost", "Arbitrary", "PrivatePaths"};
+      return kNames[static_cast<int>(info.param)];
+    });
+
+TEST_P(Agreement, BackendsMergingAndFolding) {
+  const bool simgrid = has_backend(Backend::SimGrid);
+  for (unsigned seed = 1; seed <= 60; ++seed) expect_one_step_time(seed, GetParam(), simgrid);
+}
+
+}  // namespace
+}  // namespace panpipe::sim

@@ -1,0 +1,196 @@
+#include "tests/sim/graph_maker.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <numeric>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe::test {
+namespace {
+
+class ListedWiring final : public Wiring {
+ public:
+  explicit ListedWiring(std::map<std::pair<int, int>, Route> routes) : routes_(std::move(routes)) {}
+  Route route(int from, int to) const override {
+    const auto found = routes_.find({from, to});
+    if (found == routes_.end()) throw InputError("no route from " + std::to_string(from) + " to " + std::to_string(to));
+    return found->second;
+  }
+
+ private:
+  std::map<std::pair<int, int>, Route> routes_;
+};
+
+std::size_t at_index(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+ClusterMaker::ClusterMaker(int devices) { cluster_.devices.resize(at_index(devices)); }
+
+int ClusterMaker::resource(const std::string& name, Bandwidth bandwidth) {
+  cluster_.resources.push_back({name, ResourceClass::GivenLink, bandwidth});
+  return static_cast<int>(cluster_.resources.size()) - 1;
+}
+
+void ClusterMaker::route(int from, int to, std::vector<Hop> hops, Duration latency) {
+  Route route;
+  route.path = PathClass::Given;
+  route.latency = latency;
+  double narrowest = std::numeric_limits<double>::infinity();
+  for (const Hop& hop : hops)
+    narrowest = std::min(narrowest, cluster_.resources[at_index(hop.resource)].bandwidth.base() / hop.uses);
+  route.bandwidth = Bandwidth(narrowest);
+  route.hops = std::move(hops);
+  routes_[{from, to}] = route;
+}
+
+void ClusterMaker::delay(int from, int to, Duration time) {
+  Route route;
+  route.path = PathClass::Given;
+  route.bandwidth = Bandwidth(std::numeric_limits<double>::infinity());
+  route.table = std::make_shared<TransferTable>(TransferTable{{{Bytes(1), time}}});
+  routes_[{from, to}] = route;
+}
+
+Cluster ClusterMaker::make() const {
+  Cluster cluster = cluster_;
+  cluster.wiring = std::make_shared<ListedWiring>(routes_);
+  return cluster;
+}
+
+GraphMaker::GraphMaker(int ranks, int tensor, int data) : tasks_(at_index(ranks)) {
+  graph_.ranks = ranks;
+  graph_.tensor = tensor;
+  graph_.data = data;
+  graph_.devices.resize(at_index(ranks * tensor * data));
+  std::iota(graph_.devices.begin(), graph_.devices.end(), 0);
+  graph_.memory.resize(at_index(ranks));
+}
+
+int GraphMaker::flow(Bytes wire_bytes, Bandwidth rate, Duration latency) {
+  CollectiveFlow flow;
+  flow.cost.kind = CollectiveKind::AllReduce;
+  flow.cost.bytes = flow.cost.wire_bytes = wire_bytes;
+  flow.latency = to_ticks(latency);
+  flow.transfer = to_ticks(wire_bytes / rate);
+  graph_.flows.push_back(flow);
+  return static_cast<int>(graph_.flows.size()) - 1;
+}
+
+int GraphMaker::flow_between(Bytes wire_bytes, Bandwidth rate, std::vector<std::int32_t> ranks) {
+  const int index = flow(wire_bytes, rate);
+  graph_.cross_rank_flows.push_back({index, std::move(ranks)});
+  return index;
+}
+
+int GraphMaker::link(int from_rank, int to_rank, Bytes bytes, Bandwidth rate, Duration latency) {
+  TransferLink link;
+  link.from_rank = from_rank;
+  link.to_rank = to_rank;
+  link.cost.bytes = bytes;
+  link.latency = to_ticks(latency);
+  link.transfer = to_ticks(bytes / rate);
+  graph_.links.push_back(link);
+  return static_cast<int>(graph_.links.size()) - 1;
+}
+
+ProgramStep GraphMaker::compute(Duration time) {
+  ProgramStep step;
+  step.time = to_ticks(time);
+  return step;
+}
+
+ProgramStep GraphMaker::collective(int flow, bool overlapped) const {
+  ProgramStep step;
+  step.collective = true;
+  step.overlapped = overlapped;
+  step.flow = flow;
+  step.time = graph_.flows[at_index(flow)].latency + graph_.flows[at_index(flow)].transfer;
+  return step;
+}
+
+int GraphMaker::program(const std::vector<ProgramStep>& steps) {
+  Program program;
+  program.first_step = static_cast<std::int32_t>(graph_.steps.size());
+  program.steps = static_cast<std::int32_t>(steps.size());
+  Ticks now{0}, beside{0};  // beside: end of a collective that runs while the next compute step does
+  for (const ProgramStep& step : steps) {
+    if (step.collective) {
+      now = std::max(now, beside);
+      beside = now + step.time;
+      if (!step.overlapped) now = beside;
+    } else {
+      now = std::max(now + step.time, beside);
+    }
+    graph_.steps.push_back(step);
+  }
+  program.duration = std::max(now, beside);
+  graph_.programs.push_back(program);
+  return static_cast<int>(graph_.programs.size()) - 1;
+}
+
+TaskId GraphMaker::pass(int rank, int program, int microbatch) {
+  Task task;
+  task.program = program;
+  task.action.kind = ActionKind::F;
+  task.action.stage = rank;
+  task.action.microbatch = microbatch;
+  return this->task(rank, task);
+}
+
+TaskId GraphMaker::task(int rank, Task task) {
+  task.rank = rank;
+  tasks_[at_index(rank)].push_back(task);
+  return {rank, static_cast<int>(tasks_[at_index(rank)].size()) - 1};
+}
+
+TaskId GraphMaker::data_collective(int rank, int flow) {
+  Task task;
+  task.kind = TaskKind::Collective;
+  task.lane = Lane::Data;
+  task.flow = flow;
+  task.action.kind = ActionKind::ReduceGrad;
+  task.action.stage = rank;
+  return this->task(rank, task);
+}
+
+void GraphMaker::wait_for(TaskId task, TaskId producer) { edges_.push_back({producer, task, -1}); }
+
+int GraphMaker::transfer(TaskId producer, TaskId consumer, int link) {
+  edges_.push_back({producer, consumer, link});
+  return static_cast<int>(std::count_if(edges_.begin(), edges_.end(), [](const Edge& e) { return e.link >= 0; })) - 1;
+}
+
+TaskGraph GraphMaker::make() const {
+  TaskGraph graph = graph_;
+  graph.rank_begin.push_back(0);
+  for (const auto& tasks : tasks_) {
+    graph.tasks.insert(graph.tasks.end(), tasks.begin(), tasks.end());
+    graph.rank_begin.push_back(static_cast<std::int32_t>(graph.tasks.size()));
+  }
+  const auto number = [&](TaskId id) { return graph.rank_begin[at_index(id.rank)] + id.index; };
+  std::vector<std::vector<Input>> inputs(graph.tasks.size());
+  for (const Edge& edge : edges_) {
+    Input input;
+    input.task = number(edge.from);
+    if (edge.link >= 0) {
+      input.transfer = static_cast<std::int32_t>(graph.transfers.size());
+      Transfer transfer;
+      transfer.producer = number(edge.from);
+      transfer.consumer = number(edge.to);
+      transfer.link = edge.link;
+      graph.transfers.push_back(transfer);
+    }
+    inputs[at_index(number(edge.to))].push_back(input);
+  }
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
+    graph.tasks[t].first_input = static_cast<std::int32_t>(graph.inputs.size());
+    graph.tasks[t].inputs = static_cast<std::int32_t>(inputs[t].size());
+    graph.inputs.insert(graph.inputs.end(), inputs[t].begin(), inputs[t].end());
+  }
+  return graph;
+}
+
+}  // namespace panpipe::test

@@ -1,0 +1,65 @@
+// Small clusters and task graphs written by hand, for tests and benchmarks of the simulation.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "costmodel/cluster/cluster.hpp"
+#include "costmodel/plan/task_graph.hpp"
+
+namespace panpipe::test {
+
+// A cluster whose routes are listed pair by pair.
+class ClusterMaker {
+ public:
+  explicit ClusterMaker(int devices);
+  int resource(const std::string& name, Bandwidth bandwidth);
+  void route(int from, int to, std::vector<Hop> hops, Duration latency = Duration(0));
+  // A route that is a pure delay.
+  void delay(int from, int to, Duration time);
+  Cluster make() const;
+
+ private:
+  Cluster cluster_;
+  std::map<std::pair<int, int>, Route> routes_;
+};
+
+struct TaskId {
+  int rank = 0, index = 0;  // index among the rank's tasks
+};
+
+// Tasks are added rank by rank in any order; make() puts them in the graph's order.
+class GraphMaker {
+ public:
+  GraphMaker(int ranks, int tensor = 1, int data = 1);
+
+  // Alone it takes latency + bytes / rate.
+  int flow(Bytes wire_bytes, Bandwidth rate, Duration latency = Duration(0));
+  int flow_between(Bytes wire_bytes, Bandwidth rate, std::vector<std::int32_t> ranks);
+  int link(int from_rank, int to_rank, Bytes bytes, Bandwidth rate, Duration latency = Duration(0));
+  static ProgramStep compute(Duration time);
+  ProgramStep collective(int flow, bool overlapped = false) const;
+  int program(const std::vector<ProgramStep>& steps);
+
+  TaskId pass(int rank, int program, int microbatch = 0);
+  TaskId task(int rank, Task task);
+  TaskId data_collective(int rank, int flow);
+  void wait_for(TaskId task, TaskId producer);
+  int transfer(TaskId producer, TaskId consumer, int link);
+  Task& at(TaskId id) { return tasks_[static_cast<std::size_t>(id.rank)][static_cast<std::size_t>(id.index)]; }
+
+  TaskGraph make() const;
+
+ private:
+  struct Edge {
+    TaskId from, to;
+    int link = -1;
+  };
+  TaskGraph graph_;
+  std::vector<std::vector<Task>> tasks_;
+  std::vector<Edge> edges_;
+};
+
+}  // namespace panpipe::test
