@@ -2,7 +2,7 @@
 //
 // A rank holds v stages and takes them in turns of `group` microbatches: the k-th forward of a rank walks group after group,
 // stage after stage, microbatch after microbatch; the backwards walk the same turns with the stages reversed. The last group
-// is short when `group` does not divide the microbatches (Megatron allows a remainder of at least the number of ranks).
+// is short when `group` does not divide the microbatches.
 // With `combined`, each steady forward and backward is one group, which needs one more forward of warm-up (Megatron's
 // overlap of expert communication).
 #include <fmt/format.h>
@@ -43,19 +43,17 @@ int default_group(int ranks, int microbatches) {
   return microbatches / rounds;
 }
 
-void check_group(int ranks, int microbatches, int group) {
-  if (group >= microbatches) return;  // a single turn
-  if (group < ranks)
-    throw InputError(
-        fmt::format("interleaved-1f1b with group={} on {} ranks cannot finish: a turn must be at least as long as the pipeline "
-                    "(group={} or more)",
-                    group, ranks, ranks));
-  const int rest = microbatches % group;
-  if (rest != 0 && rest < ranks)
-    throw InputError(
-        fmt::format("interleaved-1f1b with group={} leaves a last turn of {} of {} microbatches, shorter than the {} ranks; "
-                    "use {} microbatches, or a group that leaves none or at least {}",
-                    group, rest, microbatches, ranks, microbatches - rest, ranks));
+// Turns at least as long as the pipeline always finish (Megatron asks for that); shorter ones may wait for each other in a
+// circle.
+void require_that_it_finishes(const Schedule& schedule, int group) {
+  const int rest = schedule.microbatches % group;
+  if (group >= schedule.microbatches || (group >= schedule.ranks && (rest == 0 || rest >= schedule.ranks))) return;
+  const std::vector<ScheduleProblem> problems = check_schedule(schedule);
+  if (problems.empty()) return;
+  throw InputError(fmt::format(
+      "interleaved-1f1b with {} microbatches in turns of {} on {} ranks: {}; turns of at least {} microbatches, the last one "
+      "too, always finish",
+      schedule.microbatches, group, schedule.ranks, problems[0].message, schedule.ranks));
 }
 
 }  // namespace
@@ -65,7 +63,6 @@ Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOption
   const bool combined = boolean_option(options, "combined", false);
   int group = integer_option(options, "group", 0, 1);
   if (group == 0) group = default_group(ranks, microbatches);
-  check_group(ranks, microbatches, group);
 
   Schedule schedule = looped_schedule("interleaved-1f1b", ranks, microbatches, chunks);
   const std::vector<Turn> forward = turns(microbatches, group, chunks);
@@ -93,6 +90,7 @@ Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOption
     }
     for (int k = total - warmup; k < total; ++k) row.push_back(backward_pass(k));
   }
+  require_that_it_finishes(schedule, group);
   return schedule;
 }
 

@@ -54,17 +54,15 @@ TEST(Csv, BlanksAndLineEndsAreFree) {
 
 TEST(Csv, EverythingThatIsOursComesBack) {
   const std::string text =
-      "#pipeline ranks=2 microbatches=4 stages=4 seq_splits=1\r\n"
       "#chain 0,1\r\n"
       "#chain 2,3\r\n"
       "0F0,0OFFLOAD0,(0F1;3F0)OVERLAP_F_F,0RELOAD0,0R0,0B0,OPT,SYNC\r\n"
-      "2F0,(1F0;3W0)OVERLAP_F_W,(1F1;1B0)OVERLAP\r\n";
-  const Schedule schedule = read("# a comment\n" + text.substr(0, text.find("3W0")) + "1W9" + text.substr(text.find("3W0") + 3));
-  EXPECT_EQ(schedule.chains.size(), 2u);
-  EXPECT_EQ(schedule.microbatches, 4);
+      "2F0,(1F0;2W0)OVERLAP_F_W,(1F1;1B0)OVERLAP\r\n";
+  const Schedule schedule = read("# a comment\n" + text);
+  EXPECT_EQ(schedule.chains, (std::vector<std::vector<int>>{{0, 1}, {2, 3}}));
+  EXPECT_EQ(schedule.microbatches, 4);  // both directions
   EXPECT_EQ(rows_of(schedule)[0], "0F0 0OFFLOAD0 (0F1;3F0)OVERLAP_F_F 0RELOAD0 0R0 0B0 OPT SYNC");
-  EXPECT_EQ(read(to_csv(schedule, false)).order, schedule.order);
-  EXPECT_EQ(read(to_csv(schedule, false)).chains, schedule.chains);
+  EXPECT_EQ(to_csv(schedule, false), text);
 }
 
 TEST(Csv, SequenceSplitsComeBack) {

@@ -237,12 +237,12 @@ TEST(Families, RefusalsSayWhy) {
       refusal("interleaved-1f1b", 4, 11),
       "error: interleaved-1f1b cuts 11 microbatches on 4 ranks into 2 turns, which leaves 1 over; use 10 or 12 microbatches, or "
       "state the length of a turn (option group=4)");
-  EXPECT_EQ(refusal("interleaved-1f1b", 4, 8, {{"group", "2"}}),
-            "error: interleaved-1f1b with group=2 on 4 ranks cannot finish: a turn must be at least as long as the pipeline "
-            "(group=4 or more)");
-  EXPECT_EQ(refusal("interleaved-1f1b", 4, 10, {{"group", "4"}}),
-            "error: interleaved-1f1b with group=4 leaves a last turn of 2 of 10 microbatches, shorter than the 4 ranks; use 8 "
-            "microbatches, or a group that leaves none or at least 4");
+  EXPECT_EQ(
+      refusal("interleaved-1f1b", 4, 8, {{"group", "2"}}),
+      "error: interleaved-1f1b with 8 microbatches in turns of 2 on 4 ranks: the order cannot finish: rank 0 waits at 4F3 for "
+      "3F3 "
+      "of rank 3, rank 3 waits at 3B0 for 4B0 of rank 0: a cycle; turns of at least 4 microbatches, the last one too, always "
+      "finish");
   EXPECT_EQ(refusal("1f2b", 4, 8), "error: unknown schedule '1f2b', did you mean '1f1b'?");
   EXPECT_EQ(refusal("pfeife", 4, 8, {{"prefech", "2"}}),
             "error: unknown option 'prefech' of schedule pfeife, did you mean 'prefetch'?");
@@ -258,16 +258,23 @@ TEST(Families, RefusalsSayWhy) {
             "error: 100000 ranks with 1 stages each and 1000000 microbatches make more than 200000000 actions");
 }
 
-TEST(Families, InterleavedWithAShortLastTurnIsLegalWhenMegatronAllowsIt) {
+TEST(Families, InterleavedTurnsThatMegatronAllowsAreLegal) {
+  // Megatron asks for turns no shorter than the pipeline, the last one too. The others are legal or refused.
   for (int p = 1; p <= 6; ++p)
     for (int v = 1; v <= 3; ++v)
-      for (int group = p; group <= 2 * p + 1; ++group)
+      for (int group = 1; group <= 2 * p + 1; ++group)
         for (int m = 1; m <= 4 * p; ++m) {
-          if (m > group && m % group != 0 && m % group < p) continue;
-          const Schedule schedule =
-              make_schedule("interleaved-1f1b", p, m, {{"stages_per_rank", std::to_string(v)}, {"group", std::to_string(group)}});
-          EXPECT_EQ(test::message_of(check_schedule(schedule)), "legal") << p << " " << v << " " << group << " " << m;
+          const bool allowed = m <= group || (group >= p && (m % group == 0 || m % group >= p));
+          try {
+            const Schedule schedule = make_schedule("interleaved-1f1b", p, m,
+                                                    {{"stages_per_rank", std::to_string(v)}, {"group", std::to_string(group)}});
+            EXPECT_EQ(test::message_of(check_schedule(schedule)), "legal") << p << " " << v << " " << group << " " << m;
+          } catch (const InputError& error) {
+            EXPECT_FALSE(allowed) << error.what();
+          }
         }
+  EXPECT_NO_THROW(make_schedule("interleaved-1f1b", 4, 10, {{"group", "4"}}));  // a last turn of 2 on 4 ranks finishes with v = 2
+  EXPECT_THROW(make_schedule("interleaved-1f1b", 4, 9, {{"group", "4"}, {"stages_per_rank", "3"}}), InputError);
 }
 
 }  // namespace
