@@ -31,6 +31,10 @@ ListedLayer read_layer(const Node& node, ReadLog& log) {
     layer.input_gradient = map.duration("backward");
     for (const char* part : {"input_gradient", "weight_gradient"})
       if (map.find(part)) log.error_at_key(node, part, fmt::format("'backward' already holds '{}'; give one or the other", part));
+  } else if (node.kind == NodeKind::Map && !map.has("input_gradient") && !map.has("weight_gradient")) {
+    log.error(node, fmt::format("layer '{}' has no backward", layer.name),
+              "give 'input_gradient' and 'weight_gradient', or 'backward' for both together");
+    for (const char* part : {"backward", "input_gradient", "weight_gradient"}) map.find(part);
   } else {
     layer.input_gradient = map.duration("input_gradient");
     layer.weight_gradient = map.duration("weight_gradient");

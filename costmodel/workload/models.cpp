@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "costmodel/base/error.hpp"
 
@@ -95,12 +96,18 @@ void fill_proportions(const Family& family, ModelDimensions& d) {
     d.heads = or_default(d.heads, std::max(1, d.hidden / 64));  // 64 channels a head, as the published one has
     return;
   }
-  d.ffn = or_default(d.ffn, 4 * d.hidden);
+  d.ffn = or_default(d.ffn, 4 * std::min(d.hidden, 1 << 21));
   if (&family == &kLlama) d.kv_heads = or_default(d.kv_heads, d.heads);
   d.positions = std::max(d.positions, d.sequence);
 }
 
 void check_dimensions(const Family& family, const std::string& name, const ModelDimensions& d) {
+  // Far beyond any network, and small enough that no count of elements overflows.
+  for (const auto& [key, value, most] :
+       {std::tuple("layers", d.layers, 1 << 12), std::tuple("hidden", d.hidden, 1 << 20), std::tuple("ffn", d.ffn, 1 << 22),
+        std::tuple("vocabulary", d.vocabulary, 1 << 24), std::tuple("sequence", d.sequence, 1 << 24),
+        std::tuple("image", d.image, 1 << 14), std::tuple("classes", d.classes, 1 << 24)})
+    require(value <= most, fmt::format("'{}' of {} is {}, more than {}", key, name, value, most));
   require(d.hidden % d.heads == 0, fmt::format("{} heads do not divide the hidden size {} of {}", d.heads, d.hidden, name));
   if (&family == &kLlama) {
     require(d.kv_heads <= d.heads && d.heads % d.kv_heads == 0,

@@ -1,6 +1,7 @@
 #include "costmodel/workload/workload.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -46,17 +47,18 @@ void read_model(MapReader& map, WorkloadRequest& request) {
   request.model = read_string(name, log).value_or("");
   const BuiltInModel* model = find_model(request.model);
   if (!request.model.empty() && !model)
-    log.error(name, unknown_model(request.model),
-              "panpipe check --help lists the models, docs/models/workloads.md describes them");
+    log.error(name, unknown_model(request.model), fmt::format("the models are {}", fmt::join(model_names(), ", ")));
   for (const CountKey& count : kCounts) {
-    if (!map.has(count.key)) {
-      map.find(count.key);
+    const Node* value = map.find(count.key);
+    if (!value) continue;
+    if (count.asked == &WorkloadRequest::layers && value->kind == NodeKind::Scalar && !is_count(*value)) {
+      log.error(*value, fmt::format("'{}' is not a number of layers", value->text),
+                "with a model 'layers' is a count; a file of measured layers stands alone");
       continue;
     }
     const bool known =
         !model || std::find(model->family->keys.begin(), model->family->keys.end(), count.key) != model->family->keys.end();
     if (!known) {
-      map.find(count.key);
       log.error_at_key(map.node(), count.key, fmt::format("the model '{}' has no '{}'", request.model, count.key));
       continue;
     }
@@ -78,6 +80,16 @@ void read_model(MapReader& map, WorkloadRequest& request) {
   }
 }
 
+// Keeps every byte count of a step within 64 bits.
+void check_size(const ModelDimensions& d, const WorkloadShape& shape) {
+  const double image = static_cast<double>(d.image) * d.image;
+  const double tokens = shape.microbatch * std::max<double>(d.sequence, image);
+  const double elements = tokens * std::max({1.0 * d.hidden, 1.0 * d.ffn, 1.0 * d.vocabulary / d.layers}) * d.layers;
+  constexpr double kMostElements = 0x1p52;
+  if (elements > kMostElements)
+    throw InputError(fmt::format("a microbatch of {} samples makes more than 2^52 numbers; it is too large", shape.microbatch));
+}
+
 void read_file(MapReader& map, const char* key, const std::string& what, std::string& path) {
   if (const auto found = read_file_reference(*map.find(key), map.log(), what)) path = *found;
 }
@@ -89,12 +101,7 @@ WorkloadRequest read_workload(const Node& node, ReadLog& log) {
   WorkloadRequest request;
   const Node* layers = map.has("layers") ? node.find("layers") : nullptr;
   if (map.has("model")) {
-    for (const char* key : {"pt2"})
-      if (map.find(key)) log.error_at_key(node, key, fmt::format("'{}' and 'model' exclude each other", key));
-    if (layers && layers->kind == NodeKind::Scalar && !is_count(*layers)) {
-      map.find("layers");
-      log.error(*layers, fmt::format("'{}' is not a number of layers; a file of measured layers excludes 'model'", layers->text));
-    }
+    if (map.find("pt2")) log.error_at_key(node, "pt2", "'pt2' and 'model' exclude each other");
     read_model(map, request);
   } else if (map.has("pt2")) {
     if (layers) {
@@ -103,10 +110,13 @@ WorkloadRequest read_workload(const Node& node, ReadLog& log) {
     }
     read_file(map, "pt2", "exported model", request.pt2_file);
   } else if (layers && !is_count(*layers)) {
-    read_file(map, "layers", "file of measured layers", request.layers_file);
+    read_file(map, "layers", "table of layers", request.layers_file);
   } else if (node.kind == NodeKind::Map) {
-    log.error(node, "the workload names no model",
-              "write {model: gpt2-large}, {layers: FILE} for measured layers, or {pt2: FILE} for an exported model");
+    if (layers)
+      log.error(*layers, fmt::format("{} layers of which model? 'model' is missing", layers->text));
+    else
+      log.error(node, "the workload names no model",
+                "write {model: gpt2-large}, {layers: FILE} for measured layers, or {pt2: FILE} for an exported model");
     for (const auto& entry : node.entries) map.find(entry.key);
   }
   map.finish();
@@ -125,8 +135,10 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   if (!model) throw InputError(unknown_model(request.model));
   if (shape.microbatch < 1) throw InputError(fmt::format("a microbatch of {} samples is none", shape.microbatch));
   if (shape.tensor_degree < 1) throw InputError(fmt::format("tensor parallelism of {} is none", shape.tensor_degree));
+  const ModelDimensions dimensions = resolve(*model, request);
+  check_size(dimensions, shape);
   workload.name = request.model;
-  workload.graph = model->family->build(request.model, resolve(*model, request), shape);
+  workload.graph = model->family->build(request.model, dimensions, shape);
   workload.parameters = workload.graph->parameter_count();
   workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);
   return workload;
