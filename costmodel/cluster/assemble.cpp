@@ -34,8 +34,8 @@ class TreeWiring : public Wiring {
  public:
   std::vector<Group> groups;
   std::vector<Node> nodes;
-  std::vector<int> node_of;  // device -> node
-  std::vector<Resource> resources;
+  std::vector<int> node_of;           // device -> node
+  std::vector<Bandwidth> bandwidths;  // of the cluster's resources
   int spine = -1;
 
   Route route(int from, int to) const override {
@@ -67,7 +67,9 @@ class TreeWiring : public Wiring {
     add_side(result, node(from_node), from, 0);
     if (spine >= 0) result.hops.push_back({spine, 1});
     add_side(result, node(to_node), to, 1);
-    set_bandwidth(result, resources);
+    result.bandwidth = Bandwidth(kInfinity);
+    for (const Hop& hop : result.hops)
+      result.bandwidth = std::min(result.bandwidth, bandwidths[static_cast<std::size_t>(hop.resource)] / hop.uses);
     return result;
   }
 
@@ -154,7 +156,9 @@ class PairWiring : public Wiring {
 
 }  // namespace
 
-Cluster assemble_cluster(std::string name, const std::vector<NodeGroup>& sources) {
+Cluster assemble_cluster(std::string name, const std::vector<NodeGroup>& given) {
+  std::vector<NodeGroup> sources = given;
+  if (sources.size() == 1 && sources.front().nodes == 1) sources.front().network.reset();  // nobody to talk to
   auto wiring = std::make_shared<TreeWiring>();
   Cluster cluster;
   cluster.name = std::move(name);
@@ -177,7 +181,7 @@ Cluster assemble_cluster(std::string name, const std::vector<NodeGroup>& sources
       wiring->spine = static_cast<int>(cluster.resources.size());
       cluster.resources.push_back({"spine", ResourceClass::Spine, *source.network->spine});
     }
-  wiring->resources = cluster.resources;
+  for (const Resource& resource : cluster.resources) wiring->bandwidths.push_back(resource.bandwidth);
   cluster.switched = all_switched(wiring->groups);
   if (!sources.empty()) {
     cluster.fabric_bandwidth = ring_bandwidth(wiring->groups.front().node);
