@@ -153,7 +153,7 @@ std::string strange_number(std::string_view text, std::string_view expected) {
   const std::string small = lower(text);
   for (const std::string_view word : {"inf", ".inf", "-.inf", "+.inf", "-inf", "+inf", "nan", ".nan", "infinity"})
     if (small == word || small.rfind(std::string(word) + " ", 0) == 0) return fmt::format("'{}' is not a finite number", text);
-  if (text.empty()) return fmt::format("there is no value where {} is expected", expected);
+  if (text.empty()) return "the text is empty";
   return fmt::format("'{}' is not {}", text, expected);
 }
 
@@ -219,8 +219,8 @@ std::string wrong_unit(const NumberAndRest& parts, std::string_view text, const 
 Parsed<long double> parse_in(const Kind& kind, std::string_view text) {
   text = trimmed(text);
   if (text == "unlimited") return {{}, "'unlimited' is for bandwidths only"};
-  NumberAndRest parts = split_number(
-      text, fmt::format("{}, as in '{} {}'", kind.article_and_name, &kind == &fraction_kind() ? 85 : 24, kind.usual.front()));
+  const std::string example = fmt::format("{} {}", &kind == &fraction_kind() ? 85 : 24, kind.usual.front());
+  NumberAndRest parts = split_number(text, fmt::format("{}; write it as in '{}'", kind.article_and_name, example));
   if (!parts.problem.empty()) return {{}, parts.problem};
   if (parts.rest.empty()) {
     if (parts.value == 0) return {0.0L, ""};
@@ -377,19 +377,20 @@ std::string exact_fraction_text(double value) { return exact(value, fraction_kin
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   const std::string small = lower(name);
-  std::optional<std::string> best;
+  std::optional<std::string> best, prefixed;
   int best_distance = std::max(1, static_cast<int>(name.size()) / 3) + 1;
   for (const std::string& candidate : candidates) {
     if (candidate == name) continue;
     if (lower(candidate) == small) return candidate;
     if (candidate.size() > 200 || name.size() > 200) continue;  // the distance is quadratic
+    if (!prefixed && name.size() >= 3 && candidate.compare(0, name.size(), name) == 0) prefixed = candidate;
     const int distance = edit_distance(name, candidate);
     if (distance < best_distance && distance < static_cast<int>(std::max(name.size(), candidate.size()))) {
       best = candidate;
       best_distance = distance;
     }
   }
-  return best;
+  return best ? best : prefixed;
 }
 
 }  // namespace panpipe

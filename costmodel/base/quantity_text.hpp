@@ -46,7 +46,8 @@ std::string exact_text(Bandwidth value);
 std::string exact_text(ComputeRate value);
 std::string exact_fraction_text(double value);
 
-// The nearest name by edit distance (at most a third of the length, at least 1), for "did you mean".
+// The nearest name by edit distance (at most a third of the length, at least 1), else one that starts with `name`; for
+// "did you mean".
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace panpipe

@@ -32,7 +32,7 @@ struct Place {
 // Turns yaml-cpp's events into Nodes and reports what this project refuses. One open map or list per frame.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(std::shared_ptr<const SourceText> source) : source_(std::move(source)) {}
+  TreeBuilder(const std::string& text, std::shared_ptr<const SourceText> source) : text_(text), source_(std::move(source)) {}
 
   NodePtr root() const { return root_; }
   // Ends the reading: throws everything that was reported.
@@ -82,6 +82,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, const std::string& value) override {
     NodePtr node = make(NodeKind::Scalar, mark);
+    if (tag == "!" && !is_closed(mark.pos)) fail({node->line, node->column}, "", "the text in quotes is not closed");
     node->text = value;
     node->quoted = tag == "!";  // yaml-cpp's tag of a quoted or block scalar; "?" is a plain one
     if (tag != "!" && tag != "?") refuse_tag(*node, tag);
@@ -198,6 +199,23 @@ class TreeBuilder : public YAML::EventHandler {
     if (!frame.drop_value) frame.node->entries.push_back({frame.key, frame.key_place.line, frame.key_place.column, value});
   }
 
+  // yaml-cpp lets a text in quotes run to the end of the file when the last character is a line end.
+  bool is_closed(int position) const {
+    if (position < 0 || static_cast<std::size_t>(position) >= text_.size()) return true;
+    const char quote = text_[static_cast<std::size_t>(position)];
+    if (quote != '"' && quote != '\'') return true;  // a block scalar
+    for (std::size_t i = static_cast<std::size_t>(position) + 1; i < text_.size(); ++i) {
+      if (quote == '"' && text_[i] == '\\') {
+        ++i;
+      } else if (text_[i] == quote) {
+        if (quote == '"' || i + 1 >= text_.size() || text_[i + 1] != quote) return true;
+        ++i;
+      }
+    }
+    return false;
+  }
+
+  const std::string& text_;
   std::shared_ptr<const SourceText> source_;
   NodePtr root_;
   std::vector<Frame> frames_;
@@ -227,13 +245,14 @@ constexpr std::array<Translation, 13> kTranslations = {{
     {"illegal tab when looking for indentation", "indentation is made of spaces, and this is a tab"},
 }};
 
-bool has_tab_indent(const SourceText& source, int line) {
+// The first tab in the indentation of the line or of the one before it; yaml-cpp trips over the line after the tab.
+std::optional<Place> tab_indent(const SourceText& source, int line) {
   for (int i = std::max(1, line - 1); i <= line && i <= static_cast<int>(source.lines.size()); ++i) {
     const std::string& text = source.lines[static_cast<std::size_t>(i - 1)];
-    const std::size_t first = text.find_first_not_of(" \t");
-    if (text.substr(0, first == std::string::npos ? text.size() : first).find('\t') != std::string::npos) return true;
+    const std::size_t tab = text.find('\t');
+    if (tab != std::string::npos && tab < text.find_first_not_of(" \t")) return Place{i, static_cast<int>(tab) + 1};
   }
-  return false;
+  return std::nullopt;
 }
 
 [[noreturn]] void fail_with_parser_error(TreeBuilder& builder, const SourceText& source, const YAML::Exception& error) {
@@ -246,12 +265,13 @@ bool has_tab_indent(const SourceText& source, int line) {
       message = translation.ours;
       if (translation.at_opening && builder.open_place()) place = *builder.open_place();
     }
-  builder.fail(place, "", message, has_tab_indent(source, place.line) ? "indent with spaces, not with tabs" : "");
+  if (const auto tab = tab_indent(source, place.line)) builder.fail(*tab, "", "indentation is made of spaces, and this is a tab");
+  builder.fail(place, "", message);
 }
 
 NodePtr parse_source(const std::string& text, const std::shared_ptr<const SourceText>& source) {
   std::istringstream stream(text);
-  TreeBuilder builder(source);
+  TreeBuilder builder(text, source);
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {

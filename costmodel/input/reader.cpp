@@ -226,28 +226,24 @@ const Node* MapReader::find(const std::string& key) {
 const Node* MapReader::require(const std::string& key) {
   const Node* value = find(key);
   if (value != nullptr || !is_map_) return value;
-  if (misspelling_of(key))
-    missing_.push_back(key);
-  else
-    complain_missing(key);
+  missing_.push_back(key);
   return nullptr;
 }
 
-void MapReader::complain_missing(const std::string& key) {
-  std::vector<std::string> keys;
-  for (const Node::Entry& entry : node_->entries) keys.push_back(fmt::format("'{}'", entry.key));
-  const std::string help = keys.empty() ? "the map is empty"
-                                        : fmt::format("the {} here {} {}", keys.size() == 1 ? "only key" : "keys",
-                                                      keys.size() == 1 ? "is" : "are", list_of(keys));
-  log_->error(*node_, fmt::format("missing key '{}'", key), help);
-}
-
-// A key of this map that was not read so far and looks like `key`.
-std::optional<std::string> MapReader::misspelling_of(const std::string& key) const {
-  std::vector<std::string> unread;
-  for (const Node::Entry& entry : node_->entries)
-    if (std::find(read_.begin(), read_.end(), entry.key) == read_.end()) unread.push_back(entry.key);
-  return nearest_name(key, unread);
+// One complaint for all missing keys, listing those that are there. A key whose misspelling is there is left to the complaint
+// about the misspelling.
+void MapReader::complain_missing(const std::vector<std::string>& unread) {
+  constexpr std::size_t kMostListed = 12;
+  std::vector<std::string> absent, present;
+  for (const std::string& key : missing_)
+    if (!nearest_name(key, unread)) absent.push_back(fmt::format("'{}'", key));
+  if (absent.empty()) return;
+  for (const Node::Entry& entry : node_->entries) present.push_back(fmt::format("'{}'", entry.key));
+  std::string help = "the map is empty";
+  if (present.size() == 1) help = "the only key here is " + present.front();
+  if (present.size() > 1) help = "the keys here are " + list_of(present);
+  if (present.size() > kMostListed) help.clear();
+  log_->error(*node_, fmt::format("missing key{} {}", absent.size() == 1 ? "" : "s", list_of(absent)), help);
 }
 
 std::string MapReader::path_of(const std::string& key) const { return node_->path.empty() ? key : node_->path + "." + key; }
@@ -321,16 +317,19 @@ void MapReader::finish() {
   std::vector<std::string> unread;
   for (const Node::Entry& entry : node_->entries)
     if (std::find(read_.begin(), read_.end(), entry.key) == read_.end()) unread.push_back(entry.key);
-  for (const std::string& key : missing_)
-    if (!nearest_name(key, unread)) complain_missing(key);
+  complain_missing(unread);
+  bool known_were_listed = false;
   for (const std::string& key : unread) {
     auto nearest = nearest_name(key, absent);
     if (!nearest) nearest = nearest_name(key, read_);
-    if (nearest)
+    if (nearest) {
       log_->error_at_key(*node_, key, fmt::format("unknown key '{}', did you mean '{}'?", key, *nearest));
-    else
-      log_->error_at_key(*node_, key, fmt::format("unknown key '{}'", key),
-                         read_.empty() ? "no key is known here" : fmt::format("known here: {}", list_of(read_)));
+      continue;
+    }
+    std::string help = read_.empty() ? "no key is known here" : fmt::format("known here: {}", list_of(read_));
+    if (known_were_listed) help.clear();
+    known_were_listed = true;
+    log_->error_at_key(*node_, key, fmt::format("unknown key '{}'", key), help);
   }
 }
 

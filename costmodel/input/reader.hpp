@@ -55,7 +55,7 @@ class MapReader {
   ReadLog& log() const { return *log_; }
   bool has(const std::string& key) const;       // does not mark
   const Node* find(const std::string& key);     // marks; nullptr when absent
-  const Node* require(const std::string& key);  // marks; logs "missing key 'x'" (listing the keys there are) and returns nullptr
+  const Node* require(const std::string& key);  // marks; nullptr when absent, and finish() logs "missing key 'x'"
 
   // Each marks the key. With a fallback the key is optional (the fallback is recorded as "default"); without one a
   // missing key is an error. After an error the fallback (or a zero) is returned and reading goes on.
@@ -91,14 +91,13 @@ class MapReader {
   // The scalar of a key, or nullptr after recording the fallback or complaining that the key is missing.
   const Node* value_of(const std::string& key, const std::optional<std::string>& fallback);
   std::string path_of(const std::string& key) const;
-  std::optional<std::string> misspelling_of(const std::string& key) const;
-  void complain_missing(const std::string& key);
+  void complain_missing(const std::vector<std::string>& unread);
 
   const Node* node_;
   ReadLog* log_;
   bool is_map_ = true;
   std::vector<std::string> read_;
-  std::vector<std::string> missing_;  // required, absent, and a similar key is there: one complaint for both, in finish()
+  std::vector<std::string> missing_;  // required and absent: one complaint, in finish()
 };
 
 // Typed reading of one scalar node (items of lists, cells of tables). Log an error and return nullopt when wrong.

@@ -69,6 +69,18 @@ void read_options(MapReader& reader, const ScheduleFamily& family, ScheduleOptio
       if (const auto text = read_string(*value, reader.log())) options[std::string(option.first)] = *text;
 }
 
+void refuse_options_of_others(MapReader& reader, const ScheduleFamily& family) {
+  for (const Node::Entry& entry : reader.node().entries) {
+    std::vector<std::string> owners;
+    for (const ScheduleFamily& other : schedule_families())
+      if (default_option(other, entry.key)) owners.emplace_back(other.name);
+    if (owners.empty() || default_option(family, entry.key)) continue;
+    reader.find(entry.key);
+    reader.log().error_at_key(reader.node(), entry.key, fmt::format("the schedule {} has no option '{}'", family.name, entry.key),
+                              fmt::format("it is an option of {}", list_of(owners)));
+  }
+}
+
 // virtual_stages and stages_per_rank are one number with two names.
 void reconcile_stages(MapReader& scenario, const ScheduleFamily& family, ScheduleRequest& schedule, Parallel& parallel) {
   const Node* degrees = scenario.node().find("parallel");
@@ -136,14 +148,16 @@ void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& paral
   const long long devices = cluster.size();
   const long long per_rank = static_cast<long long>(parallel.tensor) * parallel.data;
   const std::string has = fmt::format("the cluster has {} ({})", counted(devices, "device"), device_place(scenario));
+  const std::string per_rank_words =
+      fmt::format("tensor {} x data {}, {}", parallel.tensor, parallel.data, origin_of(parallel_node(scenario, "tensor")));
   if (parallel.pipeline == 0) {
     if (per_rank > devices || devices % per_rank != 0) {
-      scenario.log().error(
-          parallel_node(scenario, "tensor"),
-          fmt::format("tensor {} ({}) x data {} ({}) makes {} per pipeline rank, {} {}", parallel.tensor,
-                      place_of(scenario, "parallel.tensor"), parallel.data, place_of(scenario, "parallel.data"),
-                      counted(per_rank, "device"), per_rank > devices ? "but" : "and does not divide the cluster:", has),
-          per_rank > devices ? "" : "state parallel.pipeline to leave devices unused");
+      const std::string message = per_rank > devices ? fmt::format("parallel asks for {} per pipeline rank ({}) but {}",
+                                                                   counted(per_rank, "device"), per_rank_words, has)
+                                                     : fmt::format("{}, which cannot be split into pipeline ranks of {} ({})",
+                                                                   has, per_rank, per_rank_words);
+      scenario.log().error(parallel_node(scenario, "tensor"), message,
+                           per_rank > devices ? "" : "state parallel.pipeline to leave devices unused");
       parallel.pipeline = 1;
       return;
     }
@@ -184,17 +198,24 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
     if (reader.find("name") != nullptr)
       log.error_at_key(*node, "name", "a schedule has a name or comes from a csv file, not both");
     reader.finish();
+    const Node* degrees = scenario.node().find("parallel");
+    if (const Node* stages = degrees != nullptr ? degrees->find("virtual_stages") : nullptr)
+      log.error(*stages, fmt::format("a schedule from a csv file ({}) brings its own stages", origin_of(*csv)),
+                "leave virtual_stages out");
     return schedule;
   }
   schedule.name = reader.string("name");
   const ScheduleFamily* family =
       node->find("name") != nullptr && !schedule.name.empty() ? known_family(*node->find("name"), schedule.name, log) : nullptr;
   if (family == nullptr) {
-    // The options depend on the family; without it only a misspelt `name` can be recognised.
-    if (node->find("name") == nullptr) reader.finish();
+    // Which options there are depends on the family: only what no family knows can be refused.
+    for (const ScheduleFamily& other : schedule_families())
+      for (const auto& option : other.options) reader.find(std::string(option.first));
+    reader.finish();
     return schedule;
   }
   read_options(reader, *family, schedule.options);
+  refuse_options_of_others(reader, *family);
   reader.finish();
   reconcile_stages(scenario, *family, schedule, parallel);
   return schedule;
@@ -282,9 +303,10 @@ std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluste
   }
   const double wanted = static_cast<double>(parallel.pipeline) * parallel.tensor * parallel.data;
   if (whole && static_cast<double>(placement.size()) != wanted)
-    log.error(*node, fmt::format("the placement lists {}, but parallel asks for {:.0f} (pipeline {} x tensor {} x data {}, {})",
-                                 counted(static_cast<long long>(placement.size()), "device"), wanted, parallel.pipeline,
-                                 parallel.tensor, parallel.data, place_of(scenario, "parallel")));
+    log.error(*node,
+              fmt::format("the placement lists {}, but parallel asks for {:.0f} (pipeline {} x tensor {} x data {}, {})",
+                          counted(static_cast<long long>(placement.size()), "device"), wanted, parallel.pipeline, parallel.tensor,
+                          parallel.data, scenario.has("parallel") ? place_of(scenario, "parallel") : "default"));
   return placement;
 }
 

@@ -54,7 +54,7 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
 
 void check_heading(MapReader& reader) {
   ReadLog& log = reader.log();
-  const Node* kind = reader.find("kind");
+  const Node* kind = reader.node().find("kind");
   if (kind != nullptr && kind->kind == NodeKind::Scalar && kind->text != "scenario") {
     // Another kind of file altogether: one sentence instead of a complaint about each of its keys.
     log.error(*kind, fmt::format("this is a file of kind '{}', not a scenario", kind->text));
@@ -169,6 +169,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   scenario.framework = read_framework(reader, cluster && cluster->given);
   read_usable(reader, cluster, scenario);
   scenario.data = read_data(reader);
+  reader.find("kind");
   reader.finish();
   log.throw_if_errors();
   scenario.cluster = std::move(*cluster);

@@ -1,0 +1,57 @@
+#include "costmodel/base/error.hpp"
+
+#include <gtest/gtest.h>
+
+#include "costmodel/base/precision.hpp"
+
+namespace panpipe {
+namespace {
+
+TEST(Error, InputErrorJoinsTheTextsOfItsDiagnostics) {
+  Diagnostic first, second;
+  first.text = "a.yaml:1:2: error: one";
+  second.text = "a.yaml:3:4: error: two";
+  const InputError error({first, second});
+  EXPECT_STREQ(error.what(), "a.yaml:1:2: error: one\na.yaml:3:4: error: two");
+  EXPECT_EQ(error.diagnostics().size(), 2u);
+}
+
+TEST(Error, InputErrorWithoutPlace) {
+  const InputError error("unknown schedule 'x'");
+  EXPECT_STREQ(error.what(), "error: unknown schedule 'x'");
+  ASSERT_EQ(error.diagnostics().size(), 1u);
+  EXPECT_EQ(error.diagnostics()[0].message, "unknown schedule 'x'");
+  EXPECT_EQ(error.diagnostics()[0].file, "");
+  EXPECT_EQ(error.diagnostics()[0].line, 0);
+}
+
+TEST(Error, CheckNamesPlaceExpressionAndMessage) {
+  EXPECT_NO_THROW(PANPIPE_CHECK(1 + 1 == 2, "arithmetic"));
+  try {
+    PANPIPE_CHECK(1 + 1 == 3, "arithmetic failed");
+    FAIL() << "a violated check must throw";
+  } catch (const InternalError& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(text.rfind("this is a bug in panpipe: arithmetic failed (", 0), 0u) << text;
+    EXPECT_NE(text.find("error_test.cpp:"), std::string::npos) << text;
+    EXPECT_NE(text.find("'1 + 1 == 3' does not hold"), std::string::npos) << text;
+  }
+}
+
+TEST(Precision, EveryNameComesBack) {
+  for (const Precision precision :
+       {Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp16, Precision::Bf16Pure, Precision::Fp16Pure})
+    EXPECT_EQ(find_precision(name_of(precision)), precision);
+  EXPECT_EQ(name_of(Precision::Bf16Pure), "bf16-pure");
+  EXPECT_EQ(find_precision("bfloat16"), std::nullopt);
+}
+
+TEST(Precision, ElementsHavePyTorchNamesAndSizes) {
+  EXPECT_EQ(name_of(DType::BFloat16), "bfloat16");
+  EXPECT_EQ(name_of(DType::UInt8), "uint8");
+  EXPECT_EQ(size_of(compute_dtype(Precision::Tf32)), Bytes(4));
+  EXPECT_EQ(size_of(compute_dtype(Precision::Fp16)), Bytes(2));
+}
+
+}  // namespace
+}  // namespace panpipe
