@@ -117,8 +117,10 @@ class DeadlockReport {
   std::string wait_text(int rank) const {
     const auto& b = *blocked_[static_cast<std::size_t>(rank)];
     if (b.wanted_cell < 0) return fmt::format("waits for {}, which rank {} never runs", b.wanted, b.wanted_rank);
+    const int stands_at = blocked_[static_cast<std::size_t>(b.wanted_rank)]->cell;
+    if (stands_at == b.wanted_cell) return fmt::format("waits for {}, at which rank {} is blocked", b.wanted, b.wanted_rank);
     return fmt::format("waits for {}, cell {} of rank {}, which stands at cell {}", b.wanted, b.wanted_cell, b.wanted_rank,
-                       blocked_[static_cast<std::size_t>(b.wanted_rank)]->cell);
+                       stands_at);
   }
 
   const Schedule& schedule_;
