@@ -1,0 +1,236 @@
+// Task graphs written by hand, and from schedules with a cost table per (stage, pass) and a delay table per stage hand-over.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "costmodel/estimate/pipeline_order.hpp"
+#include "costmodel/plan/task_graph.hpp"
+
+namespace panpipe::testing {
+
+// Tables in ticks, indexed as structures made from a PipelineOrder index them.
+struct Tables {
+  std::vector<double> costs, delays;
+};
+
+inline Tables random_tables(int stages, std::mt19937& random) {
+  std::uniform_int_distribution<int> cost(0, 1000), delay(0, 300), kind(0, 9);
+  Tables tables;
+  tables.costs.assign(static_cast<std::size_t>(stages) * 4 + 1, 0);
+  tables.delays.assign(static_cast<std::size_t>(stages) * 2 + 1, 0);
+  for (std::size_t i = 1; i < tables.costs.size(); ++i) tables.costs[i] = cost(random) * (kind(random) == 0 ? 10 : 1);
+  for (std::size_t i = 1; i < tables.delays.size(); ++i) tables.delays[i] = kind(random) < 3 ? 0 : delay(random);
+  return tables;
+}
+
+inline Tables even_tables(int stages, double f, double i, double w, double delay) {
+  Tables tables;
+  tables.costs.push_back(0);
+  for (int s = 0; s < stages; ++s) tables.costs.insert(tables.costs.end(), {f, i, w, i + w});
+  tables.delays.assign(static_cast<std::size_t>(stages) * 2 + 1, delay);
+  tables.delays[0] = 0;
+  return tables;
+}
+
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(int ranks) {
+    graph_.ranks = ranks;
+    for (int r = 0; r < ranks; ++r) graph_.devices.push_back(r);
+    graph_.rank_begin.assign(static_cast<std::size_t>(ranks) + 1, 0);
+  }
+
+  int program(double duration, double exposed = 0) {
+    Program program;
+    program.duration = Ticks(duration);
+    program.exposed_communication = Ticks(exposed);
+    graph_.programs.push_back(program);
+    return static_cast<int>(graph_.programs.size()) - 1;
+  }
+
+  int link(int from, int to, double latency, double transfer, Bytes size = Bytes(0)) {
+    TransferLink link;
+    link.from_rank = from;
+    link.to_rank = to;
+    link.latency = Ticks(latency);
+    link.transfer = Ticks(transfer);
+    link.cost.bytes = size;
+    graph_.links.push_back(link);
+    return static_cast<int>(graph_.links.size()) - 1;
+  }
+
+  int flow(double latency, double transfer, Bytes size, CollectiveKind kind = CollectiveKind::AllReduce) {
+    CollectiveFlow flow;
+    flow.cost.kind = kind;
+    flow.cost.bytes = size;
+    flow.latency = Ticks(latency);
+    flow.transfer = Ticks(transfer);
+    graph_.flows.push_back(flow);
+    return static_cast<int>(graph_.flows.size()) - 1;
+  }
+
+  // Tasks of one rank must be added together, ranks in order.
+  int pass(int rank, ActionKind kind, int stage, int microbatch, int program) {
+    Task task;
+    task.kind = TaskKind::Pass;
+    task.lane = Lane::Compute;
+    task.rank = rank;
+    task.action.kind = kind;
+    task.action.stage = stage;
+    task.action.microbatch = microbatch;
+    task.program = program;
+    return add(task);
+  }
+
+  int add(const Task& task) {
+    graph_.tasks.push_back(task);
+    inputs_.emplace_back();
+    for (int r = task.rank + 1; r <= graph_.ranks; ++r) ++graph_.rank_begin[static_cast<std::size_t>(r)];
+    return static_cast<int>(graph_.tasks.size()) - 1;
+  }
+
+  void needs(int consumer, int producer) { inputs_[static_cast<std::size_t>(consumer)].push_back({producer, -1}); }
+
+  void sends(int producer, int consumer, int link, bool backward = false) {
+    const Task& from = graph_.tasks[static_cast<std::size_t>(producer)];
+    graph_.transfers.push_back({producer, consumer, link, from.action.microbatch, from.action.stage, backward});
+    inputs_[static_cast<std::size_t>(consumer)].push_back({producer, static_cast<std::int32_t>(graph_.transfers.size()) - 1});
+  }
+
+  Task& task(int t) { return graph_.tasks[static_cast<std::size_t>(t)]; }
+  TaskGraph& graph() { return graph_; }
+
+  TaskGraph build() {
+    graph_.inputs.clear();
+    for (std::size_t t = 0; t < graph_.tasks.size(); ++t) {
+      graph_.tasks[t].first_input = static_cast<std::int32_t>(graph_.inputs.size());
+      graph_.tasks[t].inputs = static_cast<std::int32_t>(inputs_[t].size());
+      graph_.inputs.insert(graph_.inputs.end(), inputs_[t].begin(), inputs_[t].end());
+    }
+    return graph_;
+  }
+
+ private:
+  TaskGraph graph_;
+  std::vector<std::vector<Input>> inputs_;
+};
+
+// The tasks of a schedule of lone F, I, W and B, in the schedule's order, ranks one after another.
+inline TaskGraph graph_of(const PipelineOrder& order, const Tables& tables) {
+  GraphBuilder builder(static_cast<int>(order.rank_begin.size()) - 1);
+  for (std::size_t i = 1; i < tables.costs.size(); ++i) builder.program(tables.costs[i]);
+  const auto rank_of = [&](int stage) { return order.stage_to_rank[static_cast<std::size_t>(stage)]; };
+  const auto before = [&](int stage) { return order.stage_before[static_cast<std::size_t>(stage)]; };
+  const auto after = [&](int stage) { return order.stage_after[static_cast<std::size_t>(stage)]; };
+  for (int s = 0; s < order.stages; ++s) {
+    builder.link(rank_of(s), after(s) < 0 ? rank_of(s) : rank_of(after(s)), 0, tables.delays[forward_delay_entry(s)]);
+    builder.link(rank_of(s), before(s) < 0 ? rank_of(s) : rank_of(before(s)), tables.delays[backward_delay_entry(s)], 0);
+  }
+  const std::size_t cells = static_cast<std::size_t>(order.stages * order.microbatches);
+  std::vector<int> forward(cells, -1), gradient(cells, -1);
+  const auto cell = [&](int stage, PackedAction a) {
+    return static_cast<std::size_t>(stage * order.microbatches + microbatch_of(a));
+  };
+  const ActionKind kinds[] = {ActionKind::F, ActionKind::I, ActionKind::W, ActionKind::B};
+  for (std::size_t r = 0; r + 1 < order.rank_begin.size(); ++r) {
+    for (std::uint32_t i = order.rank_begin[r]; i < order.rank_begin[r + 1]; ++i) {
+      const PackedAction a = order.actions[i];
+      const Pass pass = pass_of(a);
+      const int task = builder.pass(static_cast<int>(r), kinds[static_cast<int>(pass)], stage_of(a), microbatch_of(a),
+                                    static_cast<int>(cost_entry(pass, stage_of(a))) - 1);
+      if (pass == Pass::F) forward[cell(stage_of(a), a)] = task;
+      if (pass == Pass::I || pass == Pass::B) gradient[cell(stage_of(a), a)] = task;
+    }
+  }
+  const auto connect = [&](int producer, int consumer, int stage, int other, bool backward) {
+    if (rank_of(stage) == rank_of(other)) {
+      builder.needs(consumer, producer);
+    } else {
+      const auto entry = backward ? backward_delay_entry(stage) : forward_delay_entry(stage);
+      builder.sends(producer, consumer, static_cast<int>(entry) - 1, backward);
+    }
+  };
+  for (std::size_t i = 0; i < order.actions.size(); ++i) {
+    const PackedAction a = order.actions[i];
+    const int s = stage_of(a), task = static_cast<int>(i);
+    if (pass_of(a) == Pass::W) {
+      builder.needs(task, gradient[cell(s, a)]);
+    } else if (pass_of(a) == Pass::F) {
+      if (before(s) >= 0) connect(forward[cell(before(s), a)], task, before(s), s, false);
+    } else {
+      builder.needs(task, forward[cell(s, a)]);
+      if (after(s) >= 0) connect(gradient[cell(after(s), a)], task, after(s), s, true);
+    }
+  }
+  return builder.build();
+}
+
+// The definition, replayed until nothing changes: what every faster way must give.
+inline std::vector<double> naive_ends(const TaskGraph& graph) {
+  const std::size_t n = graph.tasks.size();
+  std::vector<double> start(n, 0), end(n, 0), ready(n, 0);
+  const auto duration = [&](const Task& task) {
+    if (task.program >= 0) return graph.programs[static_cast<std::size_t>(task.program)].duration.base();
+    if (task.flow < 0) return 0.0;
+    const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
+    return (flow.latency + flow.transfer).base();
+  };
+  const auto shared = [&](const Task& task) {
+    return task.kind == TaskKind::Collective && std::any_of(graph.cross_rank_flows.begin(), graph.cross_rank_flows.end(),
+                                                            [&](const auto& f) { return f.flow == task.flow; });
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t t = 0; t < n;) {
+      const std::size_t size = std::max<std::size_t>(1, graph.tasks[t].group_size);
+      double begin = 0;
+      for (std::size_t k = t; k < t + size; ++k) {
+        const Task& task = graph.tasks[k];
+        for (std::size_t other = 0; other < n; ++other) {
+          const Task& o = graph.tasks[other];
+          if (o.rank == task.rank && o.lane == task.lane && other < t) {
+            begin = std::max(begin, end[other]);
+            for (const Transfer& transfer : graph.transfers) {
+              if (!o.waits_for_sends || transfer.producer != static_cast<int>(other)) continue;
+              // Only the next task of the lane waits; later ones come after it anyway.
+              const TransferLink& link = graph.links[static_cast<std::size_t>(transfer.link)];
+              begin = std::max(begin, ready[other] + (link.latency + link.transfer).base());
+            }
+          }
+          // Partners in one flow start together.
+          if (shared(task) && shared(o) && o.flow == task.flow) begin = std::max(begin, start[other]);
+        }
+        for (int i = 0; i < task.inputs; ++i) {
+          const Input& input = graph.inputs[static_cast<std::size_t>(task.first_input + i)];
+          if (input.task >= static_cast<int>(t) && input.task < static_cast<int>(t + size)) continue;
+          double arrival = ready[static_cast<std::size_t>(input.task)];
+          if (input.transfer >= 0) {
+            const Transfer& transfer = graph.transfers[static_cast<std::size_t>(input.transfer)];
+            const TransferLink& link = graph.links[static_cast<std::size_t>(transfer.link)];
+            arrival += (link.latency + link.transfer).base();
+          }
+          begin = std::max(begin, arrival);
+        }
+      }
+      double at = begin;
+      for (std::size_t k = t; k < t + size; ++k) {
+        changed |= start[k] != at;
+        start[k] = at;
+        at += duration(graph.tasks[k]);
+        end[k] = at;
+      }
+      for (std::size_t k = t; k < t + size; ++k) {
+        changed |= ready[k] != at;
+        ready[k] = at;
+      }
+      t += size;
+    }
+  }
+  return end;
+}
+
+}  // namespace panpipe::testing
