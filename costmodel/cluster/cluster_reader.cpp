@@ -19,6 +19,7 @@ const ReferenceKind kCluster{"cluster", "clusters"};
 // A link per ordered pair is a resource each: more devices than this belong into a cluster file.
 constexpr int kMostGivenDevices = 1024;
 constexpr long long kMostDevices = 1 << 20;
+constexpr int kMostPerNode = 1024;  // devices or NICs: the routes inside a node are stored, one per ordered pair
 
 std::shared_ptr<const TransferTable> read_table(const Node& node, ReadLog& log) {
   auto table = std::make_shared<TransferTable>();
@@ -119,15 +120,18 @@ std::vector<NodeGroup> read_groups(MapReader& reader) {
 }
 
 void check_groups(const std::vector<NodeGroup>& groups, const Node& node, ReadLog& log) {
+  const Node* key = node.find("groups") ? node.find("groups") : node.find("nodes");
+  const Node& where = key ? *key : node;
   long long nodes = 0, devices = 0;
   bool network = true;
   for (const NodeGroup& group : groups) {
     nodes += group.nodes;
     devices += static_cast<long long>(group.nodes) * group.wiring.devices;
     network = network && group.network;
+    const int nics = group.network ? group.network->nics_per_node : 0;
+    if (group.wiring.devices > kMostPerNode || nics > kMostPerNode)
+      log.error(where, fmt::format("a node has at most {} devices and {} NICs", kMostPerNode, kMostPerNode));
   }
-  const Node* key = node.find("groups") ? node.find("groups") : node.find("nodes");
-  const Node& where = key ? *key : node;
   if (devices > kMostDevices)
     log.error(where, fmt::format("{} devices are more than the {} that are supported", devices, kMostDevices));
   if (nodes > 1 && !network)

@@ -80,7 +80,7 @@ bool is_nic(const std::string& word) {
 }
 bool is_relation(const std::string& word) {
   static const std::set<std::string> kPcie = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
-  return kPcie.count(word) > 0 || numbered(word, "NV");
+  return kPcie.count(word) > 0 || (numbered(word, "NV") && word.size() <= 4);  // NV1 ... NV99
 }
 
 // The line that names the columns: the first that begins with GPU0 and goes on with names of columns, not with relations.

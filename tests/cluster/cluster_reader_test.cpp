@@ -216,6 +216,22 @@ TEST(ClusterFile, FaultsInTheWiring) {
             "      |           ^\n");
 }
 
+TEST(ClusterFile, SizesThatNobodyBuildsAreRefused) {
+  const std::string many = "nodes: 1\nwiring: {switch: {bandwidth: 300 GB/s}}\ndevices_per_node: 1000000\n";
+  EXPECT_EQ(faults_of("device: h20\n" + many),
+            "c.yaml:2:8: error: a node has at most 1024 devices and 1024 NICs\n"
+            "  at nodes\n"
+            "    2 | nodes: 1\n"
+            "      |        ^\n");
+  EXPECT_EQ(faults_of("{file: dgx-a100-80g, nodes: 2000000}"),
+            "c.yaml:1:29: error: 16000000 devices are more than the 1048576 that are supported\n"
+            "  at nodes\n"
+            "    1 | {file: dgx-a100-80g, nodes: 2000000}\n"
+            "      |                             ^\n");
+  EXPECT_THAT(faults_of("devices: 1025\nmemory: 1 GiB\nlink: {latency: 1 us, bandwidth: 1 GB/s}\n"),
+              testing::StartsWith("c.yaml:1:10: error: a cluster written in place has at most 1024 devices\n"));
+}
+
 TEST(ClusterFile, FilesThatReferToThemselvesAreACircle) {
   EXPECT_EQ(faults_of("{file: cluster/data/circle.yaml}"),
             "cluster/data/circle.yaml:3:7: error: cluster files refer to each other in a circle\n"

@@ -124,6 +124,8 @@ TEST(TopologyMatrix, FaultsHaveAPlace) {
             "    2 | GPU0 X NVX\n"
             "      |        ^\n"
             "  help: X, NV#, PIX, PXB, PHB, NODE or SYS");
+  EXPECT_THAT(fault("\tGPU0\tGPU1\nGPU0\tX\tNV99999999999\nGPU1\tX\tX\n"),
+              testing::StartsWith("topo.txt:2:8: error: 'NV99999999999' is no relation of two devices\n"));
   EXPECT_EQ(fault("\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tSYS\tX\n"),
             "topo.txt:1:1: error: GPU1 to GPU0 is 'SYS', but back it is 'PIX'\n"
             "    1 |  GPU0 GPU1\n"
