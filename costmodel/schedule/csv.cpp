@@ -143,6 +143,8 @@ class CsvReader {
       first = end + 1;
     }
     empty.push_back(waiting);
+    if (row.empty() && faults_.empty())
+      add_fault(line, 0, "a row of empty cells: every row is a rank, and every rank has actions", "remove the line");
     schedule_.order.push_back(std::move(row));
     schedule_.empty_cells.push_back(std::move(empty));
     places_.push_back(std::move(places));

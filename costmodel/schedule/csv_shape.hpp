@@ -16,8 +16,8 @@ struct ScheduleShape {
   bool operator==(const ScheduleShape&) const = default;
 };
 
-// The stages that rows name must be fewer than `max_stages`. Microbatches: the most that any stage forwards (so that one wrong
-// number does not change the count).
+// Takes room for the largest stage number. Microbatches: the most that any stage forwards, so that one wrong number does not
+// change the count.
 ScheduleShape shape_of_rows(const std::vector<std::vector<Action>>& rows);
 
 }  // namespace panpipe

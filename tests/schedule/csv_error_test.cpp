@@ -91,6 +91,11 @@ TEST(CsvErrors, WhatTheRowsSayTogether) {
             "    2 | \n"
             "      | ^\n"
             "  help: remove the line");
+  EXPECT_EQ(error_of("0F0,0B0\n ,\n"),
+            "order.csv:2:1: error: a row of empty cells: every row is a rank, and every rank has actions\n"
+            "    2 |  ,\n"
+            "      | ^\n"
+            "  help: remove the line");
 }
 
 TEST(CsvErrors, HeaderLines) {
