@@ -35,6 +35,9 @@ class GraphCost {
   WorkloadCost run() {
     find_templates();
     share_launches();
+    result_.units.reserve(graph_.units.size());
+    kept_.assign(graph_.tensors.size(), false);
+    input_kept_ = kept_;
     for (std::size_t u = 0; u < graph_.units.size(); ++u) add_unit(u);
     add_edges();
     return std::move(result_);
@@ -107,7 +110,6 @@ class GraphCost {
   void add_saved(std::size_t u, UnitCost& unit) {
     const UnitTemplate& shape = templates_[shape_of_[u]];
     unit.saved = shape.saved_inside;
-    if (kept_.empty()) kept_.assign(graph_.tensors.size(), false), input_kept_ = kept_;
     for (const SavedExternal& s : shape.saved_external) {
       const auto t = static_cast<std::size_t>(externals_[u][static_cast<std::size_t>(s.external)]);
       if (!kept_[t]) unit.saved += s.bytes;

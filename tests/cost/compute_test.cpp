@@ -1,1 +1,228 @@
+// Device time of a transformer layer against its closed form and against published measurements.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "costmodel/cost/compute.hpp"
 #include "tests/cost/models.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr double kPeak = 312e12, kBandwidth = 2039e9;  // A100-80G SXM data sheet
+
+TEST(Gemm, TakesTheLongerOfComputingAndMoving) {
+  DeviceRates rates;
+  rates.gemm = ComputeRate(100e12);
+  rates.memory = Bandwidth(1e12);
+  rates.element = 2;
+  // Large: 2 x 4096^3 FLOP / 100 TFLOP/s = 1.374 ms; its 3 x 4096^2 x 2 bytes take 0.1 ms.
+  EXPECT_NEAR(gemm_cost({1, 4096, 4096, 4096}, rates).total.base(), 2 * std::pow(4096.0, 3) / 100e12, 1e-15);
+  // Thin: k = 1. 2 x 4096^2 FLOP take 0.3 us; (4096 + 4096 + 4096^2) x 2 bytes take 33.6 us.
+  EXPECT_NEAR(gemm_cost({1, 4096, 4096, 1}, rates).total.base(), 2.0 * (2 * 4096 + 4096.0 * 4096) / 1e12, 1e-15);
+  EXPECT_DOUBLE_EQ(gemm_cost({8, 128, 128, 64}, rates).work.base(), 8 * 2.0 * 128 * 128 * 64);
+}
+
+TEST(Attention, UnalignedHeadsLeaveTheTensorCores) {
+  DeviceRates rates;
+  rates.gemm = ComputeRate(250e12);
+  rates.unaligned = ComputeRate(10e12);
+  rates.memory = Bandwidth(1e12);
+  const AttentionShape aligned{1, 16, 16, 2048, 2048, 104, true}, unaligned{1, 16, 16, 2048, 2048, 108, true};
+  const double ratio =
+      attention_cost(unaligned, rates).forward.compute.base() / attention_cost(aligned, rates).forward.compute.base();
+  EXPECT_GT(ratio, 10);
+  // Two products of 2 x 108 FLOP per score at 10 TFLOP/s.
+  EXPECT_NEAR(attention_cost(unaligned, rates).forward.compute.base(), 16 * 2048.0 * 2048 * 4 * 108 / 10e12, 1e-12);
+}
+
+TEST(Attention, FlashSkipsTheMaskedHalfAndMovesNoScores) {
+  DeviceRates rates;
+  rates.flash = true;
+  rates.attention = ComputeRate(100e12);
+  const AttentionCost causal = attention_cost({1, 16, 16, 2048, 2048, 64, true}, rates);
+  const AttentionCost full = attention_cost({1, 16, 16, 2048, 2048, 64, false}, rates);
+  EXPECT_DOUBLE_EQ(full.forward.total.base(), 2 * causal.forward.total.base());
+  EXPECT_DOUBLE_EQ(full.forward.total.base(), 16 * 2048.0 * 2048 * 4 * 64 / 100e12);
+  EXPECT_DOUBLE_EQ(causal.forward.memory.base(), 0);
+}
+
+// Traffic of a layer's element-wise part in Megatron's fused kernels, N = tokens x hidden, 2-byte elements, per rank:
+//   forward  22 N/sp + (16 + 4 f/h) N/t    backward  46 N/sp + (22 + 8 f/h) N/t
+// forward: 2 layer norms 4N + 4N, 2 x bias-dropout-add 7N (read 2 + 2, mask 1, write 2); query, key, value, context brought
+// into layout (8N read, 8N written) / t; GELU 4 f/h N/t. Backward: 2 x (layer norm 10N, dropout 5N, sum of two gradients 6N,
+// bias 2N); layout 16N and query-key-value bias 6N; GELU 6 f/h and its bias 2 f/h.
+TEST(Elementwise, TrafficOfALayerIsThatOfFusedKernels) {
+  for (const bool sequence_parallel : {false, true})
+    for (const int tensor : {1, 2, 8}) {
+      if (sequence_parallel && tensor == 1) continue;
+      GptCase c;
+      c.tensor = tensor;
+      c.sequence_parallel = sequence_parallel;
+      c.extra = "";
+      const auto made = make_gpt(c);
+      const Layer layer = layer_of(made->cost());
+      const double n = 2048.0 * 4 * 6144, sp = sequence_parallel ? tensor : 1, f_over_h = 4;
+      const double scores = 64.0 / tensor * 4 * 2048.0 * 2048 * 13.6;
+      const double factor = 0.913 / (0.85 * kBandwidth);
+      const double forward = (22 / sp + (16 + 4 * f_over_h) / tensor) * n * factor + scores / (0.85 * kBandwidth);
+      const double backward = (46 / sp + (22 + 8 * f_over_h) / tensor) * n * factor + scores / (0.85 * kBandwidth);
+      EXPECT_NEAR(layer.forward.memory.base() / forward, 1, 0.03) << "t " << tensor << " sp " << sp;
+      EXPECT_NEAR(layer.input_gradient.memory.base() / backward, 1, 0.03) << "t " << tensor << " sp " << sp;
+    }
+}
+
+// Products of a layer: forward (T,3h/t,h) (T,h,h/t) (T,4h/t,h) (T,h,4h/t) = 24 T h^2 / t FLOP, each gradient as much; scores
+// 4 a/t b s^2 (h/a) forward and twice that backward.
+TEST(Layer, ProductsAreCounted) {
+  const auto made = make_gpt({});
+  const Layer layer = layer_of(made->cost());
+  const double tokens = 2048.0 * 4, h = 6144, t = 8;
+  const double products = 24 * tokens * h * h / t, scores = 4 * tokens * 2048 * h / t;
+  EXPECT_NEAR(layer.forward.work.base(), products + scores, 1e-6 * products);
+  EXPECT_NEAR(layer.input_gradient.work.base(), products + 2 * scores, 1e-6 * products);
+  EXPECT_NEAR(layer.weight_gradient.work.base(), products, 1e-6 * products);
+  EXPECT_NEAR(layer.weight_gradient.compute.base(), products / (0.794 * kPeak), 1e-9);
+}
+
+// Korthikanti et al., arXiv 2205.05198, table 4: one layer of the 22B model, A100-80G, t = 8, b = 4, s = 2048, h = 6144,
+// a = 64; milliseconds forward, backward (with recompute).
+TEST(Published, LayerOfThe22BModel) {
+  struct Row {
+    bool sequence_parallel;
+    Recompute recompute;
+    double forward, backward;
+  };
+  const Row rows[] = {{false, Recompute::None, 7.7, 11.9},
+                      {true, Recompute::None, 7.2, 11.8},
+                      {false, Recompute::Full, 7.7, 19.5},
+                      {false, Recompute::Selective, 7.7, 13.2},
+                      {true, Recompute::Selective, 7.2, 13.1}};
+  for (const Row& row : rows) {
+    GptCase c;
+    c.sequence_parallel = row.sequence_parallel;
+    const auto made = make_gpt(c);
+    const Layer layer = layer_of(made->cost());
+    double backward = (layer.input_gradient.total + layer.weight_gradient.total).base();
+    if (row.recompute == Recompute::Full) backward += layer.recompute_full.total.base();
+    if (row.recompute == Recompute::Selective) backward += layer.recompute_selective.total.base();
+    EXPECT_NEAR(layer.forward.total.base() * 1e3 / row.forward, 1, 0.05);
+    EXPECT_NEAR(backward * 1e3 / row.backward, 1, 0.06);
+    EXPECT_NEAR((layer.forward.total.base() + backward) * 1e3 / (row.forward + row.backward), 1, 0.05);
+  }
+}
+
+// Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, table 6: milliseconds of a middle stage's F, B (input gradient)
+// and W on A100, s = 1024, t = 1.
+TEST(Published, StageTimesOfTheZeroBubbleModels) {
+  struct Row {
+    int layers, heads, hidden, micro;
+    double forward, input, weight;
+  };
+  const Row rows[] = {{3, 24, 2304, 6, 18.522, 18.086, 9.337},
+                      {4, 32, 4096, 3, 29.718, 29.444, 19.927},
+                      {3, 40, 5120, 1, 11.347, 11.248, 8.132},
+                      {2, 48, 6144, 1, 10.419, 10.207, 7.715}};
+  for (const Row& row : rows) {
+    GptCase c;
+    c.layers = row.layers, c.heads = row.heads, c.hidden = row.hidden, c.micro = row.micro;
+    c.sequence = 1024, c.vocabulary = 32000, c.tensor = 1, c.framework = "megatron-zb";
+    const auto made = make_gpt(c);
+    const Layer layer = layer_of(made->cost());
+    const auto pass = [&](const Breakdown& b, int launches) {
+      return made->model->host_bound(b.total * row.layers, launches * row.layers, 0).base() * 1e3;
+    };
+    EXPECT_NEAR(pass(layer.forward, layer.forward_launches) / row.forward, 1, 0.10) << row.hidden;
+    EXPECT_NEAR(pass(layer.input_gradient, layer.backward_launches - 4) / row.input, 1, 0.10) << row.hidden;
+    EXPECT_NEAR(pass(layer.weight_gradient, 4) / row.weight, 1, 0.05) << row.hidden;
+  }
+}
+
+// Truth of the prototype: T x V/t logits at 20 bytes, 68 % of it forward; product (T, V/t, h).
+TEST(Loss, ProductAndTrafficOfTheLogits) {
+  const auto made = make_gpt({});
+  const UnitCost& head = made->cost().units.back();
+  const double tokens = 2048.0 * 4, vocabulary = 51200.0 / 8, h = 6144;
+  EXPECT_NEAR(head.forward.breakdown.compute.base(), 2 * tokens * vocabulary * h / (0.794 * kPeak), 1e-9);
+  // The final layer norm adds 4 N bytes at the element-wise scale.
+  const double norm = 0.913 * 4 * tokens * h, loss = 0.68 * 20 * tokens * vocabulary;
+  EXPECT_NEAR(head.forward.breakdown.memory.base(), (norm + loss) / (0.85 * kBandwidth), 1e-6);
+  EXPECT_NEAR(head.weight_gradient.breakdown.memory.base(), 12 * vocabulary * h / (0.85 * kBandwidth), 1e-9);
+  EXPECT_TRUE(head.forward.synchronises);
+  EXPECT_EQ(made->cost().loss_unit, static_cast<int>(made->cost().units.size()) - 1);
+}
+
+TEST(Embedding, ThreeAndSixPassesOverItsOutput) {
+  const auto made = make_gpt({});
+  const Breakdown& forward = made->cost().units.front().forward.breakdown;
+  const double output = 2048.0 * 4 * 6144;
+  EXPECT_NEAR(forward.memory.base(), 6 * output / (0.85 * kBandwidth), 1e-9);
+  EXPECT_NEAR(made->cost().units.front().input_gradient.breakdown.memory.base(), 12 * output / (0.85 * kBandwidth), 1e-9);
+}
+
+TEST(Launches, OfALayerAreTheFrameworksWhateverItsUnits) {
+  GptCase c;
+  c.tensor = 1;
+  const auto one = make_gpt(c);
+  EXPECT_EQ(layer_of(one->cost()).forward_launches, 28);
+  EXPECT_EQ(layer_of(one->cost()).backward_launches, 40);
+  // At t = 8 each of the 2 + 2 collectives waits 258 us x (8 - 4) / 4 for other hosts: round(258 / 32.9) = 8 launches more.
+  const auto eight = make_gpt({});
+  EXPECT_EQ(layer_of(eight->cost()).forward_launches, 28 + 2 * 8);
+  EXPECT_EQ(layer_of(eight->cost()).backward_launches, 40 + 2 * 8);
+}
+
+TEST(HostBound, FourNormOrSum) {
+  const auto made = make_gpt({});
+  const Duration host = micros(32.9) * 100.0;
+  EXPECT_NEAR(made->model->host_bound(host, 100, 0).base(), host.base() * std::pow(2.0, 0.25), 1e-12);
+  EXPECT_NEAR(made->model->host_bound(seconds(1), 100, 0).base(), 1.0, 1e-6);
+  EXPECT_NEAR(made->model->host_bound(Duration(0), 100, 0).base(), host.base(), 1e-12);
+  GptCase c;
+  c.framework = "megatron-deepspeed";  // launches synchronously
+  const auto synchronous = make_gpt(c);
+  EXPECT_NEAR(synchronous->model->host_bound(millis(2), 100, 0).base(), 2e-3 + host.base(), 1e-12);
+}
+
+TEST(StageJitter, GrowsWithTheRootOfTheLogarithm) {
+  const auto made = make_gpt({});
+  EXPECT_DOUBLE_EQ(made->model->stage_jitter(1), 1.0);
+  EXPECT_NEAR(made->model->stage_jitter(8), 1 + 0.0186 * std::sqrt(2 * std::log(8.0)), 1e-12);  // + 3.8 %
+  EXPECT_NEAR(made->model->overlap_slowdown(millis(10)).base(), 1.9e-3, 1e-12);
+}
+
+TEST(Pieces, AddUpAndFollowTheProgram) {
+  const auto made = make_gpt({});
+  for (const UnitCost& unit : made->cost().units)
+    for (const PassCost* pass : {&unit.forward, &unit.input_gradient, &unit.weight_gradient, &unit.recompute_full}) {
+      Duration sum(0);
+      for (const Piece& piece : pass->pieces) sum += piece.time;
+      EXPECT_NEAR(sum.base(), pass->breakdown.total.base(), 1e-12) << unit.name;
+      const Breakdown& b = pass->breakdown;
+      EXPECT_NEAR((b.compute + b.memory + b.communication + b.launch).base(), b.total.base(), 1e-12) << unit.name;
+    }
+  // Attention half: compute up to the row-parallel product, its all-reduce, then the residual sum. Backward: down to the
+  // gradient of the column-parallel product's input, its all-reduce, then the layer norm.
+  const UnitCost& attention = made->cost().units[1];
+  ASSERT_EQ(attention.forward.pieces.size(), 3U);
+  EXPECT_TRUE(attention.forward.pieces[1].collective);
+  ASSERT_EQ(attention.input_gradient.pieces.size(), 3U);
+  EXPECT_TRUE(attention.input_gradient.pieces[1].collective);
+  EXPECT_FALSE(attention.input_gradient.pieces[1].hidden_behind_next);
+}
+
+TEST(Units, OfEqualStructureCostTheSame) {
+  GptCase c;
+  c.layers = 6;
+  const auto made = make_gpt(c);
+  const auto& units = made->cost().units;
+  ASSERT_EQ(units.size(), 14U);  // embedding, 6 x (attention, mlp), head
+  for (std::size_t i = 3; i < 13; ++i) {
+    EXPECT_EQ(units[i].forward.breakdown.total, units[i - 2].forward.breakdown.total);
+    EXPECT_EQ(units[i].saved, units[i - 2].saved);
+  }
+  EXPECT_EQ(units[3].name, "h.1.attention");
+}
+
+}  // namespace
+}  // namespace panpipe

@@ -1,0 +1,95 @@
+// Framework presets and calibrations: every shipped file loads and names a source for every number.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "costmodel/input/reader.hpp"
+#include "costmodel/profile/calibration.hpp"
+#include "costmodel/profile/framework.hpp"
+
+namespace panpipe {
+namespace {
+
+std::vector<std::string> shipped(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(data_directory() + "/" + folder))
+    names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string message_of(const std::string& yaml) {
+  const std::string path = testing::TempDir() + "/framework.yaml";
+  std::ofstream(path) << yaml;
+  try {
+    load_framework(path, ".");
+  } catch (const InputError& error) {
+    std::string text = error.what();
+    for (auto at = text.find(path); at != std::string::npos; at = text.find(path)) text.replace(at, path.size(), "F");
+    return text;
+  }
+  return "no error";
+}
+
+TEST(Frameworks, EveryShippedOneLoads) {
+  const std::vector<std::string> expected = {"eager",    "flash-attn",         "llm-foundry", "llm.c",
+                                             "megatron", "megatron-deepspeed", "megatron-zb", "sagemaker"};
+  EXPECT_EQ(shipped("frameworks"), expected);
+  for (const auto& name : expected) {
+    const Framework framework = load_framework(name, "");
+    EXPECT_EQ(framework.name, name);
+    EXPECT_GE(framework.sources.size(), 8U);
+    for (const auto& [key, source] : framework.sources) EXPECT_FALSE(source.empty()) << key;
+  }
+  EXPECT_TRUE(load_framework("llm-foundry", "").flash_attention);
+  EXPECT_EQ(load_framework("eager", "").forward_operators, 45);
+}
+
+TEST(Calibrations, EveryShippedOneLoads) {
+  const auto names = shipped("calibrations");
+  EXPECT_GE(names.size(), 5U);
+  for (const auto& name : names) {
+    const Calibration c = load_calibration(name, "");
+    EXPECT_EQ(c.name, name);
+    EXPECT_GE(c.sources.size(), 15U);
+    EXPECT_LE(c.gemm_efficiency, 1.0);
+  }
+  EXPECT_DOUBLE_EQ(load_calibration("a100-80g-sxm", "").launch.base(), 32.9e-6);
+}
+
+TEST(Calibrations, ADataSheetAloneGetsTheAPrioriValues) {
+  DeviceType type;
+  type.name = "X1";
+  const Calibration c = calibration_for(type);
+  EXPECT_EQ(c.name, "X1: data sheet, a-priori efficiencies");
+  EXPECT_DOUBLE_EQ(c.gemm_efficiency, 0.85);
+}
+
+TEST(Frameworks, UnknownNamesAreAnswered) {
+  try {
+    load_framework("megatrn", "");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "no framework 'megatrn', did you mean 'megatron'?; there are eager, flash-attn, llm-foundry, llm.c, megatron, "
+                 "megatron-deepspeed, megatron-zb, sagemaker");
+  }
+  try {
+    load_framework("./nowhere.yaml", "/tmp");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "framework file './nowhere.yaml' does not exist");
+  }
+}
+
+TEST(Frameworks, NumbersNeedASource) {
+  const std::string text = message_of("panpipe: 1\nkind: framework\nname: x\nforward_operators: {value: 30}\n");
+  EXPECT_NE(text.find("F:4:20: error: missing key 'source'"), std::string::npos) << text;
+  const std::string kind = message_of("panpipe: 1\nkind: calibration\nname: x\n");
+  EXPECT_NE(kind.find("F:2:7: error: 'calibration' where a framework is needed"), std::string::npos) << kind;
+}
+
+}  // namespace
+}  // namespace panpipe
