@@ -1,0 +1,128 @@
+#include "costmodel/timeline/result.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "costmodel/timeline/json_text.hpp"
+#include "tests/timeline/small_step.hpp"
+
+namespace panpipe {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::vector<std::string> keys(const ordered_json& object) {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : object.items()) names.push_back(key);
+  return names;
+}
+
+ResultContext context() {
+  ResultContext c;
+  c.version = "1.2";
+  c.scenario = "a \"b\".yaml";
+  c.hashes = {{"a.yaml", "00ff"}};
+  c.with_clock = false;
+  return c;
+}
+
+TEST(ResultJson, HasTheKeysInTheirOrder) {
+  const Timeline timeline = estimate(testing::small_step());
+  const Metrics m = metrics(timeline);
+  const ordered_json json = ordered_json::parse(to_result_json(timeline, m, context(), true));
+  EXPECT_THAT(keys(json), ::testing::ElementsAre("schema", "kind", "context", "metrics", "memory", "repetitions", "timeline"));
+  EXPECT_EQ(json["schema"], "panpipe-result/1");
+  EXPECT_EQ(json["kind"], "estimated");
+  EXPECT_EQ(json["context"]["scenario"], "a \"b\".yaml");
+  EXPECT_EQ(json["context"]["hashes"]["a.yaml"], "00ff");
+  EXPECT_FALSE(json["context"].contains("date"));
+  EXPECT_THAT(keys(json["metrics"]),
+              ::testing::ElementsAre("step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
+                                     "peak_memory_bytes", "fits", "model_flops", "mfu", "samples_per_s", "per_device"));
+  EXPECT_EQ(json["metrics"]["step_time_s"].get<double>(), m.step_time_s);  // the same number, to the last bit
+  EXPECT_EQ(json["metrics"]["exposed_communication_s"].get<double>(), m.exposed_communication_s);
+  EXPECT_EQ(json["metrics"]["fits"], false);
+  ASSERT_EQ(json["metrics"]["per_device"].size(), 4u);
+  EXPECT_THAT(keys(json["metrics"]["per_device"][3]),
+              ::testing::ElementsAre("device", "rank", "step_time_s", "compute_s", "exposed_communication_s", "bubble_step",
+                                     "bubble_span", "peak_memory_bytes", "fits"));
+  ASSERT_EQ(json["timeline"].size(), timeline.spans.size());
+  EXPECT_EQ(
+      json["timeline"][4].dump(),
+      R"({"device":0,"lane":"send","action":"0SEND_F0","microbatch":0,"stage":0,"start_s":0.0025,"end_s":0.003,"bytes":4194304})");
+  EXPECT_EQ(json["memory"].size(), 2u);
+  EXPECT_EQ(json["memory"][0]["parts"]["activations"], mib(100).base());
+  EXPECT_EQ(json["memory"][0]["limit_bytes"], mib(800).base());
+  EXPECT_TRUE(json["memory"][0].contains("curve"));
+}
+
+TEST(ResultJson, SimulatedHasContentionAndTheTimelineIsLeftOutUnlessAsked) {
+  Timeline timeline = estimate(testing::small_step());
+  timeline.kind = TimelineKind::Simulated;
+  timeline.contention_lost = millis(2);
+  timeline.contention = {{"node 0 socket", millis(8), millis(4), millis(2), 3, 0.5}};
+  const ordered_json json = ordered_json::parse(to_result_json(timeline, metrics(timeline), context(), false));
+  EXPECT_THAT(keys(json), ::testing::ElementsAre("schema", "kind", "context", "metrics", "memory", "contention", "repetitions"));
+  EXPECT_EQ(json["metrics"]["contention_s"], 0.002);
+  EXPECT_EQ(json["contention"][0].dump(),
+            R"({"resource":"node 0 socket","busy_s":0.008,"shared_s":0.004,"lost_s":0.002,"flows":3,"utilisation":0.5})");
+  EXPECT_FALSE(json["memory"][0].contains("curve"));
+}
+
+TEST(ResultJson, OnlyTheContextDiffersBetweenCalls) {
+  const Timeline timeline = estimate(testing::small_step());
+  ResultContext clock = context();
+  clock.with_clock = true;
+  clock.wall_s = 0.25;
+  ordered_json a = ordered_json::parse(to_result_json(timeline, metrics(timeline), clock, true));
+  EXPECT_THAT(keys(a["context"]),
+              ::testing::ElementsAre("version", "scenario", "devices", "seed", "hashes", "libraries", "host", "date", "wall_s"));
+  ordered_json b = ordered_json::parse(to_result_json(timeline, metrics(timeline), context(), true));
+  a.erase("context");
+  b.erase("context");
+  EXPECT_EQ(a.dump(), b.dump());
+}
+
+TEST(JsonText, NumbersReadBackAsThemselvesAndTextIsEscaped) {
+  for (const double value : {0.0, 1.0, 0.1, 1e-300, 1.7976931348623157e308, 3.0000000000000004, 123456789012345678.0}) {
+    EXPECT_EQ(nlohmann::json::parse(json::number(value)).get<double>(), value);
+  }
+  EXPECT_EQ(json::number(1.0), "1.0");
+  EXPECT_EQ(json::number(0.1), "0.1");
+  EXPECT_EQ(json::number(std::nan("")), "null");
+  EXPECT_EQ(json::text("a\"\\\n\x01\xc3\xa4"), "\"a\\\"\\\\\\n\\u0001\xc3\xa4\"");
+}
+
+TEST(Table, SaysWhereTheStepGoesAndWhyItDoesNotFit) {
+  const Timeline timeline = estimate(testing::small_step());
+  const std::string table = to_table(timeline, metrics(timeline), false);
+  // Mean of both ranks: compute 7, exposed 1.75, the rest 7.25 of 16 ms.
+  EXPECT_THAT(table, ::testing::HasSubstr("43.8 %"));
+  EXPECT_THAT(table, ::testing::HasSubstr("10.9 %"));
+  EXPECT_THAT(table, ::testing::HasSubstr("45.3 %"));
+  EXPECT_THAT(table, ::testing::HasSubstr("memory  fits: no, device 0 needs 0.8 GiB of 0.8 GiB: parameters 0.4, context 0.2, "
+                                          "activations 0.1, fragmentation 0.1, temporary 0.0\n"));
+  EXPECT_THAT(table, ::testing::HasSubstr("2 more devices do the same as the one of their rank\n"));
+  EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("contention")));
+  EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("\x1b")));
+  EXPECT_THAT(to_table(timeline, metrics(timeline), true), ::testing::HasSubstr("\x1b[31mfits: no\x1b[0m"));
+}
+
+TEST(Table, ListsContendedLinksWorstFirst) {
+  Timeline timeline = estimate(testing::small_step());
+  timeline.kind = TimelineKind::Simulated;
+  EXPECT_THAT(to_table(timeline, metrics(timeline), false), ::testing::HasSubstr("contention  none: no link was shared\n"));
+  timeline.contention_lost = millis(4);
+  timeline.contention = {{"quiet", millis(8), seconds(0), seconds(0), 1, 0.1},
+                         {"bridge", millis(8), millis(1), millis(1), 2, 0.2},
+                         {"socket", millis(9), millis(4), millis(3), 3, 0.9}};
+  const std::string table = to_table(timeline, metrics(timeline), false);
+  EXPECT_THAT(table, ::testing::HasSubstr("of the step (25.0 %)"));
+  EXPECT_LT(table.find("socket"), table.find("bridge"));
+  EXPECT_EQ(table.find("quiet"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace panpipe
