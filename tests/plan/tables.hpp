@@ -1,0 +1,44 @@
+// Costs written by hand, for tests of the lowering: a chain of units on devices without rates.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "costmodel/plan/lowering_costs.hpp"
+
+namespace panpipe::test {
+
+// Every number is plain and settable; the defaults are those of measured layers.
+class TableCosts : public LoweringCosts {
+ public:
+  WorkloadCost table;
+  Duration latency{0};          // of a transfer
+  Duration collective_time{0};  // of any collective over data or pipeline ranks
+  double host_floor = 0;        // host_bound: at least this many seconds per launch
+  double slowdown = 0;          // share of a hidden collective that comes back
+  double jitter = 1;
+  bool is_measured = true;
+  double optimizer_per_element = 0;  // seconds
+
+  const WorkloadCost& workload(int) const override { return table; }
+  TransferCost transfer(int from, int to, Bytes bytes) const override;
+  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override;
+  Breakdown optimizer(std::int64_t elements, int) const override;
+  Duration host_bound(Duration device, int launches, int) const override;
+  Duration overlap_slowdown(Duration collective) const override { return collective * slowdown; }
+  double stage_jitter(int) const override { return jitter; }
+  bool measured() const override { return is_measured; }
+};
+
+PassCost pass_of(double seconds);
+
+// A unit of the given seconds; it saves `saved` bytes and holds parameter `index` of 100 elements.
+UnitCost unit_of(int index, double forward, double input, double weight, std::int64_t saved = 0);
+
+// `count` equal units, each feeding the next `bytes`.
+TableCosts chain_of(int count, double forward, double input, double weight, std::int64_t saved = 0, std::int64_t bytes = 8);
+
+// A scenario with that many devices of 1 GB and the given schedule.
+Scenario scenario_of(int pipeline, int microbatches, const std::string& schedule, int stages_per_rank = 1, int data = 1);
+
+}  // namespace panpipe::test
