@@ -49,9 +49,10 @@ using Bandwidth = Quantity<struct BandwidthTag, double>;      // bytes per secon
 using ComputeRate = Quantity<struct ComputeRateTag, double>;  // floating-point operations per second
 
 constexpr Duration seconds(double v) { return Duration(v); }
-constexpr Duration millis(double v) { return Duration(v * 1e-3); }
-constexpr Duration micros(double v) { return Duration(v * 1e-6); }
-constexpr Duration nanos(double v) { return Duration(v * 1e-9); }
+// Divided, because 1e6 is exact and 1e-6 is not: micros(5) is the double nearest to 5e-6, as "5 us" in a file is.
+constexpr Duration millis(double v) { return Duration(v / 1e3); }
+constexpr Duration micros(double v) { return Duration(v / 1e6); }
+constexpr Duration nanos(double v) { return Duration(v / 1e9); }
 constexpr Bytes bytes(std::int64_t v) { return Bytes(v); }
 constexpr Bytes kib(std::int64_t v) { return Bytes(v << 10); }
 constexpr Bytes mib(std::int64_t v) { return Bytes(v << 20); }

@@ -367,7 +367,15 @@ std::string to_text(Flops value) {
 std::string fraction_to_text(double value) { return fmt::format("{:.1f} %", value * 100); }
 
 std::string exact_text(Duration value) { return exact(value.base(), duration_kind(), parse_duration, value); }
-std::string exact_text(Bytes value) { return exact(static_cast<double>(value.base()), bytes_kind(), parse_bytes, value); }
+std::string exact_text(Bytes value) {
+  std::string best = fmt::format("{} B", value.base());
+  for (const Unit& unit : bytes_kind().units) {
+    const auto factor = static_cast<std::int64_t>(unit.factor);
+    const std::string text = fmt::format("{} {}", value.base() / factor, unit.name);
+    if (value.base() % factor == 0 && text.size() < best.size()) best = text;
+  }
+  return best;
+}
 std::string exact_text(Bandwidth value) {
   if (std::isinf(value.base())) return "unlimited";
   return exact(value.base(), bandwidth_kind(), parse_bandwidth, value);

@@ -1,0 +1,195 @@
+#include "costmodel/scenario/scenario.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "costmodel/input/reader.hpp"
+
+namespace panpipe {
+namespace {
+
+const std::string kSmall =
+    "panpipe: 1\n"
+    "cluster: {devices: 8, memory: 24 GiB, usable: 85 %, link: {latency: 0.26 ms, bandwidth: unlimited}}\n"
+    "workload: {model: gpt2}\n"
+    "batch: {micro: 2, microbatches: 8}\n";
+
+Scenario parse(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
+  return parse_scenario(kSmall + more, "folder/small.yaml", "folder", overrides);
+}
+
+TEST(Scenario, Defaults) {
+  const Scenario s = parse();
+  EXPECT_EQ(s.file, "folder/small.yaml");
+  EXPECT_EQ(s.name, "small");
+  EXPECT_EQ(s.cluster.size(), 8);
+  EXPECT_TRUE(s.cluster.given);
+  EXPECT_EQ(s.workload.model, "gpt2");
+  EXPECT_EQ(s.micro, 2);
+  EXPECT_EQ(s.microbatches, 8);
+  EXPECT_EQ(s.precision, Precision::Fp32);
+  EXPECT_EQ(s.parallel.pipeline, 8);  // devices / (tensor x data)
+  EXPECT_EQ(s.parallel.tensor, 1);
+  EXPECT_EQ(s.parallel.data, 1);
+  EXPECT_EQ(s.parallel.virtual_stages, 1);
+  EXPECT_EQ(s.parallel.zero, 0);
+  EXPECT_FALSE(s.parallel.sequence_parallel);
+  EXPECT_EQ(s.schedule.name, "1f1b");
+  EXPECT_TRUE(s.schedule.options.empty());
+  EXPECT_TRUE(s.partition.empty());
+  EXPECT_FALSE(s.placement.has_value());
+  EXPECT_EQ(s.recompute, Recompute::None);
+  EXPECT_EQ(s.optimizer.name, "adam");
+  EXPECT_EQ(s.memory_model, MemoryModelKind::Full);
+  EXPECT_EQ(s.tied_embedding, TiedEmbedding::Copy);
+  EXPECT_FALSE(s.overlap_gradients);
+  EXPECT_EQ(s.seed, 0);
+  EXPECT_DOUBLE_EQ(s.usable, 0.85);  // the cluster in place says so
+  EXPECT_EQ(s.data.kind, DataRequest::Kind::Synthetic);
+}
+
+TEST(Scenario, EveryKey) {
+  const Scenario s = parse(
+      "precision: bf16-pure\n"
+      "parallel: {tensor: 2, data: 2, zero: 1, sequence_parallel: true}\n"
+      "schedule: {name: pfeife, stages_per_rank: 3, loop_batch: 4, prefetch: 2}\n"
+      "partition: [3, block.5]\n"
+      "placement: [0, 2, 4, 6, 1, 3, 5, 7]\n"
+      "recompute: selective\n"
+      "optimizer: {name: sgd}\n"
+      "memory_model: pfeife\n"
+      "tied_embedding: one-rank\n"
+      "overlap_gradients: true\n"
+      "framework: eager\n"
+      "usable: 90 %\n"
+      "seed: 7\n"
+      "data: {synthetic: true}\n"
+      "description: everything at once\n");
+  EXPECT_EQ(s.precision, Precision::Bf16Pure);
+  EXPECT_EQ(s.parallel.pipeline, 2);  // 8 / (2 x 2)
+  EXPECT_EQ(s.parallel.zero, 1);
+  EXPECT_TRUE(s.parallel.sequence_parallel);
+  EXPECT_EQ(s.parallel.virtual_stages, 3);
+  EXPECT_EQ(s.schedule.name, "pfeife");
+  EXPECT_EQ(s.schedule.options, (ScheduleOptions{{"stages_per_rank", "3"}, {"loop_batch", "4"}, {"prefetch", "2"}}));
+  EXPECT_EQ(s.partition, (std::vector<std::string>{"3", "block.5"}));
+  EXPECT_EQ(s.placement, (std::vector<int>{0, 2, 4, 6, 1, 3, 5, 7}));
+  EXPECT_EQ(s.recompute, Recompute::Selective);
+  EXPECT_EQ(s.optimizer.name, "sgd");
+  EXPECT_EQ(s.memory_model, MemoryModelKind::Pfeife);
+  EXPECT_EQ(s.tied_embedding, TiedEmbedding::OneRank);
+  EXPECT_TRUE(s.overlap_gradients);
+  EXPECT_EQ(s.framework.name, "eager");
+  EXPECT_DOUBLE_EQ(s.usable, 0.9);
+  EXPECT_EQ(s.seed, 7);
+}
+
+TEST(Scenario, StagesOfARankHaveTwoNames) {
+  EXPECT_EQ(parse("parallel: {virtual_stages: 3}\nschedule: interleaved-1f1b\n").schedule.options.at("stages_per_rank"), "3");
+  EXPECT_EQ(parse("schedule: {name: interleaved-1f1b, stages_per_rank: 3}\n").parallel.virtual_stages, 3);
+  EXPECT_EQ(parse("schedule: interleaved-1f1b\n").parallel.virtual_stages, 2);  // the family's default
+  EXPECT_EQ(parse("parallel: {virtual_stages: 1}\nschedule: gpipe\n").parallel.virtual_stages, 1);
+}
+
+TEST(Scenario, MeasuredLayersHaveNoOptimizerUnlessStated) {
+  const std::string text =
+      "panpipe: 1\ncluster: {devices: 4, memory: 24 GiB, link: {latency: 5 us, bandwidth: 25 GB/s}}\n"
+      "workload: {layers: good/layers.yaml}\nbatch: {micro: 1, microbatches: 4}\n";
+  EXPECT_EQ(parse_scenario(text, "x.yaml", "input_errors").optimizer.name, "none");
+  EXPECT_EQ(parse_scenario(text + "optimizer: adam\n", "x.yaml", "input_errors").optimizer.name, "adam");
+  EXPECT_EQ(parse_scenario(text, "x.yaml", "input_errors").workload.layers_file, "input_errors/good/layers.yaml");
+}
+
+TEST(Scenario, OverridesReachIntoNamesAndFiles) {
+  EXPECT_EQ(parse("", {"batch.micro=4", "batch.microbatches=16"}).microbatches, 16);
+  const Scenario s = parse("schedule: pfeife\n", {"schedule.loop_batch=4", "parallel.data=2"});
+  EXPECT_EQ(s.schedule.options.at("loop_batch"), "4");
+  EXPECT_EQ(s.parallel.pipeline, 4);
+  EXPECT_EQ(origin_of(s, "schedule.loop_batch"), "--set");
+  EXPECT_EQ(origin_of(s, "batch.micro"), "folder/small.yaml:4");
+  const Scenario file = parse_scenario(
+      "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt3-175b}\nbatch: {micro: 1, microbatches: 8}\n",
+      "a.yaml", "", {"cluster.nodes=4", "workload.sequence=1024"});
+  EXPECT_EQ(file.cluster.nodes, 4);
+  EXPECT_EQ(file.cluster.size(), 32);
+  EXPECT_EQ(file.workload.sequence, 1024);
+}
+
+TEST(Scenario, LaterFaultsFindTheirPlace) {
+  const Scenario s = parse("schedule: {name: pfeife, loop_batch: 4}\n");
+  EXPECT_STREQ(fault_at(s, "schedule.loop_batch", "too many").what(),
+               "folder/small.yaml:5:38: error: too many\n"
+               "  at schedule.loop_batch\n"
+               "    5 | schedule: {name: pfeife, loop_batch: 4}\n"
+               "      |                                      ^");
+  // What was not written is placed at what encloses it.
+  EXPECT_EQ(fault_at(s, "schedule.prefetch", "x").diagnostics()[0].line, 5);
+  EXPECT_EQ(fault_at(s, "partition", "x").diagnostics()[0].line, 1);
+  EXPECT_EQ(origin_of(s, "precision"), "default");
+}
+
+using Values = std::map<std::string, std::string>;
+Values values_of(const Scenario& scenario) {
+  Values values;
+  for (const ResolvedValue& value : scenario.resolved) values[value.path] = value.value;
+  return values;
+}
+
+// Loads what resolved_text prints, from another folder, and compares every value.
+void expect_round_trip(const Scenario& scenario) {
+  const std::string text = resolved_text(scenario);
+  SCOPED_TRACE(text);
+  const Scenario again = parse_scenario(text, "again.yaml", "/nowhere");
+  Values before = values_of(scenario), after = values_of(again);
+  // A reference to a file comes back as the path it was found under.
+  for (const char* path : {"cluster", "cluster.file", "workload.layers", "schedule.csv", "schedule", "optimizer", "framework"})
+    before.erase(path), after.erase(path);
+  for (const auto& [path, value] : before) {
+    ASSERT_TRUE(after.count(path)) << path << " is lost";
+    EXPECT_EQ(after[path], value) << path;
+  }
+  EXPECT_EQ(again.cluster.size(), scenario.cluster.size());
+  EXPECT_EQ(again.cluster.name, scenario.cluster.name);
+  EXPECT_EQ(again.schedule.name, scenario.schedule.name);
+  EXPECT_EQ(again.schedule.options, scenario.schedule.options);
+  EXPECT_EQ(again.parallel.pipeline, scenario.parallel.pipeline);
+  EXPECT_EQ(again.placement, scenario.placement);
+  EXPECT_EQ(again.partition, scenario.partition);
+  EXPECT_EQ(again.optimizer.name, scenario.optimizer.name);
+  EXPECT_EQ(again.framework.name, scenario.framework.name);
+  EXPECT_EQ(again.usable, scenario.usable);
+  EXPECT_EQ(resolved_text(again).empty(), false);
+}
+
+TEST(ResolvedText, ShowsTheOriginOfEachValue) {
+  const std::string text = resolved_text(parse("precision: bf16\n", {"batch.micro=4"}));
+  EXPECT_NE(text.find("precision: bf16                                 # folder/small.yaml:5\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  micro: 4                                      # --set\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  tensor: 1                                     # default\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  pipeline: 8                                   # derived: 8 devices / (tensor 1 x data 1)\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(ResolvedText, LoadsAgainInPlace) {
+  expect_round_trip(parse());
+  expect_round_trip(parse("partition: [block.3, \"a: b # c\"]\nplacement: [7, 6, 5, 4, 3, 2, 1, 0]\nusable: 50 %\n"));
+  expect_round_trip(parse("schedule: {name: pfeife, loop_batch: 4}\nparallel: {data: 2}\n", {"optimizer.name=sgd"}));
+  expect_round_trip(parse("schedule: interleaved-1f1b\n", {"cluster.link={table: [[0 B, 20 us], [64 MiB, 3195 us]]}"}));
+}
+
+TEST(ResolvedText, EveryExampleLoadsAndLoadsAgain) {
+  int examples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(data_directory() + "/examples")) {
+    if (entry.path().extension() != ".yaml") continue;
+    SCOPED_TRACE(entry.path().string());
+    expect_round_trip(load_scenario(entry.path()));
+    ++examples;
+  }
+  EXPECT_GE(examples, 3);
+}
+
+}  // namespace
+}  // namespace panpipe
