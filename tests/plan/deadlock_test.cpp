@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "costmodel/plan/task_graph.hpp"
-#include "replay.hpp"
-#include "tables.hpp"
+#include "tests/plan/replay.hpp"
+#include "tests/plan/tables.hpp"
 
 namespace panpipe {
 namespace {

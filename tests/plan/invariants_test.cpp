@@ -5,8 +5,8 @@
 #include <set>
 
 #include "costmodel/base/error.hpp"
-#include "replay.hpp"
-#include "tables.hpp"
+#include "tests/plan/replay.hpp"
+#include "tests/plan/tables.hpp"
 
 namespace panpipe {
 namespace {

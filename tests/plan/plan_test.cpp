@@ -6,7 +6,7 @@
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/workload/workload.hpp"
-#include "tables.hpp"
+#include "tests/plan/tables.hpp"
 
 namespace panpipe {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "replay.hpp"
-#include "tables.hpp"
+#include "tests/plan/replay.hpp"
+#include "tests/plan/tables.hpp"
 
 namespace panpipe {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "costmodel/base/error.hpp"
-#include "replay.hpp"
-#include "tables.hpp"
+#include "tests/plan/replay.hpp"
+#include "tests/plan/tables.hpp"
 
 namespace panpipe {
 namespace {

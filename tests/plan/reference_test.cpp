@@ -13,7 +13,7 @@
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/plan/task_graph.hpp"
 #include "costmodel/workload/workload.hpp"
-#include "replay.hpp"
+#include "tests/plan/replay.hpp"
 
 namespace panpipe {
 namespace {

@@ -1,4 +1,4 @@
-#include "replay.hpp"
+#include "tests/plan/replay.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "tables.hpp"
+#include "tests/plan/tables.hpp"
 
 #include <algorithm>
 
