@@ -23,6 +23,16 @@ bool has_option(const std::string& family, std::string_view option) {
   return false;
 }
 
+// Faults of the parts are shown at the key of the scenario that asks for them.
+template <class Make>
+auto at_key(const Scenario& scenario, const std::string& key, Make make) {
+  try {
+    return make();
+  } catch (const InputError& error) {
+    throw placed(error, scenario, key);
+  }
+}
+
 Schedule requested_schedule(const Scenario& scenario) {
   const ScheduleRequest& request = scenario.schedule;
   const Parallel& parallel = scenario.parallel;
@@ -80,16 +90,21 @@ Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>&
   plan.tensor = scenario.parallel.tensor;
   plan.data = scenario.parallel.data;
   plan.zero = scenario.parallel.zero;
-  plan.devices = requested_devices(scenario);
-  plan.schedule = requested_schedule(scenario);
-  check_schedule_fits(scenario, plan.schedule);
+  plan.devices = at_key(scenario, scenario.placement ? "placement" : "parallel", [&] { return requested_devices(scenario); });
+  plan.schedule = at_key(scenario, "schedule", [&] {
+    Schedule schedule = requested_schedule(scenario);
+    check_schedule_fits(scenario, schedule);
+    return schedule;
+  });
   // Every forward path holds the whole model: the stage at position k of each path gets part k.
   const int parts = static_cast<int>(plan.schedule.chains.front().size());
   if (parts > static_cast<int>(units.size()))
-    throw InputError(fmt::format("{} stages cannot share {} unit{}: the workload can be cut into {} stage{} at most", parts,
-                                 units.size(), units.size() == 1 ? "" : "s", units.size(), units.size() == 1 ? "" : "s"));
-  const std::vector<int> cuts =
-      scenario.partition.empty() ? automatic_cuts(units, parts) : stated_cuts(units, scenario.partition, parts);
+    throw fault_at(scenario, "parallel",
+                   fmt::format("{} stages cannot share {} unit{}: the workload can be cut into {} stage{} at most", parts,
+                               units.size(), units.size() == 1 ? "" : "s", units.size(), units.size() == 1 ? "" : "s"));
+  const std::vector<int> cuts = at_key(scenario, "partition", [&] {
+    return scenario.partition.empty() ? automatic_cuts(units, parts) : stated_cuts(units, scenario.partition, parts);
+  });
   plan.stages.resize(static_cast<std::size_t>(plan.schedule.stages));
   for (const auto& chain : plan.schedule.chains) {
     for (std::size_t k = 0; k < chain.size(); ++k) {

@@ -211,6 +211,23 @@ InputError fault_at(const Scenario& scenario, const std::string& path, const std
   return InputError(std::vector<Diagnostic>{diagnostic_at(nearest_node(*scenario.document, path), message, help)});
 }
 
+InputError placed(const InputError& fault, const Scenario& scenario, const std::string& path) {
+  const std::vector<Diagnostic>& diagnostics = fault.diagnostics();
+  if (diagnostics.size() != 1 || !diagnostics.front().file.empty()) return fault;
+  return fault_at(scenario, path, diagnostics.front().message);
+}
+
+Workload make_workload(const Scenario& scenario) {
+  try {
+    return make_workload(scenario.workload, {.microbatch = scenario.micro,
+                                             .tensor_degree = scenario.parallel.tensor,
+                                             .sequence_parallel = scenario.parallel.sequence_parallel,
+                                             .precision = scenario.precision});
+  } catch (const InputError& error) {
+    throw placed(error, scenario, "workload");
+  }
+}
+
 std::string origin_of(const Scenario& scenario, const std::string& path) {
   for (auto value = scenario.resolved.rbegin(); value != scenario.resolved.rend(); ++value)
     if (value->path == path) return value->origin;

@@ -81,6 +81,12 @@ Scenario parse_scenario(const std::string& text, const std::string& name, const 
 // a key ("schedule.group"; the nearest enclosing key that was written when it is absent).
 InputError fault_at(const Scenario& scenario, const std::string& path, const std::string& message, const std::string& help = "");
 
+// A fault that has no place yet, at the place of a key; one that has a place is returned as it is.
+InputError placed(const InputError& fault, const Scenario& scenario, const std::string& path);
+
+// The workload of the scenario, in its shapes; faults stand at the scenario's `workload`.
+Workload make_workload(const Scenario& scenario);
+
 // "a.yaml:7", "--set", or "default": where a value of the scenario comes from, for messages that name two places.
 std::string origin_of(const Scenario& scenario, const std::string& path);
 

@@ -83,10 +83,7 @@ void read(const std::string& path) {
   } else {
     const Scenario scenario = load_scenario(path, request.overrides);
     if (how != "plan") return;
-    const Workload workload = make_workload(scenario.workload, {.microbatch = scenario.micro,
-                                                                .tensor_degree = scenario.parallel.tensor,
-                                                                .sequence_parallel = scenario.parallel.sequence_parallel,
-                                                                .precision = scenario.precision});
+    const Workload workload = make_workload(scenario);
     make_plan(scenario, CostModel(scenario, workload));
   }
 }
