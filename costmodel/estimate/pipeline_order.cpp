@@ -58,22 +58,23 @@ PipelineOrder pack(const Schedule& schedule) {
 
 void StructureBuilder::prepare(const PipelineOrder& order) {
   const auto stages = static_cast<std::uint32_t>(order.stages);
-  const auto m = static_cast<std::uint32_t>(order.microbatches);
-  const std::uint32_t always = 2 * stages * m, never_read = always + m;
+  // Microbatches are the rows of ids_: the ranks work on neighbouring ones at a time, so what is in use lies together.
+  const std::uint32_t always = 2 * stages, never_read = always + 1;
+  width_ = never_read + 1;
   rows_.resize(stages * 4);
   const auto same_rank = [&](std::uint32_t a, int b) {
     return order.stage_to_rank[a] == order.stage_to_rank[static_cast<std::size_t>(b)];
   };
   for (std::uint32_t s = 0; s < stages; ++s) {
-    const std::uint32_t forward = s * m, gradient = (stages + s) * m;
+    const std::uint32_t forward = s, gradient = stages + s;
     const int before = order.stage_before[s], after = order.stage_after[s];
     Row f{always, always, forward, 0, 0}, back{always, forward, gradient, 0, 0};
     if (before >= 0) {
-      f.input = static_cast<std::uint32_t>(before) * m;
+      f.input = static_cast<std::uint32_t>(before);
       if (!same_rank(s, before)) f.src_mask = kUnset, f.delay = static_cast<std::uint16_t>(forward_delay_entry(before));
     }
     if (after >= 0) {
-      back.input = (stages + static_cast<std::uint32_t>(after)) * m;
+      back.input = stages + static_cast<std::uint32_t>(after);
       if (!same_rank(s, after)) back.src_mask = kUnset, back.delay = static_cast<std::uint16_t>(backward_delay_entry(after));
     }
     rows_[s * 4 + static_cast<std::uint32_t>(Pass::F)] = f;
@@ -81,9 +82,8 @@ void StructureBuilder::prepare(const PipelineOrder& order) {
     rows_[s * 4 + static_cast<std::uint32_t>(Pass::W)] = {always, gradient, never_read, 0, 0};
     rows_[s * 4 + static_cast<std::uint32_t>(Pass::B)] = back;
   }
-  ids_.resize(never_read + m);
-  std::fill(ids_.begin(), ids_.begin() + always, kUnset);
-  std::fill(ids_.begin() + always, ids_.end(), 0U);
+  ids_.assign(static_cast<std::size_t>(order.microbatches) * width_, kUnset);
+  for (std::size_t i = always; i < ids_.size(); i += width_) ids_[i] = 0;
 }
 
 // Sweeps over the ranks; a sweep is a level. A rank's next action is emitted when everything it reads is from an earlier level.
@@ -94,48 +94,47 @@ bool StructureBuilder::build(const PipelineOrder& order, Structure& structure) {
   resize(structure, tasks);
   structure.cost_entries = static_cast<std::uint32_t>(order.stages) * 4 + 1;
   structure.delay_entries = static_cast<std::uint32_t>(order.stages) * 2 + 1;
-  next_.assign(order.rank_begin.begin(), order.rank_begin.end() - 1);
-  last_.assign(ranks, 0);
-  ranks_left_.clear();
+  structure.lane_last.assign(ranks, 0);
+  heads_.clear();
   for (std::uint32_t r = 0; r < ranks; ++r) {
-    if (order.rank_begin[r] != order.rank_begin[r + 1]) ranks_left_.push_back(static_cast<std::uint16_t>(r));
+    if (order.rank_begin[r] != order.rank_begin[r + 1]) heads_.push_back({order.rank_begin[r], order.rank_begin[r + 1], 0, r});
   }
   const PackedAction* const actions = order.actions.data();
   const Row* const rows = rows_.data();
   std::uint32_t* const ids = ids_.data();
-  std::uint32_t* const lane_pred = structure.lane_pred.data();
-  std::uint32_t* const src = structure.src.data();
-  std::uint16_t* const cost = structure.cost.data();
-  std::uint16_t* const delay = structure.delay.data();
+  const std::size_t width = width_;
+  std::uint32_t* __restrict lane_pred = structure.lane_pred.data();
+  std::uint32_t* __restrict src = structure.src.data();
+  std::uint16_t* __restrict cost = structure.cost.data();
+  std::uint16_t* __restrict delay = structure.delay.data();
   lane_pred[0] = src[0] = cost[0] = delay[0] = 0;
   std::uint32_t t = 1;
-  bool finished_rank = false;
   while (t <= tasks) {
     const std::uint32_t level_begin = t;
-    for (const std::uint16_t r : ranks_left_) {
-      const PackedAction action = actions[next_[r]];
+    bool finished_rank = false;
+    for (Head& head : heads_) {
+      const PackedAction action = actions[head.next];
       const Row& row = rows[action >> 16];
-      const std::uint32_t microbatch = action & 0xFFFFU;
-      const std::uint32_t input = ids[row.input + microbatch];
-      if (input >= level_begin || ids[row.own + microbatch] >= level_begin) continue;
-      lane_pred[t] = last_[r];
+      std::uint32_t* const made = ids + (action & 0xFFFFU) * width;
+      const std::uint32_t input = made[row.input];
+      if (input >= level_begin || made[row.own] >= level_begin) continue;
+      lane_pred[t] = head.last;
       src[t] = input & row.src_mask;
       cost[t] = static_cast<std::uint16_t>((action >> 16) + 1);
       delay[t] = row.delay;
-      ids[row.output + microbatch] = t;
-      last_[r] = t++;
-      finished_rank |= ++next_[r] == order.rank_begin[r + 1];
+      made[row.output] = t;
+      head.last = t++;
+      finished_rank |= ++head.next == head.end;
     }
     if (t == level_begin) {
       explain(order);
       return false;
     }
     if (finished_rank) {
-      std::erase_if(ranks_left_, [&](std::uint16_t r) { return next_[r] == order.rank_begin[r + 1]; });
-      finished_rank = false;
+      for (const Head& head : heads_) structure.lane_last[head.rank] = head.last;
+      std::erase_if(heads_, [](const Head& head) { return head.next == head.end; });
     }
   }
-  structure.lane_last.assign(last_.begin(), last_.end());
   return true;
 }
 
@@ -144,7 +143,7 @@ std::int32_t StructureBuilder::producer_position(const PipelineOrder& order, Pac
   const int stage = stage_of(action), microbatch = microbatch_of(action);
   const Pass pass = panpipe::pass_of(action);
   const Row& row = rows_[action >> 16];
-  const bool own_missing = ids_[row.own + static_cast<std::uint32_t>(microbatch)] == kUnset;
+  const bool own_missing = ids_[static_cast<std::size_t>(microbatch) * width_ + row.own] == kUnset;
   int wanted_stage = stage;
   if (!own_missing) wanted_stage = order.stage_before[static_cast<std::size_t>(stage)];
   if (!own_missing && pass != Pass::F) wanted_stage = order.stage_after[static_cast<std::size_t>(stage)];
@@ -162,13 +161,11 @@ std::int32_t StructureBuilder::producer_position(const PipelineOrder& order, Pac
 void StructureBuilder::explain(const PipelineOrder& order) {
   const std::size_t ranks = order.rank_begin.size() - 1;
   deadlock_ = {};
-  for (std::size_t r = 0; r < ranks; ++r) {
-    const bool finished = next_[r] == order.rank_begin[r + 1];
-    deadlock_.blocked.push_back(finished ? -1 : static_cast<std::int32_t>(next_[r]));
-  }
+  deadlock_.blocked.assign(ranks, -1);
+  for (const Head& head : heads_) deadlock_.blocked[head.rank] = static_cast<std::int32_t>(head.next);
   std::vector<std::int32_t> seen(ranks, -1);  // place in the path of each rank's head
   std::vector<std::int32_t> path;
-  std::size_t rank = ranks_left_.front();
+  std::size_t rank = heads_.front().rank;
   while (seen[rank] < 0) {
     seen[rank] = static_cast<std::int32_t>(path.size());
     path.push_back(deadlock_.blocked[rank]);

@@ -49,21 +49,25 @@ class StructureBuilder {
   const Deadlock& deadlock() const { return deadlock_; }
 
  private:
-  // What an action of a (stage, pass) reads and writes in ids_: offsets of the row of its input from another stage, of its own
-  // earlier pass, and of its output.
+  // What an action of a (stage, pass) reads and writes in its microbatch's row of ids_: columns of its input from another stage,
+  // of its own earlier pass, and of its output.
   struct Row {
     std::uint32_t input = 0, own = 0, output = 0;
     std::uint32_t src_mask = 0;  // 0 when the input is made on the same rank: the lane's order implies it
     std::uint16_t delay = 0;
+  };
+  // How far a rank has come: indices into order.actions, and its last task.
+  struct Head {
+    std::uint32_t next = 0, end = 0, last = 0, rank = 0;
   };
   void prepare(const PipelineOrder& order);
   void explain(const PipelineOrder& order);
   std::int32_t producer_position(const PipelineOrder& order, PackedAction action) const;
 
   std::vector<Row> rows_;
-  std::vector<std::uint32_t> ids_;  // [2 stages + 2][microbatches]: forwards, gradients, always there, never read
-  std::vector<std::uint32_t> next_, last_;
-  std::vector<std::uint16_t> ranks_left_;
+  std::uint32_t width_ = 0;
+  std::vector<std::uint32_t> ids_;  // [microbatches][2 stages + 2]: forwards, gradients, always there, never read
+  std::vector<Head> heads_;         // of the ranks that have not finished
   Deadlock deadlock_;
 };
 
