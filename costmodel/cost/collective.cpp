@@ -144,8 +144,9 @@ CollectiveCost CostModel::collective(CollectiveKind kind, Bytes size, const std:
     // Reduce-scatter in the node, all-reduce of the shards between nodes (a ring per member), all-gather in the node.
     const double inside = bytes_per_member(CollectiveKind::AllReduce, g.in_node, bytes);
     const double between = bytes_per_member(CollectiveKind::AllReduce, g.nodes, bytes / g.in_node);
-    CollectiveCost staged =
-        finish(base, Algorithm::Hierarchical, start + c.collective_latency.base() * (1 + levels), between, g.per_device);
+    // Three collectives one after the other, each with its start.
+    const double starts = c.collective_latency.base() * (2 * (1 + std::log2(g.in_node)) + (1 + levels) * (1 + levels));
+    CollectiveCost staged = finish(base, Algorithm::Hierarchical, starts, between, g.per_device);
     staged.time += Duration(inside / g.fabric);
     staged.latency += Duration(inside / g.fabric);
     if (staged.time < best.time) best = staged;

@@ -135,6 +135,20 @@ double bias_gradient(const UnitView& unit, int i) {
 
 double both_ways(const PassWork& pass) { return static_cast<double>((pass.read + pass.written).base()); }
 
+// The gradients of a normalization's weight and bias come from a kernel of their own, which reads the incoming gradient and
+// the input once more.
+double second_kernel(const UnitView& unit, int i) {
+  const PassWork& counted = unit.of(i).weight_gradient;
+  if (counted.read > Bytes(0)) return both_ways(counted);
+  double input = 0;
+  bool trained = false;
+  for_each_tensor(unit.op(i), [&](int t) {
+    if (unit.activation(t)) input = std::max(input, unit.bytes(t));
+    trained |= unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).requires_gradient;
+  });
+  return trained ? 2 * input : 0.0;
+}
+
 }  // namespace
 
 bool is_residual_sum(const UnitView& unit, int i) {
@@ -174,9 +188,9 @@ std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRat
           traffic.backward += elements + 2 * unit.bytes(unit.op(i).outputs.front());
         }
         break;
-      case OperatorClass::Normalization:  // one kernel makes both gradients
+      case OperatorClass::Normalization:
         traffic.forward += both_ways(work.forward);
-        traffic.backward += both_ways(work.input_gradient) + both_ways(work.weight_gradient);
+        traffic.backward += both_ways(work.input_gradient) + second_kernel(unit, i);
         break;
       case OperatorClass::Gemm:
         traffic.backward += bias_gradient(unit, i);

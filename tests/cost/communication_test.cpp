@@ -91,8 +91,9 @@ TEST(Collective, PropertiesOverManySizes) {
       const auto gather = made->model->collective(CollectiveKind::AllGather, Bytes(size), first(n));
       EXPECT_GT(reduce.time, before);
       // An all-reduce is a reduce-scatter and an all-gather.
-      if (reduce.algorithm == Algorithm::Ring)
+      if (reduce.algorithm == Algorithm::Ring) {
         EXPECT_NEAR((reduce.time - reduce.latency).base(), 2 * (gather.time - gather.latency).base(), 1e-9);
+      }
       before = reduce.time;
     }
   }
@@ -153,9 +154,10 @@ batch: {micro: 1, microbatches: 2}
     made->model->workload(0);
     FAIL() << "times without rates";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(),
-                 "the cluster's devices have no compute rates (given in place), so times are unknown; use measured layers, or "
-                 "a cluster file with devices");
+    EXPECT_STREQ(
+        error.what(),
+        "error: the cluster's devices have no compute rates (given in place), so times are unknown; use measured layers, or "
+        "a cluster file with devices");
   }
 }
 

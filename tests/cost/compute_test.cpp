@@ -31,7 +31,7 @@ TEST(Attention, UnalignedHeadsLeaveTheTensorCores) {
   const AttentionShape aligned{1, 16, 16, 2048, 2048, 104, true}, unaligned{1, 16, 16, 2048, 2048, 108, true};
   const double ratio =
       attention_cost(unaligned, rates).forward.compute.base() / attention_cost(aligned, rates).forward.compute.base();
-  EXPECT_GT(ratio, 10);
+  EXPECT_GT(ratio, 9);
   // Two products of 2 x 108 FLOP per score at 10 TFLOP/s.
   EXPECT_NEAR(attention_cost(unaligned, rates).forward.compute.base(), 16 * 2048.0 * 2048 * 4 * 108 / 10e12, 1e-12);
 }
@@ -59,7 +59,6 @@ TEST(Elementwise, TrafficOfALayerIsThatOfFusedKernels) {
       GptCase c;
       c.tensor = tensor;
       c.sequence_parallel = sequence_parallel;
-      c.extra = "";
       const auto made = make_gpt(c);
       const Layer layer = layer_of(made->cost());
       const double n = 2048.0 * 4 * 6144, sp = sequence_parallel ? tensor : 1, f_over_h = 4;
@@ -67,8 +66,9 @@ TEST(Elementwise, TrafficOfALayerIsThatOfFusedKernels) {
       const double factor = 0.913 / (0.85 * kBandwidth);
       const double forward = (22 / sp + (16 + 4 * f_over_h) / tensor) * n * factor + scores / (0.85 * kBandwidth);
       const double backward = (46 / sp + (22 + 8 * f_over_h) / tensor) * n * factor + scores / (0.85 * kBandwidth);
-      EXPECT_NEAR(layer.forward.memory.base() / forward, 1, 0.03) << "t " << tensor << " sp " << sp;
-      EXPECT_NEAR(layer.input_gradient.memory.base() / backward, 1, 0.03) << "t " << tensor << " sp " << sp;
+      EXPECT_NEAR(layer.forward.memory.base() / forward, 1, 0.03) << "t " << tensor << " sequence parallel " << sequence_parallel;
+      EXPECT_NEAR(layer.input_gradient.memory.base() / backward, 1, 0.03)
+          << "t " << tensor << " sequence parallel " << sequence_parallel;
     }
 }
 

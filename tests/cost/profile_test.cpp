@@ -72,15 +72,16 @@ TEST(Frameworks, UnknownNamesAreAnswered) {
     load_framework("megatrn", "");
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(),
-                 "no framework 'megatrn', did you mean 'megatron'?; there are eager, flash-attn, llm-foundry, llm.c, megatron, "
-                 "megatron-deepspeed, megatron-zb, sagemaker");
+    EXPECT_STREQ(
+        error.what(),
+        "error: no framework 'megatrn', did you mean 'megatron'?; there are eager, flash-attn, llm-foundry, llm.c, megatron, "
+        "megatron-deepspeed, megatron-zb, sagemaker");
   }
   try {
     load_framework("./nowhere.yaml", "/tmp");
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "framework file './nowhere.yaml' does not exist");
+    EXPECT_STREQ(error.what(), "error: framework file './nowhere.yaml' does not exist");
   }
 }
 
@@ -88,7 +89,7 @@ TEST(Frameworks, NumbersNeedASource) {
   const std::string text = message_of("panpipe: 1\nkind: framework\nname: x\nforward_operators: {value: 30}\n");
   EXPECT_NE(text.find("F:4:20: error: missing key 'source'"), std::string::npos) << text;
   const std::string kind = message_of("panpipe: 1\nkind: calibration\nname: x\n");
-  EXPECT_NE(kind.find("F:2:7: error: 'calibration' where a framework is needed"), std::string::npos) << kind;
+  EXPECT_NE(kind.find("F:2:1: error: 'calibration' where a framework is needed"), std::string::npos) << kind;
 }
 
 }  // namespace
