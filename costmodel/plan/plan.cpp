@@ -99,9 +99,10 @@ Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>&
   // Every forward path holds the whole model: the stage at position k of each path gets part k.
   const int parts = static_cast<int>(plan.schedule.chains.front().size());
   if (parts > static_cast<int>(units.size()))
-    throw fault_at(scenario, "parallel",
+    throw fault_at(scenario, "workload",
                    fmt::format("{} stages cannot share {} unit{}: the workload can be cut into {} stage{} at most", parts,
-                               units.size(), units.size() == 1 ? "" : "s", units.size(), units.size() == 1 ? "" : "s"));
+                               units.size(), units.size() == 1 ? "" : "s", units.size(), units.size() == 1 ? "" : "s"),
+                   fmt::format("parallel.pipeline is {} ({})", plan.pipeline, origin_of(scenario, "parallel.pipeline")));
   const std::vector<int> cuts = at_key(scenario, "partition", [&] {
     return scenario.partition.empty() ? automatic_cuts(units, parts) : stated_cuts(units, scenario.partition, parts);
   });
@@ -118,11 +119,11 @@ Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>&
 }
 
 // What a unit weighs when the model is cut: its time on the device and the host, or without rates its work.
-Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, bool timed) {
+Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int device_type, bool timed) {
   Duration time(0);
   Flops work(0);
   for (const PassCost* pass : {&unit.forward, &unit.input_gradient, &unit.weight_gradient}) {
-    time += costs.host_bound(pass->breakdown.total, pass->launches, 0);
+    time += costs.host_bound(pass->breakdown.total, pass->launches, device_type);
     work += pass->breakdown.work;
   }
   const ComputeRate pretended(1e15);  // only ratios matter
@@ -146,13 +147,15 @@ void check_plan_schedule(const Schedule& schedule) {
 }
 
 Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
-  const std::vector<UnitCost>& all = costs.units(0).units;
+  // On a cluster of several types of device the first one's times balance the cuts.
+  const int device_type = scenario.cluster.devices.empty() ? 0 : scenario.cluster.devices.front().type;
+  const std::vector<UnitCost>& all = costs.units(device_type).units;
   const bool timed = std::any_of(all.begin(), all.end(), [](const UnitCost& unit) {
     return unit.forward.breakdown.total + unit.input_gradient.breakdown.total + unit.weight_gradient.breakdown.total >
            Duration(0);
   });
   std::vector<PartitionUnit> units;
-  for (const UnitCost& unit : all) units.push_back({unit.name, unit.block, weight_of(costs, unit, timed)});
+  for (const UnitCost& unit : all) units.push_back({unit.name, unit.block, weight_of(costs, unit, device_type, timed)});
   return plan_with_units(scenario, units);
 }
 
