@@ -1,6 +1,7 @@
 // Device time of a transformer layer against its closed form and against published measurements.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "costmodel/cost/compute.hpp"
@@ -209,6 +210,36 @@ TEST(Pieces, AddUpAndFollowTheProgram) {
   ASSERT_EQ(attention.input_gradient.pieces.size(), 3U);
   EXPECT_TRUE(attention.input_gradient.pieces[1].collective);
   EXPECT_FALSE(attention.input_gradient.pieces[1].hidden_behind_next);
+}
+
+// Every built-in model on one device: every unit takes time forward, and a step's work is about three times the forward's.
+TEST(Units, OfEveryBuiltInModel) {
+  const std::vector<std::string> families = {"gpt", "llama", "bert", "vit", "unet"};  // need dimensions
+  for (const std::string& name : model_names()) {
+    if (std::find(families.begin(), families.end(), name) != families.end()) continue;
+    const auto made = make(fmt::format(R"(panpipe: 1
+cluster: {{file: clusters/dgx-a100-80g.yaml, nodes: 1}}
+workload: {{model: {}}}
+batch: {{micro: 1, microbatches: 8}}
+precision: bf16
+parallel: {{pipeline: 1, data: 8}}
+framework: eager
+)",
+                                       name));
+    Breakdown forward, gradients;
+    for (const UnitCost& unit : made->cost().units) {
+      EXPECT_GT(unit.forward.breakdown.total, Duration(0)) << name << " " << unit.name;
+      EXPECT_GE(unit.saved, Bytes(0)) << name << " " << unit.name;
+      EXPECT_LE(unit.saved_selective, unit.saved) << name << " " << unit.name;
+      EXPECT_GT(unit.forward.launches, 0) << name << " " << unit.name;
+      forward = forward + unit.forward.breakdown;
+      gradients = gradients + unit.input_gradient.breakdown + unit.weight_gradient.breakdown;
+    }
+    EXPECT_NEAR(gradients.work.base() / forward.work.base(), 2.0, 0.1) << name;
+    EXPECT_NEAR(3 * forward.work.base() / made->workload.model_flops.base(), 1, 0.02) << name;
+    EXPECT_GT(forward.total, Duration(0));
+    EXPECT_FALSE(made->cost().edges.empty());
+  }
 }
 
 TEST(Units, OfEqualStructureCostTheSame) {
