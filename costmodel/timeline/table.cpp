@@ -39,7 +39,7 @@ std::string time_lines(const Metrics& metrics, const Paint& paint) {
   if (step <= 0) return "";
   const double idle = std::max(0.0, step - metrics.compute_s - metrics.exposed_communication_s);
   const auto line = [&](std::string_view name, double time, std::string_view color) {
-    return fmt::format("  {:<23}{} {:>10} {:>6.1f} %\n", name, paint(color, bar(time / step)), to_text(seconds(time)),
+    return fmt::format("  {:<24}{} {:>10} {:>6.1f} %\n", name, paint(color, bar(time / step)), to_text(seconds(time)),
                        100 * time / step);
   };
   return line("compute", metrics.compute_s, kGreen) + line("exposed communication", metrics.exposed_communication_s, kYellow) +
