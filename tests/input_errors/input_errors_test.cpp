@@ -4,6 +4,7 @@
 //   # --set KEY=VALUE      an override
 //   # read as: layers      a table of measured layers
 //   # read as: plan        a scenario, then its workload and plan
+//   # read as: routes      a scenario, then the route of each pair of devices
 //   # read as: schedule NAME RANKS MICROBATCHES [KEY=VALUE]...
 // An .expected without a file beside it is the message for a file that does not exist.
 // PANPIPE_UPDATE=1 rewrites the .expected files; read every one before committing it.
@@ -69,6 +70,11 @@ void make_schedule_of(std::istringstream& words) {
   make_schedule(family, ranks, microbatches, options);
 }
 
+void walk_routes(const Cluster& cluster) {
+  for (int from = 0; from < cluster.size(); ++from)
+    for (int to = 0; to < cluster.size(); ++to) cluster.route(from, to);
+}
+
 void read(const std::string& path) {
   const Request request = request_of(path);
   std::istringstream words(request.how);
@@ -82,6 +88,7 @@ void read(const std::string& path) {
     make_schedule_of(words);
   } else {
     const Scenario scenario = load_scenario(path, request.overrides);
+    if (how == "routes") walk_routes(scenario.cluster);
     if (how != "plan") return;
     const Workload workload = make_workload(scenario);
     make_plan(scenario, CostModel(scenario, workload));
