@@ -25,9 +25,18 @@ struct SharedHop {
   std::int32_t flows = 1;  // real flows of one real resource that this flow stands for
 };
 
+constexpr double kNoRateCap = 0;
+
+// A route as a kind of flow uses it: none goes faster than `rate_cap` bytes per second, whatever else is under way.
+struct Way {
+  std::int32_t route = 0;
+  double rate_cap = kNoRateCap;  // kNoRateCap: only the route counts
+};
+
 struct Network {
   std::vector<SharedResource> resources;
   std::vector<std::vector<SharedHop>> routes;  // never empty
+  std::vector<Way> ways;
 };
 
 using Token = std::uint64_t;
@@ -38,17 +47,14 @@ class EventHandler {
   virtual void on_event(Token token) = 0;  // a timer ran out or a flow's last byte arrived; may start more of them
 };
 
-constexpr double kNoRateCap = 0;
-
 // Time starts at 0 and is counted in whole picoseconds: the end of a flow is rounded to the nearest one, so that sums are
 // exact and two back ends give the same bytes.
 class FlowBackend {
  public:
   virtual ~FlowBackend() = default;
   virtual Ticks now() const = 0;
-  virtual void set_timer(Ticks delay, Token token) = 0;  // delay > 0
-  // `bytes` > 0 over a route of the network, never faster than `rate_cap` bytes per second (kNoRateCap: only the route counts).
-  virtual void start_flow(std::int32_t route, double bytes, double rate_cap, Token token) = 0;
+  virtual void set_timer(Ticks delay, Token token) = 0;                      // delay > 0
+  virtual void start_flow(std::int32_t way, double bytes, Token token) = 0;  // bytes > 0
   virtual void run(EventHandler& handler) = 0;  // until nothing is under way; something must have been started
 };
 

@@ -38,7 +38,8 @@ FlowSolver::Event FlowSolver::pop() {
 
 void FlowSolver::set_timer(Ticks delay, Token token) { push(now_ + delay.base(), token, false); }
 
-void FlowSolver::start_flow(std::int32_t route, double bytes, double rate_cap, Token token) {
+void FlowSolver::start_flow(std::int32_t way, double bytes, Token token) {
+  const auto [route, rate_cap] = network_->ways[at(way)];
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<std::int32_t>(flows_.size()));
     flows_.emplace_back();

@@ -15,7 +15,7 @@ class FlowSolver final : public FlowBackend {
 
   Ticks now() const override { return Ticks(now_); }
   void set_timer(Ticks delay, Token token) override;
-  void start_flow(std::int32_t route, double bytes, double rate_cap, Token token) override;
+  void start_flow(std::int32_t way, double bytes, Token token) override;
   void run(EventHandler& handler) override;
 
  private:

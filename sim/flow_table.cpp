@@ -11,31 +11,36 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 // A lowered time is a whole number of picoseconds; a rate taken from it may differ from the route's by that rounding.
 constexpr double kRounding = 1 - 1e-6;
 
-// `share` of the route's own bandwidth; at most all of it.
-FlowSpec flow_over(const Route& route, std::int32_t shared_route, double bytes, double share, Ticks latency, Ticks transfer) {
-  FlowSpec spec;
-  spec.latency = latency;
-  spec.transfer = transfer;
-  if (shared_route < 0 || route.table || route.hops.empty() || bytes <= 0 || transfer <= Ticks(0)) return spec;
-  spec.route = shared_route;
-  spec.bytes = bytes;
-  spec.rate_cap = share >= kRounding ? kNoRateCap : share * route.bandwidth.base();
-  return spec;
-}
-
 double rate_of(Bytes bytes, Ticks transfer) {
   return transfer > Ticks(0) ? static_cast<double>(bytes.base()) / to_duration(transfer).base() : 0;
 }
 
 }  // namespace
 
-FlowTable::FlowTable(const TaskGraph& graph, const Platform& platform, const Folding& folding)
+FlowTable::FlowTable(const TaskGraph& graph, const Platform& platform, Folding& folding)
     : graph_(&graph), platform_(&platform), folding_(&folding), classes_(folding.classes), flows_(graph.flows.size()) {
   ring_rates_.assign(at(graph.ranks), 0);
   tensor_.assign(at(graph.ranks) * flows_, -1);
   lane_.assign(at(graph.ranks) * flows_, -1);
   add_transfers();
   add_collectives();
+}
+
+// `share` of the route's own bandwidth; at most all of it.
+FlowSpec FlowTable::flow_over(const Route& route, std::int32_t shared_route, double bytes, double share, Ticks latency,
+                              Ticks transfer) {
+  FlowSpec spec;
+  spec.latency = latency;
+  spec.transfer = transfer;
+  if (shared_route < 0 || route.table || route.hops.empty() || bytes <= 0 || transfer <= Ticks(0)) return spec;
+  spec.route = shared_route;
+  spec.bytes = bytes;
+  const double rate_cap = share >= kRounding ? kNoRateCap : share * route.bandwidth.base();
+  auto& known = folding_->network.ways;
+  const auto [entry, is_new] = ways_.try_emplace({shared_route, rate_cap}, static_cast<std::int32_t>(known.size()));
+  if (is_new) known.push_back({shared_route, rate_cap});
+  spec.way = entry->second;
+  return spec;
 }
 
 // A link's cost is that of the first copy. Others use the same share of their own route's bandwidth, and their own latency.
@@ -88,7 +93,7 @@ void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path) {
   const CollectiveFlow& collective = graph_->flows[at(flow)];
   for (int cls = 0; cls < classes_; ++cls) {
     if (path < 0) {
-      specs_.push_back({-1, 0, 0, collective.latency, collective.transfer});
+      specs_.push_back({-1, 0, -1, collective.latency, collective.transfer});
       continue;
     }
     const Path& way = platform_->paths()[at(path)];

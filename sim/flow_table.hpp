@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "sim/congruence.hpp"
@@ -11,14 +13,15 @@ namespace panpipe::sim {
 struct FlowSpec {
   std::int32_t route = -1;  // into Network::routes; -1 = nothing is shared: after the latency a delay of `transfer`
   double bytes = 0;         // that make it take `transfer` alone
-  double rate_cap = 0;      // kNoRateCap when the route alone decides
+  std::int32_t way = -1;    // into Network::ways, with the route
   Ticks latency{0};         // before bytes flow
   Ticks transfer{0};        // alone
 };
 
+// Adds the ways of the flows to the folding's network.
 class FlowTable {
  public:
-  FlowTable(const TaskGraph& graph, const Platform& platform, const Folding& folding);
+  FlowTable(const TaskGraph& graph, const Platform& platform, Folding& folding);
 
   const FlowSpec& transfer(std::int32_t link, std::int32_t cls) const { return specs_[index(link, cls)]; }
   // A member of a collective inside a pass of `rank`, and of a collective that is a task of its own.
@@ -38,13 +41,15 @@ class FlowTable {
   std::size_t entry(int rank, std::int32_t flow) const {
     return static_cast<std::size_t>(rank) * flows_ + static_cast<std::size_t>(flow);
   }
+  FlowSpec flow_over(const Route& route, std::int32_t shared_route, double bytes, double share, Ticks latency, Ticks transfer);
   void add_transfers();
   void add_collectives();
   void add_member(std::int32_t& base, std::int32_t flow, int path);
 
   const TaskGraph* graph_;
   const Platform* platform_;
-  const Folding* folding_;
+  Folding* folding_;
+  std::map<std::pair<std::int32_t, double>, std::int32_t> ways_;  // (route, rate cap)
   int classes_ = 1;
   std::size_t flows_ = 0;
   std::vector<FlowSpec> specs_;              // [base][class]

@@ -167,7 +167,7 @@ class Replay final : public EventHandler {
     ++record_.activities;
     ++record_.flows;
     const std::int32_t slot = log_.begin(spec.route, spec.bytes, spec.transfer, event, backend_.now());
-    backend_.start_flow(spec.route, spec.bytes, spec.rate_cap, token(Kind::Flow, slot));
+    backend_.start_flow(spec.way, spec.bytes, token(Kind::Flow, slot));
   }
 
   // --- tasks ---

@@ -88,7 +88,7 @@ Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options&
   const TaskTimes idle = estimate_times(graph);
   const Platform platform(graph, cluster);
   const TaskNet net(graph);
-  const Folding folding = fold_copies(platform, options.fold);
+  Folding folding = fold_copies(platform, options.fold);
   const FlowTable flows(graph, platform, folding);
   const ReplayInput input{&graph, &net, &folding, &flows, merged_ranks(graph, platform, folding, flows, options.merge)};
   const ReplayRecord record = run(input, options.backend);

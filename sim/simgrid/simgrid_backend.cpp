@@ -6,10 +6,12 @@
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <xbt/log.h>
@@ -64,11 +66,11 @@ class SimGridBackend final : public FlowBackend {
     });
   }
 
-  void start_flow(std::int32_t route, double bytes, double rate_cap, Token token) override {
+  void start_flow(std::int32_t way, double bytes, Token token) override {
     const std::size_t slot = take_slot(free_flows_, flows_);
-    sg::CommPtr comm = sg::Comm::sendto_init(sources_[static_cast<std::size_t>(route)], sink_);
+    sg::CommPtr comm =
+        sg::Comm::sendto_init(ends_[static_cast<std::size_t>(way)].first, ends_[static_cast<std::size_t>(way)].second);
     comm->set_payload_size(static_cast<std::uint64_t>(std::llround(bytes * kUnitsPerByte)));
-    if (rate_cap > 0) comm->set_rate(rate_cap * kUnitsPerByte);
     comm->set_data(reinterpret_cast<void*>(slot + 1));
     flows_[slot] = {token, comm};
     comm->start();
@@ -89,33 +91,65 @@ class SimGridBackend final : public FlowBackend {
     sg::CommPtr comm;  // nothing else keeps it alive
   };
 
-  // A route is a host whose way out is the route's links; all lead to one sink, whose way in is free. Latencies are 0: SimGrid
-  // would weight a flow's share by the inverse of its latency. A link named twice in a route is used twice.
+  // A way is a host whose way out is the route's links; all lead to one sink, whose way in is free. Latencies are 0: SimGrid
+  // would weight a flow's share by the inverse of its latency. A rate cap is a link of its own that bounds each flow alone
+  // (FATPIPE): Comm::set_rate() is ignored for Comms between two hosts.
   void make_platform(const Network& network) {
-    auto* zone = sg::create_star_zone("network");
-    std::vector<std::int64_t> divisor(network.resources.size(), 0);  // of all uses: instead, the capacity is divided by it
+    auto* star = sg::create_star_zone("network");
+    const std::vector<std::int64_t> divisor = common_uses(network);
+    std::vector<const sg::Link*> links;
+    for (std::size_t i = 0; i < network.resources.size(); ++i) {
+      const double capacity = network.resources[i].capacity / static_cast<double>(divisor[i]);
+      links.push_back(star->create_link(std::to_string(i), capacity * kUnitsPerByte)->set_latency(0)->seal());
+    }
+    sg::Host* sink = star->create_host("sink", 1.0)->seal();
+    star->add_route(nullptr, sink->get_netpoint(), nullptr, nullptr, std::vector<sg::LinkInRoute>{}, false);
+    for (const Way& way : network.ways) {
+      const std::string name = std::to_string(ends_.size());
+      std::vector<sg::LinkInRoute> out;
+      bool repeats = false;
+      for (const SharedHop& hop : network.routes[static_cast<std::size_t>(way.route)]) {
+        const std::int64_t times = hop.uses / divisor[static_cast<std::size_t>(hop.resource)];
+        out.insert(out.end(), static_cast<std::size_t>(times), sg::LinkInRoute(links[static_cast<std::size_t>(hop.resource)]));
+        repeats = repeats || times > 1;
+      }
+      if (way.rate_cap > 0) {
+        sg::Link* cap = star->create_link(name + "cap", way.rate_cap * kUnitsPerByte)->set_latency(0);
+        out.emplace_back(cap->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)->seal());
+      }
+      if (repeats) {
+        ends_.push_back(pair_of_its_own(star, name, out));
+        continue;
+      }
+      sg::Host* source = star->create_host(name, 1.0)->seal();
+      star->add_route(source->get_netpoint(), nullptr, nullptr, nullptr, out, false);
+      ends_.emplace_back(source, sink);
+    }
+    star->seal();
+  }
+
+  // A star zone names each link of a route once. Where a link counts more often the way gets a zone with a route as written.
+  static std::pair<sg::Host*, sg::Host*> pair_of_its_own(sg::NetZone* parent, const std::string& name,
+                                                         const std::vector<sg::LinkInRoute>& out) {
+    auto* zone = sg::create_full_zone(name + "zone");
+    zone->set_parent(parent);
+    sg::Host* source = zone->create_host(name, 1.0)->seal();
+    sg::Host* sink = zone->create_host(name + "sink", 1.0)->seal();
+    zone->add_route(source->get_netpoint(), sink->get_netpoint(), nullptr, nullptr, out, false);
+    zone->seal();
+    return {source, sink};
+  }
+
+  // Per resource, a divisor of all uses: instead of naming a link often, its capacity is divided.
+  static std::vector<std::int64_t> common_uses(const Network& network) {
+    std::vector<std::int64_t> divisor(network.resources.size(), 0);
     for (const auto& route : network.routes)
       for (const SharedHop& hop : route) {
         auto& known = divisor[static_cast<std::size_t>(hop.resource)];
         known = std::gcd(known, std::int64_t{hop.uses});
       }
-    std::vector<const sg::Link*> links;
-    for (std::size_t i = 0; i < network.resources.size(); ++i) {
-      const double capacity = network.resources[i].capacity / static_cast<double>(std::max<std::int64_t>(1, divisor[i]));
-      links.push_back(zone->create_link("l" + std::to_string(i), capacity * kUnitsPerByte)->set_latency(0)->seal());
-    }
-    for (const auto& route : network.routes) {
-      sg::Host* host = zone->create_host("s" + std::to_string(sources_.size()), 1.0)->seal();
-      std::vector<sg::LinkInRoute> way;
-      for (const SharedHop& hop : route)
-        for (std::int64_t k = hop.uses / divisor[static_cast<std::size_t>(hop.resource)]; k > 0; --k)
-          way.emplace_back(links[static_cast<std::size_t>(hop.resource)]);
-      zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, way, false);
-      sources_.push_back(host);
-    }
-    sink_ = zone->create_host("sink", 1.0)->seal();
-    zone->add_route(nullptr, sink_->get_netpoint(), nullptr, nullptr, std::vector<sg::LinkInRoute>{}, false);
-    zone->seal();
+    for (auto& known : divisor) known = std::max<std::int64_t>(1, known);
+    return divisor;
   }
 
   template <class Slots>
@@ -139,9 +173,8 @@ class SimGridBackend final : public FlowBackend {
 
   sg::Engine& engine_;
   EventHandler* handler_ = nullptr;
-  double now_ = 0;                  // ticks
-  std::vector<sg::Host*> sources_;  // per route
-  sg::Host* sink_ = nullptr;
+  double now_ = 0;                                     // ticks
+  std::vector<std::pair<sg::Host*, sg::Host*>> ends_;  // per way
   std::vector<Timer> timers_;
   std::vector<Flow> flows_;
   std::vector<std::size_t> free_timers_, free_flows_;

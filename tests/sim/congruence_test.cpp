@@ -111,7 +111,7 @@ TEST(Congruence, RingsThatShareLinksAreNotMerged) {
   const TaskGraph graph = nodes.graph.make();
   const Cluster cluster = nodes.cluster.make();
   const Platform platform(graph, cluster);
-  const Folding folding = fold_copies(platform, true);
+  Folding folding = fold_copies(platform, true);
   const FlowTable flows(graph, platform, folding);
   EXPECT_EQ(mergeable_ranks(platform, flows.ring_rates()), (std::vector<bool>{false, true}));
   EXPECT_FALSE(nodes.statistics().merged);

@@ -61,7 +61,7 @@ class Sharing : public testing::TestWithParam<Backend> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, Sharing, testing::Values(Backend::FlowSolver, Backend::SimGrid),
-                         [](const auto& info) { return info.param == Backend::SimGrid ? "SimGrid" : "FlowSolver"; });
+                         [](const auto& test) { return test.param == Backend::SimGrid ? "SimGrid" : "FlowSolver"; });
 
 constexpr Bytes kGigabyte{1000000000};
 
@@ -187,7 +187,8 @@ TEST_P(Sharing, TheReportSaysWhereTimeWasLost) {
   EXPECT_EQ(timeline.contention[1].lost, Duration(0));
   EXPECT_NEAR(timeline.contention_lost.base(), 0.1, 1e-12);
   for (const Span& span : timeline.spans) {
-    if (span.lane == Lane::Send) EXPECT_NEAR(span.alone.base(), 0.1, 1e-12);
+    if (span.lane != Lane::Send) continue;
+    EXPECT_NEAR(span.alone.base(), 0.1, 1e-12);
   }
 }
 

@@ -48,7 +48,7 @@ class Simulate : public testing::TestWithParam<Backend> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, Simulate, testing::Values(Backend::FlowSolver, Backend::SimGrid),
-                         [](const auto& info) { return info.param == Backend::SimGrid ? "SimGrid" : "FlowSolver"; });
+                         [](const auto& test) { return test.param == Backend::SimGrid ? "SimGrid" : "FlowSolver"; });
 
 // Ring all-reduce of S = 400 MB over n = 4 devices with ports of B = 100 GB/s: 2 (n - 1) / n S / B = 2 x 3/4 x 4 ms = 6 ms,
 // between compute steps of 1 and 2 ms.
