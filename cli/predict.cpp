@@ -69,10 +69,7 @@ void add_predict_options(CLI::App& sub, PredictOptions& options) {
 
 Experiment::Experiment(Scenario loaded)
     : scenario(std::move(loaded)),
-      workload(make_workload(scenario.workload, {.microbatch = scenario.micro,
-                                                 .tensor_degree = scenario.parallel.tensor,
-                                                 .sequence_parallel = scenario.parallel.sequence_parallel,
-                                                 .precision = scenario.precision})),
+      workload(make_workload(scenario)),
       model(scenario, workload) {}
 
 Plan Experiment::plan(const std::string& file) const {
