@@ -35,6 +35,7 @@ namespace {
 void make_stages(Lowering& lowering) {
   const Plan& plan = lowering.plan;
   PANPIPE_CHECK(plan.stages.size() == static_cast<std::size_t>(plan.schedule.stages), "a plan has one entry per stage");
+  lowering.rank_stages.resize(static_cast<std::size_t>(plan.pipeline));
   for (int s = 0; s < plan.schedule.stages; ++s) {
     const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
     StageInfo info;
@@ -45,6 +46,7 @@ void make_stages(Lowering& lowering) {
     info.recompute = stage.recompute;
     info.program.fill(-1);
     lowering.stages.push_back(info);
+    lowering.rank_stages[static_cast<std::size_t>(info.rank)].push_back(s);
   }
   for (const auto& row : plan.schedule.order) {
     for (const Action& action : row) {

@@ -50,6 +50,7 @@ struct Lowering {
   TaskGraph graph{};
 
   std::vector<StageInfo> stages{};
+  std::vector<std::vector<int>> rank_stages{};  // per rank: its stages, ascending
   std::vector<StageEdge> edges{};
   std::vector<std::vector<int>> edges_in{}, edges_out{};  // per stage, into `edges`
   std::vector<std::int32_t> flow_of_collective{};         // first flow of a device type's tensor-parallel collectives
@@ -65,6 +66,7 @@ struct Lowering {
     return pass_task[row * static_cast<std::size_t>(cells()) +
                      static_cast<std::size_t>(microbatch * plan.schedule.splits + (split < 0 ? 0 : split))];
   }
+  const std::vector<int>& stages_of_rank(int rank) const { return rank_stages[static_cast<std::size_t>(rank)]; }
   StageInfo& stage(int index) { return stages[static_cast<std::size_t>(index)]; }
   const StageInfo& stage(int index) const { return stages[static_cast<std::size_t>(index)]; }
   const WorkloadCost& workload(const StageInfo& info) const { return costs.workload(info.device_type); }
@@ -106,7 +108,6 @@ struct HeldParameters {
   Bytes given{0};             // measured layers
 };
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);
-std::vector<int> stages_of_rank(const Lowering& lowering, int rank);
 Bytes gradient_size(const Lowering& lowering, const HeldParameters& held);
 
 }  // namespace panpipe

@@ -122,7 +122,7 @@ Bytes boundary_buffers(const Lowering& lowering, int rank) {
 
 RankMemory rank_memory(const Lowering& lowering, int rank) {
   const LoweringCosts& costs = lowering.costs;
-  const HeldParameters held = held_parameters(lowering, stages_of_rank(lowering, rank));
+  const HeldParameters held = held_parameters(lowering, lowering.stages_of_rank(rank));
   const auto elements = static_cast<double>(held.elements);
   const auto given = static_cast<double>(held.given.base());
   const double data = lowering.plan.data;
@@ -142,7 +142,7 @@ RankMemory rank_memory(const Lowering& lowering, int rank) {
 // Static bytes as Pfeife counts them: four copies of the parameters, and per stage and microbatch of the step three buffers of
 // what comes in (input, its gradient, a clone), two of what goes out, one of the graph's inputs.
 RankMemory pfeife_rank_memory(const Lowering& lowering, int rank) {
-  const std::vector<int> stages = stages_of_rank(lowering, rank);
+  const std::vector<int>& stages = lowering.stages_of_rank(rank);
   const HeldParameters held = held_parameters(lowering, stages);
   const Bytes parameters = held.given + whole(static_cast<double>(held.elements) * lowering.costs.parameter_bytes());
   std::vector<int> stage_of(lowering.workload(lowering.stages.front()).units.size(), -1);

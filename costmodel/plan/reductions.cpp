@@ -69,13 +69,6 @@ void find_ends(const Lowering& lowering, int rank, RankReductions& reductions) {
 
 }  // namespace
 
-std::vector<int> stages_of_rank(const Lowering& lowering, int rank) {
-  std::vector<int> stages;
-  for (std::size_t s = 0; s < lowering.stages.size(); ++s)
-    if (lowering.stages[s].rank == rank) stages.push_back(static_cast<int>(s));
-  return stages;
-}
-
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages) {
   HeldParameters held;
   std::vector<ParameterKey> seen;
@@ -128,7 +121,7 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
   find_ends(lowering, rank, reductions);
   if (lowering.plan.data == 1) return reductions;
   const std::vector<int> group = data_group(lowering, rank);
-  for (const int stage : stages_of_rank(lowering, rank)) {
+  for (const int stage : lowering.stages_of_rank(rank)) {
     const HeldParameters held = held_parameters(lowering, {stage});
     const auto s = static_cast<std::size_t>(stage);
     const CollectiveKind kind = zero >= 1 ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;

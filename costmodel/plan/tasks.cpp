@@ -47,7 +47,7 @@ class RankTasks {
       if (std::find(shared.ranks.begin(), shared.ranks.end(), rank_) != shared.ranks.end())
         add_collective(ActionKind::ReduceGrad, -1, shared.flow, last_pass_);
     add_optimizer();
-    for (const int stage : stages_of_rank(lowering_, rank_))
+    for (const int stage : lowering_.stages_of_rank(rank_))
       add_collective(ActionKind::Unshard, stage, reductions_.update_flow[static_cast<std::size_t>(stage)], last_pass_);
   }
 
@@ -125,7 +125,7 @@ class RankTasks {
   }
 
   void add_optimizer() {
-    const std::vector<int> stages = stages_of_rank(lowering_, rank_);
+    const std::vector<int>& stages = lowering_.stages_of_rank(rank_);
     Duration measured(0);
     for (const int s : stages) {
       const StageInfo& info = lowering_.stage(s);
