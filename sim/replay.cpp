@@ -333,6 +333,8 @@ class Replay final : public EventHandler {
   void meet(std::int32_t index) {
     Meeting& meeting = meetings_[at(index)];
     if (++meeting.arrived < meeting.members) return;
+    each_member(meeting,
+                [&](std::int32_t task, std::int32_t cls) { record_.task_start[pair(task, cls)] = backend_.now().base(); });
     const Ticks latency = graph_.flows[at(graph_.tasks[at(meeting.task)].flow)].latency;
     wait(latency, token(Kind::MeetingReady, index), [&] { send_meeting(index); });
   }

@@ -73,7 +73,7 @@ class CaseMaker {
           hops.clear();
           for (int k = pick(1, 3); k > 0; --k) hops.push_back({pool[static_cast<std::size_t>(k)], pick(1, 2)});
         }
-        maker.route(from, to, hops, micros(pick(0, 3)));
+        maker.route(from, to, hops, micros(topology_ == Topology::WidePaths ? 2 : pick(0, 3)));
       }
   }
 
