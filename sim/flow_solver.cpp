@@ -106,12 +106,31 @@ void FlowSolver::run(EventHandler& handler) {
 void FlowSolver::resolve() {
   for (const std::int32_t link : dirty_) {
     if (!links_[at(link)].dirty) continue;  // was in a component already solved
-    collect_component(link);
-    if (component_flows_.empty()) continue;
-    solve_component();
+    if (links_[at(link)].flows.empty()) {
+      links_[at(link)].dirty = false;
+      continue;
+    }
+    if (!solve_alone(links_[at(link)].flows.front())) {
+      collect_component(link);
+      solve_component();
+    }
     update_rates();
   }
   dirty_.clear();
+}
+
+// A flow that has all its links for itself, as most have: no need to look further.
+bool FlowSolver::solve_alone(std::int32_t slot) {
+  const Flow& flow = flows_[at(slot)];
+  double rate = flow.cap;
+  for (const SharedHop& hop : network_->routes[at(flow.route)]) {
+    if (links_[at(hop.resource)].flows.size() > 1) return false;
+    rate = std::min(rate, links_[at(hop.resource)].capacity / hop.uses);
+  }
+  for (const SharedHop& hop : network_->routes[at(flow.route)]) links_[at(hop.resource)].dirty = false;
+  component_flows_.assign(1, slot);
+  new_rates_.assign(1, rate);
+  return true;
 }
 
 void FlowSolver::collect_component(std::int32_t first) {
@@ -197,7 +216,8 @@ void FlowSolver::update_rates() {
     const std::int32_t slot = component_flows_[i];
     Flow& flow = flows_[at(slot)];
     if (flow.rate == new_rates_[i]) continue;  // its finish event still holds
-    PANPIPE_CHECK(new_rates_[i] > 0, "a flow got no share of " + network_->resources[at(component_links_.front())].name);
+    PANPIPE_CHECK(new_rates_[i] > 0,
+                  "a flow got no share of " + network_->resources[at(network_->routes[at(flow.route)].front().resource)].name);
     flow.remaining = std::max(0.0, flow.remaining - flow.rate * (now_ - flow.updated));
     flow.updated = now_;
     flow.rate = new_rates_[i];

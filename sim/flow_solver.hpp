@@ -50,6 +50,7 @@ class FlowSolver final : public FlowBackend {
   void touch(std::int32_t route);
   void end_flow(std::int32_t slot);
   void resolve();
+  bool solve_alone(std::int32_t slot);
   void collect_component(std::int32_t link);
   void solve_component();
   void fix(Flow& flow, double rate);

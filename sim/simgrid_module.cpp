@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -147,6 +148,7 @@ ReplayRecord replay_in_simgrid(const ReplayInput& input) {
   each_part(record, [&](const auto& part) { size += part.size() * sizeof(part[0]); });
   const SharedMemory shared(size);
   const Head& head = *new (shared.start()) Head;
+  std::fflush(nullptr);  // SimGrid flushes: the child must not inherit what is not yet written
   const pid_t process = fork();
   if (process < 0) throw MachineError(fmt::format("cannot start the process that simulates: {}", std::strerror(errno)));
   if (process == 0) child(input, module().make_backend, shared.start());
