@@ -40,6 +40,20 @@ constexpr Verb kVerbs[] = {
      cli::add_simulate_verb},
 };
 
+const Verb* find_verb(const std::string& name) {
+  for (const Verb& verb : kVerbs)
+    if (name == verb.name) return &verb;
+  return nullptr;
+}
+
+// A verb's help starts with its examples.
+class HelpWithExamples : public CLI::Formatter {
+  std::string make_description(const CLI::App* app) const override {
+    const Verb* verb = find_verb(app->get_name());
+    return (verb ? "Examples:\n" + std::string(verb->examples) + "\n" : "") + app->get_description() + "\n";
+  }
+};
+
 int say(const std::string& text, ExitCode code) {
   std::fputs((text + "\n").c_str(), stderr);
   return static_cast<int>(code);
@@ -62,17 +76,15 @@ int run(int argc, char** argv) {
   CLI::App app{"Predicts, simulates and explains pipeline-parallel training steps.", "panpipe"};
   app.set_version_flag("--version", std::string("panpipe ") + cli::kVersion);
   app.require_subcommand(0, 1);
-  app.usage("Usage: panpipe VERB [FILE...] [options]     (panpipe VERB --help for each)");
+  app.formatter(std::make_shared<HelpWithExamples>());
   app.get_formatter()->column_width(34);
   std::deque<std::function<int()>> runs;
   for (const Verb& verb : kVerbs) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.summary);
-    sub->usage("Examples:\n" + std::string(verb.examples));
     auto& body = runs.emplace_back();
     verb.add(*sub, body);
-    sub->parse_complete_callback([] {});
   }
-  if (argc > 1 && argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1])) return say(unknown_verb(argv[1]), ExitCode::Input);
+  if (argc > 1 && argv[1][0] != '-' && !find_verb(argv[1])) return say(unknown_verb(argv[1]), ExitCode::Input);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

@@ -68,9 +68,7 @@ void add_predict_options(CLI::App& sub, PredictOptions& options) {
 }
 
 Experiment::Experiment(Scenario loaded)
-    : scenario(std::move(loaded)),
-      workload(make_workload(scenario)),
-      model(scenario, workload) {}
+    : scenario(std::move(loaded)), workload(make_workload(scenario)), model(scenario, workload) {}
 
 Plan Experiment::plan(const std::string& file) const {
   return file.empty() ? make_plan(scenario, model) : load_plan(file, scenario, model);

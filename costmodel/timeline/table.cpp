@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "costmodel/base/quantity_text.hpp"
 #include "costmodel/timeline/result.hpp"
 
 namespace panpipe {
@@ -31,6 +32,15 @@ std::string bar(double share) {
   return out;
 }
 
+// Four significant digits, always: columns of ragged lengths are hard to compare.
+std::string time_text(double time) {
+  if (time == 0) return "0";
+  constexpr std::pair<double, std::string_view> kUnits[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
+  for (const auto& [unit, name] : kUnits)
+    if (std::abs(time) >= 0.99995 * unit) return fmt::format("{:#.4g} {}", time / unit, name);
+  return fmt::format("{:#.4g} ns", time * 1e9);
+}
+
 std::string gib_text(double bytes_value) { return fmt::format("{:.1f}", bytes_value / static_cast<double>(gib(1).base())); }
 
 // Where the mean device's step goes; the three lines add up to the step.
@@ -39,7 +49,7 @@ std::string time_lines(const Metrics& metrics, const Paint& paint) {
   if (step <= 0) return "";
   const double idle = std::max(0.0, step - metrics.compute_s - metrics.exposed_communication_s);
   const auto line = [&](std::string_view name, double time, std::string_view color) {
-    return fmt::format("  {:<24}{} {:>10} {:>6.1f} %\n", name, paint(color, bar(time / step)), to_text(seconds(time)),
+    return fmt::format("  {:<24}{} {:>10} {:>6.1f} %\n", name, paint(color, bar(time / step)), time_text(time),
                        100 * time / step);
   };
   return line("compute", metrics.compute_s, kGreen) + line("exposed communication", metrics.exposed_communication_s, kYellow) +
@@ -105,9 +115,8 @@ std::string device_rows(const Timeline& timeline, const Metrics& metrics, const 
       continue;
     }
     out += fmt::format("{:>6} {:>6} {:>11} {:>11} {:>11} {:>6.1f} % {:>6.1f} % {:>10} {:>5}\n", row.rank, row.device,
-                       to_text(seconds(row.step_time_s)), to_text(seconds(row.compute_s)),
-                       to_text(seconds(row.exposed_communication_s)), 100 * row.bubble_step, 100 * row.bubble_span,
-                       gib_text(row.peak_memory_bytes), row.fits ? "yes" : "no");
+                       time_text(row.step_time_s), time_text(row.compute_s), time_text(row.exposed_communication_s),
+                       100 * row.bubble_step, 100 * row.bubble_span, gib_text(row.peak_memory_bytes), row.fits ? "yes" : "no");
   }
   if (left_out > 0) out += fmt::format("  ... and {} more; --json has them all\n", left_out);
   const std::size_t copies = metrics.per_device.size() - order.size();
@@ -123,7 +132,7 @@ std::string contention_lines(const Timeline& timeline, const Metrics& metrics, c
   }
   const double share = metrics.step_time_s > 0 ? 100 * metrics.contention_s / metrics.step_time_s : 0;
   if (links.empty()) return "contention  none: no link was shared\n";
-  std::string out = fmt::format("contention  costs {} of the step ({:.1f} %)\n", to_text(seconds(metrics.contention_s)), share);
+  std::string out = fmt::format("contention  costs {} of the step ({:.1f} %)\n", time_text(metrics.contention_s), share);
   std::stable_sort(links.begin(), links.end(),
                    [](const auto& a, const auto& b) { return a.lost != b.lost ? a.lost > b.lost : a.shared > b.shared; });
   std::size_t width = 8;
@@ -133,8 +142,8 @@ std::string contention_lines(const Timeline& timeline, const Metrics& metrics, c
          "\n";
   for (std::size_t i = 0; i < std::min(links.size(), kMostLinks); ++i) {
     const LinkContention& link = links[i];
-    out += fmt::format("  {:<{}} {:>13} {:>11} {:>11} {:>6} {:>7.1f} %\n", link.resource, width, to_text(link.lost),
-                       to_text(link.shared), to_text(link.busy), link.flows, 100 * link.utilisation);
+    out += fmt::format("  {:<{}} {:>13} {:>11} {:>11} {:>6} {:>7.1f} %\n", link.resource, width, time_text(link.lost.base()),
+                       time_text(link.shared.base()), time_text(link.busy.base()), link.flows, 100 * link.utilisation);
   }
   if (links.size() > kMostLinks) out += fmt::format("  ... and {} more links; --json has them all\n", links.size() - kMostLinks);
   return out;
@@ -144,7 +153,7 @@ std::string contention_lines(const Timeline& timeline, const Metrics& metrics, c
 
 std::string to_table(const Timeline& timeline, const Metrics& metrics, bool color) {
   const Paint paint{color};
-  std::string out = paint(kBold, fmt::format("step time  {}", to_text(seconds(metrics.step_time_s)))) +
+  std::string out = paint(kBold, fmt::format("step time  {}", time_text(metrics.step_time_s))) +
                     fmt::format("  ({})\n", name_of(timeline.kind));
   out += time_lines(metrics, paint) + rate_line(metrics) + memory_lines(timeline, metrics, paint) + "\n";
   out += device_rows(timeline, metrics, paint);

@@ -19,7 +19,7 @@ const std::string kNoBridge = "scenarios/examples/gpt2-large-rtx3090x8-nobridge.
 const std::string kGpt3 = "scenarios/examples/gpt3-175b-a100x64.yaml";
 
 TEST(CommandLine, WithoutArgumentsShowsTheVerbs) {
-  const Run run = panpipe("");
+  const Outcome run = panpipe("");
   EXPECT_EQ(run.exit_code, 0);
   for (const char* verb : {"check", "schedule", "estimate", "simulate"}) EXPECT_THAT(run.out, HasSubstr(verb));
   EXPECT_EQ(run.err, "");
@@ -27,7 +27,7 @@ TEST(CommandLine, WithoutArgumentsShowsTheVerbs) {
 
 TEST(CommandLine, EveryVerbsHelpStartsWithTwoExamples) {
   for (const std::string verb : {"check", "schedule", "estimate", "simulate"}) {
-    const Run run = panpipe(verb + " --help");
+    const Outcome run = panpipe(verb + " --help");
     EXPECT_EQ(run.exit_code, 0) << verb;
     const auto examples = run.out.find("Examples:\n  panpipe " + verb);
     ASSERT_NE(examples, std::string::npos) << run.out;
@@ -37,7 +37,7 @@ TEST(CommandLine, EveryVerbsHelpStartsWithTwoExamples) {
 }
 
 TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
-  const Run run = panpipe("estimte x.yaml");
+  const Outcome run = panpipe("estimte x.yaml");
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(run.err,
@@ -46,7 +46,7 @@ TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
 }
 
 TEST(CommandLine, AnUnknownOptionIsAnInputError) {
-  const Run run = panpipe("estimate --fast " + kGpt2);
+  const Outcome run = panpipe("estimate --fast " + kGpt2);
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_EQ(run.out, "");
   EXPECT_THAT(run.err, StartsWith("panpipe estimate: error: "));
@@ -55,14 +55,14 @@ TEST(CommandLine, AnUnknownOptionIsAnInputError) {
 }
 
 TEST(CommandLine, AMissingFileIsNamed) {
-  const Run run = panpipe("estimate nowhere.yaml");
+  const Outcome run = panpipe("estimate nowhere.yaml");
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("nowhere.yaml"));
 }
 
 TEST(CommandLine, TheResultDocumentHasTheKeysThatToolsRelyOn) {
   for (const std::string verb : {"estimate", "simulate"}) {
-    const Run run = panpipe(verb + " --json " + kGpt2);
+    const Outcome run = panpipe(verb + " --json " + kGpt2);
     ASSERT_EQ(run.exit_code, 0) << run.err;
     const json document = json::parse(run.out);
     EXPECT_EQ(document["schema"], "panpipe-result/1");
@@ -78,7 +78,7 @@ TEST(CommandLine, TheResultDocumentHasTheKeysThatToolsRelyOn) {
 }
 
 TEST(CommandLine, TheTimelineIsThereWhenAskedFor) {
-  const Run run = panpipe("estimate --json --timeline " + kGpt2);
+  const Outcome run = panpipe("estimate --json --timeline " + kGpt2);
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json timeline = json::parse(run.out)["timeline"];
   ASSERT_FALSE(timeline.empty());
@@ -98,12 +98,12 @@ TEST(CommandLine, TwoRunsGiveTheSameBytesOutsideContext) {
 
 TEST(CommandLine, AFolderGetsResultTraceScenarioPlanAndReport) {
   const std::string folder = temporary_folder() + "/deep/er";
-  const Run run = panpipe("simulate " + kGpt2 + " -o " + folder);
+  const Outcome run = panpipe("simulate " + kGpt2 + " -o " + folder);
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_FALSE(json::parse(read_file(folder + "/result.json"))["timeline"].empty());
   EXPECT_FALSE(json::parse(read_file(folder + "/trace.json"))["traceEvents"].empty());
   // The resolved scenario and the plan are inputs again and predict the same.
-  const Run again = panpipe("simulate --json " + folder + "/scenario.yaml --plan " + folder + "/plan.yaml");
+  const Outcome again = panpipe("simulate --json " + folder + "/scenario.yaml --plan " + folder + "/plan.yaml");
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(json::parse(again.out)["metrics"], json::parse(read_file(folder + "/result.json"))["metrics"]);
 }
@@ -111,19 +111,19 @@ TEST(CommandLine, AFolderGetsResultTraceScenarioPlanAndReport) {
 TEST(CommandLine, AnUnwritableFolderIsTheMachinesFault) {
   const std::string file = temporary_folder() + "/file";
   write_file(file, "in the way\n");
-  const Run run = panpipe("estimate " + kGpt2 + " -o " + file);
+  const Outcome run = panpipe("estimate " + kGpt2 + " -o " + file);
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.err, HasSubstr("panpipe: this machine cannot: cannot make the folder " + file));
   EXPECT_THAT(run.err, HasSubstr("choose another with -o"));
 }
 
 TEST(CommandLine, CheckPrintsTheScenarioSoThatItLoadsAgain) {
-  const Run run = panpipe("check " + kGpt2 + " --set batch.micro=3");
+  const Outcome run = panpipe("check " + kGpt2 + " --set batch.micro=3");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("--set"));
   const std::string file = temporary_folder() + "/resolved.yaml";
   write_file(file, run.out);
-  const Run again = panpipe("check " + file);
+  const Outcome again = panpipe("check " + file);
   EXPECT_EQ(again.exit_code, 0) << again.err;
 }
 
@@ -154,7 +154,7 @@ TEST(Prediction, BothBackEndsAndEveryFormAgree) {
 }
 
 TEST(Prediction, AnOrderThatCannotFinishIsAnAnswerWithTheCycle) {
-  const Run run = panpipe(
+  const Outcome run = panpipe(
       "schedule pfeife --ranks 4 --microbatches 5 --option stages_per_rank=3 --option loop_batch=4 --option prefetch=3 --json");
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_FALSE(json::parse(run.out)["legal"].get<bool>());

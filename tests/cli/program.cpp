@@ -48,7 +48,7 @@ void write_file(const std::string& path, const std::string& text) {
   if (!file) throw std::runtime_error("cannot write " + path);
 }
 
-Run panpipe(const std::string& arguments) {
+Outcome panpipe(const std::string& arguments) {
   const char* bin = std::getenv("PANPIPE_BIN");
   if (!bin) throw std::runtime_error("PANPIPE_BIN is not set; run through ctest");
   const std::string folder = temporary_folder();

@@ -5,14 +5,14 @@
 
 namespace panpipe::test {
 
-struct Run {
+struct Outcome {
   int exit_code = -1;
   std::string out;
   std::string err;
 };
 
 // Runs `panpipe ARGUMENTS` through the shell, from the source folder, without a terminal.
-Run panpipe(const std::string& arguments);
+Outcome panpipe(const std::string& arguments);
 // A new, empty folder that lives until the test program ends.
 std::string temporary_folder();
 std::string read_file(const std::string& path);

@@ -34,7 +34,7 @@ ALLOWED = {
 # Third-party headers that only these folders may include.
 FENCED = {
     r"simgrid/|xbt": ["sim"],
-    r"torch/|ATen/|c10/|caffe2/": ["exec/engine"],
+    r"torch/|ATen/|c10/|caffe2/": ["exec/engine", "tests/exec"],
     r"nccl\.h|cuda|gloo/": ["exec/engine"],
     r"yaml-cpp/": ["costmodel/input/document.cpp"],
     r"CLI/": ["cli", "exec"],

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "rows.hpp"
+#include "tests/schedule/rows.hpp"
 
 namespace panpipe {
 namespace {

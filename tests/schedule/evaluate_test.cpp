@@ -1,7 +1,7 @@
 // Times of small orders, worked out by hand.
 #include <gtest/gtest.h>
 
-#include "rows.hpp"
+#include "tests/schedule/rows.hpp"
 
 namespace panpipe {
 namespace {

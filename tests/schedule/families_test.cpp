@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "costmodel/base/error.hpp"
-#include "rows.hpp"
+#include "tests/schedule/rows.hpp"
 
 namespace panpipe {
 namespace {

@@ -1,7 +1,7 @@
 // Orders that are wrong, and how that is said: the first fault, whole.
 #include <gtest/gtest.h>
 
-#include "rows.hpp"
+#include "tests/schedule/rows.hpp"
 
 namespace panpipe {
 namespace {

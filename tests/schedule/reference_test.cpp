@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "rows.hpp"
+#include "tests/schedule/rows.hpp"
 
 namespace panpipe {
 namespace {

@@ -97,8 +97,9 @@ TEST(TensorParallel, CollectivesMoveTheWholeTensor) {
     const Workload workload = make("gpt3-175b", 8, sequence);
     const auto works = count_work(*workload.graph);
     for (std::size_t i = 0; i < works.size(); ++i)
-      if (works[i].kind == OperatorClass::Collective)
+      if (works[i].kind == OperatorClass::Collective) {
         EXPECT_EQ(works[i].collective_bytes, Bytes(100'663'296)) << workload.graph->operators[i].target;
+      }
   }
 }
 
