@@ -22,7 +22,7 @@ function(panpipe_library name)
 endfunction()
 
 # panpipe_test(NAME SOURCES a_test.cpp ... LIBRARIES lib ...) makes one GoogleTest program of a folder and registers each
-# of its tests with ctest. Tests run in the source folder tests/ with the data folder set.
+# of its tests with ctest. Tests run in the source folder tests/ and find the built programs in $PANPIPE_BIN.
 function(panpipe_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
@@ -30,8 +30,11 @@ function(panpipe_test name)
   # Tests are many and run briefly: most of what they cost is their compilation.
   target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   include(GoogleTest)
+  set(labels)
+  if(ARG_LABELS)
+    set(labels LABELS "${ARG_LABELS}")
+  endif()
   gtest_discover_tests(test_${name}
     TEST_PREFIX "${name}/" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}/tests DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS "${ARG_LABELS}" ENVIRONMENT "PANPIPE_DATA=${CMAKE_SOURCE_DIR}/scenarios;PANPIPE_BIN=${CMAKE_BINARY_DIR}/bin"
-    TIMEOUT 300)
+    PROPERTIES ${labels} ENVIRONMENT "PANPIPE_BIN=${CMAKE_BINARY_DIR}/bin" TIMEOUT 300)
 endfunction()

@@ -87,7 +87,7 @@ TEST(CommandLine, TheTimelineIsThereWhenAskedFor) {
 }
 
 TEST(CommandLine, TwoRunsGiveTheSameBytesOutsideContext) {
-  for (const std::string arguments :
+  for (const std::string& arguments :
        {"estimate --json --timeline " + kGpt2, "simulate --json --timeline " + kGpt2, "simulate --json " + kGpt3}) {
     json first = json::parse(panpipe(arguments).out), second = json::parse(panpipe(arguments).out);
     first.erase("context");

@@ -126,7 +126,8 @@ TEST(TensorParallel, SequencePartsHavePartialGradients) {
     const bool row_bias = tensor.name.ends_with("c_proj.bias");
     EXPECT_EQ(tensor.gradient_partial, norm || row_bias) << tensor.name;
   }
-  for (const Tensor& tensor : make("gpt2-medium", 4).graph->tensors) EXPECT_FALSE(tensor.gradient_partial) << tensor.name;
+  const Workload whole = make("gpt2-medium", 4);
+  for (const Tensor& tensor : whole.graph->tensors) EXPECT_FALSE(tensor.gradient_partial) << tensor.name;
 }
 
 std::string refusal(const std::string& model, int degree, bool sequence = false) {
