@@ -38,6 +38,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe simulate scenarios/examples/gpt2-large-rtx3090x8.yaml -o out/gpt2\n"
      "  panpipe simulate my.yaml --backend flow --set cluster=clusters/rtx3090x8-nobridge.yaml\n",
      cli::add_simulate_verb},
+    {"run", "train for real (this version has no executor and says so)",
+     "  panpipe run scenarios/examples/gpt2-large-rtx3090x8.yaml --steps 10\n"
+     "  panpipe run my.yaml --steps 10 --transport local\n",
+     cli::add_run_verb},
 };
 
 const Verb* find_verb(const std::string& name) {

@@ -21,7 +21,7 @@ const std::string kGpt3 = "scenarios/examples/gpt3-175b-a100x64.yaml";
 TEST(CommandLine, WithoutArgumentsShowsTheVerbs) {
   const Outcome run = panpipe("");
   EXPECT_EQ(run.exit_code, 0);
-  for (const char* verb : {"check", "schedule", "estimate", "simulate"}) EXPECT_THAT(run.out, HasSubstr(verb));
+  for (const char* verb : {"check", "schedule", "estimate", "simulate", "run"}) EXPECT_THAT(run.out, HasSubstr(verb));
   EXPECT_EQ(run.err, "");
 }
 
@@ -42,7 +42,7 @@ TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(run.err,
             "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
-            "  verbs: check, schedule, estimate, simulate\n");
+            "  verbs: check, schedule, estimate, simulate, run\n");
 }
 
 TEST(CommandLine, AnUnknownOptionIsAnInputError) {
@@ -132,6 +132,15 @@ TEST(CommandLine, CheckPrintsLinksAndCosts) {
   EXPECT_TRUE(json::parse(panpipe("check --links --json " + kGpt2).out).is_object());
   EXPECT_THAT(panpipe("check --costs " + kGpt2).out, HasSubstr("formula"));
   EXPECT_TRUE(json::parse(panpipe("check --costs --json " + kGpt2).out).is_object());
+}
+
+TEST(CommandLine, WithoutAnExecutorRunSaysSo) {
+  const Outcome run = panpipe("run " + kGpt2 + " --steps 3");
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_EQ(run.err,
+            "panpipe: this machine cannot: this build has no executor: running a plan is not part of this version; estimate and "
+            "simulate "
+            "predict it\n");
 }
 
 TEST(Prediction, BridgesPulledCostContentionThatOnlyTheSimulationSees) {
