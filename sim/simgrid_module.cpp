@@ -38,7 +38,7 @@ Module load() {
   const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
   for (const fs::path& file : {folder / kModule, folder / ".." / "lib" / kModule}) {
     if (!fs::exists(file, ignored)) continue;
-    void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* library = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (!library) return {nullptr, fmt::format("cannot load {}: {}", file.lexically_normal().string(), dlerror())};
     void* symbol = dlsym(library, "panpipe_simgrid_backend");
     if (!symbol) return {nullptr, fmt::format("{} is not of this version of panpipe", file.lexically_normal().string())};

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -55,15 +56,18 @@ class SimGridBackend final : public FlowBackend {
 
   Ticks now() const override { return Ticks(now_); }
 
+  // Copies that run alike start their timers one after another for the same moment: one timer of SimGrid's serves them all.
   void set_timer(Ticks delay, Token token) override {
-    const std::size_t slot = take_slot(free_timers_, timers_);
-    timers_[slot] = {token, now_ + delay.base()};
-    simgrid::kernel::timer::Timer::set(timers_[slot].due * kSecondsPerTick, [this, slot] {
-      const Timer timer = timers_[slot];
-      free_timers_.push_back(slot);
-      now_ = timer.due;
-      handler_->on_event(timer.token);
-    });
+    const double due = now_ + delay.base();
+    if (open_alarm_ != kNone && alarms_[open_alarm_].due == due) {
+      alarms_[open_alarm_].tokens.push_back(token);
+      return;
+    }
+    const std::size_t slot = take_slot(free_alarms_, alarms_);
+    alarms_[slot].due = due;
+    alarms_[slot].tokens.push_back(token);
+    open_alarm_ = slot;
+    simgrid::kernel::timer::Timer::set(due * kSecondsPerTick, [this, slot] { ring(slot); });
   }
 
   void start_flow(std::int32_t way, double bytes, Token token) override {
@@ -82,74 +86,81 @@ class SimGridBackend final : public FlowBackend {
   }
 
  private:
-  struct Timer {
-    Token token = 0;
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  struct Alarm {
     double due = 0;  // ticks
+    std::vector<Token> tokens;
   };
   struct Flow {
     Token token = 0;
     sg::CommPtr comm;  // nothing else keeps it alive
   };
 
-  // A way is a host whose way out is the route's links; all lead to one sink, whose way in is free. Latencies are 0: SimGrid
-  // would weight a flow's share by the inverse of its latency. A rate cap is a link of its own that bounds each flow alone
+  void ring(std::size_t slot) {
+    if (open_alarm_ == slot) open_alarm_ = kNone;
+    now_ = alarms_[slot].due;
+    ringing_.swap(alarms_[slot].tokens);  // the handler may set timers
+    free_alarms_.push_back(slot);
+    for (const Token token : ringing_) handler_->on_event(token);
+    ringing_.clear();
+  }
+
+  // A way is a pair of hosts in a zone of its own, which is the layout whose routes SimGrid finds quickest. Latencies are 0:
+  // SimGrid would weight a flow's share by the inverse of its latency. A rate cap is a link that bounds each flow alone
   // (FATPIPE): Comm::set_rate() is ignored for Comms between two hosts.
   void make_platform(const Network& network) {
-    auto* star = sg::create_star_zone("network");
-    const std::vector<std::int64_t> divisor = common_uses(network);
-    std::vector<const sg::Link*> links;
-    for (std::size_t i = 0; i < network.resources.size(); ++i) {
-      const double capacity = network.resources[i].capacity / static_cast<double>(divisor[i]);
-      links.push_back(star->create_link(std::to_string(i), capacity * kUnitsPerByte)->set_latency(0)->seal());
+    sg::NetZone* root = sg::create_full_zone("network");
+    const std::vector<Bound> bounds = bounds_of(network);
+    std::vector<std::vector<sg::LinkInRoute>> route(network.ways.size());
+    for (std::size_t i = 0; i < bounds.size(); ++i) {
+      const sg::Link* link = root->create_link(std::to_string(i), bounds[i].capacity * kUnitsPerByte)->set_latency(0)->seal();
+      for (const auto& [way, times] : bounds[i].users)
+        route[way].insert(route[way].end(), static_cast<std::size_t>(times), sg::LinkInRoute(link));
     }
-    sg::Host* sink = star->create_host("sink", 1.0)->seal();
-    star->add_route(nullptr, sink->get_netpoint(), nullptr, nullptr, std::vector<sg::LinkInRoute>{}, false);
-    for (const Way& way : network.ways) {
-      const std::string name = std::to_string(ends_.size());
-      std::vector<sg::LinkInRoute> out;
-      bool repeats = false;
-      for (const SharedHop& hop : network.routes[static_cast<std::size_t>(way.route)]) {
-        const std::int64_t times = hop.uses / divisor[static_cast<std::size_t>(hop.resource)];
-        out.insert(out.end(), static_cast<std::size_t>(times), sg::LinkInRoute(links[static_cast<std::size_t>(hop.resource)]));
-        repeats = repeats || times > 1;
+    for (std::size_t way = 0; way < network.ways.size(); ++way) {
+      const std::string name = std::to_string(way);
+      if (const double cap = network.ways[way].rate_cap; cap > 0) {
+        sg::Link* link = root->create_link(name + "cap", cap * kUnitsPerByte)->set_latency(0);
+        route[way].emplace_back(link->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)->seal());
       }
-      if (way.rate_cap > 0) {
-        sg::Link* cap = star->create_link(name + "cap", way.rate_cap * kUnitsPerByte)->set_latency(0);
-        out.emplace_back(cap->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)->seal());
-      }
-      if (repeats) {
-        ends_.push_back(pair_of_its_own(star, name, out));
-        continue;
-      }
-      sg::Host* source = star->create_host(name, 1.0)->seal();
-      star->add_route(source->get_netpoint(), nullptr, nullptr, nullptr, out, false);
+      sg::NetZone* zone = sg::create_full_zone(name)->set_parent(root);
+      sg::Host* source = zone->create_host(name + "from", 1.0)->seal();
+      sg::Host* sink = zone->create_host(name + "to", 1.0)->seal();
+      zone->add_route(source->get_netpoint(), sink->get_netpoint(), nullptr, nullptr, route[way], false);
+      zone->seal();
       ends_.emplace_back(source, sink);
     }
-    star->seal();
+    root->seal();
   }
 
-  // A star zone names each link of a route once. Where a link counts more often the way gets a zone with a route as written.
-  static std::pair<sg::Host*, sg::Host*> pair_of_its_own(sg::NetZone* parent, const std::string& name,
-                                                         const std::vector<sg::LinkInRoute>& out) {
-    auto* zone = sg::create_full_zone(name + "zone");
-    zone->set_parent(parent);
-    sg::Host* source = zone->create_host(name, 1.0)->seal();
-    sg::Host* sink = zone->create_host(name + "sink", 1.0)->seal();
-    zone->add_route(source->get_netpoint(), sink->get_netpoint(), nullptr, nullptr, out, false);
-    zone->seal();
-    return {source, sink};
-  }
-
-  // Per resource, a divisor of all uses: instead of naming a link often, its capacity is divided.
-  static std::vector<std::int64_t> common_uses(const Network& network) {
-    std::vector<std::int64_t> divisor(network.resources.size(), 0);
-    for (const auto& route : network.routes)
-      for (const SharedHop& hop : route) {
-        auto& known = divisor[static_cast<std::size_t>(hop.resource)];
-        known = std::gcd(known, std::int64_t{hop.uses});
+  // What the ways' flows share: resources with the same users bound them alike, so the tightest stands for all of them.
+  struct Bound {
+    double capacity = 0;                                      // bytes per second
+    std::vector<std::pair<std::size_t, std::int64_t>> users;  // ways, and how often each counts
+  };
+  static std::vector<Bound> bounds_of(const Network& network) {
+    std::vector<Bound> of_resource(network.resources.size());
+    for (std::size_t way = 0; way < network.ways.size(); ++way)
+      for (const SharedHop& hop : network.routes[static_cast<std::size_t>(network.ways[way].route)])
+        of_resource[static_cast<std::size_t>(hop.resource)].users.emplace_back(way, hop.uses);
+    std::map<std::vector<std::pair<std::size_t, std::int64_t>>, std::size_t> known;
+    std::vector<Bound> bounds;
+    for (std::size_t i = 0; i < of_resource.size(); ++i) {
+      Bound& bound = of_resource[i];
+      if (bound.users.empty()) continue;
+      // Instead of naming a link often in every route its capacity is divided.
+      std::int64_t divisor = 0;
+      for (const auto& user : bound.users) divisor = std::gcd(divisor, user.second);
+      for (auto& user : bound.users) user.second /= divisor;
+      bound.capacity = network.resources[i].capacity / static_cast<double>(divisor);
+      const auto [entry, is_new] = known.try_emplace(bound.users, bounds.size());
+      if (is_new) {
+        bounds.push_back(std::move(bound));
+      } else {
+        bounds[entry->second].capacity = std::min(bounds[entry->second].capacity, bound.capacity);
       }
-    for (auto& known : divisor) known = std::max<std::int64_t>(1, known);
-    return divisor;
+    }
+    return bounds;
   }
 
   template <class Slots>
@@ -175,9 +186,11 @@ class SimGridBackend final : public FlowBackend {
   EventHandler* handler_ = nullptr;
   double now_ = 0;                                     // ticks
   std::vector<std::pair<sg::Host*, sg::Host*>> ends_;  // per way
-  std::vector<Timer> timers_;
+  std::vector<Alarm> alarms_;
   std::vector<Flow> flows_;
-  std::vector<std::size_t> free_timers_, free_flows_;
+  std::vector<std::size_t> free_alarms_, free_flows_;
+  std::size_t open_alarm_ = kNone;  // the latest one set, until it rings
+  std::vector<Token> ringing_;
   sg::CommPtr finished_;
 };
 
