@@ -1,10 +1,12 @@
 // panpipe: one table of verbs, and the one place where failures become text and exit codes.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <functional>
 #include <string>
 
+#include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "cli/version.hpp"
 #include "costmodel/base/error.hpp"
@@ -76,6 +78,27 @@ std::string unknown_verb(const std::string& name) {
          "\n  verbs: " + list;
 }
 
+// "panpipe help [VERB]": what --help prints.
+int help(CLI::App& app, const std::string& verb) {
+  if (!verb.empty() && !find_verb(verb)) return say(unknown_verb(verb), ExitCode::Input);
+  cli::print(verb.empty() ? app.help() : app.get_subcommand(verb)->help());
+  return static_cast<int>(ExitCode::Done);
+}
+
+// ", did you mean '--json'?" for the first word of the command line that looks like an option and is none.
+std::string suggested_option(const CLI::App& verb, int argc, char** argv) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : verb.get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  for (int i = 2; i < argc; ++i) {
+    const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+    if (word.rfind("--", 0) != 0 || std::find(known.begin(), known.end(), word) != known.end()) continue;
+    const auto near = nearest_name(word, known);
+    return near ? "; did you mean '" + *near + "'?" : "";
+  }
+  return "";
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Predicts, simulates and explains pipeline-parallel training steps.", "panpipe"};
   app.set_version_flag("--version", std::string("panpipe ") + cli::kVersion);
@@ -88,6 +111,7 @@ int run(int argc, char** argv) {
     auto& body = runs.emplace_back();
     verb.add(*sub, body);
   }
+  if (argc > 1 && std::string(argv[1]) == "help") return help(app, argc > 2 ? argv[2] : "");
   if (argc > 1 && argv[1][0] != '-' && !find_verb(argv[1])) return say(unknown_verb(argv[1]), ExitCode::Input);
   try {
     app.parse(argc, argv);
@@ -96,14 +120,14 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const CLI::App* where = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
     const std::string name = where == &app ? "panpipe" : "panpipe " + where->get_name();
-    return say(name + ": error: " + error.what() + "\n  see " + name + " --help", ExitCode::Input);
+    return say(name + ": error: " + error.what() + (where == &app ? "" : suggested_option(*where, argc, argv)) + "\n  see " + name + " --help", ExitCode::Input);
   }
   std::size_t index = 0;
   for (const Verb& verb : kVerbs) {
     if (app.got_subcommand(verb.name)) return runs[index]();
     ++index;
   }
-  std::fputs(app.help().c_str(), stdout);
+  cli::print(app.help());
   return static_cast<int>(ExitCode::Done);
 }
 

@@ -1,15 +1,14 @@
 #include "cli/predict.hpp"
 
+#include <fmt/format.h>
 #include <sha256.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "cli/output.hpp"
 #include "cli/version.hpp"
 #include "costmodel/timeline/result.hpp"
 
@@ -28,19 +27,14 @@ std::string sha256_of(const std::string& path) {
   return digest;
 }
 
-// Whole or not at all: written beside, then renamed.
-void write_file(const fs::path& path, const std::string& text) {
-  const fs::path beside = path.string() + ".part";
-  errno = 0;
-  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file)
-    throw MachineError("cannot write " + path.string() + ": " + std::strerror(errno ? errno : EIO) +
-                       "; choose another folder with -o");
-  std::error_code error;
-  fs::rename(beside, path, error);
-  if (error) throw MachineError("cannot write " + path.string() + ": " + error.message() + "; choose another folder with -o");
+// Those that take part in a prediction and whose versions are known here; fmt prints the numbers.
+std::vector<std::pair<std::string, std::string>> libraries() {
+  std::vector<std::pair<std::string, std::string>> used = {
+      {"CLI11", CLI11_VERSION}, {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
+#ifdef PANPIPE_SIMGRID_VERSION
+  used.emplace_back("simgrid", PANPIPE_SIMGRID_VERSION);
+#endif
+  return used;
 }
 
 void make_folder(const std::string& folder) {
@@ -75,30 +69,31 @@ Plan Experiment::plan(const std::string& file) const {
 }
 
 void present(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const PredictOptions& options,
-             double wall_s, const std::string& notes) {
+             const FilesRead& files, const std::string& notes, double wall_s) {
   const Metrics figures = metrics(timeline);
   ResultContext context;
   context.version = kVersion;
   context.scenario = options.scenario;
-  context.hashes.emplace_back(options.scenario, sha256_of(options.scenario));
-  if (!options.plan.empty()) context.hashes.emplace_back(options.plan, sha256_of(options.plan));
+  for (const std::string& path : files.paths()) context.hashes.emplace_back(path, sha256_of(path));
+  context.libraries = libraries();
   context.seed = experiment.scenario.seed;
   context.wall_s = wall_s;
-  const bool color = !options.json && isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
   if (options.json) {
-    std::fputs((to_result_json(timeline, figures, context, options.timeline) + "\n").c_str(), stdout);
+    print(to_result_json(timeline, figures, context, options.timeline));
   } else {
-    std::fputs((to_table(timeline, figures, color) + notes).c_str(), stdout);
+    print(to_table(timeline, figures, color_wanted()) + notes);
   }
   if (options.output.empty()) return;
   make_folder(options.output);
-  const fs::path folder = options.output;
-  write_file(folder / "result.json", to_result_json(timeline, figures, context, true) + "\n");
-  write_file(folder / "trace.json", to_trace_json(timeline) + "\n");
-  write_file(folder / "scenario.yaml", resolved_text(experiment.scenario));
+  const auto write = [&](const char* name, const std::string& text) {
+    write_file((fs::path(options.output) / name).string(), text, "choose another folder with -o");
+  };
+  write("result.json", to_result_json(timeline, figures, context, true));
+  write("trace.json", to_trace_json(timeline) + "\n");
+  write("scenario.yaml", resolved_text(experiment.scenario));
   const int type = experiment.scenario.cluster.devices.front().type;
-  write_file(folder / "plan.yaml", to_yaml(plan, experiment.model.workload(type)));
-  write_file(folder / "report.txt", to_table(timeline, figures, false) + notes);
+  write("plan.yaml", to_yaml(plan, experiment.model.workload(type)));
+  write("report.txt", to_table(timeline, figures, false) + notes);
   std::fputs(("written to " + options.output +
               ": result.json, trace.json (open it at ui.perfetto.dev), scenario.yaml, plan.yaml, report.txt\n")
                  .c_str(),

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/base/files_read.hpp"
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/scenario/scenario.hpp"
@@ -41,6 +42,6 @@ struct Experiment {
 // Prints the table (or the result document) and writes result.json, trace.json, scenario.yaml, plan.yaml and report.txt into
 // the folder of -o. MachineError when that cannot be written; nothing is left half-written.
 void present(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const PredictOptions& options,
-             double wall_s, const std::string& notes);
+             const FilesRead& files, const std::string& notes, double wall_s);
 
 }  // namespace panpipe::cli

@@ -1,13 +1,33 @@
 // panpipe check: what was understood, before anything is predicted.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 
+#include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
+#include "costmodel/base/error.hpp"
 #include "costmodel/cluster/links_matrix.hpp"
 
 namespace panpipe::cli {
+namespace {
+
+std::string operators_of(const Experiment& experiment) {
+  if (!experiment.workload.graph) throw NoAnswer("measured layers have no operators");
+  return experiment.workload.graph->to_text();
+}
+
+// A scenario that is well-formed and cannot be planned is found here, not at the first prediction.
+std::string resolved_and_planned(const Experiment& experiment) {
+  const std::string text = resolved_text(experiment.scenario);
+  const Plan plan = experiment.plan("");
+  return text + fmt::format("# {} stages on {} devices: legal\n", plan.stages.size(), plan.devices.size());
+}
+
+std::string between(const std::string& text) { return text.empty() ? "" : "\n"; }
+
+}  // namespace
 
 void add_check_verb(CLI::App& sub, std::function<int()>& run) {
   struct Settings {
@@ -23,27 +43,17 @@ void add_check_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_flag("--json", options->json, "with --links or --costs: as a JSON document");
   run = [options] {
     Scenario scenario = load_scenario(options->scenario, options->overrides);
-    if (options->links) {
-      std::fputs((options->json ? links_json(scenario.cluster) + "\n" : links_matrix(scenario.cluster)).c_str(), stdout);
-      return 0;
+    if (options->json && options->links == options->costs)
+      throw InputError("--json needs --links or --costs, one of them: each is a document");
+    std::string text;
+    if (options->links) text = options->json ? links_json(scenario.cluster) + "\n" : links_matrix(scenario.cluster);
+    if (options->costs || options->operators || !options->links) {
+      const Experiment experiment(std::move(scenario));
+      if (options->costs) text += between(text) + (options->json ? costs_json(experiment.model) + "\n" : costs_table(experiment.model));
+      if (options->operators) text += between(text) + operators_of(experiment);
+      if (text.empty()) text = resolved_and_planned(experiment);
     }
-    const Experiment experiment(std::move(scenario));
-    if (options->operators) {
-      if (!experiment.workload.graph) throw NoAnswer("measured layers have no operators");
-      std::fputs(experiment.workload.graph->to_text().c_str(), stdout);
-      return 0;
-    }
-    if (options->costs) {
-      std::fputs((options->json ? costs_json(experiment.model) + "\n" : costs_table(experiment.model)).c_str(), stdout);
-      return 0;
-    }
-    std::fputs(resolved_text(experiment.scenario).c_str(), stdout);
-    // A scenario that is well-formed and cannot be planned is found here, not at the first prediction.
-    const Plan plan = experiment.plan("");
-    std::fputs(
-        ("# " + std::to_string(plan.stages.size()) + " stages on " + std::to_string(plan.devices.size()) + " devices: legal\n")
-            .c_str(),
-        stdout);
+    print(text);
     return 0;
   };
 }

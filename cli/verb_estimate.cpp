@@ -5,6 +5,7 @@
 
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
+#include "costmodel/base/files_read.hpp"
 #include "costmodel/estimate/estimate.hpp"
 
 namespace panpipe::cli {
@@ -14,11 +15,12 @@ void add_estimate_verb(CLI::App& sub, std::function<int()>& run) {
   add_predict_options(sub, *options);
   run = [options] {
     const auto begin = std::chrono::steady_clock::now();
+    const FilesRead files;
     const Experiment experiment(load_scenario(options->scenario, options->overrides));
     const Plan plan = experiment.plan(options->plan);
     const Timeline timeline = estimate(lower(experiment.scenario, plan, experiment.model));
-    present(experiment, plan, timeline, *options, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-            "");
+    present(experiment, plan, timeline, *options, files, "",
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     return 0;
   };
 }

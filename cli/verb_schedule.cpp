@@ -8,9 +8,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 
+#include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
@@ -147,26 +147,9 @@ std::string fault_report(const Schedule& schedule, const std::vector<SchedulePro
   return text + grid(schedule, problems);
 }
 
-// A file is written whole or not at all: beside its place first, then renamed.
-void write_file(const std::string& path, const std::string& text) {
-  const std::string part = path + ".part";
-  {
-    std::ofstream file(part, std::ios::binary);
-    file << text << std::flush;
-    if (!file) {
-      std::remove(part.c_str());
-      throw MachineError(fmt::format("cannot write {}", path));
-    }
-  }
-  if (std::rename(part.c_str(), path.c_str()) != 0) {
-    std::remove(part.c_str());
-    throw MachineError(fmt::format("cannot write {}", path));
-  }
-}
-
 int show(const Settings& settings) {
   if (settings.list) {
-    std::fputs(table_of_families().c_str(), stdout);
+    print(table_of_families());
     return 0;
   }
   if (settings.name_or_file.empty())
@@ -180,7 +163,7 @@ int show(const Settings& settings) {
   std::optional<ScheduleEvaluation> evaluation;
   if (problems.empty()) evaluation = evaluate(schedule, costs, split_groups);
 
-  const bool color = settings.output.empty() && isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  const bool color = settings.output.empty() && color_wanted();
   std::string text;
   if (settings.json) {
     text = to_json(schedule, problems, evaluation);
@@ -194,7 +177,7 @@ int show(const Settings& settings) {
     text = fault_report(schedule, problems);
   }
   if (settings.output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    print(text);
   } else {
     write_file(settings.output, text);
   }

@@ -7,9 +7,23 @@
 
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/files_read.hpp"
+#include "costmodel/base/quantity_text.hpp"
 #include "sim/simulate.hpp"
 
 namespace panpipe::cli {
+namespace {
+
+sim::Backend backend_named(const std::string& name) {
+  if (name == "simgrid") return sim::Backend::SimGrid;
+  if (name == "flow") return sim::Backend::FlowSolver;
+  const auto near = nearest_name(name, {"simgrid", "flow"});
+  throw InputError(fmt::format("--backend is simgrid or flow, not '{}'{}", name,
+                               near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+}
+
+}  // namespace
 
 void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
   struct Settings : PredictOptions {
@@ -18,9 +32,9 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
   };
   auto options = std::make_shared<Settings>();
   add_predict_options(sub, *options);
-  const std::map<std::string, sim::Backend> backends{{"simgrid", sim::Backend::SimGrid}, {"flow", sim::Backend::FlowSolver}};
-  sub.add_option("--backend", options->sim.backend, "simgrid (default), or flow: the own max-min flow solver")
-      ->transform(CLI::CheckedTransformer(backends, CLI::ignore_case))
+  sub.add_option_function<std::string>(
+         "--backend", [options](const std::string& name) { options->sim.backend = backend_named(name); },
+         "simgrid (default), or flow: the own max-min flow solver")
       ->type_name("simgrid|flow");
   sub.add_flag("--no-merge", options->no_merge, "simulate every step of every pass as an activity of its own");
   sub.add_flag("--no-fold", options->no_fold, "simulate every tensor- and data-parallel copy");
@@ -28,6 +42,7 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
     const auto begin = std::chrono::steady_clock::now();
     options->sim.merge = !options->no_merge;
     options->sim.fold = !options->no_fold;
+    const FilesRead files;
     const Experiment experiment(load_scenario(options->scenario, options->overrides));
     const Plan plan = experiment.plan(options->plan);
     const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
@@ -37,8 +52,8 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
         "simulated with {}: {} activities, {} flows, {} device{} folded into one, passes {}\n",
         options->sim.backend == sim::Backend::SimGrid ? "SimGrid" : "the flow solver", statistics.activities, statistics.flows,
         statistics.folded_copies, statistics.folded_copies == 1 ? "" : "s", statistics.merged ? "merged" : "step by step");
-    present(experiment, plan, timeline, *options, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-            notes);
+    present(experiment, plan, timeline, *options, files, notes,
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     return 0;
   };
 }

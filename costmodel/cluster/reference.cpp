@@ -38,7 +38,18 @@ NodePtr copy_with_prefix(const Node& node, const std::string& prefix) {
   return copy;
 }
 
-// Lays the entries of `over` on `base`, in place.
+// A reference to a file as a map that keys can be laid over: x.yaml -> {file: x.yaml}.
+NodePtr as_map(const NodePtr& reference) {
+  auto map = std::make_shared<Node>(*reference);
+  auto file = std::make_shared<Node>(*reference);
+  file->path = reference->path + ".file";
+  map->kind = NodeKind::Map;
+  map->text.clear();
+  map->entries = {Node::Entry{"file", reference->line, reference->column, std::move(file)}};
+  return map;
+}
+
+// Lays the entries of `over` on `base`, in place. Keys of a device lie over the file that the base names for it.
 void lay_over(Node& base, const Node& over) {
   for (const Node::Entry& entry : over.entries) {
     if (entry.key == "file") continue;
@@ -46,7 +57,11 @@ void lay_over(Node& base, const Node& over) {
                                    [&](const Node::Entry& candidate) { return candidate.key == entry.key; });
     if (same == base.entries.end())
       base.entries.push_back(entry);
-    else if (same->value->kind == NodeKind::Map && entry.value->kind == NodeKind::Map && !entry.value->find("file"))
+    else if (entry.key == "device" && same->value->kind == NodeKind::Scalar && entry.value->kind == NodeKind::Map &&
+             !entry.value->find("file")) {
+      same->value = as_map(same->value);
+      lay_over(*same->value, *entry.value);
+    } else if (same->value->kind == NodeKind::Map && entry.value->kind == NodeKind::Map && !entry.value->find("file"))
       lay_over(*same->value, *entry.value);
     else
       same->value = entry.value;

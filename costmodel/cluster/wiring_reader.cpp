@@ -10,6 +10,7 @@
 
 #include "costmodel/cluster/topology_matrix.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
+#include "costmodel/base/files_read.hpp"
 
 namespace panpipe {
 namespace {
@@ -166,6 +167,7 @@ std::optional<TopologyMatrix> load_matrix(const Node& node, ReadLog& log) {
   if (!path) return std::nullopt;
   std::ifstream file(*path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  report_file_read(*path);
   return parse_topology_matrix(text, *path);
 }
 

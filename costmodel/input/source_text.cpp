@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "costmodel/input/render.hpp"
+#include "costmodel/base/files_read.hpp"
 
 namespace panpipe {
 
@@ -101,6 +102,7 @@ std::string read_text_file(const std::string& path) {
       fail(path, fmt::format("the file is larger than {} MiB", kLargestFile >> 20));
   }
   if (std::ferror(file.get())) fail(path, fmt::format("the file cannot be read: {}", std::strerror(errno)));
+  report_file_read(path);
   return text;
 }
 

@@ -23,6 +23,7 @@
 #include "costmodel/schedule/csv_cell.hpp"
 #include "costmodel/schedule/csv_shape.hpp"
 #include "costmodel/schedule/schedule.hpp"
+#include "costmodel/base/files_read.hpp"
 
 namespace panpipe {
 namespace {
@@ -418,6 +419,7 @@ Schedule load_schedule_csv(const std::string& path) {
   if (!file) fail(fmt::format("cannot read the file: {}", std::strerror(errno)));
   std::ostringstream text;
   text << file.rdbuf();
+  report_file_read(path);
   return read_schedule_csv(text.str(), path);
 }
 

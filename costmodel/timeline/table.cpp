@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kBarWidth = 40;
 constexpr std::size_t kMostRows = 64;   // per-device rows shown; the result JSON has all
+constexpr double kSmallestPart = 0.01;  // parts of memory below this share of the limit are named together
 constexpr std::size_t kMostLinks = 10;  // contended links shown
 
 struct Paint {
@@ -39,6 +40,14 @@ std::string time_text(double time) {
   for (const auto& [unit, name] : kUnits)
     if (std::abs(time) >= 0.99995 * unit) return fmt::format("{:#.4g} {}", time / unit, name);
   return fmt::format("{:#.4g} ns", time * 1e9);
+}
+
+// Two digits after the point in the unit that fits: small experiments live in MiB.
+std::string bytes_text(double bytes_value) {
+  constexpr std::pair<double, std::string_view> kUnits[] = {{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}};
+  for (const auto& [unit, name] : kUnits)
+    if (std::abs(bytes_value) >= unit) return fmt::format("{:.2f} {}", bytes_value / unit, name);
+  return fmt::format("{:.0f} B", bytes_value);
 }
 
 std::string gib_text(double bytes_value) { return fmt::format("{:.1f}", bytes_value / static_cast<double>(gib(1).base())); }
@@ -76,24 +85,43 @@ const DeviceTimeline* fullest(const Timeline& timeline) {
   return worst;
 }
 
+// What takes the space: the parts that matter, largest first, as bars of the limit (or of the peak when none is known).
+std::string memory_parts(const DeviceTimeline& device, const Paint& paint) {
+  std::vector<MemoryPart> parts = device.peak_parts;
+  std::stable_sort(parts.begin(), parts.end(), [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
+  const Bytes whole = std::max(device.limit, device.peak);
+  std::string out;
+  double small = 0;
+  std::string small_names;
+  for (const MemoryPart& part : parts) {
+    const double share = part.bytes / whole;
+    if (share >= kSmallestPart || -share >= kSmallestPart) {
+      out += fmt::format("  {:<24}{} {:>10}\n", part.name, paint(device.peak > device.limit ? kRed : kGreen, bar(share)),
+                         bytes_text(static_cast<double>(part.bytes.base())));
+    } else if (part.bytes != Bytes(0)) {
+      small += static_cast<double>(part.bytes.base());
+      small_names += (small_names.empty() ? "" : ", ") + part.name;
+    }
+  }
+  if (!small_names.empty()) out += fmt::format("  {:<24}{:<{}} {:>10}\n", "the rest", small_names, kBarWidth, bytes_text(small));
+  return out;
+}
+
 std::string memory_lines(const Timeline& timeline, const Metrics& metrics, const Paint& paint) {
   const DeviceTimeline* device = fullest(timeline);
   if (device == nullptr || device->peak == Bytes(0)) return "";
   std::string out = "memory  ";
   if (device->limit > Bytes(0)) {
     out += metrics.fits ? paint(kGreen, "fits: yes") : paint(kRed, "fits: no");
-    out += fmt::format(", device {} needs {} GiB of {} GiB", device->device, gib_text(static_cast<double>(device->peak.base())),
-                       gib_text(static_cast<double>(device->limit.base())));
+    out += fmt::format(", device {} needs {} of {}", device->device, bytes_text(static_cast<double>(device->peak.base())),
+                       bytes_text(static_cast<double>(device->limit.base())));
+    if (device->peak > device->limit)
+      out += fmt::format(", {} too much", bytes_text(static_cast<double>((device->peak - device->limit).base())));
   } else {
-    out += fmt::format("peak {} GiB on device {}, no limit known", gib_text(static_cast<double>(device->peak.base())),
+    out += fmt::format("peak {} on device {}, no limit known", bytes_text(static_cast<double>(device->peak.base())),
                        device->device);
   }
-  std::vector<MemoryPart> parts = device->peak_parts;
-  std::stable_sort(parts.begin(), parts.end(), [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    out += fmt::format("{}{} {}", i ? ", " : ": ", parts[i].name, gib_text(static_cast<double>(parts[i].bytes.base())));
-  }
-  return out + "\n";
+  return out + "\n" + memory_parts(*device, paint);
 }
 
 // A device of a measured timeline is a row of its own; predicted copies of a rank are one row.

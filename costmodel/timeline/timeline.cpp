@@ -21,7 +21,7 @@ std::string_view name_of(TimelineKind kind) {
 
 namespace {
 
-std::string collective_label(CollectiveKind kind) {
+const char* collective_label(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::AllReduce:
       return "all_reduce";
@@ -35,107 +35,153 @@ std::string collective_label(CollectiveKind kind) {
   return "collective";
 }
 
-// Makes the spans of a lowered step, for the (data 0, tensor 0) copy of every rank.
+// Makes the spans of a lowered step, for the (data 0, tensor 0) copy of every rank. Spans are large and many: they are made
+// once, in their final order, from small entries that are collected and ordered per device and lane.
 class SpanMaker {
  public:
-  SpanMaker(const TaskGraph& graph, const TaskTimes& times, std::vector<Span>& spans)
-      : graph_(graph), times_(times), spans_(spans) {}
-
-  void add_task(std::size_t t) {
-    const Task& task = graph_.tasks[t];
-    Span span;
-    span.device = graph_.device(task.rank, 0, 0);
-    span.lane = task.lane;
-    span.action = task.action;
-    span.start = to_duration(times_.task_start[t]);
-    span.end = to_duration(times_.task_end[t]);
-    if (task.flow >= 0) {
-      const CollectiveFlow& flow = graph_.flows[static_cast<std::size_t>(task.flow)];
-      span.label = collective_label(flow.cost.kind);
-      span.bytes = flow.cost.bytes;
-      span.alone = to_duration(flow.latency + flow.transfer);
+  SpanMaker(const TaskGraph& graph, const TaskTimes& times) : graph_(graph), times_(times) {
+    for (int rank = 0; rank < graph.ranks; ++rank) devices_.push_back(graph.device(rank, 0, 0));
+    std::sort(devices_.begin(), devices_.end());
+    devices_.erase(std::unique(devices_.begin(), devices_.end()), devices_.end());
+    for (int rank = 0; rank < graph.ranks; ++rank) {
+      const auto place = std::lower_bound(devices_.begin(), devices_.end(), graph.device(rank, 0, 0));
+      first_list_.push_back(static_cast<std::size_t>(place - devices_.begin()) * kLanes);
     }
-    if (task.program >= 0) {
-      const Program& program = graph_.programs[static_cast<std::size_t>(task.program)];
-      const Ticks taken = times_.task_end[t] - times_.task_start[t];
-      // What a pass takes beyond its time on idle links it spends waiting for its collectives.
-      const Ticks excess = std::max(Ticks(0), taken - program.duration);
-      span.waiting = to_duration(program.exposed_communication + excess);
-      add_collectives(program, times_.task_start[t], excess, span);
-    }
-    spans_.push_back(std::move(span));
+    entries_.resize(devices_.size() * kLanes);
   }
 
-  void add_transfer(std::size_t i) {
-    const Transfer& transfer = graph_.transfers[i];
-    const TransferLink& link = graph_.links[static_cast<std::size_t>(transfer.link)];
-    const int sender = graph_.device(link.from_rank, 0, 0);
-    const int receiver = graph_.device(link.to_rank, 0, 0);
-    Span span;
-    span.device = sender;
-    span.peer = receiver;
-    span.lane = Lane::Send;
-    span.action.kind = transfer.backward ? ActionKind::SendB : ActionKind::SendF;
-    span.action.stage = transfer.stage;
-    span.action.microbatch = transfer.microbatch;
-    span.start = to_duration(times_.transfer_start[i]);
-    span.end = to_duration(times_.transfer_end[i]);
-    span.bytes = link.cost.bytes;
-    span.alone = to_duration(times_.transfer_alone.empty() ? link.latency + link.transfer : times_.transfer_alone[i]);
-    span.flow_id = static_cast<std::int32_t>(i);
-    spans_.push_back(span);
-    std::swap(span.device, span.peer);
-    span.lane = Lane::Receive;
-    span.action.kind = transfer.backward ? ActionKind::RecvB : ActionKind::RecvF;
-    span.action.stage = graph_.tasks[static_cast<std::size_t>(transfer.consumer)].action.stage;
-    spans_.push_back(std::move(span));
+  // By (device, lane, start); what starts together keeps the order of tasks, then transfers.
+  std::vector<Span> make() {
+    for (std::size_t t = 0; t < graph_.tasks.size(); ++t) add_task(t);
+    for (std::size_t i = 0; i < graph_.transfers.size(); ++i) add_transfer(i);
+    std::size_t count = 0;
+    for (const auto& list : entries_) count += list.size();
+    std::vector<Span> spans(count);
+    Span* span = spans.data();
+    const auto earlier = [](const Entry& a, const Entry& b) { return a.start < b.start; };
+    for (std::size_t list = 0; list < entries_.size(); ++list) {
+      auto& entries = entries_[list];
+      if (!std::is_sorted(entries.begin(), entries.end(), earlier)) std::stable_sort(entries.begin(), entries.end(), earlier);
+      for (const Entry& entry : entries) {
+        span->device = devices_[list / kLanes];
+        span->lane = static_cast<Lane>(list % kLanes);
+        span->start = entry.start;
+        span->end = entry.end;
+        fill(entry, *span++);
+      }
+    }
+    return spans;
   }
 
  private:
+  static constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
+  static constexpr std::int32_t kWholeTask = -1, kSend = -2, kReceive = -3;  // in place of a step
+
+  struct Entry {
+    Duration start, end;
+    std::int32_t source;  // task, or transfer
+    std::int32_t step;    // of a pass: a collective inside it; or one of the three above
+  };
+
+  std::vector<Entry>& entries(std::int32_t rank, Lane lane) {
+    return entries_[first_list_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(lane)];
+  }
+
+  // What a pass takes beyond its time on idle links it spends waiting for its collectives.
+  Ticks excess(std::size_t t, const Program& program) const {
+    return std::max(Ticks(0), times_.task_end[t] - times_.task_start[t] - program.duration);
+  }
+
+  void add_task(std::size_t t) {
+    const Task& task = graph_.tasks[t];
+    entries(task.rank, task.lane)
+        .push_back(
+            {to_duration(times_.task_start[t]), to_duration(times_.task_end[t]), static_cast<std::int32_t>(t), kWholeTask});
+    if (task.program >= 0) add_collectives(t, graph_.programs[static_cast<std::size_t>(task.program)]);
+  }
+
   // The tensor-parallel collectives inside a pass. Time beyond the pass's own is spread over them by their length.
-  void add_collectives(const Program& program, Ticks pass_start, Ticks excess, const Span& pass) {
-    const auto first = graph_.steps.begin() + program.first_step;
+  void add_collectives(std::size_t t, const Program& program) {
     Ticks total{0};
-    for (auto step = first; step != first + program.steps; ++step) {
-      if (step->collective) total += step->time;
+    for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
+      const ProgramStep& step = graph_.steps[static_cast<std::size_t>(s)];
+      if (step.collective) total += step.time;
     }
     if (total == Ticks(0)) return;
-    const double stretch = 1.0 + excess / total;
-    Ticks at = pass_start;  // when the next step may start
-    Ticks beside{0};        // end of a collective that runs beside the next compute step; 0 = none
-    for (auto step = first; step != first + program.steps; ++step) {
-      if (!step->collective) {
-        at += step->time;
+    auto& list = entries(graph_.tasks[t].rank, Lane::Tensor);
+    const double stretch = 1.0 + excess(t, program) / total;
+    Ticks at = times_.task_start[t];  // when the next step may start
+    Ticks beside{0};                  // end of a collective that runs beside the next compute step; 0 = none
+    for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
+      const ProgramStep& step = graph_.steps[static_cast<std::size_t>(s)];
+      if (!step.collective) {
+        at += step.time;
         if (beside > Ticks(0)) at = std::max(at, beside);
         beside = Ticks(0);
         continue;
       }
-      const Ticks end = at + Ticks(std::nearbyint(step->time.base() * stretch));
-      Span span;
-      span.device = pass.device;
-      span.lane = Lane::Tensor;
-      span.action = pass.action;
-      span.start = to_duration(at);
-      span.end = to_duration(end);
-      span.alone = to_duration(step->time);
-      span.label = "collective";
-      if (step->flow >= 0) {
-        const CollectiveFlow& flow = graph_.flows[static_cast<std::size_t>(step->flow)];
-        span.label = collective_label(flow.cost.kind);
-        span.bytes = flow.cost.bytes;
-      }
-      spans_.push_back(std::move(span));
-      if (step->overlapped) {
-        beside = end;
-      } else {
-        at = end;
-      }
+      const Ticks end = at + Ticks(std::nearbyint(step.time.base() * stretch));
+      list.push_back({to_duration(at), to_duration(end), static_cast<std::int32_t>(t), s});
+      (step.overlapped ? beside : at) = end;
     }
   }
 
+  void add_transfer(std::size_t i) {
+    const TransferLink& link = graph_.links[static_cast<std::size_t>(graph_.transfers[i].link)];
+    const Duration start = to_duration(times_.transfer_start[i]), end = to_duration(times_.transfer_end[i]);
+    entries(link.from_rank, Lane::Send).push_back({start, end, static_cast<std::int32_t>(i), kSend});
+    entries(link.to_rank, Lane::Receive).push_back({start, end, static_cast<std::int32_t>(i), kReceive});
+  }
+
+  void fill(const Entry& entry, Span& span) const {
+    const auto source = static_cast<std::size_t>(entry.source);
+    if (entry.step == kWholeTask) {
+      fill_task(source, span);
+    } else if (entry.step == kSend || entry.step == kReceive) {
+      fill_transfer(source, entry.step == kSend, span);
+    } else {
+      const ProgramStep& step = graph_.steps[static_cast<std::size_t>(entry.step)];
+      span.action = graph_.tasks[source].action;
+      span.alone = to_duration(step.time);
+      span.label = step.flow >= 0 ? collective_label(flow(step.flow).cost.kind) : "collective";
+      if (step.flow >= 0) span.bytes = flow(step.flow).cost.bytes;
+    }
+  }
+
+  void fill_task(std::size_t t, Span& span) const {
+    const Task& task = graph_.tasks[t];
+    span.action = task.action;
+    if (task.flow >= 0) {
+      span.label = collective_label(flow(task.flow).cost.kind);
+      span.bytes = flow(task.flow).cost.bytes;
+      span.alone = to_duration(flow(task.flow).latency + flow(task.flow).transfer);
+    }
+    if (task.program >= 0) {
+      const Program& program = graph_.programs[static_cast<std::size_t>(task.program)];
+      span.waiting = to_duration(program.exposed_communication + excess(t, program));
+    }
+  }
+
+  void fill_transfer(std::size_t i, bool send, Span& span) const {
+    const Transfer& transfer = graph_.transfers[i];
+    const TransferLink& link = graph_.links[static_cast<std::size_t>(transfer.link)];
+    span.peer = graph_.device(send ? link.to_rank : link.from_rank, 0, 0);
+    span.action.kind =
+        transfer.backward ? (send ? ActionKind::SendB : ActionKind::RecvB) : (send ? ActionKind::SendF : ActionKind::RecvF);
+    span.action.stage = send ? transfer.stage : graph_.tasks[static_cast<std::size_t>(transfer.consumer)].action.stage;
+    span.action.microbatch = transfer.microbatch;
+    span.bytes = link.cost.bytes;
+    span.alone = to_duration(times_.transfer_alone.empty() ? link.latency + link.transfer : times_.transfer_alone[i]);
+    span.flow_id = static_cast<std::int32_t>(i);
+  }
+
+  const CollectiveFlow& flow(std::int32_t f) const { return graph_.flows[static_cast<std::size_t>(f)]; }
+
   const TaskGraph& graph_;
   const TaskTimes& times_;
-  std::vector<Span>& spans_;
+  std::vector<std::int32_t> devices_;        // with spans, ascending
+  std::vector<std::size_t> first_list_;      // per rank, of its device's lists
+  std::vector<std::vector<Entry>> entries_;  // [device][lane]
 };
 
 std::vector<DeviceTimeline> make_devices(const TaskGraph& graph, const TaskTimes& times) {
@@ -164,15 +210,6 @@ std::vector<DeviceTimeline> make_devices(const TaskGraph& graph, const TaskTimes
   return devices;
 }
 
-// By (device, lane, start); what starts together keeps the order in which it was made.
-void sort_spans(std::vector<Span>& spans) {
-  std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
-    if (a.device != b.device) return a.device < b.device;
-    if (a.lane != b.lane) return a.lane < b.lane;
-    return a.start < b.start;
-  });
-}
-
 }  // namespace
 
 Timeline make_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind) {
@@ -182,15 +219,9 @@ Timeline make_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineK
                 "a start and an end for every transfer");
   Timeline timeline;
   timeline.kind = kind;
-  timeline.spans.reserve(graph.tasks.size() + 2 * graph.transfers.size());
-  SpanMaker spans(graph, times, timeline.spans);
+  timeline.spans = SpanMaker(graph, times).make();
   Ticks last{0};
-  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
-    spans.add_task(t);
-    last = std::max(last, times.task_end[t]);
-  }
-  for (std::size_t i = 0; i < graph.transfers.size(); ++i) spans.add_transfer(i);
-  sort_spans(timeline.spans);
+  for (const Ticks end : times.task_end) last = std::max(last, end);
   timeline.step_time = to_duration(last);
   timeline.devices = make_devices(graph, times);
   timeline.model_flops_per_step = graph.model_flops_per_step;

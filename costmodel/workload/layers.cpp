@@ -146,6 +146,16 @@ void check_tensors(const std::vector<ListedEdge>& edges, const std::vector<Liste
   }
 }
 
+// Edges without a name that leave one layer are one tensor; of different sizes they cannot be one, so each size is a tensor.
+void tell_unnamed_apart(std::vector<ListedEdge>& edges) {
+  std::map<int, Bytes> first_size;
+  for (ListedEdge& e : edges) {
+    if (!e.edge.tensor.empty()) continue;
+    const Bytes first = first_size.emplace(e.edge.from, e.edge.bytes).first->second;
+    if (e.edge.bytes != first) e.edge.tensor = fmt::format("{} B", e.edge.bytes.base());
+  }
+}
+
 std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLayer>& layers, ReadLog& log) {
   if (list.kind != NodeKind::Sequence) {
     log.error(list, "'edges' must be a list of {from, to, bytes}");
@@ -164,6 +174,7 @@ std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLaye
     map.finish();
     if (listed.edge.from >= 0 && listed.edge.to >= 0) edges.push_back(std::move(listed));
   }
+  tell_unnamed_apart(edges);
   check_order(edges, layers, log);
   check_tensors(edges, layers, log);
   for (const ListedLayer& layer : layers)

@@ -1,5 +1,6 @@
 // A pipeline computes what one process computes: losses and gradients of every cut, schedule and model.
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
 #include <thread>
