@@ -120,7 +120,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const CLI::App* where = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
     const std::string name = where == &app ? "panpipe" : "panpipe " + where->get_name();
-    return say(name + ": error: " + error.what() + (where == &app ? "" : suggested_option(*where, argc, argv)) + "\n  see " + name + " --help", ExitCode::Input);
+    return say(name + ": error: " + error.what() + (where == &app ? "" : suggested_option(*where, argc, argv)) + "\n  see " +
+                   name + " --help",
+               ExitCode::Input);
   }
   std::size_t index = 0;
   for (const Verb& verb : kVerbs) {

@@ -30,7 +30,8 @@ std::string sha256_of(const std::string& path) {
 // Those that take part in a prediction and whose versions are known here; fmt prints the numbers.
 std::vector<std::pair<std::string, std::string>> libraries() {
   std::vector<std::pair<std::string, std::string>> used = {
-      {"CLI11", CLI11_VERSION}, {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
+      {"CLI11", CLI11_VERSION},
+      {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
 #ifdef PANPIPE_SIMGRID_VERSION
   used.emplace_back("simgrid", PANPIPE_SIMGRID_VERSION);
 #endif

@@ -49,7 +49,8 @@ void add_check_verb(CLI::App& sub, std::function<int()>& run) {
     if (options->links) text = options->json ? links_json(scenario.cluster) + "\n" : links_matrix(scenario.cluster);
     if (options->costs || options->operators || !options->links) {
       const Experiment experiment(std::move(scenario));
-      if (options->costs) text += between(text) + (options->json ? costs_json(experiment.model) + "\n" : costs_table(experiment.model));
+      if (options->costs)
+        text += between(text) + (options->json ? costs_json(experiment.model) + "\n" : costs_table(experiment.model));
       if (options->operators) text += between(text) + operators_of(experiment);
       if (text.empty()) text = resolved_and_planned(experiment);
     }

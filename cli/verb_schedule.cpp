@@ -121,6 +121,21 @@ int terminal_width() {
   return 120;
 }
 
+std::string count(int number, const char* noun) { return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s"); }
+
+std::string sizes(const Schedule& schedule) {
+  return fmt::format("{}: {}, {}, {}", schedule.name, count(schedule.ranks, "rank"), count(schedule.stages, "stage"),
+                     schedule.microbatches == 1 ? "1 microbatch" : fmt::format("{} microbatches", schedule.microbatches));
+}
+
+// Of a long pipeline its two ends; --json has all.
+std::string by_rank(const std::vector<int>& peaks) {
+  constexpr std::size_t kMost = 32, kEnd = 8;
+  if (peaks.size() <= kMost) return fmt::format(" (rank by rank: {})", fmt::join(peaks, " "));
+  return fmt::format(" (rank by rank: {} ... {})", fmt::join(peaks.begin(), peaks.begin() + kEnd, " "),
+                     fmt::join(peaks.end() - kEnd, peaks.end(), " "));
+}
+
 std::string summary(const Schedule& schedule, const ScheduleEvaluation& evaluation) {
   int least = evaluation.peak_activations[0], most = least;
   for (const int peak : evaluation.peak_activations) {
@@ -128,20 +143,18 @@ std::string summary(const Schedule& schedule, const ScheduleEvaluation& evaluati
     most = std::max(most, peak);
   }
   return fmt::format(
-      "{}: {} ranks, {} stages, {} microbatches: legal\n"
+      "{}: legal\n"
       "makespan {:.12g}, longest span of a rank {:.12g}; bubble {:.2f} % of the step, {:.2f} % of the spans\n"
       "activations held at once: {} at most on a rank{}\n",
-      schedule.name, schedule.ranks, schedule.stages, schedule.microbatches, evaluation.makespan, evaluation.span,
-      100 * evaluation.bubble_step, 100 * evaluation.bubble_span, most,
-      least == most ? std::string() : fmt::format(" (rank by rank: {})", fmt::join(evaluation.peak_activations, " ")));
+      sizes(schedule), evaluation.makespan, evaluation.span, 100 * evaluation.bubble_step, 100 * evaluation.bubble_span, most,
+      least == most ? std::string() : by_rank(evaluation.peak_activations));
 }
 
 std::string fault_report(const Schedule& schedule, const std::vector<ScheduleProblem>& problems) {
-  std::string text = fmt::format("{}: {} ranks, {} stages, {} microbatches: not legal\n", schedule.name, schedule.ranks,
-                                 schedule.stages, schedule.microbatches);
+  std::string text = sizes(schedule) + ": not legal\n";
   for (const ScheduleProblem& problem : problems) {
     if (problem.rank >= 0) text += fmt::format("rank {}: ", problem.rank);
-    if (problem.position >= 0) text += fmt::format("cell {}: ", problem.position);
+    if (problem.position >= 0) text += fmt::format("step {}: ", problem.position);
     text += fmt::format("{}{}{}\n", problem.action, problem.action.empty() ? "" : " ", problem.message);
   }
   return text + grid(schedule, problems);
