@@ -4,7 +4,11 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <functional>
+#include <string>
 
+#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/workload/workload.hpp"
 #include "sim/simulate.hpp"
 #include "tests/sim/graph_maker.hpp"
 
@@ -85,6 +89,14 @@ Case gpt3_like(int ranks, int data, int microbatches) {
   return result;
 }
 
+// The GPT-3 175B example, lowered as the program does it: every unit's own costs, interleaved, 64 A100.
+Case example(const std::vector<std::string>& changes) {
+  const Scenario scenario = load_scenario(data_directory() + "/examples/gpt3-175b-a100x64.yaml", changes);
+  const Workload workload = make_workload(scenario);
+  const CostModel model(scenario, workload);
+  return {lower(scenario, make_plan(scenario, model), model), scenario.cluster};
+}
+
 double cpu_seconds() {
   double sum = 0;
   for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
@@ -96,17 +108,18 @@ double cpu_seconds() {
   return sum;
 }
 
-// merge and fold: 0 or 1
-void simulation(benchmark::State& state, Backend backend, int ranks, int data, int microbatches, bool merge, bool fold) {
-  if (!has_backend(backend)) return state.SkipWithError("this build has no SimGrid");
-  const Case test = gpt3_like(ranks, data, microbatches);
+// `step_s` is the same for all forms and back ends of a case.
+void simulation(benchmark::State& state, const std::function<Case()>& make_case, const Options& options) {
+  if (!has_backend(options.backend)) return state.SkipWithError("this build has no SimGrid");
+  const Case test = make_case();
   Statistics statistics;
   double step = 0;
   for (auto _ : state) {
     const double before = cpu_seconds();
-    step = simulate(test.graph, test.cluster, {backend, merge, fold}, &statistics).step_time.base();
+    step = simulate(test.graph, test.cluster, options, &statistics).step_time.base();
     state.SetIterationTime(std::max(1e-6, cpu_seconds() - before));
   }
+  state.counters["tasks"] = static_cast<double>(test.graph.tasks.size());
   state.counters["activities"] = static_cast<double>(statistics.activities);
   state.counters["flows"] = static_cast<double>(statistics.flows);
   state.counters["folded"] = statistics.folded_copies;
@@ -115,30 +128,44 @@ void simulation(benchmark::State& state, Backend backend, int ranks, int data, i
       benchmark::Counter(static_cast<double>(statistics.activities), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void add(const std::string& name, int ranks, int data, int microbatches, bool merge, bool fold) {
-  for (const Backend backend : {Backend::SimGrid, Backend::FlowSolver}) {
-    const std::string full = (backend == Backend::SimGrid ? "simgrid/" : "flow/") + name;
-    benchmark::RegisterBenchmark(
-        full.c_str(), [=](benchmark::State& state) { simulation(state, backend, ranks, data, microbatches, merge, fold); })
-        ->UseManualTime()
-        ->Unit(benchmark::kMillisecond)
-        ->MinTime(0.2);
-  }
+struct Form {
+  const char* name;
+  bool merge, fold;
+};
+constexpr Form kEveryActivity{"every_activity", false, false}, kMerged{"merged", true, false},
+    kFoldedNotMerged{"folded_not_merged", false, true}, kFolded{"folded", true, true};
+
+void add(const std::string& name, const std::function<Case()>& make_case, std::initializer_list<Form> forms) {
+  for (const Form& form : forms)
+    for (const Backend backend : {Backend::SimGrid, Backend::FlowSolver}) {
+      const std::string full = (backend == Backend::SimGrid ? "simgrid/" : "flow/") + name + "/" + form.name;
+      const Options options{backend, form.merge, form.fold};
+      benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State& state) { simulation(state, make_case, options); })
+          ->UseManualTime()
+          ->Unit(benchmark::kMillisecond)
+          ->MinTime(0.1);
+    }
 }
 
 }  // namespace
 }  // namespace panpipe::sim
 
 int main(int argc, char** argv) {
-  using panpipe::sim::add;
-  add("64_gpus/every_activity", 8, 1, 64, false, false);
-  add("64_gpus/merged", 8, 1, 64, true, false);
-  add("64_gpus/folded_not_merged", 8, 1, 64, false, true);
-  add("64_gpus/folded", 8, 1, 64, true, true);
-  add("512_gpus/merged", 8, 8, 64, true, false);
-  add("4096_gpus/folded", 8, 64, 64, true, true);
-  for (const int microbatches : {8, 32, 128, 512, 2048})  // linear in tasks
-    add("linear/microbatches:" + std::to_string(microbatches), 8, 1, microbatches, true, false);
+  using namespace panpipe::sim;
+  const auto all_forms = {kEveryActivity, kMerged, kFoldedNotMerged, kFolded};
+  add(
+      "even_1f1b_64_gpus", [] { return gpt3_like(8, 1, 64); }, all_forms);
+  add("even_1f1b_512_gpus", [] { return gpt3_like(8, 8, 64); }, {kMerged});
+  add(
+      "gpt3_175b_64_gpus", [] { return example({}); }, all_forms);
+  add("gpt3_175b_1f1b_64_gpus",
+      [] {
+        return example({"schedule=1f1b", "parallel.virtual_stages=1"});
+      },
+      {kEveryActivity, kFolded});
+  add("gpt3_175b_4096_gpus", [] { return example({"cluster.nodes=512", "parallel.data=64"}); }, {kFolded});
+  for (int microbatches = 8; microbatches <= 4096; microbatches *= 2)  // linear in tasks: tools/plot_benchmark.py
+    add("linear/microbatches:" + std::to_string(microbatches), [=] { return gpt3_like(8, 1, microbatches); }, {kMerged});
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;
