@@ -19,7 +19,9 @@ TransferCost between_nodes(const Cluster& cluster, const Calibration& c, const S
   cost.efficiency = c.network_efficiency;
   if (t > 1) {
     const double gathered = static_cast<double>(tensor.base()) * (t - 1) / t;
-    cost.gather = Duration(gathered / (c.fabric_efficiency * cluster.fabric_bandwidth.base()));
+    // Without a switch the fabric goes through the host, whose rate is stated as measured.
+    const double reached = cluster.switched ? c.fabric_efficiency : 1.0;
+    cost.gather = Duration(gathered / (reached * cluster.fabric_bandwidth.base()));
   }
   // The stage's other ranks in the node send at the same moment; where they outnumber the NICs each gets its part.
   const int node_size = std::max(1, cluster.size() / std::max(1, cluster.nodes));
@@ -49,8 +51,9 @@ TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes) const {
   const Calibration& c = calibration(cluster.devices[static_cast<std::size_t>(from)].type);
   if (route.path == PathClass::Network) return between_nodes(cluster, c, *scenario_, route, tensor_bytes);
   cost.latency = route.latency + c.transfer_latency;
-  // A switch port's data-sheet rate is out of reach of one hand-over; other links are stated as measured.
-  cost.efficiency = route.path == PathClass::Switch ? c.transfer_efficiency : 1.0;
+  // NVLink is stated as the data sheet's rate, which a hand-over does not reach; links through the host as measured.
+  if (route.path == PathClass::Switch) cost.efficiency = c.transfer_efficiency;
+  if (route.path == PathClass::Bridge) cost.efficiency = c.bridge_efficiency;
   cost.time = cost.latency + (route.time_alone(tensor_bytes) - route.latency) * (1.0 / cost.efficiency);
   return cost;
 }

@@ -20,6 +20,7 @@ Calibration load_calibration(const std::string& name_or_path, const std::string&
   file.read("fabric_efficiency", c.fabric_efficiency, Sign::Positive);
   file.read("network_efficiency", c.network_efficiency, Sign::Positive);
   file.read("transfer_efficiency", c.transfer_efficiency, Sign::Positive);
+  file.read("bridge_efficiency", c.bridge_efficiency, Sign::Positive);
   file.read("transfer_latency", c.transfer_latency);
   file.read("collective_latency", c.collective_latency);
   file.read("elementwise_scale", c.elementwise_scale, Sign::Positive);

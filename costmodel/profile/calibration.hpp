@@ -26,7 +26,8 @@ struct Calibration {
   Duration step = millis(10);                // per step: data, logging, zeroing
   double fabric_efficiency = 0.70;           // of NVLink: collectives
   double network_efficiency = 0.80;          // of NIC rate
-  double transfer_efficiency = 0.25;         // of the in-node fabric: stage hand-over
+  double transfer_efficiency = 0.25;         // of a switch port: stage hand-over
+  double bridge_efficiency = 0.94;           // of an NVLink bridge: stage hand-over
   Duration transfer_latency = micros(100);   // software latency of a stage hand-over
   Duration collective_latency = micros(25);  // x (1 + log2 n)
   double stage_jitter = 0.015;               // relative spread of stage times: x sqrt(2 ln p)
