@@ -30,7 +30,7 @@ struct StageInfo {
   std::array<int, 5> program{};        // by ActionKind F, I, W, B, R; -1 = the schedule has none
   std::array<PassMemory, 5> memory{};  // the same
   Bytes parked{0};                     // activations of one microbatch that an offload moves to the host
-  Bytes gathered{0};                   // ZeRO 3: whole parameters while a pass runs
+  Bytes gathered{0};                   // ZeRO 3: whole parameters of two blocks while a pass runs
 };
 
 // Data that flows from one stage to another, all tensors together.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/plan/lowering.hpp"
@@ -37,6 +38,26 @@ std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, cons
 Bytes weight_size(const Lowering& lowering, const HeldParameters& held) {
   const auto each = size_of(compute_dtype(lowering.scenario.precision)).base();
   return Bytes(held.elements * each) + held.given;
+}
+
+// ZeRO 3 gathers block by block: the whole parameters of the block that runs and of the one that is prefetched meanwhile.
+Bytes gathered_at_once(const Lowering& lowering, const StageInfo& info) {
+  Bytes largest(0), before(0);
+  for (int u = info.first_unit; u < info.end_unit;) {
+    HeldParameters held;
+    const std::string& block = lowering.unit(info, u).block;
+    do {
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        held.elements += use.elements;
+        held.given += use.given;
+      }
+      ++u;
+    } while (!block.empty() && u < info.end_unit && lowering.unit(info, u).block == block);
+    const Bytes size = weight_size(lowering, held);
+    largest = std::max(largest, before + size);
+    before = size;
+  }
+  return largest;
 }
 
 bool ends_gradient(const Lowering& lowering, const Action& action) {
@@ -129,7 +150,7 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
     if (zero == 1 || zero == 2)
       reductions.update_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
     if (zero != 3) continue;
-    lowering.stage(stage).gathered = weight_size(lowering, held);
+    lowering.stage(stage).gathered = gathered_at_once(lowering, lowering.stage(stage));
     reductions.gather_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
   }
   return reductions;
