@@ -55,13 +55,13 @@ void lay_over(Node& base, const Node& over) {
     if (entry.key == "file") continue;
     const auto same = std::find_if(base.entries.begin(), base.entries.end(),
                                    [&](const Node::Entry& candidate) { return candidate.key == entry.key; });
-    if (same == base.entries.end())
+    if (same == base.entries.end()) {
       base.entries.push_back(entry);
-    else if (entry.key == "device" && same->value->kind == NodeKind::Scalar && entry.value->kind == NodeKind::Map &&
-             !entry.value->find("file")) {
-      same->value = as_map(same->value);
-      lay_over(*same->value, *entry.value);
-    } else if (same->value->kind == NodeKind::Map && entry.value->kind == NodeKind::Map && !entry.value->find("file"))
+      continue;
+    }
+    const bool keys = entry.value->kind == NodeKind::Map && !entry.value->find("file");
+    if (keys && entry.key == "device" && same->value->kind == NodeKind::Scalar) same->value = as_map(same->value);
+    if (keys && same->value->kind == NodeKind::Map)
       lay_over(*same->value, *entry.value);
     else
       same->value = entry.value;

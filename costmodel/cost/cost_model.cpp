@@ -27,13 +27,13 @@ std::vector<int> first_tensor_group(const Scenario& scenario) {
 
 void require_rates(const DeviceType& type, const Scenario& scenario) {
   if (!type.has_rates())
-    throw InputError(
-        "the cluster's devices have no compute rates (given in place), so times are unknown; use measured layers, or a "
-        "cluster file with devices");
+    throw fault_at(scenario, "cluster", "the cluster's devices have no compute rates (given in place), so times are unknown",
+                   "use measured layers, or a cluster file with devices");
   if (type.peak_for(scenario.precision) > ComputeRate(0)) return;
   std::string known;
   for (const auto& [precision, rate] : type.peak) known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(precision));
-  throw InputError(
+  throw fault_at(
+      scenario, "precision",
       fmt::format("the device {} has no compute rate for {}; its file gives {}", type.name, name_of(scenario.precision), known));
 }
 

@@ -11,6 +11,8 @@
 namespace panpipe {
 namespace {
 
+std::string or_dash(Duration time) { return time == Duration(0) ? "-" : to_text(time); }
+
 using Json = nlohmann::json;
 
 // Units that cost the same stand in one row.
@@ -65,8 +67,8 @@ Bytes handover_bytes(const WorkloadCost& cost) {
 std::string pass_row(const std::string& unit, int count, const std::string& pass, const PassCost& cost, Bytes saved) {
   const Breakdown& b = cost.breakdown;
   return fmt::format("  {:<18} {:>4}  {:<4} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>9} {:>12}  {}\n", unit,
-                     count > 0 ? fmt::format("x{}", count) : "", pass, to_text(b.total), to_text(b.compute), to_text(b.memory),
-                     to_text(b.communication), to_text(b.launch), b.work > Flops(0) ? to_text(b.work) : "-", cost.launches,
+                     count > 0 ? fmt::format("x{}", count) : "", pass, or_dash(b.total), or_dash(b.compute), or_dash(b.memory),
+                     or_dash(b.communication), or_dash(b.launch), b.work > Flops(0) ? to_text(b.work) : "-", cost.launches,
                      saved == Bytes(0) ? "" : to_text(saved), name_of(b.source));
 }
 

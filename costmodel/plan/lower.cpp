@@ -61,7 +61,8 @@ void make_stages(Lowering& lowering) {
 void check_split_backward(const Lowering& lowering) {
   for (const StageInfo& info : lowering.stages)
     if (info.weight_apart && !lowering.workload(info).split_backward)
-      throw InputError(
+      throw fault_at(
+          lowering.scenario, "schedule",
           fmt::format("schedule '{}' runs input gradients and weight gradients apart, but the layers give only "
                       "`backward`; give `input_gradient` and `weight_gradient`, or choose a schedule with full backwards",
                       lowering.plan.schedule.name));

@@ -181,10 +181,11 @@ void make_shared_flows(Lowering& lowering) {
     entry.ranks.erase(std::unique(entry.ranks.begin(), entry.ranks.end()), entry.ranks.end());
     if (entry.ranks.size() < 2) continue;
     if (!copies && lowering.scenario.tied_embedding == TiedEmbedding::OneRank)
-      throw InputError(
+      throw fault_at(
+          lowering.scenario, "tied_embedding",
           "tied_embedding: one-rank needs the embedding and the head on one rank, but the stages that use it are on ranks " +
-          std::to_string(entry.ranks.front()) + " and " + std::to_string(entry.ranks.back()) +
-          "; use tied_embedding: copy, or a schedule whose first and last stage share a rank");
+              std::to_string(entry.ranks.front()) + " and " + std::to_string(entry.ranks.back()),
+          "use tied_embedding: copy, or a schedule whose first and last stage share a rank");
     bytes_of_set[entry.ranks] += gradient_size(lowering, entry.held);
   }
   for (const auto& [ranks, bytes] : bytes_of_set) {

@@ -207,7 +207,7 @@ Scenario parse_scenario(const std::string& text, const std::string& name, const 
 }
 
 InputError fault_at(const Scenario& scenario, const std::string& path, const std::string& message, const std::string& help) {
-  if (!scenario.document) return InputError(message);
+  if (!scenario.document) return InputError(help.empty() ? message : message + "; " + help);
   return InputError(std::vector<Diagnostic>{diagnostic_at(nearest_node(*scenario.document, path), message, help)});
 }
 

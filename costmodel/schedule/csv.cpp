@@ -20,10 +20,10 @@
 #include <utility>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/files_read.hpp"
 #include "costmodel/schedule/csv_cell.hpp"
 #include "costmodel/schedule/csv_shape.hpp"
 #include "costmodel/schedule/schedule.hpp"
-#include "costmodel/base/files_read.hpp"
 
 namespace panpipe {
 namespace {
@@ -53,7 +53,9 @@ struct Place {
 
 class CsvReader {
  public:
-  CsvReader(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+  CsvReader(std::string_view text, const std::string& name) : text_(text), name_(name) {
+    if (text_.substr(0, 3) == "\xEF\xBB\xBF") text_.remove_prefix(3);  // what spreadsheets put before UTF-8
+  }
 
   Schedule run() {
     if (text_.empty()) fail("the file is empty", "a schedule has a row of actions for each rank: 0F0,0F1,0B0,0B1");

@@ -118,8 +118,8 @@ std::string memory_lines(const Timeline& timeline, const Metrics& metrics, const
     if (device->peak > device->limit)
       out += fmt::format(", {} too much", bytes_text(static_cast<double>((device->peak - device->limit).base())));
   } else {
-    out += fmt::format("peak {} on device {}, no limit known", bytes_text(static_cast<double>(device->peak.base())),
-                       device->device);
+    out +=
+        fmt::format("peak {} on device {}, no limit known", bytes_text(static_cast<double>(device->peak.base())), device->device);
   }
   return out + "\n" + memory_parts(*device, paint);
 }

@@ -140,9 +140,9 @@ void check_tensors(const std::vector<ListedEdge>& edges, const std::vector<Liste
     const auto [known, fresh] = sizes.emplace(std::pair(e.edge.from, e.edge.tensor), e.edge.bytes);
     if (!fresh && known->second != e.edge.bytes)
       log.error(*e.node,
-                fmt::format("the tensor that leaves '{}' has {} B here and {} B in an earlier edge", name(e.edge.from),
-                            e.edge.bytes.base(), known->second.base()),
-                "edges that leave one layer are one tensor unless their 'tensor' names differ");
+                fmt::format("the tensor '{}' that leaves '{}' has {} B here and {} B in an earlier edge", e.edge.tensor,
+                            name(e.edge.from), e.edge.bytes.base(), known->second.base()),
+                "edges that leave one layer under one name are one tensor");
   }
 }
 

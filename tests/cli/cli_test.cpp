@@ -143,6 +143,56 @@ TEST(CommandLine, WithoutAnExecutorRunSaysSo) {
             "predict it\n");
 }
 
+TEST(CommandLine, TheContextNamesEveryInputFileByItsHash) {
+  const Outcome run = panpipe("simulate --json " + kGpt2);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json context = json::parse(run.out)["context"];
+  std::string names;
+  for (const auto& [path, hash] : context["hashes"].items()) {
+    EXPECT_EQ(hash.get<std::string>().size(), 64u) << path;
+    names += std::filesystem::path(path).filename().string() + " ";
+  }
+  for (const char* file : {"gpt2-large-rtx3090x8.yaml", "rtx3090x8.yaml", "rtx-3090.yaml", "eager.yaml"})
+    EXPECT_THAT(names, HasSubstr(std::string(file) + " "));
+  EXPECT_TRUE(context["libraries"].contains("fmt"));
+}
+
+TEST(CommandLine, OutputThatCannotBeWrittenIsTheMachinesFault) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  for (const std::string& arguments : {std::string("schedule 1f1b --ranks 4 --microbatches 8"), "check --links " + kGpt2}) {
+    const Outcome run = panpipe(arguments, "/dev/full");
+    EXPECT_EQ(run.exit_code, 3) << arguments;
+    EXPECT_EQ(run.err, "panpipe: this machine cannot: cannot write to standard output: No space left on device\n");
+  }
+}
+
+TEST(CommandLine, HelpIsAVerbToo) {
+  EXPECT_EQ(panpipe("help").out, panpipe("--help").out);
+  EXPECT_EQ(panpipe("help simulate").out, panpipe("simulate --help").out);
+  EXPECT_EQ(panpipe("help simulat").exit_code, 2);
+}
+
+TEST(CommandLine, AMistypedOptionIsSuggested) {
+  EXPECT_EQ(panpipe("schedule 1f1b --ranks 4 --microbatches 8 --jsn").err,
+            "panpipe schedule: error: The following argument was not expected: --jsn; did you mean '--json'?\n"
+            "  see panpipe schedule --help\n");
+  EXPECT_EQ(panpipe("simulate --backend simgird " + kGpt2).err,
+            "error: --backend is simgrid or flow, not 'simgird'; did you mean 'simgrid'?\n");
+}
+
+TEST(CommandLine, CheckPrintsAllThatIsAskedFor) {
+  const Outcome both = panpipe("check --links --costs " + kGpt2);
+  EXPECT_EQ(both.out, panpipe("check --links " + kGpt2).out + "\n" + panpipe("check --costs " + kGpt2).out);
+  EXPECT_EQ(panpipe("check --json " + kGpt2).err, "error: --json needs --links or --costs, one of them: each is a document\n");
+}
+
+TEST(CommandLine, OneKeyOfADeviceCanBeSet) {
+  const Outcome run = panpipe("estimate --set 'cluster.device.memory=8 GiB' " + kGpt2);
+  ASSERT_EQ(run.exit_code, 0) << run.err;  // a plan that does not fit is an answer
+  EXPECT_THAT(run.out, HasSubstr("fits: no, device 1 needs 14.50 GiB of 8.00 GiB, 6.50 GiB too much\n  activations "));
+  EXPECT_FALSE(json::parse(panpipe("estimate --json --set 'cluster.device.memory=8 GiB' " + kGpt2).out)["metrics"]["fits"]);
+}
+
 TEST(Prediction, BridgesPulledCostContentionThatOnlyTheSimulationSees) {
   const auto step = [](const std::string& arguments) { return json::parse(panpipe(arguments).out)["metrics"]; };
   const double estimated = step("estimate --json " + kNoBridge)["step_time_s"],
@@ -160,6 +210,28 @@ TEST(Prediction, BothBackEndsAndEveryFormAgree) {
                   step, step * 1e-9)
           << options;
   }
+}
+
+// As DualPipe runs, with one microbatch from each end: stages 0 and 1 are a chain, 2 and 3 the other. A byte-order mark is
+// skipped.
+TEST(Prediction, AFileWhoseLastRankBeginsAtTheFarStageRunsFromBothEnds) {
+  const std::string file = temporary_folder() + "/both-ends.csv";
+  write_file(file,
+             "\xEF\xBB\xBF"
+             "0F0,3F0,3B0,0B0\n2F0,1F0,1B0,2B0\n");
+  const Outcome run = panpipe("schedule --json " + file);
+  ASSERT_EQ(run.exit_code, 0) << run.err << run.out;
+  const json document = json::parse(run.out);
+  EXPECT_EQ(document["chains"], json::parse("[[0, 1], [2, 3]]"));
+  EXPECT_EQ(document["microbatches"], 2);
+}
+
+TEST(Prediction, TurnsThatWaitForEachOtherAreAnIllegalOrder) {
+  const Outcome run = panpipe("schedule interleaved-1f1b --ranks 4 --microbatches 8 --option group=2 --json");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_FALSE(json::parse(run.out)["legal"].get<bool>());
+  EXPECT_EQ(run.err,
+            "interleaved-1f1b: note: turns of at least 4 microbatches, the last one too, always finish (option group)\n");
 }
 
 TEST(Prediction, AnOrderThatCannotFinishIsAnAnswerWithTheCycle) {

@@ -48,14 +48,15 @@ void write_file(const std::string& path, const std::string& text) {
   if (!file) throw std::runtime_error("cannot write " + path);
 }
 
-Outcome panpipe(const std::string& arguments) {
+Outcome panpipe(const std::string& arguments, const std::string& out) {
   const char* bin = std::getenv("PANPIPE_BIN");
   if (!bin) throw std::runtime_error("PANPIPE_BIN is not set; run through ctest");
   const std::string folder = temporary_folder();
-  const std::string command = "cd .. && NO_COLOR=1 '" + std::string(bin) + "/panpipe' " + arguments + " >" + folder + "/out 2>" +
-                              folder + "/err </dev/null";
+  const std::string command = "cd .. && NO_COLOR=1 '" + std::string(bin) + "/panpipe' " + arguments + " >" +
+                              (out.empty() ? folder + "/out" : out) + " 2>" + folder + "/err </dev/null";
   const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(folder + "/out"), read_file(folder + "/err")};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out.empty() ? read_file(folder + "/out") : "",
+          read_file(folder + "/err")};
 }
 
 }  // namespace panpipe::test

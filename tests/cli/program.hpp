@@ -12,7 +12,8 @@ struct Outcome {
 };
 
 // Runs `panpipe ARGUMENTS` through the shell, from the source folder, without a terminal.
-Outcome panpipe(const std::string& arguments);
+// Standard output goes to `out`, or is caught in the outcome.
+Outcome panpipe(const std::string& arguments, const std::string& out = "");
 // A new, empty folder that lives until the test program ends.
 std::string temporary_folder();
 std::string read_file(const std::string& path);

@@ -232,17 +232,21 @@ std::string refusal(const char* family, int ranks, int microbatches, const Sched
   return "no error";
 }
 
+TEST(Families, TurnsShorterThanThePipelineAreMadeAsAskedAndExplained) {
+  const Schedule schedule = make_schedule("interleaved-1f1b", 4, 8, {{"group", "2"}});
+  const std::vector<ScheduleProblem> problems = check_schedule(schedule);
+  ASSERT_FALSE(problems.empty());
+  EXPECT_EQ(problems[0].message,
+            "the order cannot finish: rank 0 waits at 4F3 for 3F3 of rank 3, rank 3 waits at 3B0 for 4B0 of rank 0: a cycle");
+  EXPECT_EQ(schedule.notes,
+            std::vector<std::string>{"turns of at least 4 microbatches, the last one too, always finish (option group)"});
+}
+
 TEST(Families, RefusalsSayWhy) {
   EXPECT_EQ(
       refusal("interleaved-1f1b", 4, 11),
       "error: interleaved-1f1b cuts 11 microbatches on 4 ranks into 2 turns, which leaves 1 over; use 10 or 12 microbatches, or "
       "state the length of a turn (option group=4)");
-  EXPECT_EQ(
-      refusal("interleaved-1f1b", 4, 8, {{"group", "2"}}),
-      "error: interleaved-1f1b with 8 microbatches in turns of 2 on 4 ranks: the order cannot finish: rank 0 waits at 4F3 for "
-      "3F3 "
-      "of rank 3, rank 3 waits at 3B0 for 4B0 of rank 0: a cycle; turns of at least 4 microbatches, the last one too, always "
-      "finish");
   EXPECT_EQ(refusal("1f2b", 4, 8), "error: unknown schedule '1f2b', did you mean '1f1b'?");
   EXPECT_EQ(refusal("pfeife", 4, 8, {{"prefech", "2"}}),
             "error: unknown option 'prefech' of schedule pfeife, did you mean 'prefetch'?");

@@ -102,8 +102,10 @@ TEST(Table, SaysWhereTheStepGoesAndWhyItDoesNotFit) {
   EXPECT_THAT(table, ::testing::HasSubstr("43.8 %"));
   EXPECT_THAT(table, ::testing::HasSubstr("10.9 %"));
   EXPECT_THAT(table, ::testing::HasSubstr("45.3 %"));
-  EXPECT_THAT(table, ::testing::HasSubstr("memory  fits: no, device 0 needs 0.8 GiB of 0.8 GiB: parameters 0.4, context 0.2, "
-                                          "activations 0.1, fragmentation 0.1, temporary 0.0\n"));
+  EXPECT_THAT(table, ::testing::HasSubstr("memory  fits: no, device 0 needs "));
+  for (const char* part : {"  parameters  ", "  context  ", "  activations  ", "  fragmentation  "})
+    EXPECT_THAT(table, ::testing::HasSubstr(part));
+  EXPECT_LT(table.find("  parameters  "), table.find("  context  "));
   EXPECT_THAT(table, ::testing::HasSubstr("2 more devices do the same as the one of their rank\n"));
   EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("contention")));
   EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("\x1b")));

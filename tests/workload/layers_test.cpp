@@ -125,12 +125,13 @@ TEST_F(Layers, WrongInputsAreExplained) {
             "   10 | - {from: a, to: b, bytes: 8 B}\n"
             "      |   ^\n"
             "  help: several tensors between two layers need a 'tensor' name each");
-  EXPECT_EQ(fault(kThree + "- {from: a, to: b, bytes: 8 B}\n- {from: a, to: c, bytes: 9 B}\n"),
-            "FILE:10:3: error: the tensor that leaves 'a' has 9 B here and 8 B in an earlier edge\n"
+  EXPECT_EQ(fault(kThree + "- {from: a, to: b, bytes: 8 B}\n- {from: a, to: c, bytes: 9 B}\n"), "no fault");
+  EXPECT_EQ(fault(kThree + "- {from: a, to: b, bytes: 8 B, tensor: x}\n- {from: a, to: c, bytes: 9 B, tensor: x}\n"),
+            "FILE:10:3: error: the tensor 'x' that leaves 'a' has 9 B here and 8 B in an earlier edge\n"
             "  at edges[1]\n"
-            "   10 | - {from: a, to: c, bytes: 9 B}\n"
+            "   10 | - {from: a, to: c, bytes: 9 B, tensor: x}\n"
             "      |   ^\n"
-            "  help: edges that leave one layer are one tensor unless their 'tensor' names differ");
+            "  help: edges that leave one layer under one name are one tensor");
   EXPECT_EQ(fault(kThree + "- {from: a, to: b}\n"),
             "FILE:9:3: error: missing key 'bytes'\n"
             "  at edges[0]\n"
