@@ -69,8 +69,12 @@ void FlowTable::add_transfers() {
 }
 
 void FlowTable::add_collectives() {
+  std::vector<bool> seen(at(graph_->ranks) * graph_->programs.size(), false);  // a rank's tasks share few programs
   for (const Task& task : graph_->tasks) {
     if (task.program >= 0) {
+      auto known = seen[at(task.rank) * graph_->programs.size() + at(task.program)];
+      if (known) continue;
+      known = true;
       const Program& program = graph_->programs[at(task.program)];
       for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
         const ProgramStep& step = graph_->steps[at(s)];

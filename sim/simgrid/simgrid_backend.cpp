@@ -72,8 +72,7 @@ class SimGridBackend final : public FlowBackend {
 
   void start_flow(std::int32_t way, double bytes, Token token) override {
     const std::size_t slot = take_slot(free_flows_, flows_);
-    sg::CommPtr comm =
-        sg::Comm::sendto_init(ends_[static_cast<std::size_t>(way)].first, ends_[static_cast<std::size_t>(way)].second);
+    sg::CommPtr comm = sg::Comm::sendto_init(ends_[static_cast<std::size_t>(way)], ends_[static_cast<std::size_t>(way)]);
     comm->set_payload_size(static_cast<std::uint64_t>(std::llround(bytes * kUnitsPerByte)));
     comm->set_data(reinterpret_cast<void*>(slot + 1));
     flows_[slot] = {token, comm};
@@ -105,7 +104,8 @@ class SimGridBackend final : public FlowBackend {
     ringing_.clear();
   }
 
-  // A way is a pair of hosts in a zone of its own, which is the layout whose routes SimGrid finds quickest. Latencies are 0:
+  // A way is a route from a host to itself in a zone of its own: the layout whose routes SimGrid finds quickest, with as few
+  // hosts as can be, because it searches all of them for every new one's name. Latencies are 0:
   // SimGrid would weight a flow's share by the inverse of its latency. A rate cap is a link that bounds each flow alone
   // (FATPIPE): Comm::set_rate() is ignored for Comms between two hosts.
   void make_platform(const Network& network) {
@@ -124,11 +124,10 @@ class SimGridBackend final : public FlowBackend {
         route[way].emplace_back(link->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)->seal());
       }
       sg::NetZone* zone = sg::create_full_zone(name)->set_parent(root);
-      sg::Host* source = zone->create_host(name + "from", 1.0)->seal();
-      sg::Host* sink = zone->create_host(name + "to", 1.0)->seal();
-      zone->add_route(source->get_netpoint(), sink->get_netpoint(), nullptr, nullptr, route[way], false);
+      sg::Host* host = zone->create_host(name, 1.0)->seal();
+      zone->add_route(host->get_netpoint(), host->get_netpoint(), nullptr, nullptr, route[way], false);
       zone->seal();
-      ends_.emplace_back(source, sink);
+      ends_.push_back(host);
     }
     root->seal();
   }
@@ -184,8 +183,8 @@ class SimGridBackend final : public FlowBackend {
 
   sg::Engine& engine_;
   EventHandler* handler_ = nullptr;
-  double now_ = 0;                                     // ticks
-  std::vector<std::pair<sg::Host*, sg::Host*>> ends_;  // per way
+  double now_ = 0;               // ticks
+  std::vector<sg::Host*> ends_;  // per way: both ends of its flows
   std::vector<Alarm> alarms_;
   std::vector<Flow> flows_;
   std::vector<std::size_t> free_alarms_, free_flows_;
