@@ -81,7 +81,7 @@ std::string unknown_verb(const std::string& name) {
 // "panpipe help [VERB]": what --help prints.
 int help(CLI::App& app, const std::string& verb) {
   if (!verb.empty() && !find_verb(verb)) return say(unknown_verb(verb), ExitCode::Input);
-  cli::print(verb.empty() ? app.help() : app.get_subcommand(verb)->help());
+  cli::print(verb.empty() ? app.help() : app.get_subcommand(verb)->help("panpipe"));
   return static_cast<int>(ExitCode::Done);
 }
 
