@@ -109,7 +109,10 @@ std::string collectives_text(const WorkloadCost& cost) {
 
 std::string calibration_text(const Calibration& c) {
   std::string text = fmt::format("  calibration {}\n", c.name);
-  for (const auto& [key, source] : c.sources) text += fmt::format("    {:<26} {}\n", key, source);
+  for (const auto& [key, source] : c.sources) {
+    const auto value = c.values.find(key);
+    text += fmt::format("    {:<26} {:<8} {}\n", key, value == c.values.end() ? "" : value->second, source);
+  }
   if (c.sources.empty()) text += "    a-priori efficiencies of docs/models/calibration.md\n";
   return text;
 }
@@ -126,7 +129,7 @@ Json pass_json(const PassCost& pass) {
 Json type_json(const CostModel& model, int type) {
   const DeviceType& device = model.scenario().cluster.types[static_cast<std::size_t>(type)];
   const Calibration& c = model.calibration(type);
-  Json result{{"device", device.name}, {"calibration", {{"name", c.name}, {"sources", c.sources}}}};
+  Json result{{"device", device.name}, {"calibration", {{"name", c.name}, {"values", c.values}, {"sources", c.sources}}}};
   const WorkloadCost& cost = model.units(type);
   for (const UnitClass& u : unit_classes(cost))
     result["units"].push_back({{"name", u.name},

@@ -14,26 +14,27 @@ namespace panpipe {
 // Defaults are the a-priori values for a device that has only a data sheet.
 struct Calibration {
   std::string name = "data sheet";
-  double gemm_efficiency = 0.85;             // of data-sheet peak, large matrix products
-  double attention_efficiency = 0.40;        // fused attention, forward, causal work, of peak
-  double memory_efficiency = 0.85;           // of data-sheet memory bandwidth
-  double elementwise_scale = 1.0;            // on the counted traffic of element-wise operators
-  double score_bytes = 9;                    // traffic per unfused attention score and pass
-  double unaligned_gemm_efficiency = 0.03;   // batched products whose head size is not a multiple of 8
-  Duration launch = micros(30);              // host time per operator
-  Duration collective_host = micros(150);    // host jitter per tensor-parallel collective: x max(0, t-4)/4
-  Duration kernel_gap = micros(3);           // device time between kernels
-  Duration step = millis(10);                // per step: data, logging, zeroing
-  double fabric_efficiency = 0.70;           // of NVLink: collectives
-  double network_efficiency = 0.80;          // of NIC rate
-  double transfer_efficiency = 0.25;         // of a switch port: stage hand-over
-  double bridge_efficiency = 0.94;           // of an NVLink bridge: stage hand-over
-  Duration transfer_latency = micros(100);   // software latency of a stage hand-over
-  Duration collective_latency = micros(25);  // x (1 + log2 n)
-  double stage_jitter = 0.015;               // relative spread of stage times: x sqrt(2 ln p)
-  double optimizer_traffic = 30;             // bytes read and written per parameter of an optimizer step
-  double overlap_loss = 0.19;                // share of a hidden collective's time that comes back as compute time
-  std::map<std::string, std::string> sources;
+  double gemm_efficiency = 0.85;               // of data-sheet peak, large matrix products
+  double attention_efficiency = 0.40;          // fused attention, forward, causal work, of peak
+  double memory_efficiency = 0.85;             // of data-sheet memory bandwidth
+  double elementwise_scale = 1.0;              // on the counted traffic of element-wise operators
+  double score_bytes = 9;                      // traffic per unfused attention score and pass
+  double unaligned_gemm_efficiency = 0.03;     // batched products whose head size is not a multiple of 8
+  Duration launch = micros(30);                // host time per operator
+  Duration collective_host = micros(150);      // host jitter per tensor-parallel collective: x max(0, t-4)/4
+  Duration kernel_gap = micros(3);             // device time between kernels
+  Duration step = millis(10);                  // per step: data, logging, zeroing
+  double fabric_efficiency = 0.70;             // of NVLink: collectives
+  double network_efficiency = 0.80;            // of NIC rate
+  double transfer_efficiency = 0.25;           // of a switch port: stage hand-over
+  double bridge_efficiency = 0.94;             // of an NVLink bridge: stage hand-over
+  Duration transfer_latency = micros(100);     // software latency of a stage hand-over
+  Duration collective_latency = micros(25);    // x (1 + log2 n)
+  double stage_jitter = 0.015;                 // relative spread of stage times: x sqrt(2 ln p)
+  double optimizer_traffic = 30;               // bytes read and written per parameter of an optimizer step
+  double overlap_loss = 0.19;                  // share of a hidden collective's time that comes back as compute time
+  std::map<std::string, std::string> sources;  // key -> where the number comes from
+  std::map<std::string, std::string> values;   // key -> the number as its file has it
 };
 
 // `name_or_path`: a shipped calibration ("a100-80g-sxm"), or a file, relative to `directory` or to the data folder. Throws

@@ -55,6 +55,7 @@ void SourcedFile::entry(const std::string& key, Get get) {
   if (node == nullptr) return;
   MapReader entry(*node, log_);
   get(entry);
+  if (const Node* value = node->find("value")) values_[key] = value->text;
   sources_[key] = entry.string("source");
   entry.finish();
 }

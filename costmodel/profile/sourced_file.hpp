@@ -21,7 +21,9 @@ class SourcedFile {
   void read(const std::string& key, bool& value);
   void read(const std::string& key, Duration& value);
   void read(const std::string& key, Bytes& value);
-  // Throws InputError with everything that is wrong.
+  // What was read, as the file has it.
+  const std::map<std::string, std::string>& values() const { return values_; }
+  // The sources. Throws InputError with everything that is wrong.
   std::map<std::string, std::string> finish();
 
  private:
@@ -31,7 +33,7 @@ class SourcedFile {
   NodePtr root_;
   ReadLog log_;
   MapReader reader_;
-  std::map<std::string, std::string> sources_;
+  std::map<std::string, std::string> sources_, values_;
 };
 
 }  // namespace panpipe

@@ -25,6 +25,7 @@ ALLOWED = {
     "planner": ["costmodel"],
     "sim": ["costmodel"],
     "exec/engine": ["costmodel", "exec"],
+    "exec/launch": ["costmodel"],
     "exec": ["costmodel"],
     "validation": ["costmodel"],
     "cli": ["costmodel", "planner", "sim", "exec/launch", "validation"],
