@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "costmodel/base/files_read.hpp"
 #include "costmodel/cluster/topology_matrix.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
-#include "costmodel/base/files_read.hpp"
 
 namespace panpipe {
 namespace {

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "costmodel/input/render.hpp"
 #include "costmodel/base/files_read.hpp"
+#include "costmodel/input/render.hpp"
 
 namespace panpipe {
 

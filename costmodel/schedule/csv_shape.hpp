@@ -11,8 +11,9 @@ namespace panpipe {
 
 struct ScheduleShape {
   int stages = 0, microbatches = 0, splits = 1;
-  std::vector<int> stage_to_rank;        // -1: no row has the stage
-  std::vector<std::vector<int>> chains;  // one, through all stages in ascending order; two halves when the order runs from both ends
+  std::vector<int> stage_to_rank;  // -1: no row has the stage
+  std::vector<std::vector<int>>
+      chains;  // one, through all stages in ascending order; two halves when the order runs from both ends
   bool operator==(const ScheduleShape&) const = default;
 };
 
