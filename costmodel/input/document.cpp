@@ -41,6 +41,7 @@ class TreeBuilder : public YAML::EventHandler {
     std::stable_sort(diagnostics_.begin(), diagnostics_.end(), [](const Diagnostic& a, const Diagnostic& b) {
       return std::pair(a.line, a.column) < std::pair(b.line, b.column);
     });
+    if (diagnostics_.size() > kMostDiagnostics) diagnostics_.erase(diagnostics_.begin() + kMostDiagnostics, diagnostics_.end());
     if (!diagnostics_.empty()) throw InputError(std::move(diagnostics_));
   }
   // Where the innermost map or list that is still open starts.
@@ -113,7 +114,11 @@ class TreeBuilder : public YAML::EventHandler {
     auto node = std::make_shared<Node>();
     node->kind = kind;
     node->source = source_;
-    const Place place = place_of(mark);
+    Place place = place_of(mark);
+    // yaml-cpp gives a value that is not written ('{a: 1,,}') no place: it then stands where its key or the map does.
+    if (place.line < 1 && !frames_.empty())
+      place = frames_.back().has_key ? frames_.back().key_place : Place{frames_.back().node->line, frames_.back().node->column};
+    if (place.line < 1) place = {1, 1};
     node->line = place.line;
     node->column = place.column;
     if (!frames_.empty()) {
