@@ -1,0 +1,97 @@
+#include "exec/engine/parameters.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <string_view>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/scalar_types.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// FNV-1a over the name: a weight's values depend on its name and the seed, not on where or when it is made.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash;
+}
+
+struct Init {
+  std::string_view kind;
+  double value = 0;
+};
+
+Init parse(std::string_view text) {
+  const auto open = text.find('(');
+  if (open == std::string_view::npos) return {text, 0};
+  Init init{text.substr(0, open), 0};
+  std::from_chars(text.data() + open + 1, text.data() + text.size(), init.value);
+  return init;
+}
+
+// Rotary position embedding (Su et al., arXiv 2104.09864): angle of position p and pair i is p / base^(2i/d); the halves repeat.
+at::Tensor rotary_angles(const Shape& shape, double base) {
+  const std::int64_t half = shape[1] / 2;
+  const at::Tensor frequency = at::pow(base, at::arange(half, at::kDouble) * (-2.0 / static_cast<double>(shape[1])));
+  const at::Tensor angles = at::outer(at::arange(shape[0], at::kDouble), frequency);
+  return at::cat({angles, angles}, 1);
+}
+
+}  // namespace
+
+int root_of(const OperatorGraph& graph, int tensor) {
+  while (graph.tensors[static_cast<std::size_t>(tensor)].tied_to >= 0)
+    tensor = graph.tensors[static_cast<std::size_t>(tensor)].tied_to;
+  return tensor;
+}
+
+at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed) {
+  const at::TensorOptions options = at::TensorOptions().dtype(scalar_type(tensor.dtype));
+  const Init init = parse(tensor.init);
+  at::Generator generator = at::detail::createCPUGenerator(hash_of(tensor.name) ^ (seed * 0x9e3779b97f4a7c15ULL));
+  // Drawn in fp32 whatever the type, so that every precision starts from the same values.
+  const at::Tensor values = at::empty(tensor.shape, at::kFloat);
+  if (init.kind == "zeros") return at::zeros(tensor.shape, options);
+  if (init.kind == "ones") return at::ones(tensor.shape, options);
+  if (init.kind == "normal")
+    return at::normal_out(const_cast<at::Tensor&>(values), 0.0, init.value, tensor.shape, generator).to(options.dtype());
+  if (init.kind == "uniform") return values.uniform_(-init.value, init.value, generator).to(options.dtype());
+  if (init.kind == "arange") return at::arange(tensor.elements(), options).reshape(tensor.shape);
+  if (init.kind == "rotary_cos") return rotary_angles(tensor.shape, init.value).cos().to(options.dtype());
+  if (init.kind == "rotary_sin") return rotary_angles(tensor.shape, init.value).sin().to(options.dtype());
+  if (init.kind == "sinusoid_frequencies") {
+    const double step = -std::log(init.value) / static_cast<double>(tensor.elements());
+    return at::exp(at::arange(tensor.elements(), at::kDouble) * step).to(options.dtype()).reshape(tensor.shape);
+  }
+  throw InputError(fmt::format("{}: the executor does not know the initial values '{}'", tensor.name, tensor.init));
+}
+
+SeededParameters::SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages,
+                                   std::uint64_t seed)
+    : graph_(&graph) {
+  for (const int stage : stages) {
+    for (const int used : layout.stages[static_cast<std::size_t>(stage)].parameters) {
+      const int root = root_of(graph, used);
+      const Tensor& tensor = graph.tensors[static_cast<std::size_t>(root)];
+      auto& kept = tensor.role == TensorRole::Parameter ? trained_ : buffers_;
+      if (kept.count(root)) continue;
+      at::Tensor value = initial_value(tensor, seed);
+      if (tensor.role == TensorRole::Parameter && tensor.requires_gradient) value.requires_grad_(true);
+      kept.emplace(root, std::move(value));
+    }
+  }
+}
+
+at::Tensor SeededParameters::tensor(int graph_tensor) const {
+  const int root = root_of(*graph_, graph_tensor);
+  if (const auto found = trained_.find(root); found != trained_.end()) return found->second;
+  return buffers_.at(root);
+}
+
+}  // namespace panpipe::exec

@@ -1,0 +1,36 @@
+// Parameters and buffers of one rank: seeded, so that a weight has the same values wherever it is placed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "exec/engine/layout.hpp"
+#include "exec/engine/stage.hpp"
+
+namespace panpipe::exec {
+
+class SeededParameters : public ParameterStore {
+ public:
+  // Makes what the given stages use. A tied parameter is one tensor per rank; its name is its root's.
+  SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages, std::uint64_t seed);
+
+  at::Tensor tensor(int graph_tensor) const override;
+  // Trainable leaves by the root's graph tensor.
+  const std::map<int, at::Tensor>& trained() const { return trained_; }
+  const std::map<int, at::Tensor>& buffers() const { return buffers_; }
+
+ private:
+  const OperatorGraph* graph_;
+  std::map<int, at::Tensor> trained_, buffers_;
+};
+
+// The parameter that holds the values: itself, or what it is tied to.
+int root_of(const OperatorGraph& graph, int tensor);
+
+// Fills by the graph's init text: "zeros", "ones", "normal(S)", "uniform(A,B)", "xavier", "arange", "causal"...; throws
+// InputError for another.
+at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed);
+
+}  // namespace panpipe::exec

@@ -1,0 +1,35 @@
+// The backward of a stage in two halves: I computes the gradients of its inputs, W those of its parameters, with no matrix
+// product done twice. Gradients are bit-equal to the fused backward's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/edge.h>
+
+#include <vector>
+
+namespace panpipe::exec {
+
+// What W needs after I: the meeting nodes (from which both inputs and parameters are reached) with the gradients that arrived
+// at them. Holds the part of the autograd graph that the weight gradients need.
+struct WeightWork {
+  std::vector<torch::autograd::Edge> roots;
+  std::vector<at::Tensor> gradients;
+};
+
+struct InputGradients {
+  std::vector<at::Tensor> gradients;  // one per input, undefined where none flows
+  WeightWork rest;
+};
+
+// `outputs` with the gradients that arrived for them (undefined = none); `inputs` are the leaves that I answers for.
+InputGradients input_gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& output_gradients,
+                               const std::vector<at::Tensor>& inputs);
+
+// Accumulates into the parameters' grad().
+void weight_gradients(WeightWork work);
+
+// Both at once: accumulates into parameters, returns the gradients of `inputs`.
+std::vector<at::Tensor> full_backward(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& output_gradients,
+                                      const std::vector<at::Tensor>& inputs);
+
+}  // namespace panpipe::exec

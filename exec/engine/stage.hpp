@@ -1,0 +1,65 @@
+// One stage of a plan on one rank: its program, its parameters, and what is alive between a microbatch's passes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "exec/engine/operator_program.hpp"
+#include "exec/engine/split_backward.hpp"
+
+namespace panpipe::exec {
+
+// Parameters and buffers of one rank, by graph tensor. Tied parameters on one rank are one tensor.
+class ParameterStore {
+ public:
+  virtual ~ParameterStore() = default;
+  virtual at::Tensor tensor(int graph_tensor) const = 0;
+};
+
+class Stage {
+ public:
+  // Operators [first, end) of the graph; `outputs` are the tensors other stages (or the step: the loss) want.
+  Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
+        bool recompute);
+
+  // Graph tensors that forward() takes (data and activations, no parameters) and gives.
+  const std::vector<int>& inputs() const { return inputs_; }
+  const std::vector<int>& outputs() const { return program_.outputs(); }
+
+  // F. Values in the order of inputs(). The outputs are detached: they leave the stage.
+  std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context);
+  // R. Rebuilds what recompute dropped; called by the backward when no R action did it before.
+  void recompute(int microbatch);
+  // B, I, W. Gradients in the order of outputs(), undefined where none flows; those of inputs() come back (B, I).
+  std::vector<at::Tensor> backward(int microbatch, const std::vector<at::Tensor>& output_gradients);
+  std::vector<at::Tensor> input_gradient(int microbatch, const std::vector<at::Tensor>& output_gradients);
+  void weight_gradient(int microbatch);
+
+  // Microbatches between their F and the end of their backward.
+  std::size_t live() const { return live_.size(); }
+  void clear() { live_.clear(); }
+  const OperatorProgram& program() const { return program_; }
+
+ private:
+  struct Live {
+    CallContext context;
+    std::vector<at::Tensor> inputs;   // leaves
+    std::vector<at::Tensor> outputs;  // with their graph; empty until recompute()
+    std::optional<WeightWork> rest;   // between I and W
+  };
+  std::vector<at::Tensor> run(Live& live);
+  Live& live(int microbatch);
+
+  OperatorProgram program_;
+  const ParameterStore* parameters_;
+  bool recompute_;
+  std::vector<int> inputs_;
+  std::vector<at::Tensor> kept_;  // parameters and buffers, in the program's order
+  std::unordered_map<int, Live> live_;
+};
+
+}  // namespace panpipe::exec

@@ -1,0 +1,87 @@
+// How ranks exchange tensors: one contract, several transports (threads of one process, Gloo, NCCL), one test-suite for all.
+//
+// Everything is asynchronous: a call posts the operation and returns; wait() ends when it is done. A message is matched by
+// (sender, tag); two messages of one sender never share a tag within a step. Receives may be posted long before the send. The
+// receiver states shape and element type; a message of another size is an error at the receiver that names both.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace panpipe::exec {
+
+using Clock = std::chrono::steady_clock;
+
+// A peer is gone or silent beyond the deadline, or somebody called abort(): the run is over. `what()` says what was awaited.
+class PeerLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// What a receiver expects.
+struct TensorSpec {
+  std::vector<std::int64_t> shape;
+  at::ScalarType dtype{};
+  at::Device device{at::kCPU};
+};
+
+// An operation in flight. Keeps its tensors alive.
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  virtual bool done() = 0;
+  // Returns when the data have arrived (receive), may be reused (send) or are reduced. `what` names the action that waits, for
+  // the message. Throws PeerLost after `deadline`.
+  virtual void wait(Clock::duration deadline, const std::string& what) = 0;
+  // After wait() of a receive: what arrived. The receiver may write into it.
+  at::Tensor value;
+};
+using PendingPtr = std::shared_ptr<Pending>;
+
+// Ranks that reduce together; made by every member in the same order, before the first step.
+struct Group {
+  std::vector<int> ranks;  // ascending, at least two
+  int id = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const char* name() const = 0;
+
+  virtual PendingPtr send(at::Tensor value, int to, std::uint32_t tag) = 0;
+  virtual PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) = 0;
+
+  virtual Group make_group(const std::vector<int>& ranks) = 0;
+  // Sums over the group, in place. Calls on one group are in the same order on every member.
+  virtual PendingPtr all_reduce(at::Tensor value, const Group& group) = 0;
+
+  virtual void barrier(Clock::duration deadline, const std::string& what) = 0;
+  // Every rank's bytes, in rank order, on every rank. Small control data.
+  virtual std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) = 0;
+
+  // Ends the run for everybody: every wait of every rank throws PeerLost with this reason, soon.
+  virtual void abort(const std::string& reason) noexcept = 0;
+};
+
+// What `--transport` names. world: where this process stands (started by panpipe run, torchrun, srun or mpirun).
+struct World {
+  int rank = 0, size = 1, local_rank = 0;
+  std::string master_address = "127.0.0.1";
+  int master_port = 0;
+};
+
+// Threads of one process: transport i is for rank i; they share a hub.
+std::vector<std::unique_ptr<Transport>> make_local_transports(int size);
+// One process per rank. Throws MachineError in words: master unreachable, wrong world size.
+std::unique_ptr<Transport> make_gloo_transport(const World& world, Clock::duration deadline);
+
+}  // namespace panpipe::exec

@@ -1,0 +1,217 @@
+#include "exec/engine/worker.hpp"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/scalar_types.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+std::size_t position_in(const std::vector<int>& names, int tensor) {
+  const auto found = std::find(names.begin(), names.end(), tensor);
+  PANPIPE_CHECK(found != names.end(), fmt::format("tensor {} is not of this stage", tensor));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+}  // namespace
+
+Worker::Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layout, int position, int replica,
+               const ParameterStore& parameters, DataSource data, Transport& transport, const WorkerOptions& options)
+    : graph_(graph),
+      plan_(plan),
+      layout_(layout),
+      position_(position),
+      replica_(replica),
+      data_(std::move(data)),
+      transport_(transport),
+      options_(options) {
+  for (std::size_t s = 0; s < layout.stages.size(); ++s) {
+    if (plan.schedule.stage_to_rank[s] != position) continue;
+    const StageRange& range = layout.stages[s];
+    const bool recompute = plan.stages[s].recompute == Recompute::Full;
+    stages_.emplace(static_cast<int>(s), std::make_unique<Stage>(graph, range.first_operator, range.end_operator, range.outputs,
+                                                                 parameters, recompute));
+  }
+}
+
+int Worker::rank_of_stage(int stage) const {
+  return plan_.schedule.stage_to_rank[static_cast<std::size_t>(stage)] * plan_.data + replica_;
+}
+
+std::string Worker::doing() const { return doing_; }
+
+void Worker::post_message(int index, int microbatch, bool backward) {
+  const Message& message = layout_.messages[static_cast<std::size_t>(index)];
+  const int other = rank_of_stage(backward ? message.to : message.from);
+  if (other == transport_.rank()) return;
+  auto& posted = posted_[{index, {microbatch, backward}}];
+  if (!posted.empty()) return;
+  for (std::size_t i = 0; i < message.tensors.size(); ++i) {
+    if (backward && !message.gradient[i]) continue;
+    const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
+    const TensorSpec expected{tensor.shape, scalar_type(tensor.dtype), at::kCPU};
+    posted.push_back({transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), microbatch, backward)),
+                      static_cast<int>(i)});
+  }
+}
+
+// Receives are posted in the order of the actions that need them, a few actions ahead, so that data travel while others compute.
+void Worker::post_receives(std::size_t from_action, std::size_t to_action) {
+  const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
+  for (std::size_t a = from_action; a < std::min(to_action, order.size()); ++a) {
+    const Action& action = order[a];
+    if (!action.is_compute()) continue;
+    const StageRange& range = layout_.stages[static_cast<std::size_t>(action.stage)];
+    if (action.kind == ActionKind::F)
+      for (const int message : range.incoming) post_message(message, action.microbatch, false);
+    if (action.kind == ActionKind::B || action.kind == ActionKind::I)
+      for (const int message : range.outgoing) post_message(message, action.microbatch, true);
+  }
+}
+
+std::vector<at::Tensor> Worker::take_message(int index, int microbatch, bool backward, const std::string& action) {
+  const Message& message = layout_.messages[static_cast<std::size_t>(index)];
+  const int stage = backward ? message.to : message.from, other = rank_of_stage(stage);
+  const MessageKey key{index, {microbatch, backward}};
+  if (other == transport_.rank()) {
+    auto node = local_.extract(key);
+    PANPIPE_CHECK(!node.empty(), fmt::format("{}: nothing from stage {} of this rank", action, stage));
+    return std::move(node.mapped());
+  }
+  post_message(index, microbatch, backward);
+  std::vector<at::Tensor> values(message.tensors.size());
+  doing_ = fmt::format("{}, waiting for the {} of microbatch {} from stage {} on rank {}", action,
+                       backward ? "gradient" : "activation", microbatch, stage, other);
+  auto arriving = posted_.extract(key);  // held by name: the loop must not outlive it
+  for (Posted& posted : arriving.mapped()) {
+    posted.pending->wait(options_.deadline, doing_);
+    values[static_cast<std::size_t>(posted.tensor)] = std::move(posted.pending->value);
+  }
+  doing_ = action;
+  return values;
+}
+
+void Worker::give_message(int index, int microbatch, bool backward, const std::vector<at::Tensor>& values) {
+  const Message& message = layout_.messages[static_cast<std::size_t>(index)];
+  const int other = rank_of_stage(backward ? message.from : message.to);
+  if (other == transport_.rank()) {
+    local_[{index, {microbatch, backward}}] = values;
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (backward && !message.gradient[i]) continue;
+    at::Tensor value = values[i];
+    if (!value.defined()) {  // no gradient flowed: the receiver still waits for one
+      const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
+      value = at::zeros(tensor.shape, scalar_type(tensor.dtype));
+    }
+    sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), microbatch, backward)));
+  }
+  std::erase_if(sends_, [](const PendingPtr& send) { return send->done(); });
+}
+
+void Worker::forward(const Action& action, StepResult& result) {
+  Stage& stage = *stages_.at(action.stage);
+  const StageRange& range = layout_.stages[static_cast<std::size_t>(action.stage)];
+  const std::string name = to_text(action);
+  const std::int64_t sample = (step_ * layout_.microbatches + action.microbatch) * plan_.data + replica_;
+  std::vector<at::Tensor> values(stage.inputs().size());
+  for (const int input : range.data) values[position_in(stage.inputs(), input)] = data_(input, sample);
+  for (const int index : range.incoming) {
+    const Message& message = layout_.messages[static_cast<std::size_t>(index)];
+    std::vector<at::Tensor> arrived = take_message(index, action.microbatch, false, name);
+    for (std::size_t i = 0; i < arrived.size(); ++i)
+      values[position_in(stage.inputs(), message.tensors[i])] = std::move(arrived[i]);
+  }
+  work_started_ = Clock::now();
+  const std::vector<at::Tensor> outputs = stage.forward(action.microbatch, std::move(values), {options_.seed, sample});
+  for (const int index : range.outgoing) {
+    const Message& message = layout_.messages[static_cast<std::size_t>(index)];
+    std::vector<at::Tensor> sent;
+    for (const int tensor : message.tensors) sent.push_back(outputs[position_in(stage.outputs(), tensor)]);
+    give_message(index, action.microbatch, false, sent);
+  }
+  if (action.stage == layout_.loss_stage) result.loss_sum += outputs[position_in(stage.outputs(), graph_.loss)].item<double>();
+}
+
+void Worker::backward(const Action& action) {
+  Stage& stage = *stages_.at(action.stage);
+  const StageRange& range = layout_.stages[static_cast<std::size_t>(action.stage)];
+  const std::string name = to_text(action);
+  std::vector<at::Tensor> gradients(stage.outputs().size());
+  if (action.stage == layout_.loss_stage) {
+    const Tensor& loss = graph_.tensors[static_cast<std::size_t>(graph_.loss)];
+    gradients[position_in(stage.outputs(), graph_.loss)] = at::full(
+        loss.shape, options_.loss_scale / (static_cast<double>(layout_.microbatches) * plan_.data), scalar_type(loss.dtype));
+  }
+  // Consumers in the order of their stages: the sum does not depend on who was first.
+  for (const int index : range.outgoing) {
+    const Message& message = layout_.messages[static_cast<std::size_t>(index)];
+    const std::vector<at::Tensor> arrived = take_message(index, action.microbatch, true, name);
+    for (std::size_t i = 0; i < arrived.size(); ++i) {
+      if (!arrived[i].defined()) continue;
+      at::Tensor& sum = gradients[position_in(stage.outputs(), message.tensors[i])];
+      sum = sum.defined() ? sum.add(arrived[i]) : arrived[i];
+    }
+  }
+  const std::vector<at::Tensor> found = action.kind == ActionKind::B ? stage.backward(action.microbatch, gradients)
+                                                                     : stage.input_gradient(action.microbatch, gradients);
+  for (const int index : range.incoming) {
+    const Message& message = layout_.messages[static_cast<std::size_t>(index)];
+    std::vector<at::Tensor> sent;
+    for (const int tensor : message.tensors) sent.push_back(found[position_in(stage.inputs(), tensor)]);
+    give_message(index, action.microbatch, true, sent);
+  }
+}
+
+StepResult Worker::step(std::int64_t step_index) {
+  step_ = step_index;
+  StepResult result;
+  result.started = Clock::now();
+  const auto at = [&](Clock::time_point time) { return seconds(std::chrono::duration<double>(time - result.started).count()); };
+  const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
+  const auto ahead = static_cast<std::size_t>(std::max(1, options_.receives_ahead));
+  for (std::size_t a = 0; a < order.size(); ++a) {
+    const Action& action = order[a];
+    post_receives(a, a + ahead);
+    if (!action.is_compute()) continue;  // sends and receives follow from the data
+    doing_ = to_text(action);
+    Span span;
+    span.device = transport_.rank();
+    span.lane = Lane::Compute;
+    span.action = action;
+    work_started_ = Clock::now();
+    switch (action.kind) {
+      case ActionKind::F:
+        forward(action, result);
+        break;
+      case ActionKind::B:
+      case ActionKind::I:
+        backward(action);
+        break;
+      case ActionKind::W:
+        stages_.at(action.stage)->weight_gradient(action.microbatch);
+        break;
+      case ActionKind::R:
+        stages_.at(action.stage)->recompute(action.microbatch);
+        break;
+      default:
+        break;
+    }
+    span.start = at(work_started_);  // once its inputs were there: waiting is not the action's time
+    span.end = at(Clock::now());
+    result.spans.push_back(span);
+  }
+  doing_ = "the end of the step, waiting for its sends to be taken";
+  for (const PendingPtr& send : sends_) send->wait(options_.deadline, doing_);
+  sends_.clear();
+  doing_ = "the end of the step";
+  return result;
+}
+
+}  // namespace panpipe::exec
