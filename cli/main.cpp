@@ -8,9 +8,9 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "cli/version.hpp"
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/experiment/experiment.hpp"
 
 namespace {
 
@@ -101,7 +101,7 @@ std::string suggested_option(const CLI::App& verb, int argc, char** argv) {
 
 int run(int argc, char** argv) {
   CLI::App app{"Predicts, simulates and explains pipeline-parallel training steps.", "panpipe"};
-  app.set_version_flag("--version", std::string("panpipe ") + cli::kVersion);
+  app.set_version_flag("--version", std::string("panpipe ") + panpipe::kVersion);
   app.require_subcommand(0, 1);
   app.formatter(std::make_shared<HelpWithExamples>());
   app.get_formatter()->column_width(34);
@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
   } catch (const MachineError& error) {
     return say(std::string("panpipe: this machine cannot: ") + error.what(), ExitCode::MachineCannot);
   } catch (const std::exception& error) {
-    return say(std::string("panpipe: this is a bug in panpipe ") + panpipe::cli::kVersion +
+    return say(std::string("panpipe: this is a bug in panpipe ") + panpipe::kVersion +
                    ", please report it with the command line: " + error.what(),
                ExitCode::Bug);
   }

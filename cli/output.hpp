@@ -1,4 +1,4 @@
-// Where a verb's words go: data to standard output or to files, whole or with an error, and colour only for people.
+// Where a verb's words go: data to standard output, whole or with an error, and colour only for people.
 #pragma once
 
 #include <string>
@@ -7,9 +7,6 @@ namespace panpipe::cli {
 
 // To standard output. MachineError when it cannot take all of it (a full disk); a closed pipe ends the program silently.
 void print(const std::string& text);
-
-// Whole or not at all: written beside, then renamed. MachineError with the reason and `advice`.
-void write_file(const std::string& path, const std::string& text, const std::string& advice = "");
 
 // Whether standard output is a terminal that wants colour (NO_COLOR unset).
 bool color_wanted();

@@ -1,31 +1,13 @@
 #include "cli/predict.hpp"
 
 #include <fmt/format.h>
-#include <sha256.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "cli/output.hpp"
-#include "cli/version.hpp"
-#include "costmodel/timeline/result.hpp"
 
 namespace panpipe::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::string sha256_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  content << file.rdbuf();
-  const std::string bytes = content.str();
-  char digest[SHA256_DIGEST_STRING_LENGTH];
-  SHA256Data(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size(), digest);
-  return digest;
-}
 
 // Those that take part in a prediction and whose versions are known here; fmt prints the numbers.
 std::vector<std::pair<std::string, std::string>> libraries() {
@@ -36,12 +18,6 @@ std::vector<std::pair<std::string, std::string>> libraries() {
   used.emplace_back("simgrid", PANPIPE_SIMGRID_VERSION);
 #endif
   return used;
-}
-
-void make_folder(const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw MachineError("cannot make the folder " + folder + ": " + error.message() + "; choose another with -o");
 }
 
 }  // namespace
@@ -62,43 +38,17 @@ void add_predict_options(CLI::App& sub, PredictOptions& options) {
   sub.add_flag("--timeline", options.timeline, "with --json: include every span");
 }
 
-Experiment::Experiment(Scenario loaded)
-    : scenario(std::move(loaded)), workload(make_workload(scenario)), model(scenario, workload) {}
-
-Plan Experiment::plan(const std::string& file) const {
-  return file.empty() ? make_plan(scenario, model) : load_plan(file, scenario, model);
-}
-
 void present(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const PredictOptions& options,
              const FilesRead& files, const std::string& notes, double wall_s) {
+  const ResultContext context = result_context(experiment, options.scenario, files, libraries(), wall_s);
   const Metrics figures = metrics(timeline);
-  ResultContext context;
-  context.version = kVersion;
-  context.scenario = options.scenario;
-  for (const std::string& path : files.paths()) context.hashes.emplace_back(path, sha256_of(path));
-  context.libraries = libraries();
-  context.seed = experiment.scenario.seed;
-  context.wall_s = wall_s;
   if (options.json) {
     print(to_result_json(timeline, figures, context, options.timeline));
   } else {
     print(to_table(timeline, figures, color_wanted()) + notes);
   }
   if (options.output.empty()) return;
-  make_folder(options.output);
-  const auto write = [&](const char* name, const std::string& text) {
-    write_file((fs::path(options.output) / name).string(), text, "choose another folder with -o");
-  };
-  write("result.json", to_result_json(timeline, figures, context, true));
-  write("trace.json", to_trace_json(timeline) + "\n");
-  write("scenario.yaml", resolved_text(experiment.scenario));
-  const int type = experiment.scenario.cluster.devices.front().type;
-  write("plan.yaml", to_yaml(plan, experiment.model.workload(type)));
-  write("report.txt", to_table(timeline, figures, false) + notes);
-  std::fputs(("written to " + options.output +
-              ": result.json, trace.json (open it at ui.perfetto.dev), scenario.yaml, plan.yaml, report.txt\n")
-                 .c_str(),
-             stderr);
+  std::fputs(write_results(experiment, plan, timeline, context, notes, options.output).c_str(), stderr);
 }
 
 }  // namespace panpipe::cli

@@ -13,6 +13,7 @@
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/files_write.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/schedule/schedule.hpp"
 

@@ -101,6 +101,20 @@ std::string memory_json(const Timeline& timeline, bool with_curve) {
   return out + "\n  ]";
 }
 
+std::string losses_json(const Timeline& timeline) {
+  std::string out = "[";
+  for (const MeasuredStep& step : timeline.steps) out += (out.size() > 1 ? ", " : "") + json::number(step.loss);
+  return out + "]";
+}
+
+std::string repetitions_json(const Timeline& timeline) {
+  std::string out = "[";
+  for (const MeasuredStep& step : timeline.steps)
+    out += (out.size() > 1 ? ",\n    " : "\n    ") +
+           fmt::format("{{\"step_time_s\": {}, \"loss\": {}}}", json::number(step.step_time.base()), json::number(step.loss));
+  return out + (timeline.steps.empty() ? "]" : "\n  ]");
+}
+
 std::string contention_json(const Timeline& timeline) {
   std::string out = "[";
   for (const LinkContention& link : timeline.contention) {
@@ -135,7 +149,8 @@ std::string to_result_json(const Timeline& timeline, const Metrics& metrics, con
   out += "  \"metrics\": " + metrics_json(metrics, timeline.kind) + ",\n";
   out += "  \"memory\": " + memory_json(timeline, with_timeline) + ",\n";
   if (timeline.kind == TimelineKind::Simulated) out += "  \"contention\": " + contention_json(timeline) + ",\n";
-  out += "  \"repetitions\": []";
+  if (timeline.kind == TimelineKind::Measured) out += "  \"losses\": " + losses_json(timeline) + ",\n";
+  out += "  \"repetitions\": " + repetitions_json(timeline);
   if (with_timeline) out += ",\n  \"timeline\": " + timeline_json(timeline);
   return out + "\n}\n";
 }

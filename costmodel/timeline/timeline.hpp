@@ -54,12 +54,19 @@ struct LinkContention {
   double utilisation = 0;  // bytes carried / (capacity x step time)
 };
 
+// A step that was run. Warm-up steps are not among them.
+struct MeasuredStep {
+  double loss = 0;  // mean over microbatches and replicas
+  Duration step_time{0};
+};
+
 struct Timeline {
   TimelineKind kind{};
   std::vector<DeviceTimeline> devices;
   std::vector<Span> spans;  // of devices with same_as < 0; sorted by (device, lane, start)
   Duration step_time{0};
   std::vector<LinkContention> contention;
+  std::vector<MeasuredStep> steps;  // measured only; the spans are those of the step whose time is the median
   Duration contention_lost{0};  // step time minus the step time with idle links
   // Copied from the task graph, for metrics.
   Flops model_flops_per_step{0};

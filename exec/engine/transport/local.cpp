@@ -5,47 +5,70 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <sstream>
 #include <tuple>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/transport/device_order.hpp"
+#include "exec/engine/transport/progress.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
 namespace {
 
-std::string describe(at::ScalarType dtype, at::IntArrayRef shape) {
-  std::ostringstream text;
-  text << dtype << shape;
-  return text.str();
-}
+struct Letter {
+  at::Tensor value;
+  DeviceOrder written;  // on a GPU: when the sender's stream has written it
+};
 
-// One all-reduce of one group: filled by its members, summed in rank order so that the result does not depend on who was first.
-struct Reduction {
-  std::map<int, at::Tensor> parts;
+// One collective of one group. Sums are made in rank order, so that the result does not depend on who was first.
+struct Collective {
+  std::map<int, Letter> parts;
+  DeviceOrder written;
   bool done = false;
 };
 
 struct Hub {
-  explicit Hub(int size) : ranks(size) {}
+  explicit Hub(int size)
+      : ranks(size), at(static_cast<std::size_t>(size), "not yet started"), waits(static_cast<std::size_t>(size)) {}
   int ranks;
   std::mutex lock;
   std::condition_variable changed;
-  std::map<std::tuple<int, int, std::uint32_t>, at::Tensor> mail;                 // (from, to, tag)
-  std::map<std::pair<int, std::int64_t>, std::shared_ptr<Reduction>> reductions;  // (group, sequence number)
+  std::map<std::tuple<int, int, std::uint32_t>, Letter> mail;                       // (from, to, tag)
+  std::map<std::pair<int, std::int64_t>, std::shared_ptr<Collective>> collectives;  // (group, sequence number)
   std::map<std::vector<int>, int> groups;
   std::map<std::int64_t, std::map<int, std::string>> gathers;
+  std::vector<std::string> at;  // by rank: what it does
+  std::vector<bool> waits;      // by rank: does it wait for another
   bool aborted = false;
   std::string reason;
 
-  // Waits for `ready` under the lock; PeerLost when aborted or late.
+  std::string others(int rank) const {
+    std::string text;
+    for (int other = 0; other < ranks; ++other) {
+      if (other == rank) continue;
+      const auto i = static_cast<std::size_t>(other);
+      text += fmt::format("; rank {} {}: {}", other, waits[i] ? "waits too" : "is at", at[i]);
+    }
+    return text;
+  }
+
+  // Waits for `ready` under the lock. PeerLost when aborted, or when nothing of this process computed for the deadline.
   template <class Ready>
-  void wait(std::unique_lock<std::mutex>& hold, Clock::duration deadline, const std::string& what, Ready ready) {
-    const bool in_time = changed.wait_for(hold, deadline, [&] { return aborted || ready(); });
+  void wait(std::unique_lock<std::mutex>& hold, int rank, Clock::duration deadline, const std::string& what, Ready ready) {
     if (ready()) return;
-    if (aborted) throw PeerLost(reason);
-    if (!in_time)
-      throw PeerLost(fmt::format("{}: nothing arrived within {:.3g} s", what, std::chrono::duration<double>(deadline).count()));
+    const auto i = static_cast<std::size_t>(rank);
+    const std::string before = std::exchange(at[i], what);
+    waits[i] = true;
+    Quiet quiet(deadline);
+    while (!ready()) {
+      if (aborted) throw PeerLost(fmt::format("{}: {}", what, reason));
+      if (quiet.over(process_cpu_time()))
+        throw PeerLost(fmt::format("{}: nothing arrived and no rank computed for {:.3g} s{}", what,
+                                   std::chrono::duration<double>(deadline).count(), others(rank)));
+      changed.wait_for(hold, quiet.slice());
+    }
+    waits[i] = false;
+    at[i] = before;
   }
 };
 
@@ -56,6 +79,7 @@ struct Done : Pending {
 
 struct Receive : Pending {
   std::shared_ptr<Hub> hub;
+  int rank = 0;
   TensorSpec expected;
   std::tuple<int, int, std::uint32_t> key;
   bool taken = false;
@@ -66,30 +90,53 @@ struct Receive : Pending {
   }
   void wait(Clock::duration deadline, const std::string& what) override {
     if (taken) return;
+    Letter letter;
     {
       std::unique_lock hold(hub->lock);
-      hub->wait(hold, deadline, what, [&] { return hub->mail.count(key) > 0; });
-      value = std::move(hub->mail.extract(key).mapped());
+      hub->wait(hold, rank, deadline, what, [&] { return hub->mail.count(key) > 0; });
+      letter = std::move(hub->mail.extract(key).mapped());
     }
-    if (value.sizes() != expected.shape || value.scalar_type() != expected.dtype)
-      throw InternalError(fmt::format("{}: rank {} sent {}, expected {}", what, std::get<0>(key),
-                                      describe(value.scalar_type(), value.sizes()), describe(expected.dtype, expected.shape)));
+    check_arrived(expected, letter.value, std::get<0>(key), what);
+    letter.written.before(expected.device, letter.value);
+    value = letter.value.device() == expected.device ? std::move(letter.value) : letter.value.to(expected.device);
     taken = true;
   }
 };
 
-struct Reduce : Pending {
+struct Joined : Pending {
   std::shared_ptr<Hub> hub;
-  std::shared_ptr<Reduction> reduction;
+  std::shared_ptr<Collective> collective;
+  int rank = 0;
+  at::Tensor mine;
   bool done() override {
     const std::lock_guard hold(hub->lock);
-    return reduction->done;
+    return collective->done;
   }
   void wait(Clock::duration deadline, const std::string& what) override {
     std::unique_lock hold(hub->lock);
-    hub->wait(hold, deadline, what, [&] { return reduction->done; });
+    hub->wait(hold, rank, deadline, what, [&] { return collective->done; });
+    collective->written.before(mine.device(), mine);
   }
 };
+
+void sum_up(Collective& collective) {
+  const at::NoGradGuard no_graph;
+  for (auto& [rank, part] : collective.parts) part.written.before(part.value.device(), part.value);
+  at::Tensor sum = collective.parts.begin()->second.value.clone();
+  for (auto part = std::next(collective.parts.begin()); part != collective.parts.end(); ++part)
+    sum.add_(part->second.value.to(sum.device()));
+  for (auto& [rank, part] : collective.parts) part.value.copy_(sum);
+  collective.written = DeviceOrder::now(sum);
+}
+
+void spread(Collective& collective, int root) {
+  const at::NoGradGuard no_graph;
+  for (auto& [rank, part] : collective.parts) part.written.before(part.value.device(), part.value);
+  const at::Tensor& source = collective.parts.at(root).value;
+  for (auto& [rank, part] : collective.parts)
+    if (rank != root) part.value.copy_(source);
+  collective.written = DeviceOrder::now(source);
+}
 
 class LocalTransport : public Transport {
  public:
@@ -99,8 +146,9 @@ class LocalTransport : public Transport {
   const char* name() const override { return "local"; }
 
   PendingPtr send(at::Tensor value, int to, std::uint32_t tag) override {
+    Letter letter{value.detach(), DeviceOrder::now(value)};
     const std::lock_guard hold(hub_->lock);
-    const bool fresh = hub_->mail.emplace(std::tuple(rank_, to, tag), value.detach()).second;
+    const bool fresh = hub_->mail.emplace(std::tuple(rank_, to, tag), std::move(letter)).second;
     PANPIPE_CHECK(fresh, fmt::format("rank {} sends tag {} to rank {} twice", rank_, tag, to));
     hub_->changed.notify_all();
     return std::make_shared<Done>();
@@ -109,6 +157,7 @@ class LocalTransport : public Transport {
   PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) override {
     auto pending = std::make_shared<Receive>();
     pending->hub = hub_;
+    pending->rank = rank_;
     pending->expected = expected;
     pending->key = {from, rank_, tag};
     return pending;
@@ -119,24 +168,10 @@ class LocalTransport : public Transport {
     return {ranks, hub_->groups.emplace(ranks, static_cast<int>(hub_->groups.size())).first->second};
   }
 
-  PendingPtr all_reduce(at::Tensor value, const Group& group) override {
-    auto pending = std::make_shared<Reduce>();
-    pending->hub = hub_;
-    const std::lock_guard hold(hub_->lock);
-    auto& slot = hub_->reductions[{group.id, sequence_[group.id]++}];
-    if (!slot) slot = std::make_shared<Reduction>();
-    pending->reduction = slot;
-    slot->parts.emplace(rank_, std::move(value));
-    if (slot->parts.size() == group.ranks.size()) {
-      const at::NoGradGuard no_graph;
-      at::Tensor sum = slot->parts.begin()->second.clone();
-      for (auto part = std::next(slot->parts.begin()); part != slot->parts.end(); ++part) sum.add_(part->second);
-      for (auto& [rank, part] : slot->parts) part.copy_(sum);
-      slot->done = true;
-      hub_->reductions.erase({group.id, sequence_[group.id] - 1});
-      hub_->changed.notify_all();
-    }
-    return pending;
+  PendingPtr all_reduce(at::Tensor value, const Group& group) override { return join(std::move(value), group, sum_up); }
+
+  PendingPtr broadcast(at::Tensor value, int root, const Group& group) override {
+    return join(std::move(value), group, [root](Collective& collective) { spread(collective, root); });
   }
 
   void barrier(Clock::duration deadline, const std::string& what) override { all_gather("", deadline, what); }
@@ -148,20 +183,46 @@ class LocalTransport : public Transport {
     parts.emplace(rank_, bytes);
     hub_->gathers.erase(turn - 2);  // everybody has left the one before the last
     hub_->changed.notify_all();
-    hub_->wait(hold, deadline, what, [&] { return parts.size() == static_cast<std::size_t>(hub_->ranks); });
+    hub_->wait(hold, rank_, deadline, what, [&] { return parts.size() == static_cast<std::size_t>(hub_->ranks); });
     std::vector<std::string> all;
     for (const auto& [rank, part] : parts) all.push_back(part);
     return all;
   }
 
+  void doing(const std::string& action) override {
+    const std::lock_guard hold(hub_->lock);
+    hub_->at[static_cast<std::size_t>(rank_)] = action;
+  }
+
   void abort(const std::string& reason) noexcept override {
     const std::lock_guard hold(hub_->lock);
-    if (!hub_->aborted) hub_->reason = reason;
+    if (!hub_->aborted) hub_->reason = fmt::format("rank {} ended the run: {}", rank_, reason);
     hub_->aborted = true;
     hub_->changed.notify_all();
   }
 
  private:
+  template <class Finish>
+  PendingPtr join(at::Tensor value, const Group& group, Finish finish) {
+    auto pending = std::make_shared<Joined>();
+    pending->hub = hub_;
+    pending->rank = rank_;
+    pending->mine = value;
+    Letter letter{value, DeviceOrder::now(value)};
+    const std::lock_guard hold(hub_->lock);
+    const std::pair key(group.id, sequence_[group.id]++);
+    auto& slot = hub_->collectives[key];
+    if (!slot) slot = std::make_shared<Collective>();
+    pending->collective = slot;
+    slot->parts.emplace(rank_, std::move(letter));
+    if (slot->parts.size() < group.ranks.size()) return pending;
+    finish(*slot);
+    slot->done = true;
+    hub_->collectives.erase(key);
+    hub_->changed.notify_all();
+    return pending;
+  }
+
   std::shared_ptr<Hub> hub_;
   int rank_;
   std::map<int, std::int64_t> sequence_;

@@ -3,6 +3,10 @@
 // Everything is asynchronous: a call posts the operation and returns; wait() ends when it is done. A message is matched by
 // (sender, tag); two messages of one sender never share a tag within a step. Receives may be posted long before the send. The
 // receiver states shape and element type; a message of another size is an error at the receiver that names both.
+//
+// A wait ends in PeerLost when a rank is lost (its process ended, its host fell silent, it is stuck), when somebody called
+// abort(), or when for the deadline no rank made progress: a healthy peer may compute for longer than that
+// (docs/models/transports.md).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +17,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "exec/launch/world.hpp"
 
 namespace panpipe::exec {
 
@@ -37,7 +43,7 @@ class Pending {
   virtual ~Pending() = default;
   virtual bool done() = 0;
   // Returns when the data have arrived (receive), may be reused (send) or are reduced. `what` names the action that waits, for
-  // the message. Throws PeerLost after `deadline`.
+  // the message. Throws PeerLost after `deadline` without progress anywhere.
   virtual void wait(Clock::duration deadline, const std::string& what) = 0;
   // After wait() of a receive: what arrived. The receiver may write into it.
   at::Tensor value;
@@ -63,25 +69,41 @@ class Transport {
   virtual Group make_group(const std::vector<int>& ranks) = 0;
   // Sums over the group, in place. Calls on one group are in the same order on every member.
   virtual PendingPtr all_reduce(at::Tensor value, const Group& group) = 0;
+  // The value of rank `root` (a member, numbered as in the world) to the whole group, in place. Ordered as all_reduce.
+  virtual PendingPtr broadcast(at::Tensor value, int root, const Group& group) = 0;
 
   virtual void barrier(Clock::duration deadline, const std::string& what) = 0;
   // Every rank's bytes, in rank order, on every rank. Small control data.
   virtual std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) = 0;
 
+  // What this rank is about to do, for the messages of other ranks when this one is lost: an action, "writing the checkpoint".
+  virtual void doing(const std::string& action) = 0;
+
   // Ends the run for everybody: every wait of every rank throws PeerLost with this reason, soon.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 
-// What `--transport` names. world: where this process stands (started by panpipe run, torchrun, srun or mpirun).
-struct World {
-  int rank = 0, size = 1, local_rank = 0;
-  std::string master_address = "127.0.0.1";
-  int master_port = 0;
-};
-
 // Threads of one process: transport i is for rank i; they share a hub.
 std::vector<std::unique_ptr<Transport>> make_local_transports(int size);
-// One process per rank. Throws MachineError in words: master unreachable, wrong world size.
-std::unique_ptr<Transport> make_gloo_transport(const World& world, Clock::duration deadline);
+// One process per rank. `version` is compared between ranks. Throws MachineError in words: master unreachable, ranks missing, a
+// rank started for another world size or with another version. `kill_when_stuck`: a rank that is told of a loss and does not end
+// by itself within the deadline ends its process.
+struct ProcessOptions {
+  World world;
+  Clock::duration deadline = std::chrono::seconds(10);
+  std::string version;
+  bool kill_when_stuck = false;
+};
+std::unique_ptr<Transport> make_gloo_transport(const ProcessOptions& options);
+// Tensors on GPUs over NCCL, everything else as gloo does. MachineError where there is no GPU or no NCCL.
+std::unique_ptr<Transport> make_nccl_transport(const ProcessOptions& options);
+
+// Every rank says what it was given (scenario, plan, graph ...: name and hash); InputError on every rank, naming who has what,
+// when two differ.
+struct Agreement {
+  std::string name;   // "scenario"
+  std::string value;  // a hash, or short text
+};
+void agree(Transport& transport, const std::vector<Agreement>& facts, Clock::duration deadline);
 
 }  // namespace panpipe::exec

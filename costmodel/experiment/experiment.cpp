@@ -1,0 +1,68 @@
+#include "costmodel/experiment/experiment.hpp"
+
+#include <sha256.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/files_write.hpp"
+
+namespace panpipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string sha256_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  content << file.rdbuf();
+  const std::string bytes = content.str();
+  char digest[SHA256_DIGEST_STRING_LENGTH];
+  SHA256Data(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size(), digest);
+  return digest;
+}
+
+}  // namespace
+
+const char* const kVersion = PANPIPE_VERSION;
+
+Experiment::Experiment(Scenario loaded)
+    : scenario(std::move(loaded)), workload(make_workload(scenario)), model(scenario, workload) {}
+
+Plan Experiment::plan(const std::string& file) const {
+  return file.empty() ? make_plan(scenario, model) : load_plan(file, scenario, model);
+}
+
+ResultContext result_context(const Experiment& experiment, const std::string& scenario_file, const FilesRead& files,
+                             std::vector<std::pair<std::string, std::string>> libraries, double wall_s) {
+  ResultContext context;
+  context.version = kVersion;
+  context.scenario = scenario_file;
+  for (const std::string& path : files.paths()) context.hashes.emplace_back(path, sha256_of(path));
+  context.libraries = std::move(libraries);
+  context.seed = experiment.scenario.seed;
+  context.wall_s = wall_s;
+  return context;
+}
+
+std::string write_results(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const ResultContext& context,
+                          const std::string& notes, const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw MachineError("cannot make the folder " + folder + ": " + error.message() + "; choose another with -o");
+  const auto write = [&](const char* name, const std::string& text) {
+    write_file((fs::path(folder) / name).string(), text, "choose another folder with -o");
+  };
+  const Metrics figures = metrics(timeline);
+  write("result.json", to_result_json(timeline, figures, context, true));
+  write("trace.json", to_trace_json(timeline) + "\n");
+  write("scenario.yaml", resolved_text(experiment.scenario));
+  write("plan.yaml", to_yaml(plan, experiment.model.units(experiment.scenario.cluster.devices.front().type)));
+  write("report.txt", to_table(timeline, figures, false) + notes);
+  return "written to " + folder +
+         ": result.json, trace.json (open it at ui.perfetto.dev), scenario.yaml, plan.yaml, report.txt\n";
+}
+
+}  // namespace panpipe

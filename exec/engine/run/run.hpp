@@ -1,0 +1,29 @@
+// A run from a rank's point of view: what every rank prepares alike, and a rank's life from the first barrier to the result.
+#pragma once
+
+#include "costmodel/experiment/experiment.hpp"
+#include "exec/engine/layout.hpp"
+#include "exec/engine/transport/transport.hpp"
+#include "exec/launch/run_request.hpp"
+
+namespace panpipe::exec {
+
+// The same on every rank, and immutable: threads of one process share it.
+struct PreparedRun {
+  // Reads the scenario, makes the plan. InputError: what cannot be run (measured layers, tensor parallelism ...), with the key.
+  explicit PreparedRun(RunRequest asked);
+
+  RunRequest request;
+  Experiment experiment;
+  Plan plan;
+  Layout layout;
+
+  const OperatorGraph& graph() const { return *experiment.workload.graph; }
+  int world_size() const { return plan.pipeline * plan.data * plan.tensor; }
+};
+
+// Trains and measures; called once per rank (process or thread). Rank r holds pipeline position r / data of replica r % data.
+// Rank 0 gets the timeline of the step with the median time, the others an empty one. Throws PeerLost and what training throws.
+Timeline run_rank(const PreparedRun& run, Transport& transport);
+
+}  // namespace panpipe::exec

@@ -1,0 +1,41 @@
+#include "exec/engine/transport/progress.hpp"
+
+#include <algorithm>
+#include <ctime>
+
+namespace panpipe::exec {
+namespace {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+// Below this share of one core a process is idle: its background threads wake now and then.
+constexpr double kIdleShare = 0.05;
+
+}  // namespace
+
+std::chrono::nanoseconds process_cpu_time() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+Quiet::Quiet(Steady::duration deadline)
+    : deadline_(deadline),
+      slice_(std::clamp<Steady::duration>(deadline / 10, 1ms, 100ms)),
+      since_(Steady::now()),
+      sampled_(since_) {}
+
+bool Quiet::over(std::chrono::nanoseconds used) {
+  const auto now = Steady::now();
+  if (used_ < 0ns) used_ = used;
+  if (now - sampled_ >= slice_) {
+    const auto share = std::chrono::duration<double>(used - used_) / std::chrono::duration<double>(now - sampled_);
+    if (share > kIdleShare) since_ = now;
+    used_ = used;
+    sampled_ = now;
+  }
+  return now - since_ >= deadline_;
+}
+
+}  // namespace panpipe::exec
