@@ -1,0 +1,31 @@
+// Where a process stands among the processes of a run: told by whoever started it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace panpipe::exec {
+
+struct World {
+  int rank = 0, size = 1;
+  int local_rank = 0, local_size = 1;  // among the processes of this host
+  std::string master_address = "127.0.0.1";
+  int master_port = 0;
+  std::string launcher;          // who started it: "panpipe run", "torchrun", "srun", "mpirun"
+  bool store_elsewhere = false;  // torchrun's agent holds the store at the master's port: rank 0 must not open it
+  std::string store_prefix;      // one agent's store serves several attempts
+};
+
+using Environment = std::function<const char*(const char* name)>;
+
+// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT (torchrun, panpipe run), else SLURM_* (srun), else OMPI_* (Open
+// MPI), else PMI_* (MPICH, Intel MPI). Nothing when nobody started us as one of several. InputError: half of the variables, or
+// numbers that contradict each other; the message names the variable.
+std::optional<World> world_of_environment(const Environment& environment);
+std::optional<World> world_of_environment();
+
+// "node[03-05,9],login" -> "node03": the first host of Slurm's list notation.
+std::string first_host(const std::string& node_list);
+
+}  // namespace panpipe::exec
