@@ -221,33 +221,6 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
   return schedule;
 }
 
-OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback) {
-  static const std::vector<std::string> names = {"none", "sgd", "momentum", "adam", "adamw"};
-  OptimizerRequest optimizer{fallback};
-  ReadLog& log = scenario.log();
-  const Node* node = scenario.find("optimizer");
-  if (node == nullptr) {
-    log.resolved("optimizer", fallback, "default");
-    return optimizer;
-  }
-  const Node* name = node;
-  if (node->kind == NodeKind::Map) {
-    MapReader reader(*node, log);
-    name = reader.require("name");
-    reader.finish();
-  }
-  const auto text = name != nullptr ? read_string(*name, log) : std::nullopt;
-  if (!text) return optimizer;
-  if (std::find(names.begin(), names.end(), *text) == names.end()) {
-    const auto nearest = nearest_name(*text, names);
-    log.error(*name, fmt::format("unknown optimizer '{}'{}", *text, nearest ? fmt::format(", did you mean '{}'?", *nearest) : ""),
-              fmt::format("an optimizer is one of {}", list_of(names)));
-    return optimizer;
-  }
-  optimizer.name = *text;
-  return optimizer;
-}
-
 std::vector<std::string> read_partition(MapReader& scenario) {
   std::vector<std::string> cuts;
   ReadLog& log = scenario.log();

@@ -19,8 +19,11 @@ void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& paral
 // `schedule:`, a name or {name: ..., options} or {csv: file}; reconciles stages_per_rank with parallel.virtual_stages.
 ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel);
 
-// `optimizer:`, a name or {name: ...}.
+// `optimizer:`, a name or {name: ..., learning_rate ...}.
 OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback);
+
+// `training:`, what an executor does around the optimizer's step.
+TrainingRequest read_training(MapReader& scenario);
 
 // `partition:`, auto or the list of units that start a stage.
 std::vector<std::string> read_partition(MapReader& scenario);

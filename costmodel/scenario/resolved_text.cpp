@@ -63,6 +63,7 @@ class Printer {
     absolute("workload.layers", scenario.workload.layers_file);
     absolute("workload.pt2", scenario.workload.pt2_file);
     absolute("schedule.csv", scenario.schedule.csv);
+    if (scenario.profile) absolute("profile", scenario.profile->file);
     absolute("data.tensors", scenario.data.file);
     absolute("data.tokens", scenario.data.file);
   }

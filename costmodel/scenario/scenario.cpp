@@ -113,6 +113,19 @@ Framework read_framework(MapReader& reader, bool given_cluster) {
   }
 }
 
+std::shared_ptr<const Profile> read_profile_part(MapReader& reader) {
+  const Node* node = reader.find("profile");
+  if (node == nullptr) return nullptr;
+  const auto path = read_file_reference(*node, reader.log(), "profile");
+  if (!path) return nullptr;
+  try {
+    return std::make_shared<const Profile>(load_profile(*path));
+  } catch (const InputError& error) {
+    reader.log().add(error);
+    return nullptr;
+  }
+}
+
 void read_batch(MapReader& reader, Scenario& scenario) {
   const Node* node = reader.require("batch");
   if (node == nullptr) return;
@@ -162,11 +175,13 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   scenario.schedule = read_schedule(reader, scenario.parallel);
   scenario.partition = read_partition(reader);
   scenario.optimizer = read_optimizer(reader, scenario.workload.layers_file.empty() ? "adam" : "none");
+  scenario.training = read_training(reader);
   if (cluster && degrees_known && !log.has_errors())
     scenario.placement = read_placement(reader, *cluster, scenario.parallel);
   else
     reader.find("placement");
   scenario.framework = read_framework(reader, cluster && cluster->given);
+  scenario.profile = read_profile_part(reader);
   read_usable(reader, cluster, scenario);
   scenario.data = read_data(reader);
   reader.find("kind");

@@ -10,6 +10,8 @@
 #include "costmodel/cluster/cluster.hpp"
 #include "costmodel/input/reader.hpp"
 #include "costmodel/profile/framework.hpp"
+#include "costmodel/profile/profile.hpp"
+#include "costmodel/scenario/training.hpp"
 #include "costmodel/schedule/schedule.hpp"
 #include "costmodel/workload/workload.hpp"
 
@@ -27,10 +29,6 @@ struct Parallel {
   int virtual_stages = 1;  // stages per rank
   int zero = 0;            // 0..3, over the data-parallel ranks
   bool sequence_parallel = false;
-};
-
-struct OptimizerRequest {
-  std::string name = "adam";  // none | sgd | momentum | adam | adamw
 };
 
 struct ScheduleRequest {
@@ -61,10 +59,12 @@ struct Scenario {
       placement;  // device of every (pipeline, data, tensor) position, tensor fastest; default 0,1,2...
   Recompute recompute = Recompute::None;
   OptimizerRequest optimizer;
+  TrainingRequest training;
   MemoryModelKind memory_model = MemoryModelKind::Full;
   TiedEmbedding tied_embedding = TiedEmbedding::Copy;
   bool overlap_gradients = false;  // data-parallel reduction overlapped with the backward
   Framework framework;             // preset of what the training framework does
+  std::shared_ptr<const Profile> profile;  // measured costs that go before formulas; null = none
   double usable = 1.0;             // share of a device's memory that a plan may fill
   int seed = 0;
   DataRequest data;

@@ -1,0 +1,161 @@
+// `optimizer:` and `training:`.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/scenario/read_parts.hpp"
+
+namespace panpipe {
+
+namespace {
+
+bool adaptive(const OptimizerRequest& optimizer) { return optimizer.name == "adam" || optimizer.name == "adamw"; }
+
+// Keys that only some optimizers have.
+bool belongs(MapReader& reader, const std::string& key, bool has_it, const std::string& optimizer, const std::string& help) {
+  const Node* node = reader.find(key);
+  if (node == nullptr || has_it) return has_it;
+  reader.log().error(*node, fmt::format("optimizer '{}' has no {}", optimizer, key), help);
+  return false;
+}
+
+void read_betas(MapReader& reader, OptimizerRequest& optimizer) {
+  const Node* node = reader.find("betas");
+  if (node == nullptr) return;
+  if (node->kind != NodeKind::Sequence || node->items.size() != 2) {
+    reader.log().error(*node, "betas are two numbers", "as in 'betas: [0.9, 0.999]'");
+    return;
+  }
+  double* const values[] = {&optimizer.beta1, &optimizer.beta2};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto value = read_number(*node->items[i], reader.log(), Sign::NonNegative);
+    if (!value) continue;
+    if (*value >= 1)
+      reader.log().error(*node->items[i], "must be below 1", "a beta is the share of the old average that is kept, as in 0.9");
+    *values[i] = *value;
+  }
+}
+
+void read_numbers(MapReader& reader, OptimizerRequest& optimizer) {
+  if (belongs(reader, "learning_rate", optimizer.name != "none", optimizer.name, "it updates nothing"))
+    optimizer.learning_rate = reader.number("learning_rate", Sign::NonNegative, optimizer.learning_rate);
+  if (belongs(reader, "weight_decay", optimizer.name != "none", optimizer.name, "it updates nothing"))
+    optimizer.weight_decay = reader.number("weight_decay", Sign::NonNegative, optimizer.weight_decay);
+  const bool has_momentum = optimizer.name == "sgd" || optimizer.name == "momentum";
+  if (belongs(reader, "momentum", has_momentum, optimizer.name, "sgd has; for adam and adamw give betas"))
+    optimizer.momentum = reader.number("momentum", Sign::NonNegative, optimizer.momentum);
+  if (belongs(reader, "betas", adaptive(optimizer), optimizer.name, "adam and adamw have")) read_betas(reader, optimizer);
+  if (belongs(reader, "epsilon", adaptive(optimizer), optimizer.name, "adam and adamw have"))
+    optimizer.epsilon = reader.number("epsilon", Sign::Positive, optimizer.epsilon);
+}
+
+void read_schedule_of_rate(MapReader& reader, TrainingRequest& training) {
+  using Decay = TrainingRequest::Decay;
+  training.warmup_steps = reader.integer("warmup_steps", 0, 0);
+  training.decay = reader.choice<Decay>(
+      "decay", {{"constant", Decay::Constant}, {"linear", Decay::Linear}, {"cosine", Decay::Cosine}}, Decay::Constant);
+  const Node* steps = reader.find("decay_steps");
+  const Node* minimum = reader.find("minimum_learning_rate");
+  const Node* decay = reader.node().find("decay");
+  if (training.decay == Decay::Constant && decay != nullptr && decay->text != "constant") return;  // complained about above
+  if (training.decay == Decay::Constant) {
+    for (const Node* node : {steps, minimum})
+      if (node != nullptr)
+        reader.log().error(*node, "a constant learning rate does not decay", "give 'decay: linear' or 'decay: cosine'");
+    return;
+  }
+  if (minimum != nullptr) training.minimum_learning_rate = read_number(*minimum, reader.log(), Sign::NonNegative).value_or(0);
+  if (steps == nullptr) {
+    reader.log().error_at_key(reader.node(), "decay", "a learning rate that decays needs decay_steps",
+                              "the number of updates after which minimum_learning_rate is reached, as in 'decay_steps: 1000'");
+    return;
+  }
+  training.decay_steps = read_integer(*steps, reader.log(), 1).value_or(1);
+  if (training.decay_steps <= training.warmup_steps)
+    reader.log().error(*steps, fmt::format("the decay ends within the warm-up of {} steps", training.warmup_steps),
+                       "decay_steps counts from the first step, warm-up included");
+}
+
+void read_loss_scale(MapReader& reader, TrainingRequest& training) {
+  const Node* node = reader.find("loss_scale");
+  if (node == nullptr) return;
+  using Kind = TrainingRequest::LossScale;
+  if (node->kind == NodeKind::Map) {
+    training.loss_scale = Kind::Dynamic;
+    MapReader scale(*node, reader.log());
+    training.initial_scale = scale.number("initial", Sign::Positive, training.initial_scale);
+    training.growth_interval = scale.integer("growth_interval", 1, training.growth_interval);
+    scale.finish();
+  } else if (node->kind == NodeKind::Scalar && node->text == "dynamic") {
+    training.loss_scale = Kind::Dynamic;
+    reader.log().resolved(node->path, "dynamic", origin_of(*node));
+  } else {
+    ReadLog own;
+    const auto value = read_number(*node, own, Sign::Positive);
+    if (!value) {
+      reader.log().error(*node, "a loss scale is 'dynamic', a positive number, or {initial: NUMBER, growth_interval: STEPS}",
+                         "leave it out for dynamic scaling in fp16 and none otherwise");
+      return;
+    }
+    training.loss_scale = Kind::Fixed;
+    training.initial_scale = *value;
+    reader.log().resolved(node->path, fmt::format("{}", *value), origin_of(*node));
+  }
+}
+
+}  // namespace
+
+OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback) {
+  static const std::vector<std::string> names = {"none", "sgd", "momentum", "adam", "adamw"};
+  OptimizerRequest optimizer;
+  optimizer.name = fallback;
+  ReadLog& log = scenario.log();
+  const Node* node = scenario.find("optimizer");
+  if (node == nullptr) {
+    log.resolved("optimizer", fallback, "default");
+    return optimizer;
+  }
+  const bool map = node->kind == NodeKind::Map;
+  const Node* name = map ? node->find("name") : node;
+  const auto text = name != nullptr ? read_string(*name, log) : std::nullopt;
+  const bool known = text && std::find(names.begin(), names.end(), *text) != names.end();
+  if (known) {
+    optimizer.name = *text;
+    if (optimizer.name == "adamw") optimizer.weight_decay = 0.01;
+    if (optimizer.name == "momentum") optimizer.momentum = 0.9;
+  } else if (text) {
+    const auto nearest = nearest_name(*text, names);
+    log.error(*name, fmt::format("unknown optimizer '{}'{}", *text, nearest ? fmt::format(", did you mean '{}'?", *nearest) : ""),
+              fmt::format("an optimizer is one of {}", list_of(names)));
+  }
+  if (!map) return optimizer;
+  MapReader reader(*node, log);
+  reader.require("name");
+  if (known) {
+    read_numbers(reader, optimizer);
+  } else {  // which keys it may have is not known
+    for (const char* key : {"learning_rate", "weight_decay", "momentum", "betas", "epsilon"}) reader.find(key);
+  }
+  reader.finish();
+  return optimizer;
+}
+
+TrainingRequest read_training(MapReader& scenario) {
+  TrainingRequest training;
+  const Node* node = scenario.find("training");
+  if (node == nullptr) return training;
+  MapReader reader(*node, scenario.log());
+  if (node->kind == NodeKind::Map) {
+    read_schedule_of_rate(reader, training);
+    if (const Node* clip = reader.find("clip_gradients"))
+      training.clip_gradients = read_number(*clip, scenario.log(), Sign::Positive).value_or(0);
+    read_loss_scale(reader, training);
+    if (const Node* keep = reader.find("keep_checkpoints"))
+      training.keep_checkpoints = read_integer(*keep, scenario.log(), 1).value_or(0);
+  }
+  reader.finish();
+  return training;
+}
+
+}  // namespace panpipe
