@@ -123,6 +123,11 @@ Metrics metrics(const Timeline& timeline) {
   }
   if (span > 0) result.bubble_span = std::max(0.0, 1.0 - busy / span);
   result.contention_s = timeline.contention_lost.base();
+  for (const MeasuredStep& step : timeline.steps) {
+    const double time = step.step_time.base();
+    result.step_time_min_s = result.step_time_min_s == 0 ? time : std::min(result.step_time_min_s, time);
+    result.step_time_max_s = std::max(result.step_time_max_s, time);
+  }
   return result;
 }
 

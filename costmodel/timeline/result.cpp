@@ -34,9 +34,10 @@ std::string pairs_json(const std::vector<std::pair<std::string, std::string>>& p
   return out + "}";
 }
 
-std::string context_json(const ResultContext& context, std::size_t devices) {
+std::string context_json(const ResultContext& context, const Timeline& timeline) {
   std::string out = "{\"version\": " + json::text(context.version) + ", \"scenario\": " + json::text(context.scenario);
-  out += fmt::format(", \"devices\": {}, \"seed\": {}", devices, context.seed);
+  out += fmt::format(", \"devices\": {}, \"seed\": {}", timeline.devices.size(), context.seed);
+  if (timeline.kind == TimelineKind::Measured) out += ", \"clock_error_s\": " + json::number(timeline.clock_error.base());
   out += ", \"hashes\": " + pairs_json(context.hashes) + ", \"libraries\": " + pairs_json(context.libraries);
   if (context.with_clock) {
     out += ", \"host\": " + json::text(host_name()) + ", \"date\": " + json::text(now_utc());
@@ -54,6 +55,11 @@ std::string row_json(const DeviceMetrics& row) {
       json::number(static_cast<std::int64_t>(row.peak_memory_bytes)), json::boolean(row.fits));
 }
 
+// Of the measured steps, relative to their median.
+double spread(const Metrics& metrics) {
+  return metrics.step_time_s > 0 ? (metrics.step_time_max_s - metrics.step_time_min_s) / metrics.step_time_s : 0;
+}
+
 std::string metrics_json(const Metrics& metrics, TimelineKind kind) {
   std::string out = fmt::format(
       "{{\n    \"step_time_s\": {},\n    \"compute_s\": {},\n    \"exposed_communication_s\": {},\n"
@@ -64,6 +70,10 @@ std::string metrics_json(const Metrics& metrics, TimelineKind kind) {
       json::number(static_cast<std::int64_t>(metrics.peak_memory_bytes)), json::boolean(metrics.fits),
       json::number(metrics.model_flops), json::number(metrics.mfu), json::number(metrics.samples_per_s));
   if (kind == TimelineKind::Simulated) out += "    \"contention_s\": " + json::number(metrics.contention_s) + ",\n";
+  if (kind == TimelineKind::Measured)
+    out +=
+        fmt::format("    \"step_time_min_s\": {},\n    \"step_time_max_s\": {},\n    \"step_time_spread\": {},\n",
+                    json::number(metrics.step_time_min_s), json::number(metrics.step_time_max_s), json::number(spread(metrics)));
   out += "    \"per_device\": [";
   for (std::size_t i = 0; i < metrics.per_device.size(); ++i) {
     out += (i ? ",\n      " : "\n      ") + row_json(metrics.per_device[i]);
@@ -145,7 +155,7 @@ std::string timeline_json(const Timeline& timeline) {
 
 std::string to_result_json(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, bool with_timeline) {
   std::string out = "{\n  \"schema\": \"panpipe-result/1\",\n  \"kind\": \"" + std::string(name_of(timeline.kind)) + "\",\n";
-  out += "  \"context\": " + context_json(context, timeline.devices.size()) + ",\n";
+  out += "  \"context\": " + context_json(context, timeline) + ",\n";
   out += "  \"metrics\": " + metrics_json(metrics, timeline.kind) + ",\n";
   out += "  \"memory\": " + memory_json(timeline, with_timeline) + ",\n";
   if (timeline.kind == TimelineKind::Simulated) out += "  \"contention\": " + contention_json(timeline) + ",\n";

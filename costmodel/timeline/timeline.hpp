@@ -67,7 +67,8 @@ struct Timeline {
   Duration step_time{0};
   std::vector<LinkContention> contention;
   std::vector<MeasuredStep> steps;  // measured only; the spans are those of the step whose time is the median
-  Duration contention_lost{0};  // step time minus the step time with idle links
+  Duration clock_error{0};          // measured only: how far the time axes of two devices may be apart
+  Duration contention_lost{0};      // step time minus the step time with idle links
   // Copied from the task graph, for metrics.
   Flops model_flops_per_step{0};
   double samples_per_step = 0;
@@ -106,7 +107,8 @@ struct Metrics {
   double model_flops = 0;  // per step
   double mfu = 0;          // 0 when the peak is unknown
   double samples_per_s = 0;
-  double contention_s = 0;  // simulated only
+  double contention_s = 0;                          // simulated only
+  double step_time_min_s = 0, step_time_max_s = 0;  // measured only: over the measured steps
   std::vector<DeviceMetrics> per_device;
 };
 Metrics metrics(const Timeline& timeline);

@@ -35,7 +35,7 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layou
     const StageRange& range = layout.stages[s];
     const bool recompute = plan.stages[s].recompute == Recompute::Full;
     stages_.emplace(static_cast<int>(s), std::make_unique<Stage>(graph, range.first_operator, range.end_operator, range.outputs,
-                                                                 parameters, recompute));
+                                                                 parameters, layout.needs_gradient, recompute));
   }
 }
 
@@ -55,7 +55,8 @@ void Worker::post_message(int index, int microbatch, bool backward) {
     if (backward && !message.gradient[i]) continue;
     const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
     const TensorSpec expected{tensor.shape, scalar_type(tensor.dtype), at::kCPU};
-    posted.push_back({transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), microbatch, backward)),
+    posted.push_back({Clock::now(),
+                      transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), microbatch, backward)),
                       static_cast<int>(i)});
   }
 }
@@ -88,10 +89,17 @@ std::vector<at::Tensor> Worker::take_message(int index, int microbatch, bool bac
   doing_ = fmt::format("{}, waiting for the {} of microbatch {} from stage {} on rank {}", action,
                        backward ? "gradient" : "activation", microbatch, stage, other);
   auto arriving = posted_.extract(key);  // held by name: the loop must not outlive it
+  Clock::time_point arrived{};
+  std::int64_t bytes = 0;
   for (Posted& posted : arriving.mapped()) {
     posted.pending->wait(options_.deadline, doing_);
-    values[static_cast<std::size_t>(posted.tensor)] = std::move(posted.pending->value);
+    arrived = std::max(arrived, posted.pending->completed == Clock::time_point{} ? Clock::now() : posted.pending->completed);
+    at::Tensor& value = values[static_cast<std::size_t>(posted.tensor)];
+    value = std::move(posted.pending->value);
+    bytes += static_cast<std::int64_t>(value.nbytes());
+    charge_to_this_thread(value);
   }
+  if (!arriving.mapped().empty()) note_transfer(index, microbatch, backward, false, arriving.mapped().front().at, arrived, bytes);
   doing_ = action;
   return values;
 }
@@ -103,6 +111,8 @@ void Worker::give_message(int index, int microbatch, bool backward, const std::v
     local_[{index, {microbatch, backward}}] = values;
     return;
   }
+  const Clock::time_point ready = Clock::now();
+  std::int64_t bytes = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (backward && !message.gradient[i]) continue;
     at::Tensor value = values[i];
@@ -110,9 +120,34 @@ void Worker::give_message(int index, int microbatch, bool backward, const std::v
       const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
       value = at::zeros(tensor.shape, scalar_type(tensor.dtype));
     }
+    bytes += static_cast<std::int64_t>(value.nbytes());
     sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), microbatch, backward)));
   }
+  if (bytes > 0) note_transfer(index, microbatch, backward, true, ready, Clock::now(), bytes);
   std::erase_if(sends_, [](const PendingPtr& send) { return send->done(); });
+}
+
+Duration Worker::since_start(Clock::time_point time) const {
+  return seconds(std::chrono::duration<double>(time - result_->started).count());
+}
+
+// One span per message, however many tensors it has: as predictions count.
+void Worker::note_transfer(int index, int microbatch, bool backward, bool sends, Clock::time_point start, Clock::time_point end,
+                           std::int64_t bytes) {
+  const Message& message = layout_.messages[static_cast<std::size_t>(index)];
+  const int producer = backward ? message.to : message.from, consumer = backward ? message.from : message.to;
+  Span span;
+  span.device = transport_.rank();
+  span.lane = sends ? Lane::Send : Lane::Receive;
+  span.action.kind = backward ? (sends ? ActionKind::SendB : ActionKind::RecvB) : (sends ? ActionKind::SendF : ActionKind::RecvF);
+  span.action.stage = sends ? producer : consumer;
+  span.action.microbatch = microbatch;
+  span.peer = rank_of_stage(sends ? consumer : producer);
+  span.start = since_start(start);
+  span.end = since_start(end);
+  span.bytes = Bytes(bytes);
+  span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, microbatch, backward));
+  result_->spans.push_back(std::move(span));
 }
 
 void Worker::forward(const Action& action, StepResult& result) {
@@ -121,7 +156,6 @@ void Worker::forward(const Action& action, StepResult& result) {
   const std::string name = to_text(action);
   const std::int64_t sample = (step_ * layout_.microbatches + action.microbatch) * plan_.data + replica_;
   std::vector<at::Tensor> values(stage.inputs().size());
-  for (const int input : range.data) values[position_in(stage.inputs(), input)] = data_(input, sample);
   for (const int index : range.incoming) {
     const Message& message = layout_.messages[static_cast<std::size_t>(index)];
     std::vector<at::Tensor> arrived = take_message(index, action.microbatch, false, name);
@@ -129,6 +163,7 @@ void Worker::forward(const Action& action, StepResult& result) {
       values[position_in(stage.inputs(), message.tensors[i])] = std::move(arrived[i]);
   }
   work_started_ = Clock::now();
+  for (const int input : range.data) values[position_in(stage.inputs(), input)] = data_(input, sample);
   const std::vector<at::Tensor> outputs = stage.forward(action.microbatch, std::move(values), {options_.seed, sample});
   for (const int index : range.outgoing) {
     const Message& message = layout_.messages[static_cast<std::size_t>(index)];
@@ -159,6 +194,7 @@ void Worker::backward(const Action& action) {
       sum = sum.defined() ? sum.add(arrived[i]) : arrived[i];
     }
   }
+  work_started_ = Clock::now();
   const std::vector<at::Tensor> found = action.kind == ActionKind::B ? stage.backward(action.microbatch, gradients)
                                                                      : stage.input_gradient(action.microbatch, gradients);
   for (const int index : range.incoming) {
@@ -172,10 +208,11 @@ void Worker::backward(const Action& action) {
 StepResult Worker::step(std::int64_t step_index) {
   step_ = step_index;
   StepResult result;
-  result.started = Clock::now();
-  const auto at = [&](Clock::time_point time) { return seconds(std::chrono::duration<double>(time - result.started).count()); };
+  result_ = &result;
   const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
   const auto ahead = static_cast<std::size_t>(std::max(1, options_.receives_ahead));
+  result.spans.reserve(order.size() * (1 + layout_.messages.size()) + 64);  // so that measuring does not allocate
+  result.started = Clock::now();
   for (std::size_t a = 0; a < order.size(); ++a) {
     const Action& action = order[a];
     post_receives(a, a + ahead);
@@ -203,14 +240,15 @@ StepResult Worker::step(std::int64_t step_index) {
       default:
         break;
     }
-    span.start = at(work_started_);  // once its inputs were there: waiting is not the action's time
-    span.end = at(Clock::now());
+    span.start = since_start(work_started_);  // once its inputs were there: waiting is not the action's time
+    span.end = since_start(Clock::now());
     result.spans.push_back(span);
   }
   doing_ = "the end of the step, waiting for its sends to be taken";
   for (const PendingPtr& send : sends_) send->wait(options_.deadline, doing_);
   sends_.clear();
   doing_ = "the end of the step";
+  result_ = nullptr;
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/layout.hpp"
+#include "exec/engine/measure/memory_account.hpp"
 #include "exec/engine/stage.hpp"
 #include "exec/engine/transport/transport.hpp"
 
@@ -28,9 +29,13 @@ struct WorkerOptions {
 };
 
 struct StepResult {
-  double loss_sum = 0;      // over this rank's loss microbatches; 0 where the loss stage is not
-  std::vector<Span> spans;  // device = world rank; times since the step's start on this rank's clock
+  double loss_sum = 0;  // over this rank's loss microbatches; 0 where the loss stage is not
+  // Device and peer = world ranks; times since `started`. The flow id of a transfer is its message's tag, the same on both sides;
+  // a send ends here when it was handed over, a receive starts when it was posted: gathering puts the two together.
+  std::vector<Span> spans;
   Clock::time_point started;
+  MemoryAccount::Trace memory;
+  std::vector<MemoryPart> kept;  // parameters, gradients, optimizer state: bytes at the end of the step
 };
 
 class Worker {
@@ -47,6 +52,7 @@ class Worker {
 
  private:
   struct Posted {
+    Clock::time_point at;
     PendingPtr pending;
     int tensor = 0;
   };
@@ -59,6 +65,9 @@ class Worker {
   void forward(const Action& action, StepResult& result);
   void backward(const Action& action);
   int rank_of_stage(int stage) const;
+  Duration since_start(Clock::time_point time) const;
+  void note_transfer(int message, int microbatch, bool backward, bool sends, Clock::time_point start, Clock::time_point end,
+                     std::int64_t bytes);
 
   const OperatorGraph& graph_;
   const Plan& plan_;
@@ -72,6 +81,7 @@ class Worker {
   std::map<MessageKey, std::vector<at::Tensor>> local_;  // messages between stages of this rank
   std::vector<PendingPtr> sends_;
   std::int64_t step_ = 0;
+  StepResult* result_ = nullptr;  // of the current step
   std::string doing_;
   Clock::time_point work_started_;  // of the current action
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace panpipe::exec {
@@ -9,71 +10,169 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kCurvePoints = 1024;  // of a device's memory curve in the result
+
+double seconds_of(Clock::time_point time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
+
 json to_json(const Span& span) {
   return json::array({static_cast<int>(span.lane), static_cast<int>(span.action.kind), span.action.stage, span.action.microbatch,
-                      span.label, span.peer, span.start.base(), span.end.base(), span.bytes.base(), span.flow_id});
+                      span.label, span.peer, span.start.base(), span.end.base(), span.bytes.base(), span.flow_id,
+                      span.waiting.base()});
 }
 
-Span from_json(const json& row, int device) {
+Span to_span(const json& row, Duration shift) {
   Span span;
-  span.device = device;
   span.lane = static_cast<Lane>(row[0].get<int>());
   span.action.kind = static_cast<ActionKind>(row[1].get<int>());
   span.action.stage = row[2];
   span.action.microbatch = row[3];
   span.label = row[4];
   span.peer = row[5];
-  span.start = Duration(row[6].get<double>());
-  span.end = Duration(row[7].get<double>());
+  span.start = Duration(row[6].get<double>()) + shift;
+  span.end = Duration(row[7].get<double>()) + shift;
   span.bytes = Bytes(row[8].get<std::int64_t>());
   span.flow_id = row[9];
+  span.waiting = Duration(row[10].get<double>());
   return span;
+}
+
+// Of each stretch of changes the largest, so that no peak is lost.
+json thinned(const std::vector<MemoryAccount::Sample>& samples, Clock::time_point zero) {
+  json rows = json::array();
+  const std::size_t stretch = std::max<std::size_t>(1, samples.size() / kCurvePoints);
+  for (std::size_t first = 0; first < samples.size(); first += stretch) {
+    const auto begin = samples.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = begin + static_cast<std::ptrdiff_t>(std::min(stretch, samples.size() - first));
+    const auto largest = std::max_element(begin, end, [](const auto& a, const auto& b) { return a.live < b.live; });
+    rows.push_back({std::chrono::duration<double>(largest->at - zero).count(), largest->live});
+  }
+  return rows;
+}
+
+json to_json(const StepResult& step, const ClockReadings& clock) {
+  json spans = json::array(), kept = json::array();
+  for (const Span& span : step.spans) spans.push_back(to_json(span));
+  for (const MemoryPart& part : step.kept) kept.push_back({part.name, part.bytes.base()});
+  const double started = seconds_of(step.started);
+  return {{"loss", step.loss_sum},     {"started", started - offset_at(clock.first, clock.last, started)},  // on rank 0's clock
+          {"spans", std::move(spans)}, {"before", step.memory.before},
+          {"peak", step.memory.peak},  {"curve", thinned(step.memory.samples, step.started)},
+          {"kept", std::move(kept)}};
+}
+
+// A step of all ranks: when it began, and how long it took to the last end.
+struct WholeStep {
+  double zero = 0, duration = 0, loss = 0;
+};
+
+WholeStep whole(const std::vector<json>& ranks, std::size_t s, double losses) {
+  WholeStep step;
+  double end = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const json& rank = ranks[r]["steps"][s];
+    const double started = rank["started"];
+    step.zero = r == 0 ? started : std::min(step.zero, started);
+    for (const json& span : rank["spans"]) end = std::max(end, started + span[7].get<double>());
+    step.loss += rank["loss"].get<double>() / losses;
+  }
+  step.duration = std::max(0.0, end - step.zero);
+  return step;
+}
+
+DeviceTimeline device_of(const json& rank, int device, int position, Duration shift, Bytes limit) {
+  DeviceTimeline result;
+  result.device = device;
+  result.rank = position;
+  result.limit = limit;
+  result.peak = Bytes(rank["peak"].get<std::int64_t>());
+  result.memory.push_back({Duration(0), Bytes(rank["before"].get<std::int64_t>())});
+  for (const json& sample : rank["curve"])
+    result.memory.push_back({Duration(sample[0].get<double>()) + shift, Bytes(sample[1].get<std::int64_t>())});
+  Bytes rest = result.peak;
+  for (const json& part : rank["kept"]) {
+    // What is kept may come in the step, after the peak (gradients, the optimizer's state of a first step).
+    const Bytes bytes = std::min(Bytes(part[1].get<std::int64_t>()), rest);
+    result.static_parts.push_back({part[0], bytes});
+    rest -= bytes;
+  }
+  result.peak_parts = result.static_parts;
+  result.peak_parts.push_back({"activations", rest});
+  return result;
+}
+
+void add_rank(Timeline& timeline, const json& rank, int r, const PreparedRun& run, double zero) {
+  const Plan& plan = run.plan;
+  const auto device_of_rank = [&](int world) {
+    return plan.devices.empty() ? world : plan.device(world / plan.data, world % plan.data, 0);
+  };
+  const int device = device_of_rank(r);
+  const Duration shift(rank["started"].get<double>() - zero);
+  const Scenario& scenario = run.experiment.scenario;
+  const Bytes memory = scenario.cluster.type_of(device).memory;
+  const Bytes limit(static_cast<std::int64_t>(std::floor(static_cast<double>(memory.base()) * scenario.usable)));
+  timeline.devices.push_back(device_of(rank, device, r / plan.data, shift, limit));
+  for (const json& row : rank["spans"]) {
+    Span& span = timeline.spans.emplace_back(to_span(row, shift));
+    span.device = device;
+    if (span.peer >= 0) span.peer = device_of_rank(span.peer);
+  }
 }
 
 }  // namespace
 
-Timeline gather_timeline(const PreparedRun& run, Transport& transport, const std::vector<StepResult>& steps) {
-  json mine = json::array();
-  for (const StepResult& step : steps) {
-    json spans = json::array();
-    for (const Span& span : step.spans) spans.push_back(to_json(span));
-    mine.push_back({{"loss", step.loss_sum}, {"spans", std::move(spans)}});
+void join_transfers(std::vector<Span>& spans) {
+  using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t>;
+  std::map<Key, Span*> sent;
+  for (Span& span : spans)
+    if (span.lane == Lane::Send && span.flow_id >= 0) sent[{span.device, span.peer, span.flow_id}] = &span;
+  std::int32_t next = 0;
+  for (Span& span : spans) {
+    if (span.lane != Lane::Receive || span.flow_id < 0) continue;
+    const auto found = sent.find({span.peer, span.device, span.flow_id});
+    if (found == sent.end()) continue;
+    Span& send = *found->second;
+    // Posted after it had arrived: it travelled all the same.
+    if (span.end <= span.start || span.start < send.start) span.start = send.start;
+    span.end = std::max(span.end, span.start);  // clocks agree up to their error
+    send.end = span.end;
+    send.flow_id = span.flow_id = next++;
+    sent.erase(found);
   }
+  for (const auto& [key, send] : sent) send->flow_id = -1;  // nobody took it
+  std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return std::tuple(a.device, a.lane, a.start) < std::tuple(b.device, b.lane, b.start);
+  });
+}
+
+Timeline gather_timeline(const PreparedRun& run, Transport& transport, const std::vector<StepResult>& steps,
+                         const ClockReadings& clock) {
+  json mine = {{"clock_error", std::max(clock.first.error, clock.last.error)}, {"steps", json::array()}};
+  for (const StepResult& step : steps) mine["steps"].push_back(to_json(step, clock));
   const std::vector<std::uint8_t> bytes = json::to_cbor(mine);
   const std::vector<std::string> all =
       transport.all_gather(std::string(bytes.begin(), bytes.end()), std::chrono::seconds(60), "the spans of all ranks");
   Timeline timeline;
   timeline.kind = TimelineKind::Measured;
-  if (transport.rank() != 0) return timeline;
+  if (transport.rank() != 0 || steps.empty()) return timeline;
 
   std::vector<json> ranks;
   for (const std::string& text : all) ranks.push_back(json::from_cbor(text));
   std::vector<std::pair<double, std::size_t>> times;
+  std::vector<WholeStep> whole_steps;
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    MeasuredStep step;
-    double end = 0;
-    for (const json& rank : ranks) {
-      step.loss += rank[s]["loss"].get<double>();
-      for (const json& span : rank[s]["spans"]) end = std::max(end, span[7].get<double>());
-    }
-    step.loss /= static_cast<double>(run.layout.microbatches) * run.plan.data;
-    step.step_time = Duration(end);
-    timeline.steps.push_back(step);
-    times.emplace_back(end, s);
+    whole_steps.push_back(whole(ranks, s, static_cast<double>(run.layout.microbatches) * run.plan.data));
+    timeline.steps.push_back({whole_steps.back().loss, Duration(whole_steps.back().duration)});
+    times.emplace_back(whole_steps.back().duration, s);
   }
   std::sort(times.begin(), times.end());
   const auto [median, chosen] = times[(times.size() - 1) / 2];
   timeline.step_time = Duration(median);
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    DeviceTimeline device;
-    device.device = static_cast<std::int32_t>(rank);
-    device.rank = static_cast<std::int32_t>(rank) / run.plan.data;
-    timeline.devices.push_back(device);
-    for (const json& span : ranks[rank][chosen]["spans"]) timeline.spans.push_back(from_json(span, device.device));
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    add_rank(timeline, ranks[r]["steps"][chosen], static_cast<int>(r), run, whole_steps[chosen].zero);
+    timeline.clock_error = std::max(timeline.clock_error, Duration(ranks[r]["clock_error"].get<double>()));
   }
-  std::stable_sort(timeline.spans.begin(), timeline.spans.end(), [](const Span& a, const Span& b) {
-    return std::tuple(a.device, a.lane, a.start) < std::tuple(b.device, b.lane, b.start);
-  });
+  std::sort(timeline.devices.begin(), timeline.devices.end(), [](const auto& a, const auto& b) { return a.device < b.device; });
+  join_transfers(timeline.spans);
   timeline.samples_per_step = static_cast<double>(run.experiment.scenario.micro) * run.layout.microbatches * run.plan.data;
   timeline.model_flops_per_step = run.experiment.workload.model_flops * timeline.samples_per_step;
   return timeline;
