@@ -47,6 +47,8 @@ class Pending {
   virtual void wait(Clock::duration deadline, const std::string& what) = 0;
   // After wait() of a receive: what arrived. The receiver may write into it.
   at::Tensor value;
+  // After wait(): when it was done (arrived, reduced), where the transport noticed by itself; else not set.
+  Clock::time_point completed{};
 };
 using PendingPtr = std::shared_ptr<Pending>;
 
@@ -78,9 +80,13 @@ class Transport {
 
   // What this rank is about to do, for the messages of other ranks when this one is lost: an action, "writing the checkpoint".
   virtual void doing(const std::string& action) = 0;
+  const std::string& action() const { return action_; }  // what doing() was told last
 
   // Ends the run for everybody: every wait of every rank throws PeerLost with this reason, soon.
   virtual void abort(const std::string& reason) noexcept = 0;
+
+ protected:
+  std::string action_;
 };
 
 // Threads of one process: transport i is for rank i; they share a hub.

@@ -1,0 +1,44 @@
+#include "exec/engine/measure/recorder.hpp"
+
+#include <algorithm>
+
+#include "exec/engine/measure/gather.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// Allocations and releases of a step: some hundred per action. Beyond it the curve ends, the peak does not.
+constexpr std::size_t kSamples = 1U << 17;
+
+double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
+
+Clock::duration deadline_of(const PreparedRun& run) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s));
+}
+
+}  // namespace
+
+Recorder::Recorder(const PreparedRun& run, Transport& transport)
+    : run_(run), transport_(transport), first_(read_clock_offset(transport, this_boot(), now, deadline_of(run))) {}
+
+void Recorder::begin_step() { account_.begin(kSamples); }
+
+void Recorder::end_step(StepResult& result, const SeededParameters& parameters) {
+  result.memory = account_.end();
+  std::int64_t weights = 0, gradients = 0;
+  for (const auto& [root, value] : parameters.trained()) {
+    weights += static_cast<std::int64_t>(value.nbytes());
+    if (value.grad().defined()) gradients += static_cast<std::int64_t>(value.grad().nbytes());
+  }
+  for (const auto& [root, value] : parameters.buffers()) weights += static_cast<std::int64_t>(value.nbytes());
+  // Between steps nothing else of a rank is alive.
+  const std::int64_t optimizer = std::max<std::int64_t>(0, account_.live() - weights - gradients);
+  result.kept = {{"parameters", Bytes(weights)}, {"gradients", Bytes(gradients)}, {"optimizer", Bytes(optimizer)}};
+}
+
+Timeline Recorder::gather(const std::vector<StepResult>& measured) {
+  const ClockReading last = read_clock_offset(transport_, this_boot(), now, deadline_of(run_));
+  return gather_timeline(run_, transport_, measured, {first_, last});
+}
+
+}  // namespace panpipe::exec

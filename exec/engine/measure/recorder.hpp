@@ -1,0 +1,34 @@
+// Measures a rank's steps: memory by the allocator's count, clocks against rank 0's; and brings the ranks' spans together.
+#pragma once
+
+#include <vector>
+
+#include "costmodel/timeline/timeline.hpp"
+#include "exec/engine/measure/clock_offset.hpp"
+#include "exec/engine/measure/memory_account.hpp"
+#include "exec/engine/parameters.hpp"
+#include "exec/engine/run/run.hpp"
+#include "exec/engine/worker.hpp"
+
+namespace panpipe::exec {
+
+class Recorder {
+ public:
+  // Before anything is allocated for the run, on the thread of the rank. All ranks together: clocks are compared.
+  Recorder(const PreparedRun& run, Transport& transport);
+
+  void begin_step();  // right after the barrier
+  void end_step(StepResult& result, const SeededParameters& parameters);
+
+  // All ranks together. Rank 0 gets the timeline of the step with the median time, the others an empty one. `measured`: this
+  // rank's steps without the warm-up.
+  Timeline gather(const std::vector<StepResult>& measured);
+
+ private:
+  const PreparedRun& run_;
+  Transport& transport_;
+  MemoryAccount account_;
+  ClockReading first_;
+};
+
+}  // namespace panpipe::exec
