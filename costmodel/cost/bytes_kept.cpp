@@ -57,6 +57,13 @@ double CostModel::allocator_factor() const { return scenario_->cluster.given ? 1
 
 Breakdown CostModel::optimizer(std::int64_t elements, int device_type) const {
   Breakdown cost;
+  if (const Profile* profile = scenario_->profile.get();
+      profile && profile->optimizer.parameters > 0 && profile->optimizer.name == scenario_->optimizer.name) {
+    const double share = static_cast<double>(elements) / static_cast<double>(profile->optimizer.parameters);
+    cost.compute = cost.total = profile->optimizer.time * (share / divided_over(*scenario_, 1));
+    cost.source = CostSource::Measured;
+    return cost;
+  }
   const DeviceType& type = scenario_->cluster.types[static_cast<std::size_t>(device_type)];
   if (!type.has_rates()) return cost;
   const Calibration& c = calibration(device_type);

@@ -111,6 +111,14 @@ CollectiveCost CostModel::collective(CollectiveKind kind, Bytes size, const std:
   base.members = static_cast<int>(devices.size());
   base.bytes = size;
   if (base.members <= 1 || kind == CollectiveKind::None) return base;
+  if (const Profile* profile = scenario_->profile.get(); profile && kind == CollectiveKind::AllReduce) {
+    if (const TransferTable* table = profile->collective("all_reduce", base.members)) {
+      base.algorithm = Algorithm::Ring;
+      base.source = CostSource::Interpolated;
+      base.time = base.latency = table->at(size);
+      return base;
+    }
+  }
   const DeviceType& type = cluster.type_of(devices.front());
   const Calibration& c = calibration(cluster.devices[static_cast<std::size_t>(devices.front())].type);
   const double bytes = static_cast<double>(size.base());

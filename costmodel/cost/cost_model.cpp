@@ -37,6 +37,17 @@ void require_rates(const DeviceType& type, const Scenario& scenario) {
       fmt::format("the device {} has no compute rate for {}; its file gives {}", type.name, name_of(scenario.precision), known));
 }
 
+InputError not_measured(const Scenario& scenario, const WorkloadCost& cost) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min<std::size_t>(cost.unmeasured.size(), 3); ++i)
+    names += (i ? ", " : "") + cost.unmeasured[i];
+  if (cost.unmeasured.size() > 3) names += ", ...";
+  return fault_at(scenario, "profile",
+                  fmt::format("the profile has no times for {} of {} units ({}), and the cluster's devices have no rates",
+                              cost.unmeasured.size(), cost.units.size(), names),
+                  "it was measured for other shapes or another model: run panpipe profile on this scenario");
+}
+
 }  // namespace
 
 std::string_view name_of(CostSource source) {
@@ -91,7 +102,14 @@ const WorkloadCost& CostModel::units(int device_type) const {
 }
 
 const WorkloadCost& CostModel::workload(int device_type) const {
-  if (!workload_->layers) require_rates(scenario_->cluster.types[index(device_type)], *scenario_);
+  if (workload_->layers) return units(device_type);
+  const DeviceType& type = scenario_->cluster.types[index(device_type)];
+  if (scenario_->profile) {
+    const WorkloadCost& cost = units(device_type);
+    if (cost.unmeasured.empty()) return cost;
+    if (!type.has_rates()) throw not_measured(*scenario_, cost);
+  }
+  require_rates(type, *scenario_);
   return units(device_type);
 }
 
@@ -110,7 +128,7 @@ Duration CostModel::overlap_slowdown(Duration collective) const {
 }
 
 double CostModel::stage_jitter(int pipeline) const {
-  if (pipeline <= 1 || workload_->layers || scenario_->cluster.given || calibrations_.empty()) return 1.0;
+  if (pipeline <= 1 || workload_->layers || scenario_->profile || scenario_->cluster.given || calibrations_.empty()) return 1.0;
   // The expected maximum of p normal deviates is about sqrt(2 ln p) standard deviations.
   return 1.0 + calibrations_.front().stage_jitter * std::sqrt(2 * std::log(pipeline));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,7 +85,9 @@ struct UnitCost {
   std::string name;
   std::string block;
   int layer = -1;
+  std::string structure;  // equal ones have equal operators and shapes; empty for measured layers
   PassCost forward, input_gradient, weight_gradient;
+  std::optional<PassCost> backward;              // measured: both gradients at once, where that is not their sum
   PassCost recompute_full, recompute_selective;  // what recompute adds in front of the input gradient
   Bytes saved{0};                                // activations kept from F to the end of the backward, recompute none
   Bytes saved_selective{0};                      // the same without the attention core
@@ -112,6 +115,7 @@ struct WorkloadCost {
   std::vector<CollectiveCost> collectives;
   bool split_backward = true;  // weight gradients can run apart (measured layers with `backward` only: false)
   int loss_unit = -1;
+  std::vector<std::string> unmeasured;  // units that the scenario's profile does not know: formulas
 };
 
 class CostModel {

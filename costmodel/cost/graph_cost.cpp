@@ -1,4 +1,6 @@
 // An operator graph's units: each distinct structure is costed once, then shared by all units that have it.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -48,12 +50,14 @@ class GraphCost {
     std::unordered_map<std::uint64_t, std::size_t> known;
     const std::size_t count = graph_.units.size();
     shape_of_.resize(count);
+    hash_of_.resize(count);
     externals_.resize(count);
     for (std::size_t u = 0; u < count; ++u) {
       const std::uint64_t hash = structure_hash(graph_, use_, static_cast<int>(u), externals_[u]);
       const auto [found, is_new] = known.try_emplace(hash, templates_.size());
       if (is_new) templates_.push_back(make_template(view_of_unit(graph_, use_, static_cast<int>(u)), externals_[u], rates_));
       shape_of_[u] = found->second;
+      hash_of_[u] = hash;
     }
   }
 
@@ -98,22 +102,35 @@ class GraphCost {
     unit.block = graph_.units[u].block;
     unit.layer = graph_.units[u].layer;
     if (templates_[shape_of_[u]].loss) result_.loss_unit = static_cast<int>(u);
-    add_saved(u, unit);
+    unit.structure = fmt::format("{:016x}", hash_of_[u]);
+    const Profile* profile = model_.scenario().profile.get();
+    const ProfiledUnit* measured = profile ? profile->unit(unit.name, unit.structure) : nullptr;
+    if (profile && !measured) result_.unmeasured.push_back(unit.name);
+    if (measured) use_measured(*measured, measured->name == unit.name ? CostSource::Measured : CostSource::Interpolated, unit);
+    add_saved(u, unit, measured);
     add_parameters(u, unit);
   }
 
   UnitCost make_unit(const UnitTemplate& shape, const Launches& launches);
+  static void use_measured(const ProfiledUnit& measured, CostSource source, UnitCost& unit);
   void add_operator(PassCost& pass, const Breakdown& cost, Duration gap);
   void add_collective(PassCost& pass, CollectiveKind kind, Bytes size, bool backward);
 
   // Tensors made elsewhere are paid for by the first unit that keeps them.
-  void add_saved(std::size_t u, UnitCost& unit) {
+  void add_saved(std::size_t u, UnitCost& unit, const ProfiledUnit* measured) {
     const UnitTemplate& shape = templates_[shape_of_[u]];
-    unit.saved = shape.saved_inside;
-    for (const SavedExternal& s : shape.saved_external) {
-      const auto t = static_cast<std::size_t>(externals_[u][static_cast<std::size_t>(s.external)]);
-      if (!kept_[t]) unit.saved += s.bytes;
+    const auto keep = [&](int external, Bytes bytes) {
+      const auto t = static_cast<std::size_t>(externals_[u][static_cast<std::size_t>(external)]);
+      if (!kept_[t]) unit.saved += bytes;
       kept_[t] = true;
+    };
+    unit.saved = measured ? measured->saved : shape.saved_inside;
+    if (measured) {
+      for (const int external : measured->keeps)
+        if (external < static_cast<int>(externals_[u].size()))
+          keep(external, graph_.tensors[static_cast<std::size_t>(externals_[u][static_cast<std::size_t>(external)])].bytes());
+    } else {
+      for (const SavedExternal& s : shape.saved_external) keep(s.external, s.bytes);
     }
     unit.saved_selective = unit.saved - shape.attention_core;
     if (graph_.units[u].block.empty()) {  // never recomputed
@@ -157,6 +174,7 @@ class GraphCost {
   const TensorUse use_;
   std::vector<UnitTemplate> templates_;
   std::vector<std::size_t> shape_of_;        // per unit
+  std::vector<std::uint64_t> hash_of_;       // per unit
   std::vector<std::vector<int>> externals_;  // per unit
   std::vector<Launches> launches_;           // per unit
   std::vector<Variant> variants_;
@@ -190,6 +208,29 @@ void GraphCost::add_collective(PassCost& pass, CollectiveKind kind, Bytes size, 
   const int t = static_cast<int>(group_.size());
   const double wait = calibration_.collective_host.base() * std::max(0, t - 4) / 4.0;
   if (calibration_.launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / calibration_.launch.base()));
+}
+
+// Measured passes hold what the host did; work and traffic stay as counted.
+void GraphCost::use_measured(const ProfiledUnit& measured, CostSource source, UnitCost& unit) {
+  const auto take = [&](PassCost& pass, Duration time) {
+    Breakdown breakdown;
+    breakdown.work = pass.breakdown.work;
+    breakdown.traffic = pass.breakdown.traffic;
+    breakdown.compute = breakdown.total = time;
+    breakdown.source = source;
+    pass = PassCost{};
+    if (time > Duration(0)) pass.pieces.push_back({false, false, time, -1});
+    pass.breakdown = breakdown;
+  };
+  unit.backward = PassCost{};
+  unit.backward->breakdown = unit.input_gradient.breakdown + unit.weight_gradient.breakdown;
+  take(*unit.backward, measured.backward);
+  take(unit.forward, measured.forward);
+  take(unit.input_gradient, measured.input_gradient);
+  take(unit.weight_gradient, measured.weight_gradient);
+  unit.recompute_full = unit.forward;
+  unit.temporary = measured.temporary;
+  unit.kept_for_weight = measured.kept_for_weight;
 }
 
 UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launches) {

@@ -42,6 +42,11 @@ TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes) const {
   cost.path = route.path;
   cost.bytes = tensor_bytes;
   if (route.path == PathClass::Local) return cost;
+  if (const Profile* profile = scenario_->profile.get(); profile && profile->transfer(from, to)) {
+    cost.source = CostSource::Interpolated;
+    cost.time = cost.latency = profile->transfer(from, to)->at(tensor_bytes);  // a delay: the table is not a shared resource
+    return cost;
+  }
   if (cluster.given) {  // as written: nothing is added
     cost.source = CostSource::Given;
     cost.time = route.time_alone(tensor_bytes);

@@ -34,6 +34,8 @@ class LoweringCosts {
   virtual Flops model_flops() const { return Flops(0); }  // of one sample, forward and backward, without recompute
   // Times come from a measured table or an in-place cluster: transfers are free for both ends.
   virtual bool measured() const { return true; }
+  // A unit's temporary counts from before it ran (measured layers), not from beside what it saves (operator graphs).
+  virtual bool temporary_over_before() const { return measured(); }
 };
 
 Plan make_plan(const Scenario& scenario, const LoweringCosts& costs);

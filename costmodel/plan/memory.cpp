@@ -30,7 +30,7 @@ StageActivations sum_activations(const Lowering& lowering, const StageInfo& info
   for (int u = info.first_unit; u < info.end_unit; ++u) {
     const UnitCost& unit = lowering.unit(info, u);
     // A measured layer's temporary counts from before it ran, an operator graph's from beside what it saves.
-    const std::int64_t own = lowering.costs.measured() ? 0 : saved_under(unit, info.recompute);
+    const std::int64_t own = lowering.costs.temporary_over_before() ? 0 : saved_under(unit, info.recompute);
     sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + unit.temporary.base());
     sums.saved += unit.saved.base();
     sums.kept += saved_under(unit, info.recompute);

@@ -6,7 +6,7 @@ ModelCosts::ModelCosts(const CostModel& model)
     : model_(&model), measured_(model.source().layers.has_value() || model.scenario().cluster.given) {}
 
 Breakdown ModelCosts::optimizer(std::int64_t elements, int device_type) const {
-  return measured_ ? Breakdown{} : model_->optimizer(elements, device_type);
+  return measured_ && !model_->scenario().profile ? Breakdown{} : model_->optimizer(elements, device_type);
 }
 
 // What is kept is divided under ZeRO 2 and 3, what travels is not; a second copy that some frameworks keep stays at home.

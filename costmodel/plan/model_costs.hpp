@@ -28,7 +28,8 @@ class ModelCosts final : public LoweringCosts {
   Bytes framework_context() const override { return model_->framework_context(); }
   double allocator_factor() const override { return model_->allocator_factor(); }
   Flops model_flops() const override { return model_->source().model_flops; }
-  bool measured() const override { return measured_; }
+  bool measured() const override { return measured_ || model_->scenario().profile; }  // the executor does not block either
+  bool temporary_over_before() const override { return model_->source().layers.has_value(); }
 
  private:
   const CostModel* model_;

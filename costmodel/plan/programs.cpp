@@ -204,6 +204,10 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
       if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode)) builder.add(*again, true);
     for (int u = end - 1; u >= first; --u) {
       const UnitCost& unit = lowering.unit(info, u);
+      if (with_weight && unit.backward) {
+        builder.add(*unit.backward, true);
+        continue;
+      }
       builder.add(unit.input_gradient, with_weight);
       if (!with_weight) continue;
       builder.add(unit.weight_gradient, true);

@@ -1,0 +1,209 @@
+#include "costmodel/profile/profile.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/input/reader.hpp"
+
+namespace panpipe {
+namespace {
+
+template <class Item, class Read>
+std::vector<Item> read_list(MapReader& reader, const std::string& key, Read read) {
+  std::vector<Item> items;
+  const Node* node = reader.find(key);
+  if (node == nullptr) return items;
+  if (node->kind != NodeKind::Sequence) {
+    reader.log().error(*node, fmt::format("'{}' is a list", key));
+    return items;
+  }
+  for (const auto& item : node->items) items.push_back(read(*item, reader.log()));
+  return items;
+}
+
+TransferTable read_table(MapReader& map) {
+  TransferTable table;
+  const Node* node = map.require("table");
+  if (node == nullptr) return table;
+  if (node->kind != NodeKind::Sequence || node->items.empty()) {
+    map.log().error(*node, "a table is a list of [size, time]", "write [[0 B, 20 us], [1 MiB, 300 us]]");
+    return table;
+  }
+  for (const auto& row : node->items) {
+    if (row->kind != NodeKind::Sequence || row->items.size() != 2) {
+      map.log().error(*row, "a row of a table is [size, time]", "write [1 MiB, 300 us]");
+      continue;
+    }
+    const auto size = read_bytes(*row->items[0], map.log());
+    const auto time = read_duration(*row->items[1], map.log());
+    if (!size || !time) continue;
+    if (!table.points.empty() && *size <= table.points.back().first)
+      map.log().error(*row->items[0], "sizes must grow from row to row");
+    else
+      table.points.emplace_back(*size, *time);
+  }
+  return table;
+}
+
+ProfiledUnit read_unit(const Node& node, ReadLog& log) {
+  MapReader map(node, log);
+  ProfiledUnit unit;
+  unit.name = map.string("name");
+  unit.structure = map.string("structure");
+  unit.forward = map.duration("forward");
+  unit.backward = map.duration("backward");
+  unit.input_gradient = map.duration("input_gradient");
+  unit.weight_gradient = map.duration("weight_gradient");
+  unit.saved = map.bytes("saved");
+  unit.kept_for_weight = map.bytes("kept_for_weight");
+  unit.temporary = map.bytes("temporary");
+  unit.spread = map.fraction("spread", 0.0);
+  unit.operators = map.integer("operators", 0, 0);
+  if (const Node* keeps = map.find("keeps"))
+    for (const auto& item : keeps->items)
+      if (const auto index = read_integer(*item, log, 0)) unit.keeps.push_back(*index);
+  map.finish();
+  return unit;
+}
+
+ProfiledTransfers read_transfers(const Node& node, ReadLog& log) {
+  MapReader map(node, log);
+  ProfiledTransfers transfers;
+  transfers.transport = map.string("transport");
+  transfers.from = map.integer("from", 0);
+  transfers.to = map.integer("to", 0);
+  transfers.table = read_table(map);
+  map.finish();
+  return transfers;
+}
+
+ProfiledCollective read_collective(const Node& node, ReadLog& log) {
+  MapReader map(node, log);
+  ProfiledCollective collective;
+  collective.kind = map.choice<std::string>("kind", {{"all_reduce", "all_reduce"}, {"broadcast", "broadcast"}});
+  collective.members = map.integer("members", 2);
+  collective.table = read_table(map);
+  map.finish();
+  return collective;
+}
+
+ProfiledOptimizer read_optimizer(const Node& node, ReadLog& log) {
+  MapReader map(node, log);
+  ProfiledOptimizer optimizer;
+  optimizer.name = map.string("name");
+  optimizer.parameters = map.integer("parameters", 1);
+  optimizer.time = map.duration("time");
+  map.finish();
+  return optimizer;
+}
+
+Profile read_profile(const Node& root) {
+  ReadLog log;
+  MapReader reader(root, log);
+  log.throw_if_errors();  // not even a map
+  if (reader.integer("panpipe", 1) > 1) log.error_at_key(root, "panpipe", "this version reads format 1");
+  if (const std::string kind = reader.string("kind"); !kind.empty() && kind != "profile")
+    log.error_at_key(root, "kind", fmt::format("'{}' where a profile is needed", kind), "make one with panpipe profile");
+  reader.string("description", "");
+  Profile profile;
+  if (const Node* measured = reader.require("measured")) {
+    MapReader map(*measured, log);
+    for (const Node::Entry& entry : measured->entries) profile.measured[entry.key] = map.string(entry.key);
+    map.finish();
+  }
+  profile.memory_bandwidth = reader.bandwidth("memory_bandwidth", Sign::NonNegative, Bandwidth(0));
+  profile.launch = reader.duration("launch", Sign::NonNegative, Duration(0));
+  if (const Node* optimizer = reader.find("optimizer")) profile.optimizer = read_optimizer(*optimizer, log);
+  profile.units = read_list<ProfiledUnit>(reader, "units", read_unit);
+  profile.transfers = read_list<ProfiledTransfers>(reader, "transfers", read_transfers);
+  profile.collectives = read_list<ProfiledCollective>(reader, "collectives", read_collective);
+  reader.finish();
+  log.throw_if_errors();
+  return profile;
+}
+
+// A nanosecond is finer than anything that was measured.
+std::string time_text(Duration time) { return exact_text(nanos(std::round(time.base() * 1e9))); }
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string table_text(const TransferTable& table) {
+  std::string out = "[";
+  for (const auto& [size, time] : table.points)
+    out += fmt::format("{}[{}, {}]", out.size() > 1 ? ", " : "", exact_text(size), time_text(time));
+  return out + "]";
+}
+
+std::string unit_text(const ProfiledUnit& unit) {
+  return fmt::format(
+      "- {{name: {}, structure: {}, operators: {},\n   forward: {}, backward: {}, input_gradient: {}, weight_gradient: {},\n"
+      "   saved: {}, keeps: [{}], kept_for_weight: {}, temporary: {}, spread: {:.1f} %}}\n",
+      quoted(unit.name), quoted(unit.structure), unit.operators, time_text(unit.forward), time_text(unit.backward),
+      time_text(unit.input_gradient), time_text(unit.weight_gradient), exact_text(unit.saved), fmt::join(unit.keeps, ", "),
+      exact_text(unit.kept_for_weight), exact_text(unit.temporary), 100 * unit.spread);
+}
+
+}  // namespace
+
+const ProfiledUnit* Profile::unit(const std::string& name, const std::string& structure) const {
+  const ProfiledUnit* equal = nullptr;
+  for (const ProfiledUnit& candidate : units) {
+    if (candidate.structure != structure) continue;
+    if (candidate.name == name) return &candidate;
+    if (equal == nullptr) equal = &candidate;
+  }
+  return equal;
+}
+
+const TransferTable* Profile::transfer(int from, int to) const {
+  for (const ProfiledTransfers& candidate : transfers)
+    if (candidate.from == from && candidate.to == to) return &candidate.table;
+  return transfers.empty() ? nullptr : &transfers.front().table;
+}
+
+const TransferTable* Profile::collective(const std::string& kind, int members) const {
+  for (const ProfiledCollective& candidate : collectives)
+    if (candidate.kind == kind && candidate.members == members) return &candidate.table;
+  return nullptr;
+}
+
+Profile load_profile(const std::string& path) {
+  Profile profile = read_profile(*load_document(path));
+  profile.file = path;
+  return profile;
+}
+
+Profile parse_profile(const std::string& text, const std::string& name) { return read_profile(*parse_document(text, name, ".")); }
+
+std::string to_yaml(const Profile& profile) {
+  std::string out = "panpipe: 1\nkind: profile\nmeasured:\n";
+  for (const auto& [key, value] : profile.measured) out += fmt::format("  {}: {}\n", key, quoted(value));
+  if (profile.memory_bandwidth > Bandwidth(0))
+    out +=
+        fmt::format("memory_bandwidth: {:.4g} GB/s  # copying: bytes read and written\n", profile.memory_bandwidth.base() / 1e9);
+  if (profile.launch > Duration(0)) out += fmt::format("launch: {}  # host time per operator\n", time_text(profile.launch));
+  if (!profile.optimizer.name.empty())
+    out += fmt::format("optimizer: {{name: {}, parameters: {}, time: {}}}\n", profile.optimizer.name,
+                       profile.optimizer.parameters, time_text(profile.optimizer.time));
+  if (!profile.units.empty()) out += "units:  # per microbatch\n";
+  for (const ProfiledUnit& unit : profile.units) out += unit_text(unit);
+  if (!profile.transfers.empty()) out += "transfers:  # one way, links idle\n";
+  for (const ProfiledTransfers& t : profile.transfers)
+    out += fmt::format("- {{transport: {}, from: {}, to: {}, table: {}}}\n", t.transport, t.from, t.to, table_text(t.table));
+  if (!profile.collectives.empty()) out += "collectives:\n";
+  for (const ProfiledCollective& c : profile.collectives)
+    out += fmt::format("- {{kind: {}, members: {}, table: {}}}\n", c.kind, c.members, table_text(c.table));
+  return out;
+}
+
+}  // namespace panpipe
