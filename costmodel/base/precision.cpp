@@ -34,6 +34,14 @@ std::string_view name_of(DType type) {
       return "bool";
     case DType::UInt8:
       return "uint8";
+    case DType::Float64:
+      return "float64";
+    case DType::Int16:
+      return "int16";
+    case DType::Int8:
+      return "int8";
+    case DType::Complex64:
+      return "complex64";
   }
   return "?";
 }

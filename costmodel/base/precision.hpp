@@ -9,7 +9,7 @@
 
 namespace panpipe {
 
-enum class DType : std::uint8_t { Float32, Float16, BFloat16, Int64, Int32, Bool, UInt8 };
+enum class DType : std::uint8_t { Float32, Float16, BFloat16, Int64, Int32, Bool, UInt8, Float64, Int16, Int8, Complex64 };
 
 constexpr Bytes size_of(DType type) {
   switch (type) {
@@ -19,10 +19,15 @@ constexpr Bytes size_of(DType type) {
     case DType::Float16:
     case DType::BFloat16:
       return Bytes(2);
+    case DType::Int16:
+      return Bytes(2);
     case DType::Int64:
+    case DType::Float64:
+    case DType::Complex64:
       return Bytes(8);
     case DType::Bool:
     case DType::UInt8:
+    case DType::Int8:
       return Bytes(1);
   }
   return Bytes(0);

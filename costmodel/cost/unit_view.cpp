@@ -78,7 +78,8 @@ UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit
     for (Argument& argument : copy.arguments) {
       if (auto* ref = std::get_if<TensorRef>(&argument)) ref->tensor = renumber(ref->tensor);
       if (auto* list = std::get_if<TensorList>(&argument))
-        for (int& t : list->tensors) t = renumber(t);
+        for (int& t : list->tensors)
+          if (t >= 0) t = renumber(t);
     }
     for (int& t : copy.outputs) t = renumber(t);
   }
@@ -128,13 +129,16 @@ std::uint64_t structure_hash(const OperatorGraph& graph, const TensorUse& use, i
             using T = std::decay_t<decltype(value)>;
             if constexpr (std::is_same_v<T, TensorRef>) add_tensor(value.tensor);
             if constexpr (std::is_same_v<T, TensorList>)
-              for (int t : value.tensors) add_tensor(t);
+              for (int t : value.tensors)
+                if (t >= 0) add_tensor(t);
             if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, bool> || std::is_same_v<T, DType>)
               state = mix(state, static_cast<std::uint64_t>(value));
             if constexpr (std::is_same_v<T, double>) state = mix(state, std::hash<double>{}(value));
             if constexpr (std::is_same_v<T, std::string>) state = mix(state, of_text(value));
             if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
               for (auto v : value) state = mix(state, static_cast<std::uint64_t>(v));
+            if constexpr (std::is_same_v<T, std::vector<double>>)
+              for (auto v : value) state = mix(state, std::hash<double>{}(v));
           },
           argument);
     }

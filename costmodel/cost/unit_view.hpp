@@ -22,7 +22,8 @@ void for_each_tensor(const Operator& op, Visit visit) {
   for (const Argument& argument : op.arguments) {
     if (const auto* ref = std::get_if<TensorRef>(&argument)) visit(ref->tensor);
     if (const auto* list = std::get_if<TensorList>(&argument))
-      for (int tensor : list->tensors) visit(tensor);
+      for (int tensor : list->tensors)
+        if (tensor >= 0) visit(tensor);
   }
 }
 

@@ -21,12 +21,15 @@ void for_each_operand(const Operator& op, Visit visit) {
   for (const Argument& argument : op.arguments) {
     if (const auto* ref = std::get_if<TensorRef>(&argument)) visit(ref->tensor);
     if (const auto* list = std::get_if<TensorList>(&argument))
-      for (int tensor : list->tensors) visit(tensor);
+      for (int tensor : list->tensors)
+        if (tensor >= 0) visit(tensor);
   }
 }
 
 std::string argument_text(const OperatorGraph& graph, const Argument& argument) {
-  const auto tensor_name = [&](int index) { return "%" + graph.tensors[static_cast<std::size_t>(index)].name; };
+  const auto tensor_name = [&](int index) {
+    return index < 0 ? std::string("None") : "%" + graph.tensors[static_cast<std::size_t>(index)].name;
+  };
   return std::visit(Overloaded{
                         [](NoArgument) { return std::string("None"); },
                         [&](const TensorRef& ref) { return tensor_name(ref.tensor); },
@@ -41,6 +44,8 @@ std::string argument_text(const OperatorGraph& graph, const Argument& argument) 
                         [](const std::string& value) { return fmt::format("'{}'", value); },
                         [](const std::vector<std::int64_t>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); },
                         [](DType value) { return std::string(name_of(value)); },
+                        [](const std::vector<double>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); },
+                        [](DeviceOfRank) { return std::string("device"); },
                     },
                     argument);
 }

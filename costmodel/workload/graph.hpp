@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,6 +15,14 @@
 namespace panpipe {
 
 using Shape = std::vector<std::int64_t>;
+
+// Where a parameter's or buffer's values lie in the archive a graph was read from.
+struct StoredValues {
+  std::int64_t offset = 0;  // of the entry's first byte in the file
+  std::int64_t bytes = 0;   // of the entry, which several tensors may share
+  std::int64_t first_element = 0;
+  Shape strides;  // in elements
+};
 
 enum class TensorRole : std::uint8_t {
   Input,       // comes from the data (token ids, pixels, labels)
@@ -38,6 +47,8 @@ struct Tensor {
   int shard_dimension = -1;
   int shard_blocks = 1;
   int shard_replicas = 1;
+  int stored = -1;       // values from an archive: into OperatorGraph::stored; `init` is then "stored"
+  bool written = false;  // a buffer that operators write into (running statistics)
   // Whole on every rank, but used on a rank's own part of the sequence: its gradient is summed over the tensor-parallel ranks.
   bool gradient_partial = false;
 
@@ -54,11 +65,19 @@ struct TensorRef {
   int tensor = -1;
 };
 struct TensorList {
-  std::vector<int> tensors;
+  std::vector<int> tensors;  // -1 = None, in lists of optional tensors
 };
-struct NoArgument {};  // None
-using Argument =
-    std::variant<NoArgument, TensorRef, TensorList, std::int64_t, double, bool, std::string, std::vector<std::int64_t>, DType>;
+struct NoArgument {};    // None
+struct DeviceOfRank {};  // whatever device the rank computes on
+// Enumerations (memory format, layout) are integers as ATen numbers them.
+using Argument = std::variant<NoArgument, TensorRef, TensorList, std::int64_t, double, bool, std::string,
+                              std::vector<std::int64_t>, DType, std::vector<double>, DeviceOfRank>;
+
+// A region in which PyTorch chooses the element type operator by operator (torch.autocast).
+struct Autocast {
+  std::string device;  // "cpu", "cuda"
+  DType dtype{};
+};
 
 // Communicating operators of tensor parallelism, as graph nodes (c10d functional collectives). They are the conjugate
 // operators f and g of Megatron: what the forward does, the backward mirrors.
@@ -67,9 +86,12 @@ enum class CollectiveKind : std::uint8_t { None, AllReduce, AllGather, ReduceSca
 struct Operator {
   std::string target;  // dispatcher name with overload: "aten::linear", "aten::add.Tensor"
   std::vector<Argument> arguments;
-  std::vector<int> outputs;  // tensor indices
-  std::string module;        // "transformer.h.3.attn": for names in tables
-  int unit = 0;              // movable unit it belongs to; units are contiguous in operator order, from 0
+  std::vector<int> outputs;                 // tensor indices
+  std::string module;                       // "transformer.h.3.attn": for names in tables
+  std::vector<std::string> argument_names;  // empty: the arguments are the schema's first ones, in order
+  bool recorded = true;                     // false: inside torch.no_grad(), no gradient flows through it
+  std::optional<Autocast> autocast;
+  int unit = 0;  // movable unit it belongs to; units are contiguous in operator order, from 0
   // Tensor-parallel communication: in the forward and in the backward of this node (Megatron's f: none / all-reduce;
   // g: all-reduce / none; with sequence parallelism all-gather / reduce-scatter and the reverse).
   CollectiveKind forward_collective = CollectiveKind::None;
@@ -92,6 +114,8 @@ struct OperatorGraph {
   int loss = -1;            // the scalar loss
   int tensor_degree = 1;    // degree it was sharded for
   bool sequence_parallel = false;
+  std::string values_file;  // the archive that holds the stored values; empty for builders
+  std::vector<StoredValues> stored;
 
   std::int64_t parameter_count() const;  // of the whole, unsharded model; tied parameters once
   // Checks invariants (indices in range, topological order, every activation produced once, unit order); throws InternalError.

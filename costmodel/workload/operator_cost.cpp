@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <initializer_list>
 #include <string_view>
 
 #include "costmodel/base/error.hpp"
@@ -56,7 +58,10 @@ bool is_view(std::string_view target) {
          target == "aten::split.Tensor" || target == "aten::permute" || target == "aten::unsqueeze" ||
          target == "aten::select.int" || target == "aten::slice.Tensor" || target == "aten::expand" || target == "aten::detach" ||
          target == "aten::split_with_sizes" || target == "aten::squeeze.dim" || target == "aten::flatten.using_ints" ||
-         target == "aten::contiguous" || target == "aten::t" || target == "aten::unflatten.int";
+         target == "aten::contiguous" || target == "aten::t" || target == "aten::unflatten.int" || target == "aten::unbind.int" ||
+         target == "aten::chunk" || target == "aten::narrow" || target == "aten::alias" || target == "aten::squeeze" ||
+         target == "aten::squeeze.dims" || target == "aten::expand_as" || target == "aten::view_as" ||
+         target == "aten::detach_" || target == "aten::lift_fresh";
 }
 
 int storage_of(const OperatorGraph& graph, int index) {
@@ -104,21 +109,47 @@ OperatorWork linear(const View& v) {
   return work;
 }
 
-// (input, weight, bias, ...): as the product of unfolded patches, one row per output pixel.
-OperatorWork conv2d(const View& v) {
+// (input, weight, bias, ...): as the product of unfolded patches, one row per output pixel; a transposed one the other way round.
+OperatorWork convolution(const View& v, bool transposed) {
   const Tensor &x = v.in(0), &w = v.in(1), &y = v.out();
-  const std::int64_t pixels = y.shape[0] * y.shape[2] * y.shape[3];
-  const std::int64_t patch = w.shape[1] * w.shape[2] * w.shape[3], out = w.shape[0];
+  const std::int64_t columns = w.shape[0], patch = w.elements() / std::max<std::int64_t>(columns, 1);
+  const std::int64_t pixels = (transposed ? x : y).elements() / std::max<std::int64_t>(columns, 1);
   const Bytes bias = v.operand(2) >= 0 ? v.in(2).bytes() : Bytes(0);
+  const GemmShape unfolded = {1, pixels, columns, patch}, folded = {1, pixels, patch, columns};
   OperatorWork work;
   work.kind = OperatorClass::Gemm;
-  work.forward = product({1, pixels, out, patch}, x.bytes() + w.bytes() + bias, y.bytes());
+  work.forward = product(transposed ? folded : unfolded, x.bytes() + w.bytes() + bias, y.bytes());
   if (x.requires_gradient) {
-    work.input_gradient = product({1, pixels, patch, out}, y.bytes() + w.bytes(), x.bytes());
+    work.input_gradient = product(transposed ? unfolded : folded, y.bytes() + w.bytes(), x.bytes());
     save(v, work, v.operand(1));
   }
-  work.weight_gradient = product({1, out, patch, pixels}, y.bytes() + x.bytes(), w.bytes() + bias);
+  work.weight_gradient = product({1, columns, patch, pixels}, y.bytes() + x.bytes(), w.bytes() + bias);
   save(v, work, v.operand(0));
+  return work;
+}
+
+// a [batch, m, k] times b [batch, k, n], at arguments `first` and first + 1.
+OperatorWork matrix_product(const View& v, std::size_t first) {
+  const Tensor &a = v.in(first), &b = v.in(first + 1), &y = v.out();
+  const std::int64_t k = a.shape.back(), n = b.shape.size() > 1 ? b.shape.back() : 1;
+  const std::int64_t batch = b.shape.size() > 2 ? b.elements() / std::max<std::int64_t>(k * n, 1) : 1;
+  const std::int64_t m = y.elements() / std::max<std::int64_t>(batch * n, 1);
+  OperatorWork work;
+  work.kind = OperatorClass::Gemm;
+  work.forward = product({batch, m, n, k}, a.bytes() + b.bytes(), y.bytes());
+  if (a.requires_gradient) {
+    work.input_gradient = product({batch, m, k, n}, y.bytes() + b.bytes(), a.bytes());
+    save(v, work, v.operand(first + 1));
+  }
+  if (b.requires_gradient) {
+    PassWork& other = b.role == TensorRole::Parameter ? work.weight_gradient : work.input_gradient;
+    const PassWork second = product({batch, k, n, m}, y.bytes() + a.bytes(), b.bytes());
+    other.flops += second.flops;
+    other.read += second.read;
+    other.written += second.written;
+    other.gemms.insert(other.gemms.end(), second.gemms.begin(), second.gemms.end());
+    save(v, work, v.operand(first));
+  }
   return work;
 }
 
@@ -303,36 +334,93 @@ OperatorWork masked_fill(const View& v) {
   return work;
 }
 
+// Any other operator of ATen: one pass over what it reads and writes, and as much backward; what its derivative may need is kept.
+OperatorWork any_operator(const View& v) {
+  constexpr std::array<std::string_view, 12> kKeepNothing = {"sum",    "mean", "clone", "stack",  "pad", "constant_pad_nd",
+                                                             "repeat", "roll", "flip",  "cumsum", "neg", "masked_fill"};
+  Bytes read(0), written(0);
+  std::vector<int> floats;
+  const auto look = [&](int index) {
+    read += v.tensor(index).bytes();
+    if (v.tensor(index).requires_gradient) floats.push_back(index);
+  };
+  for (const Argument& argument : v.op.arguments) {
+    if (const auto* ref = std::get_if<TensorRef>(&argument)) look(ref->tensor);
+    if (const auto* list = std::get_if<TensorList>(&argument))
+      for (const int index : list->tensors)
+        if (index >= 0) look(index);
+  }
+  double elements = 0;
+  for (const int made : v.op.outputs) {
+    written += v.tensor(made).bytes();
+    elements += static_cast<double>(v.tensor(made).elements());
+  }
+  OperatorWork work;
+  work.kind = OperatorClass::Elementwise;
+  work.forward = traffic(read, written, elements);
+  if (!v.out().requires_gradient) return work;
+  work.input_gradient = traffic(written + read, read, elements);
+  const std::string_view name = std::string_view(v.op.target).substr(6);
+  const bool keeps = std::find(kKeepNothing.begin(), kKeepNothing.end(), name.substr(0, name.find('.'))) == kKeepNothing.end();
+  if (keeps)
+    for (const int index : floats) save(v, work, index);
+  return work;
+}
+
+// Does the operator have tensors as its first arguments, with as many dimensions as its rule reads (0: any number)?
+bool has_operands(const View& v, std::initializer_list<std::size_t> dimensions) {
+  std::size_t position = 0;
+  for (const std::size_t wanted : dimensions) {
+    if (v.operand(position) < 0) return false;
+    const std::size_t found = v.in(position++).shape.size();
+    if (wanted > 0 ? found != wanted : found == 0) return false;
+  }
+  return true;
+}
+
+// An operator that works in place costs what its other form costs.
+std::string rule_name(std::string_view target) {
+  const std::size_t dot = std::min(target.find('.'), target.size());
+  if (dot == 0 || target[dot - 1] != '_' || target.ends_with("__")) return std::string(target);
+  return fmt::format("{}{}", target.substr(0, dot - 1), target.substr(dot));
+}
+
 OperatorWork count(const View& v, bool before_loss) {
-  const std::string_view target = v.op.target;
-  if (is_view(target)) return view_only();
-  if (target == "aten::linear") return linear(v);
-  if (target == "aten::add.Tensor") return sum(v);
-  if (target == "aten::layer_norm") return normalization(v, 2 * rows_of(v.in().shape));
-  if (target == "aten::rms_norm") return normalization(v, rows_of(v.in().shape));
-  if (target == "aten::scaled_dot_product_attention") return attention(v);
-  if (target == "aten::gelu") return activation(v, false, 8.0);
-  if (target == "aten::silu") return activation(v, false, 4.0);
-  if (target == "aten::tanh") return activation(v, true, 4.0);
-  if (target == "aten::cos" || target == "aten::sin") return activation(v, false, 4.0);
-  if (target == "aten::mul.Tensor") return multiply(v);
-  if (target == "aten::dropout") return dropout(v);
+  const std::string target = rule_name(v.op.target);
+  const bool one = has_operands(v, {0}), two = has_operands(v, {0, 0});
+  if (is_view(target) && v.operand(0) >= 0) return view_only();
+  if (target == "aten::linear" && two && v.in(1).shape.size() == 2) return linear(v);
+  if (target == "aten::add.Tensor" && two) return sum(v);
+  if (target == "aten::layer_norm" && one) return normalization(v, 2 * rows_of(v.in().shape));
+  if (target == "aten::rms_norm" && one) return normalization(v, rows_of(v.in().shape));
+  if (target == "aten::scaled_dot_product_attention" && has_operands(v, {4, 4, 4})) return attention(v);
+  if (target == "aten::gelu" && one) return activation(v, false, 8.0);
+  if (target == "aten::silu" && one) return activation(v, false, 4.0);
+  if (target == "aten::tanh" && one) return activation(v, true, 4.0);
+  if ((target == "aten::cos" || target == "aten::sin") && one) return activation(v, false, 4.0);
+  if (target == "aten::mul.Tensor" && two) return multiply(v);
+  if (target == "aten::dropout" && one) return dropout(v);
   if (target.starts_with("panpipe::") && target != "panpipe::vocabulary_parallel_cross_entropy") return collective(v);
-  if (target == "aten::conv2d") return conv2d(v);
-  if (target == "aten::group_norm") return normalization(v, 2 * v.in().shape[0] * std::get<std::int64_t>(v.op.arguments[1]));
-  if (target == "aten::embedding") return embedding(v);
-  if (target == "aten::cross_entropy_loss") return cross_entropy(v, false);
+  if ((target == "aten::conv1d" || target == "aten::conv2d" || target == "aten::conv3d") && two) return convolution(v, false);
+  if (target.starts_with("aten::conv_transpose") && two) return convolution(v, true);
+  if ((target == "aten::matmul" || target == "aten::bmm" || target == "aten::mm") && two) return matrix_product(v, 0);
+  if ((target == "aten::addmm" || target == "aten::baddbmm") && has_operands(v, {0, 0, 0})) return matrix_product(v, 1);
+  if (target == "aten::group_norm" && one)
+    return normalization(v, 2 * v.in().shape[0] * std::get<std::int64_t>(v.op.arguments[1]));
+  if (target == "aten::embedding" && two) return embedding(v);
+  if (target == "aten::cross_entropy_loss" && two) return cross_entropy(v, false);
   if (target == "panpipe::vocabulary_parallel_cross_entropy") return cross_entropy(v, true);
-  if (target == "aten::mse_loss") return mean_squared_error(v);
+  if (target == "aten::mse_loss" && two) return mean_squared_error(v);
   if (target == "aten::cat") return concatenation(v);
-  if (target == "aten::neg") return elementwise(v, v.in().bytes(), Bytes(0));
-  if (target == "aten::to.dtype") return cast(v, before_loss);
-  if (target == "aten::upsample_nearest2d.vec") return upsample(v);
-  if (target == "aten::masked_fill.Scalar") return masked_fill(v);
-  if (target == "aten::sub.Tensor") return sum(v);
-  if (target == "aten::lt.Scalar" || target == "aten::ge.Scalar") return elementwise(v, v.in().bytes(), Bytes(0));
-  if (target == "aten::logical_or") return elementwise(v, v.in(0).bytes() + v.in(1).bytes(), Bytes(0));
-  throw InputError(fmt::format("the operator '{}' at '{}' is not known: its work cannot be counted", target, v.op.module));
+  if (target == "aten::neg" && one) return elementwise(v, v.in().bytes(), Bytes(0));
+  if (target == "aten::to.dtype" && one) return cast(v, before_loss);
+  if (target == "aten::upsample_nearest2d.vec" && one) return upsample(v);
+  if (target == "aten::masked_fill.Scalar" && two) return masked_fill(v);
+  if (target == "aten::sub.Tensor" && two) return sum(v);
+  if ((target == "aten::lt.Scalar" || target == "aten::ge.Scalar") && one) return elementwise(v, v.in().bytes(), Bytes(0));
+  if (target == "aten::logical_or" && two) return elementwise(v, v.in(0).bytes() + v.in(1).bytes(), Bytes(0));
+  if (target.starts_with("aten::")) return any_operator(v);
+  throw InputError(fmt::format("the operator '{}' at '{}' is not known: its work cannot be counted", v.op.target, v.op.module));
 }
 
 }  // namespace
@@ -358,14 +446,21 @@ Flops model_flops(const OperatorGraph& graph) {
   };
   for (const Operator& op : graph.operators) {
     const View v{graph, op};
-    if (op.target == "aten::linear") {
+    if (op.target == "aten::linear" && has_operands(v, {0, 0})) {
       forward += Flops(2.0 * static_cast<double>(rows_of(v.in(0).shape)) * full_elements(v.in(1)));
-    } else if (op.target == "aten::conv2d") {
-      const Shape& out = v.out().shape;
-      forward += Flops(2.0 * static_cast<double>(out[0] * out[2] * out[3]) * full_elements(v.in(1)));
-    } else if (op.target == "aten::scaled_dot_product_attention") {
+    } else if (op.target.starts_with("aten::conv") && has_operands(v, {0, 0})) {
+      const bool transposed = op.target.starts_with("aten::conv_transpose");
+      const double pixels =
+          static_cast<double>((transposed ? v.in(0) : v.out()).elements()) / static_cast<double>(v.in(1).shape[0]);
+      forward += Flops(2.0 * pixels * full_elements(v.in(1)));
+    } else if (op.target == "aten::scaled_dot_product_attention" && has_operands(v, {4, 4, 4})) {
       const Shape &q = v.in(0).shape, &k = v.in(1).shape;
       forward += Flops(4.0 * graph.tensor_degree * static_cast<double>(q[0] * q[1] * q[2]) * static_cast<double>(k[2] * q[3]));
+    } else if (op.target == "aten::matmul" || op.target == "aten::bmm" || op.target == "aten::mm" || op.target == "aten::addmm" ||
+               op.target == "aten::baddbmm") {
+      const std::size_t first = op.target.find("add") == std::string::npos ? 0 : 1;
+      if (v.operand(first) >= 0 && !v.in(first).shape.empty())
+        forward += Flops(2.0 * static_cast<double>(v.out().elements()) * static_cast<double>(v.in(first).shape.back()));
     }
   }
   return 3.0 * forward;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/workload/archive.hpp"
 #include "costmodel/workload/models.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 
@@ -94,6 +95,17 @@ void read_file(MapReader& map, const char* key, const std::string& what, std::st
   if (const auto found = read_file_reference(*map.find(key), map.log(), what)) path = *found;
 }
 
+Workload exported_workload(const std::string& file, const WorkloadShape& shape) {
+  if (shape.tensor_degree > 1)
+    throw InputError(fmt::format("{}: an exported model cannot be split by tensor parallelism; set parallel.tensor to 1", file));
+  Workload workload;
+  workload.name = file;
+  workload.graph = load_exported(file, shape.microbatch);
+  workload.parameters = workload.graph->parameter_count();
+  workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);
+  return workload;
+}
+
 }  // namespace
 
 WorkloadRequest read_workload(const Node& node, ReadLog& log) {
@@ -125,7 +137,7 @@ WorkloadRequest read_workload(const Node& node, ReadLog& log) {
 
 Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shape) {
   Workload workload;
-  if (!request.pt2_file.empty()) throw InputError("reading .pt2 archives is not in this version yet: " + request.pt2_file);
+  if (!request.pt2_file.empty()) return exported_workload(request.pt2_file, shape);
   if (!request.layers_file.empty()) {
     workload.name = request.layers_file;
     workload.layers = load_layers(request.layers_file);

@@ -23,17 +23,14 @@ void for_each_input(const Operator& op, Visit visit) {
   }
 }
 
-bool is_float(DType type) { return type == DType::Float32 || type == DType::Float16 || type == DType::BFloat16; }
-
+// Only what the graph says, and only real numbers: an index has no gradient.
 std::vector<bool> find_gradients(const OperatorGraph& graph) {
-  std::vector<bool> needs(graph.tensors.size(), false);
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i)
-    needs[i] = graph.tensors[i].role == TensorRole::Parameter && graph.tensors[i].requires_gradient;
-  for (const Operator& op : graph.operators) {
-    bool any = false;
-    for_each_input(op, [&](int tensor) { any |= needs[static_cast<std::size_t>(tensor)]; });
-    for (const int tensor : op.outputs)
-      needs[static_cast<std::size_t>(tensor)] = any && is_float(graph.tensors[static_cast<std::size_t>(tensor)].dtype);
+  std::vector<bool> needs;
+  for (const Tensor& tensor : graph.tensors) {
+    const bool is_float = tensor.dtype == DType::Float32 || tensor.dtype == DType::Float16 || tensor.dtype == DType::BFloat16 ||
+                          tensor.dtype == DType::Float64 || tensor.dtype == DType::Complex64;
+    needs.push_back(is_float && tensor.requires_gradient &&
+                    (tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Activation));
   }
   return needs;
 }

@@ -1,6 +1,7 @@
 #include "exec/engine/operator_program.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
@@ -22,6 +23,27 @@ at::Tensor wrapped_number(const at::Scalar& value) {
 }
 
 // The schema's type decides what a literal becomes; the graph's literals are as the model's author wrote them.
+c10::IValue coerce_list(c10::IValue value, const c10::TypePtr& element) {
+  if (element->kind() == c10::TypeKind::BoolType && value.isIntList()) {
+    c10::List<bool> list;
+    for (const std::int64_t one : value.toIntVector()) list.push_back(one != 0);
+    return list;
+  }
+  if (element->kind() == c10::TypeKind::FloatType && value.isIntList()) {
+    c10::List<double> list;
+    for (const std::int64_t one : value.toIntVector()) list.push_back(static_cast<double>(one));
+    return list;
+  }
+  if (element->kind() == c10::TypeKind::FloatType && value.isDouble()) return c10::List<double>({value.toDouble()});
+  if (element->kind() == c10::TypeKind::OptionalType && value.isTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    list.resize(value.toTensorList().size());
+    return list;
+  }
+  if (value.isInt()) return c10::List<std::int64_t>({value.toInt()});  // int[2] given as one int
+  return value;
+}
+
 c10::IValue coerce(c10::IValue value, const c10::TypePtr& type) {
   c10::TypePtr wanted = type;
   if (const auto optional = wanted->cast<c10::OptionalType>()) {
@@ -34,17 +56,53 @@ c10::IValue coerce(c10::IValue value, const c10::TypePtr& type) {
     if (value.isBool()) return wrapped_number(at::Scalar(value.toBool()));
   }
   if (wanted->kind() == c10::TypeKind::FloatType && value.isInt()) return static_cast<double>(value.toInt());
-  if (wanted->kind() == c10::TypeKind::ListType && value.isInt())
-    return c10::List<std::int64_t>({value.toInt()});  // int[2] given as one int
+  if (wanted->kind() == c10::TypeKind::ListType)
+    return coerce_list(std::move(value), wanted->expectRef<c10::ListType>().getElementType());
   return value;
 }
+
+// A region of the model's author: no_grad, or autocast. Weights are cast at each use: a cache would outlive the weights' update.
+class Surroundings {
+ public:
+  explicit Surroundings(const Operator& op) {
+    if (!op.recorded && at::GradMode::is_enabled()) {
+      at::GradMode::set_enabled(false);
+      restores_gradients_ = true;
+    }
+    if (!op.autocast) return;
+    device_ = op.autocast->device == "cuda" ? at::kCUDA : at::kCPU;
+    dtype_ = at::autocast::get_autocast_dtype(*device_);
+    enabled_ = at::autocast::is_autocast_enabled(*device_);
+    cached_ = at::autocast::is_autocast_cache_enabled();
+    at::autocast::set_autocast_dtype(*device_, scalar_type(op.autocast->dtype));
+    at::autocast::set_autocast_enabled(*device_, true);
+    at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~Surroundings() {
+    if (restores_gradients_) at::GradMode::set_enabled(true);
+    if (!device_) return;
+    at::autocast::set_autocast_enabled(*device_, enabled_);
+    at::autocast::set_autocast_dtype(*device_, dtype_);
+    at::autocast::set_autocast_cache_enabled(cached_);
+  }
+  Surroundings(const Surroundings&) = delete;
+  Surroundings& operator=(const Surroundings&) = delete;
+
+ private:
+  bool restores_gradients_ = false, enabled_ = false, cached_ = false;
+  std::optional<at::DeviceType> device_;
+  at::ScalarType dtype_{};
+};
 
 // Operators that draw random numbers: found by the tag that PyTorch gives them, and the two composites that reach one.
 bool draws(const c10::OperatorHandle& handle) {
   if (handle.hasTag(at::Tag::nondeterministic_seeded)) return true;
   const std::string& name = handle.schema().name();
   return name == "aten::dropout" || name == "aten::dropout_" || name == "aten::alpha_dropout" ||
-         name == "aten::feature_dropout" || name == "aten::scaled_dot_product_attention";
+         name == "aten::feature_dropout" || name == "aten::scaled_dot_product_attention" ||
+         name == "aten::feature_alpha_dropout" || name == "aten::feature_dropout_" || name == "aten::rrelu" ||
+         name == "aten::rrelu_" || name == "aten::lstm" || name == "aten::gru" || name == "aten::rnn_tanh" ||
+         name == "aten::rnn_relu" || name.compare(0, 10, "aten::rand") == 0;
 }
 
 // SplitMix64: neighbouring (operator, microbatch) pairs get unrelated streams. Steele, Lea, Flood, OOPSLA 2014.
@@ -65,10 +123,26 @@ std::mutex& generator_lock() {
   throw InputError(fmt::format("operator {} of module '{}': {}", op.target, op.module, why));
 }
 
+// Per argument of the schema: which of the operator's it is, -1 where the schema's default holds.
+std::vector<int> given_arguments(const Operator& op, const c10::FunctionSchema& schema) {
+  std::vector<int> given(schema.arguments().size(), -1);
+  for (std::size_t i = 0; i < op.arguments.size(); ++i) {
+    if (op.argument_names.empty()) {
+      given[i] = static_cast<int>(i);
+      continue;
+    }
+    const auto position = schema.argumentIndexWithName(op.argument_names[i]);
+    if (!position) cannot(op, fmt::format("its schema has no argument '{}'", op.argument_names[i]));
+    given[static_cast<std::size_t>(*position)] = static_cast<int>(i);
+  }
+  return given;
+}
+
 }  // namespace
 
-OperatorProgram::OperatorProgram(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs)
-    : graph_(&graph), slot_of_tensor_(graph.tensors.size(), -1), outputs_(outputs) {
+OperatorProgram::OperatorProgram(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs,
+                                 at::Device device)
+    : graph_(&graph), device_(device), slot_of_tensor_(graph.tensors.size(), -1), outputs_(outputs) {
   std::vector<bool> made(graph.tensors.size(), false);
   for (int index = first; index < end; ++index) {
     nodes_.push_back(compile(graph.operators[static_cast<std::size_t>(index)], index));
@@ -105,45 +179,61 @@ int OperatorProgram::slot_of(int tensor) {
   return slot;
 }
 
+// An argument that is known beforehand; tensors are noted to be filled in.
+c10::IValue OperatorProgram::literal(Node& node, int position, const Argument& argument) {
+  c10::IValue value;
+  std::visit(
+      [&](const auto& given) {
+        using T = std::decay_t<decltype(given)>;
+        if constexpr (std::is_same_v<T, TensorRef>) {
+          node.fills.push_back({position, -1, slot_of(given.tensor)});
+        } else if constexpr (std::is_same_v<T, TensorList>) {
+          for (std::size_t i = 0; i < given.tensors.size(); ++i)
+            if (given.tensors[i] >= 0) node.fills.push_back({position, static_cast<int>(i), slot_of(given.tensors[i])});
+          value = c10::List<at::Tensor>(std::vector<at::Tensor>(given.tensors.size()));
+        } else if constexpr (std::is_same_v<T, DType>) {
+          value = static_cast<std::int64_t>(scalar_type(given));
+        } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+          value = c10::List<std::int64_t>(given);
+        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+          value = c10::List<double>(given);
+        } else if constexpr (std::is_same_v<T, DeviceOfRank>) {
+          value = device_;
+        } else if constexpr (!std::is_same_v<T, NoArgument>) {
+          value = given;
+        }
+      },
+      argument);
+  return value;
+}
+
 OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
   const auto dot = op.target.find('.');
   const std::string name = op.target.substr(0, dot), overload = dot == std::string::npos ? "" : op.target.substr(dot + 1);
   const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!found) cannot(op, "LibTorch has no operator of this name");
-  Node node{*found, index, {}, {}, {}, {}, draws(*found)};
+  Node node{*found, index, {}, {}, {}, {}, draws(*found), !op.recorded || op.autocast.has_value()};
   const auto& wanted = found->schema().arguments();
   if (op.arguments.size() > wanted.size())
     cannot(op, fmt::format("{} arguments were given, its schema takes {}", op.arguments.size(), wanted.size()));
+  const std::vector<int> given = given_arguments(op, found->schema());
   for (std::size_t position = 0; position < wanted.size(); ++position) {
-    const int at = static_cast<int>(position);
-    if (position >= op.arguments.size()) {
+    if (given[position] < 0) {
       if (!wanted[position].default_value()) cannot(op, fmt::format("argument '{}' is missing", wanted[position].name()));
       node.arguments.push_back(*wanted[position].default_value());
       continue;
     }
-    c10::IValue value;
-    std::visit(
-        [&](const auto& argument) {
-          using T = std::decay_t<decltype(argument)>;
-          if constexpr (std::is_same_v<T, TensorRef>) {
-            node.fills.push_back({at, -1, slot_of(argument.tensor)});
-          } else if constexpr (std::is_same_v<T, TensorList>) {
-            for (std::size_t i = 0; i < argument.tensors.size(); ++i)
-              if (argument.tensors[i] >= 0) node.fills.push_back({at, static_cast<int>(i), slot_of(argument.tensors[i])});
-            value = c10::List<at::Tensor>(std::vector<at::Tensor>(argument.tensors.size()));
-          } else if constexpr (std::is_same_v<T, DType>) {
-            value = static_cast<std::int64_t>(scalar_type(argument));
-          } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
-            value = c10::List<std::int64_t>(argument);
-          } else if constexpr (!std::is_same_v<T, NoArgument>) {
-            value = argument;
-          }
-        },
-        op.arguments[position]);
+    c10::IValue value = literal(node, static_cast<int>(position), op.arguments[static_cast<std::size_t>(given[position])]);
     node.arguments.push_back(coerce(std::move(value), wanted[position].type()));
   }
   for (const int tensor : op.outputs) node.results.push_back(slot_of(tensor));
   return node;
+}
+
+void OperatorProgram::call(const Node& node, torch::jit::Stack& stack) const {
+  if (!node.surrounded) return node.handle.callBoxed(stack);
+  const Surroundings around(graph_->operators[static_cast<std::size_t>(node.index)]);
+  node.handle.callBoxed(stack);
 }
 
 std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, const CallContext& context) const {
@@ -164,12 +254,16 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
       if (fill.element < 0) {
         argument = slots[static_cast<std::size_t>(fill.slot)];
       } else {
-        if (fill.element == 0 || i == 0 || node.fills[i - 1].position != fill.position) {
-          // The compiled list is shared by all calls: filled in a copy.
-          argument = argument.toTensorList().copy();
+        // The compiled list is shared by all calls: filled in a copy.
+        const bool first = i == 0 || node.fills[i - 1].position != fill.position;
+        const at::Tensor& value = slots[static_cast<std::size_t>(fill.slot)].toTensor();
+        if (argument.isTensorList()) {
+          if (first) argument = argument.toTensorList().copy();
+          argument.toTensorList().set(static_cast<std::size_t>(fill.element), value);
+        } else {
+          if (first) argument = argument.toOptionalTensorList().copy();
+          argument.toOptionalTensorList().set(static_cast<std::size_t>(fill.element), value);
         }
-        argument.toTensorList().set(static_cast<std::size_t>(fill.element),
-                                    slots[static_cast<std::size_t>(fill.slot)].toTensor());
       }
     }
     if (observer) observer->before(node.index);
@@ -179,9 +273,9 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
         at::Generator generator = at::detail::getDefaultCPUGenerator();
         generator.set_current_seed(mixed(
             context.seed ^ mixed(static_cast<std::uint64_t>(context.sample) ^ mixed(static_cast<std::uint64_t>(node.index)))));
-        node.handle.callBoxed(stack);
+        call(node, stack);
       } else {
-        node.handle.callBoxed(stack);
+        call(node, stack);
       }
     } catch (const std::exception& error) {
       const Operator& op = graph_->operators[static_cast<std::size_t>(node.index)];
@@ -201,7 +295,12 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
   }
   std::vector<at::Tensor> results;
   results.reserve(output_slots_.size());
-  for (const int slot : output_slots_) results.push_back(slots[static_cast<std::size_t>(slot)].toTensor());
+  for (std::size_t i = 0; i < output_slots_.size(); ++i) {
+    at::Tensor value = slots[static_cast<std::size_t>(output_slots_[i])].toTensor();
+    // What leaves is of the type the graph states, whatever autocast made of it.
+    const at::ScalarType stated = scalar_type(graph_->tensors[static_cast<std::size_t>(outputs_[i])].dtype);
+    results.push_back(value.scalar_type() == stated ? std::move(value) : value.to(stated));
+  }
   return results;
 }
 

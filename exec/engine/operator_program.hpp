@@ -23,7 +23,7 @@ class OperatorProgram {
  public:
   // Operators [first, end) of the graph, which must outlive the program. Throws InputError naming operator and module path
   // when the dispatcher does not know an operator or an argument does not fit its schema.
-  OperatorProgram(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs);
+  OperatorProgram(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, at::Device device = at::kCPU);
 
   // Graph tensors that must be given, in the order of run()'s arguments: inputs and activations first, then parameters and
   // buffers. Graph tensors that come back, as asked for.
@@ -54,12 +54,16 @@ class OperatorProgram {
     std::vector<int> results;  // slot per result, -1 = not used
     std::vector<int> dead;     // slots that are not needed after this node
     bool random;               // draws from the generator
+    bool surrounded;           // stands in a region without gradients or with autocast
   };
 
   Node compile(const Operator& op, int index);
+  c10::IValue literal(Node& node, int position, const Argument& argument);
+  void call(const Node& node, torch::jit::Stack& stack) const;
   int slot_of(int tensor);
 
   const OperatorGraph* graph_;
+  at::Device device_;
   std::vector<Node> nodes_;
   std::vector<int> slot_of_tensor_;  // -1 = none
   std::vector<int> inputs_, outputs_, input_slots_, output_slots_;

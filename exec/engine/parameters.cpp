@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <fstream>
 #include <string_view>
 
 #include "costmodel/base/error.hpp"
@@ -72,6 +73,24 @@ at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed) {
   throw InputError(fmt::format("{}: the executor does not know the initial values '{}'", tensor.name, tensor.init));
 }
 
+// Only the bytes from the tensor's first to its last element are read.
+at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor) {
+  const StoredValues& stored = graph.stored[static_cast<std::size_t>(tensor.stored)];
+  const auto type = scalar_type(tensor.dtype);
+  if (tensor.elements() == 0) return at::empty(tensor.shape, type);
+  const auto width = static_cast<std::int64_t>(c10::elementSize(type));
+  std::int64_t span = 1;
+  for (std::size_t d = 0; d < tensor.shape.size(); ++d) span += (tensor.shape[d] - 1) * stored.strides[d];
+  const std::int64_t first = stored.offset + stored.first_element * width;
+  if ((stored.first_element + span) * width > stored.bytes)
+    throw InputError(fmt::format("{}: the values of '{}' are not in the archive", graph.values_file, tensor.name));
+  const at::Tensor bytes = at::empty({span}, type);
+  std::ifstream file(graph.values_file, std::ios::binary);
+  if (!file.seekg(first) || !file.read(static_cast<char*>(bytes.data_ptr()), span * width))
+    throw InputError(fmt::format("{}: the values of '{}' cannot be read", graph.values_file, tensor.name));
+  return at::as_strided(bytes, tensor.shape, stored.strides).clone(at::MemoryFormat::Preserve);
+}
+
 SeededParameters::SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages,
                                    std::uint64_t seed)
     : graph_(&graph) {
@@ -81,7 +100,7 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const Layout& lay
       const Tensor& tensor = graph.tensors[static_cast<std::size_t>(root)];
       auto& kept = tensor.role == TensorRole::Parameter ? trained_ : buffers_;
       if (kept.count(root)) continue;
-      at::Tensor value = initial_value(tensor, seed);
+      at::Tensor value = tensor.stored >= 0 ? stored_value(graph, tensor) : initial_value(tensor, seed);
       if (tensor.role == TensorRole::Parameter && tensor.requires_gradient) value.requires_grad_(true);
       kept.emplace(root, std::move(value));
     }

@@ -33,4 +33,7 @@ int root_of(const OperatorGraph& graph, int tensor);
 // InputError for another.
 at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed);
 
+// Reads a parameter or buffer of an exported model from its archive.
+at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor);
+
 }  // namespace panpipe::exec

@@ -24,6 +24,14 @@ inline at::ScalarType scalar_type(DType type) {
       return at::kBool;
     case DType::UInt8:
       return at::kByte;
+    case DType::Float64:
+      return at::kDouble;
+    case DType::Int16:
+      return at::kShort;
+    case DType::Int8:
+      return at::kChar;
+    case DType::Complex64:
+      return at::kComplexFloat;
   }
   PANPIPE_CHECK(false, "unknown element type");
 }

@@ -164,14 +164,14 @@ TEST(OperatorCost, ViewsCostNothing) {
 
 TEST(OperatorCost, UnknownOperatorsAreNamed) {
   Workload workload = gpt(1, 96, 6, 64, {});
-  workload.graph->operators[3].target = "aten::frobnicate";
+  workload.graph->operators[3].target = "mine::frobnicate";
   workload.graph->operators[3].module = "somewhere.deep";
   try {
     count_work(*workload.graph);
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),
-                 "error: the operator 'aten::frobnicate' at 'somewhere.deep' is not known: its work cannot be counted");
+                 "error: the operator 'mine::frobnicate' at 'somewhere.deep' is not known: its work cannot be counted");
   }
 }
 

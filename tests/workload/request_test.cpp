@@ -166,14 +166,14 @@ TEST(Request, WrongInputsAreExplained) {
             "      |           ^");
 }
 
-TEST(Request, ArchivesAreNotReadYet) {
+TEST(Request, AnArchiveThatIsNotThereIsNamed) {
   WorkloadRequest request;
   request.pt2_file = "model.pt2";
   try {
     make_workload(request, {});
     FAIL() << "accepted";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "error: reading .pt2 archives is not in this version yet: model.pt2");
+    EXPECT_STREQ(error.what(), "error: model.pt2: the file cannot be read");
   }
 }
 

@@ -1,0 +1,45 @@
+// The ZIP container of a .pt2 archive, read strictly: entries must be stored as they are (PyTorch never compresses them), lie
+// inside the file and not overlap the directory. Nothing is allocated on the word of the archive beyond the file's own size.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <string>
+
+namespace panpipe {
+
+struct ArchiveEntry {
+  std::int64_t offset = 0;  // of its first byte in the file
+  std::int64_t bytes = 0;
+  std::uint32_t checksum = 0;  // CRC-32
+};
+
+class ArchiveContainer {
+ public:
+  // Throws InputError: unreadable, no ZIP archive, damaged, compressed or encrypted entries, entries outside the file.
+  explicit ArchiveContainer(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  // Entry by its name without the archive's top folder; null when there is none.
+  const ArchiveEntry* find(const std::string& name) const;
+  // The whole entry, checked against its checksum. Throws InputError when absent, larger than `most` bytes or damaged.
+  std::string read(const std::string& name, std::int64_t most);
+
+ private:
+  struct Directory {
+    std::int64_t offset = 0, bytes = 0, entries = 0;
+  };
+  std::string bytes_at(std::int64_t offset, std::int64_t count, const char* what);
+  Directory find_directory();
+  void read_directory(const Directory& directory);
+  void place_entry(ArchiveEntry& entry, const std::string& name, std::int64_t header, std::int64_t directory);
+  [[noreturn]] void damaged(const std::string& why) const;
+
+  std::string path_;
+  std::ifstream file_;
+  std::int64_t size_ = 0;
+  std::map<std::string, ArchiveEntry> entries_;
+};
+
+}  // namespace panpipe
