@@ -22,14 +22,14 @@ struct Roots {
   variable_list gradients;
 };
 
-Roots roots_of(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& output_gradients) {
-  Roots roots;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!output_gradients[i].defined() || !outputs[i].requires_grad()) continue;
-    roots.edges.push_back(torch::autograd::impl::gradient_edge(outputs[i]));
-    roots.gradients.push_back(output_gradients[i]);
+Roots reached(const std::vector<Edge>& roots, const std::vector<at::Tensor>& output_gradients) {
+  Roots found;
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    if (!output_gradients[i].defined() || !roots[i].is_valid()) continue;
+    found.edges.push_back(roots[i]);
+    found.gradients.push_back(output_gradients[i]);
   }
-  return roots;
+  return found;
 }
 
 // Nodes from which one of `targets` is reached. Iterative: graphs are as deep as the model.
@@ -77,9 +77,16 @@ struct ReleaseAfterUse : torch::autograd::FunctionPostHook {
 
 }  // namespace
 
-InputGradients input_gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& output_gradients,
+std::vector<Edge> backward_roots(const std::vector<at::Tensor>& outputs) {
+  std::vector<Edge> roots;
+  for (const at::Tensor& output : outputs)
+    roots.push_back(output.requires_grad() ? torch::autograd::impl::gradient_edge(output) : Edge());
+  return roots;
+}
+
+InputGradients input_gradients(const std::vector<Edge>& outputs, const std::vector<at::Tensor>& output_gradients,
                                const std::vector<at::Tensor>& inputs) {
-  const Roots roots = roots_of(outputs, output_gradients);
+  const Roots roots = reached(outputs, output_gradients);
   InputGradients result;
   result.gradients.resize(inputs.size());
 
@@ -150,9 +157,9 @@ void weight_gradients(WeightWork work) {
                                        /*accumulate_grad=*/true, {});
 }
 
-std::vector<at::Tensor> full_backward(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& output_gradients,
+std::vector<at::Tensor> full_backward(const std::vector<Edge>& outputs, const std::vector<at::Tensor>& output_gradients,
                                       const std::vector<at::Tensor>& inputs) {
-  const Roots roots = roots_of(outputs, output_gradients);
+  const Roots roots = reached(outputs, output_gradients);
   if (!roots.edges.empty())
     Engine::get_default_engine().execute(roots.edges, roots.gradients, /*keep_graph=*/false, /*create_graph=*/false,
                                          /*accumulate_grad=*/true, {});

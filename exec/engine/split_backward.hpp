@@ -21,15 +21,19 @@ struct InputGradients {
   WeightWork rest;
 };
 
-// `outputs` with the gradients that arrived for them (undefined = none); `inputs` are the leaves that I answers for.
-InputGradients input_gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& output_gradients,
+// Where the backward of each output starts; invalid for one that no gradient leads to. Holding these and not the outputs lets
+// an output's memory go when no operator saved it.
+std::vector<torch::autograd::Edge> backward_roots(const std::vector<at::Tensor>& outputs);
+
+// `roots` of the outputs with the gradients that arrived for them (undefined = none); `inputs` are the leaves that I answers for.
+InputGradients input_gradients(const std::vector<torch::autograd::Edge>& roots, const std::vector<at::Tensor>& output_gradients,
                                const std::vector<at::Tensor>& inputs);
 
 // Accumulates into the parameters' grad().
 void weight_gradients(WeightWork work);
 
 // Both at once: accumulates into parameters, returns the gradients of `inputs`.
-std::vector<at::Tensor> full_backward(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& output_gradients,
-                                      const std::vector<at::Tensor>& inputs);
+std::vector<at::Tensor> full_backward(const std::vector<torch::autograd::Edge>& roots,
+                                      const std::vector<at::Tensor>& output_gradients, const std::vector<at::Tensor>& inputs);
 
 }  // namespace panpipe::exec

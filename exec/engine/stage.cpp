@@ -8,14 +8,16 @@
 namespace panpipe::exec {
 
 Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
-             bool recompute)
+             const std::vector<bool>& needs_gradient, bool recompute)
     : program_(graph, first, end, outputs), parameters_(&parameters), recompute_(recompute) {
   for (const int tensor : program_.inputs()) {
     const TensorRole role = graph.tensors[static_cast<std::size_t>(tensor)].role;
     if (role == TensorRole::Parameter || role == TensorRole::Buffer)
       kept_.push_back(parameters_->tensor(tensor));
-    else
+    else {
       inputs_.push_back(tensor);
+      gradient_inputs_.push_back(needs_gradient[static_cast<std::size_t>(tensor)]);
+    }
   }
 }
 
@@ -35,10 +37,10 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
   PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
   Live& state = live_[microbatch];
   state.context = context;
-  for (at::Tensor& value : values) {
-    // What arrives is a leaf here; its gradient is what goes back. A stage never writes into what another one still holds.
-    at::Tensor leaf = value.detach();
-    if (leaf.is_floating_point()) leaf.requires_grad_(true);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    // What arrives is a leaf here; its gradient is what goes back. Data want none: a first layer's would be computed in vain.
+    at::Tensor leaf = values[i].detach();
+    if (gradient_inputs_[i]) leaf.requires_grad_(true);
     state.inputs.push_back(std::move(leaf));
   }
   std::vector<at::Tensor> results;
@@ -46,8 +48,8 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
     const at::NoGradGuard no_graph;
     results = run(state);
   } else {
-    state.outputs = run(state);
-    results = state.outputs;
+    results = run(state);
+    state.roots = backward_roots(results);
   }
   for (at::Tensor& result : results) result = result.detach();
   return results;
@@ -55,13 +57,13 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
 
 void Stage::recompute(int microbatch) {
   Live& state = live(microbatch);
-  if (state.outputs.empty()) state.outputs = run(state);
+  if (state.roots.empty()) state.roots = backward_roots(run(state));
 }
 
 std::vector<at::Tensor> Stage::backward(int microbatch, const std::vector<at::Tensor>& output_gradients) {
   recompute(microbatch);
   Live& state = live(microbatch);
-  std::vector<at::Tensor> gradients = full_backward(state.outputs, output_gradients, state.inputs);
+  std::vector<at::Tensor> gradients = full_backward(state.roots, output_gradients, state.inputs);
   live_.erase(microbatch);
   return gradients;
 }
@@ -69,9 +71,9 @@ std::vector<at::Tensor> Stage::backward(int microbatch, const std::vector<at::Te
 std::vector<at::Tensor> Stage::input_gradient(int microbatch, const std::vector<at::Tensor>& output_gradients) {
   recompute(microbatch);
   Live& state = live(microbatch);
-  InputGradients result = input_gradients(state.outputs, output_gradients, state.inputs);
+  InputGradients result = input_gradients(state.roots, output_gradients, state.inputs);
   state.rest = std::move(result.rest);
-  state.outputs.clear();
+  state.roots.clear();
   state.inputs.clear();
   return std::move(result.gradients);
 }

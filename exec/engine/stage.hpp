@@ -22,9 +22,10 @@ class ParameterStore {
 
 class Stage {
  public:
-  // Operators [first, end) of the graph; `outputs` are the tensors other stages (or the step: the loss) want.
+  // Operators [first, end) of the graph; `outputs` are the tensors other stages (or the step: the loss) want. `needs_gradient`
+  // says per graph tensor whether a gradient flows back to it.
   Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
-        bool recompute);
+        const std::vector<bool>& needs_gradient, bool recompute);
 
   // Graph tensors that forward() takes (data and activations, no parameters) and gives.
   const std::vector<int>& inputs() const { return inputs_; }
@@ -47,9 +48,9 @@ class Stage {
  private:
   struct Live {
     CallContext context;
-    std::vector<at::Tensor> inputs;   // leaves
-    std::vector<at::Tensor> outputs;  // with their graph; empty until recompute()
-    std::optional<WeightWork> rest;   // between I and W
+    std::vector<at::Tensor> inputs;            // leaves
+    std::vector<torch::autograd::Edge> roots;  // where the backward starts, one per output; empty until recompute()
+    std::optional<WeightWork> rest;            // between I and W
   };
   std::vector<at::Tensor> run(Live& live);
   Live& live(int microbatch);
@@ -58,7 +59,8 @@ class Stage {
   const ParameterStore* parameters_;
   bool recompute_;
   std::vector<int> inputs_;
-  std::vector<at::Tensor> kept_;  // parameters and buffers, in the program's order
+  std::vector<bool> gradient_inputs_;  // one per input
+  std::vector<at::Tensor> kept_;       // parameters and buffers, in the program's order
   std::unordered_map<int, Live> live_;
 };
 
