@@ -1,0 +1,73 @@
+#include "exec/engine/device.hpp"
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+constexpr auto kCuda = c10::DeviceType::CUDA;
+
+// Kernels and the device interface register themselves when the library is loaded. Global: kernels compiled at run time and
+// NCCL look its symbols up.
+std::string load_cuda() {
+  static const std::string failure = [] {
+    if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) return std::string();
+    const char* reason = dlerror();
+    return fmt::format("LibTorch's CUDA library does not load ({})", reason ? reason : "unknown reason");
+  }();
+  return failure;
+}
+
+}  // namespace
+
+int gpu_count(std::string* why) noexcept {
+  static std::once_flag once;
+  static int count = 0;
+  static std::string reason;
+  std::call_once(once, [] {
+    try {
+      reason = load_cuda();
+      if (reason.empty() && c10::impl::hasDeviceGuardImpl(kCuda)) count = c10::impl::getDeviceGuardImpl(kCuda)->deviceCount();
+      if (reason.empty() && count == 0) reason = "no NVIDIA driver or no GPU was found";
+    } catch (const std::exception& error) {
+      reason = error.what();
+    }
+  });
+  if (why) *why = reason;
+  return count;
+}
+
+RankDevice::RankDevice(const std::string& kind, int local_rank) {
+  if (kind == "cpu" || kind.empty()) return;
+  if (kind != "cuda") throw InputError(fmt::format("unknown device '{}'; devices are cpu and cuda", kind));
+  std::string why;
+  const int count = gpu_count(&why);
+  if (count == 0) throw MachineError(fmt::format("this machine has no GPU to run on: {}; run with --device cpu", why));
+  device_ = c10::Device(kCuda, static_cast<c10::DeviceIndex>(local_rank % count));
+  const auto* guard = c10::impl::getDeviceGuardImpl(kCuda);
+  guard->setDevice(device_);
+  before_ = guard->exchangeStream(guard->getStreamFromGlobalPool(device_, /*isHighPriority=*/false));
+}
+
+RankDevice::~RankDevice() {
+  if (!is_gpu()) return;
+  try {
+    synchronize();
+    c10::impl::getDeviceGuardImpl(kCuda)->exchangeStream(before_);
+  } catch (...) {  // a device in error: what failed is already on its way to the user
+  }
+}
+
+void RankDevice::synchronize() const {
+  if (!is_gpu()) return;
+  const auto* guard = c10::impl::getDeviceGuardImpl(kCuda);
+  guard->synchronizeStream(guard->getStream(device_));
+}
+
+}  // namespace panpipe::exec
