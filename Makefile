@@ -7,7 +7,7 @@ RELEASE := build/release
 help:   ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-setup:  ## install what is missing (Debian packages); a second when nothing is
+setup:  ## install what is missing (Debian packages, LibTorch in .venv); a second when nothing is
 	@tools/setup
 
 build: setup  ## release build; programs in build/release/bin/

@@ -4,14 +4,14 @@
 
 #include "cli/verbs.hpp"
 #include "exec/launch/launch.hpp"
+#include "exec/launch/run_options.hpp"
 
 namespace panpipe::cli {
 
 void add_run_verb(CLI::App& sub, std::function<int()>& run) {
-  auto arguments = std::make_shared<std::vector<std::string>>();
-  sub.add_option("ARGUMENTS", *arguments, "scenario and options of the run");
-  sub.allow_extras();
-  run = [arguments] { return exec::launch(*arguments); };
+  auto request = std::make_shared<exec::RunRequest>();
+  exec::add_run_options(sub, *request);
+  run = [request] { return exec::launch(*request); };
 }
 
 }  // namespace panpipe::cli

@@ -29,7 +29,8 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layou
       replica_(replica),
       data_(std::move(data)),
       transport_(transport),
-      options_(options) {
+      options_(options),
+      fault_(transport.rank()) {
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
     if (plan.schedule.stage_to_rank[s] != position) continue;
     const StageRange& range = layout.stages[s];
@@ -171,7 +172,8 @@ void Worker::forward(const Action& action, StepResult& result) {
     for (const int tensor : message.tensors) sent.push_back(outputs[position_in(stage.outputs(), tensor)]);
     give_message(index, action.microbatch, false, sent);
   }
-  if (action.stage == layout_.loss_stage) result.loss_sum += outputs[position_in(stage.outputs(), graph_.loss)].item<double>();
+  if (action.stage == layout_.loss_stage)
+    result.loss_sum += fault_.loss(name, step_, outputs[position_in(stage.outputs(), graph_.loss)].item<double>());
 }
 
 void Worker::backward(const Action& action) {
@@ -218,6 +220,8 @@ StepResult Worker::step(std::int64_t step_index) {
     post_receives(a, a + ahead);
     if (!action.is_compute()) continue;  // sends and receives follow from the data
     doing_ = to_text(action);
+    transport_.doing(fmt::format("{} of step {}", doing_, step_index));
+    fault_.before(doing_, step_index);
     Span span;
     span.device = transport_.rank();
     span.lane = Lane::Compute;

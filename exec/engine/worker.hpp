@@ -11,6 +11,7 @@
 
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
+#include "exec/engine/fault.hpp"
 #include "exec/engine/layout.hpp"
 #include "exec/engine/measure/memory_account.hpp"
 #include "exec/engine/stage.hpp"
@@ -76,6 +77,7 @@ class Worker {
   DataSource data_;
   Transport& transport_;
   WorkerOptions options_;
+  Fault fault_;
   std::map<int, std::unique_ptr<Stage>> stages_;
   std::map<MessageKey, std::vector<Posted>> posted_;
   std::map<MessageKey, std::vector<at::Tensor>> local_;  // messages between stages of this rank

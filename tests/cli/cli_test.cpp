@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -134,13 +135,16 @@ TEST(CommandLine, CheckPrintsLinksAndCosts) {
   EXPECT_TRUE(json::parse(panpipe("check --costs --json " + kGpt2).out).is_object());
 }
 
-TEST(CommandLine, WithoutAnExecutorRunSaysSo) {
-  const Outcome run = panpipe("run " + kGpt2 + " --steps 3");
-  EXPECT_EQ(run.exit_code, 3);
-  EXPECT_EQ(run.err,
-            "panpipe: this machine cannot: this build has no executor: running a plan is not part of this version; estimate and "
-            "simulate "
-            "predict it\n");
+TEST(CommandLine, WithoutAnExecutorRunSaysSoAndWhatToDo) {
+  // The executor is the program beside: without it this is a build that was made without LibTorch.
+  const std::string alone = temporary_folder();
+  std::filesystem::copy(std::string(std::getenv("PANPIPE_BIN")) + "/panpipe", alone + "/panpipe");
+  const std::string command = alone + "/panpipe run ../" + kGpt2 + " --steps 3 2>" + alone + "/err";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 3);
+  EXPECT_EQ(
+      read_file(alone + "/err"),
+      "panpipe: this machine cannot: this build has no executor: it was made without LibTorch; run make setup, which installs it "
+      "into .venv, then make build\n");
 }
 
 TEST(CommandLine, TheContextNamesEveryInputFileByItsHash) {

@@ -27,7 +27,7 @@ ALLOWED = {
     "sim": ["costmodel"],
     "exec/engine": ["costmodel", "exec"],
     "exec/launch": ["costmodel"],
-    "exec": ["costmodel"],
+    "exec": ["costmodel", "exec"],
     "validation": ["costmodel"],
     "cli": ["costmodel", "planner", "sim", "exec/launch", "validation"],
     "bench": ["costmodel", "planner", "sim", "exec", "tests"],
@@ -39,7 +39,7 @@ FENCED = {
     r"torch/|ATen/|c10/|caffe2/": ["exec/engine", "tests/exec"],
     r"nccl\.h|cuda|gloo/": ["exec/engine"],
     r"yaml-cpp/": ["costmodel/input/document.cpp"],
-    r"CLI/": ["cli", "exec"],
+    r"CLI/": ["cli", "exec", "tests/exec"],
     r"thread|mutex|condition_variable|tbb/|oneapi/": ["planner", "sim", "exec", "validation", "cli", "tests", "bench"],
 }
 LOCAL = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -18,12 +19,14 @@ namespace {
 struct Letter {
   at::Tensor value;
   DeviceOrder written;  // on a GPU: when the sender's stream has written it
+  Clock::time_point sent = Clock::now();
 };
 
 // One collective of one group. Sums are made in rank order, so that the result does not depend on who was first.
 struct Collective {
   std::map<int, Letter> parts;
   DeviceOrder written;
+  Clock::time_point finished{};
   bool done = false;
 };
 
@@ -33,7 +36,7 @@ struct Hub {
   int ranks;
   std::mutex lock;
   std::condition_variable changed;
-  std::map<std::tuple<int, int, std::uint32_t>, Letter> mail;                       // (from, to, tag)
+  std::map<std::tuple<int, int, std::uint32_t>, std::deque<Letter>> mail;           // (from, to, tag)
   std::map<std::pair<int, std::int64_t>, std::shared_ptr<Collective>> collectives;  // (group, sequence number)
   std::map<std::vector<int>, int> groups;
   std::map<std::int64_t, std::map<int, std::string>> gathers;
@@ -94,10 +97,14 @@ struct Receive : Pending {
     {
       std::unique_lock hold(hub->lock);
       hub->wait(hold, rank, deadline, what, [&] { return hub->mail.count(key) > 0; });
-      letter = std::move(hub->mail.extract(key).mapped());
+      auto& arrived = hub->mail.at(key);
+      letter = std::move(arrived.front());
+      arrived.pop_front();
+      if (arrived.empty()) hub->mail.erase(key);
     }
     check_arrived(expected, letter.value, std::get<0>(key), what);
     letter.written.before(expected.device, letter.value);
+    completed = letter.sent;
     value = letter.value.device() == expected.device ? std::move(letter.value) : letter.value.to(expected.device);
     taken = true;
   }
@@ -116,6 +123,7 @@ struct Joined : Pending {
     std::unique_lock hold(hub->lock);
     hub->wait(hold, rank, deadline, what, [&] { return collective->done; });
     collective->written.before(mine.device(), mine);
+    completed = collective->finished;
   }
 };
 
@@ -146,10 +154,9 @@ class LocalTransport : public Transport {
   const char* name() const override { return "local"; }
 
   PendingPtr send(at::Tensor value, int to, std::uint32_t tag) override {
-    Letter letter{value.detach(), DeviceOrder::now(value)};
+    Letter letter{value.detach(), DeviceOrder::now(value), Clock::now()};
     const std::lock_guard hold(hub_->lock);
-    const bool fresh = hub_->mail.emplace(std::tuple(rank_, to, tag), std::move(letter)).second;
-    PANPIPE_CHECK(fresh, fmt::format("rank {} sends tag {} to rank {} twice", rank_, tag, to));
+    hub_->mail[{rank_, to, tag}].push_back(std::move(letter));
     hub_->changed.notify_all();
     return std::make_shared<Done>();
   }
@@ -190,6 +197,7 @@ class LocalTransport : public Transport {
   }
 
   void doing(const std::string& action) override {
+    action_ = action;
     const std::lock_guard hold(hub_->lock);
     hub_->at[static_cast<std::size_t>(rank_)] = action;
   }
@@ -208,7 +216,7 @@ class LocalTransport : public Transport {
     pending->hub = hub_;
     pending->rank = rank_;
     pending->mine = value;
-    Letter letter{value, DeviceOrder::now(value)};
+    Letter letter{value, DeviceOrder::now(value), Clock::now()};
     const std::lock_guard hold(hub_->lock);
     const std::pair key(group.id, sequence_[group.id]++);
     auto& slot = hub_->collectives[key];
@@ -217,6 +225,7 @@ class LocalTransport : public Transport {
     slot->parts.emplace(rank_, std::move(letter));
     if (slot->parts.size() < group.ranks.size()) return pending;
     finish(*slot);
+    slot->finished = Clock::now();
     slot->done = true;
     hub_->collectives.erase(key);
     hub_->changed.notify_all();

@@ -1,0 +1,187 @@
+#include "exec/engine/program/execute.hpp"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/program/failure.hpp"
+#include "exec/engine/program/fingerprint.hpp"
+#include "exec/engine/program/present.hpp"
+#include "exec/engine/run/run.hpp"
+#include "exec/engine/run/stop.hpp"
+#include "exec/launch/launch.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+Clock::duration deadline_of(const RunRequest& request) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(request.deadline_s));
+}
+
+// Of this thread; `ranks_here` share the cores. The number is partly the process's: asking first makes the thread's own copy.
+void set_threads(int asked, int ranks_here) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  at::get_num_threads();
+  at::set_num_threads(asked > 0 ? asked : std::max(1, cores / std::max(1, ranks_here)));
+}
+
+void check_world(const PreparedRun& run, const World& world) {
+  if (run.world_size() == world.size) return;
+  throw InputError(fmt::format("the plan needs {} rank{} (pipeline {} x data {} x tensor {}), but {} started {}",
+                               run.world_size(), run.world_size() == 1 ? "" : "s", run.plan.pipeline, run.plan.data,
+                               run.plan.tensor, world.launcher.empty() ? "one process was" : world.launcher, world.size));
+}
+
+std::unique_ptr<Transport> connect(const RunRequest& request, const World& world) {
+  const ProcessOptions options{world, deadline_of(request), kVersion, true};
+  return request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
+}
+
+// One process, one rank.
+int run_process(const RunRequest& request, const World& world) {
+  std::unique_ptr<Transport> transport;
+  try {
+    const auto begin = Clock::now();
+    set_threads(request.threads, world.local_size);
+    transport = connect(request, world);
+    transport->doing("reading the scenario");
+    const FilesRead files;
+    const PreparedRun run(request);
+    check_world(run, world);
+    agree(*transport, fingerprints(run), deadline_of(request));
+    transport->doing("making the weights");
+    const Timeline timeline = run_rank(run, *transport);
+    transport->doing("writing the result");
+    if (world.rank == 0) present(run, timeline, files, Clock::now() - begin);
+    transport->barrier(deadline_of(request), "the end of the run");
+    return 0;
+  } catch (...) {
+    const auto error = std::current_exception();
+    std::string sentence;
+    if (is_stop(error, sentence)) {
+      if (world.rank == 0) std::fputs(("panpipe: " + sentence + "\n").c_str(), stderr);
+      return 0;
+    }
+    const Failure failure = describe_failure(error, world.rank, transport ? transport->action() : "");
+    report(failure.text, static_cast<int>(failure.code));
+    // The others are told before this process goes; its own threads may hang in what can no longer happen.
+    if (transport) transport->abort(failure.text.substr(0, failure.text.find('\n')));
+    std::fflush(nullptr);
+    _exit(static_cast<int>(failure.code));
+  }
+}
+
+// What came of the threads that are ranks.
+struct Outcomes {
+  std::mutex lock;
+  std::condition_variable changed;
+  int running = 0;
+  std::vector<Failure> failures;  // in the order of time
+  std::string stopped;
+  Timeline timeline;
+};
+
+void run_thread(const PreparedRun& run, Transport& transport, Outcomes& outcomes) {
+  std::optional<Failure> failure;
+  std::string stopped;
+  Timeline timeline;
+  try {
+    set_threads(run.request.threads, transport.size());
+    timeline = run_rank(run, transport);
+  } catch (...) {
+    const auto error = std::current_exception();
+    if (!is_stop(error, stopped)) {
+      failure = describe_failure(error, transport.rank(), transport.action());
+      if (!failure->peer) transport.abort(failure->text.substr(0, failure->text.find('\n')));
+    }
+  }
+  const std::lock_guard hold(outcomes.lock);
+  if (transport.rank() == 0) outcomes.timeline = std::move(timeline);
+  if (!stopped.empty()) outcomes.stopped = stopped;
+  if (failure) outcomes.failures.push_back(*failure);
+  --outcomes.running;
+  outcomes.changed.notify_all();
+}
+
+// The cause first, then what each of the others waited for.
+[[noreturn]] void end_failed(std::vector<Failure> failures, int stuck, double deadline_s) {
+  std::stable_sort(failures.begin(), failures.end(), [](const Failure& a, const Failure& b) { return a.peer < b.peer; });
+  std::vector<std::string> told;
+  for (const Failure& failure : failures) {
+    if (std::find(told.begin(), told.end(), failure.text) != told.end()) continue;
+    told.push_back(failure.text);
+    report(failure.text, 0);
+  }
+  if (stuck > 0)
+    report(
+        fmt::format("panpipe: {} rank{} did not end within {:.3g} s after the failure", stuck, stuck == 1 ? "" : "s", deadline_s),
+        0);
+  std::fflush(nullptr);
+  _exit(static_cast<int>(failures.front().code));
+}
+
+// One process, all ranks.
+int run_threads(const RunRequest& request) {
+  const auto begin = Clock::now();
+  Outcomes outcomes;
+  try {
+    const FilesRead files;
+    const PreparedRun run(request);
+    const auto transports = make_local_transports(run.world_size());
+    outcomes.running = run.world_size();
+    std::vector<std::thread> ranks;
+    for (const auto& transport : transports)
+      ranks.emplace_back([&, rank = transport.get()] { run_thread(run, *rank, outcomes); });
+    {
+      std::unique_lock hold(outcomes.lock);
+      outcomes.changed.wait(hold, [&] { return outcomes.running == 0 || !outcomes.failures.empty(); });
+      // A rank that hangs where no abort reaches it is left behind.
+      outcomes.changed.wait_for(hold, deadline_of(request), [&] { return outcomes.running == 0; });
+      if (!outcomes.failures.empty()) end_failed(outcomes.failures, outcomes.running, request.deadline_s);
+    }
+    for (std::thread& rank : ranks) rank.join();
+    if (!outcomes.stopped.empty()) {
+      std::fputs(("panpipe: " + outcomes.stopped + "\n").c_str(), stderr);
+      return 0;
+    }
+    present(run, outcomes.timeline, files, Clock::now() - begin);
+    return 0;
+  } catch (...) {
+    const Failure failure = describe_failure(std::current_exception(), -1, "");
+    return report(failure.text, static_cast<int>(failure.code));
+  }
+}
+
+}  // namespace
+
+int report(const std::string& text, int exit_code) {
+  const bool marked = std::getenv(kLaunchedVariable) != nullptr;
+  std::string lines;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines += (marked ? std::string(1, kErrorMark) : std::string()) + text.substr(begin, end - begin) + "\n";
+    begin = end + 1;
+  }
+  std::fputs(lines.c_str(), stderr);
+  return exit_code;
+}
+
+int execute(const RunRequest& request, const std::optional<World>& world) {
+  if (request.transport == "local") return run_threads(request);
+  // Called by hand, without a launcher: a world of one.
+  World alone;
+  alone.master_port = 29500;
+  return run_process(request, world.value_or(alone));
+}
+
+}  // namespace panpipe::exec

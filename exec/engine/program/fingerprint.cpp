@@ -1,0 +1,38 @@
+#include "exec/engine/program/fingerprint.hpp"
+
+#include <fmt/format.h>
+
+namespace panpipe::exec {
+namespace {
+
+// FNV-1a, 64 bits: tells different texts apart; nobody tries to make two alike.
+std::string hash(const std::string& text) {
+  std::uint64_t value = 14695981039346656037u;
+  for (const char byte : text) value = (value ^ static_cast<unsigned char>(byte)) * 1099511628211u;
+  return fmt::format("{:016x}", value);
+}
+
+// Without comments: they say where a value came from, and a file may lie elsewhere on another host.
+std::string values_of(const std::string& yaml) {
+  std::string values;
+  for (std::size_t begin = 0; begin < yaml.size();) {
+    const std::size_t end = std::min(yaml.find('\n', begin), yaml.size());
+    const std::string line = yaml.substr(begin, end - begin);
+    values += line.substr(0, line.find('#')) + "\n";
+    begin = end + 1;
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<Agreement> fingerprints(const PreparedRun& run) {
+  const RunRequest& request = run.request;
+  const int type = run.experiment.scenario.cluster.devices.front().type;
+  return {{"scenario (hash of its values)", hash(values_of(resolved_text(run.experiment.scenario)))},
+          {"model (hash of its operators)", hash(run.graph().to_text())},
+          {"plan (hash)", hash(values_of(to_yaml(run.plan, run.experiment.model.units(type))))},
+          {"options", fmt::format("--steps {} --warmup {} --device {}", request.steps, request.warmup, request.device)}};
+}
+
+}  // namespace panpipe::exec

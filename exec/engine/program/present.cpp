@@ -1,0 +1,37 @@
+#include "exec/engine/program/present.hpp"
+
+#include <fmt/format.h>
+#include <torch/headeronly/version.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+void print(const std::string& text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  throw MachineError(fmt::format("cannot write to standard output: {}", std::strerror(errno != 0 ? errno : EIO)));
+}
+
+}  // namespace
+
+void present(const PreparedRun& run, const Timeline& timeline, const FilesRead& files, Clock::duration wall) {
+  const ResultContext context = result_context(run.experiment, run.request.scenario, files, {{"libtorch", TORCH_VERSION}},
+                                               std::chrono::duration<double>(wall).count());
+  const Metrics figures = metrics(timeline);
+  if (run.request.json)
+    print(to_result_json(timeline, figures, context, run.request.timeline));
+  else
+    print(to_table(timeline, figures, isatty(STDOUT_FILENO) != 0 && !std::getenv("NO_COLOR")));
+  if (run.request.output.empty()) return;
+  std::fputs(write_results(run.experiment, run.plan, timeline, context, "", run.request.output).c_str(), stderr);
+}
+
+}  // namespace panpipe::exec

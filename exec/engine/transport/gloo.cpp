@@ -1,0 +1,236 @@
+#include "exec/engine/transport/gloo.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/transport/device_order.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr std::chrono::milliseconds kNever = 24h * 365;  // the watch decides, not Gloo
+
+struct Sent : Pending {
+  std::shared_ptr<Mailbox> mailbox;
+  Watch* watch = nullptr;
+  std::shared_ptr<Mailbox::Flag> flag;
+  at::Tensor kept;
+  bool done() override { return mailbox->get(*flag); }
+  void wait(Clock::duration deadline, const std::string& what) override {
+    completed = mailbox->wait(*flag, *watch, deadline, what);
+  }
+};
+
+struct Arriving : Pending {
+  std::shared_ptr<Mailbox> mailbox;
+  Watch* watch = nullptr;
+  TensorSpec expected;
+  Mailbox::Key key;
+  bool taken = false;
+  bool done() override { return taken || mailbox->has(key); }
+  void wait(Clock::duration deadline, const std::string& what) override {
+    if (taken) return;
+    Mailbox::Letter letter = mailbox->take(key, *watch, deadline, what);
+    check_arrived(expected, letter.value, std::get<0>(key), what);
+    value = expected.device.is_cpu() ? std::move(letter.value) : letter.value.to(expected.device);
+    completed = letter.arrived;
+    taken = true;
+  }
+};
+
+// A collective on a CPU tensor of a type that Gloo sums; `finish` brings the result to where it is wanted.
+struct Joined : Pending {
+  std::shared_ptr<Mailbox> mailbox;
+  Watch* watch = nullptr;
+  std::shared_ptr<Mailbox::Flag> flag = std::make_shared<Mailbox::Flag>();
+  std::shared_ptr<std::string> fault = std::make_shared<std::string>();
+  at::Tensor wanted, used;
+  bool finished = false;
+  bool done() override { return mailbox->get(*flag); }
+  void wait(Clock::duration deadline, const std::string& what) override {
+    completed = mailbox->wait(*flag, *watch, deadline, what);
+    if (!fault->empty()) {
+      // A member is gone: the watch says who. Only when it says nothing is this the reason.
+      const Mailbox::Flag never;
+      mailbox->broken(-1, *fault);
+      mailbox->wait(never, *watch, deadline, what);
+    }
+    if (finished) return;
+    finished = true;
+    if (!used.is_same(wanted)) {
+      const at::NoGradGuard no_graph;
+      wanted.copy_(used);
+    }
+  }
+};
+
+struct Nothing : Pending {
+  bool done() override { return true; }
+  void wait(Clock::duration, const std::string&) override {}
+};
+
+// A contiguous CPU tensor with the same values.
+at::Tensor on_cpu(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
+
+at::Tensor as_bytes(const at::Tensor& value) {
+  return at::from_blob(
+      value.data_ptr(), {static_cast<std::int64_t>(value.nbytes())}, [value](void*) {}, at::kByte);
+}
+
+at::ScalarType summed_as(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+    case at::kDouble:
+    case at::kHalf:
+    case at::kInt:
+    case at::kLong:
+      return dtype;
+    case at::kBFloat16:
+      return at::kFloat;  // rounded once, at the end
+    case at::kShort:
+    case at::kByte:
+    case at::kChar:
+      return at::kInt;
+    default:
+      throw InternalError(fmt::format("tensors of type {} are not summed over ranks", c10::toString(dtype)));
+  }
+}
+
+void when_done(const c10::intrusive_ptr<c10d::Work>& work, const std::shared_ptr<Joined>& joined) {
+  // The work must live until its own callback, which holds only what the waiting side holds too.
+  work->getFuture()->addCallback(
+      [mailbox = joined->mailbox, flag = joined->flag, fault = joined->fault](c10::ivalue::Future& future) {
+        if (future.hasError()) {
+          const std::string text = future.tryRetrieveErrorMessage();
+          *fault = text.empty() ? "the collective failed" : text.substr(0, text.find('\n'));
+        }
+        mailbox->set(*flag);
+      });
+}
+
+}  // namespace
+
+GlooTransport::GlooTransport(const ProcessOptions& options)
+    : options_(options),
+      mailbox_(std::make_shared<Mailbox>()),
+      met_(meet(options, [mailbox = mailbox_](const std::string& reason) { mailbox->end(reason); })) {
+  auto group = make_gloo_group(met_.store, "world", rank(), size(), met_.address, options.deadline);
+  links_ = std::make_unique<GlooLinks>(std::move(group), rank(), size(), *mailbox_, *met_.watch);
+}
+
+GlooTransport::~GlooTransport() {
+  links_.reset();
+  connected_.clear();
+}
+
+PendingPtr GlooTransport::send(at::Tensor value, int to, std::uint32_t tag) {
+  auto pending = std::make_shared<Sent>();
+  pending->mailbox = mailbox_;
+  pending->watch = met_.watch.get();
+  pending->kept = on_cpu(value);
+  pending->flag = links_->send(pending->kept, to, Channel::User, tag);
+  return pending;
+}
+
+PendingPtr GlooTransport::receive(const TensorSpec& expected, int from, std::uint32_t tag) {
+  auto pending = std::make_shared<Arriving>();
+  pending->mailbox = mailbox_;
+  pending->watch = met_.watch.get();
+  pending->expected = expected;
+  pending->key = {from, Channel::User, tag};
+  return pending;
+}
+
+Group GlooTransport::make_group(const std::vector<int>& ranks) {
+  if (const auto known = groups_.find(ranks); known != groups_.end()) return known->second;
+  const Group group{ranks, static_cast<int>(groups_.size())};
+  groups_[ranks] = group;
+  const auto mine = std::find(ranks.begin(), ranks.end(), rank());
+  if (mine == ranks.end()) return group;
+  const std::string name = fmt::format("group-{}", fmt::join(ranks, "-"));
+  connected_[group.id] = make_gloo_group(met_.store, name, static_cast<int>(mine - ranks.begin()), static_cast<int>(ranks.size()),
+                                         met_.address, options_.deadline);
+  return group;
+}
+
+PendingPtr GlooTransport::all_reduce(at::Tensor value, const Group& group) {
+  if (value.numel() == 0) return std::make_shared<Nothing>();
+  auto pending = std::make_shared<Joined>();
+  pending->mailbox = mailbox_;
+  pending->watch = met_.watch.get();
+  pending->wanted = value.detach();
+  const at::ScalarType type = summed_as(value.scalar_type());
+  const bool in_place = value.device().is_cpu() && value.is_contiguous() && type == value.scalar_type();
+  pending->used = in_place ? pending->wanted : on_cpu(value).to(type);
+  c10d::AllreduceOptions options;
+  options.timeout = kNever;
+  std::vector<at::Tensor> tensors{pending->used};
+  when_done(connected_.at(group.id)->allreduce(tensors, options), pending);
+  return pending;
+}
+
+PendingPtr GlooTransport::broadcast(at::Tensor value, int root, const Group& group) {
+  if (value.numel() == 0) return std::make_shared<Nothing>();
+  auto pending = std::make_shared<Joined>();
+  pending->mailbox = mailbox_;
+  pending->watch = met_.watch.get();
+  pending->wanted = value.detach();
+  pending->used = value.device().is_cpu() && value.is_contiguous() ? pending->wanted : on_cpu(value);
+  c10d::BroadcastOptions options;
+  options.rootRank = std::find(group.ranks.begin(), group.ranks.end(), root) - group.ranks.begin();
+  options.timeout = kNever;
+  std::vector<at::Tensor> tensors{as_bytes(pending->used)};
+  when_done(connected_.at(group.id)->broadcast(tensors, options), pending);
+  return pending;
+}
+
+void GlooTransport::barrier(Clock::duration deadline, const std::string& what) { all_gather("", deadline, what); }
+
+// Over rank 0: everybody's bytes to it, all of them back. Two messages deep, and the one way in which waits are ended by the
+// watch.
+std::vector<std::string> GlooTransport::all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) {
+  const std::uint32_t turn = gathers_++;
+  const auto tensor_of = [](const std::string& text) {
+    const at::Tensor tensor = at::empty({static_cast<std::int64_t>(text.size())}, at::kByte);
+    if (!text.empty()) std::memcpy(tensor.data_ptr(), text.data(), text.size());
+    return tensor;
+  };
+  const auto text_from = [&](int from) {
+    const at::Tensor tensor = mailbox_->take({from, Channel::Control, turn}, *met_.watch, deadline, what).value;
+    return std::string(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes());
+  };
+  std::vector<std::string> all;
+  if (rank() != 0) {
+    links_->send(tensor_of(bytes), 0, Channel::Control, turn);
+    for (int other = 0; other < size(); ++other) all.push_back(text_from(0));
+    return all;
+  }
+  all.push_back(bytes);
+  for (int other = 1; other < size(); ++other) all.push_back(text_from(other));
+  for (int other = 1; other < size(); ++other)
+    for (const std::string& part : all) links_->send(tensor_of(part), other, Channel::Control, turn);
+  return all;
+}
+
+void GlooTransport::doing(const std::string& action) {
+  action_ = action;
+  met_.watch->doing(action);
+}
+
+void GlooTransport::abort(const std::string& reason) noexcept {
+  mailbox_->end(fmt::format("rank {} ended the run: {}", rank(), reason));
+  met_.watch->abort(reason);
+}
+
+std::unique_ptr<Transport> make_gloo_transport(const ProcessOptions& options) { return std::make_unique<GlooTransport>(options); }
+
+}  // namespace panpipe::exec

@@ -1,0 +1,43 @@
+// The transport over Gloo; the one over NCCL stands on it for everything that is not on a GPU.
+#pragma once
+
+#include "exec/engine/transport/gloo_links.hpp"
+#include "exec/engine/transport/rendezvous.hpp"
+
+namespace panpipe::exec {
+
+class GlooTransport : public Transport {
+ public:
+  explicit GlooTransport(const ProcessOptions& options);
+  ~GlooTransport() override;
+
+  int rank() const override { return options_.world.rank; }
+  int size() const override { return options_.world.size; }
+  const char* name() const override { return "gloo"; }
+  PendingPtr send(at::Tensor value, int to, std::uint32_t tag) override;
+  PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) override;
+  Group make_group(const std::vector<int>& ranks) override;
+  PendingPtr all_reduce(at::Tensor value, const Group& group) override;
+  PendingPtr broadcast(at::Tensor value, int root, const Group& group) override;
+  void barrier(Clock::duration deadline, const std::string& what) override;
+  std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) override;
+  void doing(const std::string& action) override;
+  void abort(const std::string& reason) noexcept override;
+
+  // For what is built on it.
+  void announce(const at::Tensor& words, int to, std::uint32_t turn) { links_->send(words, to, Channel::Announced, turn); }
+  const c10::intrusive_ptr<c10d::Store>& store() const { return met_.store; }
+  Mailbox& mailbox() { return *mailbox_; }
+  Watch& watch() { return *met_.watch; }
+
+ private:
+  ProcessOptions options_;
+  std::shared_ptr<Mailbox> mailbox_;
+  Rendezvous met_;
+  std::unique_ptr<GlooLinks> links_;
+  std::map<std::vector<int>, Group> groups_;
+  std::map<int, c10::intrusive_ptr<c10d::ProcessGroupGloo>> connected_;  // by group id, where this rank is a member
+  std::uint32_t gathers_ = 0;
+};
+
+}  // namespace panpipe::exec

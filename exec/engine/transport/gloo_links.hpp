@@ -1,0 +1,41 @@
+// Messages between processes over Gloo, one link per peer: what is sent arrives in the mailbox of the other side, posted or not.
+//
+// Gloo ends the process when a message is larger than the buffer that waits for it, and blocks whoever waits. So every message
+// starts with a header of fixed size that states tag, type and shape (small tensors travel in it), the receiver makes room for
+// what is announced, and two threads per peer do the waiting: one takes what comes, one holds what is sent until it is gone.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <memory>
+#include <string>
+
+#include "exec/engine/transport/mailbox.hpp"
+
+namespace c10d {
+class Store;
+class ProcessGroupGloo;
+}  // namespace c10d
+
+namespace panpipe::exec {
+
+// A process group over all or some of the ranks; `name` is its own among those of the store. `rank` and `size` count within it.
+c10::intrusive_ptr<c10d::ProcessGroupGloo> make_gloo_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
+                                                           int rank, int size, const std::string& address,
+                                                           Clock::duration deadline);
+
+class GlooLinks {
+ public:
+  GlooLinks(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, int rank, int size, Mailbox& mailbox, Watch& watch);
+  ~GlooLinks();  // waits a little for what is still being sent
+
+  // Posts the message; the flag is set when `value` may be reused. CPU tensors only.
+  std::shared_ptr<Mailbox::Flag> send(const at::Tensor& value, int to, Channel channel, std::uint32_t tag);
+
+ private:
+  struct Link;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace panpipe::exec

@@ -1,0 +1,111 @@
+#include "exec/engine/transport/mailbox.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace panpipe::exec {
+namespace {
+
+using namespace std::chrono_literals;
+// The watch knows more about a broken connection than the connection; it gets this long to say it.
+constexpr Clock::duration kWatchFirst = 1s;
+
+}  // namespace
+
+void Mailbox::put(const Key& key, at::Tensor value) {
+  {
+    const std::lock_guard hold(lock_);
+    letters_[key].push_back({std::move(value), Clock::now()});
+  }
+  changed_.notify_all();
+}
+
+bool Mailbox::has(const Key& key) {
+  const std::lock_guard hold(lock_);
+  return letters_.count(key) > 0;
+}
+
+Mailbox::Letter Mailbox::take(const Key& key, Watch& watch, Clock::duration deadline, const std::string& what) {
+  std::unique_lock hold(lock_);
+  wait_for(
+      hold, [&] { return letters_.count(key) > 0; }, std::get<0>(key), watch, deadline, what);
+  return pop(key);
+}
+
+std::optional<at::Tensor> Mailbox::take_unless(const Key& key, const std::atomic<bool>& closing) {
+  std::unique_lock hold(lock_);
+  while (letters_.count(key) == 0) {
+    if (closing || !reason_.empty()) return std::nullopt;
+    changed_.wait_for(hold, 100ms);
+  }
+  return pop(key).value;
+}
+
+Mailbox::Letter Mailbox::pop(const Key& key) {
+  const auto found = letters_.find(key);
+  Letter letter = std::move(found->second.front());
+  found->second.pop_front();
+  if (found->second.empty()) letters_.erase(found);
+  return letter;
+}
+
+void Mailbox::set(Flag& flag) {
+  {
+    const std::lock_guard hold(lock_);
+    flag = {true, Clock::now()};
+  }
+  changed_.notify_all();
+}
+
+bool Mailbox::get(const Flag& flag) {
+  const std::lock_guard hold(lock_);
+  return flag.set;
+}
+
+Clock::time_point Mailbox::wait(const Flag& flag, Watch& watch, Clock::duration deadline, const std::string& what) {
+  std::unique_lock hold(lock_);
+  wait_for(
+      hold, [&] { return flag.set; }, -1, watch, deadline, what);
+  return flag.at;
+}
+
+void Mailbox::end(const std::string& reason) {
+  {
+    const std::lock_guard hold(lock_);
+    if (reason_.empty()) reason_ = reason;
+  }
+  changed_.notify_all();
+}
+
+void Mailbox::broken(int rank, const std::string& message) {
+  {
+    const std::lock_guard hold(lock_);
+    broken_.emplace(rank, std::pair(Clock::now(), message));
+  }
+  changed_.notify_all();
+}
+
+void Mailbox::wait_for(std::unique_lock<std::mutex>& hold, const std::function<bool()>& ready, int from, Watch& watch,
+                       Clock::duration deadline, const std::string& what) {
+  if (ready()) return;
+  struct Waiting {
+    Watch& watch;
+    Waiting(Watch& whose, const std::string& what) : watch(whose) { watch.begin_wait(what); }
+    ~Waiting() { watch.end_wait(); }
+  } waiting(watch, what);
+  const auto slice = std::clamp<Clock::duration>(deadline / 10, 1ms, 100ms);
+  while (!ready()) {
+    if (!reason_.empty()) throw PeerLost(fmt::format("{}: {}", what, reason_));
+    if (const auto gone = broken_.find(from); gone != broken_.end() && Clock::now() - gone->second.first > kWatchFirst)
+      throw PeerLost(fmt::format("{}: the connection to rank {} broke: {}", what, from, gone->second.second));
+    if (watch.world_quiet() > deadline) {
+      const std::string others = watch.others();
+      throw PeerLost(fmt::format("{}: nothing arrived and no rank made progress for {:.3g} s{}", what,
+                                 std::chrono::duration<double>(deadline).count(), others.empty() ? "" : "; " + others));
+    }
+    changed_.wait_for(hold, slice);
+  }
+}
+
+}  // namespace panpipe::exec

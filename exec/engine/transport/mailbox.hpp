@@ -1,0 +1,65 @@
+// Where a process's background threads put what arrived and its main thread waits for it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "exec/engine/transport/transport.hpp"
+#include "exec/engine/transport/watch.hpp"
+
+namespace panpipe::exec {
+
+// Messages of different purpose never meet: the run's, those of all_gather(), announcements of what comes over NCCL, and that.
+enum class Channel : std::uint32_t { User = 0, Control = 1, Announced = 2, Device = 3 };
+
+class Mailbox {
+ public:
+  using Key = std::tuple<int, Channel, std::uint32_t>;  // (from, channel, tag)
+
+  void put(const Key& key, at::Tensor value);
+  bool has(const Key& key);
+  struct Letter {
+    at::Tensor value;
+    Clock::time_point arrived;
+  };
+  Letter take(const Key& key, Watch& watch, Clock::duration deadline, const std::string& what);
+  // For background threads, which the watch does not count as waiting: nothing once `closing` is set or the run is over.
+  std::optional<at::Tensor> take_unless(const Key& key, const std::atomic<bool>& closing);
+
+  // Something that is done once, which somebody waits for.
+  struct Flag {
+    bool set = false;
+    Clock::time_point at{};
+  };
+  void set(Flag& flag);
+  bool get(const Flag& flag);
+  // Waits until flag is set; returns when it was. PeerLost when the run is over or nobody makes progress.
+  Clock::time_point wait(const Flag& flag, Watch& watch, Clock::duration deadline, const std::string& what);
+
+  // The run is over: every wait ends with this reason. The first reason stays.
+  void end(const std::string& reason);
+  // The data connection to a rank broke. Harmless when it has said goodbye; the watch tells better what happened, and soon.
+  void broken(int rank, const std::string& message);
+
+ private:
+  void wait_for(std::unique_lock<std::mutex>& hold, const std::function<bool()>& ready, int from, Watch& watch,
+                Clock::duration deadline, const std::string& what);
+  Letter pop(const Key& key);
+
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::map<Key, std::deque<Letter>> letters_;
+  std::map<int, std::pair<Clock::time_point, std::string>> broken_;
+  std::string reason_;
+};
+
+}  // namespace panpipe::exec

@@ -1,0 +1,39 @@
+// Loads the module that knows CUDA and NCCL; this program is linked with neither.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/transport/transport.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// Beside the program, where the build puts both.
+std::string module_path() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (program.parent_path() / "panpipe_nccl.so").string();
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> make_nccl_transport(const ProcessOptions& options) {
+  if (!std::filesystem::exists("/dev/nvidiactl"))
+    throw MachineError("--transport nccl needs an NVIDIA GPU for every rank, and this machine has none; use --transport gloo");
+  // CUDA's kernels register themselves in LibTorch when they are loaded; the module finds their symbols there.
+  if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL))
+    throw MachineError(fmt::format("LibTorch's CUDA part cannot be loaded ({}); use --transport gloo", dlerror()));
+  const std::string path = module_path();
+  void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!module)
+    throw MachineError(
+        fmt::format("the NCCL transport cannot be loaded ({}); it is built where LibTorch comes with CUDA", dlerror()));
+  using Make = Transport* (*)(const ProcessOptions&);
+  const auto make = reinterpret_cast<Make>(dlsym(module, "panpipe_make_nccl_transport"));
+  PANPIPE_CHECK(make, "the NCCL module has no entry");
+  return std::unique_ptr<Transport>(make(options));
+}
+
+}  // namespace panpipe::exec

@@ -1,0 +1,186 @@
+#include "exec/engine/transport/rendezvous.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/transport/line.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using nlohmann::json;
+
+double in_seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
+  setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);  // its warnings repeat what we say in words
+  const World& world = options.world;
+  c10d::TCPStoreOptions asked;
+  asked.port = static_cast<std::uint16_t>(world.master_port);
+  asked.isServer = world.rank == 0 && !world.store_elsewhere;
+  asked.waitWorkers = false;
+  asked.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.deadline);
+  // panpipe run hands its listening socket over: no other process can take the port in between.
+  if (const char* socket = std::getenv("PANPIPE_MASTER_SOCKET"); socket && asked.isServer)
+    asked.masterListenFd = std::atoi(socket);
+  // Our own attempt first: it keeps to the deadline.
+  if (!asked.isServer && !Line::connect(world.master_address, world.master_port, options.deadline))
+    throw MachineError(
+        fmt::format("rank {} cannot reach the master at {} port {} within {:.3g} s: is rank 0 running, and are MASTER_ADDR and "
+                    "MASTER_PORT those of its host?",
+                    world.rank, world.master_address, world.master_port, in_seconds(options.deadline)));
+  try {
+    c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::TCPStore>(world.master_address, asked);
+    if (!world.store_prefix.empty()) store = c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, store);
+    return c10::make_intrusive<c10d::PrefixStore>("panpipe", store);
+  } catch (const std::exception&) {
+    if (asked.isServer)
+      throw MachineError(
+          fmt::format("rank 0 cannot open port {} for the others: it is in use, perhaps by another run; choose another "
+                      "with MASTER_PORT on every rank",
+                      world.master_port));
+    throw MachineError(fmt::format("rank {} reached {} port {}, but what answers there is not rank 0 of a run", world.rank,
+                                   world.master_address, world.master_port));
+  }
+}
+
+// What rank 0 tells the others when all are there.
+struct Verdict {
+  int watch_port = 0;
+  std::string token;
+};
+
+class Handshake {
+ public:
+  Handshake(const ProcessOptions& options, c10d::Store& store) : options_(options), world_(options.world), store_(store) {}
+
+  // Rank 0: says what it is, waits for everybody, answers. Returns an address of another rank that is not on this host, if any.
+  std::string lead(const Verdict& verdict) {
+    claim();
+    store_.set("master", bytes_of(json{{"size", world_.size}, {"version", options_.version}, {"host", host_name()}}.dump()));
+    std::string other;
+    const auto end = Clock::now() + options_.deadline;
+    for (int rank = 1; rank < world_.size; ++rank) {
+      const std::string key = "hello/" + std::to_string(rank);
+      while (!store_.check({key})) {
+        throw_complaint();
+        if (Clock::now() > end) throw MachineError(refuse(missing()));
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      const std::string address = json::parse(text_of(store_.get(key))).at("address");
+      if (address.rfind("127.", 0) != 0 && address != "::1") other = address;
+    }
+    throw_complaint();
+    store_.set("verdict", bytes_of(json{{"port", verdict.watch_port}, {"token", verdict.token}}.dump()));
+    return other;
+  }
+
+  Verdict follow(const std::string& address) {
+    json master;
+    try {
+      master = json::parse(text_of(store_.get("master")));
+    } catch (const std::exception&) {
+      throw MachineError(fmt::format("rank {}: rank 0 did not come to {} port {} within {:.3g} s", world_.rank,
+                                     world_.master_address, world_.master_port, in_seconds(options_.deadline)));
+    }
+    if (master.at("size") != world_.size)
+      throw InputError(refuse(
+          fmt::format("wrong world size: rank {} on {} was started as one of {} ranks, rank 0 on {} as one of {}", world_.rank,
+                      host_name(), world_.size, master.at("host").get<std::string>(), master.at("size").get<int>())));
+    if (master.at("version") != options_.version)
+      throw InputError(refuse(fmt::format(
+          "the ranks run different versions of panpipe: rank {} on {} has {}, rank 0 on {} has {}", world_.rank, host_name(),
+          options_.version, master.at("host").get<std::string>(), master.at("version").get<std::string>())));
+    claim();
+    store_.set("hello/" + std::to_string(world_.rank), bytes_of(json{{"address", address}}.dump()));
+    // Rank 0 waits for the others from its own start; this rank may be the first.
+    const auto end = Clock::now() + options_.deadline + options_.deadline / 10;
+    while (!store_.check({"verdict"})) {
+      throw_complaint();
+      if (Clock::now() > end)
+        throw MachineError(
+            fmt::format("rank {}: rank 0 gave no answer within {:.3g} s", world_.rank, in_seconds(options_.deadline)));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    const json verdict = json::parse(text_of(store_.get("verdict")));
+    return {verdict.at("port"), verdict.at("token")};
+  }
+
+ private:
+  void claim() {
+    const std::int64_t holders = store_.add("claim/" + std::to_string(world_.rank), 1);
+    if (holders > 1)
+      throw InputError(refuse(fmt::format("{} processes say that they are rank {} of this run; the last is on {}", holders,
+                                          world_.rank, host_name())));
+  }
+
+  std::string missing() {
+    std::string ranks;
+    int count = 0;
+    for (int rank = 1; rank < world_.size; ++rank)
+      if (!store_.check({"hello/" + std::to_string(rank)})) ranks += fmt::format("{}{}", count++ ? ", " : "", rank);
+    return fmt::format("rank{} {} of {} did not come within {:.3g} s (--deadline makes it longer)", count > 1 ? "s" : "", ranks,
+                       world_.size, in_seconds(options_.deadline));
+  }
+
+  // Tells the others why this rank refuses.
+  std::string refuse(const std::string& why) {
+    store_.set("complaint", bytes_of(why));
+    return why;
+  }
+  void throw_complaint() {
+    if (store_.check({"complaint"})) throw InputError(text_of(store_.get("complaint")));
+  }
+
+  const ProcessOptions& options_;
+  const World& world_;
+  c10d::Store& store_;
+};
+
+}  // namespace
+
+Rendezvous meet(const ProcessOptions& options, std::function<void(const std::string&)> lost) {
+  Rendezvous met;
+  met.store = open_store(options);
+  met.address = address_towards(options.world.master_address, options.world.master_port);
+  Handshake handshake(options, *met.store);
+  WatchOptions watch{options.world.rank, options.world.size, options.deadline, options.kill_when_stuck, std::move(lost)};
+  if (options.world.rank != 0) {
+    const Verdict verdict = handshake.follow(met.address);
+    met.watch = std::make_unique<Watch>(std::move(watch), options.world.master_address, verdict.watch_port, verdict.token);
+    return met;
+  }
+  Verdict verdict;
+  std::random_device random;
+  verdict.token = fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+  const int listener = Watch::listen_anywhere(verdict.watch_port);
+  try {
+    // A host's own name may mean loopback to itself; then its address is the one on the way to the others.
+    const std::string other = handshake.lead(verdict);
+    if (!other.empty()) met.address = address_towards(other, options.world.master_port);
+  } catch (...) {
+    close(listener);
+    throw;
+  }
+  met.watch = std::make_unique<Watch>(std::move(watch), listener, verdict.token);
+  return met;
+}
+
+}  // namespace panpipe::exec

@@ -1,0 +1,28 @@
+// How the processes of a run find each other: over a store at MASTER_ADDR:MASTER_PORT, held by rank 0 (or by torchrun's agent).
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <memory>
+#include <string>
+
+#include "exec/engine/transport/transport.hpp"
+#include "exec/engine/transport/watch.hpp"
+
+namespace c10d {
+class Store;
+}
+
+namespace panpipe::exec {
+
+struct Rendezvous {
+  c10::intrusive_ptr<c10d::Store> store;
+  std::unique_ptr<Watch> watch;
+  std::string address;  // of this host, as the others reach it
+};
+
+// Everybody is there and fits: same world size, same version, each rank once. MachineError: the master cannot be reached, ranks
+// are missing. InputError: a rank was started for another world, with another version, or twice. `lost`: the watch's.
+Rendezvous meet(const ProcessOptions& options, std::function<void(const std::string&)> lost);
+
+}  // namespace panpipe::exec

@@ -1,0 +1,407 @@
+#include "exec/engine/transport/watch.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/transport/line.hpp"
+#include "exec/engine/transport/progress.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using Steady = std::chrono::steady_clock;
+
+// Below this a change of the byte counters is our own reading of them.
+constexpr std::uint64_t kLeastBytes = 4096;
+constexpr double kIdleShare = 0.05;  // as in progress.cpp
+
+std::int64_t milliseconds(Steady::duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
+double in_seconds(Steady::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// Bytes that read() and write() of this process moved: checkpoints and data files, not sockets.
+std::uint64_t bytes_moved() {
+  std::ifstream file("/proc/self/io");
+  std::string key;
+  std::uint64_t value = 0, sum = 0;
+  for (int line = 0; line < 2 && file >> key >> value; ++line) sum += value;  // rchar, wchar
+  return sum;
+}
+
+// What is known of a rank.
+struct Seen {
+  Steady::time_point heard = Steady::now();
+  Steady::duration quiet{};  // when it was heard
+  bool waits = false, left = false;
+  std::string at = "the start";
+};
+
+}  // namespace
+
+struct Watch::State {
+  WatchOptions options;
+  Steady::duration interval;
+  std::string token;
+
+  std::mutex speaking;  // abort() speaks on the caller's thread
+  mutable std::mutex lock;
+  Seen self;
+  Steady::time_point progressed = Steady::now();
+  Steady::time_point world_progressed = Steady::now();
+  std::string table;      // what the others do, told by rank 0 when it is quiet
+  std::string reason;     // of the loss, once there is one
+  std::string complaint;  // of abort(), to be told
+  bool over = false;
+  Steady::time_point over_since;
+
+  std::atomic<bool> leaving{false};
+  std::thread thread;
+
+  int listener = -1;
+  std::map<int, Line> lines;  // rank 0: by rank; others: to rank 0
+  std::map<int, Seen> seen;   // rank 0: by rank, but itself
+  bool hub_left = false;
+  std::chrono::nanoseconds cpu{process_cpu_time()};
+  Steady::time_point sampled = Steady::now();
+  std::uint64_t moved = bytes_moved();
+
+  explicit State(WatchOptions given) : options(std::move(given)) {
+    interval = std::clamp<Steady::duration>(options.deadline / 10, 20ms, 500ms);
+  }
+
+  void say(int rank, const json& document) {
+    const std::lock_guard hold(speaking);
+    lines.at(rank).say(document);
+  }
+  void declare(const std::string& why);
+  void sample();
+  json report() const;
+  void judge();
+  void hear_hub();
+  void hear_ranks();
+  void tell();
+  void loop();
+  void accept_all();
+};
+
+// The run is over. Told to everybody once.
+void Watch::State::declare(const std::string& why) {
+  {
+    const std::lock_guard hold(lock);
+    if (over) return;
+    over = true;
+    over_since = Steady::now();
+    reason = why;
+  }
+  if (options.rank == 0)
+    for (auto& [rank, line] : lines) say(rank, {{"lost", why}});
+  if (options.lost) options.lost(why);
+}
+
+// Has this process made progress since the last sample?
+void Watch::State::sample() {
+  const auto now = Steady::now();
+  const auto used = process_cpu_time();
+  const std::uint64_t bytes = bytes_moved();
+  const double share = std::chrono::duration<double>(used - cpu) / std::chrono::duration<double>(now - sampled);
+  const std::lock_guard hold(lock);
+  if (!self.waits && (share > kIdleShare || bytes > moved + kLeastBytes)) progressed = now;
+  self.quiet = now - progressed;
+  cpu = used;
+  sampled = now;
+  moved = bytes;
+}
+
+json Watch::State::report() const {
+  const std::lock_guard hold(lock);
+  return {{"rank", options.rank}, {"waits", self.waits}, {"quiet", milliseconds(self.quiet)}, {"at", self.at}};
+}
+
+// Rank 0: who is lost? And how long has nobody made progress?
+void Watch::State::judge() {
+  const auto now = Steady::now();
+  Seen mine;
+  {
+    const std::lock_guard hold(lock);
+    mine = self;
+    mine.heard = now;
+  }
+  std::map<int, Seen> all = seen;
+  all[0] = mine;
+  auto quiet = Steady::duration::max();
+  std::string text;
+  for (const auto& [rank, one] : all) {
+    if (one.left) continue;
+    quiet = std::min(quiet, one.quiet + (now - one.heard));
+    text += fmt::format("{}rank {} {}: {}", text.empty() ? "" : "; ", rank, one.waits ? "waits" : "is at", one.at);
+    if (rank != 0 && now - one.heard > options.deadline)
+      return declare(
+          fmt::format("rank {} is lost: nothing heard from it for {:.3g} s (stopped, or its host cannot be reached); "
+                      "it was at: {}",
+                      rank, in_seconds(options.deadline), one.at));
+    if (!one.waits && one.quiet > options.deadline)
+      return declare(
+          fmt::format("rank {} is stuck: no progress for {:.3g} s at: {}", rank, in_seconds(options.deadline), one.at));
+  }
+  {
+    const std::lock_guard hold(lock);
+    world_progressed = now - quiet;
+    table = text;
+  }
+  json told{{"quiet", milliseconds(quiet)}};
+  if (quiet > options.deadline / 2) told["table"] = text;
+  for (auto& [rank, line] : lines)
+    if (!seen[rank].left) say(rank, told);
+}
+
+void Watch::State::hear_ranks() {
+  for (auto& [rank, line] : lines) {
+    Seen& one = seen[rank];
+    if (one.left) continue;
+    bool ended = false;
+    for (const json& document : line.hear(ended)) {
+      one.heard = Steady::now();
+      if (document.contains("bye")) one.left = true;
+      if (document.contains("abort")) declare(fmt::format("rank {} ended the run: {}", rank, document.value("abort", "")));
+      if (!document.contains("at")) continue;
+      one.quiet = std::chrono::milliseconds(document.value("quiet", 0));
+      one.waits = document.value("waits", false);
+      one.at = document.value("at", "");
+    }
+    if (!ended || one.left) continue;
+    one.left = true;
+    declare(fmt::format("rank {} is lost: its process ended; it was at: {}", rank, one.at));
+  }
+}
+
+void Watch::State::hear_hub() {
+  Line& line = lines.at(0);
+  bool ended = false;
+  for (const json& document : line.hear(ended)) {
+    const std::lock_guard hold(lock);
+    self.heard = Steady::now();
+    if (document.contains("bye")) hub_left = true;
+    if (document.contains("quiet")) world_progressed = Steady::now() - std::chrono::milliseconds(document.value("quiet", 0));
+    if (document.contains("table")) table = document.value("table", "");
+    if (document.contains("lost")) complaint = document.value("lost", "");
+  }
+  std::string told;
+  bool silent = false;
+  {
+    const std::lock_guard hold(lock);
+    if (!over && !complaint.empty()) told = complaint;
+    silent = Steady::now() - self.heard > options.deadline;
+  }
+  if (!told.empty()) return declare(told);
+  if (hub_left) return;
+  if (ended) declare("rank 0 is lost: its process ended");
+  if (silent)
+    declare(fmt::format("rank 0 is lost: nothing heard from it for {:.3g} s (stopped, or its host cannot be reached)",
+                        in_seconds(options.deadline)));
+}
+
+void Watch::State::tell() {
+  if (options.rank == 0) return judge();
+  if (!hub_left) say(0, report());
+}
+
+void Watch::State::loop() {
+  auto next = Steady::now();
+  while (!leaving) {
+    std::vector<pollfd> sockets;
+    for (auto& [rank, line] : lines)
+      if (!(options.rank == 0 ? seen[rank].left : hub_left)) sockets.push_back({line.socket(), POLLIN, 0});
+    const auto pause = std::clamp<std::int64_t>(milliseconds(next - Steady::now()), 1, 20);
+    poll(sockets.data(), sockets.size(), static_cast<int>(pause));
+    if (options.rank == 0)
+      hear_ranks();
+    else
+      hear_hub();
+    bool ended = false;
+    Steady::time_point since;
+    {
+      const std::lock_guard hold(lock);
+      ended = over;
+      since = over_since;
+    }
+    if (ended && options.kill_when_stuck && Steady::now() - since > options.deadline) {
+      std::fputs("panpipe-exec: this rank did not end by itself after the loss: ended by its watch\n", stderr);
+      _exit(1);
+    }
+    if (Steady::now() < next) continue;
+    next = Steady::now() + interval;
+    sample();
+    if (!ended) tell();
+  }
+}
+
+// Rank 0, at the start: one line per rank, which names itself and the run.
+void Watch::State::accept_all() {
+  const auto end = Steady::now() + options.deadline;
+  std::vector<Line> strangers;
+  while (static_cast<int>(lines.size()) + 1 < options.size) {
+    if (Steady::now() > end) {
+      std::string missing;
+      for (int rank = 1; rank < options.size; ++rank)
+        if (!lines.count(rank)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
+      throw MachineError(
+          fmt::format("rank 0 waited {:.3g} s for the others' connections; missing: {} (a firewall between the hosts?)",
+                      in_seconds(options.deadline), missing));
+    }
+    pollfd wait{listener, POLLIN, 0};
+    if (poll(&wait, 1, 10) == 1) {
+      const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+      if (socket >= 0) strangers.emplace_back(socket);
+    }
+    for (Line& line : strangers) {
+      bool ended = false;
+      for (const json& document : line.hear(ended)) {
+        const int rank = document.value("hello", -1);
+        if (document.value("token", "") != token || rank < 1 || rank >= options.size || lines.count(rank)) continue;
+        lines[rank] = std::move(line);
+        seen[rank] = Seen{};
+        break;
+      }
+    }
+    std::erase_if(strangers, [](const Line& line) { return !line.open(); });
+  }
+}
+
+int Watch::listen_anywhere(int& port) {
+  const int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  socklen_t size = sizeof(six);
+  if (listener >= 0 && bind(listener, reinterpret_cast<sockaddr*>(&six), size) == 0 && listen(listener, 128) == 0 &&
+      getsockname(listener, reinterpret_cast<sockaddr*>(&six), &size) == 0) {
+    port = ntohs(six.sin6_port);
+    return listener;
+  }
+  if (listener >= 0) close(listener);
+  const int four = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);  // a machine without IPv6
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  size = sizeof(address);
+  if (four < 0 || bind(four, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(four, 128) != 0 ||
+      getsockname(four, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    throw MachineError("no TCP port can be opened for the ranks to watch each other");
+  port = ntohs(address.sin_port);
+  return four;
+}
+
+Watch::Watch(WatchOptions options, int listener, const std::string& token) : state_(std::make_unique<State>(std::move(options))) {
+  state_->listener = listener;
+  state_->token = token;
+  struct Closed {
+    int socket;
+    ~Closed() { close(socket); }
+  } closed{listener};
+  state_->accept_all();
+  for (auto& [rank, line] : state_->lines) line.say({{"welcome", true}});
+  state_->thread = std::thread([state = state_.get()] { state->loop(); });
+}
+
+Watch::Watch(WatchOptions options, const std::string& host, int port, const std::string& token)
+    : state_(std::make_unique<State>(std::move(options))) {
+  const auto deadline = state_->options.deadline;
+  auto line = Line::connect(host, port, deadline);
+  if (!line)
+    throw MachineError(fmt::format("rank {} cannot reach rank 0 at {} port {} within {:.3g} s (a firewall between the hosts?)",
+                                   state_->options.rank, host, port, in_seconds(deadline)));
+  line->say({{"hello", state_->options.rank}, {"token", token}});
+  state_->lines[0] = std::move(*line);
+  state_->thread = std::thread([state = state_.get()] { state->loop(); });
+}
+
+Watch::~Watch() {
+  state_->leaving = true;
+  if (state_->thread.joinable()) state_->thread.join();
+  for (auto& [rank, line] : state_->lines) line.say({{"bye", true}});
+}
+
+void Watch::doing(const std::string& action) {
+  const std::lock_guard hold(state_->lock);
+  state_->self.at = action;
+  state_->progressed = Steady::now();
+}
+
+void Watch::begin_wait(const std::string& what) {
+  const std::lock_guard hold(state_->lock);
+  state_->self.at = what;
+  state_->self.waits = true;
+  state_->progressed = Steady::now();
+}
+
+void Watch::end_wait() {
+  const std::lock_guard hold(state_->lock);
+  state_->self.waits = false;
+  state_->progressed = Steady::now();
+}
+
+void Watch::progress() {
+  const std::lock_guard hold(state_->lock);
+  state_->progressed = Steady::now();
+}
+
+void Watch::abort(const std::string& why) noexcept {
+  try {
+    if (state_->options.rank == 0) return state_->declare(fmt::format("rank 0 ended the run: {}", why));
+    state_->say(0, {{"abort", why}});
+    state_->declare(fmt::format("rank {} ended the run: {}", state_->options.rank, why));
+  } catch (...) {  // the others notice the closed connection
+  }
+}
+
+Steady::duration Watch::world_quiet() const {
+  const std::lock_guard hold(state_->lock);
+  return Steady::now() - std::max(state_->world_progressed, state_->progressed);
+}
+
+std::string Watch::others() const {
+  const std::lock_guard hold(state_->lock);
+  return state_->table;
+}
+
+std::string address_towards(const std::string& host, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return "";
+  std::string text;
+  for (const addrinfo* address = found; address && text.empty(); address = address->ai_next) {
+    const int socket = ::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) continue;
+    sockaddr_storage mine{};
+    socklen_t size = sizeof(mine);
+    char name[INET6_ADDRSTRLEN];
+    if (::connect(socket, address->ai_addr, address->ai_addrlen) == 0 &&
+        getsockname(socket, reinterpret_cast<sockaddr*>(&mine), &size) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&mine), size, name, sizeof(name), nullptr, 0, NI_NUMERICHOST) == 0)
+      text = name;
+    ::close(socket);
+  }
+  freeaddrinfo(found);
+  return text;
+}
+
+}  // namespace panpipe::exec

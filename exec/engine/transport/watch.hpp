@@ -1,0 +1,57 @@
+// Processes of a run watch each other: every rank holds one connection to rank 0, beside those of the data, over which it tells
+// ten times a deadline what it does and when it last made progress. Rank 0 tells everybody when one is lost:
+//   its connection closed without a goodbye          the process ended (noticed at once)
+//   nothing heard for the deadline                   stopped, or its host is unreachable
+//   it waits for nobody and stands still for it      stuck
+//   it said so                                       abort()
+// Progress is processor time of the process, bytes read and written, or a message that arrived; so long compute is no loss.
+// No LibTorch here.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace panpipe::exec {
+
+struct WatchOptions {
+  int rank = 0, size = 1;
+  std::chrono::steady_clock::duration deadline = std::chrono::seconds(10);
+  // After a loss was told, a process that has not said goodbye within the deadline is ended by its own watch with exit code 1:
+  // its main thread hangs somewhere that cannot be interrupted.
+  bool kill_when_stuck = false;
+  // Called once, on the watch's thread: the run is over, and why.
+  std::function<void(const std::string& reason)> lost;
+};
+
+class Watch {
+ public:
+  // Rank 0 listens on a port of the system's choice ...
+  static int listen_anywhere(int& port);
+  // ... and is its own listener's owner; the others connect to it. `token` is what all of a run share. Returns when everybody is
+  // there; MachineError after the deadline, naming who is missing.
+  Watch(WatchOptions options, int listener, const std::string& token);
+  Watch(WatchOptions options, const std::string& host, int port, const std::string& token);
+  ~Watch();  // says goodbye
+
+  void doing(const std::string& action);
+  // Marks the time in which the rank waits for another, and what for.
+  void begin_wait(const std::string& what);
+  void end_wait();
+  void progress();  // a message arrived
+  void abort(const std::string& reason) noexcept;
+
+  // How long nobody in the world has made progress, as far as this rank knows, and what the others do (for messages).
+  std::chrono::steady_clock::duration world_quiet() const;
+  std::string others() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The address of this host on the way to another: what Gloo must listen on. Empty when there is no way.
+std::string address_towards(const std::string& host, int port);
+
+}  // namespace panpipe::exec

@@ -1,0 +1,122 @@
+#include "exec/launch/run_options.hpp"
+
+#include <fmt/format.h>
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <filesystem>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+namespace fs = std::filesystem;
+
+void at_least(const char* option, int value, int least) {
+  if (value < least) throw InputError(fmt::format("{} must be at least {}, not {}", option, least, value));
+}
+
+void one_of(const char* option, const std::string& value, const std::vector<std::string>& names) {
+  if (value.empty() || std::find(names.begin(), names.end(), value) != names.end()) return;
+  const auto near = nearest_name(value, names);
+  throw InputError(fmt::format("{} is {}, not '{}'{}", option, fmt::join(names, ", "), value,
+                               near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+}
+
+// Training for hours and then having nowhere to write is worse than an error now.
+void folder_of(const char* option, const std::string& file) {
+  const fs::path folder = fs::path(file).parent_path();
+  std::error_code error;
+  if (!file.empty() && !folder.empty() && !fs::is_directory(folder, error))
+    throw InputError(fmt::format("{}: the folder {} does not exist", option, folder.string()));
+}
+
+}  // namespace
+
+void add_run_options(CLI::App& app, RunRequest& request) {
+  app.add_option("SCENARIO", request.scenario, "scenario file (YAML)")->required();
+  app.add_option("--set", request.overrides, "override a key: --set batch.micro=4 (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--plan", request.plan, "take partition, placement and schedule from a plan file")->type_name("FILE");
+  app.add_option("--steps", request.steps, "steps to train and measure (default 1)")->type_name("N");
+  app.add_option("--warmup", request.warmup, "steps before them that train but are not measured")->type_name("N");
+  app.add_option("--transport", request.transport, "how ranks talk: local (threads of one process), gloo, nccl")
+      ->type_name("local|gloo|nccl");
+  app.add_option("--device", request.device, "where operators run")->type_name("cpu|cuda");
+  app.add_option("--threads", request.threads, "threads of a rank within an operator (default: cores / ranks)")->type_name("N");
+  app.add_option("-o", request.output, "write result.json, trace.json, scenario.yaml, plan.yaml and report.txt into this folder")
+      ->type_name("DIR");
+  app.add_flag("--json", request.json, "print the result document instead of the table");
+  app.add_flag("--timeline", request.timeline, "with --json: include every span");
+  app.add_option("--dump-gradients", request.dump_gradients, "write the last step's gradients (safetensors)")->type_name("FILE");
+  app.add_option("--metrics", request.metrics, "write a line of JSON per step")->type_name("FILE");
+  app.add_option("--checkpoint", request.checkpoint, "write checkpoints into this folder: at the end and on Ctrl-C")
+      ->type_name("DIR");
+  app.add_option("--checkpoint-every", request.checkpoint_every, "and after every N steps")->type_name("N");
+  app.add_option("--resume", request.resume, "go on from this checkpoint; auto: the newest whole one of --checkpoint")
+      ->type_name("DIR|auto");
+  app.add_option("--deadline", request.deadline_s, "seconds without progress after which a rank is lost (default 10)")
+      ->type_name("S");
+  app.add_flag("--progress,!--no-progress", request.progress, "a line per step on standard error");
+}
+
+void check_run_options(const RunRequest& request) {
+  at_least("--steps", request.steps, 1);
+  at_least("--warmup", request.warmup, 0);
+  at_least("--threads", request.threads, 0);
+  at_least("--checkpoint-every", request.checkpoint_every, 0);
+  one_of("--transport", request.transport, {"local", "gloo", "nccl"});
+  one_of("--device", request.device, {"cpu", "cuda"});
+  if (!std::isfinite(request.deadline_s) || request.deadline_s < 0.1 || request.deadline_s > 86400)
+    throw InputError(fmt::format("--deadline is between 0.1 and 86400 seconds, not {:g}", request.deadline_s));
+  if (request.transport == "nccl" && request.device == "cpu")
+    throw InputError("--transport nccl moves tensors between GPUs: it goes with --device cuda");
+  if (request.checkpoint_every > 0 && request.checkpoint.empty())
+    throw InputError("--checkpoint-every needs --checkpoint DIR: where to write");
+  if (request.resume == "auto" && request.checkpoint.empty())
+    throw InputError("--resume auto looks for the newest checkpoint in the folder of --checkpoint, which is not given");
+  std::error_code error;
+  if (!request.resume.empty() && request.resume != "auto" && !fs::is_directory(request.resume, error))
+    throw InputError(fmt::format("--resume: there is no folder {}", request.resume));
+  for (const auto& [option, folder] : {std::pair("-o", request.output), std::pair("--checkpoint", request.checkpoint)})
+    if (fs::exists(folder, error) && !fs::is_directory(folder, error))
+      throw InputError(fmt::format("{}: {} is a file, not a folder", option, folder));
+  folder_of("--dump-gradients", request.dump_gradients);
+  folder_of("--metrics", request.metrics);
+}
+
+std::vector<std::string> to_arguments(const RunRequest& request) {
+  const RunRequest usual;
+  std::vector<std::string> words{request.scenario};
+  const auto text = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  const auto number = [&](const char* option, int value, int default_value) {
+    if (value != default_value) words.insert(words.end(), {option, std::to_string(value)});
+  };
+  for (const std::string& override_text : request.overrides) text("--set", override_text);
+  text("--plan", request.plan);
+  number("--steps", request.steps, usual.steps);
+  number("--warmup", request.warmup, usual.warmup);
+  text("--transport", request.transport);
+  text("--device", request.device);
+  number("--threads", request.threads, usual.threads);
+  text("-o", request.output);
+  if (request.json) words.emplace_back("--json");
+  if (request.timeline) words.emplace_back("--timeline");
+  text("--dump-gradients", request.dump_gradients);
+  text("--metrics", request.metrics);
+  text("--checkpoint", request.checkpoint);
+  number("--checkpoint-every", request.checkpoint_every, usual.checkpoint_every);
+  text("--resume", request.resume);
+  if (request.deadline_s != usual.deadline_s) text("--deadline", fmt::format("{}", request.deadline_s));
+  if (!request.progress) words.emplace_back("--no-progress");
+  return words;
+}
+
+}  // namespace panpipe::exec

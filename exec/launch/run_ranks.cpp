@@ -1,0 +1,280 @@
+// The processes of one host's ranks, from start to end.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "costmodel/base/error.hpp"
+#include "exec/launch/launch.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+// A file descriptor that closes itself.
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(int number) : number_(number) {}
+  Handle(Handle&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Handle() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const { return number_; }
+  bool open() const { return number_ >= 0; }
+  void close() { Handle().swap_with(*this); }
+
+ private:
+  void swap_with(Handle& other) noexcept { std::swap(number_, other.number_); }
+  int number_ = -1;
+};
+
+struct Rank {
+  pid_t process = -1;
+  bool running = false;
+  int status = 0;  // of waitpid
+  int turn = 0;    // 1 = ended first
+  Handle talk;     // its standard error (and output, of all but rank 0)
+  std::string rest;
+  std::string error;  // lines that it marked as its final error
+  bool failed() const { return !running && status != 0; }
+  int exit_code() const { return WIFEXITED(status) ? WEXITSTATUS(status) : 1; }
+};
+
+MachineError cannot(const char* what) { return MachineError(fmt::format("cannot {}: {}", what, std::strerror(errno))); }
+
+// Listens on a free port of the loopback interface; rank 0 takes the socket over.
+Handle open_master(int& port) {
+  Handle listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  if (!listener.open() || bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      listen(listener.get(), 1024) != 0 || getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    throw cannot("open a port for the ranks to meet");
+  port = ntohs(address.sin_port);
+  return listener;
+}
+
+class Ranks {
+ public:
+  Ranks(const std::vector<std::string>& command, int count, double deadline_s)
+      : command_(command), deadline_(std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(deadline_s))) {
+    sigset_t awaited;
+    sigemptyset(&awaited);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&awaited, signal);
+    sigprocmask(SIG_BLOCK, &awaited, &before_);
+    signals_ = Handle(signalfd(-1, &awaited, SFD_CLOEXEC | SFD_NONBLOCK));
+    signal(SIGPIPE, SIG_IGN);
+    ranks_.resize(static_cast<std::size_t>(count));
+    int port = 0;
+    Handle master = open_master(port);
+    for (int rank = 0; rank < count; ++rank) start(rank, master.get(), port);
+  }
+  ~Ranks() {
+    end_all(SIGKILL);
+    for (const Rank& rank : ranks_)
+      if (rank.running) waitpid(rank.process, nullptr, 0);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+  int wait() {
+    while (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.running || rank.talk.open(); })) {
+      std::vector<pollfd> sockets{{signals_.get(), POLLIN, 0}};
+      for (const Rank& rank : ranks_)
+        if (rank.talk.open()) sockets.push_back({rank.talk.get(), POLLIN, 0});
+      poll(sockets.data(), sockets.size(), 100);
+      for (std::size_t i = 0; i < ranks_.size(); ++i) read(i);
+      hear_signals();
+      bury();
+      if (failure_ && Steady::now() > *failure_ + deadline_ + std::chrono::seconds(2)) give_up();
+    }
+    return verdict();
+  }
+
+ private:
+  void start(int number, int master, int port) {
+    Rank& rank = ranks_[static_cast<std::size_t>(number)];
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw cannot("make a pipe for a rank");
+    rank.talk = Handle(ends[0]);
+    const Handle theirs(ends[1]);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    const std::string place = std::to_string(number), size = std::to_string(ranks_.size());
+    const pid_t parent = getpid();
+    const pid_t child = fork();
+    if (child < 0) throw cannot("start a rank");
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(1);  // it died before the line above
+      setpgid(0, 0);                      // Ctrl-C of the terminal comes through the launcher, once
+      sigprocmask(SIG_SETMASK, &before_, nullptr);
+      signal(SIGPIPE, SIG_DFL);
+      const int nothing = open("/dev/null", O_RDONLY);
+      dup2(nothing, STDIN_FILENO);
+      if (number != 0) dup2(theirs.get(), STDOUT_FILENO);
+      dup2(theirs.get(), STDERR_FILENO);
+      setenv("RANK", place.c_str(), 1);
+      setenv("LOCAL_RANK", place.c_str(), 1);
+      setenv("WORLD_SIZE", size.c_str(), 1);
+      setenv("LOCAL_WORLD_SIZE", size.c_str(), 1);
+      setenv("MASTER_ADDR", "127.0.0.1", 1);
+      setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
+      setenv(kLaunchedVariable, "1", 1);
+      if (number == 0) {
+        const int socket = dup(master);  // without close-on-exec
+        setenv(kMasterSocketVariable, std::to_string(socket).c_str(), 1);
+      }
+      std::vector<char*> words;
+      for (const std::string& word : command_) words.push_back(const_cast<char*>(word.c_str()));
+      words.push_back(nullptr);
+      execv(words[0], words.data());
+      dprintf(STDERR_FILENO, "%cpanpipe: this machine cannot: cannot start %s: %s\n", kErrorMark, words[0], std::strerror(errno));
+      _exit(static_cast<int>(ExitCode::MachineCannot));
+    }
+    rank.process = child;
+    rank.running = true;
+  }
+
+  void end_all(int signal) {
+    for (const Rank& rank : ranks_)
+      if (rank.running) kill(rank.process, signal);
+  }
+
+  // Passes on what a rank said, line by line; its final error is kept for the end.
+  void read(std::size_t number) {
+    Rank& rank = ranks_[number];
+    char buffer[4096];
+    while (rank.talk.open()) {
+      const ssize_t count = ::read(rank.talk.get(), buffer, sizeof(buffer));
+      if (count > 0) rank.rest.append(buffer, static_cast<std::size_t>(count));
+      if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
+      if (count <= 0) {
+        rank.talk.close();
+        if (!rank.rest.empty()) rank.rest += '\n';
+      }
+    }
+    for (std::size_t end; (end = rank.rest.find('\n')) != std::string::npos; rank.rest.erase(0, end + 1)) {
+      const std::string line = rank.rest.substr(0, end);
+      if (!line.empty() && line[0] == kErrorMark)
+        rank.error += line.substr(1) + "\n";
+      else
+        std::fputs(fmt::format("[rank {}] {}\n", number, line).c_str(), stderr);
+    }
+  }
+
+  void hear_signals() {
+    signalfd_siginfo info{};
+    while (::read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+      if (info.ssi_signo == SIGCHLD) continue;
+      if (interrupts_++ == 0) {
+        std::fputs(
+            "panpipe: stopping: the ranks end their step and write a checkpoint where one is asked for; once more ends them "
+            "now\n",
+            stderr);
+        end_all(static_cast<int>(info.ssi_signo) == SIGHUP ? SIGTERM : static_cast<int>(info.ssi_signo));
+      } else {
+        end_all(SIGKILL);
+      }
+    }
+  }
+
+  void bury() {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      Rank& rank = ranks_[i];
+      if (!rank.running || waitpid(rank.process, &rank.status, WNOHANG) != rank.process) continue;
+      rank.running = false;
+      rank.turn = ++ended_;
+      read(i);
+      rank.talk.close();  // whatever it started must not hold us
+      if (!rank.failed() || interrupts_ > 1) continue;
+      if (!failure_) failure_ = Steady::now();
+      if (given_up_) continue;
+      if (WIFSIGNALED(rank.status))
+        std::fputs(fmt::format("panpipe: rank {} was killed by signal {} ({})\n", i, WTERMSIG(rank.status),
+                               strsignal(WTERMSIG(rank.status)))
+                       .c_str(),
+                   stderr);
+      else if (rank.error.empty())
+        std::fputs(fmt::format("panpipe: rank {} ended with exit code {}\n", i, rank.exit_code()).c_str(), stderr);
+    }
+  }
+
+  // The others had their time.
+  void give_up() {
+    failure_.reset();
+    given_up_ = true;
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+      if (ranks_[i].running)
+        std::fputs(fmt::format("panpipe: rank {} did not end within {:.3g} s after the failure and was killed\n", i,
+                               std::chrono::duration<double>(deadline_).count())
+                       .c_str(),
+                   stderr);
+    end_all(SIGKILL);
+  }
+
+  // Tells every different error once, the first one's first, and chooses the exit code.
+  int verdict() {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+      if (ranks_[i].failed()) order.push_back(i);
+    std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return ranks_[a].turn < ranks_[b].turn; });
+    std::vector<std::string> told;
+    for (const std::size_t i : order) {
+      const std::string& text = ranks_[i].error;
+      if (text.empty() || std::find(told.begin(), told.end(), text) != told.end()) continue;
+      told.push_back(text);
+      const bool everybody = std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.error == text; });
+      std::string line;
+      for (std::size_t begin = 0; begin < text.size(); begin += line.size() + 1) {
+        line = text.substr(begin, text.find('\n', begin) - begin);
+        std::fputs(((everybody ? "" : fmt::format("[rank {}] ", i)) + line + "\n").c_str(), stderr);
+      }
+    }
+    if (interrupts_ > 1) return 130;
+    // A rank that only lost its peer ends with 1; the peer's own code says more.
+    int code = 0;
+    for (const std::size_t i : order)
+      if (code == 0 || (code == 1 && ranks_[i].exit_code() != 1)) code = ranks_[i].exit_code();
+    return code;
+  }
+
+  const std::vector<std::string>& command_;
+  Steady::duration deadline_;
+  sigset_t before_{};
+  Handle signals_;
+  std::vector<Rank> ranks_;
+  int ended_ = 0, interrupts_ = 0;
+  bool given_up_ = false;
+  std::optional<Steady::time_point> failure_;
+};
+
+}  // namespace
+
+int run_ranks(const std::vector<std::string>& command, int ranks, double deadline_s) {
+  return Ranks(command, ranks, deadline_s).wait();
+}
+
+}  // namespace panpipe::exec

@@ -1,0 +1,63 @@
+// panpipe-exec: the ranks of a run. Started by `panpipe run`, or by torchrun, srun or mpirun through it.
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/program/execute.hpp"
+#include "exec/engine/program/failure.hpp"
+#include "exec/engine/run/stop.hpp"
+#include "exec/launch/run_options.hpp"
+
+namespace {
+
+using namespace panpipe;
+
+// The first Ctrl-C asks for an orderly end at the next step, the second ends the process at once.
+void on_stop(int) {
+  if (exec::stop_requested()) _exit(130);
+  exec::request_stop();
+}
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_stop;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  // A file that may not grow is an error to be told, not a signal.
+  signal(SIGXFSZ, SIG_IGN);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Runs a plan. `panpipe run` starts it; its options are those of `panpipe run`.", "panpipe-exec"};
+  app.require_subcommand(1, 1);
+  exec::RunRequest request;
+  CLI::App* verb = app.add_subcommand("run", "train for real");
+  exec::add_run_options(*verb, request);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    return exec::report(std::string("panpipe run: error: ") + error.what() + "\n  see panpipe run --help", static_cast<int>(ExitCode::Input));
+  }
+  exec::check_run_options(request);
+  return exec::execute(request, exec::world_of_environment());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  catch_signals();
+  try {
+    return run(argc, argv);
+  } catch (...) {
+    const exec::Failure failure = exec::describe_failure(std::current_exception(), -1, "");
+    return exec::report(failure.text, static_cast<int>(failure.code));
+  }
+}

@@ -1,0 +1,274 @@
+// What happens to a run when something goes wrong, with real processes: every rank ends, in time, and says what it waited for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/cli/program.hpp"
+#include "tests/exec/processes.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+constexpr double kDeadline = 2;  // seconds, of every run here
+// Two processes load LibTorch, on a machine that may be busy with other tests.
+constexpr auto kStart = 20s;
+
+std::string small(const std::string& options) {
+  return "run " + small_scenario() + " --deadline 2 --no-progress --threads 1 " + options;
+}
+
+TEST(Faults, ARankKilledAtAnyActionEndsTheRun) {
+  // gpipe over three microbatches: whatever rank 1 was at when it went, rank 0 comes to wait for it.
+  for (const std::string action : {"1F0", "1F2", "1B0", "1B2"}) {
+    SCOPED_TRACE(action);
+    const Ended run = start_panpipe(small("--steps 3"), {{"PANPIPE_FAULT", "rank=1,step=1,kind=kill,action=" + action}}).end();
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_EQ(run.out, "");
+    EXPECT_THAT(run.err, HasSubstr("panpipe: rank 1 was killed by signal 9 (Killed)\n"));
+    EXPECT_THAT(run.err,
+                ContainsRegex("\\[rank 0\\] panpipe: rank 0: 0B[0-2], waiting for the gradient of microbatch [0-2] from stage 1 "
+                              "on rank 1: rank 1 is lost: its process ended; it was at: " +
+                              action + " of step 1"));
+    EXPECT_THAT(run.left_behind, testing::IsEmpty());
+    EXPECT_LT(run.time, kStart + 2s);
+  }
+}
+
+TEST(Faults, TheRankThatOthersMeetAtMayBeKilledToo) {
+  const Ended run = start_panpipe(small("--steps 2"), {{"PANPIPE_FAULT", "rank=0,step=1,kind=kill,action=0B1"}}).end();
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("panpipe: rank 0 was killed by signal 9 (Killed)\n"));
+  EXPECT_THAT(run.err, ContainsRegex("\\[rank 1\\] panpipe: rank 1: .*rank 0 is lost: its process ended"));
+  EXPECT_THAT(run.left_behind, testing::IsEmpty());
+}
+
+TEST(Faults, AStuckRankIsFoundByItsMissingProgress) {
+  const Ended run = start_panpipe(small(""), {{"PANPIPE_FAULT", "rank=1,kind=stuck,action=1F1"}}).end();
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err,
+              ContainsRegex("\\[rank 0\\] panpipe: rank 0: 0B0, waiting for the gradient of microbatch 0 from stage 1 on rank 1: "
+                            "rank 1 is stuck: no progress for 2 s at: 1F1 of step 0"));
+  EXPECT_THAT(run.err, HasSubstr("this rank did not end by itself after the loss: ended by its watch"));
+  EXPECT_THAT(run.left_behind, testing::IsEmpty());
+}
+
+TEST(Faults, AStoppedProcessIsFoundByItsSilenceAndKilled) {
+  const Ended run = start_panpipe(small(""), {{"PANPIPE_FAULT", "rank=1,kind=stop,action=1F1"}}).end();
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(
+      run.err,
+      ContainsRegex("rank 1 is lost: nothing heard from it for 2 s \\(stopped, or its host cannot be reached\\); it was at: "
+                    "1F1 of step 0"));
+  EXPECT_THAT(run.err, HasSubstr("panpipe: rank 1 did not end within 2 s after the failure and was killed\n"));
+  EXPECT_THAT(run.left_behind, testing::IsEmpty());
+}
+
+TEST(Faults, AFailingOperatorEndsTheRunWithItsMessage) {
+  for (const std::string transport : {"gloo", "local"}) {
+    SCOPED_TRACE(transport);
+    const Ended run = start_panpipe(small("--transport " + transport), {{"PANPIPE_FAULT", "rank=1,kind=fail,action=1B1"}}).end();
+    EXPECT_EQ(run.exit_code, 1);
+    const std::string cause = "panpipe: rank 1 failed at 1B1 of step 0: a fault was asked for (PANPIPE_FAULT)\n";
+    EXPECT_THAT(run.err, HasSubstr(cause));
+    EXPECT_THAT(run.err,
+                ContainsRegex("panpipe: rank 0: 0B[0-2], waiting for the gradient of microbatch [0-2] from stage 1 on rank 1: "
+                              "rank 1 ended the run: "));
+    EXPECT_LT(run.err.find(cause), run.err.find("panpipe: rank 0: ")) << "the cause comes first\n" << run.err;
+    EXPECT_THAT(run.left_behind, testing::IsEmpty());
+  }
+}
+
+TEST(Faults, AStuckThreadDoesNotHoldTheProcess) {
+  const Ended run = start_panpipe(small("--transport local"), {{"PANPIPE_FAULT", "rank=1,kind=stuck,action=1F1"}}).end();
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(
+      run.err,
+      HasSubstr("panpipe: rank 0: 0B0, waiting for the gradient of microbatch 0 from stage 1 on rank 1: nothing arrived and "
+                "no rank computed for 2 s; rank 1 is at: 1F1 of step 0\n"));
+  EXPECT_THAT(run.err, HasSubstr("panpipe: 1 rank did not end within 2 s after the failure\n"));
+}
+
+TEST(Faults, AMisspeltFaultIsRefused) {
+  const Ended run = start_panpipe(small("--transport local"), {{"PANPIPE_FAULT", "rank=1,action=1F0,kind=explode"}}).end();
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(
+      run.err,
+      "error: PANPIPE_FAULT is 'rank=1,action=0B2,kind=kill|stop|stuck|fail|nan', with step=N where it is one step only; not "
+      "'rank=1,action=1F0,kind=explode'\n");
+}
+
+TEST(Faults, OutputThatCannotBeWrittenIsAMachineError) {
+  const Ended run = start_panpipe(small("--transport local --json"), {}, "/dev/full").end();
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, HasSubstr("panpipe: this machine cannot: cannot write to standard output: No space left on device\n"));
+}
+
+TEST(Faults, AFullDiskIsAMachineErrorOfTheRankThatWrites) {
+  const std::string disk = temporary_folder();
+  if (mount("none", disk.c_str(), "tmpfs", 0, "size=4k") != 0) GTEST_SKIP() << "no tmpfs can be mounted here";
+  const Ended run = start_panpipe(small("--transport local -o " + disk + "/out")).end();
+  umount2(disk.c_str(), MNT_DETACH);
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, ContainsRegex("panpipe: this machine cannot: cannot (write|make).*No space left on device"));
+}
+
+TEST(Stopping, CtrlCEndsTheRunInOrder) {
+  for (const std::string transport : {"gloo", "local"}) {
+    SCOPED_TRACE(transport);
+    Started started = start_panpipe(small("--steps 1000000 --transport " + transport));
+    started.wait_for_rank_at_work(transport == "gloo" ? 1 : -1);
+    kill(started.process(), SIGINT);
+    const Ended run = started.end();
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.left_behind, testing::IsEmpty());
+  }
+}
+
+TEST(Stopping, KillingTheLauncherLeavesNoRank) {
+  Started started = start_panpipe(small("--steps 1000000"));
+  started.wait_for_rank_at_work(1);
+  kill(started.process(), SIGKILL);
+  EXPECT_THAT(started.end().left_behind, testing::IsEmpty());
+}
+
+// Ranks started one by one, as torchrun, srun and mpirun do.
+std::map<std::string, std::string> place(int rank, int size, int port) {
+  return {{"RANK", std::to_string(rank)},       {"WORLD_SIZE", std::to_string(size)},
+          {"LOCAL_RANK", std::to_string(rank)}, {"LOCAL_WORLD_SIZE", std::to_string(size)},
+          {"MASTER_ADDR", "127.0.0.1"},         {"MASTER_PORT", std::to_string(port)}};
+}
+
+TEST(Starting, RanksThatSomebodyElseStartedFindEachOther) {
+  const int port = unused_port();
+  Started first = start_panpipe(small("--json"), place(0, 2, port)), second = start_panpipe(small("--json"), place(1, 2, port));
+  const Ended zero = first.end(), one = second.end();
+  EXPECT_EQ(zero.exit_code, 0) << zero.err;
+  EXPECT_EQ(one.exit_code, 0) << one.err;
+  EXPECT_THAT(zero.out, HasSubstr("\"kind\": \"measured\""));
+  EXPECT_EQ(one.out, "");
+}
+
+TEST(Starting, AMissingRankIsNamed) {
+  const Ended zero = start_panpipe(small("--set parallel.pipeline=2"), place(0, 2, unused_port())).end();
+  EXPECT_EQ(zero.exit_code, 3);
+  EXPECT_EQ(zero.err, "panpipe: this machine cannot: rank 1 of 2 did not come within 2 s (--deadline makes it longer)\n");
+}
+
+TEST(Starting, AnUnreachableMasterIsNamed) {
+  const int port = unused_port();
+  const Ended one = start_panpipe(small(""), place(1, 2, port)).end();
+  EXPECT_EQ(one.exit_code, 3);
+  EXPECT_EQ(one.err, "panpipe: this machine cannot: rank 1 cannot reach the master at 127.0.0.1 port " + std::to_string(port) +
+                         " within 2 s: is rank 0 running, and are MASTER_ADDR and MASTER_PORT those of its host?\n");
+}
+
+TEST(Starting, APortInUseIsNamed) {
+  const Listener other;
+  const Ended zero = start_panpipe(small(""), place(0, 2, other.port())).end();
+  EXPECT_EQ(zero.exit_code, 3);
+  EXPECT_EQ(zero.err,
+            "panpipe: this machine cannot: rank 0 cannot open port " + std::to_string(other.port()) +
+                " for the others: it is in use, perhaps by another run; choose another with MASTER_PORT on every rank\n");
+}
+
+TEST(Starting, AWrongWorldSizeIsToldToBoth) {
+  const int port = unused_port();
+  Started first = start_panpipe(small(""), place(0, 2, port)), second = start_panpipe(small(""), place(1, 3, port));
+  const Ended zero = first.end(), one = second.end();
+  const auto message =
+      ContainsRegex("^error: wrong world size: rank 1 on [^ ]+ was started as one of 3 ranks, rank 0 on [^ ]+ as one of 2\n$");
+  EXPECT_EQ(zero.exit_code, 2);
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_THAT(zero.err, message);
+  EXPECT_THAT(one.err, message);
+}
+
+TEST(Starting, TheSameRankTwiceIsTold) {
+  const int port = unused_port();
+  Started first = start_panpipe(small(""), place(0, 3, port));
+  Started second = start_panpipe(small(""), place(1, 3, port)), third = start_panpipe(small(""), place(1, 3, port));
+  const Ended zero = first.end();
+  second.end();
+  third.end();
+  EXPECT_EQ(zero.exit_code, 2);
+  EXPECT_THAT(zero.err, ContainsRegex("^error: 2 processes say that they are rank 1 of this run; the last is on "));
+}
+
+TEST(Starting, APlanForAnotherNumberOfRanksIsRefused) {
+  const int port = unused_port();
+  Started first = start_panpipe(small(""), place(0, 3, port)), second = start_panpipe(small(""), place(1, 3, port)),
+          third = start_panpipe(small(""), place(2, 3, port));
+  for (Started* started : {&first, &second, &third}) {
+    const Ended ended = started->end();
+    EXPECT_EQ(ended.exit_code, 2);
+    EXPECT_EQ(ended.err, "error: the plan needs 2 ranks (pipeline 2 x data 1 x tensor 1), but torchrun started 3\n");
+  }
+}
+
+TEST(Starting, RanksWithDifferentScenariosAreTold) {
+  const int port = unused_port();
+  Started first = start_panpipe(small("--steps 2"), place(0, 2, port)),
+          second = start_panpipe(small("--steps 2 --set batch.micro=2"), place(1, 2, port));
+  for (Started* started : {&first, &second}) {
+    const Ended ended = started->end();
+    EXPECT_EQ(ended.exit_code, 2);
+    EXPECT_THAT(
+        ended.err,
+        ContainsRegex("^error: the ranks do not have the same scenario \\(hash of its values\\):\n  rank [01]: [0-9a-f]+\n  "
+                      "rank [01]: [0-9a-f]+\n  give every rank the same files and options\n$"));
+  }
+}
+
+TEST(Starting, DifferentStepsAreTold) {
+  const int port = unused_port();
+  Started first = start_panpipe(small("--steps 2"), place(0, 2, port)),
+          second = start_panpipe(small("--steps 3"), place(1, 2, port));
+  const Ended zero = first.end();
+  second.end();
+  EXPECT_EQ(zero.exit_code, 2);
+  EXPECT_EQ(zero.err,
+            "error: the ranks do not have the same options:\n  rank 0: --steps 2 --warmup 0 --device cpu\n  rank 1: --steps 3 "
+            "--warmup 0 "
+            "--device cpu\n  give every rank the same files and options\n");
+}
+
+TEST(Starting, WrongScenariosAreToldOnceAndNotPerRank) {
+  const Ended run = start_panpipe("run " + small_scenario() + " --set batch.micro=none").end();
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.err.find("batch.micro"), run.err.rfind("at batch.micro") + 3) << run.err;
+}
+
+TEST(Starting, NcclWithoutAGpuIsToldOnce) {
+  if (fs::exists("/dev/nvidiactl")) GTEST_SKIP() << "this machine has a GPU";
+  const Ended run = start_panpipe(small("--transport nccl")).end();
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_EQ(run.err,
+            "panpipe: this machine cannot: --transport nccl needs an NVIDIA GPU for every rank, and this machine has none; use "
+            "--transport gloo\n");
+}
+
+TEST(Starting, LocalRanksAreNotStartedByOthers) {
+  const Ended run = start_panpipe(small("--transport local"), place(0, 2, unused_port())).end();
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.err,
+            "error: --transport local runs all ranks in one process, but torchrun started 2: leave out one of the two\n");
+}
+
+}  // namespace
+}  // namespace panpipe::test

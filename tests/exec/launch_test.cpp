@@ -1,0 +1,351 @@
+// Starting ranks: what the environment says, what the options mean, and how processes are looked after (here: shells).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "costmodel/base/error.hpp"
+#include "exec/launch/launch.hpp"
+#include "exec/launch/run_options.hpp"
+#include "exec/launch/world.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+using Variables = std::map<std::string, std::string>;
+
+std::optional<World> world_of(const Variables& variables) {
+  return world_of_environment([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::string refusal(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(World, NobodyStartedUs) { EXPECT_FALSE(world_of({})); }
+
+TEST(World, Torchrun) {
+  const auto world = world_of({{"RANK", "3"},
+                               {"WORLD_SIZE", "8"},
+                               {"LOCAL_RANK", "1"},
+                               {"LOCAL_WORLD_SIZE", "2"},
+                               {"MASTER_ADDR", "10.0.0.1"},
+                               {"MASTER_PORT", "1234"}});
+  ASSERT_TRUE(world);
+  EXPECT_EQ(world->rank, 3);
+  EXPECT_EQ(world->size, 8);
+  EXPECT_EQ(world->local_rank, 1);
+  EXPECT_EQ(world->local_size, 2);
+  EXPECT_EQ(world->master_address, "10.0.0.1");
+  EXPECT_EQ(world->master_port, 1234);
+  EXPECT_EQ(world->launcher, "torchrun");
+  EXPECT_FALSE(world->store_elsewhere);
+}
+
+TEST(World, TorchrunsAgentKeepsTheStoreAndCountsAttempts) {
+  const auto world = world_of({{"RANK", "0"},
+                               {"WORLD_SIZE", "2"},
+                               {"LOCAL_WORLD_SIZE", "2"},
+                               {"MASTER_ADDR", "localhost"},
+                               {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                               {"TORCHELASTIC_RESTART_COUNT", "2"}});
+  EXPECT_TRUE(world->store_elsewhere);
+  EXPECT_EQ(world->store_prefix, "attempt_2");
+  EXPECT_EQ(world->master_port, 29500);
+}
+
+TEST(World, Slurm) {
+  Variables variables{{"SLURM_STEP_ID", "0"},
+                      {"SLURM_PROCID", "5"},
+                      {"SLURM_STEP_NUM_TASKS", "8"},
+                      {"SLURM_LOCALID", "1"},
+                      {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"},
+                      {"SLURM_STEP_NODELIST", "gpu[07-08]"}};
+  const auto world = world_of(variables);
+  ASSERT_TRUE(world);
+  EXPECT_EQ(world->rank, 5);
+  EXPECT_EQ(world->local_size, 4);
+  EXPECT_EQ(world->master_address, "gpu07");
+  EXPECT_EQ(world->launcher, "srun");
+  variables.erase("SLURM_STEP_ID");  // a batch script is no step: panpipe run starts the ranks there
+  EXPECT_FALSE(world_of(variables));
+}
+
+TEST(World, FirstHostOfSlurmsLists) {
+  EXPECT_EQ(first_host("node1"), "node1");
+  EXPECT_EQ(first_host("node1,node2"), "node1");
+  EXPECT_EQ(first_host("node[03-05,9],login"), "node03");
+  EXPECT_EQ(first_host("login,node[03-05]"), "login");
+}
+
+TEST(World, Mpi) {
+  const auto open = world_of({{"OMPI_COMM_WORLD_RANK", "1"},
+                              {"OMPI_COMM_WORLD_SIZE", "2"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  EXPECT_EQ(open->launcher, "mpirun");
+  EXPECT_EQ(open->master_address, "127.0.0.1");
+  const auto mpich = world_of({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}, {"MASTER_ADDR", "head"}});
+  EXPECT_EQ(mpich->master_address, "head");
+  EXPECT_EQ(mpich->size, 4);
+  EXPECT_FALSE(world_of({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));  // one task: an ordinary program
+}
+
+TEST(World, WhatCannotBeIsRefusedByName) {
+  const std::vector<std::pair<Variables, std::string>> cases = {
+      {{{"RANK", "1"}},
+       "environment: RANK is set and WORLD_SIZE is not: torchrun sets both; unset them to start the ranks with panpipe run"},
+      {{{"WORLD_SIZE", "2"}},
+       "environment: WORLD_SIZE is set and RANK is not: torchrun sets both; unset them to start the ranks with panpipe run"},
+      {{{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "environment: RANK=2 but WORLD_SIZE=2: ranks are 0 to 1"},
+      {{{"RANK", "one"}, {"WORLD_SIZE", "2"}}, "environment: RANK must be a whole number of at least 0, not 'one'"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "0"}}, "environment: WORLD_SIZE must be a whole number of at least 1, not '0'"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_PORT", "123456"}},
+       "environment: MASTER_PORT=123456 is no port: 1 to 65535"},
+      {{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
+       "environment: MASTER_ADDR is not set: with ranks on several hosts every rank needs the address of rank 0's host (2 of 4 "
+       "ranks "
+       "are on this one)"}};
+  for (const auto& [variables, message] : cases) {
+    const Variables& given = variables;
+    EXPECT_EQ(refusal([&] { world_of(given); }), "error: " + message);
+  }
+}
+
+RunRequest parsed(std::vector<std::string> words) {
+  RunRequest request;
+  CLI::App app;
+  add_run_options(app, request);
+  std::reverse(words.begin(), words.end());
+  app.parse(words);
+  return request;
+}
+
+TEST(RunOptions, EveryOptionSurvivesTheWayToTheRanks) {
+  const std::vector<std::string> words = {"a b.yaml",
+                                          "--set",
+                                          "batch.micro=4",
+                                          "--set",
+                                          "schedule={name: gpipe}",
+                                          "--plan",
+                                          "p.yaml",
+                                          "--steps",
+                                          "7",
+                                          "--warmup",
+                                          "2",
+                                          "--transport",
+                                          "gloo",
+                                          "--device",
+                                          "cpu",
+                                          "--threads",
+                                          "3",
+                                          "-o",
+                                          "out",
+                                          "--json",
+                                          "--timeline",
+                                          "--dump-gradients",
+                                          "g.safetensors",
+                                          "--metrics",
+                                          "m.jsonl",
+                                          "--checkpoint",
+                                          "ck",
+                                          "--checkpoint-every",
+                                          "5",
+                                          "--resume",
+                                          "auto",
+                                          "--deadline",
+                                          "2.5",
+                                          "--no-progress"};
+  EXPECT_EQ(to_arguments(parsed(words)), words);
+  EXPECT_EQ(to_arguments(parsed({"x.yaml"})), std::vector<std::string>{"x.yaml"});
+  EXPECT_EQ(parsed({"x.yaml"}).deadline_s, 10);
+}
+
+TEST(RunOptions, WhatCannotBeIsRefusedWithTheRemedy) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--steps", "0"}, "--steps must be at least 1, not 0"},
+      {{"--warmup", "-1"}, "--warmup must be at least 0, not -1"},
+      {{"--threads", "-2"}, "--threads must be at least 0, not -2"},
+      {{"--checkpoint", "c", "--checkpoint-every", "-1"}, "--checkpoint-every must be at least 0, not -1"},
+      {{"--transport", "glo"}, "--transport is local, gloo, nccl, not 'glo'; did you mean 'gloo'?"},
+      {{"--device", "gpu"}, "--device is cpu, cuda, not 'gpu'"},
+      {{"--deadline", "0"}, "--deadline is between 0.1 and 86400 seconds, not 0"},
+      {{"--deadline", "inf"}, "--deadline is between 0.1 and 86400 seconds, not inf"},
+      {{"--transport", "nccl", "--device", "cpu"}, "--transport nccl moves tensors between GPUs: it goes with --device cuda"},
+      {{"--checkpoint-every", "2"}, "--checkpoint-every needs --checkpoint DIR: where to write"},
+      {{"--resume", "auto"}, "--resume auto looks for the newest checkpoint in the folder of --checkpoint, which is not given"},
+      {{"--resume", "nowhere/step-3"}, "--resume: there is no folder nowhere/step-3"},
+      {{"-o", "CMakeLists.txt"}, "-o: CMakeLists.txt is a file, not a folder"},
+      {{"--checkpoint", "CMakeLists.txt"}, "--checkpoint: CMakeLists.txt is a file, not a folder"},
+      {{"--dump-gradients", "nowhere/g.safetensors"}, "--dump-gradients: the folder nowhere does not exist"},
+      {{"--metrics", "nowhere/m.jsonl"}, "--metrics: the folder nowhere does not exist"}};
+  for (auto [words, message] : cases) {
+    words.insert(words.begin(), "x.yaml");
+    const std::vector<std::string> given = words;
+    EXPECT_EQ(refusal([&] { check_run_options(parsed(given)); }), "error: " + message);
+  }
+}
+
+struct Ran {
+  int code = 0;
+  std::string err;
+};
+
+// Runs a shell script as every rank; it knows $RANK.
+Ran run_script(const std::string& script, int ranks = 2, double deadline_s = 0.5) {
+  testing::internal::CaptureStderr();
+  const int code = run_ranks({"/bin/sh", "-c", script}, ranks, deadline_s);
+  return {code, testing::internal::GetCapturedStderr()};
+}
+
+TEST(RunRanks, EveryRankKnowsItsPlaceAndSpeaksWithItsNumber) {
+  testing::internal::CaptureStdout();
+  const Ran ran = run_script(
+      "echo place $RANK $LOCAL_RANK of $WORLD_SIZE $LOCAL_WORLD_SIZE at $MASTER_ADDR ${PANPIPE_MASTER_SOCKET:+holds}", 3);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "place 0 0 of 3 3 at 127.0.0.1 holds\n");  // rank 0's output is ours
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.err, HasSubstr("[rank 1] place 1 1 of 3 3 at 127.0.0.1 \n"));
+  EXPECT_THAT(ran.err, HasSubstr("[rank 2] place 2 2 of 3 3 at 127.0.0.1 \n"));
+  EXPECT_THAT(ran.err, testing::Not(HasSubstr("[rank 0]")));
+}
+
+TEST(RunRanks, AnErrorThatAllRanksShareIsToldOnce) {
+  const Ran ran = run_script("printf '\\036x.yaml:1:2: error: wrong\\n\\036  at batch\\n' >&2; exit 2", 4);
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.err, "x.yaml:1:2: error: wrong\n  at batch\n");
+}
+
+TEST(RunRanks, DifferentErrorsAreToldByRankTheFirstFirst) {
+  const Ran ran = run_script(
+      "if [ $RANK = 0 ]; then sleep 0.2; printf '\\036lost rank 1\\n' >&2; exit 1; fi; "
+      "printf '\\036no memory\\n' >&2; exit 3");
+  EXPECT_EQ(ran.code, 3) << "the code of the failure that explains the other";
+  EXPECT_EQ(ran.err, "[rank 1] no memory\n[rank 0] lost rank 1\n");
+}
+
+TEST(RunRanks, AKilledRankIsNamedAndTheOthersGetTheDeadline) {
+  const Ran ran =
+      run_script("if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 0.3; printf '\\0360B3: rank 1 is lost\\n' >&2; exit 1");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(ran.err, "panpipe: rank 1 was killed by signal 9 (Killed)\n[rank 0] 0B3: rank 1 is lost\n");
+}
+
+TEST(RunRanks, ARankThatDoesNotEndAfterAFailureIsKilled) {
+  const auto start = std::chrono::steady_clock::now();
+  const Ran ran = run_script("if [ $RANK = 1 ]; then exit 70; fi; kill -STOP $$");
+  EXPECT_EQ(ran.code, 70);
+  EXPECT_EQ(ran.err,
+            "panpipe: rank 1 ended with exit code 70\n"
+            "panpipe: rank 0 did not end within 0.5 s after the failure and was killed\n");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+}
+
+TEST(RunRanks, AProgramThatCannotBeStartedIsAMachineError) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_ranks({"/nowhere/panpipe-exec"}, 2, 0.5), 3);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "panpipe: this machine cannot: cannot start /nowhere/panpipe-exec: No such file or directory\n");
+}
+
+// A launcher in a process of its own, to be interrupted or killed. Its ranks write their process numbers into files.
+struct Launcher {
+  std::filesystem::path folder;
+  pid_t process = -1;
+  explicit Launcher(const std::string& script) {
+    std::string name = (std::filesystem::temp_directory_path() / "panpipe-launch-XXXXXX").string();
+    folder = mkdtemp(name.data());
+    process = fork();
+    if (process != 0) return;
+    freopen((folder / "err").c_str(), "w", stderr);
+    _exit(run_ranks(
+        {"/bin/sh", "-c", "cd " + folder.string() + "; echo $$ > rank$RANK.part; mv rank$RANK.part rank$RANK; " + script}, 2,
+        1.0));
+  }
+  ~Launcher() { std::filesystem::remove_all(folder); }
+  pid_t rank(int number) const {
+    for (int i = 0; i < 500; ++i, std::this_thread::sleep_for(10ms)) {
+      pid_t found = 0;
+      if (std::ifstream(folder / ("rank" + std::to_string(number))) >> found) return found;
+    }
+    ADD_FAILURE() << "rank " << number << " did not start";
+    return -1;
+  }
+  int end() const {
+    int status = 0;
+    waitpid(process, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  std::string err() const {
+    std::ifstream file(folder / "err");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+};
+
+bool gone(pid_t process) {
+  for (int i = 0; i < 300; ++i, std::this_thread::sleep_for(10ms)) {
+    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+    std::string number, name, state;
+    if (!(file >> number >> name >> state) || state == "Z") return true;
+  }
+  return false;
+}
+
+TEST(RunRanks, CtrlCIsPassedOnOnceAndTheRanksEndAsTheyLike) {
+  const Launcher launcher(
+      "trap 'echo writing the checkpoint >&2; exit 0' INT; touch ready$RANK; while true; do sleep 0.05; done");
+  launcher.rank(0);
+  launcher.rank(1);
+  while (!std::filesystem::exists(launcher.folder / "ready0") || !std::filesystem::exists(launcher.folder / "ready1"))
+    std::this_thread::sleep_for(10ms);
+  kill(launcher.process, SIGINT);
+  EXPECT_EQ(launcher.end(), 0);
+  EXPECT_THAT(launcher.err(),
+              HasSubstr("panpipe: stopping: the ranks end their step and write a checkpoint where one is asked for; "
+                        "once more ends them now\n"));
+  EXPECT_THAT(launcher.err(), HasSubstr("[rank 0] writing the checkpoint\n"));
+  EXPECT_THAT(launcher.err(), HasSubstr("[rank 1] writing the checkpoint\n"));
+}
+
+TEST(RunRanks, ASecondCtrlCEndsThemAtOnce) {
+  const Launcher launcher("trap '' INT; touch ready$RANK; while true; do sleep 0.05; done");
+  const pid_t first = launcher.rank(0), second = launcher.rank(1);
+  std::this_thread::sleep_for(200ms);
+  kill(launcher.process, SIGINT);
+  std::this_thread::sleep_for(200ms);
+  kill(launcher.process, SIGINT);
+  EXPECT_EQ(launcher.end(), 130);
+  EXPECT_TRUE(gone(first));
+  EXPECT_TRUE(gone(second));
+}
+
+TEST(RunRanks, NoRankOutlivesAKilledLauncher) {
+  const Launcher launcher("while true; do sleep 0.05; done");
+  const pid_t first = launcher.rank(0), second = launcher.rank(1);
+  kill(launcher.process, SIGKILL);
+  EXPECT_EQ(launcher.end(), -SIGKILL);
+  EXPECT_TRUE(gone(first));
+  EXPECT_TRUE(gone(second));
+}
+
+}  // namespace
+}  // namespace panpipe::exec
