@@ -40,7 +40,15 @@ constexpr Verb kVerbs[] = {
      "  panpipe simulate scenarios/examples/gpt2-large-rtx3090x8.yaml -o out/gpt2\n"
      "  panpipe simulate my.yaml --backend flow --set cluster=clusters/rtx3090x8-nobridge.yaml\n",
      cli::add_simulate_verb},
-    {"run", "train for real (this version has no executor and says so)",
+    {"compare", "two results side by side: metrics, actions, what devices waited for",
+     "  panpipe compare out/estimated out/measured --tolerance step_time_s=5%\n"
+     "  panpipe compare out/estimated out/measured -o both.json\n",
+     cli::add_compare_verb},
+    {"profile", "measure this machine: the workload's units, messages, sums, the optimizer",
+     "  panpipe profile my.yaml -o my-profile.yaml --ranks 2\n"
+     "  panpipe estimate my.yaml --set profile=my-profile.yaml\n",
+     cli::add_profile_verb},
+    {"run", "train for real over a pipeline, and time it",
      "  panpipe run scenarios/examples/gpt2-large-rtx3090x8.yaml --steps 10\n"
      "  panpipe run my.yaml --steps 10 --transport local\n",
      cli::add_run_verb},

@@ -8,9 +8,11 @@
 #include <string>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/profile/execute_profile.hpp"
 #include "exec/engine/program/execute.hpp"
 #include "exec/engine/program/failure.hpp"
 #include "exec/engine/run/stop.hpp"
+#include "exec/launch/profile_options.hpp"
 #include "exec/launch/run_options.hpp"
 
 namespace {
@@ -39,12 +41,20 @@ int run(int argc, char** argv) {
   exec::RunRequest request;
   CLI::App* verb = app.add_subcommand("run", "train for real");
   exec::add_run_options(*verb, request);
+  exec::ProfileRequest profile_request;
+  CLI::App* profile = app.add_subcommand("profile", "measure this machine");
+  exec::add_profile_options(*profile, profile_request);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    return exec::report(std::string("panpipe run: error: ") + error.what() + "\n  see panpipe run --help", static_cast<int>(ExitCode::Input));
+    const std::string name = argc > 1 && std::string(argv[1]) == "profile" ? "panpipe profile" : "panpipe run";
+    return exec::report(name + ": error: " + error.what() + "\n  see " + name + " --help", static_cast<int>(ExitCode::Input));
+  }
+  if (profile->parsed()) {
+    exec::check_profile_options(profile_request);
+    return exec::execute_profile(profile_request, exec::world_of_environment());
   }
   exec::check_run_options(request);
   return exec::execute(request, exec::world_of_environment());

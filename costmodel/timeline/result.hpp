@@ -25,5 +25,7 @@ std::string to_result_json(const Timeline& timeline, const Metrics& metrics, con
 std::string to_table(const Timeline& timeline, const Metrics& metrics, bool color);
 // Chrome trace-event JSON that Perfetto opens: a process per device, a track per lane, counters for memory, flow arrows.
 std::string to_trace_json(const Timeline& timeline);
+// Several timelines over each other in one trace: each one's processes carry its name.
+std::string to_trace_json(const std::vector<std::pair<std::string, const Timeline*>>& timelines);
 
 }  // namespace panpipe

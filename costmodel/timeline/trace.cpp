@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "costmodel/base/error.hpp"
 #include "costmodel/timeline/json_text.hpp"
 #include "costmodel/timeline/result.hpp"
 
@@ -47,23 +48,38 @@ struct Event {
 
 class TraceWriter {
  public:
-  explicit TraceWriter(const Timeline& timeline) : timeline_(timeline) {}
+  // `prefix` stands before the names of this timeline's processes; they are numbered from `first_process`, its flows from
+  // `first_flow`.
+  TraceWriter(const Timeline& timeline, std::string prefix, int first_process, std::int32_t first_flow)
+      : timeline_(timeline), prefix_(std::move(prefix)), first_process_(first_process), first_flow_(first_flow) {}
 
-  std::string write() {
+  void write() {
     for (const DeviceTimeline& device : timeline_.devices) {
       if (device.same_as >= 0) continue;
       name_process(device);
       for (const MemorySample& sample : device.memory) {
         add(sample.at, 3,
             fmt::format(R"("ph": "C", "name": "memory", "pid": {}, "tid": 0, "ts": {}, "args": {{"allocated_bytes": {}}})",
-                        device.device, microseconds(to_nanoseconds(sample.at)), sample.allocated.base()));
+                        process(device.device), microseconds(to_nanoseconds(sample.at)), sample.allocated.base()));
       }
     }
     add_slices();
+  }
+
+  int process(std::int32_t device) const { return first_process_ + device; }
+  std::int32_t flow(const Span& span) const { return first_flow_ + span.flow_id; }
+
+  // Takes what another one wrote.
+  void append(const TraceWriter& other) {
+    metadata_.insert(metadata_.end(), other.metadata_.begin(), other.metadata_.end());
+    events_.insert(events_.end(), other.events_.begin(), other.events_.end());
+  }
+
+  std::string finish(std::string_view kind) {
     std::stable_sort(events_.begin(), events_.end(),
                      [](const Event& a, const Event& b) { return a.ns != b.ns ? a.ns < b.ns : a.order < b.order; });
     std::string out = R"({"displayTimeUnit": "ms", "otherData": {"producer": "panpipe", "kind": ")";
-    out += name_of(timeline_.kind);
+    out += kind;
     out += "\"}, \"traceEvents\": [";
     bool first = true;
     for (const auto* list : {&metadata_, &events_}) {
@@ -81,13 +97,13 @@ class TraceWriter {
 
   void name_process(const DeviceTimeline& device) {
     const auto entry = [&](std::string_view name, const std::string& args) {
-      metadata_.push_back(
-          {0, 0,
-           fmt::format(R"("ph": "M", "name": "{}", "pid": {}, "tid": 0, "ts": 0, "args": {{{}}})", name, device.device, args)});
+      metadata_.push_back({0, 0,
+                           fmt::format(R"("ph": "M", "name": "{}", "pid": {}, "tid": 0, "ts": 0, "args": {{{}}})", name,
+                                       process(device.device), args)});
     };
-    entry("process_name", fmt::format("\"name\": \"device {} (rank {})\"", device.device, device.rank));
+    entry("process_name", fmt::format("\"name\": \"{}device {} (rank {})\"", prefix_, device.device, device.rank));
     entry("process_labels", fmt::format(R"("labels": "{}")", name_of(timeline_.kind)));
-    entry("process_sort_index", fmt::format(R"("sort_index": {})", device.device));
+    entry("process_sort_index", fmt::format(R"("sort_index": {})", process(device.device)));
   }
 
   void name_thread(std::int32_t device, Lane lane, int track) {
@@ -95,12 +111,12 @@ class TraceWriter {
     const std::string name = track == 0 ? std::string(name_of(lane)) : fmt::format("{} ({})", name_of(lane), track + 1);
     metadata_.push_back(
         {0, 0,
-         fmt::format(R"("ph": "M", "name": "thread_name", "pid": {}, "tid": {}, "ts": 0, "args": {{"name": "{}"}})", device, tid,
-                     name)});
+         fmt::format(R"("ph": "M", "name": "thread_name", "pid": {}, "tid": {}, "ts": 0, "args": {{"name": "{}"}})",
+                     process(device), tid, name)});
     metadata_.push_back(
         {0, 0,
          fmt::format(R"("ph": "M", "name": "thread_sort_index", "pid": {0}, "tid": {1}, "ts": 0, "args": {{"sort_index": {1}}})",
-                     device, tid)});
+                     process(device), tid)});
   }
 
   // Spans come sorted by (device, lane, start). One that starts before the last on its track has ended takes the next track.
@@ -133,21 +149,44 @@ class TraceWriter {
     if (span.alone > Duration(0)) args += R"(, "alone us": )" + microseconds(to_nanoseconds(span.alone));
     add(span.start, 0,
         fmt::format(R"("ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{{}}})",
-                    category(span.lane), json::text(kernel_name(span)), span.device, tid, microseconds(start),
+                    category(span.lane), json::text(kernel_name(span)), process(span.device), tid, microseconds(start),
                     microseconds(end - start), args));
     if (span.flow_id < 0) return;
     const bool sends = span.lane == Lane::Send;
     add(span.start, sends ? 1 : 2,
         fmt::format(R"("ph": "{}", "id": {}, "cat": "transfer", "name": "transfer", "pid": {}, "tid": {}, "ts": {}{})",
-                    sends ? "s" : "f", span.flow_id, span.device, tid, microseconds(start), sends ? "" : R"(, "bp": "e")"));
+                    sends ? "s" : "f", flow(span), process(span.device), tid, microseconds(start),
+                    sends ? "" : R"(, "bp": "e")"));
   }
 
   const Timeline& timeline_;
+  const std::string prefix_;
+  const int first_process_;
+  const std::int32_t first_flow_;
   std::vector<Event> metadata_, events_;
 };
 
 }  // namespace
 
-std::string to_trace_json(const Timeline& timeline) { return TraceWriter(timeline).write(); }
+std::string to_trace_json(const Timeline& timeline) {
+  TraceWriter writer(timeline, "", 0, 0);
+  writer.write();
+  return writer.finish(name_of(timeline.kind));
+}
+
+std::string to_trace_json(const std::vector<std::pair<std::string, const Timeline*>>& timelines) {
+  PANPIPE_CHECK(!timelines.empty(), "a trace of something");
+  int processes = 0;
+  std::int32_t flows = 0;
+  std::vector<TraceWriter> writers;
+  for (const auto& [name, timeline] : timelines) {
+    writers.emplace_back(*timeline, name + ": ", processes, flows).write();
+    for (const DeviceTimeline& device : timeline->devices)
+      processes = std::max(processes, writers.back().process(device.device) + 1);
+    for (const Span& span : timeline->spans) flows = std::max(flows, writers.back().flow(span) + 1);
+  }
+  for (std::size_t i = 1; i < writers.size(); ++i) writers.front().append(writers[i]);
+  return writers.front().finish("comparison");
+}
 
 }  // namespace panpipe

@@ -1,0 +1,48 @@
+// panpipe compare: two results of one plan side by side, and whether they agree.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/files_write.hpp"
+#include "costmodel/timeline/result.hpp"
+#include "validation/compare.hpp"
+
+namespace panpipe::cli {
+
+void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
+  struct Settings {
+    std::string a, b, trace;
+    std::vector<std::string> tolerances;
+    bool json = false, metrics_only = false;
+  };
+  auto options = std::make_shared<Settings>();
+  sub.add_option("A", options->a, "result.json, or a folder written with -o")->required();
+  sub.add_option("B", options->b, "the other one")->required();
+  sub.add_option("--tolerance", options->tolerances, "exit 1 when a metric differs by more: step_time_s=3% (repeatable)")
+      ->type_name("METRIC=LIMIT")
+      ->allow_extra_args(false);
+  sub.add_flag("--metrics-only", options->metrics_only, "leave actions out: results without timeline, or of different plans");
+  sub.add_flag("--json", options->json, "print a JSON document instead of the tables");
+  sub.add_option("-o", options->trace, "write both timelines into one Chrome trace, for ui.perfetto.dev")->type_name("FILE");
+  run = [options] {
+    std::vector<Tolerance> tolerances;
+    for (const std::string& text : options->tolerances) tolerances.push_back(parse_tolerance(text));
+    const ResultDocument a = read_result(options->a), b = read_result(options->b);
+    const Comparison comparison = compare(a, b, tolerances, options->metrics_only);
+    print(options->json ? to_json(comparison) : to_table(comparison));
+    if (!options->trace.empty()) {
+      write_file(options->trace,
+                 to_trace_json(
+                     {{"A, " + std::string(name_of(a.kind)), &a.timeline}, {"B, " + std::string(name_of(b.kind)), &b.timeline}}) +
+                     "\n",
+                 "choose another file with -o");
+      std::fputs(("written to " + options->trace + ": open it at ui.perfetto.dev\n").c_str(), stderr);
+    }
+    return static_cast<int>(comparison.ok() ? ExitCode::Done : ExitCode::CheckFailed);
+  };
+}
+
+}  // namespace panpipe::cli

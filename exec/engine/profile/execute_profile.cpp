@@ -1,0 +1,143 @@
+#include "exec/engine/profile/execute_profile.hpp"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/headeronly/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <exception>
+#include <fstream>
+#include <thread>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/files_read.hpp"
+#include "costmodel/base/files_write.hpp"
+#include "exec/engine/device.hpp"
+#include "exec/engine/profile/profile_rank.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+int threads_of_rank(const ProfileRequest& request, int ranks_here) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return request.threads > 0 ? request.threads : std::max(1, cores / std::max(1, ranks_here));
+}
+
+// Partly the process's: asking first makes the thread's own copy.
+void set_threads(int threads) {
+  at::get_num_threads();
+  at::set_num_threads(threads);
+}
+
+std::string processor() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
+  return "unknown";
+}
+
+std::string date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+void add_provenance(Profile& profile, const PreparedProfile& job, const FilesRead& files, int ranks, const char* transport) {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  const Scenario& scenario = job.experiment.scenario;
+  auto& measured = profile.measured;
+  measured["host"] = host.data();
+  measured["processor"] = processor();
+  measured["cores"] = std::to_string(std::thread::hardware_concurrency());
+  measured["date"] = date();
+  measured["device"] = job.request.device;
+  measured["ranks"] = std::to_string(ranks);
+  measured["threads"] = std::to_string(threads_of_rank(job.request, ranks));
+  measured["transport"] = transport;
+  measured["panpipe"] = kVersion;
+  measured["libtorch"] = TORCH_VERSION;
+  measured["scenario"] = job.request.scenario;
+  measured["workload"] = job.experiment.workload.name;
+  measured["micro"] = std::to_string(scenario.micro);
+  measured["precision"] = std::string(name_of(scenario.precision));
+  const ResultContext context = result_context(job.experiment, job.request.scenario, files, {}, 0);
+  for (const auto& [path, hash] : context.hashes)
+    if (path == job.request.scenario) measured["scenario_sha256"] = hash;
+}
+
+void give(const ProfileRequest& request, const Profile& profile) {
+  const std::string text = to_yaml(profile);
+  if (request.output.empty()) {
+    std::fputs(text.c_str(), stdout);
+    return;
+  }
+  write_file(request.output, text, "choose another file with -o");
+  std::fputs(fmt::format("written to {}: {} units, {} transfer tables; use it with `profile: {}` in the scenario\n",
+                         request.output, profile.units.size(), profile.transfers.size(), request.output)
+                 .c_str(),
+             stderr);
+}
+
+int profile_threads(const ProfileRequest& request) {
+  const FilesRead files;
+  const PreparedProfile job(request);
+  const auto transports = make_local_transports(request.ranks);
+  std::vector<std::exception_ptr> errors(transports.size());
+  std::vector<std::thread> ranks;
+  Profile profile;
+  for (std::size_t rank = 0; rank < transports.size(); ++rank) {
+    ranks.emplace_back([&, rank] {
+      try {
+        set_threads(threads_of_rank(request, request.ranks));
+        Profile mine = profile_rank(job, *transports[rank]);
+        if (rank == 0) profile = std::move(mine);
+      } catch (const std::exception& error) {
+        errors[rank] = std::current_exception();
+        transports[rank]->abort(error.what());
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  for (const auto& error : errors)
+    if (error) std::rethrow_exception(error);
+  add_provenance(profile, job, files, request.ranks, transports.front()->name());
+  give(request, profile);
+  return 0;
+}
+
+int profile_process(const ProfileRequest& request, const World& world) {
+  const FilesRead files;
+  const PreparedProfile job(request);
+  set_threads(threads_of_rank(request, world.local_size));
+  const ProcessOptions options{world, std::chrono::seconds(60), kVersion, true};
+  const auto transport = request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
+  Profile profile = profile_rank(job, *transport);
+  if (world.rank == 0) {
+    add_provenance(profile, job, files, world.size, transport->name());
+    give(request, profile);
+  }
+  transport->barrier(std::chrono::seconds(60), "the end of the profile");
+  return 0;
+}
+
+}  // namespace
+
+int execute_profile(const ProfileRequest& request, const std::optional<World>& world) {
+  if (request.device == "cuda") {
+    std::string why;
+    if (gpu_count(&why) == 0) throw MachineError("--device cuda: " + why);
+    throw MachineError("--device cuda: this version profiles units on the CPU only; the run's own spans are timed on GPUs too");
+  }
+  if (request.transport == "local" || !world) return profile_threads(request);
+  return profile_process(request, *world);
+}
+
+}  // namespace panpipe::exec

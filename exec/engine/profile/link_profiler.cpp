@@ -1,0 +1,165 @@
+#include "exec/engine/profile/link_profiler.hpp"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "exec/engine/operator_program.hpp"
+#include "exec/engine/profile/robust.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using nlohmann::json;
+
+constexpr Clock::duration kPatience = std::chrono::seconds(60);
+constexpr std::uint32_t kTag = 0xFFFFF000U;  // far from the tags of a step's messages
+constexpr int kMostRanksForAllPairs = 8;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+const std::vector<std::int64_t>& message_sizes() {
+  static const std::vector<std::int64_t> sizes = {0, 1 << 10, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26};
+  return sizes;
+}
+
+at::Tensor message(std::int64_t bytes) { return at::zeros({bytes / 4}, at::kFloat); }
+
+// Fewer repetitions of what takes long: 64 MiB over a socket is some ten milliseconds.
+int repetitions_for(std::int64_t bytes, int repetitions) {
+  return std::max(5, bytes > (4 << 20) ? repetitions / 4 : repetitions);
+}
+
+void send(Transport& transport, const at::Tensor& value, int to) {
+  transport.send(value, to, kTag)->wait(kPatience, "measuring messages");
+}
+
+void take(Transport& transport, std::int64_t bytes, int from) {
+  transport.receive({{bytes / 4}, at::kFloat, at::kCPU}, from, kTag)->wait(kPatience, "measuring messages");
+}
+
+// On the pair's first rank: seconds one way, per repetition.
+std::vector<double> ping_pong(Transport& transport, int first, int second, std::int64_t bytes, int repetitions) {
+  std::vector<double> samples;
+  const at::Tensor value = message(bytes);
+  for (int i = -2; i < repetitions; ++i) {  // two to warm up
+    const auto start = Clock::now();
+    if (transport.rank() == first) {
+      send(transport, value, second);
+      take(transport, bytes, second);
+      if (i >= 0) samples.push_back(seconds_since(start) / 2);
+    } else {
+      take(transport, bytes, first);
+      send(transport, value, first);
+    }
+  }
+  return samples;
+}
+
+std::vector<std::pair<int, int>> pairs(int ranks) {
+  std::vector<std::pair<int, int>> all;
+  for (int a = 0; a < ranks; ++a)
+    for (int b = a + 1; b < ranks; ++b)
+      if (ranks <= kMostRanksForAllPairs || b == a + 1) all.emplace_back(a, b);
+  return all;
+}
+
+// [[size, seconds], ...] of the rank that measured, on every rank.
+TransferTable shared_table(Transport& transport, const json& mine, int owner) {
+  const auto all = transport.all_gather(mine.dump(), kPatience, "gathering what was measured");
+  TransferTable table;
+  for (const json& row : json::parse(all[static_cast<std::size_t>(owner)]))
+    table.points.emplace_back(Bytes(row[0].get<std::int64_t>()), seconds(row[1].get<double>()));
+  // A larger message is not faster: noise between two sizes is levelled.
+  for (std::size_t i = 1; i < table.points.size(); ++i)
+    table.points[i].second = std::max(table.points[i].second, table.points[i - 1].second);
+  return table;
+}
+
+}  // namespace
+
+std::vector<ProfiledTransfers> measure_transfers(Transport& transport, int repetitions) {
+  std::vector<ProfiledTransfers> found;
+  for (const auto& [first, second] : pairs(transport.size())) {
+    transport.barrier(kPatience, "measuring messages");
+    json mine = json::array();
+    if (transport.rank() == first || transport.rank() == second) {
+      for (const std::int64_t bytes : message_sizes())
+        mine.push_back({bytes, robust(ping_pong(transport, first, second, bytes, repetitions_for(bytes, repetitions))).median});
+    }
+    const TransferTable table = shared_table(transport, mine, first);
+    if (transport.rank() != 0) continue;
+    found.push_back({transport.name(), first, second, table});
+    found.push_back({transport.name(), second, first, table});
+  }
+  return found;
+}
+
+std::vector<ProfiledCollective> measure_collectives(Transport& transport, int repetitions) {
+  if (transport.size() < 2) return {};
+  std::vector<int> ranks(static_cast<std::size_t>(transport.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const Group everybody = transport.make_group(ranks);
+  json mine = json::array();
+  for (const std::int64_t bytes : message_sizes()) {
+    if (bytes == 0) continue;
+    const at::Tensor value = message(bytes);
+    std::vector<double> samples;
+    for (int i = -2; i < repetitions_for(bytes, repetitions); ++i) {
+      transport.barrier(kPatience, "measuring sums");
+      const auto start = Clock::now();
+      transport.all_reduce(value, everybody)->wait(kPatience, "measuring sums");
+      if (i >= 0) samples.push_back(seconds_since(start));
+    }
+    mine.push_back({bytes, robust(samples).median});
+  }
+  const TransferTable table = shared_table(transport, mine, 0);
+  if (transport.rank() != 0) return {};
+  return {{"all_reduce", transport.size(), table}};
+}
+
+double measure_memory_bandwidth() {
+  constexpr std::int64_t kBytes = 128 << 20;  // larger than the last-level caches of most servers' cores
+  const at::Tensor from = at::zeros({kBytes}, at::kByte), to = at::zeros({kBytes}, at::kByte);
+  std::vector<double> samples;
+  for (int i = 0; i < 7; ++i) {
+    const auto start = Clock::now();
+    to.copy_(from);
+    samples.push_back(seconds_since(start));
+  }
+  return 2.0 * static_cast<double>(kBytes) / robust(samples).median;
+}
+
+double measure_launch() {
+  constexpr int kOperators = 500;
+  OperatorGraph graph;
+  Tensor scalar;
+  scalar.dtype = DType::Float32;
+  scalar.shape = {1};
+  scalar.role = TensorRole::Parameter;
+  graph.tensors.push_back(scalar);
+  scalar.role = TensorRole::Activation;
+  for (int i = 0; i < kOperators; ++i) {
+    scalar.producer = i;
+    graph.tensors.push_back(scalar);
+    Operator op;
+    op.target = "aten::mul.Tensor";
+    op.arguments = {TensorRef{i}, TensorRef{0}};
+    op.outputs = {i + 1};
+    graph.operators.push_back(std::move(op));
+  }
+  graph.units.emplace_back();
+  const OperatorProgram program(graph, 0, kOperators, {kOperators});
+  const at::Tensor value = at::ones({1}).requires_grad_(true);
+  std::vector<double> samples;
+  for (int i = 0; i < 9; ++i) {
+    const auto start = Clock::now();
+    program.run({value}, {});
+    samples.push_back(seconds_since(start) / kOperators);
+  }
+  return robust(samples).median;
+}
+
+}  // namespace panpipe::exec

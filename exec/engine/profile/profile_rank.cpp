@@ -1,0 +1,186 @@
+#include "exec/engine/profile/profile_rank.hpp"
+
+#include <ATen/Functions.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
+#include "exec/engine/profile/link_profiler.hpp"
+#include "exec/engine/profile/robust.hpp"
+#include "exec/engine/profile/unit_profiler.hpp"
+#include "exec/engine/training/optimizer.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using nlohmann::json;
+
+constexpr Clock::duration kPatience = std::chrono::seconds(60);
+constexpr int kWarmUp = 2, kLeastRepetitions = 5;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::int64_t window_bytes(const ProfileRequest& request) {
+  if (!request.window.empty()) {
+    const Parsed<Bytes> parsed = parse_bytes(request.window);
+    if (!parsed.value) throw InputError("--window: " + parsed.problem);
+    return parsed.value->base();
+  }
+  const std::int64_t machine = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  return machine / 4 / std::max(1, request.ranks);
+}
+
+// The same number on every rank: each window gets its share of the time, measured by the slowest rank's last warm-up.
+int repetitions(const ProfileRequest& request, Transport& transport, double round_s, double share_s) {
+  double slowest = 0;
+  for (const std::string& text : transport.all_gather(std::to_string(round_s), kPatience, "agreeing on repetitions"))
+    slowest = std::max(slowest, std::stod(text));
+  const double fitting = slowest > 0 ? share_s / slowest : request.repetitions;
+  return std::max(kLeastRepetitions, static_cast<int>(std::min(fitting, static_cast<double>(request.repetitions))));
+}
+
+// Everybody's samples of everybody's units, on rank 0.
+std::vector<UnitSamples> pooled(Transport& transport, const std::vector<UnitSamples>& mine) {
+  json rows = json::array();
+  for (const UnitSamples& unit : mine) rows.push_back({unit.forward, unit.backward, unit.input_gradient, unit.weight_gradient});
+  const std::vector<std::uint8_t> bytes = json::to_cbor(rows);
+  const auto all = transport.all_gather(std::string(bytes.begin(), bytes.end()), kPatience, "gathering what was measured");
+  std::vector<UnitSamples> sum(mine.size());
+  for (const std::string& text : all) {
+    const json rank = json::from_cbor(text);
+    for (std::size_t u = 0; u < sum.size(); ++u) {
+      std::vector<double>* lists[] = {&sum[u].forward, &sum[u].backward, &sum[u].input_gradient, &sum[u].weight_gradient};
+      for (std::size_t list = 0; list < 4; ++list)
+        for (const json& sample : rank[u][list]) lists[list]->push_back(sample.get<double>());
+    }
+  }
+  return sum;
+}
+
+ProfiledUnit to_unit(const UnitSamples& samples, const UnitMemory& memory) {
+  ProfiledUnit unit;
+  const auto take = [](const std::vector<double>& values, Duration& time) {
+    const Robust found = robust(values);
+    time = seconds(found.median);
+    return found.spread * found.median;
+  };
+  const double wide = take(samples.forward, unit.forward) + take(samples.backward, unit.backward);
+  take(samples.input_gradient, unit.input_gradient);
+  take(samples.weight_gradient, unit.weight_gradient);
+  const double whole = (unit.forward + unit.backward).base();
+  unit.spread = whole > 0 ? wide / whole : 0;
+  unit.saved = Bytes(memory.saved);
+  unit.keeps = memory.keeps;
+  unit.kept_for_weight = Bytes(memory.kept_for_weight);
+  unit.temporary = Bytes(memory.temporary);
+  return unit;
+}
+
+// The optimizer over this window's parameters, gradients as they are.
+double optimizer_seconds(const PreparedProfile& job, const SeededParameters& parameters, std::int64_t& elements) {
+  std::vector<at::Tensor> values, gradients;
+  for (const auto& [root, value] : parameters.trained()) {
+    values.push_back(value.detach());
+    gradients.push_back(value.grad().defined() ? value.grad() : at::zeros_like(value).detach());
+    elements += value.numel();
+  }
+  if (values.empty()) return 0;
+  Optimizer optimizer(job.experiment.scenario.optimizer, values);
+  std::vector<double> samples;
+  for (int i = 0; i < 7; ++i) {
+    const auto start = Clock::now();
+    optimizer.step(gradients, 1e-9);
+    if (i > 0) samples.push_back(seconds_since(start));
+  }
+  return robust(samples).median;
+}
+
+class Windows {
+ public:
+  Windows(const PreparedProfile& job, Transport& transport, Profile& profile)
+      : job_(job),
+        transport_(transport),
+        profile_(profile),
+        windows_(windows(job.graph(), job.layout, window_bytes(job.request))) {}
+
+  void measure() {
+    for (const auto& [first, end] : windows_) measure_window(first, end);
+    if (!job_.experiment.scenario.optimizer.name.empty() && job_.experiment.scenario.optimizer.name != "none")
+      profile_.optimizer = {job_.experiment.scenario.optimizer.name, std::max<std::int64_t>(1, elements_), seconds(optimizer_s_)};
+  }
+
+ private:
+  void measure_window(int first, int end) {
+    UnitProfiler profiler(job_.graph(), job_.layout, first, end, static_cast<std::uint64_t>(job_.experiment.scenario.seed));
+    const auto together = [&] { transport_.barrier(kPatience, "measuring units"); };
+    std::vector<UnitSamples> samples;
+    double round = 0;
+    for (int i = 0; i < kWarmUp; ++i) {
+      const auto start = Clock::now();
+      profiler.repeat(together, samples);
+      round = seconds_since(start);
+    }
+    samples.clear();
+    const double share = job_.request.seconds / static_cast<double>(windows_.size());
+    const int count = repetitions(job_.request, transport_, round, share);
+    for (int i = 0; i < count; ++i) profiler.repeat(together, samples);
+    samples = pooled(transport_, samples);
+    together();
+    optimizer_s_ += optimizer_seconds(job_, profiler.parameters(), elements_);
+    if (transport_.rank() != 0) return;
+    MemoryAccount account;
+    for (int u = first; u < end; ++u)
+      add_unit(u, to_unit(samples[static_cast<std::size_t>(u - first)], profiler.memory(u, account)));
+  }
+
+  void add_unit(int u, ProfiledUnit unit) {
+    const Experiment& experiment = job_.experiment;
+    const UnitCost& known =
+        experiment.model.units(experiment.scenario.cluster.devices.front().type).units[static_cast<std::size_t>(u)];
+    unit.name = known.name;
+    unit.structure = known.structure;
+    const StageRange& stage = job_.layout.stages[static_cast<std::size_t>(u)];
+    unit.operators = stage.end_operator - stage.first_operator;
+    profile_.units.push_back(std::move(unit));
+  }
+
+  const PreparedProfile& job_;
+  Transport& transport_;
+  Profile& profile_;
+  std::vector<std::pair<int, int>> windows_;
+  double optimizer_s_ = 0;
+  std::int64_t elements_ = 0;
+};
+
+}  // namespace
+
+PreparedProfile::PreparedProfile(ProfileRequest asked)
+    : request(std::move(asked)), experiment(load_scenario(request.scenario, request.overrides)) {
+  if (!experiment.workload.graph)
+    throw fault_at(experiment.scenario, "workload", "measured layers are times already: there is nothing to profile",
+                   "name a built-in model, or give an exported one: {pt2: FILE}");
+  if (experiment.scenario.parallel.tensor > 1)
+    throw fault_at(experiment.scenario, "parallel.tensor", "the executor splits over pipeline and data only",
+                   "profile with parallel.tensor 1");
+  layout = make_layout(graph(), plan_of_units(graph()));
+}
+
+Profile profile_rank(const PreparedProfile& job, Transport& transport) {
+  Profile profile;
+  transport.barrier(kPatience, "the start of the profile");
+  if (!job.request.only_transfers) {
+    const double bandwidth = measure_memory_bandwidth();
+    profile.memory_bandwidth = Bandwidth(bandwidth);
+    transport.barrier(kPatience, "measuring launches");
+    profile.launch = seconds(measure_launch());
+    Windows(job, transport, profile).measure();
+  }
+  profile.transfers = measure_transfers(transport, 2 * job.request.repetitions);
+  profile.collectives = measure_collectives(transport, job.request.repetitions);
+  return transport.rank() == 0 ? profile : Profile{};
+}
+
+}  // namespace panpipe::exec

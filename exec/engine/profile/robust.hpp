@@ -1,0 +1,17 @@
+// Repeated measurements to one number: the median of what is left when the far ones are dropped.
+#pragma once
+
+#include <vector>
+
+namespace panpipe::exec {
+
+struct Robust {
+  double median = 0;
+  double spread = 0;  // upper less lower quartile over the median
+  int dropped = 0;    // farther than 1.5 such distances outside the quartiles (Tukey's fences)
+};
+
+// 0 for no samples.
+Robust robust(std::vector<double> samples);
+
+}  // namespace panpipe::exec

@@ -1,0 +1,114 @@
+// Profiling: robust numbers, windows, units' memory by closed form, and a whole profile that predicts the run it stands for.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "exec/engine/profile/profile_rank.hpp"
+#include "exec/engine/profile/robust.hpp"
+#include "exec/engine/profile/unit_profiler.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+TEST(Robust, MedianWithoutTheFarOnes) {
+  // Quartiles of 1..9 and 100: 3.25 and 7.75, fences -3.5 and 14.5: 100 goes, and 5 is the median of 1..9.
+  const Robust found = robust({1, 2, 3, 4, 5, 6, 7, 8, 9, 100});
+  EXPECT_DOUBLE_EQ(found.median, 5);
+  EXPECT_EQ(found.dropped, 1);
+  EXPECT_DOUBLE_EQ(found.spread, (7.0 - 3.0) / 5);
+  EXPECT_EQ(robust({}).median, 0);
+  EXPECT_DOUBLE_EQ(robust({3}).median, 3);
+}
+
+ProfileRequest request_of(int ranks) {
+  ProfileRequest request;
+  request.scenario = "exec/small_gpt.yaml";
+  request.transport = "local";
+  request.ranks = ranks;
+  request.repetitions = 5;
+  request.seconds = 1;
+  return request;
+}
+
+TEST(Windows, HoldNeighboursThatFitAndAtLeastOne) {
+  const PreparedProfile job(request_of(1));
+  const int units = static_cast<int>(job.graph().units.size());
+  const auto one_by_one = windows(job.graph(), job.layout, 1);
+  ASSERT_EQ(static_cast<int>(one_by_one.size()), units);
+  for (int u = 0; u < units; ++u) EXPECT_EQ(one_by_one[static_cast<std::size_t>(u)], std::pair(u, u + 1));
+  const auto all = windows(job.graph(), job.layout, std::int64_t{1} << 40);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all.front(), std::pair(0, units));
+}
+
+TEST(UnitMemory, OfAnMlpHalfByClosedForm) {
+  const PreparedProfile job(request_of(1));
+  const auto& units = job.graph().units;
+  int mlp = 0;
+  while (units[static_cast<std::size_t>(mlp)].name.find("mlp") == std::string::npos) ++mlp;
+  MemoryAccount account;
+  const UnitProfiler profiler(job.graph(), job.layout, mlp, mlp + 1, 0);
+  const UnitMemory memory = profiler.memory(mlp, account);
+  // A microbatch is b s = 32 rows. Kept: the norm's result (h), the first product's result and the activation's (4h each), and
+  // mean and inverse deviation per row. The norm also keeps its input, which comes from outside.
+  const std::int64_t row = 4 * 32;
+  EXPECT_EQ(memory.saved, 32 * (row + 2 * 4 * row + 8));
+  EXPECT_EQ(memory.keeps.size(), 1u);
+  // W needs the inputs and result gradients of both products and of the norm; never more than that and all that was saved.
+  EXPECT_GE(memory.kept_for_weight, 32 * (row + 4 * row));
+  EXPECT_GT(memory.temporary, 0);
+}
+
+TEST(Profile, OfTwoRanksCoversEveryUnitAndPredictsAStep) {
+  const PreparedProfile job(request_of(2));
+  const auto transports = make_local_transports(2);
+  Profile profile;
+  std::vector<std::thread> ranks;
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      Profile found = profile_rank(job, *transports[rank]);
+      if (rank == 0) profile = std::move(found);
+    });
+  for (std::thread& rank : ranks) rank.join();
+  ASSERT_EQ(profile.units.size(), job.graph().units.size());
+  for (const ProfiledUnit& unit : profile.units) {
+    EXPECT_GT(unit.forward, Duration(0)) << unit.name;
+    EXPECT_GT(unit.backward, Duration(0)) << unit.name;
+    EXPECT_GE(unit.saved, Bytes(0)) << unit.name;
+    EXPECT_GT(unit.operators, 0) << unit.name;
+  }
+  EXPECT_EQ(profile.transfers.size(), 2u) << "each way";
+  ASSERT_EQ(profile.collectives.size(), 1u);
+  EXPECT_GT(profile.launch, Duration(0));
+  EXPECT_GT(profile.memory_bandwidth, gb_per_s(0.1));
+  EXPECT_GT(profile.optimizer.time, Duration(0));
+
+  Scenario scenario = job.experiment.scenario;
+  scenario.profile = std::make_shared<const Profile>(parse_profile(to_yaml(profile), "p.yaml"));
+  const Workload workload = make_workload(scenario);
+  const CostModel model(scenario, workload);
+  EXPECT_TRUE(model.workload(0).unmeasured.empty());
+  const Plan plan = make_plan(scenario, model);
+  const Metrics figures = metrics(estimate(lower(scenario, plan, model)));
+  // At least one rank's work: half of four microbatches of everything, at most all of it and its hand-overs.
+  Duration all(0);
+  for (const ProfiledUnit& unit : profile.units) all += unit.forward + unit.backward;
+  EXPECT_GT(figures.step_time_s, 2 * all.base());
+  EXPECT_LT(figures.step_time_s, 8 * all.base() + 0.1);
+}
+
+TEST(ProfileFaults, MeasuredLayersAreTimesAlready) {
+  ProfileRequest request = request_of(1);
+  request.overrides = {"workload={layers: workloads/six-layers-with-skip.yaml}"};
+  try {
+    const PreparedProfile job(request);
+    FAIL() << "nothing was thrown";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.diagnostics().front().message, "measured layers are times already: there is nothing to profile");
+  }
+}
+
+}  // namespace
+}  // namespace panpipe::exec

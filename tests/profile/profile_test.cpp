@@ -1,0 +1,181 @@
+// The profile file: reads back to the same numbers, refuses what is wrong, and goes before the cost model's formulas.
+#include "costmodel/profile/profile.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/plan/plan.hpp"
+#include "costmodel/scenario/scenario.hpp"
+
+namespace panpipe {
+namespace {
+
+Profile small_profile() {
+  Profile profile;
+  profile.measured = {{"host", "a \"quoted\" host"}, {"ranks", "2"}};
+  profile.memory_bandwidth = gb_per_s(12.5);
+  profile.launch = micros(4.5);
+  profile.optimizer = {"adam", 1000, millis(2)};
+  profile.units.push_back({"h.0.attention",
+                           "00ff",
+                           millis(1.5),
+                           millis(3.25),
+                           millis(2),
+                           millis(1.5),
+                           Bytes(4096),
+                           {0, 2},
+                           Bytes(2048),
+                           Bytes(512),
+                           0.042,
+                           11});
+  profile.transfers.push_back({"gloo", 0, 1, {{{Bytes(0), micros(60)}, {mib(1), micros(560)}}}});
+  profile.collectives.push_back({"all_reduce", 2, {{{kib(1), micros(100)}, {mib(1), micros(1100)}}}});
+  return profile;
+}
+
+TEST(Profile, ReadsBackToTheSameNumbers) {
+  const Profile profile = small_profile(), again = parse_profile(to_yaml(profile), "p.yaml");
+  EXPECT_EQ(to_yaml(again), to_yaml(profile));
+  EXPECT_EQ(again.measured, profile.measured);
+  ASSERT_EQ(again.units.size(), 1u);
+  EXPECT_EQ(again.units[0].backward, millis(3.25));
+  EXPECT_EQ(again.units[0].keeps, (std::vector<int>{0, 2}));
+  EXPECT_DOUBLE_EQ(again.units[0].spread, 0.042);
+  EXPECT_EQ(again.optimizer.parameters, 1000);
+  // Half way between 0 B and 1 MiB: 60 + 500 / 2 us.
+  EXPECT_NEAR(again.transfer(0, 1)->at(kib(512)).base(), 310e-6, 1e-12);
+  EXPECT_EQ(again.transfer(1, 0)->at(Bytes(0)), micros(60)) << "another pair: the table there is";
+  EXPECT_NEAR(again.collective("all_reduce", 2)->at(mib(1)).base(), 1100e-6, 1e-12);
+  EXPECT_EQ(again.collective("all_reduce", 4), nullptr);
+}
+
+TEST(Profile, AUnitIsFoundByNameAndStructure) {
+  Profile profile = small_profile();
+  profile.units.push_back(profile.units.front());
+  profile.units.back().name = "h.1.attention";
+  EXPECT_EQ(profile.unit("h.1.attention", "00ff"), &profile.units[1]);
+  EXPECT_EQ(profile.unit("h.7.attention", "00ff"), &profile.units[0]) << "an equal one";
+  EXPECT_EQ(profile.unit("h.0.attention", "0100"), nullptr) << "the same name in other shapes";
+}
+
+std::string faults(const std::string& text) {
+  try {
+    parse_profile(text, "p.yaml");
+  } catch (const InputError& error) {
+    std::string messages;
+    for (const Diagnostic& d : error.diagnostics())
+      messages += (messages.empty() ? "" : "; ") + std::to_string(d.line) + ": " + d.message;
+    return messages;
+  }
+  return "";
+}
+
+TEST(Profile, SaysWhatIsWrong) {
+  const std::string head = "panpipe: 1\nkind: profile\nmeasured: {host: a}\n";
+  EXPECT_EQ(faults(head), "");
+  EXPECT_EQ(faults("panpipe: 1\nkind: layers\nmeasured: {}\n"), "2: 'layers' where a profile is needed");
+  EXPECT_EQ(faults(head + "optimizer: {name: adam, parameters: 0, time: 1 ms}\n"),
+            "4: 'optimizer.parameters' must be at least 1, not 0");
+  EXPECT_EQ(faults(head + "units: 3\n"), "4: 'units' is a list");
+  EXPECT_EQ(faults(head + "transfers:\n- {transport: gloo, from: 0, to: 1, table: [[1 MiB, 2 us], [1 KiB, 3 us]]}\n"),
+            "5: sizes must grow from row to row");
+  EXPECT_EQ(faults(head + "transfers:\n- {transport: gloo, from: 0, to: 1, table: [1 MiB]}\n"),
+            "5: a row of a table is [size, time]");
+  EXPECT_EQ(faults(head + "collectives:\n- {kind: all_reduce, members: 2, table: []}\n"), "5: a table is a list of [size, time]");
+}
+
+// --- use by the cost model ---
+
+constexpr const char* kScenario = R"(panpipe: 1
+cluster: {devices: 2, memory: 4 GiB, link: {latency: 1 us, bandwidth: 1 GB/s}}
+workload: {model: gpt, layers: 2, hidden: 32, heads: 4, vocabulary: 96, sequence: 16}
+batch: {micro: 2, microbatches: 4}
+schedule: 1f1b
+optimizer: adam
+)";
+
+class WithProfile : public testing::Test {
+ protected:
+  // Every unit of the scenario's workload with forward 1 ms, backward 2 ms, I 1.5 ms, W 1 ms; saved 100 B.
+  void SetUp() override {
+    const Scenario scenario = parse_scenario(kScenario, "s.yaml", ".");
+    const Workload workload = make_workload(scenario);
+    const CostModel model(scenario, workload);
+    Profile profile = small_profile();
+    profile.units.clear();
+    for (const UnitCost& unit : model.units(0).units)
+      profile.units.push_back(
+          {unit.name, unit.structure, millis(1), millis(2), millis(1.5), millis(1), Bytes(100), {}, Bytes(40), Bytes(7), 0, 3});
+    write(profile);
+    profile_ = profile;
+  }
+  void TearDown() override { std::filesystem::remove(file_); }
+  void write(const Profile& profile) { std::ofstream(file_) << to_yaml(profile); }
+
+  const std::string file_ = testing::TempDir() + "profile_" + std::to_string(getpid()) + ".yaml";
+  Profile profile_;
+};
+
+TEST_F(WithProfile, MeasuredTimesMakeTheStep) {
+  const Scenario scenario = parse_scenario(std::string(kScenario) + "profile: " + file_ + "\n", "s.yaml", ".");
+  const Workload workload = make_workload(scenario);
+  const CostModel model(scenario, workload);
+  const std::vector<UnitCost>& units = model.workload(0).units;
+  EXPECT_EQ(units.front().forward.breakdown.source, CostSource::Measured);
+  const Plan plan = make_plan(scenario, model);
+  const Timeline timeline = estimate(lower(scenario, plan, model));
+  const auto in_stage = [&](int s) {
+    return plan.stages[static_cast<std::size_t>(s)].end_unit - plan.stages[static_cast<std::size_t>(s)].first_unit;
+  };
+  for (const Span& span : timeline.spans) {
+    const double length = (span.end - span.start).base();
+    if (span.lane == Lane::Compute && span.action.kind == ActionKind::F) {
+      EXPECT_NEAR(length, 1e-3 * in_stage(span.action.stage), 1e-12);
+    } else if (span.lane == Lane::Compute && span.action.kind == ActionKind::B) {
+      EXPECT_NEAR(length, 2e-3 * in_stage(span.action.stage), 1e-12) << "B as measured, not I + W";
+    } else if (span.lane == Lane::Receive) {
+      // 2 x 16 x 32 floats = 4096 B: 60 us + 4096 / 2^20 x 500 us.
+      EXPECT_NEAR(length, 60e-6 + 500e-6 * 4096 / (1 << 20), 1e-9);
+    } else if (span.lane == Lane::Compute && span.action.kind == ActionKind::Opt) {
+      EXPECT_GT(length, 0) << "2 ms for 1000 elements, by elements";
+    }
+  }
+}
+
+TEST_F(WithProfile, ZeroBubblePassesAreTheirOwn) {
+  const Scenario scenario =
+      parse_scenario(std::string(kScenario) + "profile: " + file_ + "\n", "s.yaml", ".", {"schedule=zb-h1"});
+  const Workload workload = make_workload(scenario);
+  const CostModel model(scenario, workload);
+  const Plan plan = make_plan(scenario, model);
+  for (const Span& span : estimate(lower(scenario, plan, model)).spans) {
+    if (span.lane != Lane::Compute || span.action.kind != ActionKind::I) continue;
+    const StagePlan& stage = plan.stages[static_cast<std::size_t>(span.action.stage)];
+    EXPECT_NEAR((span.end - span.start).base(), 1.5e-3 * (stage.end_unit - stage.first_unit), 1e-12);
+  }
+}
+
+TEST_F(WithProfile, UnitsThatWereNotMeasuredAreNamed) {
+  profile_.units.erase(profile_.units.begin() + 1);
+  profile_.units.front().structure = "0";
+  write(profile_);
+  const Scenario scenario = parse_scenario(std::string(kScenario) + "profile: " + file_ + "\n", "s.yaml", ".");
+  const Workload workload = make_workload(scenario);
+  const CostModel model(scenario, workload);
+  try {
+    model.workload(0);
+    FAIL() << "nothing was thrown";
+  } catch (const InputError& error) {
+    // The erased unit has an equal one in the second layer; the embedding has none.
+    EXPECT_EQ(error.diagnostics().front().message,
+              "the profile has no times for 1 of 6 units (embedding), and the cluster's devices have no rates");
+  }
+}
+
+}  // namespace
+}  // namespace panpipe

@@ -1,0 +1,214 @@
+#include "validation/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
+#include "validation/waits.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr std::size_t kWorst = 8;  // actions shown
+
+std::optional<double> value_of(const ResultDocument& result, const std::string& name) {
+  for (const auto& [key, value] : result.metrics)
+    if (key == name) return value;
+  return std::nullopt;
+}
+
+std::string what_is_missing(const ResultDocument& result) {
+  return result.path +
+         ": this result has no timeline, so its actions cannot be compared; make it with -o DIR (or --json --timeline), " +
+         "or give --metrics-only";
+}
+
+// What a compute lane did, without times: the plan as it shows.
+std::set<std::tuple<std::int32_t, int, std::int32_t, std::int32_t, int>> passes(const Timeline& timeline) {
+  std::set<std::tuple<std::int32_t, int, std::int32_t, std::int32_t, int>> found;
+  for (const Span& span : timeline.spans)
+    if (span.lane == Lane::Compute && span.action.is_compute())
+      found.emplace(span.device, static_cast<int>(span.action.kind), span.action.stage, span.action.microbatch,
+                    span.action.split);
+  return found;
+}
+
+void require_same_plan(const ResultDocument& a, const ResultDocument& b) {
+  const auto in_a = passes(a.timeline), in_b = passes(b.timeline);
+  if (in_a == in_b) return;
+  const auto tell = [](const auto& set) {
+    std::set<std::int32_t> devices, stages, microbatches;
+    for (const auto& [device, kind, stage, microbatch, split] : set) {
+      devices.insert(device);
+      stages.insert(stage);
+      microbatches.insert(microbatch);
+    }
+    return fmt::format("{} devices, {} stages, {} microbatches, {} passes", devices.size(), stages.size(), microbatches.size(),
+                       set.size());
+  };
+  std::string example;
+  for (const auto& [one, other, name] : {std::tuple(&in_a, &in_b, "A"), std::tuple(&in_b, &in_a, "B")}) {
+    for (const auto& pass : *one) {
+      if (other->count(pass) || !example.empty()) continue;
+      Action action;
+      action.kind = static_cast<ActionKind>(std::get<1>(pass));
+      action.stage = std::get<2>(pass);
+      action.microbatch = std::get<3>(pass);
+      example = fmt::format("only {} has {} on device {}", name, to_text(action), std::get<0>(pass));
+    }
+  }
+  throw InputError(
+      fmt::format("these results are of different plans: A has {}; B has {}; {}. Metrics alone can be compared with "
+                  "--metrics-only",
+                  tell(in_a), tell(in_b), example));
+}
+
+std::string name_of_span(const Span& span) { return span.label.empty() ? std::string(name_of(span.action.kind)) : span.label; }
+
+void compare_metrics(Comparison& result, const std::vector<Tolerance>& tolerances) {
+  std::vector<std::string> names;
+  for (const auto* document : {result.a, result.b})
+    for (const auto& [name, value] : document->metrics)
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  for (const Tolerance& tolerance : tolerances) {
+    if (std::find(names.begin(), names.end(), tolerance.metric) != names.end()) continue;
+    const auto near = nearest_name(tolerance.metric, names);
+    throw InputError(fmt::format("--tolerance: these results have no metric '{}'{}", tolerance.metric,
+                                 near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+  }
+  for (const std::string& name : names) {
+    ComparedMetric metric;
+    metric.name = name;
+    metric.a = value_of(*result.a, name);
+    metric.b = value_of(*result.b, name);
+    for (const Tolerance& tolerance : tolerances)
+      if (tolerance.metric == name) metric.tolerance = tolerance;
+    if (metric.a && metric.b) {
+      const double reference = result.reference_is_b ? *metric.b : *metric.a;
+      metric.difference = (result.reference_is_b ? *metric.a : *metric.b) - reference;
+      if (reference != 0) metric.relative = metric.difference / std::abs(reference);
+      if (metric.tolerance) {
+        const double off =
+            metric.tolerance->relative ? metric.relative.value_or(metric.difference == 0 ? 0 : INFINITY) : metric.difference;
+        metric.ok = std::abs(off) <= metric.tolerance->value;
+      }
+    } else if (metric.tolerance) {
+      metric.ok = false;
+    }
+    result.metrics.push_back(std::move(metric));
+  }
+}
+
+void compare_classes(Comparison& result) {
+  using Key = std::tuple<Lane, int, std::string, std::int32_t>;  // (lane, kind, name, stage)
+  struct Sums {
+    int count = 0;
+    double time = 0;
+  };
+  std::map<Key, std::pair<Sums, Sums>> classes;
+  const auto add = [&](const Timeline& timeline, Sums std::pair<Sums, Sums>::*side) {
+    for (const Span& span : timeline.spans) {
+      if (span.lane == Lane::Send) continue;  // the receive tells the same
+      Sums& sums = classes[{span.lane, static_cast<int>(span.action.kind), name_of_span(span), span.action.stage}].*side;
+      ++sums.count;
+      sums.time += (span.end - span.start).base();
+    }
+  };
+  add(result.a->timeline, &std::pair<Sums, Sums>::first);
+  add(result.b->timeline, &std::pair<Sums, Sums>::second);
+  for (const auto& [key, sums] : classes) {
+    ComparedClass row;
+    row.lane = std::get<0>(key);
+    row.name = std::get<2>(key);
+    row.stage = std::get<3>(key);
+    row.count_a = sums.first.count;
+    row.count_b = sums.second.count;
+    row.mean_a = row.count_a ? sums.first.time / row.count_a : 0;
+    row.mean_b = row.count_b ? sums.second.time / row.count_b : 0;
+    row.total_difference = (result.reference_is_b ? 1 : -1) * (sums.first.time - sums.second.time);
+    result.classes.push_back(std::move(row));
+  }
+}
+
+void find_worst(Comparison& result) {
+  std::map<std::pair<std::int32_t, std::string>, ComparedAction> actions;
+  for (const Span& span : result.a->timeline.spans) {
+    if (span.lane != Lane::Compute) continue;
+    const std::string action = span.label.empty() ? to_text(span.action) : span.label;
+    actions[{span.device, action}] = {action, span.device, (span.end - span.start).base(), 0};
+  }
+  for (const Span& span : result.b->timeline.spans) {
+    if (span.lane != Lane::Compute) continue;
+    const auto found = actions.find({span.device, span.label.empty() ? to_text(span.action) : span.label});
+    if (found != actions.end()) found->second.b = (span.end - span.start).base();
+  }
+  for (const auto& [key, action] : actions) result.worst.push_back(action);
+  std::stable_sort(result.worst.begin(), result.worst.end(),
+                   [](const ComparedAction& x, const ComparedAction& y) { return std::abs(x.a - x.b) > std::abs(y.a - y.b); });
+  if (result.worst.size() > kWorst) result.worst.resize(kWorst);
+}
+
+void compare_waits(Comparison& result) {
+  std::map<WaitKey, ComparedWait> rows;
+  const auto row = [&](const WaitKey& key) -> ComparedWait& {
+    ComparedWait& wait = rows[key];
+    std::tie(wait.device, wait.reason, wait.peer) = key;
+    return wait;
+  };
+  for (const auto& [key, wait] : waits_of(result.a->timeline)) {
+    row(key).a = wait.idle;
+    row(key).transit_a = wait.transit;
+  }
+  for (const auto& [key, wait] : waits_of(result.b->timeline)) {
+    row(key).b = wait.idle;
+    row(key).transit_b = wait.transit;
+  }
+  for (const auto& [key, wait] : rows) result.waits.push_back(wait);
+  std::stable_sort(result.waits.begin(), result.waits.end(), [](const ComparedWait& x, const ComparedWait& y) {
+    return x.device != y.device ? x.device < y.device : std::max(x.a, x.b) > std::max(y.a, y.b);
+  });
+}
+
+}  // namespace
+
+Tolerance parse_tolerance(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::string help = ": write METRIC=3% or METRIC=0.02, for example step_time_s=3%";
+  if (equals == std::string::npos || equals == 0) throw InputError("--tolerance '" + text + "'" + help);
+  Tolerance tolerance;
+  tolerance.metric = text.substr(0, equals);
+  const std::string value = text.substr(equals + 1);
+  tolerance.relative = value.find('%') != std::string::npos;
+  const Parsed<double> parsed = tolerance.relative ? parse_fraction(value) : parse_number(value);
+  if (!parsed.value || *parsed.value < 0) throw InputError("--tolerance '" + text + "'" + help);
+  tolerance.value = *parsed.value;
+  return tolerance;
+}
+
+bool Comparison::ok() const {
+  return std::all_of(metrics.begin(), metrics.end(), [](const ComparedMetric& metric) { return metric.ok; });
+}
+
+Comparison compare(const ResultDocument& a, const ResultDocument& b, const std::vector<Tolerance>& tolerances,
+                   bool metrics_only) {
+  Comparison result;
+  result.a = &a;
+  result.b = &b;
+  result.reference_is_b = b.measured() && !a.measured();
+  compare_metrics(result, tolerances);
+  if (metrics_only) return result;
+  for (const ResultDocument* document : {&a, &b})
+    if (!document->has_timeline) throw InputError(what_is_missing(*document));
+  require_same_plan(a, b);
+  compare_classes(result);
+  find_worst(result);
+  compare_waits(result);
+  return result;
+}
+
+}  // namespace panpipe

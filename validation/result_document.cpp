@@ -1,0 +1,151 @@
+#include "validation/result_document.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSchema = "panpipe-result/1";
+
+[[noreturn]] void fail(const std::string& path, const std::string& message) { throw InputError(path + ": " + message); }
+
+// What a foreign document most likely is.
+std::string guess(const json& document) {
+  if (!document.is_object()) return "a JSON " + std::string(document.type_name());
+  if (const auto schema = document.find("schema"); schema != document.end() && schema->is_string())
+    return "a document of schema '" + schema->get<std::string>() + "'";
+  if (document.contains("traceEvents")) return "a trace";
+  return "a JSON document without \"schema\"";
+}
+
+Lane lane_of(const std::string& name, const std::string& path) {
+  for (const Lane lane : {Lane::Compute, Lane::Tensor, Lane::Send, Lane::Receive, Lane::Data, Lane::Copy, Lane::Host})
+    if (name_of(lane) == name) return lane;
+  fail(path, "timeline: there is no lane '" + name + "'");
+}
+
+// "2F0" -> F, "1SEND_B3" -> SendB; a label ("all_reduce") stays a label.
+void name_action(const std::string& text, Span& span) {
+  const std::size_t begin = std::min(text.find_first_not_of("0123456789"), text.size());
+  std::size_t end = text.size();
+  while (end > begin && (std::isdigit(static_cast<unsigned char>(text[end - 1])) || text[end - 1] == '.')) --end;
+  const std::string name = text.substr(begin, end - begin);
+  for (int kind = 0; kind <= static_cast<int>(ActionKind::Sync); ++kind) {
+    if (name_of(static_cast<ActionKind>(kind)) != name) continue;
+    span.action.kind = static_cast<ActionKind>(kind);
+    if (const std::size_t point = text.find('.', end); point != std::string::npos)
+      span.action.split = static_cast<std::int8_t>(std::atoi(text.c_str() + point + 1));
+    return;
+  }
+  span.action.kind = ActionKind::Sync;
+  span.label = text;
+}
+
+Span to_span(const json& row, const std::string& path) {
+  Span span;
+  span.device = row.at("device");
+  span.lane = lane_of(row.at("lane"), path);
+  name_action(row.at("action"), span);
+  span.action.stage = row.value("stage", -1);
+  span.action.microbatch = row.value("microbatch", -1);
+  span.start = Duration(row.at("start_s").get<double>());
+  span.end = Duration(row.at("end_s").get<double>());
+  span.bytes = Bytes(row.value("bytes", std::int64_t{0}));
+  return span;
+}
+
+void add_devices(const json& document, Timeline& timeline) {
+  const json memory = document.value("memory", json::array());
+  for (const json& row : document.at("metrics").at("per_device")) {
+    DeviceTimeline device;
+    device.device = row.at("device");
+    device.rank = row.value("rank", 0);
+    device.peak = Bytes(row.value("peak_memory_bytes", std::int64_t{0}));
+    const auto own = std::find_if(memory.begin(), memory.end(), [&](const json& m) { return m.at("device") == device.device; });
+    if (own == memory.end()) {
+      device.same_as = timeline.devices.empty() ? -1 : timeline.devices.front().device;
+    } else {
+      const json parts = own->value("parts", json::object());
+      for (const auto& [name, bytes] : parts.items())
+        device.peak_parts.push_back({name, Bytes(bytes.get<std::int64_t>())});
+      for (const json& sample : own->value("curve", json::array()))
+        device.memory.push_back({Duration(sample.at(0).get<double>()), Bytes(sample.at(1).get<std::int64_t>())});
+    }
+    timeline.devices.push_back(std::move(device));
+  }
+}
+
+ResultDocument to_result(const json& document, const std::string& path) {
+  ResultDocument result;
+  result.path = path;
+  const std::string kind = document.at("kind");
+  bool known = false;
+  for (const TimelineKind candidate : {TimelineKind::Estimated, TimelineKind::Simulated, TimelineKind::Measured}) {
+    if (name_of(candidate) != kind) continue;
+    result.kind = candidate;
+    known = true;
+  }
+  if (!known) fail(path, "kind is estimated, simulated or measured, not '" + kind + "'");
+  result.scenario = document.value("context", json::object()).value("scenario", "");
+  result.timeline.kind = result.kind;
+  for (const auto& [name, value] : document.at("metrics").items()) {
+    if (value.is_number()) result.metrics.emplace_back(name, value.get<double>());
+    if (value.is_boolean()) result.metrics.emplace_back(name, value.get<bool>() ? 1.0 : 0.0);
+  }
+  result.timeline.step_time = Duration(document.at("metrics").at("step_time_s").get<double>());
+  add_devices(document, result.timeline);
+  result.has_timeline = document.contains("timeline");
+  if (!result.has_timeline) return result;
+  for (const json& row : document["timeline"]) result.timeline.spans.push_back(to_span(row, path));
+  std::stable_sort(result.timeline.spans.begin(), result.timeline.spans.end(), [](const Span& a, const Span& b) {
+    return std::tuple(a.device, a.lane, a.start) < std::tuple(b.device, b.lane, b.start);
+  });
+  return result;
+}
+
+}  // namespace
+
+ResultDocument parse_result(const std::string& text, const std::string& path) {
+  json document;
+  try {
+    document = json::parse(text);
+  } catch (const json::parse_error& error) {
+    fail(path, fmt::format("this is not JSON (byte {})", error.byte));
+  }
+  if (!document.is_object() || document.value("schema", json()) != kSchema)
+    fail(path, "this is " + guess(document) + ", not a result of panpipe estimate, simulate or run");
+  try {
+    return to_result(document, path);
+  } catch (const json::exception& error) {
+    // The library's sentence names the key: "[json.exception.out_of_range.403] key 'metrics' not found".
+    const std::string what = error.what();
+    fail(path, "this result is broken: " + what.substr(std::min(what.size(), what.find("] ") + 2)));
+  }
+}
+
+ResultDocument read_result(const std::string& path) {
+  std::error_code error;
+  const fs::path file = fs::is_directory(path, error) ? fs::path(path) / "result.json" : fs::path(path);
+  if (!fs::exists(file, error)) {
+    if (file != fs::path(path)) fail(path, "this folder holds no result.json; give a folder written with -o");
+    fail(path, "this file does not exist");
+  }
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream content;
+  content << stream.rdbuf();
+  if (!stream) fail(file.string(), "this file cannot be read");
+  return parse_result(content.str(), file.string());
+}
+
+}  // namespace panpipe

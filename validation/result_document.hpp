@@ -1,0 +1,28 @@
+// A result document (docs/file-formats.md), predicted or measured, read back.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "costmodel/timeline/timeline.hpp"
+
+namespace panpipe {
+
+struct ResultDocument {
+  std::string path;      // as asked for
+  std::string scenario;  // as the document names it
+  TimelineKind kind{};
+  std::vector<std::pair<std::string, double>> metrics;  // in the document's order; true and false are 1 and 0
+  bool has_timeline = false;
+  Timeline timeline;  // spans, devices with memory; what a document does not hold stays empty
+
+  bool measured() const { return kind == TimelineKind::Measured; }
+};
+
+// `path`: a result.json, or a folder that holds one. InputError: not there, not JSON, another kind of document (which one), or
+// broken inside (where).
+ResultDocument read_result(const std::string& path);
+ResultDocument parse_result(const std::string& text, const std::string& path);
+
+}  // namespace panpipe

@@ -1,0 +1,20 @@
+// Why a device's compute lane was idle.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "costmodel/timeline/timeline.hpp"
+
+namespace panpipe {
+
+struct Wait {
+  double idle = 0, transit = 0;  // seconds; transit: of it, while the awaited transfer was under way
+};
+using WaitKey = std::tuple<std::int32_t, std::string, std::int32_t>;  // (device, reason, peer)
+
+// Every gap of every compute lane from 0 to the step's end, by the input that came last to the action after it.
+std::map<WaitKey, Wait> waits_of(const Timeline& timeline);
+
+}  // namespace panpipe
