@@ -14,12 +14,14 @@ bool ends_with(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+std::string time_text(double time) { return time == 0 ? "0" : to_text(Duration(time)); }
+
 std::string metric_text(const std::string& name, const std::optional<double>& value) {
   if (!value) return "-";
   if (name == "fits") return *value != 0 ? "yes" : "no";
   if (ends_with(name, "_bytes")) return to_text(Bytes(static_cast<std::int64_t>(std::llround(*value))));
   if (ends_with(name, "_per_s")) return fmt::format("{:.4g} /s", *value);
-  if (ends_with(name, "_s")) return to_text(Duration(*value));
+  if (ends_with(name, "_s")) return time_text(*value);
   if (name.rfind("bubble", 0) == 0 || name == "mfu" || ends_with(name, "_spread")) return fmt::format("{:.1f} %", 100 * *value);
   return fmt::format("{:.4g}", *value);
 }
@@ -67,10 +69,10 @@ std::string classes_table(const Comparison& comparison) {
   for (const ComparedClass& row : comparison.classes) {
     const std::string count =
         row.count_a == row.count_b ? std::to_string(row.count_a) : fmt::format("{}/{}", row.count_a, row.count_b);
-    out += fmt::format("{:<26}{:>12}{:>12}{:>12}{:>9}{:>14}\n", class_name(row),
-                       row.count_a ? to_text(Duration(row.mean_a)) : "-", row.count_b ? to_text(Duration(row.mean_b)) : "-",
+    out += fmt::format("{:<26}{:>12}{:>12}{:>12}{:>9}{:>14}\n", class_name(row), row.count_a ? time_text(row.mean_a) : "-",
+                       row.count_b ? time_text(row.mean_b) : "-",
                        row.count_a && row.count_b ? ratio_text(comparison, row.mean_a, row.mean_b) : "", count,
-                       fmt::format("{}{}", row.total_difference > 0 ? "+" : "", to_text(Duration(row.total_difference))));
+                       fmt::format("{}{}", row.total_difference > 0 ? "+" : "", time_text(row.total_difference)));
   }
   return out;
 }
@@ -79,7 +81,7 @@ std::string worst_table(const Comparison& comparison) {
   std::string out = fmt::format("\n{:<26}{:>12}{:>12}{:>12}\n", "worst actions", "A", "B", "difference");
   for (const ComparedAction& action : comparison.worst)
     out += fmt::format("{:<26}{:>12}{:>12}{:>12}\n", fmt::format("{} on device {}", action.action, action.device),
-                       to_text(Duration(action.a)), to_text(Duration(action.b)), ratio_text(comparison, action.a, action.b));
+                       time_text(action.a), time_text(action.b), ratio_text(comparison, action.a, action.b));
   return out;
 }
 
@@ -88,9 +90,9 @@ std::string waits_table(const Comparison& comparison) {
   for (const ComparedWait& wait : comparison.waits) {
     const std::string what = fmt::format("device {}: {}{}", wait.device, wait.reason,
                                          wait.peer >= 0 ? fmt::format(", from device {}", wait.peer) : std::string());
-    std::string line = fmt::format("{:<48}{:>12}{:>12}", what, to_text(Duration(wait.a)), to_text(Duration(wait.b)));
+    std::string line = fmt::format("{:<48}{:>12}{:>12}", what, time_text(wait.a), time_text(wait.b));
     if (wait.transit_a + wait.transit_b > 0)
-      line += fmt::format("   {}, {}", to_text(Duration(wait.transit_a)), to_text(Duration(wait.transit_b)));
+      line += fmt::format("   {}, {}", time_text(wait.transit_a), time_text(wait.transit_b));
     out += line + "\n";
   }
   return out;

@@ -13,7 +13,7 @@
 namespace panpipe {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // metrics keep the document's order
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSchema = "panpipe-result/1";

@@ -52,7 +52,7 @@ std::string message_of(const std::function<void()>& call) {
   try {
     call();
   } catch (const InputError& error) {
-    return error.what();
+    return error.diagnostics().front().message;
   }
   return "nothing was thrown";
 }
@@ -195,7 +195,7 @@ TEST(Compare, TheTableOfASmallComparison) {
               testing::HasSubstr("step_time_s                       12 s        13 s      -7.7 %   broken: more than 3 %\n"));
   EXPECT_THAT(table,
               testing::HasSubstr("F of stage 1                       2 s         3 s     -33.3 %        1          -1 s\n"));
-  EXPECT_THAT(table, testing::HasSubstr("device 0: gradients of stage 1, from device 1           7 s         8 s   1 s, 1 s\n"));
+  EXPECT_THAT(table, testing::HasSubstr("device 0: gradients of stage 1, from device 1            7 s         8 s   1 s, 1 s\n"));
 }
 
 TEST(CompareFaults, SayWhatIsWrong) {
