@@ -12,9 +12,10 @@ Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<i
     : program_(graph, first, end, outputs), parameters_(&parameters), recompute_(recompute) {
   for (const int tensor : program_.inputs()) {
     const TensorRole role = graph.tensors[static_cast<std::size_t>(tensor)].role;
-    if (role == TensorRole::Parameter || role == TensorRole::Buffer)
+    if (role == TensorRole::Parameter || role == TensorRole::Buffer) {
+      if (graph.tensors[static_cast<std::size_t>(tensor)].written) written_.push_back(kept_.size());
       kept_.push_back(parameters_->tensor(tensor));
-    else {
+    } else {
       inputs_.push_back(tensor);
       gradient_inputs_.push_back(needs_gradient[static_cast<std::size_t>(tensor)]);
     }
@@ -24,6 +25,7 @@ Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<i
 std::vector<at::Tensor> Stage::run(Live& live) {
   std::vector<at::Tensor> values = live.inputs;
   values.insert(values.end(), kept_.begin(), kept_.end());
+  for (std::size_t i = 0; i < live.before.size(); ++i) values[live.inputs.size() + written_[i]] = live.before[i];
   return program_.run(std::move(values), live.context);
 }
 
@@ -46,7 +48,10 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
   std::vector<at::Tensor> results;
   if (recompute_) {
     const at::NoGradGuard no_graph;
+    std::vector<at::Tensor> before;
+    for (const std::size_t buffer : written_) before.push_back(kept_[buffer].clone());
     results = run(state);
+    state.before = std::move(before);
   } else {
     results = run(state);
     state.roots = backward_roots(results);
@@ -57,7 +62,9 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
 
 void Stage::recompute(int microbatch) {
   Live& state = live(microbatch);
-  if (state.roots.empty()) state.roots = backward_roots(run(state));
+  if (!state.roots.empty()) return;
+  state.roots = backward_roots(run(state));
+  state.before.clear();
 }
 
 std::vector<at::Tensor> Stage::backward(int microbatch, const std::vector<at::Tensor>& output_gradients) {

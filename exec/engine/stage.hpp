@@ -51,6 +51,9 @@ class Stage {
     std::vector<at::Tensor> inputs;            // leaves
     std::vector<torch::autograd::Edge> roots;  // where the backward starts, one per output; empty until recompute()
     std::optional<WeightWork> rest;            // between I and W
+    // Copies of the written buffers as the forward found them: recompute reads and writes these, so that running statistics
+    // count a microbatch once.
+    std::vector<at::Tensor> before;
   };
   std::vector<at::Tensor> run(Live& live);
   Live& live(int microbatch);
@@ -61,6 +64,7 @@ class Stage {
   std::vector<int> inputs_;
   std::vector<bool> gradient_inputs_;  // one per input
   std::vector<at::Tensor> kept_;       // parameters and buffers, in the program's order
+  std::vector<std::size_t> written_;   // those that the program writes into
   std::unordered_map<int, Live> live_;
 };
 

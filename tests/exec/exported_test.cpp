@@ -1,0 +1,79 @@
+// Exported models over a pipeline give what PyTorch gives in one process: losses, gradients, running statistics.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "costmodel/workload/archive.hpp"
+#include "tests/exec/exported_check.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// fp32: sums in another order differ in the last bits.
+constexpr double kTolerance = 1e-5;
+
+std::string folder() {
+  const char* made = std::getenv("PANPIPE_EXPORTED");
+  return made ? made : "";
+}
+
+class Exported : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!std::ifstream(folder() + "/" + GetParam() + ".safetensors"))
+      GTEST_SKIP() << "the models are exported with Python and PyTorch, which are not here";
+    graph_ = load_exported(folder() + "/" + GetParam() + ".pt2", 2);
+    reference_ = read_reference(folder() + "/" + GetParam() + ".safetensors");
+    ASSERT_EQ(reference_.microbatches, 4);
+    ASSERT_GT(reference_.expected.gradients.size(), 10u);
+  }
+  void expect_equal(const StepOutcome& expected, const Cut& cut) {
+    SCOPED_TRACE(GetParam() + ", " + cut.text());
+    const StepOutcome found = train(graph_, plan_of(graph_, cut, reference_.microbatches), reference_);
+    const Difference difference = compare(graph_, expected, found);
+    EXPECT_LE(difference.loss, kTolerance);
+    EXPECT_LE(difference.gradient, kTolerance) << difference.worst_gradient;
+    EXPECT_LE(difference.buffer, kTolerance) << difference.worst_buffer;
+    EXPECT_EQ(difference.missing, "");
+  }
+  // What is random is drawn by PyTorch from another stream: such a model is held against itself in one process.
+  StepOutcome expected() {
+    return GetParam() == "dropout" ? train(graph_, plan_of(graph_, {}, reference_.microbatches), reference_)
+                                   : reference_.expected;
+  }
+
+  OperatorGraph graph_;
+  Reference reference_;
+};
+
+TEST_P(Exported, EqualsPyTorchOnEverySchedule) {
+  const StepOutcome one = expected();
+  if (GetParam() == "dropout") {
+    EXPECT_NE(one.loss, reference_.expected.loss) << "nothing was dropped";
+  }
+  expect_equal(one, {.schedule = "gpipe", .ranks = 1});
+  for (const int ranks : {2, 4})
+    for (const std::string schedule : {"gpipe", "1f1b", "zb-h1"}) expect_equal(one, {.schedule = schedule, .ranks = ranks});
+  expect_equal(one, {.schedule = "interleaved-1f1b", .ranks = 2, .stages_per_rank = 2});
+}
+
+TEST_P(Exported, RecomputeChangesNothing) {
+  const StepOutcome one = expected();
+  expect_equal(one, {.schedule = "1f1b", .ranks = 2, .recompute = Recompute::Full});
+  expect_equal(one, {.schedule = "zb-h1", .ranks = 4, .recompute = Recompute::Full});
+}
+
+TEST_P(Exported, EveryCutIsValid) {
+  const StepOutcome one = expected();
+  const int units = static_cast<int>(graph_.units.size());
+  ASSERT_GE(units, 8);
+  const int step = std::max(1, units / 16);
+  for (int start = 1; start < units; start += step) expect_equal(one, {.schedule = "1f1b", .ranks = 2, .starts = {start}});
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Exported, testing::Values("gpt", "llama", "bert", "vit", "unet", "batchnorm", "odd", "dropout"),
+                         [](const auto& model) { return model.param; });
+
+}  // namespace
+}  // namespace panpipe::exec

@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""Which architectures run? Exports models of torchvision, timm and transformers (small, random weights, with a loss), cuts each in
+two and in four, runs one step over threads and compares losses and gradients with PyTorch's own; writes docs/coverage.md.
+
+    tools/coverage.py --check build/release/bin/check_exported --work /tmp/coverage -o docs/coverage.md [NAME...]
+
+Needs torchvision, timm and transformers beside PyTorch. Results are kept in the work folder: a run that is broken off goes on where
+it stopped (--again NAME... repeats some).
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import warnings
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent / "tests" / "exec"))
+
+MICRO, MICROBATCHES = 2, 4
+TOLERANCE = 1e-5  # fp32, relative to the largest gradient of the parameter
+
+TORCHVISION = {  # name: (arguments, image size)
+    "resnet18": ({}, 64), "wide_resnet50_2": ({"width_per_group": 16}, 64), "resnext50_32x4d": ({"width_per_group": 1}, 64),
+    "squeezenet1_1": ({}, 64), "mobilenet_v2": ({}, 64), "mobilenet_v3_small": ({}, 64), "shufflenet_v2_x0_5": ({}, 64),
+    "densenet121": ({"growth_rate": 8, "num_init_features": 16}, 64), "googlenet": ({"aux_logits": False, "init_weights": False}, 64),
+    "inception_v3": ({"aux_logits": False, "init_weights": False}, 96), "efficientnet_b0": ({"stochastic_depth_prob": 0.0}, 64),
+    "mnasnet0_5": ({}, 64), "regnet_y_400mf": ({}, 64), "convnext_tiny": ({"stochastic_depth_prob": 0.0}, 64), "alexnet": ({}, 64),
+    "swin_t": ({"stochastic_depth_prob": 0.0}, 64), "vit_b_32": ({"image_size": 64}, 64),
+}
+TIMM = {  # name: image size
+    "resnet10t": 64, "resnetv2_50": 64, "regnetx_002": 64, "tf_mobilenetv3_small_minimal_100": 64, "mobilevit_xxs": 64, "convnext_atto": 64,
+    "convnextv2_atto": 64, "vit_tiny_patch16_224": 224, "deit_tiny_patch16_224": 224, "mixer_s32_224": 224, "gmlp_ti16_224": 224,
+    "resmlp_12_224": 224, "poolformer_s12": 64, "edgenext_xx_small": 64, "levit_128s": 224, "pit_ti_224": 224, "cait_xxs24_224": 224,
+    "xcit_nano_12_p16_224": 224, "ghostnet_050": 64, "lcnet_035": 64, "mobileone_s0": 64, "repvgg_a0": 64, "tinynet_e": 64,
+    "dla46_c": 64, "hrnet_w18_small": 64, "semnasnet_075": 64, "eca_nfnet_l0": 64, "lambda_resnet26t": 128, "efficientformer_l1": 224,
+    "coat_lite_tiny": 224, "crossvit_tiny_240": 240, "visformer_tiny": 224, "skresnet18": 64, "res2net50_14w_8s": 64, "cspresnet50": 64,
+}
+TRANSFORMERS = {  # name: (class, kind of task, further settings)
+    "gpt2": ("GPT2LMHeadModel", "lm", {}), "gpt_neo": ("GPTNeoForCausalLM", "lm", {"attention_types": [[["global", "local"], 2]], "num_layers": 4}),
+    "gptj": ("GPTJForCausalLM", "lm", {"rotary_dim": 4}), "gpt_neox": ("GPTNeoXForCausalLM", "lm", {}), "opt": ("OPTForCausalLM", "lm", {"word_embed_proj_dim": 32}),
+    "bloom": ("BloomForCausalLM", "lm", {}), "llama": ("LlamaForCausalLM", "lm", {}), "mistral": ("MistralForCausalLM", "lm", {}),
+    "qwen2": ("Qwen2ForCausalLM", "lm", {}), "gemma": ("GemmaForCausalLM", "lm", {"head_dim": 8}), "phi": ("PhiForCausalLM", "lm", {}),
+    "falcon": ("FalconForCausalLM", "lm", {}), "codegen": ("CodeGenForCausalLM", "lm", {"rotary_dim": 4}), "biogpt": ("BioGptForCausalLM", "lm", {}),
+    "mixtral": ("MixtralForCausalLM", "lm", {"num_local_experts": 2}), "mamba": ("MambaForCausalLM", "lm", {"state_size": 4}),
+    "bert": ("BertForMaskedLM", "lm", {}), "roberta": ("RobertaForMaskedLM", "lm", {}), "albert": ("AlbertForMaskedLM", "lm", {"embedding_size": 16}),
+    "distilbert": ("DistilBertForMaskedLM", "lm", {}), "electra": ("ElectraForMaskedLM", "lm", {"embedding_size": 32}),
+    "deberta-v2": ("DebertaV2ForMaskedLM", "lm", {"pooler_hidden_size": 32}), "mobilebert": ("MobileBertForMaskedLM", "lm", {"embedding_size": 32, "intra_bottleneck_size": 32, "true_hidden_size": 32}),
+    "xlm-roberta": ("XLMRobertaForSequenceClassification", "classes", {}), "squeezebert": ("SqueezeBertForMaskedLM", "lm", {}),
+    "convbert": ("ConvBertForMaskedLM", "lm", {"embedding_size": 32}), "roformer": ("RoFormerForMaskedLM", "lm", {"embedding_size": 32}),
+    "nystromformer": ("NystromformerForMaskedLM", "lm", {"segment_means_seq_len": 16, "num_landmarks": 4}), "fnet": ("FNetForMaskedLM", "lm", {}),
+    "t5": ("T5ForConditionalGeneration", "seq2seq", {"d_kv": 8, "num_layers": 2, "num_decoder_layers": 2}), "bart": ("BartForConditionalGeneration", "seq2seq", {}),
+    "mbart": ("MBartForConditionalGeneration", "seq2seq", {}), "pegasus": ("PegasusForConditionalGeneration", "seq2seq", {}),
+    "vit": ("ViTForImageClassification", "image", {}), "deit": ("DeiTForImageClassification", "image", {}), "beit": ("BeitForImageClassification", "image", {}),
+    "swin": ("SwinForImageClassification", "image", {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 4}),
+    "convnext": ("ConvNextForImageClassification", "image", {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 2, 1]}),
+    "segformer": ("SegformerForImageClassification", "image", {"hidden_sizes": [8, 16, 16, 32], "num_attention_heads": [1, 2, 2, 4]}),
+    "dinov2": ("Dinov2ForImageClassification", "image", {"patch_size": 8}), "mobilevit": ("MobileViTForImageClassification", "image", {"hidden_sizes": [16, 16, 16], "neck_hidden_sizes": [8, 8, 8, 8, 8, 16, 16], "num_labels": 5, "patch_size": 2}),
+    "resnet": ("ResNetForImageClassification", "image", {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 2, 1], "embedding_size": 8}),
+    "poolformer": ("PoolFormerForImageClassification", "image", {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1], "patch_size": 16}),
+}
+COMMON = {  # one size under the names that the configurations give it
+    "vocab_size": 99, "hidden_size": 32, "n_embd": 32, "d_model": 32, "dim": 32, "num_hidden_layers": 4, "n_layer": 4, "n_layers": 4, "num_attention_heads": 4,
+    "n_head": 4, "n_heads": 4, "num_heads": 4, "intermediate_size": 64, "n_inner": 64, "ffn_dim": 64, "hidden_dim": 64, "d_ff": 64, "num_key_value_heads": 2,
+    "max_position_embeddings": 64, "n_positions": 64, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "image_size": 32, "patch_size": 8, "num_labels": 5, "use_cache": False, "pad_token_id": 0,
+    "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "type_vocab_size": 2,
+}
+
+
+def all_names():
+    return [f"torchvision/{n}" for n in TORCHVISION] + [f"timm/{n}" for n in TIMM] + [f"transformers/{n}" for n in TRANSFORMERS]
+
+
+def without_dropout(model):
+    """PyTorch draws its random numbers in another order than a pipeline can: dropout is compared elsewhere."""
+    import torch
+
+    for module in model.modules():
+        for name in list(vars(module)):
+            value = getattr(module, name)
+            if isinstance(value, float) and ("drop" in name.lower() or (name == "p" and "Drop" in type(module).__name__)):
+                setattr(module, name, 0.0)
+        if isinstance(module, torch.nn.MultiheadAttention):
+            module.dropout = 0.0
+    return model
+
+
+def build(name):
+    """Module that returns its loss first, and a function that draws the inputs of a microbatch."""
+    import torch
+    from export_model import with_loss
+
+    library, _, short = name.partition("/")
+    if library == "transformers":
+        import transformers
+
+        cls, kind, settings = TRANSFORMERS[short]
+        config_class = getattr(transformers, cls).config_class
+        if short in ("resnet", "convnext", "segformer", "poolformer", "mobilevit"):
+            given = {"num_labels": 5, **settings}
+        else:
+            given = {**COMMON, **settings}
+        config = config_class(**given)
+        for key, value in vars(config).items():
+            if isinstance(value, float) and "drop" in key:
+                setattr(config, key, 0.0)
+        model = with_loss(getattr(transformers, cls)(config), "own")
+
+        def tokens():
+            return torch.randint(3, 99, (MICRO, 16))
+
+        if kind == "image":
+            return model, lambda: {"pixel_values": torch.randn(MICRO, 3, getattr(config, "image_size", 64) if isinstance(getattr(config, "image_size", 64), int) else 64, getattr(config, "image_size", 64) if isinstance(getattr(config, "image_size", 64), int) else 64), "labels": torch.randint(0, 5, (MICRO,))}
+        if kind == "classes":
+            return model, lambda: {"input_ids": tokens(), "labels": torch.randint(0, 5, (MICRO,))}
+        if kind == "seq2seq":
+            return model, lambda: {"input_ids": tokens(), "labels": torch.randint(3, 99, (MICRO, 8))}
+        return model, lambda: {"input_ids": tokens(), "labels": tokens()}
+    if library == "timm":
+        import timm
+
+        size = TIMM[short]
+        made = timm.create_model(short, num_classes=10)
+    else:
+        import torchvision
+
+        arguments, size = TORCHVISION[short]
+        made = getattr(torchvision.models, short)(num_classes=10, **arguments)
+    return with_loss(made, "cross-entropy"), lambda: {"pixels": torch.randn(MICRO, 3, size, size), "labels": torch.randint(0, 10, (MICRO,))}
+
+
+def reference(name, folder):
+    """Exports one model and writes what PyTorch gives for a step."""
+    import torch
+    from export_small_models import write_safetensors
+
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    warnings.simplefilter("ignore")
+    model, draw = build(name)
+    without_dropout(model).train()
+    image = not name.startswith("transformers/")
+    batches = [draw() for _ in range(MICROBATCHES)]
+
+    def call(batch):
+        return ((batch["pixels"],), {"labels": batch["labels"]}) if image else ((), batch)
+
+    arguments, named = call(batches[0])
+    program = torch.export.export(model, arguments, named)
+    torch.export.save(program, f"{folder}/model.pt2")
+    first = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+    result, total = {}, 0.0
+    for i, batch in enumerate(batches):
+        for given, value in zip(first, list(batch.values())):
+            result[f"input/{given}/{i}"] = value
+    for batch in batches:
+        arguments, named = call(batch)
+        loss = model(*arguments, **named)
+        total += loss.detach().double().sum()
+        (loss / MICROBATCHES).sum().backward()
+    result["loss"] = (total / MICROBATCHES).reshape(1)
+    for key, value in model.named_parameters(remove_duplicate=False):
+        if value.grad is not None:
+            result[f"gradient/{key}"] = value.grad.float()
+    write_safetensors(f"{folder}/reference.safetensors", result)
+    parameters = sum(value.numel() for value in model.parameters())
+    print(json.dumps({"parameters": parameters, "repeatable": repeatable(model, call(batches[0]))}))
+
+
+def repeatable(model, given):
+    """Does PyTorch give the same loss twice? A model that draws random numbers cannot be compared."""
+    arguments, named = given
+    return bool(model(*arguments, **named) == model(*arguments, **named))
+
+
+def run_one(name, options):
+    folder = options.work / name.replace("/", "-")
+    kept = folder / "result.json"
+    if kept.exists() and name not in options.again:
+        return json.loads(kept.read_text())
+    folder.mkdir(parents=True, exist_ok=True)
+    result = {"name": name}
+    environment = dict(os.environ, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
+    began = time.time()
+    try:
+        made = subprocess.run([sys.executable, __file__, "--one", name, "--work", str(folder)], capture_output=True, text=True, timeout=options.limit, env=environment)
+        if made.returncode != 0:
+            result["export"] = (made.stderr.strip().splitlines() or ["ended without a word"])[-1][:300]
+        else:
+            result.update(json.loads(made.stdout.strip().splitlines()[-1]))
+            ran = subprocess.run([options.check, str(folder / "model.pt2"), str(folder / "reference.safetensors")], capture_output=True, text=True, timeout=options.limit, env=environment)
+            result["lines"] = [json.loads(line) for line in ran.stdout.splitlines()]
+            if ran.returncode not in (0, 1) or (ran.returncode == 0 and len(result["lines"]) < 5):
+                result["crash"] = f"ended with {ran.returncode}: {ran.stderr.strip()[-200:]}"
+    except subprocess.TimeoutExpired as late:
+        result["export" if "--one" in late.cmd else "crash"] = f"not done in {options.limit} s"
+    result["seconds"] = round(time.time() - began, 1)
+    for file in ("model.pt2", "reference.safetensors"):
+        if not options.keep:
+            (folder / file).unlink(missing_ok=True)
+    kept.write_text(json.dumps(result))
+    return result
+
+
+def verdict(result):
+    """(runs, words, largest difference)"""
+    if "export" in result:
+        return None, "torch.export: " + result["export"], None
+    if "crash" in result:
+        return False, result["crash"], None
+    worst = 0.0
+    for line in result["lines"]:
+        if "error" in line:
+            return False, line["error"].splitlines()[0][:300], None
+        if "cut" not in line:
+            continue
+        if line["missing"]:
+            return False, f"{line['cut']}: the gradient of {line['missing']} is missing", None
+        worst = max(worst, line["loss"], line["gradient"])
+    if not worst <= TOLERANCE:
+        where = max((line for line in result["lines"] if "cut" in line), key=lambda line: line["gradient"])
+        return False, f"{where['cut']}: gradient of {where['worst']} differs by {where['gradient']:.1e}", worst
+    return True, "equal", worst
+
+
+def write_table(results, path):
+    import torch
+
+    rows, captured, equal = [], 0, 0
+    for result in results:
+        runs, words, worst = verdict(result)
+        captured += runs is not None
+        equal += runs is True
+        sizes = next((line for line in result.get("lines", []) if "operators" in line), {})
+        parameters = f"{result['parameters'] / 1e6:.2f}" if "parameters" in result else ""
+        words = words.replace("|", "\\|").replace("\n", " ")
+        rows.append(f"| {result['name']} | {parameters} | {sizes.get('operators', '')} | {sizes.get('units', '')} | {words} | {'' if worst is None else f'{worst:.0e}'} |")
+    versions = ", ".join(f"{name} {__import__(name).__version__}" for name in ("torchvision", "timm", "transformers"))
+    text = f"""# Which architectures run
+
+`tools/coverage.py` takes architectures of torchvision, timm and transformers with small random weights and a loss, exports each with
+`torch.export`, cuts it in two and in four stages, trains one step of {MICROBATCHES} microbatches over ranks that are threads (1F1B and ZB-H1 on two
+ranks, 1F1B on four), and compares the loss and every gradient with PyTorch in one process (fp32).
+
+PyTorch {torch.__version__}, {versions}: of {len(results)} architectures `torch.export` captured {captured}; of these **{equal} give equal losses
+and gradients** on every cut. Equal means: no gradient differs by more than 1e-5 of the largest of its parameter; a parameter whose gradients are
+all smaller than a hundredth of the largest gradient is held against that hundredth (fp32 resolves no more). Dropout is set to 0 here,
+because PyTorch draws its random numbers in an order that a pipeline cannot follow; that dropout is the same on every cut is tested by
+`tests/exec/exported_test.cpp`.
+
+The last column is the largest difference over all cuts. Units are the places where the model may be cut.
+
+| model | parameters, millions | operators | units | result | largest difference |
+|---|---:|---:|---:|---|---:|
+""" + "\n".join(rows) + "\n"
+    pathlib.Path(path).write_text(text)
+    print(f"{path}: {len(results)} architectures, {captured} captured, {equal} equal")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="library/model; all of them when none is given")
+    parser.add_argument("--check", help="the program check_exported of the build")
+    parser.add_argument("--work", type=pathlib.Path, required=True, help="folder for archives and results")
+    parser.add_argument("-o", "--output", help="the table to write")
+    parser.add_argument("--limit", type=int, default=240, help="seconds for one model (default 240)")
+    parser.add_argument("--again", nargs="*", default=[], help="models to repeat")
+    parser.add_argument("--keep", action="store_true", help="keep archives and references")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        reference(options.one, options.work)
+        return 0
+    if not options.check:
+        parser.error("--check is needed: the program that runs a cut")
+    results = []
+    for name in options.names or all_names():
+        result = run_one(name, options)
+        results.append(result)
+        runs, words, worst = verdict(result)
+        print(f"{name}: {words}{'' if worst is None else f' ({worst:.0e})'}, {result['seconds']} s", flush=True)
+    if options.output:
+        write_table(results, options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
