@@ -5,7 +5,7 @@ two and in four, runs one step over threads and compares losses and gradients wi
     tools/coverage.py --check build/release/bin/check_exported --work /tmp/coverage -o docs/coverage.md [NAME...]
 
 Needs torchvision, timm and transformers beside PyTorch. Results are kept in the work folder: a run that is broken off goes on where
-it stopped (--again NAME... repeats some).
+it stopped (--repeat NAME... repeats some).
 """
 import argparse
 import json
@@ -24,7 +24,7 @@ MICRO, MICROBATCHES = 2, 4
 TOLERANCE = 1e-5  # fp32, relative to the largest gradient of the parameter
 
 TORCHVISION = {  # name: (arguments, image size)
-    "resnet18": ({}, 64), "wide_resnet50_2": ({"width_per_group": 16}, 64), "resnext50_32x4d": ({"width_per_group": 1}, 64),
+    "resnet18": ({}, 64), "mobilenet_v3_large": ({}, 64), "regnet_x_400mf": ({}, 64),
     "squeezenet1_1": ({}, 64), "mobilenet_v2": ({}, 64), "mobilenet_v3_small": ({}, 64), "shufflenet_v2_x0_5": ({}, 64),
     "densenet121": ({"growth_rate": 8, "num_init_features": 16}, 64), "googlenet": ({"aux_logits": False, "init_weights": False}, 64),
     "inception_v3": ({"aux_logits": False, "init_weights": False}, 96), "efficientnet_b0": ({"stochastic_depth_prob": 0.0}, 64),
@@ -177,6 +177,35 @@ def repeatable(model, given):
     return bool(model(*arguments, **named) == model(*arguments, **named))
 
 
+def forked(name, folder, limit):
+    """Runs reference() in a child that has the libraries loaded already; returns its exit code (None: too late) and what it wrote."""
+    log = folder / "export.log"
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(file, 1)
+            os.dup2(file, 2)
+            reference(name, folder)
+            code = 0
+        except BaseException as error:  # a child must not go on as its parent
+            print(f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}")
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    until = time.time() + limit
+    while time.time() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status), log.read_text()
+        time.sleep(0.05)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return None, ""
+
+
 def run_one(name, options):
     folder = options.work / name.replace("/", "-")
     kept = folder / "result.json"
@@ -184,26 +213,44 @@ def run_one(name, options):
         return json.loads(kept.read_text())
     folder.mkdir(parents=True, exist_ok=True)
     result = {"name": name}
-    environment = dict(os.environ, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
     began = time.time()
-    try:
-        made = subprocess.run([sys.executable, __file__, "--one", name, "--work", str(folder)], capture_output=True, text=True, timeout=options.limit, env=environment)
-        if made.returncode != 0:
-            result["export"] = (made.stderr.strip().splitlines() or ["ended without a word"])[-1][:300]
-        else:
-            result.update(json.loads(made.stdout.strip().splitlines()[-1]))
-            ran = subprocess.run([options.check, str(folder / "model.pt2"), str(folder / "reference.safetensors")], capture_output=True, text=True, timeout=options.limit, env=environment)
+    code, words = forked(name, folder, options.limit)
+    lines = words.strip().splitlines() or ["ended without a word"]
+    if code is None:
+        result["export"] = f"not done in {options.limit} s"
+    elif code != 0:
+        result["export"] = lines[-1][:300]
+    else:
+        result.update(json.loads(lines[-1]))
+        try:
+            ran = subprocess.run([options.check, str(folder / "model.pt2"), str(folder / "reference.safetensors")], capture_output=True,
+                                 text=True, timeout=options.limit, env=dict(os.environ, OMP_NUM_THREADS="1"))
             result["lines"] = [json.loads(line) for line in ran.stdout.splitlines()]
             if ran.returncode not in (0, 1) or (ran.returncode == 0 and len(result["lines"]) < 5):
                 result["crash"] = f"ended with {ran.returncode}: {ran.stderr.strip()[-200:]}"
-    except subprocess.TimeoutExpired as late:
-        result["export" if "--one" in late.cmd else "crash"] = f"not done in {options.limit} s"
+        except subprocess.TimeoutExpired:
+            result["crash"] = f"not done in {options.limit} s"
     result["seconds"] = round(time.time() - began, 1)
     for file in ("model.pt2", "reference.safetensors"):
         if not options.keep:
             (folder / file).unlink(missing_ok=True)
     kept.write_text(json.dumps(result))
     return result
+
+
+def load_libraries(names):
+    """Once, before the first child: loading them takes longer than most models."""
+    os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
+    import torch
+
+    torch.set_num_threads(1)
+    import torch._dynamo  # noqa: F401, what torch.export stands on
+    import torch._export.utils  # noqa: F401
+
+    import export_model  # noqa: F401
+    import export_small_models  # noqa: F401
+    for library in {name.partition("/")[0] for name in names}:
+        __import__(library)
 
 
 def verdict(result):
@@ -268,17 +315,16 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, required=True, help="folder for archives and results")
     parser.add_argument("-o", "--output", help="the table to write")
     parser.add_argument("--limit", type=int, default=240, help="seconds for one model (default 240)")
-    parser.add_argument("--again", nargs="*", default=[], help="models to repeat")
+    parser.add_argument("--repeat", action="store_true", help="repeat the models that are named")
     parser.add_argument("--keep", action="store_true", help="keep archives and references")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        reference(options.one, options.work)
-        return 0
     if not options.check:
         parser.error("--check is needed: the program that runs a cut")
-    results = []
-    for name in options.names or all_names():
+    options.again = options.names if options.repeat else []
+    results, names = [], options.names or all_names()
+    if any(name in options.again or not (options.work / name.replace("/", "-") / "result.json").exists() for name in names):
+        load_libraries(names)
+    for name in names:
         result = run_one(name, options)
         results.append(result)
         runs, words, worst = verdict(result)
