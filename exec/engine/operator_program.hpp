@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace panpipe::exec {
 struct CallContext {
   std::uint64_t seed = 0;   // of the run
   std::int64_t sample = 0;  // microbatch counted over all steps and replicas: random operators draw the same in every placement
+  std::optional<at::ScalarType> autocast{};  // mixed precision of a graph that is in fp32: what its products compute in
 };
 
 class OperatorProgram {

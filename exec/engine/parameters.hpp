@@ -14,16 +14,20 @@ namespace panpipe::exec {
 class SeededParameters : public ParameterStore {
  public:
   // Makes what the given stages use. A tied parameter is one tensor per rank; its name is its root's.
-  SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages, std::uint64_t seed);
+  // `masters`: 2-byte parameters are copies of fp32 values that the optimizer updates (mixed precision).
+  SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages, std::uint64_t seed,
+                   bool masters = false);
 
   at::Tensor tensor(int graph_tensor) const override;
   // Trainable leaves by the root's graph tensor.
   const std::map<int, at::Tensor>& trained() const { return trained_; }
+  // What the optimizer updates, by root: fp32 values where those were asked for, else the same memory as trained().
+  const std::map<int, at::Tensor>& masters() const { return masters_; }
   const std::map<int, at::Tensor>& buffers() const { return buffers_; }
 
  private:
   const OperatorGraph* graph_;
-  std::map<int, at::Tensor> trained_, buffers_;
+  std::map<int, at::Tensor> trained_, masters_, buffers_;
 };
 
 // The parameter that holds the values: itself, or what it is tied to.

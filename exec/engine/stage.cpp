@@ -4,12 +4,16 @@
 #include <fmt/format.h>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/autocast_region.hpp"
+#include "exec/engine/scalar_types.hpp"
 
 namespace panpipe::exec {
 
 Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
              const std::vector<bool>& needs_gradient, bool recompute)
     : program_(graph, first, end, outputs), parameters_(&parameters), recompute_(recompute) {
+  for (const int tensor : program_.outputs())
+    output_types_.push_back(scalar_type(graph.tensors[static_cast<std::size_t>(tensor)].dtype));
   for (const int tensor : program_.inputs()) {
     const TensorRole role = graph.tensors[static_cast<std::size_t>(tensor)].role;
     if (role == TensorRole::Parameter || role == TensorRole::Buffer) {
@@ -26,7 +30,15 @@ std::vector<at::Tensor> Stage::run(Live& live) {
   std::vector<at::Tensor> values = live.inputs;
   values.insert(values.end(), kept_.begin(), kept_.end());
   for (std::size_t i = 0; i < live.before.size(); ++i) values[live.inputs.size() + written_[i]] = live.before[i];
-  return program_.run(std::move(values), live.context);
+  std::vector<at::Tensor> results;
+  {
+    const AutocastRegion region(live.context.autocast, values.empty() ? at::kCPU : values.front().device().type());
+    results = program_.run(std::move(values), live.context);
+  }
+  // What leaves the stage has the graph's type: the receiver was told that.
+  for (std::size_t i = 0; live.context.autocast && i < results.size(); ++i)
+    if (results[i].is_floating_point()) results[i] = results[i].to(output_types_[i]);
+  return results;
 }
 
 Stage::Live& Stage::live(int microbatch) {

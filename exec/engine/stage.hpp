@@ -62,9 +62,10 @@ class Stage {
   const ParameterStore* parameters_;
   bool recompute_;
   std::vector<int> inputs_;
-  std::vector<bool> gradient_inputs_;  // one per input
-  std::vector<at::Tensor> kept_;       // parameters and buffers, in the program's order
-  std::vector<std::size_t> written_;   // those that the program writes into
+  std::vector<at::ScalarType> output_types_;  // of the graph, one per output
+  std::vector<bool> gradient_inputs_;         // one per input
+  std::vector<at::Tensor> kept_;              // parameters and buffers, in the program's order
+  std::vector<std::size_t> written_;          // those that the program writes into
   std::unordered_map<int, Live> live_;
 };
 

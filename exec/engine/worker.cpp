@@ -155,7 +155,7 @@ void Worker::forward(const Action& action, StepResult& result) {
   Stage& stage = *stages_.at(action.stage);
   const StageRange& range = layout_.stages[static_cast<std::size_t>(action.stage)];
   const std::string name = to_text(action);
-  const std::int64_t sample = (step_ * layout_.microbatches + action.microbatch) * plan_.data + replica_;
+  const std::int64_t sample = options_.first_sample + (step_ * layout_.microbatches + action.microbatch) * plan_.data + replica_;
   std::vector<at::Tensor> values(stage.inputs().size());
   for (const int index : range.incoming) {
     const Message& message = layout_.messages[static_cast<std::size_t>(index)];
@@ -165,15 +165,19 @@ void Worker::forward(const Action& action, StepResult& result) {
   }
   work_started_ = Clock::now();
   for (const int input : range.data) values[position_in(stage.inputs(), input)] = data_(input, sample);
-  const std::vector<at::Tensor> outputs = stage.forward(action.microbatch, std::move(values), {options_.seed, sample});
+  const std::vector<at::Tensor> outputs =
+      stage.forward(action.microbatch, std::move(values), {options_.seed, sample, options_.autocast});
   for (const int index : range.outgoing) {
     const Message& message = layout_.messages[static_cast<std::size_t>(index)];
     std::vector<at::Tensor> sent;
     for (const int tensor : message.tensors) sent.push_back(outputs[position_in(stage.outputs(), tensor)]);
     give_message(index, action.microbatch, false, sent);
   }
-  if (action.stage == layout_.loss_stage)
-    result.loss_sum += fault_.loss(name, step_, outputs[position_in(stage.outputs(), graph_.loss)].item<double>());
+  if (action.stage == layout_.loss_stage) {
+    const double loss = fault_.loss(name, step_, outputs[position_in(stage.outputs(), graph_.loss)].item<double>());
+    if (options_.on_loss) options_.on_loss(action.microbatch, loss);
+    result.loss_sum += loss;
+  }
 }
 
 void Worker::backward(const Action& action) {
@@ -227,6 +231,7 @@ StepResult Worker::step(std::int64_t step_index) {
     span.lane = Lane::Compute;
     span.action = action;
     work_started_ = Clock::now();
+    if (options_.before_action) options_.before_action(a);
     switch (action.kind) {
       case ActionKind::F:
         forward(action, result);
@@ -247,6 +252,7 @@ StepResult Worker::step(std::int64_t step_index) {
     span.start = since_start(work_started_);  // once its inputs were there: waiting is not the action's time
     span.end = since_start(Clock::now());
     result.spans.push_back(span);
+    if (options_.after_action) options_.after_action(a);
   }
   doing_ = "the end of the step, waiting for its sends to be taken";
   for (const PendingPtr& send : sends_) send->wait(options_.deadline, doing_);

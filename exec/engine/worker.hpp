@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,12 @@ struct WorkerOptions {
   std::uint64_t seed = 0;
   Clock::duration deadline = std::chrono::seconds(10);  // longest wait for a peer
   int receives_ahead = 4;                               // actions whose receives are posted before their turn
-  double loss_scale = 1.0;                              // multiplies the loss's gradient; the optimizer divides
+  std::int64_t first_sample = 0;                        // added to the count of microbatches: data begin further on
+  std::optional<at::ScalarType> autocast{};             // mixed precision of an fp32 graph
+  // Called around each entry of the rank's order, and with each microbatch's loss.
+  std::function<void(std::size_t)> before_action{}, after_action{};
+  std::function<void(int, double)> on_loss{};
+  double loss_scale = 1.0;  // multiplies the loss's gradient; the optimizer divides
 };
 
 struct StepResult {
@@ -47,6 +53,8 @@ class Worker {
 
   // Forward and backward of one step: gradients are summed into the parameters' grad(), scaled by 1 / (microbatches x replicas).
   StepResult step(std::int64_t step_index);
+
+  void set_loss_scale(double scale) { options_.loss_scale = scale; }  // of the steps that follow
 
   // What the rank is doing, for messages of faults: "0B3 (waiting for the gradient from stage 1, rank 1)".
   std::string doing() const;

@@ -102,6 +102,34 @@ TEST(Scenario, MeasuredLayersHaveNoOptimizerUnlessStated) {
   EXPECT_EQ(parse_scenario(text, "x.yaml", "input_errors").workload.layers_file, "input_errors/good/layers.yaml");
 }
 
+TEST(Scenario, TrainingIsReadAndPrinted) {
+  const std::string text =
+      "optimizer: {name: adamw, learning_rate: 3e-4, betas: [0.8, 0.95], epsilon: 1e-6, weight_decay: 0.1}\n"
+      "training: {warmup_steps: 5, decay: cosine, decay_steps: 50, minimum_learning_rate: 1e-5, clip_gradients: 1,\n"
+      "           loss_scale: {initial: 1024, growth_interval: 7}, keep_checkpoints: 3}\n";
+  for (const Scenario& s : {parse(text), parse_scenario(resolved_text(parse(text)), "again.yaml", "/nowhere")}) {
+    EXPECT_EQ(s.optimizer.name, "adamw");
+    EXPECT_EQ(s.optimizer.learning_rate, 3e-4);
+    EXPECT_EQ(s.optimizer.beta1, 0.8);
+    EXPECT_EQ(s.optimizer.beta2, 0.95);
+    EXPECT_EQ(s.optimizer.epsilon, 1e-6);
+    EXPECT_EQ(s.optimizer.weight_decay, 0.1);
+    EXPECT_EQ(s.training.warmup_steps, 5);
+    EXPECT_EQ(s.training.decay, TrainingRequest::Decay::Cosine);
+    EXPECT_EQ(s.training.decay_steps, 50);
+    EXPECT_EQ(s.training.minimum_learning_rate, 1e-5);
+    EXPECT_EQ(s.training.clip_gradients, 1);
+    EXPECT_EQ(s.training.loss_scale, TrainingRequest::LossScale::Dynamic);
+    EXPECT_EQ(s.training.initial_scale, 1024);
+    EXPECT_EQ(s.training.growth_interval, 7);
+    EXPECT_EQ(s.training.keep_checkpoints, 3);
+  }
+  EXPECT_EQ(parse("optimizer: {name: adamw}\n").optimizer.weight_decay, 0.01);
+  EXPECT_EQ(parse("optimizer: momentum\n").optimizer.momentum, 0.9);
+  EXPECT_EQ(parse("optimizer: adam\n", {"optimizer.learning_rate=0.5"}).optimizer.learning_rate, 0.5);
+  EXPECT_EQ(parse("training: {loss_scale: 128}\n").training.loss_scale, TrainingRequest::LossScale::Fixed);
+}
+
 TEST(Scenario, OverridesReachIntoNamesAndFiles) {
   EXPECT_EQ(parse("", {"batch.micro=4", "batch.microbatches=16"}).microbatches, 16);
   const Scenario s = parse("schedule: pfeife\n", {"schedule.loop_batch=4", "parallel.data=2"});

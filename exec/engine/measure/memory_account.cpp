@@ -46,20 +46,22 @@ class CountingAllocator final : public c10::Allocator {
     header->book = static_cast<MemoryAccount::Book*>(current_book);
     header->bytes = static_cast<std::int64_t>(bytes);
     if (header->book) header->book->change(header->bytes);
-    return {header + 1, header, &release, cpu};
+    return {header + 1, header + 1, &release, cpu};
   }
+  // LibTorch's kernels for 2-byte types allocate raw memory: what is freed is then the data's own address.
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
 
   static void release(void* context) {
-    auto* header = static_cast<Header*>(context);
-    if (header == nullptr) return;
+    if (context == nullptr) return;
+    auto* header = static_cast<Header*>(context) - 1;
     if (header->book) header->book->change(-header->bytes);
     c10::free_cpu(header);
   }
 
   static void charge(const c10::DataPtr& pointer, MemoryAccount::Book* book) {
     if (pointer.get_deleter() != &release || pointer.get_context() == nullptr) return;
-    auto* header = static_cast<Header*>(pointer.get_context());
+    auto* header = static_cast<Header*>(pointer.get_context()) - 1;
     if (header->book == book) return;
     if (header->book) header->book->change(-header->bytes);
     header->book = book;

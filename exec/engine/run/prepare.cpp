@@ -1,5 +1,6 @@
 #include "costmodel/base/error.hpp"
 #include "exec/engine/run/run.hpp"
+#include "exec/engine/training/training_run.hpp"
 
 namespace panpipe::exec {
 
@@ -17,6 +18,7 @@ PreparedRun::PreparedRun(RunRequest asked)
                    "run with parallel.zero 0 or 1");
   plan = experiment.plan(request.plan);
   layout = make_layout(*experiment.workload.graph, plan);
+  check_training(*this);
 }
 
 }  // namespace panpipe::exec

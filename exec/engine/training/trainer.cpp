@@ -1,11 +1,23 @@
 #include "exec/engine/training/trainer.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <fmt/format.h>
 
-#include <map>
-#include <set>
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
 
-#include "exec/engine/training/synthetic_data.hpp"
+#include "costmodel/base/error.hpp"
+#include "exec/engine/scalar_types.hpp"
+#include "exec/engine/training/gradient_dump.hpp"
+#include "exec/engine/training/learning_rate.hpp"
+#include "exec/engine/training/training_data.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -17,61 +29,255 @@ std::vector<int> stages_of(const Plan& plan, int position) {
   return stages;
 }
 
+std::uint64_t seed_of(const PreparedRun& run) { return static_cast<std::uint64_t>(run.experiment.scenario.seed); }
+
+bool mixed(Precision precision) { return precision == Precision::Bf16 || precision == Precision::Fp16; }
+
+// Graphs in fp32 (exported ones) reach the wanted precision through autocast; built-in ones are in it already.
+std::optional<at::ScalarType> autocast_of(const PreparedRun& run) {
+  const Precision precision = run.experiment.scenario.precision;
+  if (!mixed(precision)) return std::nullopt;
+  const auto& tensors = run.graph().tensors;
+  const bool wide = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
+    return tensor.role == TensorRole::Parameter && tensor.dtype == DType::Float32;
+  });
+  return wide ? std::optional(scalar_type(compute_dtype(precision))) : std::nullopt;
+}
+
+// Parameters dealt to replicas so that all keep about as much optimizer state: the largest first, to whom has least.
+std::vector<int> dealt(const Gradients& gradients, const SeededParameters& parameters, int replicas) {
+  const auto elements = [&](std::size_t i) { return parameters.masters().at(gradients.roots()[i]).numel(); };
+  std::vector<std::size_t> order(gradients.roots().size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return elements(a) > elements(b); });
+  std::vector<int> owner(order.size());
+  std::vector<std::int64_t> load(static_cast<std::size_t>(replicas), 0);
+  for (const std::size_t i : order) {
+    const auto least = std::min_element(load.begin(), load.end());
+    *least += elements(i);
+    owner[i] = static_cast<int>(least - load.begin());
+  }
+  return owner;
+}
+
 }  // namespace
 
-Trainer::Trainer(const PreparedRun& run, Transport& transport)
+Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPosition& start)
     : run_(run),
       transport_(transport),
+      deadline_(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s))),
       position_(transport.rank() / run.plan.data),
       replica_(transport.rank() % run.plan.data),
-      parameters_(run.graph(), run.layout, stages_of(run.plan, position_),
-                  static_cast<std::uint64_t>(run.experiment.scenario.seed)),
-      worker_(run.graph(), run.plan, run.layout, position_, replica_, parameters_,
-              synthetic_data(run.graph(), static_cast<std::uint64_t>(run.experiment.scenario.seed)), transport,
-              {.seed = static_cast<std::uint64_t>(run.experiment.scenario.seed),
-               .deadline = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s))}) {
-  make_groups();
+      parameters_(run.graph(), run.layout, stages_of(run.plan, position_), seed_of(run),
+                  mixed(run.experiment.scenario.precision)),
+      gradients_(run.graph(), run.plan, run.layout, position_, replica_, parameters_, transport, deadline_),
+      scaler_(run.experiment.scenario.training, run.experiment.scenario.precision),
+      at_(start),
+      worker_(run.graph(), run.plan, run.layout, position_, replica_, parameters_, training_data(run), transport,
+              worker_options(start)) {
+  make_optimizer();
 }
 
-// Every rank makes every group in the same order, as transports want it.
-void Trainer::make_groups() {
-  std::map<int, std::set<int>> holders;  // parameter -> pipeline positions that use it
-  for (std::size_t s = 0; s < run_.layout.stages.size(); ++s)
-    for (const int tensor : run_.layout.stages[s].parameters) {
-      const int root = root_of(run_.graph(), tensor);
-      if (run_.graph().tensors[static_cast<std::size_t>(root)].role == TensorRole::Parameter)
-        holders[root].insert(run_.plan.schedule.stage_to_rank[s]);
-    }
-  std::map<std::set<int>, Group> made;
-  for (const auto& [root, positions] : holders) {
-    if (positions.size() * static_cast<std::size_t>(run_.plan.data) < 2) continue;
-    if (!made.count(positions)) {
-      std::vector<int> ranks;
-      for (const int position : positions)
-        for (int replica = 0; replica < run_.plan.data; ++replica) ranks.push_back(position * run_.plan.data + replica);
-      made[positions] = transport_.make_group(ranks);
-    }
-    if (positions.count(position_)) groups_.emplace_back(root, made[positions]);
-  }
+WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
+  WorkerOptions options;
+  options.seed = seed_of(run_);
+  options.deadline = deadline_;
+  options.autocast = autocast_of(run_);
+  const std::int64_t micro = run_.experiment.scenario.micro;
+  options.first_sample = start.samples / micro - start.step * run_.layout.microbatches * run_.plan.data;
+  options.before_action = [this](std::size_t action) { gradients_.before_action(action); };
+  options.after_action = [this](std::size_t action) { gradients_.after_action(action); };
+  options.on_loss = [this](int microbatch, double loss) {
+    if (std::isfinite(loss) || scaler_.dynamic()) return;  // with dynamic scaling the step is skipped
+    const char* value = std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf";
+    throw NoAnswer(fmt::format("step {}: the loss of microbatch {} is {} (rank {}, replica {})", at_.step + 1, microbatch, value,
+                               transport_.rank(), replica_));
+  };
+  return options;
 }
 
-void Trainer::reduce_gradients() {
-  std::vector<PendingPtr> pending;
-  for (const auto& [root, group] : groups_) {
-    at::Tensor value = parameters_.trained().at(root);
-    if (!value.grad().defined()) value.mutable_grad() = at::zeros_like(value);
-    pending.push_back(transport_.all_reduce(value.grad(), group));
+void Trainer::make_optimizer() {
+  const bool shared = run_.plan.zero == 1 && run_.plan.data > 1;
+  owner_ = shared ? dealt(gradients_, parameters_, run_.plan.data) : std::vector<int>(gradients_.roots().size(), -1);
+  std::vector<at::Tensor> masters;
+  for (std::size_t i = 0; i < owner_.size(); ++i) {
+    if (shared && owner_[i] != replica_) continue;
+    updated_.push_back(i);
+    masters.push_back(parameters_.masters().at(gradients_.roots()[i]));
   }
-  for (const PendingPtr& reduction : pending)
-    reduction->wait(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run_.request.deadline_s)),
-                    "the sum of gradients");
+  optimizer_ = std::make_unique<Optimizer>(run_.experiment.scenario.optimizer, std::move(masters));
+}
+
+double Trainer::squared_norm() const {
+  std::vector<at::Tensor> counted;
+  for (std::size_t i = 0; i < gradients_.roots().size(); ++i)
+    if (gradients_.counts(i)) counted.push_back(gradients_.of(i));
+  if (counted.empty()) return 0;
+  std::vector<at::Tensor> norms = at::_foreach_norm(counted, 2);
+  for (at::Tensor& norm : norms) norm = norm.to(at::kDouble);
+  const at::Tensor all = at::stack(norms);
+  return all.mul(all).sum().item<double>();
 }
 
 StepResult Trainer::step(std::int64_t step_index) {
-  for (const auto& [root, value] : parameters_.trained()) at::Tensor(value).mutable_grad() = at::Tensor();
+  at_.step = step_index;
+  gradients_.begin_step();
+  worker_.set_loss_scale(scaler_.scale());
   StepResult result = worker_.step(step_index);
-  reduce_gradients();
+  gradients_.finish();
+  for (Span& span : gradients_.spans(result.started)) result.spans.push_back(std::move(span));
+  update(step_index, result.spans, result.started);
+  ++at_.step;
+  at_.samples += static_cast<std::int64_t>(run_.experiment.scenario.micro) * run_.layout.microbatches * run_.plan.data;
   return result;
+}
+
+// Everything after the gradients: what all ranks must decide together, they decide from the same numbers in the same order.
+void Trainer::update(std::int64_t step_index, std::vector<Span>& spans, Clock::time_point started) {
+  const at::NoGradGuard no_graph;
+  const TrainingRequest& training = run_.experiment.scenario.training;
+  const double scale = scaler_.scale();
+  notes_ = {};
+  notes_.loss_scale = scale;
+  notes_.learning_rate = learning_rate(run_.experiment.scenario.optimizer, training, at_.updates);
+  if (!run_.request.dump_gradients.empty() && step_index + 1 == run_.request.warmup + run_.request.steps)
+    dump_gradients(*this, scale, run_.request.dump_gradients);
+
+  double factor = 1 / scale;
+  const bool decides = training.clip_gradients > 0 || scaler_.dynamic();
+  if (decides || !run_.request.metrics.empty()) notes_.squared_norm = squared_norm();
+  if (decides) {
+    std::string mine(sizeof(double), '\0');
+    std::memcpy(mine.data(), &notes_.squared_norm, sizeof(double));
+    double total = 0;
+    for (const std::string& part : transport_.all_gather(mine, deadline_, "the norm of the gradients")) {
+      double value = 0;
+      std::memcpy(&value, part.data(), sizeof(double));
+      total += value;
+    }
+    notes_.skipped = scaler_.dynamic() && !std::isfinite(total);
+    scaler_.update(notes_.skipped, step_index);
+    if (training.clip_gradients > 0 && !notes_.skipped) {
+      const double norm = std::sqrt(total) / scale;
+      if (!std::isfinite(norm))
+        throw NoAnswer(fmt::format("step {}: the norm of the gradients is {}; they cannot be clipped", step_index + 1, norm));
+      factor *= std::min(1.0, training.clip_gradients / (norm + 1e-6));  // as torch.nn.utils.clip_grad_norm_
+    }
+  }
+  notes_.squared_norm /= scale * scale;
+  if (notes_.skipped || run_.experiment.scenario.optimizer.name == "none") return;
+
+  Span span;
+  span.device = transport_.rank();
+  span.lane = Lane::Compute;
+  span.action.kind = ActionKind::Opt;
+  const auto now = [&] { return seconds(std::chrono::duration<double>(Clock::now() - started).count()); };
+  span.start = now();
+  apply(factor, notes_.learning_rate);
+  span.end = now();
+  spans.push_back(span);
+  ++at_.updates;
+}
+
+void Trainer::apply(double factor, double rate) {
+  std::vector<at::Tensor> gradients;
+  for (const std::size_t i : updated_) gradients.push_back(gradients_.of(i));
+  if (factor != 1 && !gradients.empty()) at::_foreach_mul_(gradients, factor);
+  optimizer_->step(gradients, rate);
+  for (const std::size_t i : updated_) {
+    const at::Tensor& value = parameters_.trained().at(gradients_.roots()[i]);
+    const at::Tensor& master = parameters_.masters().at(gradients_.roots()[i]);
+    if (value.scalar_type() != master.scalar_type()) value.detach().copy_(master);
+  }
+  if (run_.plan.zero == 1 && gradients_.replicas()) share_updates();
+}
+
+// ZeRO 1: each replica has updated its share; one message per replica and element type brings it to the others.
+void Trainer::share_updates() {
+  struct Share {
+    PendingPtr pending;
+    at::Tensor flat;
+    std::vector<at::Tensor> values;
+    bool mine;
+  };
+  std::vector<Share> shares;
+  for (int replica = 0; replica < run_.plan.data; ++replica) {
+    std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
+    for (std::size_t i = 0; i < owner_.size(); ++i) {
+      if (owner_[i] != replica) continue;
+      const at::Tensor value = parameters_.trained().at(gradients_.roots()[i]).detach();
+      by_type[value.scalar_type()].push_back(value);
+    }
+    for (auto& [type, values] : by_type) {
+      Share share{nullptr, {}, std::move(values), replica == replica_};
+      std::vector<at::Tensor> rows;
+      std::int64_t elements = 0;
+      for (const at::Tensor& value : share.values) {
+        elements += value.numel();
+        if (share.mine) rows.push_back(value.reshape({-1}));
+      }
+      share.flat = share.mine ? at::cat(rows) : at::empty({elements}, share.values.front().options());
+      share.pending = transport_.broadcast(share.flat, position_ * run_.plan.data + replica, *gradients_.replicas());
+      shares.push_back(std::move(share));
+    }
+  }
+  for (Share& share : shares) {
+    share.pending->wait(deadline_, "the updated parameters of the other replicas");
+    std::int64_t offset = 0;
+    for (at::Tensor& value : share.values) {
+      if (!share.mine) value.copy_(share.flat.narrow(0, offset, value.numel()).view(value.sizes()));
+      offset += value.numel();
+    }
+  }
+}
+
+TrainingPosition Trainer::position() const {
+  TrainingPosition position = at_;
+  position.loss_scale = scaler_.scale();
+  position.good_steps = scaler_.good_steps();
+  return position;
+}
+
+std::vector<NamedState> Trainer::model_state() const {
+  std::vector<NamedState> state;
+  const auto name = [&](int root) { return run_.graph().tensors[static_cast<std::size_t>(root)].name; };
+  std::map<int, bool> first;  // does the first of the positions that use it stand here?
+  for (std::size_t s = run_.layout.stages.size(); s-- > 0;)
+    for (const int tensor : run_.layout.stages[s].parameters)
+      first[root_of(run_.graph(), tensor)] = run_.plan.schedule.stage_to_rank[s] == position_;
+  for (const auto& [root, master] : parameters_.masters()) {
+    // Under ZeRO 1 only the replica that updates a parameter has its fp32 values.
+    const auto slot = std::find(gradients_.roots().begin(), gradients_.roots().end(), root) - gradients_.roots().begin();
+    const int owner = slot == std::ssize(owner_) ? 0 : std::max(0, owner_[static_cast<std::size_t>(slot)]);
+    state.push_back({name(root), master, first.at(root) && replica_ == owner});
+  }
+  for (const auto& [root, buffer] : parameters_.buffers()) state.push_back({name(root), buffer, first.at(root) && replica_ == 0});
+  return state;
+}
+
+std::vector<NamedState> Trainer::optimizer_state() const {
+  std::vector<NamedState> state;
+  const std::vector<std::string> kinds = Optimizer::state_names(run_.experiment.scenario.optimizer);
+  const std::map<int, std::vector<int>> holders = holders_of(run_.graph(), run_.layout, run_.plan);
+  for (std::size_t u = 0; u < updated_.size(); ++u) {
+    const int root = gradients_.roots()[updated_[u]];
+    const bool writes = holders.at(root).front() == position_ && (owner_[updated_[u]] >= 0 || replica_ == 0);
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind)
+      state.push_back(
+          {run_.graph().tensors[static_cast<std::size_t>(root)].name + "." + kinds[kind], optimizer_->state(kind, u), writes});
+  }
+  return state;
+}
+
+void Trainer::state_loaded(const TrainingPosition& position) {
+  const at::NoGradGuard no_graph;
+  at_ = position;
+  scaler_.restore(position.loss_scale, position.good_steps);
+  optimizer_->set_updates(position.updates);
+  for (const auto& [root, value] : parameters_.trained()) {
+    const at::Tensor& master = parameters_.masters().at(root);
+    if (value.scalar_type() != master.scalar_type()) value.detach().copy_(master);
+  }
 }
 
 }  // namespace panpipe::exec

@@ -3,33 +3,86 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/run/run.hpp"
+#include "exec/engine/training/gradients.hpp"
+#include "exec/engine/training/loss_scaler.hpp"
+#include "exec/engine/training/optimizer.hpp"
 #include "exec/engine/worker.hpp"
 
 namespace panpipe::exec {
 
+// Where a run stands between two steps; the same on every rank. What a checkpoint keeps beside the tensors.
+struct TrainingPosition {
+  std::int64_t step = 0;     // steps done, warm-up and skipped ones included
+  std::int64_t samples = 0;  // read from the data
+  std::int64_t updates = 0;  // of the optimizer: the position on the learning rate's course
+  double loss_scale = 1;
+  int good_steps = 0;  // since the loss scale last changed
+};
+
+// What is told of a step besides times and loss.
+struct StepNotes {
+  double squared_norm = 0;  // this rank's share of the gradients' squared norm, unscaled, before clipping
+  double learning_rate = 0, loss_scale = 1;
+  bool skipped = false;
+};
+
+// A tensor that outlives steps, by name.
+struct NamedState {
+  std::string name;
+  at::Tensor value;
+  bool writes = false;  // does this rank write it into checkpoints? Exactly one rank does.
+};
+
 class Trainer {
  public:
-  Trainer(const PreparedRun& run, Transport& transport);
+  // Every rank makes one at the same time. `start`: where to continue.
+  Trainer(const PreparedRun& run, Transport& transport, const TrainingPosition& start = {});
 
   // One whole step. The loss sum is this rank's; the spans hold every action, also the reductions and the optimizer.
   StepResult step(std::int64_t step_index);
 
+  const StepNotes& notes() const { return notes_; }
+  TrainingPosition position() const;
+
+  // Parameters (fp32 masters under mixed precision) and buffers; the optimizer's state that this rank keeps.
+  std::vector<NamedState> model_state() const;
+  std::vector<NamedState> optimizer_state() const;
+  // After values were loaded into these.
+  void state_loaded(const TrainingPosition& position);
+
   const SeededParameters& parameters() const { return parameters_; }
+  const Gradients& gradients() const { return gradients_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
   const Worker& worker() const { return worker_; }
+  Transport& transport() const { return transport_; }
+  const PreparedRun& run() const { return run_; }
 
  private:
-  void make_groups();
-  void reduce_gradients();
+  WorkerOptions worker_options(const TrainingPosition& start);
+  void make_optimizer();
+  void update(std::int64_t step_index, std::vector<Span>& spans, Clock::time_point started);
+  double squared_norm() const;
+  void apply(double factor, double rate);
+  void share_updates();
 
   const PreparedRun& run_;
   Transport& transport_;
+  Clock::duration deadline_;
   int position_, replica_;
   SeededParameters parameters_;
+  Gradients gradients_;
+  LossScaler scaler_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::vector<int> owner_;            // by parameter of gradients_: the replica that updates it, -1 = every replica
+  std::vector<std::size_t> updated_;  // parameters that this rank updates
+  TrainingPosition at_;
+  StepNotes notes_;
   Worker worker_;
-  std::vector<std::pair<int, Group>> groups_;  // parameter (root) and who sums its gradient, in graph order
 };
 
 }  // namespace panpipe::exec

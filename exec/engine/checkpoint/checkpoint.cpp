@@ -1,0 +1,225 @@
+#include "exec/engine/checkpoint/checkpoint.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+// A disk may be slow, and a rank that waits for it neither computes nor sends: waits around files are longer than others. A dead
+// rank is noticed at once all the same.
+constexpr auto kDiskDeadline = std::chrono::minutes(5);
+
+Clock::duration disk_deadline(const PreparedRun& run) {
+  return std::max<Clock::duration>(
+      kDiskDeadline, std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s)));
+}
+
+void flush_folder(const fs::path& folder) {
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;
+  ::fsync(file);  // best effort: not every file system can
+  ::close(file);
+}
+
+// Runs `work` on this rank, tells all ranks how it went, and throws on all of them when it failed on one. Returns what each
+// rank's work returned.
+template <class Fault, class Work>
+std::vector<json> together(Transport& transport, Clock::duration deadline, const std::string& what, Work work) {
+  json mine = json::object();
+  transport.doing(what);
+  try {
+    mine["result"] = work();
+  } catch (const InputError& error) {
+    mine["fault"] = error.diagnostics().front().message;
+  } catch (const std::exception& error) {
+    mine["fault"] = error.what();
+  }
+  std::vector<json> results;
+  std::string fault;
+  int rank = 0;
+  for (const std::string& text :
+       transport.all_gather(mine.dump(-1, ' ', false, json::error_handler_t::replace), deadline, what)) {
+    const json part = json::parse(text);
+    if (part.contains("fault") && fault.empty()) fault = fmt::format("rank {}: {}", rank, part["fault"].get<std::string>());
+    results.push_back(part.value("result", json()));
+    ++rank;
+  }
+  if (!fault.empty()) throw Fault(fault);
+  return results;
+}
+
+json write_share(const Trainer& trainer, const fs::path& folder) {
+  json files = json::array(), tensors = json::object();
+  const auto write = [&](const char* kind, const std::vector<NamedState>& state) {
+    std::vector<std::pair<std::string, at::Tensor>> named;
+    for (const NamedState& entry : state)
+      if (entry.writes) named.emplace_back(entry.name, entry.value);
+    if (named.empty()) return;
+    const std::string name = fmt::format("{}-{}.safetensors", kind, trainer.transport().rank());
+    const WrittenFile written = write_safetensors(folder / name, named, {{"format", "pt"}});
+    files.push_back({{"name", written.name}, {"bytes", written.bytes}, {"sha256", written.sha256}});
+    for (const auto& [tensor, value] : named) tensors[tensor] = name;
+  };
+  write("model", trainer.model_state());
+  write("optimizer", trainer.optimizer_state());
+  return {{"files", std::move(files)}, {"tensors", std::move(tensors)}};
+}
+
+Manifest manifest_of(const Trainer& trainer, const std::vector<json>& shares) {
+  const Scenario& scenario = trainer.run().experiment.scenario;
+  Manifest manifest;
+  manifest.model = trainer.run().graph().name;
+  manifest.fingerprint = fingerprint_of(trainer.run().graph());
+  manifest.optimizer = scenario.optimizer.name;
+  manifest.precision = std::string(name_of(scenario.precision));
+  manifest.seed = scenario.seed;
+  manifest.ranks = trainer.transport().size();
+  manifest.data = trainer.run().plan.data;
+  manifest.position = trainer.position();
+  for (const json& share : shares) {
+    for (const json& file : share.at("files")) manifest.files.push_back({file.at("name"), file.at("bytes"), file.at("sha256")});
+    for (const auto& [tensor, file] : share.at("tensors").items()) manifest.tensors[tensor] = file;
+  }
+  return manifest;
+}
+
+void write_manifest(const Manifest& manifest, const fs::path& folder) {
+  const fs::path path = folder / "manifest.json";
+  const std::string text = to_json(manifest);
+  const auto fail = [&] { throw MachineError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno))); };
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) fail();
+  const bool whole = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
+  const int reason = errno;
+  ::close(file);
+  errno = reason;
+  if (!whole) fail();
+}
+
+// "step-000123" -> 123; -1 for other names.
+std::int64_t step_of(const std::string& name) {
+  constexpr std::string_view kPrefix = "step-";
+  std::int64_t step = -1;
+  if (name.rfind(kPrefix, 0) != 0) return -1;
+  const auto [end, fault] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+  return fault == std::errc() && end == name.data() + name.size() ? step : -1;
+}
+
+// Folders of checkpoints, newest first.
+std::vector<fs::path> checkpoints_in(const fs::path& directory) {
+  std::vector<fs::path> found;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(directory, none))
+    if (step_of(entry.path().filename()) >= 0) found.push_back(entry.path());
+  std::sort(found.begin(), found.end(),
+            [](const fs::path& a, const fs::path& b) { return step_of(a.filename()) > step_of(b.filename()); });
+  return found;
+}
+
+}  // namespace
+
+std::string write_checkpoint(const Trainer& trainer, const std::string& directory, int keep) {
+  Transport& transport = trainer.transport();
+  const Clock::duration deadline = disk_deadline(trainer.run());
+  const std::string name = fmt::format("step-{:06}", trainer.position().step);
+  const fs::path folder = fs::path(directory) / name, part = fs::path(directory) / ("." + name + ".part");
+  const bool first = transport.rank() == 0;
+  const std::string what = "writing the checkpoint " + folder.string();
+  try {
+    together<MachineError>(transport, deadline, what, [&]() -> json {
+      if (!first) return {};
+      std::error_code fault;
+      fs::remove_all(part, fault);
+      fs::create_directories(part, fault);
+      if (fault) throw MachineError(fmt::format("cannot make {}: {}", part.string(), fault.message()));
+      return {};
+    });
+    const std::vector<json> shares =
+        together<MachineError>(transport, deadline, what, [&] { return write_share(trainer, part); });
+    together<MachineError>(transport, deadline, what, [&]() -> json {
+      if (!first) return {};
+      write_manifest(manifest_of(trainer, shares), part);
+      flush_folder(part);
+      std::error_code fault;
+      fs::remove_all(folder, fault);  // of an earlier run from the same step
+      fs::rename(part, folder, fault);
+      if (fault) throw MachineError(fmt::format("cannot rename {}: {}", part.string(), fault.message()));
+      flush_folder(directory);
+      return {};
+    });
+  } catch (const MachineError&) {
+    std::error_code ignored;
+    if (first) fs::remove_all(part, ignored);
+    throw;
+  }
+  if (first && keep > 0) {
+    const std::vector<fs::path> all = checkpoints_in(directory);
+    std::error_code ignored;
+    for (std::size_t i = static_cast<std::size_t>(keep); i < all.size(); ++i) fs::remove_all(all[i], ignored);
+  }
+  return folder.string();
+}
+
+std::string find_checkpoint(Transport& transport, const std::string& resume, const std::string& directory,
+                            Clock::duration deadline) {
+  if (resume != "auto") return resume;
+  std::string found;
+  if (transport.rank() == 0) {
+    for (const fs::path& folder : checkpoints_in(directory)) {
+      try {
+        read_manifest(folder);
+        found = folder.string();
+        break;
+      } catch (const InputError&) {  // torn: the one before it
+      }
+    }
+  }
+  return transport.all_gather(found, deadline, "the choice of a checkpoint").front();
+}
+
+void load_checkpoint(Trainer& trainer, const Manifest& manifest, const std::string& folder) {
+  Transport& transport = trainer.transport();
+  const auto refuse = [&](const std::string& why) { throw InputError(fmt::format("checkpoint {}: {}", folder, why)); };
+  together<InputError>(transport, disk_deadline(trainer.run()), "reading the checkpoint " + folder, [&]() -> json {
+    for (std::size_t i = 0; i < manifest.files.size(); ++i) {
+      if (static_cast<int>(i % static_cast<std::size_t>(transport.size())) != transport.rank()) continue;
+      if (sha256_of_file((fs::path(folder) / manifest.files[i].name).string()) != manifest.files[i].sha256)
+        refuse(fmt::format("{} is not what was written: its hash differs", manifest.files[i].name));
+    }
+    std::map<std::string, SafetensorsFile> open;
+    const at::NoGradGuard no_graph;
+    std::vector<NamedState> wanted = trainer.model_state();
+    for (NamedState& entry : trainer.optimizer_state()) wanted.push_back(std::move(entry));
+    for (NamedState& entry : wanted) {
+      const auto found = manifest.tensors.find(entry.name);
+      if (found == manifest.tensors.end()) refuse(fmt::format("it lacks {}", entry.name));
+      const auto file = open.try_emplace(found->second, (fs::path(folder) / found->second).string()).first;
+      const auto stored = file->second.tensors().find(entry.name);
+      if (stored == file->second.tensors().end()) refuse(fmt::format("{} does not hold {}", found->second, entry.name));
+      if (stored->second.shape != entry.value.sizes().vec())
+        refuse(fmt::format("{} has shape ({}), not ({})", entry.name, fmt::join(stored->second.shape, ", "),
+                           fmt::join(entry.value.sizes(), ", ")));
+      entry.value.copy_(file->second.read(entry.name));
+    }
+    return {};
+  });
+  trainer.state_loaded(manifest.position);
+}
+
+}  // namespace panpipe::exec

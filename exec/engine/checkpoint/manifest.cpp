@@ -1,0 +1,175 @@
+#include "exec/engine/checkpoint/manifest.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sha256.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/input/reader.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char* kSchema = "panpipe-checkpoint";
+
+[[noreturn]] void refuse(const std::string& folder, const std::string& why) {
+  throw InputError(fmt::format("checkpoint {}: {}", folder, why));
+}
+
+// Names and shapes of everything that a model keeps, by root.
+std::map<std::string, std::vector<std::int64_t>> kept_by(const OperatorGraph& graph) {
+  std::map<std::string, std::vector<std::int64_t>> kept;
+  for (const Tensor& tensor : graph.tensors)
+    if ((tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Buffer) && tensor.tied_to < 0)
+      kept[tensor.name] = tensor.shape;
+  return kept;
+}
+
+std::string first_few(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> shown(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, names.size())));
+  std::string text = fmt::format("{}", fmt::join(shown, ", "));
+  if (names.size() > kMost) text += fmt::format(" and {} more", names.size() - kMost);
+  return text;
+}
+
+Manifest from_json(const json& root) {
+  Manifest manifest;
+  manifest.model = root.at("model");
+  manifest.fingerprint = root.at("fingerprint");
+  manifest.optimizer = root.at("optimizer");
+  manifest.precision = root.at("precision");
+  manifest.seed = root.at("seed");
+  manifest.ranks = root.at("ranks");
+  manifest.data = root.at("data");
+  const json& position = root.at("position");
+  manifest.position.step = position.at("step");
+  manifest.position.samples = position.at("samples");
+  manifest.position.updates = position.at("updates");
+  manifest.position.loss_scale = position.at("loss_scale");
+  manifest.position.good_steps = position.at("good_steps");
+  for (const json& file : root.at("files")) manifest.files.push_back({file.at("name"), file.at("bytes"), file.at("sha256")});
+  for (const auto& [name, file] : root.at("tensors").items()) manifest.tensors.emplace(name, file.get<std::string>());
+  return manifest;
+}
+
+// Negative counts, files outside the folder, tensors of files that are not listed.
+void check_values(const Manifest& manifest, const std::string& folder) {
+  const TrainingPosition& at = manifest.position;
+  if (at.step < 0 || at.samples < 0 || at.updates < 0 || at.good_steps < 0 || !(at.loss_scale > 0))
+    refuse(folder, "manifest.json counts below zero");
+  std::set<std::string> files;
+  for (const WrittenFile& file : manifest.files) {
+    if (file.name.empty() || file.name.find('/') != std::string::npos || file.name[0] == '.')
+      refuse(folder, fmt::format("manifest.json names a file outside the folder, '{}'", file.name));
+    files.insert(file.name);
+  }
+  for (const auto& [tensor, file] : manifest.tensors)
+    if (!files.count(file))
+      refuse(folder, fmt::format("manifest.json puts '{}' into '{}', which it does not list", tensor, file));
+}
+
+}  // namespace
+
+std::string fingerprint_of(const OperatorGraph& graph) {
+  std::string text;
+  for (const auto& [name, shape] : kept_by(graph)) text += fmt::format("{} {}\n", name, fmt::join(shape, ","));
+  std::array<char, SHA256_DIGEST_STRING_LENGTH> digest{};
+  SHA256Data(reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), digest.data());
+  return digest.data();
+}
+
+std::string to_json(const Manifest& manifest) {
+  json root;
+  root["schema"] = kSchema;
+  root["version"] = kCheckpointVersion;
+  root["model"] = manifest.model;
+  root["fingerprint"] = manifest.fingerprint;
+  root["optimizer"] = manifest.optimizer;
+  root["precision"] = manifest.precision;
+  root["seed"] = manifest.seed;
+  root["ranks"] = manifest.ranks;
+  root["data"] = manifest.data;
+  root["position"] = {{"step", manifest.position.step},
+                      {"samples", manifest.position.samples},
+                      {"updates", manifest.position.updates},
+                      {"loss_scale", manifest.position.loss_scale},
+                      {"good_steps", manifest.position.good_steps}};
+  root["files"] = json::array();
+  for (const WrittenFile& file : manifest.files)
+    root["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+  root["tensors"] = manifest.tensors;
+  return root.dump(1) + "\n";
+}
+
+Manifest read_manifest(const std::string& folder) {
+  const fs::path path = fs::path(folder) / "manifest.json";
+  if (!fs::is_directory(folder)) refuse(folder, "there is no such folder");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse(folder, "it has no manifest.json: it was never finished, or it is not a checkpoint");
+  std::ostringstream text;
+  text << file.rdbuf();
+  json root;
+  try {
+    root = json::parse(text.str());
+  } catch (const json::exception&) {
+    refuse(folder, "manifest.json is not JSON");
+  }
+  if (!root.is_object() || root.value("schema", json()) != kSchema) refuse(folder, "manifest.json is not a checkpoint's");
+  if (const json version = root.value("version", json()); version != kCheckpointVersion)
+    refuse(folder, fmt::format("it has format {}; this version of panpipe reads format {}", version.dump(), kCheckpointVersion));
+  Manifest manifest;
+  try {
+    manifest = from_json(root);
+  } catch (const json::exception&) {
+    refuse(folder, "manifest.json lacks a value or has one of another kind");
+  }
+  check_values(manifest, folder);
+  for (const WrittenFile& written : manifest.files) {
+    std::error_code missing;
+    const auto bytes = fs::file_size(fs::path(folder) / written.name, missing);
+    if (missing) refuse(folder, fmt::format("{} is missing", written.name));
+    if (static_cast<std::int64_t>(bytes) != written.bytes)
+      refuse(folder, fmt::format("{} has {} bytes, not the {} that were written", written.name, bytes, written.bytes));
+  }
+  return manifest;
+}
+
+void check_manifest(const Manifest& manifest, const std::string& folder, const PreparedRun& run) {
+  const Scenario& scenario = run.experiment.scenario;
+  if (manifest.fingerprint != fingerprint_of(run.graph())) {
+    const auto wanted = kept_by(run.graph());
+    std::vector<std::string> missing, foreign;
+    for (const auto& [name, shape] : wanted)
+      if (!manifest.tensors.count(name)) missing.push_back(name);
+    for (const auto& [name, file] : manifest.tensors) {
+      const auto dot = name.rfind('.');
+      if (!wanted.count(name) && !(dot != std::string::npos && manifest.tensors.count(name.substr(0, dot))))
+        foreign.push_back(name);
+    }
+    std::string difference;
+    if (!missing.empty()) difference += fmt::format("; it lacks {}", first_few(missing));
+    if (!foreign.empty()) difference += fmt::format("; it has {}, which this model does not", first_few(foreign));
+    if (difference.empty()) difference = "; the names are the same, the shapes differ";
+    refuse(folder, fmt::format("it is of another model, {} (this one is {}){}", manifest.model, run.graph().name, difference));
+  }
+  if (manifest.optimizer != scenario.optimizer.name && scenario.optimizer.name != "none")
+    refuse(folder, fmt::format("it holds the state of optimizer {}; the scenario trains with {}", manifest.optimizer,
+                               scenario.optimizer.name));
+  if (manifest.position.samples % scenario.micro != 0)
+    refuse(folder, fmt::format("it stopped after {} samples, in the middle of a microbatch of {}", manifest.position.samples,
+                               scenario.micro));
+}
+
+}  // namespace panpipe::exec

@@ -1,0 +1,54 @@
+#include "exec/engine/training/gradient_dump.hpp"
+
+#include <fmt/format.h>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/checkpoint/safetensors.hpp"
+#include "exec/engine/training/trainer.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// Tags of the passes' messages stay below: they count messages, tensors and microbatches of one step.
+constexpr std::uint32_t kDumpTag = 0x80000000U;
+
+}  // namespace
+
+void dump_gradients(const Trainer& trainer, double loss_scale, const std::string& path) {
+  const PreparedRun& run = trainer.run();
+  const OperatorGraph& graph = run.graph();
+  Transport& transport = trainer.transport();
+  const Gradients& gradients = trainer.gradients();
+  const auto deadline = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s));
+
+  std::map<int, at::Tensor> mine;  // by root
+  for (std::size_t i = 0; i < gradients.roots().size(); ++i)
+    if (gradients.counts(i))
+      mine[gradients.roots()[i]] = gradients.of(i).detach().to(at::kCPU, at::kFloat).div(loss_scale).contiguous();
+  std::vector<PendingPtr> sends;
+  std::map<int, PendingPtr> receives;
+  for (const auto& [root, positions] : holders_of(graph, run.layout, run.plan)) {
+    const int from = positions.front() * run.plan.data;
+    const std::uint32_t tag = kDumpTag + static_cast<std::uint32_t>(root);
+    if (from == 0) continue;
+    if (transport.rank() == from) sends.push_back(transport.send(mine.at(root), 0, tag));
+    if (transport.rank() == 0)
+      receives[root] = transport.receive({graph.tensors[static_cast<std::size_t>(root)].shape, at::kFloat, at::kCPU}, from, tag);
+  }
+  for (auto& [root, pending] : receives) {
+    pending->wait(deadline, "the gradients to be written");
+    mine[root] = pending->value;
+  }
+  for (const PendingPtr& send : sends) send->wait(deadline, "the gradients to be written");
+  if (transport.rank() != 0) return;
+
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (std::size_t tensor = 0; tensor < graph.tensors.size(); ++tensor) {
+    if (graph.tensors[tensor].role != TensorRole::Parameter) continue;
+    const auto found = mine.find(root_of(graph, static_cast<int>(tensor)));
+    if (found != mine.end()) named.emplace_back(graph.tensors[tensor].name, found->second);
+  }
+  write_safetensors(path, named, {{"format", "pt"}});
+}
+
+}  // namespace panpipe::exec

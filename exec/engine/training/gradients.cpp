@@ -1,0 +1,260 @@
+#include "exec/engine/training/gradients.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <set>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe::exec {
+
+std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Layout& layout, const Plan& plan) {
+  std::map<int, std::set<int>> found;
+  for (std::size_t s = 0; s < layout.stages.size(); ++s)
+    for (const int tensor : layout.stages[s].parameters) {
+      const int root = root_of(graph, tensor);
+      const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
+      if (parameter.role == TensorRole::Parameter && parameter.requires_gradient)
+        found[root].insert(plan.schedule.stage_to_rank[s]);
+    }
+  std::map<int, std::vector<int>> holders;
+  for (const auto& [root, positions] : found) holders[root].assign(positions.begin(), positions.end());
+  return holders;
+}
+
+struct Gradients::Hook : torch::autograd::PostAccumulateGradHook {
+  Hook(Gradients* to, std::size_t index) : gradients(to), slot(index) {}
+  void operator()(const at::Tensor&) override { gradients->accumulated(slot); }
+  Gradients* gradients;
+  std::size_t slot;
+};
+
+Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const Layout& layout, int position, int replica,
+                     const SeededParameters& parameters, Transport& transport, Clock::duration deadline,
+                     std::int64_t bucket_bytes)
+    : graph_(graph),
+      plan_(plan),
+      layout_(layout),
+      position_(position),
+      replica_(replica),
+      transport_(transport),
+      deadline_(deadline) {
+  const std::map<int, std::vector<int>> holders = holders_of(graph, layout, plan);
+  std::map<std::vector<int>, Group> groups;
+  make_groups(holders, groups);
+  for (const auto& [root, value] : parameters.trained()) {
+    if (!value.requires_grad()) continue;
+    Slot slot;
+    slot.value = value;
+    slot.wide = parameters.masters().at(root).scalar_type() != value.scalar_type();
+    slot.counts = holders.at(root).front() == position && replica == 0;
+    if (slot.wide) slot.gradient = at::zeros_like(parameters.masters().at(root));
+    roots_.push_back(root);
+    slots_.push_back(std::move(slot));
+  }
+  find_last_actions();
+  make_buckets(holders, groups, bucket_bytes);
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if (slots_[i].wide || slots_[i].bucket >= 0)
+      torch::autograd::impl::set_post_acc_grad_hooks(slots_[i].value, std::make_unique<Hook>(this, i));
+}
+
+Gradients::~Gradients() {
+  for (Slot& slot : slots_)
+    if (slot.wide || slot.bucket >= 0) torch::autograd::impl::set_post_acc_grad_hooks(slot.value, nullptr);
+}
+
+// Every rank makes every group, in the same order, as transports want it.
+void Gradients::make_groups(const std::map<int, std::vector<int>>& holders, std::map<std::vector<int>, Group>& made) {
+  std::set<std::vector<int>> wanted;
+  for (const auto& [root, positions] : holders)
+    if (positions.size() > 1) wanted.insert(positions);
+  if (plan_.data > 1)
+    for (int position = 0; position < plan_.pipeline; ++position) wanted.insert({position});
+  for (const std::vector<int>& positions : wanted) {
+    std::vector<int> ranks;
+    for (const int position : positions)
+      for (int replica = 0; replica < plan_.data; ++replica) ranks.push_back(position * plan_.data + replica);
+    made[positions] = transport_.make_group(ranks);
+  }
+  if (plan_.data > 1) replicas_ = made.at({position_});
+}
+
+void Gradients::find_last_actions() {
+  const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
+  std::map<int, std::size_t> last;  // stage -> its last backward
+  for (std::size_t a = 0; a < order.size(); ++a)
+    if (order[a].kind == ActionKind::B || order[a].kind == ActionKind::I || order[a].kind == ActionKind::W)
+      last[order[a].stage] = a;
+  arms_.resize(order.size());
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    for (const auto& [stage, action] : last) {
+      const auto& used = layout_.stages[static_cast<std::size_t>(stage)].parameters;
+      const bool uses = std::any_of(used.begin(), used.end(), [&](int tensor) { return root_of(graph_, tensor) == roots_[i]; });
+      if (!uses || (slots_[i].stage >= 0 && action < slots_[i].last_action)) continue;
+      slots_[i].last_action = action;
+      slots_[i].stage = stage;
+    }
+    if (slots_[i].stage >= 0) arms_[slots_[i].last_action].push_back(i);
+  }
+}
+
+// In the order in which gradients become whole: by their last backward, and inside it from the stage's end to its beginning.
+// Tied parameters come last and in graph order: their holders are at different points of the step.
+void Gradients::make_buckets(const std::map<int, std::vector<int>>& holders, const std::map<std::vector<int>, Group>& groups,
+                             std::int64_t bucket_bytes) {
+  std::vector<std::size_t> order(slots_.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto tied = [&](std::size_t i) { return holders.at(roots_[i]).size() > 1; };
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    if (tied(a) != tied(b)) return tied(b);
+    if (tied(a)) return roots_[a] < roots_[b];
+    return std::tuple(slots_[a].last_action, -roots_[a]) < std::tuple(slots_[b].last_action, -roots_[b]);
+  });
+  std::vector<std::int64_t> elements;
+  std::vector<at::ScalarType> types;
+  for (const std::size_t i : order) {
+    const auto group = groups.find(tied(i) ? holders.at(roots_[i]) : std::vector<int>{position_});
+    if (group == groups.end()) continue;
+    const at::ScalarType type = slots_[i].wide ? at::kFloat : slots_[i].value.scalar_type();
+    const std::int64_t size = static_cast<std::int64_t>(c10::elementSize(type)), count = slots_[i].value.numel();
+    const bool fits = !buckets_.empty() && buckets_.back().group.id == group->second.id && types.back() == type &&
+                      buckets_.back().stage == slots_[i].stage && (elements.back() + count) * size <= bucket_bytes;
+    if (!fits) {
+      buckets_.emplace_back();
+      buckets_.back().group = group->second;
+      buckets_.back().stage = slots_[i].stage;
+      buckets_.back().tied = tied(i);
+      elements.push_back(0);
+      types.push_back(type);
+    }
+    slots_[i].bucket = static_cast<int>(buckets_.size()) - 1;
+    buckets_.back().slots.push_back(i);
+    elements.back() += count;
+  }
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const at::Device device = slots_[buckets_[b].slots.front()].value.device();
+    buckets_[b].flat = at::zeros({elements[b]}, at::TensorOptions().dtype(types[b]).device(device));
+    std::int64_t offset = 0;
+    for (const std::size_t i : buckets_[b].slots) {
+      slots_[i].gradient = buckets_[b].flat.narrow(0, offset, slots_[i].value.numel()).view(slots_[i].value.sizes());
+      offset += slots_[i].value.numel();
+    }
+  }
+}
+
+void Gradients::begin_step() {
+  const at::NoGradGuard no_graph;
+  next_bucket_ = 0;
+  for (Slot& slot : slots_) {
+    slot.value.mutable_grad() = at::Tensor();
+    slot.armed = slot.ready = false;
+    if (slot.wide) slot.gradient.zero_();
+  }
+  for (Bucket& bucket : buckets_) {
+    bucket.missing = static_cast<int>(bucket.slots.size());
+    bucket.pending = nullptr;
+    bucket.done = false;
+  }
+}
+
+void Gradients::before_action(std::size_t index) {
+  for (const std::size_t i : arms_[index]) slots_[i].armed = true;
+}
+
+void Gradients::after_action(std::size_t index) {
+  for (const std::size_t i : arms_[index])
+    if (!slots_[i].ready) make_ready(i);  // no gradient came
+  poll();
+}
+
+// Autograd added a microbatch's gradient to the parameter's.
+void Gradients::accumulated(std::size_t i) {
+  const at::NoGradGuard no_graph;
+  Slot& slot = slots_[i];
+  if (slot.wide) {
+    slot.gradient.add_(slot.value.grad());
+    slot.value.mutable_grad() = at::Tensor();
+  }
+  if (slot.armed && !slot.ready) make_ready(i);
+}
+
+void Gradients::make_ready(std::size_t i) {
+  const at::NoGradGuard no_graph;
+  Slot& slot = slots_[i];
+  slot.ready = true;
+  if (slot.bucket >= 0) {
+    if (!slot.wide) {
+      if (slot.value.grad().defined())
+        slot.gradient.copy_(slot.value.grad());
+      else
+        slot.gradient.zero_();
+      slot.value.mutable_grad() = at::Tensor();
+    }
+    --buckets_[static_cast<std::size_t>(slot.bucket)].missing;
+    while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0 && !buckets_[next_bucket_].tied)
+      start(buckets_[next_bucket_++]);
+  } else if (!slot.wide) {
+    slot.gradient = slot.value.grad().defined() ? slot.value.grad() : at::zeros_like(slot.value, at::MemoryFormat::Contiguous);
+  }
+}
+
+void Gradients::start(Bucket& bucket) {
+  bucket.started = Clock::now();
+  bucket.pending = transport_.all_reduce(bucket.flat, bucket.group);
+}
+
+void Gradients::poll() {
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.pending || bucket.done || !bucket.pending->done()) continue;
+    bucket.done = true;
+    bucket.ended = Clock::now();
+  }
+}
+
+void Gradients::finish() {
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if (!slots_[i].ready) make_ready(i);
+  while (next_bucket_ < buckets_.size()) start(buckets_[next_bucket_++]);
+  for (Bucket& bucket : buckets_) {
+    bucket.pending->wait(deadline_,
+                         fmt::format("the sum of gradients of stage {} over {} ranks", bucket.stage, bucket.group.ranks.size()));
+    if (!bucket.done) bucket.ended = Clock::now();
+    bucket.done = true;
+  }
+}
+
+std::vector<Span> Gradients::spans(Clock::time_point step_started) const {
+  std::vector<Span> spans;
+  const auto at = [&](Clock::time_point time) { return seconds(std::chrono::duration<double>(time - step_started).count()); };
+  for (const Bucket& bucket : buckets_) {
+    Span span;
+    span.device = transport_.rank();
+    span.lane = Lane::Data;
+    span.action.kind = ActionKind::ReduceGrad;
+    span.action.stage = bucket.stage;
+    span.label = "all_reduce";
+    span.start = at(bucket.started);
+    span.end = at(bucket.ended);
+    span.bytes = Bytes(static_cast<std::int64_t>(bucket.flat.nbytes()));
+    spans.push_back(span);
+  }
+  return spans;
+}
+
+std::int64_t Gradients::bytes() const {
+  std::int64_t bytes = 0;
+  for (const Bucket& bucket : buckets_) bytes += static_cast<std::int64_t>(bucket.flat.nbytes());
+  for (const Slot& slot : slots_)
+    if (slot.bucket < 0 && slot.wide) bytes += static_cast<std::int64_t>(slot.gradient.nbytes());
+  return bytes;
+}
+
+}  // namespace panpipe::exec

@@ -1,0 +1,104 @@
+// The gradients of one rank's parameters, from autograd to the optimizer: summed over microbatches in the master's element type,
+// over replicas in buckets whose all-reduce starts while the backward still runs, and over the ranks that hold a tied parameter.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "costmodel/plan/plan.hpp"
+#include "costmodel/timeline/timeline.hpp"
+#include "exec/engine/layout.hpp"
+#include "exec/engine/parameters.hpp"
+#include "exec/engine/transport/transport.hpp"
+
+namespace panpipe::exec {
+
+// Pipeline positions that use each parameter (by root), ascending; of parameters that are trained.
+std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Layout& layout, const Plan& plan);
+
+class Gradients {
+ public:
+  // Bytes of a bucket: PyTorch's DistributedDataParallel takes 25 MiB.
+  static constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
+
+  // References must outlive this; every rank of the run makes one at the same time, since groups are made.
+  Gradients(const OperatorGraph& graph, const Plan& plan, const Layout& layout, int position, int replica,
+            const SeededParameters& parameters, Transport& transport, Clock::duration deadline,
+            std::int64_t bucket_bytes = kBucketBytes);
+  ~Gradients();
+  Gradients(const Gradients&) = delete;
+  Gradients& operator=(const Gradients&) = delete;
+
+  void begin_step();
+  // Around each action of the rank's order: before and after entry `index`.
+  void before_action(std::size_t index);
+  void after_action(std::size_t index);
+  // After the last action: starts what is left, waits for all. Then of() is whole.
+  void finish();
+
+  // Trained parameters of this rank, by root, ascending; what follows is in this order.
+  const std::vector<int>& roots() const { return roots_; }
+  // The step's gradient, in the master's element type; zeros where none flowed.
+  const at::Tensor& of(std::size_t i) const { return slots_[i].gradient; }
+  // Is this rank the one that counts the parameter where each must count once (norms, dumps, checkpoints)?
+  bool counts(std::size_t i) const { return slots_[i].counts; }
+
+  // Reductions of the last step, on the data lane.
+  std::vector<Span> spans(Clock::time_point step_started) const;
+  // The replicas of this rank's position; nothing without data parallelism.
+  const std::optional<Group>& replicas() const { return replicas_; }
+  std::int64_t bytes() const;  // of buckets and fp32 sums
+
+ private:
+  struct Hook;
+  struct Slot {
+    at::Tensor value, gradient;
+    bool wide = false;    // summed over microbatches in fp32 beside a 2-byte gradient
+    bool counts = false;  // see counts()
+    bool armed = false;   // in the last backward that adds to it
+    bool ready = false;
+    int bucket = -1;
+    int stage = -1;               // of that last backward
+    std::size_t last_action = 0;  // its index
+  };
+  struct Bucket {
+    at::Tensor flat;
+    Group group;
+    std::vector<std::size_t> slots;
+    int stage = -1;
+    bool tied = false;  // started at the end: its members are not at the same point of the step
+    int missing = 0;
+    PendingPtr pending;
+    bool done = false;
+    Clock::time_point started, ended;
+  };
+
+  void make_groups(const std::map<int, std::vector<int>>& holders, std::map<std::vector<int>, Group>& made);
+  void find_last_actions();
+  void make_buckets(const std::map<int, std::vector<int>>& holders, const std::map<std::vector<int>, Group>& groups,
+                    std::int64_t bucket_bytes);
+  void accumulated(std::size_t slot);
+  void make_ready(std::size_t slot);
+  void start(Bucket& bucket);
+  void poll();
+
+  const OperatorGraph& graph_;
+  const Plan& plan_;
+  const Layout& layout_;
+  int position_, replica_;
+  Transport& transport_;
+  Clock::duration deadline_;
+  std::optional<Group> replicas_;
+  std::vector<int> roots_;
+  std::vector<Slot> slots_;
+  std::vector<std::vector<std::size_t>> arms_;  // by action index
+  std::vector<Bucket> buckets_;                 // in the order they are started
+  std::size_t next_bucket_ = 0;
+};
+
+}  // namespace panpipe::exec

@@ -1,0 +1,145 @@
+#include "exec/engine/training/training_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/checkpoint/checkpoint.hpp"
+#include "exec/engine/run/stop.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// What a rank says when all meet between two steps.
+struct Word {
+  double stop = 0;
+  double loss_sum = 0;
+  double squared_norm = 0;
+  double seconds = 0;
+};
+
+std::string packed(const Word& word) {
+  std::string bytes(sizeof(Word), '\0');
+  std::memcpy(bytes.data(), &word, sizeof(Word));
+  return bytes;
+}
+
+Word unpacked(const std::string& bytes) {
+  Word word;
+  PANPIPE_CHECK(bytes.size() == sizeof(Word), "what a rank says between steps");
+  std::memcpy(&word, bytes.data(), sizeof(Word));
+  return word;
+}
+
+}  // namespace
+
+void check_training(const PreparedRun& run) {
+  const Scenario& scenario = run.experiment.scenario;
+  const bool pure = scenario.precision == Precision::Bf16Pure || scenario.precision == Precision::Fp16Pure;
+  for (const Tensor& tensor : run.graph().tensors)
+    if (pure && tensor.role == TensorRole::Parameter && tensor.dtype == DType::Float32)
+      throw fault_at(
+          scenario, "precision",
+          fmt::format("the exported model keeps '{}' in float32, and its operators expect that", tensor.name),
+          fmt::format("export it in {}, or train it in mixed precision: {}", name_of(compute_dtype(scenario.precision)),
+                      scenario.precision == Precision::Bf16Pure ? "bf16" : "fp16"));
+  if (run.request.checkpoint.empty() && run.request.checkpoint_every > 0)
+    throw InputError("--checkpoint-every says when, but not where: give --checkpoint DIR too");
+  if (run.request.checkpoint.empty() && run.request.resume == "auto")
+    throw InputError("--resume auto looks into the folder of checkpoints: give --checkpoint DIR too");
+}
+
+TrainingRun::TrainingRun(const PreparedRun& run, Transport& transport)
+    : run_(run),
+      transport_(transport),
+      deadline_(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s))) {
+  std::string folder;
+  if (!run.request.resume.empty()) folder = find_checkpoint(transport, run.request.resume, run.request.checkpoint, deadline_);
+  TrainingPosition start;
+  Manifest manifest;
+  if (!folder.empty()) {
+    manifest = read_manifest(folder);
+    check_manifest(manifest, folder, run);
+    start = manifest.position;
+    if (const int last = run.request.warmup + run.request.steps; start.step >= last)
+      throw InputError(
+          fmt::format("checkpoint {}: it is at step {} already, and the run ends with step {}; --steps counts from the "
+                      "run's beginning",
+                      folder, start.step, last));
+  }
+  trainer_ = std::make_unique<Trainer>(run, transport, start);
+  if (!folder.empty()) load_checkpoint(*trainer_, manifest, folder);
+  step_ = last_checkpoint_ = start.step;
+  if (folder.empty()) last_checkpoint_ = -1;
+  if (transport.rank() == 0) log_ = std::make_unique<MetricsLog>(run, !folder.empty());
+}
+
+// Returns whether somebody wants to stop.
+bool TrainingRun::meet() {
+  Word mine{stop_requested() ? 1.0 : 0.0, loss_sum_, trainer_->notes().squared_norm, seconds_};
+  bool stop = false;
+  StepMetrics metrics;
+  double squared_norm = 0;
+  for (const std::string& bytes : transport_.all_gather(packed(mine), deadline_, "the start of a step")) {
+    const Word word = unpacked(bytes);
+    stop |= word.stop > 0;
+    metrics.loss += word.loss_sum;
+    squared_norm += word.squared_norm;
+    metrics.step_time_s = std::max(metrics.step_time_s, word.seconds);
+  }
+  if (!stepped_ || !log_) return stop;
+  const StepNotes& notes = trainer_->notes();
+  metrics.step = step_;
+  metrics.warmup = step_ <= run_.request.warmup;
+  metrics.loss /= static_cast<double>(run_.layout.microbatches) * run_.plan.data;
+  metrics.gradient_norm = std::sqrt(squared_norm);
+  metrics.learning_rate = notes.learning_rate;
+  metrics.loss_scale = notes.loss_scale;
+  metrics.skipped = notes.skipped;
+  untold_ = {metrics};
+  return stop;
+}
+
+void TrainingRun::tell() {
+  for (const StepMetrics& metrics : untold_) log_->write(metrics);
+  untold_.clear();
+}
+
+std::string TrainingRun::checkpoint() {
+  last_checkpoint_ = step_;
+  return write_checkpoint(*trainer_, run_.request.checkpoint, run_.experiment.scenario.training.keep_checkpoints);
+}
+
+bool TrainingRun::next() {
+  const bool stop = meet();
+  const bool done = step_ >= run_.request.warmup + run_.request.steps;
+  const bool writes = !run_.request.checkpoint.empty() && last_checkpoint_ != step_;
+  if (done || stop) {
+    tell();
+    const std::string folder = writes && stepped_ ? checkpoint() : "";
+    if (done) return false;
+    throw Stopped(fmt::format("stopped after step {} as asked{}", step_,
+                              folder.empty() ? "; no checkpoint was written" : "; checkpoint: " + folder));
+  }
+  if (writes && stepped_ && run_.request.checkpoint_every > 0 && step_ % run_.request.checkpoint_every == 0) {
+    checkpoint();
+    transport_.barrier(deadline_, "the start of a step");
+  }
+  return true;
+}
+
+StepResult TrainingRun::step() {
+  StepResult result = trainer_->step(step_);
+  ++step_;
+  stepped_ = true;
+  loss_sum_ = result.loss_sum;
+  seconds_ = std::chrono::duration<double>(Clock::now() - result.started).count();
+  tell();  // of the step before: now nobody waits for this rank
+  return result;
+}
+
+}  // namespace panpipe::exec

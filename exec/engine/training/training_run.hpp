@@ -1,0 +1,46 @@
+// A run between its steps: where it resumes, when it stops, when it writes checkpoints, what it tells.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "exec/engine/training/metrics_log.hpp"
+#include "exec/engine/training/trainer.hpp"
+
+namespace panpipe::exec {
+
+// InputError: a precision that the graph cannot have, options of checkpoints that contradict each other.
+void check_training(const PreparedRun& run);
+
+class TrainingRun {
+ public:
+  // Every rank makes one at the same time. Reads the checkpoint to resume from.
+  TrainingRun(const PreparedRun& run, Transport& transport);
+
+  // All ranks meet here before each step; when it returns true they start one together. Writes checkpoints that are due. False
+  // when all steps are done. Throws Stopped on every rank when a rank was asked to stop.
+  bool next();
+  StepResult step();
+  // Was the last step one of those that are measured?
+  bool measured() const { return step_ > run_.request.warmup; }
+
+  const Trainer& trainer() const { return *trainer_; }
+
+ private:
+  bool meet();
+  std::string checkpoint();
+  void tell();
+
+  const PreparedRun& run_;
+  Transport& transport_;
+  Clock::duration deadline_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<MetricsLog> log_;    // rank 0
+  std::int64_t step_ = 0;              // steps done, since the very first
+  std::int64_t last_checkpoint_ = -1;  // step
+  double loss_sum_ = 0, seconds_ = 0;  // this rank's, of the last step
+  bool stepped_ = false;               // in this process
+  std::vector<StepMetrics> untold_;    // rank 0: at most one
+};
+
+}  // namespace panpipe::exec

@@ -1,0 +1,136 @@
+#include "tests/exec/training_fixture.hpp"
+
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/run/run.hpp"
+
+namespace panpipe::exec {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// A fault with a place in full, one without as its sentence.
+std::string text_of(const std::exception& error) {
+  const auto* fault = dynamic_cast<const InputError*>(&error);
+  return fault != nullptr && fault->diagnostics().front().file.empty() ? fault->diagnostics().front().message : error.what();
+}
+
+}  // namespace
+
+Folder::Folder() {
+  static int count = 0;
+  path_ = fs::temp_directory_path() / fmt::format("panpipe-training-{}-{}", ::getpid(), count++);
+  fs::create_directories(path_);
+}
+Folder::~Folder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::string Folder::write(const std::string& name, const std::string& content) const {
+  std::ofstream(path_ / name, std::ios::binary) << content;
+  return file(name);
+}
+
+std::vector<double> Outcome::losses() const {
+  std::vector<double> all;
+  for (const MeasuredStep& step : timeline.steps) all.push_back(step.loss);
+  return all;
+}
+
+std::string Outcome::error() const {
+  for (const std::string& error : errors)
+    if (!error.empty() && error.rfind("lost: ", 0) != 0) return error;
+  return "";
+}
+
+std::string small_gpt(int pipeline, int data, int microbatches, const std::string& extra) {
+  return fmt::format(
+      "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
+      "workload: {{model: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 48}}\n"
+      "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}}}\n{}\n",
+      pipeline * data, microbatches, pipeline, data, extra);
+}
+
+RunRequest quiet(const std::string& scenario_file, int steps) {
+  RunRequest request;
+  request.scenario = scenario_file;
+  request.steps = steps;
+  request.progress = false;
+  request.deadline_s = 60;
+  return request;
+}
+
+Outcome run_threads(const std::string& scenario_file, const RunRequest& request) {
+  RunRequest asked = request;
+  asked.scenario = scenario_file;
+  Outcome outcome;
+  try {
+    const PreparedRun run(asked);
+    const auto transports = make_local_transports(run.world_size());
+    outcome.errors.resize(transports.size());
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < transports.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          Timeline timeline = run_rank(run, *transports[rank]);
+          if (rank == 0) outcome.timeline = std::move(timeline);
+        } catch (const PeerLost& lost) {
+          outcome.errors[rank] = std::string("lost: ") + lost.what();
+        } catch (const std::exception& error) {
+          outcome.errors[rank] = text_of(error);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  } catch (const std::exception& error) {
+    outcome.errors = {text_of(error)};
+  }
+  return outcome;
+}
+
+std::map<std::string, at::Tensor> tensors_of(const std::string& path) {
+  std::vector<std::string> files = {path};
+  if (fs::is_directory(path)) {
+    files.clear();
+    for (const auto& entry : fs::directory_iterator(path))
+      if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());
+  }
+  std::map<std::string, at::Tensor> all;
+  for (const std::string& name : files) {
+    const SafetensorsFile file(name);
+    for (const auto& [tensor, stored] : file.tensors()) {
+      EXPECT_FALSE(all.count(tensor)) << tensor << " is written twice";
+      all[tensor] = file.read(tensor);
+    }
+  }
+  return all;
+}
+
+void expect_close(const std::map<std::string, at::Tensor>& found, const std::map<std::string, at::Tensor>& expected,
+                  double relative) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, value] : expected) {
+    ASSERT_TRUE(found.count(name)) << name;
+    ASSERT_EQ(found.at(name).sizes(), value.sizes()) << name;
+    const at::Tensor difference = at::sub(found.at(name).to(at::kDouble), value.to(at::kDouble)).abs();
+    EXPECT_LE(difference.max().item<double>(), relative * value.abs().max().item<double>() + 1e-9) << name;
+  }
+}
+
+void expect_bit_equal(const std::map<std::string, at::Tensor>& found, const std::map<std::string, at::Tensor>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, value] : expected) {
+    ASSERT_TRUE(found.count(name)) << name;
+    EXPECT_TRUE(at::equal(found.at(name), value)) << name;
+  }
+}
+
+}  // namespace panpipe::exec

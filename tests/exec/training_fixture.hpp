@@ -1,0 +1,54 @@
+// Whole runs on threads of this process, from a scenario's text to its losses, gradients and parameters.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "costmodel/timeline/timeline.hpp"
+#include "exec/engine/checkpoint/safetensors.hpp"
+#include "exec/launch/run_request.hpp"
+
+namespace panpipe::exec {
+
+// A folder of a test's own, removed at its end.
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string write(const std::string& name, const std::string& content) const;  // returns the path
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct Outcome {
+  std::vector<std::string> errors;  // by rank; "" where none
+  Timeline timeline;                // rank 0's
+  std::vector<double> losses() const;
+  // The error that started it: the first that is not about a lost peer.
+  std::string error() const;
+};
+
+// A small GPT over `pipeline` x `data` ranks. `extra`: more keys, each on a line of its own.
+std::string small_gpt(int pipeline, int data, int microbatches, const std::string& extra = "");
+
+// Runs every rank in a thread. `change` is applied to the request.
+Outcome run_threads(const std::string& scenario_file, const RunRequest& request);
+RunRequest quiet(const std::string& scenario_file, int steps);
+
+// Everything in a file, or in all files of a checkpoint, by name.
+std::map<std::string, at::Tensor> tensors_of(const std::string& path);
+
+// The largest difference, relative to the largest value of `expected` over all tensors of that name.
+void expect_close(const std::map<std::string, at::Tensor>& found, const std::map<std::string, at::Tensor>& expected,
+                  double relative);
+void expect_bit_equal(const std::map<std::string, at::Tensor>& found, const std::map<std::string, at::Tensor>& expected);
+
+}  // namespace panpipe::exec

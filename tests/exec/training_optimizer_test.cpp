@@ -1,0 +1,81 @@
+// The fused updates against LibTorch's own optimizer classes, step by step.
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+#include "exec/engine/training/optimizer.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+std::vector<at::Tensor> start() {
+  return {torch::arange(35, torch::kFloat).reshape({5, 7}) * 0.1 - 1.5, torch::linspace(-1, 1, 19), torch::full({1}, 0.5)};
+}
+
+// Gradients that differ by step and element, of both signs and several magnitudes.
+at::Tensor gradient(const at::Tensor& of, int step) {
+  const at::Tensor at = torch::arange(of.numel(), torch::kFloat).reshape(of.sizes());
+  return torch::sin(at * 1.7 + step) * torch::pow(10.0, torch::remainder(at, 4.0) - 2);
+}
+
+void expect_same(const OptimizerRequest& request, torch::optim::Optimizer& reference, const std::vector<at::Tensor>& expected) {
+  const std::vector<at::Tensor> parameters = start();
+  Optimizer optimizer(request, parameters);
+  for (int step = 0; step < 5; ++step) {
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : parameters) gradients.push_back(gradient(parameter, step));
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i].mutable_grad() = gradients[i].clone();
+    optimizer.step(gradients, request.learning_rate);
+    reference.step();
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(torch::allclose(parameters[i], expected[i], 1e-6, 1e-7)) << "step " << step << ", tensor " << i;
+  }
+  EXPECT_FALSE(torch::allclose(parameters[0], start()[0], 1e-3, 1e-3)) << "five steps move the parameters";
+}
+
+std::vector<at::Tensor> leaves() {
+  std::vector<at::Tensor> values = start();
+  for (at::Tensor& value : values) value.requires_grad_(true);
+  return values;
+}
+
+TEST(Optimizer, AdamIsLibTorchs) {
+  OptimizerRequest request;
+  request.learning_rate = 0.05, request.beta1 = 0.8, request.beta2 = 0.95, request.epsilon = 1e-6, request.weight_decay = 0.1;
+  const std::vector<at::Tensor> expected = leaves();
+  torch::optim::Adam reference(expected, torch::optim::AdamOptions(0.05).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.1));
+  expect_same(request, reference, expected);
+}
+
+TEST(Optimizer, AdamWIsLibTorchs) {
+  OptimizerRequest request;
+  request.name = "adamw", request.learning_rate = 0.05, request.weight_decay = 0.1;
+  const std::vector<at::Tensor> expected = leaves();
+  torch::optim::AdamW reference(expected, torch::optim::AdamWOptions(0.05).weight_decay(0.1));
+  expect_same(request, reference, expected);
+}
+
+TEST(Optimizer, SgdIsLibTorchs) {
+  for (const double momentum : {0.0, 0.9}) {
+    OptimizerRequest request;
+    request.name = "sgd", request.learning_rate = 0.05, request.momentum = momentum, request.weight_decay = 0.1;
+    const std::vector<at::Tensor> expected = leaves();
+    torch::optim::SGD reference(expected, torch::optim::SGDOptions(0.05).momentum(momentum).weight_decay(0.1));
+    expect_same(request, reference, expected);
+  }
+}
+
+TEST(Optimizer, NoneMovesNothing) {
+  OptimizerRequest request;
+  request.name = "none";
+  const std::vector<at::Tensor> parameters = start();
+  Optimizer optimizer(request, parameters);
+  optimizer.step(start(), 1);
+  for (std::size_t i = 0; i < parameters.size(); ++i) EXPECT_TRUE(torch::equal(parameters[i], start()[i]));
+  EXPECT_EQ(optimizer.state_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace panpipe::exec
