@@ -173,7 +173,7 @@ class Ranks {
       if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
       if (count <= 0) {
         rank.talk.close();
-        if (!rank.rest.empty()) rank.rest += '\n';
+        if (!rank.rest.empty() && rank.rest.back() != '\n') rank.rest += '\n';
       }
     }
     for (std::size_t end; (end = rank.rest.find('\n')) != std::string::npos; rank.rest.erase(0, end + 1)) {

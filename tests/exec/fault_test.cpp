@@ -10,7 +10,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <thread>
+#include <functional>
+#include <map>
 
 #include "tests/cli/program.hpp"
 #include "tests/exec/processes.hpp"
@@ -25,7 +26,6 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-constexpr double kDeadline = 2;  // seconds, of every run here
 // Two processes load LibTorch, on a machine that may be busy with other tests.
 constexpr auto kStart = 20s;
 
@@ -43,8 +43,7 @@ TEST(Faults, ARankKilledAtAnyActionEndsTheRun) {
     EXPECT_THAT(run.err, HasSubstr("panpipe: rank 1 was killed by signal 9 (Killed)\n"));
     EXPECT_THAT(run.err,
                 ContainsRegex("\\[rank 0\\] panpipe: rank 0: 0B[0-2], waiting for the gradient of microbatch [0-2] from stage 1 "
-                              "on rank 1: rank 1 is lost: its process ended; it was at: " +
-                              action + " of step 1"));
+                              "on rank 1: rank 1 is lost: its process ended; it was last seen at: "));
     EXPECT_THAT(run.left_behind, testing::IsEmpty());
     EXPECT_LT(run.time, kStart + 2s);
   }
@@ -63,7 +62,7 @@ TEST(Faults, AStuckRankIsFoundByItsMissingProgress) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err,
               ContainsRegex("\\[rank 0\\] panpipe: rank 0: 0B0, waiting for the gradient of microbatch 0 from stage 1 on rank 1: "
-                            "rank 1 is stuck: no progress for 2 s at: 1F1 of step 0"));
+                            "rank 1 is stuck: no progress for [12]\\.?[0-9]* s at: 1F1 of step 0"));
   EXPECT_THAT(run.err, HasSubstr("this rank did not end by itself after the loss: ended by its watch"));
   EXPECT_THAT(run.left_behind, testing::IsEmpty());
 }
@@ -73,8 +72,8 @@ TEST(Faults, AStoppedProcessIsFoundByItsSilenceAndKilled) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(
       run.err,
-      ContainsRegex("rank 1 is lost: nothing heard from it for 2 s \\(stopped, or its host cannot be reached\\); it was at: "
-                    "1F1 of step 0"));
+      ContainsRegex("0B0, waiting for the gradient of microbatch 0 from stage 1 on rank 1: rank 1 is lost: nothing heard from "
+                    "it for [12]\\.?[0-9]* s \\(stopped, or its host cannot be reached\\); it was last seen at: "));
   EXPECT_THAT(run.err, HasSubstr("panpipe: rank 1 did not end within 2 s after the failure and was killed\n"));
   EXPECT_THAT(run.left_behind, testing::IsEmpty());
 }
@@ -164,6 +163,48 @@ TEST(Starting, RanksThatSomebodyElseStartedFindEachOther) {
   EXPECT_EQ(one.out, "");
 }
 
+TEST(Starting, SlurmAndMpiStartRanksByTheirOwnVariables) {
+  const std::vector<std::function<std::map<std::string, std::string>(std::string)>> launchers = {
+      [](const std::string& rank) -> std::map<std::string, std::string> {
+        return {{"SLURM_STEP_ID", "0"},
+                {"SLURM_PROCID", rank},
+                {"SLURM_STEP_NUM_TASKS", "2"},
+                {"SLURM_LOCALID", rank},
+                {"SLURM_STEP_TASKS_PER_NODE", "2"},
+                {"SLURM_STEP_NODELIST", "localhost"}};
+      },
+      [](const std::string& rank) -> std::map<std::string, std::string> {
+        return {{"OMPI_COMM_WORLD_RANK", rank},
+                {"OMPI_COMM_WORLD_SIZE", "2"},
+                {"OMPI_COMM_WORLD_LOCAL_RANK", rank},
+                {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+      }};
+  for (const auto& launcher : launchers) {
+    const std::string port = std::to_string(unused_port());
+    std::vector<Started> ranks;
+    for (const char* rank : {"0", "1"}) {
+      auto environment = launcher(rank);
+      environment["MASTER_PORT"] = port;
+      ranks.push_back(start_panpipe(small("--json"), environment));
+    }
+    for (Started& rank : ranks) {
+      const Ended ended = rank.end();
+      EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    }
+  }
+}
+
+TEST(Starting, TorchrunStartsRanks) {
+  if (!fs::exists("../.venv/bin/torchrun")) GTEST_SKIP() << "no torchrun in .venv";
+  const Ended run =
+      Started({".venv/bin/torchrun", "--standalone", "--no-python", "--nproc-per-node", "2",
+               std::string(std::getenv("PANPIPE_BIN")) + "/panpipe", "run", small_scenario(), "--no-progress", "--json"},
+              {}, "")
+          .end();
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("\"kind\": \"measured\""));
+}
+
 TEST(Starting, AMissingRankIsNamed) {
   const Ended zero = start_panpipe(small("--set parallel.pipeline=2"), place(0, 2, unused_port())).end();
   EXPECT_EQ(zero.exit_code, 3);
@@ -251,7 +292,11 @@ TEST(Starting, DifferentStepsAreTold) {
 TEST(Starting, WrongScenariosAreToldOnceAndNotPerRank) {
   const Ended run = start_panpipe("run " + small_scenario() + " --set batch.micro=none").end();
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_EQ(run.err.find("batch.micro"), run.err.rfind("at batch.micro") + 3) << run.err;
+  EXPECT_EQ(run.err,
+            "--set batch.micro=none: error: 'none' is not a whole number\n"
+            "  at batch.micro\n"
+            "      | batch.micro=none\n"
+            "      |             ^\n");
 }
 
 TEST(Starting, NcclWithoutAGpuIsToldOnce) {

@@ -188,7 +188,7 @@ TEST(RunOptions, WhatCannotBeIsRefusedWithTheRemedy) {
       {{"--threads", "-2"}, "--threads must be at least 0, not -2"},
       {{"--checkpoint", "c", "--checkpoint-every", "-1"}, "--checkpoint-every must be at least 0, not -1"},
       {{"--transport", "glo"}, "--transport is local, gloo, nccl, not 'glo'; did you mean 'gloo'?"},
-      {{"--device", "gpu"}, "--device is cpu, cuda, not 'gpu'"},
+      {{"--device", "gpu"}, "--device is cpu, cuda, not 'gpu'; did you mean 'cpu'?"},
       {{"--deadline", "0"}, "--deadline is between 0.1 and 86400 seconds, not 0"},
       {{"--deadline", "inf"}, "--deadline is between 0.1 and 86400 seconds, not inf"},
       {{"--transport", "nccl", "--device", "cpu"}, "--transport nccl moves tensors between GPUs: it goes with --device cuda"},
@@ -224,8 +224,8 @@ TEST(RunRanks, EveryRankKnowsItsPlaceAndSpeaksWithItsNumber) {
       "echo place $RANK $LOCAL_RANK of $WORLD_SIZE $LOCAL_WORLD_SIZE at $MASTER_ADDR ${PANPIPE_MASTER_SOCKET:+holds}", 3);
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "place 0 0 of 3 3 at 127.0.0.1 holds\n");  // rank 0's output is ours
   EXPECT_EQ(ran.code, 0);
-  EXPECT_THAT(ran.err, HasSubstr("[rank 1] place 1 1 of 3 3 at 127.0.0.1 \n"));
-  EXPECT_THAT(ran.err, HasSubstr("[rank 2] place 2 2 of 3 3 at 127.0.0.1 \n"));
+  EXPECT_THAT(ran.err, HasSubstr("[rank 1] place 1 1 of 3 3 at 127.0.0.1\n"));
+  EXPECT_THAT(ran.err, HasSubstr("[rank 2] place 2 2 of 3 3 at 127.0.0.1\n"));
   EXPECT_THAT(ran.err, testing::Not(HasSubstr("[rank 0]")));
 }
 

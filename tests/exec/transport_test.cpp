@@ -1,11 +1,14 @@
 // The contract of transports, the same tests for each of them. Ranks are threads here; processes are tested in fault_test.cpp.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "costmodel/base/error.hpp"
@@ -300,6 +303,26 @@ TEST_P(Contract, RanksAgreeOrAreToldWhoHasWhat) {
                 "options");
     }
   });
+}
+
+// Where there is no GPU, at least that the module's symbols are all found, and what it says.
+TEST(NcclModule, LoadsAndSaysThatThereIsNoGpu) {
+  const char* bin = std::getenv("PANPIPE_BIN");
+  const std::string path = std::string(bin ? bin : ".") + "/panpipe_nccl.so";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "not built: LibTorch comes without CUDA";
+  if (gpus_for(1)) GTEST_SKIP() << "this machine has a GPU";
+  ASSERT_TRUE(dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) << dlerror();
+  void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_TRUE(module) << dlerror();
+  const auto make = reinterpret_cast<Transport* (*)(const ProcessOptions&)>(dlsym(module, "panpipe_make_nccl_transport"));
+  ASSERT_TRUE(make);
+  try {
+    make(process_options(1, 2, 1, 1s));
+    ADD_FAILURE() << "a transport without a GPU";
+  } catch (const MachineError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "--transport nccl needs a GPU for every rank: rank 1 is number 2 on this host, which has 0");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Contract, testing::Values("local", "gloo"), [](const auto& one) { return one.param; });

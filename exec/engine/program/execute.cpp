@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,7 +70,7 @@ int run_process(const RunRequest& request, const World& world) {
     const auto error = std::current_exception();
     std::string sentence;
     if (is_stop(error, sentence)) {
-      if (world.rank == 0) std::fputs(("panpipe: " + sentence + "\n").c_str(), stderr);
+      if (world.rank == 0) std::fputs(fmt::format("panpipe: {}\n", sentence).c_str(), stderr);
       return 0;
     }
     const Failure failure = describe_failure(error, world.rank, transport ? transport->action() : "");
@@ -151,7 +152,7 @@ int run_threads(const RunRequest& request) {
     }
     for (std::thread& rank : ranks) rank.join();
     if (!outcomes.stopped.empty()) {
-      std::fputs(("panpipe: " + outcomes.stopped + "\n").c_str(), stderr);
+      std::fputs(fmt::format("panpipe: {}\n", outcomes.stopped).c_str(), stderr);
       return 0;
     }
     present(run, outcomes.timeline, files, Clock::now() - begin);
@@ -169,7 +170,8 @@ int report(const std::string& text, int exit_code) {
   std::string lines;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines += (marked ? std::string(1, kErrorMark) : std::string()) + text.substr(begin, end - begin) + "\n";
+    if (marked) lines += kErrorMark;
+    lines.append(text, begin, end - begin).append("\n");
     begin = end + 1;
   }
   std::fputs(lines.c_str(), stderr);
@@ -177,6 +179,9 @@ int report(const std::string& text, int exit_code) {
 }
 
 int execute(const RunRequest& request, const std::optional<World>& world) {
+  // Activations come and go by the megabyte: memory that is given back to the system is paid for again, page by page.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
   if (request.transport == "local") return run_threads(request);
   // Called by hand, without a launcher: a world of one.
   World alone;

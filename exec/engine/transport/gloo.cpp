@@ -156,10 +156,28 @@ Group GlooTransport::make_group(const std::vector<int>& ranks) {
   groups_[ranks] = group;
   const auto mine = std::find(ranks.begin(), ranks.end(), rank());
   if (mine == ranks.end()) return group;
+  meet_members(ranks);
   const std::string name = fmt::format("group-{}", fmt::join(ranks, "-"));
   connected_[group.id] = make_gloo_group(met_.store, name, static_cast<int>(mine - ranks.begin()), static_cast<int>(ranks.size()),
                                          met_.address, options_.deadline);
   return group;
+}
+
+void GlooTransport::meet_members(const std::vector<int>& ranks) {
+  const std::string names = fmt::format("{}", fmt::join(ranks, ", "));
+  const std::string what = fmt::format("waiting for the group of ranks {}", names);
+  const auto tag = static_cast<std::uint32_t>(std::hash<std::string>()(names));
+  const at::Tensor nothing = at::empty({0}, at::kByte);
+  const int first = ranks.front();
+  if (rank() != first) {
+    links_->send(nothing, first, Channel::Meeting, tag);
+    mailbox_->take({first, Channel::Meeting, tag}, *met_.watch, options_.deadline, what);
+    return;
+  }
+  for (const int other : ranks)
+    if (other != first) mailbox_->take({other, Channel::Meeting, tag}, *met_.watch, options_.deadline, what);
+  for (const int other : ranks)
+    if (other != first) links_->send(nothing, other, Channel::Meeting, tag);
 }
 
 PendingPtr GlooTransport::all_reduce(at::Tensor value, const Group& group) {

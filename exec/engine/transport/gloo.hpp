@@ -25,6 +25,8 @@ class GlooTransport : public Transport {
   void abort(const std::string& reason) noexcept override;
 
   // For what is built on it.
+  // Returns when all members are here. Connecting cannot be interrupted and is taken for standing still; this wait is neither.
+  void meet_members(const std::vector<int>& ranks);
   void announce(const at::Tensor& words, int to, std::uint32_t turn) { links_->send(words, to, Channel::Announced, turn); }
   const c10::intrusive_ptr<c10d::Store>& store() const { return met_.store; }
   Mailbox& mailbox() { return *mailbox_; }

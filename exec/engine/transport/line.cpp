@@ -106,4 +106,26 @@ std::vector<nlohmann::json> Line::hear(bool& ended) {
   return documents;
 }
 
+std::string address_towards(const std::string& host, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return "";
+  std::string text;
+  for (const addrinfo* address = found; address && text.empty(); address = address->ai_next) {
+    const int socket = ::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) continue;
+    sockaddr_storage mine{};
+    socklen_t size = sizeof(mine);
+    char name[INET6_ADDRSTRLEN];
+    if (::connect(socket, address->ai_addr, address->ai_addrlen) == 0 &&
+        getsockname(socket, reinterpret_cast<sockaddr*>(&mine), &size) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&mine), size, name, sizeof(name), nullptr, 0, NI_NUMERICHOST) == 0)
+      text = name;
+    ::close(socket);
+  }
+  freeaddrinfo(found);
+  return text;
+}
+
 }  // namespace panpipe::exec

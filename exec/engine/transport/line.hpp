@@ -35,4 +35,7 @@ class Line {
   std::string rest_;
 };
 
+// The address of this host on the way to another: what Gloo must listen on. Empty when there is no way.
+std::string address_towards(const std::string& host, int port);
+
 }  // namespace panpipe::exec

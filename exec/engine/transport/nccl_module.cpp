@@ -104,7 +104,7 @@ class NcclTransport : public GlooTransport {
         OnStream::wait(deadline, what);
         const at::NoGradGuard no_graph;
         if (wanted.defined()) wanted.copy_(kept);
-        wanted = {};
+        wanted.reset();
       }
     };
     auto pending = std::make_shared<Copied>();
@@ -131,6 +131,7 @@ class NcclTransport : public GlooTransport {
   NcclPtr members(const Group& asked) {
     NcclPtr& group = groups_[asked.id];
     if (!group) {
+      meet_members(asked.ranks);
       const auto mine = std::find(asked.ranks.begin(), asked.ranks.end(), rank());
       group = make_pair_or_group(fmt::format("nccl-group-{}", fmt::join(asked.ranks, "-")),
                                  static_cast<int>(mine - asked.ranks.begin()), static_cast<int>(asked.ranks.size()));

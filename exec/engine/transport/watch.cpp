@@ -1,8 +1,6 @@
 #include "exec/engine/transport/watch.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -32,6 +30,8 @@ using Steady = std::chrono::steady_clock;
 // Below this a change of the byte counters is our own reading of them.
 constexpr std::uint64_t kLeastBytes = 4096;
 constexpr double kIdleShare = 0.05;  // as in progress.cpp
+// A verdict names who is lost; it comes a little before the waits of the others, who only know what they wait for, give up.
+constexpr double kVerdictShare = 0.85;
 
 std::int64_t milliseconds(Steady::duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
@@ -81,6 +81,7 @@ struct Watch::State {
   std::map<int, Line> lines;  // rank 0: by rank; others: to rank 0
   std::map<int, Seen> seen;   // rank 0: by rank, but itself
   bool hub_left = false;
+  std::string reported;  // what this rank did when it last said so
   std::chrono::nanoseconds cpu{process_cpu_time()};
   Steady::time_point sampled = Steady::now();
   std::uint64_t moved = bytes_moved();
@@ -93,6 +94,7 @@ struct Watch::State {
     const std::lock_guard hold(speaking);
     lines.at(rank).say(document);
   }
+  Steady::duration patience() const { return std::chrono::duration_cast<Steady::duration>(options.deadline * kVerdictShare); }
   void declare(const std::string& why);
   void sample();
   json report() const;
@@ -154,14 +156,13 @@ void Watch::State::judge() {
     if (one.left) continue;
     quiet = std::min(quiet, one.quiet + (now - one.heard));
     text += fmt::format("{}rank {} {}: {}", text.empty() ? "" : "; ", rank, one.waits ? "waits" : "is at", one.at);
-    if (rank != 0 && now - one.heard > options.deadline)
+    if (rank != 0 && now - one.heard > patience())
       return declare(
-          fmt::format("rank {} is lost: nothing heard from it for {:.3g} s (stopped, or its host cannot be reached); "
-                      "it was at: {}",
-                      rank, in_seconds(options.deadline), one.at));
-    if (!one.waits && one.quiet > options.deadline)
-      return declare(
-          fmt::format("rank {} is stuck: no progress for {:.3g} s at: {}", rank, in_seconds(options.deadline), one.at));
+          fmt::format("rank {} is lost: nothing heard from it for {:.2g} s (stopped, or its host cannot be reached); "
+                      "it was last seen at: {}",
+                      rank, in_seconds(now - one.heard), one.at));
+    if (!one.waits && one.quiet > patience())
+      return declare(fmt::format("rank {} is stuck: no progress for {:.2g} s at: {}", rank, in_seconds(one.quiet), one.at));
   }
   {
     const std::lock_guard hold(lock);
@@ -190,7 +191,7 @@ void Watch::State::hear_ranks() {
     }
     if (!ended || one.left) continue;
     one.left = true;
-    declare(fmt::format("rank {} is lost: its process ended; it was at: {}", rank, one.at));
+    declare(fmt::format("rank {} is lost: its process ended; it was last seen at: {}", rank, one.at));
   }
 }
 
@@ -210,14 +211,14 @@ void Watch::State::hear_hub() {
   {
     const std::lock_guard hold(lock);
     if (!over && !complaint.empty()) told = complaint;
-    silent = Steady::now() - self.heard > options.deadline;
+    silent = Steady::now() - self.heard > patience();
   }
   if (!told.empty()) return declare(told);
   if (hub_left) return;
   if (ended) declare("rank 0 is lost: its process ended");
   if (silent)
-    declare(fmt::format("rank 0 is lost: nothing heard from it for {:.3g} s (stopped, or its host cannot be reached)",
-                        in_seconds(options.deadline)));
+    declare(fmt::format("rank 0 is lost: nothing heard from it for {:.2g} s (stopped, or its host cannot be reached)",
+                        in_seconds(patience())));
 }
 
 void Watch::State::tell() {
@@ -248,7 +249,17 @@ void Watch::State::loop() {
       std::fputs("panpipe-exec: this rank did not end by itself after the loss: ended by its watch\n", stderr);
       _exit(1);
     }
-    if (Steady::now() < next) continue;
+    // What a rank does is told when it changes, so that the last word of one that dies is fresh.
+    bool news = false;
+    {
+      const std::lock_guard hold(lock);
+      news = self.at != reported;
+      if (news) reported = self.at;
+    }
+    if (Steady::now() < next) {
+      if (news && !ended && options.rank != 0) tell();
+      continue;
+    }
     next = Steady::now() + interval;
     sample();
     if (!ended) tell();
@@ -380,28 +391,6 @@ Steady::duration Watch::world_quiet() const {
 std::string Watch::others() const {
   const std::lock_guard hold(state_->lock);
   return state_->table;
-}
-
-std::string address_towards(const std::string& host, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return "";
-  std::string text;
-  for (const addrinfo* address = found; address && text.empty(); address = address->ai_next) {
-    const int socket = ::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (socket < 0) continue;
-    sockaddr_storage mine{};
-    socklen_t size = sizeof(mine);
-    char name[INET6_ADDRSTRLEN];
-    if (::connect(socket, address->ai_addr, address->ai_addrlen) == 0 &&
-        getsockname(socket, reinterpret_cast<sockaddr*>(&mine), &size) == 0 &&
-        getnameinfo(reinterpret_cast<sockaddr*>(&mine), size, name, sizeof(name), nullptr, 0, NI_NUMERICHOST) == 0)
-      text = name;
-    ::close(socket);
-  }
-  freeaddrinfo(found);
-  return text;
 }
 
 }  // namespace panpipe::exec

@@ -51,7 +51,4 @@ class Watch {
   std::unique_ptr<State> state_;
 };
 
-// The address of this host on the way to another: what Gloo must listen on. Empty when there is no way.
-std::string address_towards(const std::string& host, int port);
-
 }  // namespace panpipe::exec
