@@ -1,4 +1,5 @@
 // Starting ranks: what the environment says, what the options mean, and how processes are looked after (here: shells).
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -276,7 +277,7 @@ struct Launcher {
     folder = mkdtemp(name.data());
     process = fork();
     if (process != 0) return;
-    freopen((folder / "err").c_str(), "w", stderr);
+    dup2(open((folder / "err").c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
     _exit(run_ranks(
         {"/bin/sh", "-c", "cd " + folder.string() + "; echo $$ > rank$RANK.part; mv rank$RANK.part rank$RANK; " + script}, 2,
         1.0));
