@@ -474,23 +474,24 @@ TEST(Safetensors, BrokenFilesAreRefused) {
 
 // --- real training ---
 
+const char* const kLicences = "/usr/share/common-licenses";
 const char* const kChildFolder = "PANPIPE_TEST_CHILD_FOLDER";
 
 std::string licence_scenario() {
   std::string scenario = small_gpt(2, 2, 2,
-                                   "optimizer: {name: adamw, learning_rate: 0.003}\n"
-                                   "training: {clip_gradients: 1, warmup_steps: 10, decay: cosine, decay_steps: 80}\n"
+                                   "optimizer: {name: adamw, learning_rate: 0.003, betas: [0.9, 0.98]}\n"
+                                   "training: {clip_gradients: 1, warmup_steps: 20, decay: linear, decay_steps: 200}\n"
                                    "data: {tokens: licences.bin}\n");
   const auto at = scenario.find("{model"), end = scenario.find('}', at);
-  scenario.replace(at, end - at + 1, "{model: gpt, layers: 2, hidden: 64, heads: 4, sequence: 64, vocabulary: 256}");
-  scenario.replace(scenario.find("micro: 2"), 8, "micro: 4");
+  scenario.replace(at, end - at + 1, "{model: gpt, layers: 2, hidden: 64, heads: 4, sequence: 32, vocabulary: 128}");
+  scenario.replace(scenario.find("micro: 2"), 8, "micro: 8");
   return scenario;
 }
 
-constexpr int kLicenceSteps = 80;
+constexpr int kLicenceSteps = 200;
 
 RunRequest licence_request(const std::string& folder, const std::string& name) {
-  RunRequest request = with_checkpoints(folder + "/s.yaml", kLicenceSteps, folder + "/" + name, 10);
+  RunRequest request = with_checkpoints(folder + "/s.yaml", kLicenceSteps, folder + "/" + name, 25);
   request.metrics = folder + "/" + name + ".jsonl";
   return request;
 }
@@ -503,20 +504,20 @@ TEST(Licences, DISABLED_Child) {
 
 // A small GPT on the bytes of this machine's licence texts: it learns, is killed half-way, resumes and ends bit-equal.
 TEST(Licences, LearnsAndSurvivesItsDeath) {
-  if (!fs::is_directory("/usr/share/common-licenses")) GTEST_SKIP() << "this machine has no licence texts";
+  if (!fs::exists(std::string(kLicences) + "/LGPL-2.1")) GTEST_SKIP() << "this machine has no licence texts";
   const Folder folder;
   const std::string root = fs::path(folder.file("x")).parent_path().string();
-  const std::string make = fmt::format(
-      "python3 {}/tools/make_tokens.py -o {}/licences.bin /usr/share/common-licenses 2>/dev/null", PANPIPE_SOURCE, root);
+  const std::string make = fmt::format("python3 {}/tools/make_tokens.py -o {}/licences.bin {}/GPL-3 {}/LGPL-2.1 2>/dev/null",
+                                       PANPIPE_SOURCE, root, kLicences, kLicences);
   ASSERT_EQ(std::system(make.c_str()), 0);
   const std::string file = folder.write("s.yaml", licence_scenario());
   const Outcome whole = run_threads(file, licence_request(root, "whole"));
   ASSERT_EQ(whole.error(), "");
   const std::vector<double> losses = whole.losses();
-  EXPECT_NEAR(losses.front(), std::log(256.0), 0.2);
+  EXPECT_NEAR(losses.front(), std::log(128.0), 0.2);
   double last = 0;
   for (std::size_t s = losses.size() - 10; s < losses.size(); ++s) last += losses[s] / 10;
-  EXPECT_LT(last, 2.9) << "below the loss of guessing by frequency (about 3.2 nats)";
+  EXPECT_LT(last, 2.75) << "below the loss of guessing by frequency (3.2 nats)";
 
   const pid_t child = ::fork();
   if (child == 0) {
@@ -526,7 +527,7 @@ TEST(Licences, LearnsAndSurvivesItsDeath) {
     ::execl("/proc/self/exe", "test", "--gtest_also_run_disabled_tests", "--gtest_filter=Licences.DISABLED_Child", nullptr);
     ::_exit(127);
   }
-  while (content(folder.file("killed.jsonl")).find("\"step\":45") == std::string::npos) {
+  while (content(folder.file("killed.jsonl")).find("\"step\":105,") == std::string::npos) {
     ASSERT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "the child ended by itself";
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -536,7 +537,7 @@ TEST(Licences, LearnsAndSurvivesItsDeath) {
   request.resume = "auto";
   const Outcome resumed = run_threads(file, request);
   ASSERT_EQ(resumed.error(), "");
-  ASSERT_LT(resumed.losses().size(), losses.size() - 30) << "it went on from a checkpoint";
+  ASSERT_LT(resumed.losses().size(), losses.size() - 90) << "it went on from a checkpoint";
   EXPECT_EQ(resumed.losses(),
             std::vector<double>(losses.end() - static_cast<std::ptrdiff_t>(resumed.losses().size()), losses.end()));
   expect_bit_equal(tensors_of(step_folder(folder.file("killed"), kLicenceSteps)),

@@ -6,11 +6,13 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 #include "exec/engine/training/loss_scaler.hpp"
+#include "exec/engine/training/synthetic_data.hpp"
 #include "exec/engine/training/trainer.hpp"
 #include "tests/exec/training_fixture.hpp"
 
@@ -133,6 +135,37 @@ TEST(Training, MixedPrecisionFollowsSinglePrecision) {
   const Trained pure = train(small_gpt(2, 1, 4, sgd + "precision: bf16-pure\n"), 3);
   EXPECT_NEAR(pure.losses[0], single.losses[0], 0.02);
   EXPECT_EQ(pure.parameters.at("transformer.wte.weight").scalar_type(), at::kBFloat16);
+}
+
+// An fp32 graph computes its products in bf16; what crosses the cut keeps the graph's type, or the receiver would refuse it.
+double autocast_loss(int pipeline, std::optional<at::ScalarType> autocast) {
+  const Folder folder;
+  const PreparedRun run(quiet(folder.write("s.yaml", small_gpt(pipeline, 1, 2)), 1));
+  const auto transports = make_local_transports(pipeline);
+  std::vector<double> losses(static_cast<std::size_t>(pipeline));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < pipeline; ++rank)
+    threads.emplace_back([&, rank] {
+      std::vector<int> stages;
+      for (int s = 0; s < run.plan.schedule.stages; ++s)
+        if (run.plan.schedule.stage_to_rank[static_cast<std::size_t>(s)] == rank) stages.push_back(s);
+      const SeededParameters parameters(run.graph(), run.layout, stages, 0);
+      WorkerOptions options;
+      options.autocast = autocast;
+      Worker worker(run.graph(), run.plan, run.layout, rank, 0, parameters, synthetic_data(run.graph(), 0),
+                    *transports[static_cast<std::size_t>(rank)], options);
+      losses[static_cast<std::size_t>(rank)] = worker.step(0).loss_sum;
+      for (const auto& [root, value] : parameters.trained()) EXPECT_EQ(value.grad().scalar_type(), at::kFloat);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return losses.back() / 2;
+}
+
+TEST(Training, SinglePrecisionGraphsAreCastOperatorByOperator) {
+  const double whole = autocast_loss(1, {}), cast = autocast_loss(1, at::kBFloat16), cut = autocast_loss(2, at::kBFloat16);
+  EXPECT_NE(cast, whole);
+  EXPECT_NEAR(cast, whole, 0.02);
+  EXPECT_NEAR(cut, cast, 0.005);
 }
 
 // 2^30 overflows fp16 gradients at once: steps are skipped, each halving the scale, until it fits; after growth_interval good
