@@ -26,7 +26,7 @@ TOLERANCE = 1e-5  # fp32, relative to the largest gradient of the parameter
 TORCHVISION = {  # name: (arguments, image size)
     "resnet18": ({}, 64), "mobilenet_v3_large": ({}, 64), "regnet_x_400mf": ({}, 64),
     "squeezenet1_1": ({}, 64), "mobilenet_v2": ({}, 64), "mobilenet_v3_small": ({}, 64), "shufflenet_v2_x0_5": ({}, 64),
-    "densenet121": ({"growth_rate": 8, "num_init_features": 16}, 64), "googlenet": ({"aux_logits": False, "init_weights": False}, 64),
+    "densenet121": ({}, 64), "googlenet": ({"aux_logits": False, "init_weights": False}, 64),
     "inception_v3": ({"aux_logits": False, "init_weights": False}, 96), "efficientnet_b0": ({"stochastic_depth_prob": 0.0}, 64),
     "mnasnet0_5": ({}, 64), "regnet_y_400mf": ({}, 64), "convnext_tiny": ({"stochastic_depth_prob": 0.0}, 64), "alexnet": ({}, 64),
     "swin_t": ({"stochastic_depth_prob": 0.0}, 64), "vit_b_32": ({"image_size": 64}, 64),

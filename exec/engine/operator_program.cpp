@@ -277,6 +277,10 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
       } else {
         call(node, stack);
       }
+    } catch (const c10::Error& error) {
+      const Operator& op = graph_->operators[static_cast<std::size_t>(node.index)];
+      throw std::runtime_error(
+          fmt::format("operator {} of module '{}' failed: {}", op.target, op.module, error.what_without_backtrace()));
     } catch (const std::exception& error) {
       const Operator& op = graph_->operators[static_cast<std::size_t>(node.index)];
       throw std::runtime_error(fmt::format("operator {} of module '{}' failed: {}", op.target, op.module, error.what()));
