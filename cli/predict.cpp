@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
 #include "cli/output.hpp"
 
@@ -38,10 +39,27 @@ void add_predict_options(CLI::App& sub, PredictOptions& options) {
   sub.add_flag("--timeline", options.timeline, "with --json: include every span");
 }
 
+namespace {
+
+// A profile that does not know every unit leaves the rest to formulas: said, so that nobody takes the whole for measured.
+void tell_unmeasured(const Experiment& experiment) {
+  if (!experiment.scenario.profile || experiment.scenario.cluster.devices.empty()) return;
+  const WorkloadCost& cost = experiment.model.units(experiment.scenario.cluster.devices.front().type);
+  if (cost.unmeasured.empty()) return;
+  std::fputs(fmt::format("panpipe: the profile knows {} of {} units; formulas stand in for {}{}\n",
+                         cost.units.size() - cost.unmeasured.size(), cost.units.size(), cost.unmeasured.front(),
+                         cost.unmeasured.size() > 1 ? fmt::format(" and {} more", cost.unmeasured.size() - 1) : std::string())
+                 .c_str(),
+             stderr);
+}
+
+}  // namespace
+
 void present(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const PredictOptions& options,
              const FilesRead& files, const std::string& notes, double wall_s) {
   const ResultContext context = result_context(experiment, options.scenario, files, libraries(), wall_s);
   const Metrics figures = metrics(timeline);
+  tell_unmeasured(experiment);
   if (options.json) {
     print(to_result_json(timeline, figures, context, options.timeline));
   } else {

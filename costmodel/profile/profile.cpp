@@ -60,7 +60,7 @@ ProfiledUnit read_unit(const Node& node, ReadLog& log) {
   unit.saved = map.bytes("saved");
   unit.kept_for_weight = map.bytes("kept_for_weight");
   unit.temporary = map.bytes("temporary");
-  unit.spread = map.fraction("spread", 0.0);
+  unit.spread = map.number("spread", Sign::NonNegative, 0.0);
   unit.operators = map.integer("operators", 0, 0);
   if (const Node* keeps = map.find("keeps"))
     for (const auto& item : keeps->items)
@@ -125,8 +125,11 @@ Profile read_profile(const Node& root) {
   return profile;
 }
 
-// A nanosecond is finer than anything that was measured.
-std::string time_text(Duration time) { return exact_text(nanos(std::round(time.base() * 1e9))); }
+// To the nanosecond, which is finer than anything that was measured.
+std::string time_text(Duration time) {
+  const double ns = std::round(time.base() * 1e9);
+  return ns >= 1e6 ? fmt::format("{} ms", ns / 1e6) : fmt::format("{} us", ns / 1e3);
+}
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -147,10 +150,10 @@ std::string table_text(const TransferTable& table) {
 std::string unit_text(const ProfiledUnit& unit) {
   return fmt::format(
       "- {{name: {}, structure: {}, operators: {},\n   forward: {}, backward: {}, input_gradient: {}, weight_gradient: {},\n"
-      "   saved: {}, keeps: [{}], kept_for_weight: {}, temporary: {}, spread: {:.1f} %}}\n",
+      "   saved: {}, keeps: [{}], kept_for_weight: {}, temporary: {}, spread: {:.3f}}}\n",
       quoted(unit.name), quoted(unit.structure), unit.operators, time_text(unit.forward), time_text(unit.backward),
       time_text(unit.input_gradient), time_text(unit.weight_gradient), exact_text(unit.saved), fmt::join(unit.keeps, ", "),
-      exact_text(unit.kept_for_weight), exact_text(unit.temporary), 100 * unit.spread);
+      exact_text(unit.kept_for_weight), exact_text(unit.temporary), unit.spread);
 }
 
 }  // namespace
@@ -186,7 +189,7 @@ Profile load_profile(const std::string& path) {
 Profile parse_profile(const std::string& text, const std::string& name) { return read_profile(*parse_document(text, name, ".")); }
 
 std::string to_yaml(const Profile& profile) {
-  std::string out = "panpipe: 1\nkind: profile\nmeasured:\n";
+  std::string out = fmt::format("panpipe: 1\nkind: profile\nmeasured:{}\n", profile.measured.empty() ? " {}" : "");
   for (const auto& [key, value] : profile.measured) out += fmt::format("  {}: {}\n", key, quoted(value));
   if (profile.memory_bandwidth > Bandwidth(0))
     out +=

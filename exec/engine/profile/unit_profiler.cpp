@@ -97,6 +97,7 @@ class HeldForward {
       if (layout.needs_gradient[index(t)]) leaf.requires_grad_(true);
       values.push_back(leaf.clone(at::MemoryFormat::Contiguous));
       leaves.push_back(leaf);
+      leaf_bytes += static_cast<std::int64_t>(leaf.storage().nbytes());
       arrived.emplace_back(t, values.back().storage().getWeakStorageImpl());
     }
     std::vector<at::Tensor> results = program.run(std::move(values), {seed, 0});
@@ -104,6 +105,7 @@ class HeldForward {
   }
 
   std::vector<at::Tensor> leaves;
+  std::int64_t leaf_bytes = 0;
   std::vector<std::pair<int, c10::weak_intrusive_ptr<c10::StorageImpl>>> arrived;  // activations by graph tensor
   std::vector<torch::autograd::Edge> roots;
 };
@@ -186,8 +188,9 @@ UnitMemory UnitProfiler::memory(int unit, MemoryAccount& account) const {
   UnitMemory found;
   for (const bool split : {false, true}) {
     account.begin(0);
-    const std::int64_t before = account.live();
+    std::int64_t before = account.live();
     HeldForward held(graph_, layout_, program, parameters_, data, seed_);
+    before += held.leaf_bytes;
     const std::int64_t kept = account.live() - before;
     found.temporary = std::max(found.temporary, account.end().peak - before - kept);
     if (!split) {
