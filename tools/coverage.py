@@ -304,6 +304,9 @@ The last column is the largest difference over all cuts. Units are the places wh
 | model | parameters, millions | operators | units | result | largest difference |
 |---|---:|---:|---:|---|---:|
 """ + "\n".join(rows) + "\n"
+    missing = [name for name in all_names() if name not in {result["name"] for result in results}]
+    if missing:
+        text += "\nIn the script's list and not run yet: " + ", ".join(missing) + ".\n"
     pathlib.Path(path).write_text(text)
     print(f"{path}: {len(results)} architectures, {captured} captured, {equal} equal")
 
