@@ -68,6 +68,20 @@ RunRequest quiet(const std::string& scenario_file, int steps) {
   return request;
 }
 
+RunRequest with_checkpoints(const std::string& file, int steps, const std::string& directory, int every) {
+  RunRequest request = quiet(file, steps);
+  request.checkpoint = directory;
+  request.checkpoint_every = every;
+  return request;
+}
+
+std::string step_folder(const std::string& directory, std::int64_t step) { return fmt::format("{}/step-{:06}", directory, step); }
+
+std::string content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 Outcome run_threads(const std::string& scenario_file, const RunRequest& request) {
   RunRequest asked = request;
   asked.scenario = scenario_file;

@@ -42,6 +42,9 @@ std::string small_gpt(int pipeline, int data, int microbatches, const std::strin
 // Runs every rank in a thread. `change` is applied to the request.
 Outcome run_threads(const std::string& scenario_file, const RunRequest& request);
 RunRequest quiet(const std::string& scenario_file, int steps);
+RunRequest with_checkpoints(const std::string& scenario_file, int steps, const std::string& directory, int every = 0);
+std::string step_folder(const std::string& directory, std::int64_t step);  // of a checkpoint
+std::string content(const std::string& path);                              // of a file
 
 // Everything in a file, or in all files of a checkpoint, by name.
 std::map<std::string, at::Tensor> tensors_of(const std::string& path);

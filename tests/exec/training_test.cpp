@@ -80,6 +80,16 @@ TEST(Training, ReductionsStandOnTheDataLane) {
     updates += span.action.kind == ActionKind::Opt;
   }
   EXPECT_GE(reductions, 8) << "on each rank its own bucket, and the tied embedding's";
+  for (int device = 0; device < 4; ++device) {
+    // The bucket goes out from inside the last backward; only the tied embedding's waits for the end.
+    Duration last_backward{0}, first_reduction{1e30};
+    for (const Span& span : mesh.timeline.spans) {
+      if (span.device != device) continue;
+      if (span.action.kind == ActionKind::B) last_backward = std::max(last_backward, span.end);
+      if (span.action.kind == ActionKind::ReduceGrad) first_reduction = std::min(first_reduction, span.start);
+    }
+    EXPECT_LT(first_reduction, last_backward) << "device " << device;
+  }
   EXPECT_EQ(updates, 4);
 }
 
