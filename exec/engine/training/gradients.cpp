@@ -156,7 +156,10 @@ void Gradients::begin_step() {
   for (Slot& slot : slots_) {
     slot.value.mutable_grad() = at::Tensor();
     slot.armed = slot.ready = false;
-    if (slot.wide) slot.gradient.zero_();
+    if (slot.wide)
+      slot.gradient.zero_();
+    else if (slot.bucket < 0)
+      slot.gradient = at::Tensor();  // else the last step's gradients would live beside this step's
   }
   for (Bucket& bucket : buckets_) {
     bucket.missing = static_cast<int>(bucket.slots.size());
