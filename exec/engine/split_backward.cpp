@@ -75,6 +75,15 @@ struct ReleaseAfterUse : torch::autograd::FunctionPostHook {
   }
 };
 
+// Takes a gradient that nobody wants.
+struct Discard : torch::autograd::Node {
+  variable_list apply(variable_list&&) override { return {}; }
+};
+
+// LibTorch 2.11's kernel for channels-last tensors writes the input's gradient whether it was asked for or not, and ends the
+// process when it was not: such a node computes it again in W.
+bool must_compute_all(const Node& node) { return node.name().find("NativeGroupNormBackward") != std::string::npos; }
+
 }  // namespace
 
 std::vector<Edge> backward_roots(const std::vector<at::Tensor>& outputs) {
@@ -140,8 +149,13 @@ InputGradients input_gradients(const std::vector<Edge>& outputs, const std::vect
   // From here on the meeting nodes lead to parameters only.
   std::size_t next = wanted_input.size();
   for (std::size_t m = 0; m < meeting.size(); ++m) {
+    std::shared_ptr<Discard> sink;
+    if (must_compute_all(*meeting[m]) && found[next].defined()) {
+      sink = std::make_shared<Discard>();
+      sink->add_input_metadata(found[next]);  // a normalization's input is shaped like its result
+    }
     for (Edge& edge : meeting[m]->next_edges())
-      if (edge.function && reach.count(edge.function.get())) edge = Edge();
+      if (edge.function && reach.count(edge.function.get())) edge = sink ? Edge(sink, 0) : Edge();
     for (std::uint32_t number = 0; number < meeting[m]->num_inputs(); ++number, ++next) {
       if (!found[next].defined()) continue;
       result.rest.roots.emplace_back(held[m], number);

@@ -136,11 +136,8 @@ TEST(Pipeline, EqualsOneProcessForImages) {
     if (model == "vit") {
       EXPECT_NEAR(one.loss, std::log(10.0), 0.4);
     }
-    for (const int ranks : {2, 4}) {
-      SCOPED_TRACE(model + " on " + std::to_string(ranks));
-      expect_equal(one, train(*workload.graph, plan_of(*workload.graph, "1f1b", ranks, 4)));
-      expect_equal(one, train(*workload.graph, plan_of(*workload.graph, "zb-h1", ranks, 4)));
-    }
+    expect_equal(one, train(*workload.graph, plan_of(*workload.graph, "zb-h1", 2, 4)));
+    expect_equal(one, train(*workload.graph, plan_of(*workload.graph, "1f1b", 4, 4)));
     SCOPED_TRACE(model + " interleaved");
     expect_equal(one, train(*workload.graph, plan_of(*workload.graph, "interleaved-1f1b", 2, 4, 1, {{"stages_per_rank", "2"}})));
   }
