@@ -88,8 +88,8 @@ TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts&
   graph.devices = plan.devices;
   make_stages(lowering);
   check_split_backward(lowering);
-  make_programs(lowering);
   make_stage_edges(lowering);
+  make_programs(lowering);
   make_memory(lowering);
   make_tasks(lowering);
   connect_tasks(lowering);

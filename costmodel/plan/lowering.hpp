@@ -57,6 +57,14 @@ struct Lowering {
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
   std::vector<std::int32_t> after{};                      // per task: one more task it waits for, -1 = none
 
+  // A stage into which no gradient-carrying tensor comes (the first one) has no input gradient to compute. The executor's I then
+  // does nothing and its W is the whole backward; profiles stand for that executor. Other frameworks split there all the same.
+  bool backward_all_in_weight(int s) const {
+    if (!scenario.profile) return false;
+    for (const int e : edges_in[static_cast<std::size_t>(s)])
+      if (edges[static_cast<std::size_t>(e)].gradient) return false;
+    return true;
+  }
   // ZeRO's stage; a framework's distributed optimizer is stage 1.
   int zero() const { return std::max(plan.zero, scenario.framework.distributed_optimizer ? 1 : 0); }
   int cells() const { return plan.schedule.microbatches * plan.schedule.splits; }

@@ -176,7 +176,12 @@ void make_memory(Lowering& lowering) {
     if (pfeife) {
       fill_pfeife_passes(lowering, info);
     } else {
-      fill_passes(lowering, info, sum_activations(lowering, info));
+      StageActivations sums = sum_activations(lowering, info);
+      const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(&info - lowering.stages.data()));
+      if (all_in_weight) sums.kept_for_weight = info.recompute_apart ? sums.saved : sums.kept;
+      fill_passes(lowering, info, sums);
+      if (all_in_weight)
+        std::swap(info.memory[index_of(ActionKind::I)].temporary, info.memory[index_of(ActionKind::W)].temporary);
     }
   }
   for (int rank = 0; rank < lowering.plan.pipeline; ++rank) {

@@ -316,7 +316,14 @@ void make_stage_programs(Lowering& lowering, StageInfo& info, const std::array<b
     finish(ActionKind::R, std::move(draft), factor);
   }
   if (!used[index_of(ActionKind::I)] && !used[index_of(ActionKind::W)]) return;
-  PassDraft input = draft_backward(lowering, info, false), weight = draft_weight(lowering, info);
+  const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(&info - lowering.stages.data()));
+  PassDraft input, weight;
+  if (all_in_weight) {
+    weight = draft_backward(lowering, info, true);
+  } else {
+    input = draft_backward(lowering, info, false);
+    weight = draft_weight(lowering, info);
+  }
   const double factor =
       host_factor(lowering, info, device_time(input, false) + device_time(weight, false), input.launches + weight.launches);
   if (used[index_of(ActionKind::I)]) finish(ActionKind::I, std::move(input), factor);
