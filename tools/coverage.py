@@ -29,7 +29,7 @@ TORCHVISION = {  # name: (arguments, image size)
     "densenet121": ({}, 64), "googlenet": ({"aux_logits": False, "init_weights": False}, 64),
     "inception_v3": ({"aux_logits": False, "init_weights": False}, 96), "efficientnet_b0": ({"stochastic_depth_prob": 0.0}, 64),
     "mnasnet0_5": ({}, 64), "regnet_y_400mf": ({}, 64), "convnext_tiny": ({"stochastic_depth_prob": 0.0}, 64), "alexnet": ({}, 64),
-    "swin_t": ({"stochastic_depth_prob": 0.0}, 64), "vit_b_32": ({"image_size": 64}, 64),
+    "swin_t": ({}, 64), "vit_b_32": ({"image_size": 64}, 64),
 }
 TIMM = {  # name: image size
     "resnet10t": 64, "resnetv2_50": 64, "regnetx_002": 64, "tf_mobilenetv3_small_minimal_100": 64, "mobilevit_xxs": 64, "convnext_atto": 64,
@@ -45,17 +45,17 @@ TRANSFORMERS = {  # name: (class, kind of task, further settings)
     "bloom": ("BloomForCausalLM", "lm", {}), "llama": ("LlamaForCausalLM", "lm", {}), "mistral": ("MistralForCausalLM", "lm", {}),
     "qwen2": ("Qwen2ForCausalLM", "lm", {}), "gemma": ("GemmaForCausalLM", "lm", {"head_dim": 8}), "phi": ("PhiForCausalLM", "lm", {}),
     "falcon": ("FalconForCausalLM", "lm", {}), "codegen": ("CodeGenForCausalLM", "lm", {"rotary_dim": 4}), "biogpt": ("BioGptForCausalLM", "lm", {}),
-    "mixtral": ("MixtralForCausalLM", "lm", {"num_local_experts": 2}), "mamba": ("MambaForCausalLM", "lm", {"state_size": 4}),
+    "mixtral": ("MixtralForCausalLM", "lm", {"num_local_experts": 2, "experts_implementation": "batched_mm"}), "mamba": ("MambaForCausalLM", "lm", {"state_size": 4}),
     "bert": ("BertForMaskedLM", "lm", {}), "roberta": ("RobertaForMaskedLM", "lm", {}), "albert": ("AlbertForMaskedLM", "lm", {"embedding_size": 16}),
     "distilbert": ("DistilBertForMaskedLM", "lm", {}), "electra": ("ElectraForMaskedLM", "lm", {"embedding_size": 32}),
     "deberta-v2": ("DebertaV2ForMaskedLM", "lm", {"pooler_hidden_size": 32}), "mobilebert": ("MobileBertForMaskedLM", "lm", {"embedding_size": 32, "intra_bottleneck_size": 32, "true_hidden_size": 32}),
-    "xlm-roberta": ("XLMRobertaForSequenceClassification", "classes", {}), "squeezebert": ("SqueezeBertForMaskedLM", "lm", {}),
+    "xlm-roberta": ("XLMRobertaForSequenceClassification", "classes", {}), "squeezebert": ("SqueezeBertForMaskedLM", "lm", {"embedding_size": 32}),
     "convbert": ("ConvBertForMaskedLM", "lm", {"embedding_size": 32}), "roformer": ("RoFormerForMaskedLM", "lm", {"embedding_size": 32}),
-    "nystromformer": ("NystromformerForMaskedLM", "lm", {"segment_means_seq_len": 16, "num_landmarks": 4}), "fnet": ("FNetForMaskedLM", "lm", {}),
+    "nystromformer": ("NystromformerForMaskedLM", "lm", {"segment_means_seq_len": 16, "num_landmarks": 16}), "fnet": ("FNetForMaskedLM", "lm", {}),
     "t5": ("T5ForConditionalGeneration", "seq2seq", {"d_kv": 8, "num_layers": 2, "num_decoder_layers": 2}), "bart": ("BartForConditionalGeneration", "seq2seq", {}),
     "mbart": ("MBartForConditionalGeneration", "seq2seq", {}), "pegasus": ("PegasusForConditionalGeneration", "seq2seq", {}),
     "vit": ("ViTForImageClassification", "image", {}), "deit": ("DeiTForImageClassification", "image", {}), "beit": ("BeitForImageClassification", "image", {}),
-    "swin": ("SwinForImageClassification", "image", {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 4}),
+    "swin": ("SwinForImageClassification", "image", {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 4, "image_size": 32}),
     "convnext": ("ConvNextForImageClassification", "image", {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 2, 1]}),
     "segformer": ("SegformerForImageClassification", "image", {"hidden_sizes": [8, 16, 16, 32], "num_attention_heads": [1, 2, 2, 4]}),
     "dinov2": ("Dinov2ForImageClassification", "image", {"patch_size": 8}), "mobilevit": ("MobileViTForImageClassification", "image", {"hidden_sizes": [16, 16, 16], "neck_hidden_sizes": [8, 8, 8, 8, 8, 16, 16], "num_labels": 5, "patch_size": 2}),
@@ -82,7 +82,7 @@ def without_dropout(model):
     for module in model.modules():
         for name in list(vars(module)):
             value = getattr(module, name)
-            if isinstance(value, float) and ("drop" in name.lower() or (name == "p" and "Drop" in type(module).__name__)):
+            if isinstance(value, float) and ("drop" in name.lower() or (name == "p" and any(mark in type(module).__name__ for mark in ("Drop", "StochasticDepth")))):
                 setattr(module, name, 0.0)
         if isinstance(module, torch.nn.MultiheadAttention):
             module.dropout = 0.0
@@ -100,7 +100,7 @@ def build(name):
 
         cls, kind, settings = TRANSFORMERS[short]
         config_class = getattr(transformers, cls).config_class
-        if short in ("resnet", "convnext", "segformer", "poolformer", "mobilevit"):
+        if short in ("resnet", "convnext", "segformer", "poolformer", "mobilevit", "swin"):
             given = {"num_labels": 5, **settings}
         else:
             given = {**COMMON, **settings}

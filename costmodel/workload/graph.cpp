@@ -56,7 +56,7 @@ void check_tensors(const OperatorGraph& graph) {
     const Tensor& tensor = graph.tensors[i];
     PANPIPE_CHECK(!tensor.name.empty(), fmt::format("tensor {} has no name", i));
     for (auto extent : tensor.shape)
-      PANPIPE_CHECK(extent > 0, fmt::format("tensor '{}' has a dimension of {}", tensor.name, extent));
+      PANPIPE_CHECK(extent >= 0, fmt::format("tensor '{}' has a dimension of {}", tensor.name, extent));
     PANPIPE_CHECK((tensor.role == TensorRole::Activation) == (tensor.producer >= 0) && tensor.producer < operators,
                   fmt::format("tensor '{}' has producer {}", tensor.name, tensor.producer));
     PANPIPE_CHECK(tensor.tied_to < static_cast<int>(i), fmt::format("tensor '{}' is tied to a later one", tensor.name));

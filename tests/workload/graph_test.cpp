@@ -72,7 +72,7 @@ TEST(Graph, BrokenInvariantsAreFound) {
   EXPECT_THAT(fault_of([](OperatorGraph& g) { g.loss = 3; }), HasSubstr("the loss is not a scalar"));
   EXPECT_THAT(fault_of([](OperatorGraph& g) { g.inputs = {2}; }), HasSubstr("an input is not a tensor from the data"));
   EXPECT_THAT(fault_of([](OperatorGraph& g) { g.tensors[2].init.clear(); }), HasSubstr("parameter 'w' lacks"));
-  EXPECT_THAT(fault_of([](OperatorGraph& g) { g.tensors[3].shape[0] = 0; }), HasSubstr("'y' has a dimension of 0"));
+  EXPECT_THAT(fault_of([](OperatorGraph& g) { g.tensors[3].shape[0] = -1; }), HasSubstr("'y' has a dimension of -1"));
   EXPECT_THAT(fault_of([](OperatorGraph& g) { g.tensors[2].tied_to = 2; }), HasSubstr("tied to a later one"));
 }
 
