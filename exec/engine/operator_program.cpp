@@ -1,6 +1,7 @@
 #include "exec/engine/operator_program.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -270,7 +271,8 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
     try {
       if (node.random) {
         const std::lock_guard hold(generator_lock());
-        at::Generator generator = at::detail::getDefaultCPUGenerator();
+        at::Generator generator =
+            device_.is_cpu() ? at::detail::getDefaultCPUGenerator() : at::globalContext().defaultGenerator(device_);
         generator.set_current_seed(mixed(
             context.seed ^ mixed(static_cast<std::uint64_t>(context.sample) ^ mixed(static_cast<std::uint64_t>(node.index)))));
         call(node, stack);

@@ -92,7 +92,7 @@ at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor) {
 }
 
 SeededParameters::SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages,
-                                   std::uint64_t seed, bool masters)
+                                   std::uint64_t seed, bool masters, at::Device device)
     : graph_(&graph) {
   for (const int stage : stages) {
     for (const int used : layout.stages[static_cast<std::size_t>(stage)].parameters) {
@@ -103,14 +103,16 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const Layout& lay
       at::Tensor value = tensor.stored >= 0 ? stored_value(graph, tensor) : initial_value(tensor, seed);
       if (tensor.role == TensorRole::Parameter) {
         // Gradients and optimizer state are contiguous; stored values need not be.
-        value = value.contiguous();
+        value = value.contiguous().to(device);
         at::Tensor master = value.detach();
         if (masters && value.element_size() == 2) {
           Tensor wide = tensor;
           wide.dtype = DType::Float32;
-          master = tensor.stored >= 0 ? value.to(at::kFloat) : initial_value(wide, seed);
+          master = tensor.stored >= 0 ? value.to(at::kFloat) : initial_value(wide, seed).to(device);
         }
         masters_.emplace(root, std::move(master));
+      } else {
+        value = value.to(device);
       }
       if (tensor.role == TensorRole::Parameter && tensor.requires_gradient) value.requires_grad_(true);
       kept.emplace(root, std::move(value));

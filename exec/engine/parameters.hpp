@@ -16,7 +16,7 @@ class SeededParameters : public ParameterStore {
   // Makes what the given stages use. A tied parameter is one tensor per rank; its name is its root's.
   // `masters`: 2-byte parameters are copies of fp32 values that the optimizer updates (mixed precision).
   SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages, std::uint64_t seed,
-                   bool masters = false);
+                   bool masters = false, at::Device device = at::kCPU);
 
   at::Tensor tensor(int graph_tensor) const override;
   // Trainable leaves by the root's graph tensor.

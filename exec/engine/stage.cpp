@@ -10,8 +10,8 @@
 namespace panpipe::exec {
 
 Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
-             const std::vector<bool>& needs_gradient, bool recompute)
-    : program_(graph, first, end, outputs), parameters_(&parameters), recompute_(recompute) {
+             const std::vector<bool>& needs_gradient, bool recompute, at::Device device)
+    : program_(graph, first, end, outputs, device), parameters_(&parameters), recompute_(recompute) {
   for (const int tensor : program_.outputs())
     output_types_.push_back(scalar_type(graph.tensors[static_cast<std::size_t>(tensor)].dtype));
   for (const int tensor : program_.inputs()) {

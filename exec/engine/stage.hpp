@@ -25,7 +25,7 @@ class Stage {
   // Operators [first, end) of the graph; `outputs` are the tensors other stages (or the step: the loss) want. `needs_gradient`
   // says per graph tensor whether a gradient flows back to it.
   Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
-        const std::vector<bool>& needs_gradient, bool recompute);
+        const std::vector<bool>& needs_gradient, bool recompute, at::Device device = at::kCPU);
 
   // Graph tensors that forward() takes (data and activations, no parameters) and gives.
   const std::vector<int>& inputs() const { return inputs_; }

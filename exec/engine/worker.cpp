@@ -2,6 +2,7 @@
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layou
     const StageRange& range = layout.stages[s];
     const bool recompute = plan.stages[s].recompute == Recompute::Full;
     stages_.emplace(static_cast<int>(s), std::make_unique<Stage>(graph, range.first_operator, range.end_operator, range.outputs,
-                                                                 parameters, layout.needs_gradient, recompute));
+                                                                 parameters, layout.needs_gradient, recompute, options_.device));
   }
 }
 
@@ -55,7 +56,7 @@ void Worker::post_message(int index, int microbatch, bool backward) {
   for (std::size_t i = 0; i < message.tensors.size(); ++i) {
     if (backward && !message.gradient[i]) continue;
     const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
-    const TensorSpec expected{tensor.shape, scalar_type(tensor.dtype), at::kCPU};
+    const TensorSpec expected{tensor.shape, scalar_type(tensor.dtype), options_.device};
     posted.push_back({Clock::now(),
                       transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), microbatch, backward)),
                       static_cast<int>(i)});
@@ -119,7 +120,7 @@ void Worker::give_message(int index, int microbatch, bool backward, const std::v
     at::Tensor value = values[i];
     if (!value.defined()) {  // no gradient flowed: the receiver still waits for one
       const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
-      value = at::zeros(tensor.shape, scalar_type(tensor.dtype));
+      value = at::zeros(tensor.shape, at::TensorOptions(scalar_type(tensor.dtype)).device(options_.device));
     }
     bytes += static_cast<std::int64_t>(value.nbytes());
     sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), microbatch, backward)));
@@ -163,8 +164,8 @@ void Worker::forward(const Action& action, StepResult& result) {
     for (std::size_t i = 0; i < arrived.size(); ++i)
       values[position_in(stage.inputs(), message.tensors[i])] = std::move(arrived[i]);
   }
-  work_started_ = Clock::now();
-  for (const int input : range.data) values[position_in(stage.inputs(), input)] = data_(input, sample);
+  begin_work();
+  for (const int input : range.data) values[position_in(stage.inputs(), input)] = data_(input, sample).to(options_.device);
   const std::vector<at::Tensor> outputs =
       stage.forward(action.microbatch, std::move(values), {options_.seed, sample, options_.autocast});
   for (const int index : range.outgoing) {
@@ -187,8 +188,9 @@ void Worker::backward(const Action& action) {
   std::vector<at::Tensor> gradients(stage.outputs().size());
   if (action.stage == layout_.loss_stage) {
     const Tensor& loss = graph_.tensors[static_cast<std::size_t>(graph_.loss)];
-    gradients[position_in(stage.outputs(), graph_.loss)] = at::full(
-        loss.shape, options_.loss_scale / (static_cast<double>(layout_.microbatches) * plan_.data), scalar_type(loss.dtype));
+    gradients[position_in(stage.outputs(), graph_.loss)] =
+        at::full(loss.shape, options_.loss_scale / (static_cast<double>(layout_.microbatches) * plan_.data),
+                 at::TensorOptions(scalar_type(loss.dtype)).device(options_.device));
   }
   // Consumers in the order of their stages: the sum does not depend on who was first.
   for (const int index : range.outgoing) {
@@ -200,7 +202,7 @@ void Worker::backward(const Action& action) {
       sum = sum.defined() ? sum.add(arrived[i]) : arrived[i];
     }
   }
-  work_started_ = Clock::now();
+  begin_work();
   const std::vector<at::Tensor> found = action.kind == ActionKind::B ? stage.backward(action.microbatch, gradients)
                                                                      : stage.input_gradient(action.microbatch, gradients);
   for (const int index : range.incoming) {
@@ -211,6 +213,39 @@ void Worker::backward(const Action& action) {
   }
 }
 
+namespace {
+
+c10::Event marked(c10::Device device) {
+  c10::Event event(device.type(), c10::EventFlag::BACKEND_DEFAULT);  // with timing
+  event.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  return event;
+}
+
+}  // namespace
+
+void Worker::begin_work() {
+  work_started_ = Clock::now();
+  if (!options_.device.is_cpu()) work_mark_ = marked(options_.device);
+}
+
+// Times of the span, about to be stored: final on a CPU, the host's until read_marks() on a GPU.
+void Worker::end_work(Span& span) {
+  span.start = since_start(work_started_);  // once its inputs were there: waiting is not the action's time
+  span.end = since_start(Clock::now());
+  if (work_mark_) marks_.push_back({result_->spans.size(), std::move(*work_mark_), marked(options_.device)});
+  work_mark_.reset();
+}
+
+void Worker::read_marks() {
+  if (marks_.empty()) return;
+  marks_.back().end.synchronize();
+  for (const Marks& mark : marks_) {
+    result_->spans[mark.span].start = millis(step_mark_->elapsedTime(mark.start));
+    result_->spans[mark.span].end = millis(step_mark_->elapsedTime(mark.end));
+  }
+  marks_.clear();
+}
+
 StepResult Worker::step(std::int64_t step_index) {
   step_ = step_index;
   StepResult result;
@@ -218,6 +253,10 @@ StepResult Worker::step(std::int64_t step_index) {
   const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
   const auto ahead = static_cast<std::size_t>(std::max(1, options_.receives_ahead));
   result.spans.reserve(order.size() * (1 + layout_.messages.size()) + 64);  // so that measuring does not allocate
+  if (!options_.device.is_cpu()) {
+    step_mark_ = marked(options_.device);
+    step_mark_->synchronize();
+  }
   result.started = Clock::now();
   for (std::size_t a = 0; a < order.size(); ++a) {
     const Action& action = order[a];
@@ -230,7 +269,7 @@ StepResult Worker::step(std::int64_t step_index) {
     span.device = transport_.rank();
     span.lane = Lane::Compute;
     span.action = action;
-    work_started_ = Clock::now();
+    begin_work();
     if (options_.before_action) options_.before_action(a);
     switch (action.kind) {
       case ActionKind::F:
@@ -249,8 +288,7 @@ StepResult Worker::step(std::int64_t step_index) {
       default:
         break;
     }
-    span.start = since_start(work_started_);  // once its inputs were there: waiting is not the action's time
-    span.end = since_start(Clock::now());
+    end_work(span);
     result.spans.push_back(span);
     if (options_.after_action) options_.after_action(a);
   }
@@ -258,6 +296,7 @@ StepResult Worker::step(std::int64_t step_index) {
   for (const PendingPtr& send : sends_) send->wait(options_.deadline, doing_);
   sends_.clear();
   doing_ = "the end of the step";
+  read_marks();
   result_ = nullptr;
   return result;
 }

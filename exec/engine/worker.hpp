@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 
 #include <functional>
 #include <map>
@@ -25,6 +26,7 @@ using DataSource = std::function<at::Tensor(int graph_input, std::int64_t sample
 
 struct WorkerOptions {
   std::uint64_t seed = 0;
+  at::Device device = at::kCPU;                         // that the rank computes on
   Clock::duration deadline = std::chrono::seconds(10);  // longest wait for a peer
   int receives_ahead = 4;                               // actions whose receives are posted before their turn
   std::int64_t first_sample = 0;                        // added to the count of microbatches: data begin further on
@@ -94,6 +96,17 @@ class Worker {
   StepResult* result_ = nullptr;  // of the current step
   std::string doing_;
   Clock::time_point work_started_;  // of the current action
+
+  // A GPU runs behind the host: its spans come from events on the rank's stream, read when the step is over.
+  struct Marks {
+    std::size_t span;
+    c10::Event start, end;
+  };
+  void begin_work();
+  void end_work(Span& span);
+  void read_marks();
+  std::optional<c10::Event> step_mark_, work_mark_;
+  std::vector<Marks> marks_;
 };
 
 }  // namespace panpipe::exec

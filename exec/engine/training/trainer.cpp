@@ -65,11 +65,12 @@ std::vector<int> dealt(const Gradients& gradients, const SeededParameters& param
 Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPosition& start)
     : run_(run),
       transport_(transport),
+      device_(run.request.device, transport.rank()),
       deadline_(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s))),
       position_(transport.rank() / run.plan.data),
       replica_(transport.rank() % run.plan.data),
-      parameters_(run.graph(), run.layout, stages_of(run.plan, position_), seed_of(run),
-                  mixed(run.experiment.scenario.precision)),
+      parameters_(run.graph(), run.layout, stages_of(run.plan, position_), seed_of(run), mixed(run.experiment.scenario.precision),
+                  device_.device()),
       gradients_(run.graph(), run.plan, run.layout, position_, replica_, parameters_, transport, deadline_),
       scaler_(run.experiment.scenario.training, run.experiment.scenario.precision),
       at_(start),
@@ -81,6 +82,7 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
 WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
   WorkerOptions options;
   options.seed = seed_of(run_);
+  options.device = device_.device();
   options.deadline = deadline_;
   options.autocast = autocast_of(run_);
   const std::int64_t micro = run_.experiment.scenario.micro;

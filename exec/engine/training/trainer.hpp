@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/engine/device.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/training/gradients.hpp"
@@ -72,6 +73,7 @@ class Trainer {
 
   const PreparedRun& run_;
   Transport& transport_;
+  RankDevice device_;  // first made, last given back
   Clock::duration deadline_;
   int position_, replica_;
   SeededParameters parameters_;

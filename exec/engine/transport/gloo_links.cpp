@@ -164,6 +164,9 @@ void GlooLinks::State::release(Link& link) {
     } catch (const std::exception& error) {
       const std::string text = error.what();
       mailbox.broken(link.peer, text.substr(0, text.find('\n')));
+      const std::lock_guard hold(link.lock);
+      link.outgoing.clear();  // nobody takes them any more
+      link.changed.notify_all();
       return;
     }
     if (next.done) mailbox.set(*next.done);
@@ -187,7 +190,8 @@ GlooLinks::GlooLinks(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, int rank,
 }
 
 GlooLinks::~GlooLinks() {
-  const auto end = Clock::now() + 1s;  // an orderly run has nothing left to send; a lost peer takes nothing any more
+  // What was sent last is still to be taken by its receiver, however slow; after a run's premature end nobody takes it.
+  const auto end = Clock::now() + (state_->mailbox.ended() ? 1s : 20s);
   for (auto& [peer, link] : state_->links) {
     std::unique_lock hold(link->lock);
     link->changed.wait_until(hold, end, [&l = *link] { return l.outgoing.empty(); });

@@ -78,6 +78,11 @@ void Mailbox::end(const std::string& reason) {
   changed_.notify_all();
 }
 
+bool Mailbox::ended() {
+  const std::lock_guard hold(lock_);
+  return !reason_.empty();
+}
+
 void Mailbox::broken(int rank, const std::string& message) {
   {
     const std::lock_guard hold(lock_);

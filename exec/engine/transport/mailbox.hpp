@@ -48,6 +48,7 @@ class Mailbox {
 
   // The run is over: every wait ends with this reason. The first reason stays.
   void end(const std::string& reason);
+  bool ended();
   // The data connection to a rank broke. Harmless when it has said goodbye; the watch tells better what happened, and soon.
   void broken(int rank, const std::string& message);
 
