@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -70,7 +71,7 @@ TEST(MakePlan, PartsThatDoNotFitAreExplained) {
 }
 
 TEST(MakePlan, AnIllegalScheduleIsAnAnswer) {
-  const std::string path = ::testing::TempDir() + "panpipe_plan_illegal.csv";
+  const std::string path = ::testing::TempDir() + "panpipe_plan_illegal_" + std::to_string(getpid()) + ".csv";
   std::ofstream(path) << "0F0,0B0\n1B0,1F0\n";
   Scenario scenario = scenario_of(2, 1, "");
   scenario.schedule.csv = path;
@@ -79,7 +80,7 @@ TEST(MakePlan, AnIllegalScheduleIsAnAnswer) {
 }
 
 TEST(MakePlan, AFileForOtherSizesIsRefused) {
-  const std::string path = ::testing::TempDir() + "panpipe_plan_sizes.csv";
+  const std::string path = ::testing::TempDir() + "panpipe_plan_sizes_" + std::to_string(getpid()) + ".csv";
   std::ofstream(path) << "0F0,0B0\n1F0,1B0\n";
   Scenario scenario = scenario_of(2, 3, "");
   scenario.schedule.csv = path;
@@ -93,7 +94,7 @@ struct Loaded {
 };
 
 Loaded measured_layers(int layers) {
-  const std::string path = ::testing::TempDir() + "panpipe_plan_file_layers.yaml";
+  const std::string path = ::testing::TempDir() + "panpipe_plan_file_layers_" + std::to_string(getpid()) + ".yaml";
   std::ofstream file(path);
   file << "panpipe: 1\nkind: layers\nsource: test\nlayers:\n";
   for (int l = 0; l < layers; ++l)
@@ -114,7 +115,7 @@ TEST(PlanFile, ComesBackAsItWas) {
   Plan plan = make_plan(loaded.scenario, model);
   plan.stages[1].recompute = Recompute::Full;
   std::swap(plan.devices[0], plan.devices[3]);
-  const std::string path = ::testing::TempDir() + "panpipe_plan.yaml";
+  const std::string path = ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + ".yaml";
   std::ofstream(path) << to_yaml(plan, model.units(0));
   const Plan back = load_plan(path, loaded.scenario, model);
   EXPECT_EQ(to_yaml(back, model.units(0)), to_yaml(plan, model.units(0)));
@@ -129,7 +130,7 @@ TEST(PlanFile, ComesBackAsItWas) {
 TEST(PlanFile, APlanForAnotherWorkloadIsRefused) {
   const Loaded six = measured_layers(6);
   const CostModel model(six.scenario, six.workload);
-  const std::string path = ::testing::TempDir() + "panpipe_plan.yaml";
+  const std::string path = ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + ".yaml";
   std::ofstream(path) << to_yaml(make_plan(six.scenario, model), model.units(0));
   const Loaded five = measured_layers(5);
   const CostModel other(five.scenario, five.workload);

@@ -1,5 +1,6 @@
 // Exported models: what is read from an archive, and that wrong, damaged and hostile archives are refused in words.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <functional>
 
@@ -13,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string path() { return testing::TempDir() + "model.pt2"; }
+std::string path() { return testing::TempDir() + "model-" + std::to_string(getpid()) + ".pt2"; }
 
 OperatorGraph load(const TinyModel& model, int microbatch = 2) {
   return load_exported(write_file(path(), zip(model.entries())), microbatch);
