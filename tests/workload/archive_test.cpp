@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include <functional>
 
 #include "costmodel/base/error.hpp"
@@ -14,7 +16,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string path() { return testing::TempDir() + "model-" + std::to_string(getpid()) + ".pt2"; }
+// A folder of the process's own: ctest runs several at once.
+std::string path() {
+  static const std::string folder = testing::TempDir() + "panpipe-archive-" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  return folder + "/model.pt2";
+}
 
 OperatorGraph load(const TinyModel& model, int microbatch = 2) {
   return load_exported(write_file(path(), zip(model.entries())), microbatch);
