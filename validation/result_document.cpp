@@ -77,8 +77,7 @@ void add_devices(const json& document, Timeline& timeline) {
       device.same_as = timeline.devices.empty() ? -1 : timeline.devices.front().device;
     } else {
       const json parts = own->value("parts", json::object());
-      for (const auto& [name, bytes] : parts.items())
-        device.peak_parts.push_back({name, Bytes(bytes.get<std::int64_t>())});
+      for (const auto& [name, bytes] : parts.items()) device.peak_parts.push_back({name, Bytes(bytes.get<std::int64_t>())});
       for (const json& sample : own->value("curve", json::array()))
         device.memory.push_back({Duration(sample.at(0).get<double>()), Bytes(sample.at(1).get<std::int64_t>())});
     }

@@ -62,10 +62,10 @@ struct Scenario {
   TrainingRequest training;
   MemoryModelKind memory_model = MemoryModelKind::Full;
   TiedEmbedding tied_embedding = TiedEmbedding::Copy;
-  bool overlap_gradients = false;  // data-parallel reduction overlapped with the backward
-  Framework framework;             // preset of what the training framework does
+  bool overlap_gradients = false;          // data-parallel reduction overlapped with the backward
+  Framework framework;                     // preset of what the training framework does
   std::shared_ptr<const Profile> profile;  // measured costs that go before formulas; null = none
-  double usable = 1.0;             // share of a device's memory that a plan may fill
+  double usable = 1.0;                     // share of a device's memory that a plan may fill
   int seed = 0;
   DataRequest data;
   std::vector<ResolvedValue> resolved;   // every value with its origin, for `panpipe check`
