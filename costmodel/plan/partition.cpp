@@ -102,6 +102,9 @@ int find_unit(const std::vector<PartitionUnit>& units, const std::string& text) 
     if (*index.value >= 0 && *index.value < count) return static_cast<int>(*index.value);
     throw InputError(fmt::format("partition: there is no unit {}; the workload has units 0 to {}", text, count - 1));
   }
+  // A module's path means the first unit inside it.
+  for (std::size_t u = 0; u < units.size(); ++u)
+    if (units[u].name.starts_with(text + ".")) return static_cast<int>(u);
   std::vector<std::string> names;
   for (const PartitionUnit& unit : units) names.push_back(unit.name);
   const auto nearest = nearest_name(text, names);

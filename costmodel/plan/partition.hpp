@@ -18,7 +18,8 @@ struct PartitionUnit {
 // First unit of each stage after the first, balanced; cuts lie between blocks when there are at least as many as stages.
 std::vector<int> automatic_cuts(const std::vector<PartitionUnit>& units, int stages);
 
-// The same from names or indices. Throws InputError: unknown name (with a suggestion), wrong number, wrong order.
+// The same from names, module paths (the first unit inside) or indices. Throws InputError: unknown name (with a suggestion),
+// wrong number, wrong order.
 std::vector<int> stated_cuts(const std::vector<PartitionUnit>& units, const std::vector<std::string>& starts, int stages);
 
 }  // namespace panpipe

@@ -96,6 +96,8 @@ std::string message_of(const std::vector<std::string>& starts, int stages) {
 
 TEST(StatedCuts, ByNameAndByIndex) { EXPECT_EQ(stated_cuts(halves_of_blocks(2), {"h.0.mlp", "3"}, 3), (std::vector<int>{2, 3})); }
 
+TEST(StatedCuts, AModulesPathIsItsFirstUnit) { EXPECT_EQ(stated_cuts(halves_of_blocks(2), {"h.1"}, 2), (std::vector<int>{3})); }
+
 TEST(StatedCuts, FaultsAreExplained) {
   EXPECT_EQ(message_of({"h.0.mpl"}, 2), "partition: the workload has no unit 'h.0.mpl', did you mean 'h.0.mlp'?");
   EXPECT_EQ(message_of({"decoder"}, 2), "partition: the workload has no unit 'decoder'; its units are 'embedding' to 'loss'");
