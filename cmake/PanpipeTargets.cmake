@@ -21,8 +21,8 @@ function(panpipe_library name)
   target_link_libraries(panpipe_${name} PUBLIC panpipe_flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
-# panpipe_test(NAME SOURCES a_test.cpp ... LIBRARIES lib ...) makes one GoogleTest program of a folder and registers each
-# of its tests with ctest. Tests run in the source folder tests/ and find the built programs in $PANPIPE_BIN.
+# panpipe_test(NAME SOURCES a_test.cpp ... LIBRARIES lib ... [LABELS gpu]) makes one GoogleTest program of a folder and registers each
+# of its tests with ctest; those of suites named Gpu/... carry the label gpu. Tests run in the source folder tests/ and find the built programs in $PANPIPE_BIN.
 function(panpipe_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
@@ -34,7 +34,10 @@ function(panpipe_test name)
   if(ARG_LABELS)
     set(labels LABELS "${ARG_LABELS}")
   endif()
-  gtest_discover_tests(test_${name}
+  gtest_discover_tests(test_${name} TEST_FILTER "-Gpu/*"
     TEST_PREFIX "${name}/" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}/tests DISCOVERY_MODE PRE_TEST
     PROPERTIES ${labels} ENVIRONMENT "PANPIPE_BIN=${CMAKE_BINARY_DIR}/bin" TIMEOUT 300)
+  gtest_discover_tests(test_${name} TEST_FILTER "Gpu/*"
+    TEST_PREFIX "${name}/" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}/tests DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS gpu ENVIRONMENT "PANPIPE_BIN=${CMAKE_BINARY_DIR}/bin" TIMEOUT 300)
 endfunction()
