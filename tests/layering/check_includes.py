@@ -36,7 +36,7 @@ ALLOWED = {
 # Third-party headers that only these folders may include.
 FENCED = {
     r"simgrid/|xbt": ["sim"],
-    r"torch/|ATen/|c10/|caffe2/": ["exec/engine", "tests/exec"],
+    r"torch/|ATen/|c10/|caffe2/": ["exec/engine", "tests/exec", "bench/bench_exec.cpp"],
     r"nccl\.h|cuda|gloo/": ["exec/engine"],
     r"yaml-cpp/": ["costmodel/input/document.cpp"],
     r"CLI/": ["cli", "exec", "tests/exec"],
