@@ -9,21 +9,12 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/workload/archive.hpp"
+#include "costmodel/workload/operands.hpp"
 
 namespace panpipe {
 namespace {
 
 std::string_view name_of_target(std::string_view target) { return target.substr(0, target.find('.')); }
-
-template <class Visit>
-void for_each_operand(const Operator& op, Visit visit) {
-  for (const Argument& argument : op.arguments) {
-    if (const auto* ref = std::get_if<TensorRef>(&argument)) visit(ref->tensor);
-    if (const auto* list = std::get_if<TensorList>(&argument))
-      for (int tensor : list->tensors)
-        if (tensor >= 0) visit(tensor);
-  }
-}
 
 int operand(const Operator& op, std::size_t position) {
   if (position >= op.arguments.size()) return -1;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/workload/operands.hpp"
 
 namespace panpipe {
 namespace {
@@ -14,17 +15,6 @@ struct Overloaded : F... {
 };
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
-
-// Calls visit(tensor index) for every tensor an operator reads.
-template <class Visit>
-void for_each_operand(const Operator& op, Visit visit) {
-  for (const Argument& argument : op.arguments) {
-    if (const auto* ref = std::get_if<TensorRef>(&argument)) visit(ref->tensor);
-    if (const auto* list = std::get_if<TensorList>(&argument))
-      for (int tensor : list->tensors)
-        if (tensor >= 0) visit(tensor);
-  }
-}
 
 std::string argument_text(const OperatorGraph& graph, const Argument& argument) {
   const auto tensor_name = [&](int index) {

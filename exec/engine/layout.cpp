@@ -7,21 +7,10 @@
 #include <set>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/workload/operands.hpp"
 
 namespace panpipe::exec {
 namespace {
-
-template <class Visit>
-void for_each_input(const Operator& op, Visit visit) {
-  for (const Argument& argument : op.arguments) {
-    if (const auto* one = std::get_if<TensorRef>(&argument)) {
-      visit(one->tensor);
-    } else if (const auto* list = std::get_if<TensorList>(&argument)) {
-      for (const int tensor : list->tensors)
-        if (tensor >= 0) visit(tensor);
-    }
-  }
-}
 
 // Only what the graph says, and only real numbers: an index has no gradient.
 std::vector<bool> find_gradients(const OperatorGraph& graph) {
@@ -66,7 +55,7 @@ Layout make_layout(const OperatorGraph& graph, const Plan& plan) {
   std::vector<std::set<int>> data(layout.stages.size()), kept(layout.stages.size()), outputs(layout.stages.size());
   for (std::size_t index = 0; index < graph.operators.size(); ++index) {
     const int here = stage_of[index];
-    for_each_input(graph.operators[index], [&](int tensor) {
+    for_each_operand(graph.operators[index], [&](int tensor) {
       const Tensor& value = graph.tensors[static_cast<std::size_t>(tensor)];
       if (value.role == TensorRole::Input) {
         data[static_cast<std::size_t>(here)].insert(tensor);

@@ -8,25 +8,13 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "exec/launch/launch.hpp"
+#include "exec/launch/option_checks.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 // A slow unit may compute for long while the others wait.
 constexpr double kDeadlineSeconds = 60;
-
-void one_of(const char* option, const std::string& value, const std::vector<std::string>& names) {
-  if (std::find(names.begin(), names.end(), value) != names.end()) return;
-  const auto near = nearest_name(value, names);
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  throw InputError(fmt::format("{} is {}, not '{}'{}", option, list, value,
-                               near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
-}
-
-void at_least(const char* option, int value, int least) {
-  if (value < least) throw InputError(fmt::format("{} must be at least {}, not {}", option, least, value));
-}
 
 }  // namespace
 

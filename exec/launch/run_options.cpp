@@ -2,30 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <filesystem>
 
 #include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "exec/launch/option_checks.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 namespace fs = std::filesystem;
-
-void at_least(const char* option, int value, int least) {
-  if (value < least) throw InputError(fmt::format("{} must be at least {}, not {}", option, least, value));
-}
-
-void one_of(const char* option, const std::string& value, const std::vector<std::string>& names) {
-  if (value.empty() || std::find(names.begin(), names.end(), value) != names.end()) return;
-  const auto near = nearest_name(value, names);
-  throw InputError(fmt::format("{} is {}, not '{}'{}", option, fmt::join(names, ", "), value,
-                               near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
-}
 
 // Training for hours and then having nowhere to write is worse than an error now.
 void folder_of(const char* option, const std::string& file) {
@@ -70,8 +57,8 @@ void check_run_options(const RunRequest& request) {
   at_least("--warmup", request.warmup, 0);
   at_least("--threads", request.threads, 0);
   at_least("--checkpoint-every", request.checkpoint_every, 0);
-  one_of("--transport", request.transport, {"local", "gloo", "nccl"});
-  one_of("--device", request.device, {"cpu", "cuda"});
+  if (!request.transport.empty()) one_of("--transport", request.transport, {"local", "gloo", "nccl"});
+  if (!request.device.empty()) one_of("--device", request.device, {"cpu", "cuda"});
   if (!std::isfinite(request.deadline_s) || request.deadline_s < 0.1 || request.deadline_s > 86400)
     throw InputError(fmt::format("--deadline is between 0.1 and 86400 seconds, not {:g}", request.deadline_s));
   if (request.transport == "nccl" && request.device == "cpu")

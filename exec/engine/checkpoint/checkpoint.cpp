@@ -1,4 +1,5 @@
 #include "exec/engine/checkpoint/checkpoint.hpp"
+#include "exec/engine/run/deadline.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <fcntl.h>
@@ -26,8 +27,7 @@ namespace fs = std::filesystem;
 constexpr auto kDiskDeadline = std::chrono::minutes(5);
 
 Clock::duration disk_deadline(const PreparedRun& run) {
-  return std::max<Clock::duration>(
-      kDiskDeadline, std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s)));
+  return std::max<Clock::duration>(kDiskDeadline, deadline_of(run.request));
 }
 
 void flush_folder(const fs::path& folder) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/engine/measure/gather.hpp"
+#include "exec/engine/run/deadline.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -12,14 +13,10 @@ constexpr std::size_t kSamples = 1U << 17;
 
 double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
-Clock::duration deadline_of(const PreparedRun& run) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s));
-}
-
 }  // namespace
 
 Recorder::Recorder(const PreparedRun& run, Transport& transport)
-    : run_(run), transport_(transport), first_(read_clock_offset(transport, this_boot(), now, deadline_of(run))) {}
+    : run_(run), transport_(transport), first_(read_clock_offset(transport, this_boot(), now, deadline_of(run.request))) {}
 
 void Recorder::begin_step() { account_.begin(kSamples); }
 
@@ -37,7 +34,7 @@ void Recorder::end_step(StepResult& result, const SeededParameters& parameters) 
 }
 
 Timeline Recorder::gather(const std::vector<StepResult>& measured) {
-  const ClockReading last = read_clock_offset(transport_, this_boot(), now, deadline_of(run_));
+  const ClockReading last = read_clock_offset(transport_, this_boot(), now, deadline_of(run_.request));
   return gather_timeline(run_, transport_, measured, {first_, last});
 }
 

@@ -18,16 +18,13 @@
 #include "exec/engine/program/failure.hpp"
 #include "exec/engine/program/fingerprint.hpp"
 #include "exec/engine/program/present.hpp"
+#include "exec/engine/run/deadline.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/launch/launch.hpp"
 
 namespace panpipe::exec {
 namespace {
-
-Clock::duration deadline_of(const RunRequest& request) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(request.deadline_s));
-}
 
 // Of this thread; `ranks_here` share the cores. The number is partly the process's: asking first makes the thread's own copy.
 void set_threads(int asked, int ranks_here) {

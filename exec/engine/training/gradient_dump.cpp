@@ -4,6 +4,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
+#include "exec/engine/run/deadline.hpp"
 #include "exec/engine/training/trainer.hpp"
 
 namespace panpipe::exec {
@@ -19,7 +20,7 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
   const OperatorGraph& graph = run.graph();
   Transport& transport = trainer.transport();
   const Gradients& gradients = trainer.gradients();
-  const auto deadline = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s));
+  const auto deadline = deadline_of(run.request);
 
   std::map<int, at::Tensor> mine;  // by root
   for (std::size_t i = 0; i < gradients.roots().size(); ++i)

@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/run/deadline.hpp"
 #include "exec/engine/scalar_types.hpp"
 #include "exec/engine/training/gradient_dump.hpp"
 #include "exec/engine/training/learning_rate.hpp"
@@ -66,7 +67,7 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
     : run_(run),
       transport_(transport),
       device_(run.request.device, transport.rank()),
-      deadline_(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s))),
+      deadline_(deadline_of(run.request)),
       position_(transport.rank() / run.plan.data),
       replica_(transport.rank() % run.plan.data),
       parameters_(run.graph(), run.layout, stages_of(run.plan, position_), seed_of(run), mixed(run.experiment.scenario.precision),

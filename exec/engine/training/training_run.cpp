@@ -9,6 +9,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/checkpoint/checkpoint.hpp"
+#include "exec/engine/run/deadline.hpp"
 #include "exec/engine/run/stop.hpp"
 
 namespace panpipe::exec {
@@ -54,9 +55,7 @@ void check_training(const PreparedRun& run) {
 }
 
 TrainingRun::TrainingRun(const PreparedRun& run, Transport& transport)
-    : run_(run),
-      transport_(transport),
-      deadline_(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.request.deadline_s))) {
+    : run_(run), transport_(transport), deadline_(deadline_of(run.request)) {
   std::string folder;
   if (!run.request.resume.empty()) folder = find_checkpoint(transport, run.request.resume, run.request.checkpoint, deadline_);
   TrainingPosition start;

@@ -1,0 +1,12 @@
+// What the options of runs and profiles are both held against. InputError names the option.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace panpipe::exec {
+
+void at_least(const char* option, int value, int least);
+void one_of(const char* option, const std::string& value, const std::vector<std::string>& names);
+
+}  // namespace panpipe::exec
