@@ -26,6 +26,21 @@ Schedule looped_schedule(std::string name, int ranks, int microbatches, int stag
   return schedule;
 }
 
+Schedule v_schedule(std::string name, int ranks, int microbatches, int stages_per_rank) {
+  Schedule schedule = looped_schedule(std::move(name), ranks, microbatches, stages_per_rank);
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    if (stage / ranks % 2 == 1) schedule.stage_to_rank[static_cast<std::size_t>(stage)] = ranks - 1 - stage % ranks;
+  return schedule;
+}
+
+Schedule bidirectional_schedule(std::string name, int ranks, int microbatches) {
+  Schedule schedule = v_schedule(std::move(name), ranks, microbatches);
+  const auto half = schedule.chains[0].begin() + ranks;
+  schedule.chains.emplace_back(half, schedule.chains[0].end());
+  schedule.chains[0].resize(static_cast<std::size_t>(ranks));
+  return schedule;
+}
+
 Action pass(ActionKind kind, int stage, int microbatch, int split) {
   Action action;
   action.kind = kind;

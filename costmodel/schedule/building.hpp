@@ -15,6 +15,12 @@ using Row = std::vector<Action>;
 Schedule linear_schedule(std::string name, int ranks, int microbatches);
 // `stages_per_rank` stages on each rank, stage s on rank s mod ranks.
 Schedule looped_schedule(std::string name, int ranks, int microbatches, int stages_per_rank);
+// A V: rank r holds stages r and 2p-1-r, so rank 0 the first and the last. With more than two stages a rank a wave: each further
+// turn through the ranks runs the other way.
+Schedule v_schedule(std::string name, int ranks, int microbatches, int stages_per_rank = 2);
+// Two chains that run against each other: stage s of chain 0 on rank s, stage p+s of chain 1 on rank p-1-s. `microbatches`
+// counts both chains and must be even.
+Schedule bidirectional_schedule(std::string name, int ranks, int microbatches);
 
 Action pass(ActionKind kind, int stage, int microbatch, int split = -1);
 void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members);
