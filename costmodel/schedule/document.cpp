@@ -61,6 +61,11 @@ std::string to_json(const Schedule& schedule, const std::vector<ScheduleProblem>
   document["bubble_step"] = evaluation ? Json(evaluation->bubble_step) : Json();
   document["bubble_span"] = evaluation ? Json(evaluation->bubble_span) : Json();
   document["peak_activations"] = evaluation ? Json(evaluation->peak_activations) : Json();
+  if (schedule.lower_bound) {
+    const double bound = *schedule.lower_bound;
+    document["lower_bound"] = bound;
+    document["gap"] = evaluation && bound > 0 ? Json(evaluation->makespan / bound - 1) : Json();
+  }
   return laid_out(document) + "\n";
 }
 

@@ -64,7 +64,8 @@ void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
 
 }  // namespace
 
-Schedule make_schedule(std::string_view name, int ranks, int microbatches, const ScheduleOptions& options) {
+Schedule make_schedule(std::string_view name, int ranks, int microbatches, const ScheduleOptions& options,
+                       const PassCosts& costs) {
   const ScheduleFamily& family = find_family(name);
   std::vector<std::string> keys;
   for (const auto& option : family.options) keys.emplace_back(option.first);
@@ -72,7 +73,8 @@ Schedule make_schedule(std::string_view name, int ranks, int microbatches, const
     if (std::find(keys.begin(), keys.end(), option.first) == keys.end())
       throw InputError(fmt::format("unknown option '{}' of schedule {}{}", option.first, name, suggestion(option.first, keys)));
   check_size(ranks, microbatches, options);
-  return family.generate(ranks, microbatches, options);
+  if (family.searched()) return std::get<ScheduleFamily::Searched>(family.generate)(ranks, microbatches, options, costs);
+  return std::get<ScheduleFamily::Fixed>(family.generate)(ranks, microbatches, options);
 }
 
 }  // namespace panpipe

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "costmodel/schedule/action.hpp"
@@ -26,21 +27,36 @@ struct Schedule {
   // and after the last one. Empty when there are none.
   std::vector<std::vector<std::int32_t>> empty_cells;
   std::vector<std::string> notes;  // what the reader did beyond reading (letters of an older dialect rewritten)
+  // Of a searched family: no order of these sizes within this memory has a shorter step, under the costs it was made for.
+  std::optional<double> lower_bound;
 };
 
 using ScheduleOptions = std::map<std::string, std::string>;
+
+// One time per pass, the same on every stage, in any unit.
+struct PassCosts {
+  double F = 1, I = 1, W = 1;
+  std::optional<double> B;  // default I + W
+  double comm = 0;          // delay of an input made on another rank
+};
 
 // One row of the table of families. A family is one file in this folder and one row in families.cpp.
 struct ScheduleFamily {
   std::string_view name;
   std::string_view summary;
   std::vector<std::pair<std::string_view, std::string_view>> options;  // key, default as text ("2", "M", "P")
-  Schedule (*generate)(int ranks, int microbatches, const ScheduleOptions& options);
+  // A searched family makes its order for given costs; the others know one order for all.
+  using Fixed = Schedule (*)(int ranks, int microbatches, const ScheduleOptions& options);
+  using Searched = Schedule (*)(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
+  std::variant<Fixed, Searched> generate;
+  bool searched() const { return std::holds_alternative<Searched>(generate); }
 };
 const std::vector<ScheduleFamily>& schedule_families();
 
 // Throws InputError for an unknown family or option (with "did you mean"), or sizes the family does not exist for (why).
-Schedule make_schedule(std::string_view family, int ranks, int microbatches, const ScheduleOptions& options = {});
+// `costs` are those a searched family optimises for.
+Schedule make_schedule(std::string_view family, int ranks, int microbatches, const ScheduleOptions& options = {},
+                       const PassCosts& costs = {});
 
 // --- text form (PyTorch's CSV and our superset; docs/file-formats.md) ---
 // Infers stages, placement and chains; "#" header lines override. Strict: InputError with line and cell for junk, duplicates,
@@ -61,11 +77,6 @@ struct ScheduleProblem {
 std::vector<ScheduleProblem> check_schedule(const Schedule& schedule);
 
 // --- evaluation with one cost per pass (`panpipe schedule --costs`) ---
-struct PassCosts {
-  double F = 1, I = 1, W = 1;
-  std::optional<double> B;  // default I + W
-  double comm = 0;          // delay of an input made on another rank
-};
 struct ScheduleEvaluation {
   double makespan = 0;
   double span = 0;  // worst rank's first start to last end
