@@ -1,8 +1,11 @@
 // Timing an order with one cost per pass. Each rank runs its row in order; a unit starts when the rank is free and every input
-// is there, `comm` later if another rank made it. Sends, receives and the actions on parameters take no time here.
+// is there, `comm` later if another rank made it. Offloads and reloads run on the rank's copy lane, one after the other, each
+// when the passes before it in the row are done; a backward waits for its reload. Sends, receives and the actions on parameters
+// take no time here.
 #include <algorithm>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/schedule/activations.hpp"
 #include "costmodel/schedule/schedule.hpp"
 #include "costmodel/schedule/walk.hpp"
 
@@ -20,20 +23,16 @@ double duration(ActionKind kind, const PassCosts& costs) {
       return costs.W;
     case ActionKind::B:
       return costs.B.value_or(costs.I + costs.W);
+    case ActionKind::Offload:
+      return costs.offload;
+    case ActionKind::Reload:
+      return costs.reload.value_or(costs.offload);
     default:
       return 0;
   }
 }
 
-// Live activations of one rank: a forward takes one when it starts, B or W gives it back when it ends.
-struct Activations {
-  int live = 0, peak = 0;
-  void run(const Action* first, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) live += first[i].kind == ActionKind::F;
-    peak = std::max(peak, live);
-    for (std::size_t i = 0; i < count; ++i) live -= first[i].kind == ActionKind::B || first[i].kind == ActionKind::W;
-  }
-};
+bool is_copy(ActionKind kind) { return kind == ActionKind::Offload || kind == ActionKind::Reload; }
 
 }  // namespace
 
@@ -42,15 +41,24 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
   const auto ranks = static_cast<std::size_t>(schedule.ranks);
   ScheduleEvaluation result;
   result.busy.assign(ranks, 0);
-  result.peak_activations.assign(ranks, 0);
   result.times.resize(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) result.times[rank].resize(schedule.order[rank].size());
   std::vector<double> made_at(products.count() + 1, 0), free_at(ranks, 0), first_start(ranks, -1);
-  std::vector<Activations> memory(ranks);
+  std::vector<double> copy_free_at(ranks, 0), reloaded_at;  // by place; empty while nothing was reloaded
+
+  const auto run_copy = [&](std::size_t rank, std::size_t at, const Action& action) {
+    const double start = std::max(free_at[rank], copy_free_at[rank]), end = start + duration(action.kind, costs);
+    result.times[rank][at] = {start, end};
+    copy_free_at[rank] = end;
+    if (action.kind != ActionKind::Reload) return;
+    reloaded_at.resize(products.places(), 0);
+    reloaded_at[products.place(action.stage, action.microbatch, action.split)] = end;
+  };
 
   const auto run_unit = [&](std::int32_t rank_number, std::size_t first, std::size_t count) {
     const auto rank = static_cast<std::size_t>(rank_number);
     const Action* actions = schedule.order[rank].data() + first;
+    if (is_copy(actions[0].kind)) return run_copy(rank, first, actions[0]);
     double start = free_at[rank], length = 0;
     for (std::size_t i = 0; i < count; ++i) {
       length += duration(actions[i].kind, costs);
@@ -60,13 +68,14 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
         const double ready = made_at[products.number(input.kind, input.stage, input.microbatch, input.split)];
         start = std::max(start, ready + (away ? costs.comm : 0));
       });
+      if (!reloaded_at.empty() && (actions[i].kind == ActionKind::B || actions[i].kind == ActionKind::I))
+        start = std::max(start, reloaded_at[products.place(actions[i].stage, actions[i].microbatch, actions[i].split)]);
     }
     const double end = start + length;
     for (std::size_t i = 0; i < count; ++i) {
       made_at[products.output(actions[i])] = end;
       result.times[rank][first + i] = {start, end};
     }
-    memory[rank].run(actions, count);
     if (!actions[0].is_compute()) return;
     free_at[rank] = end;
     result.busy[rank] += length;
@@ -83,8 +92,8 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
     result.span = std::max(result.span, span);
     busy += result.busy[rank];
     spans += span;
-    result.peak_activations[rank] = memory[rank].peak;
   }
+  for (const ActivationCurve& curve : activation_curves(schedule, result)) result.peak_activations.push_back(curve.peak);
   if (result.makespan > 0) result.bubble_step = 1 - busy / (result.makespan * static_cast<double>(ranks));
   if (spans > 0) result.bubble_span = 1 - busy / spans;
   return result;

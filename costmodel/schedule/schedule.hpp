@@ -36,8 +36,10 @@ using ScheduleOptions = std::map<std::string, std::string>;
 // One time per pass, the same on every stage, in any unit.
 struct PassCosts {
   double F = 1, I = 1, W = 1;
-  std::optional<double> B;  // default I + W
-  double comm = 0;          // delay of an input made on another rank
+  std::optional<double> B;         // default I + W
+  double comm = 0;                 // delay of an input made on another rank
+  double offload = 1;              // moving one activation to the host, on the rank's copy lane
+  std::optional<double> reload{};  // back again; default as offload
 };
 
 // One row of the table of families. A family is one file in this folder and one row in families.cpp.
