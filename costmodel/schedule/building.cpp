@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <numeric>
 
@@ -58,6 +59,29 @@ void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members) 
     size = 0;  // the first member carries the size
     row.push_back(member);
   }
+}
+
+Action RowBuilder::I(int chunk) {
+  Action action = next(ActionKind::I, chunk, backwards_);
+  waiting_.push_back(action);
+  waiting_.back().kind = ActionKind::W;
+  return action;
+}
+
+Action RowBuilder::W() {
+  PANPIPE_CHECK(!waiting_.empty(), "a family asks for a weight gradient before its input gradient");
+  const Action oldest = waiting_.front();
+  waiting_.pop_front();
+  return oldest;
+}
+
+Action RowBuilder::W(int chunk) {
+  const int stage = stages_[static_cast<std::size_t>(chunk)];
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Action& w) { return w.stage == stage; });
+  PANPIPE_CHECK(found != waiting_.end(), "a family asks for a weight gradient before its input gradient");
+  const Action oldest = *found;
+  waiting_.erase(found);
+  return oldest;
 }
 
 int integer_option(const ScheduleOptions& options, const std::string& key, int fallback, int at_least) {

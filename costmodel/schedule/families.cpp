@@ -21,6 +21,23 @@ const std::vector<ScheduleFamily>& schedule_families() {
        make_interleaved_1f1b},
       {"looped-bfs", "several stages per rank, all microbatches of a stage at once", {{"stages_per_rank", "2"}}, make_looped_bfs},
       {"zb-h1", "split backward, weight gradients fill the end; memory of 1f1b", {}, make_zb_h1},
+      {"zb-h2", "as zb-h1, further ahead: nearly no bubble for twice the activations", {}, make_zb_h2},
+      {"zb-v", "split backward over a V: no bubble at even costs with the memory of 1f1b", {}, make_zb_v},
+      {"interleaved-zero-bubble",
+       "interleaved-1f1b with the split backward of zb-h1",
+       {{"stages_per_rank", "2"}},
+       make_interleaved_zero_bubble},
+      {"dualpipe", "two chains against each other: forwards of one overlap backwards of the other", {}, make_dualpipe},
+      {"dualpipe-v", "dualpipe in a V, with every stage once", {}, make_dualpipe_v},
+      {"seq-1f1b",
+       "1f1b over slices of the sequence: a smaller bubble and less memory",
+       {{"sequence_splits", "2"}},
+       make_seq_1f1b},
+      {"group-interleaved",
+       "interleaved with short turns and split backward: less memory for a little bubble",
+       {{"stages_per_rank", "2"}, {"group", "P"}},
+       make_group_interleaved},
+      {"stp", "V whose forwards and backwards overlap, to hide tensor-parallel communication", {}, make_stp},
       {"pfeife",
        "looped 1f1b in groups of microbatches, forwards run ahead",
        {{"stages_per_rank", "1"}, {"loop_batch", "M"}, {"prefetch", "0"}},
@@ -57,7 +74,8 @@ void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
   if (microbatches < 1 || microbatches > kMaxMicrobatches)
     throw InputError(fmt::format("microbatches must be 1 to {}, not {}", kMaxMicrobatches, microbatches));
   const long long per_rank = integer_option(options, "stages_per_rank", 1, 1);
-  if (3 * per_rank * ranks * microbatches > kMaxActions)
+  const long long splits = integer_option(options, "sequence_splits", 1, 1);
+  if (3 * per_rank * splits * ranks * microbatches > kMaxActions)
     throw InputError(fmt::format("{} ranks with {} stages each and {} microbatches make more than {} actions", ranks, per_rank,
                                  microbatches, kMaxActions));
 }

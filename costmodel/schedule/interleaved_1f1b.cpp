@@ -11,37 +11,10 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/schedule/building.hpp"
+#include "costmodel/schedule/turns.hpp"
 
 namespace panpipe {
 namespace {
-
-struct Turn {
-  int chunk, microbatch;
-};
-
-std::vector<Turn> turns(int microbatches, int group, int chunks) {
-  std::vector<Turn> all;
-  all.reserve(static_cast<std::size_t>(microbatches) * static_cast<std::size_t>(chunks));
-  for (int first = 0, end = 0; first < microbatches; first = end) {
-    end = first + std::min(group, microbatches - first);
-    for (int chunk = 0; chunk < chunks; ++chunk)
-      for (int m = first; m < end; ++m) all.push_back({chunk, m});
-  }
-  return all;
-}
-
-// PyTorch's rule: as many turns as the ranks fit into the microbatches, all of one length.
-int default_group(int ranks, int microbatches) {
-  const int rounds = std::max(1, microbatches / ranks);
-  if (microbatches % rounds != 0) {
-    const int less = microbatches - microbatches % rounds, more = less + rounds;
-    throw InputError(fmt::format(
-        "interleaved-1f1b cuts {} microbatches on {} ranks into {} turns, which leaves {} over; use {} or {} microbatches, "
-        "or state the length of a turn (option group={})",
-        microbatches, ranks, rounds, microbatches % rounds, less, more, ranks));
-  }
-  return microbatches / rounds;
-}
 
 // Turns at least as long as the pipeline always finish (Megatron asks for that); shorter ones may wait for each other in a
 // circle. Such an order is made as asked: the check of the order explains the circle, the note says how to avoid it.
@@ -59,7 +32,7 @@ Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOption
   const int chunks = integer_option(options, "stages_per_rank", 2, 1);
   const bool combined = boolean_option(options, "combined", false);
   int group = integer_option(options, "group", 0, 1);
-  if (group == 0) group = default_group(ranks, microbatches);
+  if (group == 0) group = default_turn("interleaved-1f1b", ranks, microbatches, "group");
 
   Schedule schedule = looped_schedule("interleaved-1f1b", ranks, microbatches, chunks);
   const std::vector<Turn> forward = turns(microbatches, group, chunks);

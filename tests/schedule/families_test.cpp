@@ -126,15 +126,18 @@ TEST(Families, TextComesBackAtEverySize) {
     for (int p : {1, 2, 3, 5})
       for (int m : {1, 2, 5, 8, 10}) {
         SCOPED_TRACE(fmt::format("{} p={} m={}", family.name, p, m));
-        if (family.name == "interleaved-1f1b" && m % std::max(1, m / p) != 0) continue;
-        const Schedule schedule = make_schedule(family.name, p, m);
-        for (const bool for_torch : {false, true}) {
-          const Schedule again = read_schedule_csv(to_csv(schedule, for_torch), std::string(family.name));
-          EXPECT_EQ(again.order, schedule.order);
-          EXPECT_EQ(again.microbatches, m);
-          EXPECT_EQ(again.stage_to_rank, schedule.stage_to_rank);
-          EXPECT_EQ(again.chains, schedule.chains);
+        Schedule schedule;
+        try {
+          schedule = make_schedule(family.name, p, m);
+        } catch (const InputError&) {
+          continue;  // sizes that do not exist: families_sizes_test.cpp says which
         }
+        const Schedule again = read_schedule_csv(to_csv(schedule, false), std::string(family.name));
+        EXPECT_EQ(again.order, schedule.order);
+        EXPECT_EQ(again.microbatches, m);
+        EXPECT_EQ(again.splits, schedule.splits);
+        EXPECT_EQ(again.stage_to_rank, schedule.stage_to_rank);
+        EXPECT_EQ(again.chains, schedule.chains);
       }
 }
 

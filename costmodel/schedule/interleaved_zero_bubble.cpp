@@ -1,0 +1,40 @@
+// Interleaved zero bubble (PyTorch's ScheduleInterleavedZeroBubble): the turns of interleaved 1F1B with the backward split as in
+// ZB-H1. Rank r runs (v-1) turns and p-1-r forwards ahead, half of what interleaved 1F1B does, because its input gradients
+// come back sooner, and its weight gradients r behind its input gradients.
+#include <algorithm>
+
+#include "costmodel/schedule/building.hpp"
+#include "costmodel/schedule/turns.hpp"
+
+namespace panpipe {
+
+Schedule make_interleaved_zero_bubble(int ranks, int microbatches, const ScheduleOptions& options) {
+  const int chunks = integer_option(options, "stages_per_rank", 2, 1);
+  const int group = default_turn("interleaved-zero-bubble", ranks, microbatches, "");
+  Schedule schedule = looped_schedule("interleaved-zero-bubble", ranks, microbatches, chunks);
+  const std::vector<Turn> forward = turns(microbatches, group, chunks);
+  const int total = static_cast<int>(forward.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    const auto forward_pass = [&](int k) {
+      const Turn& turn = forward[static_cast<std::size_t>(k)];
+      return pass(ActionKind::F, turn.chunk * ranks + rank, turn.microbatch);
+    };
+    const auto backward_pass = [&](ActionKind kind, int k) {
+      const Turn& turn = forward[static_cast<std::size_t>(k)];
+      return pass(kind, (chunks - 1 - turn.chunk) * ranks + rank, turn.microbatch);
+    };
+    const int warmup = std::min((chunks - 1) * group + ranks - 1 - rank, total);
+    for (int k = 0; k < warmup; ++k) row.push_back(forward_pass(k));
+    int weights = 0;
+    for (int k = 0; k < total; ++k) {
+      if (warmup + k < total) row.push_back(forward_pass(warmup + k));
+      row.push_back(backward_pass(ActionKind::I, k));
+      if (k >= rank) row.push_back(backward_pass(ActionKind::W, weights++));
+    }
+    while (weights < total) row.push_back(backward_pass(ActionKind::W, weights++));
+  }
+  return schedule;
+}
+
+}  // namespace panpipe
