@@ -21,7 +21,7 @@ std::vector<std::string> shipped(const std::string& folder) {
 }
 
 std::string message_of(const std::string& yaml) {
-  const std::string path = testing::TempDir() + "/framework.yaml";
+  const std::string path = testing::TempDir() + "framework_" + std::to_string(getpid()) + ".yaml";
   std::ofstream(path) << yaml;
   try {
     load_framework(path, ".");

@@ -118,7 +118,7 @@ TEST(Document, FilesThatCannotBeRead) {
 }
 
 TEST(Document, AFileLargerThan64MiBIsRefused) {
-  const std::string path = testing::TempDir() + "panpipe_large.yaml";
+  const std::string path = testing::TempDir() + "panpipe_large_" + std::to_string(getpid()) + ".yaml";
   {
     std::ofstream file(path, std::ios::binary);
     file.seekp((64LL << 20));

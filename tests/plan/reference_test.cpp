@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 std::string write_file(const std::string& name, const std::string& text) {
-  const std::string path = ::testing::TempDir() + "panpipe_plan_" + name;
+  const std::string path = ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + "_" + name;
   std::ofstream(path) << text;
   return path;
 }
@@ -79,7 +79,7 @@ Lowered lower_case(const json& in, const std::string& layers, const std::string&
   const std::string text = fmt::format(
       "panpipe: 1\ncluster: {{devices: {0}, memory: 1 TiB, link: {1}}}\nworkload: {{layers: {2}}}\n"
       "batch: {{micro: 1, microbatches: {3}}}\nparallel: {{pipeline: {0}{4}}}\nschedule: {5}\npartition: {6}\n{7}",
-      in["devices"].get<int>(), link_text(in.value("comm", json::object())), ::testing::TempDir() + "panpipe_plan_layers.yaml",
+      in["devices"].get<int>(), link_text(in.value("comm", json::object())), ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + "_layers.yaml",
       in["batches"].get<int>(), virtual_stages > 1 ? fmt::format(", virtual_stages: {}", virtual_stages) : "", schedule,
       partition, extra);
   Lowered result;

@@ -15,7 +15,7 @@ class Layers : public testing::Test {
  protected:
   void SetUp() override {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::temp_directory_path() / ("panpipe-layers-" + std::string(test->name()));
+    folder_ = std::filesystem::temp_directory_path() / ("panpipe-layers-" + std::to_string(getpid()) + "-" + test->name());
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

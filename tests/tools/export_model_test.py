@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""tools/export_model.py as a user meets it: own modules become archives that panpipe reads, cuts and runs; mistakes get one line.
+
+    export_model_test.py BIN        (77 = skipped: no Python with PyTorch in .venv)
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PYTHON = SOURCE / ".venv/bin/python"
+
+MODELS = """
+import torch
+from torch import nn
+
+def classifier(width=8):
+    return nn.Sequential(nn.Linear(6, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 3))
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(11, 8), nn.Linear(8, 4)
+    def forward(self, ids):
+        return self.head(self.words(ids))
+
+class OwnLoss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 1)
+    def forward(self, x, y):
+        return ((self.second(torch.relu(self.first(x))) - y) ** 2).mean()
+    def example_inputs(self, micro):
+        return {"x": torch.randn(micro, 4), "y": torch.randn(micro, 1)}
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+    def forward(self, x):
+        return self.layer(x) if x.sum() > 0 else x
+
+def number():
+    return 3
+"""
+
+
+class Failed(Exception):
+    pass
+
+
+def call(*command, folder, code=0):
+    done = subprocess.run([str(part) for part in command], cwd=folder, capture_output=True, text=True, timeout=240)
+    if done.returncode != code:
+        raise Failed(f"{' '.join(map(str, command))}: exit {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def expect(found, wanted, what):
+    if found != wanted:
+        raise Failed(f"{what}:\n  found    {found}\n  expected {wanted}")
+
+
+def export(folder, *arguments, code=0):
+    return call(PYTHON, SOURCE / "tools/export_model.py", *arguments, folder=folder, code=code)
+
+
+def train(binary, folder, archive, micro):
+    """Two ranks, cut by panpipe itself; the same loss as one rank, and it falls."""
+    (folder / "job.yaml").write_text(
+        f"panpipe: 1\ncluster: {{devices: 2, memory: 8 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\nworkload: {{pt2: {archive}}}\n"
+        f"batch: {{micro: {micro}, microbatches: 4}}\noptimizer: {{name: sgd, learning_rate: 0.1}}\n")
+    losses = []
+    for ranks in (1, 2):
+        done = call(binary / "panpipe", "run", "job.yaml", "--steps", 3, "--transport", "local", "--json", "--set", f"parallel.pipeline={ranks}",
+                    "--set", f"cluster.devices={ranks}", folder=folder)
+        losses.append(json.loads(done.stdout)["losses"])
+    for one, two in zip(*losses):
+        if abs(one - two) > 1e-5 * abs(one):
+            raise Failed(f"{archive}: losses {losses[0]} on one rank, {losses[1]} on two")
+    if len(losses[0]) != 3:
+        raise Failed(f"{archive}: {len(losses[0])} losses for 3 steps")
+
+
+def refused(folder, message, *arguments):
+    done = export(folder, *arguments, "-o", "x.pt2", code=2)
+    expect(done.stderr.strip().splitlines()[-1], f"export_model.py: error: {message}", " ".join(map(str, arguments)))
+    if (folder / "x.pt2").exists():
+        raise Failed("a refused model left a file")
+
+
+def main():
+    binary = pathlib.Path(sys.argv[1]).resolve()
+    if not PYTHON.exists() or subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode:
+        print("skipped: no Python with PyTorch in .venv")
+        return 77
+    with tempfile.TemporaryDirectory(prefix="panpipe-export-") as name:
+        folder = pathlib.Path(name)
+        (folder / "models.py").write_text(MODELS)
+        done = export(folder, "models:classifier", "--argument", "width=16", "--input", "6", "--micro", "4", "-o", "classifier.pt2")
+        # 6*16+16 + 16*16+16 + 16*3+3 = 435 parameters
+        if not done.stdout.startswith("classifier.pt2: 435 parameters, "):
+            raise Failed(f"parameters of the classifier: {done.stdout}")
+        export(folder, "models:Tagger", "--input", "5", "--tokens", "11", "--micro", "2", "-o", "tagger.pt2")
+        export(folder, "models:OwnLoss", "--loss", "own", "--micro", "3", "-o", "own.pt2")
+        export(folder, "models:classifier", "--input", "6", "--loss", "mse", "--micro", "4", "-o", "mse.pt2")
+        if (binary / "panpipe-exec").exists():
+            for archive, micro in (("classifier.pt2", 4), ("tagger.pt2", 2), ("own.pt2", 3), ("mse.pt2", 4)):
+                train(binary, folder, archive, micro)
+        refused(folder, "'models' has no 'clasifier'", "models:clasifier", "--input", "6")
+        refused(folder, "cannot import 'nowhere': No module named 'nowhere'", "nowhere:model", "--input", "6")
+        refused(folder, "'models:number' gives a int, not an nn.Module", "models:number", "--input", "6")
+        refused(folder, "give the shape of one sample with --input, for example --input 3,224,224", "models:classifier")
+        refused(folder, "'classifier' is neither hf:NAME nor MODULE:CALLABLE", "classifier", "--input", "6")
+        refused(folder, "--argument wants NAME=VALUE, not 'width'", "models:classifier", "--argument", "width", "--input", "6")
+        refused(folder, "--micro must be at least 1", "models:classifier", "--input", "6", "--micro", "0")
+        refused(folder, "--loss own needs a function example_inputs(micro) beside the model, or as its method, that returns a dictionary of inputs",
+                "models:classifier", "--loss", "own")
+        done = export(folder, "models:Branches", "--input", "4", "--loss", "mse", "-o", "x.pt2", code=2)
+        if not done.stderr.strip().splitlines()[-1].startswith("export_model.py: error: torch.export cannot capture this model: "):
+            raise Failed(done.stderr)
+        done = export(folder, "models:classifier", "--input", "6", "-o", "model.bin", code=2)
+        expect(done.stderr.strip(), "export_model.py: error: the archive's name must end in .pt2", "-o model.bin")
+        if subprocess.run([PYTHON, "-c", "import transformers"], capture_output=True).returncode:
+            refused(folder, "hf: needs the package transformers: pip install transformers", "hf:gpt2")
+    print("export_model.py: archives and messages as documented")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failed as failure:
+        print(failure)
+        sys.exit(1)
