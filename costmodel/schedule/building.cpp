@@ -105,4 +105,12 @@ bool boolean_option(const ScheduleOptions& options, const std::string& key, bool
   throw InputError(fmt::format("option '{}' of a schedule must be true or false, not '{}'", key, found->second));
 }
 
+std::string word_option(const ScheduleOptions& options, const std::string& key, std::initializer_list<std::string_view> words) {
+  const auto found = options.find(key);
+  if (found == options.end()) return std::string(*words.begin());
+  if (std::find(words.begin(), words.end(), found->second) != words.end()) return found->second;
+  throw InputError(
+      fmt::format("option '{}' of a schedule must be one of {}, not '{}'", key, fmt::join(words, ", "), found->second));
+}
+
 }  // namespace panpipe

@@ -4,6 +4,7 @@
 #include <deque>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -56,9 +57,11 @@ class RowBuilder {
 };
 
 // Options were checked against the family's table before; these read the value or fall back. Throw InputError when the text is
-// no number (boolean) or below `at_least`.
+// no number (boolean, word) or below `at_least`.
 int integer_option(const ScheduleOptions& options, const std::string& key, int fallback, int at_least);
 bool boolean_option(const ScheduleOptions& options, const std::string& key, bool fallback);
+// One of `words`, the first when the option is not given.
+std::string word_option(const ScheduleOptions& options, const std::string& key, std::initializer_list<std::string_view> words);
 
 // The generators, one file each.
 Schedule make_gpipe(int ranks, int microbatches, const ScheduleOptions& options);
@@ -71,6 +74,10 @@ Schedule make_zb_v(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_interleaved_zero_bubble(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_dualpipe(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_dualpipe_v(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_1f1b_v(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_kfkb(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_chimera(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_hanayo(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_group_interleaved(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_stp(int ranks, int microbatches, const ScheduleOptions& options);

@@ -43,6 +43,7 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
   result.busy.assign(ranks, 0);
   result.times.resize(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) result.times[rank].resize(schedule.order[rank].size());
+  const bool receives = has_receives(schedule);
   std::vector<double> made_at(products.count() + 1, 0), free_at(ranks, 0), first_start(ranks, -1);
   std::vector<double> copy_free_at(ranks, 0), reloaded_at;  // by place; empty while nothing was reloaded
 
@@ -65,7 +66,8 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
       if (!actions[i].is_compute()) continue;
       products.for_inputs(actions[i], false, schedule.stage_to_rank, [&](const Products::Product& input) {
         const bool away = schedule.stage_to_rank[static_cast<std::size_t>(input.stage)] != rank_number;
-        const double ready = made_at[products.number(input.kind, input.stage, input.microbatch, input.split)];
+        double ready = made_at[products.number(input.kind, input.stage, input.microbatch, input.split)];
+        if (away && receives) ready = std::max(ready, made_at[products.message(input)]);
         start = std::max(start, ready + (away ? costs.comm : 0));
       });
       if (!reloaded_at.empty() && (actions[i].kind == ActionKind::B || actions[i].kind == ActionKind::I))
@@ -81,7 +83,7 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
     result.busy[rank] += length;
     if (first_start[rank] < 0) first_start[rank] = start;
   };
-  const std::vector<std::size_t> reached = walk(schedule, products, false, split_groups, run_unit);
+  const std::vector<std::size_t> reached = walk(schedule, products, receives, split_groups, run_unit);
   for (std::size_t rank = 0; rank < ranks; ++rank)
     PANPIPE_CHECK(reached[rank] == schedule.order[rank].size(), "only an order that can finish can be evaluated");
 

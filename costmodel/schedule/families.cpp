@@ -38,9 +38,13 @@ const std::vector<ScheduleFamily>& schedule_families() {
        {{"stages_per_rank", "2"}, {"group", "P"}},
        make_group_interleaved},
       {"stp", "V whose forwards and backwards overlap, to hide tensor-parallel communication", {}, make_stp},
+      {"1f1b-v", "1f1b over a V: two thirds of its memory, with a larger bubble", {}, make_1f1b_v},
+      {"kfkb", "1f1b in groups of microbatches: transfers have time to arrive", {{"group", "2"}}, make_kfkb},
+      {"chimera", "two 1f1b pipelines against each other, every stage twice", {}, make_chimera},
+      {"hanayo", "waves: several times through the ranks and back, shorter stages", {{"stages_per_rank", "4"}}, make_hanayo},
       {"pfeife",
        "looped 1f1b in groups of microbatches, forwards run ahead",
-       {{"stages_per_rank", "1"}, {"loop_batch", "M"}, {"prefetch", "0"}},
+       {{"stages_per_rank", "1"}, {"loop_batch", "M"}, {"prefetch", "0"}, {"execution", "loop"}},
        make_pfeife},
   };
   return table;

@@ -5,16 +5,61 @@
 // (v-1) loop_batch + (p-r) + min(p-1-r, prefetch), counted from 1; from there one backward follows each forward. The members
 // are made as the family defines them: some (a loop_batch that leaves a short last group, say) order themselves into a cycle,
 // which check_schedule reports.
+//
+// Besides this order its runtime knows two plainer ones (option `execution`). Breadth-first: all forwards, stage after stage,
+// then all backwards, stages descending, both in ascending microbatch order. Pipeless: the same passes, but a stage's results
+// leave only after its last microbatch, so that stages on different ranks do not overlap; the row states its transfers.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "costmodel/base/error.hpp"
 #include "costmodel/schedule/building.hpp"
 
 namespace panpipe {
+
+namespace {
+
+// Passes of one stage over all microbatches; where the transfers are stated, each input is received right before its pass and
+// all results are sent behind the last one.
+void add_stage(Row& row, const Schedule& schedule, int stage, bool forward, bool state_transfers) {
+  const auto away = [&](int other) {
+    return state_transfers && other >= 0 && other < schedule.stages &&
+           schedule.stage_to_rank[static_cast<std::size_t>(other)] != schedule.stage_to_rank[static_cast<std::size_t>(stage)];
+  };
+  const bool receives = away(forward ? stage - 1 : stage + 1), sends = away(forward ? stage + 1 : stage - 1);
+  for (int m = 0; m < schedule.microbatches; ++m) {
+    if (receives) row.push_back(pass(forward ? ActionKind::RecvF : ActionKind::RecvB, stage, m));
+    row.push_back(pass(forward ? ActionKind::F : ActionKind::B, stage, m));
+  }
+  if (!sends) return;
+  for (int m = 0; m < schedule.microbatches; ++m) row.push_back(pass(forward ? ActionKind::SendF : ActionKind::SendB, stage, m));
+}
+
+Schedule make_stage_by_stage(int ranks, int microbatches, int chunks, bool state_transfers) {
+  Schedule schedule = looped_schedule("pfeife", ranks, microbatches, chunks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    for (int chunk = 0; chunk < chunks; ++chunk) add_stage(row, schedule, chunk * ranks + rank, true, state_transfers);
+    for (int chunk = chunks - 1; chunk >= 0; --chunk) add_stage(row, schedule, chunk * ranks + rank, false, state_transfers);
+  }
+  return schedule;
+}
+
+}  // namespace
 
 Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options) {
   const int chunks = integer_option(options, "stages_per_rank", 1, 1);
   const int loop_batch = integer_option(options, "loop_batch", microbatches, 1);
   const int prefetch = integer_option(options, "prefetch", 0, 0);
+  const std::string execution = word_option(options, "execution", {"loop", "breadth-first", "pipeless"});
+  if (execution != "loop") {
+    for (const char* key : {"loop_batch", "prefetch"})
+      if (options.count(key) != 0)
+        throw InputError(fmt::format("option '{}' of schedule pfeife says nothing of execution={}; it belongs to execution=loop",
+                                     key, execution));
+    return make_stage_by_stage(ranks, microbatches, chunks, execution == "pipeless");
+  }
 
   Schedule schedule = looped_schedule("pfeife", ranks, microbatches, chunks);
   for (int rank = 0; rank < ranks; ++rank) {

@@ -52,6 +52,11 @@ class Products {
     std::int32_t stage, microbatch, split;
   };
 
+  // The number of the message that carries it to another rank.
+  std::size_t message(const Product& p) const {
+    return number(p.kind == Activation ? SentActivation : SentGradient, p.stage, p.microbatch, p.split);
+  }
+
   // Calls use(product) for what the action waits for. With `receives`, the schedule has receive actions of its own: passes then
   // find their inputs through them, and a receive waits for its send.
   template <class Use>
