@@ -33,7 +33,8 @@ void add_scenario_options(CLI::App& sub, std::string& scenario, std::vector<std:
 void add_predict_options(CLI::App& sub, PredictOptions& options) {
   add_scenario_options(sub, options.scenario, options.overrides);
   sub.add_option("--plan", options.plan, "take partition, placement and schedule from a plan file")->type_name("FILE");
-  sub.add_option("-o", options.output, "write result.json, trace.json, scenario.yaml, plan.yaml and report.txt into this folder")
+  sub.add_option("-o", options.output,
+                 "write result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into this folder")
       ->type_name("DIR");
   sub.add_flag("--json", options.json, "print the result document instead of the table");
   sub.add_flag("--timeline", options.timeline, "with --json: include every span");

@@ -15,6 +15,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/picture/schedule_picture.hpp"
 #include "costmodel/schedule/schedule.hpp"
 
 namespace panpipe::cli {
@@ -25,7 +26,7 @@ struct Settings {
   std::optional<int> ranks, microbatches;
   std::vector<std::string> options;
   std::string costs, output;
-  bool drawing = false, json = false, csv = false, torch = false, list = false;
+  bool drawing = false, json = false, csv = false, torch = false, svg = false, list = false;
 };
 
 std::string table_of_families() {
@@ -88,8 +89,12 @@ PassCosts parse_costs(const std::string& text) {
       costs.B = *value.value;
     } else if (key == "comm") {
       costs.comm = *value.value;
+    } else if (key == "offload") {
+      costs.offload = *value.value;
+    } else if (key == "reload") {
+      costs.reload = *value.value;
     } else {
-      throw InputError(fmt::format("--costs has no '{}'; there are F, I, W, B, comm", key));
+      throw InputError(fmt::format("--costs has no '{}'; there are F, I, W, B, comm, offload, reload", key));
     }
   }
   return costs;
@@ -161,6 +166,10 @@ std::string fault_report(const Schedule& schedule, const std::vector<SchedulePro
   return text + grid(schedule, problems);
 }
 
+bool wants_svg(const Settings& settings) {
+  return settings.svg || (settings.output.size() > 4 && settings.output.ends_with(".svg"));
+}
+
 int show(const Settings& settings) {
   if (settings.list) {
     print(table_of_families());
@@ -184,6 +193,11 @@ int show(const Settings& settings) {
   } else if (settings.csv || settings.torch) {
     text = to_csv(schedule, settings.torch);
     if (!problems.empty()) std::fputs(fault_report(schedule, problems).c_str(), stderr);
+  } else if (wants_svg(settings) && evaluation) {
+    text = to_svg(picture_of(schedule, *evaluation));
+  } else if (wants_svg(settings)) {
+    std::fputs(fault_report(schedule, problems).c_str(), stderr);
+    return static_cast<int>(ExitCode::CheckFailed);
   } else if (evaluation) {
     if (!settings.drawing) text = summary(schedule, *evaluation);
     text += draw(schedule, *evaluation, terminal_width(), color);
@@ -213,8 +227,10 @@ void add_schedule_verb(CLI::App& sub, std::function<int()>& run) {
   CLI::Option* json = sub.add_flag("--json", settings->json, "the document panpipe-schedule/1");
   CLI::Option* csv = sub.add_flag("--csv", settings->csv, "the order as CSV");
   CLI::Option* torch = sub.add_flag("--torch", settings->torch, "the order as CSV that PyTorch loads");
-  drawing->excludes(json)->excludes(csv)->excludes(torch);
-  json->excludes(csv)->excludes(torch);
+  CLI::Option* svg = sub.add_flag("--svg", settings->svg, "the order as a picture; -o FILE.svg asks for it too");
+  drawing->excludes(json)->excludes(csv)->excludes(torch)->excludes(svg);
+  json->excludes(csv)->excludes(torch)->excludes(svg);
+  svg->excludes(csv)->excludes(torch);
   sub.add_flag("--list", settings->list, "the families and their options");
   sub.add_option("-o", settings->output, "write to this file instead of standard output");
   run = [settings] { return show(*settings); };

@@ -8,6 +8,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
+#include "costmodel/picture/timeline_picture.hpp"
 
 namespace panpipe {
 namespace {
@@ -61,8 +62,9 @@ std::string write_results(const Experiment& experiment, const Plan& plan, const 
   write("scenario.yaml", resolved_text(experiment.scenario));
   write("plan.yaml", to_yaml(plan, experiment.model.units(experiment.scenario.cluster.devices.front().type)));
   write("report.txt", to_table(timeline, figures, false) + notes);
+  write("schedule.svg", to_svg(picture_of(timeline, fs::path(context.scenario).stem().string())));
   return "written to " + folder +
-         ": result.json, trace.json (open it at ui.perfetto.dev), scenario.yaml, plan.yaml, report.txt\n";
+         ": result.json, trace.json (open it at ui.perfetto.dev), scenario.yaml, plan.yaml, report.txt, schedule.svg\n";
 }
 
 }  // namespace panpipe

@@ -31,8 +31,8 @@ struct Experiment {
 ResultContext result_context(const Experiment& experiment, const std::string& scenario_file, const FilesRead& files,
                              std::vector<std::pair<std::string, std::string>> libraries, double wall_s);
 
-// Writes result.json, trace.json, scenario.yaml, plan.yaml and report.txt into the folder, which is made when absent.
-// MachineError when that cannot be written; no file is left half-written. Returns the sentence that says so.
+// Writes result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into the folder, which is made when
+// absent. MachineError when that cannot be written; no file is left half-written. Returns the sentence that says so.
 std::string write_results(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const ResultContext& context,
                           const std::string& notes, const std::string& folder);
 

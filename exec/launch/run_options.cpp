@@ -36,7 +36,8 @@ void add_run_options(CLI::App& app, RunRequest& request) {
       ->type_name("local|gloo|nccl");
   app.add_option("--device", request.device, "where operators run")->type_name("cpu|cuda");
   app.add_option("--threads", request.threads, "threads of a rank within an operator (default: cores / ranks)")->type_name("N");
-  app.add_option("-o", request.output, "write result.json, trace.json, scenario.yaml, plan.yaml and report.txt into this folder")
+  app.add_option("-o", request.output,
+                 "write result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into this folder")
       ->type_name("DIR");
   app.add_flag("--json", request.json, "print the result document instead of the table");
   app.add_flag("--timeline", request.timeline, "with --json: include every span");

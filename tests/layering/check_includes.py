@@ -22,6 +22,7 @@ ALLOWED = {
                        "costmodel/profile", "costmodel/scenario", "costmodel/cost"],
     "costmodel/timeline": ["costmodel/base", "costmodel/schedule", "costmodel/plan"],
     "costmodel/estimate": ["costmodel/base", "costmodel/schedule", "costmodel/plan", "costmodel/timeline"],
+    "costmodel/picture": ["costmodel/base", "costmodel/schedule", "costmodel/plan", "costmodel/timeline"],
     "costmodel/experiment": ["costmodel"],
     "planner": ["costmodel"],
     "sim": ["costmodel"],

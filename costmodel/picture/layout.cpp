@@ -1,0 +1,109 @@
+#include "costmodel/picture/layout.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace panpipe {
+namespace {
+
+// Pixels. A pass narrower than kReadable loses its number; below kVisible boxes are drawn together.
+constexpr double kReadable = 15, kVisible = 0.5;
+constexpr double kNarrowest = 900, kWidest = 2200;
+constexpr double kLaneGap = 11, kCurve = 26;
+
+double shortest_pass(const Picture& picture) {
+  double shortest = picture.end;
+  for (const PictureLane& lane : picture.lanes)
+    for (const PictureBox& box : lane.boxes)
+      if (!box.text.empty() && box.end > box.start) shortest = std::min(shortest, box.end - box.start);
+  return shortest;
+}
+
+// Boxes of one stretch of overlapping times get tracks, each the first that is free.
+void assign_tracks(std::vector<PlacedBox>& placed, std::size_t first, std::size_t end) {
+  std::vector<double> free_at;
+  for (std::size_t i = first; i < end; ++i) {
+    const PictureBox& box = *placed[i].box;
+    auto track = std::find_if(free_at.begin(), free_at.end(), [&](double at) { return at <= box.start; });
+    if (track == free_at.end()) track = free_at.insert(free_at.end(), 0);
+    *track = box.end;
+    placed[i].track = static_cast<int>(track - free_at.begin());
+  }
+  for (std::size_t i = first; i < end; ++i) placed[i].tracks = static_cast<int>(free_at.size());
+}
+
+}  // namespace
+
+double text_width(const std::string& text, double font_size) {
+  const auto characters = std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
+  return 0.56 * font_size * static_cast<double>(characters);
+}
+
+PictureLayout lay_out(const Picture& picture) {
+  PictureLayout layout;
+  std::array<bool, kStripKinds> used{};
+  double names = 0, peaks = 0;
+  for (const PictureLane& lane : picture.lanes) {
+    for (const PictureStripe& stripe : lane.stripes) used[static_cast<std::size_t>(stripe.kind)] = true;
+    names = std::max({names, text_width(lane.name, 12), text_width(lane.detail, 10)});
+    peaks = std::max(peaks, text_width("peak " + lane.peak_text, 10));
+  }
+  for (std::size_t kind = 0; kind < kStripKinds; ++kind)
+    if (used[kind]) layout.strips.push_back(static_cast<StripKind>(kind));
+  const double end = picture.end > 0 ? picture.end : 1;
+  layout.left = 24 + std::min(names, 220.0);
+  layout.right = 24 + peaks;
+  layout.width = std::clamp(std::round(kReadable * end / shortest_pass(picture)), kNarrowest, kWidest);
+  if (!std::isfinite(layout.width)) layout.width = kNarrowest;
+  layout.scale = layout.width / end;
+  layout.curve = picture.memory_name.empty() ? 0 : kCurve;
+  layout.lane = layout.curve_y() + layout.curve + kLaneGap;
+  return layout;
+}
+
+std::vector<double> axis_ticks(double end, double pixels) {
+  std::vector<double> ticks;
+  if (!(end > 0)) return {0};
+  const double wanted = end / std::max(2.0, pixels / 90);
+  const double power = std::pow(10, std::floor(std::log10(wanted)));
+  double step = 10 * power;
+  for (const double times : {1.0, 2.0, 5.0})
+    if (times * power >= wanted) {
+      step = times * power;
+      break;
+    }
+  for (int i = 0; step * i <= end * (1 + 1e-9); ++i) ticks.push_back(step * i);
+  return ticks;
+}
+
+std::vector<PlacedBox> place_boxes(const PictureLane& lane, const PictureLayout& layout) {
+  std::vector<PlacedBox> placed;
+  placed.reserve(lane.boxes.size());
+  for (const PictureBox& box : lane.boxes)
+    if (box.end > box.start) placed.push_back({&box, layout.x(box.start), (box.end - box.start) * layout.scale, 0, 1});
+  std::stable_sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.box->start < b.box->start; });
+  std::size_t first = 0;
+  double latest = 0;
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (i > first && placed[i].box->start >= latest) {
+      assign_tracks(placed, first, i);
+      first = i;
+    }
+    latest = i == first ? placed[i].box->end : std::max(latest, placed[i].box->end);
+  }
+  assign_tracks(placed, first, placed.size());
+  // What is too narrow to be seen gives way to its left neighbour.
+  std::vector<PlacedBox> seen;
+  seen.reserve(placed.size());
+  double drawn_to = -1;
+  for (const PlacedBox& box : placed) {
+    if (box.tracks == 1 && box.x + box.width < drawn_to) continue;
+    seen.push_back(box);
+    seen.back().width = std::max(box.width, kVisible);
+    drawn_to = std::max(drawn_to, box.x + seen.back().width);
+  }
+  return seen;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,132 @@
+#include "costmodel/picture/palette.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace panpipe {
+namespace {
+
+struct Colour {
+  double red, green, blue;  // 0 to 255
+};
+
+Colour mix(const Colour& a, const Colour& b, double share_of_b) {
+  const auto part = [&](double x, double y) { return x + (y - x) * share_of_b; };
+  return {part(a.red, b.red), part(a.green, b.green), part(a.blue, b.blue)};
+}
+
+std::string hex(const Colour& c) {
+  return fmt::format("#{:02x}{:02x}{:02x}", std::lround(c.red), std::lround(c.green), std::lround(c.blue));
+}
+
+// Weights of ITU-R BT.601; text is dark on what is brighter than the middle.
+bool is_bright(const Colour& c) { return 0.299 * c.red + 0.587 * c.green + 0.114 * c.blue > 128; }
+
+constexpr Colour kWhite{255, 255, 255}, kBlack{0, 0, 0};
+
+struct PassColour {
+  const char* name;
+  Colour colour;
+};
+constexpr std::array<PassColour, 6> kPasses = {{{"F", {86, 180, 233}},     // sky blue
+                                                {"I", {230, 159, 0}},      // orange
+                                                {"W", {0, 158, 115}},      // bluish green
+                                                {"B", {213, 94, 0}},       // vermilion
+                                                {"R", {204, 121, 167}},    // reddish purple
+                                                {"O", {120, 125, 133}}}};  // grey
+
+constexpr std::array<PassColour, kStripKinds> kStrips = {{{"s-tensor", {204, 121, 167}},
+                                                          {"s-send", {0, 114, 178}},
+                                                          {"s-receive", {86, 180, 233}},
+                                                          {"s-data", {213, 94, 0}},
+                                                          {"s-copy", {170, 145, 20}}}};
+
+Colour shaded(const Colour& base, int shade, int shades) {
+  if (shades == 1) return mix(base, kWhite, 0.15);
+  const double at = static_cast<double>(shade) / (shades - 1);  // 0 = light, 1 = dark
+  return at < 0.5 ? mix(base, kWhite, 0.45 * (1 - 2 * at)) : mix(base, kBlack, 0.32 * (2 * at - 1));
+}
+
+constexpr const char* kNeutral = R"(
+svg { --paper: #ffffff; --ink: #1b1f24; --soft: #5c6570; --idle: #eceff3; --grid: #c3cad3; --curve: #51606f; --fill: #aab8c6;
+  --frame: #1b1f24; --over: #b3261e; font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
+@media (prefers-color-scheme: dark) {
+  svg { --paper: #14171b; --ink: #e6e9ed; --soft: #9aa4af; --idle: #22272d; --grid: #3a424b; --curve: #a9b6c3; --fill: #4a5866;
+    --frame: #f2f4f6; --over: #ff8a80; } }
+.paper { fill: var(--paper); } .idle { fill: var(--idle); } .grid { stroke: var(--grid); stroke-width: 0.6; }
+text { fill: var(--ink); font-size: 11px; } .title { font-size: 16px; font-weight: 600; } .soft { fill: var(--soft); }
+.small { font-size: 10px; } .over { fill: var(--over); } .end { text-anchor: end; } .mid { text-anchor: middle; }
+.n { text-anchor: middle; font-size: 9.5px; pointer-events: none; } .n.half { font-size: 8px; }
+.frame { fill: none; stroke: var(--frame); stroke-width: 1; pointer-events: none; }
+.curve { fill: none; stroke: var(--curve); stroke-width: 1; } .area { fill: var(--fill); fill-opacity: 0.55; }
+.peak { stroke: var(--curve); stroke-width: 0.8; stroke-dasharray: 2 2; } .limit { stroke: var(--over); stroke-width: 1; }
+)";
+
+}  // namespace
+
+int shade_count(int chunks) { return std::clamp(chunks, 1, 4); }
+
+int shade_of(int chunk, int chunks) {
+  const int shades = shade_count(chunks);
+  return chunks <= shades ? chunk : chunk % shades;
+}
+
+const char* class_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::F:
+      return "F";
+    case ActionKind::I:
+      return "I";
+    case ActionKind::W:
+      return "W";
+    case ActionKind::B:
+      return "B";
+    case ActionKind::R:
+      return "R";
+    default:
+      return "O";
+  }
+}
+
+const char* class_of(StripKind kind) { return kStrips[static_cast<std::size_t>(kind)].name; }
+
+const char* words_for(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::F:
+      return "F forward";
+    case ActionKind::I:
+      return "I input gradient";
+    case ActionKind::W:
+      return "W weight gradient";
+    case ActionKind::B:
+      return "B full backward";
+    case ActionKind::R:
+      return "R recompute";
+    default:
+      return "optimizer";
+  }
+}
+
+const char* words_for(StripKind kind) {
+  static constexpr std::array<const char*, kStripKinds> kWords = {"tensor-parallel collective", "send", "receive",
+                                                                  "data-parallel collective", "copy to and from the host"};
+  return kWords[static_cast<std::size_t>(kind)];
+}
+
+std::string style_sheet(int chunks) {
+  std::string text = kNeutral;
+  const int shades = shade_count(chunks);
+  for (const PassColour& pass : kPasses)
+    for (int shade = 0; shade < shades; ++shade) {
+      const Colour colour = shaded(pass.colour, shade, shades);
+      text += fmt::format(".{0}{1} {{ fill: {2}; }} .t{0}{1} {{ fill: {3}; }}\n", pass.name, shade, hex(colour),
+                          is_bright(colour) ? "#14171b" : "#ffffff");
+    }
+  for (const PassColour& strip : kStrips) text += fmt::format(".{} {{ fill: {}; }}\n", strip.name, hex(strip.colour));
+  return text;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,24 @@
+// Colours of pictures. Hues are those of Okabe and Ito (Color Universal Design, 2008), which people with any common colour
+// blindness tell apart; shades of a hue tell the stages of one rank apart.
+#pragma once
+
+#include <string>
+
+#include "costmodel/picture/picture.hpp"
+
+namespace panpipe {
+
+// Shades in use for `chunks` stages of a rank: 1 to 4. Further stages take the shades in turn.
+int shade_count(int chunks);
+int shade_of(int chunk, int chunks);
+
+// The <style> of a picture: text, axes, boxes by pass and shade ("F1"), stripes ("s-send"), memory; a second set of neutral
+// colours where the reader's screen is dark.
+std::string style_sheet(int chunks);
+
+const char* class_of(ActionKind kind);  // "F", "I", ...; "O" for the optimizer and whatever is no pass
+const char* class_of(StripKind kind);
+const char* words_for(ActionKind kind);  // for the legend
+const char* words_for(StripKind kind);
+
+}  // namespace panpipe
