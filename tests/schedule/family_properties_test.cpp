@@ -1,0 +1,377 @@
+// What every member of every hand-made family keeps, for all P to 16 and M to 48 that it admits: legal, complete, the activations
+// and the bubble that it promises.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "costmodel/base/error.hpp"
+#include "tests/schedule/rows.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr int kMaxRanks = 16, kMaxMicrobatches = 48;
+
+struct Size {
+  int p, m, v;  // v: stages on each rank (slices of a sequence for seq-1f1b)
+  int turn() const { return m / std::max(1, m / p); }
+};
+
+// One row for each family, or for each of its members that promises something else.
+struct Promise {
+  std::string family;
+  ScheduleOptions options;
+  int v;
+  int passes;  // actions for each stage and microbatch: 2 (F, B), 3 (F, I, W), or 0 where it depends on the microbatch
+  std::function<bool(const Size&)> exists;
+  std::function<int(const Size&, int rank)> activations;  // exactly, or at most where `at_most`
+  bool at_most = false;
+};
+
+bool always(const Size&) { return true; }
+bool turns_fit(const Size& s) { return s.m % std::max(1, s.m / s.p) == 0; }
+
+std::vector<Promise> promises() {
+  return {
+      {"gpipe", {}, 1, 2, always, [](const Size& s, int) { return s.m; }},
+      // Rank r forwards P-1-r ahead, and one more before its first backward.
+      {"1f1b", {}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, s.p - r); }},
+      {"kfkb", {{"group", "3"}}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, 3 * (s.p - r)); }},
+      {"interleaved-1f1b",
+       {},
+       2,
+       2,
+       turns_fit,
+       [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + 2 * (s.p - 1 - r) + 1); }},
+      {"interleaved-1f1b",
+       {{"stages_per_rank", "3"}},
+       3,
+       2,
+       turns_fit,
+       [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + 2 * (s.p - 1 - r) + 1); }},
+      // A group takes its forward's activation before it frees its backward's.
+      {"interleaved-1f1b",
+       {{"combined", "true"}},
+       2,
+       2,
+       turns_fit,
+       [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + 2 * (s.p - 1 - r) + 2); }},
+      {"looped-bfs", {}, 2, 2, always, [](const Size& s, int) { return s.m * s.v; }},
+      {"zb-h1", {}, 1, 3, always, [](const Size& s, int) { return std::min(s.m, s.p); }},
+      {"zb-h2", {}, 1, 3, always, [](const Size& s, int) { return std::min(s.m, 2 * s.p - 1); }},
+      {"interleaved-zero-bubble",
+       {},
+       2,
+       3,
+       turns_fit,
+       [](const Size& s, int) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + s.p); }},
+      {"interleaved-zero-bubble",
+       {{"stages_per_rank", "3"}},
+       3,
+       3,
+       turns_fit,
+       [](const Size& s, int) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + s.p); }},
+      {"zb-v", {}, 2, 3, always, [](const Size& s, int) { return std::min(2 * s.m, 2 * s.p); }, true},
+      {"1f1b-v", {}, 2, 2, always, [](const Size& s, int) { return std::min(2 * s.m, 2 * (2 * s.p / 3 + 1)); }, true},
+      {"dualpipe-v",
+       {},
+       2,
+       0,
+       [](const Size& s) { return s.m >= 2 * s.p; },
+       [](const Size& s, int) { return 2 * s.p + 1; },
+       true},
+      {"dualpipe",
+       {},
+       2,
+       0,
+       [](const Size& s) { return s.p % 2 == 0 && s.m % 2 == 0 && s.m >= 2 * s.p; },
+       [](const Size& s, int) { return s.p + 1; },
+       true},
+      // 3P, and the activations whose W waits: more towards the end of the V. A group takes before it frees.
+      {"stp",
+       {},
+       2,
+       0,
+       [](const Size& s) { return s.m >= 3 * s.p - 1; },
+       [](const Size& s, int r) { return 3 * s.p + std::max(1, r); },
+       true},
+      {"seq-1f1b", {}, 2, 2, always, [](const Size& s, int r) { return std::min(s.m * s.v, s.p - r + s.v - 1); }},
+      {"seq-1f1b",
+       {{"sequence_splits", "4"}},
+       4,
+       2,
+       always,
+       [](const Size& s, int r) { return std::min(s.m * s.v, s.p - r + s.v - 1); }},
+      {"group-interleaved",
+       {},
+       2,
+       3,
+       always,
+       [](const Size& s, int r) { return std::min(s.m * s.v, s.p * (s.v - 1) + s.p - r); },
+       true},
+      {"chimera",
+       {},
+       2,
+       2,
+       [](const Size& s) { return s.p % 2 == 0 && s.m % 2 == 0; },
+       [](const Size& s, int r) { return std::min(s.m, s.p / 2 + 1 + std::min(r, s.p - 1 - r)); },
+       true},
+      {"hanayo", {}, 4, 2, always, [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.p + r + 1); }, true},
+      {"hanayo",
+       {{"stages_per_rank", "2"}},
+       2,
+       2,
+       always,
+       [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.p + r + 1); },
+       true},
+      {"pfeife", {}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, s.p - r); }},
+      {"pfeife",
+       {{"execution", "breadth-first"}, {"stages_per_rank", "2"}},
+       2,
+       2,
+       always,
+       [](const Size& s, int) { return s.m * s.v; }},
+  };
+}
+
+std::optional<Schedule> made(const Promise& promise, const Size& size) {
+  try {
+    return make_schedule(promise.family, size.p, size.m, promise.options);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+template <class Use>
+void for_every_size(const Promise& promise, Use&& use) {
+  for (int p = 1; p <= kMaxRanks; ++p)
+    for (int m = 1; m <= kMaxMicrobatches; ++m) {
+      SCOPED_TRACE(fmt::format("{} p={} m={} v={}", promise.family, p, m, promise.v));
+      use(Size{p, m, promise.v});
+      if (testing::Test::HasFailure()) return;  // one size is enough to read
+    }
+}
+
+std::size_t passes_of(const Schedule& schedule) {
+  std::size_t passes = 0;
+  for (const auto& row : schedule.order)
+    passes += static_cast<std::size_t>(std::count_if(row.begin(), row.end(), [](auto& a) { return a.is_compute(); }));
+  return passes;
+}
+
+// The check finds whatever is missing, repeated or out of order, and orders that cannot finish.
+void expect_legal_and_complete(const Promise& promise, const Size& size, const Schedule& schedule) {
+  ASSERT_EQ(test::message_of(check_schedule(schedule)), "legal");
+  const int slices = size.p * size.v * size.m / (schedule.chains.size() == 2 ? 2 : 1);
+  if (promise.passes != 0) {
+    ASSERT_EQ(passes_of(schedule), static_cast<std::size_t>(promise.passes * slices));
+  }
+}
+
+void expect_activations(const Promise& promise, const Size& size, const Schedule& schedule) {
+  const std::vector<int> peak = evaluate(schedule, {}).peak_activations;
+  for (int rank = 0; rank < size.p; ++rank) {
+    const int held = peak[static_cast<std::size_t>(rank)], promised = promise.activations(size, rank);
+    if (promise.at_most) {
+      ASSERT_LE(held, promised) << "rank " << rank;
+    } else {
+      ASSERT_EQ(held, promised) << "rank " << rank;
+    }
+  }
+}
+
+TEST(FamilyProperties, ExactlyTheSizesThatExistAreMadeLegalAndWithinTheirActivations) {
+  for (const Promise& promise : promises())
+    for_every_size(promise, [&](const Size& size) {
+      const auto schedule = made(promise, size);
+      ASSERT_EQ(schedule.has_value(), promise.exists(size));
+      if (!schedule) return;
+      expect_legal_and_complete(promise, size, *schedule);
+      expect_activations(promise, size, *schedule);
+    });
+}
+
+TEST(FamilyProperties, EveryFixedFamilyHasItsPromises) {
+  for (const ScheduleFamily& family : schedule_families()) {
+    if (family.searched()) continue;
+    const auto all = promises();
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const Promise& p) { return p.family == family.name; })) << family.name;
+  }
+}
+
+// --- bubbles: idle time of a rank, transfers free ---
+
+const PassCosts kEven{1, 1, 1, std::nullopt, 0}, kSkewed{10, 12, 8, std::nullopt, 0};
+const PassCosts kForwardAsLongAsBackward{1, 1, 0, std::nullopt, 0};
+
+double idle_in_step(const Schedule& schedule, const PassCosts& costs) {
+  const ScheduleEvaluation result = evaluate(schedule, costs);
+  return result.makespan - result.busy[0];
+}
+double idle_in_span(const Schedule& schedule, const PassCosts& costs) {
+  const ScheduleEvaluation result = evaluate(schedule, costs);
+  return result.span - *std::max_element(result.busy.begin(), result.busy.end());
+}
+
+// `applies` says for which sizes the closed form holds.
+template <class Applies, class Use>
+void for_sizes(const std::string& family, const ScheduleOptions& options, Applies&& applies, Use&& use) {
+  int tried = 0;
+  for (int p = 1; p <= kMaxRanks; ++p)
+    for (int m = 1; m <= kMaxMicrobatches; ++m) {
+      if (!applies(p, m)) continue;
+      SCOPED_TRACE(fmt::format("{} p={} m={}", family, p, m));
+      use(make_schedule(family, p, m, options), p);
+      if (testing::Test::HasFailure()) return;
+      ++tried;
+    }
+  EXPECT_GT(tried, 20);
+}
+
+TEST(FamilyProperties, BubbleOfZbH2) {
+  // Between its first and last pass a rank waits (P-1) (F + I - 2 W) at most: (P-1) (10 + 12 - 16) = 6 (P-1), and nothing when
+  // F = I = W, from the 2P microbatches that the paper asks for. In the step, (P-1) F is added until the last rank begins.
+  const auto applies = [](int p, int m) { return m >= 2 * p; };
+  for_sizes("zb-h2", {}, applies, [](const Schedule& schedule, int p) {
+    EXPECT_EQ(idle_in_span(schedule, kEven), 0);
+    EXPECT_EQ(idle_in_span(schedule, kSkewed), 6 * (p - 1));
+    EXPECT_EQ(idle_in_step(schedule, kEven), p - 1);
+    EXPECT_EQ(idle_in_step(schedule, kSkewed), 10 * (p - 1));
+  });
+}
+
+TEST(FamilyProperties, BubbleOfZbV) {
+  // None inside the span when F = I = W, (P-1) F in the step; uneven passes cost more: (P-1) 8 and (P-1) 12 with 10, 12, 8.
+  const auto applies = [](int p, int m) { return m >= 2 * p; };
+  for_sizes("zb-v", {}, applies, [](const Schedule& schedule, int p) {
+    EXPECT_EQ(idle_in_span(schedule, kEven), 0);
+    EXPECT_EQ(idle_in_step(schedule, kEven), p - 1);
+    EXPECT_EQ(idle_in_span(schedule, kSkewed), 8 * (p - 1));
+    EXPECT_EQ(idle_in_step(schedule, kSkewed), 12 * (p - 1));
+  });
+}
+
+TEST(FamilyProperties, BubbleOfInterleavedZeroBubble) {
+  // (P-1) (F + I - W) of a stage: (P-1) (10 + 12 - 8) = 14 (P-1).
+  const auto applies = [](int p, int m) { return m >= p && m % (m / p) == 0; };
+  for (const char* v : {"2", "3"})
+    for_sizes("interleaved-zero-bubble", {{"stages_per_rank", v}}, applies,
+              [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kSkewed), 14 * (p - 1)); });
+}
+
+TEST(FamilyProperties, BubbleOfDualPipe) {
+  // (P-1) (F&B + B - 3 W) with F&B = F + B, exact when F = I = W: (P-1) (3 + 2 - 3) = 2 (P-1); DualPipe has P/2 for P.
+  for_sizes(
+      "dualpipe-v", {}, [](int p, int m) { return m >= 2 * p; },
+      [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kEven), 2 * (p - 1)); });
+  for_sizes(
+      "dualpipe", {}, [](int p, int m) { return p % 2 == 0 && m % 2 == 0 && m >= 2 * p; },
+      [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kEven), 2 * (p / 2 - 1)); });
+}
+
+TEST(FamilyProperties, BubbleOfStp) {
+  // Groups as one unit, I >= F >= W: (P-1) (2F + 2I - 3W) = (P-1) (20 + 24 - 24) = 20 (P-1); with F = I = W the paper's
+  // (P-1) (F + I - W) = P-1.
+  for_sizes(
+      "stp", {}, [](int p, int m) { return m >= 3 * p - 1; },
+      [](const Schedule& schedule, int p) {
+        EXPECT_EQ(idle_in_step(schedule, kSkewed), 20 * (p - 1));
+        EXPECT_EQ(idle_in_step(schedule, kEven), p - 1);
+      });
+}
+
+TEST(FamilyProperties, BubbleOfSeq1f1b) {
+  // That of 1f1b in passes of a slice: (P-1) (F + I + W) = 30 (P-1) in costs per slice, whatever the microbatches.
+  for (const char* splits : {"1", "2", "4"})
+    for_sizes(
+        "seq-1f1b", {{"sequence_splits", splits}}, [](int, int) { return true; },
+        [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kSkewed), 30 * (p - 1)); });
+}
+
+TEST(FamilyProperties, BubbleOfKfkb) {
+  for (const char* group : {"1", "2", "5"})
+    for_sizes(
+        "kfkb", {{"group", group}}, [](int, int) { return true; },
+        [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kSkewed), 30 * (p - 1)); });
+}
+
+TEST(FamilyProperties, BubbleOfGroupInterleaved) {
+  // Full turns of P: (P-1) (F + I) = 22 (P-1). Turns of g add (P-g) (v-1) when F = I = W: 2 (P-1) + P/2 for g = P/2, v = 2.
+  for_sizes(
+      "group-interleaved", {}, [](int p, int m) { return m % p == 0; },
+      [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kSkewed), 22 * (p - 1)); });
+  for (int p = 2; p <= kMaxRanks; p += 2)
+    for (int turns = 2; turns <= 6; ++turns) {
+      const Schedule schedule = make_schedule("group-interleaved", p, turns * p / 2, {{"group", std::to_string(p / 2)}});
+      EXPECT_EQ(idle_in_step(schedule, kEven), 2 * (p - 1) + p / 2) << p << " " << turns;
+      EXPECT_EQ(evaluate(schedule, kEven).peak_activations[0], p / 2 + p) << p << " " << turns;
+    }
+}
+
+TEST(FamilyProperties, BubbleOf1f1bV) {
+  // Passes of 1 and 2 units: a microbatch takes 6 slots of every rank, and the way through the V leaves at most 5 idle for each
+  // further rank (exactly so where P-1 is a multiple of three); 1f1b's is 6 in these units of half a stage.
+  for_sizes(
+      "1f1b-v", {}, [](int p, int m) { return m >= p; },
+      [](const Schedule& schedule, int p) {
+        EXPECT_LE(idle_in_step(schedule, kEven), 5 * (p - 1));
+        if (p % 3 == 1) {
+          EXPECT_EQ(idle_in_step(schedule, kEven), 5 * (p - 1));
+        }
+      });
+}
+
+TEST(FamilyProperties, BubbleOfChimeraAndHanayo) {
+  // In full units and with F = B: the way through the chain less what the other direction fills, P-2 for Chimera (its paper's
+  // (D-2) / (2N + D-2)) and 2P-2 for a wave, however many units and waves.
+  for_sizes(
+      "chimera", {}, [](int p, int m) { return p % 2 == 0 && m % p == 0; },
+      [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kForwardAsLongAsBackward), p - 2); });
+  for (const char* v : {"2", "4", "6"})
+    for_sizes(
+        "hanayo", {{"stages_per_rank", v}}, [](int p, int m) { return m % p == 0; },
+        [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kForwardAsLongAsBackward), 2 * p - 2); });
+}
+
+// --- members that are other families ---
+
+TEST(FamilyProperties, MembersThatAreOtherFamilies) {
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m <= 20; ++m) {
+      SCOPED_TRACE(fmt::format("p={} m={}", p, m));
+      const auto order = [&](const char* family, const ScheduleOptions& options = {}) {
+        return make_schedule(family, p, m, options).order;
+      };
+      EXPECT_EQ(order("kfkb", {{"group", "1"}}), order("1f1b"));
+      EXPECT_EQ(order("kfkb", {{"group", std::to_string(m)}}), order("gpipe"));
+      EXPECT_EQ(order("seq-1f1b", {{"sequence_splits", "1"}}), order("1f1b"));
+      if (turns_fit({p, m, 1})) {
+        EXPECT_EQ(order("interleaved-zero-bubble", {{"stages_per_rank", "1"}}), order("zb-h1"));
+      }
+      EXPECT_EQ(order("pfeife", {{"execution", "breadth-first"}}), order("gpipe"));
+    }
+}
+
+// --- Pfeife's plainer executions ---
+
+TEST(FamilyProperties, PfeifeBreadthFirstTakesMicrobatchesInTheirOrder) {
+  EXPECT_EQ(test::rows_of(make_schedule("pfeife", 2, 2, {{"stages_per_rank", "2"}, {"execution", "breadth-first"}})),
+            (std::vector<std::string>{"0F0 0F1 2F0 2F1 2B0 2B1 0B0 0B1", "1F0 1F1 3F0 3F1 3B0 3B1 1B0 1B1"}));
+}
+
+TEST(FamilyProperties, PfeifePipelessSendsBehindTheLastMicrobatch) {
+  const Schedule schedule = make_schedule("pfeife", 2, 2, {{"execution", "pipeless"}});
+  EXPECT_EQ(test::rows_of(schedule), (std::vector<std::string>{"0F0 0F1 0SEND_F0 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1",
+                                                               "1RECV_F0 1F0 1RECV_F1 1F1 1B0 1B1 1SEND_B0 1SEND_B1"}));
+  EXPECT_EQ(test::message_of(check_schedule(schedule)), "legal");
+  // No two stages on different ranks overlap: all passes one after the other, P M (F + B) = 2 * 2 * 3.
+  EXPECT_EQ(evaluate(schedule, {}).makespan, 12);
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m <= 9; ++m)
+      EXPECT_EQ(evaluate(make_schedule("pfeife", p, m, {{"execution", "pipeless"}}), kSkewed).makespan, p * m * 30);
+}
+
+}  // namespace
+}  // namespace panpipe
