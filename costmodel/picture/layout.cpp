@@ -10,7 +10,7 @@ namespace {
 // Pixels. A pass narrower than kReadable loses its number; below kVisible boxes are drawn together.
 constexpr double kReadable = 15, kVisible = 0.5;
 constexpr double kNarrowest = 900, kWidest = 2200;
-constexpr double kLaneGap = 11, kCurve = 26;
+constexpr double kLaneGap = 14, kCurve = 26;
 
 double shortest_pass(const Picture& picture) {
   double shortest = picture.end;

@@ -50,20 +50,31 @@ Colour shaded(const Colour& base, int shade, int shades) {
   return at < 0.5 ? mix(base, kWhite, 0.45 * (1 - 2 * at)) : mix(base, kBlack, 0.32 * (2 * at - 1));
 }
 
-constexpr const char* kNeutral = R"(
-svg { --paper: #ffffff; --ink: #1b1f24; --soft: #5c6570; --idle: #eceff3; --grid: #c3cad3; --curve: #51606f; --fill: #aab8c6;
-  --frame: #1b1f24; --over: #b3261e; font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
-@media (prefers-color-scheme: dark) {
-  svg { --paper: #14171b; --ink: #e6e9ed; --soft: #9aa4af; --idle: #22272d; --grid: #3a424b; --curve: #a9b6c3; --fill: #4a5866;
-    --frame: #f2f4f6; --over: #ff8a80; } }
-.paper { fill: var(--paper); } .idle { fill: var(--idle); } .grid { stroke: var(--grid); stroke-width: 0.6; }
-text { fill: var(--ink); font-size: 11px; } .title { font-size: 16px; font-weight: 600; } .soft { fill: var(--soft); }
-.small { font-size: 10px; } .over { fill: var(--over); } .end { text-anchor: end; } .mid { text-anchor: middle; }
+// Shapes and sizes; plain values, because simple viewers know no CSS variables.
+constexpr const char* kShapes = R"(
+text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 11px; }
+.title { font-size: 16px; font-weight: 600; } .small { font-size: 10px; } .end { text-anchor: end; } .mid { text-anchor: middle; }
 .n { text-anchor: middle; font-size: 9.5px; pointer-events: none; } .n.half { font-size: 8px; }
-.frame { fill: none; stroke: var(--frame); stroke-width: 1; pointer-events: none; }
-.curve { fill: none; stroke: var(--curve); stroke-width: 1; } .area { fill: var(--fill); fill-opacity: 0.55; }
-.peak { stroke: var(--curve); stroke-width: 0.8; stroke-dasharray: 2 2; } .limit { stroke: var(--over); stroke-width: 1; }
+.grid { stroke-width: 0.6; } .frame { fill: none; stroke-width: 1; pointer-events: none; }
+.curve { fill: none; stroke-width: 1; } .area { fill-opacity: 0.55; } .peak { stroke-width: 0.8; stroke-dasharray: 2 2; }
+.limit { stroke-width: 1; }
 )";
+
+// What differs between light and dark.
+struct Neutral {
+  const char *paper, *ink, *soft, *idle, *grid, *curve, *fill, *over;
+};
+constexpr Neutral kLight{"#ffffff", "#1b1f24", "#57606a", "#eaedf1", "#c3cad3", "#51606f", "#aab8c6", "#b3261e"};
+constexpr Neutral kDark{"#14171b", "#e6e9ed", "#a2acb7", "#262b32", "#414a54", "#a9b6c3", "#4a5866", "#ff8a80"};
+
+std::string neutral_rules(const Neutral& c) {
+  return fmt::format(
+      "text {{ fill: {ink}; }} .soft {{ fill: {soft}; }} .paper {{ fill: {paper}; }} .idle {{ fill: {idle}; }} "
+      ".grid {{ stroke: {grid}; }}\n.frame {{ stroke: {ink}; }} .curve, .peak {{ stroke: {curve}; }} .area {{ fill: {fill}; }} "
+      ".limit {{ stroke: {over}; }} .over {{ fill: {over}; }}\n",
+      fmt::arg("ink", c.ink), fmt::arg("soft", c.soft), fmt::arg("paper", c.paper), fmt::arg("idle", c.idle),
+      fmt::arg("grid", c.grid), fmt::arg("curve", c.curve), fmt::arg("fill", c.fill), fmt::arg("over", c.over));
+}
 
 }  // namespace
 
@@ -117,7 +128,7 @@ const char* words_for(StripKind kind) {
 }
 
 std::string style_sheet(int chunks) {
-  std::string text = kNeutral;
+  std::string text = kShapes + neutral_rules(kLight) + "@media (prefers-color-scheme: dark) {\n" + neutral_rules(kDark) + "}\n";
   const int shades = shade_count(chunks);
   for (const PassColour& pass : kPasses)
     for (int shade = 0; shade < shades; ++shade) {

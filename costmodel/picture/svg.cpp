@@ -45,6 +45,7 @@ class Drawing {
     for (const PictureLane& lane : picture.lanes) {
       boxes += lane.boxes.size() + lane.stripes.size();
       highest_ = std::max(highest_, lane.peak);
+      for (const PictureBox& box : lane.boxes) longest_text_ = std::max(longest_text_, text_width(box.text, 1));
     }
     hints_ = boxes <= kMostHints;
     // A limit far above the curves would press them flat.
@@ -185,11 +186,12 @@ class Drawing {
             px(frame.to - frame.from - 0.8), px(layout_.box - 1));
   }
 
+  // Boxes of one length show their numbers all or none, whether the number has one digit or two.
   void number(const PlacedBox& placed, double middle, int shade) {
     const PictureBox& box = *placed.box;
     const bool half = placed.tracks == 2;
     const double size = half ? 8 : 9.5;
-    if (box.text.empty() || placed.tracks > 2 || placed.width < text_width(box.text, size) + 2) return;
+    if (box.text.empty() || placed.tracks > 2 || placed.width < longest_text_ * size + 1.5) return;
     add("<text class=\"n{} t{}{}\" x=\"{}\" y=\"{}\">{}</text>\n", half ? " half" : "", class_of(box.kind), shade,
         px(placed.x + placed.width / 2 - 0.3), px(middle + 0.36 * size), escaped(box.text));
   }
@@ -252,6 +254,7 @@ class Drawing {
   std::string text_;
   bool hints_ = true;
   double highest_ = 0, limit_ = 0;
+  double longest_text_ = 0;  // at font size 1
   double legend_x_ = 16, legend_bottom_ = 0;
 };
 

@@ -117,9 +117,9 @@ Picture picture_of(const Timeline& timeline, const std::string& name) {
   Picture picture;
   picture.title = fmt::format("{}: {}", name, name_of(timeline.kind));
   picture.subtitle =
-      fmt::format("step {:.4g} {}; bubble {:.1f} % of the step, {:.1f} % of the devices' spans; peak memory {} of {}",
+      fmt::format("step {:.4g} {}; bubble {:.1f} % of the step, {:.1f} % of the devices' spans; peak memory {}{}",
                   figures.step_time_s * scale.factor, scale.unit, 100 * figures.bubble_step, 100 * figures.bubble_span,
-                  bytes_text(figures.peak_memory_bytes), figures.fits ? "a device" : "a device, which does not have it");
+                  bytes_text(figures.peak_memory_bytes), figures.fits ? "" : ", more than a device may use");
   picture.time_unit = scale.unit;
   picture.memory_name = "memory allocated";
   const auto stages = stages_of_devices(timeline);
