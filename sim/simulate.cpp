@@ -84,6 +84,7 @@ std::vector<LinkContention> contention_of(const ReplayRecord& record, const Netw
 bool has_backend(Backend backend) { return backend == Backend::FlowSolver || has_simgrid(); }
 
 Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options& options, Statistics* statistics) {
+  if (graph.by_units) throw NoAnswer("simulate cannot run passes unit by unit yet; use schedule.braid: atomic");
   // First on idle links: it refuses orders that cannot finish, and tells what contention costs.
   const TaskTimes idle = estimate_times(graph);
   const Platform platform(graph, cluster);

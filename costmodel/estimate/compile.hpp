@@ -11,9 +11,10 @@ namespace panpipe {
 
 struct CompiledGraph {
   Structure structure;
-  std::vector<double> costs, delays;      // ticks; the structure's tables
-  std::vector<std::uint32_t> task_node;   // of each task: the structure's task that does its work
-  std::vector<std::uint32_t> ready_node;  // of each task: the one after which its outputs exist (a group's last)
+  std::vector<double> costs, delays;         // ticks; the structure's tables
+  std::vector<std::uint32_t> task_node;      // of each task: the structure's task that does its work
+  std::vector<std::uint32_t> ready_node;     // of each task: the one after which its outputs exist (a group's last)
+  std::vector<std::uint32_t> receiver_node;  // of each transfer: the one after which its receiver takes it; empty = at any time
 };
 
 // Tables: costs[0] = 0, then one entry per program, then one per flow; delays[0] = 0, then one per link. Equal structures can

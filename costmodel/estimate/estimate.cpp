@@ -1,11 +1,15 @@
 #include "costmodel/estimate/estimate.hpp"
 
+#include <algorithm>
+
 #include "costmodel/estimate/compile.hpp"
 #include "costmodel/estimate/replay.hpp"
+#include "costmodel/estimate/unit_replay.hpp"
 
 namespace panpipe {
 
 TaskTimes estimate_times(const TaskGraph& graph) {
+  if (graph.by_units) return replay_by_units(graph);
   const CompiledGraph compiled = compile(graph);
   std::vector<double> ends(static_cast<std::size_t>(compiled.structure.tasks) + 1);
   replay(compiled.structure, compiled.costs.data(), compiled.delays.data(), ends.data());
@@ -18,8 +22,10 @@ TaskTimes estimate_times(const TaskGraph& graph) {
   }
   times.transfer_start.reserve(graph.transfers.size());
   times.transfer_end.reserve(graph.transfers.size());
-  for (const Transfer& transfer : graph.transfers) {
-    const Ticks start(ends[compiled.ready_node[static_cast<std::size_t>(transfer.producer)]]);
+  for (std::size_t i = 0; i < graph.transfers.size(); ++i) {
+    const Transfer& transfer = graph.transfers[i];
+    Ticks start(ends[compiled.ready_node[static_cast<std::size_t>(transfer.producer)]]);
+    if (!compiled.receiver_node.empty()) start = std::max(start, Ticks(ends[compiled.receiver_node[i]]));
     const TransferLink& link = graph.links[static_cast<std::size_t>(transfer.link)];
     times.transfer_start.push_back(start);
     times.transfer_end.push_back(start + link.latency + link.transfer);

@@ -30,12 +30,15 @@ std::string task_text(const TaskGraph& graph, std::int32_t task) {
   return fmt::format("{} on rank {}", kind_text(t), t.rank);
 }
 
-// Why `task` waits for `other`: data from it, or the order of their lane.
+// Why `task` waits for `other`: data from it, the order of their lane, or a send that must be taken.
 std::string_view reason(const TaskGraph& graph, std::int32_t task, std::int32_t other) {
   const Task& t = graph.tasks[static_cast<std::size_t>(task)];
   const auto begin = graph.inputs.begin() + t.first_input;
   const bool data = std::any_of(begin, begin + t.inputs, [&](const Input& input) { return input.task == other; });
-  return data ? "needs" : "stands behind";
+  if (data) return "needs";
+  return graph.rendezvous && t.rank != graph.tasks[static_cast<std::size_t>(other)].rank
+             ? "waits for a send that is taken only after"
+             : "stands behind";
 }
 
 std::string waits_text(const TaskGraph& graph, std::int32_t task) {

@@ -68,6 +68,21 @@ void check_split_backward(const Lowering& lowering) {
                       lowering.plan.schedule.name));
 }
 
+// Passes run unit by unit only where it makes a difference: that costs the engines more.
+void choose_lanes(Lowering& lowering) {
+  const Scenario& scenario = lowering.scenario;
+  TaskGraph& graph = lowering.graph;
+  const bool early = scenario.transfers.full_backward_sends == TransferRules::FullBackwardSends::InputGradient;
+  bool by_units = scenario.collectives_run_on;
+  for (const auto& row : lowering.plan.schedule.order)
+    for (const Action& action : row)
+      by_units = by_units || (early && action.kind == ActionKind::B) ||
+                 (scenario.schedule.braid == Braid::Split && action.is_compute() && action.group != GroupKind::None);
+  graph.by_units = by_units;
+  graph.collectives_run_on = scenario.collectives_run_on;
+  if (by_units) graph.overlap_loss = overlap_loss(lowering.costs);
+}
+
 void fill_totals(Lowering& lowering) {
   const Scenario& scenario = lowering.scenario;
   const Plan& plan = lowering.plan;
@@ -79,14 +94,15 @@ void fill_totals(Lowering& lowering) {
 
 }  // namespace
 
-TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, const LowerOptions& options) {
-  Lowering lowering{scenario, plan, costs, options};
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
+  Lowering lowering{scenario, plan, costs};
   TaskGraph& graph = lowering.graph;
   graph.ranks = plan.pipeline;
   graph.tensor = plan.tensor;
   graph.data = plan.data;
   graph.devices = plan.devices;
   make_stages(lowering);
+  choose_lanes(lowering);
   check_split_backward(lowering);
   make_stage_edges(lowering);
   make_programs(lowering);
@@ -97,8 +113,8 @@ TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts&
   return std::move(lowering.graph);
 }
 
-TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model, const LowerOptions& options) {
-  return lower(scenario, plan, ModelCosts(model), options);
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model) {
+  return lower(scenario, plan, ModelCosts(model));
 }
 
 }  // namespace panpipe

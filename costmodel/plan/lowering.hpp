@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "costmodel/plan/lowering_costs.hpp"
@@ -42,11 +43,27 @@ struct StageEdge {
   std::int32_t forward_link = -1, backward_link = -1;  // into TaskGraph::links; -1 on one rank
 };
 
+// A piece of one unit of a pass, neither merged with its neighbours nor slowed by collectives beside it: what braids are woven
+// of.
+struct UnitPiece {
+  double time = 0;  // compute, seconds
+  std::int32_t flow = -1;
+  bool collective = false;
+  bool hidden = false;       // collective: in a lone pass the weight gradient behind it runs meanwhile
+  bool weight = false;       // compute of a weight gradient: needs no collective of its pass
+  bool in_block = false;     // of a transformer layer, not of the embedding or the head
+  bool synchronous = false;  // behind a meeting of host and device
+};
+
+// How many steps of a program there are up to the last of a member, and up to the last that its gradient needs.
+struct MemberEnds {
+  std::int32_t all = 0, gradient = 0;
+};
+
 struct Lowering {
   const Scenario& scenario;
   const Plan& plan;
   const LoweringCosts& costs;
-  LowerOptions options;
   TaskGraph graph{};
 
   std::vector<StageInfo> stages{};
@@ -56,6 +73,10 @@ struct Lowering {
   std::vector<std::int32_t> flow_of_collective{};         // first flow of a device type's tensor-parallel collectives
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
   std::vector<std::int32_t> after{};                      // per task: one more task it waits for, -1 = none
+  // Where passes run by units, per program: what it was made of, and where its members end; and the programs of groups.
+  std::vector<std::vector<UnitPiece>> unit_pieces{};
+  std::vector<std::vector<MemberEnds>> member_ends{};
+  std::map<std::vector<std::int32_t>, std::int32_t> group_programs{};
 
   // A stage into which no gradient-carrying tensor comes (the first one) has no input gradient to compute. The executor's I then
   // does nothing and its W is the whole backward; profiles stand for that executor. Other frameworks split there all the same.
@@ -87,6 +108,11 @@ inline std::size_t index_of(ActionKind pass) { return static_cast<std::size_t>(p
 void make_programs(Lowering& lowering);
 // Adds a program of one compute step.
 std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown);
+
+// braids.cpp: the program of a group of passes, from the programs that they have alone.
+std::int32_t group_program(Lowering& lowering, const std::vector<std::int32_t>& members);
+// Share of its time that compute loses while a collective runs beside it.
+inline double overlap_loss(const LoweringCosts& costs) { return costs.overlap_slowdown(Duration(1)).base(); }
 
 // transfers.cpp: edges between stages, links, and after the tasks exist their inputs and transfers.
 void make_stage_edges(Lowering& lowering);

@@ -39,6 +39,6 @@ class LoweringCosts {
 };
 
 Plan make_plan(const Scenario& scenario, const LoweringCosts& costs);
-TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, const LowerOptions& options = {});
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
 
 }  // namespace panpipe

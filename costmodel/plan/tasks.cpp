@@ -34,12 +34,14 @@ class RankTasks {
       if (position >= group_end) {
         group_end = position + std::max<std::size_t>(1, action.group_size);
         for (std::size_t member = position; member < group_end; ++member) add_gather(row[member]);
+        begin_group(row, position, group_end);
       }
       if (action.is_compute()) add_pass(action);
       if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload) add_copy(action);
       const auto& ending = reductions_.stages_ending_at[position];
       ended_.insert(ended_.end(), ending.begin(), ending.end());
       if (position + 1 < group_end) continue;  // the members of a group stay together
+      end_group();
       for (const int stage : ended_) add_reduction(stage);
       ended_.clear();
     }
@@ -80,6 +82,44 @@ class RankTasks {
     gathers_.push_back(gather);
   }
 
+  // The passes of a group: one block, or by units one program.
+  void begin_group(const std::vector<Action>& row, std::size_t first, std::size_t end) {
+    group_.clear();
+    group_tasks_.clear();
+    for (std::size_t i = first; i < end; ++i)
+      if (row[i].is_compute()) group_.push_back(lowering_.stage(row[i].stage).program[index_of(row[i].kind)]);
+    woven_ = lowering_.graph.by_units && group_.size() > 1 ? group_program(lowering_, group_) : -1;
+  }
+
+  // In a woven group the backward gives memory back while the forward takes it: only the difference shows.
+  void end_group() {
+    if (woven_ < 0 || lowering_.graph.programs[static_cast<std::size_t>(woven_)].atomic) return;
+    Bytes take(0), give(0), temporary(0);
+    for (const std::int32_t t : group_tasks_) {
+      Task& task = lowering_.graph.tasks[static_cast<std::size_t>(t)];
+      take += task.take;
+      give += task.give;
+      temporary = std::max(temporary, task.temporary);
+      task.take = task.give = task.temporary = Bytes(0);
+    }
+    Task& first = lowering_.graph.tasks[static_cast<std::size_t>(group_tasks_.front())];
+    first.take = std::max(take - give, Bytes(0));
+    first.give = std::max(give - take, Bytes(0));
+    first.temporary = temporary;
+  }
+
+  // By units: when a pass's output leaves.
+  std::int32_t output_steps(const Action& action, std::int32_t program, std::size_t member) const {
+    if (!lowering_.graph.by_units) return -1;
+    const TransferRules& rules = lowering_.scenario.transfers;
+    const Program& of = lowering_.graph.programs[static_cast<std::size_t>(program)];
+    if (of.atomic || (of.members > 1 && rules.braid_outputs == TransferRules::BraidOutputs::End)) return -1;
+    const MemberEnds& ends = lowering_.member_ends[static_cast<std::size_t>(program)][member];
+    if (action.kind == ActionKind::B && rules.full_backward_sends == TransferRules::FullBackwardSends::InputGradient)
+      return ends.gradient > 0 ? ends.gradient : -1;
+    return of.members > 1 && ends.all > 0 ? ends.all : -1;
+  }
+
   void add_pass(const Action& action) {
     const StageInfo& info = lowering_.stage(action.stage);
     const PassMemory& memory = info.memory[index_of(action.kind)];
@@ -87,8 +127,9 @@ class RankTasks {
     task.kind = TaskKind::Pass;
     task.lane = Lane::Compute;
     task.action = action;
-    task.group_size = lowering_.options.split_groups ? 1 : action.group_size;
-    task.program = info.program[index_of(action.kind)];
+    task.group_size = static_cast<std::uint8_t>(group_tasks_.empty() ? group_.size() : 0);
+    task.program = woven_ >= 0 ? woven_ : info.program[index_of(action.kind)];
+    task.output_steps = output_steps(action, task.program, group_tasks_.size());
     task.take = memory.take;
     task.give = memory.give;
     task.temporary = memory.temporary;
@@ -100,6 +141,7 @@ class RankTasks {
     }
     pass_before_ = last_pass_;
     last_pass_ = add(task, after);
+    group_tasks_.push_back(last_pass_);
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
   }
 
@@ -145,11 +187,14 @@ class RankTasks {
   Lowering& lowering_;
   int rank_;
   RankReductions reductions_;
-  std::vector<int> ended_;             // stages whose gradients became whole inside the current group
-  std::vector<std::int32_t> gathers_;  // not yet used by a pass
-  std::int32_t last_pass_ = -1;        // the last task of the compute lane
-  std::int32_t pass_before_ = -1;      // and the one before it
-  std::int32_t last_collective_ = -1;  // of the data lane
+  std::vector<int> ended_;                 // stages whose gradients became whole inside the current group
+  std::vector<std::int32_t> gathers_;      // not yet used by a pass
+  std::vector<std::int32_t> group_;        // the current cell's passes: their programs alone
+  std::vector<std::int32_t> group_tasks_;  // and those of its tasks that exist
+  std::int32_t woven_ = -1;                // the group's own program, by units
+  std::int32_t last_pass_ = -1;            // the last task of the compute lane
+  std::int32_t pass_before_ = -1;          // and the one before it
+  std::int32_t last_collective_ = -1;      // of the data lane
 };
 
 }  // namespace

@@ -162,11 +162,21 @@ void make_stage_edges(Lowering& lowering) {
   }
 }
 
+namespace {
+
+TransferRules::Semantics semantics_of(const Lowering& lowering) {
+  if (lowering.scenario.transfers.semantics) return *lowering.scenario.transfers.semantics;
+  const bool blocking = lowering.scenario.framework.blocking_transfers && !lowering.costs.measured();
+  return blocking ? TransferRules::Semantics::Blocking : TransferRules::Semantics::Asynchronous;
+}
+
+}  // namespace
+
 void connect_tasks(Lowering& lowering) {
   TaskGraph& graph = lowering.graph;
   graph.inputs.reserve(2 * graph.tasks.size());
   graph.transfers.reserve(graph.tasks.size());
-  const bool blocking = lowering.scenario.framework.blocking_transfers && !lowering.costs.measured();
+  const TransferRules::Semantics semantics = semantics_of(lowering);
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     const auto task = static_cast<std::int32_t>(t);
     const auto first = static_cast<std::int32_t>(graph.inputs.size());
@@ -175,7 +185,8 @@ void connect_tasks(Lowering& lowering) {
     graph.tasks[t].first_input = first;
     graph.tasks[t].inputs = static_cast<std::int32_t>(graph.inputs.size()) - first;
   }
-  if (!blocking) return;
+  graph.rendezvous = semantics == TransferRules::Semantics::Batched;
+  if (semantics == TransferRules::Semantics::Asynchronous) return;
   for (const Transfer& transfer : graph.transfers)
     graph.tasks[static_cast<std::size_t>(transfer.producer)].waits_for_sends = true;
 }

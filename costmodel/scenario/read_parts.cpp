@@ -63,6 +63,11 @@ const ScheduleFamily* known_family(const Node& at, const std::string& name, Read
   return nullptr;
 }
 
+// An option of every schedule, also of one from a file.
+void read_braid(MapReader& reader, ScheduleRequest& schedule) {
+  if (reader.has("braid")) schedule.braid = reader.choice<Braid>("braid", {{"split", Braid::Split}, {"atomic", Braid::Atomic}});
+}
+
 void read_options(MapReader& reader, const ScheduleFamily& family, ScheduleOptions& options) {
   for (const auto& option : family.options)
     if (const Node* value = reader.find(std::string(option.first)))
@@ -197,6 +202,7 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
     schedule.csv = read_file_reference(*csv, log, "schedule file").value_or("");
     if (reader.find("name") != nullptr)
       log.error_at_key(*node, "name", "a schedule has a name or comes from a csv file, not both");
+    read_braid(reader, schedule);
     reader.finish();
     const Node* degrees = scenario.node().find("parallel");
     if (const Node* stages = degrees != nullptr ? degrees->find("virtual_stages") : nullptr)
@@ -211,14 +217,42 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
     // Which options there are depends on the family: only what no family knows can be refused.
     for (const ScheduleFamily& other : schedule_families())
       for (const auto& option : other.options) reader.find(std::string(option.first));
+    reader.find("braid");
     reader.finish();
     return schedule;
   }
   read_options(reader, *family, schedule.options);
   refuse_options_of_others(reader, *family);
+  read_braid(reader, schedule);
   reader.finish();
   reconcile_stages(scenario, *family, schedule, parallel);
   return schedule;
+}
+
+TransferRules read_transfers(MapReader& scenario, bool framework_blocks, const std::string& framework) {
+  using Semantics = TransferRules::Semantics;
+  Node absent;
+  absent.kind = NodeKind::Map;
+  absent.path = "transfers";
+  absent.source = scenario.node().source;
+  const Node* node = scenario.find("transfers");
+  MapReader reader(node != nullptr ? *node : absent, scenario.log());
+  TransferRules rules;
+  if (reader.has("semantics"))
+    rules.semantics = reader.choice<Semantics>(
+        "semantics",
+        {{"asynchronous", Semantics::Asynchronous}, {"blocking", Semantics::Blocking}, {"batched", Semantics::Batched}});
+  else
+    scenario.log().resolved("transfers.semantics", framework_blocks ? "blocking" : "asynchronous", framework);
+  rules.braid_outputs = reader.choice<TransferRules::BraidOutputs>(
+      "braid_outputs", {{"end", TransferRules::BraidOutputs::End}, {"unit", TransferRules::BraidOutputs::Unit}},
+      TransferRules::BraidOutputs::End);
+  rules.full_backward_sends = reader.choice<TransferRules::FullBackwardSends>(
+      "full_backward_sends",
+      {{"end", TransferRules::FullBackwardSends::End}, {"input_gradient", TransferRules::FullBackwardSends::InputGradient}},
+      TransferRules::FullBackwardSends::End);
+  reader.finish();
+  return rules;
 }
 
 std::vector<std::string> read_partition(MapReader& scenario) {

@@ -25,6 +25,9 @@ OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback
 // `training:`, what an executor does around the optimizer's step.
 TrainingRequest read_training(MapReader& scenario);
 
+// `transfers:`; needs the cluster's and the framework's answer for what is not stated.
+TransferRules read_transfers(MapReader& scenario, bool framework_blocks, const std::string& framework);
+
 // `partition:`, auto or the list of units that start a stage.
 std::vector<std::string> read_partition(MapReader& scenario);
 

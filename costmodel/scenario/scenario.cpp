@@ -156,6 +156,14 @@ void read_usable(MapReader& reader, const std::optional<Cluster>& cluster, Scena
   scenario.usable = cluster->usable;
 }
 
+void read_transfer_rules(MapReader& reader, bool given_cluster, Scenario& scenario) {
+  // Given times and links say all there is to say: the lowering lets nobody wait for a send there.
+  const bool given = given_cluster || !scenario.workload.layers_file.empty();
+  const std::string origin = given ? "default" : fmt::format("framework {}", scenario.framework.name);
+  scenario.transfers = read_transfers(reader, scenario.framework.blocking_transfers && !given, origin);
+  scenario.collectives_run_on = reader.choice<bool>("trailing_collectives", {{"awaited", false}, {"overlapped", true}}, false);
+}
+
 Scenario read_scenario(const NodePtr& root, const std::string& name) {
   Scenario scenario;
   scenario.file = name;
@@ -181,6 +189,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   else
     reader.find("placement");
   scenario.framework = read_framework(reader, cluster && cluster->given);
+  read_transfer_rules(reader, cluster && cluster->given, scenario);
   scenario.profile = read_profile_part(reader);
   read_usable(reader, cluster, scenario);
   scenario.data = read_data(reader);

@@ -31,10 +31,24 @@ struct Parallel {
   bool sequence_parallel = false;
 };
 
+// A group of passes: their units woven, so that collectives of one run under compute of the other; or one block.
+enum class Braid { Split, Atomic };
+
 struct ScheduleRequest {
   std::string name = "1f1b";  // family; empty when csv is set
   std::string csv;            // path as found
   ScheduleOptions options;
+  Braid braid = Braid::Split;
+};
+
+// What a pipeline transfer holds up, and when it starts (docs/models/braids.md).
+struct TransferRules {
+  enum class Semantics { Asynchronous, Blocking, Batched };
+  enum class BraidOutputs { End, Unit };
+  enum class FullBackwardSends { End, InputGradient };
+  std::optional<Semantics> semantics;  // not stated: as the framework does
+  BraidOutputs braid_outputs = BraidOutputs::End;
+  FullBackwardSends full_backward_sends = FullBackwardSends::End;
 };
 
 // What an executor trains on; predictions do not look at it.
@@ -62,7 +76,9 @@ struct Scenario {
   TrainingRequest training;
   MemoryModelKind memory_model = MemoryModelKind::Full;
   TiedEmbedding tied_embedding = TiedEmbedding::Copy;
-  bool overlap_gradients = false;          // data-parallel reduction overlapped with the backward
+  bool overlap_gradients = false;  // data-parallel reduction overlapped with the backward
+  TransferRules transfers;
+  bool collectives_run_on = false;         // a pass may start beside the last tensor-parallel collective of the one before
   Framework framework;                     // preset of what the training framework does
   std::shared_ptr<const Profile> profile;  // measured costs that go before formulas; null = none
   double usable = 1.0;                     // share of a device's memory that a plan may fill

@@ -53,6 +53,9 @@ class SpanMaker {
   // By (device, lane, start); what starts together keeps the order of tasks, then transfers.
   std::vector<Span> make() {
     for (std::size_t t = 0; t < graph_.tasks.size(); ++t) add_task(t);
+    for (const TaskTimes::UnitCollective& c : times_.collectives)
+      entries(graph_.tasks[static_cast<std::size_t>(c.task)].rank, Lane::Tensor)
+          .push_back({to_duration(c.start), to_duration(c.end), c.task, c.step});
     for (std::size_t i = 0; i < graph_.transfers.size(); ++i) add_transfer(i);
     std::size_t count = 0;
     for (const auto& list : entries_) count += list.size();
@@ -97,7 +100,7 @@ class SpanMaker {
     entries(task.rank, task.lane)
         .push_back(
             {to_duration(times_.task_start[t]), to_duration(times_.task_end[t]), static_cast<std::int32_t>(t), kWholeTask});
-    if (task.program >= 0) add_collectives(t, graph_.programs[static_cast<std::size_t>(task.program)]);
+    if (task.program >= 0 && !graph_.by_units) add_collectives(t, graph_.programs[static_cast<std::size_t>(task.program)]);
   }
 
   // The tensor-parallel collectives inside a pass. Time beyond the pass's own is spread over them by their length.
@@ -158,7 +161,8 @@ class SpanMaker {
     }
     if (task.program >= 0) {
       const Program& program = graph_.programs[static_cast<std::size_t>(task.program)];
-      span.waiting = to_duration(program.exposed_communication + excess(t, program));
+      span.waiting =
+          graph_.by_units ? to_duration(times_.task_waiting[t]) : to_duration(program.exposed_communication + excess(t, program));
     }
   }
 

@@ -168,18 +168,25 @@ TEST(Lowering, FullBackwardsCannotBeSplit) {
   }
 }
 
-TEST(Lowering, GroupsAreOneBlockUnlessSplit) {
+TEST(Lowering, GroupsAreWovenUnlessAtomic) {
   const test::TableCosts costs = chain_of(4, 1, 1, 1);
   Scenario scenario = scenario_of(2, 4, "interleaved-1f1b", 2);
   scenario.schedule.options["combined"] = "true";
   const Plan plan = make_plan(scenario, costs);
-  const auto largest = [&](bool split) {
-    std::uint8_t size = 0;
-    for (const Task& task : lower(scenario, plan, costs, {split}).tasks) size = std::max(size, task.group_size);
-    return int(size);
-  };
-  EXPECT_EQ(largest(false), 2);
-  EXPECT_EQ(largest(true), 1);
+  for (const Braid braid : {Braid::Split, Braid::Atomic}) {
+    scenario.schedule.braid = braid;
+    const TaskGraph graph = lower(scenario, plan, costs);
+    EXPECT_EQ(graph.by_units, braid == Braid::Split);
+    int groups = 0;
+    for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
+      if (graph.tasks[t].group_size != 2) continue;
+      ++groups;
+      const bool one_program = graph.tasks[t].program == graph.tasks[t + 1].program;
+      EXPECT_EQ(one_program, braid == Braid::Split);
+      EXPECT_EQ(graph.tasks[t + 1].group_size, 0);
+    }
+    EXPECT_GT(groups, 0);
+  }
 }
 
 TEST(Lowering, TotalsForMetrics) {

@@ -1,0 +1,154 @@
+#include "costmodel/estimate/unit_replay.hpp"
+
+#include <algorithm>
+
+#include "costmodel/estimate/block_order.hpp"
+#include "costmodel/plan/unit_lanes.hpp"
+
+namespace panpipe {
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+class UnitReplay {
+ public:
+  explicit UnitReplay(const TaskGraph& graph) : graph_(graph), order_(graph) {
+    const std::size_t tasks = graph.tasks.size();
+    start_.assign(tasks, 0);
+    end_.assign(tasks, 0);
+    done_.assign(tasks, 0);
+    output_.assign(tasks, 0);
+    times_.task_waiting.assign(tasks, Ticks(0));
+    times_.transfer_start.assign(graph.transfers.size(), Ticks(0));
+    times_.transfer_end.assign(graph.transfers.size(), Ticks(0));
+    units_.resize(at(graph.ranks));
+    lane_free_.assign(order_.lane_tails().size(), 0);
+    sends_.resize(tasks);
+    for (std::size_t i = 0; i < graph.transfers.size(); ++i)
+      if (graph.tasks[at(graph.transfers[i].producer)].waits_for_sends)
+        sends_[at(graph.transfers[i].producer)].push_back(static_cast<std::int32_t>(i));
+  }
+
+  TaskTimes run() {
+    for (const std::int32_t b : order_.order()) {
+      const Block& block = order_.blocks()[at(b)];
+      const std::int32_t first = order_.members()[at(block.first_member)];
+      hold_for_sends(order_.lane_before(first));
+      if (graph_.tasks[at(first)].kind == TaskKind::Pass)
+        run_passes(block, first);
+      else
+        run_others(block);
+    }
+    for (std::size_t i = 0; i < graph_.transfers.size(); ++i) {
+      times_.transfer_start[i] = Ticks(transfer_start(static_cast<std::int32_t>(i)));
+      times_.transfer_end[i] = times_.transfer_start[i] + link_time(static_cast<std::int32_t>(i));
+    }
+    for (const double start : start_) times_.task_start.emplace_back(start);
+    for (const double end : end_) times_.task_end.emplace_back(end);
+    return std::move(times_);
+  }
+
+ private:
+  Ticks link_time(std::int32_t transfer) const {
+    const TransferLink& link = graph_.links[at(graph_.transfers[at(transfer)].link)];
+    return link.latency + link.transfer;
+  }
+
+  double transfer_start(std::int32_t t) const {
+    const Transfer& transfer = graph_.transfers[at(t)];
+    const std::int32_t receiver = order_.receiver_before(transfer);
+    return std::max(output_[at(transfer.producer)], receiver < 0 ? 0 : done_[at(receiver)]);
+  }
+
+  double arrival(std::int32_t transfer) const { return transfer_start(transfer) + link_time(transfer).base(); }
+
+  double inputs_there(std::int32_t t) const {
+    const Task& task = graph_.tasks[at(t)];
+    double there = 0;
+    for (std::int32_t i = 0; i < task.inputs; ++i) {
+      const Input& input = graph_.inputs[at(task.first_input + i)];
+      if (input.transfer >= 0)
+        there = std::max(there, arrival(input.transfer));
+      else if (order_.block_of(input.task) != order_.block_of(t))
+        there = std::max(there, done_[at(input.task)]);
+    }
+    return there;
+  }
+
+  // The lane of a task goes on when what its block sent has arrived.
+  void hold_for_sends(std::int32_t task) {
+    for (std::int32_t t = task; t >= 0 && order_.block_of(t) == order_.block_of(task); t = order_.lane_before(t))
+      for (const std::int32_t send : sends_[at(t)]) {
+        double& free = lane_free(graph_.tasks[at(t)]);
+        free = std::max(free, arrival(send));
+      }
+  }
+
+  double& lane_free(const Task& task) {
+    return task.lane == Lane::Compute ? units_[at(task.rank)].compute : lane_free_[order_.lane_index(task)];
+  }
+
+  void run_passes(const Block& block, std::int32_t first) {
+    const Program& program = graph_.programs[at(graph_.tasks[at(first)].program)];
+    runs_.assign(at(block.members), {});
+    for (std::int32_t k = 0; k < block.members; ++k) {
+      runs_[at(k)].input = inputs_there(first + k);
+      runs_[at(k)].output_steps = graph_.tasks[at(first + k)].output_steps;
+    }
+    UnitLanes& lanes = units_[at(graph_.tasks[at(first)].rank)];
+    const double end = run_cell(graph_, program, lanes, runs_.data(), [&](std::int32_t step, double start, double stop) {
+      times_.collectives.push_back({first + graph_.steps[at(step)].member, step, Ticks(start), Ticks(stop)});
+    });
+    double begin = end, stop = 0, busy = 0;
+    for (std::int32_t k = 0; k < block.members; ++k) {
+      const MemberRun& run = runs_[at(k)];
+      const std::size_t t = at(first + k);
+      start_[t] = run.start;
+      end_[t] = graph_.collectives_run_on ? run.compute_end : run.end();
+      done_[t] = end;
+      output_[t] = run.output;
+      begin = std::min(begin, run.start);
+      stop = std::max(stop, end_[t]);
+      busy += run.busy;
+    }
+    times_.task_waiting[at(first)] = Ticks(std::max(0.0, stop - begin - busy));
+  }
+
+  // The optimizer waits for the tensor lane too; collectives of several ranks start together.
+  void run_others(const Block& block) {
+    double start = 0;
+    for (std::int32_t k = 0; k < block.members; ++k) {
+      const std::int32_t t = order_.members()[at(block.first_member + k)];
+      const Task& task = graph_.tasks[at(t)];
+      if (k > 0) hold_for_sends(order_.lane_before(t));
+      start = std::max({start, lane_free(task), inputs_there(t)});
+      if (task.lane == Lane::Compute) start = std::max(start, units_[at(task.rank)].tensor);
+    }
+    for (std::int32_t k = 0; k < block.members; ++k) {
+      const std::int32_t t = order_.members()[at(block.first_member + k)];
+      const Task& task = graph_.tasks[at(t)];
+      double length = 0;
+      if (task.program >= 0)
+        length = graph_.programs[at(task.program)].duration.base();
+      else if (task.flow >= 0)
+        length = (graph_.flows[at(task.flow)].latency + graph_.flows[at(task.flow)].transfer).base();
+      start_[at(t)] = start;
+      end_[at(t)] = done_[at(t)] = output_[at(t)] = lane_free(task) = start + length;
+    }
+  }
+
+  const TaskGraph& graph_;
+  const BlockOrder order_;
+  TaskTimes times_;
+  std::vector<double> start_, end_, done_, output_;  // per task; done: its cell has ended, collectives too
+  std::vector<UnitLanes> units_;                     // per rank
+  std::vector<double> lane_free_;                    // of the other lanes
+  std::vector<std::vector<std::int32_t>> sends_;     // per task, those that are waited for
+  std::vector<MemberRun> runs_;                      // of the cell under way
+};
+
+}  // namespace
+
+TaskTimes replay_by_units(const TaskGraph& graph) { return UnitReplay(graph).run(); }
+
+}  // namespace panpipe

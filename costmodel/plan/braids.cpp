@@ -1,0 +1,186 @@
+// Passes as units on two lanes: the steps of a lone pass, and of a group whose members are woven so that a collective of one
+// runs under compute of another. docs/models/braids.md.
+#include <algorithm>
+
+#include "costmodel/plan/pass_draft.hpp"
+#include "costmodel/plan/unit_lanes.hpp"
+
+namespace panpipe {
+
+namespace {
+
+using Pieces = std::vector<UnitPiece>;
+
+// A run of pieces of one member that stays together: compute that something may wait for, its collective, and the weight
+// gradients behind it. Weight gradients with nothing before them are groups of their own.
+struct Portion {
+  std::size_t first = 0, end = 0;
+};
+
+std::vector<Portion> portions_of(const Pieces& pieces) {
+  std::vector<Portion> portions;
+  bool has_chained = false;  // in the current portion
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const UnitPiece& piece = pieces[i];
+    const bool joins = piece.collective || (piece.weight && has_chained);
+    if (portions.empty() || !joins) {
+      portions.push_back({i, i});
+      has_chained = false;
+    }
+    portions.back().end = i + 1;
+    has_chained = has_chained || !piece.weight;
+  }
+  return portions;
+}
+
+bool in_block(const Pieces& pieces, const Portion& portion) {
+  return std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(portion.first),
+                     pieces.begin() + static_cast<std::ptrdiff_t>(portion.end), [](const UnitPiece& p) { return p.in_block; });
+}
+
+// One member's portions: what stands before its first layer, its layers, what stands behind them.
+struct Strand {
+  const Pieces* pieces = nullptr;
+  std::vector<Portion> portions;
+  std::size_t first = 0, end = 0;  // of the layers
+  std::size_t next = 0;
+};
+
+Strand strand_of(const Pieces& pieces) {
+  Strand strand;
+  strand.pieces = &pieces;
+  strand.portions = portions_of(pieces);
+  const std::size_t count = strand.portions.size();
+  strand.end = count;
+  while (strand.first < count && !in_block(pieces, strand.portions[strand.first])) ++strand.first;
+  if (strand.first == count) {  // no layers: all of it is woven
+    strand.first = 0;
+    return strand;
+  }
+  while (!in_block(pieces, strand.portions[strand.end - 1])) --strand.end;
+  return strand;
+}
+
+class Weaver {
+ public:
+  explicit Weaver(const TaskGraph& graph) : graph_(graph) {}
+
+  WovenProgram weave(const std::vector<const Pieces*>& members, bool atomic) {
+    result_.ends.resize(members.size());
+    std::vector<Strand> strands;
+    for (const Pieces* pieces : members) strands.push_back(strand_of(*pieces));
+    alone_ = atomic || members.size() == 1;
+    if (alone_) {
+      for (std::size_t m = 0; m < strands.size(); ++m) take(strands[m], m, strands[m].portions.size());
+      return std::move(result_);
+    }
+    // The head's gradients lead, the head's forward trails; between them whoever has done the smallest share of its layers goes
+    // next, the first member at a tie.
+    for (std::size_t m = 0; m < strands.size(); ++m) take(strands[m], m, strands[m].first);
+    for (;;) {
+      std::size_t best = strands.size();
+      for (std::size_t m = 0; m < strands.size(); ++m)
+        if (strands[m].next < strands[m].end && (best == strands.size() || share(strands[m]) < share(strands[best]))) best = m;
+      if (best == strands.size()) break;
+      take(strands[best], best, strands[best].next + 1);
+    }
+    for (std::size_t m = 0; m < strands.size(); ++m) take(strands[m], m, strands[m].portions.size());
+    return std::move(result_);
+  }
+
+ private:
+  static double share(const Strand& strand) {
+    return static_cast<double>(strand.next - strand.first) / static_cast<double>(strand.end - strand.first);
+  }
+
+  void take(Strand& strand, std::size_t member, std::size_t up_to) {
+    for (; strand.next < up_to; ++strand.next)
+      for (std::size_t i = strand.portions[strand.next].first; i < strand.portions[strand.next].end; ++i)
+        add((*strand.pieces)[i], member);
+  }
+
+  void add(const UnitPiece& piece, std::size_t member) {
+    MemberEnds& ends = result_.ends[member];
+    ProgramStep step;
+    step.member = static_cast<std::uint8_t>(member);
+    step.collective = piece.collective;
+    step.flow = piece.flow;
+    if (piece.collective) {
+      const CollectiveFlow& flow = graph_.flows[static_cast<std::size_t>(piece.flow)];
+      step.time = flow.latency + flow.transfer;
+      step.overlapped = piece.hidden;
+      hidden_ = piece.hidden;
+      merges_ = false;
+    } else {
+      step.free = piece.weight && (!alone_ || hidden_);
+      if (!piece.weight) hidden_ = false;
+      if (merges_ && weight_ == piece.weight && member_ == member && alone_) {
+        time_ += piece.time;  // rounded once
+        result_.steps.back().time = to_ticks(Duration(time_));
+        return;
+      }
+      time_ = piece.time;
+      step.time = to_ticks(Duration(time_));
+      merges_ = true;
+      weight_ = piece.weight;
+      member_ = member;
+    }
+    result_.steps.push_back(step);
+    ends.all = static_cast<std::int32_t>(result_.steps.size());
+    if (!piece.weight) ends.gradient = ends.all;
+  }
+
+  const TaskGraph& graph_;
+  WovenProgram result_;
+  bool alone_ = false;   // not woven: adjacent compute is one step
+  bool hidden_ = false;  // the last collective lets the weight gradient behind it run
+  bool merges_ = false, weight_ = false;
+  std::size_t member_ = 0;
+  double time_ = 0;
+};
+
+}  // namespace
+
+WovenProgram weave(const TaskGraph& graph, const std::vector<const std::vector<UnitPiece>*>& members, bool atomic) {
+  return Weaver(graph).weave(members, atomic);
+}
+
+std::int32_t group_program(Lowering& lowering, const std::vector<std::int32_t>& members) {
+  const auto [known, is_new] = lowering.group_programs.try_emplace(members, -1);
+  if (!is_new) return known->second;
+  TaskGraph& graph = lowering.graph;
+  std::vector<const Pieces*> pieces;
+  Breakdown sum;
+  for (const std::int32_t m : members) {
+    pieces.push_back(&lowering.unit_pieces[static_cast<std::size_t>(m)]);
+    sum = sum + graph.programs[static_cast<std::size_t>(m)].breakdown;
+  }
+  const bool atomic = lowering.scenario.schedule.braid == Braid::Atomic;
+  return known->second = add_unit_program(lowering, weave(graph, pieces, atomic), static_cast<int>(members.size()), atomic, sum);
+}
+
+std::int32_t add_unit_program(Lowering& lowering, const WovenProgram& woven, int members, bool atomic, const Breakdown& sum) {
+  TaskGraph& graph = lowering.graph;
+  Program program;
+  program.first_step = static_cast<std::int32_t>(graph.steps.size());
+  program.steps = static_cast<std::int32_t>(woven.steps.size());
+  program.members = static_cast<std::uint8_t>(members);
+  program.atomic = atomic;
+  graph.steps.insert(graph.steps.end(), woven.steps.begin(), woven.steps.end());
+  UnitLanes lanes;
+  std::vector<MemberRun> runs(static_cast<std::size_t>(members));
+  program.duration = Ticks(run_cell(graph, program, lanes, runs.data(), [](std::int32_t, double, double) {}));
+  double busy = 0;
+  for (const MemberRun& run : runs) busy += run.busy;
+  program.exposed_communication = Ticks(program.duration.base() - busy);
+  program.breakdown = sum;
+  program.breakdown.communication = to_duration(program.exposed_communication);
+  program.breakdown.total = to_duration(program.duration);
+  graph.programs.push_back(program);
+  lowering.unit_pieces.resize(graph.programs.size());
+  lowering.member_ends.resize(graph.programs.size());
+  lowering.member_ends.back() = woven.ends;
+  return static_cast<std::int32_t>(graph.programs.size()) - 1;
+}
+
+}  // namespace panpipe

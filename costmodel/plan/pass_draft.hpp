@@ -1,0 +1,52 @@
+// A pass of a stage before its times are rounded: the costs of its units one behind another, host effects and jitter worked in.
+// Private to this folder.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "costmodel/plan/lowering.hpp"
+
+namespace panpipe {
+
+// A step in seconds, before scaling and rounding.
+struct Draft {
+  bool collective = false;
+  bool overlapped = false;
+  bool synchronous = false;  // behind a meeting of host and device: outside the norm
+  bool closed = false;       // compute: nothing may be merged into it any more
+  double time = 0;
+  std::int32_t flow = -1;
+};
+
+struct PassDraft {
+  std::vector<Draft> steps;
+  std::vector<UnitPiece> pieces;
+  Breakdown breakdown;
+  int launches = 0;
+};
+
+PassDraft draft_forward(const Lowering& lowering, const StageInfo& info);
+PassDraft draft_weight(const Lowering& lowering, const StageInfo& info);
+PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recompute mode);
+// Block by block from the last: its forward again where the plan says so, then its units' gradients.
+PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool with_weight);
+
+// Time of the draft on idle links: the part behind a meeting of host and device, or the rest.
+double device_time(const PassDraft& draft, bool synchronous_part);
+// Stretches the compute of the draft so that without its synchronous part it takes `factor` times as long, then jitter.
+void apply_host_and_jitter(const Lowering& lowering, PassDraft& draft, double factor);
+
+// Ends of rounded steps on idle links.
+Ticks idle_duration(const ProgramStep* first, const ProgramStep* last);
+
+// --- braids.cpp ---
+struct WovenProgram {
+  std::vector<ProgramStep> steps;
+  std::vector<MemberEnds> ends;
+};
+// Weaves the members' pieces; one member, or all of them where `atomic`, follow one another.
+WovenProgram weave(const TaskGraph& graph, const std::vector<const std::vector<UnitPiece>*>& members, bool atomic);
+std::int32_t add_unit_program(Lowering& lowering, const WovenProgram& woven, int members, bool atomic, const Breakdown& sum);
+
+}  // namespace panpipe
