@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -32,15 +33,19 @@ struct Settings {
 std::string table_of_families() {
   std::string text;
   for (const ScheduleFamily& family : schedule_families()) {
-    text += fmt::format("{:<18} {}\n", family.name, family.summary);
-    for (const auto& [key, fallback] : family.options) text += fmt::format("{:<18}   --option {}={}\n", "", key, fallback);
+    text += fmt::format("{:<23} {}\n", family.name, family.summary);
+    for (const auto& [key, fallback] : family.options) text += fmt::format("{:<23}   --option {}={}\n", "", key, fallback);
   }
   return text + "P = ranks, M = microbatches. Every schedule: --option braid=split runs the members of a group one by one.\n";
 }
 
+bool is_family(const std::string& name) {
+  const auto& families = schedule_families();
+  return std::any_of(families.begin(), families.end(), [&](const ScheduleFamily& family) { return family.name == name; });
+}
+
 bool is_file_name(const std::string& name) {
-  for (const ScheduleFamily& family : schedule_families())
-    if (family.name == name) return false;
+  if (is_family(name)) return false;
   struct stat status {};
   return name.find('/') != std::string::npos || name.find('.') != std::string::npos || stat(name.c_str(), &status) == 0;
 }
@@ -103,7 +108,7 @@ PassCosts parse_costs(const std::string& text) {
 Schedule obtain(const Settings& settings, const ScheduleOptions& options) {
   if (!is_file_name(settings.name_or_file)) {
     if (!settings.ranks || !settings.microbatches) {
-      make_schedule(settings.name_or_file, 1, 1, {});  // an unknown name is the first thing to say
+      if (!is_family(settings.name_or_file)) make_schedule(settings.name_or_file, 1, 1, {});  // says that it is unknown
       throw InputError(
           fmt::format("schedule {0} needs both sizes: panpipe schedule {0} --ranks 4 --microbatches 8", settings.name_or_file));
     }

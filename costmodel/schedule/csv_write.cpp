@@ -11,8 +11,10 @@ namespace {
 [[noreturn]] void refuse(const std::string& what) { throw InputError(fmt::format("PyTorch's CSV cannot express {}", what)); }
 
 void require_torch_can(const Schedule& schedule) {
-  if (schedule.splits > 1) refuse(fmt::format("sequence splits ({} of them)", schedule.splits));
-  if (schedule.chains.size() != 1) refuse(fmt::format("{} chains: in PyTorch the stages form one", schedule.chains.size()));
+  if (schedule.splits > 1) refuse(fmt::format("sequence splits ({} of them): its cells name no slice", schedule.splits));
+  if (schedule.chains.size() != 1)
+    refuse(fmt::format("{} chains, which hold every stage on {} ranks: its stages form one chain, each on one rank",
+                       schedule.chains.size(), schedule.chains.size()));
   for (std::size_t i = 0; i < schedule.chains[0].size(); ++i)
     if (schedule.chains[0][i] != static_cast<int>(i)) refuse("a chain whose stages are not numbered in its order");
   for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)

@@ -106,9 +106,11 @@ TEST(Csv, ForPyTorchGroupsAreRespelt) {
 TEST(Csv, ForPyTorchWhatItCannotExpressIsRefused) {
   EXPECT_EQ(torch_refusal("0F0,0R0,0B0\n"), "error: PyTorch's CSV cannot express 0R0 (rank 0)");
   EXPECT_EQ(torch_refusal("0F0,0B0,OPT\n"), "error: PyTorch's CSV cannot express OPT (rank 0)");
-  EXPECT_EQ(torch_refusal("0F0.0,0F0.1,0B0.1,0B0.0\n"), "error: PyTorch's CSV cannot express sequence splits (2 of them)");
+  EXPECT_EQ(torch_refusal("0F0.0,0F0.1,0B0.1,0B0.0\n"),
+            "error: PyTorch's CSV cannot express sequence splits (2 of them): its cells name no slice");
   EXPECT_EQ(torch_refusal("#chain 0\n#chain 1\n0F0,0B0\n1F0,1B0\n"),
-            "error: PyTorch's CSV cannot express 2 chains: in PyTorch the stages form one");
+            "error: PyTorch's CSV cannot express 2 chains, which hold every stage on 2 ranks: its stages form one chain, each on "
+            "one rank");
   EXPECT_EQ(torch_refusal("#chain 1,0\n0F0,0B0\n1F0,1B0\n"),
             "error: PyTorch's CSV cannot express a chain whose stages are not numbered in its order");
 }
