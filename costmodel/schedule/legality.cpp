@@ -34,6 +34,7 @@ class RowChecker {
         action_ = &action;
         if (!in_range() || is_repeated()) continue;
         check_order();
+        if (action.group != GroupKind::None) check_group_member(row);
         note();
       }
     }
@@ -143,6 +144,7 @@ class RowChecker {
       case ActionKind::W:
         if (cell_of(ActionKind::B) >= 0) return report("repeats part of the full backward B of the same microbatch");
         require(ActionKind::I, "whose input gradient it starts from");
+        require_reload();
         break;
       case ActionKind::R:
         require(ActionKind::F, "which it repeats");
@@ -164,6 +166,9 @@ class RowChecker {
         break;
       case ActionKind::Offload:
         require(ActionKind::F, "whose activations it moves");
+        for (const ActionKind last : {ActionKind::B, ActionKind::W})
+          if (cell_of(last) >= 0)
+            report(fmt::format("comes after {}, which has freed its activations", text_of(last, a.stage, a.microbatch, a.split)));
         break;
       case ActionKind::Reload:
         require(ActionKind::Offload, "which it undoes");
@@ -182,6 +187,40 @@ class RowChecker {
     }
   }
 
+  void require_reload() {
+    const Action& a = *action_;
+    if (cell_of(ActionKind::Offload) >= 0 && !came_before(ActionKind::Reload))
+      report(fmt::format("comes before {}, which brings its activations back",
+                         text_of(ActionKind::Reload, a.stage, a.microbatch, a.split)));
+  }
+
+  // Members of a group run at the same time: none may need what another makes. F, B and I of one stage and slice were looked at
+  // in check_order. PyTorch spells every group OVERLAP_F_B, so that name says nothing of the members.
+  void check_group_member(const std::vector<Action>& row) {
+    const Action& a = *action_;
+    const bool belongs = a.group == GroupKind::OverlapFW   ? a.kind == ActionKind::F || a.kind == ActionKind::W
+                         : a.group == GroupKind::OverlapFF ? a.kind == ActionKind::F
+                                                           : true;
+    if (!belongs)
+      report(fmt::format("does not belong into {}, which runs {}", name_of(a.group),
+                         a.group == GroupKind::OverlapFF ? "forwards only" : "forwards with weight gradients"));
+    const Action* first = action_;
+    while (first != row.data() && first->group_size == 0) --first;
+    for (const Action* other = first; other < first + first->group_size; ++other)
+      products_.for_inputs(a, false, schedule_.stage_to_rank, [&](const Products::Product& input) {
+        const bool own = input.stage == a.stage && input.split == a.split;
+        if (!own && other != action_ && can_make(*other) &&
+            products_.output(*other) == products_.number(input.kind, input.stage, input.microbatch, input.split))
+          report(fmt::format("is in one group with {}, whose result it needs", to_text(*other)));
+      });
+  }
+
+  // Is its product one that can be numbered? A member further on in the row was not looked at yet.
+  bool can_make(const Action& a) const {
+    return a.is_compute() && a.stage >= 0 && a.stage < schedule_.stages && a.microbatch >= 0 &&
+           a.microbatch < products_.microbatches() && a.split < schedule_.splits;
+  }
+
   void check_backward() {
     const Action& a = *action_;
     const ActionKind other = a.kind == ActionKind::B ? ActionKind::I : ActionKind::B;
@@ -190,9 +229,7 @@ class RowChecker {
           fmt::format("repeats the backward: {} is in cell {}", text_of(other, a.stage, a.microbatch, a.split), cell_of(other)));
     require(ActionKind::F, "its forward");
     require_receive(ActionKind::RecvB, products_.next(a.stage));
-    if (cell_of(ActionKind::Offload) >= 0 && !came_before(ActionKind::Reload))
-      report(fmt::format("comes before {}, which brings its activations back",
-                         text_of(ActionKind::Reload, a.stage, a.microbatch, a.split)));
+    require_reload();
     if (a.split < 0) return;
     if (a.split + 1 < schedule_.splits) {
       if (cell_of(ActionKind::B, a.stage, a.microbatch, a.split + 1) < 0 &&

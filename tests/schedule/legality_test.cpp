@@ -1,6 +1,7 @@
 // Orders that are wrong, and how that is said: the first fault, whole.
 #include <gtest/gtest.h>
 
+#include "costmodel/base/error.hpp"
 #include "tests/schedule/rows.hpp"
 
 namespace panpipe {
@@ -56,6 +57,59 @@ TEST(Legality, SequenceSplits) {
   EXPECT_EQ(fault({"0F0.0 0F0.1 0B0.0 0B0.1"}), "0:2 0B0.0 comes before 0B0.1, whose gradients of keys and values it needs");
   EXPECT_EQ(fault({"0F0.0 0F0 0B0.1 0B0.0"}, "#pipeline seq_splits=2\n"),
             "0:1 0F0 must name one of the 2 sequence splits, numbered from 0");
+}
+
+TEST(Legality, OffloadAndReload) {
+  EXPECT_EQ(fault({"0F0 0OFFLOAD0 0F1 0B1 0RELOAD0 0B0"}), "legal");
+  EXPECT_EQ(fault({"0F0 0I0 0OFFLOAD0 0RELOAD0 0W0"}), "legal");  // what W needs may leave in between
+  EXPECT_EQ(fault({"0F0 0I0 0OFFLOAD0 0W0"}), "0:3 0W0 comes before 0RELOAD0, which brings its activations back");
+  EXPECT_EQ(fault({"0F0 0OFFLOAD0 0I0 0RELOAD0 0W0"}), "0:2 0I0 comes before 0RELOAD0, which brings its activations back");
+  EXPECT_EQ(fault({"0F0 0B0 0OFFLOAD0 0RELOAD0"}), "0:2 0OFFLOAD0 comes after 0B0, which has freed its activations");
+  EXPECT_EQ(fault({"0F0 0RELOAD0 0B0"}), "0:1 0RELOAD0 comes before 0OFFLOAD0, which it undoes");
+  EXPECT_EQ(fault({"0OFFLOAD0 0F0 0RELOAD0 0B0"}), "0:0 0OFFLOAD0 comes before 0F0, whose activations it moves");
+}
+
+TEST(Legality, GroupsOfEveryKind) {
+  // One rank of a V: stage 0, then stage 1.
+  EXPECT_EQ(fault({"0F0 0F1 (1F0;1F1)OVERLAP_F_F 1B0 1B1 0B0 0B1"}), "legal");
+  EXPECT_EQ(fault({"0F0 1F0 0F1 (1F1;1I0)OVERLAP_F_B (0I0;1W0)OVERLAP 1B1 0W0 0B1"}), "legal");
+  EXPECT_EQ(fault({"0F0 1F0 1I0 0I0 (0F1;1W0)OVERLAP_F_W (1F1;0W0)OVERLAP_F_B 1B1 0B1"}), "legal");
+  EXPECT_EQ(fault({"(0F0;1F0)OVERLAP_F_F 1B0 0B0"}), "0:0 1F0 is in one group with 0F0, whose result it needs");
+  EXPECT_EQ(fault({"0F0 1F0 (0B0;1B0)OVERLAP"}), "0:2 0B0 is in one group with 1B0, whose result it needs");
+  EXPECT_EQ(fault({"0F0 (0I0;0W0)OVERLAP"}), "0:1 0W0 is in one group with 0I0, whose input gradient it starts from");
+  EXPECT_EQ(fault({"(0F0.0;0F0.1)OVERLAP_F_F 0B0.1 0B0.0"}), "0:0 0F0.1 is in one group with 0F0.0, whose result it needs");
+  EXPECT_EQ(fault({"0F0 0F1 (0B0;0B1)OVERLAP_F_W"}),
+            "0:2 0B0 does not belong into OVERLAP_F_W, which runs forwards with weight gradients");
+  EXPECT_EQ(fault({"0F0 (0F1;0B0)OVERLAP_F_F 0B1"}), "0:1 0B0 does not belong into OVERLAP_F_F, which runs forwards only");
+}
+
+// The published defects of others' files and orders, as a reader meets them.
+TEST(Legality, OrdersThatPyTorchsValidatorLetsThrough) {
+  // It collects passes in sets: repeated passes, microbatches out of range and orders that wait for each other all pass there.
+  EXPECT_EQ(fault({"0F0 0F2 0B0 0B2", "1F0 1F2 1B0 1B2"}), "0:1 0F2 microbatch 2 does not exist: there are 2, numbered from 0");
+  EXPECT_EQ(
+      fault({"0F0 0B0 0F1 0B1", "1F1 1F0 1B0 1B1"}),
+      "0:1 0B0 the order cannot finish: rank 0 waits at 0B0 for 1B0 of rank 1, rank 1 waits at 1F1 for 0F1 of rank 0: a cycle");
+}
+
+TEST(Legality, AStpOrderOfFewerMicrobatchesThanItExistsFor) {
+  // STP's generator emits microbatch 10 of 10 for 4 ranks: its steady state has fewer than no groups. Ours refuses to make it.
+  try {
+    make_schedule("stp", 4, 10);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "error: stp needs at least 3P-1 = 11 microbatches on 4 ranks, not 10: rank 0 runs that many forwards of its first "
+        "stage before its steady state begins");
+  }
+}
+
+TEST(Legality, StagesPlacedInALoopWhereAVIsMeant) {  // torchtitan #774: ZB-V's rows with stages placed 0, 1, 0, 1
+  const std::string placed_in_a_v = to_csv(make_schedule("zb-v", 2, 4), false);
+  EXPECT_EQ(message_of(check_schedule(read_schedule_csv(placed_in_a_v, "order.csv"))), "legal");
+  EXPECT_EQ(message_of(check_schedule(read_schedule_csv("#place 0,1,0,1\n" + placed_in_a_v, "order.csv"))),
+            "0:3 3F0 stage 3 lives on rank 1");
 }
 
 TEST(Legality, TwoRanksThatWaitForEachOther) {
