@@ -1,6 +1,7 @@
 // Llama 2 as Hugging Face's LlamaForCausalLM names it: RMSNorm, rotary positions, grouped key-value heads, SwiGLU, no biases,
 // a head of its own.
 #include "costmodel/base/error.hpp"
+#include "costmodel/workload/blocks.hpp"
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
 
@@ -13,11 +14,7 @@ constexpr double kEpsilon = 1e-5;
 constexpr std::string_view kInit = "normal(0.02)";
 constexpr int kRotaryBase = 10000;
 
-struct Llama {
-  GraphBuilder& g;
-  const ModelDimensions& d;
-  int cosine = -1, sine = -1;  // buffers (sequence, head size), so that no table travels between stages
-};
+using Llama = LlamaLayers;
 
 // x cos + rotate(x) sin, where rotate swaps the halves of the head and negates the first.
 int rotate(const Llama& llama, int x, const std::string& module) {
@@ -31,7 +28,9 @@ int rotate(const Llama& llama, int x, const std::string& module) {
   return g.add(straight, g.mul(swapped, llama.sine));
 }
 
-int attention(const Llama& llama, int x, const std::string& layer) {
+}  // namespace
+
+int llama_attention(const LlamaLayers& llama, int x, const std::string& layer) {
   auto& g = llama.g;
   const auto& d = llama.d;
   const std::string name = layer + ".self_attn";
@@ -55,7 +54,7 @@ int attention(const Llama& llama, int x, const std::string& layer) {
   return g.add(x, g.dropout(projected));
 }
 
-int mlp(const Llama& llama, int x, const std::string& layer) {
+int llama_mlp(const LlamaLayers& llama, int x, const std::string& layer) {
   auto& g = llama.g;
   const std::string name = layer + ".mlp";
   const LinearOptions column{.bias = false, .split = Split::Column};
@@ -68,7 +67,28 @@ int mlp(const Llama& llama, int x, const std::string& layer) {
   return g.add(x, g.dropout(narrow));
 }
 
-void check_degree(const ModelDimensions& d, const WorkloadShape& shape, const std::string& model) {
+void add_rotary_tables(LlamaLayers& llama) {
+  const std::int64_t head_size = llama.d.hidden / llama.d.heads;
+  auto& g = llama.g;
+  llama.cosine = g.buffer("rotary.cos", g.compute(), {llama.d.sequence, head_size}, fmt::format("rotary_cos({})", kRotaryBase));
+  llama.sine = g.buffer("rotary.sin", g.compute(), {llama.d.sequence, head_size}, fmt::format("rotary_sin({})", kRotaryBase));
+}
+
+int llama_head(const LlamaLayers& llama, int x, int labels, int word_weight) {
+  auto& g = llama.g;
+  const auto& d = llama.d;
+  x = g.enter_parallel(g.rms_norm(x, "model.norm", kEpsilon));
+  g.module("lm_head");
+  const int head_weight = d.tied_embedding ? g.tied_parameter("lm_head.weight", word_weight)
+                                           : g.vocabulary_parameter("lm_head.weight", {d.vocabulary, d.hidden}, kInit);
+  const int logits = g.linear_op(x, head_weight);
+  g.module("loss");
+  const std::int64_t rows = static_cast<std::int64_t>(g.request().microbatch) * d.sequence;
+  const int flat = g.view(logits, {rows, g.shape(logits).back()});
+  return g.vocabulary_cross_entropy(flat, g.view(labels, {rows}), d.vocabulary);
+}
+
+void check_llama_degree(const ModelDimensions& d, const WorkloadShape& shape, const std::string& model) {
   check_transformer_degree(d, d.sequence, shape, model);
   if (d.kv_heads % shape.tensor_degree != 0 && shape.tensor_degree % d.kv_heads != 0)
     throw InputError(
@@ -76,19 +96,16 @@ void check_degree(const ModelDimensions& d, const WorkloadShape& shape, const st
                     shape.tensor_degree, d.kv_heads, model));
 }
 
-}  // namespace
-
 OperatorGraph build_llama(const std::string& model, const ModelDimensions& d, const WorkloadShape& shape) {
-  check_degree(d, shape, model);
+  check_llama_degree(d, shape, model);
   constexpr std::size_t kOperatorsPerLayer = 42, kOperatorsAround = 24;
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
-  const std::int64_t batch = shape.microbatch, head_size = d.hidden / d.heads;
+  const std::int64_t batch = shape.microbatch;
   const int tokens = g.input("input_ids", DType::Int64, {batch, d.sequence});
   const int labels = g.input("labels", DType::Int64, {batch, d.sequence});  // already the next tokens
-  Llama llama{g, d};
-  llama.cosine = g.buffer("rotary.cos", g.compute(), {d.sequence, head_size}, fmt::format("rotary_cos({})", kRotaryBase));
-  llama.sine = g.buffer("rotary.sin", g.compute(), {d.sequence, head_size}, fmt::format("rotary_sin({})", kRotaryBase));
+  LlamaLayers llama{g, d};
+  add_rotary_tables(llama);
 
   g.unit("embedding");
   g.module("model.embed_tokens");
@@ -97,21 +114,13 @@ OperatorGraph build_llama(const std::string& model, const ModelDimensions& d, co
   for (int i = 0; i < d.layers; ++i) {
     const std::string number = std::to_string(i), block = "h." + number, layer = "model.layers." + number;
     g.unit(block + ".attention", block, i);
-    x = attention(llama, x, layer);
+    x = llama_attention(llama, x, layer);
     g.unit(block + ".mlp", block, i);
-    x = mlp(llama, x, layer);
+    x = llama_mlp(llama, x, layer);
   }
 
   g.unit("head");
-  x = g.enter_parallel(g.rms_norm(x, "model.norm", kEpsilon));
-  g.module("lm_head");
-  const int head_weight = d.tied_embedding ? g.tied_parameter("lm_head.weight", word_weight)
-                                           : g.vocabulary_parameter("lm_head.weight", {d.vocabulary, d.hidden}, kInit);
-  const int logits = g.linear_op(x, head_weight);
-  g.module("loss");
-  const std::int64_t rows = batch * d.sequence;
-  const int flat = g.view(logits, {rows, g.shape(logits).back()});
-  return g.finish(g.vocabulary_cross_entropy(flat, g.view(labels, {rows}), d.vocabulary));
+  return g.finish(llama_head(llama, x, labels, word_weight));
 }
 
 }  // namespace panpipe

@@ -26,6 +26,12 @@ const Family kVit = {
     "vit", {"layers", "hidden", "heads", "ffn", "image", "patch", "classes"}, {"layers", "hidden", "heads"}, build_vit};
 const Family kUnet = {"unet", {"layers", "hidden", "heads", "image", "sequence"}, {"layers", "hidden"}, build_unet};
 
+const Family kMllm = {"mllm",
+                      {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "sequence", "tied_embedding", "image",
+                       "patch", "vision_layers", "vision_hidden", "vision_heads", "vision_ffn"},
+                      {"layers", "hidden", "heads", "ffn", "vision_layers", "vision_hidden", "vision_heads"},
+                      build_mllm};
+
 D gpt2(int layers, int hidden, int heads) {
   return {.layers = layers,
           .hidden = hidden,
@@ -76,6 +82,26 @@ D unet(int layers, int hidden, int heads) {
   return {.layers = layers, .hidden = hidden, .heads = heads, .sequence = 77, .image = 128};
 }
 
+// STP's multimodal models: a ViT of `vision_layers` in front of a language model with grouped heads of 128. The printed sizes
+// (1.7B and 5.6B for the encoders with their projectors) are met by an MLP of four times the width and a projector over 2 x 2
+// patches; the images' size is not printed.
+D stp_mllm(int vision_layers, int vision_hidden, int layers, int hidden) {
+  return {.layers = layers,
+          .hidden = hidden,
+          .heads = hidden / 128,
+          .kv_heads = 8,
+          .ffn = 18944,
+          .vocabulary = 152064,
+          .sequence = 4096,
+          .image = 896,
+          .patch = 14,
+          .vision_layers = vision_layers,
+          .vision_hidden = vision_hidden,
+          .vision_heads = 16,
+          .vision_ffn = 4 * vision_hidden};
+}
+
+constexpr std::string_view kStpPaper = "Qi et al. 2025 (arXiv 2510.27257), table 2";
 constexpr std::string_view kGpt2Paper = "Radford et al. 2019, table 2; Hugging Face gpt2 configurations";
 constexpr std::string_view kGpt3Paper = "Brown et al. 2020 (arXiv 2005.14165), table 2.1";
 constexpr std::string_view kLlamaPaper = "Touvron et al. 2023 (arXiv 2307.09288)";
@@ -97,8 +123,19 @@ void fill_proportions(const Family& family, ModelDimensions& d) {
     return;
   }
   d.ffn = or_default(d.ffn, 4 * std::min(d.hidden, 1 << 21));
-  if (&family == &kLlama) d.kv_heads = or_default(d.kv_heads, d.heads);
+  if (&family == &kLlama || &family == &kMllm) d.kv_heads = or_default(d.kv_heads, d.heads);
+  if (&family == &kMllm) d.vision_ffn = or_default(d.vision_ffn, 4 * std::min(d.vision_hidden, 1 << 21));
   d.positions = std::max(d.positions, d.sequence);
+}
+
+void check_vision(const std::string& name, const ModelDimensions& d) {
+  require(d.vision_hidden % d.vision_heads == 0,
+          fmt::format("{} heads do not divide the hidden size {} of the encoder of {}", d.vision_heads, d.vision_hidden, name));
+  const int tokens = image_tokens(d);
+  require(d.image / d.patch % 2 == 0,
+          fmt::format("the projector of {} joins 2 x 2 patches, and an image has {} of them a side", name, d.image / d.patch));
+  require(tokens < d.sequence,
+          fmt::format("an image of {} makes {} tokens, which leaves no text in a sequence of {}", name, tokens, d.sequence));
 }
 
 void check_dimensions(const Family& family, const std::string& name, const ModelDimensions& d) {
@@ -106,16 +143,19 @@ void check_dimensions(const Family& family, const std::string& name, const Model
   for (const auto& [key, value, most] :
        {std::tuple("layers", d.layers, 1 << 12), std::tuple("hidden", d.hidden, 1 << 20), std::tuple("ffn", d.ffn, 1 << 22),
         std::tuple("vocabulary", d.vocabulary, 1 << 24), std::tuple("sequence", d.sequence, 1 << 24),
-        std::tuple("image", d.image, 1 << 14), std::tuple("classes", d.classes, 1 << 24)})
+        std::tuple("image", d.image, 1 << 14), std::tuple("classes", d.classes, 1 << 24),
+        std::tuple("vision_layers", d.vision_layers, 1 << 12), std::tuple("vision_hidden", d.vision_hidden, 1 << 20),
+        std::tuple("vision_ffn", d.vision_ffn, 1 << 22)})
     require(value <= most, fmt::format("'{}' of {} is {}, more than {}", key, name, value, most));
   require(d.hidden % d.heads == 0, fmt::format("{} heads do not divide the hidden size {} of {}", d.heads, d.hidden, name));
-  if (&family == &kLlama) {
+  if (&family == &kLlama || &family == &kMllm) {
     require(d.kv_heads <= d.heads && d.heads % d.kv_heads == 0,
             fmt::format("{} key-value heads do not divide the {} heads of {}", d.kv_heads, d.heads, name));
     require(d.hidden / d.heads % 2 == 0,
             fmt::format("rotary embedding needs an even head size, and {} has {}", name, d.hidden / d.heads));
   }
-  if (&family == &kVit)
+  if (&family == &kMllm) check_vision(name, d);
+  if (&family == &kVit || &family == &kMllm)
     require(d.image % d.patch == 0,
             fmt::format("patches of {} pixels do not divide the {} pixels of {}", d.patch, d.image, name));
   if (&family == &kUnet) {
@@ -136,6 +176,10 @@ int value_of(const WorkloadRequest& request, std::string_view key) {
   if (key == "image") return request.image;
   if (key == "patch") return request.patch;
   if (key == "classes") return request.classes;
+  if (key == "vision_layers") return request.vision_layers;
+  if (key == "vision_hidden") return request.vision_hidden;
+  if (key == "vision_heads") return request.vision_heads;
+  if (key == "vision_ffn") return request.vision_ffn;
   return request.tied_embedding ? 1 : 0;
 }
 
@@ -170,6 +214,10 @@ const std::vector<BuiltInModel>& built_in_models() {
       {"vit-g-14", &kVit, vit(40, 1408, 16, 6144, 14), kScalingVitPaper},
       {"vit", &kVit, {.image = 224, .patch = 16, .classes = 1000}, "dimensions as given"},
       {"sdxl-unet", &kUnet, unet(10, 320, 5), kSdxlPaper},
+      {"mllm-14.9b", &kMllm, stp_mllm(32, 2048, 33, 5120), kStpPaper},
+      {"mllm-28.8b", &kMllm, stp_mllm(26, 4096, 40, 7168), kStpPaper},
+      {"mllm-30.3b", &kMllm, stp_mllm(26, 4096, 43, 7168), kStpPaper},
+      {"mllm", &kMllm, {.vocabulary = 32000, .sequence = 2048, .image = 448, .patch = 14}, "dimensions as given"},
       {"unet", &kUnet, {.sequence = 77, .image = 64}, "dimensions as given"},
   };
   return models;
@@ -184,7 +232,7 @@ const BuiltInModel* find_model(std::string_view name) {
 ModelDimensions resolve(const BuiltInModel& model, const WorkloadRequest& request) {
   const std::string name(model.name);
   for (std::string_view key : {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "sequence", "image", "patch",
-                               "classes", "tied_embedding"}) {
+                               "classes", "vision_layers", "vision_hidden", "vision_heads", "vision_ffn", "tied_embedding"}) {
     const bool known = std::find(model.family->keys.begin(), model.family->keys.end(), key) != model.family->keys.end();
     require(known || value_of(request, key) == 0, fmt::format("the model '{}' has no '{}'", name, key));
   }
@@ -205,6 +253,11 @@ ModelDimensions resolve(const BuiltInModel& model, const WorkloadRequest& reques
   d.image = or_default(request.image, d.image);
   d.patch = or_default(request.patch, d.patch);
   d.classes = or_default(request.classes, d.classes);
+  if (request.vision_hidden > 0 && request.vision_hidden != d.vision_hidden) d.vision_ffn = 0;
+  d.vision_layers = or_default(request.vision_layers, d.vision_layers);
+  d.vision_hidden = or_default(request.vision_hidden, d.vision_hidden);
+  d.vision_heads = or_default(request.vision_heads, d.vision_heads);
+  d.vision_ffn = or_default(request.vision_ffn, d.vision_ffn);
   d.tied_embedding = request.tied_embedding.value_or(d.tied_embedding);
   d.dropout = request.dropout;
   fill_proportions(*model.family, d);

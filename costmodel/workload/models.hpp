@@ -16,6 +16,7 @@ struct ModelDimensions {
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0, sequence = 0;
   int positions = 0;  // rows of the position embedding, at least `sequence`
   int image = 0, patch = 0, classes = 0;
+  int vision_layers = 0, vision_hidden = 0, vision_heads = 0, vision_ffn = 0;  // of the encoder in front of a language model
   bool tied_embedding = false;
   double dropout = 0.0;
 };
@@ -46,7 +47,11 @@ OperatorGraph build_gpt(const std::string& model, const ModelDimensions& dimensi
 OperatorGraph build_llama(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
 OperatorGraph build_bert(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
 OperatorGraph build_vit(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
+OperatorGraph build_mllm(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
 OperatorGraph build_unet(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
+
+// Tokens that an image gives the language model: the projector joins 2 x 2 patches.
+inline int image_tokens(const ModelDimensions& d) { return d.image / d.patch * (d.image / d.patch) / 4; }
 
 // Throws InputError unless the degree divides the extent: "tensor parallelism of 3 does not divide 16 heads of gpt2-medium".
 void require_divides(const WorkloadShape& shape, std::int64_t extent, std::string_view what, const std::string& model);

@@ -2,6 +2,7 @@
 // positions, pre-normalization, exact GELU, linear classifier on the class token.
 #include <fmt/format.h>
 
+#include "costmodel/workload/blocks.hpp"
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
 
@@ -11,11 +12,7 @@ namespace {
 constexpr double kEpsilon = 1e-6;
 constexpr std::string_view kInit = "normal(0.02)";
 
-struct Vit {
-  GraphBuilder& g;
-  const ModelDimensions& d;
-  std::int64_t tokens;  // patches and the class token
-};
+using Vit = VitLayers;
 
 int embed(const Vit& vit, int pixels) {
   auto& [g, d, tokens] = vit;
@@ -30,7 +27,9 @@ int embed(const Vit& vit, int pixels) {
   return g.dropout(g.scatter_sequence(g.add(all, positions)));
 }
 
-int attention(const Vit& vit, int x, const std::string& layer) {
+}  // namespace
+
+int vit_attention(const VitLayers& vit, int x, const std::string& layer) {
   auto& [g, d, tokens] = vit;
   const std::string name = layer + ".attention";
   const std::int64_t batch = g.request().microbatch, head_size = d.hidden / d.heads;
@@ -48,15 +47,13 @@ int attention(const Vit& vit, int x, const std::string& layer) {
   return g.add(x, g.dropout(projected));
 }
 
-int mlp(const Vit& vit, int x, const std::string& layer) {
+int vit_mlp(const VitLayers& vit, int x, const std::string& layer) {
   auto& [g, d, tokens] = vit;
   const int normal = g.enter_parallel(g.layer_norm(x, layer + ".layernorm_after", kEpsilon));
   const int wide = g.linear(normal, layer + ".intermediate.dense", d.ffn, {.split = Split::Column});
   const int narrow = g.linear(g.gelu(wide, "none"), layer + ".output.dense", d.hidden, {.split = Split::Row});
   return g.add(x, g.dropout(narrow));
 }
-
-}  // namespace
 
 OperatorGraph build_vit(const std::string& model, const ModelDimensions& d, const WorkloadShape& shape) {
   const int side = d.image / d.patch;
@@ -65,7 +62,7 @@ OperatorGraph build_vit(const std::string& model, const ModelDimensions& d, cons
   constexpr std::size_t kOperatorsPerLayer = 28, kOperatorsAround = 24;
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
-  const Vit vit{g, d, tokens};
+  const VitLayers vit{g, d, tokens};
   const std::int64_t batch = shape.microbatch;
   const int pixels = g.input("pixel_values", g.compute(), {batch, 3, d.image, d.image});
   const int labels = g.input("labels", DType::Int64, {batch});
@@ -75,9 +72,9 @@ OperatorGraph build_vit(const std::string& model, const ModelDimensions& d, cons
   for (int i = 0; i < d.layers; ++i) {
     const std::string number = std::to_string(i), block = "h." + number, layer = "vit.encoder.layer." + number;
     g.unit(block + ".attention", block, i);
-    x = attention(vit, x, layer);
+    x = vit_attention(vit, x, layer);
     g.unit(block + ".mlp", block, i);
-    x = mlp(vit, x, layer);
+    x = vit_mlp(vit, x, layer);
   }
 
   g.unit("head");

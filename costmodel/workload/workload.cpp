@@ -30,6 +30,10 @@ constexpr CountKey kCounts[] = {
     {"image", &WorkloadRequest::image, &ModelDimensions::image},
     {"patch", &WorkloadRequest::patch, &ModelDimensions::patch},
     {"classes", &WorkloadRequest::classes, &ModelDimensions::classes},
+    {"vision_layers", &WorkloadRequest::vision_layers, &ModelDimensions::vision_layers},
+    {"vision_hidden", &WorkloadRequest::vision_hidden, &ModelDimensions::vision_hidden},
+    {"vision_heads", &WorkloadRequest::vision_heads, &ModelDimensions::vision_heads},
+    {"vision_ffn", &WorkloadRequest::vision_ffn, &ModelDimensions::vision_ffn},
 };
 
 std::string unknown_model(const std::string& name) {

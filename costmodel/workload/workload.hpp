@@ -40,11 +40,13 @@ struct LayerTable {
 
 // What the scenario asks for, before shapes are known (they need microbatch and tensor degree).
 struct WorkloadRequest {
-  std::string model;  // name of a built-in, or "gpt" | "llama" | "bert" | "vit" | "unet" with dimensions; empty for layers / pt2
+  std::string
+      model;  // name of a built-in, or "gpt" | "llama" | "bert" | "vit" | "unet" | "mllm" with dimensions; empty for layers / pt2
   std::string layers_file;                                                                     // resolved path
   std::string pt2_file;                                                                        // resolved path
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0, sequence = 0;  // 0 = the model's default
   int image = 0, patch = 0, classes = 0;
+  int vision_layers = 0, vision_hidden = 0, vision_heads = 0, vision_ffn = 0;
   std::optional<bool> tied_embedding;
   double dropout = 0.0;  // probability; 0 leaves dropout out of the graph
 };

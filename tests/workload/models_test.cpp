@@ -26,7 +26,7 @@ Workload make_gpt(int layers, int hidden, int heads, int vocabulary, int sequenc
 
 TEST(Models, AllBuiltInGraphsKeepTheInvariants) {
   for (const std::string& name : model_names()) {
-    if (name == "gpt" || name == "llama" || name == "bert" || name == "vit" || name == "unet") continue;
+    if (name == "gpt" || name == "llama" || name == "bert" || name == "vit" || name == "mllm" || name == "unet") continue;
     const Workload workload = make(name, 2);
     ASSERT_TRUE(workload.graph) << name;
     EXPECT_NO_THROW(workload.graph->check()) << name;
@@ -89,6 +89,66 @@ TEST(Models, VitParameters) {
 
 // The released U-Net (stabilityai/stable-diffusion-xl-base-1.0, folder unet) has 2,567,463,684 parameters; Podell et al.
 // 2023, table 1, say 2.6 billion.
+// Language model L (2 h^2 + 2 h 1024 + 3 h 18944 + 2 h) + 2 x 152064 h + h; encoder L' (12 h'^2 + 13 h') + 588 h' + h' + 4096 h'
+// (patches of 14 x 14 x 3, 64 x 64 positions); projector 2 h' + (4 h')^2 + 4 h' + 4 h' h + h. Printed (arXiv 2510.27257, table
+// 2): 1.7B + 13.2B and 5.6B + 23.2B or 24.7B.
+TEST(Models, MultimodalParameters) {
+  const auto encoder = [](std::int64_t layers, std::int64_t h, std::int64_t width) {
+    return layers * (12 * h * h + 13 * h) + (588 + 1 + 4096) * h + 2 * h + 16 * h * h + 4 * h + 4 * h * width + width;
+  };
+  const auto language = [](std::int64_t layers, std::int64_t h) {
+    return layers * (2 * h * h + 2 * h * 1024 + 3 * h * 18944 + 2 * h) + 2 * 152064 * h + h;
+  };
+  EXPECT_EQ(make("mllm-14.9b").parameters, encoder(32, 2048, 5120) + language(33, 5120));
+  EXPECT_EQ(make("mllm-28.8b").parameters, encoder(26, 4096, 7168) + language(40, 7168));
+  EXPECT_EQ(make("mllm-30.3b").parameters, encoder(26, 4096, 7168) + language(43, 7168));
+  EXPECT_NEAR(static_cast<double>(encoder(32, 2048, 5120)) / 1e9, 1.7, 0.05);
+  EXPECT_NEAR(static_cast<double>(language(33, 5120)) / 1e9, 13.2, 0.05);
+  EXPECT_NEAR(static_cast<double>(encoder(26, 4096, 7168)) / 1e9, 5.6, 0.05);
+  EXPECT_NEAR(static_cast<double>(language(40, 7168)) / 1e9, 23.2, 0.05);
+  EXPECT_NEAR(static_cast<double>(language(43, 7168)) / 1e9, 24.7, 0.1);
+}
+
+// 896 / 14 = 64 patches a side, 4096 tokens in the encoder; joined by four, 1024 of the language model's 4096.
+TEST(Models, EncoderAndLanguageModelHaveLengthsOfTheirOwn) {
+  const Workload workload = make("mllm-14.9b", 2);
+  const OperatorGraph& graph = *workload.graph;
+  const auto unit_named = [&](const std::string& name) {
+    for (std::size_t u = 0; u < graph.units.size(); ++u)
+      if (graph.units[u].name == name) return static_cast<int>(u);
+    return -1;
+  };
+  const auto last_shape = [&](const std::string& name) {
+    Shape shape;
+    for (const Operator& op : graph.operators)
+      if (op.unit == unit_named(name)) shape = graph.tensors[static_cast<std::size_t>(op.outputs.front())].shape;
+    return shape;
+  };
+  EXPECT_EQ(last_shape("vision.h.31.mlp"), (Shape{2, 4096, 2048}));
+  EXPECT_EQ(last_shape("projector"), (Shape{2, 1024, 5120}));
+  EXPECT_EQ(last_shape("embedding"), (Shape{2, 4096, 5120}));
+  EXPECT_EQ(last_shape("h.32.mlp"), (Shape{2, 4096, 5120}));
+  EXPECT_LT(unit_named("projector"), unit_named("embedding"));
+}
+
+TEST(Models, MultimodalDimensionsThatDoNotFitAreRefusedInWords) {
+  const auto refusal = [](int image, int sequence) -> std::string {
+    WorkloadRequest request;
+    request.model = "mllm-14.9b";
+    request.image = image;
+    request.sequence = sequence;
+    try {
+      make_workload(request, {});
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(896, 1024), "error: an image of 896 makes 1024 tokens, which leaves no text in a sequence of 1024");
+  EXPECT_EQ(refusal(14 * 7, 1024), "error: the projector of mllm-14.9b joins 2 x 2 patches, and an image has 7 of them a side");
+  EXPECT_EQ(refusal(900, 4096), "error: patches of 14 pixels do not divide the 900 pixels of mllm-14.9b");
+}
+
 TEST(Models, SdxlParameters) { EXPECT_EQ(make("sdxl-unet").parameters, 2'567'463'684); }
 
 // Narayanan et al. 2021, eq. 3, with full recompute: 96 B s L h^2 (1 + s/(6h) + V/(16 L h)). Without recompute the layers

@@ -76,7 +76,8 @@ TEST(Request, WrongInputsAreExplained) {
             "      |                   ^\n"
             "  help: the models are gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt3-125m, gpt3-350m, gpt3-760m, gpt3-1.3b, "
             "gpt3-2.7b, gpt3-6.7b, gpt3-13b, gpt3-175b, gpt, llama2-7b, llama2-13b, llama2-70b, llama, "
-            "bert-base, bert-large, bert, vit-l-16, vit-h-14, vit-g-14, vit, sdxl-unet, unet");
+            "bert-base, bert-large, bert, vit-l-16, vit-h-14, vit-g-14, vit, mllm-14.9b, mllm-28.8b, mllm-30.3b, mllm, "
+            "sdxl-unet, unet");
   EXPECT_EQ(fault("{}"),
             "test.yaml:1:11: error: the workload names no model\n"
             "  at workload\n"
