@@ -82,5 +82,10 @@ Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& optio
 Schedule make_group_interleaved(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_stp(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_zb_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
+Schedule make_zb_v_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
+Schedule make_v_half(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
+Schedule make_v_min(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
+Schedule make_v_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
 
 }  // namespace panpipe

@@ -8,6 +8,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/schedule/building.hpp"
+#include "costmodel/schedule/memory_actions.hpp"
 
 namespace panpipe {
 
@@ -45,6 +46,12 @@ const std::vector<ScheduleFamily>& schedule_families() {
        {{"stages_per_rank", "2"}, {"group", "P"}},
        make_group_interleaved},
       {"zb-v", "split backward over a V: no bubble at even costs with the memory of 1f1b", {}, make_zb_v},
+      // The same, searched for given costs within a memory limit (activations a rank may hold).
+      {"zb-auto", "zb-h1 searched: the shortest step found within a memory limit", {{"memory", "P"}}, make_zb_auto},
+      {"zb-v-auto", "zb-v searched: the shortest step found within a memory limit", {{"memory", "2P"}}, make_zb_v_auto},
+      {"v-half", "zb-v searched within about half of its memory", {}, make_v_half},
+      {"v-min", "zb-v searched within about a third of its memory", {}, make_v_min},
+      {"v-auto", "zb-v searched within any memory", {{"memory", "2P"}}, make_v_auto},
       // Forwards and backwards in groups that overlap.
       {"dualpipe", "two chains against each other: forwards of one overlap backwards of the other", {}, make_dualpipe},
       {"dualpipe-v", "dualpipe in a V, with every stage once", {}, make_dualpipe_v},
@@ -71,6 +78,18 @@ const ScheduleFamily& find_family(std::string_view name) {
   throw InputError(fmt::format("unknown schedule '{}'{}", name, suggestion(name, names)));
 }
 
+// Options are the family's own and those of every family.
+void check_options(const ScheduleFamily& family, const ScheduleOptions& options) {
+  std::vector<std::string> own, all;
+  for (const auto& option : family.options) own.emplace_back(option.first);
+  all = own;
+  for (const auto& option : memory_options()) all.emplace_back(option.first);
+  for (const auto& option : options)
+    if (std::find(all.begin(), all.end(), option.first) == all.end())
+      throw InputError(fmt::format("unknown option '{}' of schedule {}{}", option.first, family.name,
+                                   suggestion(option.first, nearest_name(option.first, all) ? all : own)));
+}
+
 // Actions are counted in 32 bits and a row is a vector: these limits are far beyond any machine and keep a mistyped number from
 // exhausting memory.
 constexpr int kMaxRanks = 100'000, kMaxMicrobatches = 1'000'000;
@@ -92,14 +111,12 @@ void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
 Schedule make_schedule(std::string_view name, int ranks, int microbatches, const ScheduleOptions& options,
                        const PassCosts& costs) {
   const ScheduleFamily& family = find_family(name);
-  std::vector<std::string> keys;
-  for (const auto& option : family.options) keys.emplace_back(option.first);
-  for (const auto& option : options)
-    if (std::find(keys.begin(), keys.end(), option.first) == keys.end())
-      throw InputError(fmt::format("unknown option '{}' of schedule {}{}", option.first, name, suggestion(option.first, keys)));
+  check_options(family, options);
   check_size(ranks, microbatches, options);
-  if (family.searched()) return std::get<ScheduleFamily::Searched>(family.generate)(ranks, microbatches, options, costs);
-  return std::get<ScheduleFamily::Fixed>(family.generate)(ranks, microbatches, options);
+  Schedule schedule = family.searched() ? std::get<ScheduleFamily::Searched>(family.generate)(ranks, microbatches, options, costs)
+                                        : std::get<ScheduleFamily::Fixed>(family.generate)(ranks, microbatches, options);
+  ScheduleOptions rest = options;
+  return apply_memory_options(std::move(schedule), rest, costs);
 }
 
 }  // namespace panpipe

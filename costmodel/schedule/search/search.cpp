@@ -1,0 +1,122 @@
+#include "costmodel/schedule/search/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/schedule/building.hpp"
+#include "costmodel/schedule/search/block_search.hpp"
+#include "costmodel/schedule/search/improve.hpp"
+#include "costmodel/schedule/search/lower_bound.hpp"
+#include "costmodel/schedule/search/rows.hpp"
+
+namespace panpipe::search {
+namespace {
+
+// Passes planned by the block search and timed by the improvement: together a few tenths of a second.
+constexpr double kBlockBudget = 4e6, kImproveBudget = 2e7;
+// Above this size blocks are chosen on fewer microbatches, enough to fill and drain the pipeline, and the chosen ones are then
+// run over all of them: what they repeat in the middle is the same. Improvement could change little of so many passes.
+constexpr double kLargePasses = 6e4;
+
+Problem sample_of(const Problem& problem) {
+  if (problem.passes() <= kLargePasses) return problem;
+  Problem sample = problem;
+  const int enough = static_cast<int>(kLargePasses / (problem.passes() / problem.microbatches));
+  sample.microbatches = std::min(problem.microbatches, std::max(2 * problem.ranks, enough));
+  return sample;
+}
+
+bool fits(const Problem& problem, const Rows& rows) {
+  return std::all_of(rows.begin(), rows.end(), [&](const auto& row) { return peak_activations(row) <= problem.memory; });
+}
+
+class Search {
+ public:
+  explicit Search(const Problem& problem) : p_(problem), replay_(problem) { best_.bound = lower_bound(problem); }
+
+  void consider(Rows rows) {
+    Score score;
+    if (rows.empty() || !fits(p_, rows) || !replay_.run(rows, score)) return;
+    if (best_.rows.empty() || score.better_than(best_.score)) {
+      best_.rows = std::move(rows);
+      best_.score = score;
+    }
+  }
+
+  void run() {
+    if (done()) return;
+    const Problem sample = sample_of(p_);
+    const bool whole = sample.microbatches == p_.microbatches;
+    std::vector<Candidate> blocks = search_blocks(sample, whole ? best_.bound : lower_bound(sample), kBlockBudget);
+    for (Candidate& block : blocks) {
+      if (!whole) block = try_block(p_, block.knobs);
+      consider(block.rows);
+    }
+    // The first block is the one that always gets through.
+    if (best_.rows.empty()) consider(try_block(p_, {}).rows);
+    if (!whole) return;
+    if (!done()) improve_from(best_.rows, kImproveBudget / 2);
+    for (const Candidate& block : blocks)
+      if (!done()) improve_from(block.rows, kImproveBudget / 2 / static_cast<double>(blocks.size()));
+  }
+
+  Found result() {
+    PANPIPE_CHECK(fits(p_, best_.rows) && replay_.run(best_.rows, best_.score), "the search found no order");
+    return std::move(best_);
+  }
+
+ private:
+  bool done() const { return !best_.rows.empty() && !best_.bound.better_than(best_.score); }
+
+  void improve_from(Rows rows, double passes) {
+    Random random(2);
+    Score score;
+    replay_.run(rows, score);
+    improve(p_, best_.bound, passes, random, rows, score);
+    consider(std::move(rows));
+  }
+
+  const Problem p_;
+  Replay replay_;
+  Found best_;
+};
+
+std::string note_on(const Problem& problem, const Found& found) {
+  const double makespan = found.score.makespan, bound = found.bound.makespan;
+  const std::string memory = fmt::format("{} activation{} a rank", problem.memory, problem.memory == 1 ? "" : "s");
+  if (makespan <= bound * (1 + 2 * Score::kTolerance))
+    return fmt::format("no order with {} has a shorter step than {:.12g}", memory, makespan);
+  return fmt::format("no order with {} has a shorter step than {:.12g}: this one is at most {:.2f} % longer than the best",
+                     memory, bound, 100 * (makespan / bound - 1));
+}
+
+}  // namespace
+
+Found find_order(const Problem& problem, const std::vector<Rows>& starts) {
+  Search search(problem);
+  for (const Rows& rows : starts) search.consider(rows);
+  search.run();
+  return search.result();
+}
+
+Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs) {
+  const Problem problem{ranks, microbatches, chunks, memory, costs.F, costs.I, costs.W, costs.comm};
+  std::vector<Rows> starts;
+  if (chunks == 1) {
+    starts.push_back(rows_of(problem, make_1f1b(ranks, microbatches, {})));
+    starts.push_back(rows_of(problem, make_zb_h1(ranks, microbatches, {})));
+    starts.push_back(rows_of(problem, make_zb_h2(ranks, microbatches, {})));
+  } else {
+    starts.push_back(rows_of(problem, make_zb_v(ranks, microbatches, {})));
+    starts.push_back(rows_of(problem, make_1f1b_v(ranks, microbatches, {})));
+  }
+  const Found found = find_order(problem, starts);
+  Schedule schedule = schedule_of(problem, found.rows, name);
+  schedule.lower_bound = std::min(found.bound.makespan, found.score.makespan);
+  schedule.notes.push_back(note_on(problem, found));
+  return schedule;
+}
+
+}  // namespace panpipe::search

@@ -1,0 +1,25 @@
+// The search for a short order within a memory limit: building blocks and known orders as starts, the best of them improved pass
+// by pass. docs/models/searched-schedules.md says why.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "costmodel/schedule/search/problem.hpp"
+
+namespace panpipe::search {
+
+struct Found {
+  Rows rows;
+  Score score;
+  Score bound;
+};
+
+// Deterministic: what limits it is a number of passes that are planned or timed, not a clock. `starts` are orders to begin with;
+// those beyond the memory limit are left out. Memory must be at least 1, in the V 2.
+Found find_order(const Problem& problem, const std::vector<Rows>& starts);
+
+// What the families do: find_order from the hand-made orders that fit, as a schedule with its bound and a note on both.
+Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs);
+
+}  // namespace panpipe::search
