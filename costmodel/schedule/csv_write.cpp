@@ -4,6 +4,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/schedule/csv_shape.hpp"
 #include "costmodel/schedule/schedule.hpp"
+#include "costmodel/schedule/walk.hpp"
 
 namespace panpipe {
 namespace {
@@ -48,9 +49,11 @@ std::string header(const Schedule& schedule) {
 std::string to_csv(const Schedule& schedule, bool for_torch) {
   if (for_torch) require_torch_can(schedule);
   std::string text = for_torch ? "" : header(schedule);
+  // PyTorch takes no idle slots in a file that states its transfers.
+  const bool keeps_empty_cells = !schedule.empty_cells.empty() && !(for_torch && has_receives(schedule));
   for (std::size_t rank = 0; rank < schedule.order.size(); ++rank) {
     const auto& row = schedule.order[rank];
-    const auto* empty = schedule.empty_cells.empty() ? nullptr : &schedule.empty_cells[rank];
+    const auto* empty = keeps_empty_cells ? &schedule.empty_cells[rank] : nullptr;
     bool first = true;
     const auto add_cell = [&](const std::string& cell) {
       if (!first) text += ',';

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "costmodel/schedule/building.hpp"
@@ -15,11 +14,15 @@ struct SlottedPass {
 };
 
 // The slots of one rank must differ.
-inline Row in_order_of_slots(std::vector<SlottedPass> passes) {
-  std::sort(passes.begin(), passes.end(), [](const SlottedPass& a, const SlottedPass& b) { return a.slot < b.slot; });
+inline Row in_order_of_slots(const std::vector<SlottedPass>& passes) {
+  int last = 0;
+  for (const SlottedPass& pass : passes) last = std::max(last, pass.slot);
+  std::vector<const Action*> at_slot(static_cast<std::size_t>(last) + 1, nullptr);
+  for (const SlottedPass& pass : passes) at_slot[static_cast<std::size_t>(pass.slot)] = &pass.action;
   Row row;
   row.reserve(passes.size());
-  for (const SlottedPass& pass : passes) row.push_back(pass.action);
+  for (const Action* action : at_slot)
+    if (action != nullptr) row.push_back(*action);
   return row;
 }
 

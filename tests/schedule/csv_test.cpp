@@ -103,6 +103,13 @@ TEST(Csv, ForPyTorchGroupsAreRespelt) {
             "0F0,(0F1;0W0)OVERLAP_F_B,(0F2;0F3)OVERLAP_F_B\r\n");
 }
 
+TEST(Csv, ForPyTorchNoIdleSlotsBesideTransfers) {  // its loader of files with communication asserts that there are none
+  const std::string text = "0F0,0SEND_F0,,0RECV_B0,0B0\r\n,1RECV_F0,1F0,1B0,1SEND_B0\r\n";
+  EXPECT_EQ(to_csv(read(text), false), text);
+  EXPECT_EQ(to_csv(read(text), true), "0F0,0SEND_F0,0RECV_B0,0B0\r\n1RECV_F0,1F0,1B0,1SEND_B0\r\n");
+  EXPECT_EQ(to_csv(read("0F0,,0B0\r\n"), true), "0F0,,0B0\r\n");
+}
+
 TEST(Csv, ForPyTorchWhatItCannotExpressIsRefused) {
   EXPECT_EQ(torch_refusal("0F0,0R0,0B0\n"), "error: PyTorch's CSV cannot express 0R0 (rank 0)");
   EXPECT_EQ(torch_refusal("0F0,0B0,OPT\n"), "error: PyTorch's CSV cannot express OPT (rank 0)");

@@ -1,0 +1,1 @@
+panpipe_benchmark(schedule SOURCES bench_schedule.cpp LIBRARIES panpipe::schedule)
