@@ -12,11 +12,13 @@
 #include <memory>
 
 #include "cli/output.hpp"
+#include "cli/schedule_transfers.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/picture/schedule_picture.hpp"
+#include "costmodel/schedule/memory_actions.hpp"
 #include "costmodel/schedule/schedule.hpp"
 
 namespace panpipe::cli {
@@ -26,8 +28,8 @@ struct Settings {
   std::string name_or_file;
   std::optional<int> ranks, microbatches;
   std::vector<std::string> options;
-  std::string costs, output;
-  bool drawing = false, json = false, csv = false, torch = false, svg = false, list = false;
+  std::string costs, output, lower, semantics;
+  bool drawing = false, json = false, csv = false, torch = false, svg = false, list = false, defer_receives = false;
 };
 
 std::string table_of_families() {
@@ -36,7 +38,10 @@ std::string table_of_families() {
     text += fmt::format("{:<23} {}\n", family.name, family.summary);
     for (const auto& [key, fallback] : family.options) text += fmt::format("{:<23}   --option {}={}\n", "", key, fallback);
   }
-  return text + "P = ranks, M = microbatches. Every schedule: --option braid=split runs the members of a group one by one.\n";
+  return text +
+         "P = ranks, M = microbatches. Every schedule: --option braid=split runs the members of a group one by one; "
+         "recompute=full\n"
+         "and offload=selective|full insert what holds less memory.\n";
 }
 
 bool is_family(const std::string& name) {
@@ -105,18 +110,20 @@ PassCosts parse_costs(const std::string& text) {
   return costs;
 }
 
-Schedule obtain(const Settings& settings, const ScheduleOptions& options) {
+Schedule obtain(const Settings& settings, const ScheduleOptions& options, const PassCosts& costs) {
   if (!is_file_name(settings.name_or_file)) {
     if (!settings.ranks || !settings.microbatches) {
       if (!is_family(settings.name_or_file)) make_schedule(settings.name_or_file, 1, 1, {});  // says that it is unknown
       throw InputError(
           fmt::format("schedule {0} needs both sizes: panpipe schedule {0} --ranks 4 --microbatches 8", settings.name_or_file));
     }
-    return make_schedule(settings.name_or_file, *settings.ranks, *settings.microbatches, options);
+    return make_schedule(settings.name_or_file, *settings.ranks, *settings.microbatches, options, costs);
   }
-  if (!options.empty())
-    throw InputError(fmt::format("option '{}' makes no sense for an order from a file: only braid does", options.begin()->first));
-  Schedule schedule = load_schedule_csv(settings.name_or_file);
+  ScheduleOptions rest = options;
+  Schedule schedule = apply_memory_options(load_schedule_csv(settings.name_or_file), rest, costs);
+  if (!rest.empty())
+    throw InputError(fmt::format("option '{}' makes no sense for an order from a file: only braid, recompute and offload do",
+                                 rest.begin()->first));
   const auto agree = [&](const char* what, const std::optional<int>& asked, int found) {
     if (asked && *asked != found)
       throw InputError(fmt::format("--{} {} does not match {}, which has {}", what, *asked, settings.name_or_file, found));
@@ -175,6 +182,21 @@ bool wants_svg(const Settings& settings) {
   return settings.svg || (settings.output.size() > 4 && settings.output.ends_with(".svg"));
 }
 
+void deliver(const Settings& settings, const std::string& text) {
+  if (settings.output.empty()) {
+    print(text);
+  } else {
+    write_file(settings.output, text);
+  }
+}
+
+// Exits 1 when the order stops under the one semantics that was asked for; `all` is a comparison.
+int show_transfers(const Settings& settings, const Schedule& schedule, const PassCosts& costs) {
+  const TransferReport report = report_transfers(schedule, costs, parse_semantics(settings.semantics));
+  deliver(settings, settings.json ? report.json : sizes(schedule) + "\n" + report.text);
+  return report.finishes || settings.semantics == "all" ? 0 : static_cast<int>(ExitCode::CheckFailed);
+}
+
 int show(const Settings& settings) {
   if (settings.list) {
     print(table_of_families());
@@ -185,9 +207,15 @@ int show(const Settings& settings) {
   bool split_groups = false;
   const ScheduleOptions options = parse_options(settings.options, split_groups);
   const PassCosts costs = parse_costs(settings.costs);
-  const Schedule schedule = obtain(settings, options);
+  const Lowering lowering = parse_lowering(settings.lower, settings.defer_receives);
+  Schedule schedule = obtain(settings, options, costs);
   for (const std::string& note : schedule.notes) std::fputs(fmt::format("{}: note: {}\n", schedule.name, note).c_str(), stderr);
-  const std::vector<ScheduleProblem> problems = check_schedule(schedule);
+  std::vector<ScheduleProblem> problems = check_schedule(schedule);
+  if (problems.empty() && (lowering.unshard || lowering.transfers)) {
+    schedule = lowered(schedule, lowering);
+    problems = check_schedule(schedule);
+  }
+  if (problems.empty() && !settings.semantics.empty()) return show_transfers(settings, schedule, costs);
   std::optional<ScheduleEvaluation> evaluation;
   if (problems.empty()) evaluation = evaluate(schedule, costs, split_groups);
 
@@ -209,11 +237,7 @@ int show(const Settings& settings) {
   } else {
     text = fault_report(schedule, problems);
   }
-  if (settings.output.empty()) {
-    print(text);
-  } else {
-    write_file(settings.output, text);
-  }
+  deliver(settings, text);
   return problems.empty() ? 0 : static_cast<int>(ExitCode::CheckFailed);
 }
 
@@ -227,7 +251,9 @@ void add_schedule_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--option", settings->options, "KEY=VALUE of the family, such as stages_per_rank=2; repeat for more")
       ->expected(1)
       ->take_all();
-  sub.add_option("--costs", settings->costs, "time of each pass of a stage: F=1,I=1,W=1,B=2,comm=0; B is I+W unless given");
+  sub.add_option(
+      "--costs", settings->costs,
+      "time of each pass of a stage: F=1,I=1,W=1,B=2,comm=0,offload=1,reload=1; B is I+W and reload is offload unless given");
   CLI::Option* drawing = sub.add_flag("--draw", settings->drawing, "only the drawing");
   CLI::Option* json = sub.add_flag("--json", settings->json, "the document panpipe-schedule/1");
   CLI::Option* csv = sub.add_flag("--csv", settings->csv, "the order as CSV");
@@ -236,6 +262,12 @@ void add_schedule_verb(CLI::App& sub, std::function<int()>& run) {
   drawing->excludes(json)->excludes(csv)->excludes(torch)->excludes(svg);
   json->excludes(csv)->excludes(torch)->excludes(svg);
   svg->excludes(csv)->excludes(torch);
+  sub.add_option("--lower", settings->lower,
+                 "write communication into the order as PyTorch does: send-recv, unshard (ZeRO 3), or both with a comma");
+  sub.add_flag("--defer-receives", settings->defer_receives,
+               "with --lower send-recv: receives right before the pass that needs them");
+  sub.add_option("--semantics", settings->semantics,
+                 "run sends and receives as asynchronous, buffered, blocking or batched transfers, or as all of them");
   sub.add_flag("--list", settings->list, "the families and their options");
   sub.add_option("-o", settings->output, "write to this file instead of standard output");
   run = [settings] { return show(*settings); };

@@ -6,31 +6,12 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/schedule/activations.hpp"
+#include "costmodel/schedule/pass_costs.hpp"
 #include "costmodel/schedule/schedule.hpp"
 #include "costmodel/schedule/walk.hpp"
 
 namespace panpipe {
 namespace {
-
-double duration(ActionKind kind, const PassCosts& costs) {
-  switch (kind) {
-    case ActionKind::F:
-    case ActionKind::R:
-      return costs.F;  // a recompute runs the forward again
-    case ActionKind::I:
-      return costs.I;
-    case ActionKind::W:
-      return costs.W;
-    case ActionKind::B:
-      return costs.B.value_or(costs.I + costs.W);
-    case ActionKind::Offload:
-      return costs.offload;
-    case ActionKind::Reload:
-      return costs.reload.value_or(costs.offload);
-    default:
-      return 0;
-  }
-}
 
 bool is_copy(ActionKind kind) { return kind == ActionKind::Offload || kind == ActionKind::Reload; }
 
@@ -48,7 +29,7 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
   std::vector<double> copy_free_at(ranks, 0), reloaded_at;  // by place; empty while nothing was reloaded
 
   const auto run_copy = [&](std::size_t rank, std::size_t at, const Action& action) {
-    const double start = std::max(free_at[rank], copy_free_at[rank]), end = start + duration(action.kind, costs);
+    const double start = std::max(free_at[rank], copy_free_at[rank]), end = start + cost_of(action.kind, costs);
     result.times[rank][at] = {start, end};
     copy_free_at[rank] = end;
     if (action.kind != ActionKind::Reload) return;
@@ -62,7 +43,7 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
     if (is_copy(actions[0].kind)) return run_copy(rank, first, actions[0]);
     double start = free_at[rank], length = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      length += duration(actions[i].kind, costs);
+      length += cost_of(actions[i].kind, costs);
       if (!actions[i].is_compute()) continue;
       products.for_inputs(actions[i], false, schedule.stage_to_rank, [&](const Products::Product& input) {
         const bool away = schedule.stage_to_rank[static_cast<std::size_t>(input.stage)] != rank_number;

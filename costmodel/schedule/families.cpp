@@ -8,6 +8,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/schedule/building.hpp"
+#include "costmodel/schedule/memory_actions.hpp"
 
 namespace panpipe {
 
@@ -77,6 +78,18 @@ const ScheduleFamily& find_family(std::string_view name) {
   throw InputError(fmt::format("unknown schedule '{}'{}", name, suggestion(name, names)));
 }
 
+// Options are the family's own and those of every family.
+void check_options(const ScheduleFamily& family, const ScheduleOptions& options) {
+  std::vector<std::string> own, all;
+  for (const auto& option : family.options) own.emplace_back(option.first);
+  all = own;
+  for (const auto& option : memory_options()) all.emplace_back(option.first);
+  for (const auto& option : options)
+    if (std::find(all.begin(), all.end(), option.first) == all.end())
+      throw InputError(fmt::format("unknown option '{}' of schedule {}{}", option.first, family.name,
+                                   suggestion(option.first, nearest_name(option.first, all) ? all : own)));
+}
+
 // Actions are counted in 32 bits and a row is a vector: these limits are far beyond any machine and keep a mistyped number from
 // exhausting memory.
 constexpr int kMaxRanks = 100'000, kMaxMicrobatches = 1'000'000;
@@ -98,14 +111,12 @@ void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
 Schedule make_schedule(std::string_view name, int ranks, int microbatches, const ScheduleOptions& options,
                        const PassCosts& costs) {
   const ScheduleFamily& family = find_family(name);
-  std::vector<std::string> keys;
-  for (const auto& option : family.options) keys.emplace_back(option.first);
-  for (const auto& option : options)
-    if (std::find(keys.begin(), keys.end(), option.first) == keys.end())
-      throw InputError(fmt::format("unknown option '{}' of schedule {}{}", option.first, name, suggestion(option.first, keys)));
+  check_options(family, options);
   check_size(ranks, microbatches, options);
-  if (family.searched()) return std::get<ScheduleFamily::Searched>(family.generate)(ranks, microbatches, options, costs);
-  return std::get<ScheduleFamily::Fixed>(family.generate)(ranks, microbatches, options);
+  Schedule schedule = family.searched() ? std::get<ScheduleFamily::Searched>(family.generate)(ranks, microbatches, options, costs)
+                                        : std::get<ScheduleFamily::Fixed>(family.generate)(ranks, microbatches, options);
+  ScheduleOptions rest = options;
+  return apply_memory_options(std::move(schedule), rest, costs);
 }
 
 }  // namespace panpipe

@@ -1,0 +1,262 @@
+#include "costmodel/schedule/semantics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/schedule/pass_costs.hpp"
+#include "costmodel/schedule/walk.hpp"
+
+namespace panpipe {
+namespace {
+
+bool is_send(ActionKind kind) { return kind == ActionKind::SendF || kind == ActionKind::SendB; }
+bool is_transfer(ActionKind kind) { return kind >= ActionKind::SendF && kind <= ActionKind::RecvB; }
+
+constexpr double kNotYet = -1;
+
+// One end of a message.
+struct End {
+  double posted = kNotYet;
+  std::int32_t rank = -1, at = -1;  // action of the rank's row
+};
+
+struct Message {
+  End send, receive;
+};
+
+class TransferRun {
+ public:
+  TransferRun(const Schedule& schedule, const PassCosts& costs, TransferSemantics semantics)
+      : schedule_(schedule),
+        costs_(costs),
+        semantics_(semantics),
+        products_(schedule),
+        messages_(products_.count() + 1),
+        ranks_(schedule.order.size()) {
+    for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
+      for (std::size_t i = 0; i < schedule.order[rank].size(); ++i)
+        if (is_transfer(schedule.order[rank][i].kind)) {
+          End& own = end_of(schedule.order[rank][i]);
+          own.rank = static_cast<std::int32_t>(rank);
+          own.at = static_cast<std::int32_t>(i);
+        }
+  }
+
+  TransferOutcome run() {
+    for (std::size_t rank = ranks_.size(); rank-- > 0;) ready_.push_back(rank);
+    while (!ready_.empty()) {
+      const std::size_t rank = ready_.back();
+      ready_.pop_back();
+      advance(rank);
+    }
+    TransferOutcome outcome;
+    outcome.finishes = true;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      outcome.finishes &= ranks_[rank].at == schedule_.order[rank].size();
+      outcome.makespan = std::max(outcome.makespan, ranks_[rank].now);
+      outcome.held.push_back(ranks_[rank].held);
+    }
+    if (!outcome.finishes) explain(outcome);
+    return outcome;
+  }
+
+ private:
+  struct Rank {
+    std::size_t at = 0;   // next action
+    bool posted = false;  // the transfers that start there
+    double now = 0, copy_free = 0, held = 0;
+  };
+
+  std::size_t message_of(const Action& a) const {
+    if (is_send(a.kind)) return products_.output(a);
+    const bool forward = a.kind == ActionKind::RecvF;
+    return products_.message({forward ? Products::Activation : Products::Gradient,
+                              forward ? products_.previous(a.stage) : products_.next(a.stage), a.microbatch, a.split});
+  }
+  End& end_of(const Action& a) {
+    Message& message = messages_[message_of(a)];
+    return is_send(a.kind) ? message.send : message.receive;
+  }
+  End& other_end_of(const Action& a) {
+    Message& message = messages_[message_of(a)];
+    return is_send(a.kind) ? message.receive : message.send;
+  }
+
+  // Transfers that hold the rank together, from `first` on.
+  std::size_t batch_end(const std::vector<Action>& row, std::size_t first) const {
+    std::size_t end = first + 1;
+    if (semantics_ == TransferSemantics::Batched)
+      while (end < row.size() && is_transfer(row[end].kind)) ++end;
+    return end;
+  }
+
+  void advance(std::size_t number) {
+    Rank& rank = ranks_[number];
+    const auto& row = schedule_.order[number];
+    while (rank.at < row.size()) {
+      if (is_transfer(row[rank.at].kind)) {
+        if (!transfer(rank, row)) return;
+      } else {
+        run_cell(rank, row);
+      }
+    }
+  }
+
+  void run_cell(Rank& rank, const std::vector<Action>& row) {
+    const Action& first = row[rank.at];
+    const std::size_t end = rank.at + std::max<std::size_t>(1, first.group_size);
+    if (first.kind == ActionKind::Offload || first.kind == ActionKind::Reload) {
+      rank.copy_free = std::max(rank.copy_free, rank.now) + cost_of(first.kind, costs_);
+      if (first.kind == ActionKind::Reload) reload_of(first) = rank.copy_free;
+    }
+    for (std::size_t i = rank.at; i < end; ++i)
+      if (!reloads_.empty() && (row[i].kind == ActionKind::B || row[i].kind == ActionKind::I))
+        rank.now = std::max(rank.now, reload_of(row[i]));
+    for (; rank.at < end; ++rank.at)
+      if (row[rank.at].is_compute()) rank.now += cost_of(row[rank.at].kind, costs_);
+  }
+
+  double& reload_of(const Action& a) {
+    reloads_.resize(products_.places(), 0);
+    return reloads_[products_.place(a.stage, a.microbatch, a.split)];
+  }
+
+  // Posts the transfers that stand next and, when all are over, goes past them.
+  bool transfer(Rank& rank, const std::vector<Action>& row) {
+    const std::size_t end = batch_end(row, rank.at);
+    if (!rank.posted) {
+      for (std::size_t i = rank.at; i < end; ++i) {
+        end_of(row[i]).posted = rank.now;
+        if (const End& other = other_end_of(row[i]); other.posted != kNotYet)
+          ready_.push_back(static_cast<std::size_t>(other.rank));
+      }
+      rank.posted = true;
+    }
+    double over = rank.now;
+    for (std::size_t i = rank.at; i < end; ++i) {
+      const double at = over_at(row[i]);
+      if (at == kNotYet) return false;
+      over = std::max(over, at);
+    }
+    rank.held += over - rank.now;
+    rank.now = over;
+    rank.at = end;
+    rank.posted = false;
+    return true;
+  }
+
+  double over_at(const Action& a) {
+    const Message& message = messages_[message_of(a)];
+    if (semantics_ == TransferSemantics::Buffered) {
+      if (is_send(a.kind)) return message.send.posted;
+      return message.send.posted == kNotYet ? kNotYet : std::max(message.receive.posted, message.send.posted + costs_.comm);
+    }
+    if (message.send.posted == kNotYet || message.receive.posted == kNotYet) return kNotYet;
+    return std::max(message.send.posted, message.receive.posted) + costs_.comm;
+  }
+
+  // --- deadlock ---
+  struct Wait {
+    std::size_t at = 0;  // the transfer whose other end is not there
+    std::size_t peer = 0;
+  };
+
+  std::optional<Wait> wait_of(std::size_t number) {
+    const Rank& rank = ranks_[number];
+    const auto& row = schedule_.order[number];
+    if (rank.at == row.size()) return std::nullopt;
+    for (std::size_t i = rank.at; i < batch_end(row, rank.at); ++i)
+      if (over_at(row[i]) == kNotYet) return Wait{i, static_cast<std::size_t>(other_end_of(row[i]).rank)};
+    return std::nullopt;
+  }
+
+  int cell_of(std::size_t rank, std::size_t at) const {
+    const auto& row = schedule_.order[rank];
+    return static_cast<int>(std::count_if(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+                                          [](const Action& a) { return a.group_size != 0; })) -
+           1;
+  }
+
+  void explain(TransferOutcome& outcome) {
+    std::vector<std::optional<Wait>> waits;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) waits.push_back(wait_of(rank));
+    std::vector<std::size_t> path;  // follow who waits for whom until a rank comes again
+    for (std::size_t rank = 0; rank < waits.size() && path.empty(); ++rank)
+      if (waits[rank]) path.push_back(rank);
+    PANPIPE_CHECK(!path.empty(), "an order that stops has a rank that waits for a transfer");
+    std::vector<std::size_t> cycle;
+    while (cycle.empty()) {
+      const auto& wait = waits[path.back()];
+      PANPIPE_CHECK(wait.has_value(), "a rank waits for a rank that has finished");
+      const auto seen = std::find(path.begin(), path.end(), wait->peer);
+      if (seen != path.end()) cycle.assign(seen, path.end());
+      path.push_back(wait->peer);
+    }
+    std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
+    std::vector<std::string> parts;
+    for (const std::size_t rank : cycle) parts.push_back(wait_text(rank, *waits[rank]));
+    add_problem(outcome, cycle.front(), *waits[cycle.front()], fmt::format("{}: a cycle", fmt::join(parts, ", ")));
+    for (std::size_t rank = 0; rank < waits.size(); ++rank)
+      if (waits[rank] && rank != cycle.front()) add_problem(outcome, rank, *waits[rank], wait_text(rank, *waits[rank]));
+  }
+
+  std::string wait_text(std::size_t rank, const Wait& wait) {
+    const Action& own = schedule_.order[rank][wait.at];
+    const auto& peers = schedule_.order[wait.peer];
+    const End& other = other_end_of(own);
+    const auto at = static_cast<std::size_t>(other.at);
+    const Rank& peer = ranks_[wait.peer];
+    return fmt::format("rank {} is held at {} until rank {} comes to {} (its cell {}; it stands at {}, cell {})", rank,
+                       to_text(own), wait.peer, to_text(peers[at]), cell_of(wait.peer, at), cell_text(&peers[peer.at]),
+                       cell_of(wait.peer, peer.at));
+  }
+
+  void add_problem(TransferOutcome& outcome, std::size_t rank, const Wait& wait, std::string message) {
+    outcome.deadlock.push_back(
+        {static_cast<int>(rank), cell_of(rank, wait.at), to_text(schedule_.order[rank][wait.at]), std::move(message)});
+  }
+
+  const Schedule& schedule_;
+  const PassCosts& costs_;
+  TransferSemantics semantics_;
+  Products products_;
+  std::vector<Message> messages_;  // by number of their send
+  std::vector<Rank> ranks_;
+  std::vector<std::size_t> ready_;
+  std::vector<double> reloads_;  // end of the reload of each place
+};
+
+}  // namespace
+
+std::string_view name_of(TransferSemantics semantics) {
+  switch (semantics) {
+    case TransferSemantics::Asynchronous:
+      return "asynchronous";
+    case TransferSemantics::Buffered:
+      return "buffered";
+    case TransferSemantics::Blocking:
+      return "blocking";
+    case TransferSemantics::Batched:
+      return "batched";
+  }
+  return "";
+}
+
+std::optional<TransferSemantics> find_transfer_semantics(std::string_view name) {
+  for (const TransferSemantics semantics : kTransferSemantics)
+    if (name_of(semantics) == name) return semantics;
+  return std::nullopt;
+}
+
+TransferOutcome run_transfers(const Schedule& schedule, const PassCosts& costs, TransferSemantics semantics) {
+  if (semantics != TransferSemantics::Asynchronous) return TransferRun(schedule, costs, semantics).run();
+  TransferOutcome outcome;
+  outcome.finishes = true;
+  outcome.makespan = evaluate(schedule, costs).makespan;
+  outcome.held.assign(schedule.order.size(), 0);
+  return outcome;
+}
+
+}  // namespace panpipe
