@@ -29,12 +29,16 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.memory = type.has_rates() ? type.memory_bandwidth * calibration.memory_efficiency : Bandwidth(infinite);
   r.kernel_gap = type.has_rates() ? calibration.kernel_gap : Duration(0);
   r.elementwise_factor = framework.elementwise_factor * calibration.elementwise_scale;
+  r.replicated_factor =
+      framework.replicated_factor > 0 ? framework.replicated_factor * calibration.elementwise_scale : r.elementwise_factor;
   // The calibrated figure is for 2-byte elements; every part of that traffic is made of elements.
   r.score_bytes = calibration.score_bytes * framework.score_factor * r.element / 2;
   r.flash = framework.flash_attention;
   r.dropout = framework.dropout;
   r.loss_bytes = framework.loss_bytes_per_logit;
   r.loss_live_bytes = framework.loss_live_bytes_per_logit;
+  r.replicated_saved_factor = framework.replicated_saved_factor;
+  r.sharded_saved_factor = framework.sharded_saved_factor;
   return r;
 }
 

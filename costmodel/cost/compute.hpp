@@ -18,11 +18,13 @@ struct DeviceRates {
   Duration kernel_gap{0};
   double element = 2;             // bytes of a tensor element
   double elementwise_factor = 1;  // traffic over fully fused kernels: framework x calibration
+  double replicated_factor = 1;   // the same of normalizations and residual sums
   double score_bytes = 0;         // traffic per unfused attention score and pass
   bool flash = false;
   bool dropout = false;        // dropout masks are written and kept even where the graph has none
   double loss_bytes = 0;       // traffic per logit, forward and backward together
   double loss_live_bytes = 0;  // per logit, live while the loss runs
+  double replicated_saved_factor = 1, sharded_saved_factor = 1;  // kept over what operators read again
 };
 
 // Rates of `type` in the scenario. Without rates (in-place clusters) everything takes no time and only bytes are counted.

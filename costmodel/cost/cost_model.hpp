@@ -65,6 +65,7 @@ struct Piece {
   bool hidden_behind_next = false;
   Duration time{0};        // alone
   int collective_id = -1;  // index into UnitCosts::collectives
+  bool weight = false;     // compute of a weight gradient inside a full backward
 };
 
 struct PassCost {
@@ -87,7 +88,8 @@ struct UnitCost {
   int layer = -1;
   std::string structure;  // equal ones have equal operators and shapes; empty for measured layers
   PassCost forward, input_gradient, weight_gradient;
-  std::optional<PassCost> backward;              // measured: both gradients at once, where that is not their sum
+  // Both gradients at once: measured, where that is not their sum; or in the order of a framework that hides collectives.
+  std::optional<PassCost> backward;
   PassCost recompute_full, recompute_selective;  // what recompute adds in front of the input gradient
   Bytes saved{0};                                // activations kept from F to the end of the backward, recompute none
   Bytes saved_selective{0};                      // the same without the attention core

@@ -163,6 +163,10 @@ bool is_residual_sum(const UnitView& unit, int i) {
   return activations == 2 && same;
 }
 
+bool is_replicated(const UnitView& unit, int i) {
+  return unit.of(i).kind == OperatorClass::Normalization || is_residual_sum(unit, i);
+}
+
 bool has_dropout(const UnitView& unit) {
   for (int i = 0; i < unit.size(); ++i)
     if (unit.op(i).target.find("dropout") != std::string::npos) return true;

@@ -113,7 +113,9 @@ class GraphCost {
 
   UnitCost make_unit(const UnitTemplate& shape, const Launches& launches);
   static void use_measured(const ProfiledUnit& measured, CostSource source, UnitCost& unit);
-  void add_operator(PassCost& pass, const Breakdown& cost, Duration gap);
+  PassCost make_backward(const UnitTemplate& shape, const PassCost& input, const PassCost& weight, Duration input_gap);
+  void add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward);
+  static void add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight = false);
   void add_collective(PassCost& pass, CollectiveKind kind, Bytes size, bool backward);
 
   // Tensors made elsewhere are paid for by the first unit that keeps them.
@@ -132,6 +134,10 @@ class GraphCost {
     } else {
       for (const SavedExternal& s : shape.saved_external) keep(s.external, s.bytes);
     }
+    const double released = model_.scenario().framework.released_by_input_gradient;
+    if (released >= 0 && !measured)
+      unit.kept_for_weight =
+          Bytes(static_cast<std::int64_t>(static_cast<double>(unit.saved.base()) * (1 - std::min(released, 1.0))));
     unit.saved_selective = unit.saved - shape.attention_core;
     if (graph_.units[u].block.empty()) {  // never recomputed
       unit.saved_full = unit.saved_selective = unit.saved;
@@ -182,13 +188,16 @@ class GraphCost {
   WorkloadCost result_;
 };
 
-void GraphCost::add_operator(PassCost& pass, const Breakdown& cost, Duration gap) {
+void GraphCost::add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight) {
   Breakdown with_gap = cost;
   with_gap.launch = gap;
   with_gap.total = cost.total + gap;
   pass.breakdown = pass.breakdown + with_gap;
   if (with_gap.total <= Duration(0)) return;
-  if (pass.pieces.empty() || pass.pieces.back().collective) pass.pieces.emplace_back();
+  if (pass.pieces.empty() || pass.pieces.back().collective || pass.pieces.back().weight != weight) {
+    pass.pieces.emplace_back();
+    pass.pieces.back().weight = weight;
+  }
   pass.pieces.back().time += with_gap.total;
 }
 
@@ -198,7 +207,8 @@ void GraphCost::add_collective(PassCost& pass, CollectiveKind kind, Bytes size, 
   auto found = std::find_if(result_.collectives.begin(), result_.collectives.end(), same);
   if (found == result_.collectives.end())
     found = result_.collectives.insert(result_.collectives.end(), model_.collective(kind, size, group_));
-  const bool hidden = backward && model_.scenario().framework.overlap_tensor_collectives;
+  // What an all-gather brings is what comes next needs.
+  const bool hidden = backward && model_.scenario().framework.overlap_tensor_collectives && kind != CollectiveKind::AllGather;
   pass.pieces.push_back({true, hidden, found->time, static_cast<int>(found - result_.collectives.begin())});
   if (!hidden) {
     pass.breakdown.communication += found->time;
@@ -233,6 +243,46 @@ void GraphCost::use_measured(const ProfiledUnit& measured, CostSource source, Un
   unit.kept_for_weight = measured.kept_for_weight;
 }
 
+// Operators in their order, but for a residual sum that each rank makes of its part before the collective.
+void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward) {
+  const bool early = model_.scenario().framework.residual_before_reduction && shape.collectives > 0;
+  const auto add = [&](const OperatorTime& op) { add_operator(forward, op.forward, op.counted ? gap : Duration(0)); };
+  for (auto op = shape.operators.begin(); op != shape.operators.end(); ++op) {
+    if (early && op->forward_collective != CollectiveKind::None)
+      std::for_each(op, shape.operators.end(), [&](const OperatorTime& later) {
+        if (later.residual) add(later);
+      });
+    if (!early || !op->residual) add(*op);
+    add_collective(forward, op->forward_collective, op->collective_bytes, false);
+  }
+}
+
+// Operator by operator from the last, each weight gradient behind its input gradient: that of a row-parallel product stands
+// before the collective of the unit's input gradient, that of a column-parallel one runs beside it.
+PassCost GraphCost::make_backward(const UnitTemplate& shape, const PassCost& input, const PassCost& weight, Duration input_gap) {
+  PassCost pass;
+  std::vector<const OperatorTime*> behind;
+  const auto add_weight = [&](const OperatorTime& op) {
+    add_operator(pass, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products), true);
+  };
+  for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
+    add_operator(pass, op->input_gradient, op->counted ? input_gap : Duration(0));
+    if (op->enters_parallel)
+      behind.push_back(&*op);
+    else
+      add_weight(*op);
+    add_collective(pass, op->backward_collective, op->collective_bytes, true);
+    if (op->backward_collective == CollectiveKind::None) continue;
+    for (const OperatorTime* late : behind) add_weight(*late);
+    behind.clear();
+  }
+  for (const OperatorTime* late : behind) add_weight(*late);
+  pass.breakdown = input.breakdown + weight.breakdown;
+  pass.launches = input.launches + weight.launches;
+  pass.synchronises = shape.loss;
+  return pass;
+}
+
 UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launches) {
   UnitCost unit;
   int products = 0;
@@ -244,9 +294,8 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
     return rates_.kernel_gap * (static_cast<double>(pass.launches) / std::max(shape.counted, 1));
   };
   const Duration forward_gap = gap(unit.forward), input_gap = gap(unit.input_gradient);
+  add_forward(shape, forward_gap, unit.forward);
   for (const OperatorTime& op : shape.operators) {
-    add_operator(unit.forward, op.forward, op.counted ? forward_gap : Duration(0));
-    add_collective(unit.forward, op.forward_collective, op.collective_bytes, false);
     add_operator(unit.weight_gradient, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products));
     if (op.attention) add_operator(unit.recompute_selective, op.forward, Duration(0));
   }
@@ -254,6 +303,8 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
     add_operator(unit.input_gradient, op->input_gradient, op->counted ? input_gap : Duration(0));
     add_collective(unit.input_gradient, op->backward_collective, op->collective_bytes, true);
   }
+  if (shape.collectives > 0 && model_.scenario().framework.overlap_tensor_collectives)
+    unit.backward = make_backward(shape, unit.input_gradient, unit.weight_gradient, input_gap);
   // Full recompute runs the forward again; selective the attention core, a quarter of the layer's operators.
   unit.recompute_full = unit.forward;
   if (shape.attention) unit.recompute_selective.launches = model_.scenario().framework.forward_operators / 4;

@@ -8,7 +8,7 @@ namespace {
 
 PassCost given(Duration time) {
   PassCost pass;
-  if (time > Duration(0)) pass.pieces.push_back({false, false, time, -1});
+  if (time > Duration(0)) pass.pieces.emplace_back().time = time;
   pass.breakdown.compute = pass.breakdown.total = time;
   pass.breakdown.source = CostSource::Given;
   return pass;

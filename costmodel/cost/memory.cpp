@@ -104,10 +104,12 @@ void count_memory(const UnitView& unit, const std::vector<int>& externals, const
   double inside = saved.extra;
   for (int t : saved.tensors) {
     if (unit.inside(t)) {
-      inside += unit.bytes(t);
+      const bool replicated = is_replicated(unit, unit.tensor(t).producer - unit.first);
+      inside += unit.bytes(t) * (replicated ? rates.replicated_saved_factor : rates.sharded_saved_factor);
     } else {
       const auto found = std::find(externals.begin(), externals.end(), t);
-      result.saved_external.push_back({static_cast<int>(found - externals.begin()), unit.tensor(t).bytes()});
+      result.saved_external.push_back(
+          {static_cast<int>(found - externals.begin()), whole(unit.bytes(t) * rates.replicated_saved_factor)});
     }
   }
   // The loss keeps its softmax in fp32 (4 bytes a logit, or what the framework leaves) until the backward; the rest of what

@@ -79,8 +79,20 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
       break;
   }
   if (part_of_loss(unit, i, loss_logits)) return;
-  time.forward = time.forward + traffic_cost(rates.elementwise_factor * traffic.forward, rates);
-  time.input_gradient = time.input_gradient + traffic_cost(rates.elementwise_factor * traffic.backward, rates);
+  const double factor = is_replicated(unit, i) ? rates.replicated_factor : rates.elementwise_factor;
+  time.forward = time.forward + traffic_cost(factor * traffic.forward, rates);
+  time.input_gradient = time.input_gradient + traffic_cost(factor * traffic.backward, rates);
+}
+
+// Does operator i read the result of one with a backward collective (Megatron's f)?
+bool reads_gathered(const UnitView& unit, int i) {
+  bool reads = false;
+  for_each_tensor(unit.op(i), [&](int t) {
+    if (!unit.inside(t)) return;
+    const Operator& maker = unit.op(unit.tensor(t).producer - unit.first);
+    reads |= maker.backward_collective != CollectiveKind::None && maker.backward_collective != CollectiveKind::AllGather;
+  });
+  return reads;
 }
 
 // An embedding unit (look-ups and their sum, no products) as a whole: its output's bytes times the constants above.
@@ -128,6 +140,8 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     const Operator& op = unit.op(i);
     time.counted = unit.of(i).kind != OperatorClass::View && unit.of(i).kind != OperatorClass::Collective;
     result.counted += time.counted;
+    time.residual = is_residual_sum(unit, i);
+    time.enters_parallel = unit.of(i).kind == OperatorClass::Gemm && reads_gathered(unit, i);
     if (unit.graph->tensor_degree > 1) {
       time.forward_collective = op.forward_collective;
       time.backward_collective = op.backward_collective;

@@ -12,6 +12,8 @@ namespace panpipe {
 struct OperatorTime {
   bool counted = false;  // launches a kernel (not a view)
   bool attention = false;
+  bool residual = false;         // a residual sum
+  bool enters_parallel = false;  // a product that reads what a backward collective's operator passes on (column-parallel)
   Breakdown forward, input_gradient, weight_gradient;  // without kernel gaps
   CollectiveKind forward_collective = CollectiveKind::None;
   CollectiveKind backward_collective = CollectiveKind::None;

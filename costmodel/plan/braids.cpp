@@ -11,24 +11,30 @@ namespace {
 
 using Pieces = std::vector<UnitPiece>;
 
-// A run of pieces of one member that stays together: compute that something may wait for, its collective, and the weight
-// gradients behind it. Weight gradients with nothing before them are groups of their own.
+// A run of pieces of one member that stays together: what the unit before still had to compute behind its collective, compute
+// that something may wait for, its collective, and the weight gradients among and behind it. Weight gradients with nothing before
+// them are groups of their own.
 struct Portion {
   std::size_t first = 0, end = 0;
 };
 
 std::vector<Portion> portions_of(const Pieces& pieces) {
   std::vector<Portion> portions;
-  bool has_chained = false;  // in the current portion
+  bool has_chained = false, has_collective = false, only_tail = false;  // of the current portion
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const UnitPiece& piece = pieces[i];
-    const bool joins = piece.collective || (piece.weight && has_chained);
+    const bool goes_on = !piece.weight && has_chained && !has_collective && !piece.tail &&
+                         (only_tail ? pieces[i - 1].in_block == piece.in_block : pieces[i - 1].unit == piece.unit);
+    const bool joins = piece.collective || (piece.weight && has_chained) || goes_on;
     if (portions.empty() || !joins) {
       portions.push_back({i, i});
-      has_chained = false;
+      has_chained = has_collective = false;
+      only_tail = true;
     }
     portions.back().end = i + 1;
     has_chained = has_chained || !piece.weight;
+    has_collective = has_collective || piece.collective;
+    only_tail = only_tail && piece.tail;
   }
   return portions;
 }

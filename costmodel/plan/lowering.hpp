@@ -49,9 +49,11 @@ struct UnitPiece {
   double time = 0;  // compute, seconds
   std::int32_t flow = -1;
   bool collective = false;
-  bool hidden = false;       // collective: in a lone pass the weight gradient behind it runs meanwhile
-  bool weight = false;       // compute of a weight gradient: needs no collective of its pass
-  bool in_block = false;     // of a transformer layer, not of the embedding or the head
+  bool hidden = false;    // collective: in a lone pass the weight gradient behind it runs meanwhile
+  bool weight = false;    // compute of a weight gradient: needs no collective of its pass
+  bool in_block = false;  // of a transformer layer, not of the embedding or the head
+  bool tail = false;      // what a unit computes behind its collective: goes on with the next unit
+  const UnitCost* unit = nullptr;
   bool synchronous = false;  // behind a meeting of host and device
 };
 

@@ -85,16 +85,22 @@ class PassBuilder {
 
   // Appends a pass of a unit. An input gradient's collective hides behind the weight gradient only in a full backward.
   void add(const UnitCost& unit, const PassCost& pass, bool may_hide, bool weight = false) {
+    bool communicated = false, weighed = false;
     for (const Piece& piece : pass.pieces) {
       UnitPiece part;
+      part.unit = &unit;
       part.in_block = !unit.block.empty();
-      part.weight = weight;
+      part.weight = weight || piece.weight;
       part.synchronous = pass.synchronises;
       part.collective = piece.collective;
       if (piece.collective) {
         part.hidden = may_hide && piece.hidden_behind_next;
         part.flow = add_collective(piece, part.hidden);
+        communicated = true;
       } else {
+        part.tail = communicated && !part.weight;
+        if (part.tail && weighed) close();  // it waits for the collective that the weight gradient before it hides
+        weighed = piece.weight;
         part.time = piece.time.base() * share_;
         add_compute(part.time, pass.synchronises);
       }

@@ -9,6 +9,7 @@ Framework load_framework(const std::string& name_or_path, const std::string& dir
   Framework f;
   f.name = file.name();
   file.read("elementwise_factor", f.elementwise_factor);
+  file.read("replicated_factor", f.replicated_factor);
   file.read("score_factor", f.score_factor);
   file.read("flash_attention", f.flash_attention);
   file.read("loss_bytes_per_logit", f.loss_bytes_per_logit);
@@ -20,8 +21,12 @@ Framework load_framework(const std::string& name_or_path, const std::string& dir
   file.read("scatter_gather", f.scatter_gather);
   file.read("distributed_optimizer", f.distributed_optimizer);
   file.read("overlap_tensor_collectives", f.overlap_tensor_collectives);
+  file.read("residual_before_reduction", f.residual_before_reduction);
   file.read("gradient_bytes", f.gradient_bytes);
   file.read("bf16_extra_gradient_bytes", f.bf16_extra_gradient_bytes);
+  file.read("replicated_saved_factor", f.replicated_saved_factor);
+  file.read("sharded_saved_factor", f.sharded_saved_factor);
+  file.read("released_by_input_gradient", f.released_by_input_gradient);
   file.read("loss_live_bytes_per_logit", f.loss_live_bytes_per_logit);
   file.read("allocator_factor", f.allocator_factor, Sign::Positive);
   file.read("context", f.context);

@@ -14,6 +14,8 @@ struct Framework {
   std::string name = "megatron";
   // Device time.
   double elementwise_factor = 1.0;  // x: traffic of element-wise operators over fully fused kernels
+  double replicated_factor = 0;     // the same of normalizations and residual sums, which every tensor-parallel rank repeats;
+                                    // 0 = elementwise_factor
   double score_factor = 1.0;        // s2x: traffic of unfused attention scores
   bool flash_attention = false;
   double loss_bytes_per_logit = 20;  // traffic of the loss, forward and backward together
@@ -27,9 +29,13 @@ struct Framework {
   bool scatter_gather = true;      // stage hand-over split over the tensor-parallel ranks, gathered at the receiver
   bool distributed_optimizer = false;
   bool overlap_tensor_collectives = false;  // a full backward hides the input gradient's collective behind the weight gradient
+  bool residual_before_reduction = false;   // each tensor-parallel rank adds its part of the residual before the all-reduce
   // Memory.
   int gradient_bytes = 0;                      // per parameter; 0 = by precision
   int bf16_extra_gradient_bytes = 0;           // kept besides under bf16 (an accumulation copy)
+  double replicated_saved_factor = 1;          // activations kept over what operators read again: outside the parallel region,
+  double sharded_saved_factor = 1;             // and inside (copies in fp32 or in another layout)
+  double released_by_input_gradient = -1;      // share of a unit's activations that I frees; -1 = all that W does not read
   double loss_live_bytes_per_logit = 10;       // logits, their fp32 copy and gradient while the loss runs
   double allocator_factor = 1.04;              // fragmentation
   Bytes context = gib(1);                      // CUDA context, NCCL, workspaces

@@ -214,7 +214,7 @@ TEST(Pieces, AddUpAndFollowTheProgram) {
 
 // Every built-in model on one device: every unit takes time forward, and a step's work is about three times the forward's.
 TEST(Units, OfEveryBuiltInModel) {
-  const std::vector<std::string> families = {"gpt", "llama", "bert", "vit", "unet"};  // need dimensions
+  const std::vector<std::string> families = {"gpt", "llama", "bert", "vit", "mllm", "unet"};  // need dimensions
   for (const std::string& name : model_names()) {
     if (std::find(families.begin(), families.end(), name) != families.end()) continue;
     const auto made = make(fmt::format(R"(panpipe: 1

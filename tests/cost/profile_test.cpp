@@ -34,8 +34,8 @@ std::string message_of(const std::string& yaml) {
 }
 
 TEST(Frameworks, EveryShippedOneLoads) {
-  const std::vector<std::string> expected = {"eager",    "flash-attn",         "llm-foundry", "llm.c",
-                                             "megatron", "megatron-deepspeed", "megatron-zb", "sagemaker"};
+  const std::vector<std::string> expected = {
+      "eager", "flash-attn", "llm-foundry", "llm.c", "megatron", "megatron-deepspeed", "megatron-zb", "sagemaker", "stp"};
   EXPECT_EQ(shipped("frameworks"), expected);
   for (const auto& name : expected) {
     const Framework framework = load_framework(name, "");
@@ -75,7 +75,7 @@ TEST(Frameworks, UnknownNamesAreAnswered) {
     EXPECT_STREQ(
         error.what(),
         "error: no framework 'megatrn', did you mean 'megatron'?; there are eager, flash-attn, llm-foundry, llm.c, megatron, "
-        "megatron-deepspeed, megatron-zb, sagemaker");
+        "megatron-deepspeed, megatron-zb, sagemaker, stp");
   }
   try {
     load_framework("./nowhere.yaml", "/tmp");

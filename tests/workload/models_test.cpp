@@ -1,6 +1,7 @@
 // Do the built-in models have the published numbers of parameters and FLOPs?
 #include <gtest/gtest.h>
 
+#include "costmodel/base/error.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 #include "costmodel/workload/workload.hpp"
 
