@@ -23,35 +23,37 @@ struct Order {
   Schedule schedule;
   std::vector<ScheduleProblem> mixed;  // messages in another order than they are sent
   std::vector<TransferOutcome> outcomes;
+  std::vector<std::string_view> finishes_under;  // of all semantics, asked for or not; empty when every outcome finishes
 };
 
 std::vector<Order> run_all(const Schedule& schedule, const PassCosts& costs, const std::vector<TransferSemantics>& asked) {
   std::vector<Order> orders;
   if (has_receives(schedule)) {
-    orders.push_back({"given", schedule, {}, {}});
+    orders.push_back({"given", schedule, {}, {}, {}});
   } else {
-    orders.push_back({"early", add_sends_and_receives(schedule, Receives::Early), {}, {}});
-    orders.push_back({"late", add_sends_and_receives(schedule, Receives::Late), {}, {}});
+    orders.push_back({"early", add_sends_and_receives(schedule, Receives::Early), {}, {}, {}});
+    orders.push_back({"late", add_sends_and_receives(schedule, Receives::Late), {}, {}, {}});
   }
   for (Order& order : orders) {
     order.mixed = message_order_faults(order.schedule);
     for (const TransferSemantics semantics : asked) order.outcomes.push_back(run_transfers(order.schedule, costs, semantics));
+    if (std::all_of(order.outcomes.begin(), order.outcomes.end(), [](const TransferOutcome& o) { return o.finishes; })) continue;
+    for (const TransferSemantics semantics : kTransferSemantics)
+      if (run_transfers(order.schedule, costs, semantics).finishes) order.finishes_under.push_back(name_of(semantics));
   }
   return orders;
 }
 
 // "finishes under buffered, deadlocks under blocking": the comparison is the point when some finish.
 std::string deadlock_text(const Order& order, const std::vector<TransferSemantics>& asked) {
-  std::vector<std::string_view> finish;
-  for (std::size_t i = 0; i < asked.size(); ++i)
-    if (order.outcomes[i].finishes) finish.push_back(name_of(asked[i]));
   std::string text;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const TransferOutcome& outcome = order.outcomes[i];
     if (outcome.finishes) continue;
-    text += fmt::format("receives {}: {}deadlocks under {}:\n", order.receives,
-                        finish.empty() ? std::string() : fmt::format("finishes under {}, ", fmt::join(finish, ", ")),
-                        name_of(asked[i]));
+    text += fmt::format(
+        "receives {}: {}deadlocks under {}:\n", order.receives,
+        order.finishes_under.empty() ? std::string() : fmt::format("finishes under {}, ", fmt::join(order.finishes_under, ", ")),
+        name_of(asked[i]));
     for (const ScheduleProblem& problem : outcome.deadlock)
       text += fmt::format("  rank {}: step {}: {} {}\n", problem.rank, problem.position, problem.action, problem.message);
   }
@@ -95,6 +97,7 @@ std::string json_of(const Schedule& schedule, const std::vector<Order>& orders, 
     nlohmann::ordered_json entry;
     entry["receives"] = order.receives;
     entry["message_order"] = problems_json(order.mixed);
+    if (!order.finishes_under.empty()) entry["finishes_under"] = order.finishes_under;
     entry["semantics"] = nlohmann::ordered_json::object();
     for (std::size_t i = 0; i < asked.size(); ++i) {
       const TransferOutcome& outcome = order.outcomes[i];

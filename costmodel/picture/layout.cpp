@@ -7,10 +7,18 @@
 namespace panpipe {
 namespace {
 
-// Pixels. A pass narrower than kReadable loses its number; below kVisible boxes are drawn together.
-constexpr double kReadable = 15, kVisible = 0.5;
+// Pixels. Where there is room, the shortest pass gets kReadable, or what its text needs; below kVisible boxes are drawn together.
+constexpr double kReadable = 15, kVisible = 0.5, kFont = 9.5;
 constexpr double kNarrowest = 900, kWidest = 2200;
 constexpr double kLaneGap = 14, kCurve = 26;
+
+// Pixels that a microbatch number needs.
+double readable(const Picture& picture) {
+  double widest = kReadable;
+  for (const PictureLane& lane : picture.lanes)
+    for (const PictureBox& box : lane.boxes) widest = std::max(widest, text_width(box.text, kFont) + 3);
+  return widest;
+}
 
 double shortest_pass(const Picture& picture) {
   double shortest = picture.end;
@@ -54,7 +62,7 @@ PictureLayout lay_out(const Picture& picture) {
   const double end = picture.end > 0 ? picture.end : 1;
   layout.left = 24 + std::min(names, 220.0);
   layout.right = 24 + peaks;
-  layout.width = std::clamp(std::round(kReadable * end / shortest_pass(picture)), kNarrowest, kWidest);
+  layout.width = std::clamp(std::round(readable(picture) * end / shortest_pass(picture)), kNarrowest, kWidest);
   if (!std::isfinite(layout.width)) layout.width = kNarrowest;
   layout.scale = layout.width / end;
   layout.curve = picture.memory_name.empty() ? 0 : kCurve;

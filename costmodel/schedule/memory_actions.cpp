@@ -251,7 +251,7 @@ Schedule add_recompute(const Schedule& schedule, const PassCosts& costs) {
   Schedule early = plain;
   for (std::size_t rank = 0; rank < plain.order.size(); ++rank)
     early.order[rank] = with_earlier_recomputes(plain.order[rank], evaluation.times[rank], costs.F);
-  if (early.order == plain.order || evaluate(early, costs).makespan > evaluation.makespan) return plain;
+  if (early.order == plain.order || evaluate(early, costs).makespan >= evaluation.makespan) return plain;
   return early;
 }
 

@@ -12,8 +12,8 @@ const std::vector<std::pair<std::string_view, std::string_view>>& memory_options
 // not kept, so there is nothing to offload.
 Schedule apply_memory_options(Schedule schedule, ScheduleOptions& options, const PassCosts& costs);
 
-// R before every backward, right before it, or one cell earlier where the rank waits there long enough under these costs. A
-// waiting rank recomputes before the gradient comes, so that R fills bubbles.
+// R before every backward, right before it, or one cell earlier where the rank waits there long enough and that shortens the
+// step under these costs. A waiting rank recomputes before the gradient comes, so that R fills bubbles.
 Schedule add_recompute(const Schedule& schedule, const PassCosts& costs);
 
 enum class OffloadChoice : std::uint8_t {
