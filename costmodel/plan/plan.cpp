@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
+#include "costmodel/plan/pass_means.hpp"
 
 namespace panpipe {
 
@@ -23,6 +25,14 @@ bool has_option(const std::string& family, std::string_view option) {
   return false;
 }
 
+bool is_searched(const std::string& family) {
+  const auto& rows = schedule_families();
+  return std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row.name == family && row.searched(); });
+}
+
+// Costs of a pass when the model is cut into so many stages.
+using MeanCosts = std::function<PassCosts(int stages)>;
+
 // Faults of the parts are shown at the key of the scenario that asks for them.
 template <class Make>
 auto at_key(const Scenario& scenario, const std::string& key, Make make) {
@@ -33,7 +43,7 @@ auto at_key(const Scenario& scenario, const std::string& key, Make make) {
   }
 }
 
-Schedule requested_schedule(const Scenario& scenario) {
+Schedule requested_schedule(const Scenario& scenario, const MeanCosts& mean_costs) {
   const ScheduleRequest& request = scenario.schedule;
   const Parallel& parallel = scenario.parallel;
   if (!request.csv.empty()) return load_schedule_csv(request.csv);
@@ -41,7 +51,9 @@ Schedule requested_schedule(const Scenario& scenario) {
   const bool settable = has_option(request.name, "stages_per_rank");
   if (parallel.virtual_stages > 1 && settable && options.count("stages_per_rank") == 0)
     options["stages_per_rank"] = std::to_string(parallel.virtual_stages);
-  Schedule schedule = make_schedule(request.name, parallel.pipeline, scenario.microbatches, options);
+  PassCosts costs;
+  if (is_searched(request.name)) costs = mean_costs(make_schedule(request.name, parallel.pipeline, 1, options).stages);
+  Schedule schedule = make_schedule(request.name, parallel.pipeline, scenario.microbatches, options, costs);
   const int per_rank = schedule.stages / std::max(1, schedule.ranks);
   if (parallel.virtual_stages > 1 && per_rank != parallel.virtual_stages)
     throw InputError(fmt::format("parallel.virtual_stages is {}, but schedule {} has {} stage{} per rank",
@@ -84,7 +96,7 @@ std::vector<int> requested_devices(const Scenario& scenario) {
   return *scenario.placement;
 }
 
-Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>& units) {
+Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>& units, const MeanCosts& mean_costs) {
   Plan plan;
   plan.pipeline = scenario.parallel.pipeline;
   plan.tensor = scenario.parallel.tensor;
@@ -92,7 +104,7 @@ Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>&
   plan.zero = scenario.parallel.zero;
   plan.devices = at_key(scenario, scenario.placement ? "placement" : "parallel", [&] { return requested_devices(scenario); });
   plan.schedule = at_key(scenario, "schedule", [&] {
-    Schedule schedule = requested_schedule(scenario);
+    Schedule schedule = requested_schedule(scenario, mean_costs);
     check_schedule_fits(scenario, schedule);
     return schedule;
   });
@@ -156,7 +168,7 @@ Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
   });
   std::vector<PartitionUnit> units;
   for (const UnitCost& unit : all) units.push_back({unit.name, unit.block, weight_of(costs, unit, device_type, timed)});
-  return plan_with_units(scenario, units);
+  return plan_with_units(scenario, units, [&](int stages) { return mean_pass_costs(scenario, costs, device_type, stages); });
 }
 
 Plan make_plan(const Scenario& scenario, const CostModel& model) { return make_plan(scenario, ModelCosts(model)); }

@@ -1,0 +1,13 @@
+// One cost per pass, for families that are searched for given costs.
+#pragma once
+
+#include "costmodel/plan/lowering_costs.hpp"
+
+namespace panpipe {
+
+// Means over `stages` equal stages on devices of one type, in seconds: a stage's forward, input and weight gradient (with what
+// recompute adds), and the transfer of what crosses a cut, the mean over all cuts, between the first two ranks. Where units have
+// no times, the defaults of PassCosts.
+PassCosts mean_pass_costs(const Scenario& scenario, const LoweringCosts& costs, int device_type, int stages);
+
+}  // namespace panpipe
