@@ -1,6 +1,6 @@
-// STP ("synergistic tensor and pipeline parallelism"), in the exact order of its published generator: a V with two stages a
-// rank, whose steady state runs a forward and a backward of the same stage, of different microbatches, as one group, so that the
-// tensor-parallel all-reduces of one hide under the compute of the other.
+// STP (Qi et al., "Synergistic Tensor and Pipeline Parallelism", NeurIPS 2025), in the exact order of its published generator: a
+// V with two stages a rank, whose steady state runs a forward and a backward of the same stage, of different microbatches, as one
+// group, so that the tensor-parallel all-reduces of one hide under the compute of the other.
 //
 // Chunk 0 is stage r, chunk 1 stage 2p-1-r. The backward is split where the pipeline fills (the first groups) and where it
 // drains, so that weight gradients fill the gaps; between, it runs whole.
