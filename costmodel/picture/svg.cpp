@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "costmodel/picture/layout.hpp"
 #include "costmodel/picture/palette.hpp"
@@ -73,6 +74,12 @@ class Drawing {
   template <class... Values>
   void add(fmt::format_string<Values...> form, Values&&... values) {
     fmt::format_to(std::back_inserter(text_), form, std::forward<Values>(values)...);
+  }
+
+  // What lies over the boxes of a lane: numbers, frames.
+  template <class... Values>
+  void add_over(fmt::format_string<Values...> form, Values&&... values) {
+    fmt::format_to(std::back_inserter(over_), form, std::forward<Values>(values)...);
   }
 
   double bottom() const { return layout_.top + layout_.lane * static_cast<double>(picture_.lanes.size()); }
@@ -149,6 +156,7 @@ class Drawing {
           fmt::arg("detail", escaped(shortened(lane.detail))));
       boxes(lane);
       stripes(lane);
+      finish_lane_boxes();
       if (layout_.curve > 0) curve(lane);
       add("</g>\n");
     }
@@ -161,6 +169,22 @@ class Drawing {
     return detail.size() <= kMost ? detail : detail.substr(0, kMost - 3) + "...";
   }
 
+  // Without hints, rectangles of one look are one path: a fifth of the text.
+  void rectangle(const std::string& look, double x, double y, double width, double height, const std::string& hint_text) {
+    if (hints_) {
+      add("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\">{}</rect>\n", look, px(x), px(y), px(width),
+          px(height), hint(hint_text));
+    } else {
+      paths_[look] += fmt::format("M{} {}h{}v{}h-{}z", px(x), px(y), px(width), px(height), px(width));
+    }
+  }
+
+  void finish_lane_boxes() {
+    for (const auto& [look, path] : paths_) add("<path class=\"{}\" d=\"{}\"/>\n", look, path);
+    paths_.clear();
+    text_ += std::exchange(over_, "");
+  }
+
   void boxes(const PictureLane& lane) {
     struct Frame {
       double from = 1e300, to = 0;
@@ -171,9 +195,8 @@ class Drawing {
       const double height = layout_.box / placed.tracks, y = height * placed.track;
       const double gap = placed.width > 3 ? 0.7 : 0;  // between neighbours
       const int shade = box.kind <= ActionKind::R ? shade_of(box.chunk, picture_.chunks) : 0;
-      add("<rect class=\"{}{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", class_of(box.kind), shade, px(placed.x), px(y),
-          px(placed.width - gap), px(height - (placed.track + 1 < placed.tracks ? 0.7 : 0)));
-      hints_ ? add(">{}</rect>\n", hint(box.hint)) : add("/>\n");
+      rectangle(fmt::format("{}{}", class_of(box.kind), shade), placed.x, y, placed.width - gap,
+                height - (placed.track + 1 < placed.tracks ? 0.7 : 0), box.hint);
       number(placed, y + height / 2, shade);
       if (box.group < 0) continue;
       Frame& frame = frames[box.group];
@@ -182,8 +205,8 @@ class Drawing {
     }
     for (const auto& [group, frame] : frames)
       if (frame.to - frame.from > 4)
-        add("<rect class=\"frame\" x=\"{}\" y=\"0.5\" width=\"{}\" height=\"{}\"/>\n", px(frame.from + 0.4),
-            px(frame.to - frame.from - 0.8), px(layout_.box - 1));
+        add_over("<rect class=\"frame\" x=\"{}\" y=\"0.5\" width=\"{}\" height=\"{}\"/>\n", px(frame.from + 0.4),
+                 px(frame.to - frame.from - 0.8), px(layout_.box - 1));
   }
 
   // Boxes of one length show their numbers all or none, whether the number has one digit or two.
@@ -192,8 +215,8 @@ class Drawing {
     const bool half = placed.tracks == 2;
     const double size = half ? 8 : 9.5;
     if (box.text.empty() || placed.tracks > 2 || placed.width < longest_text_ * size + 1.5) return;
-    add("<text class=\"n{} t{}{}\" x=\"{}\" y=\"{}\">{}</text>\n", half ? " half" : "", class_of(box.kind), shade,
-        px(placed.x + placed.width / 2 - 0.3), px(middle + 0.36 * size), escaped(box.text));
+    add_over("<text class=\"n{} t{}{}\" x=\"{}\" y=\"{}\">{}</text>\n", half ? " half" : "", class_of(box.kind), shade,
+             px(placed.x + placed.width / 2 - 0.3), px(middle + 0.36 * size), escaped(box.text));
   }
 
   void stripes(const PictureLane& lane) {
@@ -204,9 +227,8 @@ class Drawing {
         const double x = layout_.x(stripe.start), width = std::max(0.5, (stripe.end - stripe.start) * layout_.scale);
         if (x + width < drawn_to) continue;
         drawn_to = std::max(drawn_to, x + width);
-        add("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", class_of(stripe.kind), px(x),
-            px(layout_.strip_y(index)), px(std::max(0.4, width - (width > 3 ? 0.7 : 0))), px(layout_.strip));
-        hints_ ? add(">{}</rect>\n", hint(stripe.hint)) : add("/>\n");
+        rectangle(class_of(stripe.kind), x, layout_.strip_y(index), std::max(0.4, width - (width > 3 ? 0.7 : 0)), layout_.strip,
+                  stripe.hint);
       }
     }
   }
@@ -252,6 +274,8 @@ class Drawing {
   const Picture& picture_;
   PictureLayout layout_;
   std::string text_;
+  std::map<std::string, std::string> paths_;  // of a lane, by look
+  std::string over_;
   bool hints_ = true;
   double highest_ = 0, limit_ = 0;
   double longest_text_ = 0;  // at font size 1

@@ -84,7 +84,7 @@ TEST(Picture, NumbersVanishTogetherAndFilesStaySmall) {
   const std::string large = svg_of(make_schedule("1f1b", 64, 1024));
   EXPECT_EQ(count(large, "class=\"n t"), 0U);
   EXPECT_EQ(broken_xml(large), "");
-  EXPECT_LT(large.size(), 16U << 20);
+  EXPECT_LT(large.size(), 6U << 20);
 }
 
 TEST(Picture, NamesFromFilesAreEscaped) {
