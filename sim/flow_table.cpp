@@ -24,6 +24,7 @@ FlowTable::FlowTable(const TaskGraph& graph, const Platform& platform, Folding& 
   lane_.assign(at(graph.ranks) * flows_, -1);
   add_transfers();
   add_collectives();
+  add_copies();
 }
 
 // `share` of the route's own bandwidth; at most all of it.
@@ -109,6 +110,32 @@ void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path) {
     specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, rate / own, collective.latency, collective.transfer));
     if (way.kind == PathKind::TensorRing) ring_rates_[at(way.from)] = std::max(ring_rates_[at(way.from)], rate);
   }
+}
+
+// Lowered times are those of the first copy's device and way; a slower way of another copy takes longer.
+void FlowTable::add_copies() {
+  for (const Task& task : graph_->tasks) {
+    if (task.kind != TaskKind::Offload && task.kind != TaskKind::Reload) continue;
+    const bool away = task.kind == TaskKind::Offload;
+    const int path = platform_->path(away ? PathKind::ToHost : PathKind::FromHost, task.rank);
+    if (path < 0 || task.program < 0) continue;
+    if (!copies_.try_emplace({task.rank, task.program}, static_cast<std::int32_t>(specs_.size() / at(classes_))).second) continue;
+    const Ticks alone = graph_->programs[at(task.program)].duration;
+    const double rate = rate_of(away ? task.give : task.take, alone);
+    for (int cls = 0; cls < classes_; ++cls) {
+      const Route& route = platform_->paths()[at(path)].routes[at(folding_->copy_of[at(cls)])];
+      const double own = route.bandwidth.base();
+      const bool whole = rate >= own * kRounding;  // the way itself is what limits it
+      const double bytes = (whole && cls == 0 ? own : rate) * to_duration(alone).base();
+      const Ticks transfer = whole && cls > 0 ? to_ticks(Duration(bytes / own)) : alone;
+      specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, whole ? 1 : rate / own, Ticks(0), transfer));
+    }
+  }
+}
+
+const FlowSpec* FlowTable::copy(const Task& task, std::int32_t cls) const {
+  const auto found = copies_.find({task.rank, task.program});
+  return found == copies_.end() ? nullptr : &specs_[index(found->second, cls)];
 }
 
 }  // namespace panpipe::sim

@@ -1,5 +1,7 @@
 #include "sim/platform.hpp"
 
+#include "costmodel/cluster/host_path.hpp"
+
 namespace panpipe::sim {
 
 Platform::Platform(const TaskGraph& graph, const Cluster& cluster) : graph_(&graph), cluster_(&cluster) {
@@ -13,6 +15,8 @@ Platform::Platform(const TaskGraph& graph, const Cluster& cluster) : graph_(&gra
           break;
         }
     }
+    if (task.kind == TaskKind::Offload) add_host(PathKind::ToHost, task.rank);
+    if (task.kind == TaskKind::Reload) add_host(PathKind::FromHost, task.rank);
     if (task.kind != TaskKind::Collective || task.flow < 0) continue;
     const auto& ranks = cross_ranks(graph, task.flow);
     if (ranks.empty() && graph.data > 1) add(PathKind::DataRing, task.rank, task.rank);
@@ -32,6 +36,20 @@ void Platform::add(PathKind kind, int from, int to) {
       const int next_t = kind == PathKind::TensorRing ? (t + 1) % graph_->tensor : t;
       path.routes.push_back(cluster_->route(graph_->device(from, d, t), graph_->device(to, next_d, next_t)));
     }
+  paths_.push_back(std::move(path));
+}
+
+// Nothing is added where a copy's way is not known: its copies are delays of their own then.
+void Platform::add_host(PathKind kind, int rank) {
+  if (index_.count({kind, rank, rank}) != 0) return;
+  Path path{kind, rank, rank, {}};
+  for (int d = 0; d < graph_->data; ++d)
+    for (int t = 0; t < graph_->tensor; ++t) {
+      const auto route = host_path(*cluster_, graph_->device(rank, d, t), kind == PathKind::ToHost);
+      if (!route) return;
+      path.routes.push_back(*route);
+    }
+  index_[{kind, rank, rank}] = static_cast<int>(paths_.size());
   paths_.push_back(std::move(path));
 }
 

@@ -15,6 +15,8 @@ enum class PathKind : std::uint8_t {
   Between,     // copy c of rank `from` to copy c of rank `to`
   TensorRing,  // each member of rank `from`'s tensor groups to the next
   DataRing,    // each member of rank `from`'s data groups to the next
+  ToHost,      // each copy of rank `from` to its host's memory
+  FromHost,    // and back
 };
 
 // The same way for all copies: routes[copy], copy = data index x tensor degree + tensor index.
@@ -38,6 +40,7 @@ class Platform {
 
  private:
   void add(PathKind kind, int from, int to);
+  void add_host(PathKind kind, int rank);
 
   const TaskGraph* graph_;
   const Cluster* cluster_;

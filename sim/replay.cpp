@@ -195,6 +195,8 @@ class Replay final : public EventHandler {
     record_.task_start[pair(t, cls)] = backend_.now().base();
     if (task.kind == TaskKind::Collective && task.flow >= 0) {
       meet(first_meeting_[at(t)] + (net_.round[at(t)] < 0 ? folding_.data_group[at(cls)] : cls));
+    } else if (const FlowSpec* copy = flows_.copy(task, cls)) {
+      send(*copy, token(Kind::PassEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
     } else if (task.program < 0) {
       finish(t, cls);
     } else if (merged_[at(task.rank)]) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/cluster/host_path.hpp"
 
 namespace panpipe {
 namespace {
@@ -30,7 +31,7 @@ struct Node {
   int first_device = 0;
 };
 
-class TreeWiring : public Wiring {
+class TreeWiring : public Wiring, public HostPaths {
  public:
   std::vector<Group> groups;
   std::vector<Node> nodes;
@@ -44,6 +45,16 @@ class TreeWiring : public Wiring {
     const int from_node = node_of[static_cast<std::size_t>(from)];
     const int to_node = node_of[static_cast<std::size_t>(to)];
     return from_node == to_node ? route_inside(from_node, from, to) : route_between(from_node, to_node, from, to);
+  }
+
+  std::optional<Route> host_path(int device, bool away) const override {
+    PANPIPE_CHECK(device >= 0 && device < static_cast<int>(node_of.size()), "no such device");
+    const Node& place = node(node_of[static_cast<std::size_t>(device)]);
+    const NodeTemplate& local = group(place).node;
+    std::optional<Route> route = (away ? local.to_host : local.from_host)[static_cast<std::size_t>(device - place.first_device)];
+    if (route)
+      for (Hop& hop : route->hops) hop.resource += place.first_resource;
+    return route;
   }
 
  private:
@@ -190,6 +201,17 @@ Cluster assemble_cluster(std::string name, const std::vector<NodeGroup>& given) 
   }
   cluster.wiring = std::move(wiring);
   return cluster;
+}
+
+std::optional<Route> host_path(const Cluster& cluster, int device, bool away) {
+  const auto* hosts = dynamic_cast<const HostPaths*>(cluster.wiring.get());
+  return hosts != nullptr ? hosts->host_path(device, away) : std::nullopt;
+}
+
+Bandwidth host_copy_bandwidth(const Cluster& cluster, int device, bool away) {
+  const Bandwidth own = cluster.type_of(device).copy_bandwidth;
+  const auto path = host_path(cluster, device, away);
+  return path ? std::min(own, path->bandwidth) : own;
 }
 
 Cluster given_cluster(int devices, Bytes memory, double usable, const GivenLink& link) {

@@ -35,13 +35,17 @@ class NodeBuilder {
     if (wiring_.pcie) add_pcie();
     if (wiring_.host) add_host();
     if (wiring_.sockets) add_socket_links();
-    NodeTemplate node{devices_, resources_, {}};
+    NodeTemplate node{devices_, resources_, {}, {}, {}};
     for (int from = 0; from < devices_; ++from)
       for (int to = 0; to < devices_; ++to) {
         std::optional<Route> route = from == to ? Route{} : find_route(from, to);
         if (route) set_bandwidth(*route, resources_);
         node.routes.push_back(std::move(route));
       }
+    for (int device = 0; device < devices_; ++device) {
+      node.to_host.push_back(memory_route(device, true));
+      node.from_host.push_back(memory_route(device, false));
+    }
     return node;
   }
 
@@ -176,6 +180,19 @@ class NodeBuilder {
     if (!memory_.empty()) route.hops.push_back({at(memory_, at(socket_of_, from)), 2});
     cross_roots(route, from, to);
     if (!pcie_in_.empty()) route.hops.push_back({at(pcie_in_, to), 1});
+    return route;
+  }
+
+  // Between a device and the memory of its own socket, which such a copy crosses once.
+  std::optional<Route> memory_route(int device, bool away) const {
+    if (pcie_out_.empty()) return std::nullopt;
+    Route route;
+    route.path = PathClass::Host;
+    route.hops.push_back({at(away ? pcie_out_ : pcie_in_, device), 1});
+    if (!both_ways_.empty()) route.hops.push_back({at(both_ways_, device), 1});
+    if (at(root_of_, device) != kNone) route.hops.push_back({at(away ? root_up_ : root_down_, at(root_of_, device)), 1});
+    if (!memory_.empty()) route.hops.push_back({at(memory_, at(socket_of_, device)), 1});
+    set_bandwidth(route, resources_);
     return route;
   }
 

@@ -64,6 +64,8 @@ struct NodeTemplate {
   int devices = 1;
   std::vector<Resource> resources;
   std::vector<std::optional<Route>> routes;  // [from * devices + to]; empty where there is no way
+  // Of each device, to and from the memory of its socket (host_path.hpp); empty where no PCIe link is known.
+  std::vector<std::optional<Route>> to_host{}, from_host{};
 
   const std::optional<Route>& route(int from, int to) const {
     return routes[static_cast<std::size_t>(from) * static_cast<std::size_t>(devices) + static_cast<std::size_t>(to)];

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "costmodel/cluster/host_path.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -35,11 +37,13 @@ Bytes mean_crossing(const WorkloadCost& workload) {
 PassCosts mean_pass_costs(const Scenario& scenario, const LoweringCosts& costs, int device_type, int stages) {
   const WorkloadCost& workload = costs.units(device_type);
   Duration forward(0), input_gradient(0), weight_gradient(0);
+  Bytes saved(0);
   const auto add = [&](Duration& sum, const PassCost& pass) {
     sum += costs.host_bound(pass.breakdown.total, pass.launches, device_type);
   };
   for (const UnitCost& unit : workload.units) {
     add(forward, unit.forward);
+    saved += unit.saved;
     add(input_gradient, unit.input_gradient);
     add(weight_gradient, unit.weight_gradient);
     if (scenario.recompute == Recompute::Full) add(input_gradient, unit.recompute_full);
@@ -50,6 +54,14 @@ PassCosts mean_pass_costs(const Scenario& scenario, const LoweringCosts& costs, 
   means.F = forward.base() / stages;
   means.I = input_gradient.base() / stages;
   means.W = weight_gradient.base() / stages;
+  // A device without a way to its host: the lowering refuses its copies by name.
+  const int first_device = scenario.placement ? scenario.placement->front() : 0;
+  const auto copy_time = [&](bool away) {
+    const Bandwidth rate = host_copy_bandwidth(scenario.cluster, first_device, away);
+    return rate > Bandwidth(0) ? (saved / rate).base() / stages : 0;
+  };
+  means.offload = copy_time(true);
+  means.reload = copy_time(false);
   const int next_rank = scenario.parallel.tensor * scenario.parallel.data;  // first device of rank 1
   if (scenario.parallel.pipeline > 1 && next_rank < scenario.cluster.size()) {
     const auto device = [&](int position) {

@@ -6,8 +6,8 @@
 namespace panpipe {
 
 // Means over `stages` equal stages on devices of one type, in seconds: a stage's forward, input and weight gradient (with what
-// recompute adds), and the transfer of what crosses a cut, the mean over all cuts, between the first two ranks. Where units have
-// no times, the defaults of PassCosts.
+// recompute adds), the copy of what it saves to the host and back, and the transfer of what crosses a cut, the mean over all
+// cuts, between the first two ranks. Where units have no times, the defaults of PassCosts.
 PassCosts mean_pass_costs(const Scenario& scenario, const LoweringCosts& costs, int device_type, int stages);
 
 }  // namespace panpipe
