@@ -19,6 +19,7 @@
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/picture/schedule_picture.hpp"
 #include "costmodel/schedule/memory_actions.hpp"
+#include "costmodel/schedule/memory_sweep.hpp"
 #include "costmodel/schedule/schedule.hpp"
 
 namespace panpipe::cli {
@@ -29,7 +30,8 @@ struct Settings {
   std::optional<int> ranks, microbatches;
   std::vector<std::string> options;
   std::string costs, output, lower, semantics;
-  bool drawing = false, json = false, csv = false, torch = false, svg = false, list = false, defer_receives = false;
+  bool drawing = false, json = false, csv = false, torch = false, svg = false, list = false, defer_receives = false,
+       memory_sweep = false;
 };
 
 std::string table_of_families() {
@@ -160,12 +162,14 @@ std::string summary(const Schedule& schedule, const ScheduleEvaluation& evaluati
     least = std::min(least, peak);
     most = std::max(most, peak);
   }
+  std::string notes;
+  if (schedule.lower_bound) notes = fmt::format("{}\n", fmt::join(schedule.notes, "\n"));
   return fmt::format(
       "{}: legal\n"
       "makespan {:.12g}, longest span of a rank {:.12g}; bubble {:.2f} % of the step, {:.2f} % of the spans\n"
-      "activations held at once: {} at most on a rank{}\n",
+      "activations held at once: {} at most on a rank{}\n{}",
       sizes(schedule), evaluation.makespan, evaluation.span, 100 * evaluation.bubble_step, 100 * evaluation.bubble_span, most,
-      least == most ? std::string() : by_rank(evaluation.peak_activations));
+      least == most ? std::string() : by_rank(evaluation.peak_activations), notes);
 }
 
 std::string fault_report(const Schedule& schedule, const std::vector<ScheduleProblem>& problems) {
@@ -197,6 +201,17 @@ int show_transfers(const Settings& settings, const Schedule& schedule, const Pas
   return report.finishes || settings.semantics == "all" ? 0 : static_cast<int>(ExitCode::CheckFailed);
 }
 
+int show_memory_sweep(const Settings& settings, const ScheduleOptions& options, const PassCosts& costs) {
+  if (!options.empty())
+    throw InputError(fmt::format("option '{}' makes no sense with --memory-sweep, which goes through all memory limits",
+                                 options.begin()->first));
+  if (!settings.ranks || !settings.microbatches)
+    throw InputError("--memory-sweep needs both sizes: panpipe schedule v-auto --memory-sweep --ranks 4 --microbatches 8");
+  const MemorySweep sweep = sweep_memory(settings.name_or_file, *settings.ranks, *settings.microbatches, costs);
+  deliver(settings, settings.json ? to_json(sweep) : wants_svg(settings) ? to_svg(sweep) : to_text(sweep));
+  return 0;
+}
+
 int show(const Settings& settings) {
   if (settings.list) {
     print(table_of_families());
@@ -207,9 +222,13 @@ int show(const Settings& settings) {
   bool split_groups = false;
   const ScheduleOptions options = parse_options(settings.options, split_groups);
   const PassCosts costs = parse_costs(settings.costs);
+  if (settings.memory_sweep) return show_memory_sweep(settings, options, costs);
   const Lowering lowering = parse_lowering(settings.lower, settings.defer_receives);
   Schedule schedule = obtain(settings, options, costs);
-  for (const std::string& note : schedule.notes) std::fputs(fmt::format("{}: note: {}\n", schedule.name, note).c_str(), stderr);
+  // Of a searched family how good the order is: the summary and --json say that, the other forms have no place for it.
+  const bool told = schedule.lower_bound && !settings.drawing && !settings.csv && !settings.torch;
+  for (const std::string& note : schedule.notes)
+    if (!told) std::fputs(fmt::format("{}: note: {}\n", schedule.name, note).c_str(), stderr);
   std::vector<ScheduleProblem> problems = check_schedule(schedule);
   if (problems.empty() && (lowering.unshard || lowering.transfers)) {
     schedule = lowered(schedule, lowering);
@@ -259,6 +278,9 @@ void add_schedule_verb(CLI::App& sub, std::function<int()>& run) {
   CLI::Option* csv = sub.add_flag("--csv", settings->csv, "the order as CSV");
   CLI::Option* torch = sub.add_flag("--torch", settings->torch, "the order as CSV that PyTorch loads");
   CLI::Option* svg = sub.add_flag("--svg", settings->svg, "the order as a picture; -o FILE.svg asks for it too");
+  CLI::Option* sweep = sub.add_flag("--memory-sweep", settings->memory_sweep,
+                                    "of a searched family: bubble against memory, as a table, --json or a picture (-o FILE.svg)");
+  sweep->excludes(drawing)->excludes(csv)->excludes(torch);
   drawing->excludes(json)->excludes(csv)->excludes(torch)->excludes(svg);
   json->excludes(csv)->excludes(torch)->excludes(svg);
   svg->excludes(csv)->excludes(torch);
