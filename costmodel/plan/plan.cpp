@@ -47,21 +47,22 @@ auto at_key(const Scenario& scenario, const std::string& key, Make make) {
 Schedule requested_schedule(const Scenario& scenario, const MeanCosts& mean_costs) {
   const ScheduleRequest& request = scenario.schedule;
   const Parallel& parallel = scenario.parallel;
-  if (!request.csv.empty()) return load_schedule_csv(request.csv);
   ScheduleOptions options = request.options;
-  const bool settable = has_option(request.name, "stages_per_rank");
-  if (parallel.virtual_stages > 1 && settable && options.count("stages_per_rank") == 0)
-    options["stages_per_rank"] = std::to_string(parallel.virtual_stages);
   ScheduleOptions memory;  // applied to the finished order, under the costs of its stages
   for (const auto& option : memory_options())
     if (auto found = options.extract(std::string(option.first)); !found.empty()) memory.insert(std::move(found));
+  const auto with_memory_actions = [&](Schedule schedule) {
+    if (memory.empty()) return schedule;
+    const PassCosts stage_costs = mean_costs(schedule.stages);
+    return apply_memory_options(std::move(schedule), memory, stage_costs);
+  };
+  if (!request.csv.empty()) return with_memory_actions(load_schedule_csv(request.csv));
+  const bool settable = has_option(request.name, "stages_per_rank");
+  if (parallel.virtual_stages > 1 && settable && options.count("stages_per_rank") == 0)
+    options["stages_per_rank"] = std::to_string(parallel.virtual_stages);
   PassCosts costs;
   if (is_searched(request.name)) costs = mean_costs(make_schedule(request.name, parallel.pipeline, 1, options).stages);
-  Schedule schedule = make_schedule(request.name, parallel.pipeline, scenario.microbatches, options, costs);
-  if (!memory.empty()) {
-    const PassCosts stage_costs = mean_costs(schedule.stages);
-    schedule = apply_memory_options(std::move(schedule), memory, stage_costs);
-  }
+  Schedule schedule = with_memory_actions(make_schedule(request.name, parallel.pipeline, scenario.microbatches, options, costs));
   const int per_rank = schedule.stages / std::max(1, schedule.ranks);
   if (parallel.virtual_stages > 1 && per_rank != parallel.virtual_stages)
     throw InputError(fmt::format("parallel.virtual_stages is {}, but schedule {} has {} stage{} per rank",

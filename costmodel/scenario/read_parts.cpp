@@ -63,9 +63,14 @@ const ScheduleFamily* known_family(const Node& at, const std::string& name, Read
   return nullptr;
 }
 
-// An option of every schedule, also of one from a file.
-void read_braid(MapReader& reader, ScheduleRequest& schedule) {
+// Options of every schedule, also of one from a file.
+void read_common_options(MapReader& reader, ScheduleRequest& schedule) {
   if (reader.has("braid")) schedule.braid = reader.choice<Braid>("braid", {{"split", Braid::Split}, {"atomic", Braid::Atomic}});
+  if (reader.has("recompute"))
+    schedule.options["recompute"] = reader.choice<std::string>("recompute", {{"none", "none"}, {"full", "full"}});
+  if (reader.has("offload"))
+    schedule.options["offload"] =
+        reader.choice<std::string>("offload", {{"none", "none"}, {"selective", "selective"}, {"full", "full"}});
 }
 
 void read_options(MapReader& reader, const ScheduleFamily& family, ScheduleOptions& options) {
@@ -202,7 +207,7 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
     schedule.csv = read_file_reference(*csv, log, "schedule file").value_or("");
     if (reader.find("name") != nullptr)
       log.error_at_key(*node, "name", "a schedule has a name or comes from a csv file, not both");
-    read_braid(reader, schedule);
+    read_common_options(reader, schedule);
     reader.finish();
     const Node* degrees = scenario.node().find("parallel");
     if (const Node* stages = degrees != nullptr ? degrees->find("virtual_stages") : nullptr)
@@ -217,13 +222,13 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
     // Which options there are depends on the family: only what no family knows can be refused.
     for (const ScheduleFamily& other : schedule_families())
       for (const auto& option : other.options) reader.find(std::string(option.first));
-    reader.find("braid");
+    for (const char* common : {"braid", "recompute", "offload"}) reader.find(common);
     reader.finish();
     return schedule;
   }
   read_options(reader, *family, schedule.options);
   refuse_options_of_others(reader, *family);
-  read_braid(reader, schedule);
+  read_common_options(reader, schedule);
   reader.finish();
   reconcile_stages(scenario, *family, schedule, parallel);
   return schedule;

@@ -52,7 +52,7 @@ TEST(Picture, DrawsEveryPassWithItsNumber) {
   EXPECT_EQ(count(svg, "<text class=\"n tF0\""), 4U);
   EXPECT_NE(svg.find("<title>0B1: 7 to 9</title>"), std::string::npos);
   EXPECT_NE(svg.find("1f1b: 2 ranks, 2 stages, 2 microbatches"), std::string::npos);
-  EXPECT_NE(svg.find("makespan 9; bubble 33.3 % of the step, 14.3 % of the ranks' spans; at most 2 activations held on a rank"),
+  EXPECT_NE(svg.find("makespan 9; bubble 33.3 % of the step, 20.0 % of the ranks' spans; at most 2 activations held on a rank"),
             std::string::npos);
   EXPECT_NE(svg.find(">peak 2<"), std::string::npos);
   EXPECT_NE(svg.find(">peak 1<"), std::string::npos);
