@@ -108,7 +108,7 @@ class Plot {
           "bubble {:.2f} %, at least {:.2f} %</title></circle>\n",
           x(point.memory), y(point.bubble_step), point.memory, point.makespan, 100 * point.bubble_step,
           100 * point.least_bubble());
-    label(kWidth - kRight, 26, "end", "line: found; grey: impossible; squares: hand-made orders");
+    label(kWidth - kRight, 46, "end", "line: found; grey: impossible; squares: hand-made orders");
   }
 
   void hand_made() {

@@ -8,7 +8,7 @@
 namespace panpipe::search {
 namespace {
 
-constexpr int kFewestTries = 6, kMostTries = 3000;
+constexpr int kFewestTries = 6, kMostTries = 2000;
 constexpr std::size_t kElite = 6;
 constexpr double kAny = 1e6;  // slack without limit
 

@@ -33,7 +33,7 @@ class Improver {
     replay_.run(rows_, score_);
     std::vector<double> history(kHistory, value());
     double current = value();
-    for (int turn = 0; each * turn < passes && bound_.better_than(best_score_); ++turn) {
+    for (int turn = 0; turn < kMostTurns && each * turn < passes && bound_.better_than(best_score_); ++turn) {
       if (critical_.empty() || stale_) find_critical();
       if (critical_.empty() || !change()) continue;
       Score score;
@@ -59,7 +59,7 @@ class Improver {
   const Score& best_score() const { return best_score_; }
 
  private:
-  static constexpr int kHistory = 64, kFurthest = 12;
+  static constexpr int kHistory = 64, kFurthest = 12, kMostTurns = 12000;
 
   double value() const { return value_of(score_); }
   // The ranks' mean end leads over plateaus.

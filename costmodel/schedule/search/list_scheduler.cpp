@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <queue>
 
 #include "costmodel/base/error.hpp"
 
@@ -34,12 +33,16 @@ class Scheduler {
   }
 
   Rows run(Score& score) {
+    wake_.assign(size(p_.ranks), kNever);
     wake(0, 0);
-    while (!events_.empty()) {
-      const Event event = events_.top();
-      events_.pop();
-      if (event.time < ranks_[size(event.rank)].free_at) continue;  // it decides again when it is free
-      decide(event.rank, event.time);
+    while (true) {
+      std::size_t first = 0;
+      for (std::size_t r = 1; r < wake_.size(); ++r)
+        if (wake_[r] <= wake_[first]) first = r;  // of equals the last: its gradients are waited for
+      const double now = wake_[first];
+      if (now == kNever) break;
+      wake_[first] = kNever;
+      decide(static_cast<int>(first), now);
     }
     score = {};
     for (int r = 0; r < p_.ranks; ++r) {
@@ -55,18 +58,16 @@ class Scheduler {
   }
 
  private:
-  struct Event {
-    double time;
-    int rank;
-    bool operator<(const Event& other) const { return time != other.time ? time > other.time : rank < other.rank; }
-  };
   struct Choice {
     int op = -1;  // kind + 3 chunk
     double wanted = kNever, at = kNever;
   };
 
   static std::size_t size(int n) { return static_cast<std::size_t>(n); }
-  void wake(int rank, double time) { events_.push({time, rank}); }
+  // A rank decides again at this time, or when it is free, if it does not decide sooner.
+  void wake(int rank, double time) {
+    wake_[size(rank)] = std::min(wake_[size(rank)], std::max(time, ranks_[size(rank)].free_at));
+  }
 
   double wanted(int r, int op, int microbatch) const { return policy_.wanted[size(r)][size(op)] + microbatch * policy_.period; }
 
@@ -132,7 +133,7 @@ class Scheduler {
     if (rank.first_start < 0) rank.first_start = now;
     rank.free_at = now + length;
     rows_[size(r)].push_back(op);
-    wake(r, rank.free_at);
+    wake_[size(r)] = rank.free_at;
   }
 
   void start_weight(int r, double now) {
@@ -160,14 +161,14 @@ class Scheduler {
   void arrive(int stage, int kind, int microbatch, double time) {
     const int r = p_.rank_of(stage), chunk = stage < p_.ranks ? 0 : 1;
     ranks_[size(r)].arrival[kind + 2 * chunk][size(microbatch)] = time;
-    wake(r, std::max(time, ranks_[size(r)].free_at));
+    wake(r, time);
   }
 
   const Problem& p_;
   const Policy& policy_;
   Rows rows_;
   std::vector<Rank> ranks_;
-  std::priority_queue<Event> events_;
+  std::vector<double> wake_;
   double next_arrival_ = kNever;
 };
 

@@ -1,0 +1,1 @@
+panpipe_benchmark(search SOURCES bench_search.cpp LIBRARIES panpipe::schedule)
