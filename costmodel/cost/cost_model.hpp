@@ -100,6 +100,9 @@ struct UnitCost {
   std::vector<ParameterUse> parameters;
   Bytes graph_inputs{0};
   Duration optimizer{0};  // measured layers
+  // Of the forward and the input gradient, what the attention core takes: a slice of the sequence has no even share of it.
+  Duration attention_forward{0}, attention_backward{0};
+  bool causal_attention = false;
 };
 
 // A tensor that flows between units. Several edges with one `tensor` are one tensor.

@@ -163,9 +163,13 @@ bool is_residual_sum(const UnitView& unit, int i) {
   return activations == 2 && same;
 }
 
-bool is_replicated(const UnitView& unit, int i) {
-  return unit.of(i).kind == OperatorClass::Normalization || is_residual_sum(unit, i);
+bool adds_input(const UnitView& unit, int i) {
+  bool outside = false;
+  for_each_tensor(unit.op(i), [&](int t) { outside |= unit.activation(t) && !unit.inside(unit.root(t)); });
+  return outside && is_residual_sum(unit, i);
 }
+
+bool is_replicated(const UnitView& unit, int i) { return unit.of(i).kind == OperatorClass::Normalization || adds_input(unit, i); }
 
 bool has_dropout(const UnitView& unit) {
   for (int i = 0; i < unit.size(); ++i)

@@ -20,6 +20,9 @@ std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRat
 // Is operator i the sum of two activations of one shape (a residual connection)?
 bool is_residual_sum(const UnitView& unit, int i);
 
+// Is it one of the unit's own input (not a sum inside, as of a rotary embedding)?
+bool adds_input(const UnitView& unit, int i);
+
 // Does operator i work on activations that every tensor-parallel rank holds whole (a normalization, a residual sum)?
 bool is_replicated(const UnitView& unit, int i);
 

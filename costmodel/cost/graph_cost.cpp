@@ -247,12 +247,15 @@ void GraphCost::use_measured(const ProfiledUnit& measured, CostSource source, Un
 void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward) {
   const bool early = model_.scenario().framework.residual_before_reduction && shape.collectives > 0;
   const auto add = [&](const OperatorTime& op) { add_operator(forward, op.forward, op.counted ? gap : Duration(0)); };
+  bool added = false;  // the residual sum
   for (auto op = shape.operators.begin(); op != shape.operators.end(); ++op) {
-    if (early && op->forward_collective != CollectiveKind::None)
-      std::for_each(op, shape.operators.end(), [&](const OperatorTime& later) {
+    if (!(added && op->residual)) add(*op);
+    if (early && !added && op->forward_collective == CollectiveKind::AllReduce) {
+      std::for_each(op + 1, shape.operators.end(), [&](const OperatorTime& later) {
         if (later.residual) add(later);
       });
-    if (!early || !op->residual) add(*op);
+      added = true;
+    }
     add_collective(forward, op->forward_collective, op->collective_bytes, false);
   }
 }
@@ -298,6 +301,11 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   for (const OperatorTime& op : shape.operators) {
     add_operator(unit.weight_gradient, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products));
     if (op.attention) add_operator(unit.recompute_selective, op.forward, Duration(0));
+    if (op.attention) {
+      unit.attention_forward += op.forward.total;
+      unit.attention_backward += op.input_gradient.total;
+      unit.causal_attention = unit.causal_attention || op.causal;
+    }
   }
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
     add_operator(unit.input_gradient, op->input_gradient, op->counted ? input_gap : Duration(0));

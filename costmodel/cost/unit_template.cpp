@@ -67,6 +67,7 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
       time.forward = core.forward;
       time.input_gradient = core.backward;
       time.attention = true;
+      time.causal = work.attention.causal;
       break;
     }
     case OperatorClass::Loss: {
@@ -140,7 +141,7 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     const Operator& op = unit.op(i);
     time.counted = unit.of(i).kind != OperatorClass::View && unit.of(i).kind != OperatorClass::Collective;
     result.counted += time.counted;
-    time.residual = is_residual_sum(unit, i);
+    time.residual = adds_input(unit, i);
     time.enters_parallel = unit.of(i).kind == OperatorClass::Gemm && reads_gathered(unit, i);
     if (unit.graph->tensor_degree > 1) {
       time.forward_collective = op.forward_collective;

@@ -12,7 +12,8 @@ namespace panpipe {
 struct OperatorTime {
   bool counted = false;  // launches a kernel (not a view)
   bool attention = false;
-  bool residual = false;         // a residual sum
+  bool causal = false;           // attention under a causal mask
+  bool residual = false;         // the sum with the unit's own input
   bool enters_parallel = false;  // a product that reads what a backward collective's operator passes on (column-parallel)
   Breakdown forward, input_gradient, weight_gradient;  // without kernel gaps
   CollectiveKind forward_collective = CollectiveKind::None;

@@ -10,7 +10,7 @@
 namespace panpipe {
 namespace {
 
-constexpr int kHidden = 1024, kHeads = 16, kKeyValueHeads = 4, kFfn = 2816, kSequence = 2048, kTensor = 2;
+constexpr int kHidden = 4096, kHeads = 32, kKeyValueHeads = 8, kFfn = 11264, kSequence = 2048, kTensor = 2;
 constexpr double kTokens = kSequence;                      // one sample
 constexpr double kReplicated = kTokens * kHidden;          // elements of a tensor that every rank holds whole
 constexpr double kBytesPerSecond = 2039e9 * 0.85 / 0.913;  // A800: memory bandwidth x efficiency over elementwise_scale
@@ -54,14 +54,14 @@ std::string kinds(const PassCost& pass) {  // c compute, w weight gradient, A co
 
 // Forward, per unit: the norm reads and writes 2 x 2 bytes an element, the residual sum reads 2 x 2 and writes 2. Backward: the
 // norm reads the gradient and its input and writes a gradient (6), its weight's gradient reads both again (4), and the residual's
-// gradient is added (6).
+// gradient is added (6). Sums inside (of the rotary embedding) and statistics of a row are no part of it, or small.
 TEST(ReplicatedFactor, CountsNormsAndResidualSumsAlone) {
   const auto one = with(""), five = with(line("replicated_factor", "5"));
   for (const char* name : {"h.0.attention", "h.0.mlp"}) {
     const UnitCost &a = unit_named(*one, name), &b = unit_named(*five, name);
-    EXPECT_NEAR((b.forward.breakdown.memory - a.forward.breakdown.memory).base(), 4 * 10 * kReplicated / kBytesPerSecond, 1e-9);
+    EXPECT_NEAR((b.forward.breakdown.memory - a.forward.breakdown.memory).base(), 4 * 10 * kReplicated / kBytesPerSecond, 1e-7);
     EXPECT_NEAR((b.input_gradient.breakdown.memory - a.input_gradient.breakdown.memory).base(),
-                4 * 16 * kReplicated / kBytesPerSecond, 1e-9);
+                4 * 16 * kReplicated / kBytesPerSecond, 1e-7);
     EXPECT_EQ(a.weight_gradient.breakdown.memory, b.weight_gradient.breakdown.memory);
     EXPECT_EQ(a.forward.breakdown.compute, b.forward.breakdown.compute);
   }
@@ -87,7 +87,7 @@ TEST(Residual, IsAddedBeforeTheReductionWhereTheFrameworkDoesSo) {
 }
 
 // Row-parallel gradients before the all-reduce, column-parallel ones beside it. Attention: the query, key and value matrices are
-// hidden x (heads + 2 kv) x 64, the output one hidden x hidden: 1.5 : 1. MLP: gate and up against down, 2 : 1.
+// hidden x (heads + 2 kv) x 128, the output one hidden x hidden: 1.5 : 1. MLP: gate and up against down, 2 : 1.
 TEST(FullBackward, HidesTheReductionBehindColumnParallelWeightGradients) {
   const auto made = with(line("overlap_tensor_collectives", "true"));
   for (const auto& [name, share] : {std::pair("h.0.attention", 1.5 / 2.5), std::pair("h.0.mlp", 2.0 / 3.0)}) {

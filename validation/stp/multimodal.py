@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""STP's gain for multimodal models: a ViT as the first virtual stage, a language model over the others.
+
+    python3 validation/stp/multimodal.py BIN/panpipe
+
+The paper (arXiv 2510.27257) prints the sizes of the models and the largest gain over interleaved 1F1B, 16.7 % (14.9B, TP8 PP2).
+Images and sequences are not printed; here one image of 896 x 896 pixels (4096 patches, 1024 tokens) in 4096 tokens."""
+import sys
+
+import scenarios
+
+MICROBATCHES = 64
+# Model, tensor, pipeline, first layers of the language model's stages after its first: one stage fewer than virtual stages.
+CASES = [
+    ("mllm-14.9b", 8, 2, [12, 24]),
+    ("mllm-14.9b", 4, 4, [5, 10, 15, 20, 25, 30]),
+    ("mllm-28.8b", 8, 4, [6, 12, 18, 24, 30, 36]),
+    ("mllm-30.3b", 4, 8, [3 * stage for stage in range(1, 15)]),
+]
+PUBLISHED_LARGEST = ("mllm-14.9b", 8, 2, 16.7)  # gain over interleaved 1F1B, %
+
+
+def text_of(model, tensor, pipeline, starts, schedule):
+    cuts = ["embedding"] + [f"h.{start}" for start in starts]
+    configuration = {**scenarios.PUBLISHED["configurations"][0], "micro": 1, "tensor": tensor, "pipeline": pipeline}
+    return scenarios.scenario(configuration, schedule, MICROBATCHES, workload=f"{{model: {model}}}",
+                              partition="[" + ", ".join(cuts) + "]")
+
+
+def study(program):
+    texts = [text_of(*case, schedule) for case in CASES for schedule in scenarios.SCHEDULES]
+    values = [scenarios.throughput(document) for document in scenarios.predict_all(program, texts)]
+    return [(case, dict(zip(scenarios.SCHEDULES, values[3 * number:]))) for number, case in enumerate(CASES)]
+
+
+def main():
+    print("| model | | samples/s 1F1B-I, ZB-V, STP | gain of STP over 1F1B-I | over ZB-V |")
+    print("|---|---|---|---|---|")
+    for (model, tensor, pipeline, _), values in study(sys.argv[1]):
+        over = [100 * (values["stp"] / values[other] - 1) for other in scenarios.SCHEDULES[:2]]
+        print(f"| {model} | TP{tensor} PP{pipeline} | " + ", ".join(f"{values[name]:.2f}" for name in scenarios.SCHEDULES)
+              + f" | {over[0]:+.1f} % | {over[1]:+.1f} % |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
