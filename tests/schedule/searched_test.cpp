@@ -219,10 +219,10 @@ TEST(MemorySweep, OnlyOfSearchedFamilies) {
     sweep_memory("gpipe", 2, 4, kEven);
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "error: --memory-sweep is for families that are searched within a memory limit: zb-auto, zb-v-auto, v-half, v-min, "
-        "not for 'gpipe'");
+    EXPECT_STREQ(error.what(),
+                 "error: --memory-sweep is for families that are searched within a memory limit: zb-auto, zb-v-auto, v-half, "
+                 "v-min, v-auto; "
+                 "not for 'gpipe'");
   }
 }
 
