@@ -213,11 +213,11 @@ const std::vector<BuiltInModel>& built_in_models() {
       {"vit-h-14", &kVit, vit(32, 1280, 16, 5120, 14), kVitPaper},
       {"vit-g-14", &kVit, vit(40, 1408, 16, 6144, 14), kScalingVitPaper},
       {"vit", &kVit, {.image = 224, .patch = 16, .classes = 1000}, "dimensions as given"},
-      {"sdxl-unet", &kUnet, unet(10, 320, 5), kSdxlPaper},
       {"mllm-14.9b", &kMllm, stp_mllm(32, 2048, 33, 5120), kStpPaper},
       {"mllm-28.8b", &kMllm, stp_mllm(26, 4096, 40, 7168), kStpPaper},
       {"mllm-30.3b", &kMllm, stp_mllm(26, 4096, 43, 7168), kStpPaper},
       {"mllm", &kMllm, {.vocabulary = 32000, .sequence = 2048, .image = 448, .patch = 14}, "dimensions as given"},
+      {"sdxl-unet", &kUnet, unet(10, 320, 5), kSdxlPaper},
       {"unet", &kUnet, {.sequence = 77, .image = 64}, "dimensions as given"},
   };
   return models;

@@ -145,7 +145,7 @@ TEST(Models, MultimodalDimensionsThatDoNotFitAreRefusedInWords) {
     }
     return "";
   };
-  EXPECT_EQ(refusal(896, 1024), "error: an image of 896 makes 1024 tokens, which leaves no text in a sequence of 1024");
+  EXPECT_EQ(refusal(896, 1024), "error: an image of mllm-14.9b makes 1024 tokens, which leaves no text in a sequence of 1024");
   EXPECT_EQ(refusal(14 * 7, 1024), "error: the projector of mllm-14.9b joins 2 x 2 patches, and an image has 7 of them a side");
   EXPECT_EQ(refusal(900, 4096), "error: patches of 14 pixels do not divide the 900 pixels of mllm-14.9b");
 }
