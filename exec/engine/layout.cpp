@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "costmodel/base/error.hpp"
@@ -30,27 +31,37 @@ std::uint32_t Layout::tag(int message, int tensor, int microbatch, bool backward
   return static_cast<std::uint32_t>(((message * most_tensors + tensor) * microbatches + microbatch) * 2 + (backward ? 1 : 0));
 }
 
-Layout make_layout(const OperatorGraph& graph, const Plan& plan) {
-  Layout layout;
-  layout.microbatches = plan.schedule.microbatches;
-  layout.needs_gradient = find_gradients(graph);
-  layout.stages.resize(plan.stages.size());
-  std::vector<int> stage_of(graph.operators.size());
+namespace {
+
+std::vector<std::vector<int>> chains_of(const Schedule& schedule) {
+  if (!schedule.chains.empty()) return schedule.chains;
+  std::vector<int> all(static_cast<std::size_t>(schedule.stages));
+  std::iota(all.begin(), all.end(), 0);
+  return {all};
+}
+
+void find_operators(const OperatorGraph& graph, const Plan& plan, Layout& layout) {
+  const auto begins = [&](int unit) {
+    return static_cast<int>(std::lower_bound(graph.operators.begin(), graph.operators.end(), unit,
+                                             [](const Operator& op, int wanted) { return op.unit < wanted; }) -
+                            graph.operators.begin());
+  };
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     StageRange& stage = layout.stages[s];
-    const auto begins = [&](int unit) {
-      return static_cast<int>(std::lower_bound(graph.operators.begin(), graph.operators.end(), unit,
-                                               [](const Operator& op, int wanted) { return op.unit < wanted; }) -
-                              graph.operators.begin());
-    };
     stage.first_operator = begins(plan.stages[s].first_unit);
     stage.end_operator = begins(plan.stages[s].end_unit);
     if (stage.first_operator == stage.end_operator) throw InputError(fmt::format("stage {} holds no operator; move its cut", s));
-    for (int op = stage.first_operator; op < stage.end_operator; ++op)
-      stage_of[static_cast<std::size_t>(op)] = static_cast<int>(s);
   }
-  if (graph.loss < 0) throw InputError("the graph has no loss: training needs a scalar output");
+}
 
+// What the stages of one forward path, which share out all operators, read and hand to each other.
+void lay_out_chain(const OperatorGraph& graph, const std::vector<int>& chain, int number, Layout& layout) {
+  std::vector<int> stage_of(graph.operators.size());
+  for (const int s : chain) {
+    StageRange& stage = layout.stages[static_cast<std::size_t>(s)];
+    stage.chain = number;
+    for (int op = stage.first_operator; op < stage.end_operator; ++op) stage_of[static_cast<std::size_t>(op)] = s;
+  }
   std::map<std::pair<int, int>, std::set<int>> crossing;
   std::vector<std::set<int>> data(layout.stages.size()), kept(layout.stages.size()), outputs(layout.stages.size());
   for (std::size_t index = 0; index < graph.operators.size(); ++index) {
@@ -75,14 +86,31 @@ Layout make_layout(const OperatorGraph& graph, const Plan& plan) {
     layout.stages[static_cast<std::size_t>(ends.second)].incoming.push_back(static_cast<int>(layout.messages.size()));
     layout.messages.push_back(std::move(message));
   }
-  layout.loss_stage = stage_of[static_cast<std::size_t>(graph.tensors[static_cast<std::size_t>(graph.loss)].producer)];
-  for (std::size_t s = 0; s < layout.stages.size(); ++s) {
+  const int loss_stage = stage_of[static_cast<std::size_t>(graph.tensors[static_cast<std::size_t>(graph.loss)].producer)];
+  if (number == 0) layout.loss_stage = loss_stage;
+  layout.stages[static_cast<std::size_t>(loss_stage)].has_loss = true;
+  for (const int number_of : chain) {
+    const auto s = static_cast<std::size_t>(number_of);
     StageRange& stage = layout.stages[s];
     stage.data.assign(data[s].begin(), data[s].end());
     stage.parameters.assign(kept[s].begin(), kept[s].end());
     stage.outputs.assign(outputs[s].begin(), outputs[s].end());
-    if (static_cast<int>(s) == layout.loss_stage && !outputs[s].count(graph.loss)) stage.outputs.push_back(graph.loss);
+    if (stage.has_loss && !outputs[s].count(graph.loss)) stage.outputs.push_back(graph.loss);
   }
+}
+
+}  // namespace
+
+Layout make_layout(const OperatorGraph& graph, const Plan& plan) {
+  if (graph.loss < 0) throw InputError("the graph has no loss: training needs a scalar output");
+  Layout layout;
+  layout.microbatches = plan.schedule.microbatches;
+  layout.needs_gradient = find_gradients(graph);
+  layout.stages.resize(plan.stages.size());
+  find_operators(graph, plan, layout);
+  const std::vector<std::vector<int>> chains = chains_of(plan.schedule);
+  layout.chains = static_cast<int>(chains.size());
+  for (std::size_t c = 0; c < chains.size(); ++c) lay_out_chain(graph, chains[c], static_cast<int>(c), layout);
   return layout;
 }
 

@@ -23,14 +23,22 @@ struct StageRange {
   std::vector<int> outputs;             // graph tensors that other stages read, ascending; the loss last in its stage
   std::vector<int> parameters;          // graph tensors (parameters and buffers) it uses; tied ones by their own index
   std::vector<int> incoming, outgoing;  // into Layout::messages
+  int chain = 0;                        // forward path that it is on: each path is a copy of the model
+  bool has_loss = false;
 };
 
 struct Layout {
   std::vector<StageRange> stages;
   std::vector<Message> messages;
   std::vector<bool> needs_gradient;  // per graph tensor: a float tensor that depends on a parameter
-  int loss_stage = -1;
-  int microbatches = 1;
+  int loss_stage = -1;               // of the first forward path
+  int microbatches = 1;              // of all forward paths together
+  int chains = 1;
+
+  // Each path numbers its share of the microbatches from 0; the step's samples are dealt to the paths one after the other.
+  int microbatch_of_step(int stage, int microbatch) const {
+    return stages[static_cast<std::size_t>(stage)].chain * (microbatches / chains) + microbatch;
+  }
 
   // One number per (message, tensor of it, microbatch, direction), the same on both sides.
   std::uint32_t tag(int message, int tensor, int microbatch, bool backward) const;

@@ -12,6 +12,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/scalar_types.hpp"
+#include "exec/engine/shards.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -73,6 +74,8 @@ at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed) {
   throw InputError(fmt::format("{}: the executor does not know the initial values '{}'", tensor.name, tensor.init));
 }
 
+bool is_of_the_rank(const Tensor& tensor) { return parse(tensor.init).kind == "tensor_rank_times"; }
+
 // Only the bytes from the tensor's first to its last element are read.
 at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor) {
   const StoredValues& stored = graph.stored[static_cast<std::size_t>(tensor.stored)];
@@ -92,15 +95,22 @@ at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor) {
 }
 
 SeededParameters::SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages,
-                                   std::uint64_t seed, bool masters, at::Device device)
+                                   std::uint64_t seed, bool masters, at::Device device, int shard)
     : graph_(&graph) {
+  const auto made = [&](const Tensor& tensor) {
+    if (is_of_the_rank(tensor)) return at::full({}, parse(tensor.init).value * shard, at::kLong);
+    if (!is_sharded(tensor)) return initial_value(tensor, seed);
+    Tensor whole = tensor;
+    whole.shape = tensor.full_shape;
+    return shard_of(tensor, initial_value(whole, seed), shard, graph.tensor_degree);
+  };
   for (const int stage : stages) {
     for (const int used : layout.stages[static_cast<std::size_t>(stage)].parameters) {
       const int root = root_of(graph, used);
       const Tensor& tensor = graph.tensors[static_cast<std::size_t>(root)];
       auto& kept = tensor.role == TensorRole::Parameter ? trained_ : buffers_;
       if (kept.count(root)) continue;
-      at::Tensor value = tensor.stored >= 0 ? stored_value(graph, tensor) : initial_value(tensor, seed);
+      at::Tensor value = tensor.stored >= 0 ? stored_value(graph, tensor) : made(tensor);
       if (tensor.role == TensorRole::Parameter) {
         // Gradients and optimizer state are contiguous; stored values need not be.
         value = value.contiguous().to(device);
@@ -108,7 +118,7 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const Layout& lay
         if (masters && value.element_size() == 2) {
           Tensor wide = tensor;
           wide.dtype = DType::Float32;
-          master = tensor.stored >= 0 ? value.to(at::kFloat) : initial_value(wide, seed).to(device);
+          master = tensor.stored >= 0 ? value.to(at::kFloat) : made(wide).to(device);
         }
         masters_.emplace(root, std::move(master));
       } else {

@@ -14,9 +14,10 @@ namespace panpipe::exec {
 class SeededParameters : public ParameterStore {
  public:
   // Makes what the given stages use. A tied parameter is one tensor per rank; its name is its root's.
-  // `masters`: 2-byte parameters are copies of fp32 values that the optimizer updates (mixed precision).
+  // `masters`: 2-byte parameters are copies of fp32 values that the optimizer updates (mixed precision). `shard`: which of the
+  // tensor-parallel ranks this is; its part is cut out of the values that the whole parameter has without them.
   SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages, std::uint64_t seed,
-                   bool masters = false, at::Device device = at::kCPU);
+                   bool masters = false, at::Device device = at::kCPU, int shard = 0);
 
   at::Tensor tensor(int graph_tensor) const override;
   // Trainable leaves by the root's graph tensor.
@@ -36,6 +37,9 @@ int root_of(const OperatorGraph& graph, int tensor);
 // Fills by the graph's init text: "zeros", "ones", "normal(S)", "uniform(A,B)", "xavier", "arange", "causal"...; throws
 // InputError for another.
 at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed);
+
+// A buffer whose values depend on the tensor-parallel rank alone: no part of the model.
+bool is_of_the_rank(const Tensor& tensor);
 
 // Reads a parameter or buffer of an exported model from its archive.
 at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor);

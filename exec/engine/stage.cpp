@@ -47,7 +47,7 @@ Stage::Live& Stage::live(int microbatch) {
   return found->second;
 }
 
-std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context) {
+std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop) {
   PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
   Live& state = live_[microbatch];
   state.context = context;
@@ -58,7 +58,7 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
     state.inputs.push_back(std::move(leaf));
   }
   std::vector<at::Tensor> results;
-  if (recompute_) {
+  if (recompute_ || drop) {
     const at::NoGradGuard no_graph;
     std::vector<at::Tensor> before;
     for (const std::size_t buffer : written_) before.push_back(kept_[buffer].clone());

@@ -31,8 +31,9 @@ class Stage {
   const std::vector<int>& inputs() const { return inputs_; }
   const std::vector<int>& outputs() const { return program_.outputs(); }
 
-  // F. Values in the order of inputs(). The outputs are detached: they leave the stage.
-  std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context);
+  // F. Values in the order of inputs(). The outputs are detached: they leave the stage. `drop`: nothing but the inputs is kept,
+  // also where the stage is not recomputed throughout.
+  std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop = false);
   // R. Rebuilds what recompute dropped; called by the backward when no R action did it before.
   void recompute(int microbatch);
   // B, I, W. Gradients in the order of outputs(), undefined where none flows; those of inputs() come back (B, I).
@@ -43,6 +44,7 @@ class Stage {
   // Microbatches between their F and the end of their backward.
   std::size_t live() const { return live_.size(); }
   void clear() { live_.clear(); }
+  void forget(int microbatch) { live_.erase(microbatch); }
   const OperatorProgram& program() const { return program_; }
 
  private:

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@
 #include "exec/engine/fault.hpp"
 #include "exec/engine/layout.hpp"
 #include "exec/engine/measure/memory_account.hpp"
-#include "exec/engine/stage.hpp"
+#include "exec/engine/offload.hpp"
+#include "exec/engine/segmented_stage.hpp"
+#include "exec/engine/stage_messages.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
@@ -38,9 +41,10 @@ struct WorkerOptions {
 };
 
 struct StepResult {
-  double loss_sum = 0;  // over this rank's loss microbatches; 0 where the loss stage is not
+  double loss_sum = 0;  // over this rank's loss microbatches; 0 where the loss stage is not, and on all shards but the first
   // Device and peer = world ranks; times since `started`. The flow id of a transfer is its message's tag, the same on both sides;
-  // a send ends here when it was handed over, a receive starts when it was posted: gathering puts the two together.
+  // a send ends here when it was handed over, a receive starts when it was posted: gathering puts the two together. Passes that
+  // are woven overlap on the compute lane, each from its first step to its last.
   std::vector<Span> spans;
   Clock::time_point started;
   MemoryAccount::Trace memory;
@@ -49,7 +53,8 @@ struct StepResult {
 
 class Worker {
  public:
-  // `position` is the pipeline rank, `replica` the data-parallel index. References must outlive the worker.
+  // `position` is the pipeline rank, `replica` the data-parallel index. References must outlive the worker. Every rank makes one
+  // at the same time: the tensor-parallel ranks meet.
   Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layout, int position, int replica,
          const ParameterStore& parameters, DataSource data, Transport& transport, const WorkerOptions& options);
 
@@ -62,23 +67,30 @@ class Worker {
   std::string doing() const;
 
  private:
-  struct Posted {
-    Clock::time_point at;
-    PendingPtr pending;
-    int tensor = 0;
+  // An entry of the order, under way.
+  struct Running {
+    std::size_t index = 0;
+    Action action;
+    Steps steps;
+    std::size_t next = 0;
+    Clock::time_point started;  // then
+    std::optional<c10::Event> mark;
+    Duration waited{0};
   };
-  using MessageKey = std::pair<int, std::pair<int, bool>>;  // (message, (microbatch, backward))
 
-  void post_receives(std::size_t from_action, std::size_t to_action);
-  void post_message(int message, int microbatch, bool backward);
-  std::vector<at::Tensor> take_message(int message, int microbatch, bool backward, const std::string& action);
-  void give_message(int message, int microbatch, bool backward, const std::vector<at::Tensor>& values);
-  void forward(const Action& action, StepResult& result);
-  void backward(const Action& action);
-  int rank_of_stage(int stage) const;
+  void make_tensor_group();
+  Running prepare(std::size_t index);
+  Steps forward(const Action& action);
+  Steps backward(const Action& action);
+  Steps copy(const Action& action);
+  bool can_weave(std::size_t first, std::size_t members) const;
+  void run_cell(std::size_t first, std::size_t members);
+  void run_step(Running& running);
+  void begin_work(Running& running);
+  void end_work(Running& running);
+  void read_marks();
+  void note_loss(const Action& action, const std::vector<at::Tensor>& outputs);
   Duration since_start(Clock::time_point time) const;
-  void note_transfer(int message, int microbatch, bool backward, bool sends, Clock::time_point start, Clock::time_point end,
-                     std::int64_t bytes);
 
   const OperatorGraph& graph_;
   const Plan& plan_;
@@ -88,24 +100,23 @@ class Worker {
   Transport& transport_;
   WorkerOptions options_;
   Fault fault_;
-  std::map<int, std::unique_ptr<Stage>> stages_;
-  std::map<MessageKey, std::vector<Posted>> posted_;
-  std::map<MessageKey, std::vector<at::Tensor>> local_;  // messages between stages of this rank
-  std::vector<PendingPtr> sends_;
+  std::string doing_;
+  StageMessages messages_;
+  std::unique_ptr<TensorGroup> tensor_group_;  // null without tensor parallelism
+  std::map<int, std::unique_ptr<SegmentedStage>> stages_;
+  using Key = std::pair<int, int>;                            // (stage, microbatch)
+  std::set<Key> recomputed_;                                  // that the order has an R for
+  std::map<Key, std::unique_ptr<ParkedActivations>> parked_;  // that it offloads
   std::int64_t step_ = 0;
   StepResult* result_ = nullptr;  // of the current step
-  std::string doing_;
-  Clock::time_point work_started_;  // of the current action
+  Running* running_ = nullptr;    // whose step is running
 
   // A GPU runs behind the host: its spans come from events on the rank's stream, read when the step is over.
   struct Marks {
     std::size_t span;
     c10::Event start, end;
   };
-  void begin_work();
-  void end_work(Span& span);
-  void read_marks();
-  std::optional<c10::Event> step_mark_, work_mark_;
+  std::optional<c10::Event> step_mark_;
   std::vector<Marks> marks_;
 };
 

@@ -1,5 +1,6 @@
 #include "exec/engine/checkpoint/checkpoint.hpp"
 #include "exec/engine/run/deadline.hpp"
+#include "exec/engine/shards.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <fcntl.h>
@@ -64,12 +65,48 @@ std::vector<json> together(Transport& transport, Clock::duration deadline, const
   return results;
 }
 
+// Tags of the passes' messages and of gradients stay below: those count within one step.
+constexpr std::uint32_t kGatherTag = 0xC0000000U;
+
+// Whole tensors of what this rank's position and replica write, on the first of its tensor-parallel ranks; nothing on the others.
+std::vector<std::pair<std::string, at::Tensor>> whole_tensors(const Trainer& trainer, const std::vector<NamedState>& state,
+                                                              std::uint32_t tag) {
+  const Plan& plan = trainer.run().plan;
+  Transport& transport = trainer.transport();
+  const MeshPlace place = place_of(plan, transport.rank());
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  std::vector<PendingPtr> sends;
+  for (const NamedState& entry : state) {
+    ++tag;  // the same on all of the tensor-parallel ranks: they keep the same things
+    if (!entry.writes) continue;
+    std::vector<at::Tensor> shards;
+    for (const int shard : first_holders(*entry.parameter, plan.tensor)) {
+      const int from = world_rank(plan, {place.position, place.replica, shard});
+      if (shard == place.shard && shard > 0)
+        sends.push_back(
+            transport.send(entry.value.detach().contiguous(), world_rank(plan, {place.position, place.replica, 0}), tag));
+      if (place.shard != 0) continue;
+      if (shard == 0) {
+        shards.push_back(entry.value.detach());
+        continue;
+      }
+      const PendingPtr pending =
+          transport.receive({entry.value.sizes().vec(), entry.value.scalar_type(), entry.value.device()}, from, tag);
+      pending->wait(disk_deadline(trainer.run()), "gathering the checkpoint");
+      shards.push_back(pending->value);
+    }
+    if (place.shard == 0) named.emplace_back(entry.name, whole_of(*entry.parameter, shards));
+  }
+  for (const PendingPtr& send : sends) send->wait(disk_deadline(trainer.run()), "gathering the checkpoint");
+  return named;
+}
+
 json write_share(const Trainer& trainer, const fs::path& folder) {
   json files = json::array(), tensors = json::object();
+  std::uint32_t tag = kGatherTag;
   const auto write = [&](const char* kind, const std::vector<NamedState>& state) {
-    std::vector<std::pair<std::string, at::Tensor>> named;
-    for (const NamedState& entry : state)
-      if (entry.writes) named.emplace_back(entry.name, entry.value);
+    const auto named = whole_tensors(trainer, state, tag);
+    tag += static_cast<std::uint32_t>(state.size());
     if (named.empty()) return;
     const std::string name = fmt::format("{}-{}.safetensors", kind, trainer.transport().rank());
     const WrittenFile written = write_safetensors(folder / name, named, {{"format", "pt"}});
@@ -202,6 +239,7 @@ void load_checkpoint(Trainer& trainer, const Manifest& manifest, const std::stri
       if (sha256_of_file((fs::path(folder) / manifest.files[i].name).string()) != manifest.files[i].sha256)
         refuse(fmt::format("{} is not what was written: its hash differs", manifest.files[i].name));
     }
+    const MeshPlace place = place_of(trainer.run().plan, transport.rank());
     std::map<std::string, SafetensorsFile> open;
     const at::NoGradGuard no_graph;
     std::vector<NamedState> wanted = trainer.model_state();
@@ -212,10 +250,10 @@ void load_checkpoint(Trainer& trainer, const Manifest& manifest, const std::stri
       const auto file = open.try_emplace(found->second, (fs::path(folder) / found->second).string()).first;
       const auto stored = file->second.tensors().find(entry.name);
       if (stored == file->second.tensors().end()) refuse(fmt::format("{} does not hold {}", found->second, entry.name));
-      if (stored->second.shape != entry.value.sizes().vec())
+      if (stored->second.shape != whole_shape(*entry.parameter))
         refuse(fmt::format("{} has shape ({}), not ({})", entry.name, fmt::join(stored->second.shape, ", "),
-                           fmt::join(entry.value.sizes(), ", ")));
-      entry.value.copy_(file->second.read(entry.name));
+                           fmt::join(whole_shape(*entry.parameter), ", ")));
+      entry.value.copy_(shard_of(*entry.parameter, file->second.read(entry.name), place.shard, trainer.run().plan.tensor));
     }
     return {};
   });

@@ -14,6 +14,8 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/input/reader.hpp"
+#include "exec/engine/parameters.hpp"
+#include "exec/engine/shards.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -31,8 +33,9 @@ constexpr const char* kSchema = "panpipe-checkpoint";
 std::map<std::string, std::vector<std::int64_t>> kept_by(const OperatorGraph& graph) {
   std::map<std::string, std::vector<std::int64_t>> kept;
   for (const Tensor& tensor : graph.tensors)
-    if ((tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Buffer) && tensor.tied_to < 0)
-      kept[tensor.name] = tensor.shape;
+    if ((tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Buffer) && tensor.tied_to < 0 &&
+        !is_of_the_rank(tensor))
+      kept[tensor.name] = whole_shape(tensor);
   return kept;
 }
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "exec/engine/mesh.hpp"
+
 namespace panpipe::exec {
 namespace {
 
@@ -103,14 +105,15 @@ DeviceTimeline device_of(const json& rank, int device, int position, Duration sh
 void add_rank(Timeline& timeline, const json& rank, int r, const PreparedRun& run, double zero) {
   const Plan& plan = run.plan;
   const auto device_of_rank = [&](int world) {
-    return plan.devices.empty() ? world : plan.device(world / plan.data, world % plan.data, 0);
+    const MeshPlace place = place_of(plan, world);
+    return plan.devices.empty() ? world : plan.device(place.position, place.replica, place.shard);
   };
   const int device = device_of_rank(r);
   const Duration shift(rank["started"].get<double>() - zero);
   const Scenario& scenario = run.experiment.scenario;
   const Bytes memory = scenario.cluster.type_of(device).memory;
   const Bytes limit(static_cast<std::int64_t>(std::floor(static_cast<double>(memory.base()) * scenario.usable)));
-  timeline.devices.push_back(device_of(rank, device, r / plan.data, shift, limit));
+  timeline.devices.push_back(device_of(rank, device, place_of(plan, r).position, shift, limit));
   for (const json& row : rank["spans"]) {
     Span& span = timeline.spans.emplace_back(to_span(row, shift));
     span.device = device;

@@ -163,7 +163,7 @@ PreparedProfile::PreparedProfile(ProfileRequest asked)
     throw fault_at(experiment.scenario, "workload", "measured layers are times already: there is nothing to profile",
                    "name a built-in model, or give an exported one: {pt2: FILE}");
   if (experiment.scenario.parallel.tensor > 1)
-    throw fault_at(experiment.scenario, "parallel.tensor", "the executor splits over pipeline and data only",
+    throw fault_at(experiment.scenario, "parallel.tensor", "a profile is of whole operators, each on one rank",
                    "profile with parallel.tensor 1");
   layout = make_layout(graph(), plan_of_units(graph()));
 }

@@ -22,7 +22,7 @@ struct PreparedRun {
   int world_size() const { return plan.pipeline * plan.data * plan.tensor; }
 };
 
-// Trains and measures; called once per rank (process or thread). Rank r holds pipeline position r / data of replica r % data.
+// Trains and measures; called once per rank (process or thread). Rank r is where mesh.hpp says.
 // Rank 0 gets the timeline of the step with the median time, the others an empty one. Throws PeerLost and what training throws.
 Timeline run_rank(const PreparedRun& run, Transport& transport);
 

@@ -4,7 +4,9 @@
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
+#include "exec/engine/mesh.hpp"
 #include "exec/engine/run/deadline.hpp"
+#include "exec/engine/shards.hpp"
 #include "exec/engine/training/trainer.hpp"
 
 namespace panpipe::exec {
@@ -22,23 +24,30 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
   const Gradients& gradients = trainer.gradients();
   const auto deadline = deadline_of(run.request);
 
-  std::map<int, at::Tensor> mine;  // by root
+  std::map<int, at::Tensor> mine;  // by root: this rank's shard, or what it stands for
   for (std::size_t i = 0; i < gradients.roots().size(); ++i)
     if (gradients.counts(i))
       mine[gradients.roots()[i]] = gradients.of(i).detach().to(at::kCPU, at::kFloat).div(loss_scale).contiguous();
   std::vector<PendingPtr> sends;
-  std::map<int, PendingPtr> receives;
+  std::map<int, std::vector<PendingPtr>> receives;  // one per shard, null for rank 0's own
   for (const auto& [root, positions] : holders_of(graph, run.layout, run.plan)) {
-    const int from = positions.front() * run.plan.data;
+    const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
     const std::uint32_t tag = kDumpTag + static_cast<std::uint32_t>(root);
-    if (from == 0) continue;
-    if (transport.rank() == from) sends.push_back(transport.send(mine.at(root), 0, tag));
-    if (transport.rank() == 0)
-      receives[root] = transport.receive({graph.tensors[static_cast<std::size_t>(root)].shape, at::kFloat, at::kCPU}, from, tag);
+    for (const int shard : first_holders(parameter, run.plan.tensor)) {
+      const int from = world_rank(run.plan, {positions.front(), 0, shard});
+      if (transport.rank() == 0)
+        receives[root].push_back(from == 0 ? nullptr : transport.receive({parameter.shape, at::kFloat, at::kCPU}, from, tag));
+      else if (transport.rank() == from)
+        sends.push_back(transport.send(mine.at(root), 0, tag));
+    }
   }
   for (auto& [root, pending] : receives) {
-    pending->wait(deadline, "the gradients to be written");
-    mine[root] = pending->value;
+    std::vector<at::Tensor> shards;
+    for (const PendingPtr& one : pending) {
+      if (one) one->wait(deadline, "the gradients to be written");
+      shards.push_back(one ? one->value : mine.at(root));
+    }
+    mine[root] = whole_of(graph.tensors[static_cast<std::size_t>(root)], shards);
   }
   for (const PendingPtr& send : sends) send->wait(deadline, "the gradients to be written");
   if (transport.rank() != 0) return;

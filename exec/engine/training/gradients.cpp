@@ -12,6 +12,8 @@
 #include <set>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/workload/operands.hpp"
+#include "exec/engine/shards.hpp"
 
 namespace panpipe::exec {
 
@@ -29,6 +31,32 @@ std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Lay
   return holders;
 }
 
+namespace {
+
+std::vector<int> replicas_of(const Plan& plan, int position, int shard) {
+  std::vector<int> ranks;
+  for (int replica = 0; replica < plan.data; ++replica) ranks.push_back(world_rank(plan, {position, replica, shard}));
+  return ranks;
+}
+
+// By how many operators of a position's stages a parameter is read: where communication cuts stages, each may be in a segment
+// of its own, and adds to the gradient apart.
+int uses_of(const OperatorGraph& graph, const Layout& layout, const Plan& plan, int position, int root) {
+  int uses = 0;
+  for (std::size_t s = 0; s < layout.stages.size(); ++s) {
+    if (plan.schedule.stage_to_rank[s] != position) continue;
+    const StageRange& stage = layout.stages[s];
+    for (int op = stage.first_operator; op < stage.end_operator; ++op)
+      for_each_operand(graph.operators[static_cast<std::size_t>(op)], [&](int tensor) {
+        const TensorRole role = graph.tensors[static_cast<std::size_t>(tensor)].role;
+        uses += role == TensorRole::Parameter && root_of(graph, tensor) == root;
+      });
+  }
+  return uses;
+}
+
+}  // namespace
+
 struct Gradients::Hook : torch::autograd::PostAccumulateGradHook {
   Hook(Gradients* to, std::size_t index) : gradients(to), slot(index) {}
   void operator()(const at::Tensor&) override { gradients->accumulated(slot); }
@@ -36,31 +64,34 @@ struct Gradients::Hook : torch::autograd::PostAccumulateGradHook {
   std::size_t slot;
 };
 
-Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const Layout& layout, int position, int replica,
-                     const SeededParameters& parameters, Transport& transport, Clock::duration deadline,
-                     std::int64_t bucket_bytes)
+Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const Layout& layout, const SeededParameters& parameters,
+                     Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes)
     : graph_(graph),
       plan_(plan),
       layout_(layout),
-      position_(position),
-      replica_(replica),
+      place_(place_of(plan, transport.rank())),
+      holders_(holders_of(graph, layout, plan)),
       transport_(transport),
       deadline_(deadline) {
-  const std::map<int, std::vector<int>> holders = holders_of(graph, layout, plan);
-  std::map<std::vector<int>, Group> groups;
-  make_groups(holders, groups);
+  Groups groups;
+  make_groups(groups);
   for (const auto& [root, value] : parameters.trained()) {
     if (!value.requires_grad()) continue;
+    const Tensor& tensor = graph.tensors[static_cast<std::size_t>(root)];
+    const std::vector<int> first = first_holders(tensor, plan.tensor);
     Slot slot;
     slot.value = value;
     slot.wide = parameters.masters().at(root).scalar_type() != value.scalar_type();
-    slot.counts = holders.at(root).front() == position && replica == 0;
+    slot.counts = holders_.at(root).front() == place_.position && place_.replica == 0 &&
+                  std::find(first.begin(), first.end(), place_.shard) != first.end();
+    slot.late = holders_.at(root).size() > 1 || gradient_peers(tensor, place_.shard, plan.tensor).size() > 1;
+    slot.once = plan.tensor == 1 || uses_of(graph, layout, plan, place_.position, root) == 1;
     if (slot.wide) slot.gradient = at::zeros_like(parameters.masters().at(root));
     roots_.push_back(root);
     slots_.push_back(std::move(slot));
   }
   find_last_actions();
-  make_buckets(holders, groups, bucket_bytes);
+  make_buckets(groups, bucket_bytes);
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (slots_[i].wide || slots_[i].bucket >= 0)
       torch::autograd::impl::set_post_acc_grad_hooks(slots_[i].value, std::make_unique<Hook>(this, i));
@@ -71,24 +102,30 @@ Gradients::~Gradients() {
     if (slot.wide || slot.bucket >= 0) torch::autograd::impl::set_post_acc_grad_hooks(slot.value, nullptr);
 }
 
+// The ranks whose gradients of a parameter add up, for the rank `shard` of its holders.
+std::vector<int> Gradients::summed_over(int root, int shard) const {
+  std::vector<int> ranks;
+  for (const int position : holders_.at(root))
+    for (int replica = 0; replica < plan_.data; ++replica)
+      for (const int peer : gradient_peers(graph_.tensors[static_cast<std::size_t>(root)], shard, plan_.tensor))
+        ranks.push_back(world_rank(plan_, {position, replica, peer}));
+  return ranks;
+}
+
 // Every rank makes every group, in the same order, as transports want it.
-void Gradients::make_groups(const std::map<int, std::vector<int>>& holders, std::map<std::vector<int>, Group>& made) {
+void Gradients::make_groups(Groups& made) {
   std::set<std::vector<int>> wanted;
-  for (const auto& [root, positions] : holders)
-    if (positions.size() > 1) wanted.insert(positions);
-  if (plan_.data > 1)
-    for (int position = 0; position < plan_.pipeline; ++position) wanted.insert({position});
-  for (const std::vector<int>& positions : wanted) {
-    std::vector<int> ranks;
-    for (const int position : positions)
-      for (int replica = 0; replica < plan_.data; ++replica) ranks.push_back(position * plan_.data + replica);
-    made[positions] = transport_.make_group(ranks);
+  for (int shard = 0; shard < plan_.tensor; ++shard) {
+    for (const auto& [root, positions] : holders_) wanted.insert(summed_over(root, shard));
+    for (int position = 0; position < plan_.pipeline; ++position) wanted.insert(replicas_of(plan_, position, shard));
   }
-  if (plan_.data > 1) replicas_ = made.at({position_});
+  for (const std::vector<int>& ranks : wanted)
+    if (ranks.size() > 1) made[ranks] = transport_.make_group(ranks);
+  if (plan_.data > 1) replicas_ = made.at(replicas_of(plan_, place_.position, place_.shard));
 }
 
 void Gradients::find_last_actions() {
-  const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
+  const auto& order = plan_.schedule.order[static_cast<std::size_t>(place_.position)];
   std::map<int, std::size_t> last;  // stage -> its last backward
   for (std::size_t a = 0; a < order.size(); ++a)
     if (order[a].kind == ActionKind::B || order[a].kind == ActionKind::I || order[a].kind == ActionKind::W)
@@ -107,31 +144,34 @@ void Gradients::find_last_actions() {
 }
 
 // In the order in which gradients become whole: by their last backward, and inside it from the stage's end to its beginning.
-// Tied parameters come last and in graph order: their holders are at different points of the step.
-void Gradients::make_buckets(const std::map<int, std::vector<int>>& holders, const std::map<std::vector<int>, Group>& groups,
-                             std::int64_t bucket_bytes) {
+// What others than the replicas hold too comes last, by who holds it and in graph order: alike on all of them.
+void Gradients::make_buckets(const Groups& groups, std::int64_t bucket_bytes) {
   std::vector<std::size_t> order(slots_.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto tied = [&](std::size_t i) { return holders.at(roots_[i]).size() > 1; };
+  std::vector<std::vector<int>> ranks;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    order[i] = i;
+    ranks.push_back(summed_over(roots_[i], place_.shard));
+  }
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    if (tied(a) != tied(b)) return tied(b);
-    if (tied(a)) return roots_[a] < roots_[b];
+    if (slots_[a].late != slots_[b].late) return slots_[b].late;
+    if (slots_[a].late) return std::tie(ranks[a], roots_[a]) < std::tie(ranks[b], roots_[b]);
     return std::tuple(slots_[a].last_action, -roots_[a]) < std::tuple(slots_[b].last_action, -roots_[b]);
   });
   std::vector<std::int64_t> elements;
   std::vector<at::ScalarType> types;
   for (const std::size_t i : order) {
-    const auto group = groups.find(tied(i) ? holders.at(roots_[i]) : std::vector<int>{position_});
+    const auto group = groups.find(ranks[i]);
     if (group == groups.end()) continue;
     const at::ScalarType type = slots_[i].wide ? at::kFloat : slots_[i].value.scalar_type();
     const std::int64_t size = static_cast<std::int64_t>(c10::elementSize(type)), count = slots_[i].value.numel();
     const bool fits = !buckets_.empty() && buckets_.back().group.id == group->second.id && types.back() == type &&
-                      buckets_.back().stage == slots_[i].stage && (elements.back() + count) * size <= bucket_bytes;
+                      (slots_[i].late || buckets_.back().stage == slots_[i].stage) &&
+                      (elements.back() + count) * size <= bucket_bytes;
     if (!fits) {
       buckets_.emplace_back();
       buckets_.back().group = group->second;
       buckets_.back().stage = slots_[i].stage;
-      buckets_.back().tied = tied(i);
+      buckets_.back().late = slots_[i].late;
       elements.push_back(0);
       types.push_back(type);
     }
@@ -186,7 +226,7 @@ void Gradients::accumulated(std::size_t i) {
     slot.gradient.add_(slot.value.grad());
     slot.value.mutable_grad() = at::Tensor();
   }
-  if (slot.armed && !slot.ready) make_ready(i);
+  if (slot.armed && slot.once && !slot.ready) make_ready(i);
 }
 
 void Gradients::make_ready(std::size_t i) {
@@ -202,7 +242,7 @@ void Gradients::make_ready(std::size_t i) {
       slot.value.mutable_grad() = at::Tensor();
     }
     --buckets_[static_cast<std::size_t>(slot.bucket)].missing;
-    while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0 && !buckets_[next_bucket_].tied)
+    while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0 && !buckets_[next_bucket_].late)
       start(buckets_[next_bucket_++]);
   } else if (!slot.wide) {
     slot.gradient = slot.value.grad().defined() ? slot.value.grad() : at::zeros_like(slot.value, at::MemoryFormat::Contiguous);

@@ -1,5 +1,6 @@
 // The gradients of one rank's parameters, from autograd to the optimizer: summed over microbatches in the master's element type,
-// over replicas in buckets whose all-reduce starts while the backward still runs, and over the ranks that hold a tied parameter.
+// over replicas in buckets whose all-reduce starts while the backward still runs, and over the ranks that hold the same values:
+// of a tied parameter, of a model that several forward paths copy, of a shard that several tensor-parallel ranks share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +14,7 @@
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/layout.hpp"
+#include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/transport/transport.hpp"
 
@@ -27,9 +29,8 @@ class Gradients {
   static constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
 
   // References must outlive this; every rank of the run makes one at the same time, since groups are made.
-  Gradients(const OperatorGraph& graph, const Plan& plan, const Layout& layout, int position, int replica,
-            const SeededParameters& parameters, Transport& transport, Clock::duration deadline,
-            std::int64_t bucket_bytes = kBucketBytes);
+  Gradients(const OperatorGraph& graph, const Plan& plan, const Layout& layout, const SeededParameters& parameters,
+            Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes = kBucketBytes);
   ~Gradients();
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
@@ -50,7 +51,7 @@ class Gradients {
 
   // Reductions of the last step, on the data lane.
   std::vector<Span> spans(Clock::time_point step_started) const;
-  // The replicas of this rank's position; nothing without data parallelism.
+  // The replicas of this rank's position and shard; nothing without data parallelism.
   const std::optional<Group>& replicas() const { return replicas_; }
   std::int64_t bytes() const;  // of buckets and fp32 sums
 
@@ -62,6 +63,8 @@ class Gradients {
     bool counts = false;  // see counts()
     bool armed = false;   // in the last backward that adds to it
     bool ready = false;
+    bool late = false;  // summed over others than the replicas: those are at different points of the step
+    bool once = true;   // one segment of one stage uses it: what its last backward adds comes at once
     int bucket = -1;
     int stage = -1;               // of that last backward
     std::size_t last_action = 0;  // its index
@@ -71,17 +74,18 @@ class Gradients {
     Group group;
     std::vector<std::size_t> slots;
     int stage = -1;
-    bool tied = false;  // started at the end: its members are not at the same point of the step
+    bool late = false;  // started at the end
     int missing = 0;
     PendingPtr pending;
     bool done = false;
     Clock::time_point started, ended;
   };
 
-  void make_groups(const std::map<int, std::vector<int>>& holders, std::map<std::vector<int>, Group>& made);
+  using Groups = std::map<std::vector<int>, Group>;  // by ranks
+  std::vector<int> summed_over(int root, int shard) const;
+  void make_groups(Groups& made);
   void find_last_actions();
-  void make_buckets(const std::map<int, std::vector<int>>& holders, const std::map<std::vector<int>, Group>& groups,
-                    std::int64_t bucket_bytes);
+  void make_buckets(const Groups& groups, std::int64_t bucket_bytes);
   void accumulated(std::size_t slot);
   void make_ready(std::size_t slot);
   void start(Bucket& bucket);
@@ -90,7 +94,8 @@ class Gradients {
   const OperatorGraph& graph_;
   const Plan& plan_;
   const Layout& layout_;
-  int position_, replica_;
+  MeshPlace place_;
+  std::map<int, std::vector<int>> holders_;
   Transport& transport_;
   Clock::duration deadline_;
   std::optional<Group> replicas_;

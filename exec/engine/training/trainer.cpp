@@ -68,14 +68,13 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       transport_(transport),
       device_(run.request.device, transport.rank()),
       deadline_(deadline_of(run.request)),
-      position_(transport.rank() / run.plan.data),
-      replica_(transport.rank() % run.plan.data),
-      parameters_(run.graph(), run.layout, stages_of(run.plan, position_), seed_of(run), mixed(run.experiment.scenario.precision),
-                  device_.device()),
-      gradients_(run.graph(), run.plan, run.layout, position_, replica_, parameters_, transport, deadline_),
+      place_(place_of(run.plan, transport.rank())),
+      parameters_(run.graph(), run.layout, stages_of(run.plan, place_.position), seed_of(run),
+                  mixed(run.experiment.scenario.precision), device_.device(), place_.shard),
+      gradients_(run.graph(), run.plan, run.layout, parameters_, transport, deadline_),
       scaler_(run.experiment.scenario.training, run.experiment.scenario.precision),
       at_(start),
-      worker_(run.graph(), run.plan, run.layout, position_, replica_, parameters_, training_data(run), transport,
+      worker_(run.graph(), run.plan, run.layout, place_.position, place_.replica, parameters_, training_data(run), transport,
               worker_options(start)) {
   make_optimizer();
 }
@@ -94,7 +93,7 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
     if (std::isfinite(loss) || scaler_.dynamic()) return;  // with dynamic scaling the step is skipped
     const char* value = std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf";
     throw NoAnswer(fmt::format("step {}: the loss of microbatch {} is {} (rank {}, replica {})", at_.step + 1, microbatch, value,
-                               transport_.rank(), replica_));
+                               transport_.rank(), place_.replica));
   };
   return options;
 }
@@ -104,7 +103,7 @@ void Trainer::make_optimizer() {
   owner_ = shared ? dealt(gradients_, parameters_, run_.plan.data) : std::vector<int>(gradients_.roots().size(), -1);
   std::vector<at::Tensor> masters;
   for (std::size_t i = 0; i < owner_.size(); ++i) {
-    if (shared && owner_[i] != replica_) continue;
+    if (shared && owner_[i] != place_.replica) continue;
     updated_.push_back(i);
     masters.push_back(parameters_.masters().at(gradients_.roots()[i]));
   }
@@ -212,7 +211,7 @@ void Trainer::share_updates() {
       by_type[value.scalar_type()].push_back(value);
     }
     for (auto& [type, values] : by_type) {
-      Share share{nullptr, {}, std::move(values), replica == replica_};
+      Share share{nullptr, {}, std::move(values), replica == place_.replica};
       std::vector<at::Tensor> rows;
       std::int64_t elements = 0;
       for (const at::Tensor& value : share.values) {
@@ -220,7 +219,8 @@ void Trainer::share_updates() {
         if (share.mine) rows.push_back(value.reshape({-1}));
       }
       share.flat = share.mine ? at::cat(rows) : at::empty({elements}, share.values.front().options());
-      share.pending = transport_.broadcast(share.flat, position_ * run_.plan.data + replica, *gradients_.replicas());
+      share.pending = transport_.broadcast(share.flat, world_rank(run_.plan, {place_.position, replica, place_.shard}),
+                                           *gradients_.replicas());
       shares.push_back(std::move(share));
     }
   }
@@ -243,18 +243,21 @@ TrainingPosition Trainer::position() const {
 
 std::vector<NamedState> Trainer::model_state() const {
   std::vector<NamedState> state;
-  const auto name = [&](int root) { return run_.graph().tensors[static_cast<std::size_t>(root)].name; };
   std::map<int, bool> first;  // does the first of the positions that use it stand here?
   for (std::size_t s = run_.layout.stages.size(); s-- > 0;)
     for (const int tensor : run_.layout.stages[s].parameters)
-      first[root_of(run_.graph(), tensor)] = run_.plan.schedule.stage_to_rank[s] == position_;
+      first[root_of(run_.graph(), tensor)] = run_.plan.schedule.stage_to_rank[s] == place_.position;
   for (const auto& [root, master] : parameters_.masters()) {
+    const Tensor& parameter = run_.graph().tensors[static_cast<std::size_t>(root)];
     // Under ZeRO 1 only the replica that updates a parameter has its fp32 values.
     const auto slot = std::find(gradients_.roots().begin(), gradients_.roots().end(), root) - gradients_.roots().begin();
     const int owner = slot == std::ssize(owner_) ? 0 : std::max(0, owner_[static_cast<std::size_t>(slot)]);
-    state.push_back({name(root), master, first.at(root) && replica_ == owner});
+    state.push_back({parameter.name, master, first.at(root) && place_.replica == owner, &parameter});
   }
-  for (const auto& [root, buffer] : parameters_.buffers()) state.push_back({name(root), buffer, first.at(root) && replica_ == 0});
+  for (const auto& [root, buffer] : parameters_.buffers()) {
+    const Tensor& tensor = run_.graph().tensors[static_cast<std::size_t>(root)];
+    if (!is_of_the_rank(tensor)) state.push_back({tensor.name, buffer, first.at(root) && place_.replica == 0, &tensor});
+  }
   return state;
 }
 
@@ -264,10 +267,10 @@ std::vector<NamedState> Trainer::optimizer_state() const {
   const std::map<int, std::vector<int>> holders = holders_of(run_.graph(), run_.layout, run_.plan);
   for (std::size_t u = 0; u < updated_.size(); ++u) {
     const int root = gradients_.roots()[updated_[u]];
-    const bool writes = holders.at(root).front() == position_ && (owner_[updated_[u]] >= 0 || replica_ == 0);
+    const Tensor& parameter = run_.graph().tensors[static_cast<std::size_t>(root)];
+    const bool writes = holders.at(root).front() == place_.position && (owner_[updated_[u]] >= 0 || place_.replica == 0);
     for (std::size_t kind = 0; kind < kinds.size(); ++kind)
-      state.push_back(
-          {run_.graph().tensors[static_cast<std::size_t>(root)].name + "." + kinds[kind], optimizer_->state(kind, u), writes});
+      state.push_back({parameter.name + "." + kinds[kind], optimizer_->state(kind, u), writes, &parameter});
   }
   return state;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/engine/device.hpp"
+#include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/training/gradients.hpp"
@@ -36,7 +37,10 @@ struct StepNotes {
 struct NamedState {
   std::string name;
   at::Tensor value;
-  bool writes = false;  // does this rank write it into checkpoints? Exactly one rank does.
+  // Do this rank's position and replica write it into checkpoints? Exactly one's do; among its tensor-parallel ranks the first
+  // writes, what is cut over them is gathered there.
+  bool writes = false;
+  const Tensor* parameter = nullptr;  // how it is cut
 };
 
 class Trainer {
@@ -75,7 +79,7 @@ class Trainer {
   Transport& transport_;
   RankDevice device_;  // first made, last given back
   Clock::duration deadline_;
-  int position_, replica_;
+  MeshPlace place_;
   SeededParameters parameters_;
   Gradients gradients_;
   LossScaler scaler_;

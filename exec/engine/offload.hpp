@@ -1,0 +1,55 @@
+// Activations of one microbatch that leave the device and come back (OFFLOAD, RELOAD).
+//
+// What a forward keeps for its backward is kept by autograd: while a capture lives, everything that autograd saves on this
+// thread passes through here and can later be moved. Moved is what nobody else holds; parameters, the stage's inputs and what is
+// still being sent stay. On a GPU the copies go to pinned host memory on a stream of their own, beside the computation; on a CPU
+// they are copies from memory to memory, so that an order with offloads does what it says on any machine.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace panpipe::exec {
+
+// One direction's copies, for the timeline.
+struct CopyNote {
+  std::int64_t bytes = 0;
+  std::optional<c10::Event> start, end;  // on a GPU: of the copy stream
+};
+
+class ParkedActivations {
+ public:
+  explicit ParkedActivations(at::Device device);
+  ~ParkedActivations();
+  ParkedActivations(const ParkedActivations&) = delete;
+  ParkedActivations& operator=(const ParkedActivations&) = delete;
+
+  // Until its end, what autograd saves on this thread belongs to `owner`. Null: nothing is captured.
+  class Capture {
+   public:
+    explicit Capture(ParkedActivations* owner);
+    ~Capture();
+    Capture(const Capture&) = delete;
+    Capture& operator=(const Capture&) = delete;
+
+   private:
+    ParkedActivations* before_;
+  };
+
+  CopyNote offload();
+  // Also happens by itself when a backward wants what is away.
+  CopyNote reload();
+
+ private:
+  friend struct ParkingEngine;
+  struct Saved;
+  struct Moved;
+  struct Shelf;
+  std::shared_ptr<Shelf> shelf_;
+};
+
+}  // namespace panpipe::exec

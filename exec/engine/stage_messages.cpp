@@ -1,0 +1,186 @@
+#include "exec/engine/stage_messages.hpp"
+
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "exec/engine/measure/memory_account.hpp"
+#include "exec/engine/scalar_types.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+std::size_t position_in(const std::vector<int>& names, int tensor) {
+  const auto found = std::find(names.begin(), names.end(), tensor);
+  PANPIPE_CHECK(found != names.end(), fmt::format("tensor {} is not of this stage", tensor));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+}  // namespace
+
+StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const Layout& layout, Transport& transport,
+                             at::Device device, Clock::duration deadline, std::string& doing)
+    : graph_(graph),
+      plan_(plan),
+      layout_(layout),
+      transport_(transport),
+      device_(device),
+      deadline_(deadline),
+      doing_(doing),
+      place_(place_of(plan, transport.rank())) {}
+
+void StageMessages::begin_step(Clock::time_point started, std::vector<Span>& spans) {
+  started_ = started;
+  spans_ = &spans;
+}
+
+int StageMessages::rank_of_stage(int stage) const {
+  return world_rank(plan_, {plan_.schedule.stage_to_rank[static_cast<std::size_t>(stage)], place_.replica, place_.shard});
+}
+
+void StageMessages::post_message(int index, int microbatch, bool backward) {
+  const Message& message = this->message(index);
+  const int other = rank_of_stage(backward ? message.to : message.from);
+  if (other == transport_.rank()) return;
+  auto& posted = posted_[{index, {microbatch, backward}}];
+  if (!posted.empty()) return;
+  for (std::size_t i = 0; i < message.tensors.size(); ++i) {
+    if (backward && !message.gradient[i]) continue;
+    const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
+    const TensorSpec expected{tensor.shape, scalar_type(tensor.dtype), device_};
+    posted.push_back({Clock::now(),
+                      transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), microbatch, backward)),
+                      static_cast<int>(i)});
+  }
+}
+
+void StageMessages::post(const Action& action) {
+  if (action.kind == ActionKind::F)
+    for (const int index : range(action.stage).incoming) post_message(index, action.microbatch, false);
+  if (action.kind == ActionKind::B || action.kind == ActionKind::I)
+    for (const int index : range(action.stage).outgoing) post_message(index, action.microbatch, true);
+}
+
+std::vector<at::Tensor> StageMessages::take(int index, int microbatch, bool backward, const std::string& action) {
+  const Message& message = this->message(index);
+  const int stage = backward ? message.to : message.from, other = rank_of_stage(stage);
+  const MessageKey key{index, {microbatch, backward}};
+  if (other == transport_.rank()) {
+    auto node = local_.extract(key);
+    PANPIPE_CHECK(!node.empty(), fmt::format("{}: nothing from stage {} of this rank", action, stage));
+    return std::move(node.mapped());
+  }
+  post_message(index, microbatch, backward);
+  std::vector<at::Tensor> values(message.tensors.size());
+  doing_ = fmt::format("{}, waiting for the {} of microbatch {} from stage {} on rank {}", action,
+                       backward ? "gradient" : "activation", microbatch, stage, other);
+  auto arriving = posted_.extract(key);  // held by name: the loop must not outlive it
+  Clock::time_point arrived{};
+  std::int64_t bytes = 0;
+  for (Posted& posted : arriving.mapped()) {
+    posted.pending->wait(deadline_, doing_);
+    arrived = std::max(arrived, posted.pending->completed == Clock::time_point{} ? Clock::now() : posted.pending->completed);
+    at::Tensor& value = values[static_cast<std::size_t>(posted.tensor)];
+    value = std::move(posted.pending->value);
+    bytes += static_cast<std::int64_t>(value.nbytes());
+    charge_to_this_thread(value);
+  }
+  if (!arriving.mapped().empty()) note_transfer(index, microbatch, backward, false, arriving.mapped().front().at, arrived, bytes);
+  doing_ = action;
+  return values;
+}
+
+void StageMessages::give(int index, int microbatch, bool backward, const std::vector<at::Tensor>& values) {
+  const Message& message = this->message(index);
+  const int other = rank_of_stage(backward ? message.from : message.to);
+  if (other == transport_.rank()) {
+    local_[{index, {microbatch, backward}}] = values;
+    return;
+  }
+  const Clock::time_point ready = Clock::now();
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (backward && !message.gradient[i]) continue;
+    at::Tensor value = values[i];
+    if (!value.defined()) {  // no gradient flowed: the receiver still waits for one
+      const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
+      value = at::zeros(tensor.shape, at::TensorOptions(scalar_type(tensor.dtype)).device(device_));
+    }
+    bytes += static_cast<std::int64_t>(value.nbytes());
+    sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), microbatch, backward)));
+  }
+  if (bytes > 0) note_transfer(index, microbatch, backward, true, ready, Clock::now(), bytes);
+  std::erase_if(sends_, [](const PendingPtr& send) { return send->done(); });
+}
+
+Duration StageMessages::since_start(Clock::time_point time) const {
+  return seconds(std::chrono::duration<double>(time - started_).count());
+}
+
+// One span per message, however many tensors it has: as predictions count.
+void StageMessages::note_transfer(int index, int microbatch, bool backward, bool sends, Clock::time_point start,
+                                  Clock::time_point end, std::int64_t bytes) {
+  const Message& message = this->message(index);
+  const int producer = backward ? message.to : message.from, consumer = backward ? message.from : message.to;
+  Span span;
+  span.device = transport_.rank();
+  span.lane = sends ? Lane::Send : Lane::Receive;
+  span.action.kind = backward ? (sends ? ActionKind::SendB : ActionKind::RecvB) : (sends ? ActionKind::SendF : ActionKind::RecvF);
+  span.action.stage = sends ? producer : consumer;
+  span.action.microbatch = microbatch;
+  span.peer = rank_of_stage(sends ? consumer : producer);
+  span.start = since_start(start);
+  span.end = since_start(end);
+  span.bytes = Bytes(bytes);
+  span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, microbatch, backward));
+  spans_->push_back(std::move(span));
+}
+
+std::vector<at::Tensor> StageMessages::take_inputs(const Action& action, const std::vector<int>& tensors) {
+  std::vector<at::Tensor> values(tensors.size());
+  for (const int index : range(action.stage).incoming) {
+    std::vector<at::Tensor> arrived = take(index, action.microbatch, false, to_text(action));
+    for (std::size_t i = 0; i < arrived.size(); ++i)
+      values[position_in(tensors, message(index).tensors[i])] = std::move(arrived[i]);
+  }
+  return values;
+}
+
+// Consumers in the order of their stages: the sum does not depend on who was first.
+std::vector<at::Tensor> StageMessages::take_gradients(const Action& action, const std::vector<int>& tensors) {
+  std::vector<at::Tensor> gradients(tensors.size());
+  for (const int index : range(action.stage).outgoing) {
+    const std::vector<at::Tensor> arrived = take(index, action.microbatch, true, to_text(action));
+    for (std::size_t i = 0; i < arrived.size(); ++i) {
+      if (!arrived[i].defined()) continue;
+      at::Tensor& sum = gradients[position_in(tensors, message(index).tensors[i])];
+      sum = sum.defined() ? sum.add(arrived[i]) : arrived[i];
+    }
+  }
+  return gradients;
+}
+
+void StageMessages::give_outputs(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values) {
+  for (const int index : range(action.stage).outgoing) {
+    std::vector<at::Tensor> sent;
+    for (const int tensor : message(index).tensors) sent.push_back(values[position_in(tensors, tensor)]);
+    give(index, action.microbatch, false, sent);
+  }
+}
+
+void StageMessages::give_gradients(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values) {
+  for (const int index : range(action.stage).incoming) {
+    std::vector<at::Tensor> sent;
+    for (const int tensor : message(index).tensors) sent.push_back(values[position_in(tensors, tensor)]);
+    give(index, action.microbatch, true, sent);
+  }
+}
+
+void StageMessages::finish() {
+  for (const PendingPtr& send : sends_) send->wait(deadline_, doing_);
+  sends_.clear();
+}
+
+}  // namespace panpipe::exec

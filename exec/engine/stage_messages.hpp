@@ -1,0 +1,69 @@
+// What a rank's stages hand to other stages and take from them: activations forwards, their gradients backwards, over the
+// transport or, between stages of the same rank, through memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "costmodel/timeline/timeline.hpp"
+#include "exec/engine/layout.hpp"
+#include "exec/engine/mesh.hpp"
+#include "exec/engine/transport/transport.hpp"
+
+namespace panpipe::exec {
+
+class StageMessages {
+ public:
+  // Between ranks of the same replica and shard. `doing` is told what is awaited, and set back. References must outlive this.
+  StageMessages(const OperatorGraph& graph, const Plan& plan, const Layout& layout, Transport& transport, at::Device device,
+                Clock::duration deadline, std::string& doing);
+
+  void begin_step(Clock::time_point started, std::vector<Span>& spans);
+  // Receives that the action needs, so that data travel while others compute.
+  void post(const Action& action);
+  // Of stage `action.stage`: activations that F reads, by graph tensor in the order of `tensors` (undefined where it is data);
+  // gradients of its outputs, summed over consumers (undefined where none flows).
+  std::vector<at::Tensor> take_inputs(const Action& action, const std::vector<int>& tensors);
+  std::vector<at::Tensor> take_gradients(const Action& action, const std::vector<int>& tensors);
+  void give_outputs(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values);
+  void give_gradients(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values);
+  // Waits until all that was sent may be reused.
+  void finish();
+
+ private:
+  struct Posted {
+    Clock::time_point at;
+    PendingPtr pending;
+    int tensor = 0;
+  };
+  using MessageKey = std::pair<int, std::pair<int, bool>>;  // (message, (microbatch, backward))
+
+  const Message& message(int index) const { return layout_.messages[static_cast<std::size_t>(index)]; }
+  const StageRange& range(int stage) const { return layout_.stages[static_cast<std::size_t>(stage)]; }
+  int rank_of_stage(int stage) const;
+  void post_message(int index, int microbatch, bool backward);
+  std::vector<at::Tensor> take(int index, int microbatch, bool backward, const std::string& action);
+  void give(int index, int microbatch, bool backward, const std::vector<at::Tensor>& values);
+  Duration since_start(Clock::time_point time) const;
+  void note_transfer(int index, int microbatch, bool backward, bool sends, Clock::time_point start, Clock::time_point end,
+                     std::int64_t bytes);
+
+  const OperatorGraph& graph_;
+  const Plan& plan_;
+  const Layout& layout_;
+  Transport& transport_;
+  at::Device device_;
+  Clock::duration deadline_;
+  std::string& doing_;
+  MeshPlace place_;
+  std::map<MessageKey, std::vector<Posted>> posted_;
+  std::map<MessageKey, std::vector<at::Tensor>> local_;  // between stages of this rank
+  std::vector<PendingPtr> sends_;
+  Clock::time_point started_{};
+  std::vector<Span>* spans_ = nullptr;
+};
+
+}  // namespace panpipe::exec

@@ -1,0 +1,158 @@
+// Every schedule of the table, and any that is read from a file, computes what one process computes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "tests/exec/equality.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+constexpr int kMicrobatches = 8;
+
+const Trained& alone() {
+  static const Workload workload = small_model("gpt");
+  static const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, kMicrobatches));
+  return one;
+}
+
+// Families whose rows slice the sequence are no schedule of whole microbatches.
+bool slices_sequences(std::string_view family) { return family == "seq-1f1b"; }
+
+class EverySchedule : public testing::TestWithParam<std::string> {};
+
+TEST_P(EverySchedule, EqualsOneProcess) {
+  const Workload whole = small_model("gpt"), cut = small_model("gpt", 2);
+  int ran = 0;
+  for (const int ranks : {2, 4}) {
+    std::optional<Schedule> schedule;
+    try {
+      schedule = make_schedule(GetParam(), ranks, kMicrobatches);
+    } catch (const InputError&) {  // the family does not exist at this size
+      continue;
+    }
+    if (schedule->chains.front().size() > whole.graph->units.size()) continue;
+    SCOPED_TRACE(fmt::format("{} ranks", ranks));
+    expect_equal(alone(), train(*whole.graph, plan_over(*whole.graph, *schedule)));
+    ++ran;
+    if (ranks > 2) continue;
+    SCOPED_TRACE("two tensor-parallel ranks each");
+    expect_equal(alone(), train(*cut.graph, plan_over(*cut.graph, *schedule)));
+  }
+  EXPECT_GT(ran, 0);
+}
+
+std::vector<std::string> families() {
+  std::vector<std::string> names;
+  for (const ScheduleFamily& family : schedule_families())
+    if (!slices_sequences(family.name)) names.emplace_back(family.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EverySchedule, testing::ValuesIn(families()), [](const auto& family) {
+  std::string name = family.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+// What the order says counts, not the family: written out and read back.
+TEST(ScheduleOfAFile, EqualsOneProcess) {
+  const Workload workload = small_model("gpt");
+  for (const std::string family : {"zb-v", "stp", "dualpipe"}) {
+    SCOPED_TRACE(family);
+    const Schedule read = read_schedule_csv(to_csv(make_schedule(family, 2, kMicrobatches), false), "from a file");
+    expect_equal(alone(), train(*workload.graph, plan_over(*workload.graph, read)));
+  }
+}
+
+// R before every backward.
+Schedule with_recompute(Schedule schedule) {
+  for (std::vector<Action>& row : schedule.order) {
+    std::vector<Action> longer;
+    for (const Action& action : row) {
+      if (action.kind == ActionKind::B || action.kind == ActionKind::I) {
+        longer.push_back(action);
+        longer.back().kind = ActionKind::R;
+      }
+      longer.push_back(action);
+    }
+    row = std::move(longer);
+  }
+  return schedule;
+}
+
+// R stands in the order: the forward keeps its inputs only, and the backward finds what R rebuilt.
+TEST(ScheduleWithRecompute, EqualsOneProcess) {
+  for (const int tensor : {1, 2}) {
+    const Workload workload = small_model("gpt", tensor);
+    for (const std::string family : {"1f1b", "zb-v"}) {
+      SCOPED_TRACE(fmt::format("{} over {} tensor-parallel ranks", family, tensor));
+      const Schedule schedule = with_recompute(make_schedule(family, 2, kMicrobatches));
+      const Trained run = train(*workload.graph, plan_over(*workload.graph, schedule));
+      expect_equal(alone(), run);
+      const auto recomputed = std::count_if(run.spans[0].begin(), run.spans[0].end(), [](const Span& span) {
+        return span.lane == Lane::Compute && span.action.kind == ActionKind::R;
+      });
+      EXPECT_EQ(recomputed, family == "1f1b" ? kMicrobatches : 2 * kMicrobatches);
+    }
+  }
+}
+
+// OFFLOAD after every forward, RELOAD before every backward.
+Schedule with_offload(Schedule schedule) {
+  for (std::vector<Action>& row : schedule.order) {
+    std::vector<Action> longer;
+    for (const Action& action : row) {
+      const auto add = [&](ActionKind kind) {
+        longer.push_back(action);
+        longer.back().kind = kind;
+      };
+      if (action.kind == ActionKind::B || action.kind == ActionKind::I) add(ActionKind::Reload);
+      longer.push_back(action);
+      if (action.kind == ActionKind::F) add(ActionKind::Offload);
+    }
+    row = std::move(longer);
+  }
+  return schedule;
+}
+
+// What leaves comes back, and nothing is computed differently.
+TEST(ScheduleWithOffload, EqualsOneProcess) {
+  for (const int tensor : {1, 2}) {
+    const Workload workload = small_model("gpt", tensor);
+    for (const std::string family : {"1f1b", "zb-v"}) {
+      SCOPED_TRACE(fmt::format("{} over {} tensor-parallel ranks", family, tensor));
+      const Schedule schedule = with_offload(make_schedule(family, 2, kMicrobatches));
+      const Trained run = train(*workload.graph, plan_over(*workload.graph, schedule));
+      expect_equal(alone(), run);
+      std::int64_t away = 0, back = 0;
+      int copies = 0;
+      for (const Span& span : run.spans[0]) {
+        if (span.lane != Lane::Copy) continue;
+        ++copies;
+        (span.action.kind == ActionKind::Offload ? away : back) += span.bytes.base();
+      }
+      EXPECT_EQ(copies, (family == "1f1b" ? 2 : 4) * kMicrobatches);
+      EXPECT_GT(away, 0);
+      EXPECT_EQ(back, away);
+    }
+  }
+}
+
+// Two copies of the model run against each other: the halves of the samples go to one each, and the loss is that of all.
+TEST(Bidirectional, EachPathTakesItsHalfOfTheSamples) {
+  const Workload workload = small_model("llama");
+  const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, kMicrobatches));
+  for (const std::string family : {"dualpipe", "chimera"}) {
+    SCOPED_TRACE(family);
+    const Plan plan = plan_of(*workload.graph, family, 2, kMicrobatches);
+    ASSERT_EQ(plan.schedule.chains.size(), 2u);
+    expect_equal(one, train(*workload.graph, plan));
+    expect_equal(one, train(*workload.graph, plan_of(*workload.graph, family, 2, kMicrobatches / 2, 2)));
+  }
+}
+
+}  // namespace
+}  // namespace panpipe::exec
