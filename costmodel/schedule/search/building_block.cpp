@@ -48,13 +48,14 @@ class Circle {
   std::vector<Slot> taken_;
 };
 
-// Start of kind + 2 chunk on rank r in sixths of a period (Qi et al. 2024, V-Min and V-Half).
-int published_start(Pattern pattern, int ranks, int interval, int r, int op) {
+}  // namespace
+
+// Qi et al. 2024, V-Min and V-Half.
+int published_start(Pattern pattern, int ranks, int interval, int r, int pass) {
   const bool half = pattern == Pattern::VHalf;
-  const int down = half ? 2 : 1;
-  switch (op) {
+  switch (pass) {
     case 0:
-      return down * r;
+      return half ? 2 * r : r;
     case 2:
       return half ? 3 * ranks - r - 2 : 2 * ranks - r - 1;
     case 3:
@@ -63,8 +64,6 @@ int published_start(Pattern pattern, int ranks, int interval, int r, int op) {
       return half ? 6 * ranks + interval - r - 2 : 4 * ranks + interval - r - 1;
   }
 }
-
-}  // namespace
 
 Problem evened(const Problem& problem) {
   Problem even = problem;

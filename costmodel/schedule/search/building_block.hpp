@@ -31,6 +31,10 @@ struct Knobs {
 // The problem as if all passes took the same time and transfers none.
 Problem evened(const Problem& problem);
 
+// Start of the pass `kind + 2 chunk` (F and I of both chunks) on rank r in a published block, in sixths of a period; `interval`
+// lies between the last forward and the first input gradient.
+int published_start(Pattern pattern, int ranks, int interval, int r, int pass);
+
 Policy block_policy(const Problem& problem, const Knobs& knobs);
 
 }  // namespace panpipe::search

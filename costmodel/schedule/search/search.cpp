@@ -10,6 +10,7 @@
 #include "costmodel/schedule/search/improve.hpp"
 #include "costmodel/schedule/search/lower_bound.hpp"
 #include "costmodel/schedule/search/rows.hpp"
+#include "costmodel/schedule/search/squeezed_block.hpp"
 
 namespace panpipe::search {
 namespace {
@@ -111,6 +112,8 @@ Schedule searched_schedule(const std::string& name, int ranks, int microbatches,
   } else {
     starts.push_back(rows_of(problem, make_zb_v(ranks, microbatches, {})));
     starts.push_back(rows_of(problem, make_1f1b_v(ranks, microbatches, {})));
+    if (problem.passes() <= kLargePasses)
+      for (const Pattern pattern : {Pattern::VMin, Pattern::VHalf}) starts.push_back(squeezed_block(problem, pattern));
   }
   const Found found = find_order(problem, starts);
   Schedule schedule = schedule_of(problem, found.rows, name);
