@@ -214,6 +214,21 @@ Bandwidth host_copy_bandwidth(const Cluster& cluster, int device, bool away) {
   return path ? std::min(own, path->bandwidth) : own;
 }
 
+Bandwidth shared_host_copy_bandwidth(const Cluster& cluster, const std::vector<int>& devices, int device, bool away) {
+  Bandwidth rate = host_copy_bandwidth(cluster, device, away);
+  const auto own = host_path(cluster, device, away);
+  if (!own) return rate;
+  std::vector<int> uses(cluster.resources.size(), 0);
+  for (const int other : devices)
+    if (const auto path = host_path(cluster, other, away))
+      for (const Hop& hop : path->hops) uses[static_cast<std::size_t>(hop.resource)] += hop.uses;
+  for (const Hop& hop : own->hops) {
+    const auto resource = static_cast<std::size_t>(hop.resource);
+    rate = std::min(rate, cluster.resources[resource].bandwidth / std::max(hop.uses, uses[resource]));
+  }
+  return rate;
+}
+
 Cluster given_cluster(int devices, Bytes memory, double usable, const GivenLink& link) {
   auto wiring = std::make_shared<PairWiring>();
   wiring->devices = devices;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "costmodel/cluster/cluster.hpp"
 
@@ -20,5 +21,7 @@ std::optional<Route> host_path(const Cluster& cluster, int device, bool away);
 
 // What such a copy gets alone: the device's copy_bandwidth, or less where its way is narrower. 0 when the device states none.
 Bandwidth host_copy_bandwidth(const Cluster& cluster, int device, bool away);
+// What it gets while all of `devices` copy in that direction: a fair share of every link of its way.
+Bandwidth shared_host_copy_bandwidth(const Cluster& cluster, const std::vector<int>& devices, int device, bool away);
 
 }  // namespace panpipe

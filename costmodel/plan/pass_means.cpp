@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <vector>
 
 #include "costmodel/cluster/host_path.hpp"
 
@@ -54,10 +56,13 @@ PassCosts mean_pass_costs(const Scenario& scenario, const LoweringCosts& costs, 
   means.F = forward.base() / stages;
   means.I = input_gradient.base() / stages;
   means.W = weight_gradient.base() / stages;
-  // A device without a way to its host: the lowering refuses its copies by name.
-  const int first_device = scenario.placement ? scenario.placement->front() : 0;
+  // Copies are planned for the moment when all devices that share a link copy. A device without a way to its host: the lowering
+  // refuses its copies by name.
+  std::vector<int> devices(static_cast<std::size_t>(scenario.cluster.size()));
+  std::iota(devices.begin(), devices.end(), 0);
+  if (scenario.placement) devices = *scenario.placement;
   const auto copy_time = [&](bool away) {
-    const Bandwidth rate = host_copy_bandwidth(scenario.cluster, first_device, away);
+    const Bandwidth rate = shared_host_copy_bandwidth(scenario.cluster, devices, devices.front(), away);
     return rate > Bandwidth(0) ? (saved / rate).base() / stages : 0;
   };
   means.offload = copy_time(true);

@@ -104,6 +104,13 @@ TEST(HostPath, CrossesLinkSwitchAndMemoryOnce) {
   EXPECT_EQ(names(*away), (std::vector<std::string>{"node1.gpu2.pcie.out", "node1.root1.up", "node1.socket0.memory"}));
   EXPECT_EQ(names(*back), (std::vector<std::string>{"node1.gpu2.pcie.in", "node1.root1.down", "node1.socket0.memory"}));
   EXPECT_EQ(away->bandwidth, gb_per_s(20));
+  // All four of a node at once: two on each switch of 20 GB/s, 10 each; the memory would give 25.
+  EXPECT_EQ(shared_host_copy_bandwidth(cluster, {4, 5, 6, 7}, 6, true), Bandwidth(0));  // this type states no copy_bandwidth
+  group.type.copy_bandwidth = gb_per_s(25);
+  const Cluster copying = assemble_cluster("two", {group});
+  EXPECT_EQ(host_copy_bandwidth(copying, 6, true), gb_per_s(20));
+  EXPECT_EQ(shared_host_copy_bandwidth(copying, {4, 5, 6, 7}, 6, true), gb_per_s(10));
+  EXPECT_EQ(shared_host_copy_bandwidth(copying, {4, 6}, 6, true), gb_per_s(20));
   // A cluster written in place says nothing of hosts.
   EXPECT_FALSE(host_path(given_cluster(2, Bytes(1 << 30), 1, {Duration(0), gb_per_s(1), nullptr}), 0, true));
 }
