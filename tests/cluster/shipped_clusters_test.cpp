@@ -145,7 +145,7 @@ TEST(ShippedClusters, PathsHaveTheStatedBandwidths) {
       {"a100-80g-pcie-x4", 1, 2, PathClass::PeerPcie, 24, 2.5},
       {"a100-80g-pcie-x4-nobridge", 0, 1, PathClass::PeerPcie, 24, 2.5},
       {"a800x8", 0, 1, PathClass::Switch, 200, 2},
-      {"a800x8-x4", 7, 8, PathClass::Network, 12.5, 5},
+      {"a800x8-x4", 7, 8, PathClass::Network, 25, 5},
       {"h20x8-x2", 7, 8, PathClass::Network, 50, 5},
       {"h100x8", 0, 1, PathClass::Switch, 450, 2},
       {"h200x8", 0, 1, PathClass::Switch, 450, 2},

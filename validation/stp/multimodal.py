@@ -20,10 +20,15 @@ CASES = [
 PUBLISHED_LARGEST = ("mllm-14.9b", 8, 2, 16.7)  # gain over interleaved 1F1B, %
 
 
-def text_of(model, tensor, pipeline, starts, schedule):
+# Balance of the two ranks, 14.9B TP8 PP2: tokens and pixels of a sample, and where the language model is cut.
+SAMPLES = [(3072, 896), (4096, 896), (6144, 896), (6144, 1344)]
+CUTS = [(11, 22), (12, 24), (13, 26)]
+
+
+def text_of(model, tensor, pipeline, starts, schedule, dimensions=""):
     cuts = ["embedding"] + [f"h.{start}" for start in starts]
     configuration = {**scenarios.PUBLISHED["configurations"][0], "micro": 1, "tensor": tensor, "pipeline": pipeline}
-    return scenarios.scenario(configuration, schedule, MICROBATCHES, workload=f"{{model: {model}}}",
+    return scenarios.scenario(configuration, schedule, MICROBATCHES, workload=f"{{model: {model}{dimensions}}}",
                               partition="[" + ", ".join(cuts) + "]")
 
 
@@ -33,6 +38,15 @@ def study(program):
     return [(case, dict(zip(scenarios.SCHEDULES, values[3 * number:]))) for number, case in enumerate(CASES)]
 
 
+def balance(program):
+    """Gain of STP over interleaved 1F1B in %, per sample and cut."""
+    points = [(sample, cut) for sample in SAMPLES for cut in CUTS]
+    texts = [text_of("mllm-14.9b", 8, 2, cut, schedule, f", sequence: {tokens}, image: {pixels}")
+             for (tokens, pixels), cut in points for schedule in ("interleaved-1f1b", "stp")]
+    values = [scenarios.throughput(document) for document in scenarios.predict_all(program, texts)]
+    return {point: 100 * (values[2 * k + 1] / values[2 * k] - 1) for k, point in enumerate(points)}
+
+
 def main():
     print("| model | | samples/s 1F1B-I, ZB-V, STP | gain of STP over 1F1B-I | over ZB-V |")
     print("|---|---|---|---|---|")
@@ -40,6 +54,12 @@ def main():
         over = [100 * (values["stp"] / values[other] - 1) for other in scenarios.SCHEDULES[:2]]
         print(f"| {model} | TP{tensor} PP{pipeline} | " + ", ".join(f"{values[name]:.2f}" for name in scenarios.SCHEDULES)
               + f" | {over[0]:+.1f} % | {over[1]:+.1f} % |")
+    gains = balance(sys.argv[1])
+    print("\n| mllm-14.9b, TP8 PP2: gain over 1F1B-I | "
+          + " | ".join(f"layers {a}, {b - a}, {33 - b}" for a, b in CUTS) + " |\n|---" + "|---" * len(CUTS) + "|")
+    for tokens, pixels in SAMPLES:
+        print(f"| {tokens} tokens, image of {pixels} x {pixels} | "
+              + " | ".join(f"{gains[(tokens, pixels), cut]:+.1f} %" for cut in CUTS) + " |")
     return 0
 
 
