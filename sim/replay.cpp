@@ -1,6 +1,7 @@
 #include "sim/replay.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "costmodel/base/error.hpp"
 
@@ -12,16 +13,19 @@ constexpr std::int32_t kLanes = static_cast<std::int32_t>(Lane::Host) + 1;
 
 // What an event means, in a token's top bits; the rest is an index.
 enum class Kind : std::uint64_t {
-  Flow,             // slot of the contention log, whose own token follows
-  PassEnd,          // (task, class)
-  GroupPassEnd,     // (rank, lane, tensor group): a merged pass of all the group's members
-  ComputeEnd,       // (rank, lane, class): a compute step of a pass
-  RingReady,        // (rank, lane, tensor group): latency of a collective inside a pass is over
-  RingMemberEnd,    // same
-  TransferReady,    // (transfer, class)
-  TransferEnd,      // same
-  MeetingReady,     // (meeting): latency of a collective that is a task
-  MeetingMemberEnd  // same
+  Flow,              // slot of the contention log, whose own token follows
+  PassEnd,           // (task, class)
+  GroupPassEnd,      // (rank, lane, tensor group): a merged pass of all the group's members
+  ComputeEnd,        // (rank, lane, class): a compute step of a pass
+  RingReady,         // (rank, lane, tensor group): latency of a collective inside a pass is over
+  RingMemberEnd,     // same
+  TransferReady,     // (transfer, class)
+  TransferEnd,       // same
+  MeetingReady,      // (meeting): latency of a collective that is a task
+  MeetingMemberEnd,  // same
+  UnitEnd,           // a compute step of a pass that runs by units
+  UnitRingReady,     // (rank, tensor group): latency of a collective inside such a pass is over
+  UnitRingMemberEnd  // same
 };
 constexpr int kKindShift = 56;
 Token token(Kind kind, std::int64_t index) { return static_cast<Token>(kind) << kKindShift | static_cast<Token>(index); }
@@ -59,7 +63,7 @@ struct Meeting {
   std::int32_t sending = 0;
 };
 
-class Replay final : public EventHandler {
+class Replay final : public EventHandler, private UnitHost {
  public:
   Replay(const ReplayInput& input, FlowBackend& backend)
       : graph_(*input.graph),
@@ -77,6 +81,10 @@ class Replay final : public EventHandler {
     record_.transfer_end.assign(sends, 0);
     spread(net_.prerequisites, waiting_for_);
     spread(net_.gated, gates_);
+    if (graph_.rendezvous)
+      for (const std::int32_t before : net_.receiver_before)
+        transfer_waits_.insert(transfer_waits_.end(), at(classes_), before >= 0 ? 2 : 1);
+    if (graph_.by_units) units_.emplace(graph_, net_, folding_, flows_, merged_, static_cast<UnitHost&>(*this));
     runs_.resize(at(graph_.ranks) * at(kLanes) * at(classes_));
     rings_.resize(at(graph_.ranks) * at(kLanes) * at(folding_.tensor_groups));
     tensor_members_ = members(folding_.tensor_group, folding_.tensor_groups);
@@ -95,8 +103,10 @@ class Replay final : public EventHandler {
   ReplayRecord run() {
     for (std::size_t pair = 0; pair < waiting_for_.size(); ++pair)
       if (waiting_for_[pair] == 0) ready_.push_back(static_cast<std::int32_t>(pair));
+    if (units_) units_->begin();
     drain();
     if (record_.activities > 0) backend_.run(*this);
+    if (units_) record_units();
     record_.uses = log_.uses();
     return std::move(record_);
   }
@@ -177,13 +187,14 @@ class Replay final : public EventHandler {
 
   // Lists and not recursion: chains of tasks without duration may be long.
   void drain() {
-    while (!ready_.empty() || !resume_.empty()) {
+    while (!ready_.empty() || !resume_.empty() || (units_ && units_->drain())) {
       if (!resume_.empty()) {
         const std::int32_t run = resume_.back();
         resume_.pop_back();
         advance(run);
         continue;
       }
+      if (ready_.empty()) continue;
       const std::int32_t next = ready_.back();
       ready_.pop_back();
       start(next / classes_, next % classes_);
@@ -192,6 +203,7 @@ class Replay final : public EventHandler {
 
   void start(std::int32_t t, std::int32_t cls) {
     const Task& task = graph_.tasks[at(t)];
+    if (units_ && task.lane == Lane::Compute) return units_->inputs_there(t, cls);
     record_.task_start[pair(t, cls)] = backend_.now().base();
     if (task.kind == TaskKind::Collective && task.flow >= 0) {
       meet(first_meeting_[at(t)] + (net_.round[at(t)] < 0 ? folding_.data_group[at(cls)] : cls));
@@ -213,9 +225,43 @@ class Replay final : public EventHandler {
     record_.task_end[index] = backend_.now().base();
     ++record_.finished;
     const bool lane_goes_on = gates_[index] == 0;  // asked before transfers start: one without duration arrives at once
-    for (const std::int32_t transfer : net_.transfers[t]) start_transfer(transfer, cls);
+    for (const std::int32_t transfer : net_.transfers[t]) offer_transfer(transfer, cls);
+    for (const std::int32_t transfer : net_.taken_after[t]) offer_transfer(transfer, cls);
     for (const std::int32_t successor : net_.successors[t]) release(successor, cls);
     if (net_.next_on_lane[at(t)] >= 0 && lane_goes_on) release(net_.next_on_lane[at(t)], cls);
+  }
+
+  // --- passes by units ---
+  double now() const override { return backend_.now().base(); }
+  void unit_timer(double delay, std::int64_t step) override {
+    wait(Ticks(delay), token(Kind::UnitEnd, step), [&] { units_->unit_ended(step); });
+  }
+  void latency_timer(Ticks delay, std::int64_t ring) override {
+    wait(delay, token(Kind::UnitRingReady, ring), [&] { units_->ring_ready(ring); });
+  }
+  void collective_flow(const FlowSpec& spec, std::int64_t ring) override {
+    send(spec, token(Kind::UnitRingMemberEnd, ring), [&] { units_->ring_member_ended(ring); });
+  }
+  bool sends_are_through(std::int32_t cell, std::int32_t cls) const override { return gates_[pair(cell, cls)] == 0; }
+  void output_made(std::int32_t task, std::int32_t cls) override {
+    for (const std::int32_t transfer : net_.transfers[task]) offer_transfer(transfer, cls);
+  }
+  void cell_ended(std::int32_t task, std::int32_t cls) override {
+    ++record_.finished;
+    for (const std::int32_t transfer : net_.taken_after[task]) offer_transfer(transfer, cls);
+    for (const std::int32_t successor : net_.successors[task]) release(successor, cls);
+  }
+  void record_units() {
+    for (std::size_t t = 0; t < graph_.tasks.size(); ++t) {
+      if (graph_.tasks[t].lane != Lane::Compute) continue;
+      for (std::int32_t cls = 0; cls < classes_; ++cls) {
+        const std::size_t index = pair(static_cast<std::int32_t>(t), cls);
+        record_.task_start[index] = units_->start[index];
+        record_.task_end[index] = units_->end[index];
+      }
+    }
+    record_.waiting = std::move(units_->waiting);
+    record_.collectives = std::move(units_->collectives);
   }
 
   // --- passes as one timer ---
@@ -307,6 +353,12 @@ class Replay final : public EventHandler {
   }
 
   // --- transfers ---
+  // With a rendezvous a transfer starts when its receiver is there too.
+  void offer_transfer(std::int32_t transfer, std::int32_t cls) {
+    if (graph_.rendezvous && --transfer_waits_[pair(transfer, cls)] > 0) return;
+    start_transfer(transfer, cls);
+  }
+
   void start_transfer(std::int32_t transfer, std::int32_t cls) {
     const auto index = static_cast<std::int64_t>(pair(transfer, cls));
     record_.transfer_start[at(index)] = backend_.now().base();
@@ -328,6 +380,7 @@ class Replay final : public EventHandler {
     for (const std::int32_t task : net_.consumers[transfer]) release(task, cls);
     const std::int32_t gate = net_.gate[at(transfer)];
     if (gate < 0 || --gates_[pair(gate, cls)] > 0) return;
+    if (units_) return units_->sends_arrived(gate, cls);
     if (net_.next_on_lane[at(gate)] >= 0) release(net_.next_on_lane[at(gate)], cls);
   }
 
@@ -389,6 +442,12 @@ class Replay final : public EventHandler {
         return send_meeting(small);
       case Kind::MeetingMemberEnd:
         return end_meeting_member(small);
+      case Kind::UnitEnd:
+        return units_->unit_ended(index);
+      case Kind::UnitRingReady:
+        return units_->ring_ready(index);
+      case Kind::UnitRingMemberEnd:
+        return units_->ring_member_ended(index);
       case Kind::Flow:
         break;
     }
@@ -405,10 +464,12 @@ class Replay final : public EventHandler {
   const std::int32_t classes_;
   ReplayRecord record_;
   std::vector<std::int32_t> waiting_for_, gates_;  // [task][class]
+  std::vector<std::int32_t> transfer_waits_;       // [transfer][class], with a rendezvous
   std::vector<std::int32_t> ready_;                // pairs whose prerequisites are there
   std::vector<std::int32_t> resume_;               // runs whose collective has ended
   std::vector<Run> runs_;                          // [rank][lane][class]
   std::vector<Ring> rings_;                        // [rank][lane][tensor group]
+  std::optional<UnitRunner> units_;                // passes by units
   std::vector<Meeting> meetings_;
   std::vector<std::int32_t> first_meeting_;  // per task
   std::vector<std::vector<std::int32_t>> tensor_members_, data_members_;

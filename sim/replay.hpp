@@ -9,6 +9,7 @@
 #include "sim/flow_backend.hpp"
 #include "sim/flow_table.hpp"
 #include "sim/task_net.hpp"
+#include "sim/unit_runner.hpp"
 
 namespace panpipe::sim {
 
@@ -28,6 +29,8 @@ bool merge_keeps_order(const TaskGraph& graph, const Folding& folding, int rank)
 struct ReplayRecord {
   // [task or transfer * classes + class], ticks
   std::vector<double> task_start, task_end, transfer_start, transfer_end;
+  std::vector<double> waiting;                    // by units: [task * classes + class], as in TaskTimes
+  std::vector<UnitCollectiveRecord> collectives;  // by units, of all classes
   std::vector<ResourceUse> uses;
   std::int64_t activities = 0, flows = 0, finished = 0;  // finished: (task, class) pairs
 };

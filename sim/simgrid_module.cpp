@@ -85,6 +85,21 @@ void each_part(ReplayRecord& record, Visit visit) {
   visit(record.transfer_start);
   visit(record.transfer_end);
   visit(record.uses);
+  visit(record.waiting);
+  visit(record.collectives);
+}
+
+// Collectives inside passes that run by units, of one copy.
+std::size_t unit_collectives(const TaskGraph& graph) {
+  std::size_t count = 0;
+  for (const Task& task : graph.tasks) {
+    if (task.lane != Lane::Compute || task.group_size == 0 || task.program < 0) continue;  // a group shares one program
+    const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
+    const auto first = graph.steps.begin() + program.first_step;
+    count += static_cast<std::size_t>(
+        std::count_if(first, first + program.steps, [](const ProgramStep& step) { return step.collective; }));
+  }
+  return count;
 }
 
 ReplayRecord empty_record(const ReplayInput& input) {
@@ -95,6 +110,10 @@ ReplayRecord empty_record(const ReplayInput& input) {
   record.transfer_start.resize(input.graph->transfers.size() * classes);
   record.transfer_end.resize(record.transfer_start.size());
   record.uses.resize(input.folding->network.resources.size());
+  if (input.graph->by_units) {
+    record.waiting.resize(record.task_start.size());
+    record.collectives.resize(unit_collectives(*input.graph) * classes);
+  }
   return record;
 }
 

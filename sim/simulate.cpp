@@ -19,7 +19,8 @@ std::vector<bool> merged_ranks(const TaskGraph& graph, const Platform& platform,
                                bool merge) {
   if (!merge) return std::vector<bool>(at(graph.ranks), false);
   std::vector<bool> merged = mergeable_ranks(platform, flows.ring_rates());
-  for (int rank = 0; rank < graph.ranks; ++rank) merged[at(rank)] = merged[at(rank)] && merge_keeps_order(graph, folding, rank);
+  for (int rank = 0; rank < graph.ranks; ++rank)
+    merged[at(rank)] = merged[at(rank)] && (graph.by_units || merge_keeps_order(graph, folding, rank));
   return merged;
 }
 
@@ -51,6 +52,9 @@ TaskTimes times_of(const TaskGraph& graph, const ReplayRecord& record, const Flo
   times.task_end = of_class(record.task_end, classes, cls);
   times.transfer_start = of_class(record.transfer_start, classes, cls);
   times.transfer_end = of_class(record.transfer_end, classes, cls);
+  if (graph.by_units) times.task_waiting = of_class(record.waiting, classes, cls);
+  for (const UnitCollectiveRecord& c : record.collectives)
+    if (c.cls == cls) times.collectives.push_back({c.task, c.step, Ticks(c.start), Ticks(c.end)});
   for (const Transfer& transfer : graph.transfers) {
     const FlowSpec& spec = flows.transfer(transfer.link, cls);
     times.transfer_alone.push_back(spec.latency + spec.transfer);
@@ -84,7 +88,6 @@ std::vector<LinkContention> contention_of(const ReplayRecord& record, const Netw
 bool has_backend(Backend backend) { return backend == Backend::FlowSolver || has_simgrid(); }
 
 Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options& options, Statistics* statistics) {
-  if (graph.by_units) throw NoAnswer("simulate cannot run passes unit by unit yet; use schedule.braid: atomic");
   // First on idle links: it refuses orders that cannot finish, and tells what contention costs.
   const TaskTimes idle = estimate_times(graph);
   const Platform platform(graph, cluster);

@@ -172,6 +172,7 @@ std::int32_t add_unit_program(Lowering& lowering, const WovenProgram& woven, int
   program.steps = static_cast<std::int32_t>(woven.steps.size());
   program.members = static_cast<std::uint8_t>(members);
   program.atomic = atomic;
+  program.all_inputs = atomic || lowering.scenario.transfers.braid_inputs == TransferRules::BraidInputs::Together;
   graph.steps.insert(graph.steps.end(), woven.steps.begin(), woven.steps.end());
   UnitLanes lanes;
   std::vector<MemberRun> runs(static_cast<std::size_t>(members));

@@ -44,7 +44,10 @@ void make_stages(Lowering& lowering) {
     info.first_unit = stage.first_unit;
     info.end_unit = stage.end_unit;
     info.recompute = stage.recompute;
-    info.program.fill(-1);
+    std::array<int, 5> none{};
+    none.fill(-1);
+    info.programs.assign(static_cast<std::size_t>(plan.schedule.splits), none);
+    info.memory.resize(static_cast<std::size_t>(plan.schedule.splits));
     lowering.stages.push_back(info);
     lowering.rank_stages[static_cast<std::size_t>(info.rank)].push_back(s);
   }

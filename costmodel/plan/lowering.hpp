@@ -26,12 +26,12 @@ struct StageInfo {
   int device_type = 0;
   int first_unit = 0, end_unit = 0;
   Recompute recompute = Recompute::None;
-  bool recompute_apart = false;        // the schedule has R actions for it
-  bool weight_apart = false;           // the schedule splits its backward into I and W
-  std::array<int, 5> program{};        // by ActionKind F, I, W, B, R; -1 = the schedule has none
-  std::array<PassMemory, 5> memory{};  // the same
-  Bytes parked{0};                     // activations of one microbatch that an offload moves to the host
-  Bytes gathered{0};                   // ZeRO 3: whole parameters of two blocks while a pass runs
+  bool recompute_apart = false;  // the schedule has R actions for it
+  bool weight_apart = false;     // the schedule splits its backward into I and W
+  // Per slice of the sequence (one without splits), by ActionKind F, I, W, B, R. A program is -1 where the schedule has none.
+  std::vector<std::array<int, 5>> programs{};
+  std::vector<std::array<PassMemory, 5>> memory{};
+  Bytes gathered{0};  // ZeRO 3: whole parameters of two blocks while a pass runs
 };
 
 // Data that flows from one stage to another, all tensors together.
@@ -97,6 +97,7 @@ struct Lowering {
     return pass_task[row * static_cast<std::size_t>(cells()) +
                      static_cast<std::size_t>(microbatch * plan.schedule.splits + (split < 0 ? 0 : split))];
   }
+  std::size_t slice_of(const Action& action) const { return action.split < 0 ? 0 : static_cast<std::size_t>(action.split); }
   const std::vector<int>& stages_of_rank(int rank) const { return rank_stages[static_cast<std::size_t>(rank)]; }
   StageInfo& stage(int index) { return stages[static_cast<std::size_t>(index)]; }
   const StageInfo& stage(int index) const { return stages[static_cast<std::size_t>(index)]; }
@@ -108,6 +109,9 @@ inline std::size_t index_of(ActionKind pass) { return static_cast<std::size_t>(p
 
 // programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes that the schedule has.
 void make_programs(Lowering& lowering);
+// Of the attention core's work, or of its scores, the share of a slice of the sequence.
+double attention_share(const Lowering& lowering, const UnitCost& unit, int slice);
+double score_share(const Lowering& lowering, const UnitCost& unit, int slice);
 // Adds a program of one compute step.
 std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown);
 

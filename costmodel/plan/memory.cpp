@@ -19,22 +19,38 @@ struct StageActivations {
   std::int64_t backward_peak = 0;    // largest rise over the live bytes at the start of the backward
 };
 
-std::int64_t saved_under(const UnitCost& unit, Recompute mode) {
-  if (unit.block.empty() || mode == Recompute::None) return unit.saved.base();
-  return mode == Recompute::Full ? unit.saved_full.base() : unit.saved_selective.base();
-}
+// What one slice of the sequence saves: an even share, but of attention scores those that it makes.
+class SliceBytes {
+ public:
+  SliceBytes(const Lowering& lowering, int slice) : lowering_(lowering), slice_(slice) {}
+  std::int64_t even(Bytes whole) const { return whole.base() / lowering_.plan.schedule.splits; }
+  std::int64_t saved(const UnitCost& unit) const {
+    if (lowering_.plan.schedule.splits == 1) return unit.saved.base();
+    const Bytes core = lowering_.scenario.framework.flash_attention ? Bytes(0) : unit.saved - unit.saved_selective;
+    return even(unit.saved - core) +
+           static_cast<std::int64_t>(static_cast<double>(core.base()) * score_share(lowering_, unit, slice_));
+  }
+  std::int64_t saved_under(const UnitCost& unit, Recompute mode) const {
+    if (unit.block.empty() || mode == Recompute::None) return saved(unit);
+    return even(mode == Recompute::Full ? unit.saved_full : unit.saved_selective);
+  }
 
-StageActivations sum_activations(const Lowering& lowering, const StageInfo& info) {
+ private:
+  const Lowering& lowering_;
+  int slice_;
+};
+
+StageActivations sum_activations(const Lowering& lowering, const StageInfo& info, const SliceBytes& slice) {
   StageActivations sums;
   // Peaks over the bytes that are live when the stage's last unit has run: what a unit adds, less what later units will keep.
   for (int u = info.first_unit; u < info.end_unit; ++u) {
     const UnitCost& unit = lowering.unit(info, u);
     // A measured layer's temporary counts from before it ran, an operator graph's from beside what it saves.
-    const std::int64_t own = lowering.costs.temporary_over_before() ? 0 : saved_under(unit, info.recompute);
-    sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + unit.temporary.base());
-    sums.saved += unit.saved.base();
-    sums.kept += saved_under(unit, info.recompute);
-    sums.kept_for_weight += unit.kept_for_weight.base();
+    const std::int64_t own = lowering.costs.temporary_over_before() ? 0 : slice.saved_under(unit, info.recompute);
+    sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + slice.even(unit.temporary));
+    sums.saved += slice.saved(unit);
+    sums.kept += slice.saved_under(unit, info.recompute);
+    sums.kept_for_weight += slice.even(unit.kept_for_weight);
   }
   std::int64_t later = 0;  // already freed on the way back
   int end = info.end_unit;
@@ -45,9 +61,9 @@ StageActivations sum_activations(const Lowering& lowering, const StageInfo& info
     std::int64_t temporary = 0, again = 0, kept = 0;
     for (int u = first; u < end; ++u) {
       const UnitCost& unit = lowering.unit(info, u);
-      temporary = std::max(temporary, unit.temporary.base());
-      again += unit.saved.base() - saved_under(unit, info.recompute);
-      kept += saved_under(unit, info.recompute);
+      temporary = std::max(temporary, slice.even(unit.temporary));
+      again += slice.saved(unit) - slice.saved_under(unit, info.recompute);
+      kept += slice.saved_under(unit, info.recompute);
     }
     sums.backward_peak = std::max(sums.backward_peak, temporary + again - later);
     later += kept;
@@ -58,10 +74,8 @@ StageActivations sum_activations(const Lowering& lowering, const StageInfo& info
 
 // The activations of a microbatch live from the start of its F to the end of its backward. Under an I and W apart, I leaves what
 // the weight gradients read; under recompute I makes that again, so it takes it.
-void fill_passes(const Lowering& lowering, StageInfo& info, const StageActivations& sums) {
-  auto& memory = info.memory;
-  const std::int64_t splits = lowering.plan.schedule.splits;
-  const auto bytes = [&](std::int64_t value) { return Bytes(value / splits); };
+void fill_passes(const StageInfo& info, const StageActivations& sums, std::array<PassMemory, 5>& memory) {
+  const auto bytes = [](std::int64_t value) { return Bytes(value); };
   const std::int64_t kept_for_weight = sums.kept_for_weight;
   const std::int64_t forward_peak = std::max<std::int64_t>(sums.forward_peak - sums.kept, 0);
   const bool again = info.recompute != Recompute::None;
@@ -81,7 +95,6 @@ void fill_passes(const Lowering& lowering, StageInfo& info, const StageActivatio
   }
   memory[index_of(ActionKind::W)] = {Bytes(0), bytes(kept_for_weight), Bytes(0)};
   if (!info.weight_apart) memory[index_of(ActionKind::I)].give = bytes(before_backward);
-  info.parked = bytes(sums.kept);
 }
 
 // As Pfeife's planner counts (ICML 2025, github MerHS/pfeife): the temporary of a stage is the largest of (activations up to and
@@ -93,12 +106,12 @@ void fill_pfeife_passes(const Lowering& lowering, StageInfo& info) {
     peak = std::max(peak, kept + lowering.unit(info, u).temporary.base());
   }
   const Bytes temporary(peak - kept);
-  auto& memory = info.memory;
+  std::array<PassMemory, 5> memory{};
   memory[index_of(ActionKind::F)] = {Bytes(kept), Bytes(0), temporary};
   memory[index_of(ActionKind::B)] = {Bytes(0), Bytes(kept), temporary};
   memory[index_of(ActionKind::I)] = {Bytes(0), info.weight_apart ? Bytes(0) : Bytes(kept), temporary};
   memory[index_of(ActionKind::W)] = {Bytes(0), Bytes(kept), Bytes(0)};
-  info.parked = Bytes(kept);
+  info.memory.assign(info.memory.size(), memory);
 }
 
 Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::ceil(bytes))); }
@@ -175,13 +188,15 @@ void make_memory(Lowering& lowering) {
   for (StageInfo& info : lowering.stages) {
     if (pfeife) {
       fill_pfeife_passes(lowering, info);
-    } else {
-      StageActivations sums = sum_activations(lowering, info);
-      const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(&info - lowering.stages.data()));
+      continue;
+    }
+    const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(&info - lowering.stages.data()));
+    for (std::size_t slice = 0; slice < info.memory.size(); ++slice) {
+      auto& memory = info.memory[slice];
+      StageActivations sums = sum_activations(lowering, info, {lowering, static_cast<int>(slice)});
       if (all_in_weight) sums.kept_for_weight = info.recompute_apart ? sums.saved : sums.kept;
-      fill_passes(lowering, info, sums);
-      if (all_in_weight)
-        std::swap(info.memory[index_of(ActionKind::I)].temporary, info.memory[index_of(ActionKind::W)].temporary);
+      fill_passes(info, sums, memory);
+      if (all_in_weight) std::swap(memory[index_of(ActionKind::I)].temporary, memory[index_of(ActionKind::W)].temporary);
     }
   }
   for (int rank = 0; rank < lowering.plan.pipeline; ++rank) {

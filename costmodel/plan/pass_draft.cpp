@@ -75,17 +75,35 @@ void stretch(PassDraft& draft, double target, bool also_synchronous) {
   }
 }
 
+// A slice of the sequence takes its share of a unit's pass: an even one of everything but the attention core, and each kernel
+// once.
+double slice_share(const Lowering& lowering, const UnitCost& unit, const PassCost& pass, int slice) {
+  const int splits = lowering.plan.schedule.splits;
+  if (splits == 1) return 1;
+  double whole = 0, attention = 0;
+  for (const Piece& piece : pass.pieces)
+    if (!piece.collective) whole += piece.time.base();
+  if (whole <= 0) return 1;
+  if (&pass == &unit.forward || &pass == &unit.recompute_full || &pass == &unit.recompute_selective)
+    attention = unit.attention_forward.base();
+  else if (&pass == &unit.input_gradient || (unit.backward && &pass == &*unit.backward))
+    attention = unit.attention_backward.base();
+  attention = std::min(attention, whole);
+  const double gaps = std::min(pass.breakdown.launch.base(), whole - attention);
+  return ((whole - attention - gaps) / splits + attention * attention_share(lowering, unit, slice) + gaps) / whole;
+}
+
 class PassBuilder {
  public:
-  PassBuilder(const Lowering& lowering, const StageInfo& info) : lowering_(lowering) {
+  PassBuilder(const Lowering& lowering, const StageInfo& info, int slice) : lowering_(lowering), slice_(slice) {
     const auto type = static_cast<std::size_t>(info.device_type);
     first_flow_ = lowering.flow_of_collective[type];
-    share_ = 1.0 / lowering.plan.schedule.splits;
   }
 
   // Appends a pass of a unit. An input gradient's collective hides behind the weight gradient only in a full backward.
   void add(const UnitCost& unit, const PassCost& pass, bool may_hide, bool weight = false) {
     bool communicated = false, weighed = false;
+    const double share = slice_share(lowering_, unit, pass, slice_);
     for (const Piece& piece : pass.pieces) {
       UnitPiece part;
       part.unit = &unit;
@@ -101,7 +119,7 @@ class PassBuilder {
         part.tail = communicated && !part.weight;
         if (part.tail && weighed) close();  // it waits for the collective that the weight gradient before it hides
         weighed = piece.weight;
-        part.time = piece.time.base() * share_;
+        part.time = piece.time.base() * share;
         add_compute(part.time, pass.synchronises);
       }
       if (piece.collective || part.time != 0) draft_.pieces.push_back(part);
@@ -159,7 +177,7 @@ class PassBuilder {
 
   const Lowering& lowering_;
   std::int32_t first_flow_ = 0;
-  double share_ = 1;
+  int slice_ = 0;
   PassDraft draft_;
 };
 
@@ -183,28 +201,40 @@ void blocks_backwards(const Lowering& lowering, const StageInfo& info, Visit vis
 
 }  // namespace
 
-PassDraft draft_forward(const Lowering& lowering, const StageInfo& info) {
-  PassBuilder builder(lowering, info);
+double score_share(const Lowering& lowering, const UnitCost& unit, int slice) {
+  const double splits = lowering.plan.schedule.splits;
+  return unit.causal_attention ? (slice + 1) / (splits * splits) : 1 / splits;
+}
+
+double attention_share(const Lowering& lowering, const UnitCost& unit, int slice) {
+  const double splits = lowering.plan.schedule.splits;
+  // Fused attention skips what the mask hides, so that the whole costs half of the square and a slice's own part half of its own.
+  if (unit.causal_attention && lowering.scenario.framework.flash_attention) return (2 * slice + 1) / (splits * splits);
+  return score_share(lowering, unit, slice);
+}
+
+PassDraft draft_forward(const Lowering& lowering, const StageInfo& info, int slice) {
+  PassBuilder builder(lowering, info, slice);
   for (int u = info.first_unit; u < info.end_unit; ++u) builder.add(lowering.unit(info, u), lowering.unit(info, u).forward, true);
   return builder.take();
 }
 
-PassDraft draft_weight(const Lowering& lowering, const StageInfo& info) {
-  PassBuilder builder(lowering, info);
+PassDraft draft_weight(const Lowering& lowering, const StageInfo& info, int slice) {
+  PassBuilder builder(lowering, info, slice);
   for (int u = info.end_unit - 1; u >= info.first_unit; --u)
     builder.add(lowering.unit(info, u), lowering.unit(info, u).weight_gradient, true, true);
   return builder.take();
 }
 
-PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recompute mode) {
-  PassBuilder builder(lowering, info);
+PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recompute mode, int slice) {
+  PassBuilder builder(lowering, info, slice);
   for (int u = info.first_unit; u < info.end_unit; ++u)
     if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode)) builder.add(lowering.unit(info, u), *again, true);
   return builder.take();
 }
 
-PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool with_weight) {
-  PassBuilder builder(lowering, info);
+PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool with_weight, int slice) {
+  PassBuilder builder(lowering, info, slice);
   const Recompute mode = info.recompute_apart ? Recompute::None : info.recompute;
   blocks_backwards(lowering, info, [&](int first, int end) {
     for (int u = first; u < end; ++u)

@@ -26,11 +26,12 @@ struct PassDraft {
   int launches = 0;
 };
 
-PassDraft draft_forward(const Lowering& lowering, const StageInfo& info);
-PassDraft draft_weight(const Lowering& lowering, const StageInfo& info);
-PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recompute mode);
+// Of one slice of the sequence, from 0; without splits the whole is slice 0.
+PassDraft draft_forward(const Lowering& lowering, const StageInfo& info, int slice);
+PassDraft draft_weight(const Lowering& lowering, const StageInfo& info, int slice);
+PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recompute mode, int slice);
 // Block by block from the last: its forward again where the plan says so, then its units' gradients.
-PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool with_weight);
+PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool with_weight, int slice);
 
 // Time of the draft on idle links: the part behind a meeting of host and device, or the rest.
 double device_time(const PassDraft& draft, bool synchronous_part);

@@ -13,7 +13,6 @@ namespace {
 // the factor of the two together, because the host launches both.
 double host_factor(const Lowering& lowering, const StageInfo& info, double device, int launches) {
   if (device <= 0) return 1;
-  launches = launches / lowering.plan.schedule.splits;
   return lowering.costs.host_bound(Duration(device), launches, info.device_type).base() / device;
 }
 
@@ -74,26 +73,27 @@ void make_flows(Lowering& lowering) {
   }
 }
 
-void make_stage_programs(Lowering& lowering, StageInfo& info, const std::array<bool, 5>& used) {
+void make_stage_programs(Lowering& lowering, StageInfo& info, const std::array<bool, 5>& used, int slice) {
   const auto finish = [&](ActionKind kind, PassDraft draft, double factor) {
     apply_host_and_jitter(lowering, draft, factor);
-    info.program[index_of(kind)] = add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits);
+    info.programs[static_cast<std::size_t>(slice)][index_of(kind)] =
+        add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits);
   };
   const auto own_factor = [&](const PassDraft& draft) {
     return host_factor(lowering, info, device_time(draft, false), draft.launches);
   };
   if (used[index_of(ActionKind::F)]) {
-    PassDraft draft = draft_forward(lowering, info);
+    PassDraft draft = draft_forward(lowering, info, slice);
     const double factor = own_factor(draft);
     finish(ActionKind::F, std::move(draft), factor);
   }
   if (used[index_of(ActionKind::B)]) {
-    PassDraft draft = draft_backward(lowering, info, true);
+    PassDraft draft = draft_backward(lowering, info, true, slice);
     const double factor = own_factor(draft);
     finish(ActionKind::B, std::move(draft), factor);
   }
   if (used[index_of(ActionKind::R)]) {
-    PassDraft draft = draft_recompute(lowering, info, info.recompute);
+    PassDraft draft = draft_recompute(lowering, info, info.recompute, slice);
     const double factor = own_factor(draft);
     finish(ActionKind::R, std::move(draft), factor);
   }
@@ -101,10 +101,10 @@ void make_stage_programs(Lowering& lowering, StageInfo& info, const std::array<b
   const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(&info - lowering.stages.data()));
   PassDraft input, weight;
   if (all_in_weight) {
-    weight = draft_backward(lowering, info, true);
+    weight = draft_backward(lowering, info, true, slice);
   } else {
-    input = draft_backward(lowering, info, false);
-    weight = draft_weight(lowering, info);
+    input = draft_backward(lowering, info, false, slice);
+    weight = draft_weight(lowering, info, slice);
   }
   const double factor =
       host_factor(lowering, info, device_time(input, false) + device_time(weight, false), input.launches + weight.launches);
@@ -129,7 +129,9 @@ void make_programs(Lowering& lowering) {
   for (const auto& row : lowering.plan.schedule.order)
     for (const Action& action : row)
       if (action.is_compute()) used[static_cast<std::size_t>(action.stage)][index_of(action.kind)] = true;
-  for (std::size_t s = 0; s < lowering.stages.size(); ++s) make_stage_programs(lowering, lowering.stages[s], used[s]);
+  for (std::size_t s = 0; s < lowering.stages.size(); ++s)
+    for (int slice = 0; slice < lowering.plan.schedule.splits; ++slice)
+      make_stage_programs(lowering, lowering.stages[s], used[s], slice);
 }
 
 }  // namespace panpipe

@@ -40,7 +40,8 @@ struct ProgramStep {
 struct Program {
   std::int32_t first_step = 0, steps = 0;  // into TaskGraph::steps
   std::uint8_t members = 1;
-  bool atomic = false;  // a group whose members follow one another: starts with all inputs, gives all outputs at its end
+  bool all_inputs = false;  // a group that starts when the inputs of all its members are there
+  bool atomic = false;      // a group whose members follow one another: starts with all inputs, gives all outputs at its end
   Ticks duration{0};
   Ticks exposed_communication{0};  // of duration, waiting for collectives
   Breakdown breakdown;             // of the pass, on one device

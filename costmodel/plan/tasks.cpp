@@ -1,8 +1,11 @@
 // The tasks of every rank: its row of the schedule on the compute lane, what the data-parallel copies exchange on the data
 // lane, offloads on the copy lane, and the optimizer at the end.
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/cluster/host_path.hpp"
 #include "costmodel/plan/lowering.hpp"
 
 namespace panpipe {
@@ -87,7 +90,8 @@ class RankTasks {
     group_.clear();
     group_tasks_.clear();
     for (std::size_t i = first; i < end; ++i)
-      if (row[i].is_compute()) group_.push_back(lowering_.stage(row[i].stage).program[index_of(row[i].kind)]);
+      if (row[i].is_compute())
+        group_.push_back(lowering_.stage(row[i].stage).programs[lowering_.slice_of(row[i])][index_of(row[i].kind)]);
     woven_ = lowering_.graph.by_units && group_.size() > 1 ? group_program(lowering_, group_) : -1;
   }
 
@@ -122,13 +126,13 @@ class RankTasks {
 
   void add_pass(const Action& action) {
     const StageInfo& info = lowering_.stage(action.stage);
-    const PassMemory& memory = info.memory[index_of(action.kind)];
+    const PassMemory& memory = info.memory[lowering_.slice_of(action)][index_of(action.kind)];
     Task task;
     task.kind = TaskKind::Pass;
     task.lane = Lane::Compute;
     task.action = action;
     task.group_size = static_cast<std::uint8_t>(group_tasks_.empty() ? group_.size() : 0);
-    task.program = woven_ >= 0 ? woven_ : info.program[index_of(action.kind)];
+    task.program = woven_ >= 0 ? woven_ : info.programs[lowering_.slice_of(action)][index_of(action.kind)];
     task.output_steps = output_steps(action, task.program, group_tasks_.size());
     task.take = memory.take;
     task.give = memory.give;
@@ -153,15 +157,20 @@ class RankTasks {
   void add_copy(const Action& action) {
     const StageInfo& info = lowering_.stage(action.stage);
     const bool away = action.kind == ActionKind::Offload;
-    const DeviceType& type = lowering_.scenario.cluster.types[static_cast<std::size_t>(info.device_type)];
-    if (type.copy_bandwidth <= Bandwidth(0))
-      throw InputError("device '" + type.name + "' has no copy_bandwidth, which " + to_text(action) + " needs");
+    const Cluster& cluster = lowering_.scenario.cluster;
+    const int device = lowering_.plan.device(rank_, 0, 0);
+    const Bandwidth rate = host_copy_bandwidth(cluster, device, away);
+    if (rate <= Bandwidth(0))
+      throw InputError("device '" + cluster.type_of(device).name + "' has no copy_bandwidth, which " + to_text(action) + " needs");
     Task task;
     task.kind = away ? TaskKind::Offload : TaskKind::Reload;
     task.lane = Lane::Copy;
     task.action = action;
-    task.program = add_plain_program(lowering_.graph, info.parked / type.copy_bandwidth, {});
-    (away ? task.give : task.take) = info.parked;
+    const Bytes parked = info.memory[lowering_.slice_of(action)][index_of(ActionKind::F)].take;
+    const auto [known, is_new] = copy_programs_.try_emplace({parked.base(), away}, -1);  // a rank's copies are alike
+    if (is_new) known->second = add_plain_program(lowering_.graph, parked / rate, {});
+    task.program = known->second;
+    (away ? task.give : task.take) = parked;
     const std::int32_t copy = add(task, last_pass_);
     if (!away) lowering_.task_of(PassSlot::Reload, action.stage, action.microbatch, action.split) = copy;
   }
@@ -187,6 +196,7 @@ class RankTasks {
   Lowering& lowering_;
   int rank_;
   RankReductions reductions_;
+  std::map<std::pair<std::int64_t, bool>, std::int32_t> copy_programs_;  // by bytes and direction
   std::vector<int> ended_;                 // stages whose gradients became whole inside the current group
   std::vector<std::int32_t> gathers_;      // not yet used by a pass
   std::vector<std::int32_t> group_;        // the current cell's passes: their programs alone

@@ -93,13 +93,6 @@ std::int32_t producer_of(Lowering& lowering, PassSlot slot, int stage, const Act
   return task;
 }
 
-void connect_forward(Lowering& lowering, std::int32_t task, const Action& action) {
-  for (const int e : lowering.edges_in[static_cast<std::size_t>(action.stage)]) {
-    const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
-    add_input(lowering, task, producer_of(lowering, PassSlot::Forward, edge.from, action), edge.forward_link, false);
-  }
-}
-
 // Lane order implies what stands earlier on the lane; a dependency that it does not imply is written down, so that the
 // engines find an order that cannot finish.
 void connect_own(Lowering& lowering, std::int32_t task, PassSlot slot, const Action& action) {
@@ -107,9 +100,26 @@ void connect_own(Lowering& lowering, std::int32_t task, PassSlot slot, const Act
   if (own > task) lowering.graph.inputs.push_back({own, -1});
 }
 
+void connect_forward(Lowering& lowering, std::int32_t task, const Action& action) {
+  if (action.split > 0) {  // a slice attends to the ones before it
+    Action before = action;
+    --before.split;
+    connect_own(lowering, task, PassSlot::Forward, before);
+  }
+  for (const int e : lowering.edges_in[static_cast<std::size_t>(action.stage)]) {
+    const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+    add_input(lowering, task, producer_of(lowering, PassSlot::Forward, edge.from, action), edge.forward_link, false);
+  }
+}
+
 void connect_backward(Lowering& lowering, std::int32_t task, const Action& action) {
   connect_own(lowering, task, PassSlot::Forward, action);
   connect_own(lowering, task, PassSlot::Recompute, action);
+  if (action.split >= 0 && action.split + 1 < lowering.plan.schedule.splits) {  // and gives them gradients
+    Action after = action;
+    ++after.split;
+    connect_own(lowering, task, PassSlot::Gradient, after);
+  }
   for (const int e : lowering.edges_out[static_cast<std::size_t>(action.stage)]) {
     const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
     if (!edge.gradient) continue;

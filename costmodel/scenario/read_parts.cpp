@@ -249,6 +249,9 @@ TransferRules read_transfers(MapReader& scenario, bool framework_blocks, const s
         {{"asynchronous", Semantics::Asynchronous}, {"blocking", Semantics::Blocking}, {"batched", Semantics::Batched}});
   else
     scenario.log().resolved("transfers.semantics", framework_blocks ? "blocking" : "asynchronous", framework);
+  rules.braid_inputs = reader.choice<TransferRules::BraidInputs>(
+      "braid_inputs", {{"together", TransferRules::BraidInputs::Together}, {"unit", TransferRules::BraidInputs::Unit}},
+      TransferRules::BraidInputs::Together);
   rules.braid_outputs = reader.choice<TransferRules::BraidOutputs>(
       "braid_outputs", {{"end", TransferRules::BraidOutputs::End}, {"unit", TransferRules::BraidOutputs::Unit}},
       TransferRules::BraidOutputs::End);

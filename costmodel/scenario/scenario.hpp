@@ -44,9 +44,11 @@ struct ScheduleRequest {
 // What a pipeline transfer holds up, and when it starts (docs/models/braids.md).
 struct TransferRules {
   enum class Semantics { Asynchronous, Blocking, Batched };
+  enum class BraidInputs { Together, Unit };
   enum class BraidOutputs { End, Unit };
   enum class FullBackwardSends { End, InputGradient };
   std::optional<Semantics> semantics;  // not stated: as the framework does
+  BraidInputs braid_inputs = BraidInputs::Together;
   BraidOutputs braid_outputs = BraidOutputs::End;
   FullBackwardSends full_backward_sends = FullBackwardSends::End;
 };

@@ -1,0 +1,113 @@
+// Passes that run unit by unit on two lanes of their rank while links are shared: the event-driven form of the rules in
+// costmodel/plan/unit_lanes.hpp. The replay owns time and flows; this says what starts when.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "sim/congruence.hpp"
+#include "sim/flow_table.hpp"
+#include "sim/task_net.hpp"
+
+namespace panpipe::sim {
+
+// What the runner asks of the replay. A timer or flow that ends comes back as the call of the same name in UnitRunner; what takes
+// no time may come back at once.
+class UnitHost {
+ public:
+  virtual ~UnitHost() = default;
+  virtual double now() const = 0;
+  virtual void unit_timer(double delay, std::int64_t step) = 0;
+  virtual void latency_timer(Ticks delay, std::int64_t ring) = 0;
+  virtual void collective_flow(const FlowSpec& spec, std::int64_t ring) = 0;
+  virtual bool sends_are_through(std::int32_t cell, std::int32_t cls) const = 0;  // those that the lane waits for
+  virtual void output_made(std::int32_t task, std::int32_t cls) = 0;              // its transfers may start
+  virtual void cell_ended(std::int32_t task, std::int32_t cls) = 0;               // once per task
+};
+
+struct UnitCollectiveRecord {
+  std::int32_t cls = 0, task = 0, step = 0;
+  double start = 0, end = 0;
+};
+
+class UnitRunner {
+ public:
+  UnitRunner(const TaskGraph& graph, const TaskNet& net, const Folding& folding, const FlowTable& flows,
+             const std::vector<bool>& merged, UnitHost& host);
+
+  // Starts what stands first on every compute lane.
+  void begin();
+  void inputs_there(std::int32_t task, std::int32_t cls);
+  void sends_arrived(std::int32_t task, std::int32_t cls);  // those that the lane waits for behind `task`
+  void unit_ended(std::int64_t step);
+  void ring_ready(std::int64_t ring);
+  void ring_member_ended(std::int64_t ring);
+  // Works until nothing more can start at this instant. True when something did.
+  bool drain();
+
+  // [task * classes + class], ticks
+  std::vector<double> start, end, waiting;
+  std::vector<UnitCollectiveRecord> collectives;
+
+ private:
+  // The compute lane of a copy of a rank.
+  struct Lane {
+    std::int32_t cell = -1;     // first task of what it runs; -1 = all done
+    std::int32_t next = 0;      // step of the cell
+    std::int32_t pending = 0;   // collectives issued that have not ended
+    std::int32_t in_cell = 0;   // of these, of the current cell
+    std::uint32_t version = 0;  // of the running step's timer
+    bool computing = false, slowed = false, listed = false;
+    double step_start = 0, work = 0;
+  };
+  // A collective of a rank's tensor group, in the order of issue.
+  struct Issued {
+    std::int32_t task = 0, step = 0, arrived = 0;
+  };
+  struct Ring {
+    std::deque<Issued> queue;
+    std::vector<std::int64_t> issued;  // per member, how many so far
+    std::int64_t ended = 0;
+    std::int32_t sending = 0;
+    bool under_way = false;
+    double start = 0;
+  };
+  struct Member {
+    std::int32_t outstanding = 0;
+    bool ready = false, started = false, sent = false, finished = false;
+  };
+
+  std::size_t pair(std::int32_t task, std::int32_t cls) const {
+    return static_cast<std::size_t>(task) * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(cls);
+  }
+  const Program* program_of(std::int32_t task) const;
+  std::int32_t members_of(std::int32_t cell) const;
+  void list(std::int32_t lane);
+  void advance(std::int32_t lane);
+  bool may_go_on(const Lane& lane, const Program& program, const ProgramStep& step, std::int32_t cls) const;
+  void start_compute(std::int32_t lane, const ProgramStep& step);
+  void issue(std::int32_t lane, std::int32_t step, std::int32_t task);
+  void mark_start(std::int32_t task, std::int32_t cls);
+  bool leave_cell(std::int32_t lane);
+  void settle(std::int32_t cell, std::int32_t cls);
+  void start_ring(std::int32_t ring);
+  void end_ring(std::int32_t ring);
+
+  const TaskGraph& graph_;
+  const TaskNet& net_;
+  const Folding& folding_;
+  const FlowTable& flows_;
+  const std::vector<bool>& merged_;
+  UnitHost& host_;
+  const std::int32_t classes_;
+  std::vector<Lane> lanes_;                       // [rank][class]
+  std::vector<Ring> rings_;                       // [rank][tensor group]
+  std::vector<Member> members_;                   // [task][class]
+  std::vector<std::int32_t> leader_;              // per task, the first of its cell
+  std::vector<std::int32_t> place_;               // per class, its place in its tensor group
+  std::vector<std::vector<std::int32_t>> group_;  // classes of each tensor group
+  std::vector<std::int32_t> list_;                // lanes to look at
+};
+
+}  // namespace panpipe::sim
