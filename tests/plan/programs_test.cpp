@@ -26,8 +26,8 @@ test::TableCosts tensor_parallel_units(int count, double weight) {
   costs.is_measured = false;
   costs.table.collectives = {four_ms()};
   for (UnitCost& unit : costs.table.units) {
-    unit.forward.pieces.push_back({true, false, millis(4), 0});
-    unit.input_gradient.pieces.push_back({true, true, millis(4), 0});
+    test::add_collective(unit.forward, millis(4));
+    test::add_collective(unit.input_gradient, millis(4), true);
     unit.forward.launches = unit.input_gradient.launches = unit.weight_gradient.launches = 1;
   }
   return costs;

@@ -79,9 +79,9 @@ Lowered lower_case(const json& in, const std::string& layers, const std::string&
   const std::string text = fmt::format(
       "panpipe: 1\ncluster: {{devices: {0}, memory: 1 TiB, link: {1}}}\nworkload: {{layers: {2}}}\n"
       "batch: {{micro: 1, microbatches: {3}}}\nparallel: {{pipeline: {0}{4}}}\nschedule: {5}\npartition: {6}\n{7}",
-      in["devices"].get<int>(), link_text(in.value("comm", json::object())), ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + "_layers.yaml",
-      in["batches"].get<int>(), virtual_stages > 1 ? fmt::format(", virtual_stages: {}", virtual_stages) : "", schedule,
-      partition, extra);
+      in["devices"].get<int>(), link_text(in.value("comm", json::object())),
+      ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + "_layers.yaml", in["batches"].get<int>(),
+      virtual_stages > 1 ? fmt::format(", virtual_stages: {}", virtual_stages) : "", schedule, partition, extra);
   Lowered result;
   result.scenario = parse_scenario(text, "case.yaml", ::testing::TempDir());
   result.workload = make_workload(result.scenario.workload, {});

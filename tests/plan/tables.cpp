@@ -33,10 +33,18 @@ Duration TableCosts::host_bound(Duration device, int launches, int) const {
 
 PassCost pass_of(double seconds) {
   PassCost pass;
-  pass.pieces.push_back({false, false, Duration(seconds), -1});
+  pass.pieces.emplace_back().time = Duration(seconds);
   pass.breakdown.compute = pass.breakdown.total = Duration(seconds);
   pass.breakdown.work = Flops(seconds * 1e12);
   return pass;
+}
+
+void add_collective(PassCost& pass, Duration time, bool hidden) {
+  Piece& piece = pass.pieces.emplace_back();
+  piece.collective = true;
+  piece.hidden_behind_next = hidden;
+  piece.time = time;
+  piece.collective_id = 0;
 }
 
 UnitCost unit_of(int index, double forward, double input, double weight, std::int64_t saved) {

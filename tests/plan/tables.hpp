@@ -32,6 +32,9 @@ class TableCosts : public LoweringCosts {
 
 PassCost pass_of(double seconds);
 
+// Appends collective 0 of the table, which takes `time`.
+void add_collective(PassCost& pass, Duration time, bool hidden = false);
+
 // A unit of the given seconds; it saves `saved` bytes and holds parameter `index` of 100 elements.
 UnitCost unit_of(int index, double forward, double input, double weight, std::int64_t saved = 0);
 
