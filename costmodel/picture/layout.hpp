@@ -23,7 +23,7 @@ struct PictureLayout {
   double total_width() const { return left + width + right; }
 };
 
-// Wide enough for microbatch numbers in the shortest passes, within limits.
+// Wide enough for microbatch numbers in short passes, within limits.
 PictureLayout lay_out(const Picture& picture);
 
 // Times at which the axis is labelled: whole multiples of 1, 2 or 5 times a power of ten.
