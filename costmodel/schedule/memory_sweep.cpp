@@ -59,22 +59,23 @@ MemorySweep sweep_memory(std::string_view family, int ranks, int microbatches, c
   make_schedule(family, ranks, microbatches, {}, costs);  // sizes that the family refuses
   MemorySweep sweep{std::string(family), ranks, microbatches, costs, {}, {}};
   search::Problem problem{ranks, microbatches, chunks, 0, costs.F, costs.I, costs.W, costs.comm};
-  std::vector<search::Rows> starts;
+  search::Rows best;
   const auto hand_made =
       chunks == 1 ? std::vector<const char*>{"1f1b", "zb-h1", "zb-h2"} : std::vector<const char*>{"1f1b-v", "zb-v"};
   for (const char* name : hand_made) {
     const Schedule schedule = make_schedule(name, ranks, microbatches);
     sweep.hand_made.emplace_back(name, point_of(schedule, costs));
-    starts.push_back(search::rows_of(problem, schedule));
   }
   for (const int memory : memories(ranks, microbatches, chunks)) {
     problem.memory = memory;
+    std::vector<search::Rows> starts = search::known_orders(problem);
+    if (!best.empty()) starts.push_back(best);
     search::Found found = search::find_order(problem, starts);
     MemoryPoint point = point_of(search::schedule_of(problem, found.rows, sweep.name), costs);
     point.memory = memory;
     point.lower_bound = std::min(found.bound.makespan, point.makespan);
     sweep.points.push_back(point);
-    starts.push_back(std::move(found.rows));
+    best = std::move(found.rows);
   }
   return sweep;
 }

@@ -1,12 +1,13 @@
 // v-half: the V with the memory of the published building block of that name, about half of what ZB-V and 1F1B hold (Qi et al.,
 // Pipeline parallelism with controllable memory, NeurIPS 2024), searched for the costs at hand.
 #include "costmodel/schedule/building.hpp"
+#include "costmodel/schedule/search/building_block.hpp"
 #include "costmodel/schedule/search/search.hpp"
 
 namespace panpipe {
 
 Schedule make_v_half(int ranks, int microbatches, const ScheduleOptions&, const PassCosts& costs) {
-  const int memory = 2 * (ranks / 2) + 2;  // the block's peak: P + 2 for even P, P + 1 for odd
+  const int memory = search::block_memory(search::Pattern::VHalf, ranks);
   return search::searched_schedule("v-half", ranks, microbatches, 2, memory, costs);
 }
 

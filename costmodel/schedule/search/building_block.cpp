@@ -65,6 +65,10 @@ int published_start(Pattern pattern, int ranks, int interval, int r, int pass) {
   }
 }
 
+int block_memory(Pattern pattern, int ranks) {
+  return pattern == Pattern::VHalf ? 2 * (ranks / 2) + 2 : 2 * ((ranks + 1) / 3) + 2;  // about p and 2p/3
+}
+
 Problem evened(const Problem& problem) {
   Problem even = problem;
   even.F = even.I = even.W = (problem.F + problem.I + problem.W) / 3;

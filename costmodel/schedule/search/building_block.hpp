@@ -7,8 +7,11 @@
 
 namespace panpipe::search {
 
-// Blocks for the V with published distances, in sixths of a period: they hold 2p/3 and p activations and a few more.
+// Blocks for the V with published distances, in sixths of a period.
 enum class Pattern { Free, VMin, VHalf };
+
+// Activations that a rank holds at most when such a block is repeated.
+int block_memory(Pattern pattern, int ranks);
 
 // What a block is made from. Times are fractions of the period, the work of a rank per microbatch.
 struct Knobs {

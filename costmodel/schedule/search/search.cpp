@@ -20,6 +20,7 @@ constexpr double kBlockBudget = 4e6, kImproveBudget = 2e7;
 // Above this size blocks are chosen on fewer microbatches, enough to fill and drain the pipeline, and the chosen ones are then
 // run over all of them: what they repeat in the middle is the same. Improvement could change little of so many passes.
 constexpr double kLargePasses = 6e4;
+constexpr double kMostSqueezed = 5e5;  // a second or so
 
 Problem sample_of(const Problem& problem) {
   if (problem.passes() <= kLargePasses) return problem;
@@ -84,6 +85,20 @@ class Search {
   Found best_;
 };
 
+// V-Min and V-Half. Squeezing them takes long where there are many passes: there only the larger one that fits is made, and none
+// where zb-v fits.
+std::vector<Rows> published_starts(const Problem& problem) {
+  const bool large = problem.passes() > kLargePasses;
+  std::vector<Rows> starts;
+  if (problem.passes() > kMostSqueezed || (large && problem.memory >= 2 * problem.ranks)) return starts;
+  for (const Pattern pattern : {Pattern::VHalf, Pattern::VMin}) {
+    if (block_memory(pattern, problem.ranks) > problem.memory) continue;
+    starts.push_back(squeezed_block(problem, pattern));
+    if (large) break;
+  }
+  return starts;
+}
+
 std::string note_on(const Problem& problem, const Found& found) {
   const double makespan = found.score.makespan, bound = found.bound.makespan;
   const std::string memory = fmt::format("{} activation{} a rank", problem.memory, problem.memory == 1 ? "" : "s");
@@ -102,20 +117,23 @@ Found find_order(const Problem& problem, const std::vector<Rows>& starts) {
   return search.result();
 }
 
+std::vector<Rows> known_orders(const Problem& problem) {
+  std::vector<Rows> orders = problem.chunks == 1 ? std::vector<Rows>() : published_starts(problem);
+  const auto add = [&](const Schedule& schedule) { orders.push_back(rows_of(problem, schedule)); };
+  if (problem.chunks == 1) {
+    add(make_1f1b(problem.ranks, problem.microbatches, {}));
+    add(make_zb_h1(problem.ranks, problem.microbatches, {}));
+    add(make_zb_h2(problem.ranks, problem.microbatches, {}));
+  } else {
+    add(make_zb_v(problem.ranks, problem.microbatches, {}));
+    add(make_1f1b_v(problem.ranks, problem.microbatches, {}));
+  }
+  return orders;
+}
+
 Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs) {
   const Problem problem{ranks, microbatches, chunks, memory, costs.F, costs.I, costs.W, costs.comm};
-  std::vector<Rows> starts;
-  if (chunks == 1) {
-    starts.push_back(rows_of(problem, make_1f1b(ranks, microbatches, {})));
-    starts.push_back(rows_of(problem, make_zb_h1(ranks, microbatches, {})));
-    starts.push_back(rows_of(problem, make_zb_h2(ranks, microbatches, {})));
-  } else {
-    starts.push_back(rows_of(problem, make_zb_v(ranks, microbatches, {})));
-    starts.push_back(rows_of(problem, make_1f1b_v(ranks, microbatches, {})));
-    if (problem.passes() <= kLargePasses)
-      for (const Pattern pattern : {Pattern::VMin, Pattern::VHalf}) starts.push_back(squeezed_block(problem, pattern));
-  }
-  const Found found = find_order(problem, starts);
+  const Found found = find_order(problem, known_orders(problem));
   Schedule schedule = schedule_of(problem, found.rows, name);
   schedule.lower_bound = std::min(found.bound.makespan, found.score.makespan);
   schedule.notes.push_back(note_on(problem, found));

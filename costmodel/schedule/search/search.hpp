@@ -19,7 +19,10 @@ struct Found {
 // those beyond the memory limit are left out. Memory must be at least 1, in the V 2.
 Found find_order(const Problem& problem, const std::vector<Rows>& starts);
 
-// What the families do: find_order from the hand-made orders that fit, as a schedule with its bound and a note on both.
+// Hand-made and published orders of the placement, whatever they hold.
+std::vector<Rows> known_orders(const Problem& problem);
+
+// What the families do: find_order from the known orders, as a schedule with its bound and a note on both.
 Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs);
 
 }  // namespace panpipe::search
