@@ -131,6 +131,14 @@ int GraphMaker::program(const std::vector<ProgramStep>& steps) {
   return static_cast<int>(graph_.programs.size()) - 1;
 }
 
+int GraphMaker::cell(const std::vector<ProgramStep>& steps, int members, bool all_inputs, bool atomic) {
+  const int index = program(steps);
+  graph_.programs.back().members = static_cast<std::uint8_t>(members);
+  graph_.programs.back().all_inputs = all_inputs || atomic;
+  graph_.programs.back().atomic = atomic;
+  return index;
+}
+
 TaskId GraphMaker::pass(int rank, int program, int microbatch) {
   Task task;
   task.program = program;

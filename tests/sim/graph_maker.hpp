@@ -42,6 +42,9 @@ class GraphMaker {
   static ProgramStep compute(Duration time);
   ProgramStep collective(int flow, bool overlapped = false) const;
   int program(const std::vector<ProgramStep>& steps);
+  // By units: a cell of that many passes.
+  int cell(const std::vector<ProgramStep>& steps, int members, bool all_inputs = false, bool atomic = false);
+  TaskGraph& graph() { return graph_; }
 
   TaskId pass(int rank, int program, int microbatch = 0);
   TaskId task(int rank, Task task);
