@@ -3,8 +3,9 @@
 
     python3 validation/stp/where_it_pays.py BIN/panpipe
 
-Prints the tables of docs/models/stp.md. Each gain stands twice: as the trainer was released (a rank waits for its sends, a braid's
-outputs leave at its end), and with sends that nobody waits for and that leave when their half of the braid is done."""
+Prints the tables of docs/models/stp.md. Each gain stands twice: as the trainer was released (a rank waits for its sends, a braid
+starts with all inputs and gives its outputs at its end), and with sends that nobody waits for and halves of a braid that wait and
+send for themselves."""
 import sys
 
 import scenarios
@@ -12,7 +13,7 @@ import scenarios
 BASE = {"model": "12.1B", "sequence": 6144, "micro": 1, "tensor": 8, "pipeline": 2}
 MICROBATCHES = 64
 RELEASED = {}
-EAGER = {"transfers": "{semantics: asynchronous, braid_outputs: unit}"}
+EAGER = {"transfers": "{semantics: asynchronous, braid_inputs: unit, braid_outputs: unit}"}
 
 
 def case(microbatches=MICROBATCHES, cluster=None, **place):
