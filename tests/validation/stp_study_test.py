@@ -43,6 +43,17 @@ class Tables(unittest.TestCase):
         self.assertLessEqual(summary["memory_worst"], 0.05)
 
 
+class Engines(unittest.TestCase):
+    def test_agree_where_no_link_is_shared(self):
+        try:
+            difference = study.simulated(PROGRAM)
+        except RuntimeError as error:
+            if "SimGrid" in str(error):
+                self.skipTest("built without SimGrid")
+            raise
+        self.assertLess(difference, 0.001)
+
+
 class WhatItRestsOn(unittest.TestCase):
     """One thing changed for all rows: the tables no longer come out."""
 
