@@ -1,6 +1,7 @@
 #include "tests/exec/equality.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
@@ -136,6 +137,8 @@ Trained train(const OperatorGraph& graph, const Plan& plan) {
     threads.emplace_back([&, rank] {
       const auto r = static_cast<std::size_t>(rank);
       const MeshPlace place = place_of(plan, rank);
+      at::get_num_threads();  // makes the thread's own copy of the number
+      at::set_num_threads(1);
       try {
         Worker worker(graph, plan, layout, place.position, place.replica, *stores[r], counted_data(graph), *transports[r],
                       {.seed = kSeed});

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "exec/engine/scalar_types.hpp"
+#include "exec/engine/shards.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -33,13 +34,16 @@ std::vector<std::int64_t> integer_limits(const OperatorGraph& graph) {
     const std::string_view name = base_name(op->target);
     const auto shape = [&](std::size_t position) -> Shape {
       const int tensor = tensor_argument(*op, position);
-      return tensor < 0 ? Shape{} : graph.tensors[static_cast<std::size_t>(tensor)].shape;
+      // Ids count the whole vocabulary, however it is cut.
+      return tensor < 0 ? Shape{} : whole_shape(graph.tensors[static_cast<std::size_t>(tensor)]);
     };
     if (name == "aten::embedding" || name == "aten::embedding_bag") {
       if (const Shape rows = shape(0); !rows.empty()) limit(tensor_argument(*op, 1), rows[0]);
     } else if (name == "aten::cross_entropy_loss" || name == "aten::nll_loss_nd" || name == "aten::nll_loss") {
       const Shape logits = shape(0);
       if (!logits.empty()) limit(tensor_argument(*op, 1), logits.size() == 1 ? logits[0] : logits[1]);
+    } else if (name == "panpipe::vocabulary_parallel_cross_entropy") {
+      limit(tensor_argument(*op, 1), std::get<std::int64_t>(op->arguments[3]));
     } else if (name == "aten::one_hot" && op->arguments.size() > 1) {
       if (const auto* classes = std::get_if<std::int64_t>(&op->arguments[1])) limit(tensor_argument(*op, 0), *classes);
     } else if (op->outputs.size() == 1) {

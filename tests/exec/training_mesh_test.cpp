@@ -1,0 +1,167 @@
+// Training over pipeline x data x tensor, and over two forward paths: equal to one process in losses, gradients, parameters and
+// optimizer state, also when resumed on another mesh.
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "exec/engine/run/run.hpp"
+#include "tests/exec/training_fixture.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+const std::string kSgd = "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.01}\n";
+
+struct Mesh {
+  int pipeline = 1, data = 1, tensor = 1;
+};
+
+// Eight microbatches over all replicas. A vocabulary that does not divide by two is padded.
+std::string model_on(const Mesh& mesh, const std::string& extra, const std::string& model = "gpt", const std::string& more = "") {
+  return fmt::format(
+      "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
+      "workload: {{model: {}, layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 47}}\n"
+      "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}{}}}\n{}\n",
+      mesh.pipeline * mesh.data * mesh.tensor, model, 8 / mesh.data, mesh.pipeline, mesh.data, mesh.tensor, more, extra);
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::map<std::string, at::Tensor> gradients, state;
+  Timeline timeline;
+};
+
+Trained train(const std::string& scenario, int steps = 3) {
+  const Folder folder;
+  const std::string file = folder.write("s.yaml", scenario);
+  RunRequest request = quiet(file, steps);
+  request.dump_gradients = folder.file("gradients.safetensors");
+  request.checkpoint = folder.file("checkpoints");
+  const Outcome outcome = run_threads(file, request);
+  EXPECT_EQ(outcome.error(), "");
+  Trained trained;
+  if (!outcome.error().empty()) return trained;
+  trained.losses = outcome.losses();
+  trained.timeline = outcome.timeline;
+  trained.gradients = tensors_of(request.dump_gradients);
+  trained.state = tensors_of(step_folder(request.checkpoint, steps));
+  return trained;
+}
+
+void expect_equal(const Trained& found, const Trained& one) {
+  constexpr double kRelative = 2e-5;
+  ASSERT_EQ(found.losses.size(), one.losses.size());
+  for (std::size_t s = 0; s < one.losses.size(); ++s) EXPECT_NEAR(found.losses[s], one.losses[s], 1e-5 * one.losses[s]);
+  expect_close(found.gradients, one.gradients, kRelative);
+  expect_close(found.state, one.state, kRelative);
+}
+
+TEST(TrainingMesh, TensorParallelTrainingEqualsOneProcess) {
+  const Trained one = train(model_on({}, kSgd));
+  ASSERT_EQ(one.losses.size(), 3u);
+  EXPECT_EQ(one.gradients.at("transformer.wte.weight").size(0), 47);
+  for (const Mesh& mesh : {Mesh{1, 1, 2}, Mesh{2, 1, 2}, Mesh{2, 2, 2}}) {
+    SCOPED_TRACE(fmt::format("pipeline {} x data {} x tensor {}", mesh.pipeline, mesh.data, mesh.tensor));
+    expect_equal(train(model_on(mesh, kSgd)), one);
+  }
+  SCOPED_TRACE("sequence too");
+  expect_equal(train(model_on({2, 1, 2}, kSgd + "schedule: zb-h1\n", "gpt", ", sequence_parallel: true")), one);
+}
+
+// One key-value head on two ranks each: their gradients add up.
+TEST(TrainingMesh, SharedKeyValueHeadsLearnFromAllTheirQueries) {
+  const std::string heads = ", heads: 4, kv_heads: 2, ffn: 32";
+  const auto llama = [&](const Mesh& mesh) {
+    std::string text = model_on(mesh, kSgd, "llama");
+    return text.replace(text.find(", heads: 2"), 10, heads);
+  };
+  expect_equal(train(llama({1, 1, 4})), train(llama({})));
+}
+
+TEST(TrainingMesh, WovenStpTrainingEqualsOneProcess) {
+  expect_equal(train(model_on({2, 1, 2}, kSgd + "schedule: stp\n")), train(model_on({}, kSgd)));
+}
+
+// Every stage lives on two ranks: both apply the sum of the two copies' gradients.
+TEST(TrainingMesh, TwoForwardPathsTrainOneModel) {
+  const Trained one = train(model_on({}, kSgd));
+  expect_equal(train(model_on({2, 1, 1}, kSgd + "schedule: dualpipe\n")), one);
+  expect_equal(train(model_on({2, 2, 1}, kSgd + "schedule: chimera\n")), one);
+  expect_equal(train(model_on({2, 1, 2}, kSgd + "schedule: dualpipe\n")), one);
+}
+
+TEST(TrainingMesh, NormsClippingAndZeroOneCountEachParameterOnce) {
+  const std::string clip = "optimizer: {name: adamw, learning_rate: 0.01}\ntraining: {clip_gradients: 0.05}\n";
+  const Folder folder;
+  const auto norm_of = [&](const std::string& scenario) {
+    const std::string file = folder.write("s.yaml", scenario);
+    RunRequest request = quiet(file, 1);
+    request.metrics = folder.file("metrics.jsonl");
+    EXPECT_EQ(run_threads(file, request).error(), "");
+    std::ifstream lines(request.metrics);
+    std::string line;
+    std::getline(lines, line);
+    return nlohmann::json::parse(line)["gradient_norm"].get<double>();
+  };
+  const double norm = norm_of(model_on({}, clip));
+  for (const auto& [mesh, extra, more] : {std::tuple(Mesh{2, 1, 2}, clip, ""),
+                                          {Mesh{1, 2, 2}, clip, ", zero: 1"},
+                                          {Mesh{2, 1, 1}, clip + "schedule: chimera\n", ""},
+                                          {Mesh{2, 1, 2}, clip, ", sequence_parallel: true"}}) {
+    SCOPED_TRACE(fmt::format("{} x {} x {}{}", mesh.pipeline, mesh.data, mesh.tensor, more));
+    EXPECT_NEAR(norm_of(model_on(mesh, extra, "gpt", more)), norm, 1e-5 * norm);
+  }
+  expect_equal(train(model_on({1, 2, 2}, kSgd, "gpt", ", zero: 1")), train(model_on({}, kSgd)));
+}
+
+// A checkpoint holds whole tensors, each once: any mesh goes on from it.
+TEST(TrainingMesh, CheckpointsAreWholeOnEveryMesh) {
+  const Trained one = train(model_on({}, kSgd), 4);
+  const Mesh meshes[] = {{2, 1, 2}, {1, 2, 1}, {1, 1, 2}, {}};
+  for (std::size_t i = 0; i + 1 < std::size(meshes); ++i) {
+    const Folder folder;
+    const std::string first = folder.write("a.yaml", model_on(meshes[i], kSgd));
+    const std::string second = folder.write("b.yaml", model_on(meshes[i + 1], kSgd));
+    ASSERT_EQ(run_threads(first, with_checkpoints(first, 2, folder.file("ck"))).error(), "");
+    RunRequest request = with_checkpoints(second, 4, folder.file("ck"));
+    request.resume = "auto";
+    ASSERT_EQ(run_threads(second, request).error(), "");
+    expect_close(tensors_of(step_folder(folder.file("ck"), 4)), one.state, 2e-5);
+  }
+}
+
+// The devices of a tensor-parallel group stand beside each other, and each tells its waiting.
+TEST(TrainingMesh, TimelinesTellEveryDevice) {
+  const Trained run = train(model_on({2, 1, 2}, kSgd + "schedule: stp\n"), 1);
+  ASSERT_EQ(run.timeline.devices.size(), 4u);
+  const int ranks[] = {0, 0, 1, 1};
+  for (int device = 0; device < 4; ++device) {
+    EXPECT_EQ(run.timeline.devices[static_cast<std::size_t>(device)].rank, ranks[device]);
+    int passes = 0, sums = 0;
+    for (const Span& span : run.timeline.spans) {
+      if (span.device != device) continue;
+      sums += span.lane == Lane::Tensor;
+      if (span.lane != Lane::Compute || span.action.kind == ActionKind::Opt) continue;
+      ++passes;
+      EXPECT_GE(span.waiting, Duration(0));
+      EXPECT_LE(span.waiting, span.end - span.start);
+    }
+    EXPECT_GE(passes, 2 * 8 * 2) << "two stages, eight microbatches, F and a backward each";
+    EXPECT_GE(sums, 8 * 2 * 2) << "two halves of layers at least, one sum forwards and one backwards each";
+  }
+}
+
+TEST(TrainingMesh, SlicedSequencesAreRefusedInWords) {
+  const Folder folder;
+  const std::string file = folder.write("s.yaml", model_on({2, 1, 1}, "schedule: seq-1f1b\n"));
+  EXPECT_THAT(run_threads(file, quiet(file, 1)).error(),
+              testing::HasSubstr("'seq-1f1b' cuts sequences into 2 slices: a slice's attention reads the keys and values of the "
+                                 "slices before it, which an operator graph of whole sequences does not give"));
+}
+
+}  // namespace
+}  // namespace panpipe::exec
