@@ -85,7 +85,7 @@ class Squeeze {
     for (const auto& [slot, r, line, k] : passes) {
       if (phase == Filling && r == 0 && line == I0) phase = Steady;
       if (phase == Draining || (phase == Filling && with_weights_)) pull(slot, r, line, k);
-      if (phase == Steady && r == 0 && line == F0 && k == last_microbatch) phase = Draining;
+      if (phase == Steady && line == F0 && k == last_microbatch) phase = Draining;
       occupy(r, grids_[size(r)].slots[line][size(k)]);
     }
   }
