@@ -44,6 +44,11 @@ bool in_block(const Pieces& pieces, const Portion& portion) {
                      pieces.begin() + static_cast<std::ptrdiff_t>(portion.end), [](const UnitPiece& p) { return p.in_block; });
 }
 
+bool all_tail(const Pieces& pieces, const Portion& portion) {
+  return std::all_of(pieces.begin() + static_cast<std::ptrdiff_t>(portion.first),
+                     pieces.begin() + static_cast<std::ptrdiff_t>(portion.end), [](const UnitPiece& p) { return p.tail; });
+}
+
 // One member's portions: what stands before its first layer, its layers, what stands behind them.
 struct Strand {
   const Pieces* pieces = nullptr;
@@ -64,6 +69,9 @@ Strand strand_of(const Pieces& pieces) {
     return strand;
   }
   while (!in_block(pieces, strand.portions[strand.end - 1])) --strand.end;
+  // What the last unit computes behind its collective is no portion to weave: its collective would not be hidden yet.
+  const Portion& last = strand.portions[strand.end - 1];
+  if (strand.end - strand.first > 1 && all_tail(pieces, last)) --strand.end;
   return strand;
 }
 

@@ -87,6 +87,25 @@ TEST(Braids, ForwardAndInputGradient) {
   EXPECT_NEAR(braid_step(units_with_collectives(2, millis(4)), "(0F1;0I0)OVERLAP_F_B,0W0,0B1"), 28 + 40 + 12 + 28, 1e-6);
 }
 
+// Behind its all-reduce a unit's gradient goes on for 2 (a normalization's), which the next unit's 8 follow at once: f 0-10, to
+// 14; i 10-18, to 22; f 18-28, to 32; 2 and i 28-38, to 42; the last 2 wait: 42-44. Alone F takes 28, B runs w beside each
+// all-reduce: 2 x (8 + 6 + 2), W 12.
+TEST(Braids, WhatFollowsACollectiveGoesOnWithTheNextUnit) {
+  auto costs = units_with_collectives(2, millis(4));
+  for (UnitCost& unit : costs.table.units) {
+    Piece tail;
+    tail.time = millis(2);
+    unit.input_gradient.pieces.push_back(tail);
+    Piece weight = unit.weight_gradient.pieces.front();
+    weight.weight = true;
+    unit.backward = unit.input_gradient;
+    unit.backward->pieces.insert(unit.backward->pieces.end() - 1, weight);
+  }
+  EXPECT_NEAR(braid_step(costs, "(0F1;0I0)OVERLAP_F_B,0W0,0B1"), 28 + 44 + 12 + 32, 1e-6);
+  // f 0-10, to 14; i 10-18, to 22, w to 24; f 24-34, to 38; 2 and i 34-44, to 48, w to 50; 2 to 52.
+  EXPECT_NEAR(braid_step(costs, "(0F1;0B0)OVERLAP_F_B,0B1"), 28 + 52 + 32, 1e-6);
+}
+
 // (F;W): f 0-10, to 14; w 10-16; f 16-26, to 30; w 26-32: 32 for 20 + 12 of compute. 0I0 before it alone is 24.
 TEST(Braids, ForwardAndWeightGradient) {
   EXPECT_NEAR(braid_step(units_with_collectives(2, millis(4)), "0I0,(0F1;0W0)OVERLAP_F_W,0B1"), 28 + 24 + 32 + 28, 1e-6);
