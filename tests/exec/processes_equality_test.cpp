@@ -1,0 +1,51 @@
+// The same runs as processes that talk over Gloo, started as a user starts them.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/exec/processes.hpp"
+#include "tests/exec/training_fixture.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+std::string scenario(int pipeline, int tensor, const std::string& schedule) {
+  return "panpipe: 1\ncluster: {devices: " + std::to_string(pipeline * tensor) +
+         ", memory: 4 GiB, link: {latency: 1 us, bandwidth: 10 GB/s}}\n"
+         "workload: {model: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 48}\n"
+         "batch: {micro: 2, microbatches: 6}\noptimizer: {name: sgd, learning_rate: 0.1}\n"
+         "parallel: {pipeline: " +
+         std::to_string(pipeline) + ", tensor: " + std::to_string(tensor) + "}\nschedule: " + schedule + "\n";
+}
+
+TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
+  const Folder folder;
+  const std::string alone = folder.write("alone.yaml", scenario(1, 1, "1f1b"));
+  RunRequest request = quiet(alone, 2);
+  request.dump_gradients = folder.file("alone.safetensors");
+  const Outcome one = run_threads(alone, request);
+  ASSERT_EQ(one.error(), "");
+  const auto expected = tensors_of(request.dump_gradients);
+  struct Case {
+    int pipeline, tensor;
+    const char* schedule;
+  };
+  for (const Case& c : {Case{2, 2, "stp"}, Case{2, 1, "zb-v"}, Case{2, 1, "dualpipe"}, Case{1, 2, "1f1b"}}) {
+    SCOPED_TRACE(c.schedule);
+    const std::string file = folder.write("s.yaml", scenario(c.pipeline, c.tensor, c.schedule));
+    const std::string gradients = folder.file("gradients.safetensors");
+    const test::Ended run = test::start_panpipe("run " + file +
+                                                " --steps 2 --transport gloo --device cpu --threads 1 --no-progress "
+                                                "--deadline 60 --json --dump-gradients " +
+                                                gradients)
+                                .end();
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    const auto losses = nlohmann::json::parse(run.out).at("losses").get<std::vector<double>>();
+    ASSERT_EQ(losses.size(), 2u);
+    for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(losses[s], one.losses()[s], 1e-5 * one.losses()[s]);
+    expect_close(tensors_of(gradients), expected, 2e-5);
+  }
+}
+
+}  // namespace
+}  // namespace panpipe::exec
