@@ -161,7 +161,8 @@ class RankTasks {
     const int device = lowering_.plan.device(rank_, 0, 0);
     const Bandwidth rate = host_copy_bandwidth(cluster, device, away);
     if (rate <= Bandwidth(0))
-      throw InputError("device '" + cluster.type_of(device).name + "' has no copy_bandwidth, which " + to_text(action) + " needs");
+      throw InputError("device '" + cluster.type_of(device).name + "' has no copy_bandwidth, which " + to_text(action) +
+                       " needs");
     Task task;
     task.kind = away ? TaskKind::Offload : TaskKind::Reload;
     task.lane = Lane::Copy;

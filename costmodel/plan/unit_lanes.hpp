@@ -1,7 +1,8 @@
 // How passes run unit by unit on the two lanes of a rank, compute and tensor-parallel collectives. The rules, for a cell (a lone
 // pass, or a group whose members' units are woven into one program):
 //  * both lanes serve in program order; a collective is issued when the compute step before it in its pass has ended;
-//  * a compute step waits for its pass's inputs (of all passes of a cell with `all_inputs`) and for the last collective of its pass, unless it is `free`;
+//  * a compute step waits for its pass's inputs (of all passes of a cell with `all_inputs`) and for the last collective of its
+//  pass, unless it is `free`;
 //  * compute goes slower while a collective runs beside it; collectives do not;
 //  * the next cell gets the compute lane when the last step and the cell's collectives have ended, or with `collectives_run_on`
 //    when the last compute step has.
