@@ -69,7 +69,7 @@ TEST(Timeline, OverlappedCollectivesStandBesideTheNextStep) {
   graph.steps[1].overlapped = true;
   graph.steps[1].time = Ticks(1.5 * testing::kMs);
   graph.steps.insert(graph.steps.begin() + 3, graph.steps[0]);
-  graph.steps.push_back({true, false, 0, Ticks(0.5 * testing::kMs)});
+  graph.steps.push_back({.collective = true, .flow = 0, .time = Ticks(0.5 * testing::kMs)});
   graph.programs[0].steps = 5;  // compute 0..1, collective 1..2.5 beside compute 1..2, compute 2.5..3.5, collective 3.5..4
   graph.programs[0].duration = Ticks(4 * testing::kMs);
   const Timeline timeline = estimate(graph);
