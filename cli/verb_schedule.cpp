@@ -41,9 +41,8 @@ std::string table_of_families() {
     for (const auto& [key, fallback] : family.options) text += fmt::format("{:<23}   --option {}={}\n", "", key, fallback);
   }
   return text +
-         "P = ranks, M = microbatches. Every schedule: --option braid=split runs the members of a group one by one; "
-         "recompute=full\n"
-         "and offload=selective|full insert what holds less memory.\n";
+         "  P = ranks, M = microbatches. Every schedule: --option braid=split runs the members of a group one by one;\n"
+         "  recompute=full and offload=selective|full insert what holds less memory.\n";
 }
 
 bool is_family(const std::string& name) {
