@@ -3,8 +3,8 @@
 
     python3 bench/hidden_transfers.py build/release/bin [--rounds 3] [--steps 6] [--json FILE]
 
-Beside it the same job over threads, where a hand-over passes a pointer: what Gloo's step takes longer is the part of the transfers
-that is not hidden. The two take turns, so that a busy machine is busy for both.
+Exposed is the time a rank computes nothing while a message is under way to it, mean of both ranks. The first activation and the last gradient
+of a step cannot be hidden by anything: at best 2 of 16 messages are exposed.
 """
 import argparse
 import json
@@ -39,30 +39,25 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     rows = []
-    print(f"{'layers':>6} {'one F':>9} {'messages':>9} {'of':>9} {'step, Gloo':>11} {'step, threads':>14} {'not hidden':>11} {'of transfers':>13}")
+    print(f"{'layers':>6} {'one F':>9} {'messages':>9} {'of':>9} {'one takes':>10} {'all take':>9} {'exposed':>9} {'hidden':>7} {'of the step':>12}")
     with tempfile.TemporaryDirectory(prefix="panpipe-hidden-") as folder:
         for layers in (2, 4, 8, 16):
             job = pathlib.Path(folder) / f"{layers}.yaml"
             job.write_text(JOB.format(layers=layers))
-            steps = {"gloo": [], "local": []}
-            forwards, sends, sizes = [], [], []
+            found = []
             for _ in range(options.rounds):
-                for transport in steps:
-                    result = run(options.bin, job, transport, options.steps)
-                    steps[transport].append(result["metrics"]["step_time_s"])
-                    if transport == "gloo":
-                        spans = result["timeline"]
-                        forwards += [s["end_s"] - s["start_s"] for s in spans if s["lane"] == "compute" and "F" in s["action"]]
-                        travelled = [s for s in spans if s["lane"] == "send"]
-                        sends.append(sum(s["end_s"] - s["start_s"] for s in travelled))
-                        sizes.append((len(travelled), statistics.mean(s["bytes"] for s in travelled)))
-            gloo, local = (statistics.median(steps[t]) for t in ("gloo", "local"))
-            sent, late = statistics.median(sends), gloo - local
-            row = {"layers": layers, "forward_s": statistics.median(forwards), "messages": sizes[0][0], "message_bytes": sizes[0][1], "transfers_s": sent,
-                   "step_gloo_s": gloo, "step_threads_s": local, "not_hidden_s": late, "step_ratio": gloo / local}
+                result = run(options.bin, job, "gloo", options.steps)
+                spans, metrics = result["timeline"], result["metrics"]
+                forwards = [s["end_s"] - s["start_s"] for s in spans if s["lane"] == "compute" and "F" in s["action"]]
+                sends = [(s["end_s"] - s["start_s"], s["bytes"]) for s in spans if s["lane"] == "send"]
+                found.append({"layers": layers, "forward_s": statistics.median(forwards), "messages": len(sends), "message_bytes": sends[0][1],
+                              "message_s": statistics.median(s for s, _ in sends), "transfers_s": sum(s for s, _ in sends),
+                              "exposed_s": 2 * metrics["exposed_communication_s"], "step_s": metrics["step_time_s"]})
+            row = min(found, key=lambda one: one["step_s"])  # the round that the machine disturbed least
             rows.append(row)
-            print(f"{layers:6} {row['forward_s'] * 1e3:6.2f} ms {row['messages']:9} {row['message_bytes'] / 1024:5.0f} KiB {gloo * 1e3:8.2f} ms {local * 1e3:11.2f} ms "
-                  f"{late * 1e3:8.2f} ms {sent * 1e3:10.2f} ms", flush=True)
+            print(f"{layers:6} {row['forward_s'] * 1e3:6.2f} ms {row['messages']:9} {row['message_bytes'] / 1024:5.0f} KiB {row['message_s'] * 1e3:7.2f} ms "
+                  f"{row['transfers_s'] * 1e3:6.1f} ms {row['exposed_s'] * 1e3:6.1f} ms {100 * (1 - row['exposed_s'] / row['transfers_s']):5.0f} % "
+                  f"{100 * row['exposed_s'] / 2 / row['step_s']:10.1f} %", flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
