@@ -4,7 +4,8 @@
     python3 bench/hidden_transfers.py build/release/bin [--rounds 3] [--steps 6] [--json FILE]
 
 Exposed is the time a rank computes nothing while a message is under way to it, mean of both ranks. The first activation and the last gradient
-of a step cannot be hidden by anything: at best 2 of 16 messages are exposed.
+of a step cannot be hidden by anything: at best 2 of 16 messages are exposed. A message counts for both its ranks. Gloo's threads need cores of
+their own: with as many computing ranks as cores, messages wait for a core and little is hidden.
 """
 import argparse
 import json
