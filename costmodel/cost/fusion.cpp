@@ -18,7 +18,7 @@ class Chains {
     std::iota(parent_.begin(), parent_.end(), 0);
     for (int i = 0; i < unit.size(); ++i) {
       if (unit.of(i).kind != OperatorClass::Elementwise) continue;
-      for_each_tensor(unit.op(i), [&](int t) {
+      for_each_operand(unit.op(i), [&](int t) {
         const int source = unit.root(t);
         if (!unit.inside(source)) return;
         const int maker = unit.tensor(source).producer - unit.first;
@@ -50,7 +50,7 @@ bool used_outside(const UnitView& unit, const Chains& chains, int chain, int t) 
     if (unit.of(i).kind == OperatorClass::View) continue;
     if (unit.of(i).kind == OperatorClass::Elementwise && chains.find(i) == chain) continue;
     bool reads = false;
-    for_each_tensor(unit.op(i), [&](int argument) { reads |= unit.root(argument) == t; });
+    for_each_operand(unit.op(i), [&](int argument) { reads |= unit.root(argument) == t; });
     if (reads) return true;
   }
   for (int i = 0; i < unit.size(); ++i) {  // a view of it that leaves the unit
@@ -69,7 +69,7 @@ struct ChainTraffic {
 void visit_member(const UnitView& unit, const Chains& chains, int chain, int i, ChainTraffic& traffic) {
   const Operator& op = unit.op(i);
   const bool passes_through = is_sum(op) && unit.of(i).saved.empty();  // its gradient is the output's: nothing to move
-  for_each_tensor(op, [&](int t) {
+  for_each_operand(op, [&](int t) {
     const int source = unit.root(t);
     const bool from_chain = unit.inside(source) &&
                             unit.of(unit.tensor(source).producer - unit.first).kind == OperatorClass::Elementwise &&
@@ -109,7 +109,7 @@ void add_accumulation(const UnitView& unit, std::vector<OperatorTraffic>& traffi
   std::vector<Uses> uses;
   for (int i = 0; i < unit.size(); ++i) {
     if (unit.op(i).outputs.empty() || !unit.tensor(unit.op(i).outputs.front()).requires_gradient) continue;
-    for_each_tensor(unit.op(i), [&](int t) {
+    for_each_operand(unit.op(i), [&](int t) {
       if (!unit.activation(t) || !unit.tensor(t).requires_gradient) return;
       double used = unit.bytes(t);
       if (unit.of(i).kind == OperatorClass::View) {
@@ -128,8 +128,8 @@ void add_accumulation(const UnitView& unit, std::vector<OperatorTraffic>& traffi
 
 double bias_gradient(const UnitView& unit, int i) {
   int parameters = 0;
-  for_each_tensor(unit.op(i),
-                  [&](int t) { parameters += unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).shape.size() == 1; });
+  for_each_operand(
+      unit.op(i), [&](int t) { parameters += unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).shape.size() == 1; });
   return parameters > 0 ? unit.bytes(unit.op(i).outputs.front()) : 0.0;
 }
 
@@ -142,7 +142,7 @@ double second_kernel(const UnitView& unit, int i) {
   if (counted.read > Bytes(0)) return both_ways(counted);
   double input = 0;
   bool trained = false;
-  for_each_tensor(unit.op(i), [&](int t) {
+  for_each_operand(unit.op(i), [&](int t) {
     if (unit.activation(t)) input = std::max(input, unit.bytes(t));
     trained |= unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).requires_gradient;
   });
@@ -156,7 +156,7 @@ bool is_residual_sum(const UnitView& unit, int i) {
   if (!starts_with(op.target, "aten::add")) return false;
   int activations = 0;
   bool same = true;
-  for_each_tensor(op, [&](int t) {
+  for_each_operand(op, [&](int t) {
     activations += unit.activation(t);
     same &= unit.tensor(t).shape == unit.tensor(op.outputs.front()).shape;
   });
@@ -165,7 +165,7 @@ bool is_residual_sum(const UnitView& unit, int i) {
 
 bool adds_input(const UnitView& unit, int i) {
   bool outside = false;
-  for_each_tensor(unit.op(i), [&](int t) { outside |= unit.activation(t) && !unit.inside(unit.root(t)); });
+  for_each_operand(unit.op(i), [&](int t) { outside |= unit.activation(t) && !unit.inside(unit.root(t)); });
   return outside && is_residual_sum(unit, i);
 }
 
@@ -207,7 +207,7 @@ std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRat
         // Query, key, value and the result are each brought into the layout the core wants: read and written once more.
         double layout = 0;
         std::vector<int> seen;
-        for_each_tensor(unit.op(i), [&](int t) {
+        for_each_operand(unit.op(i), [&](int t) {
           if (unit.activation(t) && add_once(seen, t)) layout += 2 * unit.bytes(t);
         });
         for (int out : unit.op(i).outputs)

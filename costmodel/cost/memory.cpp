@@ -37,7 +37,7 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, double
   const OperatorWork& work = unit.of(i);
   const auto is_logits = [&](int t) { return loss_logits > 0 && static_cast<double>(unit.tensor(t).elements()) == loss_logits; };
   if (work.kind == OperatorClass::Attention && !rates.flash) {
-    for_each_tensor(unit.op(i), [&](int t) {
+    for_each_operand(unit.op(i), [&](int t) {
       if (unit.activation(t)) keep(unit, saved, t);
     });
     const double scores = attention_scores(work.attention) * score_bytes_kept(unit, i, rates);
@@ -60,7 +60,7 @@ double needed_for_weights(const UnitView& unit, double loss_logits) {
   std::vector<int> inputs;
   for (int i = 0; i < unit.size(); ++i) {
     if (unit.of(i).kind != OperatorClass::Gemm || unit.of(i).weight_gradient.gemms.empty()) continue;
-    for_each_tensor(unit.op(i), [&](int t) {
+    for_each_operand(unit.op(i), [&](int t) {
       if (!unit.activation(t)) return;
       const int owner = unit.root(t);
       if (std::find(inputs.begin(), inputs.end(), owner) != inputs.end()) return;
@@ -83,7 +83,7 @@ double working_set(const UnitView& unit, const DeviceRates& rates, double loss_l
       const bool of_logits = loss_logits > 0 && static_cast<double>(unit.tensor(t).elements()) == loss_logits;
       if (unit.activation(t) && !of_logits) bytes += unit.bytes(t);
     };
-    for_each_tensor(unit.op(i), add);
+    for_each_operand(unit.op(i), add);
     for (int t : unit.op(i).outputs) add(t);
     if (unit.of(i).kind == OperatorClass::Attention && !rates.flash)
       bytes += 2 * rates.element * attention_scores(unit.of(i).attention);  // gradients before and after the softmax

@@ -30,7 +30,7 @@ bool part_of_loss(const UnitView& unit, int i, double loss_logits) {
 
 double parameter_elements(const UnitView& unit, int i) {
   double elements = 0;
-  for_each_tensor(unit.op(i), [&](int t) {
+  for_each_operand(unit.op(i), [&](int t) {
     if (unit.tensor(t).role == TensorRole::Parameter) elements += static_cast<double>(unit.tensor(t).elements());
   });
   return elements;
@@ -45,7 +45,7 @@ Bytes collective_bytes(const UnitView& unit, int i) {
         return Bytes(3 * 4 * unit.tensor(ref->tensor).elements() / unit.tensor(ref->tensor).shape.back());
   }
   Bytes largest{0};
-  for_each_tensor(unit.op(i), [&](int t) { largest = std::max(largest, unit.tensor(t).bytes()); });
+  for_each_operand(unit.op(i), [&](int t) { largest = std::max(largest, unit.tensor(t).bytes()); });
   for (int t : unit.op(i).outputs) largest = std::max(largest, unit.tensor(t).bytes());
   return largest;
 }
@@ -88,7 +88,7 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
 // Does operator i read the result of one with a backward collective (Megatron's f)?
 bool reads_gathered(const UnitView& unit, int i) {
   bool reads = false;
-  for_each_tensor(unit.op(i), [&](int t) {
+  for_each_operand(unit.op(i), [&](int t) {
     if (!unit.inside(t)) return;
     const Operator& maker = unit.op(unit.tensor(t).producer - unit.first);
     reads |= maker.backward_collective != CollectiveKind::None && maker.backward_collective != CollectiveKind::AllGather;
@@ -116,7 +116,7 @@ void time_embedding(const UnitView& unit, const DeviceRates& rates, UnitTemplate
 double logits(const UnitView& unit, int i) {
   if (unit.of(i).kind != OperatorClass::Loss) return 0;
   double largest = 0;
-  for_each_tensor(unit.op(i), [&](int t) {
+  for_each_operand(unit.op(i), [&](int t) {
     if (unit.activation(t)) largest = std::max(largest, static_cast<double>(unit.tensor(t).elements()));
   });
   return largest;

@@ -28,7 +28,7 @@ TensorUse tensor_use(const OperatorGraph& graph) {
     if (op.unit != previous) range.first = i;
     range.second = i + 1;
     previous = op.unit;
-    for_each_tensor(op, [&](int t) {
+    for_each_operand(op, [&](int t) {
       const int producer = graph.tensors[static_cast<std::size_t>(t)].producer;
       if (producer >= 0 && graph.operators[static_cast<std::size_t>(producer)].unit != op.unit)
         use.crosses[static_cast<std::size_t>(t)] = true;
@@ -43,7 +43,7 @@ int UnitView::root(int t) const {
     const OperatorClass kind = of(i).kind;
     if (kind != OperatorClass::View && kind != OperatorClass::Collective) return t;
     int source = -1;
-    for_each_tensor(op(i), [&](int argument) {
+    for_each_operand(op(i), [&](int argument) {
       if (source < 0) source = argument;
     });
     if (source < 0) return t;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "costmodel/workload/graph.hpp"
+#include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 
 namespace panpipe {
@@ -16,16 +17,6 @@ struct TensorUse {
   std::vector<bool> crosses;                    // per tensor: consumed by another unit than its producer's
 };
 TensorUse tensor_use(const OperatorGraph& graph);
-
-template <class Visit>
-void for_each_tensor(const Operator& op, Visit visit) {
-  for (const Argument& argument : op.arguments) {
-    if (const auto* ref = std::get_if<TensorRef>(&argument)) visit(ref->tensor);
-    if (const auto* list = std::get_if<TensorList>(&argument))
-      for (int tensor : list->tensors)
-        if (tensor >= 0) visit(tensor);
-  }
-}
 
 // One unit and what its operators cost.
 struct UnitView {

@@ -127,6 +127,21 @@ void reconcile_stages(MapReader& scenario, const ScheduleFamily& family, Schedul
   }
 }
 
+// A map of the scenario that may be left out: then an empty one stands for it, so that its defaults are read and told alike.
+class Section {
+ public:
+  Section(MapReader& scenario, const std::string& key) : written_(scenario.find(key)) {
+    absent_.kind = NodeKind::Map;
+    absent_.path = key;
+    absent_.source = scenario.node().source;
+  }
+  const Node& node() const { return written_ != nullptr ? *written_ : absent_; }
+
+ private:
+  const Node* written_;
+  Node absent_;
+};
+
 }  // namespace
 
 const Node* name_node(const Node& value) { return value.kind == NodeKind::Map ? value.find("name") : &value; }
@@ -134,12 +149,8 @@ const Node* name_node(const Node& value) { return value.kind == NodeKind::Map ? 
 Parallel read_parallel(MapReader& scenario) {
   Parallel parallel;
   parallel.pipeline = 0;
-  Node absent;
-  absent.kind = NodeKind::Map;
-  absent.path = "parallel";
-  absent.source = scenario.node().source;
-  const Node* node = scenario.find("parallel");
-  MapReader reader(node != nullptr ? *node : absent, scenario.log());
+  const Section section(scenario, "parallel");
+  MapReader reader(section.node(), scenario.log());
   if (reader.find("pipeline") != nullptr) parallel.pipeline = reader.integer("pipeline", 1);
   parallel.tensor = reader.integer("tensor", 1, 1);
   parallel.data = reader.integer("data", 1, 1);
@@ -236,12 +247,8 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
 
 TransferRules read_transfers(MapReader& scenario, bool framework_blocks, const std::string& framework) {
   using Semantics = TransferRules::Semantics;
-  Node absent;
-  absent.kind = NodeKind::Map;
-  absent.path = "transfers";
-  absent.source = scenario.node().source;
-  const Node* node = scenario.find("transfers");
-  MapReader reader(node != nullptr ? *node : absent, scenario.log());
+  const Section section(scenario, "transfers");
+  MapReader reader(section.node(), scenario.log());
   TransferRules rules;
   if (reader.has("semantics"))
     rules.semantics = reader.choice<Semantics>(

@@ -39,26 +39,19 @@ Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOption
   const int total = static_cast<int>(forward.size());
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[static_cast<std::size_t>(rank)];
-    const auto forward_pass = [&](int k) {
-      const Turn& turn = forward[static_cast<std::size_t>(k)];
-      return pass(ActionKind::F, turn.chunk * ranks + rank, turn.microbatch);
-    };
-    const auto backward_pass = [&](int k) {
-      const Turn& turn = forward[static_cast<std::size_t>(k)];
-      return pass(ActionKind::B, (chunks - 1 - turn.chunk) * ranks + rank, turn.microbatch);
-    };
+    const TurnsOfRank turn{forward, ranks, chunks, rank};
     const long long ahead = 2LL * (ranks - 1 - rank) + static_cast<long long>(chunks - 1) * group + (combined ? 1 : 0);
     const int warmup = static_cast<int>(std::min<long long>(ahead, total));
-    for (int k = 0; k < warmup; ++k) row.push_back(forward_pass(k));
+    for (int k = 0; k < warmup; ++k) row.push_back(turn.F(k));
     for (int k = warmup; k < total; ++k) {
       if (combined) {
-        add_group(row, GroupKind::OverlapFB, {forward_pass(k), backward_pass(k - warmup)});
+        add_group(row, GroupKind::OverlapFB, {turn.F(k), turn.backward(ActionKind::B, k - warmup)});
       } else {
-        row.push_back(forward_pass(k));
-        row.push_back(backward_pass(k - warmup));
+        row.push_back(turn.F(k));
+        row.push_back(turn.backward(ActionKind::B, k - warmup));
       }
     }
-    for (int k = total - warmup; k < total; ++k) row.push_back(backward_pass(k));
+    for (int k = total - warmup; k < total; ++k) row.push_back(turn.backward(ActionKind::B, k));
   }
   note_short_turns(schedule, group);
   return schedule;

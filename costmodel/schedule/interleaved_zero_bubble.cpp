@@ -16,23 +16,16 @@ Schedule make_interleaved_zero_bubble(int ranks, int microbatches, const Schedul
   const int total = static_cast<int>(forward.size());
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[static_cast<std::size_t>(rank)];
-    const auto forward_pass = [&](int k) {
-      const Turn& turn = forward[static_cast<std::size_t>(k)];
-      return pass(ActionKind::F, turn.chunk * ranks + rank, turn.microbatch);
-    };
-    const auto backward_pass = [&](ActionKind kind, int k) {
-      const Turn& turn = forward[static_cast<std::size_t>(k)];
-      return pass(kind, (chunks - 1 - turn.chunk) * ranks + rank, turn.microbatch);
-    };
+    const TurnsOfRank turn{forward, ranks, chunks, rank};
     const int warmup = std::min((chunks - 1) * group + ranks - 1 - rank, total);
-    for (int k = 0; k < warmup; ++k) row.push_back(forward_pass(k));
+    for (int k = 0; k < warmup; ++k) row.push_back(turn.F(k));
     int weights = 0;
     for (int k = 0; k < total; ++k) {
-      if (warmup + k < total) row.push_back(forward_pass(warmup + k));
-      row.push_back(backward_pass(ActionKind::I, k));
-      if (k >= rank) row.push_back(backward_pass(ActionKind::W, weights++));
+      if (warmup + k < total) row.push_back(turn.F(warmup + k));
+      row.push_back(turn.backward(ActionKind::I, k));
+      if (k >= rank) row.push_back(turn.backward(ActionKind::W, weights++));
     }
-    while (weights < total) row.push_back(backward_pass(ActionKind::W, weights++));
+    while (weights < total) row.push_back(turn.backward(ActionKind::W, weights++));
   }
   return schedule;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/schedule/building.hpp"
 
 namespace panpipe {
 
@@ -30,6 +31,16 @@ int default_turn(std::string_view family, int ranks, int microbatches, std::stri
                     family, microbatches, ranks, rounds, microbatches % rounds, less, more, state));
   }
   return microbatches / rounds;
+}
+
+Action TurnsOfRank::F(int k) const {
+  const Turn& turn = forward[static_cast<std::size_t>(k)];
+  return pass(ActionKind::F, turn.chunk * ranks + rank, turn.microbatch);
+}
+
+Action TurnsOfRank::backward(ActionKind kind, int k) const {
+  const Turn& turn = forward[static_cast<std::size_t>(k)];
+  return pass(kind, (chunks - 1 - turn.chunk) * ranks + rank, turn.microbatch);
 }
 
 }  // namespace panpipe

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "costmodel/schedule/action.hpp"
+
 namespace panpipe {
 
 struct Turn {
@@ -17,5 +19,13 @@ std::vector<Turn> turns(int microbatches, int group, int chunks);
 // PyTorch's rule for the length of a turn: as many turns as the ranks fit into the microbatches, all of one length. Throws
 // InputError when the microbatches do not divide so; `option` is the family's option that states the length, or empty.
 int default_turn(std::string_view family, int ranks, int microbatches, std::string_view option);
+
+// The k-th passes of one rank of a looped schedule: forwards in the order of the turns, backwards with the stages reversed.
+struct TurnsOfRank {
+  const std::vector<Turn>& forward;
+  int ranks, chunks, rank;
+  Action F(int k) const;
+  Action backward(ActionKind kind, int k) const;
+};
 
 }  // namespace panpipe

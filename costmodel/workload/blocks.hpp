@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
@@ -19,6 +20,10 @@ struct VitLayers {
 int vit_attention(const VitLayers& vit, int x, const std::string& layer);
 int vit_mlp(const VitLayers& vit, int x, const std::string& layer);
 
+// gpt.cpp: the head over the vocabulary, tied to the embedding `word_weight` where the dimensions say so, and the mean loss over
+// all tokens. `x`: (batch, sequence, hidden), normalized, inside the parallel region. Returns the loss.
+int next_token_loss(GraphBuilder& g, const ModelDimensions& d, int x, int labels, int word_weight, std::string_view init);
+
 // llama.cpp: layers of a decoder over `d.sequence` tokens.
 struct LlamaLayers {
   GraphBuilder& g;
@@ -30,6 +35,7 @@ int llama_attention(const LlamaLayers& llama, int x, const std::string& layer);
 int llama_mlp(const LlamaLayers& llama, int x, const std::string& layer);
 // Final normalization, head and loss over all `d.sequence` tokens; `word_weight` is the embedding, for a tied head.
 int llama_head(const LlamaLayers& llama, int x, int labels, int word_weight);
+
 void check_llama_degree(const ModelDimensions& d, const WorkloadShape& shape, const std::string& model);
 
 }  // namespace panpipe

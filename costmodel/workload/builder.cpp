@@ -1,4 +1,5 @@
 #include "costmodel/workload/builder.hpp"
+#include "costmodel/workload/operands.hpp"
 
 #include <algorithm>
 
@@ -112,12 +113,8 @@ int GraphBuilder::make_activation(std::string_view target, Shape dimensions, DTy
 int GraphBuilder::emit(std::string_view target, std::vector<Argument> arguments, Shape dimensions, DType type) {
   PANPIPE_CHECK(unit_ >= 0, "an operator before the first unit");
   bool gradient = false;
-  const auto look = [&](int tensor) { gradient |= graph_.tensors[static_cast<std::size_t>(tensor)].requires_gradient; };
-  for (const Argument& argument : arguments) {
-    if (const auto* ref = std::get_if<TensorRef>(&argument)) look(ref->tensor);
-    if (const auto* list = std::get_if<TensorList>(&argument))
-      for (int tensor : list->tensors) look(tensor);
-  }
+  for_each_operand(arguments,
+                   [&](int tensor) { gradient |= graph_.tensors[static_cast<std::size_t>(tensor)].requires_gradient; });
   const int result = make_activation(target, std::move(dimensions), type);
   graph_.tensors.back().requires_gradient = gradient;
   Operator& made = graph_.operators.emplace_back();

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "costmodel/workload/blocks.hpp"
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
 
@@ -63,6 +64,17 @@ int mlp(const Gpt& gpt, int x, const std::string& layer) {
 
 }  // namespace
 
+int next_token_loss(GraphBuilder& g, const ModelDimensions& d, int x, int labels, int word_weight, std::string_view init) {
+  g.module("lm_head");
+  const int head_weight = d.tied_embedding ? g.tied_parameter("lm_head.weight", word_weight)
+                                           : g.vocabulary_parameter("lm_head.weight", {d.vocabulary, d.hidden}, init);
+  const int logits = g.linear_op(x, head_weight);
+  g.module("loss");
+  const std::int64_t rows = static_cast<std::int64_t>(g.request().microbatch) * d.sequence;
+  const int flat = g.view(logits, {rows, g.shape(logits).back()});
+  return g.vocabulary_cross_entropy(flat, g.view(labels, {rows}), d.vocabulary);
+}
+
 OperatorGraph build_gpt(const std::string& model, const ModelDimensions& d, const WorkloadShape& shape) {
   check_transformer_degree(d, d.sequence, shape, model);
   constexpr std::size_t kOperatorsPerLayer = 26, kOperatorsAround = 24;
@@ -87,14 +99,7 @@ OperatorGraph build_gpt(const std::string& model, const ModelDimensions& d, cons
 
   g.unit("head");
   x = g.enter_parallel(g.layer_norm(x, "transformer.ln_f", kEpsilon));
-  g.module("lm_head");
-  const int head_weight = d.tied_embedding ? g.tied_parameter("lm_head.weight", word_weight)
-                                           : g.vocabulary_parameter("lm_head.weight", {d.vocabulary, d.hidden}, kInit);
-  const int logits = g.linear_op(x, head_weight);
-  g.module("loss");
-  const std::int64_t rows = batch * d.sequence;
-  const int flat = g.view(logits, {rows, g.shape(logits).back()});
-  return g.finish(g.vocabulary_cross_entropy(flat, g.view(labels, {rows}), d.vocabulary));
+  return g.finish(next_token_loss(g, d, x, labels, word_weight, kInit));
 }
 
 }  // namespace panpipe

@@ -78,14 +78,7 @@ int llama_head(const LlamaLayers& llama, int x, int labels, int word_weight) {
   auto& g = llama.g;
   const auto& d = llama.d;
   x = g.enter_parallel(g.rms_norm(x, "model.norm", kEpsilon));
-  g.module("lm_head");
-  const int head_weight = d.tied_embedding ? g.tied_parameter("lm_head.weight", word_weight)
-                                           : g.vocabulary_parameter("lm_head.weight", {d.vocabulary, d.hidden}, kInit);
-  const int logits = g.linear_op(x, head_weight);
-  g.module("loss");
-  const std::int64_t rows = static_cast<std::int64_t>(g.request().microbatch) * d.sequence;
-  const int flat = g.view(logits, {rows, g.shape(logits).back()});
-  return g.vocabulary_cross_entropy(flat, g.view(labels, {rows}), d.vocabulary);
+  return next_token_loss(g, d, x, labels, word_weight, kInit);
 }
 
 void check_llama_degree(const ModelDimensions& d, const WorkloadShape& shape, const std::string& model) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/workload/operands.hpp"
 
 namespace panpipe {
 namespace {
@@ -340,16 +341,10 @@ OperatorWork any_operator(const View& v) {
                                                              "repeat", "roll", "flip",  "cumsum", "neg", "masked_fill"};
   Bytes read(0), written(0);
   std::vector<int> floats;
-  const auto look = [&](int index) {
+  for_each_operand(v.op, [&](int index) {
     read += v.tensor(index).bytes();
     if (v.tensor(index).requires_gradient) floats.push_back(index);
-  };
-  for (const Argument& argument : v.op.arguments) {
-    if (const auto* ref = std::get_if<TensorRef>(&argument)) look(ref->tensor);
-    if (const auto* list = std::get_if<TensorList>(&argument))
-      for (const int index : list->tensors)
-        if (index >= 0) look(index);
-  }
+  });
   double elements = 0;
   for (const int made : v.op.outputs) {
     written += v.tensor(made).bytes();

@@ -120,6 +120,17 @@ TEST(Braids, TwoForwards) {
   EXPECT_NEAR(step_of(lower(scenario, plan, costs)), 44 + 56, 1e-6);
 }
 
+std::vector<ProgramStep> steps_of_braids(const TaskGraph& graph) {
+  std::vector<ProgramStep> steps;
+  for (const Task& task : graph.tasks) {
+    if (task.group_size != 2) continue;
+    const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
+    const auto first = graph.steps.begin() + program.first_step;
+    steps.insert(steps.end(), first, first + program.steps);
+  }
+  return steps;
+}
+
 // A stage of three layers against one of a single layer: whoever has done the smaller share goes next, the first at a tie.
 TEST(Braids, StrandsOfUnequalLengthAreSpread) {
   const auto costs = units_with_collectives(4, millis(4));
@@ -129,14 +140,8 @@ TEST(Braids, StrandsOfUnequalLengthAreSpread) {
   plan.stages = {{0, 3, Recompute::None}, {3, 4, Recompute::None}};
   const TaskGraph graph = lower(scenario, plan, costs);
   std::string order;
-  for (const Task& task : graph.tasks) {
-    if (task.group_size != 2) continue;
-    const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
-    for (std::int32_t s = 0; s < program.steps; ++s) {
-      const ProgramStep& step = graph.steps[static_cast<std::size_t>(program.first_step + s)];
-      order += step.collective ? '=' : step.member == 0 ? 'f' : step.free ? 'w' : 'i';
-    }
-  }
+  for (const ProgramStep& step : steps_of_braids(graph))
+    order += step.collective ? '=' : step.member == 0 ? 'f' : step.free ? 'w' : 'i';
   EXPECT_EQ(order, "f=i=wf=f=");
 }
 
@@ -148,15 +153,9 @@ TEST(Braids, TheHeadStandsOutsideTheWeave) {
   Scenario scenario = scenario_of(1, 2, "gpipe");
   const TaskGraph graph = lower(scenario, braid_on_one_rank(scenario, costs, "(0F1;0B0)OVERLAP_F_B,0B1"), costs);
   std::string order;
-  for (const Task& task : graph.tasks) {
-    if (task.group_size != 2) continue;
-    const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
-    for (std::int32_t s = 0; s < program.steps; ++s) {
-      const ProgramStep& step = graph.steps[static_cast<std::size_t>(program.first_step + s)];
-      if (!step.collective)
-        order += (step.member == 0 ? 'f' : step.free ? 'w' : 'i') + std::to_string(int(step.time.base() / kMs)) + ' ';
-    }
-  }
+  for (const ProgramStep& step : steps_of_braids(graph))
+    if (!step.collective)
+      order += (step.member == 0 ? 'f' : step.free ? 'w' : 'i') + std::to_string(int(step.time.base() / kMs)) + ' ';
   EXPECT_EQ(order, "i1 w1 f10 i8 w6 f10 i8 w6 f1 ");
 }
 

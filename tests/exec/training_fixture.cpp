@@ -147,4 +147,28 @@ void expect_bit_equal(const std::map<std::string, at::Tensor>& found, const std:
   }
 }
 
+Trained train(const std::string& scenario, int steps) {
+  const Folder folder;
+  const std::string file = folder.write("s.yaml", scenario);
+  RunRequest request = quiet(file, steps);
+  request.dump_gradients = folder.file("gradients.safetensors");
+  request.checkpoint = folder.file("checkpoints");
+  const Outcome outcome = run_threads(file, request);
+  EXPECT_EQ(outcome.error(), "");
+  Trained trained;
+  if (!outcome.error().empty()) return trained;
+  trained.losses = outcome.losses();
+  trained.timeline = outcome.timeline;
+  trained.gradients = tensors_of(request.dump_gradients);
+  trained.state = tensors_of(step_folder(request.checkpoint, steps));
+  return trained;
+}
+
+void expect_equal(const Trained& found, const Trained& one, double relative) {
+  ASSERT_EQ(found.losses.size(), one.losses.size());
+  for (std::size_t s = 0; s < one.losses.size(); ++s) EXPECT_NEAR(found.losses[s], one.losses[s], 1e-5 * one.losses[s]);
+  expect_close(found.gradients, one.gradients, relative);
+  expect_close(found.state, one.state, relative);
+}
+
 }  // namespace panpipe::exec

@@ -52,6 +52,15 @@ std::map<std::string, at::Tensor> tensors_of(const std::string& path);
 // The largest difference, relative to the largest value of `expected` over all tensors of that name.
 void expect_close(const std::map<std::string, at::Tensor>& found, const std::map<std::string, at::Tensor>& expected,
                   double relative);
+// What a run leaves: losses, the last step's gradients, and everything in the checkpoint behind it.
+struct Trained {
+  std::vector<double> losses;
+  std::map<std::string, at::Tensor> gradients, state;
+  Timeline timeline;
+};
+// Of a scenario's text, in a folder of its own.
+Trained train(const std::string& scenario, int steps = 3);
+void expect_equal(const Trained& found, const Trained& one, double relative = 2e-5);
 void expect_bit_equal(const std::map<std::string, at::Tensor>& found, const std::map<std::string, at::Tensor>& expected);
 
 }  // namespace panpipe::exec

@@ -29,37 +29,6 @@ std::string model_on(const Mesh& mesh, const std::string& extra, const std::stri
       mesh.pipeline * mesh.data * mesh.tensor, model, 8 / mesh.data, mesh.pipeline, mesh.data, mesh.tensor, more, extra);
 }
 
-struct Trained {
-  std::vector<double> losses;
-  std::map<std::string, at::Tensor> gradients, state;
-  Timeline timeline;
-};
-
-Trained train(const std::string& scenario, int steps = 3) {
-  const Folder folder;
-  const std::string file = folder.write("s.yaml", scenario);
-  RunRequest request = quiet(file, steps);
-  request.dump_gradients = folder.file("gradients.safetensors");
-  request.checkpoint = folder.file("checkpoints");
-  const Outcome outcome = run_threads(file, request);
-  EXPECT_EQ(outcome.error(), "");
-  Trained trained;
-  if (!outcome.error().empty()) return trained;
-  trained.losses = outcome.losses();
-  trained.timeline = outcome.timeline;
-  trained.gradients = tensors_of(request.dump_gradients);
-  trained.state = tensors_of(step_folder(request.checkpoint, steps));
-  return trained;
-}
-
-void expect_equal(const Trained& found, const Trained& one) {
-  constexpr double kRelative = 2e-5;
-  ASSERT_EQ(found.losses.size(), one.losses.size());
-  for (std::size_t s = 0; s < one.losses.size(); ++s) EXPECT_NEAR(found.losses[s], one.losses[s], 1e-5 * one.losses[s]);
-  expect_close(found.gradients, one.gradients, kRelative);
-  expect_close(found.state, one.state, kRelative);
-}
-
 TEST(TrainingMesh, TensorParallelTrainingEqualsOneProcess) {
   const Trained one = train(model_on({}, kSgd));
   ASSERT_EQ(one.losses.size(), 3u);

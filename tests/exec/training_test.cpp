@@ -19,36 +19,6 @@
 namespace panpipe::exec {
 namespace {
 
-struct Trained {
-  std::vector<double> losses;
-  std::map<std::string, at::Tensor> gradients, parameters;
-  Timeline timeline;
-};
-
-Trained train(const std::string& scenario, int steps) {
-  const Folder folder;
-  const std::string file = folder.write("s.yaml", scenario);
-  RunRequest request = quiet(file, steps);
-  request.dump_gradients = folder.file("gradients.safetensors");
-  request.checkpoint = folder.file("checkpoints");
-  const Outcome outcome = run_threads(file, request);
-  EXPECT_EQ(outcome.error(), "");
-  Trained trained;
-  if (!outcome.error().empty()) return trained;
-  trained.losses = outcome.losses();
-  trained.timeline = outcome.timeline;
-  trained.gradients = tensors_of(request.dump_gradients);
-  trained.parameters = tensors_of(fmt::format("{}/step-{:06}", request.checkpoint, steps));
-  return trained;
-}
-
-void expect_equal(const Trained& found, const Trained& one, double relative = 2e-5) {
-  ASSERT_EQ(found.losses.size(), one.losses.size());
-  for (std::size_t s = 0; s < one.losses.size(); ++s) EXPECT_NEAR(found.losses[s], one.losses[s], 1e-5 * one.losses[s]);
-  expect_close(found.gradients, one.gradients, relative);
-  expect_close(found.parameters, one.parameters, relative);
-}
-
 // Four microbatches in all, whoever computes them. SGD: parameters then differ by no more than gradients do. The embedding is
 // tied to the head, which stands on another rank whenever the pipeline has more than one.
 TEST(Training, EveryMeshEqualsOneProcess) {
@@ -100,7 +70,7 @@ TEST(Training, ZeroOneUpdatesAsWithoutIt) {
   scenario.replace(scenario.find("data: 2}"), 8, "data: 2, zero: 1}");
   const Trained divided = train(scenario, 3);
   EXPECT_EQ(divided.losses, whole.losses);
-  expect_bit_equal(divided.parameters, whole.parameters);
+  expect_bit_equal(divided.state, whole.state);
 }
 
 // sqrt(sum of squares) over all ranks, tied parameters and replicas once, is what one process finds.
@@ -116,7 +86,7 @@ TEST(Training, ClippingAcrossRanksIsClippingInOne) {
 TEST(Training, NoOptimizerTrainsNothing) {
   const Trained two = train(small_gpt(2, 1, 2, "optimizer: none\ndata: {synthetic: true}\n"), 2);
   const Trained four = train(small_gpt(2, 1, 2, "optimizer: none\n"), 4);
-  expect_bit_equal(four.parameters, two.parameters);
+  expect_bit_equal(four.state, two.state);
   EXPECT_NEAR(four.losses[3], std::log(48.0), 0.5);
 }
 
@@ -138,13 +108,13 @@ TEST(Training, MixedPrecisionFollowsSinglePrecision) {
     const Trained mixed = train(small_gpt(2, 1, 4, sgd + "precision: " + precision + "\n"), 3);
     ASSERT_EQ(mixed.losses.size(), 3u);
     for (std::size_t s = 0; s < 3; ++s) EXPECT_NEAR(mixed.losses[s], single.losses[s], 0.02);
-    EXPECT_EQ(mixed.parameters.at("transformer.wte.weight").scalar_type(), at::kFloat);
+    EXPECT_EQ(mixed.state.at("transformer.wte.weight").scalar_type(), at::kFloat);
     expect_close(mixed.gradients, single.gradients, 0.05);
     expect_close(train(small_gpt(2, 2, 2, sgd + "precision: " + precision + "\n"), 3).gradients, mixed.gradients, 0.02);
   }
   const Trained pure = train(small_gpt(2, 1, 4, sgd + "precision: bf16-pure\n"), 3);
   EXPECT_NEAR(pure.losses[0], single.losses[0], 0.02);
-  EXPECT_EQ(pure.parameters.at("transformer.wte.weight").scalar_type(), at::kBFloat16);
+  EXPECT_EQ(pure.state.at("transformer.wte.weight").scalar_type(), at::kBFloat16);
 }
 
 // An fp32 graph computes its products in bf16; what crosses the cut keeps the graph's type, or the receiver would refuse it.

@@ -18,8 +18,6 @@ constexpr Clock::duration kPatience = std::chrono::seconds(60);
 constexpr std::uint32_t kTag = 0xFFFFF000U;  // far from the tags of a step's messages
 constexpr int kMostRanksForAllPairs = 8;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 const std::vector<std::int64_t>& message_sizes() {
   static const std::vector<std::int64_t> sizes = {0, 1 << 10, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26};
   return sizes;

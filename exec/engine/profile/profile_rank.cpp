@@ -21,8 +21,6 @@ using nlohmann::json;
 constexpr Clock::duration kPatience = std::chrono::seconds(60);
 constexpr int kWarmUp = 2, kLeastRepetitions = 5;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 std::int64_t window_bytes(const ProfileRequest& request) {
   if (!request.window.empty()) {
     const Parsed<Bytes> parsed = parse_bytes(request.window);

@@ -1,6 +1,7 @@
 // Repeated measurements to one number: the median of what is left when the far ones are dropped.
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 namespace panpipe::exec {
@@ -10,6 +11,10 @@ struct Robust {
   double spread = 0;  // upper less lower quartile over the median
   int dropped = 0;    // farther than 1.5 such distances outside the quartiles (Tukey's fences)
 };
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 // 0 for no samples.
 Robust robust(std::vector<double> samples);

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <numeric>
 
+#include "costmodel/workload/operands.hpp"
+#include "exec/engine/profile/robust.hpp"
 #include "exec/engine/scalar_types.hpp"
 #include "exec/engine/training/synthetic_data.hpp"
 
@@ -24,7 +26,7 @@ template <class Work>
 void timed(std::vector<double>& samples, Work work) {
   const auto start = Clock::now();
   work();
-  samples.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  samples.push_back(seconds_since(start));
 }
 
 // What arrives from other units, in any numbers: no operator's time depends on them, apart from denormal ones.
@@ -58,18 +60,12 @@ std::vector<at::Tensor> gradients_for(const OperatorGraph& graph, const Layout& 
 // Tensors made outside operators [first, end), by first use: as the cost model numbers them.
 std::vector<int> from_outside(const OperatorGraph& graph, int first, int end) {
   std::vector<int> found;
-  const auto visit = [&](int t) {
-    const int producer = graph.tensors[index(t)].producer;
-    const bool inside = producer >= first && producer < end;
-    if (t >= 0 && !inside && std::find(found.begin(), found.end(), t) == found.end()) found.push_back(t);
-  };
   for (int i = first; i < end; ++i) {
-    for (const Argument& argument : graph.operators[index(i)].arguments) {
-      if (const auto* one = std::get_if<TensorRef>(&argument)) visit(one->tensor);
-      if (const auto* list = std::get_if<TensorList>(&argument))
-        for (const int t : list->tensors)
-          if (t >= 0) visit(t);
-    }
+    for_each_operand(graph.operators[index(i)], [&](int t) {
+      const int producer = graph.tensors[index(t)].producer;
+      const bool inside = producer >= first && producer < end;
+      if (!inside && std::find(found.begin(), found.end(), t) == found.end()) found.push_back(t);
+    });
   }
   return found;
 }
