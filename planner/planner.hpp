@@ -1,0 +1,79 @@
+// The search for a plan: what is asked, what is answered. What the scenario states stays fixed; what is absent or `auto` is
+// searched. One folder per method: pfeife/ (cuts and schedule together), piper/ (degrees and recompute per stage, exact), auto/
+// (everything, on a cluster). No threads of the caller's: a search uses as many as it is given.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/plan/plan.hpp"
+#include "costmodel/timeline/timeline.hpp"
+
+namespace panpipe::planner {
+
+enum class Method : std::uint8_t { Auto, Pfeife, Piper };
+std::string_view name_of(Method method);  // "auto", ...
+
+// What a search says of itself while it works, and at its end.
+struct SearchState {
+  std::int64_t evaluated = 0;  // candidates whose objective was computed
+  std::int64_t pruned = 0;     // candidates excluded by a bound, a memory limit or illegality, without being evaluated
+  double best = 0;             // of the objective; 0 = none yet
+  double lower_bound = 0;      // of the objective: nothing that was searched can be better
+  bool proved_optimal = false;
+};
+
+struct SearchOptions {
+  Method method = Method::Auto;
+  int threads = 1;
+  std::size_t candidates = 5;                        // how many of the best are returned
+  std::function<void(const SearchState&)> progress;  // now and then, from one thread; may be empty
+  const std::atomic<bool>* stop = nullptr;           // set: the best so far is returned, not proved
+  // Contention of the finalists; empty = not simulated. The planner knows no simulator.
+  std::function<Timeline(const TaskGraph&, const Cluster&)> simulate;
+};
+
+struct PlannedStage {
+  std::vector<std::string> operators;  // names of its units
+  int data = 1, tensor = 1;
+  std::vector<std::string> recompute;  // of `operators`, those that are recomputed
+  std::vector<int> devices;
+};
+
+// One plan that was found, and what it is said to take.
+struct Candidate {
+  std::string summary;                                  // one line: "zb-h1, 4 stages, tensor 2 ..."
+  std::vector<std::pair<std::string, double>> metrics;  // "step_time_s", "peak_memory_bytes", "time_per_sample" ...
+  std::vector<std::pair<std::string, double>> simulated;
+  std::vector<PlannedStage> stages;
+  std::string schedule;                                               // family
+  std::vector<std::pair<std::string, std::string>> schedule_options;  // its keys
+  // The scenario's keys that this plan decides ("parallel.tensor", "2"): applied before the plan's own parts are read.
+  std::vector<std::pair<std::string, std::string>> settings;
+  std::shared_ptr<const Plan> plan;  // null where engines cannot run it (degrees that differ from stage to stage)
+};
+
+struct Answer {
+  Method method = Method::Auto;
+  std::string objective;              // "step_time_s", or "time_per_sample" in the unit of the input
+  std::vector<Candidate> candidates;  // best first; empty = infeasible
+  SearchState search;
+  bool interrupted = false;
+  std::vector<std::string> notes;  // what was searched, what was excluded and why, and how many
+  std::string reason;              // infeasible: which limit is in the way, and by how much
+};
+
+// Throws InputError when the scenario leaves the method nothing to stand on.
+Answer search(const Experiment& experiment, const SearchOptions& options);
+
+std::string to_json(const Answer& answer);               // panpipe-plan/1
+std::string to_table(const Answer& answer, bool color);  // for people
+
+}  // namespace panpipe::planner
