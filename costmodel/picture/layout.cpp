@@ -74,17 +74,17 @@ PictureLayout lay_out(const Picture& picture) {
   return layout;
 }
 
+double round_step(double least) {
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double times : {1.0, 2.0, 5.0})
+    if (times * power >= least * (1 - 1e-9)) return times * power;
+  return 10 * power;
+}
+
 std::vector<double> axis_ticks(double end, double pixels) {
   std::vector<double> ticks;
   if (!(end > 0)) return {0};
-  const double wanted = end / std::max(2.0, pixels / 90);
-  const double power = std::pow(10, std::floor(std::log10(wanted)));
-  double step = 10 * power;
-  for (const double times : {1.0, 2.0, 5.0})
-    if (times * power >= wanted) {
-      step = times * power;
-      break;
-    }
+  const double step = round_step(end / std::max(2.0, pixels / 90));
   for (int i = 0; step * i <= end * (1 + 1e-9); ++i) ticks.push_back(step * i);
   return ticks;
 }

@@ -26,6 +26,9 @@ struct PictureLayout {
 // Wide enough for microbatch numbers in short passes, within limits.
 PictureLayout lay_out(const Picture& picture);
 
+// The smallest of 1, 2, 5 times a power of ten that is not under `least` (> 0).
+double round_step(double least);
+
 // Times at which the axis is labelled: whole multiples of 1, 2 or 5 times a power of ten.
 std::vector<double> axis_ticks(double end, double pixels);
 

@@ -61,13 +61,10 @@ text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-se
 )";
 
 // What differs between light and dark.
-struct Neutral {
-  const char *paper, *ink, *soft, *idle, *grid, *curve, *fill, *over;
-};
-constexpr Neutral kLight{"#ffffff", "#1b1f24", "#57606a", "#eaedf1", "#c3cad3", "#51606f", "#aab8c6", "#b3261e"};
-constexpr Neutral kDark{"#14171b", "#e6e9ed", "#a2acb7", "#262b32", "#414a54", "#a9b6c3", "#4a5866", "#ff8a80"};
+constexpr NeutralColours kLight{"#ffffff", "#1b1f24", "#57606a", "#eaedf1", "#c3cad3", "#51606f", "#aab8c6", "#b3261e"};
+constexpr NeutralColours kDark{"#14171b", "#e6e9ed", "#a2acb7", "#262b32", "#414a54", "#a9b6c3", "#4a5866", "#ff8a80"};
 
-std::string neutral_rules(const Neutral& c) {
+std::string neutral_rules(const NeutralColours& c) {
   return fmt::format(
       "text {{ fill: {ink}; }} .soft {{ fill: {soft}; }} .paper {{ fill: {paper}; }} .idle {{ fill: {idle}; }} "
       ".grid {{ stroke: {grid}; }}\n.frame {{ stroke: {ink}; }} .curve, .peak {{ stroke: {curve}; }} .area {{ fill: {fill}; }} "
@@ -77,6 +74,21 @@ std::string neutral_rules(const Neutral& c) {
 }
 
 }  // namespace
+
+const NeutralColours& neutral_colours(bool dark) { return dark ? kDark : kLight; }
+
+std::string series_colour(std::size_t series) {
+  // Blue, vermilion, bluish green, reddish purple, orange, sky blue, olive, grey.
+  static constexpr std::array<Colour, kSeriesColours> kSeries = {{{33, 126, 190},
+                                                                  {213, 94, 0},
+                                                                  {0, 158, 115},
+                                                                  {204, 121, 167},
+                                                                  {230, 159, 0},
+                                                                  {86, 180, 233},
+                                                                  {170, 145, 20},
+                                                                  {120, 125, 133}}};
+  return hex(kSeries[series % kSeriesColours]);
+}
 
 int shade_count(int chunks) { return std::clamp(chunks, 1, 4); }
 

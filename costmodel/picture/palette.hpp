@@ -2,6 +2,7 @@
 // blindness tell apart; shades of a hue tell the stages of one rank apart.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "costmodel/picture/picture.hpp"
@@ -15,6 +16,16 @@ int shade_of(int chunk, int chunks);
 // The <style> of a picture: text, axes, boxes by pass and shade ("F1"), stripes ("s-send"), memory; a second set of neutral
 // colours where the reader's screen is dark.
 std::string style_sheet(int chunks);
+
+// Colours of paper, text and lines, on a light or a dark screen.
+struct NeutralColours {
+  const char *paper, *ink, *soft, *idle, *grid, *curve, *fill, *over;  // over: beyond a limit
+};
+const NeutralColours& neutral_colours(bool dark);
+
+// Of the series of a plot, in turn: hues as far apart as the palette has them.
+constexpr std::size_t kSeriesColours = 8;
+std::string series_colour(std::size_t series);
 
 const char* class_of(ActionKind kind);  // "F", "I", ...; "O" for the optimizer and whatever is no pass
 const char* class_of(StripKind kind);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "costmodel/picture/layout.hpp"
+#include "costmodel/picture/markup.hpp"
 #include "costmodel/picture/palette.hpp"
 
 namespace panpipe {
@@ -17,27 +18,6 @@ namespace {
 
 // With more boxes than this, hints would make most of the file.
 constexpr std::size_t kMostHints = 8000;
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<') {
-      result += "&lt;";
-    } else if (c == '>') {
-      result += "&gt;";
-    } else if (c == '&') {
-      result += "&amp;";
-    } else if (c == '"') {
-      result += "&quot;";
-    } else if (static_cast<unsigned char>(c) >= 0x20) {
-      result += c;
-    }
-  }
-  return result;
-}
-
-// Pixels, to the tenth, without trailing zeros.
-std::string px(double value) { return fmt::format("{:g}", std::round(value * 10) / 10); }
 
 class Drawing {
  public:

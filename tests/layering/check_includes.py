@@ -23,6 +23,7 @@ ALLOWED = {
     "costmodel/timeline": ["costmodel/base", "costmodel/schedule", "costmodel/plan"],
     "costmodel/estimate": ["costmodel/base", "costmodel/schedule", "costmodel/plan", "costmodel/timeline"],
     "costmodel/picture": ["costmodel/base", "costmodel/schedule", "costmodel/plan", "costmodel/timeline"],
+    "costmodel/page": ["costmodel/base", "costmodel/schedule", "costmodel/picture"],
     "costmodel/experiment": ["costmodel"],
     "planner": ["costmodel"],
     "sim": ["costmodel"],

@@ -1,0 +1,68 @@
+// Plots as SVG: points, lines, bars. Every mark shows its hint under the mouse; what is not finite (or not positive on a
+// logarithmic axis) is left out, and the caption says how many.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace panpipe::page {
+
+enum class AxisKind : std::uint8_t { Linear, FromZero, Log };
+
+struct Axis {
+  std::string title;  // with its unit: "step time, ms"
+  AxisKind kind = AxisKind::Linear;
+  std::vector<std::string> categories;  // when not empty, values are indices into it
+};
+
+struct Point {
+  double x = 0, y = 0;
+  int series = 0;  // index into the plot's series; decides colour and shape
+  std::string hint;
+  bool hollow = false;  // set apart: does not fit, say
+};
+
+struct Scatter {
+  std::string title;
+  Axis x, y;
+  std::vector<std::string> series;  // names for the legend; may be empty
+  std::vector<Point> points;
+  double band = 0;     // > 0: both axes alike, the line y = x and this share to both sides of it
+  bool front = false;  // joins the points of which none other is better in both (smaller is better); hollow ones take no part
+};
+
+// Indices of the points with no other one at or below them in both coordinates, by x; of equal ones the first. O(n log n).
+std::vector<std::size_t> pareto_front(const std::vector<Point>& points);
+
+struct Line {
+  std::string name;
+  std::vector<Point> points;  // drawn in this order; one that is not finite leaves a gap. `series` is not looked at.
+};
+
+struct Lines {
+  std::string title;
+  Axis x, y;
+  std::vector<Line> lines;
+};
+
+struct Bar {
+  std::string name;
+  std::vector<double> values;  // as many as Bars::parts, stacked; negative ones to the left of 0
+  std::string hint;
+};
+
+struct Bars {
+  std::string title;
+  Axis value;
+  std::vector<std::string> parts;  // names for the legend; one (or none) gives plain bars
+  std::vector<Bar> bars;
+};
+
+std::string to_html(const Scatter& plot);
+std::string to_html(const Lines& plot);
+std::string to_html(const Bars& plot);
+
+}  // namespace panpipe::page
