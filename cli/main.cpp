@@ -40,6 +40,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe simulate scenarios/examples/gpt2-large-rtx3090x8.yaml -o out/gpt2\n"
      "  panpipe simulate my.yaml --backend flow --set cluster=clusters/rtx3090x8-nobridge.yaml\n",
      cli::add_simulate_verb},
+    {"plan", "search the best cuts, schedule and degrees, and say how good they are",
+     "  panpipe plan scenarios/examples/gpt2-large-rtx3090x8.yaml --method pfeife -o plan.yaml\n"
+     "  panpipe plan my.yaml --set schedule=auto --set partition=auto --json\n",
+     cli::add_plan_verb},
     {"compare", "two results side by side: metrics, actions, what devices waited for",
      "  panpipe compare out/estimated out/measured --tolerance step_time_s=5%\n"
      "  panpipe compare out/estimated out/measured -o both.json\n",

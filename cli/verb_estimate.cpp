@@ -16,7 +16,7 @@ void add_estimate_verb(CLI::App& sub, std::function<int()>& run) {
   run = [options] {
     const auto begin = std::chrono::steady_clock::now();
     const FilesRead files;
-    const Experiment experiment(load_scenario(options->scenario, options->overrides));
+    const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
     const Plan plan = experiment.plan(options->plan);
     const Timeline timeline = estimate(lower(experiment.scenario, plan, experiment.model));
     present(experiment, plan, timeline, *options, files, "",

@@ -43,7 +43,7 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
     options->sim.merge = !options->no_merge;
     options->sim.fold = !options->no_fold;
     const FilesRead files;
-    const Experiment experiment(load_scenario(options->scenario, options->overrides));
+    const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
     const Plan plan = experiment.plan(options->plan);
     const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
     sim::Statistics statistics;

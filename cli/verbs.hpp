@@ -14,6 +14,7 @@ void add_check_verb(CLI::App& sub, std::function<int()>& run);
 void add_schedule_verb(CLI::App& sub, std::function<int()>& run);
 void add_estimate_verb(CLI::App& sub, std::function<int()>& run);
 void add_simulate_verb(CLI::App& sub, std::function<int()>& run);
+void add_plan_verb(CLI::App& sub, std::function<int()>& run);
 void add_profile_verb(CLI::App& sub, std::function<int()>& run);
 void add_compare_verb(CLI::App& sub, std::function<int()>& run);
 void add_run_verb(CLI::App& sub, std::function<int()>& run);

@@ -19,7 +19,8 @@
 namespace panpipe::planner {
 
 enum class Method : std::uint8_t { Auto, Pfeife, Piper };
-std::string_view name_of(Method method);  // "auto", ...
+std::string_view name_of(Method method);       // "auto", ...
+Method method_named(const std::string& name);  // InputError when there is none
 
 // What a search says of itself while it works, and at its end.
 struct SearchState {
@@ -36,6 +37,7 @@ struct SearchOptions {
   std::size_t candidates = 5;                        // how many of the best are returned
   std::function<void(const SearchState&)> progress;  // now and then, from one thread; may be empty
   const std::atomic<bool>* stop = nullptr;           // set: the best so far is returned, not proved
+  bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
   // Contention of the finalists; empty = not simulated. The planner knows no simulator.
   std::function<Timeline(const TaskGraph&, const Cluster&)> simulate;
 };

@@ -82,15 +82,55 @@ StagePlan read_stage(const Node& node, ReadLog& log, const std::vector<UnitCost>
   return stage;
 }
 
-void check_degrees(const Node& node, ReadLog& log, const Plan& plan, const Scenario& scenario) {
-  const auto differ = [&](std::string_view key, int here, int there) {
-    if (here != there)
-      log.error(node, fmt::format("the plan has {} {}, but the scenario has {}", key, here, there),
-                fmt::format("set parallel.{}: {} in the scenario", key, here));
+// The plan's keys were put into the scenario when it was loaded: only an override can contradict them.
+void check_agrees(const Node& map, ReadLog& log, const Scenario& scenario, const std::string& key, const std::string& here,
+                  const std::string& there) {
+  if (here == there) return;
+  const std::string name = key.substr(key.find('.') + 1);
+  const Node* node = map.find(name);
+  log.error(node != nullptr ? *node : map,
+            fmt::format("the plan has {} {}, but the scenario has {} ({})", name, here, there, origin_of(scenario, key)),
+            fmt::format("the plan decides {}: do not set it, or plan again", key));
+}
+
+void read_degrees(const Node& node, ReadLog& log, const Scenario& scenario, Plan& plan) {
+  MapReader degrees(node, log);
+  plan.pipeline = degrees.integer("pipeline", 1);
+  plan.tensor = degrees.integer("tensor", 1);
+  plan.data = degrees.integer("data", 1);
+  plan.zero = degrees.integer("zero", 0, 0);
+  const bool sequence = degrees.boolean("sequence_parallel", scenario.parallel.sequence_parallel);
+  degrees.finish();
+  const auto check = [&](const char* key, int here, int there) {
+    check_agrees(node, log, scenario, key, std::to_string(here), std::to_string(there));
   };
-  differ("tensor", plan.tensor, scenario.parallel.tensor);
-  differ("data", plan.data, scenario.parallel.data);
-  differ("zero", plan.zero, scenario.parallel.zero);
+  check("parallel.pipeline", plan.pipeline, scenario.parallel.pipeline);
+  check("parallel.tensor", plan.tensor, scenario.parallel.tensor);
+  check("parallel.data", plan.data, scenario.parallel.data);
+  check("parallel.zero", plan.zero, scenario.parallel.zero);
+  check_agrees(node, log, scenario, "parallel.sequence_parallel", sequence ? "true" : "false",
+               scenario.parallel.sequence_parallel ? "true" : "false");
+}
+
+void read_batch(const Node* node, ReadLog& log, const Scenario& scenario) {
+  if (node == nullptr) return;  // plans of earlier versions do not say
+  MapReader batch(*node, log);
+  for (const auto& [key, value] : {std::pair("batch.micro", scenario.micro), {"batch.microbatches", scenario.microbatches}}) {
+    const int here = batch.integer(std::string(key).substr(6), 1, value);
+    check_agrees(*node, log, scenario, key, std::to_string(here), std::to_string(value));
+  }
+  batch.finish();
+}
+
+// "micro: 2, microbatches: 8" of the settings below `top`, with what the plan itself knows in front.
+std::string settings_text(const std::string& top, std::string own, const PlanSettings& settings) {
+  for (const auto& [key, value] : settings) {
+    const std::string name = key.substr(key.find('.') + 1);
+    if (key.rfind(top + ".", 0) != 0 || name == "virtual_stages" || (" " + own).find(" " + name + ": ") != std::string::npos)
+      continue;
+    own += fmt::format("{}{}: {}", own.empty() ? "" : ", ", name, value);
+  }
+  return own;
 }
 
 void check_devices(const Node& node, ReadLog& log, const Plan& plan, const Scenario& scenario) {
@@ -125,10 +165,19 @@ void check_cover(const Node& node, const Plan& plan, int units) {
 
 }  // namespace
 
-std::string to_yaml(const Plan& plan, const WorkloadCost& names) {
+PlanSettings settings_of(const Scenario& scenario) {
+  return {{"batch.micro", std::to_string(scenario.micro)},
+          {"parallel.sequence_parallel", scenario.parallel.sequence_parallel ? "true" : "false"}};
+}
+
+std::string to_yaml(const Plan& plan, const WorkloadCost& names, const PlanSettings& settings) {
   std::string text = "panpipe: 1\nkind: plan\n";
-  text += fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}}}\n", plan.pipeline, plan.tensor, plan.data,
-                      plan.zero);
+  text += fmt::format("batch: {{{}}}\n",
+                      settings_text("batch", fmt::format("microbatches: {}", plan.schedule.microbatches), settings));
+  text += fmt::format("parallel: {{{}}}\n", settings_text("parallel",
+                                                          fmt::format("pipeline: {}, tensor: {}, data: {}, zero: {}",
+                                                                      plan.pipeline, plan.tensor, plan.data, plan.zero),
+                                                          settings));
   text += fmt::format("devices: [{}]  # of position (pipeline, data, tensor), tensor fastest\n", fmt::join(plan.devices, ", "));
   text += "stages:  # units are [first, end)\n";
   for (const StagePlan& stage : plan.stages)
@@ -152,19 +201,15 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
   reader.integer("panpipe", 1);
   reader.choice<int>("kind", {{"plan", 0}});
   Plan plan;
+  const Node* batch = reader.find("batch");
   const Node* parallel = reader.require("parallel");
   const Node* devices = reader.require("devices");
   const Node* stages = reader.require("stages");
   const Node* schedule = reader.require("schedule");
   reader.finish();
   log.throw_if_errors();
-  MapReader degrees(*parallel, log);
-  plan.pipeline = degrees.integer("pipeline", 1);
-  plan.tensor = degrees.integer("tensor", 1);
-  plan.data = degrees.integer("data", 1);
-  plan.zero = degrees.integer("zero", 0, 0);
-  degrees.finish();
-  check_degrees(*parallel, log, plan, scenario);
+  read_batch(batch, log, scenario);
+  read_degrees(*parallel, log, scenario, plan);
   plan.devices = read_integers(devices, log);
   check_devices(*devices, log, plan, scenario);
   plan.schedule = read_schedule(*schedule, log);

@@ -73,9 +73,11 @@ void read_common_options(MapReader& reader, ScheduleRequest& schedule) {
         reader.choice<std::string>("offload", {{"none", "none"}, {"selective", "selective"}, {"full", "full"}});
 }
 
+bool is_auto(const Node* node) { return node != nullptr && node->kind == NodeKind::Scalar && node->text == "auto"; }
+
 void read_options(MapReader& reader, const ScheduleFamily& family, ScheduleOptions& options) {
   for (const auto& option : family.options)
-    if (const Node* value = reader.find(std::string(option.first)))
+    if (const Node* value = reader.find(std::string(option.first)); value != nullptr && !is_auto(value))
       if (const auto text = read_string(*value, reader.log())) options[std::string(option.first)] = *text;
 }
 
@@ -95,6 +97,7 @@ void refuse_options_of_others(MapReader& reader, const ScheduleFamily& family) {
 void reconcile_stages(MapReader& scenario, const ScheduleFamily& family, ScheduleRequest& schedule, Parallel& parallel) {
   const Node* degrees = scenario.node().find("parallel");
   const Node* virtual_stages = degrees != nullptr && degrees->kind == NodeKind::Map ? degrees->find("virtual_stages") : nullptr;
+  if (is_auto(virtual_stages)) virtual_stages = nullptr;
   const auto fallback = default_option(family, "stages_per_rank");
   const auto given = schedule.options.find("stages_per_rank");
   ReadLog& log = scenario.log();
@@ -146,21 +149,30 @@ class Section {
 
 const Node* name_node(const Node& value) { return value.kind == NodeKind::Map ? value.find("name") : &value; }
 
+bool read_auto(MapReader& reader, const std::string& key, const std::string& fallback) {
+  if (!is_auto(reader.node().find(key))) return false;
+  const Node& node = *reader.find(key);
+  if (!fallback.empty()) reader.log().resolved(node.path, fallback, origin_of(node) + ", auto");
+  return true;
+}
+
 Parallel read_parallel(MapReader& scenario) {
   Parallel parallel;
   parallel.pipeline = 0;
   const Section section(scenario, "parallel");
   MapReader reader(section.node(), scenario.log());
-  if (reader.find("pipeline") != nullptr) parallel.pipeline = reader.integer("pipeline", 1);
-  parallel.tensor = reader.integer("tensor", 1, 1);
-  parallel.data = reader.integer("data", 1, 1);
-  if (reader.find("virtual_stages") != nullptr) parallel.virtual_stages = reader.integer("virtual_stages", 1);
-  parallel.zero = reader.integer("zero", 0, 0);
+  const auto degree = [&](const char* key) { return read_auto(reader, key, "1") ? 1 : reader.integer(key, 1, 1); };
+  if (!read_auto(reader, "pipeline", "") && reader.find("pipeline") != nullptr) parallel.pipeline = reader.integer("pipeline", 1);
+  parallel.tensor = degree("tensor");
+  parallel.data = degree("data");
+  if (!read_auto(reader, "virtual_stages", "") && reader.find("virtual_stages") != nullptr)
+    parallel.virtual_stages = reader.integer("virtual_stages", 1);
+  if (!read_auto(reader, "zero", "0")) parallel.zero = reader.integer("zero", 0, 0);
   if (parallel.zero > 3) {
     scenario.log().error(*reader.find("zero"), fmt::format("'{}' is no ZeRO stage", parallel.zero), "zero is 0, 1, 2 or 3");
     parallel.zero = 0;
   }
-  parallel.sequence_parallel = reader.boolean("sequence_parallel", false);
+  if (!read_auto(reader, "sequence_parallel", "false")) parallel.sequence_parallel = reader.boolean("sequence_parallel", false);
   reader.finish();
   return parallel;
 }
@@ -199,6 +211,7 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
   ScheduleRequest schedule;
   ReadLog& log = scenario.log();
   const Node* node = scenario.find("schedule");
+  if (read_auto(scenario, "schedule", schedule.name)) return schedule;
   if (node == nullptr) {
     log.resolved("schedule", schedule.name, "default");
     reconcile_stages(scenario, *find_family(schedule.name), schedule, parallel);
@@ -300,7 +313,7 @@ std::vector<std::string> read_partition(MapReader& scenario) {
 
 std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluster& cluster, const Parallel& parallel) {
   const Node* node = scenario.find("placement");
-  if (node == nullptr) return std::nullopt;
+  if (node == nullptr || read_auto(scenario, "placement", "")) return std::nullopt;
   ReadLog& log = scenario.log();
   if (node->kind != NodeKind::Sequence) {
     log.error(*node, "a placement is a list of device numbers, tensor fastest, then data, then pipeline",

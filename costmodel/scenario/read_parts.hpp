@@ -10,6 +10,9 @@
 
 namespace panpipe {
 
+// True when the key says `auto`: a planner chooses it, and other verbs take the default, which is told as `fallback`.
+bool read_auto(MapReader& reader, const std::string& key, const std::string& fallback);
+
 // `parallel:`. What is absent keeps its default; pipeline stays 0 until the cluster is known.
 Parallel read_parallel(MapReader& scenario);
 

@@ -137,8 +137,10 @@ void read_batch(MapReader& reader, Scenario& scenario) {
 
 void read_choices(MapReader& reader, Scenario& scenario) {
   scenario.precision = reader.choice<Precision>("precision", precisions(), Precision::Fp32);
-  scenario.recompute = reader.choice<Recompute>(
-      "recompute", {{"none", Recompute::None}, {"selective", Recompute::Selective}, {"full", Recompute::Full}}, Recompute::None);
+  if (!read_auto(reader, "recompute", "none"))
+    scenario.recompute = reader.choice<Recompute>(
+        "recompute", {{"none", Recompute::None}, {"selective", Recompute::Selective}, {"full", Recompute::Full}},
+        Recompute::None);
   scenario.memory_model = reader.choice<MemoryModelKind>(
       "memory_model", {{"full", MemoryModelKind::Full}, {"pfeife", MemoryModelKind::Pfeife}}, MemoryModelKind::Full);
   scenario.tied_embedding = reader.choice<TiedEmbedding>(
@@ -201,6 +203,39 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   return scenario;
 }
 
+// Entries of `map` take the place of those of the scenario's map of that name.
+void put_entries(Node& root, const std::string& name, const Node& map) {
+  const auto slot = std::find_if(root.entries.begin(), root.entries.end(), [&](const auto& entry) { return entry.key == name; });
+  if (slot == root.entries.end() || slot->value->kind != NodeKind::Map) {
+    auto whole = std::make_shared<Node>(map);
+    if (slot != root.entries.end()) root.entries.erase(slot);
+    root.entries.push_back({name, map.line, map.column, whole});
+    return;
+  }
+  Node& into = *slot->value;
+  for (const Node::Entry& entry : map.entries) {
+    std::erase_if(into.entries, [&](const Node::Entry& old) { return old.key == entry.key; });
+    into.entries.push_back(entry);
+  }
+}
+
+// What a plan file decides of a scenario. Nothing is complained about here: the readers of both files do.
+void apply_plan_keys(Node& root, const Node& plan) {
+  if (root.kind != NodeKind::Map || plan.kind != NodeKind::Map) return;
+  for (const char* name : {"batch", "parallel"})
+    if (const Node* map = plan.find(name); map != nullptr && map->kind == NodeKind::Map) put_entries(root, name, *map);
+  const Node* devices = plan.find("devices");
+  if (devices == nullptr || devices->kind != NodeKind::Sequence) return;
+  auto placement = std::make_shared<Node>(*devices);
+  placement->path = "placement";
+  for (std::size_t i = 0; i < placement->items.size(); ++i) {
+    placement->items[i] = std::make_shared<Node>(*placement->items[i]);
+    placement->items[i]->path = fmt::format("placement[{}]", i);
+  }
+  std::erase_if(root.entries, [](const Node::Entry& old) { return old.key == "placement"; });
+  root.entries.push_back({"placement", devices->line, devices->column, placement});
+}
+
 // The written node nearest to a path: "schedule.group" -> schedule.group, schedule, or the document.
 const Node& nearest_node(const Node& root, const std::string& path) {
   const Node* node = &root;
@@ -217,8 +252,9 @@ const Node& nearest_node(const Node& root, const std::string& path) {
 
 }  // namespace
 
-Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
+Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides, const std::string& plan_file) {
   const NodePtr root = load_document(path);
+  if (!plan_file.empty()) apply_plan_keys(*root, *load_document(plan_file));
   apply_overrides(*root, overrides);
   return read_scenario(root, path);
 }
@@ -250,6 +286,12 @@ Workload make_workload(const Scenario& scenario) {
   } catch (const InputError& error) {
     throw placed(error, scenario, "workload");
   }
+}
+
+bool is_open(const Scenario& scenario, const std::string& path) {
+  if (!scenario.document) return true;
+  const Node& node = nearest_node(*scenario.document, path);
+  return node.path != path || (node.kind == NodeKind::Scalar && node.text == "auto");
 }
 
 std::string origin_of(const Scenario& scenario, const std::string& path) {

@@ -90,8 +90,10 @@ struct Scenario {
   std::shared_ptr<const Node> document;  // what was read, overrides applied: places for later messages
 };
 
-// Loads and resolves; throws InputError with everything that is wrong. `overrides` are "KEY=VALUE".
-Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides = {});
+// Loads and resolves; throws InputError with everything that is wrong. `overrides` are "KEY=VALUE". What a plan file decides of
+// the scenario (batch, degrees, placement) takes the place of what the scenario says of it; overrides come after.
+Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides = {},
+                       const std::string& plan_file = "");
 Scenario parse_scenario(const std::string& text, const std::string& name, const std::string& directory,
                         const std::vector<std::string>& overrides = {});
 
@@ -107,6 +109,9 @@ Workload make_workload(const Scenario& scenario);
 
 // "a.yaml:7", "--set", or "default": where a value of the scenario comes from, for messages that name two places.
 std::string origin_of(const Scenario& scenario, const std::string& path);
+
+// Whether a planner may choose the value of a key ("schedule", "parallel.tensor", "schedule.prefetch"): it is absent or `auto`.
+bool is_open(const Scenario& scenario, const std::string& path);
 
 // The scenario as YAML that loads again to the same scenario, also from another folder; the comment at the end of a line says
 // where the value comes from. What stands in files it refers to follows as comments.

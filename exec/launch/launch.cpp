@@ -89,7 +89,7 @@ int launch(RunRequest request) {
   }
   int ranks = 0;
   {
-    const Experiment experiment(load_scenario(request.scenario, request.overrides));
+    const Experiment experiment(load_scenario(request.scenario, request.overrides, request.plan));
     const Plan plan = experiment.plan(request.plan);
     ranks = plan.pipeline * plan.data * plan.tensor;
   }

@@ -20,7 +20,7 @@ void check_schedule_runs(const Scenario& scenario, const Schedule& schedule) {
 }  // namespace
 
 PreparedRun::PreparedRun(RunRequest asked)
-    : request(std::move(asked)), experiment(load_scenario(request.scenario, request.overrides)) {
+    : request(std::move(asked)), experiment(load_scenario(request.scenario, request.overrides, request.plan)) {
   const Scenario& scenario = experiment.scenario;
   if (!experiment.workload.graph)
     throw fault_at(scenario, "workload", "measured layers are times, not operators: there is nothing to execute",

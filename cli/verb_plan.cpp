@@ -1,0 +1,164 @@
+// panpipe plan: the best cuts, schedule and degrees for a model on a cluster.
+#include <fmt/format.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "cli/output.hpp"
+#include "cli/predict.hpp"
+#include "cli/verbs.hpp"
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/files_write.hpp"
+#include "planner/planner.hpp"
+#include "sim/simulate.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+struct PlanOptions {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  std::string method = "auto";
+  std::string output;
+  bool json = false;
+  int threads = 0;
+  double time_limit = 0;
+  std::size_t candidates = 5;
+};
+
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+extern "C" void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); }
+
+// While it lives Ctrl-C, and the end of the time that was given, ask the search to stop with the best plan so far. A second
+// Ctrl-C ends the program.
+class StopOnSignal {
+ public:
+  explicit StopOnSignal(double time_limit) {
+    stop_requested = false;
+    struct sigaction action {};
+    action.sa_handler = request_stop;
+    action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+    sigaction(SIGINT, &action, &interrupt_);
+    sigaction(SIGTERM, &action, &terminate_);
+    sigaction(SIGALRM, &action, &alarm_);
+    set_timer(time_limit);
+  }
+  ~StopOnSignal() {
+    set_timer(0);
+    sigaction(SIGINT, &interrupt_, nullptr);
+    sigaction(SIGTERM, &terminate_, nullptr);
+    sigaction(SIGALRM, &alarm_, nullptr);
+  }
+  StopOnSignal(const StopOnSignal&) = delete;
+  StopOnSignal& operator=(const StopOnSignal&) = delete;
+
+ private:
+  static void set_timer(double seconds) {
+    itimerval timer{};
+    timer.it_value.tv_sec = static_cast<time_t>(seconds);
+    timer.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
+    setitimer(ITIMER_REAL, &timer, nullptr);
+  }
+  struct sigaction interrupt_ {
+  }, terminate_{}, alarm_{};
+};
+
+// One line that is written over, on a terminal only.
+class ProgressLine {
+ public:
+  void show(const planner::SearchState& state) {
+    if (!terminal_) return;
+    std::string text = fmt::format("evaluated {}  excluded {}", state.evaluated, state.pruned);
+    if (state.best > 0) text += fmt::format("  best {:.6g}", state.best);
+    if (state.lower_bound > 0) text += fmt::format("  bound {:.6g}", state.lower_bound);
+    std::fputs(("\r\x1b[K" + text).c_str(), stderr);
+    shown_ = true;
+  }
+  ~ProgressLine() {
+    if (shown_) std::fputs("\r\x1b[K", stderr);
+  }
+
+ private:
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  bool shown_ = false;
+};
+
+// The planner knows no simulator. The own flow solver, because a search may simulate many plans.
+Timeline simulate_alone(const TaskGraph& graph, const Cluster& cluster) {
+  return sim::simulate(graph, cluster, {.backend = sim::Backend::FlowSolver, .merge = true, .fold = true});
+}
+
+// The best plan that engines can run, as plan.yaml.
+void write_plan(const Experiment& experiment, const planner::Answer& answer, const std::string& path) {
+  for (std::size_t c = 0; c < answer.candidates.size(); ++c) {
+    const planner::Candidate& candidate = answer.candidates[c];
+    if (!candidate.plan) continue;
+    PlanSettings settings = candidate.settings;
+    for (const auto& setting : settings_of(experiment.scenario)) settings.push_back(setting);  // the first of a key counts
+    const int type = experiment.scenario.cluster.devices.front().type;
+    write_file(path, to_yaml(*candidate.plan, experiment.model.units(type), settings), "choose another file with -o");
+    std::fputs(
+        fmt::format("panpipe: {} written to {}; estimate, simulate and run take it with --plan\n",
+                    c == 0 ? std::string("the plan is") : fmt::format("plan {}, the best that the engines can run, is", c + 1),
+                    path)
+            .c_str(),
+        stderr);
+    return;
+  }
+  throw NoAnswer("no plan was written: in those found the degrees differ from stage to stage, which the engines cannot run");
+}
+
+int run_plan(const PlanOptions& options) {
+  const Experiment experiment(load_scenario(options.scenario, options.overrides));
+  planner::SearchOptions search_options;
+  search_options.method = planner::method_named(options.method);
+  search_options.threads =
+      options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  search_options.candidates = options.candidates;
+  search_options.stop = &stop_requested;
+  search_options.simulate = simulate_alone;
+  planner::Answer answer;
+  {
+    ProgressLine line;
+    const StopOnSignal stop(options.time_limit);
+    search_options.progress = [&line](const planner::SearchState& state) { line.show(state); };
+    answer = planner::search(experiment, search_options);
+  }
+  print(options.json ? to_json(answer) : to_table(answer, color_wanted()));
+  if (answer.candidates.empty()) return static_cast<int>(ExitCode::CheckFailed);
+  if (!options.output.empty()) write_plan(experiment, answer, options.output);
+  return static_cast<int>(ExitCode::Done);
+}
+
+}  // namespace
+
+void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
+  auto options = std::make_shared<PlanOptions>();
+  add_scenario_options(sub, options->scenario, options->overrides);
+  sub.add_option("--method", options->method,
+                 "auto (default): every degree and schedule; pfeife: cuts and schedule together; piper: degrees per stage, exact")
+      ->type_name("auto|pfeife|piper");
+  sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
+  sub.add_flag("--json", options->json, "print the answer as a document");
+  sub.add_option("--threads", options->threads, "threads to search with (default: all cores)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  sub.add_option("--time-limit", options->time_limit, "stop after so many seconds with the best plan so far")
+      ->type_name("S")
+      ->check(CLI::PositiveNumber);
+  sub.add_option("--candidates", options->candidates, "how many of the best plans to show (default 5)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  run = [options] { return run_plan(*options); };
+}
+
+}  // namespace panpipe::cli

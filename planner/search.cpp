@@ -1,0 +1,53 @@
+// The method that was asked for.
+#include <fmt/format.h>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
+#include "planner/methods.hpp"
+
+namespace panpipe::planner {
+
+namespace {
+
+[[noreturn]] void absent(Method method) {
+  throw MachineError(fmt::format("--method {} is not in this build; --method pfeife is", name_of(method)));
+}
+
+}  // namespace
+
+std::string_view name_of(Method method) {
+  switch (method) {
+    case Method::Auto:
+      return "auto";
+    case Method::Pfeife:
+      return "pfeife";
+    case Method::Piper:
+      return "piper";
+  }
+  return "";
+}
+
+Method method_named(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Method method : {Method::Auto, Method::Pfeife, Method::Piper}) {
+    if (name_of(method) == name) return method;
+    names.emplace_back(name_of(method));
+  }
+  const auto near = nearest_name(name, names);
+  throw InputError(fmt::format("--method is auto, pfeife or piper, not '{}'{}", name,
+                               near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+}
+
+Answer search(const Experiment& experiment, const SearchOptions& options) {
+  switch (options.method) {
+    case Method::Pfeife:
+      return search_pfeife(experiment, options);
+    case Method::Auto:
+      absent(Method::Auto);
+    case Method::Piper:
+      absent(Method::Piper);
+  }
+  absent(options.method);
+}
+
+}  // namespace panpipe::planner
