@@ -5,19 +5,11 @@
 #include <string>
 
 #include "costmodel/plan/lowering.hpp"
+#include "costmodel/plan/stage_activations.hpp"
 
 namespace panpipe {
 
 namespace {
-
-// Sums over a stage's units, in bytes of one microbatch on one device.
-struct StageActivations {
-  std::int64_t saved = 0;            // kept without recompute
-  std::int64_t kept = 0;             // kept under the stage's recompute mode
-  std::int64_t kept_for_weight = 0;  // of it (recomputed or not), until the weight gradient
-  std::int64_t forward_peak = 0;     // largest rise over the live bytes at the start of F
-  std::int64_t backward_peak = 0;    // largest rise over the live bytes at the start of the backward
-};
 
 // What one slice of the sequence saves: an even share, but of attention scores those that it makes.
 class SliceBytes {
@@ -39,38 +31,6 @@ class SliceBytes {
   const Lowering& lowering_;
   int slice_;
 };
-
-StageActivations sum_activations(const Lowering& lowering, const StageInfo& info, const SliceBytes& slice) {
-  StageActivations sums;
-  // Peaks over the bytes that are live when the stage's last unit has run: what a unit adds, less what later units will keep.
-  for (int u = info.first_unit; u < info.end_unit; ++u) {
-    const UnitCost& unit = lowering.unit(info, u);
-    // A measured layer's temporary counts from before it ran, an operator graph's from beside what it saves.
-    const std::int64_t own = lowering.costs.temporary_over_before() ? 0 : slice.saved_under(unit, info.recompute);
-    sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + slice.even(unit.temporary));
-    sums.saved += slice.saved(unit);
-    sums.kept += slice.saved_under(unit, info.recompute);
-    sums.kept_for_weight += slice.even(unit.kept_for_weight);
-  }
-  std::int64_t later = 0;  // already freed on the way back
-  int end = info.end_unit;
-  while (end > info.first_unit) {
-    const std::string& block = lowering.unit(info, end - 1).block;
-    int first = end - 1;
-    while (!block.empty() && first > info.first_unit && lowering.unit(info, first - 1).block == block) --first;
-    std::int64_t temporary = 0, again = 0, kept = 0;
-    for (int u = first; u < end; ++u) {
-      const UnitCost& unit = lowering.unit(info, u);
-      temporary = std::max(temporary, slice.even(unit.temporary));
-      again += slice.saved(unit) - slice.saved_under(unit, info.recompute);
-      kept += slice.saved_under(unit, info.recompute);
-    }
-    sums.backward_peak = std::max(sums.backward_peak, temporary + again - later);
-    later += kept;
-    end = first;
-  }
-  return sums;
-}
 
 // The activations of a microbatch live from the start of its F to the end of its backward. Under an I and W apart, I leaves what
 // the weight gradients read; under recompute I makes that again, so it takes it.
@@ -193,7 +153,10 @@ void make_memory(Lowering& lowering) {
     const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(&info - lowering.stages.data()));
     for (std::size_t slice = 0; slice < info.memory.size(); ++slice) {
       auto& memory = info.memory[slice];
-      StageActivations sums = sum_activations(lowering, info, {lowering, static_cast<int>(slice)});
+      const WorkloadCost& workload = lowering.workload(info);
+      StageActivations sums =
+          sum_activations(workload.units.data(), info.first_unit, info.end_unit, info.recompute,
+                          lowering.costs.temporary_over_before(), SliceBytes(lowering, static_cast<int>(slice)));
       if (all_in_weight) sums.kept_for_weight = info.recompute_apart ? sums.saved : sums.kept;
       fill_passes(info, sums, memory);
       if (all_in_weight) std::swap(memory[index_of(ActionKind::I)].temporary, memory[index_of(ActionKind::W)].temporary);

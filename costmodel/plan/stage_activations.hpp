@@ -1,0 +1,62 @@
+// What one microbatch keeps on the device of a stage, and how far memory rises while its passes run.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "costmodel/cost/cost_model.hpp"
+
+namespace panpipe {
+
+// Sums over a stage's units, in bytes of one microbatch on one device.
+struct StageActivations {
+  std::int64_t saved = 0;            // kept without recompute
+  std::int64_t kept = 0;             // kept under the stage's recompute mode
+  std::int64_t kept_for_weight = 0;  // of it (recomputed or not), until the weight gradient
+  std::int64_t forward_peak = 0;     // largest rise over the live bytes at the start of F
+  std::int64_t backward_peak = 0;    // largest rise over the live bytes at the start of the backward
+};
+
+// What a whole microbatch saves; a slice of the sequence brings functions of its own.
+struct WholeBytes {
+  static std::int64_t even(Bytes whole) { return whole.base(); }
+  static std::int64_t saved(const UnitCost& unit) { return unit.saved.base(); }
+  static std::int64_t saved_under(const UnitCost& unit, Recompute mode) {
+    if (unit.block.empty() || mode == Recompute::None) return saved(unit);
+    return (mode == Recompute::Full ? unit.saved_full : unit.saved_selective).base();
+  }
+};
+
+// Of units [first, end). `over_before`: temporaries count from before a unit ran (measured layers), not from beside what it saves.
+template <class BytesOf>
+StageActivations sum_activations(const UnitCost* units, int first, int end, Recompute mode, bool over_before,
+                                 const BytesOf& bytes) {
+  StageActivations sums;
+  // Peaks over the bytes that are live when the stage's last unit has run: what a unit adds, less what later units will keep.
+  for (int u = first; u < end; ++u) {
+    const std::int64_t own = over_before ? 0 : bytes.saved_under(units[u], mode);
+    sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + bytes.even(units[u].temporary));
+    sums.saved += bytes.saved(units[u]);
+    sums.kept += bytes.saved_under(units[u], mode);
+    sums.kept_for_weight += bytes.even(units[u].kept_for_weight);
+  }
+  std::int64_t later = 0;  // already freed on the way back
+  while (end > first) {
+    const std::string& block = units[end - 1].block;
+    int begin = end - 1;
+    while (!block.empty() && begin > first && units[begin - 1].block == block) --begin;
+    std::int64_t temporary = 0, again = 0, kept = 0;
+    for (int u = begin; u < end; ++u) {
+      temporary = std::max(temporary, bytes.even(units[u].temporary));
+      again += bytes.saved(units[u]) - bytes.saved_under(units[u], mode);
+      kept += bytes.saved_under(units[u], mode);
+    }
+    sums.backward_peak = std::max(sums.backward_peak, temporary + again - later);
+    later += kept;
+    end = begin;
+  }
+  return sums;
+}
+
+}  // namespace panpipe

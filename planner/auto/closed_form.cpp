@@ -1,0 +1,284 @@
+#include "planner/auto/closed_form.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/plan/model_costs.hpp"
+
+namespace panpipe::planner {
+namespace {
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+}  // namespace
+
+Layout::Layout(const StageTable& of, const std::vector<TiedParameter>& parameters, int p, int v, Shape s)
+    : ranks(p), chunks(v), shape(s), rank(at(p)), table(of) {
+  for (int r = 0; r < p; ++r) {
+    Rank& sum = rank[at(r)];
+    for (int c = 0; c < v; ++c) {
+      const int index = stage_of(r, c);
+      const StageCost& cost = table.stages[at(index)];
+      sum.fused += cost.forward + cost.backward;
+      sum.split += cost.forward + cost.input_gradient + cost.weight_gradient;
+      sum.work += cost.work;
+      sum.weight = std::max(sum.weight, cost.weight_gradient);
+      sum.optimizer += cost.optimizer;
+      sum.elements += cost.elements;
+      sum.given += cost.given;
+      sum.gathered = c == 0 ? cost.gathered : std::min(sum.gathered, cost.gathered);
+      const auto add_boundary = [&](int other, const StageCost& maker) {
+        if (rank_of(other) != r) sum.buffers += maker.forward_bytes + maker.backward_bytes;
+      };
+      if (index > 0) add_boundary(index - 1, table.stages[at(index - 1)]);
+      if (index + 1 < p * v) add_boundary(index + 1, cost);
+    }
+  }
+  for (std::size_t t = 0; t < parameters.size(); ++t) {
+    int first = p, last = -1;
+    std::vector<int> uses(at(p), 0);
+    for (const int stage : table.tied_stages[t]) {
+      const int r = rank_of(stage);
+      if (++uses[at(r)] > 1) rank[at(r)].elements -= parameters[t].elements;
+      first = std::min(first, r);
+      last = std::max(last, r);
+    }
+    if (first < last) tied.push_back({parameters[t].elements, first, last});
+  }
+}
+
+PerParameter per_parameter(Experiment& experiment, int zero, int data) {
+  Parallel& parallel = experiment.scenario.parallel;
+  const Parallel before = parallel;
+  parallel.zero = zero;
+  parallel.data = data;
+  const ModelCosts costs(experiment.model);
+  const int type = experiment.scenario.cluster.devices.front().type;
+  PerParameter per;
+  per.weights = costs.parameter_bytes();
+  per.gradients = costs.gradient_bytes();
+  per.optimizer = costs.optimizer_bytes();
+  per.reduced = costs.reduced_bytes();
+  per.element = static_cast<double>(size_of(compute_dtype(experiment.scenario.precision)).base());
+  constexpr std::int64_t kMany = 1'000'000'000;
+  per.step = costs.optimizer(0, type).total.base();
+  per.step_per_element = (costs.optimizer(kMany, type).total.base() - per.step) / kMany;
+  per.zero = std::max(zero, experiment.scenario.framework.distributed_optimizer ? 1 : 0);
+  per.data = data;
+  parallel = before;
+  return per;
+}
+
+void Surroundings::prepare(const Layout& layout, const Ground& ground, const std::vector<RouteClasses::Hop>& hops,
+                           HandOvers& times, const Reductions& reductions, const std::array<const PerParameter*, 4>& zeros,
+                           double tied_time_per_byte) {
+  layout_ = &layout;
+  ground_ = &ground;
+  jitter_ = ground.jitter[at(layout.ranks)];
+  rank_.assign(at(layout.ranks), Rank{});
+  add_chain(hops, times);
+  for (const PerParameter* per : zeros)
+    if (per != nullptr) add_closing(reductions, *per, tied_time_per_byte);
+}
+
+// The chain of stages, and what each rank meets on it.
+void Surroundings::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOvers& times) {
+  const int p = layout_->ranks, stages = p * layout_->chunks;
+  const auto& table = layout_->table.stages;
+  down_.assign(at(stages), 0);
+  up_.assign(at(stages), 0);
+  for (int s = 0; s + 1 < stages; ++s) {
+    const int from = layout_->rank_of(s), to = layout_->rank_of(s + 1);
+    if (from == to) continue;
+    // Neighbours, or around the corner; a V turns and goes back.
+    const bool ascending = to == from + 1, around = layout_->shape == Shape::Loop && from == p - 1 && to == 0 && p > 1;
+    const RouteClasses::Hop& hop = hops[at(around ? p - 1 : std::min(from, to))];
+    const bool forwards = ascending || around;
+    down_[at(s)] = times.time(forwards ? hop.forward : hop.backward, table[at(s)].forward_bytes);
+    up_[at(s + 1)] = times.time(forwards ? hop.backward : hop.forward, table[at(s)].backward_bytes);
+  }
+  double arrive = 0, fused = 0, split = 0;
+  slowest_forward_ = slowest_backward_ = 0;
+  for (int r = 0; r < p; ++r) {  // the lowest stage of rank r is stage r
+    Rank& rank = rank_[at(r)];
+    rank.to_before = up_[at(r)];
+    if (r > 0) {
+      const StageCost& before = table[at(r - 1)];
+      arrive += before.forward * jitter_ + down_[at(r - 1)];
+      fused += before.backward * jitter_ + up_[at(r)];
+      split += std::min(before.input_gradient, before.backward) * jitter_ + up_[at(r)];
+    }
+    rank.arrive = arrive;
+    rank.tail_fused = fused;
+    rank.tail_split = split;
+    if (ground_->blocking) {
+      for (int c = 0; c < layout_->chunks; ++c) {
+        const int s = layout_->stage_of(r, c);
+        rank.blocked += down_[at(s)] + up_[at(s)];
+      }
+    }
+    const double wait = ground_->blocking ? 1 : 0;
+    slowest_forward_ = std::max(slowest_forward_, table[at(r)].forward * jitter_ + wait * down_[at(r)]);
+    slowest_backward_ = std::max(slowest_backward_, table[at(r)].backward * jitter_ + wait * up_[at(r)]);
+  }
+  double loop_fused = 0, loop_split = 0;
+  fill_backward_ = 0;
+  for (int r = p - 1; r >= 0; --r) {
+    const double hops_below = r + 1 < p ? down_[at(r)] + up_[at(r + 1)] : 0;
+    const StageCost& cost = table[at(r)];
+    loop_fused += (cost.forward + cost.backward) * jitter_ + hops_below;
+    loop_split += (cost.forward + cost.input_gradient) * jitter_ + hops_below;
+    rank_[at(r)].loop_fused = loop_fused;
+    rank_[at(r)].loop_split = loop_split;
+  }
+  fill_forward_ = arrive + table[at(p - 1)].forward * jitter_;
+  fill_backward_ = fused + table[at(p - 1)].backward * jitter_;
+}
+
+// After a rank's last pass: gradients of its stages, those that it shares with another rank, the optimizer, new weights.
+void Surroundings::add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte) {
+  const auto zero = at(per.zero);
+  const auto& stages = layout_->table.stages;
+  double known_bytes = -1, known_reduce = 0, known_weights = -1, known_gather = 0;
+  const auto reduce = [&](const StageCost& stage) {
+    const double bytes = static_cast<double>(stage.elements) * per.reduced + static_cast<double>(stage.given);
+    if (bytes != known_bytes) {
+      known_bytes = bytes;
+      known_reduce = per.zero >= 1 ? reductions.scatter(bytes) : reductions.all_reduce(bytes);
+    }
+    return known_reduce;
+  };
+  const auto gather = [&](const StageCost& stage) {
+    const double bytes = static_cast<double>(stage.elements) * per.element + static_cast<double>(stage.given);
+    if (bytes != known_weights) known_weights = bytes, known_gather = reductions.scatter(bytes);
+    return known_gather;
+  };
+  for (int r = 0; r < layout_->ranks; ++r) {
+    Rank& rank = rank_[at(r)];
+    double all = 0, least = 0, gathers = 0;
+    for (int c = 0; c < layout_->chunks && per.data > 1; ++c) {
+      const StageCost& stage = stages[at(layout_->stage_of(r, c))];
+      const double time = reduce(stage);
+      least = c == 0 ? time : std::min(least, time);
+      all += time;
+      if (per.zero >= 1) gathers += gather(stage);
+    }
+    const Layout::Rank& sums = layout_->rank[at(r)];
+    double closing = per.step + per.step_per_element * static_cast<double>(sums.elements) + sums.optimizer;
+    closing += ground_->overlap_gradients || per.zero >= 2 ? least : all;
+    if (per.zero == 1 || per.zero == 2) closing += gathers;
+    rank.closing[zero] = closing;
+    // A microbatch's gradients one after another, under ZeRO 3 also the weights of its forward and its backward.
+    rank.data_lane[zero] = per.zero >= 2 ? all + (per.zero == 3 ? 2 * gathers : 0) : 0;
+  }
+  const double share = per.zero >= 2 ? per.data : 1;
+  for (const Layout::Tied& tied : layout_->tied) {
+    const double time = tied_time_per_byte * static_cast<double>(tied.elements) * per.reduced / share;
+    rank_[at(tied.first)].closing[zero] += time;
+    rank_[at(tied.last)].closing[zero] += time;
+  }
+}
+
+// All forwards before the first backward of the last rank (gpipe).
+double Surroundings::phases(int microbatches) const {
+  return fill_forward_ + fill_backward_ + (microbatches - 1) * (slowest_forward_ + slowest_backward_);
+}
+
+// 1F1B and its like: rank r starts forward k + n only after the gradient of k has come back, n = its activations in flight.
+double Surroundings::in_flight(const FamilyForm& form, int microbatches) const {
+  double longest = 0;
+  Moment moments[kMaxMoments];
+  for (int r = 0; r < layout_->ranks; ++r) {
+    const Rank& rank = rank_[at(r)];
+    form.moments({r, layout_->ranks, 1, microbatches}, moments);
+    const int n = std::max(1, moments[0].held[0]);
+    const int rounds = (microbatches - 1) / n, rest = (microbatches - 1) % n;
+    const StageCost& cost = layout_->table.stages[at(r)];
+    const double loop = form.split ? rank.loop_split : rank.loop_fused;
+    // Of the microbatches beyond whole rounds all forwards have run before, or all gradients come after.
+    const double own = std::max(cost.forward, form.split ? cost.input_gradient : cost.backward) * jitter_;
+    const double tail = form.split ? rank.tail_split : rank.tail_fused;
+    longest = std::max(longest, rank.arrive + (rounds + 1) * loop + rest * own + tail);
+  }
+  return longest;
+}
+
+double Surroundings::bound(const FamilyForm& form, int microbatches, int zero) const {
+  const auto z = at(zero);
+  const double m = microbatches;
+  double longest = 0;
+  if (form.shape == Shape::Opaque) {  // the mean over ranks, for any placement and order
+    double work = 0;
+    for (const Layout::Rank& rank : layout_->rank) work += rank.work;
+    return m * work / static_cast<double>(rank_.size()) * jitter_;
+  }
+  const bool bare = form.woven || !ground_->count_collectives;
+  double late = 0;
+  for (int r = 0; r < layout_->ranks; ++r) {
+    const Rank& rank = rank_[at(r)];
+    const Layout::Rank& sums = layout_->rank[at(r)];
+    const double busy = (bare ? sums.work : form.split ? sums.split : sums.fused) * jitter_ + rank.blocked;
+    const double end = rank.arrive + m * busy;
+    const int after = form.weights_after({r, layout_->ranks, layout_->chunks, microbatches});
+    double tail = form.split ? rank.tail_split : rank.tail_fused;
+    if (ground_->blocking) tail -= rank.to_before;  // counted as waiting
+    late = std::max(late, end + std::max(0.0, tail - after * sums.weight * jitter_));
+    longest = std::max(longest, end + rank.closing[z]);
+    longest = std::max(longest, rank.arrive + m * rank.data_lane[z]);
+  }
+  if (form.shape == Shape::Line && ground_->count_collectives) {
+    if (form.name == "gpipe")
+      late = std::max(late, phases(microbatches));
+    else
+      late = std::max(late, in_flight(form, microbatches));
+  }
+  return std::max(longest, late + rank_[0].closing[z]);
+}
+
+void activation_peaks(const Layout& layout, const FamilyForm& form, Recompute mode, int microbatches,
+                      std::vector<double>& peaks) {
+  peaks.assign(at(layout.ranks), 0);
+  Moment moments[kMaxMoments];
+  for (int r = 0; r < layout.ranks; ++r) {
+    const int count = form.moments({r, layout.ranks, layout.chunks, microbatches}, moments);
+    for (int i = 0; i < count; ++i) {
+      const Moment& moment = moments[i];
+      std::int64_t held = 0, waiting = 0, rise = 0;
+      for (int c = 0; c < layout.chunks; ++c) {
+        const StageCost& stage = layout.stage(r, c);
+        held += moment.held[at(c)] * stage.kept;
+        waiting = c == 0 ? stage.kept_for_weight : std::min(waiting, stage.kept_for_weight);
+      }
+      if (moment.forward >= 0) rise = layout.stage(r, moment.forward).forward_rise;
+      if (moment.backward >= 0) {
+        const StageCost& stage = layout.stage(r, moment.backward);
+        // Under recompute an input gradient leaves what the weight gradient reads, on top of what is there.
+        const bool again = form.split && mode != Recompute::None;
+        rise = std::max(rise, stage.backward_rise + (again ? stage.kept_for_weight : 0));
+      }
+      peaks[at(r)] = std::max(peaks[at(r)], static_cast<double>(held + moment.weights * waiting + rise));
+    }
+  }
+}
+
+double memory_peak(const Layout& layout, const Ground& ground, const PerParameter& per, const std::vector<double>& activations) {
+  double largest = 0;
+  const double data = per.data;
+  const double given_copies = (per.zero >= 3 ? 1 / data : 1) + (per.zero >= 2 ? 1 / data : 1);
+  if (layout.shape == Shape::Opaque) {  // every element is somewhere
+    double elements = 0;
+    for (const Layout::Rank& rank : layout.rank) elements += static_cast<double>(rank.elements);
+    const double each = elements / layout.ranks * (per.weights + per.gradients + per.optimizer);
+    return static_cast<double>(ground.context) + ground.allocator * each;
+  }
+  for (int r = 0; r < layout.ranks; ++r) {
+    const Layout::Rank& rank = layout.rank[at(r)];
+    const auto elements = static_cast<double>(rank.elements), given = static_cast<double>(rank.given);
+    double bytes = std::ceil(elements * per.weights) + std::ceil(elements * per.gradients) + std::ceil(elements * per.optimizer);
+    bytes += given * given_copies;
+    if (ground.count_activations) bytes += static_cast<double>(rank.buffers) + activations[at(r)];
+    if (per.zero >= 3 && data > 1) bytes += static_cast<double>(rank.gathered);
+    largest = std::max(largest, static_cast<double>(ground.context) + std::nearbyint(ground.allocator * bytes));
+  }
+  return largest;
+}
+
+}  // namespace panpipe::planner

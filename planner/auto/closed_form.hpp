@@ -1,0 +1,104 @@
+// Step time and memory of a configuration without an order of passes: what each rank has to do, what it must wait for first, and
+// what is left to do after it. The time is a lower bound of the estimate, the memory one that is reached for most orders
+// (docs/models/plan-auto.md has the equations and how far they are off).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "planner/auto/configuration.hpp"
+#include "planner/auto/families.hpp"
+#include "planner/auto/links.hpp"
+#include "planner/auto/unit_sums.hpp"
+
+namespace panpipe::planner {
+
+// A table of stages laid out over ranks: sums per rank for one microbatch.
+class Layout {
+ public:
+  Layout(const StageTable& table, const std::vector<TiedParameter>& tied, int ranks, int chunks, Shape shape);
+
+  struct Rank {
+    double fused = 0, split = 0, work = 0;  // seconds a microbatch: F and B; F, I and W; no collectives
+    double weight = 0;                      // the longest weight gradient
+    double optimizer = 0;                   // measured layers
+    std::int64_t elements = 0, given = 0;
+    std::int64_t gathered = 0;  // least over its stages
+    std::int64_t buffers = 0;   // of hand-overs
+  };
+  struct Tied {
+    std::int64_t elements = 0;
+    int first = 0, last = 0;  // ranks that hold it
+  };
+  int ranks = 1, chunks = 1;
+  Shape shape = Shape::Line;
+  std::vector<Rank> rank;
+  std::vector<Tied> tied;  // on several ranks
+  const StageTable& table;
+
+  int stage_of(int r, int chunk) const { return shape == Shape::Vee && chunk % 2 == 1 ? (chunk + 1) * ranks - 1 - r : chunk * ranks + r; }
+  int rank_of(int stage) const {
+    return shape == Shape::Vee && stage / ranks % 2 == 1 ? ranks - 1 - stage % ranks : stage % ranks;
+  }
+  const StageCost& stage(int r, int chunk) const { return table.stages[static_cast<std::size_t>(stage_of(r, chunk))]; }
+};
+
+// Bytes and seconds per parameter at a ZeRO stage and a data degree.
+struct PerParameter {
+  double weights = 0, gradients = 0, optimizer = 0;     // bytes kept
+  double reduced = 0, element = 0;                      // bytes that travel: gradients, weights
+  double step = 0, step_per_element = 0;                // optimizer: seconds
+  int zero = 0, data = 1;
+};
+PerParameter per_parameter(Experiment& experiment, int zero, int data);  // changes the scenario's degrees, and puts them back
+
+// What all configurations of a search share.
+struct Ground {
+  bool blocking = false;           // senders wait
+  bool count_collectives = true;   // false where passes may run beside the collectives of others
+  bool overlap_gradients = false;
+  bool count_activations = true;   // false under another memory model
+  double allocator = 1;
+  std::int64_t context = 0, limit = 0;
+  std::vector<double> jitter;  // by pipeline length
+};
+
+// Hand-overs and reductions around a layout, for one data degree and numbering of the devices.
+class Surroundings {
+ public:
+  void prepare(const Layout& layout, const Ground& ground, const std::vector<RouteClasses::Hop>& hops, HandOvers& times,
+               const Reductions& reductions, const std::array<const PerParameter*, 4>& zeros, double tied_time_per_byte);
+
+  // Lower bound of the step time.
+  double bound(const FamilyForm& form, int microbatches, int zero) const;
+
+ private:
+  struct Rank {
+    double arrive = 0;                           // until the first forward can start
+    double tail_fused = 0, tail_split = 0;       // from the last gradient to the end of that microbatch
+    double loop_fused = 0, loop_split = 0;       // down the pipeline from here and back
+    double blocked = 0;                          // a microbatch: waiting for own sends
+    double to_before = 0;                        // hand-over of a gradient
+    std::array<double, 4> closing{};             // by ZeRO stage, after the last pass
+    std::array<double, 4> data_lane{};           // a microbatch
+  };
+  double phases(int microbatches) const;
+  double in_flight(const FamilyForm& form, int microbatches) const;
+  void add_chain(const std::vector<RouteClasses::Hop>& hops, HandOvers& times);
+  void add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte);
+
+  const Layout* layout_ = nullptr;
+  const Ground* ground_ = nullptr;
+  double jitter_ = 1;
+  std::vector<Rank> rank_;
+  std::vector<double> down_, up_;  // hand-over of each stage's output, of its gradient to the stage before
+  double fill_forward_ = 0, fill_backward_ = 0, slowest_forward_ = 0, slowest_backward_ = 0;
+};
+
+// Peak of activations and temporaries per rank; reached at moments of the order.
+void activation_peaks(const Layout& layout, const FamilyForm& form, Recompute mode, int microbatches, std::vector<double>& peaks);
+// Largest rank's peak.
+double memory_peak(const Layout& layout, const Ground& ground, const PerParameter& per, const std::vector<double>& activations);
+
+}  // namespace panpipe::planner

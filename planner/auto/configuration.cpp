@@ -1,0 +1,33 @@
+#include "planner/auto/configuration.hpp"
+
+#include <fmt/format.h>
+
+#include "planner/auto/families.hpp"
+
+namespace panpipe::planner {
+
+std::string_view name_of(Recompute mode) {
+  switch (mode) {
+    case Recompute::None:
+      return "none";
+    case Recompute::Selective:
+      return "selective";
+    case Recompute::Full:
+      return "full";
+  }
+  return "none";
+}
+
+std::string summary_of(const Configuration& c) {
+  std::string text = fmt::format("pipeline {} x tensor {} x data {}", c.pipeline, c.tensor, c.data);
+  if (c.sequence_parallel) text += " + sequence";
+  const std::string_view family = forms()[static_cast<std::size_t>(c.family)].name;
+  text += fmt::format(", {}", family.empty() ? "the scenario's schedule" : family);
+  if (c.chunks > 1) text += fmt::format(" with {} stages a rank", c.chunks);
+  text += fmt::format(", {} x {} samples, recompute {}", c.microbatches, c.micro, name_of(c.recompute));
+  if (c.zero > 0) text += fmt::format(", ZeRO {}", c.zero);
+  if (c.order == AxisOrder::PipelineNext) text += ", ranks of a copy side by side";
+  return text;
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,39 @@
+// One point of the space that `--method auto` searches: degrees, microbatch, recompute, ZeRO, schedule, numbering of the devices.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+#include "costmodel/scenario/scenario.hpp"
+
+namespace panpipe::planner {
+
+// How positions are numbered over the devices; tensor-parallel ranks are always neighbours. Which copy of a rank, or which rank
+// of a copy, comes next.
+enum class AxisOrder : std::uint8_t { DataNext, PipelineNext };
+
+struct Configuration {
+  std::int32_t tensor = 1, pipeline = 1, data = 1;
+  std::int32_t micro = 1, microbatches = 1;
+  std::int16_t chunks = 1;  // stages per rank
+  std::int16_t family = 0;  // into forms()
+  std::int8_t zero = 0;
+  Recompute recompute = Recompute::None;
+  bool sequence_parallel = false;
+  AxisOrder order = AxisOrder::DataNext;
+
+  auto operator<=>(const Configuration&) const = default;
+  int stages() const { return pipeline * chunks; }
+  int devices() const { return tensor * pipeline * data; }
+  // Position (rank, copy, tensor index) of the plan among positions in the order of the devices.
+  std::int64_t place(int rank, int copy, int tensor_index) const {
+    const std::int64_t row = order == AxisOrder::DataNext ? std::int64_t{rank} * data + copy : std::int64_t{copy} * pipeline + rank;
+    return row * tensor + tensor_index;
+  }
+};
+
+std::string_view name_of(Recompute mode);  // "none", "selective", "full"
+std::string summary_of(const Configuration& configuration);
+
+}  // namespace panpipe::planner

@@ -1,0 +1,107 @@
+#include "planner/auto/links.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace panpipe::planner {
+
+namespace {
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+}  // namespace
+
+int RouteClasses::class_of(int from, int to) {
+  if (from == to) return -1;
+  Route route = cluster_.route(from, to);
+  const int type = cluster_.devices[at(from)].type;
+  for (std::size_t c = 0; c < routes_.size(); ++c) {
+    const Route& known = routes_[c];
+    if (known.path == route.path && known.latency == route.latency && known.bandwidth == route.bandwidth &&
+        known.table == route.table && cluster_.devices[at(examples_[c].first)].type == type)
+      return static_cast<int>(c);
+  }
+  routes_.push_back(std::move(route));
+  examples_.emplace_back(from, to);
+  return classes() - 1;
+}
+
+const std::vector<RouteClasses::Hop>& RouteClasses::chain(std::int64_t stride, int ranks) {
+  const auto [found, is_new] = chains_.try_emplace({stride, ranks});
+  if (!is_new) return found->second;
+  std::vector<Hop>& hops = found->second;
+  const auto hop = [&](int from, int to) {
+    const int a = positions_.device(from * stride), b = positions_.device(to * stride);
+    return Hop{class_of(a, b), class_of(b, a)};
+  };
+  // A longer chain of the same stride begins with the same hops.
+  const auto longer = chains_.upper_bound({stride, ranks});
+  if (longer != chains_.end() && longer->first.first == stride)
+    hops.assign(longer->second.begin(), longer->second.begin() + ranks - 1);
+  else
+    for (int r = 0; r + 1 < ranks; ++r) hops.push_back(hop(r, r + 1));
+  hops.push_back(hop(ranks - 1, 0));
+  return hops;
+}
+
+double HandOvers::time(int route_class, std::int64_t bytes) {
+  if (route_class < 0 || bytes <= 0) return 0;
+  for (const Known& known : known_)
+    if (known.route_class == route_class && known.bytes == bytes) return known.time;
+  const auto [from, to] = routes_.example(route_class);
+  known_.push_back({route_class, bytes, model_.transfer(from, to, Bytes(bytes)).time.base()});
+  return known_.back().time;
+}
+
+const std::array<double, Reductions::kPoints>& Reductions::sizes() {
+  constexpr double kMi = 1 << 20;
+  static const std::array<double, kPoints> sizes = {1, kMi, 16 * kMi, 128 * kMi, 1024 * kMi, 8192 * kMi, 131072 * kMi};
+  return sizes;
+}
+
+Reductions::Reductions(const CostModel& model, const std::vector<std::vector<int>>& groups) {
+  bool first = true;
+  for (const std::vector<int>& group : groups) {
+    if (group.size() < 2) return;
+    for (std::size_t i = 0; i < kPoints; ++i) {
+      const Bytes size(static_cast<std::int64_t>(sizes()[i]));
+      const double both = model.collective(CollectiveKind::AllReduce, size, group).time.base();
+      all_reduce_[i] = first ? both : std::min(all_reduce_[i], both);
+      if (i > 0 && i + 1 < kPoints) continue;  // a straight line
+      const double one = model.collective(CollectiveKind::ReduceScatter, size, group).time.base();
+      scatter_[i] = first ? one : std::min(scatter_[i], one);
+    }
+    first = false;
+  }
+  const double slope = (scatter_.back() - scatter_.front()) / (sizes().back() - sizes().front());
+  for (std::size_t i = 1; i + 1 < kPoints; ++i) scatter_[i] = scatter_.front() + slope * (sizes()[i] - sizes().front());
+}
+
+double Reductions::between(const std::array<double, kPoints>& times, double bytes) {
+  if (bytes <= 0) return 0;
+  const auto& known = sizes();
+  std::size_t i = 1;
+  while (i + 1 < kPoints && known[i] < bytes) ++i;
+  return times[i - 1] + (times[i] - times[i - 1]) * (bytes - known[i - 1]) / (known[i] - known[i - 1]);
+}
+
+std::vector<std::vector<int>> data_groups(int data, std::int64_t stride, std::int64_t step, std::int64_t ranks,
+                                          const Positions& positions, const Cluster& cluster) {
+  std::vector<std::vector<int>> groups;
+  std::set<std::pair<int, int>> seen;  // nodes, members in the fullest
+  constexpr std::int64_t kMost = 64;
+  for (std::int64_t rank = 0; rank < std::min(ranks, kMost); ++rank) {
+    std::vector<int> group;
+    std::map<int, int> in_node;
+    for (int copy = 0; copy < data; ++copy) {
+      group.push_back(positions.device(rank * step + copy * stride));
+      ++in_node[cluster.devices[at(group.back())].node];
+    }
+    int fullest = 0;
+    for (const auto& [node, count] : in_node) fullest = std::max(fullest, count);
+    // Behind switches nothing else about a group matters.
+    if (cluster.switched && !seen.insert({static_cast<int>(in_node.size()), fullest}).second) continue;
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+}  // namespace panpipe::planner

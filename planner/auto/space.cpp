@@ -1,0 +1,123 @@
+#include "planner/auto/space.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "planner/auto/families.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+constexpr int kMostChunksSearched = 8;
+
+std::vector<int> divisors(std::int64_t number, std::int64_t at_most) {
+  std::vector<int> found;
+  for (std::int64_t d = 1; d <= std::min(number, at_most); ++d)
+    if (number % d == 0) found.push_back(static_cast<int>(d));
+  return found;
+}
+
+std::vector<int> up_to(int last) {
+  std::vector<int> all;
+  for (int i = 1; i <= last; ++i) all.push_back(i);
+  return all;
+}
+
+// A family that closed forms know, with no option but its stages per rank; else it is opaque.
+int stated_family(const ScheduleRequest& request) {
+  const int known = request.csv.empty() ? form_named(request.name) : -1;
+  const bool plain = std::all_of(request.options.begin(), request.options.end(),
+                                 [](const auto& option) { return option.first == "stages_per_rank"; });
+  return known >= 0 && plain ? known : form_named("");
+}
+
+void choose_schedule(const Scenario& scenario, Space& space) {
+  const bool open = is_open(scenario, "schedule");
+  for (std::size_t f = 0; open && f < forms().size(); ++f)
+    if (forms()[f].shape != Shape::Opaque) space.families.push_back(static_cast<int>(f));
+  if (!open) space.families = {stated_family(scenario.schedule)};
+  const bool one = std::all_of(space.families.begin(), space.families.end(), [](int f) {
+    const FamilyForm& form = forms()[static_cast<std::size_t>(f)];
+    return form.shape == Shape::Line;
+  });
+  const bool chunks_open = is_open(scenario, "parallel.virtual_stages") && is_open(scenario, "schedule.stages_per_rank");
+  if (!chunks_open)
+    space.chunks = {scenario.parallel.virtual_stages};
+  else if (one)
+    space.chunks = {1};
+  else
+    space.chunks = up_to(kMostChunksSearched);
+}
+
+void choose_memory(const Scenario& scenario, Space& space) {
+  if (is_open(scenario, "recompute"))
+    space.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
+  else
+    space.recompute = {scenario.recompute};
+  if (!is_open(scenario, "parallel.zero"))
+    space.zero = {scenario.parallel.zero};
+  else if (scenario.optimizer.name == "none")
+    space.zero = {0, 2, 3};
+  else
+    space.zero = scenario.framework.distributed_optimizer ? std::vector<int>{1, 2, 3} : std::vector<int>{0, 1, 2, 3};
+}
+
+void choose_shapes(const Experiment& experiment, Space& space) {
+  const Scenario& scenario = experiment.scenario;
+  // Times that were measured hold for the sizes they were measured at.
+  const bool sizes_given = !experiment.workload.graph || !scenario.workload.pt2_file.empty() || scenario.profile;
+  if (sizes_given) space.notes.emplace_back("tensor degree and microbatch stay: the workload's costs are for these sizes");
+  if (sizes_given || !is_open(scenario, "parallel.tensor"))
+    space.tensor = {scenario.parallel.tensor};
+  else
+    space.tensor = divisors(space.devices, space.node_size);
+  if (sizes_given || !is_open(scenario, "batch.micro"))
+    space.micro = {scenario.micro};
+  else
+    space.micro = divisors(space.global_batch, space.global_batch);
+  if (sizes_given || !is_open(scenario, "parallel.sequence_parallel"))
+    space.sequence_parallel = {scenario.parallel.sequence_parallel};
+  else
+    space.sequence_parallel = {false, true};
+}
+
+}  // namespace
+
+Space space_of(const Experiment& experiment) {
+  const Scenario& scenario = experiment.scenario;
+  const Parallel& parallel = scenario.parallel;
+  Space space;
+  space.devices = scenario.cluster.size();
+  space.node_size = std::max(1, space.devices / std::max(1, scenario.cluster.nodes));
+  space.global_batch = std::int64_t{scenario.micro} * scenario.microbatches * parallel.data;
+  choose_shapes(experiment, space);
+  choose_schedule(scenario, space);
+  choose_memory(scenario, space);
+  space.pipeline_open = is_open(scenario, "parallel.pipeline");
+  space.data_open = is_open(scenario, "parallel.data");
+  const int units = static_cast<int>(experiment.model.units(scenario.cluster.devices.front().type).units.size());
+  space.pipeline = space.pipeline_open ? up_to(std::min(space.devices, units)) : std::vector<int>{parallel.pipeline};
+  space.data = space.data_open ? divisors(space.global_batch, space.devices) : std::vector<int>{parallel.data};
+  const bool placed = scenario.placement.has_value();
+  space.orders = placed ? std::vector{AxisOrder::DataNext} : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
+  if (!scenario.partition.empty()) space.stages = static_cast<int>(scenario.partition.size()) + 1;
+  space.notes.push_back(
+      fmt::format("global batch {} samples; tensor {}; pipeline 1 to {}; data {}; microbatch {}; stages a rank {}; ZeRO {}",
+                  space.global_batch, fmt::join(space.tensor, ", "), space.pipeline.back(), fmt::join(space.data, ", "),
+                  fmt::join(space.micro, ", "), fmt::join(space.chunks, ", "), fmt::join(space.zero, ", ")));
+  return space;
+}
+
+std::int64_t microbatches_of(const Space& space, int micro, int data) {
+  const std::int64_t step = std::int64_t{micro} * data;
+  return space.global_batch % step == 0 ? space.global_batch / step : 0;
+}
+
+std::vector<int> zeros_of(const Space& space, int data) {
+  return data > 1 ? space.zero : std::vector<int>{space.zero.front()};
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,255 @@
+#include "planner/auto/unit_sums.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/partition.hpp"
+#include "costmodel/plan/stage_activations.hpp"
+#include "costmodel/plan/task_graph.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+std::size_t at(Recompute mode) { return static_cast<std::size_t>(mode); }
+
+// The model without what depends on the size of a stage (the host's part) and of the pipeline (jitter): those come later.
+class DeviceCosts final : public LoweringCosts {
+ public:
+  explicit DeviceCosts(const CostModel& model) : all_(model) {}
+  const WorkloadCost& workload(int type) const override { return all_.workload(type); }
+  TransferCost transfer(int from, int to, Bytes bytes) const override { return all_.transfer(from, to, bytes); }
+  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
+    return all_.collective(kind, bytes, devices);
+  }
+  Duration overlap_slowdown(Duration collective) const override { return all_.overlap_slowdown(collective); }
+  bool measured() const override { return all_.measured(); }
+  bool temporary_over_before() const override { return all_.temporary_over_before(); }
+
+ private:
+  ModelCosts all_;
+};
+
+// Every unit a stage of its own, all on one rank.
+Plan unit_by_unit(const Scenario& scenario, int units, Recompute mode, bool split) {
+  Plan plan;
+  plan.tensor = scenario.parallel.tensor;
+  for (int t = 0; t < plan.tensor; ++t) plan.devices.push_back(scenario.placement ? (*scenario.placement)[at(t)] : t);
+  Schedule& schedule = plan.schedule;
+  schedule.ranks = schedule.microbatches = 1;
+  schedule.stages = units;
+  schedule.stage_to_rank.assign(at(units), 0);
+  schedule.chains.emplace_back(at(units));
+  std::iota(schedule.chains[0].begin(), schedule.chains[0].end(), 0);
+  schedule.order.resize(1);
+  const auto add = [&](ActionKind kind, int stage) {
+    Action action;
+    action.kind = kind;
+    action.stage = stage;
+    schedule.order[0].push_back(action);
+  };
+  for (int u = 0; u < units; ++u) {
+    plan.stages.push_back({u, u + 1, mode});
+    add(ActionKind::F, u);
+  }
+  for (int u = units - 1; u >= 0; --u) {
+    add(split ? ActionKind::I : ActionKind::B, u);
+    if (split) add(ActionKind::W, u);
+  }
+  return plan;
+}
+
+double seconds_of(Ticks ticks) { return to_duration(ticks).base(); }
+
+}  // namespace
+
+UnitSums::UnitSums(Experiment& experiment) : experiment_(experiment) {
+  type_ = experiment.scenario.cluster.devices.front().type;
+  workload_ = &experiment.model.workload(type_);
+  count_ = static_cast<int>(workload_->units.size());
+  const Parallel before = experiment.scenario.parallel;
+  experiment.scenario.parallel.data = 1;
+  experiment.scenario.parallel.zero = 0;
+  for (const Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full}) add_programs(experiment, mode);
+  experiment.scenario.parallel = before;
+  find_blocks();
+  find_tied();
+}
+
+void UnitSums::add_programs(Experiment& experiment, Recompute mode) {
+  std::vector<Row>& rows = rows_[at(mode)];
+  rows.assign(at(count_) + 1, Row{});
+  const DeviceCosts costs(experiment.model);
+  const auto lowered = [&](bool split) {
+    return lower(experiment.scenario, unit_by_unit(experiment.scenario, count_, mode, split), costs);
+  };
+  const auto visit = [&](const TaskGraph& graph, auto add) {
+    for (const Task& task : graph.tasks) {
+      if (task.kind != TaskKind::Pass) continue;
+      const Program& program = graph.programs[at(task.program)];
+      double compute = 0;
+      for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s)
+        if (!graph.steps[at(s)].collective) compute += seconds_of(graph.steps[at(s)].time);
+      add(task.action, rows[at(task.action.stage) + 1], seconds_of(program.duration), compute);
+    }
+  };
+  visit(lowered(false), [&](const Action& action, Row& row, double time, double compute) {
+    const UnitCost& unit = workload_->units[at(action.stage)];
+    const PassCost& pass = action.kind == ActionKind::F ? unit.forward : unit.backward ? *unit.backward : unit.input_gradient;
+    double& device = action.kind == ActionKind::F ? row.forward : row.backward;
+    double& sync = action.kind == ActionKind::F ? row.forward_sync : row.backward_sync;
+    (pass.synchronises ? sync : device) += time;
+    row.work += compute;
+  });
+  if (workload_->split_backward)
+    visit(lowered(true), [&](const Action& action, Row& row, double time, double) {
+      const UnitCost& unit = workload_->units[at(action.stage)];
+      if (action.kind == ActionKind::I) (unit.input_gradient.synchronises ? row.input_sync : row.input_gradient) += time;
+      if (action.kind == ActionKind::W) (unit.weight_gradient.synchronises ? row.weight_sync : row.weight_gradient) += time;
+    });
+  for (int u = 0; u < count_; ++u) {
+    const UnitCost& unit = workload_->units[at(u)];
+    int again = 0;
+    if (!unit.block.empty() && mode == Recompute::Full) again = unit.recompute_full.launches;
+    if (!unit.block.empty() && mode == Recompute::Selective) again = unit.recompute_selective.launches;
+    const int split = unit.input_gradient.launches + unit.weight_gradient.launches;
+    Row& row = rows[at(u) + 1];
+    const Row& sum = rows[at(u)];
+    row.forward_launches = unit.forward.launches;
+    row.backward_launches = again + (unit.backward ? unit.backward->launches : split);
+    row.split_launches = again + split;
+    for (double Row::*part : {&Row::forward, &Row::backward, &Row::input_gradient, &Row::weight_gradient, &Row::forward_sync,
+                              &Row::backward_sync, &Row::input_sync, &Row::weight_sync, &Row::work})
+      row.*part += sum.*part;
+    for (int Row::*part : {&Row::forward_launches, &Row::backward_launches, &Row::split_launches}) row.*part += sum.*part;
+  }
+}
+
+void UnitSums::find_blocks() {
+  int blocks = 0;
+  for (int u = 0; u < count_; ++u) {
+    const std::string& block = workload_->units[at(u)].block;
+    if (!block.empty() && (u == 0 || workload_->units[at(u - 1)].block != block)) ++blocks;
+  }
+  most_stages_ = blocks >= 2 ? blocks : count_;
+}
+
+void UnitSums::find_tied() {
+  std::map<int, TiedParameter> uses;
+  for (int u = 0; u < count_; ++u)
+    for (const ParameterUse& use : workload_->units[at(u)].parameters) {
+      if (use.tensor < 0) continue;
+      TiedParameter& parameter = uses[use.tensor];
+      parameter.elements = use.elements;
+      if (parameter.units.empty() || parameter.units.back() != u) parameter.units.push_back(u);
+    }
+  for (const auto& [tensor, parameter] : uses)
+    if (parameter.units.size() > 1) tied_.push_back(parameter);
+}
+
+double UnitSums::least_work(Recompute mode) const { return rows_[at(mode)].back().work; }
+
+StageCost UnitSums::stage(Recompute mode, int first, int end) const {
+  const Row& a = rows_[at(mode)][at(first)];
+  const Row& b = rows_[at(mode)][at(end)];
+  const ModelCosts costs(experiment_.model);
+  const auto hosted = [&](double device, int launches) {
+    return device > 0 ? costs.host_bound(Duration(device), launches, type_).base() : device;
+  };
+  StageCost stage;
+  stage.forward = hosted(b.forward - a.forward, b.forward_launches - a.forward_launches) + b.forward_sync - a.forward_sync;
+  stage.backward = hosted(b.backward - a.backward, b.backward_launches - a.backward_launches) + b.backward_sync - a.backward_sync;
+  const double input = b.input_gradient - a.input_gradient, weight = b.weight_gradient - a.weight_gradient;
+  const double factor = input + weight > 0 ? hosted(input + weight, b.split_launches - a.split_launches) / (input + weight) : 1;
+  stage.input_gradient = input * factor + b.input_sync - a.input_sync;
+  stage.weight_gradient = weight * factor + b.weight_sync - a.weight_sync;
+  stage.work = b.work - a.work;
+  const StageActivations sums =
+      sum_activations(workload_->units.data(), first, end, mode, costs.temporary_over_before(), WholeBytes{});
+  stage.kept = sums.kept;
+  stage.kept_for_weight = sums.kept_for_weight;
+  stage.forward_rise = std::max<std::int64_t>(sums.forward_peak - sums.kept, 0);
+  stage.backward_rise = sums.backward_peak;
+  const std::int64_t each = size_of(compute_dtype(experiment_.scenario.precision)).base();
+  std::int64_t block = 0;
+  for (int u = first; u < end; ++u) {
+    const UnitCost& unit = workload_->units[at(u)];
+    if (u > first && (unit.block.empty() || unit.block != workload_->units[at(u - 1)].block)) block = 0;
+    for (const ParameterUse& use : unit.parameters) {
+      stage.elements += use.elements;
+      stage.given += use.given.base();
+      block += use.elements * each + use.given.base();
+    }
+    stage.gathered = std::max(stage.gathered, block);
+    stage.optimizer += unit.optimizer.base();
+  }
+  for (const TiedParameter& tied : tied_) {  // counted once in a stage
+    const auto inside = std::count_if(tied.units.begin(), tied.units.end(), [&](int u) { return u >= first && u < end; });
+    if (inside > 1) stage.elements -= (inside - 1) * tied.elements;
+  }
+  return stage;
+}
+
+// Tensors that go from one stage to the next, each once.
+void UnitSums::add_boundaries(StageTable& table) const {
+  std::vector<int> stage_of(at(count_));
+  int now = 0;
+  for (int u = 0; u < count_; ++u) {
+    while (now < static_cast<int>(table.cuts.size()) && u >= table.cuts[at(now)]) ++now;
+    stage_of[at(u)] = now;
+  }
+  struct Crossing {
+    int stage, tensor;
+    std::int64_t bytes;
+    bool gradient;
+  };
+  std::vector<Crossing> crossings;
+  int unnamed = -2;
+  for (const EdgeCost& edge : workload_->edges) {
+    const int from = stage_of[at(edge.from)];
+    if (stage_of[at(edge.to)] != from + 1) continue;
+    const int tensor = edge.tensor >= 0 ? edge.tensor : unnamed--;
+    const auto same = [&](const Crossing& c) { return c.stage == from && c.tensor == tensor; };
+    const auto known = std::find_if(crossings.rbegin(), crossings.rend(), same);
+    if (known == crossings.rend())
+      crossings.push_back({from, tensor, edge.bytes.base(), edge.gradient});
+    else
+      known->gradient |= edge.gradient;
+  }
+  for (const Crossing& crossing : crossings) {
+    table.stages[at(crossing.stage)].forward_bytes += crossing.bytes;
+    if (crossing.gradient) table.stages[at(crossing.stage)].backward_bytes += crossing.bytes;
+  }
+  for (const TiedParameter& tied : tied_) {
+    std::vector<int>& stages = table.tied_stages.emplace_back();
+    for (const int u : tied.units)
+      if (stages.empty() || stages.back() != stage_of[at(u)]) stages.push_back(stage_of[at(u)]);
+  }
+}
+
+// What the scenario states, else the cuts that balance forward and backward.
+std::vector<int> UnitSums::cuts(Recompute mode, int stages) const {
+  std::vector<PartitionUnit> units;
+  for (int u = 0; u < count_; ++u) {
+    const UnitCost& unit = workload_->units[at(u)];
+    const StageCost cost = stage(mode, u, u + 1);
+    units.push_back({unit.name, unit.block, Duration(cost.forward + cost.backward)});
+  }
+  const auto& stated = experiment_.scenario.partition;
+  return stated.empty() ? automatic_cuts(units, stages) : stated_cuts(units, stated, stages);
+}
+
+const StageTable& UnitSums::table(Recompute mode, int stages) {
+  std::unique_ptr<StageTable>& table = tables_[at(mode)][stages];
+  if (table) return *table;
+  table = std::make_unique<StageTable>();
+  table->cuts = cuts(mode, stages);
+  for (int s = 0; s < stages; ++s)
+    table->stages.push_back(stage(mode, s == 0 ? 0 : table->cuts[at(s - 1)], s + 1 < stages ? table->cuts[at(s)] : count_));
+  add_boundaries(*table);
+  return *table;
+}
+
+}  // namespace panpipe::planner

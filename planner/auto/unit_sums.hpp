@@ -1,0 +1,77 @@
+// Costs of any run of a workload's units in constant time, and of the stages of a cut: what closed forms stand on. Made once per
+// (tensor degree, microbatch, sequence parallelism) from the lowering itself, unit by unit.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "costmodel/experiment/experiment.hpp"
+
+namespace panpipe::planner {
+
+constexpr std::size_t kModes = 3;  // Recompute
+
+// One stage for one microbatch on one device; seconds and bytes. Without the jitter of the pipeline's length.
+struct StageCost {
+  double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
+  double work = 0;  // forward and backward without tensor-parallel collectives: what no order can hide
+  std::int64_t kept = 0, kept_for_weight = 0;
+  std::int64_t forward_rise = 0, backward_rise = 0;  // over what is live, while the pass runs
+  std::int64_t elements = 0, given = 0;              // parameters
+  std::int64_t gathered = 0;                         // of these, the largest block's weights in bytes
+  std::int64_t forward_bytes = 0, backward_bytes = 0;  // handed over to the next stage, and back from it
+  double optimizer = 0;                              // measured layers
+};
+
+// A parameter that several units use.
+struct TiedParameter {
+  std::int64_t elements = 0;
+  std::vector<int> units;
+};
+
+struct StageTable {
+  std::vector<int> cuts;  // first unit of each stage after the first
+  std::vector<StageCost> stages;
+  std::vector<std::vector<int>> tied_stages;  // per tied parameter: the stages that use it, each once
+};
+
+class UnitSums {
+ public:
+  // Changes the experiment's scenario while it works, and puts it back.
+  explicit UnitSums(Experiment& experiment);
+
+  int units() const { return count_; }
+  bool split_backward() const { return workload_->split_backward; }
+  int most_stages() const { return most_stages_; }  // whole blocks where there are any
+  const StageTable& table(Recompute mode, int stages);
+  const std::vector<TiedParameter>& tied() const { return tied_; }
+  // Forward and backward of one microbatch without collectives and host effects, all units: a bound for any order.
+  double least_work(Recompute mode) const;
+
+ private:
+  struct Row {  // sums up to a unit
+    double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;  // device
+    double forward_sync = 0, backward_sync = 0, input_sync = 0, weight_sync = 0;
+    double work = 0;
+    int forward_launches = 0, backward_launches = 0, split_launches = 0;
+  };
+  void add_programs(Experiment& experiment, Recompute mode);
+  void find_blocks();
+  void find_tied();
+  StageCost stage(Recompute mode, int first, int end) const;
+  void add_boundaries(StageTable& table) const;
+  std::vector<int> cuts(Recompute mode, int stages) const;
+
+  Experiment& experiment_;
+  const WorkloadCost* workload_ = nullptr;
+  int type_ = 0;
+  int count_ = 0, most_stages_ = 1;
+  std::array<std::vector<Row>, kModes> rows_;
+  std::vector<TiedParameter> tied_;
+  std::array<std::map<int, std::unique_ptr<StageTable>>, kModes> tables_;
+};
+
+}  // namespace panpipe::planner
