@@ -43,7 +43,7 @@ Answer search(const Experiment& experiment, const SearchOptions& options) {
     case Method::Pfeife:
       return search_pfeife(experiment, options);
     case Method::Auto:
-      absent(Method::Auto);
+      return search_auto(experiment, options);
     case Method::Piper:
       absent(Method::Piper);
   }

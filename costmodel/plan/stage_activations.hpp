@@ -28,7 +28,8 @@ struct WholeBytes {
   }
 };
 
-// Of units [first, end). `over_before`: temporaries count from before a unit ran (measured layers), not from beside what it saves.
+// Of units [first, end). `over_before`: temporaries count from before a unit ran (measured layers), not from beside what it
+// saves.
 template <class BytesOf>
 StageActivations sum_activations(const UnitCost* units, int first, int end, Recompute mode, bool over_before,
                                  const BytesOf& bytes) {

@@ -130,7 +130,7 @@ void read_batch(MapReader& reader, Scenario& scenario) {
   const Node* node = reader.require("batch");
   if (node == nullptr) return;
   MapReader batch(*node, reader.log());
-  scenario.micro = batch.integer("micro", 1);
+  if (!read_auto(batch, "micro", "1")) scenario.micro = batch.integer("micro", 1);
   scenario.microbatches = batch.integer("microbatches", 1);
   batch.finish();
 }

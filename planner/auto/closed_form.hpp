@@ -37,7 +37,9 @@ class Layout {
   std::vector<Tied> tied;  // on several ranks
   const StageTable& table;
 
-  int stage_of(int r, int chunk) const { return shape == Shape::Vee && chunk % 2 == 1 ? (chunk + 1) * ranks - 1 - r : chunk * ranks + r; }
+  int stage_of(int r, int chunk) const {
+    return shape == Shape::Vee && chunk % 2 == 1 ? (chunk + 1) * ranks - 1 - r : chunk * ranks + r;
+  }
   int rank_of(int stage) const {
     return shape == Shape::Vee && stage / ranks % 2 == 1 ? ranks - 1 - stage % ranks : stage % ranks;
   }
@@ -46,19 +48,19 @@ class Layout {
 
 // Bytes and seconds per parameter at a ZeRO stage and a data degree.
 struct PerParameter {
-  double weights = 0, gradients = 0, optimizer = 0;     // bytes kept
-  double reduced = 0, element = 0;                      // bytes that travel: gradients, weights
-  double step = 0, step_per_element = 0;                // optimizer: seconds
+  double weights = 0, gradients = 0, optimizer = 0;  // bytes kept
+  double reduced = 0, element = 0;                   // bytes that travel: gradients, weights
+  double step = 0, step_per_element = 0;             // optimizer: seconds
   int zero = 0, data = 1;
 };
 PerParameter per_parameter(Experiment& experiment, int zero, int data);  // changes the scenario's degrees, and puts them back
 
 // What all configurations of a search share.
 struct Ground {
-  bool blocking = false;           // senders wait
-  bool count_collectives = true;   // false where passes may run beside the collectives of others
+  bool blocking = false;          // senders wait
+  bool count_collectives = true;  // false where passes may run beside the collectives of others
   bool overlap_gradients = false;
-  bool count_activations = true;   // false under another memory model
+  bool count_activations = true;  // false under another memory model
   double allocator = 1;
   std::int64_t context = 0, limit = 0;
   std::vector<double> jitter;  // by pipeline length
@@ -73,15 +75,22 @@ class Surroundings {
   // Lower bound of the step time.
   double bound(const FamilyForm& form, int microbatches, int zero) const;
 
+  // Hand-over of a stage's output, and of its gradient to the stage before; 0 on one rank.
+  double down(int stage) const { return down_[static_cast<std::size_t>(stage)]; }
+  double up(int stage) const { return up_[static_cast<std::size_t>(stage)]; }
+  double closing(int rank, int zero) const {
+    return rank_[static_cast<std::size_t>(rank)].closing[static_cast<std::size_t>(zero)];
+  }
+
  private:
   struct Rank {
-    double arrive = 0;                           // until the first forward can start
-    double tail_fused = 0, tail_split = 0;       // from the last gradient to the end of that microbatch
-    double loop_fused = 0, loop_split = 0;       // down the pipeline from here and back
-    double blocked = 0;                          // a microbatch: waiting for own sends
-    double to_before = 0;                        // hand-over of a gradient
-    std::array<double, 4> closing{};             // by ZeRO stage, after the last pass
-    std::array<double, 4> data_lane{};           // a microbatch
+    double arrive = 0;                      // until the first forward can start
+    double tail_fused = 0, tail_split = 0;  // from the last gradient to the end of that microbatch
+    double loop_fused = 0, loop_split = 0;  // down the pipeline from here and back
+    double blocked = 0;                     // a microbatch: waiting for own sends
+    double to_before = 0;                   // hand-over of a gradient
+    std::array<double, 4> closing{};        // by ZeRO stage, after the last pass
+    std::array<double, 4> data_lane{};      // a microbatch
   };
   double phases(int microbatches) const;
   double in_flight(const FamilyForm& form, int microbatches) const;
@@ -92,7 +101,7 @@ class Surroundings {
   const Ground* ground_ = nullptr;
   double jitter_ = 1;
   std::vector<Rank> rank_;
-  std::vector<double> down_, up_;  // hand-over of each stage's output, of its gradient to the stage before
+  std::vector<double> down_, up_;
   double fill_forward_ = 0, fill_backward_ = 0, slowest_forward_ = 0, slowest_backward_ = 0;
 };
 

@@ -28,7 +28,8 @@ struct Configuration {
   int devices() const { return tensor * pipeline * data; }
   // Position (rank, copy, tensor index) of the plan among positions in the order of the devices.
   std::int64_t place(int rank, int copy, int tensor_index) const {
-    const std::int64_t row = order == AxisOrder::DataNext ? std::int64_t{rank} * data + copy : std::int64_t{copy} * pipeline + rank;
+    const std::int64_t row =
+        order == AxisOrder::DataNext ? std::int64_t{rank} * data + copy : std::int64_t{copy} * pipeline + rank;
     return row * tensor + tensor_index;
   }
 };

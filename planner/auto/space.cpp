@@ -96,12 +96,13 @@ Space space_of(const Experiment& experiment) {
   choose_shapes(experiment, space);
   choose_schedule(scenario, space);
   choose_memory(scenario, space);
-  space.pipeline_open = is_open(scenario, "parallel.pipeline");
-  space.data_open = is_open(scenario, "parallel.data");
+  const bool placed = scenario.placement.has_value();  // for these degrees
+  if (placed) space.tensor = {parallel.tensor};
+  space.pipeline_open = !placed && is_open(scenario, "parallel.pipeline");
+  space.data_open = !placed && is_open(scenario, "parallel.data");
   const int units = static_cast<int>(experiment.model.units(scenario.cluster.devices.front().type).units.size());
   space.pipeline = space.pipeline_open ? up_to(std::min(space.devices, units)) : std::vector<int>{parallel.pipeline};
   space.data = space.data_open ? divisors(space.global_batch, space.devices) : std::vector<int>{parallel.data};
-  const bool placed = scenario.placement.has_value();
   space.orders = placed ? std::vector{AxisOrder::DataNext} : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
   if (!scenario.partition.empty()) space.stages = static_cast<int>(scenario.partition.size()) + 1;
   space.notes.push_back(
@@ -116,8 +117,6 @@ std::int64_t microbatches_of(const Space& space, int micro, int data) {
   return space.global_batch % step == 0 ? space.global_batch / step : 0;
 }
 
-std::vector<int> zeros_of(const Space& space, int data) {
-  return data > 1 ? space.zero : std::vector<int>{space.zero.front()};
-}
+std::vector<int> zeros_of(const Space& space, int data) { return data > 1 ? space.zero : std::vector<int>{space.zero.front()}; }
 
 }  // namespace panpipe::planner

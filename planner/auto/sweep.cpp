@@ -1,12 +1,13 @@
 #include "planner/auto/sweep.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "costmodel/base/error.hpp"
-#include "costmodel/plan/model_costs.hpp"
 #include "planner/auto/families.hpp"
 
 namespace panpipe::planner {
@@ -15,28 +16,6 @@ namespace {
 constexpr std::size_t kMostKept = 200'000;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-Ground ground_of(const Experiment& experiment) {
-  const Scenario& scenario = experiment.scenario;
-  const ModelCosts costs(experiment.model);
-  Ground ground;
-  using Semantics = TransferRules::Semantics;
-  const Semantics semantics = scenario.transfers.semantics.value_or(
-      scenario.framework.blocking_transfers && !costs.measured() ? Semantics::Blocking : Semantics::Asynchronous);
-  ground.blocking = semantics != Semantics::Asynchronous;
-  ground.count_collectives = !scenario.collectives_run_on && scenario.transfers.full_backward_sends ==
-                                                                 TransferRules::FullBackwardSends::End;
-  ground.overlap_gradients = scenario.overlap_gradients;
-  ground.count_activations = scenario.memory_model == MemoryModelKind::Full;
-  ground.allocator = costs.allocator_factor();
-  ground.context = costs.framework_context().base();
-  for (const Device& device : scenario.cluster.devices)
-    ground.limit = std::max(
-        ground.limit, static_cast<std::int64_t>(
-                          static_cast<double>(scenario.cluster.types[at(device.type)].memory.base()) * scenario.usable));
-  for (int p = 0; p <= scenario.cluster.size(); ++p) ground.jitter.push_back(costs.stage_jitter(p));
-  return ground;
-}
 
 }  // namespace
 
@@ -53,30 +32,22 @@ void Tally::add(const Tally& other) {
   if (shape_reason.empty()) shape_reason = other.shape_reason;
 }
 
-Variant::Variant(Scenario scenario) : experiment(std::move(scenario)), sums(experiment) {}
-
-Scenario variant_scenario(const Scenario& base, int tensor, int micro, bool sequence_parallel) {
-  Scenario scenario = base;
-  scenario.parallel.tensor = tensor;
-  scenario.parallel.sequence_parallel = sequence_parallel;
-  scenario.micro = micro;
-  return scenario;
-}
-
 // One variant's configurations, over all degrees that are not its own.
-class Sweep::Worker {
+namespace {
+
+class Worker {
  public:
-  Worker(Sweep& sweep, int tensor, int micro, bool sequence_parallel, bool whole, double incumbent)
-      : sweep_(sweep), space_(sweep.space_), whole_(whole), incumbent_(incumbent), routes_(sweep.experiment_.scenario) {
+  Worker(Common& common, int tensor, int micro, bool sequence_parallel, bool whole, double incumbent)
+      : common_(common), space_(common.space), whole_(whole), incumbent_(incumbent) {
     base_.tensor = tensor;
     base_.micro = micro;
     base_.sequence_parallel = sequence_parallel;
   }
 
-  void run() {
-    if (!make_variant()) return;
+  void run(const SearchOptions& options) {
+    if (!make_pricer()) return;
     for (auto p = space_.pipeline.rbegin(); p != space_.pipeline.rend(); ++p) {
-      if (sweep_.options_.stopped() || std::int64_t{*p} * base_.tensor > space_.devices) continue;
+      if (options.stopped() || std::int64_t{*p} * base_.tensor > space_.devices) continue;
       for (const int chunks : space_.chunks) run_layouts(*p, chunks);
     }
   }
@@ -85,9 +56,9 @@ class Sweep::Worker {
   std::vector<Priced> found;
 
  private:
-  bool make_variant() {
+  bool make_pricer() {
     try {
-      variant_.emplace(variant_scenario(sweep_.experiment_.scenario, base_.tensor, base_.micro, base_.sequence_parallel));
+      pricer_.emplace(common_, base_.tensor, base_.micro, base_.sequence_parallel);
       return true;
     } catch (const InputError& error) {
       tally.shape_reason = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
@@ -125,7 +96,7 @@ class Sweep::Worker {
   }
 
   bool exists(const FamilyForm& form, int p, int chunks, int m) const {
-    if (variant_ && form.split && form.shape != Shape::Opaque && !variant_->sums.split_backward()) return false;
+    if (pricer_ && form.split && form.shape != Shape::Opaque && !pricer_->sums().split_backward()) return false;
     const int own = form.shape == Shape::Line ? 1 : form.shape == Shape::Vee ? 2 : 0;
     if (own > 0 && chunks != own) return false;
     if (form.shape == Shape::Loop && chunks < 2) return false;
@@ -136,13 +107,14 @@ class Sweep::Worker {
 
   void run_layouts(int p, int chunks) {
     const int stages = p * chunks;
-    if (space_.stages > 0 ? stages != space_.stages : stages > variant_->sums.most_stages()) return;
+    if (space_.stages > 0 ? stages != space_.stages : stages > pricer_->sums().most_stages()) return;
     for (const Recompute mode : space_.recompute) {
       for (const Shape shape : {Shape::Line, Shape::Loop, Shape::Vee, Shape::Opaque}) {
-        const bool used = std::any_of(space_.families.begin(), space_.families.end(),
-                                      [&](int f) { return forms()[at(f)].shape == shape && exists(forms()[at(f)], p, chunks, 3 * p); });
+        const bool used = std::any_of(space_.families.begin(), space_.families.end(), [&](int f) {
+          return forms()[at(f)].shape == shape && exists(forms()[at(f)], p, chunks, 3 * p);
+        });
         if (!used) continue;
-        const Layout layout(variant_->sums.table(mode, stages), variant_->sums.tied(), p, chunks, shape);
+        const Layout layout = pricer_->layout(mode, p, chunks, shape);
         for (const int d : space_.data)
           if (fits_devices(p, d)) run_data(layout, mode, d);
       }
@@ -153,7 +125,7 @@ class Sweep::Worker {
     const auto m = static_cast<int>(microbatches_of(space_, base_.micro, d));
     if (m <= 0) return;
     const int p = layout.ranks;
-    if (m * variant_->sums.least_work(mode) / p * sweep_.ground_.jitter[at(p)] >= incumbent_) {
+    if (m * pricer_->sums().least_work(mode) / p * common_.ground.jitter[at(p)] >= incumbent_) {
       tally.skipped_slow += families_of(p, layout.chunks, m, &layout.shape) * repeats(p, d);
       return;
     }
@@ -162,15 +134,11 @@ class Sweep::Worker {
     base_.data = d;
     base_.microbatches = m;
     base_.recompute = mode;
-    variant_->experiment.scenario.parallel.data = d;  // what hand-overs share a node's way out with
-    prepare_zeros(d);
     surroundings_.resize(space_.orders.size());
     const std::size_t orders = p > 1 && d > 1 ? space_.orders.size() : 1;
     for (std::size_t o = 0; o < orders; ++o) {
       base_.order = space_.orders[o];
-      const auto& hops = routes_.chain(base_.place(1, 0, 0), p);
-      const double tied = layout.tied.empty() ? 0 : tied_time(layout);
-      surroundings_[o].prepare(layout, sweep_.ground_, hops, hand_overs(d), sweep_.reductions(base_), zeros_, tied);
+      pricer_->prepare(surroundings_[o], layout, base_);
     }
     for (const int f : space_.families) {
       const FamilyForm& form = forms()[at(f)];
@@ -184,95 +152,54 @@ class Sweep::Worker {
     activation_peaks(layout, form, mode, base_.microbatches, peaks_);
     for (const int zero : zeros_of(space_, base_.data)) {
       base_.zero = static_cast<std::int8_t>(zero);
-      const double memory = memory_peak(layout, sweep_.ground_, *zeros_[at(zero)], peaks_);
+      const PerParameter& per = pricer_->per_parameter(zero, base_.data);
+      const double memory = memory_peak(layout, common_.ground, per, peaks_);
       for (std::size_t o = 0; o < orders; ++o) {
         base_.order = space_.orders[o];
-        const double bound = surroundings_[o].bound(form, base_.microbatches, zeros_[at(zero)]->zero);
+        const double bound = surroundings_[o].bound(form, base_.microbatches, per.zero);
         ++tally.evaluated;
-        if (memory > static_cast<double>(sweep_.ground_.limit)) {
+        if (memory > static_cast<double>(common_.ground.limit)) {
           ++tally.without_room;
           if (tally.least_memory == 0 || memory < tally.least_memory) tally.least_memory = memory, tally.least_memory_of = base_;
         } else if (bound >= incumbent_) {
           ++tally.too_slow;
         } else {
-          found.push_back({bound, memory, base_});
+          found.push_back({bound, memory, base_, false});
         }
       }
     }
   }
 
-  void prepare_zeros(int d) {
-    zeros_.fill(nullptr);
-    for (const int zero : zeros_of(space_, d)) {
-      auto& known = per_parameter_[{d, zero}];
-      if (!known) known = std::make_unique<PerParameter>(per_parameter(variant_->experiment, zero, d));
-      zeros_[at(zero)] = known.get();
-    }
-  }
-
-  HandOvers& hand_overs(int d) { return hand_overs_.try_emplace(d, variant_->experiment.model, routes_).first->second; }
-
-  double tied_time(const Layout& layout) {
-    double least = kInfinite;
-    for (const Layout::Tied& tied : layout.tied) {
-      const std::vector<int> pair = {routes_.positions().device(base_.place(tied.first, 0, 0)),
-                                     routes_.positions().device(base_.place(tied.last, 0, 0))};
-      double& known = pair_times_.try_emplace(std::pair{pair[0], pair[1]}, -1).first->second;
-      constexpr double kLarge = 64.0 * (1 << 30);  // the time of fewer bytes is no smaller a share of it
-      if (known < 0)
-        known = variant_->experiment.model.collective(CollectiveKind::AllReduce, Bytes(static_cast<std::int64_t>(kLarge)), pair)
-                    .time.base() /
-                kLarge;
-      least = std::min(least, known);
-    }
-    return least;
-  }
-
-  Sweep& sweep_;
+  Common& common_;
   const Space& space_;
   bool whole_;
   double incumbent_;
-  RouteClasses routes_;
   Configuration base_;
-  std::optional<Variant> variant_;
-  std::array<const PerParameter*, 4> zeros_{};
-  std::map<std::pair<int, int>, std::unique_ptr<PerParameter>> per_parameter_;
-  std::map<int, HandOvers> hand_overs_;
-  std::map<std::pair<int, int>, double> pair_times_;
+  std::optional<Pricer> pricer_;
   std::vector<Surroundings> surroundings_;
   std::vector<double> peaks_;
 };
 
-Sweep::Sweep(const Experiment& experiment, const Space& space, const SearchOptions& options)
-    : experiment_(experiment), space_(space), options_(options), ground_(ground_of(experiment)), dropped_(kInfinite) {}
+}  // namespace
 
-// Shared by all variants: the copies of a rank lie where they lie, whatever they exchange.
-const Reductions& Sweep::reductions(const Configuration& c) {
-  const bool data_next = c.order == AxisOrder::DataNext;
-  const int stride = data_next ? c.tensor : c.tensor * c.pipeline, step = data_next ? c.tensor * c.data : c.tensor;
-  const int ranks = data_next ? std::max(c.pipeline, space_.devices / step) : c.pipeline;
-  const std::lock_guard guard(lock_);
-  auto& known = reductions_[{stride, c.data, step}];
-  if (!known)
-    known = std::make_unique<Reductions>(experiment_.model, data_groups(c.data, stride, step, std::min(ranks, space_.devices / step),
-                                                                        Positions(experiment_.scenario), experiment_.scenario.cluster));
-  return *known;
-}
+Sweep::Sweep(Common& common, const SearchOptions& options) : common_(common), options_(options), dropped_(kInfinite) {}
 
 void Sweep::run(int micro, bool whole, double incumbent) {
   std::vector<std::unique_ptr<Worker>> workers;
-  for (const int t : space_.tensor)
-    for (const bool sequence : space_.sequence_parallel)
-      if (!sequence || t > 1 || space_.sequence_parallel.size() == 1)
-        workers.push_back(std::make_unique<Worker>(*this, t, micro, sequence, whole, incumbent));
+  const Space& space = common_.space;
+  for (const int t : space.tensor)
+    for (const bool sequence : space.sequence_parallel)
+      if (!sequence || t > 1 || space.sequence_parallel.size() == 1)
+        workers.push_back(std::make_unique<Worker>(common_, t, micro, sequence, whole, incumbent));
   std::atomic<std::size_t> next{0};
   std::exception_ptr failure;
+  std::mutex lock;
   const auto work = [&] {
     for (std::size_t w = next++; w < workers.size(); w = next++) {
       try {
-        workers[w]->run();
+        workers[w]->run(options_);
       } catch (...) {
-        const std::lock_guard guard(lock_);
+        const std::lock_guard guard(lock);
         if (!failure) failure = std::current_exception();
       }
     }
@@ -288,7 +215,7 @@ void Sweep::run(int micro, bool whole, double incumbent) {
   }
 }
 
-void Sweep::keep(std::vector<Priced>& found) {
+void Sweep::keep(const std::vector<Priced>& found) {
   kept_.insert(kept_.end(), found.begin(), found.end());
   if (kept_.size() <= kMostKept) return;
   const auto last = kept_.begin() + static_cast<std::ptrdiff_t>(kMostKept);

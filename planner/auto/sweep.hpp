@@ -2,18 +2,11 @@
 // are out.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "planner/auto/closed_form.hpp"
-#include "planner/auto/space.hpp"
+#include "planner/auto/pricer.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe::planner {
@@ -22,6 +15,7 @@ struct Priced {
   double bound = 0;   // seconds
   double memory = 0;  // bytes
   Configuration configuration;
+  bool replayed = false;  // the bound is that of the order, not the closed form
 
   bool operator<(const Priced& other) const {
     return bound != other.bound ? bound < other.bound : configuration < other.configuration;
@@ -29,10 +23,10 @@ struct Priced {
 };
 
 struct Tally {
-  std::int64_t evaluated = 0;     // step time and memory computed
-  std::int64_t without_room = 0;  // of these: above the memory limit
-  std::int64_t too_slow = 0;      // of these: bound above a plan that was found
-  std::int64_t skipped_slow = 0;  // not evaluated: their work alone takes longer than a plan that was found
+  std::int64_t evaluated = 0;      // step time and memory computed
+  std::int64_t without_room = 0;   // of these: above the memory limit
+  std::int64_t too_slow = 0;       // of these: bound above a plan that was found
+  std::int64_t skipped_slow = 0;   // not evaluated: their work alone takes longer than a plan that was found
   std::int64_t skipped_shape = 0;  // not evaluated: the degree does not divide the model
   double least_memory = 0;         // of all that do not fit
   Configuration least_memory_of;
@@ -41,17 +35,9 @@ struct Tally {
   void add(const Tally& other);
 };
 
-// A workload in the shapes of one (tensor degree, microbatch, sequence parallelism) with its costs.
-struct Variant {
-  explicit Variant(Scenario scenario);
-  Experiment experiment;
-  UnitSums sums;
-};
-Scenario variant_scenario(const Scenario& base, int tensor, int micro, bool sequence_parallel);
-
 class Sweep {
  public:
-  Sweep(const Experiment& experiment, const Space& space, const SearchOptions& options);
+  Sweep(Common& common, const SearchOptions& options);
 
   // The configurations with this microbatch, over all devices (`whole`) or fewer. Those with a bound below `incumbent` are kept.
   void run(int micro, bool whole, double incumbent);
@@ -59,22 +45,15 @@ class Sweep {
   std::vector<Priced> take();  // kept so far, best first
   const Tally& tally() const { return tally_; }
   double dropped() const { return dropped_; }  // least bound of what was not kept for want of room, infinite when all was
-  const Ground& ground() const { return ground_; }
 
  private:
-  class Worker;
-  const Reductions& reductions(const Configuration& configuration);
-  void keep(std::vector<Priced>& found);
+  void keep(const std::vector<Priced>& found);
 
-  const Experiment& experiment_;
-  const Space& space_;
+  Common& common_;
   const SearchOptions& options_;
-  Ground ground_;
   Tally tally_;
   std::vector<Priced> kept_;
   double dropped_;
-  std::mutex lock_;
-  std::map<std::tuple<int, int, int>, std::unique_ptr<Reductions>> reductions_;
 };
 
 }  // namespace panpipe::planner

@@ -19,11 +19,11 @@ struct StageCost {
   double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
   double work = 0;  // forward and backward without tensor-parallel collectives: what no order can hide
   std::int64_t kept = 0, kept_for_weight = 0;
-  std::int64_t forward_rise = 0, backward_rise = 0;  // over what is live, while the pass runs
-  std::int64_t elements = 0, given = 0;              // parameters
-  std::int64_t gathered = 0;                         // of these, the largest block's weights in bytes
+  std::int64_t forward_rise = 0, backward_rise = 0;    // over what is live, while the pass runs
+  std::int64_t elements = 0, given = 0;                // parameters
+  std::int64_t gathered = 0;                           // of these, the largest block's weights in bytes
   std::int64_t forward_bytes = 0, backward_bytes = 0;  // handed over to the next stage, and back from it
-  double optimizer = 0;                              // measured layers
+  double optimizer = 0;                                // measured layers
 };
 
 // A parameter that several units use.
@@ -52,7 +52,7 @@ class UnitSums {
   double least_work(Recompute mode) const;
 
  private:
-  struct Row {  // sums up to a unit
+  struct Row {                                                                  // sums up to a unit
     double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;  // device
     double forward_sync = 0, backward_sync = 0, input_sync = 0, weight_sync = 0;
     double work = 0;

@@ -1,0 +1,186 @@
+#include "planner/auto/exact.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/timeline/memory_curve.hpp"
+#include "planner/auto/families.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+constexpr std::size_t kMostVariants = 24;
+
+const FamilyForm& form_of(const Configuration& c) { return forms()[static_cast<std::size_t>(c.family)]; }
+
+std::vector<int> placement_of(const Configuration& c) {
+  std::vector<int> devices;
+  devices.reserve(static_cast<std::size_t>(c.devices()));
+  for (int r = 0; r < c.pipeline; ++r)
+    for (int d = 0; d < c.data; ++d)
+      for (int t = 0; t < c.tensor; ++t) devices.push_back(static_cast<int>(c.place(r, d, t)));
+  return devices;
+}
+
+// Whether the schedule is one of ours, or stays as the scenario states it.
+bool chosen(const Configuration& c) { return form_of(c).shape != Shape::Opaque; }
+
+void fill_scenario(const Configuration& c, const Scenario& base, UnitSums& sums, Scenario& scenario) {
+  scenario.parallel.pipeline = c.pipeline;
+  scenario.parallel.data = c.data;
+  scenario.parallel.zero = c.zero;
+  scenario.microbatches = c.microbatches;
+  scenario.recompute = c.recompute;
+  scenario.schedule = base.schedule;
+  scenario.partition = base.partition;
+  scenario.placement = base.placement;
+  if (c.order == AxisOrder::PipelineNext) scenario.placement = placement_of(c);
+  if (!chosen(c)) return;
+  const FamilyForm& form = form_of(c);
+  scenario.schedule.name = form.name;
+  scenario.schedule.csv.clear();
+  scenario.schedule.options.clear();
+  if (form.shape == Shape::Loop) scenario.schedule.options["stages_per_rank"] = std::to_string(c.chunks);
+  scenario.parallel.virtual_stages = form.shape == Shape::Loop ? c.chunks : 1;
+  if (!base.partition.empty()) return;
+  for (const int cut : sums.table(c.recompute, c.stages()).cuts) scenario.partition.push_back(std::to_string(cut));
+}
+
+}  // namespace
+
+Variant& Evaluator::variant(const Configuration& c) {
+  if (variants_.size() > kMostVariants) variants_.clear();
+  auto& known = variants_[{c.tensor, c.micro, c.sequence_parallel}];
+  if (!known) known = std::make_unique<Variant>(variant_scenario(base_.scenario, c.tensor, c.micro, c.sequence_parallel));
+  return *known;
+}
+
+Experiment& Evaluator::at(const Configuration& configuration) {
+  Variant& own = variant(configuration);
+  fill_scenario(configuration, base_.scenario, own.sums, own.experiment.scenario);
+  return own.experiment;
+}
+
+TaskGraph Evaluator::lowered(const Configuration& configuration, const Plan& plan) {
+  const Experiment& experiment = at(configuration);
+  return lower(experiment.scenario, plan, experiment.model);
+}
+
+Exact Evaluator::evaluate(const Configuration& configuration, const Plan& plan) {
+  const TaskGraph graph = lowered(configuration, plan);
+  const TaskTimes times = estimate_times(graph);
+  Exact exact;
+  exact.configuration = configuration;
+  exact.plan = std::make_shared<const Plan>(plan);
+  Ticks end(0);
+  for (const Ticks& task : times.task_end) end = std::max(end, task);
+  for (const Ticks& transfer : times.transfer_end) end = std::max(end, transfer);
+  exact.step_time = to_duration(end).base();
+  exact.fits = true;
+  for (int r = 0; r < graph.ranks; ++r) {
+    DeviceTimeline device;
+    device.rank = r;
+    add_memory(graph, times, device);
+    exact.memory = std::max(exact.memory, static_cast<double>(device.peak.base()));
+    exact.fits = exact.fits && (device.limit == Bytes(0) || device.peak <= device.limit);
+  }
+  return exact;
+}
+
+Exact Evaluator::evaluate(const Configuration& configuration) {
+  Exact none;
+  none.configuration = configuration;
+  try {
+    const Experiment& experiment = at(configuration);
+    return evaluate(configuration, make_plan(experiment.scenario, experiment.model));
+  } catch (const InputError& error) {
+    none.fault = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
+  } catch (const NoAnswer& error) {
+    none.fault = error.what();
+  }
+  return none;
+}
+
+std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact) {
+  const Configuration& c = exact.configuration;
+  const FamilyForm& form = form_of(c);
+  std::vector<std::pair<std::string, std::string>> settings = {
+      {"batch.micro", std::to_string(c.micro)},
+      {"batch.microbatches", std::to_string(c.microbatches)},
+      {"parallel.pipeline", std::to_string(c.pipeline)},
+      {"parallel.tensor", std::to_string(c.tensor)},
+      {"parallel.data", std::to_string(c.data)},
+      {"parallel.zero", std::to_string(c.zero)},
+      {"parallel.sequence_parallel", c.sequence_parallel ? "true" : "false"},
+      {"recompute", std::string(name_of(c.recompute))}};
+  if (chosen(c)) settings.emplace_back("schedule", std::string(form.name));
+  if (chosen(c) && form.shape == Shape::Loop) settings.emplace_back("parallel.virtual_stages", std::to_string(c.chunks));
+  if (exact.plan && exact.plan->schedule.chains.size() == 1) {
+    std::vector<int> cuts;
+    for (const int stage : exact.plan->schedule.chains.front())
+      if (const int first = exact.plan->stages[static_cast<std::size_t>(stage)].first_unit; first > 0) cuts.push_back(first);
+    settings.emplace_back("partition", fmt::format("[{}]", fmt::join(cuts, ", ")));
+  }
+  if (c.order == AxisOrder::PipelineNext)
+    settings.emplace_back("placement", fmt::format("[{}]", fmt::join(placement_of(c), ", ")));
+  return settings;
+}
+
+namespace {
+
+// First unit of the block after / before a cut; -1 = none.
+int moved_cut(const std::vector<UnitCost>& units, int cut, int by) {
+  const int count = static_cast<int>(units.size());
+  const auto block = [&](int u) -> const std::string& { return units[static_cast<std::size_t>(u)].block; };
+  int u = cut;
+  if (by > 0) {
+    ++u;
+    while (u < count && !block(u).empty() && block(u) == block(u - 1)) ++u;
+    return u < count ? u : -1;
+  }
+  --u;
+  while (u > 0 && !block(u).empty() && block(u) == block(u - 1)) --u;
+  return u > 0 ? u : -1;
+}
+
+std::optional<Plan> with_cut_moved(const Plan& plan, const std::vector<UnitCost>& units, std::size_t cut, int by) {
+  const std::vector<int>& chain = plan.schedule.chains.front();
+  Plan moved = plan;
+  StagePlan& before = moved.stages[static_cast<std::size_t>(chain[cut])];
+  StagePlan& after = moved.stages[static_cast<std::size_t>(chain[cut + 1])];
+  const int to = moved_cut(units, after.first_unit, by);
+  if (to <= before.first_unit || to >= after.end_unit) return std::nullopt;
+  before.end_unit = after.first_unit = to;
+  return moved;
+}
+
+}  // namespace
+
+Exact improve_cuts(Evaluator& evaluator, const Exact& start, int most_evaluations) {
+  Exact best = start;
+  if (start.plan->schedule.chains.size() != 1) return best;
+  const Experiment& experiment = evaluator.at(start.configuration);
+  const std::vector<UnitCost>& units = experiment.model.units(experiment.scenario.cluster.devices.front().type).units;
+  int evaluations = 0;
+  for (bool better = true; better && evaluations < most_evaluations;) {
+    better = false;
+    const Plan plan = *best.plan;
+    for (std::size_t cut = 0; cut + 1 < plan.stages.size(); ++cut) {
+      for (const int by : {-1, 1}) {
+        const std::optional<Plan> moved = with_cut_moved(plan, units, cut, by);
+        if (!moved || ++evaluations > most_evaluations) continue;
+        Exact next = evaluator.evaluate(start.configuration, *moved);
+        next.bound = start.bound;
+        if (next.usable() && next.step_time < best.step_time) best = next, better = true;
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,119 @@
+#include "planner/auto/finalists.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "costmodel/estimate/estimate.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+std::vector<std::pair<std::string, double>> figures_of(const Timeline& timeline) {
+  const Metrics m = metrics(timeline);
+  return {{"step_time_s", m.step_time_s},
+          {"samples_per_s", m.samples_per_s},
+          {"mfu", m.mfu},
+          {"bubble_step", m.bubble_step},
+          {"compute_s", m.compute_s},
+          {"exposed_communication_s", m.exposed_communication_s},
+          {"peak_memory_bytes", m.peak_memory_bytes},
+          {"fits", m.fits ? 1.0 : 0.0}};
+}
+
+std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& workload) {
+  std::vector<PlannedStage> stages;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    PlannedStage& stage = stages.emplace_back();
+    stage.data = plan.data;
+    stage.tensor = plan.tensor;
+    for (int u = plan.stages[s].first_unit; u < plan.stages[s].end_unit; ++u) {
+      const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
+      stage.operators.push_back(unit.name);
+      if (plan.stages[s].recompute != Recompute::None && !unit.block.empty()) stage.recompute.push_back(unit.name);
+    }
+    const int rank = plan.schedule.stage_to_rank[s];
+    for (int d = 0; d < plan.data; ++d)
+      for (int t = 0; t < plan.tensor; ++t) stage.devices.push_back(plan.device(rank, d, t));
+  }
+  return stages;
+}
+
+Candidate candidate_of(const Exact& exact, Evaluator& evaluator, const SearchOptions& options) {
+  Candidate candidate;
+  const TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
+  const Experiment& experiment = evaluator.at(exact.configuration);
+  const Scenario& scenario = experiment.scenario;
+  candidate.summary = summary_of(exact.configuration);
+  candidate.metrics = figures_of(estimate(graph));
+  if (options.simulate && !options.stopped()) candidate.simulated = figures_of(options.simulate(graph, scenario.cluster));
+  candidate.stages = stages_of(*exact.plan, experiment.model.units(scenario.cluster.devices.front().type));
+  candidate.schedule = exact.plan->schedule.name;
+  for (const auto& [key, value] : scenario.schedule.options) candidate.schedule_options.emplace_back(key, value);
+  candidate.settings = settings_of(exact);
+  candidate.plan = exact.plan;
+  return candidate;
+}
+
+std::string share(std::int64_t count, const char* what) { return fmt::format("{} {}", count, what); }
+
+}  // namespace
+
+std::vector<Candidate> finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options) {
+  std::vector<Candidate> candidates;
+  const std::size_t count = std::min(std::max<std::size_t>(1, options.candidates), best.size());
+  for (std::size_t i = 0; i < count; ++i) candidates.push_back(candidate_of(best[i], evaluator, options));
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  const auto time = [&](std::size_t i) {
+    const Candidate& c = candidates[i];
+    return c.simulated.empty() ? c.metrics.front().second : c.simulated.front().second;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time(a) < time(b); });
+  std::vector<Candidate> sorted;
+  for (const std::size_t i : order) sorted.push_back(std::move(candidates[i]));
+  return sorted;
+}
+
+std::vector<std::string> notes_of(const Account& account, const Space& space, const SearchState& state) {
+  std::vector<std::string> notes = space.notes;
+  const Tally& tally = *account.tally;
+  notes.push_back(
+      fmt::format("in closed form: {} configurations; {} above the memory limit, {} with a bound above a plan found before",
+                  tally.evaluated, tally.without_room, tally.too_slow));
+  if (tally.skipped_slow > 0)
+    notes.push_back(
+        fmt::format("not looked at: {} whose work alone takes longer than a plan that was found", tally.skipped_slow));
+  if (tally.skipped_shape > 0) notes.push_back(fmt::format("not possible: {} ({})", tally.skipped_shape, tally.shape_reason));
+  if (account.largest_micro > 0)
+    notes.push_back(fmt::format("microbatches above {} were left out: no plan with that one fits", account.largest_micro));
+  notes.push_back(fmt::format(
+      "replayed {}, estimated {} ({} did not fit after all, {} have no order that finishes); {} excluded by their bounds",
+      account.replayed, account.estimated, account.without_room, account.without_order, account.excluded));
+  if (account.open > 0) notes.push_back(share(account.open, "were not estimated: the lower bound is theirs"));
+  notes.emplace_back("cuts are those that balance the stages' times, moved block by block for the best plans");
+  if (state.proved_optimal)
+    notes.emplace_back("proved: nothing else that was searched is faster, with balanced cuts, on idle links");
+  return notes;
+}
+
+std::string reason_of(const Account& account, const Ground& ground) {
+  const Tally& tally = *account.tally;
+  constexpr double kGi = 1024.0 * 1024 * 1024;
+  if (tally.evaluated == 0 && tally.skipped_shape > 0) return fmt::format("no configuration is possible: {}", tally.shape_reason);
+  if (tally.evaluated == 0)
+    return "no configuration is possible: the degrees, the batch and the devices leave nothing to choose (pipeline x tensor x "
+           "data "
+           "must not exceed the devices, micro x data must divide the global batch)";
+  if (tally.least_memory > 0)
+    return fmt::format(
+        "memory is in the way: of {} configurations the smallest needs {:.1f} GiB a device, {:.1f} GiB more than the limit of "
+        "{:.1f} GiB ({})",
+        tally.evaluated, tally.least_memory / kGi, (tally.least_memory - static_cast<double>(ground.limit)) / kGi,
+        static_cast<double>(ground.limit) / kGi, summary_of(tally.least_memory_of));
+  return fmt::format("none of {} configurations that seemed possible is: {} do not fit, {} have no order that finishes",
+                     account.estimated, account.without_room, account.without_order);
+}
+
+}  // namespace panpipe::planner

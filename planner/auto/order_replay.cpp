@@ -1,0 +1,136 @@
+#include "planner/auto/order_replay.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/estimate/pipeline_order.hpp"
+#include "costmodel/estimate/replay.hpp"
+#include "costmodel/schedule/schedule.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+constexpr std::size_t kLargest = 4'000'000;  // passes of an order that is worth a replay
+
+using OrderKey = std::tuple<int, int, int, int>;  // family, ranks, stages a rank, microbatches
+OrderKey key_of(const Configuration& c) { return {c.family, c.pipeline, c.chunks, c.microbatches}; }
+
+bool can_replay(const Priced& one, const Ground& ground) {
+  const FamilyForm& form = forms()[at(one.configuration.family)];
+  const std::size_t passes = 3 * at(one.configuration.stages()) * at(one.configuration.microbatches);
+  return form.shape != Shape::Opaque && !form.woven && ground.count_collectives && passes <= kLargest;
+}
+
+// One order for all that share it.
+class OrderReplay {
+ public:
+  OrderReplay(Common& common, const Configuration& example) : common_(common), form_(forms()[at(example.family)]) {
+    ScheduleOptions options;
+    if (form_.shape == Shape::Loop) options["stages_per_rank"] = std::to_string(example.chunks);
+    const PipelineOrder order = pack(make_schedule(form_.name, example.pipeline, example.microbatches, options));
+    StructureBuilder builder;
+    ready_ = builder.build(order, structure_);
+    if (ready_) program_.emplace(structure_, BatchProgram::Values::KeepAll);
+  }
+
+  void run(std::vector<Priced*>& group, std::map<std::tuple<int, int, bool>, Pricer>& pricers) {
+    if (!ready_) return;  // the estimate says what is wrong with the order
+    for (std::size_t first = 0; first < group.size(); first += kBatch) {
+      const std::size_t count = std::min<std::size_t>(kBatch, group.size() - first);
+      costs_.assign(structure_.cost_entries, Eight{});
+      delays_.assign(structure_.delay_entries, Eight{});
+      values_.resize(program_->values());
+      closing_.clear();
+      for (std::size_t i = 0; i < count; ++i) fill(group[first + i]->configuration, i, pricers);
+      program_->replay(costs_.data(), delays_.data(), values_.data());
+      for (std::size_t i = 0; i < count; ++i) {
+        double longest = 0;
+        for (std::size_t r = 0; r < structure_.lane_last.size(); ++r)
+          longest = std::max(longest, to_duration(Ticks(values_[structure_.lane_last[r]].value[i])).base() + closing_[i][r]);
+        group[first + i]->bound = std::max(group[first + i]->bound, longest);
+      }
+    }
+  }
+
+ private:
+  void fill(const Configuration& c, std::size_t slot, std::map<std::tuple<int, int, bool>, Pricer>& pricers) {
+    Pricer& pricer =
+        pricers.try_emplace({c.tensor, c.micro, c.sequence_parallel}, common_, c.tensor, c.micro, c.sequence_parallel)
+            .first->second;
+    const Layout layout = pricer.layout(c.recompute, c.pipeline, c.chunks, form_.shape);
+    pricer.prepare(surroundings_, layout, c);
+    const double jitter = common_.ground.jitter[at(c.pipeline)];
+    const bool blocking = common_.ground.blocking;
+    for (int s = 0; s < c.stages(); ++s) {
+      const StageCost& stage = layout.table.stages[at(s)];
+      const double down = surroundings_.down(s), up = surroundings_.up(s);
+      // Who waits for its send is busy until it has arrived.
+      const auto set = [&](Pass pass, double time, double send) {
+        costs_[cost_entry(pass, s)].value[slot] =
+            to_ticks(Duration(time * jitter)).base() + (blocking ? to_ticks(Duration(send)).base() : 0);
+      };
+      set(Pass::F, stage.forward, down);
+      set(Pass::B, stage.backward, up);
+      set(Pass::I, stage.input_gradient, up);
+      set(Pass::W, stage.weight_gradient, 0);
+      if (blocking) continue;
+      if (forward_delay_entry(s) < delays_.size()) delays_[forward_delay_entry(s)].value[slot] = to_ticks(Duration(down)).base();
+      if (backward_delay_entry(s) < delays_.size()) delays_[backward_delay_entry(s)].value[slot] = to_ticks(Duration(up)).base();
+    }
+    std::vector<double>& closing = closing_.emplace_back();
+    const int zero = pricer.per_parameter(c.zero, c.data).zero;
+    for (int r = 0; r < c.pipeline; ++r) closing.push_back(surroundings_.closing(r, zero));
+  }
+
+  Common& common_;
+  const FamilyForm& form_;
+  Structure structure_;
+  bool ready_ = false;
+  std::optional<BatchProgram> program_;
+  std::vector<Eight> costs_, delays_, values_;
+  std::vector<std::vector<double>> closing_;
+  Surroundings surroundings_;
+};
+
+}  // namespace
+
+std::int64_t replay_orders(std::vector<Priced>& priced, Common& common, int threads) {
+  std::map<OrderKey, std::vector<Priced*>> by_order;
+  std::int64_t count = 0;
+  for (Priced& one : priced) {
+    one.replayed = true;
+    if (!can_replay(one, common.ground)) continue;
+    by_order[key_of(one.configuration)].push_back(&one);
+    ++count;
+  }
+  std::vector<std::vector<Priced*>*> groups;
+  for (auto& [key, group] : by_order) groups.push_back(&group);
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex lock;
+  const auto work = [&] {
+    std::map<std::tuple<int, int, bool>, Pricer> pricers;
+    for (std::size_t g = next++; g < groups.size(); g = next++) {
+      try {
+        OrderReplay(common, groups[g]->front()->configuration).run(*groups[g], pricers);
+      } catch (const InputError&) {  // no such order: the estimate will say so
+      } catch (...) {
+        const std::lock_guard guard(lock);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::thread> pool;
+  for (int t = 1; t < std::min<int>(threads, static_cast<int>(groups.size())); ++t) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  return count;
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,62 @@
+// What a configuration's closed forms need, made once and kept: the workload in its shapes, routes, hand-overs, reductions.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "planner/auto/closed_form.hpp"
+#include "planner/auto/space.hpp"
+
+namespace panpipe::planner {
+
+// A workload in the shapes of one (tensor degree, microbatch, sequence parallelism) with its costs.
+struct Variant {
+  explicit Variant(Scenario scenario);
+  Experiment experiment;
+  UnitSums sums;
+};
+Scenario variant_scenario(const Scenario& base, int tensor, int micro, bool sequence_parallel);
+
+// What all variants have in common. For several threads.
+class Common {
+ public:
+  Common(const Experiment& experiment, const Space& space);
+  const Experiment& experiment;
+  const Space& space;
+  const Ground ground;
+  const Reductions& reductions(const Configuration& configuration);
+
+ private:
+  std::mutex lock_;
+  std::map<std::tuple<int, int, int>, std::unique_ptr<Reductions>> reductions_;
+};
+
+// One variant, for one thread. Throws InputError when the workload cannot be cut so.
+class Pricer {
+ public:
+  Pricer(Common& common, int tensor, int micro, bool sequence_parallel);
+
+  const UnitSums& sums() const { return variant_.sums; }
+  Layout layout(Recompute mode, int ranks, int chunks, Shape shape) {
+    return Layout(variant_.sums.table(mode, ranks * chunks), variant_.sums.tied(), ranks, chunks, shape);
+  }
+  const PerParameter& per_parameter(int zero, int data);
+  // For all ZeRO stages of the space.
+  void prepare(Surroundings& surroundings, const Layout& layout, const Configuration& configuration);
+
+ private:
+  double tied_time(const Layout& layout, const Configuration& configuration);
+
+  Common& common_;
+  Variant variant_;
+  RouteClasses routes_;
+  std::map<std::pair<int, int>, std::unique_ptr<PerParameter>> per_parameter_;
+  std::map<int, HandOvers> hand_overs_;  // by data degree
+  std::map<std::pair<int, int>, double> pair_times_;
+};
+
+}  // namespace panpipe::planner

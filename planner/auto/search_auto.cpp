@@ -1,0 +1,226 @@
+// --method auto: every configuration in closed form; the best bounds by a replay of their orders; the best of those lowered and
+// estimated, until no bound is left below the best plan; then its neighbours, and the finalists with contention.
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "planner/auto/exact.hpp"
+#include "planner/auto/finalists.hpp"
+#include "planner/auto/order_replay.hpp"
+#include "planner/methods.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr std::size_t kPerRound = 4;          // estimated after each round of the sweep: they exclude what follows
+constexpr std::size_t kReplayed = 512;        // orders replayed at a time
+constexpr std::size_t kEstimatedAtOnce = 16;  // does not depend on the number of threads, so the answer does not either
+constexpr std::size_t kMostEstimated = 640;
+constexpr int kImproved = 3, kMovesEach = 96;
+
+class AutoSearch {
+ public:
+  AutoSearch(const Experiment& experiment, const SearchOptions& options)
+      : experiment_(experiment),
+        options_(options),
+        space_(space_of(experiment)),
+        common_(experiment, space_),
+        sweep_(common_, options) {
+    for (int i = 0; i < std::max(1, options.threads); ++i) evaluators_.push_back(std::make_unique<Evaluator>(experiment));
+  }
+
+  Answer run() {
+    sweep_all();
+    refine();
+    improve();
+    return answer();
+  }
+
+ private:
+  double incumbent() const { return best_.empty() ? kInfinite : best_.front().step_time; }
+
+  void tell() {
+    if (!options_.progress) return;
+    SearchState state;
+    state.evaluated = sweep_.tally().evaluated;
+    state.pruned = sweep_.tally().skipped_slow + sweep_.tally().skipped_shape;
+    state.best = best_.empty() ? 0 : incumbent();
+    state.lower_bound = open_.empty() ? 0 : std::min(open_.front().bound, state.best > 0 ? state.best : kInfinite);
+    options_.progress(state);
+  }
+
+  void sweep_all() {
+    for (const bool whole : {true, false}) {
+      for (const int micro : space_.micro) {
+        if (options_.stopped()) return;
+        const Tally before = sweep_.tally();
+        sweep_.run(micro, whole, incumbent());
+        merge(sweep_.take());
+        estimate_first(kPerRound);
+        tell();
+        const Tally& now = sweep_.tally();
+        const std::int64_t evaluated = now.evaluated - before.evaluated;
+        // Larger microbatches take no less room.
+        if (evaluated > 0 && evaluated == now.without_room - before.without_room && now.skipped_slow == before.skipped_slow) {
+          largest_micro_ = micro;
+          break;
+        }
+      }
+    }
+  }
+
+  void merge(std::vector<Priced> found) {
+    std::vector<Priced> all;
+    all.reserve(open_.size() + found.size());
+    std::merge(open_.begin(), open_.end(), found.begin(), found.end(), std::back_inserter(all));
+    open_ = std::move(all);
+  }
+
+  // Takes the first of the open ones; those that prove too slow go.
+  void estimate_first(std::size_t count) {
+    const auto end = std::find_if(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(std::min(count, open_.size())),
+                                  [&](const Priced& one) { return one.bound >= incumbent(); });
+    const std::vector<Priced> chosen(open_.begin(), end);
+    open_.erase(open_.begin(), end);
+    estimate_all(chosen);
+    drop_slow();
+  }
+
+  void drop_slow() {
+    const auto slow =
+        std::lower_bound(open_.begin(), open_.end(), incumbent(), [](const Priced& a, double limit) { return a.bound < limit; });
+    excluded_ += open_.end() - slow;
+    open_.erase(slow, open_.end());
+  }
+
+  void estimate_all(const std::vector<Priced>& chosen) {
+    std::vector<Exact> results(chosen.size());
+    in_parallel(chosen.size(), [&](std::size_t i, Evaluator& evaluator) {
+      results[i] = evaluator.evaluate(chosen[i].configuration);
+      results[i].bound = chosen[i].bound;
+    });
+    estimated_ += static_cast<std::int64_t>(results.size());
+    for (Exact& result : results) {
+      if (result.usable())
+        best_.push_back(std::move(result));
+      else
+        ++(result.step_time > 0 ? without_room_ : without_order_);
+    }
+    std::sort(best_.begin(), best_.end());
+    if (best_.size() > kKept) best_.resize(kKept);
+  }
+
+  template <class Work>
+  void in_parallel(std::size_t count, Work work) {
+    std::atomic<std::size_t> next{0};
+    std::exception_ptr failure;
+    std::mutex lock;
+    const auto loop = [&](Evaluator& evaluator) {
+      for (std::size_t i = next++; i < count; i = next++) {
+        try {
+          work(i, evaluator);
+        } catch (...) {
+          const std::lock_guard guard(lock);
+          if (!failure) failure = std::current_exception();
+        }
+      }
+    };
+    std::vector<std::thread> threads;
+    for (std::size_t t = 1; t < std::min(evaluators_.size(), count); ++t) threads.emplace_back([&, t] { loop(*evaluators_[t]); });
+    loop(*evaluators_.front());
+    for (std::thread& thread : threads) thread.join();
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  // Best first: bounds are sharpened by replay, then the first are estimated, until nothing open can be better.
+  void refine() {
+    std::size_t estimated = 0;
+    while (!open_.empty() && open_.front().bound < incumbent() && !options_.stopped()) {
+      if (estimated >= kMostEstimated) return;  // what is open bounds the answer
+      sharpen();
+      drop_slow();
+      const std::size_t count = std::min(kEstimatedAtOnce, open_.size());
+      estimated += count;
+      estimate_first(count);
+      tell();
+    }
+  }
+
+  // Until the first to be estimated have the bounds of their orders.
+  void sharpen() {
+    for (;;) {
+      const std::size_t first = std::min(kEstimatedAtOnce, open_.size());
+      const auto end = open_.begin() + static_cast<std::ptrdiff_t>(first);
+      if (std::all_of(open_.begin(), end, [](const Priced& one) { return one.replayed; })) return;
+      const auto count = static_cast<std::ptrdiff_t>(std::min(kReplayed, open_.size()));
+      std::vector<Priced> head;
+      for (auto one = open_.begin(); one != open_.begin() + count; ++one)
+        if (!one->replayed) head.push_back(*one);
+      std::erase_if(open_, [&, i = std::ptrdiff_t{0}](const Priced& one) mutable { return i++ < count && !one.replayed; });
+      replays_ += replay_orders(head, common_, options_.threads);
+      std::sort(head.begin(), head.end());
+      merge(std::move(head));
+    }
+  }
+
+  void improve() {
+    if (best_.empty() || options_.stopped() || !experiment_.scenario.partition.empty()) return;
+    const std::size_t count = std::min<std::size_t>(kImproved, best_.size());
+    std::vector<Exact> better(best_.begin(), best_.begin() + static_cast<std::ptrdiff_t>(count));
+    in_parallel(count, [&](std::size_t i, Evaluator& evaluator) { better[i] = improve_cuts(evaluator, better[i], kMovesEach); });
+    std::copy(better.begin(), better.end(), best_.begin());
+    std::sort(best_.begin(), best_.end());
+  }
+
+  Answer answer() {
+    Answer answer;
+    answer.method = Method::Auto;
+    answer.objective = "step_time_s";
+    answer.interrupted = options_.stopped();
+    const Tally& tally = sweep_.tally();
+    SearchState& state = answer.search;
+    state.evaluated = tally.evaluated;
+    state.pruned = tally.skipped_slow + tally.skipped_shape;
+    if (!best_.empty()) {
+      const double open = std::min(open_.empty() ? kInfinite : open_.front().bound, sweep_.dropped());
+      state.best = incumbent();
+      state.lower_bound = answer.interrupted ? 0 : std::min(open, state.best);
+      state.proved_optimal = !answer.interrupted && open >= state.best;
+      answer.candidates = finalists(best_, *evaluators_.front(), options_);
+    }
+    Account account;
+    account.tally = &tally;
+    account.estimated = estimated_;
+    account.replayed = replays_;
+    account.without_room = without_room_;
+    account.without_order = without_order_;
+    account.excluded = excluded_;
+    account.open = static_cast<std::int64_t>(open_.size());
+    account.largest_micro = largest_micro_;
+    answer.notes = notes_of(account, space_, state);
+    if (best_.empty()) answer.reason = reason_of(account, common_.ground);
+    return answer;
+  }
+
+  static constexpr std::size_t kKept = 64;
+  const Experiment& experiment_;
+  const SearchOptions& options_;
+  Space space_;
+  Common common_;
+  Sweep sweep_;
+  std::vector<std::unique_ptr<Evaluator>> evaluators_;
+  std::vector<Priced> open_;  // best bound first
+  std::vector<Exact> best_;   // estimated and fitting, fastest first
+  std::int64_t estimated_ = 0, replays_ = 0, without_room_ = 0, without_order_ = 0, excluded_ = 0;
+  int largest_micro_ = 0;
+};
+
+}  // namespace
+
+Answer search_auto(const Experiment& experiment, const SearchOptions& options) { return AutoSearch(experiment, options).run(); }
+
+}  // namespace panpipe::planner
