@@ -10,8 +10,8 @@ namespace {
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
-Layout::Layout(const StageTable& of, const std::vector<TiedParameter>& parameters, int p, int v, Shape s)
-    : ranks(p), chunks(v), shape(s), rank(at(p)), table(of) {
+Layout::Layout(const StageTable& of, const std::vector<TiedParameter>& parameters, int p, int v, StagePlacement s)
+    : ranks(p), chunks(v), placement(s), rank(at(p)), table(of) {
   for (int r = 0; r < p; ++r) {
     Rank& sum = rank[at(r)];
     for (int c = 0; c < v; ++c) {
@@ -89,7 +89,8 @@ void Surroundings::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
     const int from = layout_->rank_of(s), to = layout_->rank_of(s + 1);
     if (from == to) continue;
     // Neighbours, or around the corner; a V turns and goes back.
-    const bool ascending = to == from + 1, around = layout_->shape == Shape::Loop && from == p - 1 && to == 0 && p > 1;
+    const bool ascending = to == from + 1,
+               around = layout_->placement == StagePlacement::Loop && from == p - 1 && to == 0 && p > 1;
     const RouteClasses::Hop& hop = hops[at(around ? p - 1 : std::min(from, to))];
     const bool forwards = ascending || around;
     down_[at(s)] = times.time(forwards ? hop.forward : hop.backward, table[at(s)].forward_bytes);
@@ -205,7 +206,7 @@ double Surroundings::bound(const FamilyForm& form, int microbatches, int zero) c
   const auto z = at(zero);
   const double m = microbatches;
   double longest = 0;
-  if (form.shape == Shape::Opaque) {  // the mean over ranks, for any placement and order
+  if (form.placement == StagePlacement::Opaque) {  // the mean over ranks, for any placement and order
     double work = 0;
     for (const Layout::Rank& rank : layout_->rank) work += rank.work;
     return m * work / static_cast<double>(rank_.size()) * jitter_;
@@ -224,7 +225,7 @@ double Surroundings::bound(const FamilyForm& form, int microbatches, int zero) c
     longest = std::max(longest, end + rank.closing[z]);
     longest = std::max(longest, rank.arrive + m * rank.data_lane[z]);
   }
-  if (form.shape == Shape::Line && ground_->count_collectives) {
+  if (form.placement == StagePlacement::Line && ground_->count_collectives) {
     if (form.name == "gpipe")
       late = std::max(late, phases(microbatches));
     else
@@ -263,7 +264,7 @@ double memory_peak(const Layout& layout, const Ground& ground, const PerParamete
   double largest = 0;
   const double data = per.data;
   const double given_copies = (per.zero >= 3 ? 1 / data : 1) + (per.zero >= 2 ? 1 / data : 1);
-  if (layout.shape == Shape::Opaque) {  // every element is somewhere
+  if (layout.placement == StagePlacement::Opaque) {  // every element is somewhere
     double elements = 0;
     for (const Layout::Rank& rank : layout.rank) elements += static_cast<double>(rank.elements);
     const double each = elements / layout.ranks * (per.weights + per.gradients + per.optimizer);

@@ -17,7 +17,7 @@ namespace panpipe::planner {
 // A table of stages laid out over ranks: sums per rank for one microbatch.
 class Layout {
  public:
-  Layout(const StageTable& table, const std::vector<TiedParameter>& tied, int ranks, int chunks, Shape shape);
+  Layout(const StageTable& table, const std::vector<TiedParameter>& tied, int ranks, int chunks, StagePlacement placement);
 
   struct Rank {
     double fused = 0, split = 0, work = 0;  // seconds a microbatch: F and B; F, I and W; no collectives
@@ -32,16 +32,16 @@ class Layout {
     int first = 0, last = 0;  // ranks that hold it
   };
   int ranks = 1, chunks = 1;
-  Shape shape = Shape::Line;
+  StagePlacement placement = StagePlacement::Line;
   std::vector<Rank> rank;
   std::vector<Tied> tied;  // on several ranks
   const StageTable& table;
 
   int stage_of(int r, int chunk) const {
-    return shape == Shape::Vee && chunk % 2 == 1 ? (chunk + 1) * ranks - 1 - r : chunk * ranks + r;
+    return placement == StagePlacement::Vee && chunk % 2 == 1 ? (chunk + 1) * ranks - 1 - r : chunk * ranks + r;
   }
   int rank_of(int stage) const {
-    return shape == Shape::Vee && stage / ranks % 2 == 1 ? ranks - 1 - stage % ranks : stage % ranks;
+    return placement == StagePlacement::Vee && stage / ranks % 2 == 1 ? ranks - 1 - stage % ranks : stage % ranks;
   }
   const StageCost& stage(int r, int chunk) const { return table.stages[static_cast<std::size_t>(stage_of(r, chunk))]; }
 };

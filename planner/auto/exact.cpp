@@ -28,7 +28,7 @@ std::vector<int> placement_of(const Configuration& c) {
 }
 
 // Whether the schedule is one of ours, or stays as the scenario states it.
-bool chosen(const Configuration& c) { return form_of(c).shape != Shape::Opaque; }
+bool chosen(const Configuration& c) { return form_of(c).placement != StagePlacement::Opaque; }
 
 void fill_scenario(const Configuration& c, const Scenario& base, UnitSums& sums, Scenario& scenario) {
   scenario.parallel.pipeline = c.pipeline;
@@ -45,8 +45,8 @@ void fill_scenario(const Configuration& c, const Scenario& base, UnitSums& sums,
   scenario.schedule.name = form.name;
   scenario.schedule.csv.clear();
   scenario.schedule.options.clear();
-  if (form.shape == Shape::Loop) scenario.schedule.options["stages_per_rank"] = std::to_string(c.chunks);
-  scenario.parallel.virtual_stages = form.shape == Shape::Loop ? c.chunks : 1;
+  if (form.placement == StagePlacement::Loop) scenario.schedule.options["stages_per_rank"] = std::to_string(c.chunks);
+  scenario.parallel.virtual_stages = form.placement == StagePlacement::Loop ? c.chunks : 1;
   if (!base.partition.empty()) return;
   for (const int cut : sums.table(c.recompute, c.stages()).cuts) scenario.partition.push_back(std::to_string(cut));
 }
@@ -56,7 +56,8 @@ void fill_scenario(const Configuration& c, const Scenario& base, UnitSums& sums,
 Variant& Evaluator::variant(const Configuration& c) {
   if (variants_.size() > kMostVariants) variants_.clear();
   auto& known = variants_[{c.tensor, c.micro, c.sequence_parallel}];
-  if (!known) known = std::make_unique<Variant>(variant_scenario(base_.scenario, c.tensor, c.micro, c.sequence_parallel));
+  if (!known)
+    known = std::make_unique<Variant>(variant_scenario(base_.scenario, c.tensor, c.micro, c.sequence_parallel), common_.cuts);
   return *known;
 }
 
@@ -119,7 +120,8 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact)
       {"parallel.sequence_parallel", c.sequence_parallel ? "true" : "false"},
       {"recompute", std::string(name_of(c.recompute))}};
   if (chosen(c)) settings.emplace_back("schedule", std::string(form.name));
-  if (chosen(c) && form.shape == Shape::Loop) settings.emplace_back("parallel.virtual_stages", std::to_string(c.chunks));
+  if (chosen(c) && form.placement == StagePlacement::Loop)
+    settings.emplace_back("parallel.virtual_stages", std::to_string(c.chunks));
   if (exact.plan && exact.plan->schedule.chains.size() == 1) {
     std::vector<int> cuts;
     for (const int stage : exact.plan->schedule.chains.front())

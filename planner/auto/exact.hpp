@@ -30,7 +30,7 @@ struct Exact {
 // For one thread. Keeps the workloads it has made.
 class Evaluator {
  public:
-  explicit Evaluator(const Experiment& base) : base_(base) {}
+  explicit Evaluator(Common& common) : common_(common), base_(common.experiment) {}
   Exact evaluate(const Configuration& configuration);
   Exact evaluate(const Configuration& configuration, const Plan& plan);  // with other cuts
   // The experiment with a configuration's keys in its scenario, until the next call.
@@ -40,6 +40,7 @@ class Evaluator {
  private:
   using Key = std::tuple<int, int, bool>;
   Variant& variant(const Configuration& configuration);
+  Common& common_;
   const Experiment& base_;
   std::map<Key, std::unique_ptr<Variant>> variants_;
 };

@@ -134,20 +134,22 @@ int no_moments(const RankPlace&, Moment*) { return 0; }
 
 const std::vector<FamilyForm>& forms() {
   static const std::vector<FamilyForm> table = {
-      // name, shape, split, woven, own stages per rank, exists, moments, weight gradients at the end
-      {"gpipe", Shape::Line, false, false, false, always, moments_gpipe, none_after},
-      {"1f1b", Shape::Line, false, false, false, always, moments_1f1b, none_after},
-      {"zb-h1", Shape::Line, true, false, false, always, moments_zb_h1, after_zb_h1},
-      {"zb-h2", Shape::Line, true, false, false, always, moments_zb_h2, after_zb_h2},
-      {"interleaved-1f1b", Shape::Loop, false, false, false, in_turns, moments_interleaved, none_after},
-      {"looped-bfs", Shape::Loop, false, false, false, always, moments_bfs, none_after},
-      {"interleaved-zero-bubble", Shape::Loop, true, false, false, in_turns, moments_interleaved_zb, after_interleaved_zb},
-      {"group-interleaved", Shape::Loop, true, false, false, whole_turns, moments_group_interleaved, after_group_interleaved},
-      {"zb-v", Shape::Vee, true, false, true, always, moments_zb_v, after_zb_v},
-      {"stp", Shape::Vee, true, true, true, fills_stp, moments_stp, after_stp},
-      {"dualpipe-v", Shape::Vee, true, true, true, fills_dualpipe, moments_dualpipe_v, all_after},
+      // name, placement, split, woven, own stages per rank, exists, moments, weight gradients at the end
+      {"gpipe", StagePlacement::Line, false, false, false, always, moments_gpipe, none_after},
+      {"1f1b", StagePlacement::Line, false, false, false, always, moments_1f1b, none_after},
+      {"zb-h1", StagePlacement::Line, true, false, false, always, moments_zb_h1, after_zb_h1},
+      {"zb-h2", StagePlacement::Line, true, false, false, always, moments_zb_h2, after_zb_h2},
+      {"interleaved-1f1b", StagePlacement::Loop, false, false, false, in_turns, moments_interleaved, none_after},
+      {"looped-bfs", StagePlacement::Loop, false, false, false, always, moments_bfs, none_after},
+      {"interleaved-zero-bubble", StagePlacement::Loop, true, false, false, in_turns, moments_interleaved_zb,
+       after_interleaved_zb},
+      {"group-interleaved", StagePlacement::Loop, true, false, false, whole_turns, moments_group_interleaved,
+       after_group_interleaved},
+      {"zb-v", StagePlacement::Vee, true, false, true, always, moments_zb_v, after_zb_v},
+      {"stp", StagePlacement::Vee, true, true, true, fills_stp, moments_stp, after_stp},
+      {"dualpipe-v", StagePlacement::Vee, true, true, true, fills_dualpipe, moments_dualpipe_v, all_after},
       // What the scenario states beyond these: a family with options of its own, a file.
-      {"", Shape::Opaque, true, true, true, always, no_moments, all_after},
+      {"", StagePlacement::Opaque, true, true, true, always, no_moments, all_after},
   };
   return table;
 }

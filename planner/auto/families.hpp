@@ -10,7 +10,7 @@ namespace panpipe::planner {
 
 constexpr int kMaxChunks = 16;  // stages on one rank
 
-enum class Shape : std::uint8_t {
+enum class StagePlacement : std::uint8_t {
   Line,   // a stage on each rank
   Loop,   // stage s on rank s mod p
   Vee,    // two stages a rank: r and 2p-1-r
@@ -31,7 +31,7 @@ struct Moment {
 
 struct FamilyForm {
   std::string_view name;
-  Shape shape = Shape::Line;
+  StagePlacement placement = StagePlacement::Line;
   bool split = false;       // input and weight gradients apart
   bool woven = false;       // groups that hide collectives
   bool own_chunks = false;  // stages per rank are the family's own number, no option

@@ -23,7 +23,7 @@ OrderKey key_of(const Configuration& c) { return {c.family, c.pipeline, c.chunks
 bool can_replay(const Priced& one, const Ground& ground) {
   const FamilyForm& form = forms()[at(one.configuration.family)];
   const std::size_t passes = 3 * at(one.configuration.stages()) * at(one.configuration.microbatches);
-  return form.shape != Shape::Opaque && !form.woven && ground.count_collectives && passes <= kLargest;
+  return form.placement != StagePlacement::Opaque && !form.woven && ground.count_collectives && passes <= kLargest;
 }
 
 // One order for all that share it.
@@ -31,7 +31,7 @@ class OrderReplay {
  public:
   OrderReplay(Common& common, const Configuration& example) : common_(common), form_(forms()[at(example.family)]) {
     ScheduleOptions options;
-    if (form_.shape == Shape::Loop) options["stages_per_rank"] = std::to_string(example.chunks);
+    if (form_.placement == StagePlacement::Loop) options["stages_per_rank"] = std::to_string(example.chunks);
     const PipelineOrder order = pack(make_schedule(form_.name, example.pipeline, example.microbatches, options));
     StructureBuilder builder;
     ready_ = builder.build(order, structure_);
@@ -62,7 +62,7 @@ class OrderReplay {
     Pricer& pricer =
         pricers.try_emplace({c.tensor, c.micro, c.sequence_parallel}, common_, c.tensor, c.micro, c.sequence_parallel)
             .first->second;
-    const Layout layout = pricer.layout(c.recompute, c.pipeline, c.chunks, form_.shape);
+    const Layout layout = pricer.layout(c.recompute, c.pipeline, c.chunks, form_.placement);
     pricer.prepare(surroundings_, layout, c);
     const double jitter = common_.ground.jitter[at(c.pipeline)];
     const bool blocking = common_.ground.blocking;

@@ -34,7 +34,7 @@ Ground ground_of(const Experiment& experiment) {
 
 }  // namespace
 
-Variant::Variant(Scenario scenario) : experiment(std::move(scenario)), sums(experiment) {}
+Variant::Variant(Scenario scenario, BalancedCuts& balanced) : experiment(std::move(scenario)), sums(experiment, balanced) {}
 
 Scenario variant_scenario(const Scenario& base, int tensor, int micro, bool sequence_parallel) {
   Scenario scenario = base;
@@ -63,7 +63,7 @@ const Reductions& Common::reductions(const Configuration& c) {
 
 Pricer::Pricer(Common& common, int tensor, int micro, bool sequence_parallel)
     : common_(common),
-      variant_(variant_scenario(common.experiment.scenario, tensor, micro, sequence_parallel)),
+      variant_(variant_scenario(common.experiment.scenario, tensor, micro, sequence_parallel), common.cuts),
       routes_(common.experiment.scenario) {}
 
 const PerParameter& Pricer::per_parameter(int zero, int data) {

@@ -15,7 +15,7 @@ namespace panpipe::planner {
 
 // A workload in the shapes of one (tensor degree, microbatch, sequence parallelism) with its costs.
 struct Variant {
-  explicit Variant(Scenario scenario);
+  Variant(Scenario scenario, BalancedCuts& balanced);
   Experiment experiment;
   UnitSums sums;
 };
@@ -29,6 +29,7 @@ class Common {
   const Space& space;
   const Ground ground;
   const Reductions& reductions(const Configuration& configuration);
+  BalancedCuts cuts;
 
  private:
   std::mutex lock_;
@@ -41,8 +42,8 @@ class Pricer {
   Pricer(Common& common, int tensor, int micro, bool sequence_parallel);
 
   const UnitSums& sums() const { return variant_.sums; }
-  Layout layout(Recompute mode, int ranks, int chunks, Shape shape) {
-    return Layout(variant_.sums.table(mode, ranks * chunks), variant_.sums.tied(), ranks, chunks, shape);
+  Layout layout(Recompute mode, int ranks, int chunks, StagePlacement placement) {
+    return Layout(variant_.sums.table(mode, ranks * chunks), variant_.sums.tied(), ranks, chunks, placement);
   }
   const PerParameter& per_parameter(int zero, int data);
   // For all ZeRO stages of the space.

@@ -30,7 +30,7 @@ class AutoSearch {
         space_(space_of(experiment)),
         common_(experiment, space_),
         sweep_(common_, options) {
-    for (int i = 0; i < std::max(1, options.threads); ++i) evaluators_.push_back(std::make_unique<Evaluator>(experiment));
+    for (int i = 0; i < std::max(1, options.threads); ++i) evaluators_.push_back(std::make_unique<Evaluator>(common_));
   }
 
   Answer run() {

@@ -37,11 +37,11 @@ int stated_family(const ScheduleRequest& request) {
 void choose_schedule(const Scenario& scenario, Space& space) {
   const bool open = is_open(scenario, "schedule");
   for (std::size_t f = 0; open && f < forms().size(); ++f)
-    if (forms()[f].shape != Shape::Opaque) space.families.push_back(static_cast<int>(f));
+    if (forms()[f].placement != StagePlacement::Opaque) space.families.push_back(static_cast<int>(f));
   if (!open) space.families = {stated_family(scenario.schedule)};
   const bool one = std::all_of(space.families.begin(), space.families.end(), [](int f) {
     const FamilyForm& form = forms()[static_cast<std::size_t>(f)];
-    return form.shape == Shape::Line;
+    return form.placement == StagePlacement::Line;
   });
   const bool chunks_open = is_open(scenario, "parallel.virtual_stages") && is_open(scenario, "schedule.stages_per_rank");
   if (!chunks_open)

@@ -88,45 +88,47 @@ class Worker {
     return static_cast<std::int64_t>(zeros_of(space_, d).size() * (p > 1 && d > 1 ? space_.orders.size() : 1));
   }
 
-  // How many families there are for these sizes; of one shape, or of all.
-  std::int64_t families_of(int p, int chunks, int m, const Shape* shape) const {
+  // How many families there are for these sizes; of one placement, or of all.
+  std::int64_t families_of(int p, int chunks, int m, const StagePlacement* placement) const {
     return std::count_if(space_.families.begin(), space_.families.end(), [&](int f) {
-      return exists(forms()[at(f)], p, chunks, m) && (shape == nullptr || forms()[at(f)].shape == *shape);
+      return exists(forms()[at(f)], p, chunks, m) && (placement == nullptr || forms()[at(f)].placement == *placement);
     });
   }
 
   bool exists(const FamilyForm& form, int p, int chunks, int m) const {
-    if (pricer_ && form.split && form.shape != Shape::Opaque && !pricer_->sums().split_backward()) return false;
-    const int own = form.shape == Shape::Line ? 1 : form.shape == Shape::Vee ? 2 : 0;
+    if (pricer_ && form.split && form.placement != StagePlacement::Opaque && !pricer_->sums().split_backward()) return false;
+    const int own = form.placement == StagePlacement::Line ? 1 : form.placement == StagePlacement::Vee ? 2 : 0;
     if (own > 0 && chunks != own) return false;
-    if (form.shape == Shape::Loop && chunks < 2) return false;
-    if (form.shape == Shape::Loop && chunks > kMaxChunks) return false;
+    if (form.placement == StagePlacement::Loop && chunks < 2) return false;
+    if (form.placement == StagePlacement::Loop && chunks > kMaxChunks) return false;
     if (p == 1 && space_.families.size() > 1 && form.name != "1f1b") return false;  // one rank: all orders are alike
     return form.exists(p, chunks, m);
   }
 
   void run_layouts(int p, int chunks) {
     const int stages = p * chunks;
+    const auto possible = [&](int d) { return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0; };
+    if (std::none_of(space_.data.begin(), space_.data.end(), possible)) return;
     if (space_.stages > 0 ? stages != space_.stages : stages > pricer_->sums().most_stages()) return;
     for (const Recompute mode : space_.recompute) {
-      for (const Shape shape : {Shape::Line, Shape::Loop, Shape::Vee, Shape::Opaque}) {
+      for (const StagePlacement placement :
+           {StagePlacement::Line, StagePlacement::Loop, StagePlacement::Vee, StagePlacement::Opaque}) {
         const bool used = std::any_of(space_.families.begin(), space_.families.end(), [&](int f) {
-          return forms()[at(f)].shape == shape && exists(forms()[at(f)], p, chunks, 3 * p);
+          return forms()[at(f)].placement == placement && exists(forms()[at(f)], p, chunks, 3 * p);
         });
         if (!used) continue;
-        const Layout layout = pricer_->layout(mode, p, chunks, shape);
+        const Layout layout = pricer_->layout(mode, p, chunks, placement);
         for (const int d : space_.data)
-          if (fits_devices(p, d)) run_data(layout, mode, d);
+          if (possible(d)) run_data(layout, mode, d);
       }
     }
   }
 
   void run_data(const Layout& layout, Recompute mode, int d) {
     const auto m = static_cast<int>(microbatches_of(space_, base_.micro, d));
-    if (m <= 0) return;
     const int p = layout.ranks;
     if (m * pricer_->sums().least_work(mode) / p * common_.ground.jitter[at(p)] >= incumbent_) {
-      tally.skipped_slow += families_of(p, layout.chunks, m, &layout.shape) * repeats(p, d);
+      tally.skipped_slow += families_of(p, layout.chunks, m, &layout.placement) * repeats(p, d);
       return;
     }
     base_.pipeline = p;
@@ -142,7 +144,7 @@ class Worker {
     }
     for (const int f : space_.families) {
       const FamilyForm& form = forms()[at(f)];
-      if (form.shape != layout.shape || !exists(form, p, layout.chunks, m)) continue;
+      if (form.placement != layout.placement || !exists(form, p, layout.chunks, m)) continue;
       base_.family = static_cast<std::int16_t>(f);
       run_family(layout, form, mode, orders);
     }

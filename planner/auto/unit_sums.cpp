@@ -1,11 +1,11 @@
 #include "planner/auto/unit_sums.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/plan/model_costs.hpp"
-#include "costmodel/plan/partition.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 #include "costmodel/plan/task_graph.hpp"
 
@@ -32,16 +32,16 @@ class DeviceCosts final : public LoweringCosts {
   ModelCosts all_;
 };
 
-// Every unit a stage of its own, all on one rank.
-Plan unit_by_unit(const Scenario& scenario, int units, Recompute mode, bool split) {
+// Each of these units a stage of its own, all on one rank.
+Plan unit_by_unit(const Scenario& scenario, const std::vector<int>& units, Recompute mode, bool split) {
   Plan plan;
   plan.tensor = scenario.parallel.tensor;
   for (int t = 0; t < plan.tensor; ++t) plan.devices.push_back(scenario.placement ? (*scenario.placement)[at(t)] : t);
   Schedule& schedule = plan.schedule;
   schedule.ranks = schedule.microbatches = 1;
-  schedule.stages = units;
-  schedule.stage_to_rank.assign(at(units), 0);
-  schedule.chains.emplace_back(at(units));
+  schedule.stages = static_cast<int>(units.size());
+  schedule.stage_to_rank.assign(units.size(), 0);
+  schedule.chains.emplace_back(units.size());
   std::iota(schedule.chains[0].begin(), schedule.chains[0].end(), 0);
   schedule.order.resize(1);
   const auto add = [&](ActionKind kind, int stage) {
@@ -50,28 +50,63 @@ Plan unit_by_unit(const Scenario& scenario, int units, Recompute mode, bool spli
     action.stage = stage;
     schedule.order[0].push_back(action);
   };
-  for (int u = 0; u < units; ++u) {
-    plan.stages.push_back({u, u + 1, mode});
-    add(ActionKind::F, u);
+  for (int s = 0; s < schedule.stages; ++s) {
+    plan.stages.push_back({units[at(s)], units[at(s)] + 1, mode});
+    add(ActionKind::F, s);
   }
-  for (int u = units - 1; u >= 0; --u) {
-    add(split ? ActionKind::I : ActionKind::B, u);
-    if (split) add(ActionKind::W, u);
+  for (int s = schedule.stages - 1; s >= 0; --s) {
+    add(split ? ActionKind::I : ActionKind::B, s);
+    if (split) add(ActionKind::W, s);
   }
   return plan;
+}
+
+bool cost_alike(const UnitCost& a, const UnitCost& b) {
+  const auto same = [](const PassCost& x, const PassCost& y) {
+    return x.launches == y.launches && x.breakdown.total == y.breakdown.total;
+  };
+  const auto bytes = [](const UnitCost& u) {
+    return std::array{u.saved, u.saved_selective, u.saved_full, u.kept_for_weight, u.temporary};
+  };
+  const auto elements = [](std::int64_t sum, const ParameterUse& use) { return sum + use.elements; };
+  const auto parameters = [&](const UnitCost& u) {
+    return std::accumulate(u.parameters.begin(), u.parameters.end(), std::int64_t{0}, elements);
+  };
+  if (bytes(a) != bytes(b) || parameters(a) != parameters(b)) return false;
+  return !a.structure.empty() && a.structure == b.structure && a.block.empty() == b.block.empty() && same(a.forward, b.forward) &&
+         same(a.input_gradient, b.input_gradient) && same(a.weight_gradient, b.weight_gradient);
 }
 
 double seconds_of(Ticks ticks) { return to_duration(ticks).base(); }
 
 }  // namespace
 
-UnitSums::UnitSums(Experiment& experiment) : experiment_(experiment) {
+const std::vector<int>& BalancedCuts::find(const std::vector<PartitionUnit>& units, int stages, double parts) {
+  // Models whose blocks are alike then have the same cuts, whatever the time of a block.
+  double sum = 0;
+  for (const PartitionUnit& unit : units) sum += unit.weight.base();
+  const double part = sum / static_cast<double>(units.size()) / parts;
+  std::vector<std::int64_t> weights;
+  for (const PartitionUnit& unit : units) weights.push_back(part > 0 ? std::llround(unit.weight.base() / part) : 0);
+  {
+    const std::lock_guard guard(lock_);
+    if (const auto known = known_.find({stages, weights}); known != known_.end()) return *known->second;
+  }
+  std::vector<PartitionUnit> rounded = units;
+  for (std::size_t u = 0; u < units.size(); ++u) rounded[u].weight = Duration(1e-6 * static_cast<double>(weights[u]));
+  auto cuts = std::make_unique<std::vector<int>>(automatic_cuts(rounded, stages));
+  const std::lock_guard guard(lock_);
+  return *known_.try_emplace({stages, std::move(weights)}, std::move(cuts)).first->second;
+}
+
+UnitSums::UnitSums(Experiment& experiment, BalancedCuts& balanced) : experiment_(experiment), balanced_(balanced) {
   type_ = experiment.scenario.cluster.devices.front().type;
   workload_ = &experiment.model.workload(type_);
   count_ = static_cast<int>(workload_->units.size());
   const Parallel before = experiment.scenario.parallel;
   experiment.scenario.parallel.data = 1;
   experiment.scenario.parallel.zero = 0;
+  find_alike();
   for (const Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full}) add_programs(experiment, mode);
   experiment.scenario.parallel = before;
   find_blocks();
@@ -82,33 +117,39 @@ void UnitSums::add_programs(Experiment& experiment, Recompute mode) {
   std::vector<Row>& rows = rows_[at(mode)];
   rows.assign(at(count_) + 1, Row{});
   const DeviceCosts costs(experiment.model);
-  const auto lowered = [&](bool split) {
-    return lower(experiment.scenario, unit_by_unit(experiment.scenario, count_, mode, split), costs);
-  };
-  const auto visit = [&](const TaskGraph& graph, auto add) {
+  std::vector<int> distinct;
+  for (int u = 0; u < count_; ++u)
+    if (alike_[at(u)] == u) distinct.push_back(u);
+  const auto visit = [&](bool split, auto add) {
+    const TaskGraph graph = lower(experiment.scenario, unit_by_unit(experiment.scenario, distinct, mode, split), costs);
     for (const Task& task : graph.tasks) {
       if (task.kind != TaskKind::Pass) continue;
       const Program& program = graph.programs[at(task.program)];
       double compute = 0;
       for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s)
         if (!graph.steps[at(s)].collective) compute += seconds_of(graph.steps[at(s)].time);
-      add(task.action, rows[at(task.action.stage) + 1], seconds_of(program.duration), compute);
+      const int unit = distinct[at(task.action.stage)];
+      add(task.action.kind, workload_->units[at(unit)], rows[at(unit) + 1], seconds_of(program.duration), compute);
     }
   };
-  visit(lowered(false), [&](const Action& action, Row& row, double time, double compute) {
-    const UnitCost& unit = workload_->units[at(action.stage)];
-    const PassCost& pass = action.kind == ActionKind::F ? unit.forward : unit.backward ? *unit.backward : unit.input_gradient;
-    double& device = action.kind == ActionKind::F ? row.forward : row.backward;
-    double& sync = action.kind == ActionKind::F ? row.forward_sync : row.backward_sync;
+  visit(false, [](ActionKind kind, const UnitCost& unit, Row& row, double time, double compute) {
+    const PassCost& pass = kind == ActionKind::F ? unit.forward : unit.backward ? *unit.backward : unit.input_gradient;
+    double& device = kind == ActionKind::F ? row.forward : row.backward;
+    double& sync = kind == ActionKind::F ? row.forward_sync : row.backward_sync;
     (pass.synchronises ? sync : device) += time;
     row.work += compute;
   });
   if (workload_->split_backward)
-    visit(lowered(true), [&](const Action& action, Row& row, double time, double) {
-      const UnitCost& unit = workload_->units[at(action.stage)];
-      if (action.kind == ActionKind::I) (unit.input_gradient.synchronises ? row.input_sync : row.input_gradient) += time;
-      if (action.kind == ActionKind::W) (unit.weight_gradient.synchronises ? row.weight_sync : row.weight_gradient) += time;
+    visit(true, [](ActionKind kind, const UnitCost& unit, Row& row, double time, double) {
+      if (kind == ActionKind::I) (unit.input_gradient.synchronises ? row.input_sync : row.input_gradient) += time;
+      if (kind == ActionKind::W) (unit.weight_gradient.synchronises ? row.weight_sync : row.weight_gradient) += time;
     });
+  for (int u = 0; u < count_; ++u) rows[at(u) + 1] = rows[at(alike_[at(u)]) + 1];  // alike_ points backwards
+  add_up(mode);
+}
+
+void UnitSums::add_up(Recompute mode) {
+  std::vector<Row>& rows = rows_[at(mode)];
   for (int u = 0; u < count_; ++u) {
     const UnitCost& unit = workload_->units[at(u)];
     int again = 0;
@@ -125,6 +166,20 @@ void UnitSums::add_programs(Experiment& experiment, Recompute mode) {
       row.*part += sum.*part;
     for (int Row::*part : {&Row::forward_launches, &Row::backward_launches, &Row::split_launches}) row.*part += sum.*part;
   }
+}
+
+void UnitSums::find_alike() {
+  // With a profile the first unit's backward is another than that of its like.
+  const bool each = experiment_.scenario.profile != nullptr;
+  std::vector<int> distinct;
+  for (int u = 0; u < count_; ++u) {
+    const auto same = [&](int other) { return !each && cost_alike(workload_->units[at(other)], workload_->units[at(u)]); };
+    const auto found = std::find_if(distinct.begin(), distinct.end(), same);
+    alike_.push_back(found == distinct.end() ? u : *found);
+    if (found == distinct.end()) distinct.push_back(u);
+  }
+  constexpr double kCoarse = 16, kFine = 4096;
+  parts_ = static_cast<int>(distinct.size()) * 8 <= count_ ? kCoarse : kFine;
 }
 
 void UnitSums::find_blocks() {
@@ -230,15 +285,22 @@ void UnitSums::add_boundaries(StageTable& table) const {
 }
 
 // What the scenario states, else the cuts that balance forward and backward.
-std::vector<int> UnitSums::cuts(Recompute mode, int stages) const {
-  std::vector<PartitionUnit> units;
-  for (int u = 0; u < count_; ++u) {
+std::vector<int> UnitSums::cuts(Recompute mode, int stages) {
+  std::vector<PartitionUnit>& units = weights_[at(mode)];
+  for (int u = static_cast<int>(units.size()); u < count_; ++u) {
     const UnitCost& unit = workload_->units[at(u)];
     const StageCost cost = stage(mode, u, u + 1);
     units.push_back({unit.name, unit.block, Duration(cost.forward + cost.backward)});
   }
   const auto& stated = experiment_.scenario.partition;
-  return stated.empty() ? automatic_cuts(units, stages) : stated_cuts(units, stated, stages);
+  return stated.empty() ? balanced_.find(units, stages, parts_) : stated_cuts(units, stated, stages);
+}
+
+bool UnitSums::stages_alike(int first, int other, int units) const {
+  for (int i = 0; i < units; ++i)
+    if (alike_[at(first + i)] != alike_[at(other + i)]) return false;
+  // The same units of a block may begin a block here and end one there.
+  return workload_->units[at(first)].block.empty() == workload_->units[at(other)].block.empty();
 }
 
 const StageTable& UnitSums::table(Recompute mode, int stages) {
@@ -246,8 +308,14 @@ const StageTable& UnitSums::table(Recompute mode, int stages) {
   if (table) return *table;
   table = std::make_unique<StageTable>();
   table->cuts = cuts(mode, stages);
-  for (int s = 0; s < stages; ++s)
-    table->stages.push_back(stage(mode, s == 0 ? 0 : table->cuts[at(s - 1)], s + 1 < stages ? table->cuts[at(s)] : count_));
+  int before = -1, length = 0;
+  for (int s = 0; s < stages; ++s) {
+    const int first = s == 0 ? 0 : table->cuts[at(s - 1)], end = s + 1 < stages ? table->cuts[at(s)] : count_;
+    const bool again = before >= 0 && length == end - first && stages_alike(before, first, length);
+    table->stages.push_back(again ? table->stages.back() : stage(mode, first, end));
+    before = first;
+    length = end - first;
+  }
   add_boundaries(*table);
   return *table;
 }

@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "costmodel/experiment/experiment.hpp"
+#include "costmodel/plan/partition.hpp"
 
 namespace panpipe::planner {
 
@@ -38,10 +41,21 @@ struct StageTable {
   std::vector<std::vector<int>> tied_stages;  // per tied parameter: the stages that use it, each once
 };
 
+// Balanced cuts, found once for all workloads whose blocks weigh alike. For several threads.
+class BalancedCuts {
+ public:
+  // Weights count in so many parts of a unit's mean.
+  const std::vector<int>& find(const std::vector<PartitionUnit>& units, int stages, double parts);
+
+ private:
+  std::mutex lock_;
+  std::map<std::pair<int, std::vector<std::int64_t>>, std::unique_ptr<std::vector<int>>> known_;
+};
+
 class UnitSums {
  public:
-  // Changes the experiment's scenario while it works, and puts it back.
-  explicit UnitSums(Experiment& experiment);
+  // Changes the experiment's scenario while it works, and puts it back. Both must outlive it.
+  UnitSums(Experiment& experiment, BalancedCuts& balanced);
 
   int units() const { return count_; }
   bool split_backward() const { return workload_->split_backward; }
@@ -59,18 +73,25 @@ class UnitSums {
     int forward_launches = 0, backward_launches = 0, split_launches = 0;
   };
   void add_programs(Experiment& experiment, Recompute mode);
+  void add_up(Recompute mode);
+  void find_alike();
   void find_blocks();
   void find_tied();
   StageCost stage(Recompute mode, int first, int end) const;
+  bool stages_alike(int first, int other, int units) const;
   void add_boundaries(StageTable& table) const;
-  std::vector<int> cuts(Recompute mode, int stages) const;
+  std::vector<int> cuts(Recompute mode, int stages);
 
   Experiment& experiment_;
+  BalancedCuts& balanced_;
   const WorkloadCost* workload_ = nullptr;
   int type_ = 0;
   int count_ = 0, most_stages_ = 1;
   std::array<std::vector<Row>, kModes> rows_;
   std::vector<TiedParameter> tied_;
+  std::vector<int> alike_;  // per unit: the first one that costs the same
+  double parts_ = 1;        // how finely units are weighed when the model is cut
+  std::array<std::vector<PartitionUnit>, kModes> weights_;
   std::array<std::map<int, std::unique_ptr<StageTable>>, kModes> tables_;
 };
 

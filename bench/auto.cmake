@@ -1,0 +1,1 @@
+panpipe_benchmark(auto SOURCES bench_auto.cpp LIBRARIES panpipe::planner)

@@ -1,0 +1,90 @@
+// The closed forms against the estimate of the same configurations, lowered whole: bounds hold, and are not far off.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "planner/auto/exact.hpp"
+#include "planner/auto/order_replay.hpp"
+#include "tests/planner/auto/scenarios.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+struct Distance {
+  int count = 0, without_plan = 0;
+  double bound = 0, worst_bound = 1;    // bound / estimate
+  double replay = 0, worst_replay = 1;  // bound of the order / estimate
+  double memory = 0, worst_memory = 1;
+};
+
+// A sample of everything that fits in closed form, `per_family` of each family.
+std::vector<Priced> sample(Common& common, std::size_t per_family) {
+  Sweep sweep(common, {});
+  for (const int micro : common.space.micro)
+    if (micro <= 8)
+      for (const bool whole : {true, false}) sweep.run(micro, whole, std::numeric_limits<double>::infinity());
+  std::vector<Priced> all = sweep.take();
+  std::mt19937 random(7);
+  std::shuffle(all.begin(), all.end(), random);
+  std::map<int, std::size_t> taken;
+  std::erase_if(all, [&](const Priced& one) { return ++taken[one.configuration.family] > per_family; });
+  return all;
+}
+
+std::map<std::string, Distance> distances(const Scenario& scenario, std::size_t per_family) {
+  const Experiment experiment(scenario);
+  const Space space = space_of(experiment);
+  Common common(experiment, space);
+  const std::vector<Priced> chosen = sample(common, per_family);
+  std::vector<Priced> replayed = chosen;
+  replay_orders(replayed, common, 1);
+  Evaluator evaluator(common);
+  std::map<std::string, Distance> result;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const Configuration& c = chosen[i].configuration;
+    Distance& distance = result[std::string(forms()[static_cast<std::size_t>(c.family)].name)];
+    const Exact exact = evaluator.evaluate(c);
+    if (exact.step_time == 0) {
+      ++distance.without_plan;
+      continue;
+    }
+    const double bound = chosen[i].bound / exact.step_time, replay = replayed[i].bound / exact.step_time;
+    const double memory = chosen[i].memory / exact.memory;
+    EXPECT_LE(bound, 1 + 1e-9) << summary_of(c);
+    EXPECT_LE(replay, 1 + 1e-9) << summary_of(c);
+    EXPECT_LE(memory, 1 + 1e-9) << summary_of(c);
+    EXPECT_GE(replay, bound);
+    ++distance.count;
+    distance.bound += bound;
+    distance.replay += replay;
+    distance.memory += memory;
+    distance.worst_bound = std::min(distance.worst_bound, bound);
+    distance.worst_replay = std::min(distance.worst_replay, replay);
+    distance.worst_memory = std::min(distance.worst_memory, memory);
+  }
+  if (std::getenv("PANPIPE_SHOW_BOUNDS") != nullptr)
+    for (const auto& [name, d] : result)
+      fmt::print("| {} | {} | {:.3f} / {:.3f} | {:.3f} / {:.3f} | {:.3f} / {:.3f} | {} |\n", name, d.count, d.bound / d.count,
+                 d.worst_bound, d.replay / d.count, d.worst_replay, d.memory / d.count, d.worst_memory, d.without_plan);
+  return result;
+}
+
+TEST(AutoBounds, HoldWhereSendersWait) {
+  for (const auto& [name, d] : distances(testing::two_nodes(), 60)) EXPECT_GE(d.count, 10) << name;
+}
+
+TEST(AutoBounds, HoldWhereTransfersRunBeside) {
+  for (const auto& [name, d] : distances(testing::eight_cards(), 60)) EXPECT_GE(d.count, 10) << name;
+}
+
+TEST(AutoBounds, HoldWithGradientsReducedBesideTheBackward) {
+  distances(testing::two_nodes("overlap_gradients: true\ntransfers: {semantics: asynchronous}\n"), 25);
+}
+
+}  // namespace
+}  // namespace panpipe::planner

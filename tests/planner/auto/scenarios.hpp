@@ -1,0 +1,47 @@
+// Small scenarios that the tests of --method auto search.
+#pragma once
+
+#include <string>
+
+#include "costmodel/scenario/scenario.hpp"
+
+namespace panpipe::testing {
+
+// Two DGX A100, a small GPT whose costs are of every kind; senders wait for their transfers.
+inline Scenario two_nodes(const std::string& more = "") {
+  return parse_scenario(
+      "panpipe: 1\n"
+      "cluster: {file: clusters/dgx-a100-80g.yaml, nodes: 2}\n"
+      "workload: {model: gpt, layers: 16, hidden: 4096, heads: 32, vocabulary: 51200, sequence: 2048}\n"
+      "batch: {micro: auto, microbatches: 96}\n"
+      "precision: fp16\n" +
+          more,
+      "two-nodes.yaml", ".");
+}
+
+// Eight consumer cards, bridged in pairs; transfers run beside the passes.
+inline Scenario eight_cards(const std::string& more = "") {
+  return parse_scenario(
+      "panpipe: 1\n"
+      "cluster: clusters/rtx3090x8.yaml\n"
+      "workload: {model: gpt, layers: 12, hidden: 1024, heads: 16, vocabulary: 50304, sequence: 1024}\n"
+      "batch: {micro: auto, microbatches: 24}\n"
+      "precision: fp16\n"
+      "framework: eager\n" +
+          more,
+      "eight-cards.yaml", ".");
+}
+
+// A corner of that space that is small enough to look at whole.
+inline Scenario four_cards(const std::string& more = "") {
+  return parse_scenario(
+      "panpipe: 1\n"
+      "cluster: {file: clusters/a100-80g-pcie-x4.yaml}\n"
+      "workload: {model: gpt, layers: 6, hidden: 1024, heads: 16, vocabulary: 50304, sequence: 1024}\n"
+      "batch: {micro: auto, microbatches: 8}\n"
+      "precision: bf16\n" +
+          more,
+      "four-cards.yaml", ".");
+}
+
+}  // namespace panpipe::testing
