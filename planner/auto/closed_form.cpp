@@ -216,12 +216,14 @@ double Surroundings::bound(const FamilyForm& form, int microbatches, int zero) c
   for (int r = 0; r < layout_->ranks; ++r) {
     const Rank& rank = rank_[at(r)];
     const Layout::Rank& sums = layout_->rank[at(r)];
-    const double busy = (bare ? sums.work : form.split ? sums.split : sums.fused) * jitter_ + rank.blocked;
+    // The two sends of a group run side by side: at least half of their sum is waited for.
+    const double waited = form.woven ? rank.blocked / 2 : rank.blocked;
+    const double busy = (bare ? sums.work : form.split ? sums.split : sums.fused) * jitter_ + waited;
     const double end = rank.arrive + m * busy;
     const int after = form.weights_after({r, layout_->ranks, layout_->chunks, microbatches});
     double tail = form.split ? rank.tail_split : rank.tail_fused;
     if (ground_->blocking) tail -= rank.to_before;  // counted as waiting
-    late = std::max(late, end + std::max(0.0, tail - after * sums.weight * jitter_));
+    late = std::max(late, end - after * sums.weight * jitter_ + tail);
     longest = std::max(longest, end + rank.closing[z]);
     longest = std::max(longest, rank.arrive + m * rank.data_lane[z]);
   }

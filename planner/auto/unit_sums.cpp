@@ -136,13 +136,18 @@ void UnitSums::add_programs(Experiment& experiment, Recompute mode) {
     const PassCost& pass = kind == ActionKind::F ? unit.forward : unit.backward ? *unit.backward : unit.input_gradient;
     double& device = kind == ActionKind::F ? row.forward : row.backward;
     double& sync = kind == ActionKind::F ? row.forward_sync : row.backward_sync;
-    (pass.synchronises ? sync : device) += time;
+    // Of a pass in which host and device meet, the collectives still overlap with the host.
+    sync += pass.synchronises ? compute : 0;
+    device += pass.synchronises ? time - compute : time;
     row.work += compute;
   });
   if (workload_->split_backward)
-    visit(true, [](ActionKind kind, const UnitCost& unit, Row& row, double time, double) {
-      if (kind == ActionKind::I) (unit.input_gradient.synchronises ? row.input_sync : row.input_gradient) += time;
-      if (kind == ActionKind::W) (unit.weight_gradient.synchronises ? row.weight_sync : row.weight_gradient) += time;
+    visit(true, [](ActionKind kind, const UnitCost& unit, Row& row, double time, double compute) {
+      if (kind == ActionKind::F) return;
+      const bool input = kind == ActionKind::I;
+      const bool meets = (input ? unit.input_gradient : unit.weight_gradient).synchronises;
+      (input ? row.input_sync : row.weight_sync) += meets ? compute : 0;
+      (input ? row.input_gradient : row.weight_gradient) += meets ? time - compute : time;
     });
   for (int u = 0; u < count_; ++u) rows[at(u) + 1] = rows[at(alike_[at(u)]) + 1];  // alike_ points backwards
   add_up(mode);
