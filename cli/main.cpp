@@ -44,6 +44,11 @@ constexpr Verb kVerbs[] = {
      "  panpipe plan scenarios/examples/gpt2-large-rtx3090x8.yaml --method pfeife -o plan.yaml\n"
      "  panpipe plan my.yaml --set schedule=auto --set partition=auto --json\n",
      cli::add_plan_verb},
+    {"sweep", "what-if studies: a grid over any keys of a scenario, all cores, table and plots",
+     "  panpipe sweep my.yaml --over schedule=1f1b,zb-h1 --over parallel.pipeline=2,4,8\n"
+     "  panpipe sweep my.yaml --over cluster=clusters/rtx3090x8.yaml,clusters/rtx3090x8-nobridge.yaml --engine simulate -o "
+     "out/bridges\n",
+     cli::add_sweep_verb},
     {"compare", "two results side by side: metrics, actions, what devices waited for",
      "  panpipe compare out/estimated out/measured --tolerance step_time_s=5%\n"
      "  panpipe compare out/estimated out/measured -o both.json\n",

@@ -1,31 +1,16 @@
 #include "costmodel/experiment/experiment.hpp"
 
-#include <sha256.h>
-
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/file_hash.hpp"
 #include "costmodel/base/files_write.hpp"
 #include "costmodel/picture/timeline_picture.hpp"
 
 namespace panpipe {
 namespace {
-
 namespace fs = std::filesystem;
-
-std::string sha256_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  content << file.rdbuf();
-  const std::string bytes = content.str();
-  char digest[SHA256_DIGEST_STRING_LENGTH];
-  SHA256Data(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size(), digest);
-  return digest;
 }
-
-}  // namespace
 
 const char* const kVersion = PANPIPE_VERSION;
 
@@ -41,7 +26,7 @@ ResultContext result_context(const Experiment& experiment, const std::string& sc
   ResultContext context;
   context.version = kVersion;
   context.scenario = scenario_file;
-  for (const std::string& path : files.paths()) context.hashes.emplace_back(path, sha256_of(path));
+  for (const std::string& path : files.paths()) context.hashes.emplace_back(path, sha256_of_file(path));
   context.libraries = std::move(libraries);
   context.seed = experiment.scenario.seed;
   context.wall_s = wall_s;

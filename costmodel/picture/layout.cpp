@@ -74,6 +74,12 @@ PictureLayout lay_out(const Picture& picture) {
   return layout;
 }
 
+TimeScale time_scale(double longest_seconds) {
+  if (longest_seconds >= 2) return {1, "s"};
+  if (longest_seconds >= 2e-3) return {1e3, "ms"};
+  return {1e6, "µs"};
+}
+
 double round_step(double least) {
   const double power = std::pow(10, std::floor(std::log10(least)));
   for (const double times : {1.0, 2.0, 5.0})

@@ -1,4 +1,4 @@
-// Where things stand in a picture, in pixels.
+// Where things stand in a picture, in pixels, and the unit that its times are shown in.
 #pragma once
 
 #include <string>
@@ -25,6 +25,12 @@ struct PictureLayout {
 
 // Wide enough for microbatch numbers in short passes, within limits.
 PictureLayout lay_out(const Picture& picture);
+
+struct TimeScale {
+  double factor;  // from seconds
+  const char* unit;
+};
+TimeScale time_scale(double longest_seconds);
 
 // The smallest of 1, 2, 5 times a power of ten that is not under `least` (> 0).
 double round_step(double least);

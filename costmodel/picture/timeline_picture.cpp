@@ -7,19 +7,10 @@
 #include <optional>
 #include <set>
 
+#include "costmodel/picture/layout.hpp"
+
 namespace panpipe {
 namespace {
-
-struct Scale {
-  double factor;  // from seconds
-  const char* unit;
-};
-
-Scale scale_for(double seconds) {
-  if (seconds >= 2) return {1, "s"};
-  if (seconds >= 2e-3) return {1e3, "ms"};
-  return {1e6, "µs"};
-}
 
 std::string bytes_text(double bytes) {
   constexpr double kKi = 1024;
@@ -55,7 +46,7 @@ std::map<std::int32_t, std::set<std::int32_t>> stages_of_devices(const Timeline&
 
 class LaneMaker {
  public:
-  LaneMaker(PictureLane& lane, const std::set<std::int32_t>& stages, const Scale& scale)
+  LaneMaker(PictureLane& lane, const std::set<std::int32_t>& stages, const TimeScale& scale)
       : lane_(lane), stages_(stages), scale_(scale) {}
 
   void add(const Span& span) {
@@ -85,11 +76,11 @@ class LaneMaker {
 
   PictureLane& lane_;
   const std::set<std::int32_t>& stages_;
-  Scale scale_;
+  TimeScale scale_;
   int group_ = -1, left_in_group_ = 0;
 };
 
-PictureLane lane_of(const DeviceTimeline& device, const std::set<std::int32_t>& stages, const Scale& scale) {
+PictureLane lane_of(const DeviceTimeline& device, const std::set<std::int32_t>& stages, const TimeScale& scale) {
   PictureLane lane;
   lane.name = fmt::format("rank {}", device.rank);
   lane.detail = fmt::format("{} {}", stages.size() == 1 ? "stage" : "stages", fmt::join(stages, ", "));
@@ -113,7 +104,7 @@ std::vector<const DeviceTimeline*> originals(const Timeline& timeline) {
 
 Picture picture_of(const Timeline& timeline, const std::string& name) {
   const Metrics figures = metrics(timeline);
-  const Scale scale = scale_for(timeline.step_time.base());
+  const TimeScale scale = time_scale(timeline.step_time.base());
   Picture picture;
   picture.title = fmt::format("{}: {}", name, name_of(timeline.kind));
   picture.subtitle =

@@ -1,0 +1,214 @@
+// panpipe sweep: what-if studies over any keys of a scenario.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <thread>
+
+#include "cli/output.hpp"
+#include "cli/predict.hpp"
+#include "cli/verbs.hpp"
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "planner/sweep/sweep.hpp"
+#include "sim/simulate.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+using planner::SweepCell;
+
+struct SweepSettings {
+  std::string scenario, engine = "estimate", output, shard;
+  std::vector<std::string> overrides, over, merge;
+  bool plan_each = false, json = false, csv = false;
+  int threads = 0;
+};
+
+std::atomic<bool> g_stop{false};  // set by the signal handler alone
+
+// While it lives, Ctrl-C and SIGTERM (a job's time limit) ask the sweep to stop; a second one ends the program.
+class StopOnSignal {
+ public:
+  StopOnSignal() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { g_stop.store(true); };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &old_[0]);
+    sigaction(SIGTERM, &action, &old_[1]);
+  }
+  ~StopOnSignal() {
+    sigaction(SIGINT, &old_[0], nullptr);
+    sigaction(SIGTERM, &old_[1], nullptr);
+  }
+  StopOnSignal(const StopOnSignal&) = delete;
+  StopOnSignal& operator=(const StopOnSignal&) = delete;
+
+ private:
+  struct sigaction old_[2]{};
+};
+
+// "device 0 needs 25.61 GiB of 24.00 GiB"
+std::string too_much(const Timeline& timeline) {
+  const DeviceTimeline* worst = nullptr;
+  for (const DeviceTimeline& device : timeline.devices)
+    if (device.limit > Bytes(0) && device.peak > device.limit &&
+        (!worst || device.peak - device.limit > worst->peak - worst->limit))
+      worst = &device;
+  return worst ? fmt::format("device {} needs {} of {}", worst->device, to_text(worst->peak), to_text(worst->limit)) : "";
+}
+
+planner::CellAnswer answer_of(const SweepSettings& settings, const std::vector<std::string>& overrides) {
+  const Experiment experiment(load_scenario(settings.scenario, overrides));
+  const Plan plan = experiment.plan("");
+  const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
+  const bool simulated = settings.engine == "simulate";
+  const Timeline timeline = simulated ? sim::simulate(graph, experiment.scenario.cluster) : estimate(graph);
+  const Metrics figures = metrics(timeline);
+  planner::CellAnswer answer;
+  answer.fits = figures.fits;
+  if (!figures.fits) answer.reason = too_much(timeline);
+  answer.metrics = {{"step_time_s", figures.step_time_s},
+                    {"compute_s", figures.compute_s},
+                    {"exposed_communication_s", figures.exposed_communication_s},
+                    {"bubble_step", figures.bubble_step},
+                    {"bubble_span", figures.bubble_span},
+                    {"peak_memory_bytes", figures.peak_memory_bytes},
+                    {"model_flops", figures.model_flops},
+                    {"mfu", figures.mfu},
+                    {"samples_per_s", figures.samples_per_s}};
+  if (simulated) answer.metrics.emplace_back("contention_s", figures.contention_s);
+  return answer;
+}
+
+void show_progress(const planner::SweepProgress& progress) {
+  std::string line = fmt::format("\r\x1b[K{} of {} cells", progress.done, progress.cells);
+  if (progress.too_large > 0) line += fmt::format(", {} too large", progress.too_large);
+  if (progress.without_answer > 0) line += fmt::format(", {} without an answer", progress.without_answer);
+  if (progress.best > 0) line += ", best " + to_text(Duration(progress.best));
+  if (progress.done == progress.cells) line += "\n";
+  std::fputs(line.c_str(), stderr);
+}
+
+// "I/N", counted from 1.
+void read_shard(const std::string& text, planner::SweepOptions& options) {
+  const auto slash = std::min(text.find('/'), text.size());
+  const long long index = parse_integer(text.substr(0, slash)).value.value_or(0);
+  const long long count = parse_integer(text.substr(std::min(slash + 1, text.size()))).value.value_or(0);
+  if (index < 1 || index > count)
+    throw InputError(fmt::format("--shard {}: a shard is I/N with I from 1 to N, as in --shard 2/8", text));
+  options.shard = static_cast<std::size_t>(index);
+  options.shards = static_cast<std::size_t>(count);
+}
+
+void check_engine(const std::string& engine) {
+  if (engine == "estimate" || engine == "simulate") return;
+  const auto near = nearest_name(engine, {"estimate", "simulate"});
+  throw InputError(fmt::format("--engine is estimate or simulate, not '{}'{}", engine,
+                               near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+}
+
+void present(const SweepSettings& settings, const planner::SweepGrid& grid, const std::vector<SweepCell>& cells,
+             const std::string& shard) {
+  if (settings.json) return print(planner::to_json(grid, cells, shard));
+  print(settings.csv ? planner::to_csv(grid, cells) : planner::to_table(grid, cells));
+}
+
+// Cells without an answer are answers of the sweep, unless there is nothing else, or they are bugs.
+ExitCode verdict(const std::vector<SweepCell>& cells) {
+  bool answered = false, refused = false, cannot = false;
+  for (const SweepCell& cell : cells) {
+    if (cell.status == planner::CellStatus::Bug) return ExitCode::Bug;
+    answered = answered || cell.has_answer();
+    refused = refused || cell.status == planner::CellStatus::Refused || cell.status == planner::CellStatus::NoAnswer;
+    cannot = cannot || cell.status == planner::CellStatus::NoMachine;
+  }
+  if (answered || cells.empty()) return ExitCode::Done;
+  return cannot && !refused ? ExitCode::MachineCannot : ExitCode::CheckFailed;
+}
+
+int merge(const SweepSettings& settings) {
+  const planner::Merged merged = planner::merge_sweeps(settings.merge, settings.output);
+  present(settings, merged.grid, merged.cells, "");
+  const std::size_t missing = merged.grid.size() - merged.cells.size();
+  if (missing > 0) {
+    std::fputs(fmt::format("panpipe: {} of {} cells are in none of the folders\n", missing, merged.grid.size()).c_str(), stderr);
+    return static_cast<int>(ExitCode::CheckFailed);
+  }
+  return static_cast<int>(verdict(merged.cells));
+}
+
+int sweep(const SweepSettings& settings) {
+  planner::SweepGrid grid;
+  grid.version = kVersion;
+  grid.scenario = settings.scenario;
+  grid.engine = settings.engine;
+  grid.plan_each = settings.plan_each;
+  grid.sets = settings.overrides;
+  for (const std::string& axis : settings.over) grid.axes.push_back(planner::parse_axis(axis));
+  planner::SweepOptions options;
+  options.folder = settings.output;
+  options.workers = settings.threads > 0 ? settings.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (!settings.shard.empty()) read_shard(settings.shard, options);
+  options.stop = &g_stop;
+  if (isatty(STDERR_FILENO) != 0) options.progress = show_progress;
+  options.load = [&](const auto& overrides) { load_scenario(settings.scenario, overrides); };
+  options.answer = [&](const auto& overrides) { return answer_of(settings, overrides); };
+  const StopOnSignal stop;
+  const planner::SweepRun run = run_sweep(grid, options);
+  if (!run.complete) {
+    std::fputs(fmt::format(
+                   "\npanpipe: stopped after {} cells; {}\n", run.cells.size(),
+                   settings.output.empty() ? "nothing was kept (with -o DIR it would be)" : "the same command goes on from there")
+                   .c_str(),
+               stderr);
+    return static_cast<int>(ExitCode::CheckFailed);
+  }
+  present(settings, grid, run.cells, settings.shard);
+  if (!settings.output.empty())
+    std::fputs(fmt::format("written to {0}: sweep.html, sweep.csv, sweep.json, cells.jsonl{1}\n", settings.output,
+                           run.kept > 0 ? fmt::format(" ({} cells were done before)", run.kept) : std::string())
+                   .c_str(),
+               stderr);
+  return static_cast<int>(verdict(run.cells));
+}
+
+}  // namespace
+
+void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
+  auto settings = std::make_shared<SweepSettings>();
+  sub.add_option("SCENARIO", settings->scenario, "scenario file (YAML)");
+  sub.add_option("--over", settings->over, "vary a key: --over parallel.pipeline=2,4,8 (repeatable; the last one varies fastest)")
+      ->type_name("KEY=V,V")
+      ->allow_extra_args(false);
+  sub.add_option("--set", settings->overrides, "set a key in all cells: --set batch.micro=4 (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  sub.add_option("--engine", settings->engine, "estimate (idle links) or simulate (shared links)")->type_name("NAME");
+  sub.add_flag("--plan-each", settings->plan_each, "search the best plan for each cell");
+  sub.add_option("-o", settings->output,
+                 "keep cells in this folder as they are done (the same call goes on there), and write sweep.html")
+      ->type_name("DIR");
+  sub.add_option("--threads", settings->threads, "cells at a time; default: all cores")->check(CLI::Range(1, 4096));
+  sub.add_flag("--json", settings->json, "print the document instead of the table");
+  sub.add_flag("--csv", settings->csv, "print the cells as CSV");
+  sub.add_option("--shard", settings->shard, "do the I-th of N parts: for job arrays")->type_name("I/N");
+  sub.add_option("--merge", settings->merge, "put the folders of shards together")->type_name("DIR...");
+  run = [settings] {
+    check_engine(settings->engine);
+    if (settings->json && settings->csv) throw InputError("panpipe sweep: give --json or --csv, not both");
+    if (!settings->merge.empty()) {
+      if (!settings->scenario.empty() || !settings->over.empty())
+        throw InputError("panpipe sweep: --merge takes folders of shards alone: they know their scenario and keys");
+      return merge(*settings);
+    }
+    if (settings->scenario.empty()) throw InputError("panpipe sweep: SCENARIO is missing\n  help: see panpipe sweep --help");
+    return sweep(*settings);
+  };
+}
+
+}  // namespace panpipe::cli

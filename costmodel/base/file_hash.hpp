@@ -1,0 +1,12 @@
+// SHA-256, as hexadecimal text.
+#pragma once
+
+#include <string>
+
+namespace panpipe {
+
+std::string sha256_of(const std::string& text);
+// Of the content; that of nothing when the file cannot be read.
+std::string sha256_of_file(const std::string& path);
+
+}  // namespace panpipe

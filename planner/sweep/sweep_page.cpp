@@ -1,0 +1,257 @@
+// A sweep as a page: what is best, step time against memory, step time along each axis, every cell.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/page/page.hpp"
+#include "costmodel/picture/layout.hpp"
+#include "planner/sweep/sweep.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+// More lines than this cannot be told apart: then only the best over the other axes is drawn.
+constexpr std::size_t kMostLines = 12;
+constexpr double kGiB = 1024.0 * 1024 * 1024, kNone = std::numeric_limits<double>::quiet_NaN();
+
+class SweepPage {
+ public:
+  SweepPage(const SweepGrid& grid, const std::vector<SweepCell>& cells) : grid_(grid), cells_(cells) {
+    double longest = 0;
+    for (const SweepCell& cell : cells) {
+      values_.push_back(grid.values(cell.index));
+      longest = std::max(longest, cell.metric("step_time_s").value_or(0));
+      const double samples = std::round(cell.metric("step_time_s").value_or(0) * cell.metric("samples_per_s").value_or(0));
+      if (samples > 0) samples_[samples] += 1;
+    }
+    scale_ = time_scale(longest);
+  }
+
+  std::string run(const std::string& shard) {
+    const std::string name = grid_.scenario.substr(grid_.scenario.find_last_of('/') + 1);
+    page::Page page("Sweep of " + name,
+                    fmt::format("{}{}{}; panpipe {}", engine_words(), grid_.plan_each ? ", planned cell by cell" : "",
+                                shard.empty() ? "" : ", shard " + shard, grid_.version));
+    page.figures(figures());
+    page.list(what_varies());
+    if (samples_.size() > 1)
+      page.note(
+          "The cells differ in samples per step, so that a shorter step is not always the better one: samples per second stand "
+          "in the "
+          "table.");
+    page.heading("Step time against memory").add(pareto());
+    page.note("The dashed line joins the cells that fit and that no other one beats in both. Hollow marks do not fit.");
+    page.heading("Along one axis");
+    for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis)
+      if (grid_.axes[axis].values.size() > 1) page.add(lines(axis));
+    page.heading("Every cell").add(table());
+    return page.to_html();
+  }
+
+ private:
+  std::string engine_words() const {
+    return grid_.engine == "simulate" ? "simulated, links are shared" : "estimated, links are idle";
+  }
+
+  double time(const SweepCell& cell) const { return scale_.factor * cell.metric("step_time_s").value_or(kNone); }
+  static double memory(const SweepCell& cell) { return cell.metric("peak_memory_bytes").value_or(kNone) / kGiB; }
+
+  std::string hint(const SweepCell& cell) const {
+    std::string text = grid_.title(cell.index);
+    if (cell.has_answer()) text += fmt::format("\n{:.4g} {}, {:.4g} GiB", time(cell), scale_.unit, memory(cell));
+    if (!cell.plan.empty()) text += "\n" + cell.plan;
+    return cell.reason.empty() ? text : text + fmt::format("\n{}: {}", name_of(cell.status), cell.reason);
+  }
+
+  std::vector<page::Figure> figures() const {
+    std::size_t fit = 0, large = 0;
+    const SweepCell *fastest = nullptr, *smallest = nullptr;
+    for (const SweepCell& cell : cells_) {
+      large += cell.status == CellStatus::TooLarge ? 1 : 0;
+      if (cell.status != CellStatus::Fits) continue;
+      ++fit;
+      if (!fastest || time(cell) < time(*fastest)) fastest = &cell;
+      if (!smallest || memory(cell) < memory(*smallest)) smallest = &cell;
+    }
+    std::vector<page::Figure> result = {
+        {"cells", std::to_string(cells_.size()),
+         fmt::format("{} fit, {} too large, {} without an answer", fit, large, cells_.size() - fit - large), page::Tone::Plain}};
+    if (cells_.size() < grid_.size())
+      result.push_back(
+          {"not in this page", std::to_string(grid_.size() - cells_.size()), "cells of other shards", page::Tone::Muted});
+    if (fastest)
+      result.push_back(
+          {"shortest step", to_text(Duration(*fastest->metric("step_time_s"))), grid_.title(fastest->index), page::Tone::Good});
+    if (smallest)
+      result.push_back(
+          {"least memory", fmt::format("{:.1f} GiB", memory(*smallest)), grid_.title(smallest->index), page::Tone::Plain});
+    return result;
+  }
+
+  std::vector<std::string> what_varies() const {
+    std::vector<std::string> items;
+    for (const SweepAxis& axis : grid_.axes) items.push_back(fmt::format("{}: {}", axis.key, fmt::join(axis.values, ", ")));
+    if (!grid_.sets.empty()) items.push_back(fmt::format("for all cells: {}", fmt::join(grid_.sets, ", ")));
+    return items;
+  }
+
+  // The axis whose values colours stand for: the schedule if it varies, else the first with few values.
+  std::optional<std::size_t> coloured() const {
+    std::optional<std::size_t> first;
+    for (std::size_t i = 0; i < grid_.axes.size(); ++i) {
+      const std::size_t count = grid_.axes[i].values.size();
+      if (count < 2 || count > 8) continue;
+      if (grid_.axes[i].key.rfind("schedule", 0) == 0) return i;
+      if (!first) first = i;
+    }
+    return first;
+  }
+
+  int place(std::size_t axis, std::size_t cell) const {
+    const auto& values = grid_.axes[axis].values;
+    return static_cast<int>(std::find(values.begin(), values.end(), values_[cell][axis]) - values.begin());
+  }
+
+  page::Scatter pareto() const {
+    page::Scatter plot;
+    const auto axis = coloured();
+    plot.title = "Each cell" + (axis ? ", by " + grid_.axes[*axis].key : std::string());
+    plot.x = {"peak memory of the fullest device, GiB", page::AxisKind::Linear, {}};
+    plot.y = {fmt::format("step time, {}", scale_.unit), page::AxisKind::Log, {}};
+    plot.front = true;
+    if (axis) plot.series = grid_.axes[*axis].values;
+    for (std::size_t i = 0; i < cells_.size(); ++i)
+      if (cells_[i].has_answer())
+        plot.points.push_back({memory(cells_[i]), time(cells_[i]), axis ? place(*axis, i) : 0, hint(cells_[i]),
+                               cells_[i].status == CellStatus::TooLarge});
+    return plot;
+  }
+
+  // Numbers stand where they are, other values side by side.
+  page::Axis axis_of(std::size_t axis, std::vector<double>& places) const {
+    const SweepAxis& own = grid_.axes[axis];
+    page::Axis result{own.key, page::AxisKind::Linear, {}};
+    double low = 0, high = 0;
+    for (const std::string& value : own.values) {
+      const auto number = parse_number(value).value;
+      if (!number) break;
+      places.push_back(*number);
+      low = places.size() == 1 ? *number : std::min(low, *number);
+      high = places.size() == 1 ? *number : std::max(high, *number);
+    }
+    if (places.size() == own.values.size()) {
+      if (low > 0 && high >= 8 * low) result.kind = page::AxisKind::Log;
+      return result;
+    }
+    places.clear();
+    for (std::size_t i = 0; i < own.values.size(); ++i) places.push_back(static_cast<double>(i));
+    result.categories = own.values;
+    return result;
+  }
+
+  // A line per combination of the other axes' values, or the best over all of them.
+  page::Lines lines(std::size_t axis) const {
+    page::Lines plot;
+    std::vector<double> places;
+    plot.x = axis_of(axis, places);
+    const std::size_t count = places.size(), others = grid_.size() / count;
+    const bool best = others > kMostLines;
+    plot.title = fmt::format("Step time against {}{}", grid_.axes[axis].key,
+                             best ? ", best over the other keys among cells that fit" : "");
+    plot.y = {fmt::format("step time, {}", scale_.unit), page::AxisKind::FromZero, {}};
+    std::map<std::string, std::size_t> line_of;
+    for (std::size_t i = 0; i < cells_.size(); ++i) {
+      std::string name;
+      for (std::size_t other = 0; other < grid_.axes.size() && !best; ++other)
+        if (other != axis && grid_.axes[other].values.size() > 1) name += (name.empty() ? "" : ", ") + values_[i][other];
+      const auto [line, is_new] = line_of.emplace(name, plot.lines.size());
+      if (is_new) plot.lines.push_back({name, std::vector<page::Point>(count, {kNone, kNone, 0, "", false})});
+      const auto at = static_cast<std::size_t>(place(axis, i));
+      add(plot.lines[line->second].points[at], places[at], i, best);
+    }
+    return plot;
+  }
+
+  // A cell without an answer leaves a gap.
+  void add(page::Point& point, double x, std::size_t cell, bool best) const {
+    if (!cells_[cell].has_answer() || (best && cells_[cell].status != CellStatus::Fits)) return;
+    if (best && time(cells_[cell]) >= point.y) return;
+    point = {x, time(cells_[cell]), 0, hint(cells_[cell]), cells_[cell].status == CellStatus::TooLarge};
+  }
+
+  page::Table table() const {
+    page::Table table;
+    for (const SweepAxis& axis : grid_.axes) table.columns.push_back({axis.key, "", numeric(axis), ""});
+    table.columns.insert(table.columns.end(), {{"step time", scale_.unit, true, ""},
+                                               {"samples", "1/s", true, ""},
+                                               {"MFU", "%", true, "of the dense peak of all devices"},
+                                               {"bubble", "%", true, "share of the step that compute lanes are idle"},
+                                               {"peak memory", "GiB", true, "of the fullest device"},
+                                               {"where the step goes", "", false, "mean over devices"},
+                                               {"verdict", "", false, ""}});
+    table.parts = {"compute", "exposed communication", "idle, nothing in flight"};
+    std::vector<bool> front(cells_.size(), false);
+    for (const std::size_t i : pareto_cells(cells_)) front[i] = true;
+    for (std::size_t i = 0; i < cells_.size(); ++i) table.rows.push_back(row(i, front[i]));
+    return table;
+  }
+
+  static bool numeric(const SweepAxis& axis) {
+    return std::all_of(axis.values.begin(), axis.values.end(),
+                       [](const auto& value) { return parse_number(value).value.has_value(); });
+  }
+
+  std::vector<page::Cell> row(std::size_t i, bool on_front) const {
+    const SweepCell& cell = cells_[i];
+    std::vector<page::Cell> row;
+    for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis) {
+      row.push_back(page::words(values_[i][axis]));
+      if (numeric(grid_.axes[axis])) row.back().value = parse_number(values_[i][axis]).value;
+    }
+    const auto metric = [&](const char* name) { return cell.metric(name).value_or(kNone); };
+    const page::Tone tone = cell.status == CellStatus::TooLarge ? page::Tone::Bad : page::Tone::Plain;
+    row.push_back(page::number(time(cell), 2));
+    row.push_back(page::number(metric("samples_per_s"), 2));
+    row.push_back(page::number(metric("mfu") > 0 ? 100 * metric("mfu") : kNone, 1));
+    row.push_back(page::number(100 * metric("bubble_step"), 1));
+    row.push_back(page::number(memory(cell), 1, tone));
+    row.push_back(where_it_goes(cell));
+    if (cell.status == CellStatus::Fits) {
+      row.push_back(page::words(on_front ? "best for its memory" : "fits", on_front ? page::Tone::Good : page::Tone::Muted));
+    } else {
+      row.push_back(page::words(fmt::format("{}: {}", name_of(cell.status), cell.reason), page::Tone::Bad));
+    }
+    if (!cell.plan.empty()) row.back().text += "; " + cell.plan;
+    return row;
+  }
+
+  static page::Cell where_it_goes(const SweepCell& cell) {
+    const auto step = cell.metric("step_time_s");
+    if (!step) return page::words("");
+    const double compute = cell.metric("compute_s").value_or(0), exposed = cell.metric("exposed_communication_s").value_or(0);
+    const double share = *step > 0 ? 100 * compute / *step : 0;
+    return {fmt::format("compute {:.1f} % of the step", share),
+            share,
+            page::Tone::Plain,
+            "",
+            {compute, exposed, std::max(0.0, *step - compute - exposed)}};
+  }
+
+  const SweepGrid& grid_;
+  const std::vector<SweepCell>& cells_;
+  std::vector<std::vector<std::string>> values_;  // of each cell, by axis
+  std::map<double, int> samples_;                 // samples per step -> cells
+  TimeScale scale_{1, "s"};
+};
+
+}  // namespace
+
+std::string to_page(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::string& shard) {
+  return SweepPage(grid, cells).run(shard);
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,152 @@
+// A sweep as JSON, CSV and a table.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/page/plots.hpp"
+#include "costmodel/timeline/json_text.hpp"
+#include "planner/sweep/sweep.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+std::string quoted(const std::string& field) {
+  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  std::string text = "\"";
+  for (const char c : field) text += c == '"' ? "\"\"" : std::string(1, c);
+  return text + '"';
+}
+
+// Those that any cell has, in the order of the first that has them.
+std::vector<std::string> metric_names(const std::vector<SweepCell>& cells) {
+  std::vector<std::string> names;
+  for (const SweepCell& cell : cells)
+    for (const auto& metric : cell.metrics)
+      if (std::find(names.begin(), names.end(), metric.first) == names.end()) names.push_back(metric.first);
+  return names;
+}
+
+nlohmann::ordered_json cell_json(const SweepGrid& grid, const SweepCell& cell, bool on_front) {
+  nlohmann::ordered_json result = {{"index", cell.index}, {"settings", nlohmann::ordered_json::object()}};
+  const std::vector<std::string> values = grid.values(cell.index);
+  for (std::size_t i = 0; i < values.size(); ++i) result["settings"][grid.axes[i].key] = values[i];
+  result["status"] = name_of(cell.status);
+  result["reason"] = cell.reason.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cell.reason);
+  result["metrics"] = nullptr;
+  if (cell.has_answer()) {
+    result["metrics"] = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : cell.metrics) result["metrics"][name] = value;
+    result["metrics"]["fits"] = cell.status == CellStatus::Fits;
+  }
+  if (grid.plan_each) result["plan"] = cell.plan.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cell.plan);
+  result["pareto"] = on_front;
+  return result;
+}
+
+std::vector<bool> marks(const std::vector<SweepCell>& cells) {
+  std::vector<bool> on_front(cells.size(), false);
+  for (const std::size_t i : pareto_cells(cells)) on_front[i] = true;
+  return on_front;
+}
+
+// Columns as wide as what stands in them; numbers to the right.
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t words) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool left = i < words || i + 1 == row.size();
+      line += left ? fmt::format("  {:<{}}", row[i], widths[i]) : fmt::format("  {:>{}}", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::vector<std::string> row_of(const SweepGrid& grid, const SweepCell& cell, bool on_front) {
+  std::vector<std::string> row = grid.values(cell.index);
+  const auto shown = [&](const char* name, auto&& text) {
+    const auto value = cell.metric(name);
+    row.push_back(value ? text(*value) : "-");
+  };
+  shown("step_time_s", [](double value) { return to_text(Duration(value)); });
+  shown("samples_per_s", [](double value) { return fmt::format("{:.4g}", value); });
+  shown("mfu", [](double value) { return value > 0 ? fmt::format("{:.1f} %", 100 * value) : std::string("-"); });
+  shown("bubble_step", [](double value) { return fmt::format("{:.1f} %", 100 * value); });
+  shown("peak_memory_bytes", [](double value) { return to_text(Bytes(static_cast<std::int64_t>(value))); });
+  std::string verdict = on_front ? "best for its memory" : "";
+  if (cell.status != CellStatus::Fits) verdict = fmt::format("{}: {}", name_of(cell.status), cell.reason);
+  row.push_back(cell.plan.empty() ? verdict : verdict + (verdict.empty() ? "" : "; ") + cell.plan);
+  return row;
+}
+
+}  // namespace
+
+std::vector<std::size_t> pareto_cells(const std::vector<SweepCell>& cells) {
+  std::vector<page::Point> points;
+  for (const SweepCell& cell : cells) {
+    const auto memory = cell.metric("peak_memory_bytes"), time = cell.metric("step_time_s");
+    points.push_back({memory.value_or(0), time.value_or(0), 0, "", cell.status != CellStatus::Fits || !memory || !time});
+  }
+  return page::pareto_front(points);
+}
+
+std::string to_json(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::string& shard) {
+  nlohmann::ordered_json document = {{"schema", "panpipe-sweep/1"}};
+  std::map<std::string, std::string> inputs;
+  for (const SweepCell& cell : cells) inputs.insert(cell.inputs.begin(), cell.inputs.end());
+  document["context"] = {{"version", grid.version}, {"hashes", inputs}};
+  document["scenario"] = grid.scenario;
+  document["engine"] = grid.engine;
+  document["plan_each"] = grid.plan_each;
+  document["set"] = grid.sets;
+  document["axes"] = nlohmann::ordered_json::array();
+  for (const SweepAxis& axis : grid.axes)
+    document["axes"].push_back(nlohmann::ordered_json{{"key", axis.key}, {"values", axis.values}});
+  if (!shard.empty()) document["shard"] = shard;
+  document["size"] = grid.size();
+  document["cells"] = nlohmann::ordered_json::array();
+  const std::vector<bool> on_front = marks(cells);
+  for (std::size_t i = 0; i < cells.size(); ++i) document["cells"].push_back(cell_json(grid, cells[i], on_front[i]));
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string to_csv(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  const std::vector<std::string> names = metric_names(cells);
+  std::string text;
+  for (const SweepAxis& axis : grid.axes) text += quoted(axis.key) + ",";
+  text += "status,reason,plan";
+  for (const std::string& name : names) text.append(1, ',').append(quoted(name));
+  text += "\n";
+  for (const SweepCell& cell : cells) {
+    for (const std::string& value : grid.values(cell.index)) text += quoted(value) + ",";
+    text += fmt::format("{},{},{}", name_of(cell.status), quoted(cell.reason), quoted(cell.plan));
+    for (const std::string& name : names) {
+      const auto value = cell.metric(name);
+      text += ',';
+      if (value) text += json::number(*value);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  std::vector<std::vector<std::string>> rows(1);
+  for (const SweepAxis& axis : grid.axes) rows[0].push_back(axis.key);
+  rows[0].insert(rows[0].end(), {"step time", "samples/s", "MFU", "bubble", "peak memory", ""});
+  const std::vector<bool> on_front = marks(cells);
+  for (std::size_t i = 0; i < cells.size(); ++i) rows.push_back(row_of(grid, cells[i], on_front[i]));
+  return aligned(rows, grid.axes.size());
+}
+
+}  // namespace panpipe::planner
