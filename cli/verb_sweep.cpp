@@ -9,13 +9,12 @@
 #include <thread>
 
 #include "cli/output.hpp"
-#include "cli/predict.hpp"
+#include "cli/sweep_cell.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
-#include "costmodel/estimate/estimate.hpp"
+#include "planner/planner.hpp"
 #include "planner/sweep/sweep.hpp"
-#include "sim/simulate.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -25,6 +24,7 @@ using planner::SweepCell;
 struct SweepSettings {
   std::string scenario, engine = "estimate", output, shard;
   std::vector<std::string> overrides, over, merge;
+  std::string method = "auto";
   bool plan_each = false, json = false, csv = false;
   int threads = 0;
 };
@@ -51,39 +51,6 @@ class StopOnSignal {
  private:
   struct sigaction old_[2]{};
 };
-
-// "device 0 needs 25.61 GiB of 24.00 GiB"
-std::string too_much(const Timeline& timeline) {
-  const DeviceTimeline* worst = nullptr;
-  for (const DeviceTimeline& device : timeline.devices)
-    if (device.limit > Bytes(0) && device.peak > device.limit &&
-        (!worst || device.peak - device.limit > worst->peak - worst->limit))
-      worst = &device;
-  return worst ? fmt::format("device {} needs {} of {}", worst->device, to_text(worst->peak), to_text(worst->limit)) : "";
-}
-
-planner::CellAnswer answer_of(const SweepSettings& settings, const std::vector<std::string>& overrides) {
-  const Experiment experiment(load_scenario(settings.scenario, overrides));
-  const Plan plan = experiment.plan("");
-  const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
-  const bool simulated = settings.engine == "simulate";
-  const Timeline timeline = simulated ? sim::simulate(graph, experiment.scenario.cluster) : estimate(graph);
-  const Metrics figures = metrics(timeline);
-  planner::CellAnswer answer;
-  answer.fits = figures.fits;
-  if (!figures.fits) answer.reason = too_much(timeline);
-  answer.metrics = {{"step_time_s", figures.step_time_s},
-                    {"compute_s", figures.compute_s},
-                    {"exposed_communication_s", figures.exposed_communication_s},
-                    {"bubble_step", figures.bubble_step},
-                    {"bubble_span", figures.bubble_span},
-                    {"peak_memory_bytes", figures.peak_memory_bytes},
-                    {"model_flops", figures.model_flops},
-                    {"mfu", figures.mfu},
-                    {"samples_per_s", figures.samples_per_s}};
-  if (simulated) answer.metrics.emplace_back("contention_s", figures.contention_s);
-  return answer;
-}
 
 void show_progress(const planner::SweepProgress& progress) {
   std::string line = fmt::format("\r\x1b[K{} of {} cells", progress.done, progress.cells);
@@ -147,7 +114,7 @@ int sweep(const SweepSettings& settings) {
   grid.version = kVersion;
   grid.scenario = settings.scenario;
   grid.engine = settings.engine;
-  grid.plan_each = settings.plan_each;
+  if (settings.plan_each) grid.method = settings.method;
   grid.sets = settings.overrides;
   for (const std::string& axis : settings.over) grid.axes.push_back(planner::parse_axis(axis));
   planner::SweepOptions options;
@@ -157,7 +124,7 @@ int sweep(const SweepSettings& settings) {
   options.stop = &g_stop;
   if (isatty(STDERR_FILENO) != 0) options.progress = show_progress;
   options.load = [&](const auto& overrides) { load_scenario(settings.scenario, overrides); };
-  options.answer = [&](const auto& overrides) { return answer_of(settings, overrides); };
+  options.answer = [&](const auto& overrides) { return answer_of_cell(grid, overrides); };
   const StopOnSignal stop;
   const planner::SweepRun run = run_sweep(grid, options);
   if (!run.complete) {
@@ -190,6 +157,7 @@ void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
       ->allow_extra_args(false);
   sub.add_option("--engine", settings->engine, "estimate (idle links) or simulate (shared links)")->type_name("NAME");
   sub.add_flag("--plan-each", settings->plan_each, "search the best plan for each cell");
+  sub.add_option("--method", settings->method, "of --plan-each: auto (default), pfeife or piper")->type_name("NAME");
   sub.add_option("-o", settings->output,
                  "keep cells in this folder as they are done (the same call goes on there), and write sweep.html")
       ->type_name("DIR");
@@ -200,6 +168,7 @@ void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--merge", settings->merge, "put the folders of shards together")->type_name("DIR...");
   run = [settings] {
     check_engine(settings->engine);
+    planner::method_named(settings->method);
     if (settings->json && settings->csv) throw InputError("panpipe sweep: give --json or --csv, not both");
     if (!settings->merge.empty()) {
       if (!settings->scenario.empty() || !settings->over.empty())

@@ -96,7 +96,7 @@ std::vector<std::string> SweepGrid::overrides(std::size_t cell) const {
 }
 
 std::string SweepGrid::key(std::size_t cell) const {
-  std::string text = fmt::format("{}\n{}\n{}\n{}\n", version, scenario, engine, plan_each);
+  std::string text = fmt::format("{}\n{}\n{}\n{}\n", version, scenario, engine, method);
   for (const std::string& assignment : overrides(cell)) text += assignment + "\n";
   return sha256_of(text);
 }
@@ -113,7 +113,7 @@ std::string to_json(const SweepGrid& grid) {
                                      {"version", grid.version},
                                      {"scenario", grid.scenario},
                                      {"engine", grid.engine},
-                                     {"plan_each", grid.plan_each}};
+                                     {"method", grid.method}};
   document["set"] = grid.sets;
   document["axes"] = nlohmann::ordered_json::array();
   for (const SweepAxis& axis : grid.axes)
@@ -130,7 +130,7 @@ SweepGrid parse_grid(const std::string& text, const std::string& path) {
     document.at("version").get_to(grid.version);
     document.at("scenario").get_to(grid.scenario);
     document.at("engine").get_to(grid.engine);
-    document.at("plan_each").get_to(grid.plan_each);
+    document.at("method").get_to(grid.method);
     document.at("set").get_to(grid.sets);
     for (const auto& axis : document.at("axes")) grid.axes.push_back({axis.at("key"), axis.at("values")});
     return grid;

@@ -16,10 +16,10 @@ struct SweepAxis {
 SweepAxis parse_axis(const std::string& text);
 
 struct SweepGrid {
-  std::string version;   // of the program
-  std::string scenario;  // file
-  std::string engine;    // "estimate", "simulate"
-  bool plan_each = false;
+  std::string version;            // of the program
+  std::string scenario;           // file
+  std::string engine;             // "estimate", "simulate"
+  std::string method;             // of the planner that is asked for each cell; empty: the scenario's own plan
   std::vector<std::string> sets;  // --set, for all cells
   std::vector<SweepAxis> axes;    // the last one varies fastest
 

@@ -33,9 +33,9 @@ class SweepPage {
 
   std::string run(const std::string& shard) {
     const std::string name = grid_.scenario.substr(grid_.scenario.find_last_of('/') + 1);
-    page::Page page("Sweep of " + name,
-                    fmt::format("{}{}{}; panpipe {}", engine_words(), grid_.plan_each ? ", planned cell by cell" : "",
-                                shard.empty() ? "" : ", shard " + shard, grid_.version));
+    page::Page page("Sweep of " + name, fmt::format("{}{}{}; panpipe {}", engine_words(),
+                                                    grid_.method.empty() ? "" : ", planned cell by cell (" + grid_.method + ")",
+                                                    shard.empty() ? "" : ", shard " + shard, grid_.version));
     page.figures(figures());
     page.list(what_varies());
     if (samples_.size() > 1)

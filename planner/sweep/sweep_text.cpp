@@ -41,7 +41,7 @@ nlohmann::ordered_json cell_json(const SweepGrid& grid, const SweepCell& cell, b
     for (const auto& [name, value] : cell.metrics) result["metrics"][name] = value;
     result["metrics"]["fits"] = cell.status == CellStatus::Fits;
   }
-  if (grid.plan_each) result["plan"] = cell.plan.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cell.plan);
+  if (!grid.method.empty()) result["plan"] = cell.plan.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cell.plan);
   result["pareto"] = on_front;
   return result;
 }
@@ -107,7 +107,7 @@ std::string to_json(const SweepGrid& grid, const std::vector<SweepCell>& cells, 
   document["context"] = {{"version", grid.version}, {"hashes", inputs}};
   document["scenario"] = grid.scenario;
   document["engine"] = grid.engine;
-  document["plan_each"] = grid.plan_each;
+  document["plan_each"] = grid.method.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(grid.method);
   document["set"] = grid.sets;
   document["axes"] = nlohmann::ordered_json::array();
   for (const SweepAxis& axis : grid.axes)

@@ -1,0 +1,79 @@
+#include "cli/sweep_cell.hpp"
+
+#include <fmt/format.h>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/experiment/experiment.hpp"
+#include "planner/planner.hpp"
+#include "sim/simulate.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+// "device 0 needs 25.61 GiB of 24.00 GiB": the one that lacks most.
+std::string too_much(const Timeline& timeline) {
+  const DeviceTimeline* worst = nullptr;
+  for (const DeviceTimeline& device : timeline.devices)
+    if (device.limit > Bytes(0) && device.peak > device.limit &&
+        (!worst || device.peak - device.limit > worst->peak - worst->limit))
+      worst = &device;
+  return worst ? fmt::format("device {} needs {} of {}", worst->device, to_text(worst->peak), to_text(worst->limit)) : "";
+}
+
+planner::CellAnswer predict(const Experiment& experiment, const Plan& plan, bool simulated) {
+  const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
+  const Timeline timeline = simulated ? sim::simulate(graph, experiment.scenario.cluster) : estimate(graph);
+  const Metrics figures = metrics(timeline);
+  planner::CellAnswer answer;
+  answer.fits = figures.fits;
+  if (!figures.fits) answer.reason = too_much(timeline);
+  answer.metrics = {{"step_time_s", figures.step_time_s},
+                    {"compute_s", figures.compute_s},
+                    {"exposed_communication_s", figures.exposed_communication_s},
+                    {"bubble_step", figures.bubble_step},
+                    {"bubble_span", figures.bubble_span},
+                    {"peak_memory_bytes", figures.peak_memory_bytes},
+                    {"model_flops", figures.model_flops},
+                    {"mfu", figures.mfu},
+                    {"samples_per_s", figures.samples_per_s}};
+  if (simulated) answer.metrics.emplace_back("contention_s", figures.contention_s);
+  return answer;
+}
+
+// The best plan that engines can run, under the keys that it decides; what the planner says of one that they cannot.
+planner::CellAnswer plan_and_predict(const planner::SweepGrid& grid, std::vector<std::string> overrides) {
+  planner::SearchOptions options;
+  options.method = planner::method_named(grid.method);
+  options.threads = 1;  // the cells run beside each other already
+  options.candidates = 1;
+  if (grid.engine == "simulate")
+    options.simulate = [](const TaskGraph& graph, const Cluster& cluster) {
+      return sim::simulate(graph, cluster, {.backend = sim::Backend::FlowSolver, .merge = true, .fold = true});
+    };
+  const Experiment asked(load_scenario(grid.scenario, overrides));
+  const planner::Answer found = planner::search(asked, options);
+  if (found.candidates.empty()) throw NoAnswer(found.reason.empty() ? "no feasible plan" : found.reason);
+  const planner::Candidate& best = found.candidates.front();
+  planner::CellAnswer answer;
+  if (best.plan) {
+    for (const auto& [key, value] : best.settings) overrides.push_back(key + "=" + value);
+    const Experiment chosen(load_scenario(grid.scenario, overrides));
+    answer = predict(chosen, *best.plan, grid.engine == "simulate");
+  } else {
+    answer.metrics = best.metrics;
+  }
+  answer.plan = best.summary;
+  return answer;
+}
+
+}  // namespace
+
+planner::CellAnswer answer_of_cell(const planner::SweepGrid& grid, const std::vector<std::string>& overrides) {
+  if (!grid.method.empty()) return plan_and_predict(grid, overrides);
+  const Experiment experiment(load_scenario(grid.scenario, overrides));
+  return predict(experiment, experiment.plan(""), grid.engine == "simulate");
+}
+
+}  // namespace panpipe::cli
