@@ -112,6 +112,7 @@ class GraphCost {
   }
 
   UnitCost make_unit(const UnitTemplate& shape, const Launches& launches);
+  static void take_measured(Duration time, CostSource source, PassCost& pass);
   static void use_measured(const ProfiledUnit& measured, CostSource source, UnitCost& unit);
   PassCost make_backward(const UnitTemplate& shape, const PassCost& input, const PassCost& weight, Duration input_gap);
   void add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward);
@@ -220,19 +221,44 @@ void GraphCost::add_collective(PassCost& pass, CollectiveKind kind, Bytes size, 
   if (calibration_.launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / calibration_.launch.base()));
 }
 
+// Of a measured pass the compute, between its collectives as the formulas divide it: those are measured apart.
+void GraphCost::take_measured(Duration time, CostSource source, PassCost& pass) {
+  PassCost taken;
+  taken.breakdown.work = pass.breakdown.work;
+  taken.breakdown.traffic = pass.breakdown.traffic;
+  taken.breakdown.compute = time;
+  taken.breakdown.source = source;
+  Duration formula(0);
+  bool communicates = false;
+  for (const Piece& piece : pass.pieces) {
+    if (!piece.collective) formula += piece.time;
+    communicates |= piece.collective;
+  }
+  const bool whole = !communicates || formula <= Duration(0);
+  if (whole && time > Duration(0)) taken.pieces.push_back({false, false, time, -1});
+  for (Piece piece : pass.pieces) {
+    if (piece.collective) {
+      if (!piece.hidden_behind_next) taken.breakdown.communication += piece.time;
+    } else {
+      if (whole || time <= Duration(0)) continue;
+      piece.time = time * (piece.time / formula);
+    }
+    taken.pieces.push_back(piece);
+  }
+  taken.breakdown.total = time + taken.breakdown.communication;
+  pass = std::move(taken);
+}
+
 // Measured passes hold what the host did; work and traffic stay as counted.
 void GraphCost::use_measured(const ProfiledUnit& measured, CostSource source, UnitCost& unit) {
-  const auto take = [&](PassCost& pass, Duration time) {
-    Breakdown breakdown;
-    breakdown.work = pass.breakdown.work;
-    breakdown.traffic = pass.breakdown.traffic;
-    breakdown.compute = breakdown.total = time;
-    breakdown.source = source;
-    pass = PassCost{};
-    if (time > Duration(0)) pass.pieces.push_back({false, false, time, -1});
-    pass.breakdown = breakdown;
-  };
-  unit.backward = PassCost{};
+  const auto take = [&](PassCost& pass, Duration time) { take_measured(time, source, pass); };
+  // Where ranks sum an input gradient, the executor computes weight gradients meanwhile.
+  unit.backward = unit.input_gradient;
+  for (Piece& piece : unit.backward->pieces) piece.hidden_behind_next |= piece.collective;
+  for (Piece piece : unit.weight_gradient.pieces) {
+    piece.weight = true;
+    unit.backward->pieces.push_back(piece);
+  }
   unit.backward->breakdown = unit.input_gradient.breakdown + unit.weight_gradient.breakdown;
   take(*unit.backward, measured.backward);
   take(unit.forward, measured.forward);

@@ -27,8 +27,8 @@ std::vector<bool> find_gradients(const OperatorGraph& graph) {
 
 }  // namespace
 
-std::uint32_t Layout::tag(int message, int tensor, int microbatch, bool backward) const {
-  return static_cast<std::uint32_t>(((message * most_tensors + tensor) * microbatches + microbatch) * 2 + (backward ? 1 : 0));
+std::uint32_t Layout::tag(int message, int tensor, int cell, bool backward) const {
+  return static_cast<std::uint32_t>(((message * most_tensors + tensor) * microbatches * splits + cell) * 2 + (backward ? 1 : 0));
 }
 
 namespace {
@@ -101,10 +101,13 @@ void lay_out_chain(const OperatorGraph& graph, const std::vector<int>& chain, in
 
 }  // namespace
 
-Layout make_layout(const OperatorGraph& graph, const Plan& plan) {
+Layout make_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut) {
   if (graph.loss < 0) throw InputError("the graph has no loss: training needs a scalar output");
   Layout layout;
+  PANPIPE_CHECK(plan.schedule.splits == 1 || cut.size() == graph.tensors.size(), "slices run on the graph of one slice");
   layout.microbatches = plan.schedule.microbatches;
+  layout.splits = plan.schedule.splits;
+  layout.cut = std::move(cut);
   layout.needs_gradient = find_gradients(graph);
   layout.stages.resize(plan.stages.size());
   find_operators(graph, plan, layout);

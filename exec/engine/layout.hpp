@@ -33,6 +33,8 @@ struct Layout {
   std::vector<bool> needs_gradient;  // per graph tensor: a float tensor that depends on a parameter
   int loss_stage = -1;               // of the first forward path
   int microbatches = 1;              // of all forward paths together
+  int splits = 1;                    // slices of a sequence, which pass through the stages one after the other
+  std::vector<int> cut;              // with slices: per graph tensor, as SliceGraph says
   int chains = 1;
 
   // Each path numbers its share of the microbatches from 0; the step's samples are dealt to the paths one after the other.
@@ -40,12 +42,16 @@ struct Layout {
     return stages[static_cast<std::size_t>(stage)].chain * (microbatches / chains) + microbatch;
   }
 
-  // One number per (message, tensor of it, microbatch, direction), the same on both sides.
-  std::uint32_t tag(int message, int tensor, int microbatch, bool backward) const;
+  // What passes through the stages at a time: a microbatch, or a slice of one.
+  int cell(const Action& action) const { return action.microbatch * splits + (action.split < 0 ? 0 : action.split); }
+
+  // One number per (message, tensor of it, cell, direction), the same on both sides.
+  std::uint32_t tag(int message, int tensor, int cell, bool backward) const;
   int most_tensors = 1;
 };
 
-// Throws InputError when a stage holds no operator or the graph has no loss.
-Layout make_layout(const OperatorGraph& graph, const Plan& plan);
+// `cut`: of the graph of one slice, where the schedule cuts sequences. Throws InputError when a stage holds no operator or the
+// graph has no loss.
+Layout make_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut = {});
 
 }  // namespace panpipe::exec

@@ -12,6 +12,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/scalar_types.hpp"
+#include "exec/engine/slices/attended_sequence.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -213,7 +214,15 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
   const std::string name = op.target.substr(0, dot), overload = dot == std::string::npos ? "" : op.target.substr(dot + 1);
   const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!found) cannot(op, "LibTorch has no operator of this name");
-  Node node{*found, index, {}, {}, {}, {}, draws(*found), !op.recorded || op.autocast.has_value()};
+  Node node{*found,
+            index,
+            {},
+            {},
+            {},
+            {},
+            draws(*found),
+            !op.recorded || op.autocast.has_value(),
+            name == "aten::scaled_dot_product_attention"};
   const auto& wanted = found->schema().arguments();
   if (op.arguments.size() > wanted.size())
     cannot(op, fmt::format("{} arguments were given, its schema takes {}", op.arguments.size(), wanted.size()));
@@ -269,6 +278,7 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
     }
     if (observer) observer->before(node.index);
     try {
+      if (node.attends && context.slice) context.slice->sequence->attend(node.index, context.slice->index, stack);
       if (node.random) {
         const std::lock_guard hold(generator_lock());
         at::Generator generator =

@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,11 +15,14 @@
 
 namespace panpipe::exec {
 
+struct SequenceSlice;
+
 // What varies from call to call besides the values.
 struct CallContext {
   std::uint64_t seed = 0;   // of the run
   std::int64_t sample = 0;  // microbatch counted over all steps and replicas: random operators draw the same in every placement
-  std::optional<at::ScalarType> autocast{};  // mixed precision of a graph that is in fp32: what its products compute in
+  std::optional<at::ScalarType> autocast{};      // mixed precision of a graph that is in fp32: what its products compute in
+  std::shared_ptr<const SequenceSlice> slice{};  // of the sequence, where sequences are cut
 };
 
 class OperatorProgram {
@@ -57,6 +61,7 @@ class OperatorProgram {
     std::vector<int> dead;     // slots that are not needed after this node
     bool random;               // draws from the generator
     bool surrounded;           // stands in a region without gradients or with autocast
+    bool attends;              // to the slices of the sequence before this one, where sequences are cut
   };
 
   Node compile(const Operator& op, int index);

@@ -6,6 +6,7 @@
 #include "costmodel/base/error.hpp"
 #include "exec/engine/autocast_region.hpp"
 #include "exec/engine/scalar_types.hpp"
+#include "exec/engine/slices/attended_sequence.hpp"
 
 namespace panpipe::exec {
 
@@ -29,6 +30,9 @@ Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<i
 std::vector<at::Tensor> Stage::run(Live& live) {
   std::vector<at::Tensor> values = live.inputs;
   values.insert(values.end(), kept_.begin(), kept_.end());
+  if (live.context.slice)
+    for (std::size_t i = live.inputs.size(); i < values.size(); ++i)
+      values[i] = live.context.slice->part(program_.inputs()[i], values[i]);
   for (std::size_t i = 0; i < live.before.size(); ++i) values[live.inputs.size() + written_[i]] = live.before[i];
   std::vector<at::Tensor> results;
   {

@@ -40,42 +40,44 @@ int StageMessages::rank_of_stage(int stage) const {
   return world_rank(plan_, {plan_.schedule.stage_to_rank[static_cast<std::size_t>(stage)], place_.replica, place_.shard});
 }
 
-void StageMessages::post_message(int index, int microbatch, bool backward) {
+void StageMessages::post_message(int index, int cell, bool backward) {
   const Message& message = this->message(index);
   const int other = rank_of_stage(backward ? message.to : message.from);
   if (other == transport_.rank()) return;
-  auto& posted = posted_[{index, {microbatch, backward}}];
+  auto& posted = posted_[{index, {cell, backward}}];
   if (!posted.empty()) return;
   for (std::size_t i = 0; i < message.tensors.size(); ++i) {
     if (backward && !message.gradient[i]) continue;
     const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
     const TensorSpec expected{tensor.shape, scalar_type(tensor.dtype), device_};
-    posted.push_back({Clock::now(),
-                      transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), microbatch, backward)),
+    posted.push_back({Clock::now(), transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), cell, backward)),
                       static_cast<int>(i)});
   }
 }
 
 void StageMessages::post(const Action& action) {
   if (action.kind == ActionKind::F)
-    for (const int index : range(action.stage).incoming) post_message(index, action.microbatch, false);
+    for (const int index : range(action.stage).incoming) post_message(index, layout_.cell(action), false);
   if (action.kind == ActionKind::B || action.kind == ActionKind::I)
-    for (const int index : range(action.stage).outgoing) post_message(index, action.microbatch, true);
+    for (const int index : range(action.stage).outgoing) post_message(index, layout_.cell(action), true);
 }
 
-std::vector<at::Tensor> StageMessages::take(int index, int microbatch, bool backward, const std::string& action) {
+std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool backward) {
   const Message& message = this->message(index);
   const int stage = backward ? message.to : message.from, other = rank_of_stage(stage);
-  const MessageKey key{index, {microbatch, backward}};
+  const int cell = layout_.cell(of);
+  const std::string action = to_text(of);
+  const MessageKey key{index, {cell, backward}};
   if (other == transport_.rank()) {
     auto node = local_.extract(key);
     PANPIPE_CHECK(!node.empty(), fmt::format("{}: nothing from stage {} of this rank", action, stage));
     return std::move(node.mapped());
   }
-  post_message(index, microbatch, backward);
+  post_message(index, cell, backward);
   std::vector<at::Tensor> values(message.tensors.size());
-  doing_ = fmt::format("{}, waiting for the {} of microbatch {} from stage {} on rank {}", action,
-                       backward ? "gradient" : "activation", microbatch, stage, other);
+  doing_ = fmt::format("{}, waiting for the {} of microbatch {}{} from stage {} on rank {}", action,
+                       backward ? "gradient" : "activation", of.microbatch,
+                       layout_.splits > 1 ? fmt::format(", slice {},", of.split) : "", stage, other);
   auto arriving = posted_.extract(key);  // held by name: the loop must not outlive it
   Clock::time_point arrived{};
   std::int64_t bytes = 0;
@@ -87,16 +89,17 @@ std::vector<at::Tensor> StageMessages::take(int index, int microbatch, bool back
     bytes += static_cast<std::int64_t>(value.nbytes());
     charge_to_this_thread(value);
   }
-  if (!arriving.mapped().empty()) note_transfer(index, microbatch, backward, false, arriving.mapped().front().at, arrived, bytes);
+  if (!arriving.mapped().empty()) note_transfer(index, of, backward, false, arriving.mapped().front().at, arrived, bytes);
   doing_ = action;
   return values;
 }
 
-void StageMessages::give(int index, int microbatch, bool backward, const std::vector<at::Tensor>& values) {
+void StageMessages::give(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values) {
+  const int cell = layout_.cell(of);
   const Message& message = this->message(index);
   const int other = rank_of_stage(backward ? message.from : message.to);
   if (other == transport_.rank()) {
-    local_[{index, {microbatch, backward}}] = values;
+    local_[{index, {cell, backward}}] = values;
     return;
   }
   const Clock::time_point ready = Clock::now();
@@ -109,9 +112,9 @@ void StageMessages::give(int index, int microbatch, bool backward, const std::ve
       value = at::zeros(tensor.shape, at::TensorOptions(scalar_type(tensor.dtype)).device(device_));
     }
     bytes += static_cast<std::int64_t>(value.nbytes());
-    sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), microbatch, backward)));
+    sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), cell, backward)));
   }
-  if (bytes > 0) note_transfer(index, microbatch, backward, true, ready, Clock::now(), bytes);
+  if (bytes > 0) note_transfer(index, of, backward, true, ready, Clock::now(), bytes);
   std::erase_if(sends_, [](const PendingPtr& send) { return send->done(); });
 }
 
@@ -120,7 +123,7 @@ Duration StageMessages::since_start(Clock::time_point time) const {
 }
 
 // One span per message, however many tensors it has: as predictions count.
-void StageMessages::note_transfer(int index, int microbatch, bool backward, bool sends, Clock::time_point start,
+void StageMessages::note_transfer(int index, const Action& of, bool backward, bool sends, Clock::time_point start,
                                   Clock::time_point end, std::int64_t bytes) {
   const Message& message = this->message(index);
   const int producer = backward ? message.to : message.from, consumer = backward ? message.from : message.to;
@@ -129,19 +132,20 @@ void StageMessages::note_transfer(int index, int microbatch, bool backward, bool
   span.lane = sends ? Lane::Send : Lane::Receive;
   span.action.kind = backward ? (sends ? ActionKind::SendB : ActionKind::RecvB) : (sends ? ActionKind::SendF : ActionKind::RecvF);
   span.action.stage = sends ? producer : consumer;
-  span.action.microbatch = microbatch;
+  span.action.microbatch = of.microbatch;
+  span.action.split = of.split;
   span.peer = rank_of_stage(sends ? consumer : producer);
   span.start = since_start(start);
   span.end = since_start(end);
   span.bytes = Bytes(bytes);
-  span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, microbatch, backward));
+  span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, layout_.cell(of), backward));
   spans_->push_back(std::move(span));
 }
 
 std::vector<at::Tensor> StageMessages::take_inputs(const Action& action, const std::vector<int>& tensors) {
   std::vector<at::Tensor> values(tensors.size());
   for (const int index : range(action.stage).incoming) {
-    std::vector<at::Tensor> arrived = take(index, action.microbatch, false, to_text(action));
+    std::vector<at::Tensor> arrived = take(index, action, false);
     for (std::size_t i = 0; i < arrived.size(); ++i)
       values[position_in(tensors, message(index).tensors[i])] = std::move(arrived[i]);
   }
@@ -152,7 +156,7 @@ std::vector<at::Tensor> StageMessages::take_inputs(const Action& action, const s
 std::vector<at::Tensor> StageMessages::take_gradients(const Action& action, const std::vector<int>& tensors) {
   std::vector<at::Tensor> gradients(tensors.size());
   for (const int index : range(action.stage).outgoing) {
-    const std::vector<at::Tensor> arrived = take(index, action.microbatch, true, to_text(action));
+    const std::vector<at::Tensor> arrived = take(index, action, true);
     for (std::size_t i = 0; i < arrived.size(); ++i) {
       if (!arrived[i].defined()) continue;
       at::Tensor& sum = gradients[position_in(tensors, message(index).tensors[i])];
@@ -166,7 +170,7 @@ void StageMessages::give_outputs(const Action& action, const std::vector<int>& t
   for (const int index : range(action.stage).outgoing) {
     std::vector<at::Tensor> sent;
     for (const int tensor : message(index).tensors) sent.push_back(values[position_in(tensors, tensor)]);
-    give(index, action.microbatch, false, sent);
+    give(index, action, false, sent);
   }
 }
 
@@ -174,7 +178,7 @@ void StageMessages::give_gradients(const Action& action, const std::vector<int>&
   for (const int index : range(action.stage).incoming) {
     std::vector<at::Tensor> sent;
     for (const int tensor : message(index).tensors) sent.push_back(values[position_in(tensors, tensor)]);
-    give(index, action.microbatch, true, sent);
+    give(index, action, true, sent);
   }
 }
 

@@ -39,16 +39,16 @@ class StageMessages {
     PendingPtr pending;
     int tensor = 0;
   };
-  using MessageKey = std::pair<int, std::pair<int, bool>>;  // (message, (microbatch, backward))
+  using MessageKey = std::pair<int, std::pair<int, bool>>;  // (message, (cell, backward))
 
   const Message& message(int index) const { return layout_.messages[static_cast<std::size_t>(index)]; }
   const StageRange& range(int stage) const { return layout_.stages[static_cast<std::size_t>(stage)]; }
   int rank_of_stage(int stage) const;
-  void post_message(int index, int microbatch, bool backward);
-  std::vector<at::Tensor> take(int index, int microbatch, bool backward, const std::string& action);
-  void give(int index, int microbatch, bool backward, const std::vector<at::Tensor>& values);
+  void post_message(int index, int cell, bool backward);
+  std::vector<at::Tensor> take(int index, const Action& of, bool backward);
+  void give(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values);
   Duration since_start(Clock::time_point time) const;
-  void note_transfer(int index, int microbatch, bool backward, bool sends, Clock::time_point start, Clock::time_point end,
+  void note_transfer(int index, const Action& of, bool backward, bool sends, Clock::time_point start, Clock::time_point end,
                      std::int64_t bytes);
 
   const OperatorGraph& graph_;

@@ -60,7 +60,7 @@ at::Tensor vocabulary_gradient(const VocabularyPart& part, const VocabularyLoss&
   const Owned label = owned(part);
   gradient.scatter_add_(1, label.column.unsqueeze(1), -label.here.to(gradient.scalar_type()).unsqueeze(1));
   const at::Tensor counted = part.labels.ne(part.ignored);
-  const at::Tensor weight = counted.to(gradient.scalar_type()) * (loss_gradient / counted.sum());
+  const at::Tensor weight = counted.to(gradient.scalar_type()) * (loss_gradient / counted.sum().clamp_min(1));
   return gradient.mul_(weight.unsqueeze(1));
 }
 

@@ -8,6 +8,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/scalar_types.hpp"
+#include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/weave.hpp"
 
 namespace panpipe::exec {
@@ -37,6 +38,7 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layou
       data_(std::move(data)),
       transport_(transport),
       options_(options),
+      labels_(layout.splits > 1 ? labels_of(graph) : -1),
       fault_(transport.rank()),
       messages_(graph, plan, layout, transport, options.device, options.deadline, doing_) {
   make_tensor_group();
@@ -48,9 +50,9 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layou
   }
   for (const Action& action : plan.schedule.order[static_cast<std::size_t>(position)])
     if (action.kind == ActionKind::R)
-      recomputed_.insert({action.stage, action.microbatch});
+      recomputed_.insert(key_of(action));
     else if (action.kind == ActionKind::Offload)
-      parked_[{action.stage, action.microbatch}] = nullptr;
+      parked_[key_of(action)] = nullptr;
 }
 
 // Every rank makes every group, in the same order, as transports want it.
@@ -74,19 +76,53 @@ Duration Worker::since_start(Clock::time_point time) const {
   return seconds(std::chrono::duration<double>(time - result_->started).count());
 }
 
+// Microbatches over all steps and replicas.
+std::int64_t Worker::sample_of(const Action& action) const {
+  const std::int64_t microbatch = layout_.microbatch_of_step(action.stage, action.microbatch);
+  return options_.first_sample + (step_ * layout_.microbatches + microbatch) * plan_.data + replica_;
+}
+
+// The slices of a sequence meet in what they attend to, which lives as long as one of them.
+std::shared_ptr<const SequenceSlice> Worker::slice_of(const Action& action) {
+  if (layout_.splits == 1) return nullptr;
+  std::weak_ptr<AttendedSequence>& known = sequences_[{action.stage, action.microbatch}];
+  std::shared_ptr<AttendedSequence> sequence = known.lock();
+  if (!sequence) known = sequence = std::make_shared<AttendedSequence>(layout_.splits, masks_);
+  return std::make_shared<SequenceSlice>(SequenceSlice{action.split, &layout_.cut, std::move(sequence)});
+}
+
+// Of the mean over a microbatch's labels, the part that a slice's own mean stands for: its share of those that count.
+double Worker::loss_share(const Action& action) {
+  if (layout_.splits == 1) return 1;
+  constexpr std::int64_t kIgnoredLabel = -100;  // PyTorch's default ignore_index
+  const auto even = 1.0 / layout_.splits;
+  if (labels_ < 0) return even;
+  const at::Tensor counted = data_(labels_, sample_of(action)).ne(kIgnoredLabel);
+  const auto all = counted.sum().item<std::int64_t>();
+  if (all == 0) return even;
+  const int dimension = layout_.cut[static_cast<std::size_t>(labels_)];
+  const std::int64_t length = counted.size(dimension) / layout_.splits;
+  const auto own = counted.narrow(dimension, length * action.split, length).sum().item<std::int64_t>();
+  return static_cast<double>(own) / static_cast<double>(all);
+}
+
 Steps Worker::forward(const Action& action) {
   SegmentedStage& stage = *stages_.at(action.stage);
-  const std::int64_t microbatch = layout_.microbatch_of_step(action.stage, action.microbatch);
-  const std::int64_t sample = options_.first_sample + (step_ * layout_.microbatches + microbatch) * plan_.data + replica_;
-  const bool drop = plan_.stages[static_cast<std::size_t>(action.stage)].recompute == Recompute::Full ||
-                    recomputed_.count({action.stage, action.microbatch}) > 0;
+  const std::int64_t sample = sample_of(action);
+  const bool drop =
+      plan_.stages[static_cast<std::size_t>(action.stage)].recompute == Recompute::Full || recomputed_.count(key_of(action)) > 0;
+  const std::shared_ptr<const SequenceSlice> slice = slice_of(action);
+  const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
   return stage.forward(
-      action.microbatch, {options_.seed, sample, options_.autocast}, drop,
-      [this, action, sample, &stage] {
+      layout_.cell(action), {options_.seed, draws, options_.autocast, slice}, drop,
+      [this, action, sample, slice, &stage] {
         std::vector<at::Tensor> values = messages_.take_inputs(action, stage.inputs());
         begin_work(*running_);
-        for (const int input : layout_.stages[static_cast<std::size_t>(action.stage)].data)
-          values[position_in(stage.inputs(), input)] = data_(input, sample).to(options_.device);
+        for (const int input : layout_.stages[static_cast<std::size_t>(action.stage)].data) {
+          const at::Tensor whole = data_(input, sample);
+          values[position_in(stage.inputs(), input)] =
+              (slice ? slice->part(input, whole).contiguous() : whole).to(options_.device);
+        }
         return values;
       },
       [this, action, &stage](const std::vector<at::Tensor>& outputs) {
@@ -97,23 +133,25 @@ Steps Worker::forward(const Action& action) {
 
 void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outputs) {
   const at::Tensor& value = outputs[position_in(stages_.at(action.stage)->outputs(), graph_.loss)];
+  const double share = loss_share(action);
+  if (share == 0) return;  // a slice without a label that counts: the mean over none of them is no number
   const double loss = fault_.loss(to_text(action), step_, value.item<double>());
   if (options_.on_loss) options_.on_loss(layout_.microbatch_of_step(action.stage, action.microbatch), loss);
-  if (!tensor_group_ || tensor_group_->shard() == 0) result_->loss_sum += loss;
+  if (!tensor_group_ || tensor_group_->shard() == 0) result_->loss_sum += share * loss;
 }
 
 Steps Worker::backward(const Action& action) {
   SegmentedStage& stage = *stages_.at(action.stage);
   return stage.backward(
-      action.kind, action.microbatch,
+      action.kind, layout_.cell(action),
       [this, action, &stage] {
         std::vector<at::Tensor> gradients = messages_.take_gradients(action, stage.outputs());
         begin_work(*running_);
         if (layout_.stages[static_cast<std::size_t>(action.stage)].has_loss) {
           const Tensor& loss = graph_.tensors[static_cast<std::size_t>(graph_.loss)];
-          gradients[position_in(stage.outputs(), graph_.loss)] =
-              at::full(loss.shape, options_.loss_scale / (static_cast<double>(layout_.microbatches) * plan_.data),
-                       at::TensorOptions(scalar_type(loss.dtype)).device(options_.device));
+          gradients[position_in(stage.outputs(), graph_.loss)] = at::full(
+              loss.shape, options_.loss_scale * loss_share(action) / (static_cast<double>(layout_.microbatches) * plan_.data),
+              at::TensorOptions(scalar_type(loss.dtype)).device(options_.device));
         }
         return gradients;
       },
@@ -124,7 +162,7 @@ Steps Worker::backward(const Action& action) {
 
 Steps Worker::copy(const Action& action) {
   return {[this, action] {
-    ParkedActivations& parked = *parked_.at({action.stage, action.microbatch});
+    ParkedActivations& parked = *parked_.at(key_of(action));
     const Clock::time_point start = Clock::now();
     CopyNote note = action.kind == ActionKind::Offload ? parked.offload() : parked.reload();
     Span span;
@@ -153,10 +191,10 @@ Worker::Running Worker::prepare(std::size_t index) {
       running.steps = backward(action);
       break;
     case ActionKind::W:
-      running.steps = stages_.at(action.stage)->weight_gradient(action.microbatch);
+      running.steps = stages_.at(action.stage)->weight_gradient(layout_.cell(action));
       break;
     case ActionKind::R:
-      running.steps = stages_.at(action.stage)->recompute(action.microbatch);
+      running.steps = stages_.at(action.stage)->recompute(layout_.cell(action));
       break;
     case ActionKind::Offload:
     case ActionKind::Reload:
@@ -200,7 +238,7 @@ void Worker::read_marks() {
 void Worker::run_step(Running& running) {
   const bool first = running.next == 0, computes = running.action.is_compute();
   const bool starts_at_once = running.action.kind == ActionKind::W || running.action.kind == ActionKind::R;
-  const auto parked = parked_.find({running.action.stage, running.action.microbatch});
+  const auto parked = parked_.find(key_of(running.action));
   if (parked != parked_.end() && running.action.kind == ActionKind::F && running.next == 0)
     parked->second = std::make_unique<ParkedActivations>(options_.device);
   doing_ = to_text(running.action);
@@ -278,6 +316,8 @@ StepResult Worker::step(std::int64_t step_index) {
   doing_ = "the end of the step, waiting for its sends to be taken";
   messages_.finish();
   doing_ = "the end of the step";
+  masks_->clear();
+  sequences_.clear();
   read_marks();
   if (tensor_group_)
     for (Span& span : tensor_group_->take_spans(result.started)) result.spans.push_back(std::move(span));

@@ -19,12 +19,14 @@
 #include "exec/engine/measure/memory_account.hpp"
 #include "exec/engine/offload.hpp"
 #include "exec/engine/segmented_stage.hpp"
+#include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage_messages.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
 
-// Data of one microbatch: value of a graph input. `sample` counts microbatches over steps and replicas.
+// Data of one microbatch, whole where its sequence is cut into slices: value of a graph input. `sample` counts microbatches over
+// steps and replicas.
 using DataSource = std::function<at::Tensor(int graph_input, std::int64_t sample)>;
 
 struct WorkerOptions {
@@ -78,7 +80,13 @@ class Worker {
     Duration waited{0};
   };
 
+  using Key = std::pair<int, int>;  // (stage, cell)
+  Key key_of(const Action& action) const { return {action.stage, layout_.cell(action)}; }
+
   void make_tensor_group();
+  std::int64_t sample_of(const Action& action) const;
+  std::shared_ptr<const SequenceSlice> slice_of(const Action& action);
+  double loss_share(const Action& action);
   Running prepare(std::size_t index);
   Steps forward(const Action& action);
   Steps backward(const Action& action);
@@ -99,14 +107,16 @@ class Worker {
   DataSource data_;
   Transport& transport_;
   WorkerOptions options_;
+  int labels_;  // graph input; -1 where sequences are not cut
   Fault fault_;
   std::string doing_;
   StageMessages messages_;
   std::unique_ptr<TensorGroup> tensor_group_;  // null without tensor parallelism
   std::map<int, std::unique_ptr<SegmentedStage>> stages_;
-  using Key = std::pair<int, int>;                            // (stage, microbatch)
-  std::set<Key> recomputed_;                                  // that the order has an R for
-  std::map<Key, std::unique_ptr<ParkedActivations>> parked_;  // that it offloads
+  std::set<Key> recomputed_;                                                  // that the order has an R for
+  std::map<Key, std::unique_ptr<ParkedActivations>> parked_;                  // that it offloads
+  std::map<std::pair<int, int>, std::weak_ptr<AttendedSequence>> sequences_;  // by (stage, microbatch)
+  std::shared_ptr<AttendedSequence::Masks> masks_ = std::make_shared<AttendedSequence::Masks>();
   std::int64_t step_ = 0;
   StepResult* result_ = nullptr;  // of the current step
   Running* running_ = nullptr;    // whose step is running

@@ -18,13 +18,16 @@ namespace {
 constexpr std::uint64_t kSeed = 7;
 
 // Token ids, labels and pixels that depend on (input, sample) alone.
-DataSource counted_data(const OperatorGraph& graph) {
+DataSource counted_data(const OperatorGraph& graph, bool ignore_labels) {
   const std::int64_t classes = graph.name.find("bert") == 0 ? 2 : graph.name == "vit" ? 10 : 90;
-  return [&graph, classes](int input, std::int64_t sample) {
+  return [&graph, classes, ignore_labels](int input, std::int64_t sample) {
     const Tensor& tensor = graph.tensors[static_cast<std::size_t>(input)];
     const at::Tensor counted = at::arange(tensor.elements(), at::kLong) * 31 + sample * 17 + input * 7;
     if (tensor.dtype == DType::Float32) return counted.to(at::kFloat).sin().reshape(tensor.shape);
-    return counted.remainder(classes).reshape(tensor.shape);
+    const at::Tensor ids = counted.remainder(classes).reshape(tensor.shape);
+    if (!ignore_labels || tensor.name != "labels") return ids;
+    const at::Tensor position = at::arange(tensor.shape[1], at::kLong);
+    return ids.masked_fill((position * 7 + sample).remainder(tensor.shape[1]).ge(position), -100);
   };
 }
 
@@ -66,9 +69,7 @@ std::map<std::string, at::Tensor> whole_gradients(const OperatorGraph& graph, co
   return gradients;
 }
 
-}  // namespace
-
-Workload small_model(const std::string& model, int tensor, bool sequence_parallel) {
+WorkloadRequest small_request(const std::string& model) {
   WorkloadRequest request;
   request.model = model;
   request.layers = model == "unet" ? 1 : 4;
@@ -93,8 +94,22 @@ Workload small_model(const std::string& model, int tensor, bool sequence_paralle
     request.vision_hidden = 16;
     request.vision_heads = 4;
   }
-  return make_workload(
-      request, {.microbatch = 2, .tensor_degree = tensor, .sequence_parallel = sequence_parallel, .precision = Precision::Fp32});
+  return request;
+}
+
+WorkloadShape small_shape(int tensor, bool sequence_parallel) {
+  return {.microbatch = 2, .tensor_degree = tensor, .sequence_parallel = sequence_parallel, .precision = Precision::Fp32};
+}
+
+}  // namespace
+
+Workload small_model(const std::string& model, int tensor, bool sequence_parallel) {
+  return make_workload(small_request(model), small_shape(tensor, sequence_parallel));
+}
+
+SliceGraph small_slices(const std::string& model, int splits, int tensor, bool sequence_parallel) {
+  const Workload whole = small_model(model, tensor, sequence_parallel);
+  return slice_graph(small_request(model), small_shape(tensor, sequence_parallel), *whole.graph, splits);
 }
 
 Plan plan_over(const OperatorGraph& graph, Schedule schedule, int data, Recompute recompute) {
@@ -119,8 +134,9 @@ Plan plan_of(const OperatorGraph& graph, const std::string& family, int ranks, i
   return plan_over(graph, make_schedule(family, ranks, microbatches, options), data);
 }
 
-Trained train(const OperatorGraph& graph, const Plan& plan) {
-  const Layout layout = make_layout(graph, plan);
+Trained train(const OperatorGraph& whole, const Plan& plan, const SliceGraph* slices, bool ignore_labels) {
+  const OperatorGraph& graph = slices ? slices->graph : whole;
+  const Layout layout = make_layout(graph, plan, slices ? slices->cut : std::vector<int>{});
   const int ranks = plan.pipeline * plan.data * plan.tensor;
   const auto transports = make_local_transports(ranks);
   Stores stores;
@@ -140,8 +156,8 @@ Trained train(const OperatorGraph& graph, const Plan& plan) {
       at::get_num_threads();  // makes the thread's own copy of the number
       at::set_num_threads(1);
       try {
-        Worker worker(graph, plan, layout, place.position, place.replica, *stores[r], counted_data(graph), *transports[r],
-                      {.seed = kSeed});
+        Worker worker(graph, plan, layout, place.position, place.replica, *stores[r], counted_data(whole, ignore_labels),
+                      *transports[r], {.seed = kSeed});
         StepResult step = worker.step(0);
         losses[r] = step.loss_sum;
         result.spans[r] = std::move(step.spans);

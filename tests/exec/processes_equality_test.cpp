@@ -30,7 +30,8 @@ TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
     int pipeline, tensor;
     const char* schedule;
   };
-  for (const Case& c : {Case{2, 2, "stp"}, Case{2, 1, "zb-v"}, Case{2, 1, "dualpipe"}, Case{1, 2, "1f1b"}}) {
+  for (const Case& c : {Case{2, 2, "stp"}, Case{2, 1, "zb-v"}, Case{2, 1, "dualpipe"}, Case{1, 2, "1f1b"},
+                        Case{2, 1, "{name: seq-1f1b, sequence_splits: 4}"}, Case{4, 1, "seq-1f1b"}}) {
     SCOPED_TRACE(c.schedule);
     const std::string file = folder.write("s.yaml", scenario(c.pipeline, c.tensor, c.schedule));
     const std::string gradients = folder.file("gradients.safetensors");

@@ -49,8 +49,9 @@ TEST(UnitMemory, OfAnMlpHalfByClosedForm) {
   int mlp = 0;
   while (units[static_cast<std::size_t>(mlp)].name.find("mlp") == std::string::npos) ++mlp;
   MemoryAccount account;
+  DeviceMemory on_cpu(at::kCPU, account, DeviceMemory::Count::Requested);
   const UnitProfiler profiler(job.graph(), job.layout, mlp, mlp + 1, 0);
-  const UnitMemory memory = profiler.memory(mlp, account);
+  const UnitMemory memory = profiler.memory(mlp, on_cpu);
   // A microbatch is b s = 32 rows. Kept: the norm's result (h), the first product's result and the activation's (4h each), and
   // mean and inverse deviation per row. The norm also keeps its input, which comes from outside.
   const std::int64_t row = 4 * 32;

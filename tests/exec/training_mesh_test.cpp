@@ -124,12 +124,50 @@ TEST(TrainingMesh, TimelinesTellEveryDevice) {
   }
 }
 
-TEST(TrainingMesh, SlicedSequencesAreRefusedInWords) {
+const std::string kSlices = "schedule: {name: seq-1f1b, sequence_splits: 4}\n";
+
+TEST(TrainingMesh, SlicedSequencesTrainAsWholeOnes) {
+  const Trained one = train(model_on({}, kSgd));
+  for (const Mesh& mesh : {Mesh{2, 1, 1}, Mesh{2, 2, 1}, Mesh{2, 1, 2}}) {
+    SCOPED_TRACE(fmt::format("pipeline {} x data {} x tensor {}", mesh.pipeline, mesh.data, mesh.tensor));
+    expect_equal(train(model_on(mesh, kSgd + kSlices)), one);
+  }
+  const Trained sliced = train(model_on({2, 1, 1}, kSgd + kSlices), 1);
+  int passes = 0, messages = 0;
+  for (const Span& span : sliced.timeline.spans) {
+    if (span.action.kind == ActionKind::Opt || span.lane == Lane::Data) continue;
+    ASSERT_TRUE(span.action.split >= 0 && span.action.split < 4) << to_text(span.action);
+    passes += span.lane == Lane::Compute;
+    messages += span.lane == Lane::Send;
+  }
+  EXPECT_EQ(passes, 2 * 2 * 8 * 4) << "F and B of two stages, eight microbatches, four slices";
+  EXPECT_EQ(messages, 2 * 8 * 4) << "an activation and a gradient of each slice";
+}
+
+// The tables of positions are kept whole: a checkpoint says nothing of slices.
+TEST(TrainingMesh, CheckpointsOfSlicedSequencesAreThoseOfWholeOnes) {
+  const Trained one = train(model_on({}, kSgd), 4);
   const Folder folder;
-  const std::string file = folder.write("s.yaml", model_on({2, 1, 1}, "schedule: seq-1f1b\n"));
-  EXPECT_THAT(run_threads(file, quiet(file, 1)).error(),
-              testing::HasSubstr("'seq-1f1b' cuts sequences into 2 slices: a slice's attention reads the keys and values of the "
-                                 "slices before it, which an operator graph of whole sequences does not give"));
+  const std::string first = folder.write("a.yaml", model_on({2, 1, 1}, kSgd + kSlices));
+  const std::string second = folder.write("b.yaml", model_on({1, 2, 1}, kSgd));
+  ASSERT_EQ(run_threads(first, with_checkpoints(first, 2, folder.file("ck"))).error(), "");
+  RunRequest request = with_checkpoints(second, 4, folder.file("ck"));
+  request.resume = "auto";
+  ASSERT_EQ(run_threads(second, request).error(), "");
+  expect_close(tensors_of(step_folder(folder.file("ck"), 4)), one.state, 2e-5);
+}
+
+TEST(TrainingMesh, SequencesThatCannotBeSlicedAreRefusedInWords) {
+  const auto refused = [](const std::string& scenario) {
+    const Folder folder;
+    const std::string file = folder.write("s.yaml", scenario);
+    return run_threads(file, quiet(file, 1)).error();
+  };
+  EXPECT_THAT(refused(model_on({2, 1, 1}, "schedule: {name: seq-1f1b, sequence_splits: 3}\n")),
+              testing::HasSubstr("sequences of 8 tokens cannot be cut into 3 equal slices"));
+  EXPECT_THAT(refused(model_on({2, 1, 1}, kSlices, "bert")),
+              testing::HasSubstr("bert cannot be cut into slices of the sequence: the attention of "
+                                 "'bert.encoder.layer.0.attention.self' also looks ahead, at slices that are not there yet"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ double seconds_of(Clock::time_point time) { return std::chrono::duration<double>
 json to_json(const Span& span) {
   return json::array({static_cast<int>(span.lane), static_cast<int>(span.action.kind), span.action.stage, span.action.microbatch,
                       span.label, span.peer, span.start.base(), span.end.base(), span.bytes.base(), span.flow_id,
-                      span.waiting.base()});
+                      span.waiting.base(), static_cast<int>(span.action.split)});
 }
 
 Span to_span(const json& row, Duration shift) {
@@ -35,6 +35,7 @@ Span to_span(const json& row, Duration shift) {
   span.bytes = Bytes(row[8].get<std::int64_t>());
   span.flow_id = row[9];
   span.waiting = Duration(row[10].get<double>());
+  span.action.split = static_cast<std::int8_t>(row[11].get<int>());
   return span;
 }
 

@@ -18,10 +18,17 @@ double now() { return std::chrono::duration<double>(Clock::now().time_since_epoc
 Recorder::Recorder(const PreparedRun& run, Transport& transport)
     : run_(run), transport_(transport), first_(read_clock_offset(transport, this_boot(), now, deadline_of(run.request))) {}
 
-void Recorder::begin_step() { account_.begin(kSamples); }
+void Recorder::begin_step(const SeededParameters& parameters) {
+  if (!memory_) {
+    const bool trained = !parameters.trained().empty();
+    memory_.emplace(trained ? parameters.trained().begin()->second.device() : at::Device(at::kCPU), account_,
+                    DeviceMemory::Count::Allocated);
+  }
+  memory_->begin(kSamples);
+}
 
 void Recorder::end_step(StepResult& result, const SeededParameters& parameters) {
-  result.memory = account_.end();
+  result.memory = memory_->end();
   std::int64_t weights = 0, gradients = 0;
   for (const auto& [root, value] : parameters.trained()) {
     weights += static_cast<std::int64_t>(value.nbytes());
@@ -29,7 +36,7 @@ void Recorder::end_step(StepResult& result, const SeededParameters& parameters) 
   }
   for (const auto& [root, value] : parameters.buffers()) weights += static_cast<std::int64_t>(value.nbytes());
   // Between steps nothing else of a rank is alive.
-  const std::int64_t optimizer = std::max<std::int64_t>(0, account_.live() - weights - gradients);
+  const std::int64_t optimizer = std::max<std::int64_t>(0, memory_->live() - weights - gradients);
   result.kept = {{"parameters", Bytes(weights)}, {"gradients", Bytes(gradients)}, {"optimizer", Bytes(optimizer)}};
 }
 

@@ -8,6 +8,7 @@
 
 #include "exec/engine/operator_program.hpp"
 #include "exec/engine/profile/robust.hpp"
+#include "exec/engine/profile/stopwatch.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -23,7 +24,9 @@ const std::vector<std::int64_t>& message_sizes() {
   return sizes;
 }
 
-at::Tensor message(std::int64_t bytes) { return at::zeros({bytes / 4}, at::kFloat); }
+at::Tensor message(std::int64_t bytes, at::Device device) {
+  return at::zeros({bytes / 4}, at::TensorOptions().dtype(at::kFloat).device(device));
+}
 
 // Fewer repetitions of what takes long: 64 MiB over a socket is some ten milliseconds.
 int repetitions_for(std::int64_t bytes, int repetitions) {
@@ -34,22 +37,24 @@ void send(Transport& transport, const at::Tensor& value, int to) {
   transport.send(value, to, kTag)->wait(kPatience, "measuring messages");
 }
 
-void take(Transport& transport, std::int64_t bytes, int from) {
-  transport.receive({{bytes / 4}, at::kFloat, at::kCPU}, from, kTag)->wait(kPatience, "measuring messages");
+void take(Transport& transport, std::int64_t bytes, int from, at::Device device) {
+  transport.receive({{bytes / 4}, at::kFloat, device}, from, kTag)->wait(kPatience, "measuring messages");
+  Stopwatch(device).wait();  // a device's transports return before the data are there
 }
 
 // On the pair's first rank: seconds one way, per repetition.
-std::vector<double> ping_pong(Transport& transport, int first, int second, std::int64_t bytes, int repetitions) {
+std::vector<double> ping_pong(Transport& transport, int first, int second, std::int64_t bytes, int repetitions,
+                              at::Device device) {
   std::vector<double> samples;
-  const at::Tensor value = message(bytes);
+  const at::Tensor value = message(bytes, device);
   for (int i = -2; i < repetitions; ++i) {  // two to warm up
     const auto start = Clock::now();
     if (transport.rank() == first) {
       send(transport, value, second);
-      take(transport, bytes, second);
+      take(transport, bytes, second, device);
       if (i >= 0) samples.push_back(seconds_since(start) / 2);
     } else {
-      take(transport, bytes, first);
+      take(transport, bytes, first, device);
       send(transport, value, first);
     }
   }
@@ -78,14 +83,15 @@ TransferTable shared_table(Transport& transport, const json& mine, int owner) {
 
 }  // namespace
 
-std::vector<ProfiledTransfers> measure_transfers(Transport& transport, int repetitions) {
+std::vector<ProfiledTransfers> measure_transfers(Transport& transport, int repetitions, at::Device device) {
   std::vector<ProfiledTransfers> found;
   for (const auto& [first, second] : pairs(transport.size())) {
     transport.barrier(kPatience, "measuring messages");
     json mine = json::array();
     if (transport.rank() == first || transport.rank() == second) {
       for (const std::int64_t bytes : message_sizes())
-        mine.push_back({bytes, robust(ping_pong(transport, first, second, bytes, repetitions_for(bytes, repetitions))).median});
+        mine.push_back(
+            {bytes, robust(ping_pong(transport, first, second, bytes, repetitions_for(bytes, repetitions), device)).median});
     }
     const TransferTable table = shared_table(transport, mine, first);
     if (transport.rank() != 0) continue;
@@ -95,42 +101,46 @@ std::vector<ProfiledTransfers> measure_transfers(Transport& transport, int repet
   return found;
 }
 
-std::vector<ProfiledCollective> measure_collectives(Transport& transport, int repetitions) {
-  if (transport.size() < 2) return {};
-  std::vector<int> ranks(static_cast<std::size_t>(transport.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  const Group everybody = transport.make_group(ranks);
+std::vector<ProfiledCollective> measure_collectives(Transport& transport, int repetitions, int members, at::Device device) {
+  if (members < 2 || transport.size() % members != 0) return {};
+  Group mine_group;
+  for (int first = 0; first < transport.size(); first += members) {  // every rank makes every group
+    std::vector<int> ranks(static_cast<std::size_t>(members));
+    std::iota(ranks.begin(), ranks.end(), first);
+    const Group group = transport.make_group(ranks);
+    if (transport.rank() / members == first / members) mine_group = group;
+  }
   json mine = json::array();
   for (const std::int64_t bytes : message_sizes()) {
     if (bytes == 0) continue;
-    const at::Tensor value = message(bytes);
+    const at::Tensor value = message(bytes, device);
     std::vector<double> samples;
     for (int i = -2; i < repetitions_for(bytes, repetitions); ++i) {
       transport.barrier(kPatience, "measuring sums");
       const auto start = Clock::now();
-      transport.all_reduce(value, everybody)->wait(kPatience, "measuring sums");
+      transport.all_reduce(value, mine_group)->wait(kPatience, "measuring sums");
+      Stopwatch(device).wait();
       if (i >= 0) samples.push_back(seconds_since(start));
     }
     mine.push_back({bytes, robust(samples).median});
   }
   const TransferTable table = shared_table(transport, mine, 0);
   if (transport.rank() != 0) return {};
-  return {{"all_reduce", transport.size(), table}};
+  return {{"all_reduce", members, table}};
 }
 
-double measure_memory_bandwidth() {
-  constexpr std::int64_t kBytes = 128 << 20;  // larger than the last-level caches of most servers' cores
-  const at::Tensor from = at::zeros({kBytes}, at::kByte), to = at::zeros({kBytes}, at::kByte);
+double measure_memory_bandwidth(at::Device device) {
+  constexpr std::int64_t kBytes = 128 << 20;  // larger than the last-level caches of most processors and GPUs
+  const at::TensorOptions options = at::TensorOptions().dtype(at::kByte).device(device);
+  const at::Tensor from = at::zeros({kBytes}, options), to = at::zeros({kBytes}, options);
+  Stopwatch watch(device);
   std::vector<double> samples;
-  for (int i = 0; i < 7; ++i) {
-    const auto start = Clock::now();
-    to.copy_(from);
-    samples.push_back(seconds_since(start));
-  }
+  for (int i = 0; i < 7; ++i) watch.time(samples, [&] { to.copy_(from); });
+  watch.read();
   return 2.0 * static_cast<double>(kBytes) / robust(samples).median;
 }
 
-double measure_launch() {
+double measure_launch(at::Device device) {
   constexpr int kOperators = 500;
   OperatorGraph graph;
   Tensor scalar;
@@ -149,13 +159,14 @@ double measure_launch() {
     graph.operators.push_back(std::move(op));
   }
   graph.units.emplace_back();
-  const OperatorProgram program(graph, 0, kOperators, {kOperators});
-  const at::Tensor value = at::ones({1}).requires_grad_(true);
+  const OperatorProgram program(graph, 0, kOperators, {kOperators}, device);
+  const at::Tensor value = at::ones({1}, at::TensorOptions().device(device)).requires_grad_(true);
   std::vector<double> samples;
   for (int i = 0; i < 9; ++i) {
     const auto start = Clock::now();
     program.run({value}, {});
-    samples.push_back(seconds_since(start) / kOperators);
+    samples.push_back(seconds_since(start) / kOperators);  // the host's: a GPU is still at work
+    Stopwatch(device).wait();
   }
   return robust(samples).median;
 }

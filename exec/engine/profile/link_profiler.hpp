@@ -11,15 +11,18 @@ namespace panpipe::exec {
 
 // All ranks together; each pair in turn, ping-pong, while the others are idle. Rank 0 gets the tables (half a round trip; the
 // same both ways), the others nothing. Above eight ranks only neighbours are measured.
-std::vector<ProfiledTransfers> measure_transfers(Transport& transport, int repetitions);
+// Tensors lie on the rank's device.
+std::vector<ProfiledTransfers> measure_transfers(Transport& transport, int repetitions, at::Device device = at::kCPU);
 
-// All ranks together: an all-reduce over all of them. Empty for one rank, and on every rank but 0.
-std::vector<ProfiledCollective> measure_collectives(Transport& transport, int repetitions);
+// All ranks together: an all-reduce over groups of `members` neighbouring ranks, side by side. Empty for one member, and on every
+// rank but 0.
+std::vector<ProfiledCollective> measure_collectives(Transport& transport, int repetitions, int members,
+                                                    at::Device device = at::kCPU);
 
 // This rank's: bytes read and written per second by a copy that no cache holds.
-double measure_memory_bandwidth();
+double measure_memory_bandwidth(at::Device device = at::kCPU);
 
 // This rank's: host seconds per operator of a program of tiny ones, autograd on.
-double measure_launch();
+double measure_launch(at::Device device = at::kCPU);
 
 }  // namespace panpipe::exec

@@ -1,6 +1,7 @@
 #include "exec/engine/profile/profile_rank.hpp"
 
 #include <ATen/Functions.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "exec/engine/device.hpp"
+#include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/profile/link_profiler.hpp"
 #include "exec/engine/profile/robust.hpp"
 #include "exec/engine/profile/unit_profiler.hpp"
@@ -21,12 +24,13 @@ using nlohmann::json;
 constexpr Clock::duration kPatience = std::chrono::seconds(60);
 constexpr int kWarmUp = 2, kLeastRepetitions = 5;
 
-std::int64_t window_bytes(const ProfileRequest& request) {
+std::int64_t window_bytes(const ProfileRequest& request, at::Device device) {
   if (!request.window.empty()) {
     const Parsed<Bytes> parsed = parse_bytes(request.window);
     if (!parsed.value) throw InputError("--window: " + parsed.problem);
     return parsed.value->base();
   }
+  if (const std::int64_t free = free_memory(device); free > 0) return free / 4 / std::max(1, request.ranks);
   const std::int64_t machine = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   return machine / 4 / std::max(1, request.ranks);
 }
@@ -78,7 +82,8 @@ ProfiledUnit to_unit(const UnitSamples& samples, const UnitMemory& memory) {
 }
 
 // The optimizer over this window's parameters, gradients as they are.
-double optimizer_seconds(const PreparedProfile& job, const SeededParameters& parameters, std::int64_t& elements) {
+double optimizer_seconds(const PreparedProfile& job, const SeededParameters& parameters, at::Device device,
+                         std::int64_t& elements) {
   std::vector<at::Tensor> values, gradients;
   for (const auto& [root, value] : parameters.trained()) {
     values.push_back(value.detach());
@@ -87,22 +92,22 @@ double optimizer_seconds(const PreparedProfile& job, const SeededParameters& par
   }
   if (values.empty()) return 0;
   Optimizer optimizer(job.experiment.scenario.optimizer, values);
+  optimizer.step(gradients, 1e-9);  // makes its state
+  Stopwatch watch(device);
   std::vector<double> samples;
-  for (int i = 0; i < 7; ++i) {
-    const auto start = Clock::now();
-    optimizer.step(gradients, 1e-9);
-    if (i > 0) samples.push_back(seconds_since(start));
-  }
+  for (int i = 0; i < 6; ++i) watch.time(samples, [&] { optimizer.step(gradients, 1e-9); });
+  watch.read();
   return robust(samples).median;
 }
 
 class Windows {
  public:
-  Windows(const PreparedProfile& job, Transport& transport, Profile& profile)
+  Windows(const PreparedProfile& job, Transport& transport, const RankDevice& device, Profile& profile)
       : job_(job),
         transport_(transport),
+        device_(device.device()),
         profile_(profile),
-        windows_(windows(job.graph(), job.layout, window_bytes(job.request))) {}
+        windows_(windows(job.graph(), job.layout, window_bytes(job.request, device_))) {}
 
   void measure() {
     for (const auto& [first, end] : windows_) measure_window(first, end);
@@ -112,7 +117,8 @@ class Windows {
 
  private:
   void measure_window(int first, int end) {
-    UnitProfiler profiler(job_.graph(), job_.layout, first, end, static_cast<std::uint64_t>(job_.experiment.scenario.seed));
+    UnitProfiler profiler(job_.graph(), job_.layout, first, end, static_cast<std::uint64_t>(job_.experiment.scenario.seed),
+                          device_, transport_.rank() % job_.experiment.scenario.parallel.tensor);
     const auto together = [&] { transport_.barrier(kPatience, "measuring units"); };
     std::vector<UnitSamples> samples;
     double round = 0;
@@ -127,11 +133,12 @@ class Windows {
     for (int i = 0; i < count; ++i) profiler.repeat(together, samples);
     samples = pooled(transport_, samples);
     together();
-    optimizer_s_ += optimizer_seconds(job_, profiler.parameters(), elements_);
+    optimizer_s_ += optimizer_seconds(job_, profiler.parameters(), device_, elements_);
     if (transport_.rank() != 0) return;
     MemoryAccount account;
+    DeviceMemory memory(device_, account, DeviceMemory::Count::Requested);
     for (int u = first; u < end; ++u)
-      add_unit(u, to_unit(samples[static_cast<std::size_t>(u - first)], profiler.memory(u, account)));
+      add_unit(u, to_unit(samples[static_cast<std::size_t>(u - first)], profiler.memory(u, memory)));
   }
 
   void add_unit(int u, ProfiledUnit unit) {
@@ -147,6 +154,7 @@ class Windows {
 
   const PreparedProfile& job_;
   Transport& transport_;
+  at::Device device_;
   Profile& profile_;
   std::vector<std::pair<int, int>> windows_;
   double optimizer_s_ = 0;
@@ -160,24 +168,31 @@ PreparedProfile::PreparedProfile(ProfileRequest asked)
   if (!experiment.workload.graph)
     throw fault_at(experiment.scenario, "workload", "measured layers are times already: there is nothing to profile",
                    "name a built-in model, or give an exported one: {pt2: FILE}");
-  if (experiment.scenario.parallel.tensor > 1)
-    throw fault_at(experiment.scenario, "parallel.tensor", "a profile is of whole operators, each on one rank",
-                   "profile with parallel.tensor 1");
+  if (const int tensor = experiment.scenario.parallel.tensor; request.ranks % tensor != 0)
+    throw fault_at(experiment.scenario, "parallel.tensor",
+                   fmt::format("tensor-parallel ranks compute side by side, and {} of them do not divide the {} that profile",
+                               tensor, request.ranks),
+                   fmt::format("profile with --ranks {}", tensor));
   layout = make_layout(graph(), plan_of_units(graph()));
 }
 
 Profile profile_rank(const PreparedProfile& job, Transport& transport) {
   Profile profile;
+  const RankDevice device(job.request.device, transport.rank());
+  const int tensor = job.experiment.scenario.parallel.tensor;
   transport.barrier(kPatience, "the start of the profile");
   if (!job.request.only_transfers) {
-    const double bandwidth = measure_memory_bandwidth();
+    const double bandwidth = measure_memory_bandwidth(device.device());
     profile.memory_bandwidth = Bandwidth(bandwidth);
     transport.barrier(kPatience, "measuring launches");
-    profile.launch = seconds(measure_launch());
-    Windows(job, transport, profile).measure();
+    profile.launch = seconds(measure_launch(device.device()));
+    Windows(job, transport, device, profile).measure();
   }
-  profile.transfers = measure_transfers(transport, 2 * job.request.repetitions);
-  profile.collectives = measure_collectives(transport, job.request.repetitions);
+  profile.transfers = measure_transfers(transport, 2 * job.request.repetitions, device.device());
+  profile.collectives = measure_collectives(transport, job.request.repetitions, transport.size(), device.device());
+  if (tensor != transport.size())
+    for (ProfiledCollective& sums : measure_collectives(transport, job.request.repetitions, tensor, device.device()))
+      profile.collectives.push_back(std::move(sums));
   return transport.rank() == 0 ? profile : Profile{};
 }
 

@@ -3,16 +3,18 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
+#include <string_view>
+#include <utility>
 
 #include "costmodel/workload/operands.hpp"
-#include "exec/engine/profile/robust.hpp"
 #include "exec/engine/scalar_types.hpp"
 #include "exec/engine/training/synthetic_data.hpp"
 
 namespace panpipe::exec {
 namespace {
+
+constexpr std::string_view kLossOverVocabulary = "panpipe::vocabulary_parallel_cross_entropy";
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
@@ -22,15 +24,9 @@ std::vector<int> range(int first, int end) {
   return all;
 }
 
-template <class Work>
-void timed(std::vector<double>& samples, Work work) {
-  const auto start = Clock::now();
-  work();
-  samples.push_back(seconds_since(start));
-}
-
 // What arrives from other units, in any numbers: no operator's time depends on them, apart from denormal ones.
-std::vector<at::Tensor> values_for(const OperatorGraph& graph, const std::vector<int>& tensors, std::uint64_t seed) {
+std::vector<at::Tensor> values_for(const OperatorGraph& graph, const std::vector<int>& tensors, std::uint64_t seed,
+                                   at::Device device) {
   const DataSource data = synthetic_data(graph, seed);
   std::vector<at::Tensor> values;
   for (const int t : tensors) {
@@ -42,16 +38,18 @@ std::vector<at::Tensor> values_for(const OperatorGraph& graph, const std::vector
     } else {
       values.push_back(at::zeros(tensor.shape, at::TensorOptions().dtype(scalar_type(tensor.dtype))));
     }
+    values.back() = values.back().to(device);
   }
   return values;
 }
 
-std::vector<at::Tensor> gradients_for(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& outputs) {
+std::vector<at::Tensor> gradients_for(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& outputs,
+                                      at::Device device) {
   std::vector<at::Tensor> gradients;
   for (const int t : outputs) {
     const Tensor& tensor = graph.tensors[index(t)];
     gradients.push_back(layout.needs_gradient[index(t)] || t == graph.loss
-                            ? at::full(tensor.shape, 1e-3, at::TensorOptions().dtype(scalar_type(tensor.dtype)))
+                            ? at::full(tensor.shape, 1e-3, at::TensorOptions().dtype(scalar_type(tensor.dtype)).device(device))
                             : at::Tensor());
   }
   return gradients;
@@ -74,7 +72,7 @@ std::vector<int> from_outside(const OperatorGraph& graph, int first, int end) {
 class HeldForward {
  public:
   HeldForward(const OperatorGraph& graph, const Layout& layout, const OperatorProgram& program, const ParameterStore& parameters,
-              const std::vector<at::Tensor>& data, std::uint64_t seed) {
+              const std::vector<at::Tensor>& data, std::uint64_t seed, at::Device device) {
     std::vector<at::Tensor> values;
     std::size_t next_data = 0;
     for (const int t : program.inputs()) {
@@ -88,7 +86,7 @@ class HeldForward {
         continue;
       }
       // One element stands for the leaf; what the unit reads is a copy that nothing else holds on to.
-      const at::TensorOptions options = at::TensorOptions().dtype(scalar_type(tensor.dtype));
+      const at::TensorOptions options = at::TensorOptions().dtype(scalar_type(tensor.dtype)).device(device);
       at::Tensor leaf = at::zeros({}, options).expand(tensor.shape);
       if (layout.needs_gradient[index(t)]) leaf.requires_grad_(true);
       values.push_back(leaf.clone(at::MemoryFormat::Contiguous));
@@ -136,80 +134,167 @@ std::vector<std::pair<int, int>> windows(const OperatorGraph& graph, const Layou
   return found;
 }
 
-UnitProfiler::UnitProfiler(const OperatorGraph& graph, const Layout& layout, int first, int end, std::uint64_t seed)
-    : graph_(graph), layout_(layout), seed_(seed), parameters_(graph, layout, range(first, end), seed) {
+UnitProfiler::UnitProfiler(const OperatorGraph& graph, const Layout& layout, int first, int end, std::uint64_t seed,
+                           at::Device device, int shard)
+    : graph_(graph),
+      layout_(layout),
+      seed_(seed),
+      device_(device),
+      shard_(shard),
+      parameters_(graph, layout, range(first, end), seed, /*masters=*/false, device, shard),
+      watch_(device) {
   for (int u = first; u < end; ++u) {
     const StageRange& stage = layout.stages[index(u)];
-    Unit unit;
+    const std::vector<StagePart> cut = cut_at_collectives(graph, stage);
+    Unit& unit = units_.emplace_back();
     unit.index = u;
-    unit.stage = std::make_unique<Stage>(graph, stage.first_operator, stage.end_operator, stage.outputs, parameters_,
-                                         layout.needs_gradient, /*recompute=*/false);
-    unit.inputs = values_for(graph, unit.stage->inputs(), seed);
-    unit.output_gradients = gradients_for(graph, layout, unit.stage->outputs());
-    units_.push_back(std::move(unit));
+    for (const StagePart& range : cut)
+      if (!range.communicates || graph.operators[index(range.first_operator)].target == kLossOverVocabulary)
+        unit.parts.push_back(make_part(stage, range, cut.size() == 1));
   }
 }
 
-void UnitProfiler::forward(Unit& unit, UnitSamples& samples) {
-  timed(samples.forward, [&] {
-    const auto outputs = unit.stage->forward(0, unit.inputs, {seed_, 0});
-    if (unit.index == layout_.loss_stage) outputs.back().item<double>();  // as a worker does
+UnitProfiler::Part UnitProfiler::make_part(const StageRange& stage, const StagePart& range, bool alone) {
+  Part part;
+  if (range.communicates) {
+    part.loss = make_loss(graph_.operators[index(range.first_operator)]);
+    return part;
+  }
+  part.stage = std::make_unique<Stage>(graph_, range.first_operator, range.end_operator, alone ? stage.outputs : range.makes,
+                                       parameters_, layout_.needs_gradient, /*recompute=*/false, device_);
+  part.inputs = values_for(graph_, part.stage->inputs(), seed_, device_);
+  part.output_gradients = gradients_for(graph_, layout_, part.stage->outputs(), device_);
+  return part;
+}
+
+// Logits of this rank's part of the vocabulary, with labels anywhere in it.
+VocabularyPart UnitProfiler::make_loss(const Operator& op) const {
+  const int logits = std::get<TensorRef>(op.arguments.at(0)).tensor, labels = std::get<TensorRef>(op.arguments.at(1)).tensor;
+  const auto vocabulary = std::get<std::int64_t>(op.arguments.at(3));
+  VocabularyPart own;
+  own.logits = values_for(graph_, {logits}, seed_, device_).front();
+  const std::int64_t width = own.logits.size(1);
+  own.first = width * shard_;
+  own.columns = std::clamp<std::int64_t>(vocabulary - own.first, 0, width);
+  own.labels = at::arange(graph_.tensors[index(labels)].elements(), own.logits.options().dtype(at::kLong)).remainder(vocabulary);
+  own.ignored = std::get<std::int64_t>(op.arguments.at(4));
+  return own;
+}
+
+void UnitProfiler::forward(const Unit& unit, Part& part) {
+  watch_.time(part.samples.forward, [&] {
+    if (part.loss) {
+      part.found = vocabulary_loss(*part.loss, vocabulary_statistics(*part.loss, shard_, graph_.tensor_degree));
+      part.found.loss.item<double>();
+      return;
+    }
+    const auto outputs = part.stage->forward(0, part.inputs, {seed_, 0});
+    if (unit.index == layout_.loss_stage && graph_.tensor_degree == 1) outputs.back().item<double>();  // as a worker does
   });
+}
+
+void UnitProfiler::backward(Part& part, bool split) {
+  std::vector<double>& whole = split ? part.samples.input_gradient : part.samples.backward;
+  watch_.time(whole, [&] {
+    if (part.loss)
+      vocabulary_gradient(*part.loss, part.found, at::ones({}, part.loss->logits.options()));
+    else if (split)
+      part.stage->input_gradient(0, part.output_gradients);
+    else
+      part.stage->backward(0, part.output_gradients);
+  });
+  if (split && part.stage) watch_.time(part.samples.weight_gradient, [&] { part.stage->weight_gradient(0); });
 }
 
 void UnitProfiler::repeat(const std::function<void()>& together, std::vector<UnitSamples>& samples) {
   samples.resize(units_.size());
   for (const bool split : {false, true}) {
     together();
-    for (std::size_t u = 0; u < units_.size(); ++u) forward(units_[u], samples[u]);
-    for (std::size_t u = units_.size(); u-- > 0;) {
-      Unit& unit = units_[u];
-      if (split) {
-        timed(samples[u].input_gradient, [&] { unit.stage->input_gradient(0, unit.output_gradients); });
-        timed(samples[u].weight_gradient, [&] { unit.stage->weight_gradient(0); });
-      } else {
-        timed(samples[u].backward, [&] { unit.stage->backward(0, unit.output_gradients); });
+    for (Unit& unit : units_)
+      for (Part& part : unit.parts) forward(unit, part);
+    for (auto unit = units_.rbegin(); unit != units_.rend(); ++unit)
+      for (auto part = unit->parts.rbegin(); part != unit->parts.rend(); ++part) backward(*part, split);
+    watch_.read();
+  }
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    for (std::vector<double> UnitSamples::*pass :
+         {&UnitSamples::forward, &UnitSamples::backward, &UnitSamples::input_gradient, &UnitSamples::weight_gradient}) {
+      // A turn runs the forward twice, in front of the whole backward and of its halves.
+      const std::size_t times = pass == &UnitSamples::forward ? 2 : 1;
+      std::vector<double> sums(times, 0.0);
+      for (Part& part : units_[u].parts) {
+        std::vector<double> own = std::exchange(part.samples.*pass, {});
+        for (std::size_t i = 0; i < own.size(); ++i) sums[i] += own[i];
       }
+      (samples[u].*pass).insert((samples[u].*pass).end(), sums.begin(), sums.end());
     }
   }
 }
 
-UnitMemory UnitProfiler::memory(int unit, MemoryAccount& account) const {
-  const StageRange& stage = layout_.stages[index(unit)];
-  const OperatorProgram program(graph_, stage.first_operator, stage.end_operator, stage.outputs);
+void UnitProfiler::add_memory(const StageRange& stage, const StagePart& range, const std::vector<int>& outputs,
+                              const std::vector<int>& outside, DeviceMemory& account, UnitMemory& sum) const {
+  const OperatorProgram program(graph_, range.first_operator, range.end_operator, outputs, device_);
   std::vector<at::Tensor> data;
   for (const int t : program.inputs())
-    if (graph_.tensors[index(t)].role == TensorRole::Input) data.push_back(values_for(graph_, {t}, seed_).front());
-  const std::vector<int> outside = from_outside(graph_, stage.first_operator, stage.end_operator);
-  UnitMemory found;
+    if (graph_.tensors[index(t)].role == TensorRole::Input) data.push_back(values_for(graph_, {t}, seed_, device_).front());
+  const auto made_in_unit = [&](int t) {
+    const int producer = graph_.tensors[index(t)].producer;
+    return producer >= stage.first_operator && producer < stage.end_operator;
+  };
   for (const bool split : {false, true}) {
     account.begin(0);
     std::int64_t before = account.live();
-    HeldForward held(graph_, layout_, program, parameters_, data, seed_);
+    HeldForward held(graph_, layout_, program, parameters_, data, seed_, device_);
     before += held.leaf_bytes;
     const std::int64_t kept = account.live() - before;
-    found.temporary = std::max(found.temporary, account.end().peak - before - kept);
+    sum.temporary = std::max(sum.temporary, account.end().peak - before - kept);
     if (!split) {
-      found.saved = kept;
+      sum.saved += kept;
       for (const auto& [t, storage] : held.arrived) {
-        if (storage.expired()) continue;
-        found.keeps.push_back(static_cast<int>(std::find(outside.begin(), outside.end(), t) - outside.begin()));
-        found.saved -= graph_.tensors[index(t)].bytes().base();
+        if (storage.expired() || made_in_unit(t)) continue;
+        sum.keeps.push_back(static_cast<int>(std::find(outside.begin(), outside.end(), t) - outside.begin()));
+        sum.saved -= graph_.tensors[index(t)].bytes().base();
       }
     }
     account.begin(0);
-    std::vector<at::Tensor> gradients = gradients_for(graph_, layout_, stage.outputs);
+    std::vector<at::Tensor> gradients = gradients_for(graph_, layout_, outputs, device_);
     if (split) {
       InputGradients result = input_gradients(held.roots, gradients, held.leaves);
       gradients.clear();
       result.gradients.clear();
       held.roots.clear();
-      found.kept_for_weight = account.live() - before;
+      sum.kept_for_weight += account.live() - before;
       weight_gradients(std::move(result.rest));
     } else {
       full_backward(held.roots, gradients, held.leaves);
     }
-    found.temporary = std::max(found.temporary, account.end().peak - before - kept);
+    sum.temporary = std::max(sum.temporary, account.end().peak - before - kept);
+  }
+}
+
+// The logits stay for the backward, with what describes each row.
+void UnitProfiler::add_loss_memory(const Operator& op, DeviceMemory& account, UnitMemory& sum) const {
+  account.begin(0);
+  const std::int64_t before = account.live();
+  const VocabularyPart own = make_loss(op);
+  const VocabularyLoss whole = vocabulary_loss(own, vocabulary_statistics(own, shard_, graph_.tensor_degree));
+  const std::int64_t kept = account.live() - before;
+  vocabulary_gradient(own, whole, at::ones({}, own.logits.options()));
+  sum.saved += kept;
+  sum.temporary = std::max(sum.temporary, account.end().peak - before - kept);
+}
+
+UnitMemory UnitProfiler::memory(int unit, DeviceMemory& account) const {
+  const StageRange& stage = layout_.stages[index(unit)];
+  const std::vector<int> outside = from_outside(graph_, stage.first_operator, stage.end_operator);
+  const std::vector<StagePart> cut = cut_at_collectives(graph_, stage);
+  UnitMemory found;
+  for (const StagePart& range : cut) {
+    const Operator& first = graph_.operators[index(range.first_operator)];
+    if (!range.communicates)
+      add_memory(stage, range, cut.size() == 1 ? stage.outputs : range.makes, outside, account, found);
+    else if (first.target == kLossOverVocabulary)
+      add_loss_memory(first, account, found);
   }
   return found;
 }

@@ -1,14 +1,21 @@
-// Times and memory of a workload's movable units, run by the code that trains: a stage per unit.
+// Times and memory of a workload's movable units, run by the code that trains: a stage per unit. A unit of a tensor-parallel rank
+// is cut at its communicating operators, as in a run; what they do together is measured apart (link_profiler.hpp), and no rank
+// waits for another here.
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "costmodel/plan/plan.hpp"
 #include "exec/engine/layout.hpp"
-#include "exec/engine/measure/memory_account.hpp"
+#include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/profile/stopwatch.hpp"
+#include "exec/engine/segments.hpp"
+#include "exec/engine/vocabulary_loss.hpp"
 
 namespace panpipe::exec {
 
@@ -33,29 +40,46 @@ std::vector<std::pair<int, int>> windows(const OperatorGraph& graph, const Layou
 
 class UnitProfiler {
  public:
-  // Holds units [first, end) of the layout made from plan_of_units().
-  UnitProfiler(const OperatorGraph& graph, const Layout& layout, int first, int end, std::uint64_t seed);
+  // Holds units [first, end) of the layout made from plan_of_units(). `shard`: which of the tensor-parallel ranks this one is.
+  UnitProfiler(const OperatorGraph& graph, const Layout& layout, int first, int end, std::uint64_t seed,
+               at::Device device = at::kCPU, int shard = 0);
 
   // Forward through all units of the window and back, once with B and once with I and W. `together` is called before each
   // part: ranks that compute side by side start together.
   void repeat(const std::function<void()>& together, std::vector<UnitSamples>& samples);
 
-  UnitMemory memory(int unit, MemoryAccount& account) const;
+  UnitMemory memory(int unit, DeviceMemory& account) const;
 
   const SeededParameters& parameters() const { return parameters_; }
 
  private:
-  struct Unit {
-    int index = 0;
+  // A segment, or a loss over the vocabulary; other communicating operators compute nothing.
+  struct Part {
     std::unique_ptr<Stage> stage;
     std::vector<at::Tensor> inputs, output_gradients;
+    std::optional<VocabularyPart> loss;
+    VocabularyLoss found{};
+    UnitSamples samples{};  // of one turn, until they are read
   };
-  void forward(Unit& unit, UnitSamples& samples);
+  struct Unit {
+    int index = 0;
+    std::vector<Part> parts;
+  };
+  Part make_part(const StageRange& stage, const StagePart& range, bool alone);
+  VocabularyPart make_loss(const Operator& op) const;
+  void forward(const Unit& unit, Part& part);
+  void backward(Part& part, bool split);
+  void add_memory(const StageRange& stage, const StagePart& range, const std::vector<int>& outputs,
+                  const std::vector<int>& outside, DeviceMemory& account, UnitMemory& sum) const;
+  void add_loss_memory(const Operator& op, DeviceMemory& account, UnitMemory& sum) const;
 
   const OperatorGraph& graph_;
   const Layout& layout_;
   std::uint64_t seed_;
+  at::Device device_;
+  int shard_;
   SeededParameters parameters_;
+  Stopwatch watch_;
   std::vector<Unit> units_;
 };
 

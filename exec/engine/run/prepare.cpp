@@ -2,19 +2,23 @@
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/run/run.hpp"
+#include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/training/training_run.hpp"
 
 namespace panpipe::exec {
 namespace {
 
-// What the executor does not do, by the actions of the order.
-void check_schedule_runs(const Scenario& scenario, const Schedule& schedule) {
-  if (schedule.splits > 1)
-    throw fault_at(scenario, "schedule",
-                   fmt::format("'{}' cuts sequences into {} slices: a slice's attention reads the keys and values of the slices "
-                               "before it, which an operator graph of whole sequences does not give",
-                               schedule.name, schedule.splits),
-                   "estimate and simulate predict it; run a schedule of whole microbatches");
+// What the ranks compute at a time, where the schedule cuts sequences.
+std::optional<SliceGraph> sliced(const Experiment& experiment, const Schedule& schedule) {
+  if (schedule.splits == 1) return std::nullopt;
+  const Scenario& scenario = experiment.scenario;
+  try {
+    check_slice_order(schedule);
+    const WorkloadShape shape{scenario.micro, scenario.parallel.tensor, scenario.parallel.sequence_parallel, scenario.precision};
+    return slice_graph(scenario.workload, shape, *experiment.workload.graph, schedule.splits);
+  } catch (const InputError& error) {
+    throw placed(error, scenario, "schedule");
+  }
 }
 
 }  // namespace
@@ -29,8 +33,8 @@ PreparedRun::PreparedRun(RunRequest asked)
     throw fault_at(scenario, "parallel.zero", "the executor shards optimizer state (zero: 1), not gradients or parameters",
                    "run with parallel.zero 0 or 1");
   plan = experiment.plan(request.plan);
-  check_schedule_runs(scenario, plan.schedule);
-  layout = make_layout(*experiment.workload.graph, plan);
+  slices = sliced(experiment, plan.schedule);
+  layout = make_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
   check_training(*this);
 }
 

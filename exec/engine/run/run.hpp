@@ -1,8 +1,11 @@
 // A run from a rank's point of view: what every rank prepares alike, and a rank's life from the first barrier to the result.
 #pragma once
 
+#include <optional>
+
 #include "costmodel/experiment/experiment.hpp"
 #include "exec/engine/layout.hpp"
+#include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "exec/launch/run_request.hpp"
 
@@ -16,9 +19,12 @@ struct PreparedRun {
   RunRequest request;
   Experiment experiment;
   Plan plan;
+  std::optional<SliceGraph> slices;  // where the schedule cuts sequences
   Layout layout;
 
-  const OperatorGraph& graph() const { return *experiment.workload.graph; }
+  // What a pass computes; and what data are for: they differ where the schedule cuts sequences.
+  const OperatorGraph& graph() const { return slices ? slices->graph : whole_graph(); }
+  const OperatorGraph& whole_graph() const { return *experiment.workload.graph; }
   int world_size() const { return plan.pipeline * plan.data * plan.tensor; }
 };
 

@@ -13,7 +13,7 @@ Timeline run_rank(const PreparedRun& run, Transport& transport) {
   try {
     TrainingRun training(run, transport);
     while (training.next()) {
-      recorder.begin_step();
+      recorder.begin_step(training.trainer().parameters());
       StepResult result = training.step();
       recorder.end_step(result, training.trainer().parameters());
       if (training.measured()) measured.push_back(std::move(result));

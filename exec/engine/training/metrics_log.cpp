@@ -13,8 +13,8 @@ namespace panpipe::exec {
 
 MetricsLog::MetricsLog(const PreparedRun& run, bool append) : run_(run) {
   samples_ = static_cast<double>(run.experiment.scenario.micro) * run.layout.microbatches * run.plan.data;
-  for (const int input : run.graph().inputs) {
-    const Tensor& tensor = run.graph().tensors[static_cast<std::size_t>(input)];
+  for (const int input : run.whole_graph().inputs) {
+    const Tensor& tensor = run.whole_graph().tensors[static_cast<std::size_t>(input)];
     if (tensor.name == "input_ids" && tensor.shape.size() == 2) tokens_ = samples_ * static_cast<double>(tensor.shape[1]);
   }
   if (run.request.metrics.empty()) return;

@@ -35,7 +35,7 @@ void check_ids(const Scenario& scenario, const char* key, const std::string& nam
 
 void check_tensor(const PreparedRun& run, const SafetensorsFile& file, int input, std::int64_t limit) {
   const Scenario& scenario = run.experiment.scenario;
-  const Tensor& wanted = run.graph().tensors[static_cast<std::size_t>(input)];
+  const Tensor& wanted = run.whole_graph().tensors[static_cast<std::size_t>(input)];
   const auto fault = [&](const std::string& message, const std::string& help = "") {
     return fault_at(scenario, "data.tensors", message, help);
   };
@@ -84,18 +84,18 @@ at::Tensor rows_of(const SafetensorsFile& file, const std::string& name, std::in
 DataSource tensor_data(const PreparedRun& run) {
   const Scenario& scenario = run.experiment.scenario;
   const auto file = std::make_shared<SafetensorsFile>(scenario.data.file);
-  const std::vector<std::int64_t> limits = integer_limits(run.graph());
+  const std::vector<std::int64_t> limits = integer_limits(run.whole_graph());
   const std::string* first = nullptr;
-  for (const int input : run.graph().inputs) {
+  for (const int input : run.whole_graph().inputs) {
     check_tensor(run, *file, input, limits[static_cast<std::size_t>(input)]);
-    const std::string& name = run.graph().tensors[static_cast<std::size_t>(input)].name;
+    const std::string& name = run.whole_graph().tensors[static_cast<std::size_t>(input)].name;
     if (first == nullptr) first = &name;
     const std::int64_t samples = file->tensors().at(name).shape[0], others = file->tensors().at(*first).shape[0];
     if (samples != others)
       throw fault_at(scenario, "data.tensors", fmt::format("'{}' holds {} samples, '{}' {}", *first, others, name, samples));
   }
   return [&run, file, micro = std::int64_t{scenario.micro}](int input, std::int64_t sample) {
-    const Tensor& tensor = run.graph().tensors[static_cast<std::size_t>(input)];
+    const Tensor& tensor = run.whole_graph().tensors[static_cast<std::size_t>(input)];
     return rows_of(*file, tensor.name, sample * micro, micro).to(scalar_type(tensor.dtype));
   };
 }
@@ -108,8 +108,8 @@ struct TokenInputs {
 TokenInputs token_inputs(const PreparedRun& run) {
   TokenInputs found;
   std::vector<std::string> others;
-  for (const int input : run.graph().inputs) {
-    const Tensor& tensor = run.graph().tensors[static_cast<std::size_t>(input)];
+  for (const int input : run.whole_graph().inputs) {
+    const Tensor& tensor = run.whole_graph().tensors[static_cast<std::size_t>(input)];
     const bool ids = tensor.shape.size() == 2 && (tensor.dtype == DType::Int64 || tensor.dtype == DType::Int32);
     if (ids && tensor.name == "labels")
       found.labels = input;
@@ -130,12 +130,12 @@ TokenInputs token_inputs(const PreparedRun& run) {
 DataSource token_data(const PreparedRun& run) {
   const Scenario& scenario = run.experiment.scenario;
   const TokenInputs inputs = token_inputs(run);
-  const Tensor& tokens = run.graph().tensors[static_cast<std::size_t>(inputs.tokens)];
+  const Tensor& tokens = run.whole_graph().tensors[static_cast<std::size_t>(inputs.tokens)];
   const std::int64_t sequence = tokens.shape[1];
   std::shared_ptr<TokenFile> file;
   try {
     file = std::make_shared<TokenFile>(scenario.data.file, sequence,
-                                       integer_limits(run.graph())[static_cast<std::size_t>(inputs.tokens)]);
+                                       integer_limits(run.whole_graph())[static_cast<std::size_t>(inputs.tokens)]);
   } catch (const InputError& error) {
     throw placed(error, scenario, "data.tokens");
   }
@@ -143,7 +143,7 @@ DataSource token_data(const PreparedRun& run) {
     const at::Tensor ids = at::empty({micro, sequence}, at::TensorOptions().dtype(at::kLong));
     for (std::int64_t row = 0; row < micro; ++row)
       file->read(sample * micro + row, input == inputs.labels ? 1 : 0, ids.data_ptr<std::int64_t>() + row * sequence);
-    return ids.to(scalar_type(run.graph().tensors[static_cast<std::size_t>(input)].dtype));
+    return ids.to(scalar_type(run.whole_graph().tensors[static_cast<std::size_t>(input)].dtype));
   };
 }
 
@@ -158,7 +158,7 @@ DataSource training_data(const PreparedRun& run) {
     case DataRequest::Kind::Synthetic:
       break;
   }
-  return synthetic_data(run.graph(), static_cast<std::uint64_t>(run.experiment.scenario.seed));
+  return synthetic_data(run.whole_graph(), static_cast<std::uint64_t>(run.experiment.scenario.seed));
 }
 
 }  // namespace panpipe::exec

@@ -1,0 +1,108 @@
+#include "exec/engine/slices/slice_graph.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+constexpr std::string_view kAttention = "aten::scaled_dot_product_attention";
+constexpr std::size_t kIsCausal = 5;  // argument of its schema
+
+// Can what one token becomes be computed from the tokens before it?
+void check_looks_back_only(const OperatorGraph& graph) {
+  bool attends = false;
+  for (const Operator& op : graph.operators) {
+    if (op.target != kAttention) continue;
+    attends = true;
+    const auto* causal = op.arguments.size() > kIsCausal ? std::get_if<bool>(&op.arguments[kIsCausal]) : nullptr;
+    if (causal == nullptr || !*causal)
+      throw InputError(
+          fmt::format("{} cannot be cut into slices of the sequence: the attention of '{}' also looks ahead, at "
+                      "slices that are not there yet",
+                      graph.name, op.module));
+  }
+  if (!attends) throw InputError(fmt::format("{} cannot be cut into slices of the sequence: it has no attention", graph.name));
+}
+
+// -1 where the shapes agree; the one dimension in which `part` is `splits` times shorter; -2 for everything else.
+int cut_dimension(const Shape& whole, const Shape& part, int splits) {
+  if (whole.size() != part.size()) return -2;
+  int found = -1;
+  for (std::size_t d = 0; d < whole.size(); ++d) {
+    if (whole[d] == part[d]) continue;
+    if (found >= 0 || part[d] * splits != whole[d]) return -2;
+    found = static_cast<int>(d);
+  }
+  return found;
+}
+
+int tensor_argument(const Operator& op, std::size_t position) {
+  const auto* reference = position < op.arguments.size() ? std::get_if<TensorRef>(&op.arguments[position]) : nullptr;
+  return reference ? reference->tensor : -1;
+}
+
+}  // namespace
+
+SliceGraph slice_graph(const WorkloadRequest& request, const WorkloadShape& shape, const OperatorGraph& whole, int splits) {
+  if (!request.pt2_file.empty())
+    throw InputError("an exported model cannot be cut into slices of the sequence: it is a program for whole sequences");
+  check_looks_back_only(whole);
+  const std::int64_t sequence = whole.tensors[static_cast<std::size_t>(whole.inputs.front())].shape.at(1);
+  if (sequence % splits != 0)
+    throw InputError(fmt::format("sequences of {} tokens cannot be cut into {} equal slices", sequence, splits));
+
+  WorkloadRequest shorter = request;
+  shorter.sequence = static_cast<int>(sequence / splits);
+  SliceGraph slice{std::move(*make_workload(shorter, shape).graph), {}};
+  OperatorGraph& graph = slice.graph;
+  bool same = graph.operators.size() == whole.operators.size() && graph.tensors.size() == whole.tensors.size();
+  for (std::size_t i = 0; same && i < graph.operators.size(); ++i)
+    same = graph.operators[i].target == whole.operators[i].target && graph.operators[i].unit == whole.operators[i].unit;
+  slice.cut.assign(graph.tensors.size(), -1);
+  for (std::size_t t = 0; same && t < graph.tensors.size(); ++t) {
+    const Tensor& tensor = whole.tensors[t];
+    if (tensor.role == TensorRole::Activation) continue;
+    const int cut = cut_dimension(tensor.shape, graph.tensors[t].shape, splits);
+    same = graph.tensors[t].name == tensor.name && (cut != -2 || tensor.role == TensorRole::Parameter);
+    if (tensor.role != TensorRole::Parameter) slice.cut[t] = cut;
+    // A table of positions is as long as the sequence, and a slice reads its rows: what is kept is kept whole.
+    if (tensor.role != TensorRole::Input) graph.tensors[t] = tensor;
+  }
+  PANPIPE_CHECK(same, fmt::format("{} of a shorter sequence is another graph", whole.name));
+  return slice;
+}
+
+// The gradients of keys and values flow from slice to slice where the backward runs, which on a stage without inputs that want
+// gradients is W.
+void check_slice_order(const Schedule& schedule) {
+  if (schedule.splits == 1) return;
+  std::map<std::pair<int, int>, int> last;  // (stage, microbatch) -> slice of the latest W
+  for (const std::vector<Action>& row : schedule.order)
+    for (const Action& action : row) {
+      if (action.kind != ActionKind::W) continue;
+      const auto [found, first] = last.try_emplace({action.stage, action.microbatch}, schedule.splits);
+      if (action.split != found->second - 1)
+        throw InputError(
+            fmt::format("{} comes before the W of the slice behind it: slices are run backwards from the last to "
+                        "the first, their W too",
+                        to_text(action)));
+      found->second = action.split;
+    }
+}
+
+int labels_of(const OperatorGraph& graph) {
+  const auto producer = [&](int tensor) { return graph.tensors[static_cast<std::size_t>(tensor)].producer; };
+  if (graph.loss < 0 || producer(graph.loss) < 0) return -1;
+  int tensor = tensor_argument(graph.operators[static_cast<std::size_t>(producer(graph.loss))], 1);
+  while (tensor >= 0 && producer(tensor) >= 0)  // through views
+    tensor = tensor_argument(graph.operators[static_cast<std::size_t>(producer(tensor))], 0);
+  return tensor >= 0 && graph.tensors[static_cast<std::size_t>(tensor)].role == TensorRole::Input ? tensor : -1;
+}
+
+}  // namespace panpipe::exec

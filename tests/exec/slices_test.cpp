@@ -1,0 +1,147 @@
+// Sequences cut into slices compute what whole ones compute: every pass of a slice reads the keys and values of the slices before
+// it, and gives them their gradients.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "costmodel/base/error.hpp"
+#include "tests/exec/equality.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+Schedule sliced(int ranks, int microbatches, int splits) {
+  return make_schedule("seq-1f1b", ranks, microbatches, {{"sequence_splits", std::to_string(splits)}});
+}
+
+const Trained& alone(const std::string& model) {
+  static std::map<std::string, Trained> known;
+  if (const auto found = known.find(model); found != known.end()) return found->second;
+  const Workload workload = small_model(model);
+  return known[model] = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 8));
+}
+
+Trained in_slices(const std::string& model, const Schedule& schedule, int data = 1, Recompute recompute = Recompute::None) {
+  const Workload workload = small_model(model);
+  const SliceGraph slices = small_slices(model, schedule.splits);
+  return train(*workload.graph, plan_over(*workload.graph, schedule, data, recompute), &slices);
+}
+
+TEST(Slices, EqualWholeSequencesOverRanksSplitsAndReplicas) {
+  for (const std::string model : {"gpt", "llama"})
+    for (const int ranks : {1, 2, 4})
+      for (const int splits : {2, 4})
+        for (const int data : {1, 2}) {
+          SCOPED_TRACE(fmt::format("{}: {} ranks, {} slices, {} replicas", model, ranks, splits, data));
+          expect_equal(alone(model), in_slices(model, sliced(ranks, 8 / data, splits), data));
+        }
+}
+
+TEST(Slices, OfOneTokenEach) { expect_equal(alone("gpt"), in_slices("gpt", sliced(2, 8, 16))); }
+
+TEST(Slices, OverTensorParallelRanksWithTheSequenceCutToo) {
+  for (const std::string model : {"gpt", "llama"})
+    for (const bool sequence_parallel : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}{}", model, sequence_parallel ? ", each rank its part of a slice" : ""));
+      const Workload workload = small_model(model, 2, sequence_parallel);
+      const SliceGraph slices = small_slices(model, 4, 2, sequence_parallel);
+      expect_equal(alone(model), train(*workload.graph, plan_over(*workload.graph, sliced(2, 8, 4)), &slices));
+    }
+}
+
+// The mean over a microbatch's labels is not the mean of its slices' means where labels do not count.
+TEST(Slices, WeighTheirLossByTheLabelsThatCount) {
+  for (const int tensor : {1, 2}) {
+    const Workload whole = small_model("gpt"), workload = small_model("gpt", tensor);
+    const Trained one = train(*whole.graph, plan_of(*whole.graph, "gpipe", 1, 4), nullptr, true);
+    EXPECT_GT(std::abs(one.loss - alone("gpt").loss), 1e-4) << "other labels, another loss";
+    const SliceGraph slices = small_slices("gpt", 4, tensor);
+    expect_equal(one, train(*workload.graph, plan_over(*workload.graph, sliced(2, 4, 4)), &slices, true));
+  }
+}
+
+// B in its halves, W at once or after the next backward: never before that of the slice behind.
+Schedule with_halves(Schedule schedule, bool late) {
+  for (std::vector<Action>& row : schedule.order) {
+    std::vector<Action> longer, waiting;
+    for (Action action : row) {
+      if (action.kind != ActionKind::B) {
+        longer.push_back(action);
+        continue;
+      }
+      action.kind = ActionKind::I;
+      longer.push_back(action);
+      longer.insert(longer.end(), waiting.begin(), waiting.end());
+      waiting.clear();
+      action.kind = ActionKind::W;
+      (late ? waiting : longer).push_back(action);
+    }
+    longer.insert(longer.end(), waiting.begin(), waiting.end());
+    row = std::move(longer);
+  }
+  return schedule;
+}
+
+TEST(Slices, RunBackwardsInHalves) {
+  for (const bool late : {false, true}) {
+    SCOPED_TRACE(late);
+    expect_equal(alone("gpt"), in_slices("gpt", with_halves(sliced(2, 8, 2), late)));
+  }
+}
+
+Schedule with_copies(Schedule schedule) {
+  for (std::vector<Action>& row : schedule.order) {
+    std::vector<Action> longer;
+    for (const Action& action : row) {
+      Action copy = action;
+      copy.kind = action.kind == ActionKind::B ? ActionKind::Reload : ActionKind::Offload;
+      if (action.kind == ActionKind::B) longer.push_back(copy);
+      longer.push_back(action);
+      if (action.kind == ActionKind::F) longer.push_back(copy);
+    }
+    row = std::move(longer);
+  }
+  return schedule;
+}
+
+TEST(Slices, AreRecomputedAndOffloadedLikeMicrobatches) {
+  expect_equal(alone("gpt"), in_slices("gpt", sliced(2, 8, 4), 1, Recompute::Full));
+  expect_equal(alone("llama"), in_slices("llama", with_copies(sliced(2, 8, 2))));
+}
+
+std::string refused(const std::string& model, int splits) {
+  try {
+    small_slices(model, splits);
+  } catch (const InputError& error) {
+    return error.diagnostics().front().message;
+  }
+  return "taken";
+}
+
+TEST(Slices, AreRefusedWhereTheyMakeNoSense) {
+  EXPECT_EQ(refused("gpt", 3), "sequences of 16 tokens cannot be cut into 3 equal slices");
+  EXPECT_EQ(refused("bert", 2),
+            "bert cannot be cut into slices of the sequence: the attention of 'bert.encoder.layer.0.attention.self' also looks "
+            "ahead, at slices that are not there yet");
+  for (const std::string model : {"vit", "unet", "mllm"})
+    EXPECT_NE(refused(model, 2).find(model + " cannot be cut into slices of the sequence: the attention of '"), std::string::npos)
+        << refused(model, 2);
+  const Workload gpt = small_model("gpt");
+  WorkloadRequest exported;
+  exported.pt2_file = "gpt.pt2";
+  EXPECT_THROW(slice_graph(exported, {}, *gpt.graph, 2), InputError);
+  Schedule schedule = with_halves(sliced(2, 2, 2), false);
+  EXPECT_NO_THROW(check_slice_order(schedule));
+  for (Action& action : schedule.order[0])
+    if (action.kind == ActionKind::W) action.split = static_cast<std::int8_t>(1 - action.split);
+  try {
+    check_slice_order(schedule);
+    FAIL() << "nothing was thrown";
+  } catch (const InputError& error) {
+    EXPECT_EQ(
+        error.diagnostics().front().message,
+        "0W0.0 comes before the W of the slice behind it: slices are run backwards from the last to the first, their W too");
+  }
+}
+
+}  // namespace
+}  // namespace panpipe::exec
