@@ -30,7 +30,8 @@ std::string executor() {
   return program.string();
 }
 
-// GPUs of this host that the run may use.
+}  // namespace
+
 int visible_gpus() {
   int count = 0;
   std::error_code error;
@@ -44,6 +45,8 @@ int visible_gpus() {
   if (list.empty() || list[0] == '-') return 0;
   return std::min(count, 1 + static_cast<int>(std::count(list.begin(), list.end(), ',')));
 }
+
+namespace {
 
 // Devices and transport that were not asked for: GPUs where every rank has one.
 void choose(RunRequest& request, int ranks_here) {

@@ -19,6 +19,9 @@ int launch(RunRequest request);
 // Returns the exit code of the run: 0, or that of the rank whose failure explains the others'.
 int run_ranks(const std::vector<std::string>& command, int ranks, double deadline_s);
 
+// GPUs of this host that its ranks may use.
+int visible_gpus();
+
 // panpipe-exec, which stands beside this program. MachineError in words where this build has none.
 std::string executor_program();
 // This process becomes the command. MachineError when it cannot be started.

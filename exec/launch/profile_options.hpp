@@ -22,6 +22,6 @@ std::vector<std::string> to_arguments(const ProfileRequest& request);
 
 // Measures and returns the exit code: one process per rank, or for the transport local one in all. MachineError in words where
 // this build has no executor.
-int launch_profile(const ProfileRequest& request);
+int launch_profile(ProfileRequest request);
 
 }  // namespace panpipe::exec

@@ -10,7 +10,8 @@ struct ProfileRequest {
   std::string scenario;
   std::vector<std::string> overrides;  // --set KEY=VALUE
   std::string output;                  // -o FILE; empty = standard output
-  std::string transport = "gloo";      // local | gloo | nccl: what tables are measured over, and how ranks are started
+  std::string operators;               // --operators FILE: a line per operator; empty = none
+  std::string transport;               // local | gloo | nccl: what tables are measured over, and how ranks are started
   std::string device = "cpu";          // cpu | cuda
   int ranks = 2;                       // that compute side by side: they share caches, memory and power
   int threads = 0;                     // intra-op threads of a rank; 0 = cores / ranks, at least 1

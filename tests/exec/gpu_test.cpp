@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <thread>
 
 #include "exec/engine/device.hpp"
+#include "exec/engine/profile/profile_rank.hpp"
 #include "tests/exec/training_fixture.hpp"
 
 namespace panpipe::exec {
@@ -45,6 +47,49 @@ TEST_F(Gpu, SpansComeFromEventsAndFollowEachOther) {
     last = span.end.base();
   }
   EXPECT_GT(last, 0);
+}
+
+TEST_F(Gpu, MemoryIsTheAllocatorsCount) {
+  const Outcome gpu = run(1, 1, "", "cuda"), cpu = run(1, 1, "", "cpu");
+  ASSERT_EQ(gpu.error(), "");
+  const Bytes on_gpu = gpu.timeline.devices.front().peak, on_cpu = cpu.timeline.devices.front().peak;
+  // The same tensors in blocks of 512 bytes, and other kernels' work space.
+  EXPECT_GE(on_gpu, on_cpu / 2);
+  EXPECT_LE(on_gpu, 4 * on_cpu + mib(64));
+}
+
+TEST_F(Gpu, ProfileOfEveryUnitAndLink) {
+  ProfileRequest request;
+  request.scenario = folder_.write("gpt.yaml", small_gpt(2, 1, 4));
+  request.transport = "local";
+  request.device = "cuda";
+  request.ranks = 2;
+  request.repetitions = 5;
+  request.seconds = 1;
+  request.operators = "asked for";
+  const PreparedProfile job(request);
+  const auto transports = make_local_transports(2);
+  std::vector<Profile> profiles(2);
+  std::vector<std::vector<OperatorRow>> operators(2);
+  std::vector<std::thread> ranks;
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] { profiles[rank] = profile_rank(job, *transports[rank], &operators[rank]); });
+  for (std::thread& rank : ranks) rank.join();
+  ASSERT_EQ(profiles[0].units.size(), job.graph().units.size());
+  for (const ProfiledUnit& unit : profiles[0].units) {
+    EXPECT_GT(unit.forward, Duration(0)) << unit.name;
+    EXPECT_GT(unit.backward, Duration(0)) << unit.name;
+    EXPECT_GT(unit.saved, Bytes(0)) << unit.name;
+  }
+  EXPECT_EQ(operators[0].size(), job.graph().operators.size());
+  EXPECT_EQ(profiles[0].transfers.size(), 2u);
+  EXPECT_GT(profiles[0].memory_bandwidth, gb_per_s(10));
+}
+
+TEST_F(Gpu, SlicedSequencesEqualTheCpu) {
+  const Outcome cpu = run(1, 1, "", "cpu"), gpu = run(2, 1, "schedule: seq-1f1b\n", "cuda");
+  ASSERT_EQ(gpu.error(), "");
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(gpu.losses()[i], cpu.losses()[i], 1e-4 * cpu.losses()[i]);
 }
 
 TEST_F(Gpu, MixedPrecisionLearns) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "exec/engine/device.hpp"
 #include "tests/exec/processes.hpp"
 #include "tests/exec/training_fixture.hpp"
 
@@ -45,6 +46,18 @@ TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
     ASSERT_EQ(losses.size(), 2u);
     for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(losses[s], one.losses()[s], 1e-5 * one.losses()[s]);
     expect_close(tensors_of(gradients), expected, 2e-5);
+  }
+}
+
+TEST(Processes, ProfileWithoutAGpuSaysSo) {
+  if (gpu_count() > 0) GTEST_SKIP() << "this machine has one";
+  const Folder folder;
+  const std::string file = folder.write("s.yaml", scenario(2, 1, "1f1b"));
+  for (const std::string transport : {"", " --transport local", " --transport gloo"}) {
+    const test::Ended run = test::start_panpipe("profile " + file + " --device cuda" + transport).end();
+    EXPECT_EQ(run.exit_code, 3) << transport;
+    EXPECT_NE(run.err.find("--device cuda: "), std::string::npos) << run.err;
+    EXPECT_EQ(run.out, "");
   }
 }
 

@@ -1,6 +1,8 @@
 // Profiling: robust numbers, windows, units' memory by closed form, and a whole profile that predicts the run it stands for.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <thread>
 
 #include "costmodel/base/error.hpp"
@@ -62,17 +64,25 @@ TEST(UnitMemory, OfAnMlpHalfByClosedForm) {
   EXPECT_GT(memory.temporary, 0);
 }
 
-TEST(Profile, OfTwoRanksCoversEveryUnitAndPredictsAStep) {
-  const PreparedProfile job(request_of(2));
-  const auto transports = make_local_transports(2);
+// On threads, as many as were asked for.
+Profile profiled(const PreparedProfile& job, std::vector<OperatorRow>* operators = nullptr) {
+  const auto transports = make_local_transports(job.request.ranks);
   Profile profile;
+  std::vector<std::vector<OperatorRow>> rows(transports.size());
   std::vector<std::thread> ranks;
-  for (std::size_t rank = 0; rank < 2; ++rank)
+  for (std::size_t rank = 0; rank < transports.size(); ++rank)
     ranks.emplace_back([&, rank] {
-      Profile found = profile_rank(job, *transports[rank]);
+      Profile found = profile_rank(job, *transports[rank], &rows[rank]);
       if (rank == 0) profile = std::move(found);
     });
   for (std::thread& rank : ranks) rank.join();
+  if (operators) *operators = rows.front();
+  return profile;
+}
+
+TEST(Profile, OfTwoRanksCoversEveryUnitAndPredictsAStep) {
+  const PreparedProfile job(request_of(2));
+  const Profile profile = profiled(job);
   ASSERT_EQ(profile.units.size(), job.graph().units.size());
   for (const ProfiledUnit& unit : profile.units) {
     EXPECT_GT(unit.forward, Duration(0)) << unit.name;
@@ -98,6 +108,91 @@ TEST(Profile, OfTwoRanksCoversEveryUnitAndPredictsAStep) {
   for (const ProfiledUnit& unit : profile.units) all += unit.forward + unit.backward;
   EXPECT_GT(figures.step_time_s, 2 * all.base());
   EXPECT_LT(figures.step_time_s, 8 * all.base() + 0.1);
+}
+
+// Column and row: each rank holds half of the inner width, and the whole of what goes in; sums over ranks are not in the times.
+TEST(UnitMemory, OfHalfAnMlpHalfByClosedForm) {
+  ProfileRequest request = request_of(2);
+  request.overrides = {"parallel.tensor=2"};
+  const PreparedProfile job(request);
+  const auto& units = job.graph().units;
+  int mlp = 0;
+  while (units[static_cast<std::size_t>(mlp)].name.find("mlp") == std::string::npos) ++mlp;
+  MemoryAccount account;
+  DeviceMemory on_cpu(at::kCPU, account, DeviceMemory::Count::Requested);
+  const UnitProfiler profiler(job.graph(), job.layout, mlp, mlp + 1, 0, at::kCPU, 1);
+  const UnitMemory memory = profiler.memory(mlp, on_cpu);
+  // 32 rows: the norm's result (h), two halves of 4h, mean and inverse deviation.
+  const std::int64_t row = 4 * 32;
+  EXPECT_EQ(memory.saved, 32 * (row + 2 * 4 * row / 2 + 8));
+  EXPECT_EQ(memory.keeps.size(), 1u);
+}
+
+TEST(Profile, OfTensorParallelRanksLeavesTheirSumsToTheTables) {
+  ProfileRequest request = request_of(4);
+  request.overrides = {"cluster.devices=4", "parallel.tensor=2"};
+  const PreparedProfile job(request);
+  const Profile profile = profiled(job);
+  ASSERT_EQ(profile.units.size(), job.graph().units.size());
+  for (const ProfiledUnit& unit : profile.units) {
+    EXPECT_GT(unit.forward, Duration(0)) << unit.name;
+    EXPECT_GT(unit.backward, Duration(0)) << unit.name;
+  }
+  EXPECT_NE(profile.collective("all_reduce", 2), nullptr) << "of a tensor-parallel group";
+  EXPECT_NE(profile.collective("all_reduce", 4), nullptr);
+
+  Scenario scenario = job.experiment.scenario;
+  scenario.profile = std::make_shared<const Profile>(parse_profile(to_yaml(profile), "p.yaml"));
+  const Workload workload = make_workload(scenario);
+  const CostModel model(scenario, workload);
+  EXPECT_TRUE(model.workload(0).unmeasured.empty());
+  for (const UnitCost& unit : model.workload(0).units) {
+    if (unit.name.find(".") == std::string::npos) continue;  // halves of layers
+    Duration compute(0), sums(0);
+    for (const Piece& piece : unit.forward.pieces) (piece.collective ? sums : compute) += piece.time;
+    EXPECT_NEAR(compute.base(), profile.unit(unit.name, unit.structure)->forward.base(), 1e-9) << unit.name;
+    EXPECT_GT(sums, Duration(0)) << unit.name << ": a sum over the ranks behind its last product";
+  }
+  const Timeline predicted = estimate(lower(scenario, make_plan(scenario, model), model));
+  EXPECT_TRUE(
+      std::any_of(predicted.spans.begin(), predicted.spans.end(), [](const Span& span) { return span.lane == Lane::Tensor; }));
+}
+
+// What a unit keeps is what its operators keep.
+TEST(Profile, OperatorByOperator) {
+  ProfileRequest request = request_of(1);
+  request.operators = "operators.csv";
+  const PreparedProfile job(request);
+  std::vector<OperatorRow> rows;
+  const Profile profile = profiled(job, &rows);
+  ASSERT_EQ(rows.size(), job.graph().operators.size());
+  std::map<int, std::int64_t> saved;
+  std::map<std::string, int> with_backward;
+  for (const OperatorRow& row : rows) {
+    const Operator& op = job.graph().operators[static_cast<std::size_t>(row.op)];
+    EXPECT_GT(row.forward, 0) << op.target;
+    saved[op.unit] += row.saved;
+    with_backward[op.target] += row.backward > 0;
+  }
+  for (std::size_t u = 0; u < profile.units.size(); ++u)
+    EXPECT_EQ(saved[static_cast<int>(u)], profile.units[u].saved.base()) << profile.units[u].name;
+  for (const char* target : {"aten::linear", "aten::gelu", "aten::layer_norm", "aten::scaled_dot_product_attention"})
+    EXPECT_GT(with_backward[target], 0) << target;
+  const std::string csv = operators_csv(job.graph(), rows);
+  EXPECT_EQ(csv.find("unit,module,operator,shapes,forward_us,backward_us,saved_bytes\n"), 0u);
+  EXPECT_NE(csv.find("h.0.mlp,transformer.h.0.mlp.c_fc,aten::linear,2x16x32 128x32 128 -> 2x16x128,"), std::string::npos) << csv;
+}
+
+TEST(ProfileFaults, TensorParallelRanksComputeSideBySide) {
+  ProfileRequest request = request_of(3);
+  request.overrides = {"parallel.tensor=2"};
+  try {
+    const PreparedProfile job(request);
+    FAIL() << "nothing was thrown";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.diagnostics().front().message,
+              "tensor-parallel ranks compute side by side, and 2 of them do not divide the 3 that profile");
+  }
 }
 
 TEST(ProfileFaults, MeasuredLayersAreTimesAlready) {

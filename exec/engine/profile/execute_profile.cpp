@@ -91,7 +91,10 @@ void add_provenance(Profile& profile, const PreparedProfile& job, const FilesRea
     if (path == job.request.scenario) measured["scenario_sha256"] = hash;
 }
 
-void give(const ProfileRequest& request, const Profile& profile) {
+void give(const PreparedProfile& job, const Profile& profile, const std::vector<OperatorRow>& operators) {
+  const ProfileRequest& request = job.request;
+  if (!request.operators.empty())
+    write_file(request.operators, operators_csv(job.graph(), operators), "choose another file with --operators");
   const std::string text = to_yaml(profile);
   if (request.output.empty()) {
     std::fputs(text.c_str(), stdout);
@@ -111,11 +114,12 @@ int profile_threads(const ProfileRequest& request) {
   std::vector<std::exception_ptr> errors(transports.size());
   std::vector<std::thread> ranks;
   Profile profile;
+  std::vector<std::vector<OperatorRow>> operators_of(transports.size());
   for (std::size_t rank = 0; rank < transports.size(); ++rank) {
     ranks.emplace_back([&, rank] {
       try {
         set_threads(threads_of_rank(request, request.ranks));
-        Profile mine = profile_rank(job, *transports[rank]);
+        Profile mine = profile_rank(job, *transports[rank], &operators_of[rank]);
         if (rank == 0) profile = std::move(mine);
       } catch (const std::exception& error) {
         errors[rank] = std::current_exception();
@@ -127,7 +131,7 @@ int profile_threads(const ProfileRequest& request) {
   for (const auto& error : errors)
     if (error) std::rethrow_exception(error);
   add_provenance(profile, job, files, request.ranks, transports.front()->name());
-  give(request, profile);
+  give(job, profile, operators_of.front());
   return 0;
 }
 
@@ -137,10 +141,11 @@ int profile_process(const ProfileRequest& request, const World& world) {
   set_threads(threads_of_rank(request, world.local_size));
   const ProcessOptions options{world, std::chrono::seconds(60), kVersion, true};
   const auto transport = request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
-  Profile profile = profile_rank(job, *transport);
+  std::vector<OperatorRow> operators;
+  Profile profile = profile_rank(job, *transport, &operators);
   if (world.rank == 0) {
     add_provenance(profile, job, files, world.size, transport->name());
-    give(request, profile);
+    give(job, profile, operators);
   }
   transport->barrier(std::chrono::seconds(60), "the end of the profile");
   return 0;

@@ -102,11 +102,13 @@ double optimizer_seconds(const PreparedProfile& job, const SeededParameters& par
 
 class Windows {
  public:
-  Windows(const PreparedProfile& job, Transport& transport, const RankDevice& device, Profile& profile)
+  Windows(const PreparedProfile& job, Transport& transport, const RankDevice& device, Profile& profile,
+          std::vector<OperatorRow>* operators)
       : job_(job),
         transport_(transport),
         device_(device.device()),
         profile_(profile),
+        operators_(operators),
         windows_(windows(job.graph(), job.layout, window_bytes(job.request, device_))) {}
 
   void measure() {
@@ -134,11 +136,24 @@ class Windows {
     samples = pooled(transport_, samples);
     together();
     optimizer_s_ += optimizer_seconds(job_, profiler.parameters(), device_, elements_);
+    if (operators_) measure_operators_of(first, end, profiler.parameters());
     if (transport_.rank() != 0) return;
     MemoryAccount account;
     DeviceMemory memory(device_, account, DeviceMemory::Count::Requested);
     for (int u = first; u < end; ++u)
       add_unit(u, to_unit(samples[static_cast<std::size_t>(u - first)], profiler.memory(u, memory)));
+  }
+
+  // On all ranks, since they share what is measured; rank 0's are kept.
+  void measure_operators_of(int first, int end, const SeededParameters& parameters) {
+    MemoryAccount account;
+    DeviceMemory memory(device_, account, DeviceMemory::Count::Requested);
+    transport_.barrier(kPatience, "measuring operators");
+    for (int u = first; u < end; ++u)
+      for (const OperatorRow& row :
+           measure_operators(job_.graph(), job_.layout, u, parameters, static_cast<std::uint64_t>(job_.experiment.scenario.seed),
+                             job_.request.repetitions, device_, memory))
+        if (transport_.rank() == 0) operators_->push_back(row);
   }
 
   void add_unit(int u, ProfiledUnit unit) {
@@ -156,6 +171,7 @@ class Windows {
   Transport& transport_;
   at::Device device_;
   Profile& profile_;
+  std::vector<OperatorRow>* operators_;  // null: not asked for
   std::vector<std::pair<int, int>> windows_;
   double optimizer_s_ = 0;
   std::int64_t elements_ = 0;
@@ -176,7 +192,7 @@ PreparedProfile::PreparedProfile(ProfileRequest asked)
   layout = make_layout(graph(), plan_of_units(graph()));
 }
 
-Profile profile_rank(const PreparedProfile& job, Transport& transport) {
+Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vector<OperatorRow>* operators) {
   Profile profile;
   const RankDevice device(job.request.device, transport.rank());
   const int tensor = job.experiment.scenario.parallel.tensor;
@@ -186,7 +202,7 @@ Profile profile_rank(const PreparedProfile& job, Transport& transport) {
     profile.memory_bandwidth = Bandwidth(bandwidth);
     transport.barrier(kPatience, "measuring launches");
     profile.launch = seconds(measure_launch(device.device()));
-    Windows(job, transport, device, profile).measure();
+    Windows(job, transport, device, profile, job.request.operators.empty() ? nullptr : operators).measure();
   }
   profile.transfers = measure_transfers(transport, 2 * job.request.repetitions, device.device());
   profile.collectives = measure_collectives(transport, job.request.repetitions, transport.size(), device.device());

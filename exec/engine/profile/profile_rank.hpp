@@ -4,6 +4,7 @@
 #include "costmodel/experiment/experiment.hpp"
 #include "costmodel/profile/profile.hpp"
 #include "exec/engine/layout.hpp"
+#include "exec/engine/profile/operator_profiler.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "exec/launch/profile_request.hpp"
 
@@ -22,6 +23,7 @@ struct PreparedProfile {
 };
 
 // Called once per rank (process or thread), on its thread. Rank 0 gets the profile, without provenance; the others an empty one.
-Profile profile_rank(const PreparedProfile& job, Transport& transport);
+// `operators`: gets rank 0's operators too, where they were asked for.
+Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vector<OperatorRow>* operators = nullptr);
 
 }  // namespace panpipe::exec

@@ -24,37 +24,6 @@ std::vector<int> range(int first, int end) {
   return all;
 }
 
-// What arrives from other units, in any numbers: no operator's time depends on them, apart from denormal ones.
-std::vector<at::Tensor> values_for(const OperatorGraph& graph, const std::vector<int>& tensors, std::uint64_t seed,
-                                   at::Device device) {
-  const DataSource data = synthetic_data(graph, seed);
-  std::vector<at::Tensor> values;
-  for (const int t : tensors) {
-    const Tensor& tensor = graph.tensors[index(t)];
-    if (tensor.role == TensorRole::Input) {
-      values.push_back(data(t, 0));
-    } else if (at::isFloatingType(scalar_type(tensor.dtype))) {
-      values.push_back(at::randn(tensor.shape, at::TensorOptions().dtype(scalar_type(tensor.dtype))));
-    } else {
-      values.push_back(at::zeros(tensor.shape, at::TensorOptions().dtype(scalar_type(tensor.dtype))));
-    }
-    values.back() = values.back().to(device);
-  }
-  return values;
-}
-
-std::vector<at::Tensor> gradients_for(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& outputs,
-                                      at::Device device) {
-  std::vector<at::Tensor> gradients;
-  for (const int t : outputs) {
-    const Tensor& tensor = graph.tensors[index(t)];
-    gradients.push_back(layout.needs_gradient[index(t)] || t == graph.loss
-                            ? at::full(tensor.shape, 1e-3, at::TensorOptions().dtype(scalar_type(tensor.dtype)).device(device))
-                            : at::Tensor());
-  }
-  return gradients;
-}
-
 // Tensors made outside operators [first, end), by first use: as the cost model numbers them.
 std::vector<int> from_outside(const OperatorGraph& graph, int first, int end) {
   std::vector<int> found;
@@ -105,6 +74,36 @@ class HeldForward {
 };
 
 }  // namespace
+
+std::vector<at::Tensor> stand_in_values(const OperatorGraph& graph, const std::vector<int>& tensors, std::uint64_t seed,
+                                        at::Device device) {
+  const DataSource data = synthetic_data(graph, seed);
+  std::vector<at::Tensor> values;
+  for (const int t : tensors) {
+    const Tensor& tensor = graph.tensors[index(t)];
+    if (tensor.role == TensorRole::Input) {
+      values.push_back(data(t, 0));
+    } else if (at::isFloatingType(scalar_type(tensor.dtype))) {
+      values.push_back(at::randn(tensor.shape, at::TensorOptions().dtype(scalar_type(tensor.dtype))));
+    } else {
+      values.push_back(at::zeros(tensor.shape, at::TensorOptions().dtype(scalar_type(tensor.dtype))));
+    }
+    values.back() = values.back().to(device);
+  }
+  return values;
+}
+
+std::vector<at::Tensor> stand_in_gradients(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& outputs,
+                                           at::Device device) {
+  std::vector<at::Tensor> gradients;
+  for (const int t : outputs) {
+    const Tensor& tensor = graph.tensors[index(t)];
+    gradients.push_back(layout.needs_gradient[index(t)] || t == graph.loss
+                            ? at::full(tensor.shape, 1e-3, at::TensorOptions().dtype(scalar_type(tensor.dtype)).device(device))
+                            : at::Tensor());
+  }
+  return gradients;
+}
 
 Plan plan_of_units(const OperatorGraph& graph) {
   Plan plan;
@@ -162,8 +161,8 @@ UnitProfiler::Part UnitProfiler::make_part(const StageRange& stage, const StageP
   }
   part.stage = std::make_unique<Stage>(graph_, range.first_operator, range.end_operator, alone ? stage.outputs : range.makes,
                                        parameters_, layout_.needs_gradient, /*recompute=*/false, device_);
-  part.inputs = values_for(graph_, part.stage->inputs(), seed_, device_);
-  part.output_gradients = gradients_for(graph_, layout_, part.stage->outputs(), device_);
+  part.inputs = stand_in_values(graph_, part.stage->inputs(), seed_, device_);
+  part.output_gradients = stand_in_gradients(graph_, layout_, part.stage->outputs(), device_);
   return part;
 }
 
@@ -172,7 +171,7 @@ VocabularyPart UnitProfiler::make_loss(const Operator& op) const {
   const int logits = std::get<TensorRef>(op.arguments.at(0)).tensor, labels = std::get<TensorRef>(op.arguments.at(1)).tensor;
   const auto vocabulary = std::get<std::int64_t>(op.arguments.at(3));
   VocabularyPart own;
-  own.logits = values_for(graph_, {logits}, seed_, device_).front();
+  own.logits = stand_in_values(graph_, {logits}, seed_, device_).front();
   const std::int64_t width = own.logits.size(1);
   own.first = width * shard_;
   own.columns = std::clamp<std::int64_t>(vocabulary - own.first, 0, width);
@@ -236,7 +235,7 @@ void UnitProfiler::add_memory(const StageRange& stage, const StagePart& range, c
   const OperatorProgram program(graph_, range.first_operator, range.end_operator, outputs, device_);
   std::vector<at::Tensor> data;
   for (const int t : program.inputs())
-    if (graph_.tensors[index(t)].role == TensorRole::Input) data.push_back(values_for(graph_, {t}, seed_, device_).front());
+    if (graph_.tensors[index(t)].role == TensorRole::Input) data.push_back(stand_in_values(graph_, {t}, seed_, device_).front());
   const auto made_in_unit = [&](int t) {
     const int producer = graph_.tensors[index(t)].producer;
     return producer >= stage.first_operator && producer < stage.end_operator;
@@ -257,7 +256,7 @@ void UnitProfiler::add_memory(const StageRange& stage, const StagePart& range, c
       }
     }
     account.begin(0);
-    std::vector<at::Tensor> gradients = gradients_for(graph_, layout_, outputs, device_);
+    std::vector<at::Tensor> gradients = stand_in_gradients(graph_, layout_, outputs, device_);
     if (split) {
       InputGradients result = input_gradients(held.roots, gradients, held.leaves);
       gradients.clear();

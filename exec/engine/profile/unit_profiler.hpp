@@ -38,6 +38,13 @@ Plan plan_of_units(const OperatorGraph& graph);
 // holds one run at a time, so that models larger than memory can be measured.
 std::vector<std::pair<int, int>> windows(const OperatorGraph& graph, const Layout& layout, std::int64_t bytes);
 
+// What arrives from other units and goes back to them, in any numbers: no operator's time depends on them, apart from denormal
+// ones.
+std::vector<at::Tensor> stand_in_values(const OperatorGraph& graph, const std::vector<int>& tensors, std::uint64_t seed,
+                                        at::Device device);
+std::vector<at::Tensor> stand_in_gradients(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& outputs,
+                                           at::Device device);
+
 class UnitProfiler {
  public:
   // Holds units [first, end) of the layout made from plan_of_units(). `shard`: which of the tensor-parallel ranks this one is.

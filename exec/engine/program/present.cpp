@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/device.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -18,6 +19,11 @@ void print(const std::string& text) {
   errno = 0;
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
   throw MachineError(fmt::format("cannot write to standard output: {}", std::strerror(errno != 0 ? errno : EIO)));
+}
+
+// That the ranks of this process compute on; 0 on CPUs, and where every rank is a process with a GPU.
+int gpu_count_of(const PreparedRun& run) {
+  return run.request.device == "cuda" && run.request.transport == "local" ? gpu_count() : 0;
 }
 
 }  // namespace
@@ -30,6 +36,11 @@ void present(const PreparedRun& run, const Timeline& timeline, const FilesRead& 
     print(to_result_json(timeline, figures, context, run.request.timeline));
   else
     print(to_table(timeline, figures, isatty(STDOUT_FILENO) != 0 && !std::getenv("NO_COLOR")));
+  if (const int gpus = gpu_count_of(run); gpus > 0 && gpus < run.world_size())
+    std::fputs(fmt::format("panpipe: {} ranks share {}: a rank's memory is what all ranks of its GPU take together\n",
+                           run.world_size(), gpus == 1 ? std::string("a GPU") : fmt::format("{} GPUs", gpus))
+                   .c_str(),
+               stderr);
   if (run.request.output.empty()) return;
   std::fputs(write_results(run.experiment, run.plan, timeline, context, "", run.request.output).c_str(), stderr);
 }

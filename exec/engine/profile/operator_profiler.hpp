@@ -1,0 +1,30 @@
+// Times and saved memory operator by operator, to see what a unit's time is made of. Every operator is waited for, and autograd's
+// nodes are watched one by one, so that the sum over a unit is somewhat more than the unit as a profile has it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exec/engine/layout.hpp"
+#include "exec/engine/measure/device_memory.hpp"
+#include "exec/engine/parameters.hpp"
+
+namespace panpipe::exec {
+
+// Of one operator, medians over the repetitions.
+struct OperatorRow {
+  int op = 0;                        // of the graph
+  double forward = 0, backward = 0;  // seconds
+  std::int64_t saved = 0;            // bytes that it made and that stay for the backward
+};
+
+// Operators of unit `unit` (a stage of plan_of_units()), in graph order; communicating ones are left out. `parameters` hold what
+// the unit uses, for tensor-parallel rank `shard`.
+std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const Layout& layout, int unit,
+                                           const ParameterStore& parameters, std::uint64_t seed, int repetitions,
+                                           at::Device device, DeviceMemory& memory);
+
+// docs/file-formats.md: a line per operator, with its unit, module path, shapes.
+std::string operators_csv(const OperatorGraph& graph, const std::vector<OperatorRow>& rows);
+
+}  // namespace panpipe::exec
