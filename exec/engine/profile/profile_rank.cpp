@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Clock::duration kPatience = std::chrono::seconds(60);
+constexpr Clock::duration kPatience = std::chrono::seconds(60), kLongPatience = std::chrono::minutes(10);
 constexpr int kWarmUp = 2, kLeastRepetitions = 5;
 
 std::int64_t window_bytes(const ProfileRequest& request, at::Device device) {
@@ -136,20 +136,25 @@ class Windows {
     samples = pooled(transport_, samples);
     together();
     optimizer_s_ += optimizer_seconds(job_, profiler.parameters(), device_, elements_);
+    together();
     if (operators_) measure_operators_of(first, end, profiler.parameters());
-    if (transport_.rank() != 0) return;
+    if (transport_.rank() == 0) add_units(first, end, profiler, samples);
+    transport_.barrier(kLongPatience, "measuring the memory of units");  // nobody else allocates meanwhile
+  }
+
+  void add_units(int first, int end, const UnitProfiler& profiler, const std::vector<UnitSamples>& samples) {
     MemoryAccount account;
     DeviceMemory memory(device_, account, DeviceMemory::Count::Requested);
     for (int u = first; u < end; ++u)
       add_unit(u, to_unit(samples[static_cast<std::size_t>(u - first)], profiler.memory(u, memory)));
   }
 
-  // On all ranks, since they share what is measured; rank 0's are kept.
+  // On all ranks side by side, and rank 0's are kept. A GPU's memory is counted for all ranks that share it: there rank 0 alone.
   void measure_operators_of(int first, int end, const SeededParameters& parameters) {
     MemoryAccount account;
     DeviceMemory memory(device_, account, DeviceMemory::Count::Requested);
     transport_.barrier(kPatience, "measuring operators");
-    for (int u = first; u < end; ++u)
+    for (int u = first; u < end && (device_.is_cpu() || transport_.rank() == 0); ++u)
       for (const OperatorRow& row :
            measure_operators(job_.graph(), job_.layout, u, parameters, static_cast<std::uint64_t>(job_.experiment.scenario.seed),
                              job_.request.repetitions, device_, memory))
