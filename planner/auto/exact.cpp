@@ -161,14 +161,28 @@ std::optional<Plan> with_cut_moved(const Plan& plan, const std::vector<UnitCost>
   return moved;
 }
 
+// As many microbatches as show the steady state: which cuts are better does not depend on how long it lasts.
+Configuration shortened(const Configuration& c) {
+  Configuration few = c;
+  if (chosen(c)) few.microbatches = std::min(c.microbatches, 4 * c.pipeline);
+  return few;
+}
+
+void copy_cuts(const Plan& from, Plan& to) {
+  for (std::size_t s = 0; s < from.stages.size(); ++s) to.stages[s] = from.stages[s];
+}
+
 }  // namespace
 
 Exact improve_cuts(Evaluator& evaluator, const Exact& start, int most_evaluations) {
-  Exact best = start;
-  if (start.plan->schedule.chains.size() != 1) return best;
-  const Experiment& experiment = evaluator.at(start.configuration);
+  if (start.plan->schedule.chains.size() != 1) return start;
+  const Configuration few = shortened(start.configuration);
+  Exact best = evaluator.evaluate(few);
+  if (!best.usable()) return start;
+  const Experiment& experiment = evaluator.at(few);
   const std::vector<UnitCost>& units = experiment.model.units(experiment.scenario.cluster.devices.front().type).units;
   int evaluations = 0;
+  bool moved_any = false;
   for (bool better = true; better && evaluations < most_evaluations;) {
     better = false;
     const Plan plan = *best.plan;
@@ -176,13 +190,17 @@ Exact improve_cuts(Evaluator& evaluator, const Exact& start, int most_evaluation
       for (const int by : {-1, 1}) {
         const std::optional<Plan> moved = with_cut_moved(plan, units, cut, by);
         if (!moved || ++evaluations > most_evaluations) continue;
-        Exact next = evaluator.evaluate(start.configuration, *moved);
-        next.bound = start.bound;
-        if (next.usable() && next.step_time < best.step_time) best = next, better = true;
+        const Exact next = evaluator.evaluate(few, *moved);
+        if (next.usable() && next.step_time < best.step_time) best = next, better = moved_any = true;
       }
     }
   }
-  return best;
+  if (!moved_any) return start;
+  Plan plan = *start.plan;
+  copy_cuts(*best.plan, plan);
+  Exact whole = evaluator.evaluate(start.configuration, plan);
+  whole.bound = start.bound;
+  return whole.usable() && whole.step_time < start.step_time ? whole : start;
 }
 
 }  // namespace panpipe::planner

@@ -202,7 +202,8 @@ class AutoSearch {
     account.open = static_cast<std::int64_t>(open_.size());
     account.largest_micro = largest_micro_;
     answer.notes = notes_of(account, space_, state);
-    if (best_.empty()) answer.reason = reason_of(account, common_.ground);
+    if (best_.empty())
+      answer.reason = answer.interrupted ? "stopped before a plan was found" : reason_of(account, common_.ground);
     return answer;
   }
 

@@ -7,6 +7,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "planner/auto/families.hpp"
+#include "planner/auto/unit_sums.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -89,6 +90,7 @@ void choose_shapes(const Experiment& experiment, Space& space) {
 Space space_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario;
   const Parallel& parallel = scenario.parallel;
+  const std::vector<UnitCost>& units = experiment.model.workload(scenario.cluster.devices.front().type).units;  // or throws
   Space space;
   space.devices = scenario.cluster.size();
   space.node_size = std::max(1, space.devices / std::max(1, scenario.cluster.nodes));
@@ -100,8 +102,8 @@ Space space_of(const Experiment& experiment) {
   if (placed) space.tensor = {parallel.tensor};
   space.pipeline_open = !placed && is_open(scenario, "parallel.pipeline");
   space.data_open = !placed && is_open(scenario, "parallel.data");
-  const int units = static_cast<int>(experiment.model.units(scenario.cluster.devices.front().type).units.size());
-  space.pipeline = space.pipeline_open ? up_to(std::min(space.devices, units)) : std::vector<int>{parallel.pipeline};
+  const int most = most_stages_of(units);
+  space.pipeline = space.pipeline_open ? up_to(std::min(space.devices, most)) : std::vector<int>{parallel.pipeline};
   space.data = space.data_open ? divisors(space.global_batch, space.devices) : std::vector<int>{parallel.data};
   space.orders = placed ? std::vector{AxisOrder::DataNext} : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
   if (!scenario.partition.empty()) space.stages = static_cast<int>(scenario.partition.size()) + 1;

@@ -109,7 +109,7 @@ UnitSums::UnitSums(Experiment& experiment, BalancedCuts& balanced) : experiment_
   find_alike();
   for (const Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full}) add_programs(experiment, mode);
   experiment.scenario.parallel = before;
-  find_blocks();
+  most_stages_ = most_stages_of(workload_->units);
   find_tied();
 }
 
@@ -187,13 +187,11 @@ void UnitSums::find_alike() {
   parts_ = static_cast<int>(distinct.size()) * 8 <= count_ ? kCoarse : kFine;
 }
 
-void UnitSums::find_blocks() {
+int most_stages_of(const std::vector<UnitCost>& units) {
   int blocks = 0;
-  for (int u = 0; u < count_; ++u) {
-    const std::string& block = workload_->units[at(u)].block;
-    if (!block.empty() && (u == 0 || workload_->units[at(u - 1)].block != block)) ++blocks;
-  }
-  most_stages_ = blocks >= 2 ? blocks : count_;
+  for (std::size_t u = 0; u < units.size(); ++u)
+    if (!units[u].block.empty() && (u == 0 || units[u - 1].block != units[u].block)) ++blocks;
+  return blocks >= 2 ? blocks : static_cast<int>(units.size());
 }
 
 void UnitSums::find_tied() {

@@ -52,6 +52,9 @@ class BalancedCuts {
   std::map<std::pair<int, std::vector<std::int64_t>>, std::unique_ptr<std::vector<int>>> known_;
 };
 
+// How many stages a workload is cut into at most: whole blocks where it has some.
+int most_stages_of(const std::vector<UnitCost>& units);
+
 class UnitSums {
  public:
   // Changes the experiment's scenario while it works, and puts it back. Both must outlive it.
@@ -59,7 +62,7 @@ class UnitSums {
 
   int units() const { return count_; }
   bool split_backward() const { return workload_->split_backward; }
-  int most_stages() const { return most_stages_; }  // whole blocks where there are any
+  int most_stages() const { return most_stages_; }
   const StageTable& table(Recompute mode, int stages);
   const std::vector<TiedParameter>& tied() const { return tied_; }
   // Forward and backward of one microbatch without collectives and host effects, all units: a bound for any order.
@@ -75,7 +78,6 @@ class UnitSums {
   void add_programs(Experiment& experiment, Recompute mode);
   void add_up(Recompute mode);
   void find_alike();
-  void find_blocks();
   void find_tied();
   StageCost stage(Recompute mode, int first, int end) const;
   bool stages_alike(int first, int other, int units) const;

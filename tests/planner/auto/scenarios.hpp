@@ -2,13 +2,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "costmodel/scenario/scenario.hpp"
 
 namespace panpipe::testing {
 
 // Two DGX A100, a small GPT whose costs are of every kind; senders wait for their transfers.
-inline Scenario two_nodes(const std::string& more = "") {
+inline Scenario two_nodes(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
   return parse_scenario(
       "panpipe: 1\n"
       "cluster: {file: clusters/dgx-a100-80g.yaml, nodes: 2}\n"
@@ -16,11 +17,11 @@ inline Scenario two_nodes(const std::string& more = "") {
       "batch: {micro: auto, microbatches: 96}\n"
       "precision: fp16\n" +
           more,
-      "two-nodes.yaml", ".");
+      "two-nodes.yaml", ".", overrides);
 }
 
 // Eight consumer cards, bridged in pairs; transfers run beside the passes.
-inline Scenario eight_cards(const std::string& more = "") {
+inline Scenario eight_cards(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
   return parse_scenario(
       "panpipe: 1\n"
       "cluster: clusters/rtx3090x8.yaml\n"
@@ -29,11 +30,11 @@ inline Scenario eight_cards(const std::string& more = "") {
       "precision: fp16\n"
       "framework: eager\n" +
           more,
-      "eight-cards.yaml", ".");
+      "eight-cards.yaml", ".", overrides);
 }
 
 // A corner of that space that is small enough to look at whole.
-inline Scenario four_cards(const std::string& more = "") {
+inline Scenario four_cards(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
   return parse_scenario(
       "panpipe: 1\n"
       "cluster: {file: clusters/a100-80g-pcie-x4.yaml}\n"
@@ -41,7 +42,7 @@ inline Scenario four_cards(const std::string& more = "") {
       "batch: {micro: auto, microbatches: 8}\n"
       "precision: bf16\n" +
           more,
-      "four-cards.yaml", ".");
+      "four-cards.yaml", ".", overrides);
 }
 
 }  // namespace panpipe::testing

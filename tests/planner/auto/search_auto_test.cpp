@@ -1,14 +1,214 @@
+// The search as a whole: nothing that it leaves out is better than its answer, its figures are those of the estimate, and what
+// the scenario states stays.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <limits>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "planner/auto/exact.hpp"
 #include "planner/methods.hpp"
 #include "tests/planner/auto/scenarios.hpp"
 
 namespace panpipe::planner {
 namespace {
-TEST(SearchAuto, Finds) {
-  const Experiment experiment(testing::four_cards());
-  const Answer answer = search_auto(experiment, {});
-  ASSERT_FALSE(answer.candidates.empty());
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+Answer answer_of(const Scenario& scenario, const SearchOptions& options = {}) {
+  const Experiment experiment(scenario);
+  return search_auto(experiment, options);
 }
+
+double figure(const std::vector<std::pair<std::string, double>>& metrics, const std::string& key) {
+  for (const auto& [name, value] : metrics)
+    if (name == key) return value;
+  return -1;
+}
+
+// Step time and memory of the scenario as `panpipe estimate` gives them.
+Metrics estimated(const Scenario& scenario) {
+  const Experiment experiment(scenario);
+  return metrics(estimate(lower(experiment.scenario, experiment.plan(""), experiment.model)));
+}
+
+// Every configuration lowered and estimated.
+double best_of_all(const Scenario& scenario) {
+  const Experiment experiment(scenario);
+  const Space space = space_of(experiment);
+  Common common(experiment, space);
+  const SearchOptions options;
+  Sweep sweep(common, options);
+  for (const bool whole : {true, false})
+    for (const int micro : space.micro) sweep.run(micro, whole, std::numeric_limits<double>::infinity());
+  Evaluator evaluator(common);
+  double best = std::numeric_limits<double>::infinity();
+  for (const Priced& one : sweep.take()) {
+    const Exact exact = evaluator.evaluate(one.configuration);
+    if (exact.usable()) best = std::min(best, exact.step_time);
+  }
+  return best;
+}
+
+TEST(SearchAuto, NothingThatIsExcludedIsBetter) {
+  for (const char* more :
+       {"", "usable: 6 %\n", "framework: eager\nparallel: {pipeline: 4}\n", "overlap_gradients: true\nusable: 5 %\n"}) {
+    const Scenario scenario = testing::four_cards(more);
+    const double best = best_of_all(scenario);
+    const Answer answer = answer_of(scenario);
+    ASSERT_FALSE(answer.candidates.empty()) << more;
+    // Moved cuts may make it faster still.
+    EXPECT_LE(answer.search.best, best * (1 + 1e-12)) << more;
+    EXPECT_LE(answer.search.lower_bound, best * (1 + 1e-12)) << more;
+    EXPECT_TRUE(answer.search.proved_optimal) << more;
+  }
+}
+
+TEST(SearchAuto, FiguresAreThoseOfTheEstimate) {
+  for (const bool cards : {true, false}) {
+    const Scenario scenario = cards ? testing::eight_cards() : testing::two_nodes();
+    SearchOptions options;
+    options.candidates = 12;
+    const Answer answer = answer_of(scenario, options);
+    ASSERT_EQ(answer.candidates.size(), 12U);
+    for (const Candidate& candidate : answer.candidates) {
+      std::vector<std::string> overrides;
+      for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
+      const Metrics m = estimated(cards ? testing::eight_cards("", overrides) : testing::two_nodes("", overrides));
+      EXPECT_EQ(figure(candidate.metrics, "step_time_s"), m.step_time_s) << candidate.summary;
+      EXPECT_EQ(figure(candidate.metrics, "peak_memory_bytes"), m.peak_memory_bytes) << candidate.summary;
+      EXPECT_TRUE(m.fits) << candidate.summary;
+    }
+  }
+}
+
+TEST(SearchAuto, WhatIsStatedStays) {
+  const Answer answer = answer_of(
+      testing::two_nodes("parallel: {tensor: 2, zero: 1, sequence_parallel: false}\nschedule: 1f1b\nrecompute: full\n"));
+  ASSERT_FALSE(answer.candidates.empty());
+  for (const Candidate& candidate : answer.candidates) {
+    EXPECT_THAT(candidate.settings, AllOf(Contains(Pair("parallel.tensor", "2")), Contains(Pair("parallel.zero", "1")),
+                                          Contains(Pair("parallel.sequence_parallel", "false")),
+                                          Contains(Pair("schedule", "1f1b")), Contains(Pair("recompute", "full"))));
+    EXPECT_EQ(candidate.schedule, "1f1b");
+  }
+}
+
+// 96 samples a step: 96 = micro x microbatches x data whatever is chosen; a number stays, `auto` is searched.
+TEST(SearchAuto, TheGlobalBatchStays) {
+  for (const auto& [overrides, micro] :
+       std::vector<std::pair<std::vector<std::string>, int>>{{{}, 0}, {{"batch={micro: 2, microbatches: 48}"}, 2}}) {
+    for (const Candidate& candidate : answer_of(testing::two_nodes("", overrides)).candidates) {
+      std::map<std::string, std::string> settings(candidate.settings.begin(), candidate.settings.end());
+      EXPECT_EQ(
+          std::stoi(settings["batch.micro"]) * std::stoi(settings["batch.microbatches"]) * std::stoi(settings["parallel.data"]),
+          96);
+      if (micro > 0) EXPECT_EQ(settings["batch.micro"], std::to_string(micro));
+    }
+  }
+}
+
+TEST(SearchAuto, AScheduleWithOptionsIsTakenAsItIs) {
+  const Answer answer = answer_of(testing::two_nodes("schedule: {name: kfkb, group: 3}\n"));
+  ASSERT_FALSE(answer.candidates.empty());
+  EXPECT_EQ(answer.candidates.front().schedule, "kfkb");
+}
+
+TEST(SearchAuto, SaysWhichLimitIsInTheWay) {
+  const Answer answer = answer_of(testing::four_cards("usable: 1 %\n"));
+  EXPECT_TRUE(answer.candidates.empty());
+  EXPECT_THAT(answer.reason,
+              AllOf(HasSubstr("memory is in the way: of "), HasSubstr(" more than the limit of 0.8 GiB (pipeline ")));
+}
+
+TEST(SearchAuto, NeedsTimes) {
+  const Scenario scenario = parse_scenario(
+      "panpipe: 1\ncluster: {devices: 2, memory: 4 GiB, link: {latency: 60 us, bandwidth: 2 GB/s}}\n"
+      "workload: {model: gpt, layers: 4, hidden: 256, heads: 4, vocabulary: 2048, sequence: 128}\n"
+      "batch: {micro: 2, microbatches: 8}\n",
+      "no-rates.yaml", ".");
+  try {
+    answer_of(scenario);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the cluster's devices have no compute rates (given in place), so times are unknown"));
+  }
+}
+
+TEST(SearchAuto, MeasuredLayers) {
+  const Answer answer =
+      answer_of(parse_scenario("panpipe: 1\ncluster: {devices: 3, memory: 24 GiB, link: {latency: 0.26 ms, bandwidth: 8 GB/s}}\n"
+                               "workload: {layers: workloads/six-layers-with-skip.yaml}\nbatch: {micro: 1, microbatches: 12}\n",
+                               "layers.yaml", "."));
+  ASSERT_FALSE(answer.candidates.empty());
+  EXPECT_THAT(answer.candidates.front().settings, Contains(Pair("parallel.tensor", "1")));
+}
+
+TEST(SearchAuto, TwoSocketsAsTwoRanks) {
+  const Answer answer =
+      answer_of(parse_scenario("panpipe: 1\ncluster: clusters/epyc-7742-x2.yaml\n"
+                               "workload: {model: gpt2-small, sequence: 512}\nbatch: {micro: auto, microbatches: 16}\n"
+                               "parallel: {pipeline: 2}\n",
+                               "sockets.yaml", "."));
+  ASSERT_FALSE(answer.candidates.empty());
+  EXPECT_EQ(answer.candidates.front().plan->pipeline, 2);
+}
+
+// Two ranks and four copies of RTX 3090 in bridged pairs: a rank and the next one belong on a bridge, which the usual numbering
+// (copies of a rank side by side) does not give.
+TEST(SearchAuto, RanksOfACopyLieOnABridge) {
+  const std::string stated = "parallel: {pipeline: 2, data: 4, tensor: 1, zero: 0}\nschedule: 1f1b\nrecompute: none\n";
+  const Answer answer = answer_of(testing::eight_cards(stated, {"batch.micro=1"}));
+  ASSERT_FALSE(answer.candidates.empty());
+  const Candidate& best = answer.candidates.front();
+  EXPECT_THAT(best.settings, Contains(Pair("placement", "[0, 2, 4, 6, 1, 3, 5, 7]")));
+  EXPECT_LT(figure(best.metrics, "step_time_s"),
+            estimated(testing::eight_cards(stated, {"batch={micro: 1, microbatches: 6}"})).step_time_s);
+}
+
+TEST(SearchAuto, ThreadsDoNotChangeTheAnswer) {
+  const Experiment experiment(testing::two_nodes());
+  SearchOptions one, two;
+  two.threads = 2;
+  EXPECT_EQ(to_json(search_auto(experiment, one)), to_json(search_auto(experiment, two)));
+}
+
+TEST(SearchAuto, StopsWithTheBestSoFar) {
+  const Experiment experiment(testing::two_nodes());
+  std::atomic<bool> stop{false};
+  SearchOptions options;
+  options.stop = &stop;
+  options.progress = [&](const SearchState& state) { stop = state.best > 0; };
+  const Answer answer = search_auto(experiment, options);
+  EXPECT_TRUE(answer.interrupted);
+  EXPECT_FALSE(answer.search.proved_optimal);
+  EXPECT_EQ(answer.search.lower_bound, 0);
+  EXPECT_FALSE(answer.candidates.empty());
+  const Answer nothing = search_auto(experiment, options);
+  EXPECT_EQ(nothing.reason, "stopped before a plan was found");
+}
+
+// The finalist that contention slows down least is chosen.
+TEST(SearchAuto, ContentionDecides) {
+  int calls = 0;
+  SearchOptions options;
+  options.candidates = 4;
+  options.simulate = [&](const TaskGraph& graph, const Cluster&) {
+    Timeline timeline = estimate(graph);
+    timeline.step_time = timeline.step_time * (++calls == 3 ? 1.0 : 2.0);
+    return timeline;
+  };
+  const Answer answer = answer_of(testing::four_cards(), options);
+  ASSERT_EQ(answer.candidates.size(), 4U);
+  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(figure(answer.candidates.front().simulated, "step_time_s"), figure(answer.candidates.front().metrics, "step_time_s"));
+  EXPECT_GE(figure(answer.candidates.front().metrics, "step_time_s"), answer.search.best);
+}
+
 }  // namespace
 }  // namespace panpipe::planner
