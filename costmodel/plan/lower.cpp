@@ -30,8 +30,6 @@ std::string_view name_of(Lane lane) {
   return "";
 }
 
-namespace {
-
 void make_stages(Lowering& lowering) {
   const Plan& plan = lowering.plan;
   PANPIPE_CHECK(plan.stages.size() == static_cast<std::size_t>(plan.schedule.stages), "a plan has one entry per stage");
@@ -60,6 +58,8 @@ void make_stages(Lowering& lowering) {
   for (StageInfo& info : lowering.stages)  // a schedule with R actions says by itself that everything is recomputed
     if (info.recompute_apart && info.recompute == Recompute::None) info.recompute = Recompute::Full;
 }
+
+namespace {
 
 void check_split_backward(const Lowering& lowering) {
   for (const StageInfo& info : lowering.stages)

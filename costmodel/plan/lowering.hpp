@@ -107,6 +107,9 @@ struct Lowering {
 
 inline std::size_t index_of(ActionKind pass) { return static_cast<std::size_t>(pass); }
 
+// lower.cpp: fills Lowering::stages and rank_stages from the plan.
+void make_stages(Lowering& lowering);
+
 // programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes that the schedule has.
 void make_programs(Lowering& lowering);
 // Of the attention core's work, or of its scores, the share of a slice of the sequence.

@@ -1,0 +1,50 @@
+// What travels between stages for given cuts: tensors of the workload, each once per consuming stage.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "costmodel/cost/cost_model.hpp"
+
+namespace panpipe::planner {
+
+// First unit of each stage after the first, ascending.
+using Cuts = std::vector<int>;
+
+// All tensors from one stage to a later one; positions along the chain of stages.
+struct StageLink {
+  int from = 0, to = 0;
+  std::int64_t bytes = 0, gradient_bytes = 0;
+  bool gradient = false;
+};
+
+class Crossings {
+ public:
+  explicit Crossings(const WorkloadCost& workload);
+
+  // In order of (from, to). As the lowering finds them.
+  void links(const Cuts& cuts, std::vector<StageLink>& links) const;
+  // Every tensor goes from a unit to the next one.
+  bool is_chain() const { return chain_; }
+  // Every unit reads something of the unit before it: a stage then depends on the stage before it, wherever the cuts are.
+  bool is_connected() const { return connected_; }
+  // What a unit hands to the next one, whatever the cuts: crosses a cut in front of unit `cut`.
+  const StageLink& next_unit(int cut) const { return next_unit_[static_cast<std::size_t>(cut)]; }
+
+ private:
+  struct Consumer {
+    int unit = 0;
+    std::int64_t bytes = 0;
+    bool gradient = false;
+  };
+  struct Tensor {
+    int producer = 0;
+    std::vector<Consumer> consumers;  // ascending units
+  };
+  std::vector<Tensor> tensors_;          // by producer
+  std::vector<std::vector<int>> alive_;  // per unit u: tensors made before u and read at or after it
+  std::vector<StageLink> next_unit_;
+  bool chain_ = true, connected_ = true;
+};
+
+}  // namespace panpipe::planner

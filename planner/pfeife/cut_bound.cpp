@@ -1,0 +1,204 @@
+#include "planner/pfeife/cut_bound.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace panpipe::planner {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::array<ActionKind, 4> kPasses = {ActionKind::F, ActionKind::I, ActionKind::W, ActionKind::B};
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+struct Part {
+  double factor = 0;
+  const double* sums = nullptr;
+};
+
+// result[c] = sum of factor x sums[c], four parts in a pass.
+void add_up(std::vector<Part>& parts, double* result, std::size_t count) {
+  std::erase_if(parts, [](const Part& part) { return part.factor == 0; });
+  std::fill_n(result, count, 0.0);
+  const std::vector<double> zero(parts.size() % 4 == 0 ? 0 : count, 0.0);
+  while (parts.size() % 4 != 0) parts.push_back({0, zero.data()});
+  for (std::size_t i = 0; i < parts.size(); i += 4) {
+    const Part a = parts[i], b = parts[i + 1], c = parts[i + 2], d = parts[i + 3];
+    for (std::size_t u = 0; u < count; ++u)
+      result[u] += (a.factor * a.sums[u] + b.factor * b.sums[u]) + (c.factor * c.sums[u] + d.factor * d.sums[u]);
+  }
+}
+
+}  // namespace
+
+CutBound::CutBound(const CutEvaluator& evaluator)
+    : stages_(static_cast<std::size_t>(evaluator.stages())), units_(evaluator.space().units()), layout_(evaluator.layout()) {
+  const SearchSpace& space = evaluator.space();
+  for (int rank = 0; rank < space.ranks(); ++rank) {
+    Sums floor(static_cast<std::size_t>(units_) + 1, 0);
+    const double each = space.optimizer_per_element(space.type_of_rank(rank));
+    for (std::size_t u = 0; u < floor.size(); ++u)
+      floor[u] = each * static_cast<double>(space.stages().elements()[u]) + 1e12 * space.stages().given_optimizer()[u];
+    elements_.push_back(std::move(floor));
+  }
+  stage_terms_.resize(stages_);
+  hop_terms_.resize(stages_);
+  for (std::size_t k = 0; k < stages_; ++k) {
+    add_stage_terms(evaluator, k);
+    if (k > 0) add_hops(evaluator, k);
+  }
+}
+
+void CutBound::add_stage_terms(const CutEvaluator& evaluator, std::size_t position) {
+  const SearchSpace& space = evaluator.space();
+  const int rank = evaluator.rank_of(static_cast<int>(position)), type = space.type_of_rank(rank);
+  for (const ActionKind kind : kPasses) {
+    if (!evaluator.uses(kind)) continue;
+    ActionKind costs = kind;
+    if (evaluator.no_gradient_in(static_cast<int>(position))) {
+      if (kind == ActionKind::I) continue;
+      if (kind == ActionKind::W) costs = ActionKind::B;
+    }
+    stage_terms_[position].push_back({layout_.pass(position, kind), &space.stages().floor(costs, type)});
+  }
+  const Sums& optimizer = elements_[static_cast<std::size_t>(rank)];
+  if (optimizer.back() > 0) stage_terms_[position].push_back({layout_.optimizer(static_cast<std::size_t>(rank)), &optimizer});
+}
+
+void CutBound::add_hops(const CutEvaluator& evaluator, std::size_t position) {
+  const int before = evaluator.rank_of(static_cast<int>(position) - 1), rank = evaluator.rank_of(static_cast<int>(position));
+  if (before == rank) return;
+  hop_terms_[position].push_back({layout_.forward(position), &evaluator.space().hops(before, rank, false)});
+  hop_terms_[position].push_back({layout_.backward(position), &evaluator.space().hops(rank, before, true)});
+}
+
+void CutBound::fill(const PathWeights& weights, Tables& tables) const {
+  const auto width = static_cast<std::size_t>(units_) + 2;
+  tables.own.resize(stages_ - 1);
+  tables.to_go.resize(stages_ - 1);
+  tables.constant = 0;
+  for (const Term& term : stage_terms_.back()) tables.constant += weights[term.weight] * term.sums->back();
+  std::vector<Part> parts;
+  const auto add = [&](double factor, const Sums* sums) {
+    const auto same = std::find_if(parts.begin(), parts.end(), [&](const Part& part) { return part.sums == sums->data(); });
+    if (same != parts.end()) {
+      same->factor += factor;
+    } else {
+      parts.push_back({factor, sums->data()});
+    }
+  };
+  for (std::size_t k = 0; k + 1 < stages_; ++k) {
+    parts.clear();
+    for (const Term& term : stage_terms_[k]) add(weights[term.weight], term.sums);
+    for (const Term& term : stage_terms_[k + 1]) add(-weights[term.weight], term.sums);
+    for (const Term& term : hop_terms_[k + 1]) add(weights[term.weight], term.sums);
+    tables.own[k].resize(width);
+    add_up(parts, tables.own[k].data(), static_cast<std::size_t>(units_) + 1);
+    tables.own[k].back() = 0;
+  }
+  for (std::size_t k = stages_ - 1; k-- > 0;) {
+    Sums& to_go = tables.to_go[k];
+    to_go.assign(width, kNever);
+    const Sums* const next = k + 2 < stages_ ? &tables.to_go[k + 1] : nullptr;
+    const Sums& own = tables.own[k];
+    double least = kNever;
+    for (int c = end_of(k) - 1; c > static_cast<int>(k); --c) {
+      const auto at = static_cast<std::size_t>(c);
+      least = std::min(least, own[at] + (next != nullptr ? (*next)[at + 1] : 0));
+      to_go[at] = least;
+    }
+    for (std::size_t c = 0; c <= k; ++c) to_go[c] = least;
+  }
+}
+
+Cuts CutBound::cuts_of_minimum(const Tables& tables) const {
+  Cuts cuts;
+  int at = 1;
+  for (std::size_t k = 0; k + 1 < stages_; ++k) {
+    const Sums& to_go = tables.to_go[k];
+    at = std::max(at, static_cast<int>(k) + 1);
+    while (at + 1 < end_of(k) && to_go[static_cast<std::size_t>(at) + 1] == to_go[static_cast<std::size_t>(at)]) ++at;
+    cuts.push_back(at++);
+  }
+  return cuts;
+}
+
+void CutBound::floors(const Cuts& cuts, std::vector<double>& values) const {
+  values.assign(layout_.size(), 0);
+  for (std::size_t k = 0; k < stages_; ++k) {
+    const auto first = static_cast<std::size_t>(k == 0 ? 0 : cuts[k - 1]);
+    const auto end = static_cast<std::size_t>(k < cuts.size() ? cuts[k] : units_);
+    for (const Term& term : stage_terms_[k]) values[term.weight] += (*term.sums)[end] - (*term.sums)[first];
+    for (const Term& term : hop_terms_[k]) values[term.weight] += (*term.sums)[first];
+  }
+}
+
+void CutBound::floors_at(const std::vector<double>& positions, std::vector<double>& values) const {
+  values.assign(layout_.size(), 0);
+  const auto at = [](const Sums& sums, double position) {
+    const auto below = static_cast<std::size_t>(position);
+    if (below + 1 >= sums.size()) return sums.back();
+    return sums[below] + (position - static_cast<double>(below)) * (sums[below + 1] - sums[below]);
+  };
+  for (std::size_t k = 0; k < stages_; ++k) {
+    const double first = k == 0 ? 0 : positions[k - 1];
+    const double end = k < positions.size() ? positions[k] : static_cast<double>(units_);
+    for (const Term& term : stage_terms_[k]) values[term.weight] += at(*term.sums, end) - at(*term.sums, first);
+    for (const Term& term : hop_terms_[k]) values[term.weight] += at(*term.sums, first);
+  }
+}
+
+BoundGame::BoundGame(CutEvaluator& evaluator, const CutBound& bound, const Cuts& start)
+    : evaluator_(evaluator), cut_bound_(bound) {
+  mean_.assign(evaluator.layout().size(), 0);
+  double time = 0;
+  paths_.push_back(evaluator.critical_path(start, time));
+  regrets_.push_back(0);
+}
+
+// Regret matching: paths are played in proportion to how much better they would have done so far.
+void BoundGame::mix(PathWeights& weights) const {
+  weights.assign(mean_.size(), 0);
+  const double sum = std::accumulate(regrets_.begin(), regrets_.end(), 0.0);
+  for (std::size_t p = 0; p < paths_.size(); ++p) {
+    const double share = sum > 0 ? regrets_[p] / sum : 1.0 / static_cast<double>(paths_.size());
+    if (share == 0) continue;
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] += share * paths_[p][i];
+  }
+}
+
+void BoundGame::try_weights(const PathWeights& weights) {
+  cut_bound_.fill(weights, tables_);
+  const double least = tables_.minimum();
+  if (least <= bound_) return;
+  bound_ = least;
+  best_weights_ = weights;
+}
+
+void BoundGame::learn(const Cuts& cuts, const PathWeights& path) {
+  if (std::find(paths_.begin(), paths_.end(), path) == paths_.end()) {
+    paths_.push_back(path);
+    regrets_.push_back(0);
+  }
+  cut_bound_.floors(cuts, floors_);
+  const double played = dot(mixed_, floors_);
+  for (std::size_t p = 0; p < paths_.size(); ++p) regrets_[p] = std::max(0.0, regrets_[p] + dot(paths_[p], floors_) - played);
+  rounds_played_ += 1;
+  mean_weight_ += rounds_played_;
+  for (std::size_t i = 0; i < mean_.size(); ++i) mean_[i] += rounds_played_ * mixed_[i];
+}
+
+std::vector<PathWeights> BoundGame::weightings(std::size_t most) const {
+  std::vector<PathWeights> result;
+  if (!best_weights_.empty()) result.push_back(best_weights_);
+  std::vector<std::size_t> order(paths_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return regrets_[a] > regrets_[b]; });
+  for (std::size_t i = 0; i < order.size() && result.size() < most; ++i) result.push_back(paths_[order[i]]);
+  return result;
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,103 @@
+// Lower bounds of a schedule's step time over all cuts at once. docs/models/planning.md has the argument.
+//
+// A path through the step is a sum of stage costs, and a stage's cost is a difference of sums over units: the path's length is a
+// sum of one function per cut. The least such sum over all ordered cuts is a dynamic programme of stages x units steps. Any
+// weighted mean of paths is a lower bound as a path is; the best mean is found as the equilibrium of a game between paths and
+// cuts.
+#pragma once
+
+#include <vector>
+
+#include "planner/pfeife/cut_evaluator.hpp"
+
+namespace panpipe::planner {
+
+class CutBound {
+ public:
+  explicit CutBound(const CutEvaluator& evaluator);
+
+  // The functions of one weighting, and the least sum of the rest: to_go[k][c] is over cuts k, k+1 ... with cut k at c or later.
+  // Cuts are counted from 0.
+  struct Tables {
+    std::vector<Sums> own, to_go;
+    double constant = 0;
+    double minimum() const { return constant + (to_go.empty() ? 0 : to_go.front()[1]); }
+  };
+  void fill(const PathWeights& weights, Tables& tables) const;
+  Cuts cuts_of_minimum(const Tables& tables) const;
+  // What each cost is at least, in the layout of a path.
+  void floors(const Cuts& cuts, std::vector<double>& values) const;
+  void floors_at(const std::vector<double>& positions, std::vector<double>& values) const;  // cuts inside units
+  // Where a cut may stand is in [cut + 1, end_of(cut)): every stage has a unit.
+  int end_of(std::size_t cut) const { return units_ + 1 - static_cast<int>(stages_ - 1 - cut); }
+
+ private:
+  struct Term {
+    std::size_t weight = 0;
+    const Sums* sums = nullptr;
+  };
+  void add_stage_terms(const CutEvaluator& evaluator, std::size_t position);
+  void add_hops(const CutEvaluator& evaluator, std::size_t position);
+
+  std::size_t stages_ = 0;
+  int units_ = 0;
+  PathLayout layout_;
+  std::vector<std::vector<Term>> stage_terms_;  // per position: cost = sum of weight x (sums[end] - sums[first])
+  std::vector<std::vector<Term>> hop_terms_;    // per cut: cost = sum of weight x sums[cut]
+  std::vector<Sums> elements_;                  // per rank: the optimizer's floor, in ticks
+};
+
+// The game, played for a number of rounds at a time.
+class BoundGame {
+ public:
+  BoundGame(CutEvaluator& evaluator, const CutBound& bound, const Cuts& start);
+
+  // Plays until the bound reaches `enough` or the rounds are over. Cuts met on the way are told with their step time.
+  template <class Met>
+  void play(int rounds, double enough, Met met);
+  double bound() const { return bound_; }  // ticks
+  // Weightings to prune a search with: the best mean, and the paths that weigh most in it.
+  std::vector<PathWeights> weightings(std::size_t most) const;
+  std::int64_t replays() const { return replays_; }
+
+ private:
+  void mix(PathWeights& weights) const;
+  void try_weights(const PathWeights& weights);
+  void learn(const Cuts& cuts, const PathWeights& path);
+
+  CutEvaluator& evaluator_;
+  const CutBound& cut_bound_;
+  CutBound::Tables tables_;
+  std::vector<PathWeights> paths_;
+  std::vector<double> regrets_, floors_;
+  PathWeights mixed_, mean_, best_weights_;
+  double rounds_played_ = 0, mean_weight_ = 0;
+  double bound_ = 0;
+  std::int64_t replays_ = 0;
+};
+
+template <class Met>
+void BoundGame::play(int rounds, double enough, Met met) {
+  for (int round = 0; round < rounds && bound_ < enough; ++round) {
+    mix(mixed_);
+    try_weights(mixed_);
+    const Cuts cuts = cut_bound_.cuts_of_minimum(tables_);
+    double time = 0;
+    const PathWeights path = evaluator_.critical_path(cuts, time);
+    ++replays_;
+    met(cuts, time);
+    learn(cuts, path);
+    constexpr int kMeanEvery = 8;
+    if (static_cast<int>(rounds_played_) % kMeanEvery != 0) continue;
+    PathWeights mean = mean_;
+    for (double& weight : mean) weight /= mean_weight_;
+    try_weights(mean);
+    const Cuts of_mean = cut_bound_.cuts_of_minimum(tables_);
+    const PathWeights mean_path = evaluator_.critical_path(of_mean, time);
+    ++replays_;
+    met(of_mean, time);
+    learn(of_mean, mean_path);
+  }
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,285 @@
+#include "planner/pfeife/cut_evaluator.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/plan/peak_memory.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+bool same_links(const std::vector<StageLink>& a, const std::vector<StageLink>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const StageLink& x, const StageLink& y) {
+    return x.from == y.from && x.to == y.to && x.gradient == y.gradient;
+  });
+}
+
+}  // namespace
+
+CutEvaluator::CutEvaluator(const SearchSpace& space, const Schedule& schedule, const Cuts& first)
+    : space_(space), plan_(space.plan(schedule, first)) {
+  PANPIPE_CHECK(schedule.chains.size() == 1, "cuts are searched along one chain of stages");
+  chain_ = schedule.chains.front();
+  position_of_stage_.resize(chain_.size());
+  for (std::size_t k = 0; k < chain_.size(); ++k) {
+    position_of_stage_[static_cast<std::size_t>(chain_[k])] = static_cast<int>(k);
+    ranks_.push_back(schedule.stage_to_rank[static_cast<std::size_t>(chain_[k])]);
+  }
+  for (const auto& row : schedule.order)
+    for (const Action& action : row)
+      if (action.is_compute()) uses_[static_cast<std::size_t>(action.kind)] = true;
+  splits_whole_first_ = space.scenario().profile != nullptr;
+  variant_of(first);
+}
+
+void CutEvaluator::map_tasks(const TaskGraph& graph, Variant& variant) const {
+  std::vector<bool> known(variant.graph.costs.size(), false);
+  const std::size_t flow_base = 1 + graph.programs.size();
+  const std::vector<std::int64_t>& elements = space_.stages().elements();
+  for (const Task& task : graph.tasks) {
+    const std::size_t entry = task.program >= 0 ? 1 + static_cast<std::size_t>(task.program)
+                              : task.flow >= 0  ? flow_base + static_cast<std::size_t>(task.flow)
+                                                : 0;
+    if (entry == 0 || known[entry]) continue;
+    known[entry] = true;
+    if (task.kind == TaskKind::Pass) {
+      variant.passes.push_back({entry, position_of_stage_[static_cast<std::size_t>(task.action.stage)], task.action.kind});
+    } else if (task.kind == TaskKind::Optimizer) {
+      variant.optimizers.push_back({entry, task.rank});
+    } else if (task.kind == TaskKind::Collective && task.action.stage >= 0) {
+      const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
+      const StagePlan& stage = plan_.stages[static_cast<std::size_t>(task.action.stage)];
+      const auto held = elements[static_cast<std::size_t>(stage.end_unit)] - elements[static_cast<std::size_t>(stage.first_unit)];
+      variant.flows.push_back({entry, position_of_stage_[static_cast<std::size_t>(task.action.stage)], flow.latency.base(),
+                               held > 0 ? flow.transfer.base() / static_cast<double>(held) : 0});
+    }
+  }
+  std::vector<bool> mapped(graph.links.size(), false);
+  for (const Transfer& transfer : graph.transfers) {
+    if (mapped[static_cast<std::size_t>(transfer.link)]) continue;
+    mapped[static_cast<std::size_t>(transfer.link)] = true;
+    const TransferLink& link = graph.links[static_cast<std::size_t>(transfer.link)];
+    const int producer = position_of_stage_[static_cast<std::size_t>(transfer.stage)];
+    const int consumer =
+        position_of_stage_[static_cast<std::size_t>(graph.tasks[static_cast<std::size_t>(transfer.consumer)].action.stage)];
+    const int from = std::min(producer, consumer), to = std::max(producer, consumer);
+    const auto found = std::find_if(variant.links.begin(), variant.links.end(),
+                                    [&](const StageLink& known_link) { return known_link.from == from && known_link.to == to; });
+    PANPIPE_CHECK(found != variant.links.end(), "a transfer between stages that share no tensor");
+    LinkEntry entry{1 + static_cast<std::size_t>(transfer.link),
+                    static_cast<std::size_t>(found - variant.links.begin()),
+                    link.from_rank,
+                    link.to_rank,
+                    transfer.backward,
+                    nullptr};
+    if (space_.crossings().is_chain()) entry.hops = &space_.hops(link.from_rank, link.to_rank, transfer.backward);
+    variant.delays.push_back(entry);
+  }
+}
+
+std::unique_ptr<CutEvaluator::Variant> CutEvaluator::make_variant(const Cuts& cuts) {
+  auto variant = std::make_unique<Variant>();
+  variant->links = links_;
+  space_.set_cuts(plan_, cuts);
+  const TaskGraph graph = lower(space_.scenario(), plan_, space_.costs());
+  variant->graph = compile(graph);
+  map_tasks(graph, *variant);
+  variant->program = std::make_unique<BatchProgram>(variant->graph.structure);
+  const auto broadcast = [](const std::vector<double>& table) {
+    std::vector<Eight> eight(table.size());
+    for (std::size_t i = 0; i < table.size(); ++i) std::fill(std::begin(eight[i].value), std::end(eight[i].value), table[i]);
+    return eight;
+  };
+  variant->costs = broadcast(variant->graph.costs);
+  variant->delay_table = broadcast(variant->graph.delays);
+  variant->values.resize(variant->program->values());
+  variant->single_costs = variant->graph.costs;
+  variant->single_delays = variant->graph.delays;
+  variant->ends.resize(static_cast<std::size_t>(variant->graph.structure.tasks) + 1);
+  return variant;
+}
+
+CutEvaluator::Variant& CutEvaluator::variant_of(const Cuts& cuts) {
+  if (space_.crossings().is_chain() && !variants_.empty()) return *variants_.front();
+  space_.crossings().links(cuts, links_);
+  for (const auto& variant : variants_) {
+    if (!same_links(variant->links, links_)) continue;
+    variant->links = links_;
+    return *variant;
+  }
+  variants_.push_back(make_variant(cuts));
+  return *variants_.back();
+}
+
+template <class PutCost, class PutDelay>
+void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, PutCost put_cost, PutDelay put_delay) const {
+  const StageCosts& stages = space_.stages();
+  const auto element_sum = [&](int position) {
+    return stages.elements()[static_cast<std::size_t>(end_of(cuts, position))] -
+           stages.elements()[static_cast<std::size_t>(begin_of(cuts, position))];
+  };
+  for (const PassEntry& pass : variant.passes)
+    put_cost(pass.entry, stages.ticks(pass.kind, space_.type_of_rank(rank_of(pass.position)), begin_of(cuts, pass.position),
+                                      end_of(cuts, pass.position), no_gradient_in(pass.position)));
+  for (const RankEntry& optimizer : variant.optimizers) {
+    std::int64_t elements = 0;
+    double given = 0;
+    for (int k = 0; k < this->stages(); ++k) {
+      if (rank_of(k) != optimizer.rank) continue;
+      elements += element_sum(k);
+      given += stages.given_optimizer()[static_cast<std::size_t>(end_of(cuts, k))] -
+               stages.given_optimizer()[static_cast<std::size_t>(begin_of(cuts, k))];
+    }
+    put_cost(optimizer.entry,
+             elements == 0 && given == 0 ? 0.0 : space_.optimizer(elements, given, space_.type_of_rank(optimizer.rank)));
+  }
+  for (const FlowEntry& flow : variant.flows)
+    put_cost(flow.entry, std::nearbyint(flow.latency + flow.per_element * static_cast<double>(element_sum(flow.position))));
+  for (const LinkEntry& delay : variant.delays) {
+    const StageLink& link = variant.links[delay.link];
+    put_delay(delay.entry,
+              delay.hops != nullptr
+                  ? (*delay.hops)[static_cast<std::size_t>(cuts[static_cast<std::size_t>(link.from)])]
+                  : space_.transfer(delay.from_rank, delay.to_rank, delay.backward ? link.gradient_bytes : link.bytes));
+  }
+}
+
+void CutEvaluator::replay(const std::vector<Cuts>& many, std::vector<double>& times) {
+  times.resize(many.size());
+  std::vector<std::pair<Variant*, std::vector<std::size_t>>> waiting;  // up to eight of one variant
+  const auto flush = [&](std::pair<Variant*, std::vector<std::size_t>>& group) {
+    if (group.second.empty()) return;
+    Variant& variant = *group.first;
+    const Eight result = variant.program->replay(variant.costs.data(), variant.delay_table.data(), variant.values.data());
+    for (std::size_t lane = 0; lane < group.second.size(); ++lane) times[group.second[lane]] = result.value[lane];
+    group.second.clear();
+  };
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    Variant& variant = variant_of(many[i]);
+    auto group = std::find_if(waiting.begin(), waiting.end(), [&](const auto& known) { return known.first == &variant; });
+    if (group == waiting.end()) group = waiting.insert(waiting.end(), {&variant, {}});
+    const std::size_t lane = group->second.size();
+    fill(
+        variant, many[i], [&](std::size_t entry, double ticks) { variant.costs[entry].value[lane] = ticks; },
+        [&](std::size_t entry, double ticks) { variant.delay_table[entry].value[lane] = ticks; });
+    group->second.push_back(i);
+    if (group->second.size() == static_cast<std::size_t>(kBatch)) flush(*group);
+  }
+  for (auto& group : waiting) flush(group);
+}
+
+double CutEvaluator::replay(const Cuts& cuts) {
+  Variant& variant = variant_of(cuts);
+  fill(
+      variant, cuts, [&](std::size_t entry, double ticks) { variant.single_costs[entry] = ticks; },
+      [&](std::size_t entry, double ticks) { variant.single_delays[entry] = ticks; });
+  return panpipe::replay(variant.graph.structure, variant.single_costs.data(), variant.single_delays.data(), variant.ends.data());
+}
+
+PathWeights CutEvaluator::critical_path(const Cuts& cuts, double& time) {
+  time = replay(cuts);
+  Variant& variant = variant_of(cuts);
+  const Structure& structure = variant.graph.structure;
+  const CriticalPath path = panpipe::critical_path(structure, variant.single_delays.data(), variant.ends.data());
+  PathWeights weights;
+  gather(variant, path.counts.data(), path.counts.data() + structure.cost_entries, weights);
+  return weights;
+}
+
+void CutEvaluator::gather(const Variant& variant, const double* cost_counts, const double* delay_counts,
+                          PathWeights& weights) const {
+  const PathLayout at = layout();
+  weights.assign(at.size(), 0);
+  for (const PassEntry& pass : variant.passes)
+    weights[at.pass(static_cast<std::size_t>(pass.position), pass.kind)] += cost_counts[pass.entry];
+  for (const RankEntry& optimizer : variant.optimizers)
+    weights[at.optimizer(static_cast<std::size_t>(optimizer.rank))] += cost_counts[optimizer.entry];
+  for (const LinkEntry& delay : variant.delays) {
+    const StageLink& link = variant.links[delay.link];
+    if (link.to != link.from + 1) continue;  // the chain of stages between takes no less than nothing
+    const auto to = static_cast<std::size_t>(link.to);
+    weights[delay.backward ? at.backward(to) : at.forward(to)] += delay_counts[delay.entry];
+  }
+}
+
+namespace {
+
+// max(a, b) softened, and how much of it is a's.
+double soft_max(double a, double b, double temperature, double& of_a) {
+  const double apart = (a - b) / temperature;
+  constexpr double kFar = 25;  // e^-25: nothing
+  if (apart > kFar || apart < -kFar) {
+    of_a = apart > 0 ? 1 : 0;
+    return std::max(a, b);
+  }
+  const double less = std::exp(-std::abs(apart));
+  of_a = (apart > 0 ? 1 : less) / (1 + less);
+  return std::max(a, b) + temperature * std::log1p(less);
+}
+
+}  // namespace
+
+double CutEvaluator::soft_path(const Cuts& cuts, const std::vector<double>& costs, double temperature, PathWeights& weights) {
+  const double time = replay(cuts);
+  Variant& variant = variant_of(cuts);
+  const Structure& structure = variant.graph.structure;
+  const PathLayout at = layout();
+  for (const PassEntry& pass : variant.passes)
+    variant.single_costs[pass.entry] = costs[at.pass(static_cast<std::size_t>(pass.position), pass.kind)];
+  for (const LinkEntry& delay : variant.delays) {
+    const StageLink& link = variant.links[delay.link];
+    const auto to = static_cast<std::size_t>(link.to);
+    if (link.to == link.from + 1) variant.single_delays[delay.entry] = costs[delay.backward ? at.backward(to) : at.forward(to)];
+  }
+  const double soft = temperature * time;
+  variant.by_lane.resize(variant.ends.size());
+  double* const ends = variant.ends.data();
+  double* const by_lane = variant.by_lane.data();
+  for (std::uint32_t t = 1; t <= structure.tasks; ++t) {
+    const double lane = ends[structure.lane_pred[t]];
+    double start = lane;
+    by_lane[t] = 1;
+    if (structure.src[t] != 0)
+      start = soft_max(lane, ends[structure.src[t]] + variant.single_delays[structure.delay[t]], soft, by_lane[t]);
+    ends[t] = start + variant.single_costs[structure.cost[t]];
+  }
+  // From the ends of the lanes back: how much of the softened paths comes by each task. `ends` is used again for that.
+  double latest = 0, sum = 0;
+  for (const std::uint32_t last : structure.lane_last) latest = std::max(latest, ends[last]);
+  for (const std::uint32_t last : structure.lane_last) sum += std::exp((ends[last] - latest) / soft);
+  std::vector<double>& counts = variant.counts;
+  counts.assign(structure.cost_entries + structure.delay_entries, 0);
+  std::vector<std::pair<std::uint32_t, double>> shares;
+  for (const std::uint32_t last : structure.lane_last) shares.emplace_back(last, std::exp((ends[last] - latest) / soft) / sum);
+  std::fill(variant.ends.begin(), variant.ends.end(), 0);
+  for (const auto& [last, share] : shares) ends[last] += share;
+  for (std::uint32_t t = structure.tasks; t > 0; --t) {
+    const double flow = ends[t];
+    if (flow == 0) continue;
+    counts[structure.cost[t]] += flow;
+    ends[structure.lane_pred[t]] += flow * by_lane[t];
+    if (by_lane[t] == 1) continue;
+    ends[structure.src[t]] += flow * (1 - by_lane[t]);
+    counts[structure.cost_entries + structure.delay[t]] += flow * (1 - by_lane[t]);
+  }
+  gather(variant, counts.data(), counts.data() + structure.cost_entries, weights);
+  return latest;
+}
+
+double CutEvaluator::memory_share(const Cuts& cuts, int* rank, Bytes* peak) {
+  space_.set_cuts(plan_, cuts);
+  const std::vector<PeakMemory> ranks = peak_memory(space_.scenario(), plan_, space_.costs());
+  double worst = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].limit <= Bytes(0)) continue;
+    const double share = ranks[r].peak / ranks[r].limit;
+    if (share <= worst) continue;
+    worst = share;
+    if (rank != nullptr) *rank = static_cast<int>(r);
+    if (peak != nullptr) *peak = ranks[r].peak;
+  }
+  return worst;
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,106 @@
+// A schedule made ready to be evaluated for any cuts: lowered and compiled once per set of stages that talk to each other, then
+// only its tables of costs are filled anew. Step times are those of lower + estimate.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "costmodel/estimate/bounds.hpp"
+#include "costmodel/estimate/compile.hpp"
+#include "costmodel/estimate/replay.hpp"
+#include "planner/pfeife/search_space.hpp"
+
+namespace panpipe::planner {
+
+// One number for each cost that a path through a step can have on it; positions are along the chain of stages.
+struct PathLayout {
+  std::size_t stages = 0, ranks = 0;
+  std::size_t pass(std::size_t position, ActionKind kind) const { return position * 4 + static_cast<std::size_t>(kind); }
+  std::size_t forward(std::size_t position) const { return stages * 4 + position; }  // the hop in front of the stage
+  std::size_t backward(std::size_t position) const { return stages * 5 + position; }
+  std::size_t optimizer(std::size_t rank) const { return stages * 6 + rank; }
+  std::size_t size() const { return stages * 6 + ranks; }
+};
+using PathWeights = std::vector<double>;  // how often each lies on the path
+
+class CutEvaluator {
+ public:
+  // Throws NoAnswer when the order cannot finish. The schedule must have one chain of stages.
+  CutEvaluator(const SearchSpace& space, const Schedule& schedule, const Cuts& first);
+
+  int stages() const { return static_cast<int>(chain_.size()); }
+  PathLayout layout() const { return {chain_.size(), static_cast<std::size_t>(space_.ranks())}; }
+  int rank_of(int position) const { return ranks_[static_cast<std::size_t>(position)]; }
+  const SearchSpace& space() const { return space_; }
+  const Schedule& schedule() const { return plan_.schedule; }
+  bool uses(ActionKind kind) const { return uses_[static_cast<std::size_t>(kind)]; }
+  bool no_gradient_in(int position) const { return position == 0 && splits_whole_first_; }
+
+  // Step times in ticks, one per cuts.
+  void replay(const std::vector<Cuts>& many, std::vector<double>& times);
+  double replay(const Cuts& cuts);
+  // The critical path of these cuts; `time`: their step time.
+  PathWeights critical_path(const Cuts& cuts, double& time);
+  // The same with given costs in the layout of a path (what is not in it as for these cuts), and softened: all paths that are
+  // shorter by no more than a few `temperature` (a share of the step time) count. Returns about the step time.
+  double soft_path(const Cuts& cuts, const std::vector<double>& costs, double temperature, PathWeights& weights);
+  // The largest share of a device's limit that is used: at most 1 fits. And which rank has it.
+  double memory_share(const Cuts& cuts, int* rank = nullptr, Bytes* peak = nullptr);
+  Plan plan(const Cuts& cuts) const { return space_.plan(plan_.schedule, cuts); }
+
+ private:
+  struct PassEntry {
+    std::size_t entry = 0;
+    int position = 0;
+    ActionKind kind{};
+  };
+  struct RankEntry {
+    std::size_t entry = 0;
+    int rank = 0;
+  };
+  struct FlowEntry {  // a reduction of a stage: its wire time follows the stage's parameters
+    std::size_t entry = 0;
+    int position = 0;
+    double latency = 0, per_element = 0;
+  };
+  struct LinkEntry {
+    std::size_t entry = 0;
+    std::size_t link = 0;  // into the links of the cuts
+    int from_rank = 0, to_rank = 0;
+    bool backward = false;
+    const Sums* hops = nullptr;  // of a chain: by cut
+  };
+  // One per set of (from, to, gradient).
+  struct Variant {
+    std::vector<StageLink> links;
+    CompiledGraph graph;
+    std::vector<PassEntry> passes;
+    std::vector<RankEntry> optimizers;
+    std::vector<FlowEntry> flows;
+    std::vector<LinkEntry> delays;
+    std::unique_ptr<BatchProgram> program;
+    std::vector<Eight> costs, delay_table, values;
+    std::vector<double> single_costs, single_delays, ends, by_lane, counts;
+  };
+
+  void gather(const Variant& variant, const double* cost_counts, const double* delay_counts, PathWeights& weights) const;
+  Variant& variant_of(const Cuts& cuts);
+  std::unique_ptr<Variant> make_variant(const Cuts& cuts);
+  void map_tasks(const TaskGraph& graph, Variant& variant) const;
+  template <class PutCost, class PutDelay>
+  void fill(const Variant& variant, const Cuts& cuts, PutCost put_cost, PutDelay put_delay) const;
+  int begin_of(const Cuts& cuts, int position) const { return position == 0 ? 0 : cuts[static_cast<std::size_t>(position) - 1]; }
+  int end_of(const Cuts& cuts, int position) const {
+    return position + 1 < stages() ? cuts[static_cast<std::size_t>(position)] : space_.units();
+  }
+
+  const SearchSpace& space_;
+  Plan plan_;
+  std::vector<int> chain_, ranks_, position_of_stage_;
+  std::array<bool, 5> uses_{};
+  bool splits_whole_first_ = false;
+  std::vector<std::unique_ptr<Variant>> variants_;
+  std::vector<StageLink> links_;  // scratch
+};
+
+}  // namespace panpipe::planner

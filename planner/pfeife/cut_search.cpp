@@ -1,0 +1,234 @@
+#include "planner/pfeife/cut_search.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+namespace panpipe::planner {
+namespace {
+
+bool in_order(const Cuts& cuts, int units) {
+  for (std::size_t k = 0; k < cuts.size(); ++k)
+    if (cuts[k] <= (k == 0 ? 0 : cuts[k - 1]) || cuts[k] >= units) return false;
+  return true;
+}
+
+// `value` at share `numerator` / `denominator` of the way, rounded.
+int scaled(int value, int numerator, int denominator) {
+  return static_cast<int>(std::lround(static_cast<double>(value) * numerator / denominator));
+}
+
+}  // namespace
+
+Cuts even_cuts(const Sums& sums, int stages) {
+  const int units = static_cast<int>(sums.size()) - 1;
+  Cuts cuts;
+  for (int k = 1; k < stages; ++k) {
+    const double goal = sums.front() + (sums.back() - sums.front()) * k / stages;
+    auto cut = static_cast<int>(std::lower_bound(sums.begin(), sums.end(), goal) - sums.begin());
+    if (cut > 0 && cut <= units && goal - sums[static_cast<std::size_t>(cut) - 1] < sums[static_cast<std::size_t>(cut)] - goal)
+      --cut;
+    cuts.push_back(std::clamp(cut, cuts.empty() ? 1 : cuts.back() + 1, units - (stages - k)));
+  }
+  return cuts;
+}
+
+CutSearch::CutSearch(const SearchSpace& space, const Schedule& schedule, const Cuts& start, Stopped stopped, CutCounts& counts)
+    : evaluator_(space, schedule, start),
+      cut_bound_(evaluator_),
+      descent_(evaluator_, cut_bound_, start),
+      game_(evaluator_, cut_bound_, start),
+      stopped_(std::move(stopped)),
+      counts_(counts) {}
+
+bool CutSearch::fits(const Cuts& cuts) {
+  const double share = evaluator_.memory_share(cuts);
+  if (share < nearest_share_) {
+    nearest_share_ = share;
+    nearest_cuts_ = cuts;
+  }
+  return share <= 1;
+}
+
+void CutSearch::meet(const Cuts& cuts, double time) {
+  if (time >= best_) return;
+  if (!fits(cuts)) {
+    ++counts_.excluded;
+    return;
+  }
+  best_ = time;
+  best_cuts_ = cuts;
+}
+
+void CutSearch::tighten(int rounds, double enough) {
+  if (stopped_()) return;
+  descent_.run(rounds, enough, [this](const Cuts& cuts, double time) {
+    ++counts_.evaluated;
+    meet(cuts, time);
+  });
+}
+
+// One cut moved; it and all after it, or all before it; it alone with the gaps on both sides rescaled.
+std::vector<Cuts> CutSearch::neighbours(const Cuts& cuts, bool wide) const {
+  constexpr std::array<int, 9> kShifts = {1, 2, 3, 4, 5, 6, 8, 10, 15};
+  constexpr int kNear = 2;
+  const int units = evaluator_.space().units();
+  std::vector<Cuts> result;
+  const auto add = [&](const Cuts& moved) {
+    if (moved != cuts && in_order(moved, units)) result.push_back(moved);
+  };
+  for (std::size_t k = 0; k < cuts.size(); ++k) {
+    for (const int size : kShifts) {
+      if (!wide && size > kNear) break;
+      for (const int shift : {size, -size}) {
+        Cuts alone = cuts, right = cuts, left = cuts, rescaled = cuts;
+        alone[k] += shift;
+        if (alone[k] < 1 || alone[k] >= units) continue;
+        for (std::size_t i = k; i < cuts.size(); ++i) right[i] += shift;
+        for (std::size_t i = 0; i <= k; ++i) left[i] += shift;
+        for (std::size_t i = 0; i < k; ++i) rescaled[i] = scaled(cuts[i], alone[k], cuts[k]);
+        for (std::size_t i = k + 1; i < cuts.size(); ++i)
+          rescaled[i] = units - scaled(units - cuts[i], units - alone[k], units - cuts[k]);
+        rescaled[k] = alone[k];
+        add(alone);
+        if (k + 1 < cuts.size()) add(right);
+        if (k > 0) add(left);
+        add(rescaled);
+      }
+    }
+  }
+  return result;
+}
+
+// Goes to the neighbour that comes nearest to fitting until one fits.
+void CutSearch::repair(const Cuts& from) {
+  Cuts now = from;
+  double share = evaluator_.memory_share(now);
+  while (share > 1 && !stopped_()) {
+    Cuts next;
+    double least = share;
+    for (const Cuts& cuts : neighbours(now, true)) {
+      const double of_neighbour = evaluator_.memory_share(cuts);
+      ++counts_.excluded;
+      if (of_neighbour >= least) continue;
+      least = of_neighbour;
+      next = cuts;
+    }
+    if (next.empty()) break;
+    now = next;
+    share = least;
+  }
+  const double time = evaluator_.replay(now);
+  ++counts_.evaluated;
+  meet(now, time);
+}
+
+void CutSearch::improve(const Cuts& from) {
+  if (!from.empty() || evaluator_.stages() == 1) {
+    meet(from, evaluator_.replay(from));
+    ++counts_.evaluated;
+  }
+  if (best_ == kNone) repair(nearest_cuts_.empty() ? from : nearest_cuts_);
+  if (best_ == kNone) return;
+  while (!stopped_() && (try_all(neighbours(best_cuts_, false)) || try_all(neighbours(best_cuts_, true)))) {
+  }
+}
+
+bool CutSearch::try_all(const std::vector<Cuts>& all) {
+  std::vector<double> times;
+  evaluator_.replay(all, times);
+  counts_.evaluated += static_cast<std::int64_t>(all.size());
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (times[i] < best_) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+  const double before = best_;
+  for (std::size_t i = 0; i < order.size() && best_ == before; ++i) meet(all[order[i]], times[order[i]]);
+  return best_ < before;
+}
+
+std::vector<PathWeights> CutSearch::pruning_paths() {
+  constexpr std::size_t kPaths = 6;
+  std::vector<PathWeights> result = game_.weightings(kPaths);
+  if (!descent_.weights().empty()) result.push_back(descent_.weights());
+  return result;
+}
+
+struct Descent {
+  std::vector<CutBound::Tables> tables;
+  std::vector<Sums> partial;  // per cut: sums of each weighting up to it
+  Cuts cuts;
+  std::vector<Cuts> leaves;
+  std::vector<double> times;
+  double enough = 0;
+  std::int64_t steps = 0;
+};
+
+// False when the steps ran out.
+bool CutSearch::descend(std::size_t cut, int at, Descent& descent) {
+  const std::size_t last = descent.cuts.size();
+  const auto limit = [&] { return std::min(best_, descent.enough); };
+  if (cut == last) {
+    descent.leaves.push_back(descent.cuts);
+    if (descent.leaves.size() < static_cast<std::size_t>(kBatch) && last > 0) return true;
+    evaluator_.replay(descent.leaves, descent.times);
+    counts_.evaluated += static_cast<std::int64_t>(descent.leaves.size());
+    for (std::size_t i = 0; i < descent.leaves.size(); ++i) {
+      if (descent.times[i] < best_) descent.steps -= 1000;  // the memory of a plan takes as long
+      meet(descent.leaves[i], descent.times[i]);
+    }
+    descent.steps -= 64 * static_cast<std::int64_t>(descent.leaves.size());
+    descent.leaves.clear();
+    return descent.steps > 0 && !stopped_();
+  }
+  for (int c = at; c < cut_bound_.end_of(cut); ++c) {
+    const auto here = static_cast<std::size_t>(c);
+    bool excluded = false, all_later = false;
+    for (std::size_t j = 0; j < descent.tables.size() && !excluded; ++j) {
+      const CutBound::Tables& tables = descent.tables[j];
+      const double before = descent.partial[cut][j];
+      const double rest = cut + 1 < last ? tables.to_go[cut + 1][here + 1] : 0;
+      descent.partial[cut + 1][j] = before + tables.own[cut][here];
+      all_later = before + tables.to_go[cut][here] >= limit();
+      excluded = all_later || descent.partial[cut + 1][j] + rest >= limit();
+    }
+    if (--descent.steps <= 0) return false;
+    if (excluded) ++counts_.excluded;
+    if (all_later) break;
+    if (excluded) continue;
+    descent.cuts[cut] = c;
+    if (!descend(cut + 1, c + 1, descent)) return false;
+  }
+  return true;
+}
+
+bool CutSearch::enumerate(double enough, std::int64_t steps) {
+  constexpr int kRounds = 60;  // of the game: its paths exclude what the relaxed problem's mean path does not
+  const std::int64_t before = game_.replays();
+  game_.play(kRounds, std::min(best_, enough), [this](const Cuts& cuts, double time) { meet(cuts, time); });
+  counts_.evaluated += game_.replays() - before;
+  if (bound() >= std::min(best_, enough)) return true;
+  Descent descent;
+  descent.enough = enough;
+  descent.steps = steps;
+  const std::vector<PathWeights> weightings = pruning_paths();
+  descent.tables.resize(weightings.size());
+  const auto cuts = static_cast<std::size_t>(evaluator_.stages()) - 1;
+  descent.cuts.resize(cuts);
+  descent.partial.assign(cuts + 1, Sums(weightings.size(), 0));
+  for (std::size_t j = 0; j < weightings.size(); ++j) {
+    cut_bound_.fill(weightings[j], descent.tables[j]);
+    descent.partial[0][j] = descent.tables[j].constant;
+  }
+  bool finished = descend(0, 1, descent);
+  if (finished && !descent.leaves.empty()) {
+    evaluator_.replay(descent.leaves, descent.times);
+    counts_.evaluated += static_cast<std::int64_t>(descent.leaves.size());
+    for (std::size_t i = 0; i < descent.leaves.size(); ++i) meet(descent.leaves[i], descent.times[i]);
+  }
+  if (finished && !stopped_()) proved_bound_ = std::max(proved_bound_, std::min(best_, enough));
+  return finished;
+}
+
+}  // namespace panpipe::planner

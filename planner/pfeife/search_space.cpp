@@ -1,0 +1,109 @@
+#include "planner/pfeife/search_space.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+Plan fixed_parts(const Scenario& scenario) {
+  Plan plan;
+  plan.pipeline = scenario.parallel.pipeline;
+  plan.tensor = scenario.parallel.tensor;
+  plan.data = scenario.parallel.data;
+  plan.zero = scenario.parallel.zero;
+  if (scenario.placement) {
+    plan.devices = *scenario.placement;
+  } else {
+    plan.devices.resize(static_cast<std::size_t>(plan.pipeline * plan.data * plan.tensor));
+    std::iota(plan.devices.begin(), plan.devices.end(), 0);
+  }
+  return plan;
+}
+
+const Scenario& checked(const Scenario& scenario) {
+  if (scenario.parallel.zero >= 3)
+    throw fault_at(scenario, "parallel.zero", "--method pfeife does not know gathered parameters",
+                   "plan with zero 0, 1 or 2, or with --method auto");
+  if (scenario.collectives_run_on)
+    throw fault_at(scenario, "trailing_collectives", "--method pfeife counts a pass as one block",
+                   "plan with 'trailing_collectives: awaited'");
+  if (scenario.transfers.full_backward_sends == TransferRules::FullBackwardSends::InputGradient)
+    throw fault_at(scenario, "transfers.full_backward_sends", "--method pfeife counts a pass as one block",
+                   "plan with 'full_backward_sends: end'");
+  return scenario;
+}
+
+}  // namespace
+
+SearchSpace::SearchSpace(const Experiment& experiment)
+    : scenario_(checked(experiment.scenario)),
+      costs_(experiment.model),
+      base_(fixed_parts(scenario_)),
+      stage_costs_(scenario_, costs_, base_.pipeline),
+      crossings_(costs_.workload(scenario_.cluster.devices[static_cast<std::size_t>(base_.device(0, 0, 0))].type)) {
+  for (int rank = 0; rank < base_.pipeline; ++rank)
+    types_.push_back(scenario_.cluster.devices[static_cast<std::size_t>(base_.device(rank, 0, 0))].type);
+}
+
+void SearchSpace::set_cuts(Plan& plan, const Cuts& cuts) const {
+  const std::vector<int>& chain = plan.schedule.chains.front();
+  for (std::size_t k = 0; k < chain.size(); ++k) {
+    StagePlan& stage = plan.stages[static_cast<std::size_t>(chain[k])];
+    stage.first_unit = k == 0 ? 0 : cuts[k - 1];
+    stage.end_unit = k < cuts.size() ? cuts[k] : units();
+    stage.recompute = scenario_.recompute;
+  }
+}
+
+Plan SearchSpace::plan(const Schedule& schedule, const Cuts& cuts) const {
+  Plan plan = base_;
+  plan.schedule = schedule;
+  plan.stages.resize(static_cast<std::size_t>(schedule.stages));
+  set_cuts(plan, cuts);
+  return plan;
+}
+
+// As the lowering rounds it: latency and bytes apart.
+double SearchSpace::transfer(int from_rank, int to_rank, std::int64_t bytes) const {
+  const auto pairs = static_cast<std::uint64_t>(ranks()) * static_cast<std::uint64_t>(ranks());
+  const auto pair = static_cast<std::uint64_t>(from_rank * ranks() + to_rank);
+  const auto [entry, is_new] = transfers_.try_emplace(static_cast<std::uint64_t>(bytes) * pairs + pair, 0);
+  if (is_new) {
+    const TransferCost cost = costs_.transfer(device_of_rank(from_rank), device_of_rank(to_rank), Bytes(bytes));
+    entry->second = to_ticks(cost.time).base();
+  }
+  return entry->second;
+}
+
+const Sums& SearchSpace::hops(int from_rank, int to_rank, bool gradient) const {
+  const auto [entry, is_new] = hops_.try_emplace({from_rank, to_rank, gradient});
+  if (is_new) {
+    entry->second.assign(static_cast<std::size_t>(units()) + 1, 0);
+    for (int cut = 1; cut < units(); ++cut) {
+      const StageLink& link = crossings_.next_unit(cut);
+      if (link.from == 0 || (gradient && !link.gradient)) continue;
+      entry->second[static_cast<std::size_t>(cut)] = transfer(from_rank, to_rank, gradient ? link.gradient_bytes : link.bytes);
+    }
+  }
+  return entry->second;
+}
+
+double SearchSpace::optimizer(std::int64_t elements, double given_seconds, int type) const {
+  return to_ticks(costs_.optimizer(elements, type).total + Duration(given_seconds)).base();
+}
+
+// The slope where the step is affine in the elements, else nothing.
+double SearchSpace::optimizer_per_element(int type) const {
+  const std::int64_t all = stage_costs_.elements().back();
+  if (all < 4) return 0;
+  const auto at = [&](std::int64_t elements) { return costs_.optimizer(elements, type).total.base() * 1e12; };
+  const double slope = (at(all) - at(all / 2)) / static_cast<double>(all - all / 2);
+  const double quarter = at(all / 4) + slope * static_cast<double>(all / 2 - all / 4);
+  return std::abs(quarter - at(all / 2)) <= 1e-9 * at(all) ? slope : 0;
+}
+
+}  // namespace panpipe::planner

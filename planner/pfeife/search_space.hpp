@@ -1,0 +1,51 @@
+// What a search over cuts stands on: the parts of the scenario that stay fixed, and costs in O(1) for any cuts.
+#pragma once
+
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/plan/model_costs.hpp"
+#include "planner/pfeife/crossings.hpp"
+#include "planner/pfeife/stage_costs.hpp"
+
+namespace panpipe::planner {
+
+class SearchSpace {
+ public:
+  // Throws InputError where the scenario says what this search cannot keep to.
+  explicit SearchSpace(const Experiment& experiment);
+
+  const Scenario& scenario() const { return scenario_; }
+  const LoweringCosts& costs() const { return costs_; }
+  const StageCosts& stages() const { return stage_costs_; }
+  const Crossings& crossings() const { return crossings_; }
+  int units() const { return stage_costs_.units(); }
+  int ranks() const { return base_.pipeline; }
+  int type_of_rank(int rank) const { return types_[static_cast<std::size_t>(rank)]; }
+  int device_of_rank(int rank) const { return base_.device(rank, 0, 0); }
+
+  // A plan of this schedule with these cuts.
+  Plan plan(const Schedule& schedule, const Cuts& cuts) const;
+  void set_cuts(Plan& plan, const Cuts& cuts) const;  // in a plan of one chain
+  // Ticks of a transfer between the first devices of two ranks.
+  double transfer(int from_rank, int to_rank, std::int64_t bytes) const;
+  // The same for what a unit hands to the next one, by the cut in front of that: one value per unit.
+  const Sums& hops(int from_rank, int to_rank, bool gradient) const;
+  // Optimizer step of a rank that holds these sums, in ticks, and its floor per element.
+  double optimizer(std::int64_t elements, double given_seconds, int type) const;
+  double optimizer_per_element(int type) const;
+
+ private:
+  const Scenario& scenario_;
+  ModelCosts costs_;
+  Plan base_;  // degrees and devices
+  StageCosts stage_costs_;
+  Crossings crossings_;
+  std::vector<int> types_;
+  mutable std::unordered_map<std::uint64_t, double> transfers_;
+  mutable std::map<std::tuple<int, int, bool>, Sums> hops_;
+};
+
+}  // namespace panpipe::planner

@@ -1,0 +1,49 @@
+// The relaxed problem: cuts may stand inside a unit, and the longest path is softened to a mean of all paths that are nearly as
+// long. Its solution is where the best cuts are near, and its mean path is a weighting that bounds all cuts from below.
+#pragma once
+
+#include "planner/pfeife/cut_bound.hpp"
+
+namespace panpipe::planner {
+
+class SoftDescent {
+ public:
+  SoftDescent(CutEvaluator& evaluator, const CutBound& bound, const Cuts& start);
+
+  // Goes on for a number of rounds, cooling down. Ends early when the bound reaches `enough`. `met` is told of cuts on the way,
+  // with their step time.
+  template <class Met>
+  void run(int rounds, double enough, Met met) {
+    for (int round = 0; round < rounds && bound_ < enough; ++round) {
+      step();
+      if (++steps_ % kLookEvery != 0 && round + 1 < rounds) continue;
+      look();
+      const Cuts cuts = rounded();
+      met(cuts, evaluator_.replay(cuts));
+    }
+  }
+  double bound() const { return bound_; }  // ticks: no cuts take less
+  const PathWeights& weights() const { return best_weights_; }
+
+ private:
+  static constexpr int kLookEvery = 10;
+  void place();  // positions from shares
+  void step();
+  void look();  // the bound of the paths so far
+  void try_weights(const PathWeights& weights);
+  Cuts rounded() const;
+
+  CutEvaluator& evaluator_;
+  const CutBound& bound_of_;
+  CutBound::Tables tables_;
+  Sums work_;                      // before each unit: forward and backward
+  std::vector<double> shares_;     // of the work, per stage
+  std::vector<double> positions_;  // of the cuts, in units
+  std::vector<double> floors_, steps_of_, last_off_;
+  double least_share_ = 0;
+  PathWeights path_, mean_, best_weights_;
+  double mean_weight_ = 0, temperature_, bound_ = 0;
+  int steps_ = 0;
+};
+
+}  // namespace panpipe::planner

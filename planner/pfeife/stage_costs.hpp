@@ -1,0 +1,55 @@
+// What a run of units costs as a stage, in O(1), from sums over units.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "costmodel/plan/lowering_costs.hpp"
+
+namespace panpipe::planner {
+
+using Sums = std::vector<double>;  // [units + 1]: of the units before
+
+class StageCosts {
+ public:
+  // `pipeline`: ranks, for the jitter between them.
+  StageCosts(const Scenario& scenario, const LoweringCosts& costs, int pipeline);
+
+  int units() const { return units_; }
+  // Ticks of a pass (F, I, W, B) of units [first, end). `no_gradient_in`: the stage gets no gradient-carrying tensor, see
+  // Lowering::backward_all_in_weight.
+  double ticks(ActionKind kind, int type, int first, int end, bool no_gradient_in) const;
+  // ticks >= floor[end] - floor[first], with equality where the host does not count.
+  const Sums& floor(ActionKind kind, int type) const { return types_[index(type)].floor[index(kind)]; }
+  // Of the optimizer step: parameters before each unit, and what is given in seconds.
+  const std::vector<std::int64_t>& elements() const { return elements_; }
+  const Sums& given_optimizer() const { return given_optimizer_; }
+  // Whether `ticks` is what the lowering comes to, apart from rounding: not beside tensor-parallel collectives.
+  bool exact() const { return exact_; }
+
+ private:
+  struct PassSums {
+    Sums device, synchronous, launches;  // seconds, seconds, operators
+  };
+  struct OfType {
+    std::array<PassSums, 4> passes;  // by ActionKind F, I, W, B
+    std::array<Sums, 4> floor;       // ticks
+  };
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  static std::size_t index(ActionKind kind) { return static_cast<std::size_t>(kind); }
+  void add_pass(PassSums& sums, std::size_t unit, const PassCost& pass, bool may_hide);
+  void sum_units(const WorkloadCost& workload, Recompute recompute, OfType& type);
+  void make_floors(OfType& type, int device_type);
+  double host_factor(double device, double launches, int type) const;
+  double factor_of(const OfType& of, ActionKind kind, int type, int first, int end) const;
+
+  const LoweringCosts& costs_;
+  int units_ = 0;
+  double jitter_ = 1;
+  bool exact_ = true, host_counts_ = false;
+  std::vector<OfType> types_;
+  std::vector<std::int64_t> elements_;
+  Sums given_optimizer_;
+};
+
+}  // namespace panpipe::planner

@@ -1,0 +1,161 @@
+// Against trying everything: all cuts of all members, lowered and estimated one by one.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "planner/pfeife/family.hpp"
+#include "planner/pfeife/search_space.hpp"
+#include "tests/planner/pfeife/layers.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using planner::Cuts;
+
+// Calls visit(cuts) for every way to cut `units` into `stages`.
+template <class Visit>
+void every_cut(int units, int stages, Visit visit) {
+  Cuts cuts;
+  const auto descend = [&](auto self, int from) -> void {
+    if (static_cast<int>(cuts.size()) == stages - 1) return visit(cuts);
+    for (int c = from; c < units; ++c) {
+      cuts.push_back(c);
+      self(self, c + 1);
+      cuts.pop_back();
+    }
+  };
+  descend(descend, 1);
+}
+
+// The shortest step of all that fit, over members with 1 to `most` stages a rank; 0 = none fits.
+double shortest(const Experiment& experiment, int most, bool splits) {
+  const planner::SearchSpace space(experiment);
+  double best = 0;
+  for (int stages = 1; stages <= most; ++stages) {
+    for (const planner::Member& member : planner::family_of(experiment.scenario, stages, splits).members) {
+      if (!check_schedule(member.schedule).empty() || member.schedule.stages > space.units()) continue;
+      every_cut(space.units(), member.schedule.stages, [&](const Cuts& cuts) {
+        const Plan plan = space.plan(member.schedule, cuts);
+        const Metrics figures = metrics(estimate(lower(experiment.scenario, plan, experiment.model)));
+        if (figures.fits && (best == 0 || figures.step_time_s < best)) best = figures.step_time_s;
+      });
+    }
+  }
+  return best;
+}
+
+LayersCase random_case(std::mt19937& random, int units, bool skips) {
+  LayersCase made;
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int u = 0; u < units; ++u) made.layers.push_back({1.0 + below(40) / 8.0, 100 + below(200), below(150), below(60)});
+  for (int u = 0; u + 1 < units; ++u) made.edges.emplace_back(u, u + 1, 1 + below(2000));
+  for (int k = 0; skips && k < 3; ++k) {
+    const int from = below(units - 2);
+    made.edges.emplace_back(from, from + 2 + below(units - from - 2), 1 + below(4000));
+  }
+  made.devices = 2 + below(2);
+  made.microbatches = made.devices + below(3);
+  made.link = "{latency: 0.3 ms, bandwidth: 4 MB/s}";
+  return made;
+}
+
+void compare(const LayersCase& made, int most, const std::string& about) {
+  SCOPED_TRACE(about);
+  const auto experiment = experiment_of(made);
+  const planner::Answer answer = plan_pfeife(*experiment);
+  const double best = shortest(*experiment, most, made.backward_ratio < 0);
+  if (best == 0) {
+    EXPECT_TRUE(answer.candidates.empty());
+    return;
+  }
+  ASSERT_FALSE(answer.candidates.empty()) << answer.reason;
+  EXPECT_LE(metric(answer.candidates.front(), "step_time_s"), best * (1 + 1e-12));
+  // The search may have found more stages on a rank, or prefetch vectors, better still: never below its own bound.
+  EXPECT_LE(answer.search.lower_bound, metric(answer.candidates.front(), "step_time_s") * (1 + 1e-12));
+  EXPECT_TRUE(answer.search.proved_optimal);
+}
+
+TEST(BruteForce, ChainsWithOneStagePerRankAreProvedOptimal) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 12; ++round) {
+    LayersCase made = random_case(random, 9, false);
+    made.extra = "schedule: {name: pfeife, stages_per_rank: 1}\n";
+    compare(made, 1, "round " + std::to_string(round));
+  }
+}
+
+TEST(BruteForce, ATensorThatSkipsStagesIsCounted) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 10; ++round) {
+    LayersCase made = random_case(random, 8, true);
+    made.extra = "schedule: {name: pfeife, stages_per_rank: 2}\n";
+    made.devices = 2;
+    made.microbatches = 2 + round % 3;
+    const auto experiment = experiment_of(made);
+    const planner::Answer answer = plan_pfeife(*experiment);
+    ASSERT_FALSE(answer.candidates.empty());
+    const planner::SearchSpace space(*experiment);
+    double best = 0;
+    for (const planner::Member& member : planner::family_of(experiment->scenario, 2, false).members) {
+      if (!check_schedule(member.schedule).empty()) continue;
+      every_cut(space.units(), member.schedule.stages, [&](const Cuts& cuts) {
+        const double time =
+            metrics(estimate(lower(experiment->scenario, space.plan(member.schedule, cuts), experiment->model))).step_time_s;
+        if (best == 0 || time < best) best = time;
+      });
+    }
+    EXPECT_NEAR(metric(answer.candidates.front(), "step_time_s"), best, 1e-12) << round;
+    EXPECT_TRUE(answer.search.proved_optimal) << round;
+  }
+}
+
+TEST(BruteForce, MemoryLimitsAreKeptInBothModels) {
+  std::mt19937 random(13);
+  int infeasible = 0;
+  for (int round = 0; round < 24; ++round) {
+    LayersCase made = random_case(random, 8, round % 2 == 0);
+    made.memory = round % 3 == 0 ? 2500 + 200 * round : 16000 + 1000 * round;
+    made.extra = std::string("memory_model: ") + (round % 4 < 2 ? "pfeife" : "full") +
+                 "\noptimizer: adam\nschedule: {name: pfeife, stages_per_rank: 1}\n";
+    const auto experiment = experiment_of(made);
+    infeasible += plan_pfeife(*experiment).candidates.empty() ? 1 : 0;
+    compare(made, 1, "round " + std::to_string(round));
+  }
+  EXPECT_GT(infeasible, 2);  // the limits reach from too little to plenty
+  EXPECT_LT(infeasible, 22);
+}
+
+// Whole family with its other schedules and split backwards, small enough to try all.
+TEST(BruteForce, OtherFamiliesWithSplitBackwardAreSearchedToo) {
+  std::mt19937 random(17);
+  for (int round = 0; round < 3; ++round) {
+    LayersCase made = random_case(random, 6, false);
+    made.devices = 2;
+    made.microbatches = 4;
+    made.backward_ratio = -2;
+    made.extra = "schedule: auto\n";
+    compare(made, 3, "round " + std::to_string(round));
+  }
+}
+
+// A bound that is not reached must still be one: 60 units, where only the local search finds an end.
+TEST(BruteForce, BoundsStayBelowWhatIsFoundOnLongerChains) {
+  std::mt19937 random(19);
+  for (int round = 0; round < 4; ++round) {
+    LayersCase made = random_case(random, 60, false);
+    made.devices = 4;
+    made.microbatches = 8;
+    made.extra = "schedule: {name: pfeife, stages_per_rank: 2}\n";
+    const auto experiment = experiment_of(made);
+    const planner::Answer answer = plan_pfeife(*experiment);
+    ASSERT_FALSE(answer.candidates.empty());
+    const double found = metric(answer.candidates.front(), "step_time_s");
+    EXPECT_LE(answer.search.lower_bound, found);
+    EXPECT_GE(answer.search.lower_bound, 0.9 * found);  // the relaxed problem comes near
+  }
+}
+
+}  // namespace
+}  // namespace panpipe::test

@@ -1,0 +1,94 @@
+// The fast evaluation of cuts is that of lower + estimate.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/plan/peak_memory.hpp"
+#include "planner/pfeife/cut_search.hpp"
+#include "tests/planner/pfeife/layers.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using planner::Cuts;
+
+Cuts random_cuts(std::mt19937& random, int units, int stages) {
+  std::vector<int> places;
+  for (int c = 1; c < units; ++c) places.push_back(c);
+  std::shuffle(places.begin(), places.end(), random);
+  Cuts cuts(places.begin(), places.begin() + stages - 1);
+  std::sort(cuts.begin(), cuts.end());
+  return cuts;
+}
+
+// Times, bound and memory of random cuts against the timeline of the lowered plan.
+void compare(const Experiment& experiment, const std::string& family, const ScheduleOptions& options, double tolerance) {
+  SCOPED_TRACE(family);
+  const planner::SearchSpace space(experiment);
+  const Scenario& scenario = experiment.scenario;
+  const Schedule schedule = make_schedule(family, scenario.parallel.pipeline, scenario.microbatches, options);
+  std::mt19937 random(5);
+  planner::CutEvaluator evaluator(space, schedule, random_cuts(random, space.units(), schedule.stages));
+  const planner::CutBound bound(evaluator);
+  std::vector<Cuts> many;
+  for (int i = 0; i < 21; ++i) many.push_back(random_cuts(random, space.units(), schedule.stages));
+  std::vector<double> times, floors;
+  evaluator.replay(many, times);
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    const Plan plan = space.plan(schedule, many[i]);
+    const Timeline timeline = estimate(lower(scenario, plan, experiment.model));
+    EXPECT_NEAR(times[i] * 1e-12, timeline.step_time.base(), tolerance * timeline.step_time.base());
+    double time = 0;
+    const planner::PathWeights path = evaluator.critical_path(many[i], time);
+    EXPECT_EQ(time, times[i]);
+    planner::CutBound::Tables tables;
+    bound.fill(path, tables);
+    EXPECT_LE(tables.minimum(), time * (1 + 1e-9));
+    bound.floors(many[i], floors);
+    double length = 0;
+    for (std::size_t k = 0; k < path.size(); ++k) length += path[k] * floors[k];
+    EXPECT_LE(length, time * (1 + 1e-9));
+    const std::vector<PeakMemory> memory = peak_memory(scenario, plan, space.costs());
+    for (const DeviceTimeline& device : timeline.devices)
+      EXPECT_EQ(memory[static_cast<std::size_t>(device.rank)].peak, device.peak);
+  }
+}
+
+TEST(CutEvaluator, IsTheEstimateOfMeasuredLayers) {
+  LayersCase made;
+  for (int u = 0; u < 30; ++u) made.layers.push_back({1 + u % 7 * 0.37, 1000 + 17 * u, 50 * (u % 3), 64 * u});
+  for (int u = 0; u + 1 < 30; ++u) made.edges.emplace_back(u, u + 1, 1000 * (1 + u % 5));
+  made.edges.emplace_back(2, 27, 5000);  // skip connections, as in a U-Net
+  made.edges.emplace_back(5, 22, 4000);
+  made.edges.emplace_back(5, 23, 4000);
+  made.devices = 3;
+  made.microbatches = 6;
+  made.link = "{latency: 0.1 ms, bandwidth: 20 MB/s}";
+  made.backward_ratio = -1.7;
+  for (const char* model : {"pfeife", "full"}) {
+    made.extra = std::string("optimizer: adam\nmemory_model: ") + model + "\n";
+    const auto experiment = experiment_of(made);
+    compare(*experiment, "pfeife", {{"stages_per_rank", "2"}, {"loop_batch", "3"}, {"prefetch", "2"}}, 1e-12);
+    compare(*experiment, "pfeife", {{"stages_per_rank", "2"}, {"loop_batch", "6"}, {"prefetch", "3,0,1"}}, 1e-12);
+    compare(*experiment, "zb-h1", {}, 1e-12);
+    compare(*experiment, "zb-v", {}, 1e-12);
+    compare(*experiment, "interleaved-1f1b", {{"stages_per_rank", "3"}}, 1e-12);
+  }
+}
+
+// Blocking sends, links of different speed, launches, an optimizer step, a tied embedding.
+TEST(CutEvaluator, IsTheEstimateOfAModelOnGpus) {
+  const Experiment experiment(load_scenario(std::string(PANPIPE_SCENARIOS) + "/examples/gpt2-large-rtx3090x8.yaml"));
+  compare(experiment, "pfeife", {{"stages_per_rank", "2"}, {"loop_batch", "8"}, {"prefetch", "2"}}, 1e-10);
+  compare(experiment, "zb-h1", {}, 1e-10);
+}
+
+TEST(EvenCuts, LeaveAUnitForEveryStage) {
+  // 10 of 12 lie in the first unit: goals 3, 6 and 9 all do, so that the cuts follow one another.
+  EXPECT_EQ(planner::even_cuts({0, 10, 11, 11.5, 12}, 4), (Cuts{1, 2, 3}));
+  EXPECT_EQ(planner::even_cuts({0, 1, 2, 3, 4, 5, 6}, 3), (Cuts{2, 4}));
+}
+
+}  // namespace
+}  // namespace panpipe::test
