@@ -53,6 +53,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe compare out/estimated out/measured --tolerance step_time_s=5%\n"
      "  panpipe compare out/estimated out/measured -o both.json\n",
      cli::add_compare_verb},
+    {"report", "one self-contained page of a result, or of two over each other: drawing, breakdown, hints",
+     "  panpipe report out/simulated -o step.html\n"
+     "  panpipe report out/estimated out/measured -o both.html\n",
+     cli::add_report_verb},
     {"profile", "measure this machine: the workload's units, messages, sums, the optimizer",
      "  panpipe profile my.yaml -o my-profile.yaml --ranks 2\n"
      "  panpipe estimate my.yaml --set profile=my-profile.yaml\n",

@@ -18,6 +18,7 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run);
 void add_profile_verb(CLI::App& sub, std::function<int()>& run);
 void add_sweep_verb(CLI::App& sub, std::function<int()>& run);
 void add_compare_verb(CLI::App& sub, std::function<int()>& run);
+void add_report_verb(CLI::App& sub, std::function<int()>& run);
 void add_run_verb(CLI::App& sub, std::function<int()>& run);
 
 }  // namespace panpipe::cli

@@ -76,6 +76,7 @@ void add_devices(const json& document, Timeline& timeline) {
     if (own == memory.end()) {
       device.same_as = timeline.devices.empty() ? -1 : timeline.devices.front().device;
     } else {
+      device.limit = Bytes(own->value("limit_bytes", std::int64_t{0}));
       const json parts = own->value("parts", json::object());
       for (const auto& [name, bytes] : parts.items()) device.peak_parts.push_back({name, Bytes(bytes.get<std::int64_t>())});
       for (const json& sample : own->value("curve", json::array()))
@@ -83,6 +84,31 @@ void add_devices(const json& document, Timeline& timeline) {
     }
     timeline.devices.push_back(std::move(device));
   }
+}
+
+DeviceMetrics to_device_metrics(const json& row) {
+  DeviceMetrics device;
+  device.device = row.at("device");
+  device.rank = row.value("rank", 0);
+  device.step_time_s = row.value("step_time_s", 0.0);
+  device.compute_s = row.value("compute_s", 0.0);
+  device.exposed_communication_s = row.value("exposed_communication_s", 0.0);
+  device.bubble_step = row.value("bubble_step", 0.0);
+  device.bubble_span = row.value("bubble_span", 0.0);
+  device.peak_memory_bytes = row.value("peak_memory_bytes", 0.0);
+  device.fits = row.value("fits", true);
+  return device;
+}
+
+LinkContention to_contention(const json& row) {
+  LinkContention link;
+  link.resource = row.at("resource");
+  link.busy = Duration(row.value("busy_s", 0.0));
+  link.shared = Duration(row.value("shared_s", 0.0));
+  link.lost = Duration(row.value("lost_s", 0.0));
+  link.flows = row.value("flows", 0);
+  link.utilisation = row.value("utilisation", 0.0);
+  return link;
 }
 
 ResultDocument to_result(const json& document, const std::string& path) {
@@ -104,6 +130,8 @@ ResultDocument to_result(const json& document, const std::string& path) {
   }
   result.timeline.step_time = Duration(document.at("metrics").at("step_time_s").get<double>());
   add_devices(document, result.timeline);
+  for (const json& row : document.at("metrics").at("per_device")) result.per_device.push_back(to_device_metrics(row));
+  for (const json& row : document.value("contention", json::array())) result.timeline.contention.push_back(to_contention(row));
   result.has_timeline = document.contains("timeline");
   if (!result.has_timeline) return result;
   for (const json& row : document["timeline"]) result.timeline.spans.push_back(to_span(row, path));

@@ -14,8 +14,9 @@ struct ResultDocument {
   std::string scenario;  // as the document names it
   TimelineKind kind{};
   std::vector<std::pair<std::string, double>> metrics;  // in the document's order; true and false are 1 and 0
+  std::vector<DeviceMetrics> per_device;                // as the engine computed them
   bool has_timeline = false;
-  Timeline timeline;  // spans, devices with memory; what a document does not hold stays empty
+  Timeline timeline;  // spans, devices with memory, contention; what a document does not hold stays empty
 
   bool measured() const { return kind == TimelineKind::Measured; }
 };

@@ -139,6 +139,15 @@ const char* words_for(StripKind kind) {
   return kWords[static_cast<std::size_t>(kind)];
 }
 
+std::string fill_of(ActionKind kind, int shade, int shades) {
+  const std::string name = class_of(kind);
+  for (const PassColour& pass : kPasses)
+    if (name == pass.name) return hex(shaded(pass.colour, shade, shades));
+  return hex(kPasses.back().colour);
+}
+
+std::string fill_of(StripKind kind) { return hex(kStrips[static_cast<std::size_t>(kind)].colour); }
+
 std::string style_sheet(int chunks) {
   std::string text = kShapes + neutral_rules(kLight) + "@media (prefers-color-scheme: dark) {\n" + neutral_rules(kDark) + "}\n";
   const int shades = shade_count(chunks);

@@ -13,6 +13,10 @@ namespace panpipe {
 int shade_count(int chunks);
 int shade_of(int chunk, int chunks);
 
+// "#rrggbb" of a box and of a strip, for drawings that have no style sheet.
+std::string fill_of(ActionKind kind, int shade, int shades);
+std::string fill_of(StripKind kind);
+
 // The <style> of a picture: text, axes, boxes by pass and shade ("F1"), stripes ("s-send"), memory; a second set of neutral
 // colours where the reader's screen is dark.
 std::string style_sheet(int chunks);

@@ -19,23 +19,6 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.1f} KiB", bytes / kKi);
 }
 
-std::optional<StripKind> strip_of(Lane lane) {
-  switch (lane) {
-    case Lane::Tensor:
-      return StripKind::Tensor;
-    case Lane::Send:
-      return StripKind::Send;
-    case Lane::Receive:
-      return StripKind::Receive;
-    case Lane::Data:
-      return StripKind::Data;
-    case Lane::Copy:
-      return StripKind::Copy;
-    default:
-      return std::nullopt;
-  }
-}
-
 // Stages that each device runs passes of, ascending: what its shades stand for.
 std::map<std::int32_t, std::set<std::int32_t>> stages_of_devices(const Timeline& timeline) {
   std::map<std::int32_t, std::set<std::int32_t>> stages;
@@ -101,6 +84,23 @@ std::vector<const DeviceTimeline*> originals(const Timeline& timeline) {
 }
 
 }  // namespace
+
+std::optional<StripKind> strip_of(Lane lane) {
+  switch (lane) {
+    case Lane::Tensor:
+      return StripKind::Tensor;
+    case Lane::Send:
+      return StripKind::Send;
+    case Lane::Receive:
+      return StripKind::Receive;
+    case Lane::Data:
+      return StripKind::Data;
+    case Lane::Copy:
+      return StripKind::Copy;
+    default:
+      return std::nullopt;
+  }
+}
 
 Picture picture_of(const Timeline& timeline, const std::string& name) {
   const Metrics figures = metrics(timeline);

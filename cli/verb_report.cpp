@@ -1,0 +1,34 @@
+// panpipe report: one page of a step, predicted or measured, or of two over each other.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/verbs.hpp"
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/files_write.hpp"
+#include "validation/report/report.hpp"
+
+namespace panpipe::cli {
+
+void add_report_verb(CLI::App& sub, std::function<int()>& run) {
+  struct Settings {
+    std::vector<std::string> results;
+    std::string output;
+  };
+  auto settings = std::make_shared<Settings>();
+  sub.add_option("RESULT", settings->results, "one or two results: result.json, or a folder written with -o")
+      ->type_name("FILE|DIR")
+      ->required();
+  sub.add_option("-o", settings->output, "the page")->type_name("FILE.html")->required();
+  run = [settings] {
+    if (settings->results.size() > 2) throw InputError("panpipe report: one result, or two to lay over each other, not more");
+    std::vector<ReportInput> inputs;
+    for (const std::string& path : settings->results) inputs.push_back(read_report_input(path));
+    write_file(settings->output, to_report_page(inputs), "choose another file with -o");
+    std::fputs(fmt::format("written to {}: open it in a browser\n", settings->output).c_str(), stderr);
+    return static_cast<int>(ExitCode::Done);
+  };
+}
+
+}  // namespace panpipe::cli

@@ -1,0 +1,16 @@
+// Sets of time as sorted, disjoint intervals.
+#pragma once
+
+#include <vector>
+
+namespace panpipe {
+
+struct Interval {
+  double start, end;
+};
+
+std::vector<Interval> united(std::vector<Interval> intervals);  // sorted and disjoint
+double length(const std::vector<Interval>& disjoint);
+double common_length(const std::vector<Interval>& a, const std::vector<Interval>& b);  // of what both cover; both disjoint
+
+}  // namespace panpipe
