@@ -26,8 +26,19 @@ constexpr std::size_t kMostStillSpans = 6000;  // a larger picture for the print
 // Text inside a script: no "<" can end it.
 std::string script_text(const std::string& text) {
   std::string out;
-  for (const char c : json::text(text)) out += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  for (const char c : json::text(text)) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
   return out;
+}
+
+void append(std::string& list, const std::string& item, const char* separator = ",") {
+  if (!list.empty()) list += separator;
+  list += item;
 }
 
 class ViewData {
@@ -50,10 +61,10 @@ class ViewData {
   std::string run() {
     const TimeScale scale = time_scale(tick_ * kTicks);
     std::string rows;
-    for (const auto& [rank, device] : devices()) rows += (rows.empty() ? "" : ",\n") + row(rank, device);
+    for (const auto& [rank, device] : devices()) append(rows, row(rank, device), ",\n");
     std::string names, kinds;
-    for (const std::string& name : names_) names += (names.empty() ? "" : ",") + script_text(name);
-    for (const std::string& kind : kinds_) kinds += (kinds.empty() ? "" : ",") + kind;
+    for (const std::string& name : names_) append(names, script_text(name));
+    for (const std::string& kind : kinds_) append(kinds, kind);
     return fmt::format(
         "const view = {{unit: {}, perTick: {}, end: {}, perLevel: {}, levels: {}, names: [{}], kinds: [{}], rows: [\n{}\n]}};\n",
         script_text(scale.unit), tick_ * scale.factor, std::lround(kTicks), level_ / (1 << 20), std::lround(kLevels), names,
@@ -78,9 +89,9 @@ class ViewData {
     const auto stages = stages_.find(device);
     const std::string held = stages == stages_.end() ? "" : fmt::format("{}", fmt::join(stages->second, ", "));
     std::string parts;
-    for (const ResultDocument* result : results_) parts += (parts.empty() ? "" : ",\n") + part(*result, device);
+    for (const ResultDocument* result : results_) append(parts, part(*result, device), ",\n");
     return fmt::format("{{name: {}, detail: {}, parts: [{}]}}", script_text(fmt::format("rank {}", rank)),
-                       script_text(held.empty() ? "" : "stages " + held), parts);
+                       script_text(held.empty() ? held : fmt::format("stages {}", held)), parts);
   }
 
   // Spans as numbers: kind, start since the start before, length, stage, microbatch, bytes; by lane, compute first.
@@ -174,7 +185,7 @@ std::string legend_of(const std::vector<const ResultDocument*>& results) {
   std::string items;
   for (const ActionKind kind : kinds) items += key(fill_of(kind, 0, 1), words_for(kind));
   for (const StripKind strip : strips) items += key(fill_of(strip), words_for(strip));
-  return "<ul class=\"legend\">" + items + "</ul>";
+  return fmt::format("<ul class=\"legend\">{}</ul>", items);
 }
 
 // For paper, and for browsers without scripts: the picture as an image, whose own style stays inside it.
