@@ -60,8 +60,8 @@ class Hints {
                     "along faster links, or one more forward in flight, would hide part of it.{}",
                     share(traffic_.pipeline), busiest()));
     say(traffic_.data,
-        fmt::format("{} is the reduction of gradients over replicas beside an idle compute lane. overlap_gradients: true "
-                    "starts it during the backward passes.{}",
+        fmt::format("{} is the summing of gradients (over replicas, or of weights that two stages share) beside an idle "
+                    "compute lane. overlap_gradients: true starts that over replicas during the backward passes.{}",
                     share(traffic_.data), busiest()));
   }
 

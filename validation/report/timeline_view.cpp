@@ -90,8 +90,9 @@ class ViewData {
     const std::string held = stages == stages_.end() ? "" : fmt::format("{}", fmt::join(stages->second, ", "));
     std::string parts;
     for (const ResultDocument* result : results_) append(parts, part(*result, device), ",\n");
-    return fmt::format("{{name: {}, detail: {}, parts: [{}]}}", script_text(fmt::format("rank {}", rank)),
-                       script_text(held.empty() ? held : fmt::format("stages {}", held)), parts);
+    return fmt::format(
+        "{{name: {}, detail: {}, parts: [{}]}}", script_text(fmt::format("rank {}", rank)),
+        script_text(held.empty() ? held : fmt::format("{} {}", stages->second.size() == 1 ? "stage" : "stages", held)), parts);
   }
 
   // Spans as numbers: kind, start since the start before, length, stage, microbatch, bytes; by lane, compute first.
