@@ -127,10 +127,14 @@ class Report {
     bars.title = "Each device's step";
     bars.value = {scale_.unit, page::AxisKind::FromZero, {}};
     bars.parts = {"compute", "exposed communication", "idle, nothing in flight"};
-    const std::size_t count = inputs_.front().result.per_device.size();
-    for (std::size_t d = 0; d < std::min(count, kMostDevices); ++d)
+    std::vector<std::size_t> shown;  // copies of a rank have the same figures
+    const auto& devices = inputs_.front().result.timeline.devices;
+    for (std::size_t d = 0; d < devices.size(); ++d)
+      if (devices[d].same_as < 0) shown.push_back(d);
+    for (std::size_t k = 0; k < std::min(shown.size(), kMostDevices); ++k)
       for (std::size_t i = 0; i < inputs_.size(); ++i) {
         const auto& rows = inputs_[i].result.per_device;
+        const std::size_t d = shown[k];
         if (d >= rows.size()) continue;
         const double all = inputs_[i].result.timeline.step_time.base();
         const double rest = std::max(0.0, all - rows[d].compute_s - rows[d].exposed_communication_s);
@@ -140,7 +144,7 @@ class Report {
              ""});
       }
     page.add(bars);
-    if (count > kMostDevices) page.note(fmt::format("The first {} of {} devices.", kMostDevices, count));
+    if (shown.size() > kMostDevices) page.note(fmt::format("The first {} of {} devices.", kMostDevices, shown.size()));
   }
 
   void hints(page::Page& page) const {
