@@ -87,7 +87,8 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
         fmt::format("not looked at: {} whose work alone takes longer than a plan that was found", tally.skipped_slow));
   if (tally.skipped_shape > 0) notes.push_back(fmt::format("not possible: {} ({})", tally.skipped_shape, tally.shape_reason));
   if (account.largest_micro > 0)
-    notes.push_back(fmt::format("microbatches above {} were left out: no plan with that one fits", account.largest_micro));
+    notes.push_back(fmt::format("microbatches above {} were left out: of those with that one, what is not too slow does not fit",
+                                account.largest_micro));
   notes.push_back(fmt::format(
       "replayed {}, estimated {} ({} did not fit after all, {} have no order that finishes); {} excluded by their bounds",
       account.replayed, account.estimated, account.without_room, account.without_order, account.excluded));

@@ -64,8 +64,8 @@ class AutoSearch {
         tell();
         const Tally& now = sweep_.tally();
         const std::int64_t evaluated = now.evaluated - before.evaluated;
-        // Larger microbatches take no less room.
-        if (evaluated > 0 && evaluated == now.without_room - before.without_room && now.skipped_slow == before.skipped_slow) {
+        // Larger microbatches take no less room, and their work is the same.
+        if (evaluated > 0 && evaluated == now.without_room - before.without_room) {
           largest_micro_ = micro;
           break;
         }

@@ -64,6 +64,7 @@ void choose_memory(const Scenario& scenario, Space& space) {
     space.zero = {0, 2, 3};
   else
     space.zero = scenario.framework.distributed_optimizer ? std::vector<int>{1, 2, 3} : std::vector<int>{0, 1, 2, 3};
+  space.one_zero = {space.zero.front()};
 }
 
 void choose_shapes(const Experiment& experiment, Space& space) {
@@ -74,7 +75,7 @@ void choose_shapes(const Experiment& experiment, Space& space) {
   if (sizes_given || !is_open(scenario, "parallel.tensor"))
     space.tensor = {scenario.parallel.tensor};
   else
-    space.tensor = divisors(space.devices, space.node_size);
+    space.tensor = divisors(space.node_size, space.node_size);  // so that no group leaves its node
   if (sizes_given || !is_open(scenario, "batch.micro"))
     space.micro = {scenario.micro};
   else
@@ -119,6 +120,6 @@ std::int64_t microbatches_of(const Space& space, int micro, int data) {
   return space.global_batch % step == 0 ? space.global_batch / step : 0;
 }
 
-std::vector<int> zeros_of(const Space& space, int data) { return data > 1 ? space.zero : std::vector<int>{space.zero.front()}; }
+const std::vector<int>& zeros_of(const Space& space, int data) { return data > 1 ? space.zero : space.one_zero; }
 
 }  // namespace panpipe::planner

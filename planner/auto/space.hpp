@@ -15,6 +15,7 @@ struct Space {
   int devices = 1;
   int node_size = 1;
   std::vector<int> tensor, pipeline, data, micro, chunks, zero;  // ascending; `pipeline` up to the units of the workload
+  std::vector<int> one_zero;                                     // the stage that stands for all where there is one copy
   std::vector<bool> sequence_parallel;
   std::vector<Recompute> recompute;
   std::vector<int> families;  // into forms()
@@ -29,6 +30,6 @@ Space space_of(const Experiment& experiment);
 
 // Number of configurations of one (tensor, micro, pipeline, data); 0 where the batch cannot be cut so.
 std::int64_t microbatches_of(const Space& space, int micro, int data);  // 0 = not whole
-std::vector<int> zeros_of(const Space& space, int data);                // ZeRO stages that make a difference
+const std::vector<int>& zeros_of(const Space& space, int data);         // ZeRO stages that make a difference
 
 }  // namespace panpipe::planner

@@ -45,7 +45,7 @@ class Worker {
   }
 
   void run(const SearchOptions& options) {
-    if (!make_pricer()) return;
+    if (!any_sizes() || !make_pricer()) return;
     for (auto p = space_.pipeline.rbegin(); p != space_.pipeline.rend(); ++p) {
       if (options.stopped() || std::int64_t{*p} * base_.tensor > space_.devices) continue;
       for (const int chunks : space_.chunks) run_layouts(*p, chunks);
@@ -65,6 +65,13 @@ class Worker {
       tally.skipped_shape = count_all();
       return false;
     }
+  }
+
+  bool possible(int p, int d) const { return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0; }
+  bool any_sizes() const {
+    return std::any_of(space_.pipeline.begin(), space_.pipeline.end(), [&](int p) {
+      return std::any_of(space_.data.begin(), space_.data.end(), [&](int d) { return possible(p, d); });
+    });
   }
 
   // Configurations of this variant, had it been possible.
@@ -107,30 +114,35 @@ class Worker {
 
   void run_layouts(int p, int chunks) {
     const int stages = p * chunks;
-    const auto possible = [&](int d) { return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0; };
-    if (std::none_of(space_.data.begin(), space_.data.end(), possible)) return;
     if (space_.stages > 0 ? stages != space_.stages : stages > pricer_->sums().most_stages()) return;
-    for (const Recompute mode : space_.recompute) {
+    sizes_.clear();
+    for (const int d : space_.data)
+      if (possible(p, d)) sizes_.push_back(d);
+    if (sizes_.empty()) return;
+    for (const Recompute mode : space_.recompute)
       for (const StagePlacement placement :
-           {StagePlacement::Line, StagePlacement::Loop, StagePlacement::Vee, StagePlacement::Opaque}) {
-        const bool used = std::any_of(space_.families.begin(), space_.families.end(), [&](int f) {
-          return forms()[at(f)].placement == placement && exists(forms()[at(f)], p, chunks, 3 * p);
-        });
-        if (!used) continue;
-        const Layout layout = pricer_->layout(mode, p, chunks, placement);
-        for (const int d : space_.data)
-          if (possible(d)) run_data(layout, mode, d);
+           {StagePlacement::Line, StagePlacement::Loop, StagePlacement::Vee, StagePlacement::Opaque})
+        run_layout(p, chunks, mode, placement);
+  }
+
+  void run_layout(int p, int chunks, Recompute mode, StagePlacement placement) {
+    std::optional<Layout> layout;
+    for (const int d : sizes_) {
+      const auto m = static_cast<int>(microbatches_of(space_, base_.micro, d));
+      const std::int64_t families = families_of(p, chunks, m, &placement);
+      if (families == 0) continue;
+      // What the ranks must compute on average, in any order.
+      if (m * pricer_->sums().least_work(mode) / p * common_.ground.jitter[at(p)] >= incumbent_) {
+        tally.skipped_slow += families * repeats(p, d);
+        continue;
       }
+      if (!layout) layout.emplace(pricer_->layout(mode, p, chunks, placement));
+      run_data(*layout, mode, d, m);
     }
   }
 
-  void run_data(const Layout& layout, Recompute mode, int d) {
-    const auto m = static_cast<int>(microbatches_of(space_, base_.micro, d));
+  void run_data(const Layout& layout, Recompute mode, int d, int m) {
     const int p = layout.ranks;
-    if (m * pricer_->sums().least_work(mode) / p * common_.ground.jitter[at(p)] >= incumbent_) {
-      tally.skipped_slow += families_of(p, layout.chunks, m, &layout.placement) * repeats(p, d);
-      return;
-    }
     base_.pipeline = p;
     base_.chunks = static_cast<std::int16_t>(layout.chunks);
     base_.data = d;
@@ -180,6 +192,7 @@ class Worker {
   std::optional<Pricer> pricer_;
   std::vector<Surroundings> surroundings_;
   std::vector<double> peaks_;
+  std::vector<int> sizes_;  // data degrees
 };
 
 }  // namespace

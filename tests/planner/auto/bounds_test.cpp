@@ -47,7 +47,8 @@ std::map<std::string, Distance> distances(const Scenario& scenario, std::size_t 
   std::map<std::string, Distance> result;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const Configuration& c = chosen[i].configuration;
-    Distance& distance = result[std::string(forms()[static_cast<std::size_t>(c.family)].name)];
+    Distance& distance =
+        result[fmt::format("{}{}", forms()[static_cast<std::size_t>(c.family)].name, c.zero >= 2 ? " ZeRO 2, 3" : "")];
     const Exact exact = evaluator.evaluate(c);
     if (exact.step_time == 0) {
       ++distance.without_plan;
@@ -74,13 +75,24 @@ std::map<std::string, Distance> distances(const Scenario& scenario, std::size_t 
   return result;
 }
 
-TEST(AutoBounds, HoldWhereSendersWait) {
-  for (const auto& [name, d] : distances(testing::two_nodes(), 60)) EXPECT_GE(d.count, 10) << name;
+// Woven groups hide collectives by an unknown amount, and ZeRO 2 and 3 mix gradients and weights with the passes on one lane:
+// there the bounds are wide. Elsewhere they are near.
+void expect_near(const std::map<std::string, Distance>& found) {
+  EXPECT_GE(found.size(), 20U);  // every family, with and without ZeRO 2 or 3
+  for (const auto& [name, d] : found) {
+    EXPECT_GE(d.count, 10) << name;
+    EXPECT_EQ(d.without_plan, 0) << name;
+    const bool near = name.find("ZeRO") == std::string::npos && name.find("stp") == std::string::npos &&
+                      name.find("dualpipe") == std::string::npos;
+    EXPECT_GE(d.bound / d.count, near ? 0.9 : 0.65) << name;
+    EXPECT_GE(d.replay / d.count, near ? 0.99 : 0.65) << name;
+    EXPECT_GE(d.memory / d.count, near ? 0.93 : 0.6) << name;
+  }
 }
 
-TEST(AutoBounds, HoldWhereTransfersRunBeside) {
-  for (const auto& [name, d] : distances(testing::eight_cards(), 60)) EXPECT_GE(d.count, 10) << name;
-}
+TEST(AutoBounds, HoldWhereSendersWait) { expect_near(distances(testing::two_nodes(), 60)); }
+
+TEST(AutoBounds, HoldWhereTransfersRunBeside) { expect_near(distances(testing::eight_cards(), 60)); }
 
 TEST(AutoBounds, HoldWithGradientsReducedBesideTheBackward) {
   distances(testing::two_nodes("overlap_gradients: true\ntransfers: {semantics: asynchronous}\n"), 25);
