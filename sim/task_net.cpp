@@ -38,11 +38,10 @@ TaskNet::TaskNet(const TaskGraph& graph) {
     }
     t = end;
   }
-  std::vector<std::int32_t> lane_tail(at(graph.ranks) * kLanes, -1), lane_before(tasks, -1);
+  std::vector<std::int32_t> lane_tail(at(graph.ranks) * kLanes, -1);
   for (std::size_t t = 0; t < tasks; ++t) {
     const Task& task = graph.tasks[t];
     std::int32_t& tail = lane_tail[at(task.rank) * kLanes + static_cast<std::size_t>(task.lane)];
-    lane_before[t] = tail;
     const bool by_units = graph.by_units && task.lane == Lane::Compute;
     if (tail >= 0 && by_units) {
       if (leader[t] == static_cast<std::int32_t>(t)) next_on_lane[at(leader[at(tail)])] = static_cast<std::int32_t>(t);
@@ -72,7 +71,7 @@ TaskNet::TaskNet(const TaskGraph& graph) {
   for (std::size_t i = 0; i < graph.transfers.size(); ++i) {
     const std::int32_t from = graph.transfers[i].producer;
     sent.emplace_back(graph.by_units ? from : last[at(from)], static_cast<std::int32_t>(i));
-    if (graph.rendezvous) receiver_before[i] = lane_before[at(leader[at(graph.transfers[i].consumer)])];
+    if (graph.rendezvous) receiver_before[i] = graph.transfers[i].taken_after;
     if (receiver_before[i] >= 0) taken.emplace_back(receiver_before[i], static_cast<std::int32_t>(i));
     if (!graph.tasks[at(from)].waits_for_sends) continue;
     gate[i] = graph.by_units ? leader[at(from)] : last[at(from)];

@@ -29,9 +29,7 @@ std::int32_t BlockOrder::producer(const Input& input) const {
 }
 
 std::int32_t BlockOrder::receiver_before(const Transfer& transfer) const {
-  if (!graph_.rendezvous) return -1;
-  const std::int32_t first = members_[at(blocks_[at(block_of(transfer.consumer))].first_member)];
-  return lane_before_[at(first)];
+  return graph_.rendezvous ? transfer.taken_after : -1;
 }
 
 void BlockOrder::make_lanes() {

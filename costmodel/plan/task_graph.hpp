@@ -73,12 +73,13 @@ struct Input {
 
 // A stage hand-over of one microbatch between ranks; each (data, tensor) copy sends its own over its own route.
 struct Transfer {
-  std::int32_t producer = 0;  // task
+  std::int32_t producer = 0;  // task behind whose output it starts: the one that makes it, or the last of its batch
   std::int32_t consumer = 0;  // task
   std::int32_t link = 0;      // into TaskGraph::links: what it costs
   std::int32_t microbatch = 0;
   std::int32_t stage = 0;  // producing stage
   bool backward = false;
+  std::int32_t taken_after = -1;  // batched: the receiver's task that must have ended before it starts; -1 = none
 };
 
 // Hand-overs of one (producing stage, consuming stage, direction): size and cost are the same for every microbatch.
@@ -123,7 +124,7 @@ struct TaskGraph {
   bool by_units = false;
   bool collectives_run_on = false;  // by units: the next pass may start before the last collectives of the one before have ended
   double overlap_loss = 0;          // by units: share of its time that a compute step loses while a collective runs beside it
-  bool rendezvous = false;          // a transfer starts when its receiver has ended what it runs before the receiving pass
+  bool rendezvous = false;          // transfers start when their receivers have ended Transfer::taken_after
 
   std::vector<CrossRankFlow> cross_rank_flows;  // tied embeddings: ranks whose devices (same data, tensor index) take part; a
                                                 // task per rank, which start together

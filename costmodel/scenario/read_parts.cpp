@@ -66,8 +66,9 @@ const ScheduleFamily* known_family(const Node& at, const std::string& name, Read
 // Options of every schedule, also of one from a file.
 void read_common_options(MapReader& reader, ScheduleRequest& schedule) {
   if (reader.has("braid")) schedule.braid = reader.choice<Braid>("braid", {{"split", Braid::Split}, {"atomic", Braid::Atomic}});
-  if (reader.has("recompute"))
-    schedule.options["recompute"] = reader.choice<std::string>("recompute", {{"none", "none"}, {"full", "full"}});
+  for (const char* key : {"recompute", "offload_waiting", "offload_stagger"})
+    if (const Node* value = reader.find(key))
+      if (const auto text = read_string(*value, reader.log())) schedule.options[key] = *text;
   if (reader.has("offload"))
     schedule.options["offload"] =
         reader.choice<std::string>("offload", {{"none", "none"}, {"selective", "selective"}, {"full", "full"}});
@@ -246,7 +247,7 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
     // Which options there are depends on the family: only what no family knows can be refused.
     for (const ScheduleFamily& other : schedule_families())
       for (const auto& option : other.options) reader.find(std::string(option.first));
-    for (const char* common : {"braid", "recompute", "offload"}) reader.find(common);
+    for (const char* common : {"braid", "recompute", "offload", "offload_waiting", "offload_stagger"}) reader.find(common);
     reader.finish();
     return schedule;
   }
@@ -279,6 +280,12 @@ TransferRules read_transfers(MapReader& scenario, bool framework_blocks, const s
       "full_backward_sends",
       {{"end", TransferRules::FullBackwardSends::End}, {"input_gradient", TransferRules::FullBackwardSends::InputGradient}},
       TransferRules::FullBackwardSends::End);
+  rules.batch_after = reader.choice<TransferRules::BatchAfter>(
+      "batch_after", {{"cell", TransferRules::BatchAfter::Cell}, {"pair", TransferRules::BatchAfter::Pair}},
+      TransferRules::BatchAfter::Cell);
+  rules.batch_receives = reader.choice<TransferRules::BatchReceives>(
+      "batch_receives", {{"as_needed", TransferRules::BatchReceives::AsNeeded}, {"late", TransferRules::BatchReceives::Late}},
+      TransferRules::BatchReceives::AsNeeded);
   reader.finish();
   return rules;
 }

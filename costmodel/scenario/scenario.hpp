@@ -47,10 +47,14 @@ struct TransferRules {
   enum class BraidInputs { Together, Unit };
   enum class BraidOutputs { End, Unit };
   enum class FullBackwardSends { End, InputGradient };
-  std::optional<Semantics> semantics;  // not stated: as the framework does
+  enum class BatchAfter { Cell, Pair };         // batched: behind every cell, or a forward and the backward behind it together
+  enum class BatchReceives { AsNeeded, Late };  // batched: earlier than for the next cell where ranks would wait in a circle
+  std::optional<Semantics> semantics;           // not stated: as the framework does
   BraidInputs braid_inputs = BraidInputs::Together;
   BraidOutputs braid_outputs = BraidOutputs::End;
   FullBackwardSends full_backward_sends = FullBackwardSends::End;
+  BatchAfter batch_after = BatchAfter::Cell;
+  BatchReceives batch_receives = BatchReceives::AsNeeded;
 };
 
 // What an executor trains on; predictions do not look at it.

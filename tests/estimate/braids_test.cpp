@@ -222,6 +222,8 @@ TEST(Transfers, ADeadlockUnderOneSemanticsOnlyIsExplained) {
     EXPECT_NO_THROW(estimate_times(two.graph(rows)));
   }
   two.rules().semantics = TransferRules::Semantics::Batched;
+  EXPECT_NO_THROW(estimate_times(two.graph(rows)));  // the receive of 0 is posted before 1F1
+  two.rules().batch_receives = TransferRules::BatchReceives::Late;
   try {
     estimate_times(two.graph(rows));
     FAIL();

@@ -25,6 +25,15 @@ class ListedWiring final : public Wiring {
 
 std::size_t at_index(int i) { return static_cast<std::size_t>(i); }
 
+// The last task of the compute lane before the cell of `task`; -1 = none.
+std::int32_t ends_before(const TaskGraph& graph, std::int32_t task) {
+  while (graph.tasks[at_index(task)].group_size == 0) --task;
+  const int rank = graph.tasks[at_index(task)].rank;
+  while (--task >= graph.rank_begin[at_index(rank)])
+    if (graph.tasks[at_index(task)].lane == Lane::Compute) return task;
+  return -1;
+}
+
 }  // namespace
 
 ClusterMaker::ClusterMaker(int devices) { cluster_.devices.resize(at_index(devices)); }
@@ -189,6 +198,7 @@ TaskGraph GraphMaker::make() const {
       transfer.producer = number(edge.from);
       transfer.consumer = number(edge.to);
       transfer.link = edge.link;
+      if (graph.rendezvous) transfer.taken_after = ends_before(graph, transfer.consumer);
       graph.transfers.push_back(transfer);
     }
     inputs[at_index(number(edge.to))].push_back(input);
