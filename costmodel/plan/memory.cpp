@@ -93,6 +93,14 @@ Bytes boundary_buffers(const Lowering& lowering, int rank) {
   return sum;
 }
 
+// Gradients that several ranks sum: the executor, for which profiles stand, fills buckets with them at the end of the step,
+// beside autograd's own. In mixed precision it adds up in the buckets themselves.
+Bytes bucket_bytes(const Lowering& lowering, int rank) {
+  const Precision precision = lowering.scenario.precision;
+  if (!lowering.scenario.profile || precision == Precision::Bf16 || precision == Precision::Fp16) return Bytes(0);
+  return gradient_size(lowering, summed_parameters(lowering, rank));
+}
+
 RankMemory rank_memory(const Lowering& lowering, int rank) {
   const LoweringCosts& costs = lowering.costs;
   const HeldParameters held = held_parameters(lowering, lowering.stages_of_rank(rank));
@@ -105,6 +113,8 @@ RankMemory rank_memory(const Lowering& lowering, int rank) {
   const auto divided = [&](int stage) { return zero >= stage ? given / data : given; };  // the model divides its own
   memory.parts.push_back({"parameters", whole(elements * costs.parameter_bytes() + divided(3))});
   memory.parts.push_back({"gradients", whole(elements * costs.gradient_bytes() + divided(2))});
+  if (const Bytes buckets = bucket_bytes(lowering, rank); buckets > Bytes(0))
+    memory.parts.push_back({"gradient buckets", buckets});
   memory.parts.push_back({"optimizer", whole(elements * costs.optimizer_bytes() + copies * divided(1))});
   memory.parts.push_back({"boundary buffers", boundary_buffers(lowering, rank)});
   memory.parts.push_back({"context", costs.framework_context()});

@@ -88,6 +88,28 @@ void find_ends(const Lowering& lowering, int rank, RankReductions& reductions) {
   }
 }
 
+// Which ranks hold each parameter (ascending), and how much gradient it has.
+struct Holders {
+  std::vector<std::int32_t> ranks;
+  HeldParameters held;
+};
+
+std::map<ParameterKey, Holders> parameter_holders(const Lowering& lowering) {
+  std::map<ParameterKey, Holders> holders;
+  for (const StageInfo& info : lowering.stages)
+    for (int u = info.first_unit; u < info.end_unit; ++u)
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        Holders& entry = holders[key_of(use, u)];
+        entry.ranks.push_back(info.rank);
+        entry.held = {use.elements, use.given};
+      }
+  for (auto& [key, entry] : holders) {
+    std::sort(entry.ranks.begin(), entry.ranks.end());
+    entry.ranks.erase(std::unique(entry.ranks.begin(), entry.ranks.end()), entry.ranks.end());
+  }
+  return holders;
+}
+
 }  // namespace
 
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages) {
@@ -156,29 +178,21 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
   return reductions;
 }
 
-void make_shared_flows(Lowering& lowering) {
-  // Which ranks hold each parameter, and how much gradient it has.
-  struct Holders {
-    std::vector<std::int32_t> ranks;
-    HeldParameters held;
-    bool tied = false;
-  };
-  std::map<ParameterKey, Holders> holders;
-  for (std::size_t s = 0; s < lowering.stages.size(); ++s) {
-    const StageInfo& info = lowering.stages[s];
-    for (int u = info.first_unit; u < info.end_unit; ++u) {
-      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        Holders& entry = holders[key_of(use, u)];
-        entry.ranks.push_back(info.rank);
-        entry.held = {use.elements, use.given};
-      }
-    }
+HeldParameters summed_parameters(const Lowering& lowering, int rank) {
+  if (lowering.plan.data > 1) return held_parameters(lowering, lowering.stages_of_rank(rank));
+  HeldParameters summed;
+  for (const auto& [key, entry] : parameter_holders(lowering)) {
+    if (entry.ranks.size() < 2 || !std::binary_search(entry.ranks.begin(), entry.ranks.end(), rank)) continue;
+    summed.elements += entry.held.elements;
+    summed.given += entry.held.given;
   }
+  return summed;
+}
+
+void make_shared_flows(Lowering& lowering) {
   const bool copies = lowering.plan.schedule.chains.size() > 1;
   std::map<std::vector<std::int32_t>, Bytes> bytes_of_set;
-  for (auto& [key, entry] : holders) {
-    std::sort(entry.ranks.begin(), entry.ranks.end());
-    entry.ranks.erase(std::unique(entry.ranks.begin(), entry.ranks.end()), entry.ranks.end());
+  for (const auto& [key, entry] : parameter_holders(lowering)) {
     if (entry.ranks.size() < 2) continue;
     if (!copies && lowering.scenario.tied_embedding == TiedEmbedding::OneRank)
       throw fault_at(

@@ -98,5 +98,28 @@ TEST(Memory, StaticPartsAndTheLimit) {
   EXPECT_EQ(parts(3), (std::vector<std::int64_t>{200, 200, 400}));
 }
 
+// Units of 100 elements of 4 bytes, one a stage. The executor sums gradients in buckets beside its own: of chimera's two chains
+// both stages that a rank holds, with data parallelism all of a rank's, else none; in mixed precision it has no second copy.
+TEST(Memory, TheExecutorsGradientBuckets) {
+  const auto buckets = [](const std::string& schedule, int data, Precision precision, bool profile = true) {
+    const test::TableCosts costs = chain_of(2, 1, 1, 1);
+    Scenario scenario = scenario_of(2, 4, schedule, 1, data);
+    scenario.precision = precision;
+    if (profile) scenario.profile = std::make_shared<Profile>();
+    std::vector<std::int64_t> found;
+    for (const RankMemory& memory : lower(scenario, make_plan(scenario, costs), costs).memory) {
+      found.push_back(0);
+      for (const MemoryPart& part : memory.parts)
+        if (part.name == "gradient buckets") found.back() += part.bytes.base();
+    }
+    return found;
+  };
+  EXPECT_EQ(buckets("chimera", 1, Precision::Fp32), (std::vector<std::int64_t>{800, 800}));
+  EXPECT_EQ(buckets("chimera", 1, Precision::Bf16), (std::vector<std::int64_t>{0, 0}));
+  EXPECT_EQ(buckets("chimera", 1, Precision::Fp32, false), (std::vector<std::int64_t>{0, 0}));
+  EXPECT_EQ(buckets("1f1b", 1, Precision::Fp32), (std::vector<std::int64_t>{0, 0}));
+  EXPECT_EQ(buckets("1f1b", 2, Precision::Fp32), (std::vector<std::int64_t>{400, 400}));
+}
+
 }  // namespace
 }  // namespace panpipe
