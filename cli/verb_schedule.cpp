@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -75,9 +76,38 @@ ScheduleOptions parse_options(const std::vector<std::string>& given, bool& split
   return options;
 }
 
+// One number, or one for every stage, separated by '/'.
+std::vector<double> parse_cost_list(const std::string& item, const std::string& text, bool each) {
+  std::vector<double> values;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('/', at), text.size());
+    const auto value = parse_number(text.substr(at, end - at));
+    if (!value.value || !(*value.value >= 0) || !std::isfinite(*value.value) || (!each && end < text.size()))
+      throw InputError(fmt::format("--costs takes KEY=NUMBER with numbers from 0, such as F=10,I=12,W=8,comm=1, not '{}'", item));
+    values.push_back(*value.value);
+    at = end + 1;
+  }
+  return values;
+}
+
+void set_stage_costs(PassCosts& costs, const std::array<std::vector<double>, 3>& lists) {
+  std::size_t stages = 1;
+  for (const auto& list : lists) stages = std::max(stages, list.size());
+  if (stages == 1) return;
+  for (const auto& list : lists)
+    if (list.size() > 1 && list.size() != stages)
+      throw InputError(
+          fmt::format("--costs gives {} numbers for one pass and {} for another: one for each stage", list.size(), stages));
+  const auto of = [&](std::size_t pass, std::size_t stage, double one) {
+    return lists[pass].size() > 1 ? lists[pass][stage] : one;
+  };
+  for (std::size_t s = 0; s < stages; ++s) costs.stages.push_back({of(0, s, costs.F), of(1, s, costs.I), of(2, s, costs.W)});
+}
+
 PassCosts parse_costs(const std::string& text) {
   PassCosts costs;
   std::vector<std::string> given;
+  std::array<std::vector<double>, 3> lists;  // of F, I and W
   std::size_t at = 0;
   while (at < text.size()) {
     const std::size_t end = std::min(text.find(',', at), text.size());
@@ -85,29 +115,26 @@ PassCosts parse_costs(const std::string& text) {
     at = end + 1;
     const std::size_t equals = std::min(item.find('='), item.size());
     const std::string key = item.substr(0, equals);
-    const auto value = parse_number(equals < item.size() ? item.substr(equals + 1) : "");
-    if (!value.value || !(*value.value >= 0) || !std::isfinite(*value.value))
-      throw InputError(fmt::format("--costs takes KEY=NUMBER with numbers from 0, such as F=10,I=12,W=8,comm=1, not '{}'", item));
+    const std::size_t pass = key == "F" ? 0 : key == "I" ? 1 : key == "W" ? 2 : 3;
+    const std::vector<double> values = parse_cost_list(item, equals < item.size() ? item.substr(equals + 1) : "", pass < 3);
     if (std::find(given.begin(), given.end(), key) != given.end()) throw InputError(fmt::format("--costs gives {} twice", key));
     given.push_back(key);
-    if (key == "F") {
-      costs.F = *value.value;
-    } else if (key == "I") {
-      costs.I = *value.value;
-    } else if (key == "W") {
-      costs.W = *value.value;
+    if (pass < 3) {
+      (pass == 0 ? costs.F : pass == 1 ? costs.I : costs.W) = values.front();
+      lists[pass] = values;
     } else if (key == "B") {
-      costs.B = *value.value;
+      costs.B = values.front();
     } else if (key == "comm") {
-      costs.comm = *value.value;
+      costs.comm = values.front();
     } else if (key == "offload") {
-      costs.offload = *value.value;
+      costs.offload = values.front();
     } else if (key == "reload") {
-      costs.reload = *value.value;
+      costs.reload = values.front();
     } else {
       throw InputError(fmt::format("--costs has no '{}'; there are F, I, W, B, comm, offload, reload", key));
     }
   }
+  set_stage_costs(costs, lists);
   return costs;
 }
 
@@ -269,9 +296,9 @@ void add_schedule_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--option", settings->options, "KEY=VALUE of the family, such as stages_per_rank=2; repeat for more")
       ->expected(1)
       ->take_all();
-  sub.add_option(
-      "--costs", settings->costs,
-      "time of each pass of a stage: F=1,I=1,W=1,B=2,comm=0,offload=1,reload=1; B is I+W and reload is offload unless given");
+  sub.add_option("--costs", settings->costs,
+                 "time of each pass of a stage: F=1,I=1,W=1,B=2,comm=0,offload=1,reload=1; B is I+W and reload is offload unless "
+                 "given; F=1/1/2/1: of each stage");
   CLI::Option* drawing = sub.add_flag("--draw", settings->drawing, "only the drawing");
   CLI::Option* json = sub.add_flag("--json", settings->json, "the document panpipe-schedule/1");
   CLI::Option* csv = sub.add_flag("--csv", settings->csv, "the order as CSV");

@@ -1,6 +1,7 @@
 #include "costmodel/plan/pass_means.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -34,33 +35,62 @@ Bytes mean_crossing(const WorkloadCost& workload) {
   return Bytes(static_cast<std::int64_t>(crossing / cuts));
 }
 
+// Copies are planned for the moment when all devices that share a link copy; staggered, one rank of each run of ranks. A device
+// without a way to its host: the lowering refuses its copies by name.
+std::vector<int> copying_at_once(const Scenario& scenario) {
+  std::vector<int> devices(static_cast<std::size_t>(scenario.cluster.size()));
+  std::iota(devices.begin(), devices.end(), 0);
+  if (scenario.placement) devices = *scenario.placement;
+  const auto stagger = scenario.schedule.options.find("offload_stagger");
+  if (stagger == scenario.schedule.options.end()) return devices;
+  const std::size_t of_rank =
+      static_cast<std::size_t>(scenario.parallel.tensor) * static_cast<std::size_t>(scenario.parallel.data);
+  const std::size_t run = of_rank * static_cast<std::size_t>(std::max(1, std::atoi(stagger->second.c_str())));
+  std::vector<int> first;
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    if (i % run < of_rank) first.push_back(devices[i]);
+  return first;
+}
+
+struct UnitTimes {
+  Duration F{0}, I{0}, W{0};
+};
+
+// Of units [first, end), with what recompute adds to I.
+UnitTimes times_of(const Scenario& scenario, const LoweringCosts& costs, int device_type, int first, int end) {
+  UnitTimes sum;
+  const auto add = [&](Duration& to, const PassCost& pass) {
+    to += costs.host_bound(pass.breakdown.total, pass.launches, device_type);
+  };
+  const std::vector<UnitCost>& units = costs.units(device_type).units;
+  for (int u = first; u < end; ++u) {
+    const UnitCost& unit = units[static_cast<std::size_t>(u)];
+    add(sum.F, unit.forward);
+    add(sum.I, unit.input_gradient);
+    add(sum.W, unit.weight_gradient);
+    if (scenario.recompute == Recompute::Full) add(sum.I, unit.recompute_full);
+    if (scenario.recompute == Recompute::Selective) add(sum.I, unit.recompute_selective);
+  }
+  return sum;
+}
+
 }  // namespace
 
 PassCosts mean_pass_costs(const Scenario& scenario, const LoweringCosts& costs, int device_type, int stages) {
   const WorkloadCost& workload = costs.units(device_type);
-  Duration forward(0), input_gradient(0), weight_gradient(0);
-  Bytes saved(0);
-  const auto add = [&](Duration& sum, const PassCost& pass) {
-    sum += costs.host_bound(pass.breakdown.total, pass.launches, device_type);
-  };
+  const UnitTimes sum = times_of(scenario, costs, device_type, 0, static_cast<int>(workload.units.size()));
+  Bytes saved(0), waiting(0);
   for (const UnitCost& unit : workload.units) {
-    add(forward, unit.forward);
     saved += unit.saved;
-    add(input_gradient, unit.input_gradient);
-    add(weight_gradient, unit.weight_gradient);
-    if (scenario.recompute == Recompute::Full) add(input_gradient, unit.recompute_full);
-    if (scenario.recompute == Recompute::Selective) add(input_gradient, unit.recompute_selective);
+    waiting += unit.kept_for_weight;
   }
-  if (forward + input_gradient + weight_gradient <= Duration(0)) return {};
+  if (sum.F + sum.I + sum.W <= Duration(0)) return {};
   PassCosts means;
-  means.F = forward.base() / stages;
-  means.I = input_gradient.base() / stages;
-  means.W = weight_gradient.base() / stages;
-  // Copies are planned for the moment when all devices that share a link copy. A device without a way to its host: the lowering
-  // refuses its copies by name.
-  std::vector<int> devices(static_cast<std::size_t>(scenario.cluster.size()));
-  std::iota(devices.begin(), devices.end(), 0);
-  if (scenario.placement) devices = *scenario.placement;
+  means.F = sum.F.base() / stages;
+  means.I = sum.I.base() / stages;
+  means.W = sum.W.base() / stages;
+  if (saved > Bytes(0)) means.waiting = static_cast<double>(waiting.base()) / static_cast<double>(saved.base());
+  const std::vector<int> devices = copying_at_once(scenario);
   const auto copy_time = [&](bool away) {
     const Bandwidth rate = shared_host_copy_bandwidth(scenario.cluster, devices, devices.front(), away);
     return rate > Bandwidth(0) ? (saved / rate).base() / stages : 0;
@@ -75,6 +105,15 @@ PassCosts mean_pass_costs(const Scenario& scenario, const LoweringCosts& costs, 
     means.comm = costs.transfer(device(0), device(next_rank), mean_crossing(workload)).time.base();
   }
   return means;
+}
+
+void add_stage_costs(const Scenario& scenario, const LoweringCosts& costs, int device_type, const std::vector<int>& cuts,
+                     PassCosts& means) {
+  const int units = static_cast<int>(costs.units(device_type).units.size());
+  for (std::size_t k = 0; k <= cuts.size(); ++k) {
+    const UnitTimes sum = times_of(scenario, costs, device_type, k == 0 ? 0 : cuts[k - 1], k < cuts.size() ? cuts[k] : units);
+    means.stages.push_back({sum.F.base(), sum.I.base(), sum.W.base()});
+  }
 }
 
 }  // namespace panpipe

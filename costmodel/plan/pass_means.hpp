@@ -10,4 +10,8 @@ namespace panpipe {
 // cuts, between the first two ranks. Where units have no times, the defaults of PassCosts.
 PassCosts mean_pass_costs(const Scenario& scenario, const LoweringCosts& costs, int device_type, int stages);
 
+// The times of every stage too, when the model is cut before these units.
+void add_stage_costs(const Scenario& scenario, const LoweringCosts& costs, int device_type, const std::vector<int>& cuts,
+                     PassCosts& means);
+
 }  // namespace panpipe

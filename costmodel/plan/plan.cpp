@@ -31,8 +31,8 @@ bool is_searched(const std::string& family) {
   return std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row.name == family && row.searched(); });
 }
 
-// Costs of a pass when the model is cut into so many stages.
-using MeanCosts = std::function<PassCosts(int stages)>;
+// Costs of a pass when the model is cut into so many stages: means, or of every stage where the cuts can be made.
+using MeanCosts = std::function<PassCosts(int stages, bool each)>;
 
 // Faults of the parts are shown at the key of the scenario that asks for them.
 template <class Make>
@@ -53,7 +53,7 @@ Schedule requested_schedule(const Scenario& scenario, const MeanCosts& mean_cost
     if (auto found = options.extract(std::string(option.first)); !found.empty()) memory.insert(std::move(found));
   const auto with_memory_actions = [&](Schedule schedule) {
     if (memory.empty()) return schedule;
-    const PassCosts stage_costs = mean_costs(schedule.stages);
+    const PassCosts stage_costs = mean_costs(schedule.stages, false);
     return apply_memory_options(std::move(schedule), memory, stage_costs);
   };
   if (!request.csv.empty()) return with_memory_actions(load_schedule_csv(request.csv));
@@ -61,7 +61,7 @@ Schedule requested_schedule(const Scenario& scenario, const MeanCosts& mean_cost
   if (parallel.virtual_stages > 1 && settable && options.count("stages_per_rank") == 0)
     options["stages_per_rank"] = std::to_string(parallel.virtual_stages);
   PassCosts costs;
-  if (is_searched(request.name)) costs = mean_costs(make_schedule(request.name, parallel.pipeline, 1, options).stages);
+  if (is_searched(request.name)) costs = mean_costs(make_schedule(request.name, parallel.pipeline, 1, options).stages, true);
   Schedule schedule = with_memory_actions(make_schedule(request.name, parallel.pipeline, scenario.microbatches, options, costs));
   const int per_rank = schedule.stages / std::max(1, schedule.ranks);
   if (parallel.virtual_stages > 1 && per_rank != parallel.virtual_stages)
@@ -105,6 +105,12 @@ std::vector<int> requested_devices(const Scenario& scenario) {
   return *scenario.placement;
 }
 
+std::vector<int> cuts_of(const Scenario& scenario, const std::vector<PartitionUnit>& units, int parts) {
+  return at_key(scenario, "partition", [&] {
+    return scenario.partition.empty() ? automatic_cuts(units, parts) : stated_cuts(units, scenario.partition, parts);
+  });
+}
+
 Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>& units, const MeanCosts& mean_costs) {
   Plan plan;
   plan.pipeline = scenario.parallel.pipeline;
@@ -124,9 +130,7 @@ Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>&
                    fmt::format("{} stages cannot share {} unit{}: the workload can be cut into {} stage{} at most", parts,
                                units.size(), units.size() == 1 ? "" : "s", units.size(), units.size() == 1 ? "" : "s"),
                    fmt::format("parallel.pipeline is {} ({})", plan.pipeline, origin_of(scenario, "parallel.pipeline")));
-  const std::vector<int> cuts = at_key(scenario, "partition", [&] {
-    return scenario.partition.empty() ? automatic_cuts(units, parts) : stated_cuts(units, scenario.partition, parts);
-  });
+  const std::vector<int> cuts = cuts_of(scenario, units, parts);
   plan.stages.resize(static_cast<std::size_t>(plan.schedule.stages));
   for (const auto& chain : plan.schedule.chains) {
     for (std::size_t k = 0; k < chain.size(); ++k) {
@@ -177,7 +181,12 @@ Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
   });
   std::vector<PartitionUnit> units;
   for (const UnitCost& unit : all) units.push_back({unit.name, unit.block, weight_of(costs, unit, device_type, timed)});
-  return plan_with_units(scenario, units, [&](int stages) { return mean_pass_costs(scenario, costs, device_type, stages); });
+  return plan_with_units(scenario, units, [&](int stages, bool each) {
+    PassCosts means = mean_pass_costs(scenario, costs, device_type, stages);
+    if (each && timed && stages <= static_cast<int>(units.size()))
+      add_stage_costs(scenario, costs, device_type, cuts_of(scenario, units, stages), means);
+    return means;
+  });
 }
 
 Plan make_plan(const Scenario& scenario, const CostModel& model) { return make_plan(scenario, ModelCosts(model)); }

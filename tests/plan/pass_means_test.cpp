@@ -47,5 +47,20 @@ TEST(MakePlan, SearchesForTheCostsOfTheModel) {
   EXPECT_LE(evaluate(plan.schedule, costs).makespan, evaluate(make_schedule("zb-auto", 3, 6), costs).makespan);
 }
 
+// Units of 1, 2, 3 and 4 s forward, cut before the last: 6 and 4 s. The search of a plan gets these.
+TEST(StageCosts, AreThoseOfTheCuts) {
+  test::TableCosts costs = chain_of(4, 1, 1, 1);
+  for (int u = 0; u < 4; ++u) costs.table.units[static_cast<std::size_t>(u)].forward = test::pass_of(u + 1);
+  const Scenario scenario = scenario_of(2, 4, "zb-auto");
+  PassCosts means = mean_pass_costs(scenario, costs, 0, 2);
+  EXPECT_EQ(means.F, 5);
+  add_stage_costs(scenario, costs, 0, {3}, means);
+  ASSERT_EQ(means.stages.size(), 2U);
+  EXPECT_EQ(means.stages[0].F, 6);
+  EXPECT_EQ(means.stages[1].F, 4);
+  EXPECT_EQ(means.stages[0].W, 3);
+  EXPECT_EQ(means.stages[1].I, 1);
+}
+
 }  // namespace
 }  // namespace panpipe

@@ -67,5 +67,14 @@ TEST(Evaluate, FreeOfCost) {
   EXPECT_EQ(result.bubble_step, 0);
 }
 
+// Stage 0: F 1, I 2, W 3; stage 1: F 4, I 1, W 1. r0 F0 0-1; r1 F0 1-5, B0 5-7; r0 B0 7-12.
+TEST(Evaluate, StagesWithCostsOfTheirOwn) {
+  PassCosts costs;
+  costs.stages = {{1, 2, 3}, {4, 1, 1}};
+  const ScheduleEvaluation evaluation = evaluate(make_schedule("1f1b", 2, 1), costs);
+  EXPECT_EQ(evaluation.makespan, 12);
+  EXPECT_EQ(evaluation.busy, (std::vector<double>{6, 6}));
+}
+
 }  // namespace
 }  // namespace panpipe

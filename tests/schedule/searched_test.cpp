@@ -147,6 +147,45 @@ TEST(Searched, ClosedFormsAtEvenCosts) {
   }
 }
 
+// Stages of different length: the search knows each. Equal ones given one by one change nothing; of uneven ones the order is
+// within memory, above its bound, and no longer than the order made for the means.
+TEST(Searched, StagesOfDifferentLength) {
+  PassCosts listed = kMore;
+  listed.stages.assign(4, {kMore.F, kMore.I, kMore.W});
+  EXPECT_EQ(make_schedule("zb-auto", 4, 9, {}, listed).order, make_schedule("zb-auto", 4, 9, {}, kMore).order);
+  for (const char* family : {"zb-auto", "zb-v-auto", "v-half", "v-min"})
+    for (const int m : {5, 12}) {
+      SCOPED_TRACE(fmt::format("{} m={}", family, m));
+      const int stages = std::string(family) == "zb-auto" ? 4 : 8;
+      PassCosts uneven{0, 0, 0, std::nullopt, 1};
+      for (int s = 0; s < stages; ++s) {
+        uneven.stages.push_back({8.0 + 3 * (s % 3), 9.0 + 5 * (s % 2), 6.0 + s});
+        uneven.F += uneven.stages.back().F / stages;
+        uneven.I += uneven.stages.back().I / stages;
+        uneven.W += uneven.stages.back().W / stages;
+      }
+      PassCosts means = uneven;
+      means.stages.clear();
+      const Schedule known = make_schedule(family, 4, m, {}, uneven), blind = make_schedule(family, 4, m, {}, means);
+      EXPECT_TRUE(check_schedule(known).empty());
+      const ScheduleEvaluation found = evaluate(known, uneven);
+      EXPECT_LE(held(found), held(evaluate(blind, means)));
+      EXPECT_LE(found.makespan, evaluate(blind, uneven).makespan * (1 + 1e-9));
+      EXPECT_GE(found.makespan, *known.lower_bound * (1 - 1e-9));
+    }
+}
+
+TEST(Searched, CostsOfTheWrongNumberOfStages) {
+  PassCosts costs;
+  costs.stages.assign(3, {1, 1, 1});
+  try {
+    make_schedule("zb-auto", 4, 8, {}, costs);
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "error: costs are given for 3 stages, but the schedule has 4");
+  }
+}
+
 TEST(Searched, TheSameEveryTime) {
   EXPECT_EQ(make_schedule("v-half", 4, 9, {}, kMore).order, make_schedule("v-half", 4, 9, {}, kMore).order);
 }

@@ -73,6 +73,7 @@ Problem evened(const Problem& problem) {
   Problem even = problem;
   even.F = even.I = even.W = (problem.F + problem.I + problem.W) / 3;
   even.comm = 0;
+  even.each.clear();
   return even;
 }
 
@@ -80,7 +81,7 @@ Policy block_policy(const Problem& problem, const Knobs& knobs) {
   const bool published = knobs.pattern != Pattern::Free;
   const Problem p = knobs.even || knobs.plan_even || published ? evened(problem) : problem;
   Policy policy;
-  policy.period = std::max(p.work() / p.microbatches, 1e-300);
+  policy.period = std::max(p.mean_work() / p.microbatches, 1e-300);
   policy.fit = knobs.fit;
   policy.patience = knobs.patience * policy.period;
   const double tiny = 1e-9 * policy.period;
@@ -107,21 +108,23 @@ Policy block_policy(const Problem& problem, const Knobs& knobs) {
     time += p.hop(lower) + policy.period * (turns ? knobs.turn[turn] : knobs.stretch[leg]);
   };
   for (int stage = 0; stage < p.stages(); ++stage) {
-    run(stage, 0, p.F);
+    run(stage, 0, p.length(Kind::F, stage));
     if (stage + 1 < p.stages()) go(stage, stage < p.ranks ? 0 : 1, 0);
   }
   time += policy.period * knobs.turn[1];
   for (int stage = p.stages(); stage-- > 0;) {
-    run(stage, 1, p.I);
+    run(stage, 1, p.length(Kind::I, stage));
     if (stage > 0) go(stage - 1, stage <= p.ranks ? 3 : 2, 2);
   }
   for (int r = 0; r < p.ranks; ++r)
     for (int chunk = p.chunks; chunk-- > 0;) {
       auto& wanted = policy.wanted[size(r)];
-      double after = wanted[size(1 + 3 * chunk)] + p.I;
-      if (knobs.keep_apart) after = circles[size(r)].place(after, p.W);
+      const int stage = p.stage_on(r, chunk);
+      const double weight = p.length(Kind::W, stage);
+      double after = wanted[size(1 + 3 * chunk)] + p.length(Kind::I, stage);
+      if (knobs.keep_apart) after = circles[size(r)].place(after, weight);
       wanted[size(2 + 3 * chunk)] = after;
-      const double lives = after + p.W - wanted[size(3 * chunk)];
+      const double lives = after + weight - wanted[size(3 * chunk)];
       policy.limit[size(r)][size(chunk)] =
           std::max(1, static_cast<int>(std::ceil(lives / policy.period - 1e-9 + knobs.slack[chunk])));
       if (knobs.gradients_first) wanted[size(1 + 3 * chunk)] -= 1e6 * policy.period;

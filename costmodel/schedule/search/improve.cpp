@@ -81,7 +81,7 @@ class Improver {
     Place at{rank, static_cast<int>(rows_[size(rank)].size()) - 1};
     const double tiny = 1e-9 * score_.makespan;
     while (at.position >= 0) {
-      const double start = end(at) - replay_.length(op(at).kind);
+      const double start = end(at) - p_.length(op(at).kind, stage(at));
       const Place input = input_of(at);
       const bool by_input = input.rank >= 0 && std::abs(end(input) + delay(at) - start) <= tiny;
       const Place previous{at.rank, at.position - 1};

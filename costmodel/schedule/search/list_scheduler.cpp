@@ -115,15 +115,16 @@ class Scheduler {
     const double gap = next_arrival_ - now, first_coming = next_arrival_;
     next_arrival_ = kNever;
     const bool owes = rank.paid < rank.owed.size();
+    const double weight = owes ? weight_length(r) : 0;
     const double weight_key = owes ? wanted(r, 2 + 3 * rank.owed[rank.paid].chunk, rank.owed[rank.paid].microbatch) : kNever;
     if (ready.op >= 0) {
       const bool wait = coming.op >= 0 && coming.wanted < ready.wanted && coming.at - now <= policy_.patience;
-      if (owes && ((policy_.weights_by_time && weight_key < ready.wanted) || (wait && policy_.fit * p_.W <= coming.at - now)))
+      if (owes && ((policy_.weights_by_time && weight_key < ready.wanted) || (wait && policy_.fit * weight <= coming.at - now)))
         return start_weight(r, now);
       if (!wait) return start(r, ready.op, now);
       return wake(r, coming.at);
     }
-    if (owes && (blocked || gap >= policy_.fit * p_.W || (policy_.weights_by_time && weight_key < coming.wanted)))
+    if (owes && (blocked || gap >= policy_.fit * weight || (policy_.weights_by_time && weight_key < coming.wanted)))
       return start_weight(r, now);
     if (first_coming < kNever) wake(r, first_coming);
   }
@@ -136,18 +137,26 @@ class Scheduler {
     wake_[size(r)] = rank.free_at;
   }
 
+  // Of the weight gradient that is owed longest.
+  double weight_length(int r) const {
+    const Rank& rank = ranks_[size(r)];
+    return p_.length(Kind::W, p_.stage_on(r, rank.owed[rank.paid].chunk));
+  }
+
   void start_weight(int r, double now) {
     Rank& rank = ranks_[size(r)];
+    const double length = weight_length(r);
     const Op op = rank.owed[rank.paid++];
     --rank.held[op.chunk];  // nothing else runs here before it ends
-    begin(r, now, p_.W, op);
+    begin(r, now, length, op);
   }
 
   void start(int r, int op, double now) {
     Rank& rank = ranks_[size(r)];
     const int chunk = op / 3, microbatch = rank.next[op]++, stage = p_.stage_on(r, chunk);
     const bool forward = op % 3 == 0;
-    begin(r, now, forward ? p_.F : p_.I, {forward ? Kind::F : Kind::I, static_cast<std::uint8_t>(chunk), microbatch});
+    const Kind kind = forward ? Kind::F : Kind::I;
+    begin(r, now, p_.length(kind, stage), {kind, static_cast<std::uint8_t>(chunk), microbatch});
     const double end = rank.free_at;
     if (forward) {
       ++rank.held[chunk];

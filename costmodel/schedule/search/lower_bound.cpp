@@ -12,6 +12,7 @@
 #include "costmodel/schedule/search/lower_bound.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace panpipe::search {
 namespace {
@@ -20,8 +21,8 @@ namespace {
 // back = -1 to the end of I on stage 0.
 double way(const Problem& p, int stage, int back) {
   double time = 0;
-  for (int s = stage; s < p.stages(); ++s) time += p.F + (s + 1 < p.stages() ? p.hop(s) : 0);
-  for (int s = p.stages() - 1; s > back; --s) time += p.I + (s > 0 ? p.hop(s - 1) : 0);
+  for (int s = stage; s < p.stages(); ++s) time += p.length(Kind::F, s) + (s + 1 < p.stages() ? p.hop(s) : 0);
+  for (int s = p.stages() - 1; s > back; --s) time += p.length(Kind::I, s) + (s > 0 ? p.hop(s - 1) : 0);
   return time;
 }
 
@@ -33,22 +34,36 @@ RankBounds of_rank(const Problem& p, int r) {
   const int passes = p.microbatches * p.chunks;
   const double fit = std::min(p.memory, passes);
   const int last = p.stage_on(r, p.chunks - 1);  // the stage of r whose forwards and input gradients meet first
-  const double head = r * (p.F + p.comm);
+  double head = 0;
+  for (int s = 0; s < r; ++s) head += p.length(Kind::F, s) + p.comm;
+  // Where the rank's stages differ: the longest passes that a bound may take off, the shortest that it may count.
+  double F = 0, backward = 0, shortest = std::numeric_limits<double>::infinity();
+  for (int chunk = 0; chunk < p.chunks; ++chunk) {
+    const int stage = p.stage_on(r, chunk);
+    const double weight = p.length(Kind::W, stage);
+    F = std::max(F, p.length(Kind::F, stage));
+    backward = std::max(backward, p.length(Kind::I, stage) + weight);
+    shortest = std::min(shortest, p.length(Kind::F, stage) + weight);
+  }
+  if (p.chunks > 1 && !p.each.empty()) {  // the two may be of different stages
+    const auto least = [&](Kind kind) { return std::min(p.length(kind, r), p.length(kind, p.stage_on(r, 1))); };
+    shortest = least(Kind::F) + least(Kind::W);
+  }
   const double until_gradient = way(p, r, last);  // from r's first start to its first I
-  const double forwards = fit * p.F;
+  const double forwards = fit * F;
   const double warm_up = std::max(0.0, until_gradient - forwards);
-  const double left = p.F + fit * (p.I + p.W);  // work after the last forward's start, at most
-  const double own_tail = std::max(0.0, way(p, last, r - 1) - (r > 0 ? p.hop(r - 1) : 0) + p.W - left);
-  const double step_tail = std::max(0.0, way(p, last, -1) + p.W - left);
+  const double left = F + fit * backward;  // work after the last forward's start, at most
+  const double own_tail = std::max(0.0, way(p, last, r - 1) - (r > 0 ? p.hop(r - 1) : 0) + p.length(Kind::W, r) - left);
+  const double step_tail = std::max(0.0, way(p, last, -1) + p.length(Kind::W, 0) - left);
   const bool disjoint = passes > p.memory;
-  const auto both = [&](double tail) { return p.work() + (disjoint ? warm_up + tail : std::max(warm_up, tail)); };
+  const auto both = [&](double tail) { return p.work(r) + (disjoint ? warm_up + tail : std::max(warm_up, tail)); };
 
   double alive = 0;
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     const int stage = p.stage_on(r, chunk);
-    alive += way(p, stage, stage) + p.I + p.W;
+    alive += way(p, stage, stage) + p.length(Kind::I, stage) + p.length(Kind::W, stage);
   }
-  const double ramps = (fit - 1) / 2 * (p.F + p.W);
+  const double ramps = (fit - 1) / 2 * shortest;
   const double area = p.microbatches * alive / fit + ramps;
   return {head + std::max(both(step_tail), area), std::max(both(own_tail), area)};
 }
@@ -57,7 +72,7 @@ RankBounds of_rank(const Problem& p, int r) {
 
 Score lower_bound(const Problem& problem) {
   Score bound;
-  bound.makespan = way(problem, 0, -1) + problem.W;
+  bound.makespan = way(problem, 0, -1) + problem.length(Kind::W, 0);
   for (int r = 0; r < problem.ranks; ++r) {
     const RankBounds rank = of_rank(problem, r);
     bound.makespan = std::max(bound.makespan, rank.makespan);

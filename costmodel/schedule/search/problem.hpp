@@ -1,7 +1,9 @@
 // What a search for an order is given, and the compact order it works on: every rank runs the same one or two stages' passes,
-// F, I and W, each with one cost.
+// F, I and W, with one cost each or one per stage.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -9,11 +11,14 @@
 
 namespace panpipe::search {
 
+enum class Kind : std::uint8_t { F, I, W };
+
 // One chunk: stage r on rank r. Two chunks: the V, stage r and stage 2p-1-r on rank r.
 struct Problem {
   int ranks = 1, microbatches = 1, chunks = 1;
-  int memory = 1;  // activations (of one stage, one microbatch) a rank may hold
-  double F = 1, I = 1, W = 1, comm = 0;
+  int memory = 1;                             // activations (of one stage, one microbatch) a rank may hold
+  double F = 1, I = 1, W = 1, comm = 0;       // means over the stages
+  std::vector<std::array<double, 3>> each{};  // F, I, W of every stage; empty = all alike
 
   int stages() const { return ranks * chunks; }
   int rank_of(int stage) const { return stage < ranks ? stage : 2 * ranks - 1 - stage; }
@@ -21,10 +26,20 @@ struct Problem {
   // Delay from `stage` to the next one and back: none where the V turns.
   double hop(int stage) const { return stage + 1 == ranks ? 0 : comm; }
   double passes() const { return 3.0 * chunks * ranks * microbatches; }  // of all ranks
-  double work() const { return microbatches * chunks * (F + I + W); }    // of each rank
+  double length(Kind kind, int stage) const {
+    if (!each.empty()) return each[static_cast<std::size_t>(stage)][static_cast<std::size_t>(kind)];
+    return kind == Kind::F ? F : kind == Kind::I ? I : W;
+  }
+  double work(int rank) const {  // of one rank
+    double one = 0;
+    for (int chunk = 0; chunk < chunks; ++chunk)
+      for (const Kind kind : {Kind::F, Kind::I, Kind::W}) one += length(kind, stage_on(rank, chunk));
+    return microbatches * one;
+  }
+  double mean_work() const { return microbatches * chunks * (F + I + W); }
 };
 
-enum class Kind : std::uint8_t { F, I, W };
+Problem problem_of(int ranks, int microbatches, int chunks, int memory, const PassCosts& costs);
 
 struct Op {
   Kind kind{};

@@ -10,7 +10,6 @@ Replay::Replay(const Problem& problem)
     : problem_(problem),
       stages_(static_cast<std::size_t>(problem.stages())),
       microbatches_(static_cast<std::size_t>(problem.microbatches)),
-      length_{problem.F, problem.I, problem.W},
       end_(3 * stages_ * microbatches_),
       position_(static_cast<std::size_t>(problem.ranks)),
       free_at_(position_.size()),
@@ -35,7 +34,7 @@ bool Replay::advance(int rank, const std::vector<Op>& row) {
       start = std::max(start, input + problem_.hop(stage));
     }
     if (first_start_[r] < 0) first_start_[r] = start;
-    free_at_[r] = start + length(op.kind);
+    free_at_[r] = start + problem_.length(op.kind, stage);
     end_[place(op.kind, stage, op.microbatch)] = free_at_[r];
   }
   return at != from;

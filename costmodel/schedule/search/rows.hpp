@@ -14,10 +14,9 @@ class Replay {
   explicit Replay(const Problem& problem);
   // False when the rows cannot finish. Rows must hold each pass once, F before I before W.
   bool run(const Rows& rows, Score& score);
-  // Of the last run: end of a pass, its length; the rank that ends last, the one of the longest span, the mean of the ranks'
+  // Of the last run: end of a pass; the rank that ends last, the one of the longest span, the mean of the ranks'
   // ends.
   double end(Kind kind, int stage, int microbatch) const { return end_[place(kind, stage, microbatch)]; }
-  double length(Kind kind) const { return length_[static_cast<int>(kind)]; }
   int last_rank() const { return last_; }
   int longest_rank() const { return longest_; }
   double mean_end() const { return mean_end_; }
@@ -31,7 +30,6 @@ class Replay {
 
   const Problem problem_;
   std::size_t stages_, microbatches_;
-  double length_[3];
   std::vector<double> end_;  // negative: has not run
   std::vector<std::size_t> position_;
   std::vector<double> free_at_, first_start_;

@@ -6,6 +6,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/schedule/building.hpp"
+#include "costmodel/schedule/pass_costs.hpp"
 #include "costmodel/schedule/search/block_search.hpp"
 #include "costmodel/schedule/search/improve.hpp"
 #include "costmodel/schedule/search/lower_bound.hpp"
@@ -131,8 +132,22 @@ std::vector<Rows> known_orders(const Problem& problem) {
   return orders;
 }
 
+Problem problem_of(int ranks, int microbatches, int chunks, int memory, const PassCosts& costs) {
+  check_stage_costs(costs, ranks * chunks);
+  Problem problem{ranks, microbatches, chunks, memory, costs.F, costs.I, costs.W, costs.comm};
+  if (costs.stages.empty()) return problem;
+  problem.F = problem.I = problem.W = 0;
+  for (const PassCosts::Stage& stage : costs.stages) {
+    problem.each.push_back({stage.F, stage.I, stage.W});
+    problem.F += stage.F / problem.stages();
+    problem.I += stage.I / problem.stages();
+    problem.W += stage.W / problem.stages();
+  }
+  return problem;
+}
+
 Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs) {
-  const Problem problem{ranks, microbatches, chunks, memory, costs.F, costs.I, costs.W, costs.comm};
+  const Problem problem = problem_of(ranks, microbatches, chunks, memory, costs);
   const Found found = find_order(problem, known_orders(problem));
   Schedule schedule = schedule_of(problem, found.rows, name);
   schedule.lower_bound = std::min(found.bound.makespan, found.score.makespan);

@@ -178,6 +178,7 @@ Grids run_once(const Problem& unit, const Grids& grids) {
 Rows squeezed_block(const Problem& problem, Pattern pattern) {
   Problem unit = problem;
   unit.F = unit.I = unit.W = 1;
+  unit.each.clear();
   unit.comm = 0;
   // The intervals keep passes of a rank apart.
   const int interval = pattern == Pattern::VHalf ? (unit.ranks % 2 == 0 ? 3 : 0) : (unit.ranks % 3 == 0 ? 2 : 0);
