@@ -4,6 +4,8 @@
 #include <array>
 #include <map>
 
+#include "costmodel/base/error.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -69,6 +71,7 @@ double PathPool::bound(const double* costs, const double* delays) const {
 }
 
 ClosedFormBound::ClosedFormBound(const PipelineOrder& order) {
+  PANPIPE_CHECK(!order.has_cells(), "the closed form is for orders of lone passes without sequence splits");
   const auto stages = static_cast<std::size_t>(order.stages);
   std::vector<bool> uses_i(stages), uses_b(stages);
   for (const PackedAction action : order.actions) {

@@ -38,7 +38,7 @@ class PathPool {
 
 // A closed form: no rank starts before the forwards of the stages before its first one, it then works through all its passes, and
 // after its last gradient the gradients of the stages before still have to be made, beside weight gradients of its own. Holds for
-// every order of F, B, I and W over linear chains of stages.
+// every order of lone F, B, I and W over linear chains of stages (no groups, no sequence splits).
 class ClosedFormBound {
  public:
   explicit ClosedFormBound(const PipelineOrder& order);

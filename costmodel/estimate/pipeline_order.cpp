@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -27,14 +28,35 @@ Pass pass_of(const Action& action) {
   }
 }
 
+void pack_groups(const Schedule& schedule, PipelineOrder& order) {
+  const auto grouped = [](const Action& a) { return a.group_size != 1; };
+  if (std::none_of(schedule.order.begin(), schedule.order.end(),
+                   [&](const auto& row) { return std::any_of(row.begin(), row.end(), grouped); }))
+    return;
+  for (const auto& row : schedule.order)
+    for (const Action& action : row) order.cell_size.push_back(action.group_size);
+  order.group_of.assign(order.actions.size(), 0);
+  std::map<std::vector<PackedAction>, std::uint16_t> known;
+  for (std::size_t i = 0; i < order.actions.size(); ++i) {
+    if (order.cell_size[i] < 2) continue;
+    std::vector<PackedAction> members;
+    for (std::size_t k = i; k < i + order.cell_size[i]; ++k) members.push_back(order.actions[k] & 0xFFFF0000U);
+    const auto [entry, is_new] = known.try_emplace(members, static_cast<std::uint16_t>(order.groups.size()));
+    if (is_new) order.groups.push_back(std::move(members));
+    order.group_of[i] = entry->second;
+  }
+  if (order.slices() * 4 + order.groups.size() >= 65535)
+    throw InputError("a packed order holds at most 65534 different passes and groups");
+}
+
 }  // namespace
 
 PipelineOrder pack(const Schedule& schedule) {
-  if (schedule.stages > 16383 || schedule.microbatches > 65535 || schedule.splits != 1) {
-    throw InputError("a packed order holds at most 16383 stages and 65535 microbatches, without sequence splits");
-  }
+  if (schedule.stages * schedule.splits > 16383 || schedule.microbatches > 65535)
+    throw InputError("a packed order holds at most 16383 stages (slices of stages, with sequence splits) and 65535 microbatches");
   PipelineOrder order;
   order.stages = schedule.stages;
+  order.splits = schedule.splits;
   order.microbatches = schedule.microbatches;
   order.stage_to_rank = schedule.stage_to_rank;
   order.stage_before.assign(static_cast<std::size_t>(schedule.stages), -1);
@@ -47,12 +69,12 @@ PipelineOrder pack(const Schedule& schedule) {
   }
   order.rank_begin.push_back(0);
   for (const std::vector<Action>& rank : schedule.order) {
-    for (const Action& action : rank) {
-      if (action.group_size != 1) throw InputError(fmt::format("'{}': groups cannot be packed", to_text(action)));
-      order.actions.push_back(pack(pass_of(action), action.stage, action.microbatch));
-    }
+    for (const Action& action : rank)
+      order.actions.push_back(
+          pack(pass_of(action), action.stage * schedule.splits + std::max<int>(action.split, 0), action.microbatch));
     order.rank_begin.push_back(static_cast<std::uint32_t>(order.actions.size()));
   }
+  pack_groups(schedule, order);
   return order;
 }
 
@@ -88,6 +110,7 @@ void StructureBuilder::prepare(const PipelineOrder& order) {
 
 // Sweeps over the ranks; a sweep is a level. A rank's next action is emitted when everything it reads is from an earlier level.
 bool StructureBuilder::build(const PipelineOrder& order, Structure& structure) {
+  if (order.has_cells()) return build_cells(order, structure);
   prepare(order);
   const auto ranks = static_cast<std::uint32_t>(order.rank_begin.size() - 1);
   const auto tasks = static_cast<std::uint32_t>(order.actions.size());

@@ -12,7 +12,8 @@ namespace panpipe {
 
 enum class Pass : std::uint8_t { F, I, W, B };
 
-// (4 stage + pass) << 16 | microbatch. At most 16,384 stages and 65,536 microbatches.
+// (4 stage + pass) << 16 | microbatch. At most 16,384 stages and 65,536 microbatches. With sequence splits every slice of a stage
+// counts as a stage of its own, stage x splits + slice.
 using PackedAction = std::uint32_t;
 constexpr PackedAction pack(Pass pass, int stage, int microbatch) {
   return ((static_cast<std::uint32_t>(stage) * 4 + static_cast<std::uint32_t>(pass)) << 16) |
@@ -29,16 +30,31 @@ constexpr std::uint32_t cost_entry(Pass pass, int stage) {
 constexpr std::uint32_t forward_delay_entry(int producing_stage) { return static_cast<std::uint32_t>(producing_stage) * 2 + 1; }
 constexpr std::uint32_t backward_delay_entry(int producing_stage) { return static_cast<std::uint32_t>(producing_stage) * 2 + 2; }
 
+// Entries of groups follow those of all passes.
+constexpr std::uint32_t group_entry(int slices, int group) {
+  return static_cast<std::uint32_t>(slices) * 4 + 1 + static_cast<std::uint32_t>(group);
+}
+
 struct PipelineOrder {
   int stages = 0;
+  int splits = 1;  // sequence splits; the vectors below are per stage, whole
   int microbatches = 0;
   std::vector<int> stage_before, stage_after;  // along the forward path; -1 = none
   std::vector<int> stage_to_rank;
   std::vector<PackedAction> actions;      // of all ranks, one rank after another
   std::vector<std::uint32_t> rank_begin;  // ranks + 1 offsets into actions
+  // Where there are groups: per action the members of the group that starts with it, 1 = lone, 0 = a further member; and per
+  // action that starts one, which of `groups` it is.
+  std::vector<std::uint8_t> cell_size;
+  std::vector<std::uint16_t> group_of;
+  std::vector<std::vector<PackedAction>> groups;  // each kind of group once: its members, microbatches 0
+
+  int slices() const { return stages * splits; }  // what costs are given for
+  bool has_cells() const { return splits > 1 || !groups.empty(); }
 };
 
-// Throws InputError when the schedule has other actions than lone F, I, W and B, or is too large to pack.
+// Throws InputError when the schedule has other actions than F, I, W and B, or is too large to pack. Groups are blocks: they
+// start when all their members' inputs are there, and give all outputs at their end.
 PipelineOrder pack(const Schedule& schedule);
 
 // Keeps its buffers: building another structure of at most the same size allocates nothing.
@@ -62,6 +78,9 @@ class StructureBuilder {
   };
   void prepare(const PipelineOrder& order);
   void explain(const PipelineOrder& order);
+  // cell_structure.cpp: the same for orders with groups or sequence splits.
+  bool build_cells(const PipelineOrder& order, Structure& structure);
+  void explain_cells(const PipelineOrder& order);
   std::int32_t producer_position(const PipelineOrder& order, PackedAction action) const;
 
   std::vector<Row> rows_;

@@ -70,5 +70,55 @@ TEST(Recompute, OfASchedule) {
   EXPECT_EQ(again, 4);
 }
 
+// 40 of 100 bytes wait for W: their copies take 0.4 s. 0F0 0-1, 0I0 1-2, away 2-2.4; 0F1 2-3, 0I1 3-4, back 4-4.4, while 0W0
+// waits: 4.4-5.4, 0W1 to 6.4.
+TEST(Offload, OfWhatWaitsForTheWeightGradient) {
+  Scenario scenario = scenario_of(1, 2, "gpipe");
+  scenario.cluster.types[0].copy_bandwidth = Bandwidth(100);
+  test::TableCosts costs = chain_of(1, 1, 1, 1, 100);
+  costs.table.units[0].kept_for_weight = Bytes(40);
+  Plan plan = make_plan(scenario, costs);
+  plan.schedule = read_schedule_csv("0F0,0I0,0OFFLOAD0,0F1,0I1,0RELOAD0,0W0,0W1\r\n", "parked");
+  const TaskGraph graph = lower(scenario, plan, costs);
+  const Timeline timeline = estimate(graph);
+  EXPECT_DOUBLE_EQ(timeline.step_time.base(), 6.4);
+  int copies = 0;
+  for (const Span& span : timeline.spans) {
+    if (span.lane != Lane::Copy) continue;
+    ++copies;
+    EXPECT_DOUBLE_EQ((span.end - span.start).base(), 0.4);
+  }
+  EXPECT_EQ(copies, 2);
+  Bytes taken(0), given(0);
+  for (const Task& task : graph.tasks) {
+    taken += task.take;
+    given += task.give;
+  }
+  EXPECT_EQ(taken, Bytes(240));  // two activations, and what comes back
+  EXPECT_EQ(given, taken);
+}
+
+// Recomputed stages keep 10 of 100 bytes, which travel in 0.1 s and are back before R.
+TEST(Offload, OfTheInputsOfRecomputedStages) {
+  const auto run = [](bool offload) {
+    Scenario scenario = scenario_of(1, 4, "gpipe");
+    scenario.schedule.options = {{"recompute", "full"}};
+    if (offload) scenario.schedule.options["offload"] = "full";
+    scenario.cluster.types[0].copy_bandwidth = Bandwidth(100);
+    test::TableCosts costs = chain_of(1, 1, 1, 1, 100);
+    costs.table.units[0].saved_full = Bytes(10);
+    return estimate(lower(scenario, make_plan(scenario, costs), costs));
+  };
+  const Timeline kept = run(false), parked = run(true);
+  int copies = 0;
+  for (const Span& span : parked.spans) {
+    if (span.lane != Lane::Copy) continue;
+    ++copies;
+    EXPECT_DOUBLE_EQ((span.end - span.start).base(), 0.1);
+  }
+  EXPECT_EQ(copies, 8);
+  EXPECT_LT(peak(parked), peak(kept));
+}
+
 }  // namespace
 }  // namespace panpipe

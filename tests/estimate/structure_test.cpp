@@ -121,9 +121,6 @@ TEST(PipelineOrder, RefusesWhatItCannotHold) {
   Schedule schedule = make_schedule("1f1b", 2, 2);
   schedule.order[0][0].kind = ActionKind::R;
   EXPECT_THROW(pack(schedule), InputError);
-  schedule.order[0][0].kind = ActionKind::F;
-  schedule.order[0][0].group_size = 2;
-  EXPECT_THROW(pack(schedule), InputError);
 }
 
 }  // namespace

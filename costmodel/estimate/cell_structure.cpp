@@ -1,0 +1,163 @@
+// Structures of orders with groups or sequence splits. A cell (a lone pass or a group) is emitted when everything that its
+// members read is known: one task for each further input, of no cost, then one for the cell.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "costmodel/estimate/pipeline_order.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr std::uint32_t kUnset = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kNothing = kUnset;
+
+// What a pass of a slice reads and writes: columns of its microbatch's row, forwards first, then gradients.
+struct Columns {
+  std::uint32_t input = kNothing;  // from another stage
+  std::uint16_t delay = 0;         // 0: made on the same rank, whose lane implies it
+  std::array<std::uint32_t, 2> own = {kNothing, kNothing};
+  std::uint32_t output = kNothing;
+};
+
+Columns columns_of(const PipelineOrder& order, PackedAction action) {
+  const int slice = stage_of(action), stage = slice / order.splits, split = slice % order.splits;
+  const auto forward = [](int of) { return static_cast<std::uint32_t>(of); };
+  const auto gradient = [&](int of) { return static_cast<std::uint32_t>(order.slices() + of); };
+  const auto away = [&](int other) {
+    return order.stage_to_rank[static_cast<std::size_t>(stage)] != order.stage_to_rank[static_cast<std::size_t>(other)];
+  };
+  Columns columns;
+  switch (pass_of(action)) {
+    case Pass::F: {
+      columns.output = forward(slice);
+      if (split > 0) columns.own[0] = forward(slice - 1);
+      const int before = order.stage_before[static_cast<std::size_t>(stage)];
+      if (before < 0) break;
+      columns.input = forward(before * order.splits + split);
+      if (away(before)) columns.delay = static_cast<std::uint16_t>(forward_delay_entry(before));
+      break;
+    }
+    case Pass::W:
+      columns.own[0] = gradient(slice);
+      break;
+    default: {
+      columns.output = gradient(slice);
+      columns.own[0] = forward(slice);
+      if (split + 1 < order.splits) columns.own[1] = gradient(slice + 1);
+      const int after = order.stage_after[static_cast<std::size_t>(stage)];
+      if (after < 0) break;
+      columns.input = gradient(after * order.splits + split);
+      if (away(after)) columns.delay = static_cast<std::uint16_t>(backward_delay_entry(after));
+    }
+  }
+  return columns;
+}
+
+std::uint32_t size_of_cell(const PipelineOrder& order, std::uint32_t first) {
+  return order.cell_size.empty() ? 1 : order.cell_size[first];
+}
+
+// The first column that a member of the cell still misses; kNothing when all is there.
+std::uint32_t missing_column(const PipelineOrder& order, const std::vector<std::uint32_t>& ids, std::uint32_t width,
+                             std::uint32_t first, std::uint32_t& microbatch) {
+  for (std::uint32_t i = first; i < first + size_of_cell(order, first); ++i) {
+    const PackedAction action = order.actions[i];
+    const Columns columns = columns_of(order, action);
+    microbatch = action & 0xFFFFU;
+    for (const std::uint32_t column : {columns.own[0], columns.own[1], columns.input})
+      if (column != kNothing && ids[std::size_t{microbatch} * width + column] == kUnset) return column;
+  }
+  return kNothing;
+}
+
+}  // namespace
+
+bool StructureBuilder::build_cells(const PipelineOrder& order, Structure& structure) {
+  const auto slices = static_cast<std::uint32_t>(order.slices());
+  const auto ranks = static_cast<std::uint32_t>(order.rank_begin.size() - 1);
+  width_ = 2 * slices;
+  ids_.assign(static_cast<std::size_t>(order.microbatches) * width_, kUnset);
+  resize(structure, 0);
+  structure.cost_entries = group_entry(order.slices(), static_cast<int>(order.groups.size()));
+  structure.delay_entries = static_cast<std::uint32_t>(order.stages) * 2 + 1;
+  structure.lane_last.assign(ranks, 0);
+  const auto add = [&](std::uint32_t lane, std::uint32_t src, std::uint16_t delay, std::uint32_t cost) {
+    structure.lane_pred.push_back(lane);
+    structure.src.push_back(src);
+    structure.delay.push_back(delay);
+    structure.cost.push_back(static_cast<std::uint16_t>(cost));
+    return ++structure.tasks;
+  };
+  heads_.clear();
+  for (std::uint32_t r = 0; r < ranks; ++r)
+    if (order.rank_begin[r] != order.rank_begin[r + 1]) heads_.push_back({order.rank_begin[r], order.rank_begin[r + 1], 0, r});
+  std::vector<std::pair<std::uint32_t, std::uint16_t>> inputs;  // value, delay
+  while (!heads_.empty()) {
+    const std::uint32_t level_begin = structure.tasks + 1;
+    for (Head& head : heads_) {
+      const std::uint32_t size = size_of_cell(order, head.next);
+      inputs.clear();
+      bool ready = true;
+      for (std::uint32_t i = head.next; i < head.next + size && ready; ++i) {
+        const PackedAction action = order.actions[i];
+        const Columns columns = columns_of(order, action);
+        const std::uint32_t* const made = ids_.data() + std::size_t{action & 0xFFFFU} * width_;
+        for (const std::uint32_t own : columns.own) ready = ready && (own == kNothing || made[own] != kUnset);
+        if (columns.input == kNothing) continue;
+        const std::uint32_t input = made[columns.input];
+        ready = ready && input < level_begin;
+        if (columns.delay > 0) inputs.emplace_back(input, columns.delay);
+      }
+      if (!ready) continue;
+      std::uint32_t node = head.last;
+      for (std::size_t k = 0; k + 1 < inputs.size(); ++k) node = add(node, inputs[k].first, inputs[k].second, 0);
+      const auto last = inputs.empty() ? std::pair<std::uint32_t, std::uint16_t>{0, 0} : inputs.back();
+      const std::uint32_t entry =
+          size > 1 ? group_entry(order.slices(), order.group_of[head.next]) : (order.actions[head.next] >> 16) + 1;
+      head.last = add(node, last.first, last.second, entry);
+      for (std::uint32_t i = head.next; i < head.next + size; ++i) {
+        const Columns columns = columns_of(order, order.actions[i]);
+        if (columns.output != kNothing) ids_[std::size_t{order.actions[i] & 0xFFFFU} * width_ + columns.output] = head.last;
+      }
+      head.next += size;
+    }
+    if (structure.tasks + 1 == level_begin) {
+      explain_cells(order);
+      return false;
+    }
+    for (const Head& head : heads_) structure.lane_last[head.rank] = head.last;
+    std::erase_if(heads_, [](const Head& head) { return head.next == head.end; });
+  }
+  return true;
+}
+
+// As explain(): every rank's head waits for what stands behind the head of its own rank.
+void StructureBuilder::explain_cells(const PipelineOrder& order) {
+  const std::size_t ranks = order.rank_begin.size() - 1;
+  deadlock_ = {};
+  deadlock_.blocked.assign(ranks, -1);
+  for (const Head& head : heads_) deadlock_.blocked[head.rank] = static_cast<std::int32_t>(head.next);
+  std::vector<std::int32_t> seen(ranks, -1);
+  std::vector<std::int32_t> path;
+  std::size_t rank = heads_.front().rank;
+  while (seen[rank] < 0) {
+    seen[rank] = static_cast<std::int32_t>(path.size());
+    path.push_back(deadlock_.blocked[rank]);
+    std::uint32_t microbatch = 0;
+    const std::uint32_t column = missing_column(order, ids_, width_, static_cast<std::uint32_t>(path.back()), microbatch);
+    if (column == kNothing) return;
+    std::uint32_t producer = 0;
+    while (producer < order.actions.size() &&
+           ((order.actions[producer] & 0xFFFFU) != microbatch || columns_of(order, order.actions[producer]).output != column))
+      ++producer;
+    if (producer == order.actions.size()) return;  // it waits for what nobody does: no cycle
+    while (!order.cell_size.empty() && order.cell_size[producer] == 0) --producer;
+    const auto after = std::upper_bound(order.rank_begin.begin(), order.rank_begin.end(), producer);
+    rank = static_cast<std::size_t>(after - order.rank_begin.begin()) - 1;
+    if (static_cast<std::int32_t>(producer) != deadlock_.blocked[rank]) path.push_back(static_cast<std::int32_t>(producer));
+  }
+  deadlock_.cycle.assign(path.begin() + seen[rank], path.end());
+}
+
+}  // namespace panpipe
