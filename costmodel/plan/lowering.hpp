@@ -12,8 +12,8 @@
 namespace panpipe {
 
 // Passes that a task can be found by: B counts as the pass that makes the input gradient, next to I.
-enum class PassSlot : std::uint8_t { Forward, Gradient, Weight, Recompute, Reload };
-constexpr std::size_t kPassSlots = 5;
+enum class PassSlot : std::uint8_t { Forward, Gradient, Weight, Recompute, Reload, ReloadWaiting };
+constexpr std::size_t kPassSlots = 6;
 
 // Memory effects of one pass of a stage.
 struct PassMemory {
@@ -127,6 +127,9 @@ inline double overlap_loss(const LoweringCosts& costs) { return costs.overlap_sl
 void make_stage_edges(Lowering& lowering);
 void connect_tasks(Lowering& lowering);
 
+// batches.cpp: where transfers are batched, what each batch holds; docs/models/transfers.md.
+void batch_transfers(Lowering& lowering);
+
 // tasks.cpp: the tasks of every rank, in lane order.
 void make_tasks(Lowering& lowering);
 
@@ -151,6 +154,8 @@ struct HeldParameters {
   Bytes given{0};             // measured layers
 };
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);
+// Of these, those whose gradients are summed over other ranks too: its data-parallel copies, other holders of the same parameter.
+HeldParameters summed_parameters(const Lowering& lowering, int rank);
 Bytes gradient_size(const Lowering& lowering, const HeldParameters& held);
 
 }  // namespace panpipe

@@ -167,13 +167,17 @@ class RankTasks {
     task.kind = away ? TaskKind::Offload : TaskKind::Reload;
     task.lane = Lane::Copy;
     task.action = action;
-    const Bytes parked = info.memory[lowering_.slice_of(action)][index_of(ActionKind::F)].take;
+    // Before the input gradient what F kept; after it what the weight gradient still reads.
+    const bool waiting = lowering_.task_of(PassSlot::Gradient, action.stage, action.microbatch, action.split) >= 0;
+    const auto& memory = info.memory[lowering_.slice_of(action)];
+    const Bytes parked = waiting ? memory[index_of(ActionKind::W)].give : memory[index_of(ActionKind::F)].take;
     const auto [known, is_new] = copy_programs_.try_emplace({parked.base(), away}, -1);  // a rank's copies are alike
     if (is_new) known->second = add_plain_program(lowering_.graph, parked / rate, {});
     task.program = known->second;
     (away ? task.give : task.take) = parked;
     const std::int32_t copy = add(task, last_pass_);
-    if (!away) lowering_.task_of(PassSlot::Reload, action.stage, action.microbatch, action.split) = copy;
+    const PassSlot slot = waiting ? PassSlot::ReloadWaiting : PassSlot::Reload;
+    if (!away) lowering_.task_of(slot, action.stage, action.microbatch, action.split) = copy;
   }
 
   void add_optimizer() {

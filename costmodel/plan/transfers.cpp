@@ -100,6 +100,12 @@ void connect_own(Lowering& lowering, std::int32_t task, PassSlot slot, const Act
   if (own > task) lowering.graph.inputs.push_back({own, -1});
 }
 
+// A pass that needs what a copy brings back.
+void connect_reload(Lowering& lowering, PassSlot slot, const Action& action) {
+  const std::int32_t reload = lowering.task_of(slot, action.stage, action.microbatch, action.split);
+  if (reload >= 0) lowering.graph.inputs.push_back({reload, -1});
+}
+
 void connect_forward(Lowering& lowering, std::int32_t task, const Action& action) {
   if (action.split > 0) {  // a slice attends to the ones before it
     Action before = action;
@@ -125,8 +131,7 @@ void connect_backward(Lowering& lowering, std::int32_t task, const Action& actio
     if (!edge.gradient) continue;
     add_input(lowering, task, producer_of(lowering, PassSlot::Gradient, edge.to, action), edge.backward_link, true);
   }
-  const std::int32_t reload = lowering.task_of(PassSlot::Reload, action.stage, action.microbatch, action.split);
-  if (reload >= 0) lowering.graph.inputs.push_back({reload, -1});
+  connect_reload(lowering, PassSlot::Reload, action);
 }
 
 void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
@@ -137,9 +142,11 @@ void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
     case ActionKind::B:
       return connect_backward(lowering, task, action);
     case ActionKind::W:
-      return connect_own(lowering, task, PassSlot::Gradient, action);
+      connect_own(lowering, task, PassSlot::Gradient, action);
+      return connect_reload(lowering, PassSlot::ReloadWaiting, action);
     default:
-      return connect_own(lowering, task, PassSlot::Forward, action);
+      connect_own(lowering, task, PassSlot::Forward, action);
+      return connect_reload(lowering, PassSlot::Reload, action);
   }
 }
 
@@ -197,6 +204,7 @@ void connect_tasks(Lowering& lowering) {
   }
   graph.rendezvous = semantics == TransferRules::Semantics::Batched;
   if (semantics == TransferRules::Semantics::Asynchronous) return;
+  if (graph.rendezvous) batch_transfers(lowering);
   for (const Transfer& transfer : graph.transfers)
     graph.tasks[static_cast<std::size_t>(transfer.producer)].waits_for_sends = true;
 }

@@ -57,13 +57,14 @@ class Changes {
     for (std::size_t i = first; i < end; ++i) {
       const ActionKind kind = row_[i].kind;
       if (kind == ActionKind::F || kind == ActionKind::R) passes_.push_back({times_[i].first, +1});
-      if (kind == ActionKind::Reload) copies_.push_back({times_[i].first, +1});
+      if (kind == ActionKind::Reload && counts(row_[i])) copies_.push_back({times_[i].first, +1});
     }
     for (std::size_t i = first; i < end; ++i) {
       const ActionKind kind = row_[i].kind;
       if (kind == ActionKind::B || kind == ActionKind::W || (kind == ActionKind::F && is_recomputed(row_[i])))
         passes_.push_back({times_[i].second, -1});
-      if (kind == ActionKind::Offload) copies_.push_back({times_[i].second, -1});
+      if (kind == ActionKind::Offload && counts(row_[i])) copies_.push_back({times_[i].second, -1});
+      if (kind == ActionKind::I && is_recomputed(row_[i])) waiting_.emplace(row_[i].stage, row_[i].microbatch, row_[i].split);
     }
     return end;
   }
@@ -72,9 +73,14 @@ class Changes {
     return !recomputed_.empty() && recomputed_.count({a.stage, a.microbatch, a.split}) != 0;
   }
 
+  // Of what is recomputed the inputs are parked before R, which are not counted; after I what waits for W.
+  bool counts(const Action& copy) const {
+    return !is_recomputed(copy) || waiting_.count({copy.stage, copy.microbatch, copy.split}) != 0;
+  }
+
   const std::vector<Action>& row_;
   const Times& times_;
-  std::set<std::tuple<std::int32_t, std::int32_t, std::int8_t>> recomputed_;
+  std::set<std::tuple<std::int32_t, std::int32_t, std::int8_t>> recomputed_, waiting_;
   std::vector<Change> passes_, copies_;
 };
 

@@ -16,7 +16,7 @@ struct ActivationCurve {
 
 // Of every rank. A forward takes one when it starts, B or W gives it back when it ends. Where the schedule recomputes (R), the
 // forward gives it back when it ends and R takes it anew; what was offloaded does not count from the end of its offload to the
-// start of its reload. The inputs of stages, which a recompute starts from, are not counted.
+// start of its reload, whole or what waits for W alike. The inputs of stages, which a recompute starts from, are not counted.
 std::vector<ActivationCurve> activation_curves(const Schedule& schedule, const ScheduleEvaluation& evaluation);
 
 }  // namespace panpipe

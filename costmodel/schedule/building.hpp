@@ -80,6 +80,7 @@ Schedule make_chimera(int ranks, int microbatches, const ScheduleOptions& option
 Schedule make_hanayo(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_group_interleaved(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_gis_h(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_stp(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options);
 Schedule make_zb_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);

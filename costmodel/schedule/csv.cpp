@@ -369,14 +369,17 @@ class CsvReader {
   void check_repetition() {
     const int microbatches = schedule_.microbatches / static_cast<int>(schedule_.chains.size());
     for (std::size_t rank = 0; rank < schedule_.order.size(); ++rank) {
-      std::map<std::tuple<ActionKind, int, int, int>, std::size_t> seen;
+      std::map<std::tuple<ActionKind, int, int, int, bool>, std::size_t> seen;
       const auto& row = schedule_.order[rank];
       for (std::size_t i = 0; i < row.size(); ++i) {
         const Action& a = row[i];
         if (a.microbatch < 0) continue;
         if (stated_.count("microbatches") != 0 && a.microbatch >= microbatches)
           fault_at(rank, i, fmt::format("microbatch {} of {}: they are numbered from 0", a.microbatch, microbatches), "");
-        const auto [first, is_new] = seen.try_emplace({a.kind, a.stage, a.microbatch, a.split}, i);
+        // What was parked before the input gradient may be parked again behind it.
+        const bool copy = a.kind == ActionKind::Offload || a.kind == ActionKind::Reload;
+        const bool again = copy && seen.count({ActionKind::I, a.stage, a.microbatch, a.split, false}) != 0;
+        const auto [first, is_new] = seen.try_emplace({a.kind, a.stage, a.microbatch, a.split, again}, i);
         if (!is_new)
           fault_at(rank, i, fmt::format("stands twice, first in cell {}", places_[rank][first->second].cell),
                    "every stage runs every pass of a microbatch once");

@@ -1,24 +1,21 @@
 // Timing an order with one cost per pass. Each rank runs its row in order; a unit starts when the rank is free and every input
 // is there, `comm` later if another rank made it. Offloads and reloads run on the rank's copy lane, one after the other, each
-// when the passes before it in the row are done; a backward waits for its reload. Sends, receives and the actions on parameters
-// take no time here.
+// when the passes before it in the row are done; what needs it waits for its reload. Sends, receives and the actions on
+// parameters take no time here.
 #include <algorithm>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/schedule/activations.hpp"
+#include "costmodel/schedule/parking.hpp"
 #include "costmodel/schedule/pass_costs.hpp"
 #include "costmodel/schedule/schedule.hpp"
 #include "costmodel/schedule/walk.hpp"
 
 namespace panpipe {
-namespace {
-
-bool is_copy(ActionKind kind) { return kind == ActionKind::Offload || kind == ActionKind::Reload; }
-
-}  // namespace
-
 ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bool split_groups) {
+  check_stage_costs(costs, schedule.stages);
   const Products products(schedule);
+  Parking parking(schedule, products);
   const auto ranks = static_cast<std::size_t>(schedule.ranks);
   ScheduleEvaluation result;
   result.busy.assign(ranks, 0);
@@ -29,7 +26,7 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
   std::vector<double> copy_free_at(ranks, 0), reloaded_at;  // by place; empty while nothing was reloaded
 
   const auto run_copy = [&](std::size_t rank, std::size_t at, const Action& action) {
-    const double start = std::max(free_at[rank], copy_free_at[rank]), end = start + cost_of(action.kind, costs);
+    const double start = std::max(free_at[rank], copy_free_at[rank]), end = start + parking.cost(action, costs);
     result.times[rank][at] = {start, end};
     copy_free_at[rank] = end;
     if (action.kind != ActionKind::Reload) return;
@@ -43,7 +40,7 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
     if (is_copy(actions[0].kind)) return run_copy(rank, first, actions[0]);
     double start = free_at[rank], length = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      length += cost_of(actions[i].kind, costs);
+      length += cost_of(actions[i], costs);
       if (!actions[i].is_compute()) continue;
       products.for_inputs(actions[i], false, schedule.stage_to_rank, [&](const Products::Product& input) {
         const bool away = schedule.stage_to_rank[static_cast<std::size_t>(input.stage)] != rank_number;
@@ -51,12 +48,13 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
         if (away && receives) ready = std::max(ready, made_at[products.message(input)]);
         start = std::max(start, ready + (away ? costs.comm : 0));
       });
-      if (!reloaded_at.empty() && (actions[i].kind == ActionKind::B || actions[i].kind == ActionKind::I))
+      if (!reloaded_at.empty() && uses_parked(actions[i].kind))
         start = std::max(start, reloaded_at[products.place(actions[i].stage, actions[i].microbatch, actions[i].split)]);
     }
     const double end = start + length;
     for (std::size_t i = 0; i < count; ++i) {
       made_at[products.output(actions[i])] = end;
+      parking.ran(actions[i]);
       result.times[rank][first + i] = {start, end};
     }
     if (!actions[0].is_compute()) return;

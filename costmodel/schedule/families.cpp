@@ -45,6 +45,7 @@ const std::vector<ScheduleFamily>& schedule_families() {
        "interleaved in short turns with split backward: less memory for a little bubble",
        {{"stages_per_rank", "2"}, {"group", "P"}},
        make_group_interleaved},
+      {"gis-h", "group-interleaved in the shortest turns: about half of its activations", {{"stages_per_rank", "2"}}, make_gis_h},
       {"zb-v", "split backward over a V: no bubble at even costs with the memory of 1f1b", {}, make_zb_v},
       // The same, searched for given costs within a memory limit (activations a rank may hold).
       {"zb-auto", "zb-h1 searched: the shortest step found within a memory limit", {{"memory", "P"}}, make_zb_auto},

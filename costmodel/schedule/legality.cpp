@@ -94,9 +94,15 @@ class RowChecker {
     Table& table = cell_[static_cast<std::size_t>(action_->kind)];
     if (table.empty()) table.assign(products_.places(), -1);
     const int cell = cell_of(action_->kind);
-    if (cell < 0) return false;
+    if (cell < 0 || parks_again(cell)) return false;
     report(fmt::format("stands twice: it is in cell {} already", cell));
     return true;
+  }
+
+  // What was parked before I may be parked again after it, until W.
+  bool parks_again(int cell) const {
+    if (action_->kind == ActionKind::Offload) return cell_of(ActionKind::I) > cell;
+    return action_->kind == ActionKind::Reload && cell_of(ActionKind::Offload) > cell;
   }
 
   void note() {
@@ -149,6 +155,7 @@ class RowChecker {
       case ActionKind::R:
         require(ActionKind::F, "which it repeats");
         if (cell_of(ActionKind::I) >= 0 || cell_of(ActionKind::B) >= 0) report("comes after the backward it is for");
+        require_reload();
         break;
       case ActionKind::SendF:
         require_receiver(products_.next(a.stage), "last");
@@ -189,7 +196,7 @@ class RowChecker {
 
   void require_reload() {
     const Action& a = *action_;
-    if (cell_of(ActionKind::Offload) >= 0 && !came_before(ActionKind::Reload))
+    if (cell_of(ActionKind::Offload) >= 0 && cell_of(ActionKind::Reload) < cell_of(ActionKind::Offload))
       report(fmt::format("comes before {}, which brings its activations back",
                          text_of(ActionKind::Reload, a.stage, a.microbatch, a.split)));
   }

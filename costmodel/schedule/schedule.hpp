@@ -40,6 +40,12 @@ struct PassCosts {
   double comm = 0;                 // delay of an input made on another rank
   double offload = 1;              // moving one activation to the host, on the rank's copy lane
   std::optional<double> reload{};  // back again; default as offload
+  double waiting = 1;              // share of an activation that stays from I to W, of copies of what waits there
+  // Where stages differ: of each stage instead of the above; empty = all alike.
+  struct Stage {
+    double F = 1, I = 1, W = 1;
+  };
+  std::vector<Stage> stages{};
 };
 
 // One row of the table of families. A family is one file in this folder and one row in families.cpp.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/schedule/parking.hpp"
 #include "costmodel/schedule/pass_costs.hpp"
 #include "costmodel/schedule/walk.hpp"
 
@@ -33,6 +34,7 @@ class TransferRun {
         costs_(costs),
         semantics_(semantics),
         products_(schedule),
+        parking_(schedule, products_),
         messages_(products_.count() + 1),
         ranks_(schedule.order.size()) {
     for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
@@ -107,15 +109,16 @@ class TransferRun {
   void run_cell(Rank& rank, const std::vector<Action>& row) {
     const Action& first = row[rank.at];
     const std::size_t end = rank.at + std::max<std::size_t>(1, first.group_size);
-    if (first.kind == ActionKind::Offload || first.kind == ActionKind::Reload) {
-      rank.copy_free = std::max(rank.copy_free, rank.now) + cost_of(first.kind, costs_);
+    if (is_copy(first.kind)) {
+      rank.copy_free = std::max(rank.copy_free, rank.now) + parking_.cost(first, costs_);
       if (first.kind == ActionKind::Reload) reload_of(first) = rank.copy_free;
     }
     for (std::size_t i = rank.at; i < end; ++i)
-      if (!reloads_.empty() && (row[i].kind == ActionKind::B || row[i].kind == ActionKind::I))
-        rank.now = std::max(rank.now, reload_of(row[i]));
-    for (; rank.at < end; ++rank.at)
-      if (row[rank.at].is_compute()) rank.now += cost_of(row[rank.at].kind, costs_);
+      if (!reloads_.empty() && uses_parked(row[i].kind)) rank.now = std::max(rank.now, reload_of(row[i]));
+    for (; rank.at < end; ++rank.at) {
+      if (row[rank.at].is_compute()) rank.now += cost_of(row[rank.at], costs_);
+      parking_.ran(row[rank.at]);
+    }
   }
 
   double& reload_of(const Action& a) {
@@ -222,6 +225,7 @@ class TransferRun {
   const PassCosts& costs_;
   TransferSemantics semantics_;
   Products products_;
+  Parking parking_;
   std::vector<Message> messages_;  // by number of their send
   std::vector<Rank> ranks_;
   std::vector<std::size_t> ready_;
