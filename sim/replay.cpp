@@ -4,12 +4,12 @@
 #include <optional>
 
 #include "costmodel/base/error.hpp"
+#include "sim/step_runner.hpp"
 
 namespace panpipe::sim {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-constexpr std::int32_t kLanes = static_cast<std::int32_t>(Lane::Host) + 1;
 
 // What an event means, in a token's top bits; the rest is an index.
 enum class Kind : std::uint64_t {
@@ -38,22 +38,6 @@ bool has_collective(const TaskGraph& graph, const Task& task, bool blocking) {
                      [&](const ProgramStep& step) { return step.collective && !(blocking && step.overlapped); });
 }
 
-// A pass of one copy, step by step.
-struct Run {
-  std::int32_t task = -1;
-  std::int32_t next = 0;  // step
-  bool open = false;      // a collective is under way
-  bool beside = false;    // the compute step beside it has been started
-  bool waiting = false;   // nothing goes on until the collective ends
-};
-
-// A collective inside a pass, over the members of a tensor group; or the group's merged pass.
-struct Ring {
-  std::int32_t arrived = 0;
-  std::int32_t sending = 0;
-  std::int32_t step = -1;
-};
-
 // A collective that is a task: members of a data group, or tasks of several ranks.
 struct Meeting {
   std::int32_t task = -1;  // the first
@@ -63,7 +47,7 @@ struct Meeting {
   std::int32_t sending = 0;
 };
 
-class Replay final : public EventHandler, private UnitHost {
+class Replay final : public EventHandler, private UnitHost, private StepHost {
  public:
   Replay(const ReplayInput& input, FlowBackend& backend)
       : graph_(*input.graph),
@@ -73,7 +57,8 @@ class Replay final : public EventHandler, private UnitHost {
         merged_(input.merged),
         backend_(backend),
         log_(input.folding->network),
-        classes_(input.folding->classes) {
+        classes_(input.folding->classes),
+        steps_(graph_, folding_, flows_, merged_, static_cast<StepHost&>(*this)) {
     const std::size_t pairs = graph_.tasks.size() * at(classes_), sends = graph_.transfers.size() * at(classes_);
     record_.task_start.assign(pairs, 0);
     record_.task_end.assign(pairs, 0);
@@ -85,19 +70,8 @@ class Replay final : public EventHandler, private UnitHost {
       for (const std::int32_t before : net_.receiver_before)
         transfer_waits_.insert(transfer_waits_.end(), at(classes_), before >= 0 ? 2 : 1);
     if (graph_.by_units) units_.emplace(graph_, net_, folding_, flows_, merged_, static_cast<UnitHost&>(*this));
-    runs_.resize(at(graph_.ranks) * at(kLanes) * at(classes_));
-    rings_.resize(at(graph_.ranks) * at(kLanes) * at(folding_.tensor_groups));
-    tensor_members_ = members(folding_.tensor_group, folding_.tensor_groups);
     data_members_ = members(folding_.data_group, folding_.data_groups);
     make_meetings();
-    for (const Program& program : graph_.programs) {
-      bool any = false, blocking = false;
-      for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-        any = any || graph_.steps[at(s)].collective;
-        blocking = blocking || (graph_.steps[at(s)].collective && !graph_.steps[at(s)].overlapped);
-      }
-      joins_.push_back(any && blocking);
-    }
   }
 
   ReplayRecord run() {
@@ -149,12 +123,6 @@ class Replay final : public EventHandler, private UnitHost {
 
   // --- helpers ---
   std::size_t pair(std::int32_t task, std::int32_t cls) const { return at(task) * at(classes_) + at(cls); }
-  std::int32_t run_index(const Task& task, std::int32_t cls) const {
-    return (task.rank * kLanes + static_cast<std::int32_t>(task.lane)) * classes_ + cls;
-  }
-  std::int32_t ring_index(const Task& task, std::int32_t cls) const {
-    return (task.rank * kLanes + static_cast<std::int32_t>(task.lane)) * folding_.tensor_groups + folding_.tensor_group[at(cls)];
-  }
 
   void timer(Ticks delay, Token event) {
     ++record_.activities;
@@ -187,14 +155,12 @@ class Replay final : public EventHandler, private UnitHost {
 
   // Lists and not recursion: chains of tasks without duration may be long.
   void drain() {
-    while (!ready_.empty() || !resume_.empty() || (units_ && units_->drain())) {
-      if (!resume_.empty()) {
-        const std::int32_t run = resume_.back();
-        resume_.pop_back();
-        advance(run);
-        continue;
+    for (;;) {
+      if (steps_.resume()) continue;
+      if (ready_.empty()) {
+        if (units_ && units_->drain()) continue;
+        return;
       }
-      if (ready_.empty()) continue;
       const std::int32_t next = ready_.back();
       ready_.pop_back();
       start(next / classes_, next % classes_);
@@ -211,12 +177,8 @@ class Replay final : public EventHandler, private UnitHost {
       send(*copy, token(Kind::PassEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
     } else if (task.program < 0) {
       finish(t, cls);
-    } else if (merged_[at(task.rank)]) {
-      start_merged(t, cls);
     } else {
-      const std::int32_t run = run_index(task, cls);
-      runs_[at(run)] = {t, graph_.programs[at(task.program)].first_step};
-      advance(run);
+      steps_.start(t, cls);
     }
   }
 
@@ -264,93 +226,21 @@ class Replay final : public EventHandler, private UnitHost {
     record_.collectives = std::move(units_->collectives);
   }
 
-  // --- passes as one timer ---
-  void start_merged(std::int32_t t, std::int32_t cls) {
-    const Task& task = graph_.tasks[at(t)];
-    const Ticks duration = graph_.programs[at(task.program)].duration;
-    const auto& group = tensor_members_[at(folding_.tensor_group[at(cls)])];
-    if (group.size() == 1 || !joins_[at(task.program)]) {
-      wait(duration, token(Kind::PassEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
-      return;
-    }
-    // Blocking collectives let nobody finish earlier than `duration` after the last one's start.
-    const std::int32_t index = ring_index(task, cls);
-    Ring& ring = rings_[at(index)];
-    ring.step = t;
-    if (++ring.arrived < static_cast<std::int32_t>(group.size())) return;
-    ring.arrived = 0;
-    wait(duration, token(Kind::GroupPassEnd, index), [&] { end_group_pass(index); });
+  // --- passes as blocks ---
+  void compute_timer(Ticks time, std::int32_t run) override { timer(time, token(Kind::ComputeEnd, run)); }
+  void ring_timer(Ticks latency, std::int32_t ring) override {
+    wait(latency, token(Kind::RingReady, ring), [&] { steps_.ring_ready(ring); });
   }
-
-  void end_group_pass(std::int32_t index) {
-    const std::int32_t task = rings_[at(index)].step;
-    for (const std::int32_t cls : tensor_members_[at(index % folding_.tensor_groups)]) finish(task, cls);
+  void ring_flow(const FlowSpec& spec, std::int32_t ring) override {
+    send(spec, token(Kind::RingMemberEnd, ring), [&] { steps_.ring_member_ended(ring); });
   }
-
-  // --- passes step by step ---
-  void advance(std::int32_t index) {
-    Run& run = runs_[at(index)];
-    const std::int32_t cls = index % classes_;
-    const Program& program = graph_.programs[at(graph_.tasks[at(run.task)].program)];
-    for (;;) {
-      if (run.next == program.first_step + program.steps) {
-        run.waiting = run.open;
-        if (!run.open) finish(run.task, cls);
-        return;
-      }
-      const ProgramStep& step = graph_.steps[at(run.next)];
-      run.waiting = run.open && (step.collective || run.beside);
-      if (run.waiting) return;
-      const std::int32_t number = run.next++;
-      if (!step.collective) {
-        run.beside = run.open;
-        if (step.time <= Ticks(0)) continue;
-        timer(step.time, token(Kind::ComputeEnd, index));
-        return;
-      }
-      run.open = true;
-      run.beside = false;
-      run.waiting = !step.overlapped;
-      join_ring(graph_.tasks[at(run.task)], number, cls);
-      if (!step.overlapped) return;
-    }
+  void pass_timer(Ticks time, std::int32_t task, std::int32_t cls) override {
+    wait(time, token(Kind::PassEnd, static_cast<std::int64_t>(pair(task, cls))), [&] { finish(task, cls); });
   }
-
-  void join_ring(const Task& task, std::int32_t step, std::int32_t cls) {
-    const std::int32_t index = ring_index(task, cls);
-    Ring& ring = rings_[at(index)];
-    ring.step = step;
-    if (++ring.arrived < static_cast<std::int32_t>(tensor_members_[at(folding_.tensor_group[at(cls)])].size())) return;
-    ring.arrived = 0;
-    const std::int32_t flow = graph_.steps[at(step)].flow;
-    const Ticks latency = flow >= 0 ? graph_.flows[at(flow)].latency : graph_.steps[at(step)].time;
-    wait(latency, token(Kind::RingReady, index), [&] { send_ring(index); });
+  void group_timer(Ticks time, std::int32_t ring) override {
+    wait(time, token(Kind::GroupPassEnd, ring), [&] { steps_.group_ended(ring); });
   }
-
-  void send_ring(std::int32_t index) {
-    Ring& ring = rings_[at(index)];
-    const auto& group = tensor_members_[at(index % folding_.tensor_groups)];
-    const std::int32_t rank = index / folding_.tensor_groups / kLanes;
-    const std::int32_t flow = graph_.steps[at(ring.step)].flow;
-    ring.sending = static_cast<std::int32_t>(group.size());
-    if (flow < 0) return close_ring(index);
-    for (const std::int32_t cls : group)
-      send(flows_.tensor_member(rank, flow, cls), token(Kind::RingMemberEnd, index), [&] { end_ring_member(index); });
-  }
-
-  void end_ring_member(std::int32_t index) {
-    if (--rings_[at(index)].sending == 0) close_ring(index);
-  }
-
-  void close_ring(std::int32_t index) {
-    const std::int32_t group = index % folding_.tensor_groups, lane = index / folding_.tensor_groups;
-    for (const std::int32_t cls : tensor_members_[at(group)]) {
-      Run& run = runs_[at(lane * classes_ + cls)];
-      run.open = false;
-      if (run.waiting) resume_.push_back(lane * classes_ + cls);
-      run.waiting = false;
-    }
-  }
+  void pass_ended(std::int32_t task, std::int32_t cls) override { finish(task, cls); }
 
   // --- transfers ---
   // With a rendezvous a transfer starts when its receiver is there too.
@@ -427,13 +317,13 @@ class Replay final : public EventHandler, private UnitHost {
       case Kind::PassEnd:
         return finish(small / classes_, small % classes_);
       case Kind::GroupPassEnd:
-        return end_group_pass(small);
+        return steps_.group_ended(small);
       case Kind::ComputeEnd:
-        return advance(small);
+        return steps_.compute_ended(small);
       case Kind::RingReady:
-        return send_ring(small);
+        return steps_.ring_ready(small);
       case Kind::RingMemberEnd:
-        return end_ring_member(small);
+        return steps_.ring_member_ended(small);
       case Kind::TransferReady:
         return send_transfer(small / classes_, small % classes_);
       case Kind::TransferEnd:
@@ -466,14 +356,11 @@ class Replay final : public EventHandler, private UnitHost {
   std::vector<std::int32_t> waiting_for_, gates_;  // [task][class]
   std::vector<std::int32_t> transfer_waits_;       // [transfer][class], with a rendezvous
   std::vector<std::int32_t> ready_;                // pairs whose prerequisites are there
-  std::vector<std::int32_t> resume_;               // runs whose collective has ended
-  std::vector<Run> runs_;                          // [rank][lane][class]
-  std::vector<Ring> rings_;                        // [rank][lane][tensor group]
+  StepRunner steps_;                               // passes as blocks
   std::optional<UnitRunner> units_;                // passes by units
   std::vector<Meeting> meetings_;
   std::vector<std::int32_t> first_meeting_;  // per task
-  std::vector<std::vector<std::int32_t>> tensor_members_, data_members_;
-  std::vector<bool> joins_;  // per program: has a blocking collective
+  std::vector<std::vector<std::int32_t>> data_members_;
 };
 
 }  // namespace
