@@ -10,7 +10,6 @@
 
 #include <sys/stat.h>
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -22,6 +21,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_read.hpp"
 #include "costmodel/schedule/csv_cell.hpp"
+#include "costmodel/schedule/csv_header.hpp"
 #include "costmodel/schedule/csv_shape.hpp"
 #include "costmodel/schedule/schedule.hpp"
 
@@ -42,10 +42,7 @@ std::string shown_line(std::string_view line, int number, std::size_t column) {
   return fmt::format("{:>5} | {}{}{}\n      | {:>{}}", number, before, part, after, "^", column - first + before.size() + 1);
 }
 
-struct Line {
-  int number;
-  std::string_view text;
-};
+using Line = CsvLine;
 
 struct Place {
   int line = 0, cell = 0;
@@ -169,73 +166,13 @@ class CsvReader {
     }
   }
 
-  // --- header lines ---
   void read_header(const Line& line) {
     if (line.text.size() == 1 || line.text[1] == ' ') return;  // a comment
     if (!schedule_.order.empty()) return add_fault(line, 0, "a header line after the first row", "move it before the rows");
-    const std::size_t blank = std::min(line.text.find(' '), line.text.size());
-    const std::string_view word = line.text.substr(1, blank - 1);
-    std::string_view rest = line.text.substr(std::min(blank + 1, line.text.size()));
-    const std::size_t column = line.text.size() - rest.size();
-    if (word == "pipeline") return read_pipeline(line, rest, column);
-    if (word == "chain") {
-      chain_lines_.push_back(line);
-      chains_.emplace_back();
-      return read_list(line, rest, column, "stage", chains_.back());
-    }
-    if (word == "place") {
-      if (place_line_) return add_fault(line, 0, fmt::format("#place stands twice, first in line {}", place_line_->number), "");
-      place_line_ = line;
-      return read_list(line, rest, column, "rank", place_);
-    }
-    add_fault(line, 0, fmt::format("unknown header line '#{}'", word),
-              "header lines are #pipeline, #chain, #place; a comment starts with '# '");
-  }
-
-  std::optional<int> read_number(std::string_view text) {
-    int value = 0;
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (failure != std::errc() || end != text.data() + text.size() || value < 0 || value >= 1'000'000'000) return std::nullopt;
-    return value;
-  }
-
-  void read_pipeline(const Line& line, std::string_view rest, std::size_t column) {
-    while (!rest.empty()) {
-      const std::size_t end = std::min(rest.find(' '), rest.size());
-      const std::string_view item = rest.substr(0, end);
-      if (!item.empty()) {
-        const std::size_t equals = std::min(item.find('='), item.size());
-        const std::string key(item.substr(0, equals));
-        const auto value = equals < item.size() ? read_number(item.substr(equals + 1)) : std::nullopt;
-        if (key != "ranks" && key != "microbatches" && key != "stages" && key != "seq_splits") {
-          add_fault(line, column, fmt::format("unknown key '{}' of #pipeline", key),
-                    "keys are ranks, microbatches, stages, seq_splits");
-        } else if (!value || *value < 1) {
-          add_fault(line, column, fmt::format("'{}' of #pipeline must be a whole number from 1", key),
-                    fmt::format("write {}=4", key));
-        } else if (!stated_.emplace(key, *value).second) {
-          add_fault(line, column, fmt::format("'{}' of #pipeline is given twice", key), "");
-        }
-        pipeline_line_ = line;
-      }
-      const std::size_t step = std::min(end + 1, rest.size());
-      rest.remove_prefix(step);
-      column += step;
-    }
-  }
-
-  void read_list(const Line& line, std::string_view rest, std::size_t column, const char* what, std::vector<int>& list) {
-    while (true) {
-      const std::size_t end = std::min(rest.find(','), rest.size());
-      const auto value = read_number(rest.substr(0, end));
-      if (!value)
-        return add_fault(line, column, fmt::format("'{}' is no {}", rest.substr(0, end), what),
-                         "numbers from 0, with commas: 0,1,2,3");
-      list.push_back(*value);
-      if (end == rest.size()) return;
-      rest.remove_prefix(end + 1);
-      column += end + 1;
-    }
+    read_csv_header(line, header_,
+                    [this](const Line& at, std::size_t column, const std::string& message, const std::string& help) {
+                      add_fault(at, column, message, help);
+                    });
   }
 
   // --- letters of files written before late 2024: B = input gradient, BW = full backward ---
@@ -286,7 +223,7 @@ class CsvReader {
         stages = std::max(stages, stage + 1);
         auto& owner = home[static_cast<std::size_t>(stage)];
         if (owner < 0) owner = static_cast<std::int32_t>(rank);
-        if (owner != static_cast<std::int32_t>(rank) && !place_line_) {
+        if (owner != static_cast<std::int32_t>(rank) && !header_.place_line) {
           fault_at(rank, i,
                    fmt::format("stage {} is already on rank {} (line {})", stage, owner,
                                row_lines_[static_cast<std::size_t>(owner)].number),
@@ -303,28 +240,30 @@ class CsvReader {
   void settle_shape() {
     ScheduleShape shape = shape_of_rows(schedule_.order);
     const auto rows = static_cast<int>(schedule_.order.size());
-    const auto stated = [&](const char* key, int fallback) { return stated_.count(key) != 0 ? stated_[key] : fallback; };
+    const auto stated = [&](const char* key, int fallback) {
+      return header_.stated.count(key) != 0 ? header_.stated[key] : fallback;
+    };
     const auto expect = [&](const Line& line, const std::string& key, long long header, long long found) {
       if (header != found) add_fault(line, 0, fmt::format("the header states {} {}, the rows have {}", header, key, found), "");
     };
-    if (pipeline_line_) {
-      expect(*pipeline_line_, "ranks", stated("ranks", rows), rows);
-      expect(*pipeline_line_, "stages", stated("stages", shape.stages), shape.stages);
+    if (header_.pipeline_line) {
+      expect(*header_.pipeline_line, "ranks", stated("ranks", rows), rows);
+      expect(*header_.pipeline_line, "stages", stated("stages", shape.stages), shape.stages);
     }
-    if (place_line_) {
-      expect(*place_line_, "places", static_cast<long long>(place_.size()), shape.stages);
-      for (const int rank : place_)
+    if (header_.place_line) {
+      expect(*header_.place_line, "places", static_cast<long long>(header_.place.size()), shape.stages);
+      for (const int rank : header_.place)
         if (rank >= rows)
-          return add_fault(*place_line_, 0, fmt::format("rank {} of {}: ranks are numbered from 0", rank, rows), "");
-      shape.stage_to_rank = place_;
+          return add_fault(*header_.place_line, 0, fmt::format("rank {} of {}: ranks are numbered from 0", rank, rows), "");
+      shape.stage_to_rank = header_.place;
     }
-    if (!chains_.empty()) use_chains(shape);
+    if (!header_.chains.empty()) use_chains(shape);
     shape.splits = stated("seq_splits", shape.splits);
     shape.microbatches = stated("microbatches", shape.microbatches * static_cast<int>(shape.chains.size()));
     if (shape.stages == 0)
       add_fault(row_lines_[0], 0, "no row has a stage", "an action is a stage, a pass and a microbatch, such as 2F0");
     if (shape.microbatches % static_cast<int>(shape.chains.size()) != 0)
-      add_fault(chain_lines_[0], 0,
+      add_fault(header_.chain_lines[0], 0,
                 fmt::format("{} microbatches do not divide over {} chains", shape.microbatches, shape.chains.size()), "");
     throw_if_faults();
     check_amount(shape);
@@ -339,18 +278,18 @@ class CsvReader {
 
   void use_chains(ScheduleShape& shape) {
     std::vector<int> times(static_cast<std::size_t>(shape.stages), 0);
-    for (std::size_t i = 0; i < chains_.size(); ++i)
-      for (const int stage : chains_[i]) {
+    for (std::size_t i = 0; i < header_.chains.size(); ++i)
+      for (const int stage : header_.chains[i]) {
         if (stage >= shape.stages) {
-          add_fault(chain_lines_[i], 0, fmt::format("no row has stage {}", stage), "");
+          add_fault(header_.chain_lines[i], 0, fmt::format("no row has stage {}", stage), "");
         } else if (++times[static_cast<std::size_t>(stage)] == 2) {
-          add_fault(chain_lines_[i], 0, fmt::format("stage {} is in a chain already", stage), "");
+          add_fault(header_.chain_lines[i], 0, fmt::format("stage {} is in a chain already", stage), "");
         }
       }
     for (int stage = 0; stage < shape.stages; ++stage)
       if (times[static_cast<std::size_t>(stage)] == 0)
-        add_fault(chain_lines_[0], 0, fmt::format("no chain has stage {}", stage), "");
-    shape.chains = chains_;
+        add_fault(header_.chain_lines[0], 0, fmt::format("no chain has stage {}", stage), "");
+    shape.chains = header_.chains;
   }
 
   // A wrong number must not make us reserve tables for a schedule that the file cannot hold.
@@ -374,7 +313,7 @@ class CsvReader {
       for (std::size_t i = 0; i < row.size(); ++i) {
         const Action& a = row[i];
         if (a.microbatch < 0) continue;
-        if (stated_.count("microbatches") != 0 && a.microbatch >= microbatches)
+        if (header_.stated.count("microbatches") != 0 && a.microbatch >= microbatches)
           fault_at(rank, i, fmt::format("microbatch {} of {}: they are numbered from 0", a.microbatch, microbatches), "");
         // What was parked before the input gradient may be parked again behind it.
         const bool copy = a.kind == ActionKind::Offload || a.kind == ActionKind::Reload;
@@ -402,11 +341,7 @@ class CsvReader {
   std::vector<std::vector<Place>> places_;  // per rank and action
   std::vector<Line> row_lines_;
   std::vector<std::pair<std::size_t, std::size_t>> full_backwards_;  // (rank, action) spelt BW
-  std::map<std::string, int> stated_;
-  std::optional<Line> pipeline_line_, place_line_;
-  std::vector<Line> chain_lines_;
-  std::vector<std::vector<int>> chains_;
-  std::vector<int> place_;
+  CsvHeader header_;
 };
 
 }  // namespace
