@@ -86,7 +86,7 @@ TEST(Offload, OfWhatWaitsForTheWeightGradient) {
   for (const Span& span : timeline.spans) {
     if (span.lane != Lane::Copy) continue;
     ++copies;
-    EXPECT_DOUBLE_EQ((span.end - span.start).base(), 0.4);
+    EXPECT_NEAR((span.end - span.start).base(), 0.4, 1e-12);
   }
   EXPECT_EQ(copies, 2);
   Bytes taken(0), given(0);
@@ -114,7 +114,7 @@ TEST(Offload, OfTheInputsOfRecomputedStages) {
   for (const Span& span : parked.spans) {
     if (span.lane != Lane::Copy) continue;
     ++copies;
-    EXPECT_DOUBLE_EQ((span.end - span.start).base(), 0.1);
+    EXPECT_NEAR((span.end - span.start).base(), 0.1, 1e-12);
   }
   EXPECT_EQ(copies, 8);
   EXPECT_LT(peak(parked), peak(kept));
