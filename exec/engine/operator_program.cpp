@@ -11,6 +11,8 @@
 #include <mutex>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/autocast_region.hpp"
+#include "exec/engine/recomputed_attention.hpp"
 #include "exec/engine/scalar_types.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
 
@@ -240,7 +242,18 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
   return node;
 }
 
-void OperatorProgram::call(const Node& node, torch::jit::Stack& stack) const {
+// Random operators draw the same whenever and wherever they are called for this operator and sample.
+void OperatorProgram::call(const Node& node, const CallContext& context, torch::jit::Stack& stack) const {
+  if (!node.random) return call_as_stated(node, stack);
+  const std::lock_guard hold(generator_lock());
+  at::Generator generator =
+      device_.is_cpu() ? at::detail::getDefaultCPUGenerator() : at::globalContext().defaultGenerator(device_);
+  generator.set_current_seed(
+      mixed(context.seed ^ mixed(static_cast<std::uint64_t>(context.sample) ^ mixed(static_cast<std::uint64_t>(node.index)))));
+  call_as_stated(node, stack);
+}
+
+void OperatorProgram::call_as_stated(const Node& node, torch::jit::Stack& stack) const {
   if (!node.surrounded) return node.handle.callBoxed(stack);
   const Surroundings around(graph_->operators[static_cast<std::size_t>(node.index)]);
   node.handle.callBoxed(stack);
@@ -279,16 +292,15 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
     if (observer) observer->before(node.index);
     try {
       if (node.attends && context.slice) context.slice->sequence->attend(node.index, context.slice->index, stack);
-      if (node.random) {
-        const std::lock_guard hold(generator_lock());
-        at::Generator generator =
-            device_.is_cpu() ? at::detail::getDefaultCPUGenerator() : at::globalContext().defaultGenerator(device_);
-        generator.set_current_seed(mixed(
-            context.seed ^ mixed(static_cast<std::uint64_t>(context.sample) ^ mixed(static_cast<std::uint64_t>(node.index)))));
-        call(node, stack);
-      } else {
-        call(node, stack);
-      }
+      if (context.recompute_attention && node.attends && graph_->operators[static_cast<std::size_t>(node.index)].recorded)
+        recomputed_attention(
+            [this, &node, context](torch::jit::Stack& again) {
+              const AutocastRegion region(context.autocast, device_.type());  // the backward stands in none
+              call(node, context, again);
+            },
+            stack);
+      else
+        call(node, context, stack);
     } catch (const c10::Error& error) {
       const Operator& op = graph_->operators[static_cast<std::size_t>(node.index)];
       throw std::runtime_error(

@@ -23,6 +23,7 @@ struct CallContext {
   std::int64_t sample = 0;  // microbatch counted over all steps and replicas: random operators draw the same in every placement
   std::optional<at::ScalarType> autocast{};      // mixed precision of a graph that is in fp32: what its products compute in
   std::shared_ptr<const SequenceSlice> slice{};  // of the sequence, where sequences are cut
+  bool recompute_attention = false;              // in the backward: what is inside it is not kept
 };
 
 class OperatorProgram {
@@ -61,12 +62,13 @@ class OperatorProgram {
     std::vector<int> dead;     // slots that are not needed after this node
     bool random;               // draws from the generator
     bool surrounded;           // stands in a region without gradients or with autocast
-    bool attends;              // to the slices of the sequence before this one, where sequences are cut
+    bool attends;              // fused attention: reads the slices of the sequence before this one, may be recomputed
   };
 
   Node compile(const Operator& op, int index);
   c10::IValue literal(Node& node, int position, const Argument& argument);
-  void call(const Node& node, torch::jit::Stack& stack) const;
+  void call(const Node& node, const CallContext& context, torch::jit::Stack& stack) const;
+  void call_as_stated(const Node& node, torch::jit::Stack& stack) const;
   int slot_of(int tensor);
 
   const OperatorGraph* graph_;

@@ -109,12 +109,12 @@ double Worker::loss_share(const Action& action) {
 Steps Worker::forward(const Action& action) {
   SegmentedStage& stage = *stages_.at(action.stage);
   const std::int64_t sample = sample_of(action);
-  const bool drop =
-      plan_.stages[static_cast<std::size_t>(action.stage)].recompute == Recompute::Full || recomputed_.count(key_of(action)) > 0;
+  const Recompute recompute = plan_.stages[static_cast<std::size_t>(action.stage)].recompute;
+  const bool drop = recompute == Recompute::Full || recomputed_.count(key_of(action)) > 0;
   const std::shared_ptr<const SequenceSlice> slice = slice_of(action);
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
   return stage.forward(
-      layout_.cell(action), {options_.seed, draws, options_.autocast, slice}, drop,
+      layout_.cell(action), {options_.seed, draws, options_.autocast, slice, recompute == Recompute::Selective}, drop,
       [this, action, sample, slice, &stage] {
         std::vector<at::Tensor> values = messages_.take_inputs(action, stage.inputs());
         begin_work(*running_);

@@ -69,6 +69,8 @@ std::map<std::string, at::Tensor> whole_gradients(const OperatorGraph& graph, co
   return gradients;
 }
 
+}  // namespace
+
 WorkloadRequest small_request(const std::string& model) {
   WorkloadRequest request;
   request.model = model;
@@ -96,6 +98,8 @@ WorkloadRequest small_request(const std::string& model) {
   }
   return request;
 }
+
+namespace {
 
 WorkloadShape small_shape(int tensor, bool sequence_parallel) {
   return {.microbatch = 2, .tensor_degree = tensor, .sequence_parallel = sequence_parallel, .precision = Precision::Fp32};
@@ -176,15 +180,18 @@ Trained train(const OperatorGraph& whole, const Plan& plan, const SliceGraph* sl
 void expect_equal(const Trained& one, const Trained& other) {
   EXPECT_NEAR(other.loss, one.loss, 1e-5 * std::abs(one.loss));
   ASSERT_EQ(other.gradients.size(), one.gradients.size());
-  // Where all of a parameter's gradients are rounding errors (a bias in front of a normalization), fp32 resolves no more than a
-  // 1e-7th of the largest gradient of all.
+  // Where all of a parameter's gradients are rounding errors (a key's bias, which softmax does not see), fp32 resolves no more
+  // than a 1e-8th of the largest gradient of all; a 1e-7th in front of a U-Net's group normalizations, which sum over whole
+  // images.
   double largest = 0;
   for (const auto& [name, gradient] : one.gradients) largest = std::max(largest, gradient.abs().max().item<double>());
   for (const auto& [name, gradient] : one.gradients) {
     ASSERT_TRUE(other.gradients.count(name)) << name;
     const at::Tensor& found = other.gradients.at(name);
     ASSERT_EQ(found.sizes(), gradient.sizes()) << name;
-    const double scale = std::max(gradient.abs().max().item<double>(), 1e-2 * largest);
+    const bool in_residual_block = name.find(".resnets.") != std::string::npos && name.ends_with(".bias");
+    const double floor = in_residual_block ? 1e-2 : 1e-3;
+    const double scale = std::max(gradient.abs().max().item<double>(), floor * largest);
     EXPECT_LE((found - gradient).abs().max().item<double>(), 1e-5 * scale + 1e-9) << name;
   }
 }

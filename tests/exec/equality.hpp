@@ -20,6 +20,7 @@ struct Trained {
   std::vector<std::vector<Span>> spans;         // by rank
 };
 
+WorkloadRequest small_request(const std::string& model);
 // A few layers, sharded for `tensor` ranks.
 Workload small_model(const std::string& model, int tensor = 1, bool sequence_parallel = false);
 // One slice of its sequence.

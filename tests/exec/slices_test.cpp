@@ -105,6 +105,7 @@ Schedule with_copies(Schedule schedule) {
 
 TEST(Slices, AreRecomputedAndOffloadedLikeMicrobatches) {
   expect_equal(alone("gpt"), in_slices("gpt", sliced(2, 8, 4), 1, Recompute::Full));
+  expect_equal(alone("gpt"), in_slices("gpt", sliced(2, 8, 4), 1, Recompute::Selective));
   expect_equal(alone("llama"), in_slices("llama", with_copies(sliced(2, 8, 2))));
 }
 
