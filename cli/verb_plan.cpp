@@ -1,18 +1,15 @@
 // panpipe plan: the best cuts, schedule and degrees for a model on a cluster.
 #include <fmt/format.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
-#include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <thread>
 
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
+#include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
@@ -31,45 +28,6 @@ struct PlanOptions {
   int threads = 0;
   double time_limit = 0;
   std::size_t candidates = 5;
-};
-
-std::atomic<bool> stop_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-extern "C" void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); }
-
-// While it lives Ctrl-C, and the end of the time that was given, ask the search to stop with the best plan so far. A second
-// Ctrl-C ends the program.
-class StopOnSignal {
- public:
-  explicit StopOnSignal(double time_limit) {
-    stop_requested = false;
-    struct sigaction action {};
-    action.sa_handler = request_stop;
-    action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
-    sigaction(SIGINT, &action, &interrupt_);
-    sigaction(SIGTERM, &action, &terminate_);
-    sigaction(SIGALRM, &action, &alarm_);
-    set_timer(time_limit);
-  }
-  ~StopOnSignal() {
-    set_timer(0);
-    sigaction(SIGINT, &interrupt_, nullptr);
-    sigaction(SIGTERM, &terminate_, nullptr);
-    sigaction(SIGALRM, &alarm_, nullptr);
-  }
-  StopOnSignal(const StopOnSignal&) = delete;
-  StopOnSignal& operator=(const StopOnSignal&) = delete;
-
- private:
-  static void set_timer(double seconds) {
-    itimerval timer{};
-    timer.it_value.tv_sec = static_cast<time_t>(seconds);
-    timer.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
-    setitimer(ITIMER_REAL, &timer, nullptr);
-  }
-  struct sigaction interrupt_ {
-  }, terminate_{}, alarm_{};
 };
 
 // One line that is written over, on a terminal only.
@@ -124,7 +82,7 @@ int run_plan(const PlanOptions& options) {
   search_options.threads =
       options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   search_options.candidates = options.candidates;
-  search_options.stop = &stop_requested;
+  search_options.stop = &stop_requested();
   search_options.simulate = simulate_alone;
   planner::Answer answer;
   {

@@ -3,12 +3,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
-#include <csignal>
 #include <memory>
 #include <thread>
 
 #include "cli/output.hpp"
+#include "cli/stop_on_signal.hpp"
 #include "cli/sweep_cell.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
@@ -27,29 +26,6 @@ struct SweepSettings {
   std::string method = "auto";
   bool plan_each = false, json = false, csv = false;
   int threads = 0;
-};
-
-std::atomic<bool> g_stop{false};  // set by the signal handler alone
-
-// While it lives, Ctrl-C and SIGTERM (a job's time limit) ask the sweep to stop; a second one ends the program.
-class StopOnSignal {
- public:
-  StopOnSignal() {
-    struct sigaction action {};
-    action.sa_handler = [](int) { g_stop.store(true); };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigaction(SIGINT, &action, &old_[0]);
-    sigaction(SIGTERM, &action, &old_[1]);
-  }
-  ~StopOnSignal() {
-    sigaction(SIGINT, &old_[0], nullptr);
-    sigaction(SIGTERM, &old_[1], nullptr);
-  }
-  StopOnSignal(const StopOnSignal&) = delete;
-  StopOnSignal& operator=(const StopOnSignal&) = delete;
-
- private:
-  struct sigaction old_[2]{};
 };
 
 void show_progress(const planner::SweepProgress& progress) {
@@ -121,7 +97,7 @@ int sweep(const SweepSettings& settings) {
   options.folder = settings.output;
   options.workers = settings.threads > 0 ? settings.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   if (!settings.shard.empty()) read_shard(settings.shard, options);
-  options.stop = &g_stop;
+  options.stop = &stop_requested();
   if (isatty(STDERR_FILENO) != 0) options.progress = show_progress;
   options.load = [&](const auto& overrides) { load_scenario(settings.scenario, overrides); };
   options.answer = [&](const auto& overrides) { return answer_of_cell(grid, overrides); };

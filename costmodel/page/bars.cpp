@@ -7,7 +7,6 @@
 #include "costmodel/page/chart.hpp"
 #include "costmodel/page/plots.hpp"
 #include "costmodel/picture/markup.hpp"
-#include "costmodel/picture/palette.hpp"
 
 namespace panpipe::page {
 namespace {
@@ -59,11 +58,11 @@ std::string to_html(const Bars& plot) {
       const auto [from, to] = stack.push(bar.values[part]);
       if (from == to) continue;
       chart.add(fmt::format("<rect class=\"b f{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\">{}</rect>\n",
-                            part % kSeriesColours, px(chart.x().at(from)), px(middle - kThick / 2),
+                            colour_of(plot.colours, part), px(chart.x().at(from)), px(middle - kThick / 2),
                             px(chart.x().at(to) - chart.x().at(from)), px(kThick), hint_element(hint_of(bar, plot.parts, part))));
     }
   }
-  return chart.figure(plot.title, plot.parts, true);
+  return chart.figure(plot.title, plot.parts, true, plot.colours);
 }
 
 }  // namespace panpipe::page

@@ -88,7 +88,8 @@ std::string Chart::axes() const {
   return text;
 }
 
-std::string Chart::figure(const std::string& title, const std::vector<std::string>& names, bool bars) const {
+std::string Chart::figure(const std::string& title, const std::vector<std::string>& names, bool bars,
+                          const std::vector<int>& colours) const {
   const double height = kTop + height_ + bottom_;
   std::string caption = escaped(title);
   if (left_out > 0)
@@ -97,7 +98,7 @@ std::string Chart::figure(const std::string& title, const std::vector<std::strin
   return fmt::format(
       "<figure><figcaption>{}</figcaption>{}<svg class=\"plot\" viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\" role=\"img\" "
       "aria-label=\"{}\">\n{}{}</svg></figure>\n",
-      caption, names.size() > 1 ? legend(names, bars) : "", px(kChartWidth), px(height), px(kChartWidth), px(height),
+      caption, names.size() > 1 ? legend(names, bars, colours) : "", px(kChartWidth), px(height), px(kChartWidth), px(height),
       escaped(title), axes(), marks_);
 }
 
@@ -117,12 +118,16 @@ std::string marker(std::size_t series, double x, double y) {
 
 std::string hint_element(const std::string& hint) { return hint.empty() ? "" : fmt::format("<title>{}</title>", escaped(hint)); }
 
-std::string legend(const std::vector<std::string>& names, bool bars) {
+std::size_t colour_of(const std::vector<int>& colours, std::size_t i) {
+  return (i < colours.size() ? static_cast<std::size_t>(colours[i]) : i) % kSeriesColours;
+}
+
+std::string legend(const std::vector<std::string>& names, bool bars, const std::vector<int>& colours) {
   std::string items;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const std::string shape = bars ? "M1 1h10v10h-10z" : marker(i, 6, 6);
     items += fmt::format("<li><svg width=\"12\" height=\"12\" aria-hidden=\"true\"><path class=\"f{}\" d=\"{}\"/></svg> {}</li>",
-                         i % kSeriesColours, shape, escaped(names[i]));
+                         colour_of(colours, i), shape, escaped(names[i]));
   }
   return "<ul class=\"legend\">" + items + "</ul>";
 }

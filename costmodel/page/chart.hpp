@@ -25,7 +25,8 @@ class Chart {
   std::size_t left_out = 0;                                  // points that could not be shown
 
   // The whole figure. `names`: legend, in the order of the series; `bars`: its keys are boxes.
-  std::string figure(const std::string& title, const std::vector<std::string>& names, bool bars = false) const;
+  std::string figure(const std::string& title, const std::vector<std::string>& names, bool bars = false,
+                     const std::vector<int>& colours = {}) const;
 
  private:
   std::string axes() const;
@@ -42,6 +43,8 @@ std::string marker(std::size_t series, double x, double y);
 // "<title>...</title>", nothing when empty.
 std::string hint_element(const std::string& hint);
 // Keys and names of the series in one line, as HTML.
-std::string legend(const std::vector<std::string>& names, bool bars);
+std::string legend(const std::vector<std::string>& names, bool bars, const std::vector<int>& colours = {});
+// Of the i-th part: its index in the palette.
+std::size_t colour_of(const std::vector<int>& colours, std::size_t i);
 
 }  // namespace panpipe::page

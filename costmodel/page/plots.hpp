@@ -34,6 +34,8 @@ struct Scatter {
   bool front = false;  // joins the points of which none other is better in both (smaller is better); hollow ones take no part
 };
 
+constexpr int kIdleColour = 7;  // the palette's grey: for parts that are nothing
+
 // Indices of the points with no other one at or below them in both coordinates, by x; of equal ones the first. O(n log n).
 std::vector<std::size_t> pareto_front(const std::vector<Point>& points);
 
@@ -59,6 +61,7 @@ struct Bars {
   Axis value;
   std::vector<std::string> parts;  // names for the legend; one (or none) gives plain bars
   std::vector<Bar> bars;
+  std::vector<int> colours;  // of the parts, as indices of the palette's series; empty: in turn
 };
 
 std::string to_html(const Scatter& plot);

@@ -8,7 +8,6 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/page/chart.hpp"
 #include "costmodel/picture/markup.hpp"
-#include "costmodel/picture/palette.hpp"
 
 namespace panpipe::page {
 namespace {
@@ -24,9 +23,9 @@ std::string stacked_bar(const Cell& cell, const Table& table) {
     const double width = kBarWidth * cell.parts[i] / total;
     const std::string name = i < table.parts.size() ? table.parts[i] : std::string();
     if (width > 0)
-      bar +=
-          fmt::format("<rect class=\"f{}\" x=\"{}\" width=\"{}\" height=\"12\">{}</rect>", i % kSeriesColours, px(x), px(width),
-                      hint_element(fmt::format("{}: {:.4g} ({:.1f} %)", name, cell.parts[i], 100 * cell.parts[i] / total)));
+      bar += fmt::format("<rect class=\"f{}\" x=\"{}\" width=\"{}\" height=\"12\">{}</rect>", colour_of(table.colours, i), px(x),
+                         px(width),
+                         hint_element(fmt::format("{}: {:.4g} ({:.1f} %)", name, cell.parts[i], 100 * cell.parts[i] / total)));
     x += width;
   }
   return bar + "</svg>";
@@ -86,7 +85,7 @@ std::string to_html(const Table& table) {
     html += "</tr>\n";
   }
   html += "</tbody></table></div>\n";
-  return (table.parts.empty() ? "" : legend(table.parts, true)) + html;
+  return (table.parts.empty() ? "" : legend(table.parts, true, table.colours)) + html;
 }
 
 }  // namespace panpipe::page

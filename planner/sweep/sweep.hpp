@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,7 +57,15 @@ struct Merged {
 };
 Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& folder);
 
-// Indices into `cells`: of those that fit, no other one takes both less memory and less time.
+// What cells are compared by: the step time, or the time per sample where they differ in samples per step.
+struct SweepMeasure {
+  bool per_sample = false;
+  const char* name() const { return per_sample ? "time per sample" : "step time"; }
+  std::optional<double> of(const SweepCell& cell) const;  // seconds; nothing without an answer
+};
+SweepMeasure measure_for(const std::vector<SweepCell>& cells);
+
+// Indices into `cells`: of those that fit, no other one takes both less memory and less time (by their measure).
 std::vector<std::size_t> pareto_cells(const std::vector<SweepCell>& cells);
 
 // `shard`: "2/8", empty for all cells.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -20,15 +21,16 @@ constexpr double kGiB = 1024.0 * 1024 * 1024, kNone = std::numeric_limits<double
 
 class SweepPage {
  public:
-  SweepPage(const SweepGrid& grid, const std::vector<SweepCell>& cells) : grid_(grid), cells_(cells) {
-    double longest = 0;
+  SweepPage(const SweepGrid& grid, const std::vector<SweepCell>& cells)
+      : grid_(grid), cells_(cells), measure_(measure_for(cells)) {
+    double longest = 0, longest_step = 0;
     for (const SweepCell& cell : cells) {
       values_.push_back(grid.values(cell.index));
-      longest = std::max(longest, cell.metric("step_time_s").value_or(0));
-      const double samples = std::round(cell.metric("step_time_s").value_or(0) * cell.metric("samples_per_s").value_or(0));
-      if (samples > 0) samples_[samples] += 1;
+      longest = std::max(longest, measure_.of(cell).value_or(0));
+      longest_step = std::max(longest_step, cell.metric("step_time_s").value_or(0));
     }
     scale_ = time_scale(longest);
+    step_scale_ = time_scale(longest_step);
   }
 
   std::string run(const std::string& shard) {
@@ -38,12 +40,8 @@ class SweepPage {
                                                     shard.empty() ? "" : ", shard " + shard, grid_.version));
     page.figures(figures());
     page.list(what_varies());
-    if (samples_.size() > 1)
-      page.note(
-          "The cells differ in samples per step, so that a shorter step is not always the better one: samples per second stand "
-          "in the "
-          "table.");
-    page.heading("Step time against memory").add(pareto());
+    if (measure_.per_sample) page.note("The cells differ in samples per step, so they are compared by the time per sample.");
+    page.heading(measured() + " against memory").add(pareto());
     page.note("The dashed line joins the cells that fit and that no other one beats in both. Hollow marks do not fit.");
     page.heading("Along one axis");
     for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis)
@@ -57,7 +55,15 @@ class SweepPage {
     return grid_.engine == "simulate" ? "simulated, links are shared" : "estimated, links are idle";
   }
 
-  double time(const SweepCell& cell) const { return scale_.factor * cell.metric("step_time_s").value_or(kNone); }
+  // "Step time", or "Time per sample".
+  std::string measured() const {
+    std::string name = measure_.name();
+    name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
+    return name;
+  }
+
+  double time(const SweepCell& cell) const { return scale_.factor * measure_.of(cell).value_or(kNone); }
+  double step(const SweepCell& cell) const { return step_scale_.factor * cell.metric("step_time_s").value_or(kNone); }
   static double memory(const SweepCell& cell) { return cell.metric("peak_memory_bytes").value_or(kNone) / kGiB; }
 
   std::string hint(const SweepCell& cell) const {
@@ -84,8 +90,8 @@ class SweepPage {
       result.push_back(
           {"not in this page", std::to_string(grid_.size() - cells_.size()), "cells of other shards", page::Tone::Muted});
     if (fastest)
-      result.push_back(
-          {"shortest step", to_text(Duration(*fastest->metric("step_time_s"))), grid_.title(fastest->index), page::Tone::Good});
+      result.push_back({std::string("least ") + measure_.name(), to_text(Duration(*measure_.of(*fastest))),
+                        grid_.title(fastest->index), page::Tone::Good});
     if (smallest)
       result.push_back(
           {"least memory", fmt::format("{:.1f} GiB", memory(*smallest)), grid_.title(smallest->index), page::Tone::Plain});
@@ -121,7 +127,7 @@ class SweepPage {
     const auto axis = coloured();
     plot.title = "Each cell" + (axis ? ", by " + grid_.axes[*axis].key : std::string());
     plot.x = {"peak memory of the fullest device, GiB", page::AxisKind::Linear, {}};
-    plot.y = {fmt::format("step time, {}", scale_.unit), page::AxisKind::Log, {}};
+    plot.y = {fmt::format("{}, {}", measure_.name(), scale_.unit), page::AxisKind::Log, {}};
     plot.front = true;
     if (axis) plot.series = grid_.axes[*axis].values;
     for (std::size_t i = 0; i < cells_.size(); ++i)
@@ -160,9 +166,9 @@ class SweepPage {
     plot.x = axis_of(axis, places);
     const std::size_t count = places.size(), others = grid_.size() / count;
     const bool best = others > kMostLines;
-    plot.title = fmt::format("Step time against {}{}", grid_.axes[axis].key,
+    plot.title = fmt::format("{} against {}{}", measured(), grid_.axes[axis].key,
                              best ? ", best over the other keys among cells that fit" : "");
-    plot.y = {fmt::format("step time, {}", scale_.unit), page::AxisKind::FromZero, {}};
+    plot.y = {fmt::format("{}, {}", measure_.name(), scale_.unit), page::AxisKind::FromZero, {}};
     std::map<std::string, std::size_t> line_of;
     for (std::size_t i = 0; i < cells_.size(); ++i) {
       std::string name;
@@ -186,7 +192,7 @@ class SweepPage {
   page::Table table() const {
     page::Table table;
     for (const SweepAxis& axis : grid_.axes) table.columns.push_back({axis.key, "", numeric(axis), ""});
-    table.columns.insert(table.columns.end(), {{"step time", scale_.unit, true, ""},
+    table.columns.insert(table.columns.end(), {{"step time", step_scale_.unit, true, ""},
                                                {"samples", "1/s", true, ""},
                                                {"MFU", "%", true, "of the dense peak of all devices"},
                                                {"bubble", "%", true, "share of the step that compute lanes are idle"},
@@ -194,6 +200,7 @@ class SweepPage {
                                                {"where the step goes", "", false, "mean over devices"},
                                                {"verdict", "", false, ""}});
     table.parts = {"compute", "exposed communication", "idle, nothing in flight"};
+    table.colours = {0, 1, page::kIdleColour};
     std::vector<bool> front(cells_.size(), false);
     for (const std::size_t i : pareto_cells(cells_)) front[i] = true;
     for (std::size_t i = 0; i < cells_.size(); ++i) table.rows.push_back(row(i, front[i]));
@@ -214,7 +221,7 @@ class SweepPage {
     }
     const auto metric = [&](const char* name) { return cell.metric(name).value_or(kNone); };
     const page::Tone tone = cell.status == CellStatus::TooLarge ? page::Tone::Bad : page::Tone::Plain;
-    row.push_back(page::number(time(cell), 2));
+    row.push_back(page::number(step(cell), 2));
     row.push_back(page::number(metric("samples_per_s"), 2));
     row.push_back(page::number(metric("mfu") > 0 ? 100 * metric("mfu") : kNone, 1));
     row.push_back(page::number(100 * metric("bubble_step"), 1));
@@ -244,8 +251,8 @@ class SweepPage {
   const SweepGrid& grid_;
   const std::vector<SweepCell>& cells_;
   std::vector<std::vector<std::string>> values_;  // of each cell, by axis
-  std::map<double, int> samples_;                 // samples per step -> cells
-  TimeScale scale_{1, "s"};
+  SweepMeasure measure_;
+  TimeScale scale_{1, "s"}, step_scale_{1, "s"};  // of the measure, of step times
 };
 
 }  // namespace

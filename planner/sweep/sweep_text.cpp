@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -38,7 +39,13 @@ nlohmann::ordered_json cell_json(const SweepGrid& grid, const SweepCell& cell, b
   result["metrics"] = nullptr;
   if (cell.has_answer()) {
     result["metrics"] = nlohmann::ordered_json::object();
-    for (const auto& [name, value] : cell.metrics) result["metrics"][name] = value;
+    for (const auto& [name, value] : cell.metrics) {
+      if (name == "peak_memory_bytes") {  // whole, as in a result document
+        result["metrics"][name] = static_cast<std::int64_t>(value);
+      } else {
+        result["metrics"][name] = value;
+      }
+    }
     result["metrics"]["fits"] = cell.status == CellStatus::Fits;
   }
   if (!grid.method.empty()) result["plan"] = cell.plan.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cell.plan);
@@ -91,10 +98,28 @@ std::vector<std::string> row_of(const SweepGrid& grid, const SweepCell& cell, bo
 
 }  // namespace
 
+std::optional<double> SweepMeasure::of(const SweepCell& cell) const {
+  if (!per_sample) return cell.metric("step_time_s");
+  const auto rate = cell.metric("samples_per_s");
+  return rate && *rate > 0 ? std::optional<double>(1 / *rate) : std::nullopt;
+}
+
+SweepMeasure measure_for(const std::vector<SweepCell>& cells) {
+  double least = 0, most = 0;  // samples per step
+  for (const SweepCell& cell : cells) {
+    const double samples = cell.metric("step_time_s").value_or(0) * cell.metric("samples_per_s").value_or(0);
+    if (!(samples > 0)) continue;
+    least = least > 0 ? std::min(least, samples) : samples;
+    most = std::max(most, samples);
+  }
+  return {most > least * (1 + 1e-6)};
+}
+
 std::vector<std::size_t> pareto_cells(const std::vector<SweepCell>& cells) {
+  const SweepMeasure measure = measure_for(cells);
   std::vector<page::Point> points;
   for (const SweepCell& cell : cells) {
-    const auto memory = cell.metric("peak_memory_bytes"), time = cell.metric("step_time_s");
+    const auto memory = cell.metric("peak_memory_bytes"), time = measure.of(cell);
     points.push_back({memory.value_or(0), time.value_or(0), 0, "", cell.status != CellStatus::Fits || !memory || !time});
   }
   return page::pareto_front(points);

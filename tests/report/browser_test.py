@@ -27,13 +27,12 @@ canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
 expect("arrow", view.range()[0] > half[0]);
 canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "0" }));
 expect("whole", view.range()[1] === whole[1] && view.range()[0] === whole[0]);
-requestAnimationFrame(() => requestAnimationFrame(() => {
-  const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data, colours = new Set();
-  for (let i = 0; i < pixels.length; i += 4 * 97) colours.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
-  expect("drawing has " + colours.size + " colours", colours.size > 4);
-  expect("hover: " + view.found(130, 30), /^rank 0[^]*0F0: 0.00000 to/.test(view.found(130, 30)));
-  document.title = wrong.length ? "wrong: " + wrong.join("; ") : "checked";
-}));
+view.draw();
+const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data, colours = new Set();
+for (let i = 0; i < pixels.length; i += 4 * 97) colours.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
+expect("drawing has " + colours.size + " colours", colours.size > 4);
+expect("hover: " + view.found(130, 30), /^rank 0[^]*0F0: 0.00000 to/.test(view.found(130, 30)));
+document.title = wrong.length ? "wrong: " + wrong.join("; ") : "checked";
 """
 SWEEP_CHECKS = """
 const wrong = [];

@@ -1,10 +1,11 @@
 // Sweeps: resumed, sharded and merged ones equal the whole byte for byte; refused cells are answers; mistakes of the call are
 // said.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
+#include <sys/wait.h>
 
-#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -94,6 +95,23 @@ TEST(Sweep, DocumentSaysWhatIsBestForItsMemory) {
   EXPECT_EQ(document["cells"][6]["pareto"], false);
   EXPECT_TRUE(document["cells"][2]["metrics"].is_null());
   EXPECT_EQ(document["cells"][2]["reason"], "no such b");
+}
+
+TEST(Sweep, DifferentBatchesAreComparedBySample) {
+  SweepGrid grid = grid_of();
+  grid.axes = {{"batch.microbatches", {"1", "2"}}};
+  SweepOptions options = options_of("");
+  options.answer = [](const std::vector<std::string>& overrides) -> CellAnswer {
+    const double samples = overrides[0].back() - '0';  // 1 sample in 1 s, 2 in 1.5 s: the second step is longer, and better
+    const double step = 0.5 + 0.5 * samples;
+    return {{{"step_time_s", step}, {"peak_memory_bytes", 1e9}, {"samples_per_s", samples / step}}, true, "", ""};
+  };
+  const SweepRun run = run_sweep(grid, options);
+  EXPECT_TRUE(measure_for(run.cells).per_sample);
+  EXPECT_DOUBLE_EQ(*measure_for(run.cells).of(run.cells[1]), 0.75);
+  EXPECT_EQ(pareto_cells(run.cells), (std::vector<std::size_t>{1}));
+  EXPECT_THAT(to_page(grid, run.cells, ""), HasSubstr("Time per sample against memory"));
+  EXPECT_FALSE(measure_for(run_sweep(grid_of(), options_of("")).cells).per_sample);
 }
 
 TEST(Sweep, ThreadsAndInterruptionsDoNotChangeTheAnswer) {
@@ -241,6 +259,32 @@ TEST(SweepVerb, SimulatedCellsEqualTheSimulation) {
       json::parse(test::panpipe("simulate " + kGpt2 + " --set cluster=clusters/rtx3090x8-nobridge.yaml --json").out);
   EXPECT_EQ(cells[1]["metrics"]["step_time_s"], alone["metrics"]["step_time_s"]);
   EXPECT_EQ(cells[1]["metrics"]["contention_s"], alone["metrics"]["contention_s"]);
+}
+
+TEST(SweepVerb, ThePlannerChoosesInEachCell) {
+  const test::Outcome run = test::panpipe("sweep " + kGpt2 + " --plan-each --method pfeife --over batch.microbatches=2,4 --json");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json document = json::parse(run.out);
+  EXPECT_EQ(document["plan_each"], "pfeife");
+  for (const json& cell : document["cells"]) {
+    EXPECT_THAT(cell["plan"].get<std::string>(), HasSubstr("pfeife"));
+    EXPECT_GT(cell["metrics"]["step_time_s"], 0);
+  }
+  EXPECT_EQ(test::panpipe("sweep " + kGpt2 + " --plan-each --method pfeif --over batch.micro=1").exit_code, 2);
+}
+
+// Wherever the signal falls (before the first cell, in the middle, after the last), the same call goes on to the same bytes.
+TEST(SweepVerb, GoesOnAfterCtrlC) {
+  const std::string folder = test::temporary_folder();
+  const std::string call =
+      "sweep " + kGpt2 + " --over batch.microbatches=8,16,32,64,128,256 --over schedule=1f1b,zb-h1,gpipe -o " + folder;
+  ASSERT_EQ(test::panpipe(call + "/whole").exit_code, 0);
+  const std::string command =
+      fmt::format("cd .. && timeout -s INT 0.1 '{}/panpipe' {}/parts >/dev/null 2>&1", std::getenv("PANPIPE_BIN"), call);
+  const int status = std::system(command.c_str());
+  EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 124)) << status;  // 124: it was in time
+  ASSERT_EQ(test::panpipe(call + "/parts").exit_code, 0);
+  expect_same_folder(folder + "/whole", folder + "/parts");
 }
 
 TEST(SweepVerb, OptionsThatDoNotGoTogether) {

@@ -127,6 +127,7 @@ class Report {
     bars.title = "Each device's step";
     bars.value = {scale_.unit, page::AxisKind::FromZero, {}};
     bars.parts = {"compute", "exposed communication", "idle, nothing in flight"};
+    bars.colours = {0, 1, page::kIdleColour};
     std::vector<std::size_t> shown;  // copies of a rank have the same figures
     const auto& devices = inputs_.front().result.timeline.devices;
     for (std::size_t d = 0; d < devices.size(); ++d)

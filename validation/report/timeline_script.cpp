@@ -211,7 +211,7 @@ canvas.addEventListener("pointerleave", () => panpipe.hint(""));
 canvas.style.height = height + "px";
 new ResizeObserver(redraw).observe(canvas);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-canvas.panpipeView = { show, range: () => [from, to], found };
+canvas.panpipeView = { show, draw, range: () => [from, to], found };
 redraw();
 )js";
 }
