@@ -61,7 +61,7 @@ struct Bars {
   Axis value;
   std::vector<std::string> parts;  // names for the legend; one (or none) gives plain bars
   std::vector<Bar> bars;
-  std::vector<int> colours;  // of the parts, as indices of the palette's series; empty: in turn
+  std::vector<int> colours = {};  // of the parts, as indices of the palette's series; empty: in turn
 };
 
 std::string to_html(const Scatter& plot);

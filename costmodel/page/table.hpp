@@ -35,7 +35,7 @@ struct Table {
   std::vector<std::vector<Cell>> rows;  // each as long as `columns`
   std::vector<std::string> parts;       // names of what the stacked bars in cells consist of
   bool sortable = true;
-  std::vector<int> colours;  // of the parts, as in Bars
+  std::vector<int> colours = {};  // of the parts, as in Bars
 };
 
 std::string to_html(const Table& table);

@@ -151,7 +151,7 @@ const char* name_of(PathKind kind) {
     case PathKind::Transfer:
       return "transfers between stages";
     case PathKind::Reduction:
-      return "reductions over replicas";
+      return "summing of gradients";
     case PathKind::Gap:
       break;
   }

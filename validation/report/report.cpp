@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "costmodel/base/error.hpp"
@@ -248,12 +249,12 @@ class Report {
     const bool whole = all_have_timelines();
     const Comparison comparison = compared(whole);
     page::Table metrics;
-    metrics.caption = fmt::format("differences are of the {}", names_[comparison.reference_is_b ? 1 : 0]);
+    metrics.caption = fmt::format("differences in per cent of the {} value", names_[comparison.reference_is_b ? 1 : 0]);
     metrics.columns = {
         {"metric", "", false, ""}, {names_[0], "", true, ""}, {names_[1], "", true, ""}, {"difference", "%", true, ""}};
     for (const ComparedMetric& row : comparison.metrics)
-      metrics.rows.push_back({page::words(row.name), page::number(row.a.value_or(kNone), 6),
-                              page::number(row.b.value_or(kNone), 6), page::number(100 * row.relative.value_or(kNone), 1)});
+      metrics.rows.push_back(
+          {page::words(row.name), plain(row.a), plain(row.b), page::number(100 * row.relative.value_or(kNone), 1)});
     page.add(metrics);
     if (comparison.classes.empty()) return;
     page::Table classes;
@@ -272,6 +273,13 @@ class Report {
                               page::number(scale_.factor * row.total_difference, 3)});
     }
     page.add(classes);
+  }
+
+  // Six digits, whatever the size.
+  static page::Cell plain(const std::optional<double>& value) {
+    page::Cell cell = page::number(value.value_or(kNone), 6);
+    if (value) cell.text = fmt::format("{:.6g}", *value);
+    return cell;
   }
 
   // Of two plans that differ, the metrics alone.
