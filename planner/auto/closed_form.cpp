@@ -104,7 +104,8 @@ void Surroundings::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
     if (r > 0) {
       const StageCost& before = table[at(r - 1)];
       arrive += before.forward * jitter_ + down_[at(r - 1)];
-      fused += before.backward * jitter_ + up_[at(r)];
+      fused +=
+          (ground_->early_gradients ? std::min(before.input_gradient, before.backward) : before.backward) * jitter_ + up_[at(r)];
       split += std::min(before.input_gradient, before.backward) * jitter_ + up_[at(r)];
     }
     rank.arrive = arrive;
@@ -223,6 +224,7 @@ double Surroundings::bound(const FamilyForm& form, int microbatches, int zero) c
     const int after = form.weights_after({r, layout_->ranks, layout_->chunks, microbatches});
     double tail = form.split ? rank.tail_split : rank.tail_fused;
     if (ground_->blocking) tail -= rank.to_before;  // counted as waiting
+    if (ground_->early_gradients && !form.split) tail -= sums.weight * jitter_;
     late = std::max(late, end - after * sums.weight * jitter_ + tail);
     longest = std::max(longest, end + rank.closing[z]);
     longest = std::max(longest, rank.arrive + m * rank.data_lane[z]);

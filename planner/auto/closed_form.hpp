@@ -59,6 +59,7 @@ PerParameter per_parameter(Experiment& experiment, int zero, int data);  // chan
 struct Ground {
   bool blocking = false;          // senders wait
   bool count_collectives = true;  // false where passes may run beside the collectives of others
+  bool early_gradients = false;   // a full backward hands on before its last weight gradient
   bool overlap_gradients = false;
   bool count_activations = true;  // false under another memory model
   double allocator = 1;

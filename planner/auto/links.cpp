@@ -13,8 +13,10 @@ int RouteClasses::class_of(int from, int to) {
   if (from == to) return -1;
   Route route = cluster_.route(from, to);
   const int type = cluster_.devices[at(from)].type;
+  const auto measured = [&](int a, int b) { return profile_ != nullptr ? profile_->transfer(a, b) : nullptr; };
   for (std::size_t c = 0; c < routes_.size(); ++c) {
     const Route& known = routes_[c];
+    if (measured(from, to) != measured(examples_[c].first, examples_[c].second)) continue;
     if (known.path == route.path && known.latency == route.latency && known.bandwidth == route.bandwidth &&
         known.table == route.table && cluster_.devices[at(examples_[c].first)].type == type)
       return static_cast<int>(c);

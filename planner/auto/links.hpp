@@ -29,7 +29,8 @@ class Positions {
 // Routes between positions, sorted into classes of equal latency and bandwidth. Not for several threads at once.
 class RouteClasses {
  public:
-  explicit RouteClasses(const Scenario& scenario) : cluster_(scenario.cluster), positions_(scenario) {}
+  explicit RouteClasses(const Scenario& scenario)
+      : cluster_(scenario.cluster), profile_(scenario.profile.get()), positions_(scenario) {}
   struct Hop {
     int forward = -1, backward = -1;  // classes; -1 = the two are one device
   };
@@ -43,6 +44,7 @@ class RouteClasses {
  private:
   int class_of(int from, int to);
   const Cluster& cluster_;
+  const Profile* profile_;  // measured transfers go before routes
   Positions positions_;
   std::vector<std::pair<int, int>> examples_;
   std::vector<Route> routes_;

@@ -18,8 +18,8 @@ Ground ground_of(const Experiment& experiment) {
   const Semantics semantics = scenario.transfers.semantics.value_or(
       scenario.framework.blocking_transfers && !costs.measured() ? Semantics::Blocking : Semantics::Asynchronous);
   ground.blocking = semantics != Semantics::Asynchronous;
-  ground.count_collectives =
-      !scenario.collectives_run_on && scenario.transfers.full_backward_sends == TransferRules::FullBackwardSends::End;
+  ground.early_gradients = scenario.transfers.full_backward_sends != TransferRules::FullBackwardSends::End;
+  ground.count_collectives = !scenario.collectives_run_on && !ground.early_gradients;
   ground.overlap_gradients = scenario.overlap_gradients;
   ground.count_activations = scenario.memory_model == MemoryModelKind::Full;
   ground.allocator = costs.allocator_factor();

@@ -176,6 +176,12 @@ class AutoSearch {
     std::sort(best_.begin(), best_.end());
   }
 
+  // Closed forms take the first type's times: on several types they bound nothing.
+  bool one_type() const {
+    const std::vector<Device>& devices = experiment_.scenario.cluster.devices;
+    return std::all_of(devices.begin(), devices.end(), [&](const Device& d) { return d.type == devices.front().type; });
+  }
+
   Answer answer() {
     Answer answer;
     answer.method = Method::Auto;
@@ -188,8 +194,9 @@ class AutoSearch {
     if (!best_.empty()) {
       const double open = std::min(open_.empty() ? kInfinite : open_.front().bound, sweep_.dropped());
       state.best = incumbent();
-      state.lower_bound = answer.interrupted ? 0 : std::min(open, state.best);
-      state.proved_optimal = !answer.interrupted && open >= state.best;
+      const bool bounded = !answer.interrupted && one_type();
+      state.lower_bound = bounded ? std::min(open, state.best) : 0;
+      state.proved_optimal = bounded && open >= state.best;
       answer.candidates = finalists(best_, *evaluators_.front(), options_);
     }
     Account account;

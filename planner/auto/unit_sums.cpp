@@ -314,11 +314,14 @@ const StageTable& UnitSums::table(Recompute mode, int stages) {
   int before = -1, length = 0;
   for (int s = 0; s < stages; ++s) {
     const int first = s == 0 ? 0 : table->cuts[at(s - 1)], end = s + 1 < stages ? table->cuts[at(s)] : count_;
-    const bool again = before >= 0 && length == end - first && stages_alike(before, first, length);
+    const bool again = before > 0 && length == end - first && stages_alike(before, first, length);
     table->stages.push_back(again ? table->stages.back() : stage(mode, first, end));
     before = first;
     length = end - first;
   }
+  // The executor, whose times a profile holds, does the whole backward of the first stage as weight gradients.
+  StageCost& start = table->stages.front();
+  if (experiment_.scenario.profile) start.weight_gradient = start.backward, start.input_gradient = 0;
   add_boundaries(*table);
   return *table;
 }

@@ -98,5 +98,35 @@ TEST(AutoBounds, HoldWithGradientsReducedBesideTheBackward) {
   distances(testing::two_nodes("overlap_gradients: true\ntransfers: {semantics: asynchronous}\n"), 25);
 }
 
+TEST(AutoBounds, HoldWherePassesRunUnitByUnit) {
+  distances(testing::eight_cards("trailing_collectives: overlapped\n"), 12);
+  distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 12);
+}
+
+// Every pair of ranks with a table of its own, every unit with times of its own.
+TEST(AutoBounds, HoldWithAProfile) {
+  Scenario scenario = testing::eight_cards("optimizer: none\n", {"batch.micro=1"});
+  const Experiment counted(scenario);
+  auto profile = std::make_shared<Profile>();
+  std::mt19937 random(3);
+  for (const UnitCost& unit : counted.model.units(0).units) {
+    ProfiledUnit& measured = profile->units.emplace_back();
+    measured.name = unit.name;
+    measured.structure = unit.structure;
+    measured.forward = millis(1 + random() % 5);
+    measured.input_gradient = millis(1 + random() % 5);
+    measured.weight_gradient = millis(1 + random() % 3);
+    measured.backward = measured.input_gradient + measured.weight_gradient;
+    measured.saved = unit.saved;
+    measured.kept_for_weight = unit.kept_for_weight;
+    measured.temporary = unit.temporary;
+  }
+  for (int from = 0; from < 8; ++from)
+    for (int to = 0; to < 8; ++to)
+      profile->transfers.push_back({"gloo", from, to, {{{Bytes(0), micros(50)}, {mib(64), millis(5 + random() % 30)}}}});
+  scenario.profile = profile;
+  for (const auto& [name, d] : distances(scenario, 30)) EXPECT_GE(d.count, 5) << name;
+}
+
 }  // namespace
 }  // namespace panpipe::planner
