@@ -210,7 +210,7 @@ double Surroundings::bound(const FamilyForm& form, int microbatches, int zero) c
   if (form.placement == StagePlacement::Opaque) {  // the mean over ranks, for any placement and order
     double work = 0;
     for (const Layout::Rank& rank : layout_->rank) work += rank.work;
-    return m * work / static_cast<double>(rank_.size()) * jitter_;
+    return m * work * ground_->stated_work / static_cast<double>(rank_.size()) * jitter_;
   }
   const bool bare = form.woven || !ground_->count_collectives;
   double late = 0;
@@ -268,11 +268,14 @@ double memory_peak(const Layout& layout, const Ground& ground, const PerParamete
   double largest = 0;
   const double data = per.data;
   const double given_copies = (per.zero >= 3 ? 1 / data : 1) + (per.zero >= 2 ? 1 / data : 1);
-  if (layout.placement == StagePlacement::Opaque) {  // every element is somewhere
-    double elements = 0;
+  if (layout.placement == StagePlacement::Opaque) {
+    // Every element is somewhere, and before its first gradient all that a microbatch leaves is.
+    double elements = 0, kept = 0;
     for (const Layout::Rank& rank : layout.rank) elements += static_cast<double>(rank.elements);
-    const double each = elements / layout.ranks * (per.weights + per.gradients + per.optimizer);
-    return static_cast<double>(ground.context) + ground.allocator * each;
+    for (const StageCost& stage : layout.table.stages) kept += static_cast<double>(stage.kept);
+    const double all =
+        elements * (per.weights + per.gradients + per.optimizer) + (ground.count_activations ? kept * ground.stated_kept : 0);
+    return static_cast<double>(ground.context) + ground.allocator * all / layout.ranks;
   }
   for (int r = 0; r < layout.ranks; ++r) {
     const Layout::Rank& rank = layout.rank[at(r)];

@@ -62,6 +62,9 @@ struct Ground {
   bool early_gradients = false;   // a full backward hands on before its last weight gradient
   bool overlap_gradients = false;
   bool count_activations = true;  // false under another memory model
+  // Of a schedule that is taken as it is: the share of a pass's work that it surely does (slices of a sequence leave out what a
+  // mask hides), and of activations that it surely holds (it may recompute or offload by actions of its own).
+  double stated_work = 1, stated_kept = 1;
   double allocator = 1;
   std::int64_t context = 0, limit = 0;
   std::vector<double> jitter;  // by pipeline length

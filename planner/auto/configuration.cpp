@@ -18,11 +18,11 @@ std::string_view name_of(Recompute mode) {
   return "none";
 }
 
-std::string summary_of(const Configuration& c) {
+std::string summary_of(const Configuration& c, std::string_view schedule) {
   std::string text = fmt::format("pipeline {} x tensor {} x data {}", c.pipeline, c.tensor, c.data);
   if (c.sequence_parallel) text += " + sequence";
   const std::string_view family = forms()[static_cast<std::size_t>(c.family)].name;
-  text += fmt::format(", {}", family.empty() ? "the scenario's schedule" : family);
+  text += fmt::format(", {}", !family.empty() ? family : schedule.empty() ? "the scenario's schedule" : schedule);
   if (c.chunks > 1) text += fmt::format(" with {} stages a rank", c.chunks);
   text += fmt::format(", {} x {} samples, recompute {}", c.microbatches, c.micro, name_of(c.recompute));
   if (c.zero > 0) text += fmt::format(", ZeRO {}", c.zero);

@@ -45,7 +45,7 @@ Candidate candidate_of(const Exact& exact, Evaluator& evaluator, const SearchOpt
   const TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
   const Experiment& experiment = evaluator.at(exact.configuration);
   const Scenario& scenario = experiment.scenario;
-  candidate.summary = summary_of(exact.configuration);
+  candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name);
   candidate.metrics = figures_of(estimate(graph));
   if (options.simulate && !options.stopped()) candidate.simulated = figures_of(options.simulate(graph, scenario.cluster));
   candidate.stages = stages_of(*exact.plan, experiment.model.units(scenario.cluster.devices.front().type));
@@ -107,14 +107,20 @@ std::string reason_of(const Account& account, const Ground& ground) {
     return "no configuration is possible: the degrees, the batch and the devices leave nothing to choose (pipeline x tensor x "
            "data "
            "must not exceed the devices, micro x data must divide the global batch)";
-  if (tally.least_memory > 0)
-    return fmt::format(
-        "memory is in the way: of {} configurations the smallest needs {:.1f} GiB a device, {:.1f} GiB more than the limit of "
-        "{:.1f} GiB ({})",
-        tally.evaluated, tally.least_memory / kGi, (tally.least_memory - static_cast<double>(ground.limit)) / kGi,
-        static_cast<double>(ground.limit) / kGi, summary_of(tally.least_memory_of));
-  return fmt::format("none of {} configurations that seemed possible is: {} do not fit, {} have no order that finishes",
-                     account.estimated, account.without_room, account.without_order);
+  const auto over = [&](double memory) {
+    return fmt::format("{:.1f} GiB a device, {:.1f} GiB more than the limit of {:.1f} GiB", memory / kGi,
+                       (memory - static_cast<double>(ground.limit)) / kGi, static_cast<double>(ground.limit) / kGi);
+  };
+  if (account.estimated == 0 && tally.least_memory > 0)
+    return fmt::format("memory is in the way: of {} configurations the smallest needs {} ({})", tally.evaluated,
+                       over(tally.least_memory), summary_of(tally.least_memory_of));
+  std::string text = fmt::format("none of the {} most promising configurations is a plan", account.estimated);
+  if (account.without_room > 0)
+    text += fmt::format("; {} do not fit, the smallest of them needs {}", account.without_room, over(account.least_memory));
+  if (account.without_order > 0)
+    text += fmt::format("; {} have no order of passes, the first because: {}", account.without_order, account.fault);
+  if (account.open > 0) text += fmt::format("; {} were not tried", account.open);
+  return text;
 }
 
 }  // namespace panpipe::planner

@@ -12,6 +12,8 @@ struct Account {
   const Tally* tally = nullptr;
   std::int64_t replayed = 0, estimated = 0;
   std::int64_t without_room = 0, without_order = 0;  // of the estimated
+  double least_memory = 0;                           // of those without room, bytes
+  std::string fault;                                 // of the first without an order
   std::int64_t excluded = 0;                         // by a bound of closed form or order, after a better plan was found
   std::int64_t open = 0;                             // neither excluded nor estimated
   int largest_micro = 0;                             // larger microbatches were left out: this one fits nowhere; 0 = none were

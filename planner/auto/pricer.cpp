@@ -22,6 +22,10 @@ Ground ground_of(const Experiment& experiment) {
   ground.count_collectives = !scenario.collectives_run_on && !ground.early_gradients;
   ground.overlap_gradients = scenario.overlap_gradients;
   ground.count_activations = scenario.memory_model == MemoryModelKind::Full;
+  const ScheduleRequest& stated = scenario.schedule;
+  const auto has = [&](const char* option) { return stated.options.count(option) > 0; };
+  if (!stated.csv.empty() || has("sequence_splits") || stated.name == "seq-1f1b") ground.stated_work = ground.stated_kept = 0.5;
+  if (!stated.csv.empty() || has("recompute") || has("offload")) ground.stated_kept = 0;
   ground.allocator = costs.allocator_factor();
   ground.context = costs.framework_context().base();
   for (const Device& device : scenario.cluster.devices)

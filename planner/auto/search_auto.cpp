@@ -84,8 +84,15 @@ class AutoSearch {
   void estimate_first(std::size_t count) {
     const auto end = std::find_if(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(std::min(count, open_.size())),
                                   [&](const Priced& one) { return one.bound >= incumbent(); });
-    const std::vector<Priced> chosen(open_.begin(), end);
+    std::vector<Priced> chosen(open_.begin(), end);
     open_.erase(open_.begin(), end);
+    // Where nothing has fitted yet, also those that need the least memory.
+    const auto smaller = [](const Priced& x, const Priced& y) { return x.memory != y.memory ? x.memory < y.memory : x < y; };
+    for (std::size_t i = 0; best_.empty() && estimated_ > 0 && i < count && !open_.empty(); ++i) {
+      const auto least = std::min_element(open_.begin(), open_.end(), smaller);
+      chosen.push_back(*least);
+      open_.erase(least);
+    }
     estimate_all(chosen);
     drop_slow();
   }
@@ -105,10 +112,13 @@ class AutoSearch {
     });
     estimated_ += static_cast<std::int64_t>(results.size());
     for (Exact& result : results) {
-      if (result.usable())
+      if (result.usable()) {
         best_.push_back(std::move(result));
-      else
-        ++(result.step_time > 0 ? without_room_ : without_order_);
+      } else if (result.step_time > 0) {
+        if (without_room_++ == 0 || result.memory < least_memory_) least_memory_ = result.memory;
+      } else {
+        if (without_order_++ == 0) fault_ = result.fault;
+      }
     }
     std::sort(best_.begin(), best_.end());
     if (best_.size() > kKept) best_.resize(kKept);
@@ -206,6 +216,8 @@ class AutoSearch {
     account.without_room = without_room_;
     account.without_order = without_order_;
     account.excluded = excluded_;
+    account.least_memory = least_memory_;
+    account.fault = fault_;
     account.open = static_cast<std::int64_t>(open_.size());
     account.largest_micro = largest_micro_;
     answer.notes = notes_of(account, space_, state);
@@ -224,6 +236,8 @@ class AutoSearch {
   std::vector<Priced> open_;  // best bound first
   std::vector<Exact> best_;   // estimated and fitting, fastest first
   std::int64_t estimated_ = 0, replays_ = 0, without_room_ = 0, without_order_ = 0, excluded_ = 0;
+  double least_memory_ = 0;  // of the estimated that do not fit
+  std::string fault_;        // of the first that has no order
   int largest_micro_ = 0;
 };
 

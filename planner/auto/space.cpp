@@ -44,7 +44,9 @@ void choose_schedule(const Scenario& scenario, Space& space) {
     const FamilyForm& form = forms()[static_cast<std::size_t>(f)];
     return form.placement == StagePlacement::Line;
   });
-  const bool chunks_open = is_open(scenario, "parallel.virtual_stages") && is_open(scenario, "schedule.stages_per_rank");
+  const bool taken_as_it_is = forms()[static_cast<std::size_t>(space.families.front())].placement == StagePlacement::Opaque;
+  const bool chunks_open =
+      !taken_as_it_is && is_open(scenario, "parallel.virtual_stages") && is_open(scenario, "schedule.stages_per_rank");
   if (!chunks_open)
     space.chunks = {scenario.parallel.virtual_stages};
   else if (one)

@@ -132,7 +132,7 @@ class Worker {
       const std::int64_t families = families_of(p, chunks, m, &placement);
       if (families == 0) continue;
       // What the ranks must compute on average, in any order.
-      if (m * pricer_->sums().least_work(mode) / p * common_.ground.jitter[at(p)] >= incumbent_) {
+      if (m * pricer_->sums().least_work(mode) * common_.ground.stated_work / p * common_.ground.jitter[at(p)] >= incumbent_) {
         tally.skipped_slow += families * repeats(p, d);
         continue;
       }

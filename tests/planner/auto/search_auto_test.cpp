@@ -126,6 +126,35 @@ TEST(SearchAuto, SaysWhichLimitIsInTheWay) {
               AllOf(HasSubstr("memory is in the way: of "), HasSubstr(" more than the limit of 0.8 GiB (pipeline ")));
 }
 
+// Odd microbatches only: dualpipe has no order, and the message is the schedule's own.
+TEST(SearchAuto, SaysWhyAStatedScheduleDoesNotExist) {
+  const Answer answer = answer_of(testing::four_cards("parallel: {pipeline: 2, tensor: 2, data: 1}\nschedule: dualpipe\n",
+                                                      {"batch={micro: 8, microbatches: 3}"}));
+  EXPECT_TRUE(answer.candidates.empty());
+  EXPECT_THAT(answer.reason,
+              AllOf(HasSubstr("have no order of passes, the first because: dualpipe needs an even number of microbatches"),
+                    HasSubstr("none of the ")));
+}
+
+// Slices of a causal sequence leave out what the mask hides, actions of their own recompute: bounds must not count either.
+TEST(SearchAuto, StatedSchedulesAreNotExcludedByWhatTheyLeaveOut) {
+  for (const char* schedule : {"schedule: {name: seq-1f1b, sequence_splits: 4}\n", "schedule: {name: 1f1b, recompute: full}\n"}) {
+    const std::string more = std::string(schedule) + "usable: 7 %\nframework: megatron\n";
+    const double best = best_of_all(testing::four_cards(more));
+    const Answer answer = answer_of(testing::four_cards(more));
+    ASSERT_FALSE(answer.candidates.empty()) << schedule;
+    EXPECT_LE(answer.search.lower_bound, best * (1 + 1e-12)) << schedule;
+    EXPECT_TRUE(!answer.search.proved_optimal || answer.search.best <= best * (1 + 1e-12)) << schedule;
+  }
+}
+
+// The memory of another planner's model is not known in closed form: what fits is found all the same.
+TEST(SearchAuto, FindsWhatFitsWithoutAClosedFormOfMemory) {
+  const Answer answer = answer_of(testing::four_cards("schedule: {name: kfkb, group: 2}\nusable: 6 %\n"));
+  ASSERT_FALSE(answer.candidates.empty());
+  EXPECT_LE(figure(answer.candidates.front().metrics, "peak_memory_bytes"), 0.06 * 80 * 1024.0 * 1024 * 1024);
+}
+
 TEST(SearchAuto, NeedsTimes) {
   const Scenario scenario = parse_scenario(
       "panpipe: 1\ncluster: {devices: 2, memory: 4 GiB, link: {latency: 60 us, bandwidth: 2 GB/s}}\n"
