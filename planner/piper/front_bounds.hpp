@@ -1,0 +1,41 @@
+// How many devices the layers before a suffix need at least: time and memory together.
+//
+// A stage on c = data x tensor devices takes at most c T of device time. Each of its replicas holds in_flight microbatches, which
+// are together at least those of all replicas from it on; so with s replicas behind it, it takes at least
+// sum of tensor * (in_flight bytes * (s + 1) + fixed bytes) of the c M bytes. For every price per byte:
+//   c >= sum over its layers of min over choices of tensor * (time + price * bytes(s + 1)) / (T + price * M).
+#pragma once
+
+#include <vector>
+
+#include "planner/piper/problem.hpp"
+#include "planner/piper/suffixes.hpp"
+
+namespace panpipe::planner::piper {
+
+class FrontBounds {
+ public:
+  FrontBounds(const Problem& problem, const Suffixes& suffixes);
+
+  // Devices, not rounded, that the layers outside the suffix need when `replicas` work behind them and no load exceeds `limit`.
+  double devices(std::size_t suffix, int replicas, double limit) const;
+  // No plan's slowest load is below this; infinite when memory does not suffice at all.
+  double least_limit() const;
+
+ private:
+  double need(std::size_t suffix, std::size_t slot, std::size_t price) const {
+    const double* rows = &sums_[slot * suffixes_ * (prices_.size() + 1)];
+    const std::size_t width = prices_.size() + 1;
+    return rows[(suffixes_ - 1) * width + price] - rows[suffix * width + price];
+  }
+  void fill(const Problem& problem, const Suffixes& suffixes, std::size_t slot, int replicas);
+
+  std::size_t suffixes_;
+  double memory_;
+  int total_devices_;
+  int step_ = 1;                // replicas between two slots
+  std::vector<double> prices_;  // per byte; the last column is memory alone
+  std::vector<double> sums_;    // slot, suffix, price
+};
+
+}  // namespace panpipe::planner::piper

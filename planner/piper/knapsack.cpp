@@ -1,0 +1,209 @@
+#include "planner/piper/knapsack.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+namespace panpipe::planner::piper {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Step {
+  HullStep step;
+  std::size_t layer = 0;
+};
+
+// The relaxation: hull steps of all layers, cheapest price first, until the rest fits.
+struct Relaxed {
+  double price = 0;               // of the step that is taken in part
+  std::vector<std::size_t> hull;  // of every layer: how many steps are taken, the last one in whole
+};
+
+Relaxed relax(const std::vector<const Options*>& layers, double excess) {
+  std::vector<Step> steps;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    for (const HullStep& step : hull_steps(*layers[i])) steps.push_back({step, i});
+  std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.step.price() < b.step.price(); });
+  Relaxed relaxed;
+  relaxed.hull.assign(layers.size(), 0);
+  for (const Step& step : steps) {
+    if (excess <= 0) break;
+    excess -= step.step.memory;
+    relaxed.price = step.step.price();
+    ++relaxed.hull[step.layer];
+  }
+  return relaxed;
+}
+
+// The option at a corner of the hull: the memory after so many steps.
+int option_at(const Options& options, std::size_t corner) {
+  double memory = options.front().memory;
+  const std::vector<HullStep> steps = hull_steps(options);
+  for (std::size_t k = 0; k < corner; ++k) memory -= steps[k].memory;
+  int nearest = 0;
+  for (std::size_t o = 0; o < options.size(); ++o)
+    if (std::abs(options[o].memory - memory) < std::abs(options[static_cast<std::size_t>(nearest)].memory - memory))
+      nearest = static_cast<int>(o);
+  return nearest;
+}
+
+struct State {
+  double time = 0, memory = 0;
+  std::uint32_t from = 0;
+  std::uint32_t option = 0;
+};
+
+class Search {
+ public:
+  Search(const std::vector<const Options*>& layers, double memory) : layers_(layers), memory_(memory) {}
+
+  Picked solve() {
+    double fastest_memory = 0, leanest_memory = 0;
+    for (const Options* options : layers_) {
+      fastest_memory += options->front().memory;
+      leanest_memory += options->back().memory;
+    }
+    if (leanest_memory > memory_) return {};
+    picks_.assign(layers_.size(), 0);
+    if (fastest_memory <= memory_) return picked();
+    start(fastest_memory);
+    order_layers();
+    run();
+    return picked();
+  }
+
+ private:
+  // The relaxation rounded up, then taken back where there is room: an incumbent.
+  void start(double fastest_memory) {
+    const Relaxed relaxed = relax(layers_, fastest_memory - memory_);
+    price_ = relaxed.price;
+    double used = 0;
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      picks_[i] = option_at(*layers_[i], relaxed.hull[i]);
+      used += option(i, picks_[i]).memory;
+    }
+    for (std::size_t i = 0; i < layers_.size(); ++i)
+      while (picks_[i] > 0 && used - option(i, picks_[i]).memory + option(i, picks_[i] - 1).memory <= memory_) {
+        used += option(i, picks_[i] - 1).memory - option(i, picks_[i]).memory;
+        --picks_[i];
+      }
+    incumbent_ = used <= memory_ ? total_time() : kInfinity;
+  }
+
+  const Option& option(std::size_t layer, int index) const { return (*layers_[layer])[static_cast<std::size_t>(index)]; }
+  double total_time() const {
+    double time = 0;
+    for (std::size_t i = 0; i < layers_.size(); ++i) time += option(i, picks_[i]).time;
+    return time;
+  }
+  double priced(const Option& o) const { return o.time + price_ * o.memory; }
+
+  // Those whose second-best option is far behind come first: their states do not multiply.
+  void order_layers() {
+    std::vector<double> gap(layers_.size(), kInfinity), best(layers_.size(), kInfinity);
+    for (std::size_t i = 0; i < layers_.size(); ++i)
+      for (const Option& o : *layers_[i]) {
+        const double cost = priced(o);
+        if (cost < best[i]) {
+          gap[i] = best[i] - cost;
+          best[i] = cost;
+        } else {
+          gap[i] = std::min(gap[i], cost - best[i]);
+        }
+      }
+    order_.resize(layers_.size());
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return gap[a] > gap[b]; });
+    rest_priced_.assign(layers_.size() + 1, 0);
+    rest_lean_.assign(layers_.size() + 1, 0);
+    for (std::size_t i = layers_.size(); i-- > 0;) {
+      rest_priced_[i] = rest_priced_[i + 1] + best[order_[i]];
+      rest_lean_[i] = rest_lean_[i + 1] + layers_[order_[i]]->back().memory;
+    }
+  }
+
+  void run() {
+    std::vector<std::vector<State>> lists(1, {State{}});
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      std::vector<State> next;
+      const Options& options = *layers_[order_[i]];
+      for (std::size_t s = 0; s < lists[i].size(); ++s)
+        for (std::size_t o = 0; o < options.size(); ++o) {
+          const State state{lists[i][s].time + options[o].time, lists[i][s].memory + options[o].memory,
+                            static_cast<std::uint32_t>(s), static_cast<std::uint32_t>(o)};
+          if (state.memory + rest_lean_[i + 1] > memory_) continue;
+          if (state.time + rest_priced_[i + 1] - price_ * (memory_ - state.memory) >= incumbent_) continue;
+          next.push_back(state);
+        }
+      keep_undominated(next);
+      lists.push_back(std::move(next));
+    }
+    take(lists);
+  }
+
+  static void keep_undominated(std::vector<State>& states) {
+    std::sort(states.begin(), states.end(), [](const State& a, const State& b) {
+      return std::tuple(a.memory, a.time, a.from, a.option) < std::tuple(b.memory, b.time, b.from, b.option);
+    });
+    std::size_t kept = 0;
+    for (const State& state : states)
+      if (kept == 0 || state.time < states[kept - 1].time) states[kept++] = state;
+    states.resize(kept);
+  }
+
+  // No state at the end: nothing is better than the incumbent.
+  void take(const std::vector<std::vector<State>>& lists) {
+    if (lists.back().empty()) return;
+    std::size_t state = lists.back().size() - 1;  // the fastest, as memory rises time falls
+    for (std::size_t i = order_.size(); i-- > 0;) {
+      picks_[order_[i]] = static_cast<int>(lists[i + 1][state].option);
+      state = lists[i + 1][state].from;
+    }
+  }
+
+  Picked picked() const {
+    Picked result{true, total_time(), {}};
+    for (std::size_t i = 0; i < layers_.size(); ++i) result.choices.push_back(option(i, picks_[i]).choice);
+    return result;
+  }
+
+  const std::vector<const Options*>& layers_;
+  double memory_;
+  double price_ = 0, incumbent_ = kInfinity;
+  std::vector<int> picks_;
+  std::vector<std::size_t> order_;
+  std::vector<double> rest_priced_, rest_lean_;
+};
+
+}  // namespace
+
+Options undominated(Options options) {
+  std::stable_sort(options.begin(), options.end(),
+                   [](const Option& a, const Option& b) { return std::pair(a.time, a.memory) < std::pair(b.time, b.memory); });
+  Options kept;
+  for (const Option& option : options)
+    if (kept.empty() || option.memory < kept.back().memory) kept.push_back(option);
+  return kept;
+}
+
+std::vector<HullStep> hull_steps(const Options& options) {
+  std::vector<HullStep> steps;
+  for (std::size_t i = 1; i < options.size(); ++i) {
+    HullStep step{options[i].time - options[i - 1].time, options[i - 1].memory - options[i].memory};
+    while (!steps.empty() && steps.back().price() >= step.price()) {
+      step.time += steps.back().time;
+      step.memory += steps.back().memory;
+      steps.pop_back();
+    }
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+Picked least_time(const std::vector<const Options*>& layers, double memory) { return Search(layers, memory).solve(); }
+
+}  // namespace panpipe::planner::piper

@@ -1,0 +1,71 @@
+// The multidimensional planning problem: layers with choices (tensor degree, recompute), edges, devices, memory. Numbers are
+// doubles in the unit of the input: the objective is not put on the picosecond grid. Model and source: docs/models/piper.md.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace panpipe::planner::piper {
+
+// One way to run a layer on a tensor-parallel group. Per device, per microbatch.
+struct Choice {
+  std::string name;  // of the profile, for messages
+  bool recompute = false;
+  double time = 0;        // forward and backward
+  double parameters = 0;  // bytes whose gradient the replicas reduce
+  double in_flight = 0;   // bytes for every microbatch in flight
+  double fixed = 0;       // bytes beside them
+  // Bytes that an edge carries beyond its own when it leaves the stage at this layer; by position in the problem's `into` or
+  // `out_of` of the layer. Empty: none.
+  std::vector<double> receive, send;
+};
+
+struct Layer {
+  std::string name;
+  std::vector<std::vector<Choice>> choices;  // by index of Problem::degrees; an empty list: the layer has no such degree
+};
+
+struct Edge {
+  int from = 0, to = 0;
+  double bytes = 0;
+};
+
+// What is fixed and what is searched.
+struct Problem {
+  std::vector<int> degrees;   // tensor degrees, ascending
+  std::vector<Layer> layers;  // topological order
+  std::vector<Edge> edges;    // from < to
+  int devices = 1;
+  int microbatches = 1;  // per step, of all replicas together
+  double memory = 0;     // bytes of a device that a plan may fill
+  double bandwidth = 0;  // bytes per second; infinite is fine
+  int least_data = 1;    // data-parallel degrees within [least, most] that divide the microbatches; most 0 = no limit
+  int most_data = 0;
+  bool one_choice_per_stage = false;  // a stage recomputes all of its layers or none
+};
+
+struct Stage {
+  std::vector<int> layers;  // ascending
+  int data = 1;
+  int tensor = 1;
+  std::vector<int> choice;  // of each of `layers`: index into its choices at `tensor`
+  int in_flight = 1;        // microbatches that a replica holds
+  double load = 0;          // time per microbatch of the whole step
+  double memory = 0;        // bytes of a device
+};
+
+// Loads and memory of a plan whose stages name layers, degrees and choices, summed from the layers: what a search claims is
+// checked against this. Sets in_flight, load and memory of every stage; returns the largest load.
+double evaluate(const Problem& problem, std::vector<Stage>& stages);
+
+// The synchronous step of an evaluated plan, first order: the slowest stage works through all microbatches, the others fill and
+// drain. microbatches * max load + sum of (data * load) - max of (data * load).
+double step_time(const Problem& problem, const std::vector<Stage>& stages);
+
+// Edge numbers that arrive at and leave each layer, in the order of Problem::edges.
+struct Incidence {
+  std::vector<std::vector<int>> into, out_of;
+  explicit Incidence(const Problem& problem);
+};
+
+}  // namespace panpipe::planner::piper

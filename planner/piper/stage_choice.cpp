@@ -1,0 +1,150 @@
+// The tables behind the bounds, and the exact choice of profiles of one stage.
+#include <algorithm>
+#include <tuple>
+
+#include "costmodel/base/error.hpp"
+#include "planner/piper/stage_costs.hpp"
+
+namespace panpipe::planner::piper {
+namespace {
+
+// Bounds are kept within this, whatever the number of suffixes and of microbatches in flight.
+constexpr double kTableBytes = 64e6;
+constexpr std::size_t kMostPrices = 16, kFewestPrices = 3;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// Prices of a byte at evenly spread shares of all bytes that recomputing can save: the relaxation of a stage has its price near
+// one of them.
+std::vector<double> prices_of(const std::vector<Options>& options, std::size_t count) {
+  std::vector<HullStep> steps;
+  double total = 0;
+  for (const Options& layer : options)
+    if (!layer.empty())
+      for (const HullStep& step : hull_steps(layer)) {
+        steps.push_back(step);
+        total += step.memory;
+      }
+  std::sort(steps.begin(), steps.end(), [](const HullStep& a, const HullStep& b) { return a.price() < b.price(); });
+  std::vector<double> prices;
+  double passed = 0;
+  for (const HullStep& step : steps) {
+    passed += step.memory;
+    const bool due = passed >= total * (static_cast<double>(prices.size()) + 0.5) / static_cast<double>(count);
+    if (due && prices.size() < count && (prices.empty() || step.price() > prices.back())) prices.push_back(step.price());
+  }
+  return prices;
+}
+
+}  // namespace
+
+const StageCosts::Tables& StageCosts::tables(std::size_t degree, int in_flight) const {
+  std::atomic<const Tables*>& slot = tables_[degree * at(most_in_flight_ + 1) + at(in_flight)];
+  if (const Tables* made = slot.load(std::memory_order_acquire)) return *made;
+  const std::lock_guard<std::mutex> guard(lock_);
+  if (const Tables* made = slot.load(std::memory_order_acquire)) return *made;
+  owned_.push_back(make_tables(degree, in_flight));
+  slot.store(owned_.back().get(), std::memory_order_release);
+  return *owned_.back();
+}
+
+std::unique_ptr<StageCosts::Tables> StageCosts::make_tables(std::size_t degree, int in_flight) const {
+  auto made = std::make_unique<Tables>();
+  for (const Layer& layer : problem_->layers) {
+    Options options;
+    for (std::size_t c = 0; c < layer.choices[degree].size(); ++c) {
+      const Choice& choice = layer.choices[degree][c];
+      options.push_back({choice.time, choice.in_flight * in_flight + choice.fixed, static_cast<int>(c)});
+    }
+    made->options.push_back(undominated(std::move(options)));
+  }
+  const double room = kTableBytes / (8.0 * static_cast<double>(suffixes_->size()) * most_in_flight_);
+  made->prices = prices_of(made->options, std::clamp(static_cast<std::size_t>(room), kFewestPrices, kMostPrices));
+  const std::size_t width = made->prices.size() + 1;
+  made->rows.assign(suffixes_->size() * width, 0);
+  for (std::size_t set = 1; set < suffixes_->size(); ++set) {
+    const double* parent = &made->rows[suffixes_->parent(set) * width];
+    double* row = &made->rows[set * width];
+    const Options& options = made->options[at(suffixes_->added(set))];
+    row[0] = parent[0] + (options.empty() ? 0 : options.back().memory);
+    for (std::size_t k = 1; k < width; ++k) {
+      double cheapest = options.empty() ? 0 : kInfinity;
+      for (const Option& option : options) cheapest = std::min(cheapest, option.time + made->prices[k - 1] * option.memory);
+      row[k] = parent[k] + cheapest;
+    }
+  }
+  return made;
+}
+
+// What a layer's choices cost this stage: those that transfer more at its border, or reduce more, take longer by that.
+Options StageCosts::options_at_border(const Cut& cut, int layer, int data, int in_flight) const {
+  const auto& choices = problem_->layers[at(layer)].choices[cut.degree];
+  const Degree& degree = degrees_[cut.degree];
+  const auto &into = incidence_.into[at(layer)], &out_of = incidence_.out_of[at(layer)];
+  const auto inside = [&](int other) { return suffixes_->has(cut.outer, other) && !suffixes_->has(cut.inner, other); };
+  const auto beyond = [&](int e, const std::vector<double>& bytes, std::size_t k, double counted) {
+    return 2 * (problem_->edges[at(e)].bytes + (bytes.empty() ? 0 : bytes[k])) / problem_->bandwidth - counted;
+  };
+  double fewest = kInfinity;
+  for (const Choice& choice : choices) fewest = std::min(fewest, choice.parameters);
+  Options options;
+  for (std::size_t c = 0; c < choices.size(); ++c) {
+    const Choice& choice = choices[c];
+    double time = choice.time + (data - 1) * 4 * (choice.parameters - fewest) / (problem_->bandwidth * problem_->microbatches);
+    for (std::size_t k = 0; k < into.size(); ++k)
+      if (!inside(problem_->edges[at(into[k])].from)) time += beyond(into[k], choice.receive, k, degree.enter[at(into[k])]);
+    for (std::size_t k = 0; k < out_of.size(); ++k)
+      if (!inside(problem_->edges[at(out_of[k])].to)) time += beyond(out_of[k], choice.send, k, degree.leave[at(out_of[k])]);
+    options.push_back({time, choice.in_flight * in_flight + choice.fixed, static_cast<int>(c)});
+  }
+  return options;
+}
+
+// All of the stage's layers recompute, or none (a layer that has only one way takes that): the faster of the two that fits.
+Picked StageCosts::choose_mode(const std::vector<int>& layers, std::size_t degree, const std::vector<Options>& options) const {
+  Picked best;
+  for (const bool recompute : {false, true}) {
+    Picked picked{true, 0, {}};
+    double memory = 0;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const auto& choices = problem_->layers[at(layers[i])].choices[degree];
+      const auto key = [&](const Option& o) {
+        return std::tuple(choices[at(o.choice)].recompute != recompute, o.time, o.memory);
+      };
+      const Option& taken = *std::min_element(options[i].begin(), options[i].end(),
+                                              [&](const Option& a, const Option& b) { return key(a) < key(b); });
+      memory += taken.memory;
+      picked.time += taken.time;
+      picked.choices.push_back(taken.choice);
+    }
+    picked.fits = memory <= problem_->memory;
+    if (picked.fits && (!best.fits || picked.time < best.time)) best = picked;
+  }
+  return best;
+}
+
+Picked StageCosts::choose(const Cut& cut, int data, int in_flight) const {
+  const std::vector<int> layers = suffixes_->difference(cut.outer, cut.inner);
+  std::vector<Options> at_border;
+  if (problem_->one_choice_per_stage || !degrees_[cut.degree].alike)
+    for (const int layer : layers) at_border.push_back(options_at_border(cut, layer, data, in_flight));
+  if (problem_->one_choice_per_stage) return choose_mode(layers, cut.degree, at_border);
+  std::vector<const Options*> options;
+  for (Options& list : at_border) options.push_back(&(list = undominated(std::move(list))));
+  if (at_border.empty())
+    for (const int layer : layers) options.push_back(&tables(cut.degree, in_flight).options[at(layer)]);
+  return least_time(options, problem_->memory);
+}
+
+Stage StageCosts::stage(const Cut& cut, int data, int in_flight) const {
+  const Picked picked = choose(cut, data, in_flight);
+  PANPIPE_CHECK(picked.fits, "a stage that was found does not fit");
+  Stage stage;
+  stage.layers = suffixes_->difference(cut.outer, cut.inner);
+  stage.data = data;
+  stage.tensor = problem_->degrees[cut.degree];
+  stage.choice = picked.choices;
+  return stage;
+}
+
+}  // namespace panpipe::planner::piper

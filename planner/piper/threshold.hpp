@@ -1,0 +1,70 @@
+// One question: is there a plan whose slowest stage takes at most T, and with which devices? Every suffix keeps labels (devices
+// used, replicas used); fewer of both is better, as the replicas behind a stage decide what it holds in flight.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/piper/front_bounds.hpp"
+#include "planner/piper/stage_costs.hpp"
+
+namespace panpipe::planner::piper {
+
+struct Label {
+  int devices = 0, replicas = 0;
+  double slowest = 0;
+  std::uint32_t from = 0, from_label = 0;  // suffix behind the stage, and its label
+  std::int32_t data = 0;
+  std::uint16_t degree = 0;
+};
+
+struct Counts {
+  std::int64_t evaluated = 0;  // stages whose load was computed
+  std::int64_t pruned = 0;     // stages that a bound excluded
+};
+
+class Threshold {
+ public:
+  Threshold(const StageCosts& costs, const FrontBounds& front, int threads) : costs_(costs), front_(front), threads_(threads) {}
+
+  // The largest load of a plan where it is at most `limit`; nullopt: there is none (or `stop` was set: see stopped()).
+  std::optional<double> reach(double limit, const std::atomic<bool>* stop);
+  std::vector<Stage> stages() const;  // of the plan that was reached, first to last
+  bool stopped() const { return stopped_; }
+  const Counts& counts() const { return counts_; }
+
+  // Labels of the last question, for saying how far it came.
+  const std::vector<Label>& labels(std::size_t suffix) const { return labels_[suffix]; }
+
+ private:
+  struct Band {
+    double least = 0, most = 0;  // of the device time of a stage
+  };
+  struct Alive {  // a suffix with labels
+    double device_time = 0;
+    std::uint32_t suffix = 0;
+    std::int32_t devices = 0;  // the fewest of its labels
+  };
+  class Worker;
+  const Label& best() const;
+
+  void prepare(double limit);
+  void find_bands();
+  void run_levels(const std::atomic<bool>* stop);
+  void add_alive(std::size_t first, std::size_t end);
+
+  const StageCosts& costs_;
+  const FrontBounds& front_;
+  int threads_;
+  double limit_ = 0;
+  std::vector<Band> bands_;
+  std::vector<std::vector<Label>> labels_;
+  std::vector<int> most_devices_, most_replicas_;  // of a label, so that the layers before can still be served
+  std::vector<Alive> alive_;                       // by device time
+  Counts counts_;
+  bool stopped_ = false;
+};
+
+}  // namespace panpipe::planner::piper
