@@ -61,6 +61,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe profile my.yaml -o my-profile.yaml --ranks 2\n"
      "  panpipe estimate my.yaml --set profile=my-profile.yaml\n",
      cli::add_profile_verb},
+    {"import", "other tools' inputs as a scenario",
+     "  panpipe import piper bert.json --devices 64 --memory '8 GiB' --bandwidth '25 GB/s' --microbatches 1920 -o bert.yaml\n"
+     "  panpipe plan bert.yaml --method piper\n",
+     cli::add_import_verb},
     {"run", "train for real over a pipeline, and time it",
      "  panpipe run scenarios/examples/gpt2-large-rtx3090x8.yaml --steps 10\n"
      "  panpipe run my.yaml --steps 10 --transport local\n",

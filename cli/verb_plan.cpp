@@ -23,6 +23,7 @@ struct PlanOptions {
   std::string scenario;
   std::vector<std::string> overrides;
   std::string method = "auto";
+  std::string objective;
   std::string output;
   bool json = false;
   int threads = 0;
@@ -81,6 +82,7 @@ int run_plan(const PlanOptions& options) {
   search_options.method = planner::method_named(options.method);
   search_options.threads =
       options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  search_options.objective = options.objective;
   search_options.candidates = options.candidates;
   search_options.stop = &stop_requested();
   search_options.simulate = simulate_alone;
@@ -105,6 +107,9 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--method", options->method,
                  "auto (default): every degree and schedule; pfeife: cuts and schedule together; piper: degrees per stage, exact")
       ->type_name("auto|pfeife|piper");
+  sub.add_option("--objective", options->objective,
+                 "of piper: time_per_sample (default: the slowest stage), or step: with fill, drain and optimizer state")
+      ->type_name("time_per_sample|step");
   sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
   sub.add_flag("--json", options->json, "print the answer as a document");
   sub.add_option("--threads", options->threads, "threads to search with (default: all cores)")

@@ -7,5 +7,6 @@ namespace panpipe::planner {
 
 Answer search_auto(const Experiment& experiment, const SearchOptions& options);
 Answer search_pfeife(const Experiment& experiment, const SearchOptions& options);
+Answer search_piper(const Experiment& experiment, const SearchOptions& options);
 
 }  // namespace panpipe::planner

@@ -34,6 +34,7 @@ struct SearchState {
 struct SearchOptions {
   Method method = Method::Auto;
   int threads = 1;
+  std::string objective;                             // of piper: "time_per_sample" (also when empty) or "step"
   std::size_t candidates = 5;                        // how many of the best are returned
   std::function<void(const SearchState&)> progress;  // now and then, from one thread; may be empty
   const std::atomic<bool>* stop = nullptr;           // set: the best so far is returned, not proved

@@ -10,7 +10,7 @@ namespace panpipe::planner {
 namespace {
 
 [[noreturn]] void absent(Method method) {
-  throw MachineError(fmt::format("--method {} is not in this build; --method pfeife is", name_of(method)));
+  throw MachineError(fmt::format("--method {} is not in this build; --method piper is", name_of(method)));
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ Answer search(const Experiment& experiment, const SearchOptions& options) {
     case Method::Auto:
       return search_auto(experiment, options);
     case Method::Piper:
-      absent(Method::Piper);
+      return search_piper(experiment, options);
   }
   absent(options.method);
 }

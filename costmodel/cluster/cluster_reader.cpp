@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -16,8 +18,9 @@ namespace {
 
 const ReferenceKind kCluster{"cluster", "clusters"};
 
-// A link per ordered pair is a resource each: more devices than this belong into a cluster file.
+// A shared link per ordered pair is a resource each: more devices than this belong into a cluster file.
 constexpr int kMostGivenDevices = 1024;
+constexpr int kMostUnsharedDevices = 65536;
 constexpr long long kMostDevices = 1 << 20;
 constexpr int kMostPerNode = 1024;  // devices or NICs: the routes inside a node are stored, one per ordered pair
 
@@ -44,6 +47,15 @@ std::shared_ptr<const TransferTable> read_table(const Node& node, ReadLog& log) 
   return table;
 }
 
+// Latency and bandwidth as a delay that nothing shares; the slope is taken over a second.
+std::shared_ptr<const TransferTable> delay_of(const GivenLink& link) {
+  const double second = link.bandwidth.base();
+  if (!(second >= 1 && second < 9e18)) return nullptr;  // unlimited (or a fault that is told): nothing to share
+  auto table = std::make_shared<TransferTable>();
+  table->points = {{Bytes(0), link.latency}, {Bytes(std::llround(second)), link.latency + seconds(1)}};
+  return table;
+}
+
 GivenLink read_given_link(const Node& node, ReadLog& log) {
   GivenLink link;
   MapReader reader(node, log);
@@ -55,6 +67,7 @@ GivenLink read_given_link(const Node& node, ReadLog& log) {
   } else {
     link.latency = reader.duration("latency");
     link.bandwidth = reader.bandwidth("bandwidth");
+    if (!reader.boolean("shared", true)) link.table = delay_of(link);
   }
   reader.finish();
   return link;
@@ -64,15 +77,13 @@ Cluster read_given(const Node& node, ReadLog& log) {
   MapReader reader(node, log);
   read_heading(reader, kCluster);
   int devices = reader.integer("devices", 1);
-  if (devices > kMostGivenDevices) {
-    log.error(*node.find("devices"), fmt::format("a cluster written in place has at most {} devices", kMostGivenDevices),
-              "describe a larger one by nodes and wiring: docs/models/topology.md");
-    devices = 1;
-  }
   const Bytes memory = reader.bytes("memory", Sign::Positive);
   const double usable = reader.fraction("usable", 1.0);
   GivenLink link;
   if (const Node* value = reader.require("link")) link = read_given_link(*value, log);
+  if (const int most = link.table ? kMostUnsharedDevices : kMostGivenDevices; devices > most)
+    log.error(*node.find("devices"), fmt::format("a cluster written in place has at most {} devices", most),
+              "describe a larger one by nodes and wiring: docs/models/topology.md");
   reader.finish();
   return given_cluster(log.has_errors() ? 0 : devices, memory, usable, link);
 }

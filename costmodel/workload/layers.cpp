@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -14,17 +15,49 @@ namespace {
 
 struct ListedLayer {
   MeasuredLayer layer;
+  std::vector<LayerProfile> profiles;
   Bytes output{0};
   bool has_output = false;
   const Node* node = nullptr;
 };
 
-ListedLayer read_layer(const Node& node, ReadLog& log) {
+// A backward takes twice its forward: the usual count of operations, for profiles that give the two together.
+constexpr double kForwardShare = 1.0 / 3;
+
+// The layer as the engines take it: its profile for the degree, without recompute where there is one.
+void take_profile(ListedLayer& listed, int degree, ReadLog& log) {
+  const LayerProfile* taken = nullptr;
+  const auto better = [&](const LayerProfile& a, const LayerProfile& b) {
+    return std::tuple(a.tensor != degree, a.tensor, a.recompute) < std::tuple(b.tensor != degree, b.tensor, b.recompute);
+  };
+  for (const LayerProfile& profile : listed.profiles)
+    if (!taken || better(profile, *taken)) taken = &profile;
+  if (!taken) return;
+  if (taken->tensor != degree && degree > 1)
+    log.error(*listed.node, fmt::format("layer '{}' has no profile for tensor degree {}", listed.layer.name, degree));
+  MeasuredLayer& layer = listed.layer;
+  const auto whole = [](double bytes) { return Bytes(static_cast<std::int64_t>(std::llround(bytes))); };
+  layer.forward = taken->time * kForwardShare;
+  layer.input_gradient = taken->time - layer.forward;
+  layer.split_backward = false;
+  layer.saved = whole(taken->in_flight);
+  layer.parameters = whole(taken->parameters);
+}
+
+ListedLayer read_layer(const Node& node, int degree, ReadLog& log) {
   MapReader map(node, log);
   ListedLayer listed;
   listed.node = &node;
   MeasuredLayer& layer = listed.layer;
   layer.name = map.string("name");
+  if (const Node* profiles = map.find("profiles")) {
+    listed.profiles = read_profiles(*profiles, log);
+    take_profile(listed, degree, log);
+    listed.has_output = map.has("output");
+    listed.output = map.bytes("output", Sign::NonNegative, Bytes(0));
+    map.finish();
+    return listed;
+  }
   layer.forward = map.duration("forward");
   if (map.has("backward")) {
     layer.split_backward = false;
@@ -156,7 +189,8 @@ void tell_unnamed_apart(std::vector<ListedEdge>& edges) {
   }
 }
 
-std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLayer>& layers, ReadLog& log) {
+std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLayer>& layers, ProfiledLayers& profiles,
+                                  ReadLog& log) {
   if (list.kind != NodeKind::Sequence) {
     log.error(list, "'edges' must be a list of {from, to, bytes}");
     return {};
@@ -172,7 +206,9 @@ std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLaye
     listed.edge.bytes = map.bytes("bytes");
     if (map.has("tensor")) listed.edge.tensor = map.string("tensor");
     map.finish();
-    if (listed.edge.from >= 0 && listed.edge.to >= 0) edges.push_back(std::move(listed));
+    if (listed.edge.from < 0 || listed.edge.to < 0) continue;
+    profiles.edge_bytes.push_back(map.has("bytes") ? read_exact_bytes(*item->find("bytes"), log) : 0);
+    edges.push_back(std::move(listed));
   }
   tell_unnamed_apart(edges);
   check_order(edges, layers, log);
@@ -183,6 +219,33 @@ std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLaye
   std::vector<LayerEdge> result;
   for (ListedEdge& e : edges) result.push_back(std::move(e.edge));
   return result;
+}
+
+// All layers have profiles or none has, and what a profile says of a border is said of an edge.
+void check_profiles(const std::vector<ListedLayer>& layers, LayerTable& table, ReadLog& log) {
+  std::set<std::pair<std::string, std::string>> edges;
+  for (const LayerEdge& e : table.edges)
+    edges.emplace(layers[static_cast<std::size_t>(e.from)].layer.name, layers[static_cast<std::size_t>(e.to)].layer.name);
+  if (table.profiles.edge_bytes.empty())
+    for (const LayerEdge& e : table.edges) table.profiles.edge_bytes.push_back(static_cast<double>(e.bytes.base()));
+  for (const ListedLayer& listed : layers) {
+    const std::string& name = listed.layer.name;
+    if (listed.profiles.empty() != layers.front().profiles.empty())
+      log.error(*listed.node,
+                fmt::format("layer '{}' has {} profiles, and '{}' has {}", name, listed.profiles.size(),
+                            layers.front().layer.name, layers.front().profiles.size()),
+                "give all layers profiles, or none");
+    for (const LayerProfile& profile : listed.profiles) {
+      for (const auto& border : profile.receive)
+        if (edges.count({border.first, name}) == 0)
+          log.error(*listed.node, fmt::format("profile '{}' of layer '{}' receives from '{}', but there is no such edge",
+                                              profile.name, name, border.first));
+      for (const auto& border : profile.send)
+        if (edges.count({name, border.first}) == 0)
+          log.error(*listed.node, fmt::format("profile '{}' of layer '{}' sends to '{}', but there is no such edge", profile.name,
+                                              name, border.first));
+    }
+  }
 }
 
 // Without edges every layer feeds the next.
@@ -198,20 +261,20 @@ std::vector<LayerEdge> chain(const std::vector<ListedLayer>& layers, ReadLog& lo
   return edges;
 }
 
-std::vector<ListedLayer> read_list(const Node* list, ReadLog& log) {
+std::vector<ListedLayer> read_list(const Node* list, int degree, ReadLog& log) {
   std::vector<ListedLayer> layers;
   if (!list) return layers;
   if (list->kind != NodeKind::Sequence || list->items.empty()) {
     log.error(*list, "'layers' must be a list of at least one layer");
     return layers;
   }
-  for (const auto& item : list->items) layers.push_back(read_layer(*item, log));
+  for (const auto& item : list->items) layers.push_back(read_layer(*item, degree, log));
   return layers;
 }
 
 }  // namespace
 
-LayerTable load_layers(const std::string& path) {
+LayerTable load_layers(const std::string& path, int tensor_degree) {
   const NodePtr document = load_document(path);
   ReadLog log;
   MapReader map(*document, log);
@@ -222,12 +285,17 @@ LayerTable load_layers(const std::string& path) {
   if (kind && kind->text != "layers") log.error(*kind, fmt::format("expected a file of kind 'layers', found '{}'", kind->text));
   LayerTable table;
   table.source = map.string("source", "not stated");
-  std::vector<ListedLayer> listed = read_list(map.require("layers"), log);
+  std::vector<ListedLayer> listed = read_list(map.require("layers"), tensor_degree, log);
+  table.profiles.most_data = map.has("most_data") ? map.integer("most_data", 1) : 0;
   const Node* edges = map.find("edges");
   map.finish();
-  if (!listed.empty()) table.edges = edges ? read_edges(*edges, listed, log) : chain(listed, log);
+  if (!listed.empty()) table.edges = edges ? read_edges(*edges, listed, table.profiles, log) : chain(listed, log);
+  check_profiles(listed, table, log);
   log.throw_if_errors();
-  for (ListedLayer& layer : listed) table.layers.push_back(std::move(layer.layer));
+  for (ListedLayer& layer : listed) {
+    table.layers.push_back(std::move(layer.layer));
+    if (!layer.profiles.empty()) table.profiles.of_layer.push_back(std::move(layer.profiles));
+  }
   return table;
 }
 

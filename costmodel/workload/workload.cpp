@@ -144,7 +144,7 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   if (!request.pt2_file.empty()) return exported_workload(request.pt2_file, shape);
   if (!request.layers_file.empty()) {
     workload.name = request.layers_file;
-    workload.layers = load_layers(request.layers_file);
+    workload.layers = load_layers(request.layers_file, shape.tensor_degree);
     return workload;
   }
   const BuiltInModel* model = find_model(request.model);

@@ -9,6 +9,7 @@
 #include "costmodel/base/quantity.hpp"
 #include "costmodel/input/reader.hpp"
 #include "costmodel/workload/graph.hpp"
+#include "costmodel/workload/profiled_layers.hpp"
 
 namespace panpipe {
 
@@ -36,6 +37,7 @@ struct LayerTable {
   std::string source;
   std::vector<MeasuredLayer> layers;  // topological order
   std::vector<LayerEdge> edges;
+  ProfiledLayers profiles;  // where the file gives several for a layer; `layers` then hold those of one tensor degree
 };
 
 // What the scenario asks for, before shapes are known (they need microbatch and tensor degree).
@@ -75,6 +77,7 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
 // Names of the built-in models, for messages and help.
 std::vector<std::string> model_names();
 
-LayerTable load_layers(const std::string& path);
+// Of layers with profiles those for the tensor degree are taken, or where a layer has none for degree 1, of its least degree.
+LayerTable load_layers(const std::string& path, int tensor_degree = 1);
 
 }  // namespace panpipe

@@ -23,6 +23,7 @@ const Choice& choice_of(const Problem& problem, const Stage& stage, std::size_t 
 void evaluate_stage(const Problem& problem, const Incidence& edges, Stage& stage) {
   std::vector<bool> inside(problem.layers.size(), false);
   for (const int layer : stage.layers) inside[at(layer)] = true;
+  bool recomputes = false;
   double time = 0, bytes = 0, parameters = 0;
   stage.memory = 0;
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
@@ -30,6 +31,7 @@ void evaluate_stage(const Problem& problem, const Incidence& edges, Stage& stage
     time += choice.time;
     parameters += choice.parameters;
     stage.memory += choice.in_flight * stage.in_flight + choice.fixed;
+    recomputes |= choice.recompute;
     const std::vector<int>& into = edges.into[at(stage.layers[i])];
     for (std::size_t k = 0; k < into.size(); ++k)
       if (const Edge& edge = problem.edges[at(into[k])]; !inside[at(edge.from)]) bytes += edge.bytes + extra(choice.receive, k);
@@ -37,6 +39,7 @@ void evaluate_stage(const Problem& problem, const Incidence& edges, Stage& stage
     for (std::size_t k = 0; k < out_of.size(); ++k)
       if (const Edge& edge = problem.edges[at(out_of[k])]; !inside[at(edge.to)]) bytes += edge.bytes + extra(choice.send, k);
   }
+  if (recomputes) stage.memory += problem.recompute_reserve;
   const double d = stage.data;
   stage.load =
       (time + 2 * bytes / problem.bandwidth) / d + 4 * (d - 1) / d * parameters / (problem.bandwidth * problem.microbatches);

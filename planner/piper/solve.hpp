@@ -35,6 +35,10 @@ struct Solution {
 Solution least_load(const StageCosts& costs, const SolveOptions& options);
 Solution least_load(const Problem& problem, const SolveOptions& options);
 
+// Least synchronous step, as step_time() counts it: sweeps a limit on the load downwards from what the best plan leaves possible,
+// and asks at each for the least fill and drain.
+Solution least_step(const Problem& problem, const SolveOptions& options);
+
 // What no plan can beat, memory and transfers aside.
 double work_bound(const StageCosts& costs);
 

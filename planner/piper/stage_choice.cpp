@@ -117,7 +117,7 @@ Picked StageCosts::choose_mode(const std::vector<int>& layers, std::size_t degre
       picked.time += taken.time;
       picked.choices.push_back(taken.choice);
     }
-    picked.fits = memory <= problem_->memory;
+    picked.fits = memory <= (recompute ? memory_left_ : problem_->memory);
     if (picked.fits && (!best.fits || picked.time < best.time)) best = picked;
   }
   return best;
@@ -133,7 +133,10 @@ Picked StageCosts::choose(const Cut& cut, int data, int in_flight) const {
   for (Options& list : at_border) options.push_back(&(list = undominated(std::move(list))));
   if (at_border.empty())
     for (const int layer : layers) options.push_back(&tables(cut.degree, in_flight).options[at(layer)]);
-  return least_time(options, problem_->memory);
+  // All layers at their fastest recompute nothing; whatever else is chosen recomputes something.
+  double fastest = 0;
+  for (const Options* layer : options) fastest += layer->front().memory;
+  return least_time(options, fastest <= problem_->memory ? problem_->memory : memory_left_);
 }
 
 Stage StageCosts::stage(const Cut& cut, int data, int in_flight) const {

@@ -56,6 +56,7 @@ StageCosts::StageCosts(const Problem& problem, const Suffixes& suffixes)
       suffixes_(&suffixes),
       incidence_(problem),
       data_degrees_(degrees_of_data(problem)),
+      memory_left_(problem.memory - problem.recompute_reserve),
       most_in_flight_(std::min(problem.devices, problem.microbatches)),
       degrees_(problem.degrees.size()),
       tables_(problem.degrees.size() * at(most_in_flight_ + 1)) {
@@ -173,7 +174,7 @@ double StageCosts::bound(const Cut& cut, const Tables& tables, double enough) co
   const double *outer = &tables.rows[cut.outer * width], *inner = &tables.rows[cut.inner * width];
   double best = 0;
   for (std::size_t k = 0; k + 1 < width && best <= enough; ++k)
-    best = std::max(best, outer[k + 1] - inner[k + 1] - tables.prices[k] * problem_->memory);
+    best = std::max(best, outer[k + 1] - inner[k + 1] - tables.prices[k] * memory_left_);
   return best;
 }
 
@@ -184,7 +185,7 @@ double StageCosts::load(const Cut& cut, const StageBase& base, int data, int in_
   const Row &outer = row(cut.degree, cut.outer), &inner = row(cut.degree, cut.inner);
   const auto fits = [&](int mode) {
     return (outer.in_flight[mode] - inner.in_flight[mode]) * in_flight + (outer.fixed[mode] - inner.fixed[mode]) <=
-           problem_->memory;
+           problem_->memory - (mode == 1 ? problem_->recompute_reserve : 0);
   };
   const bool alike = degrees_[cut.degree].alike;
   if (alike && fits(0)) return load;
@@ -193,7 +194,7 @@ double StageCosts::load(const Cut& cut, const StageBase& base, int data, int in_
     return fits(1) ? (outer.time[1] - inner.time[1] + border + spread) / data : kInfinity;
   const Tables& table = tables(cut.degree, in_flight);
   const std::size_t width = table.prices.size() + 1;
-  if (table.rows[cut.outer * width] - table.rows[cut.inner * width] > problem_->memory) return kInfinity;
+  if (table.rows[cut.outer * width] - table.rows[cut.inner * width] > memory_left_) return kInfinity;
   load = (bound(cut, table, limit * data - border - spread) + border + spread) / data;
   if (load > limit && !problem_->one_choice_per_stage) return load;
   return (choice_time(cut, data, in_flight) + border + spread) / data;

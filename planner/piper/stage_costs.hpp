@@ -105,6 +105,7 @@ class StageCosts {
   const Suffixes* suffixes_;
   Incidence incidence_;
   std::vector<int> data_degrees_;
+  double memory_left_ = 0;  // of a device, for a stage that recomputes
   int most_in_flight_ = 1;
   std::vector<double> device_time_, replica_time_;
   std::vector<Degree> degrees_;

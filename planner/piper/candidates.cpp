@@ -1,0 +1,152 @@
+#include "planner/piper/candidates.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/plan/task_graph.hpp"
+
+namespace panpipe::planner::piper {
+namespace {
+
+// Passes of a step beyond which a candidate is not estimated: the search itself takes milliseconds.
+constexpr long long kMostPasses = 50000;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+const Choice& choice_of(const Problem& problem, const Stage& stage, std::size_t member) {
+  const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor) - problem.degrees.begin();
+  return problem.layers[at(stage.layers[member])].choices[static_cast<std::size_t>(degree)][at(stage.choice[member])];
+}
+
+// "data 4, 2 x 8" for stages with 4, 8 and 8 replicas.
+std::string degrees_text(const std::vector<Stage>& stages, int Stage::*degree) {
+  std::vector<std::string> runs;
+  for (std::size_t i = 0; i < stages.size();) {
+    std::size_t end = i;
+    while (end < stages.size() && stages[end].*degree == stages[i].*degree) ++end;
+    runs.push_back(end - i == 1 || end - i == stages.size() ? std::to_string(stages[i].*degree)
+                                                            : fmt::format("{} x {}", end - i, stages[i].*degree));
+    i = end;
+  }
+  return fmt::format("{}", fmt::join(runs, ", "));
+}
+
+enum class Recomputes { None, Some, All };
+
+Recomputes recomputes(const Problem& problem, const Stage& stage) {
+  bool able = false, some = false, all = true;
+  const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor) - problem.degrees.begin();
+  for (std::size_t i = 0; i < stage.layers.size(); ++i) {
+    const bool does = choice_of(problem, stage, i).recompute;
+    const auto& choices = problem.layers[at(stage.layers[i])].choices[static_cast<std::size_t>(degree)];
+    // Where recompute saves nothing it makes no difference which of the two is taken.
+    const bool matters = std::any_of(choices.begin(), choices.end(), [&](const Choice& c) {
+      return c.recompute != does &&
+             (c.time != choice_of(problem, stage, i).time || c.in_flight != choice_of(problem, stage, i).in_flight);
+    });
+    if (!matters) continue;
+    able = true;
+    some |= does;
+    all &= does;
+  }
+  return !able || !some ? Recomputes::None : all ? Recomputes::All : Recomputes::Some;
+}
+
+// Why the engines cannot run the stages; empty when nothing speaks against it.
+std::string unrunnable(const Problem& problem, const std::vector<Stage>& stages) {
+  int next = 0;
+  for (const Stage& stage : stages) {
+    if (stage.data != stages.front().data || stage.tensor != stages.front().tensor)
+      return "its degrees differ from stage to stage, which the engines cannot run";
+    if (recomputes(problem, stage) == Recomputes::Some)
+      return "a stage recomputes some of its layers only, which the engines cannot run";
+    for (const int layer : stage.layers)
+      if (layer != next++) return "its stages are not contiguous in the order of the layers, as the engines need them";
+  }
+  return "";
+}
+
+Scenario scenario_of(const Experiment& experiment, const Problem& problem, const std::vector<Stage>& stages) {
+  Scenario scenario = experiment.scenario;
+  scenario.parallel.pipeline = static_cast<int>(stages.size());
+  scenario.parallel.tensor = stages.front().tensor;
+  scenario.parallel.data = stages.front().data;
+  scenario.parallel.virtual_stages = 1;
+  scenario.microbatches = problem.microbatches / stages.front().data;
+  scenario.placement.reset();
+  scenario.partition.clear();
+  for (std::size_t s = 1; s < stages.size(); ++s) scenario.partition.push_back(std::to_string(stages[s].layers.front()));
+  return scenario;
+}
+
+}  // namespace
+
+Candidate candidate_of(const Problem& problem, const std::vector<Stage>& stages) {
+  Candidate candidate;
+  int devices = 0;
+  double slowest = 0, peak = 0;
+  std::size_t recomputed = 0;
+  for (const Stage& stage : stages) {
+    PlannedStage planned;
+    planned.data = stage.data;
+    planned.tensor = stage.tensor;
+    for (std::size_t i = 0; i < stage.layers.size(); ++i) {
+      const std::string& name = problem.layers[at(stage.layers[i])].name;
+      planned.operators.push_back(name);
+      if (choice_of(problem, stage, i).recompute) planned.recompute.push_back(name);
+    }
+    for (int d = 0; d < stage.data * stage.tensor; ++d) planned.devices.push_back(devices++);
+    recomputed += planned.recompute.size();
+    slowest = std::max(slowest, stage.load);
+    peak = std::max(peak, stage.memory);
+    candidate.stages.push_back(std::move(planned));
+  }
+  candidate.summary =
+      fmt::format("{} stage{}, data {}, tensor {}, {} of {} layers recomputed, {} of {} devices", stages.size(),
+                  stages.size() == 1 ? "" : "s", degrees_text(stages, &Stage::data), degrees_text(stages, &Stage::tensor),
+                  recomputed, problem.layers.size(), devices, problem.devices);
+  candidate.schedule = "1f1b";
+  candidate.metrics = {{"time_per_sample", slowest},
+                       {"steady_step_time", problem.microbatches * slowest},
+                       {"synchronous_step_time", step_time(problem, stages)},
+                       {"devices", devices},
+                       {"peak_memory_bytes", peak}};
+  return candidate;
+}
+
+std::string add_plan(const Experiment& experiment, const Problem& problem, const std::vector<Stage>& stages,
+                     Candidate& candidate) {
+  if (std::string reason = unrunnable(problem, stages); !reason.empty()) return reason;
+  try {
+    const Experiment cut(scenario_of(experiment, problem, stages));
+    auto plan = std::make_shared<Plan>(cut.plan(""));
+    if (plan->stages.size() != stages.size()) return fmt::format("the schedule {} cuts stages further", plan->schedule.name);
+    const Recompute mode = experiment.scenario.recompute == Recompute::Selective ? Recompute::Selective : Recompute::Full;
+    for (std::size_t s = 0; s < stages.size(); ++s)
+      plan->stages[s].recompute = recomputes(problem, stages[s]) == Recomputes::All ? mode : Recompute::None;
+    candidate.schedule = plan->schedule.name;
+    candidate.settings = {{"batch.microbatches", std::to_string(cut.scenario.microbatches)},
+                          {"parallel.pipeline", std::to_string(plan->pipeline)},
+                          {"parallel.tensor", std::to_string(plan->tensor)},
+                          {"parallel.data", std::to_string(plan->data)}};
+    const long long passes = 2LL * plan->pipeline * cut.scenario.microbatches * plan->data * plan->tensor;
+    if (passes <= kMostPasses) {
+      const Metrics figures = metrics(estimate(lower(cut.scenario, *plan, cut.model)));
+      candidate.metrics.emplace_back("step_time_s", figures.step_time_s);
+      candidate.metrics.emplace_back("estimated_peak_memory_bytes", figures.peak_memory_bytes);
+      candidate.metrics.emplace_back("fits", figures.fits ? 1 : 0);
+    }
+    candidate.plan = std::move(plan);
+  } catch (const InputError& error) {
+    return error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
+  } catch (const NoAnswer& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace panpipe::planner::piper

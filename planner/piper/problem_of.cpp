@@ -1,0 +1,280 @@
+#include "planner/piper/problem_of.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
+
+namespace panpipe::planner::piper {
+namespace {
+
+constexpr int kDegrees[] = {1, 2, 4, 8};  // tensor degrees that are tried where the scenario leaves it open
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// Piper's model has one bandwidth for every pair: the narrowest between neighbours.
+double flat_bandwidth(const Cluster& cluster) {
+  if (cluster.given || cluster.size() < 2)
+    return cluster.fabric_bandwidth.base() > 0 ? cluster.fabric_bandwidth.base() : INFINITY;
+  double least = INFINITY;
+  for (int device = 0; device + 1 < cluster.size(); ++device)
+    least = std::min(least, cluster.route(device, device + 1).bandwidth.base());
+  return least;
+}
+
+bool wanted(const Scenario& scenario, bool recompute) {
+  return is_open(scenario, "recompute") || recompute == (scenario.recompute != Recompute::None);
+}
+
+// Devices, memory, bandwidth, microbatches and the data degrees that are allowed.
+void set_limits(const Scenario& scenario, Problem& problem) {
+  const Cluster& cluster = scenario.cluster;
+  problem.devices = cluster.size();
+  problem.bandwidth = flat_bandwidth(cluster);
+  problem.memory = static_cast<double>(cluster.types[at(cluster.devices.front().type)].memory.base()) * scenario.usable;
+  problem.microbatches = scenario.microbatches * scenario.parallel.data;
+  if (!is_open(scenario, "parallel.data")) problem.least_data = problem.most_data = scenario.parallel.data;
+}
+
+// --- A table of profiled layers.
+
+double state_copies(const std::string& optimizer) {
+  if (optimizer == "adam" || optimizer == "adamw") return 2;
+  return optimizer == "momentum" ? 1 : 0;
+}
+
+std::vector<double> border(const std::vector<std::pair<std::string, double>>& given, const std::vector<std::string>& neighbours) {
+  if (given.empty()) return {};
+  const std::map<std::string, double> by_name(given.begin(), given.end());
+  std::vector<double> bytes;
+  for (const std::string& name : neighbours) {
+    const auto found = by_name.find(name);
+    bytes.push_back(found == by_name.end() ? 0 : found->second);
+  }
+  return bytes;
+}
+
+Choice choice_of(const LayerProfile& profile, const std::vector<std::string>& feeders, const std::vector<std::string>& fed,
+                 double state) {
+  return {profile.name,
+          profile.recompute,
+          profile.time.base(),
+          profile.parameters,
+          profile.in_flight,
+          profile.fixed + state * profile.parameters,
+          border(profile.receive, feeders),
+          border(profile.send, fed)};
+}
+
+void add_profiled_layers(const Scenario& scenario, const LayerTable& table, double state, Problem& problem) {
+  std::set<int> degrees;
+  for (const auto& profiles : table.profiles.of_layer)
+    for (const LayerProfile& profile : profiles)
+      if (is_open(scenario, "parallel.tensor") || profile.tensor == scenario.parallel.tensor) degrees.insert(profile.tensor);
+  problem.degrees.assign(degrees.begin(), degrees.end());
+  for (std::size_t e = 0; e < table.edges.size(); ++e)
+    problem.edges.push_back({table.edges[e].from, table.edges[e].to, table.profiles.edge_bytes[e]});
+  problem.layers.resize(table.layers.size());
+  const Incidence edges(problem);
+  for (std::size_t i = 0; i < table.layers.size(); ++i) {
+    std::vector<std::string> feeders, fed;
+    for (const int e : edges.into[i]) feeders.push_back(table.layers[at(problem.edges[at(e)].from)].name);
+    for (const int e : edges.out_of[i]) fed.push_back(table.layers[at(problem.edges[at(e)].to)].name);
+    Layer& layer = problem.layers[i];
+    layer.name = table.layers[i].name;
+    layer.choices.resize(problem.degrees.size());
+    for (std::size_t g = 0; g < problem.degrees.size(); ++g)
+      for (const LayerProfile& profile : table.profiles.of_layer[i])
+        if (profile.tensor == problem.degrees[g] && wanted(scenario, profile.recompute))
+          layer.choices[g].push_back(choice_of(profile, feeders, fed, state));
+  }
+  if (table.profiles.most_data > 0 && problem.most_data == 0) problem.most_data = table.profiles.most_data;
+}
+
+// --- The cost model.
+
+// Time and bytes of a unit, on one tensor rank.
+class UnitChoices {
+ public:
+  UnitChoices(const CostModel& model, int type) : model_(model), type_(type) {}
+
+  std::vector<Choice> of(const UnitCost& unit) const {
+    const Scenario& scenario = model_.scenario();
+    std::vector<Choice> choices;
+    if (wanted(scenario, false)) choices.push_back(choice(unit, "none", false, Duration(0), unit.saved));
+    const bool selective = !is_open(scenario, "recompute") && scenario.recompute == Recompute::Selective;
+    if (!wanted(scenario, true)) return choices;
+    if (selective)
+      choices.push_back(choice(unit, "selective", true, time_of(unit.recompute_selective), unit.saved_selective));
+    else
+      choices.push_back(choice(unit, "full", true, time_of(unit.recompute_full), unit.saved_full));
+    return choices;
+  }
+
+ private:
+  Duration time_of(const PassCost& pass) const { return model_.host_bound(pass.breakdown.total, pass.launches, type_); }
+
+  Choice choice(const UnitCost& unit, const char* name, bool recompute, Duration again, Bytes saved) const {
+    Choice choice;
+    choice.name = name;
+    choice.recompute = recompute;
+    const Duration gradients =
+        unit.backward ? time_of(*unit.backward) : time_of(unit.input_gradient) + time_of(unit.weight_gradient);
+    choice.time = (time_of(unit.forward) + gradients + again).base();
+    choice.in_flight = static_cast<double>(saved.base());
+    for (const ParameterUse& use : unit.parameters) {
+      const auto elements = static_cast<double>(use.elements);
+      const auto given = static_cast<double>(use.given.base());
+      choice.parameters += elements * model_.gradient_bytes() + given;
+      choice.fixed += elements * (model_.parameter_bytes() + model_.gradient_bytes() + model_.optimizer_bytes()) +
+                      given * (2 + state_copies(model_.scenario().optimizer.name));
+    }
+    return choice;
+  }
+
+  const CostModel& model_;
+  int type_;
+};
+
+// The largest activations that one block makes again, and the largest temporary: there once, whatever else a stage holds.
+struct OneTime {
+  double temporary = 0, again = 0;
+};
+
+OneTime one_time(const WorkloadCost& cost) {
+  OneTime largest;
+  std::map<std::string, double> blocks;
+  for (const UnitCost& unit : cost.units) {
+    largest.temporary = std::max(largest.temporary, static_cast<double>(unit.temporary.base()));
+    const double again = static_cast<double>((unit.saved - unit.saved_full).base());
+    double& block = blocks[unit.block.empty() ? unit.name : unit.block];
+    largest.again = std::max(largest.again, block += again);
+  }
+  return largest;
+}
+
+// The scenario with the model cut for a tensor degree, on one pipeline rank.
+Scenario with_tensor(const Scenario& scenario, int degree) {
+  Scenario copy = scenario;
+  copy.parallel.tensor = degree;
+  copy.parallel.pipeline = copy.parallel.data = copy.parallel.virtual_stages = 1;
+  copy.parallel.zero = 0;
+  copy.placement.reset();
+  return copy;
+}
+
+class FromCostModel {
+ public:
+  FromCostModel(const Experiment& experiment, Posed& posed) : experiment_(experiment), posed_(posed) {}
+
+  void add() {
+    const Scenario& scenario = experiment_.scenario;
+    const bool open = is_open(scenario, "parallel.tensor") && !experiment_.workload.layers;
+    if (!open) {
+      add_degree(experiment_.workload.layers ? 1 : scenario.parallel.tensor);
+    } else {
+      for (const int degree : kDegrees)
+        if (degree <= scenario.cluster.size()) try_degree(degree);
+    }
+    posed_.problem.memory -= largest_.temporary + context_;
+    posed_.problem.recompute_reserve = largest_.again;
+    if (scenario.parallel.zero > 0)
+      posed_.notes.emplace_back("ZeRO is not counted: optimizer state is taken as whole on every replica");
+  }
+
+ private:
+  // A degree that does not divide the model's heads is left out, and said.
+  void try_degree(int degree) {
+    try {
+      add_degree(degree);
+    } catch (const InputError& error) {
+      if (degree == 1) throw;
+      posed_.notes.push_back(fmt::format("tensor degree {} is left out: {}", degree, error.diagnostics().front().message));
+    }
+  }
+
+  void add_degree(int degree) {
+    const Scenario scenario = with_tensor(experiment_.scenario, degree);
+    const Workload workload = make_workload(scenario);
+    const CostModel model(scenario, workload);
+    const int type = scenario.cluster.devices.front().type;
+    const WorkloadCost& cost = model.workload(type);
+    Problem& problem = posed_.problem;
+    if (problem.layers.empty()) add_edges(cost);
+    if (problem.layers.size() != cost.units.size())
+      throw InputError(
+          fmt::format("the model has {} units at degree {}, not {}", cost.units.size(), degree, problem.layers.size()));
+    const UnitChoices choices(model, type);
+    for (std::size_t u = 0; u < cost.units.size(); ++u) problem.layers[u].choices.push_back(choices.of(cost.units[u]));
+    problem.degrees.push_back(degree);
+    const OneTime once = one_time(cost);
+    largest_.temporary = std::max(largest_.temporary, once.temporary);
+    largest_.again = std::max(largest_.again, once.again);
+    context_ = static_cast<double>(model.framework_context().base());
+  }
+
+  void add_edges(const WorkloadCost& cost) {
+    Problem& problem = posed_.problem;
+    for (const UnitCost& unit : cost.units) problem.layers.push_back({unit.name, {}});
+    std::map<std::pair<int, int>, double> bytes;  // several tensors of two units are one edge
+    for (const EdgeCost& edge : cost.edges) bytes[{edge.from, edge.to}] += static_cast<double>(edge.bytes.base());
+    for (const auto& [ends, sum] : bytes) problem.edges.push_back({ends.first, ends.second, sum});
+  }
+
+  const Experiment& experiment_;
+  Posed& posed_;
+  OneTime largest_;
+  double context_ = 0;
+};
+
+}  // namespace
+
+Posed pose(const Experiment& experiment, Objective objective) {
+  Posed posed;
+  const Scenario& scenario = experiment.scenario;
+  set_limits(scenario, posed.problem);
+  posed.profiled = experiment.workload.layers && !experiment.workload.layers->profiles.empty();
+  if (posed.profiled) {
+    const double state = objective == Objective::Step ? state_copies(scenario.optimizer.name) : 0;
+    add_profiled_layers(scenario, *experiment.workload.layers, state, posed.problem);
+    posed.notes.push_back(
+        objective == Objective::Step
+            ? fmt::format("optimizer {}: {} bytes of state for a byte of parameters", scenario.optimizer.name, state)
+            : "memory as the profiles give it: no optimizer state beyond what they hold");
+  } else {
+    FromCostModel(experiment, posed).add();
+  }
+  const Problem& problem = posed.problem;
+  posed.notes.push_back(
+      fmt::format("tensor degrees {}; data-parallel degrees that divide {} microbatches{}; {} B of each of {} devices",
+                  fmt::join(problem.degrees, ", "), problem.microbatches,
+                  problem.most_data > 0 ? fmt::format(", {} to {}", problem.least_data, problem.most_data) : "",
+                  static_cast<std::int64_t>(problem.memory), problem.devices));
+  return posed;
+}
+
+Problem in_order(const Problem& problem) {
+  Problem chain = problem;
+  std::set<std::pair<int, int>> present;
+  for (const Edge& edge : problem.edges) present.emplace(edge.from, edge.to);
+  // Borders are told by the position of an edge, so new edges come last.
+  for (int layer = 0; layer + 1 < static_cast<int>(problem.layers.size()); ++layer)
+    if (!present.count({layer, layer + 1})) {
+      chain.edges.push_back({layer, layer + 1, 0});
+      for (auto& choices : chain.layers[at(layer)].choices)
+        for (Choice& choice : choices)
+          if (!choice.send.empty()) choice.send.push_back(0);
+      for (auto& choices : chain.layers[at(layer + 1)].choices)
+        for (Choice& choice : choices)
+          if (!choice.receive.empty()) choice.receive.push_back(0);
+    }
+  return chain;
+}
+
+}  // namespace panpipe::planner::piper

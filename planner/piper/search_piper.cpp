@@ -1,0 +1,144 @@
+// --method piper: stages x data x tensor x recompute per stage, with a proof; and the best of the plans that engines can run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
+#include "planner/methods.hpp"
+#include "planner/piper/candidates.hpp"
+#include "planner/piper/solve.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+using namespace piper;
+
+Objective objective_named(const std::string& name) {
+  if (name.empty() || name == "time_per_sample") return Objective::TimePerSample;
+  if (name == "step") return Objective::Step;
+  throw InputError(fmt::format("--objective of --method piper is time_per_sample or step, not '{}'", name));
+}
+
+const char* metric_of(Objective objective) { return objective == Objective::Step ? "synchronous_step_time" : "time_per_sample"; }
+
+double value_of(const Problem& problem, Objective objective, const std::vector<Stage>& stages) {
+  if (objective == Objective::Step) return step_time(problem, stages);
+  double slowest = 0;
+  for (const Stage& stage : stages) slowest = std::max(slowest, stage.load);
+  return slowest;
+}
+
+class Search {
+ public:
+  Search(const Experiment& experiment, const SearchOptions& options)
+      : experiment_(experiment),
+        options_(options),
+        objective_(objective_named(options.objective)),
+        posed_(pose(experiment, objective_)) {}
+
+  Answer answer() {
+    answer_.method = Method::Piper;
+    answer_.objective = metric_of(objective_);
+    answer_.notes = posed_.notes;
+    const Solution best = solve(posed_.problem, true);
+    answer_.interrupted = best.interrupted;
+    answer_.search = {best.counts.evaluated, best.counts.pruned, best.objective, best.lower_bound, best.proved};
+    answer_.reason = best.stages.empty() && best.interrupted ? "stopped before a plan was found" : best.reason;
+    if (!best.stages.empty()) add_candidates(best);
+    return answer_;
+  }
+
+ private:
+  Solution solve(const Problem& problem, bool told) const {
+    SolveOptions options;
+    options.threads = options_.threads;
+    options.stop = options_.stop;
+    if (told && options_.progress)
+      options.progress = [this](double best, double bound, const Counts& counts) {
+        options_.progress({counts.evaluated, counts.pruned, best, bound, false});
+      };
+    return objective_ == Objective::Step ? least_step(problem, options) : least_load(problem, options);
+  }
+
+  void add_candidates(const Solution& best) {
+    Candidate first = candidate_of(posed_.problem, best.stages);
+    const std::string reason = add_plan(experiment_, posed_.problem, best.stages, first);
+    if (!reason.empty()) answer_.notes.push_back("the best plan is no plan file: " + reason);
+    const bool runnable = first.plan != nullptr;
+    answer_.candidates.push_back(std::move(first));
+    if (answer_.candidates.size() < options_.candidates) add_uniform(best, runnable);
+  }
+
+  // Of every pair of degrees the best plan with these in all stages and recompute of whole stages: what the engines can run.
+  void add_uniform(const Solution& best, bool known) {
+    struct Found {
+      double value;
+      Problem problem;
+      std::vector<Stage> stages;
+    };
+    std::vector<Found> found;
+    Problem uniform = in_order(posed_.problem);
+    uniform.one_choice_per_stage = true;
+    for (std::size_t g = 0; g < posed_.problem.degrees.size(); ++g)
+      for (int data = std::max(1, posed_.problem.least_data); data <= largest_data(); ++data) {
+        if (posed_.problem.microbatches % data != 0 || options_.stopped()) continue;
+        uniform.least_data = uniform.most_data = data;
+        const Problem one = only_degree(uniform, g);
+        const Solution solution = solve(one, false);
+        if (!solution.stages.empty()) found.push_back({value_of(one, objective_, solution.stages), one, solution.stages});
+      }
+    std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.value < b.value; });
+    for (const Found& plan : found) {
+      if (answer_.candidates.size() >= options_.candidates) break;
+      if (known && same(plan.stages, best.stages)) continue;
+      Candidate candidate = candidate_of(plan.problem, plan.stages);
+      if (const std::string reason = add_plan(experiment_, plan.problem, plan.stages, candidate); !reason.empty())
+        answer_.notes.push_back(fmt::format("{}: {}", candidate.summary, reason));
+      answer_.candidates.push_back(std::move(candidate));
+    }
+    answer_.notes.push_back(fmt::format(
+        "after the best come the best with the same degrees in all stages and recompute of whole stages, which engines "
+        "can run: {} of {} pairs of degrees have one",
+        found.size(), pairs()));
+  }
+
+  int largest_data() const {
+    const Problem& problem = posed_.problem;
+    const int most = std::min(problem.devices, problem.microbatches);
+    return problem.most_data > 0 ? std::min(problem.most_data, most) : most;
+  }
+
+  std::size_t pairs() const {
+    std::size_t count = 0;
+    for (int data = std::max(1, posed_.problem.least_data); data <= largest_data(); ++data)
+      if (posed_.problem.microbatches % data == 0) count += posed_.problem.degrees.size();
+    return count;
+  }
+
+  static Problem only_degree(const Problem& problem, std::size_t degree) {
+    Problem one = problem;
+    one.degrees = {problem.degrees[degree]};
+    for (Layer& layer : one.layers) layer.choices = {layer.choices[degree]};
+    return one;
+  }
+
+  static bool same(const std::vector<Stage>& a, const std::vector<Stage>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Stage& x, const Stage& y) {
+      return x.layers == y.layers && x.data == y.data && x.tensor == y.tensor;
+    });
+  }
+
+  const Experiment& experiment_;
+  const SearchOptions& options_;
+  Objective objective_;
+  Posed posed_;
+  Answer answer_;
+};
+
+}  // namespace
+
+Answer search_piper(const Experiment& experiment, const SearchOptions& options) { return Search(experiment, options).answer(); }
+
+}  // namespace panpipe::planner

@@ -1,0 +1,110 @@
+// --method piper on models of our own: profiles from the cost model, plans that engines take.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/plan/task_graph.hpp"
+#include "planner/piper/problem_of.hpp"
+#include "planner/planner.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+using testing::HasSubstr;
+
+Experiment gpt(const std::vector<std::string>& overrides = {}) {
+  return Experiment(parse_scenario(R"(panpipe: 1
+cluster: clusters/dgx-a100-80g.yaml
+workload: {model: gpt, layers: 8, hidden: 1024, heads: 16, sequence: 512}
+batch: {micro: 2, microbatches: 16}
+precision: bf16
+)",
+                                   "in.yaml", ".", overrides));
+}
+
+double metric(const Candidate& candidate, const std::string& key) {
+  for (const auto& [name, value] : candidate.metrics)
+    if (name == key) return value;
+  ADD_FAILURE() << "no " << key;
+  return 0;
+}
+
+TEST(SearchPiper, OurModelsHaveProfilesForAllDegrees) {
+  const Experiment experiment = gpt();
+  const piper::Posed posed = piper::pose(experiment, piper::Objective::TimePerSample);
+  EXPECT_EQ(posed.problem.degrees, (std::vector<int>{1, 2, 4, 8}));
+  EXPECT_EQ(posed.problem.microbatches, 16);
+  ASSERT_FALSE(posed.problem.layers.empty());
+  for (const piper::Layer& layer : posed.problem.layers) {
+    ASSERT_EQ(layer.choices.size(), 4U);
+    for (const auto& choices : layer.choices) {
+      ASSERT_EQ(choices.size(), 2U);  // recompute none and full
+      EXPECT_LE(choices[0].time, choices[1].time);
+      EXPECT_GE(choices[0].in_flight, choices[1].in_flight);
+    }
+  }
+}
+
+TEST(SearchPiper, WhatTheScenarioStatesStaysFixed) {
+  const Experiment experiment = gpt({"parallel={tensor: 2, data: 2}", "recompute=full", "batch.microbatches=4"});
+  const piper::Problem problem = piper::pose(experiment, piper::Objective::TimePerSample).problem;
+  EXPECT_EQ(problem.degrees, std::vector<int>{2});
+  EXPECT_EQ(problem.microbatches, 8);  // of both replicas
+  EXPECT_EQ(problem.least_data, 2);
+  EXPECT_EQ(problem.most_data, 2);
+  EXPECT_EQ(problem.layers[0].choices[0].size(), 1U);
+  EXPECT_TRUE(problem.layers[0].choices[0][0].recompute);
+}
+
+TEST(SearchPiper, PlansAreTakenByTheEstimate) {
+  const Experiment experiment = gpt();
+  const Answer answer = search(experiment, {.method = Method::Piper});
+  ASSERT_GT(answer.candidates.size(), 1U);
+  EXPECT_TRUE(answer.search.proved_optimal);
+  int runnable = 0;
+  double last = 0;
+  for (const Candidate& candidate : answer.candidates) {
+    EXPECT_GE(metric(candidate, "time_per_sample"), last * (1 - 1e-12));
+    last = metric(candidate, "time_per_sample");
+    if (!candidate.plan) continue;
+    ++runnable;
+    EXPECT_EQ(candidate.plan->stages.size(), candidate.stages.size());
+    // The step of 1F1B is at least what the slowest stage takes for all microbatches, transfers hidden or not.
+    EXPECT_GT(metric(candidate, "step_time_s"), 0.5 * metric(candidate, "steady_step_time"));
+    EXPECT_LT(metric(candidate, "step_time_s"), 3 * metric(candidate, "synchronous_step_time"));
+  }
+  EXPECT_GT(runnable, 0);
+}
+
+TEST(SearchPiper, TheStepObjectiveIsNeverWorseAtStep) {
+  const Experiment experiment = gpt();
+  const Answer load = search(experiment, {.method = Method::Piper, .candidates = 1});
+  const Answer step = search(experiment, {.method = Method::Piper, .objective = "step", .candidates = 1});
+  EXPECT_EQ(step.objective, "synchronous_step_time");
+  EXPECT_TRUE(step.search.proved_optimal);
+  EXPECT_LE(metric(step.candidates[0], "synchronous_step_time"),
+            metric(load.candidates[0], "synchronous_step_time") * (1 + 1e-12));
+  EXPECT_GE(metric(step.candidates[0], "time_per_sample"), metric(load.candidates[0], "time_per_sample") * (1 - 1e-12));
+}
+
+TEST(SearchPiper, AnUnknownObjectiveIsRefused) {
+  try {
+    search(gpt(), {.method = Method::Piper, .objective = "speed"});
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "--objective of --method piper is time_per_sample or step, not 'speed'");
+  }
+}
+
+TEST(SearchPiper, TooLittleMemoryIsAnAnswer) {
+  const Answer answer =
+      search(gpt({"cluster={file: clusters/dgx-a100-80g.yaml, device: {memory: 1 GiB}}"}), {.method = Method::Piper});
+  EXPECT_TRUE(answer.candidates.empty());
+  EXPECT_TRUE(answer.search.proved_optimal);
+  EXPECT_THAT(answer.reason, HasSubstr("memory: "));
+}
+
+}  // namespace
+}  // namespace panpipe::planner
