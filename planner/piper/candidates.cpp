@@ -58,10 +58,11 @@ Recomputes recomputes(const Problem& problem, const Stage& stage) {
 
 // Why the engines cannot run the stages; empty when nothing speaks against it.
 std::string unrunnable(const Problem& problem, const std::vector<Stage>& stages) {
-  int next = 0;
-  for (const Stage& stage : stages) {
+  for (const Stage& stage : stages)
     if (stage.data != stages.front().data || stage.tensor != stages.front().tensor)
       return "its degrees differ from stage to stage, which the engines cannot run";
+  int next = 0;
+  for (const Stage& stage : stages) {
     if (recomputes(problem, stage) == Recomputes::Some)
       return "a stage recomputes some of its layers only, which the engines cannot run";
     for (const int layer : stage.layers)
