@@ -89,8 +89,8 @@ int main(int argc, char** argv) {
   add("bert-like/K=64/step", bert_like(32, 64, 1920, 8 * gib), Objective::Step);
   add("resnet-like/K=8", resnet_like(8, 7680, 4 * gib));
   add("resnet-like/K=512", resnet_like(512, 7680, 4 * gib));
-  add("gnmt-like/K=8", gnmt_like(8, 256, 1.5e9));
-  add("gnmt-like/K=8/2-threads", gnmt_like(8, 256, 1.5e9), Objective::TimePerSample, 2);
+  add("gnmt-like/K=8", gnmt_like(8, 256, 4e9));
+  add("gnmt-like/K=8/2-threads", gnmt_like(8, 256, 4e9), Objective::TimePerSample, 2);
   benchmark::RegisterBenchmark("bert-like/curve of 9", [](benchmark::State& state) {
     curve(state, bert_like(32, 8, 1920, 8.0 * (1LL << 30)));
   })->Unit(benchmark::kMillisecond);

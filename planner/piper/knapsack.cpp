@@ -120,9 +120,11 @@ class Search {
     std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return gap[a] > gap[b]; });
     rest_priced_.assign(layers_.size() + 1, 0);
     rest_lean_.assign(layers_.size() + 1, 0);
+    rest_fast_.assign(layers_.size() + 1, 0);
     for (std::size_t i = layers_.size(); i-- > 0;) {
       rest_priced_[i] = rest_priced_[i + 1] + best[order_[i]];
       rest_lean_[i] = rest_lean_[i + 1] + layers_[order_[i]]->back().memory;
+      rest_fast_[i] = rest_fast_[i + 1] + layers_[order_[i]]->front().time;
     }
   }
 
@@ -135,7 +137,7 @@ class Search {
         for (std::size_t o = 0; o < options.size(); ++o) {
           const State state{lists[i][s].time + options[o].time, lists[i][s].memory + options[o].memory,
                             static_cast<std::uint32_t>(s), static_cast<std::uint32_t>(o)};
-          if (state.memory + rest_lean_[i + 1] > memory_) continue;
+          if (state.memory + rest_lean_[i + 1] > memory_ || state.time + rest_fast_[i + 1] >= incumbent_) continue;
           if (state.time + rest_priced_[i + 1] - price_ * (memory_ - state.memory) >= incumbent_) continue;
           next.push_back(state);
         }
@@ -176,7 +178,7 @@ class Search {
   double price_ = 0, incumbent_ = kInfinity;
   std::vector<int> picks_;
   std::vector<std::size_t> order_;
-  std::vector<double> rest_priced_, rest_lean_;
+  std::vector<double> rest_priced_, rest_lean_, rest_fast_;
 };
 
 }  // namespace

@@ -101,7 +101,7 @@ double least_of_all(const Problem& problem) {
 
 }  // namespace
 
-std::string obstacle(const StageCosts& costs, const Threshold& unlimited) {
+std::string obstacle(const StageCosts& costs, int threads) {
   const Problem& problem = costs.problem();
   if (costs.data_degrees().empty())
     return fmt::format("no data-parallel degree from {} to {} divides the {} microbatches", problem.least_data,
@@ -112,6 +112,8 @@ std::string obstacle(const StageCosts& costs, const Threshold& unlimited) {
     return fmt::format(
         "memory: the model needs at least {} with one microbatch in flight everywhere, {} more than the {} of {} device{}",
         amount(least), amount(least - present), amount(present), problem.devices, problem.devices == 1 ? "" : "s");
+  Threshold unlimited(costs, nullptr, threads);
+  unlimited.reach(kInfinity, nullptr);
   const Furthest reached = furthest(costs, unlimited);
   const int layers = costs.suffixes().layers_in(reached.suffix);
   const std::string so_far = fmt::format("the last {} of {} layers can be served with {} device{} ({} replica{} in all)", layers,

@@ -17,7 +17,7 @@ constexpr double kStep = 0.4;
 class Bisection {
  public:
   Bisection(const StageCosts& costs, const SolveOptions& options)
-      : costs_(costs), options_(options), front_(costs.problem(), costs.suffixes()), threshold_(costs, front_, options.threads) {
+      : costs_(costs), options_(options), front_(costs.problem(), costs.suffixes()), threshold_(costs, &front_, options.threads) {
     solution_.lower_bound = std::max(work_bound(costs), front_.least_limit()) * (1 - 1e-12);
   }
 
@@ -39,14 +39,14 @@ class Bisection {
   void find_first() {
     const double bound = solution_.lower_bound;
     double step = std::isinf(bound) ? kHopeless * 2 : kFirstStep;
-    for (bool last = false; !last && !solution_.interrupted; step *= 2) {
+    for (bool last = costs_.data_degrees().empty(); !last && !solution_.interrupted; step *= 2) {
       last = step > kHopeless || bound <= 0;
       if (ask(last ? kInfinity : bound * (1 + step))) return;
     }
     if (solution_.interrupted) return;
     solution_.proved = true;
     solution_.lower_bound = 0;
-    solution_.reason = obstacle(costs_, threshold_);
+    solution_.reason = obstacle(costs_, options_.threads);
   }
 
   bool ask(double limit) {

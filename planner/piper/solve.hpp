@@ -42,7 +42,7 @@ Solution least_step(const Problem& problem, const SolveOptions& options);
 // What no plan can beat, memory and transfers aside.
 double work_bound(const StageCosts& costs);
 
-// Why there is no plan, from a question without a time limit that found none.
-std::string obstacle(const StageCosts& costs, const Threshold& unlimited);
+// Why a problem has no plan.
+std::string obstacle(const StageCosts& costs, int threads);
 
 }  // namespace panpipe::planner::piper

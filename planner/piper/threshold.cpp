@@ -32,7 +32,7 @@ class Threshold::Worker {
     outer_ = outer;
     const std::vector<Alive>& alive = round_.alive_;
     const double whole = costs_.device_time()[outer];
-    const int most = round_.most_devices_[outer] - (data_.empty() ? 0 : data_.front());
+    const int most = round_.most_devices_[outer] - data_.front();
     for (const Band& band : round_.bands_) {
       auto inner = std::lower_bound(alive.begin(), alive.end(), whole - band.most,
                                     [](const Alive& a, double time) { return a.device_time < time; });
@@ -81,7 +81,7 @@ class Threshold::Worker {
       const int d = data_[i];
       const int devices = behind.devices + d * tensor, replicas = behind.replicas + d;
       if (devices > most_devices || replicas > most_replicas || beaten(devices, replicas, behind.slowest)) return;
-      if (round_.front_.devices(cut.outer, replicas, round_.limit_) * (1 - kRounding) > spare(devices)) {
+      if (round_.front_ && round_.front_->devices(cut.outer, replicas, round_.limit_) * (1 - kRounding) > spare(devices)) {
         ++counts.pruned;
         return;
       }

@@ -27,7 +27,8 @@ struct Counts {
 
 class Threshold {
  public:
-  Threshold(const StageCosts& costs, const FrontBounds& front, int threads) : costs_(costs), front_(front), threads_(threads) {}
+  // Without `front` labels stay that the layers before can never be served behind: they show how far stages come.
+  Threshold(const StageCosts& costs, const FrontBounds* front, int threads) : costs_(costs), front_(front), threads_(threads) {}
 
   // The largest load of a plan where it is at most `limit`; nullopt: there is none (or `stop` was set: see stopped()).
   std::optional<double> reach(double limit, const std::atomic<bool>* stop);
@@ -56,7 +57,7 @@ class Threshold {
   void add_alive(std::size_t first, std::size_t end);
 
   const StageCosts& costs_;
-  const FrontBounds& front_;
+  const FrontBounds* front_;
   int threads_;
   double limit_ = 0;
   std::vector<Band> bands_;

@@ -158,6 +158,7 @@ Problem random_problem(unsigned seed) {
         choice.name = "choice" + std::to_string(c);
         choice.recompute = c == 1;
         choice.time = 10 + below(40) + 8 * c;
+        if (problem.one_choice_per_stage && c > 0) choice.time = choices[0].time + below(20);
         choice.in_flight = std::max(1, 12 + below(12) - 6 * c);
         choice.fixed = below(20);
         choice.parameters = alike ? parameters : below(20);

@@ -59,6 +59,12 @@ class PiperFormat : public testing::Test {
   fs::path folder_;
 };
 
+SearchOptions with_piper() {
+  SearchOptions options;
+  options.method = Method::Piper;
+  return options;
+}
+
 std::string profile(double time, double parameters, double a, double b, const std::string& fw, const std::string& bw,
                     const std::string& id = "vanilla") {
   return R"({"id": ")" + id + R"(", "timePerSample": )" + std::to_string(time) + R"(, "parameterSize": )" +
@@ -91,9 +97,8 @@ TEST_F(PiperFormat, BecomesLayersInTopologicalOrder) {
       "  - {tensor: 1, name: \"activation recomp\", recompute: true, time: 4 s, parameters: 10 B, in_flight: 1 B, fixed: 21 B}\n"
       "edges:\n"
       "- {from: \"layer.7\", to: \"layer.9\", bytes: 100 B}\n");
-  EXPECT_THAT(imported.scenario,
-              HasSubstr("cluster: {devices: 2, memory: 1000 B, link: {latency: 0 s, bandwidth: 50 B/s, shared: "
-                        "false}}\nworkload: {layers: \"layers.yaml\"}\nbatch: {micro: 1, microbatches: 4}"));
+  EXPECT_THAT(imported.scenario, HasSubstr("cluster: {devices: 2, memory: 1 kB, link: {latency: 0 s, bandwidth: 50 B/s, shared: "
+                                           "false}}\nworkload: {layers: \"layers.yaml\"}\nbatch: {micro: 1, microbatches: 4}"));
   EXPECT_TRUE(file.warnings.empty());
 }
 
@@ -102,7 +107,7 @@ TEST_F(PiperFormat, BecomesLayersInTopologicalOrder) {
 TEST_F(PiperFormat, IsPlannedInItsOwnUnit) {
   const PiperFile file = read(two_nodes(kHead, kEdge));
   const Experiment two = experiment({}, file);
-  const Answer answer = search(two, {.method = Method::Piper});
+  const Answer answer = search(two, with_piper());
   ASSERT_FALSE(answer.candidates.empty());
   EXPECT_TRUE(answer.search.proved_optimal);
   EXPECT_EQ(answer.objective, "time_per_sample");
@@ -111,17 +116,23 @@ TEST_F(PiperFormat, IsPlannedInItsOwnUnit) {
   EXPECT_EQ(answer.candidates[0].stages[0].operators, (std::vector<std::string>{"layer.7", "layer.9"}));
   ASSERT_NE(answer.candidates[0].plan, nullptr);
   EXPECT_EQ(answer.candidates[0].plan->data, 2);
-  const Answer one = search(experiment({.devices = 1}, file), {.method = Method::Piper});
+  ImportOptions alone;
+  alone.devices = 1;
+  const Answer one = search(experiment(alone, file), with_piper());
   EXPECT_DOUBLE_EQ(one.candidates[0].metrics[0].second, 5);
 }
 
 TEST_F(PiperFormat, LimitsOfTheImportHold) {
   const PiperFile file = read(two_nodes(kHead, kEdge));
   // Without replicas two stages are left: 3 + 4, and 2 + (100 + 16) * 2 / 50 = 6.64; one stage of 5 is better.
-  const Answer no_data = search(experiment({.most_data = 1}, file), {.method = Method::Piper});
+  ImportOptions no_replicas;
+  no_replicas.most_data = 1;
+  const Answer no_data = search(experiment(no_replicas, file), with_piper());
   EXPECT_DOUBLE_EQ(no_data.candidates[0].metrics[0].second, 5);
   // 20 + 20 + 2 * 5 fit 50 bytes; 49 need the recompute of layer 9, which takes 22 instead of 25: (2 + 4) / 2 + 0.2.
-  const Answer tight = search(experiment({.memory = Bytes(49)}, file), {.method = Method::Piper});
+  ImportOptions little;
+  little.memory = Bytes(49);
+  const Answer tight = search(experiment(little, file), with_piper());
   EXPECT_DOUBLE_EQ(tight.candidates[0].metrics[0].second, 3.2);
   EXPECT_EQ(tight.candidates[0].stages[0].recompute, (std::vector<std::string>{"layer.9"}));
 }
@@ -130,7 +141,7 @@ TEST_F(PiperFormat, FaultsHavePlaces) {
   EXPECT_EQ(fault(two_nodes(kHead, R"({"sourceId": 7, "destId": 8, "communicationCost": 1})")),
             "in.json:4:37: error: there is no node with the id 8");
   EXPECT_EQ(fault(two_nodes(kHead, std::string(kEdge) + ", " + kEdge)),
-            "in.json:4:69: error: the edge from 7 to 9 is given twice");
+            "in.json:4:67: error: the edge from 7 to 9 is given twice");
   EXPECT_THAT(fault(two_nodes(kHead, kEdge, "")), HasSubstr("error: 'syncTimeFw' lacks node 7, which feeds this node"));
   EXPECT_THAT(fault(two_nodes(kHead, kEdge, "\"7\": 0.0", "\"9\": 1.0, \"7\": 0.0")),
               HasSubstr("error: 'syncTimeBw' names node 7, but no edge says that it is fed by this node"));

@@ -24,6 +24,14 @@ precision: bf16
                                    "in.yaml", ".", overrides));
 }
 
+SearchOptions with_piper(const std::string& objective = "", std::size_t candidates = 5) {
+  SearchOptions options;
+  options.method = Method::Piper;
+  options.objective = objective;
+  options.candidates = candidates;
+  return options;
+}
+
 double metric(const Candidate& candidate, const std::string& key) {
   for (const auto& [name, value] : candidate.metrics)
     if (name == key) return value;
@@ -60,7 +68,7 @@ TEST(SearchPiper, WhatTheScenarioStatesStaysFixed) {
 
 TEST(SearchPiper, PlansAreTakenByTheEstimate) {
   const Experiment experiment = gpt();
-  const Answer answer = search(experiment, {.method = Method::Piper});
+  const Answer answer = search(experiment, with_piper());
   ASSERT_GT(answer.candidates.size(), 1U);
   EXPECT_TRUE(answer.search.proved_optimal);
   int runnable = 0;
@@ -80,8 +88,8 @@ TEST(SearchPiper, PlansAreTakenByTheEstimate) {
 
 TEST(SearchPiper, TheStepObjectiveIsNeverWorseAtStep) {
   const Experiment experiment = gpt();
-  const Answer load = search(experiment, {.method = Method::Piper, .candidates = 1});
-  const Answer step = search(experiment, {.method = Method::Piper, .objective = "step", .candidates = 1});
+  const Answer load = search(experiment, with_piper("", 1));
+  const Answer step = search(experiment, with_piper("step", 1));
   EXPECT_EQ(step.objective, "synchronous_step_time");
   EXPECT_TRUE(step.search.proved_optimal);
   EXPECT_LE(metric(step.candidates[0], "synchronous_step_time"),
@@ -91,16 +99,15 @@ TEST(SearchPiper, TheStepObjectiveIsNeverWorseAtStep) {
 
 TEST(SearchPiper, AnUnknownObjectiveIsRefused) {
   try {
-    search(gpt(), {.method = Method::Piper, .objective = "speed"});
+    search(gpt(), with_piper("speed"));
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "--objective of --method piper is time_per_sample or step, not 'speed'");
+    EXPECT_STREQ(error.what(), "error: --objective of --method piper is time_per_sample or step, not 'speed'");
   }
 }
 
 TEST(SearchPiper, TooLittleMemoryIsAnAnswer) {
-  const Answer answer =
-      search(gpt({"cluster={file: clusters/dgx-a100-80g.yaml, device: {memory: 1 GiB}}"}), {.method = Method::Piper});
+  const Answer answer = search(gpt({"cluster={file: clusters/dgx-a100-80g.yaml, device: {memory: 1 GiB}}"}), with_piper());
   EXPECT_TRUE(answer.candidates.empty());
   EXPECT_TRUE(answer.search.proved_optimal);
   EXPECT_THAT(answer.reason, HasSubstr("memory: "));

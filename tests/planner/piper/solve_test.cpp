@@ -92,15 +92,17 @@ TEST(Solve, OneLayerIsAProblem) {
 }
 
 TEST(Solve, LayersWithoutEdgesMayBeGroupedFreely) {
-  Problem problem = chain({5, 1, 4}, 2, 1);
+  Problem problem = chain({5, 1, 4}, 2, 2);
   problem.edges.clear();
+  problem.most_data = 1;
   const Solution found = least_load(problem, {});
   EXPECT_DOUBLE_EQ(found.objective, 5);  // {5}, {1, 4}
 }
 
 // The transfer over the cut costs both stages 2 * 10 / 5 = 4 s, so that two devices lose against one: 3 + 4 > 6.
 TEST(Solve, ChargesATransferToBothEnds) {
-  Problem problem = chain({3, 3}, 2, 1);
+  Problem problem = chain({3, 3}, 2, 2);
+  problem.most_data = 1;
   problem.bandwidth = 5;
   problem.edges[0].bytes = 10;
   EXPECT_DOUBLE_EQ(least_load(problem, {}).objective, 6);
@@ -175,7 +177,7 @@ TEST(Solve, MoreDevicesAndMoreMemoryNeverHurt) {
 }
 
 TEST(Solve, ThreadsDoNotChangeTheAnswer) {
-  const Problem problem = gnmt_like(8, 256, 1.5e9);
+  const Problem problem = gnmt_like(8, 256, 16e9);
   SolveOptions one, three;
   three.threads = 3;
   const Solution a = least_load(problem, one), b = least_load(problem, three);
