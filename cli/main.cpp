@@ -65,6 +65,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe import piper bert.json --devices 64 --memory '8 GiB' --bandwidth '25 GB/s' --microbatches 1920 -o bert.yaml\n"
      "  panpipe plan bert.yaml --method piper\n",
      cli::add_import_verb},
+    {"validate", "predict published and recorded runs: how far predictions can be trusted",
+     "  panpipe validate runs.csv --tolerance mean=5%\n"
+     "  panpipe validate runs.csv --calibration mine.yaml --json\n",
+     cli::add_validate_verb},
     {"run", "train for real over a pipeline, and time it",
      "  panpipe run scenarios/examples/gpt2-large-rtx3090x8.yaml --steps 10\n"
      "  panpipe run my.yaml --steps 10 --transport local\n",

@@ -21,5 +21,6 @@ void add_sweep_verb(CLI::App& sub, std::function<int()>& run);
 void add_compare_verb(CLI::App& sub, std::function<int()>& run);
 void add_report_verb(CLI::App& sub, std::function<int()>& run);
 void add_run_verb(CLI::App& sub, std::function<int()>& run);
+void add_validate_verb(CLI::App& sub, std::function<int()>& run);
 
 }  // namespace panpipe::cli

@@ -27,6 +27,8 @@ Calibration load_calibration(const std::string& name_or_path, const std::string&
   file.read("stage_jitter", c.stage_jitter);
   file.read("optimizer_traffic", c.optimizer_traffic);
   file.read("overlap_loss", c.overlap_loss);
+  c.devices = file.names("devices");
+  file.pass_over("fit");
   c.values = file.values();
   c.sources = file.finish();
   return c;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "costmodel/base/quantity.hpp"
 #include "costmodel/cluster/cluster.hpp"
@@ -33,6 +34,7 @@ struct Calibration {
   double stage_jitter = 0.015;                 // relative spread of stage times: x sqrt(2 ln p)
   double optimizer_traffic = 30;               // bytes read and written per parameter of an optimizer step
   double overlap_loss = 0.19;                  // share of a hidden collective's time that comes back as compute time
+  std::vector<std::string> devices;            // it was made for; empty: for whoever names it
   std::map<std::string, std::string> sources;  // key -> where the number comes from
   std::map<std::string, std::string> values;   // key -> the number as its file has it
 };

@@ -57,7 +57,21 @@ void SourcedFile::entry(const std::string& key, Get get) {
   get(entry);
   if (const Node* value = node->find("value")) values_[key] = value->text;
   sources_[key] = entry.string("source");
+  for (const char* of_a_fit : {"start", "range", "uncertainty"}) entry.find(of_a_fit);
   entry.finish();
+}
+
+std::vector<std::string> SourcedFile::names(const std::string& key) {
+  std::vector<std::string> result;
+  const Node* node = reader_.find(key);
+  if (node == nullptr) return result;
+  if (node->kind != NodeKind::Sequence) {
+    log_.error(*node, "expected a list of names");
+    return result;
+  }
+  for (const NodePtr& item : node->items)
+    if (auto name = read_string(*item, log_)) result.push_back(*name);
+  return result;
 }
 
 void SourcedFile::read(const std::string& key, double& value, Sign sign) {

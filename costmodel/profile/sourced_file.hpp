@@ -21,6 +21,10 @@ class SourcedFile {
   void read(const std::string& key, bool& value);
   void read(const std::string& key, Duration& value);
   void read(const std::string& key, Bytes& value);
+  // A list of names; empty when the key is absent.
+  std::vector<std::string> names(const std::string& key);
+  // What people read and programs do not: how the numbers were found.
+  void pass_over(const std::string& key) { reader_.find(key); }
   // What was read, as the file has it.
   const std::map<std::string, std::string>& values() const { return values_; }
   // The sources. Throws InputError with everything that is wrong.

@@ -1,0 +1,29 @@
+// A comma-separated file with a heading, as spreadsheets write it: quoted cells may hold commas, doubled quotes and line ends.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/input/document.hpp"
+
+namespace panpipe {
+
+struct CsvCell {
+  std::string text;
+  int line = 0, column = 0;  // of its first character, from 1
+};
+
+struct CsvTable {
+  std::shared_ptr<const SourceText> source;
+  std::vector<CsvCell> heading;
+  std::vector<std::vector<CsvCell>> rows;  // as many cells as the heading has
+};
+
+// Throws InputError: no such file, no heading, a row of another width, an open quote.
+CsvTable load_csv(const std::string& path);
+
+Diagnostic diagnostic_at(const CsvTable& table, const CsvCell& cell, const std::string& message, const std::string& help = "");
+
+}  // namespace panpipe

@@ -1,0 +1,117 @@
+#include "validation/runs/run_cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <regex>
+
+#include "costmodel/base/quantity_text.hpp"
+
+namespace panpipe {
+namespace {
+
+struct KnownDevice {
+  std::string_view gpu, device, cluster;
+};
+// The name that rows use, our device file, and a cluster file with its wiring.
+constexpr std::array kDevices = {KnownDevice{"A100-80G-SXM", "a100-80g-sxm", "dgx-a100-80g"},
+                                 KnownDevice{"A100-40G-SXM", "a100-40g-sxm", "dgx-a100-40g"},
+                                 KnownDevice{"A100-80G-PCIe", "a100-80g-pcie", "a100-80g-pcie-x4"},
+                                 KnownDevice{"A800-80G-SXM", "a800-80g-sxm", "a800x8"},
+                                 KnownDevice{"H100-SXM", "h100-sxm", "h100x8"},
+                                 KnownDevice{"H200-SXM", "h200-sxm", "h200x8"},
+                                 KnownDevice{"H20", "h20", "h20x8"},
+                                 KnownDevice{"RTX3090", "rtx-3090", "rtx3090ti-x2"},
+                                 KnownDevice{"RTX3090Ti", "rtx-3090-ti", "rtx3090ti-x2"}};
+
+std::string folded(std::string_view name) {
+  std::string result;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c))) result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+const KnownDevice* find_device(const std::string& gpu) {
+  for (const KnownDevice& known : kDevices)
+    if (folded(known.gpu) == folded(gpu) || folded(std::string(known.gpu) + "-80G") == folded(gpu)) return &known;
+  return nullptr;
+}
+
+// A node's adapters: how many, and GB/s each.
+struct Adapters {
+  int count = 0;
+  double rate = 0;
+  std::string assumed;
+};
+
+// Of the Omni-Path 100 adapters' 12.5 GB/s, what GPU memory gets: their protocol runs on the host's cores. From the multi-node
+// runs of the BLOOM training on Jean Zay.
+constexpr double kOmniPathReached = 0.6;
+
+Adapters adapters_of(const RunRow& row) {
+  std::smatch match;
+  const std::string& text = row.fabric;
+  if (std::regex_search(text, match, std::regex(R"((\d+)x (HDR200|HDR100|EDR|NDR400|NDR|HDR)\b)"))) {
+    const std::string kind = match[2];
+    const double rate = kind.rfind("NDR", 0) == 0 ? 50 : kind == "HDR100" || kind == "EDR" ? 12.5 : 25;
+    return {std::stoi(match[1]), rate, ""};
+  }
+  if (std::regex_search(text, match, std::regex(R"((\d+)x Omni-Path 100)")))
+    return {std::stoi(match[1]), 12.5 * kOmniPathReached, "network: Omni-Path at 60 % of its 12.5 GB/s"};
+  if (std::regex_search(text, match, std::regex(R"((\d+) ?Gb/s)"))) {  // a node's total
+    const int adapters = std::min(8, row.gpus_per_node.value_or(8));
+    return {adapters, std::stod(match[1]) / 8 / adapters, ""};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string device_file_of(const std::string& gpu) {
+  const KnownDevice* known = find_device(gpu);
+  return known == nullptr ? "" : std::string(known->device);
+}
+
+RunCluster cluster_of(const RunRow& row, const std::string& calibration) {
+  RunCluster result;
+  const KnownDevice* known = find_device(row.gpu);
+  if (known == nullptr) {
+    std::string names;
+    for (const KnownDevice& device : kDevices) names += (names.empty() ? "" : ", ") + std::string(device.gpu);
+    result.problem =
+        row.gpu.empty() ? "no gpu is stated" : fmt::format("no data sheet of the GPU '{}'; there are {}", row.gpu, names);
+    return result;
+  }
+  result.device = known->device;
+  const int gpus = row.gpus.value_or(row.tp.value_or(1) * row.pp.value_or(1) * row.dp.value_or(1));
+  if (!row.gpus_per_node && gpus > 1) result.assumed.push_back("gpus_per_node: 8");
+  const int per_node = row.gpus_per_node.value_or(8), nodes = (gpus + per_node - 1) / per_node;
+  std::string overrides;
+  std::string device = fmt::format("file: devices/{}.yaml", known->device);
+  if (!calibration.empty()) device += fmt::format(", calibration: \"{}\"", calibration);
+  const bool consumer = known->cluster == "rtx3090ti-x2";
+  if (consumer && row.fabric.find("no NVLink") != std::string::npos) overrides += ", wiring: {bridges: {pairs: []}}";
+  if (consumer && (per_node != 2 || nodes > 1)) {
+    result.problem = fmt::format("{} {} in nodes of {}: only servers of two such cards are described", gpus, row.gpu, per_node);
+    return result;
+  }
+  if (known->cluster == "a100-80g-pcie-x4" && gpus > 4) {
+    result.problem = fmt::format("{} {}: only a server of four is described", gpus, row.gpu);
+    return result;
+  }
+  if (!consumer && known->cluster != "a100-80g-pcie-x4") overrides += fmt::format(", devices_per_node: {}", per_node);
+  if (nodes > 1) {
+    const Adapters adapters = adapters_of(row);
+    if (adapters.count > 0)
+      overrides += fmt::format(", network: {{nics_per_node: {}, bandwidth: {} GB/s}}", adapters.count, adapters.rate);
+    else
+      result.assumed.push_back("network: a 25 GB/s adapter per GPU");
+    if (!adapters.assumed.empty()) result.assumed.push_back(adapters.assumed);
+  }
+  result.yaml = fmt::format("{{file: clusters/{}.yaml, nodes: {}, device: {{{}}}{}}}", known->cluster, nodes, device, overrides);
+  return result;
+}
+
+}  // namespace panpipe

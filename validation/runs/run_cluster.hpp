@@ -1,0 +1,24 @@
+// The cluster of a measured run, from the columns gpu, gpus, gpus_per_node and fabric, as the `cluster:` of a scenario.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "validation/runs/run_row.hpp"
+
+namespace panpipe {
+
+struct RunCluster {
+  std::string yaml;  // flow map
+  std::vector<std::string> assumed;
+  std::string problem;  // not empty: there is no such device here
+  std::string device;   // name of the device's file
+};
+
+// `calibration`: a file or name that the devices shall use; empty = their own.
+RunCluster cluster_of(const RunRow& row, const std::string& calibration);
+
+// The shipped device that a row's gpu means ("A100-80G-SXM" -> "a100-80g-sxm"); empty where there is none.
+std::string device_file_of(const std::string& gpu);
+
+}  // namespace panpipe

@@ -1,0 +1,156 @@
+#include "validation/runs/run_prediction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <thread>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/profile/calibration.hpp"
+#include "validation/runs/run_cluster.hpp"
+#include "validation/runs/run_scenario.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr double kGib = 1073741824.0;
+
+// Which calibration file a device uses: the one that names it, else one that names no device.
+class CalibrationChoice {
+ public:
+  explicit CalibrationChoice(const std::vector<std::string>& files) {
+    for (const std::string& file : files) {
+      const std::string path = std::filesystem::exists(file) ? std::filesystem::absolute(file).string() : file;
+      const Calibration calibration = load_calibration(path, "");
+      if (calibration.devices.empty()) general_ = path;
+      for (const std::string& gpu : calibration.devices) by_device_[device_file_of(gpu)] = path;
+    }
+  }
+  std::string of(const std::string& gpu) const {
+    const auto found = by_device_.find(device_file_of(gpu));
+    return found != by_device_.end() ? found->second : general_;
+  }
+
+ private:
+  std::map<std::string, std::string> by_device_;
+  std::string general_;
+};
+
+// The pipeline rank whose passes take longest.
+int busiest_rank(const TaskGraph& graph) {
+  int busiest = 0;
+  double most = -1;
+  for (int rank = 0; rank < graph.ranks; ++rank) {
+    double busy = 0;
+    for (auto t = graph.rank_begin[static_cast<std::size_t>(rank)]; t < graph.rank_begin[static_cast<std::size_t>(rank) + 1];
+         ++t) {
+      const Task& task = graph.tasks[static_cast<std::size_t>(t)];
+      if (task.program >= 0 && task.lane == Lane::Compute)
+        busy += graph.programs[static_cast<std::size_t>(task.program)].duration.base();
+    }
+    if (busy > most) {
+      most = busy;
+      busiest = rank;
+    }
+  }
+  return busiest;
+}
+
+StepTerms terms_of(const TaskGraph& graph, const Metrics& figures) {
+  StepTerms terms;
+  const auto rank = static_cast<std::size_t>(busiest_rank(graph));
+  for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
+    const Task& task = graph.tasks[static_cast<std::size_t>(t)];
+    if (task.program < 0 || task.lane != Lane::Compute) continue;
+    const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
+    const double total = to_duration(program.duration).base();
+    if (task.kind == TaskKind::Optimizer) {
+      terms.optimizer += total;
+      continue;
+    }
+    const Breakdown& parts = program.breakdown;
+    const double tensor = to_duration(program.exposed_communication).base();
+    const double known = parts.compute.base() + parts.memory.base();
+    terms.products += parts.compute.base();
+    terms.traffic += parts.memory.base();
+    terms.tensor += tensor;
+    terms.host += total - known - tensor;
+  }
+  const double busy = terms.products + terms.traffic + terms.tensor + terms.host + terms.optimizer;
+  for (const DeviceMetrics& device : figures.per_device)
+    if (device.rank == static_cast<std::int32_t>(rank)) {
+      terms.communication = std::max(0.0, device.exposed_communication_s - terms.tensor);
+      break;
+    }
+  terms.communication = std::min(terms.communication, std::max(0.0, figures.step_time_s - busy));
+  terms.idle = figures.step_time_s - busy - terms.communication;
+  return terms;
+}
+
+void predict_row(const CalibrationChoice& calibrations, RunPrediction& run) {
+  const RunScenario written = scenario_of(run.row, calibrations.of(run.row.gpu));
+  run.assumed = written.assumed;
+  run.skipped = written.skipped;
+  run.scenario = written.text;
+  if (!run.skipped.empty()) return;
+  try {
+    const Experiment experiment(parse_scenario(written.text, run.row.id, data_directory()));
+    const Plan plan = experiment.plan("");
+    const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
+    const Metrics figures = metrics(estimate(graph));
+    run.predicted_s = figures.step_time_s;
+    run.predicted_peak_gib = figures.peak_memory_bytes / kGib;
+    run.parameters = static_cast<double>(experiment.workload.parameters);
+    run.terms = terms_of(graph, figures);
+  } catch (const InputError& error) {
+    run.skipped = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
+  } catch (const NoAnswer& error) {
+    run.skipped = error.what();
+  }
+}
+
+}  // namespace
+
+std::optional<double> RunPrediction::error() const {
+  if (!predicted() || !row.step_s) return std::nullopt;
+  return predicted_s / *row.step_s - 1;
+}
+
+std::optional<double> RunPrediction::peak_error() const {
+  if (!predicted() || !row.peak_gib) return std::nullopt;
+  return predicted_peak_gib / *row.peak_gib - 1;
+}
+
+std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const PredictionOptions& options) {
+  const CalibrationChoice calibrations(options.calibrations);
+  std::vector<RunPrediction> runs(rows.size());
+  std::atomic<std::size_t> next{0};
+  std::vector<std::exception_ptr> faults(rows.size());
+  const auto work = [&] {
+    for (std::size_t i = next++; i < rows.size(); i = next++) {
+      runs[i].row = rows[i];
+      try {
+        predict_row(calibrations, runs[i]);
+      } catch (...) {
+        faults[i] = std::current_exception();
+      }
+    }
+  };
+  const auto wanted = static_cast<unsigned>(std::max(0, options.threads));
+  const unsigned threads = wanted > 0 ? wanted : std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::thread> workers;
+  for (unsigned i = 1; i < std::min<std::size_t>(threads, rows.size()); ++i) workers.emplace_back(work);
+  work();
+  for (std::thread& worker : workers) worker.join();
+  for (const std::exception_ptr& fault : faults)
+    if (fault) std::rethrow_exception(fault);
+  return runs;
+}
+
+}  // namespace panpipe

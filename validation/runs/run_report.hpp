@@ -1,0 +1,41 @@
+// The answer of `panpipe validate`: as a table, as a JSON document (panpipe-validation/1), and as a page.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "validation/runs/run_statistics.hpp"
+
+namespace panpipe {
+
+// "mean=5%", "zb.mean=2%": an error that may be reached and not passed (of one source). `pairs_ordered`, `choice_pairs_ordered`
+// are shares that must be reached.
+struct RunTolerance {
+  std::string text, source, figure;
+  double limit = 0;
+};
+// Throws InputError for a figure that does not exist.
+RunTolerance parse_run_tolerance(const std::string& text);
+
+struct ToleranceCheck {
+  RunTolerance tolerance;
+  double value = 0;
+  bool ok = true;
+};
+
+struct RunReport {
+  std::vector<RunPrediction> runs;
+  Summary summary;
+  Groups groups;
+  std::vector<ToleranceCheck> checks;
+  bool ok() const;
+};
+
+// Throws InputError for a tolerance of a source that no row has.
+RunReport make_run_report(std::vector<RunPrediction> runs, const std::vector<RunTolerance>& tolerances);
+
+// Worst rows first; `most` rows (0: all).
+std::string to_table(const RunReport& report, std::size_t most);
+std::string to_json(const RunReport& report);
+
+}  // namespace panpipe

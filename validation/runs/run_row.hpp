@@ -1,0 +1,30 @@
+// A measured training run as a row of a table: what was trained, on what, how it was split, and how long a step took. Columns:
+// docs/validate.md.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace panpipe {
+
+// An absent value means "not stated".
+struct RunRow {
+  std::string file;
+  int line = 0;
+  std::string id, source, where, confidence, framework, gpu, fabric, schedule, recompute, precision, note;
+  std::optional<int> gpus, gpus_per_node;
+  std::optional<int> layers, hidden, heads, kv_heads, ffn, seq, vocab;
+  std::optional<int> global_batch, micro_batch, tp, pp, dp, virtual_stages, zero;
+  std::optional<bool> seq_parallel;
+  std::optional<double> step_s, peak_gib;
+};
+
+// Throws InputError with everything that is wrong: a file without `id`, a value that is no number, a repeated id, a column
+// whose name is nearly one of ours. Other columns that we do not know are left alone.
+std::vector<RunRow> read_runs(const std::string& path);
+
+// The columns that are read.
+const std::vector<std::string>& run_columns();
+
+}  // namespace panpipe

@@ -1,0 +1,197 @@
+#include "validation/runs/run_scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "validation/runs/run_cluster.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr int kVocabulary = 51200;  // GPT-2's, padded as Megatron-LM does
+constexpr int kMicrobatch = 2;
+constexpr int kHeadSize = 128;
+constexpr int kBloomHeads = 96;  // of the 200B models in the BLOOM chronicles where no other number is printed
+
+bool says(const RunRow& row, const char* words) { return row.note.find(words) != std::string::npos; }
+
+class Writer {
+ public:
+  Writer(const RunRow& row, const std::string& calibration) : row_(row), cluster_(cluster_of(row, calibration)) {}
+
+  RunScenario write() {
+    if (!cluster_.problem.empty()) skip(cluster_.problem);
+    degrees();
+    if (result_.skipped.empty()) require_dimensions();
+    if (!result_.skipped.empty()) return result_;
+    for (const std::string& assumed : cluster_.assumed) result_.assumed.push_back(assumed);
+    add("panpipe: 1");
+    add("cluster: " + cluster_.yaml);
+    workload();
+    batch();
+    precision();
+    parallel();
+    schedule();
+    partition();
+    add("recompute: " + stated("recompute", row_.recompute, "none"));
+    framework();
+    if (!result_.skipped.empty()) result_.text.clear();
+    return result_;
+  }
+
+ private:
+  void add(const std::string& line) { result_.text += line + "\n"; }
+  void skip(const std::string& why) {
+    if (result_.skipped.empty()) result_.skipped = why;
+  }
+  void assume(const std::string& what) { result_.assumed.push_back(what); }
+  std::string stated(const char* column, const std::string& value, const std::string& otherwise) {
+    if (value.empty()) assume(fmt::format("{}: {}", column, otherwise));
+    return value.empty() ? otherwise : value;
+  }
+  int stated(const char* column, std::optional<int> value, int otherwise) {
+    if (!value) assume(fmt::format("{}: {}", column, otherwise));
+    return value.value_or(otherwise);
+  }
+
+  void degrees() {
+    tp_ = row_.tp.value_or(1);
+    pp_ = row_.pp.value_or(1);
+    const int gpus = row_.gpus.value_or(tp_ * pp_ * row_.dp.value_or(1));
+    dp_ = row_.dp.value_or(std::max(1, gpus / (tp_ * pp_)));
+    if (tp_ * pp_ * dp_ > gpus) skip(fmt::format("tp {} x pp {} x dp {} needs more than {} GPUs", tp_, pp_, dp_, gpus));
+  }
+
+  void require_dimensions() {
+    std::string missing;
+    const auto need = [&](const char* name, const std::optional<int>& value) {
+      if (!value) missing += (missing.empty() ? "" : ", ") + std::string(name);
+    };
+    need("layers", row_.layers);
+    need("hidden", row_.hidden);
+    need("seq", row_.seq);
+    need("global_batch", row_.global_batch);
+    if (!missing.empty()) skip("not stated: " + missing);
+  }
+
+  // Heads of 128, or the nearest size that divides.
+  int heads() {
+    const int hidden = *row_.hidden, step = tp_;
+    if (row_.framework == "megatron-deepspeed" && hidden % kBloomHeads == 0 && kBloomHeads % step == 0) return kBloomHeads;
+    int best = step;
+    for (int a = step; a <= hidden; a += step)
+      if (hidden % a == 0 &&
+          std::abs(static_cast<double>(hidden) / a - kHeadSize) < std::abs(static_cast<double>(hidden) / best - kHeadSize))
+        best = a;
+    return best;
+  }
+
+  void workload() {
+    const int hidden = *row_.hidden;
+    // A gated MLP has three matrices, so its width is printed and is less than four times the hidden size.
+    const bool gated = row_.kv_heads.has_value() || (row_.ffn && *row_.ffn < 7 * hidden / 2);
+    if (gated) assume(fmt::format("model: llama ({})", row_.kv_heads ? "kv_heads are stated" : "ffn is less than 3.5 x hidden"));
+    const int heads_used = row_.heads ? *row_.heads : stated("heads", row_.heads, heads());
+    std::string text = fmt::format("{{model: {}, layers: {}, hidden: {}, heads: {}, sequence: {}", gated ? "llama" : "gpt",
+                                   *row_.layers, hidden, heads_used, *row_.seq);
+    if (row_.kv_heads) text += fmt::format(", kv_heads: {}", *row_.kv_heads);
+    if (row_.ffn) text += fmt::format(", ffn: {}", *row_.ffn);
+    text += fmt::format(", vocabulary: {}}}", stated("vocab", row_.vocab, kVocabulary));
+    add("workload: " + text);
+  }
+
+  void batch() {
+    const double per_replica = static_cast<double>(*row_.global_batch) / dp_;
+    int otherwise = std::max(1, std::min(kMicrobatch, static_cast<int>(per_replica)));
+    if (std::fmod(per_replica, otherwise) != 0) otherwise = 1;
+    micro_ = row_.micro_batch ? *row_.micro_batch : stated("micro_batch", row_.micro_batch, otherwise);
+    const double exact = per_replica / micro_;
+    microbatches_ = std::max(1, static_cast<int>(std::lround(exact)));
+    if (std::abs(exact - microbatches_) > 1e-9)
+      assume(fmt::format("microbatches: {} (rounded from {:.2f})", microbatches_, exact));
+    // The time of the rounded number of microbatches stands for the stated batch.
+    add(fmt::format("batch: {{micro: {}, microbatches: {}}}", micro_, microbatches_));
+  }
+
+  void precision() {
+    std::string name = row_.precision.empty() ? stated("precision", "", "fp16-mixed") : row_.precision;
+    if (name == "16bit-mixed") {
+      name = says(row_, "bf16 optimizer") ? "bf16" : "fp16";
+      assume(fmt::format("precision: {}", name));
+    }
+    if (name == "bf16-mixed") name = "bf16";
+    if (name == "fp16-mixed") name = "fp16";
+    static const std::vector<std::string> known = {"fp32", "tf32", "bf16", "fp16", "bf16-pure", "fp16-pure"};
+    if (std::find(known.begin(), known.end(), name) == known.end()) skip(fmt::format("the precision '{}' is not known", name));
+    add("precision: " + name);
+  }
+
+  void parallel() {
+    const int zero = stated("zero", row_.zero, 0);
+    const bool split = row_.seq_parallel.value_or(false);
+    if (!row_.seq_parallel && tp_ > 1) assume("seq_parallel: false");
+    stages_per_rank_ = row_.virtual_stages.value_or(1);
+    if (row_.schedule == "interleaved-1f1b" && !row_.virtual_stages)
+      stages_per_rank_ = stated("virtual_stages", row_.virtual_stages, 2);
+    add(fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}, sequence_parallel: {}}}", pp_, tp_, dp_, zero,
+                    split));
+  }
+
+  void schedule() {
+    std::string name = row_.schedule;
+    if (name.empty()) name = stated("schedule", "", pp_ > 1 ? "1f1b" : "none");
+    if (name == "none" && pp_ > 1) return skip("a pipeline of more than one stage needs a schedule");
+    if (name == "none" || pp_ == 1) name = "1f1b";
+    if (name == "interleaved-1f1b")
+      add(fmt::format("schedule: {{name: interleaved-1f1b, stages_per_rank: {}}}", stages_per_rank_));
+    else if (name == "zb-1p")
+      add(fmt::format("schedule: {{name: zb-auto, memory: {}}}", pp_));
+    else if (name == "zb-2p")
+      // Where the pipeline fills, the hand-made order of that memory has no bubble left to search for.
+      add(microbatches_ >= 2 * pp_ - 1 ? "schedule: zb-h2" : fmt::format("schedule: {{name: zb-auto, memory: {}}}", 2 * pp_));
+    else
+      add("schedule: " + name);
+  }
+
+  // Whole layers, as many on every stage; where that does not go out, the embedding and the head count as a layer each; else
+  // as many as fit on every stage but the last ones.
+  void partition() {
+    const int stages = pp_ * (row_.schedule == "interleaved-1f1b" ? stages_per_rank_ : 1), layers = *row_.layers;
+    if (stages == 1) return;
+    const bool ends_count = layers % stages != 0 && (layers + 2) % stages == 0;
+    if (ends_count) assume("stages: the embedding and the head count as a layer each");
+    const int each = ends_count ? (layers + 2) / stages : (layers + stages - 1) / stages;
+    if (!ends_count && layers % stages != 0) assume(fmt::format("stages: {} layers on each, the rest on the last", each));
+    std::string cuts;
+    for (int s = 1; s < stages; ++s) {
+      const int layer = each * s - (ends_count ? 1 : 0);
+      if (layer > layers || (layer == layers && s + 1 < stages))
+        return skip(fmt::format("{} layers cannot fill {} stages", layers, stages));
+      cuts += fmt::format("{}{}", cuts.empty() ? "" : ", ", layer == layers ? "head" : fmt::format("h.{}.attention", layer));
+    }
+    add(fmt::format("partition: [{}]", cuts));
+  }
+
+  void framework() {
+    std::string name = stated("framework", row_.framework, "megatron");
+    if (name == "eager" && says(row_, "SDPA flash")) {  // no column says which attention
+      name = "eager-sdpa";
+      assume("framework: eager-sdpa (fused attention, from the note)");
+    }
+    add("framework: " + name);
+  }
+
+  const RunRow& row_;
+  RunCluster cluster_;
+  RunScenario result_;
+  int tp_ = 1, pp_ = 1, dp_ = 1, micro_ = 1, microbatches_ = 1, stages_per_rank_ = 1;
+};
+
+}  // namespace
+
+RunScenario scenario_of(const RunRow& row, const std::string& calibration) { return Writer(row, calibration).write(); }
+
+}  // namespace panpipe

@@ -1,0 +1,169 @@
+#include "validation/runs/run_statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace panpipe {
+namespace {
+
+constexpr double kApart = 1.05;  // pairs that differ by less have no order worth asking for
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+// Linear between the two nearest ranks.
+double quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double at = share * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, values.size() - 1);
+  return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
+}
+
+struct Pairs {
+  long long all = 0, right = 0;
+  double share() const { return all > 0 ? static_cast<double>(right) / static_cast<double>(all) : 1; }
+};
+
+void count_pairs(const std::vector<const RunPrediction*>& runs, Pairs& pairs) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (std::size_t j = i + 1; j < runs.size(); ++j) {
+      const double a = *runs[i]->row.step_s, b = *runs[j]->row.step_s;
+      if (std::max(a, b) <= kApart * std::min(a, b)) continue;
+      ++pairs.all;
+      pairs.right += (a < b) == (runs[i]->predicted_s < runs[j]->predicted_s) && runs[i]->predicted_s != runs[j]->predicted_s;
+    }
+  }
+}
+
+ErrorSummary error_summary(const std::vector<const RunPrediction*>& runs) {
+  ErrorSummary summary;
+  std::vector<double> absolute, signed_errors;
+  std::vector<const RunPrediction*> measured;
+  for (const RunPrediction* run : runs) {
+    summary.skipped += !run->predicted();
+    const std::optional<double> error = run->error();
+    if (!error) continue;
+    measured.push_back(run);
+    signed_errors.push_back(*error);
+    absolute.push_back(std::abs(*error));
+    if (absolute.back() > summary.worst) {
+      summary.worst = absolute.back();
+      summary.worst_id = run->row.id;
+    }
+  }
+  summary.rows = static_cast<int>(measured.size());
+  summary.mean = mean_of(absolute);
+  summary.median = quantile(absolute, 0.5);
+  summary.p90 = quantile(absolute, 0.9);
+  summary.bias = mean_of(signed_errors);
+  Pairs pairs;
+  count_pairs(measured, pairs);
+  summary.pairs = pairs.all;
+  summary.pairs_ordered = pairs.share();
+  return summary;
+}
+
+ChoiceSummary choice_summary(const std::vector<const RunPrediction*>& runs) {
+  using Key = std::tuple<std::string, std::string, std::string, std::vector<int>>;
+  std::map<Key, std::vector<const RunPrediction*>> groups;
+  for (const RunPrediction* run : runs) {
+    if (!run->error()) continue;
+    const RunRow& r = run->row;
+    std::vector<int> sizes;
+    for (const auto& value : {r.layers, r.hidden, r.heads, r.ffn, r.seq, r.vocab, r.gpus, r.global_batch})
+      sizes.push_back(value.value_or(0));
+    groups[{r.source, r.framework, r.gpu, sizes}].push_back(run);
+  }
+  ChoiceSummary summary;
+  Pairs pairs;
+  std::vector<double> regrets;
+  for (const auto& [key, members] : groups) {
+    if (members.size() < 2) continue;
+    ++summary.groups;
+    count_pairs(members, pairs);
+    const auto chosen = std::min_element(members.begin(), members.end(),
+                                         [](const auto* a, const auto* b) { return a->predicted_s < b->predicted_s; });
+    const auto fastest = std::min_element(members.begin(), members.end(),
+                                          [](const auto* a, const auto* b) { return *a->row.step_s < *b->row.step_s; });
+    regrets.push_back(*(*chosen)->row.step_s / *(*fastest)->row.step_s - 1);
+    summary.best_found += regrets.back() == 0;
+    summary.worst_regret = std::max(summary.worst_regret, regrets.back());
+  }
+  summary.pairs = pairs.all;
+  summary.pairs_ordered = pairs.share();
+  summary.mean_regret = mean_of(regrets);
+  return summary;
+}
+
+MemorySummary memory_summary(const std::vector<const RunPrediction*>& runs) {
+  MemorySummary summary;
+  std::vector<double> absolute, signed_errors;
+  for (const RunPrediction* run : runs) {
+    const std::optional<double> error = run->peak_error();
+    if (!error) continue;
+    signed_errors.push_back(*error);
+    absolute.push_back(std::abs(*error));
+    if (absolute.back() <= summary.worst) continue;
+    summary.worst = absolute.back();
+    summary.worst_id = run->row.id;
+  }
+  summary.rows = static_cast<int>(absolute.size());
+  summary.mean = mean_of(absolute);
+  summary.median = quantile(absolute, 0.5);
+  summary.bias = mean_of(signed_errors);
+  return summary;
+}
+
+}  // namespace
+
+Summary summarize(const std::vector<const RunPrediction*>& runs) {
+  return {error_summary(runs), choice_summary(runs), memory_summary(runs)};
+}
+
+Summary summarize(const std::vector<RunPrediction>& runs) {
+  std::vector<const RunPrediction*> all;
+  for (const RunPrediction& run : runs) all.push_back(&run);
+  return summarize(all);
+}
+
+std::string parallelism_of(const RunRow& row) {
+  std::string name;
+  const auto add = [&](const std::optional<int>& degree, const char* word) {
+    if (degree.value_or(1) > 1) name += (name.empty() ? "" : " + ") + std::string(word);
+  };
+  add(row.tp, "tensor");
+  add(row.pp, "pipeline");
+  add(row.dp, "data");
+  return name.empty() ? "one GPU" : name;
+}
+
+std::string model_size_of(const RunPrediction& run) {
+  if (!run.predicted()) return "not known";
+  if (run.parameters < 1e9) return "under 1 B";
+  if (run.parameters < 1e10) return "1 to 10 B";
+  return run.parameters < 1e11 ? "10 to 100 B" : "over 100 B";
+}
+
+Groups summarize_groups(const std::vector<RunPrediction>& runs) {
+  std::map<std::string, std::map<std::string, std::vector<const RunPrediction*>>> members;
+  const auto named = [](const std::string& name) { return name.empty() ? std::string("not stated") : name; };
+  for (const RunPrediction& run : runs) {
+    members["source"][named(run.row.source)].push_back(&run);
+    members["gpu"][named(run.row.gpu)].push_back(&run);
+    members["framework"][named(run.row.framework)].push_back(&run);
+    members["parallelism"][parallelism_of(run.row)].push_back(&run);
+    members["model_size"][model_size_of(run)].push_back(&run);
+  }
+  Groups groups;
+  for (const auto& [kind, names] : members)
+    for (const auto& [name, group] : names) groups[kind][name] = summarize(group);
+  return groups;
+}
+
+}  // namespace panpipe
