@@ -67,8 +67,8 @@ Breakdown CostModel::optimizer(std::int64_t elements, int device_type) const {
   const DeviceType& type = scenario_->cluster.types[static_cast<std::size_t>(device_type)];
   if (!type.has_rates()) return cost;
   const Calibration& c = calibration(device_type);
-  const double traffic = c.optimizer_traffic * traffic_share(scenario_->optimizer.name) * static_cast<double>(elements) /
-                         divided_over(*scenario_, 1);
+  const double traffic = c.optimizer_traffic * scenario_->framework.optimizer_factor * traffic_share(scenario_->optimizer.name) *
+                         static_cast<double>(elements) / divided_over(*scenario_, 1);
   cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
   cost.memory = Duration(traffic / (type.memory_bandwidth.base() * c.memory_efficiency));
   cost.launch = c.step;  // data, logging, zeroing: once per step

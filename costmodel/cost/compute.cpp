@@ -1,6 +1,7 @@
 #include "costmodel/cost/compute.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -12,6 +13,8 @@ constexpr std::int64_t kTensorCoreAlignment = 8;  // elements; cuBLAS falls back
 // Backward over forward of fused attention: 5 products against 2, and lower efficiency (arXiv 2307.08691, section 2.3.1
 // counts 2.5 x the work; the published forward and backward rates of figures 5 and 6 give 3.1 x the time).
 constexpr double kFlashBackward = 3.125;
+
+constexpr double kRampAt = 4096;  // tokens for which the calibrated rate of fused attention is meant
 
 Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::llround(bytes))); }
 
@@ -26,6 +29,9 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.gemm = peak * calibration.gemm_efficiency;
   r.unaligned = peak * calibration.unaligned_gemm_efficiency;
   r.attention = peak * calibration.attention_efficiency;
+  r.multiprocessors = type.multiprocessors;
+  r.wave_quantisation = calibration.wave_quantisation;
+  r.attention_ramp = calibration.attention_ramp;
   r.memory = type.has_rates() ? type.memory_bandwidth * calibration.memory_efficiency : Bandwidth(infinite);
   r.kernel_gap = type.has_rates() ? calibration.kernel_gap : Duration(0);
   r.elementwise_factor = framework.elementwise_factor * calibration.elementwise_scale;
@@ -42,6 +48,34 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   return r;
 }
 
+namespace {
+
+// Tiles of cuBLAS's kernels, a block of threads each, and what their inner loop reaches of the largest's rate: smaller tiles read
+// more for the same work.
+struct Tile {
+  double m, n, share;
+};
+constexpr std::array kTiles = {Tile{256, 128, 1.0}, Tile{128, 256, 1.0}, Tile{128, 128, 0.92}, Tile{128, 64, 0.80},
+                               Tile{64, 64, 0.62}};
+constexpr double kPartialBytes = 8;  // a partial sum of a split inner dimension, written and read in fp32
+
+// Work that the device does for a product in whole waves of tiles, at the rate of the best choice of tile and split.
+double quantised_work(double batch, double m, double n, double k, const DeviceRates& rates) {
+  const double processors = rates.multiprocessors;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    for (const double split : {1.0, 2.0, 4.0, 8.0}) {
+      const double blocks = batch * std::ceil(m / tile.m) * std::ceil(n / tile.n) * split;
+      double work = std::ceil(blocks / processors) * processors * tile.m * tile.n * 2 * std::ceil(k / split) / tile.share;
+      if (split > 1) work += kPartialBytes * split * batch * m * n / rates.memory.base() * rates.gemm.base();
+      least = std::min(least, work);
+    }
+  }
+  return least;
+}
+
+}  // namespace
+
 Breakdown gemm_cost(const GemmShape& g, const DeviceRates& rates) {
   const double m = static_cast<double>(g.m), n = static_cast<double>(g.n), k = static_cast<double>(g.k);
   const double batch = static_cast<double>(g.batch);
@@ -49,7 +83,12 @@ Breakdown gemm_cost(const GemmShape& g, const DeviceRates& rates) {
   cost.work = Flops(2 * batch * m * n * k);
   const double bytes = rates.element * batch * (m * k + k * n + m * n);
   cost.traffic = whole(bytes);
-  cost.compute = std::max(cost.work / rates.gemm, Duration(bytes / rates.memory.base()));
+  Flops done = cost.work;
+  if (rates.multiprocessors > 0 && rates.wave_quantisation > 0 && std::isfinite(rates.gemm.base())) {
+    const double whole_waves = std::max(cost.work.base(), quantised_work(batch, m, n, k, rates));
+    done += Flops((whole_waves - cost.work.base()) * rates.wave_quantisation);
+  }
+  cost.compute = std::max(done / rates.gemm, Duration(bytes / rates.memory.base()));
   cost.total = cost.compute;
   return cost;
 }
@@ -65,12 +104,17 @@ AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) 
   if (rates.flash) {
     // Two products of 2 x head_size per score; a causal mask skips half of the blocks.
     cost.forward.work = Flops(4 * scores * static_cast<double>(a.head_size) * (a.causal ? 0.5 : 1.0));
-    cost.forward.compute = cost.forward.work / rates.attention;
+    // Short sequences: blocks on the diagonal are done whole, and few queries share the reading of keys.
+    const double ramp = (1 + rates.attention_ramp / static_cast<double>(a.key_length)) / (1 + rates.attention_ramp / kRampAt);
+    cost.forward.compute = cost.forward.work / rates.attention * ramp;
     cost.backward.work = cost.forward.work * 2.5;
     cost.backward.compute = cost.forward.compute * kFlashBackward;
   } else {
     DeviceRates products = rates;
-    if (a.head_size % kTensorCoreAlignment != 0) products.gemm = rates.unaligned;
+    if (a.head_size % kTensorCoreAlignment != 0) {
+      products.gemm = rates.unaligned;
+      products.multiprocessors = 0;  // other kernels, with tiles of their own
+    }
     const std::int64_t batch = a.batch * a.heads;
     const Breakdown both = gemm_cost({batch, a.query_length, a.key_length, a.head_size}, products) +
                            gemm_cost({batch, a.query_length, a.head_size, a.key_length}, products);

@@ -13,7 +13,10 @@ namespace panpipe {
 struct DeviceRates {
   ComputeRate gemm{0};       // large matrix products
   ComputeRate unaligned{0};  // batched products of attention whose head size is not a multiple of 8
-  ComputeRate attention{0};  // fused attention, forward, causal work
+  ComputeRate attention{0};  // fused attention, forward, causal work, at 4096 tokens
+  int multiprocessors = 0;   // 0: not known, products are not cut into tiles
+  double wave_quantisation = 0;
+  double attention_ramp = 0;  // tokens
   Bandwidth memory{0};
   Duration kernel_gap{0};
   double element = 2;             // bytes of a tensor element

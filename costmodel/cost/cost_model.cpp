@@ -86,6 +86,13 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload) : scena
   made_.resize(scenario.cluster.types.size(), false);
 }
 
+CostModel::CostModel(const Scenario& scenario, const Workload& workload, std::vector<Calibration> calibrations)
+    : scenario_(&scenario), workload_(&workload), calibrations_(std::move(calibrations)) {
+  PANPIPE_CHECK(calibrations_.size() == scenario.cluster.types.size(), "a calibration for each type of device");
+  costs_.resize(scenario.cluster.types.size());
+  made_.resize(scenario.cluster.types.size(), false);
+}
+
 const WorkloadCost& CostModel::units(int device_type) const {
   if (!made_[index(device_type)]) {
     const Calibration& c = calibration(device_type);

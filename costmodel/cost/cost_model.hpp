@@ -127,6 +127,8 @@ class CostModel {
  public:
   // `workload` and `scenario` must outlive the model. Throws InputError when a device names a calibration that is not there.
   CostModel(const Scenario& scenario, const Workload& workload);
+  // The same with other numbers than the devices name, one for each of the cluster's types.
+  CostModel(const Scenario& scenario, const Workload& workload, std::vector<Calibration> calibrations);
 
   // Throws InputError when devices of this type have no compute rate (or none for the scenario's precision) and the
   // workload brings no times.

@@ -9,6 +9,8 @@ Calibration load_calibration(const std::string& name_or_path, const std::string&
   Calibration c;
   c.name = file.name();
   file.read("gemm_efficiency", c.gemm_efficiency, Sign::Positive);
+  file.read("wave_quantisation", c.wave_quantisation);
+  file.read("attention_ramp", c.attention_ramp);
   file.read("attention_efficiency", c.attention_efficiency, Sign::Positive);
   file.read("memory_efficiency", c.memory_efficiency, Sign::Positive);
   file.read("score_bytes", c.score_bytes);

@@ -16,7 +16,9 @@ namespace panpipe {
 struct Calibration {
   std::string name = "data sheet";
   double gemm_efficiency = 0.85;               // of data-sheet peak, large matrix products
-  double attention_efficiency = 0.40;          // fused attention, forward, causal work, of peak
+  double wave_quantisation = 1;                // of what a product's last, partly filled wave of tiles loses, the share felt
+  double attention_efficiency = 0.40;          // fused attention, forward, causal work, of peak, at 4096 tokens
+  double attention_ramp = 0;                   // tokens at which fused attention runs at half of its rate for long sequences
   double memory_efficiency = 0.85;             // of data-sheet memory bandwidth
   double elementwise_scale = 1.0;              // on the counted traffic of element-wise operators
   double score_bytes = 9;                      // traffic per unfused attention score and pass

@@ -14,6 +14,7 @@ Framework load_framework(const std::string& name_or_path, const std::string& dir
   file.read("flash_attention", f.flash_attention);
   file.read("loss_bytes_per_logit", f.loss_bytes_per_logit);
   file.read("dropout", f.dropout);
+  file.read("optimizer_factor", f.optimizer_factor);
   file.read("forward_operators", f.forward_operators);
   file.read("backward_operators", f.backward_operators);
   file.read("synchronous_launches", f.synchronous_launches);

@@ -20,6 +20,7 @@ struct Framework {
   bool flash_attention = false;
   double loss_bytes_per_logit = 20;  // traffic of the loss, forward and backward together
   bool dropout = true;               // trains with dropout: its masks are written, read and kept even where the graph has none
+  double optimizer_factor = 1;       // traffic of the optimizer step over one fused kernel
   // Host.
   int forward_operators = 28;  // host launches per transformer layer
   int backward_operators = 40;

@@ -12,6 +12,8 @@ namespace panpipe {
 namespace {
 
 constexpr int kVocabulary = 51200;  // GPT-2's, padded as Megatron-LM does
+// Zero Bubble's models: 12 layers hidden^2 + vocabulary hidden rounds to the printed 14.6 B and 28.3 B below 35000 only.
+constexpr int kZeroBubbleVocabulary = 32000;
 constexpr int kMicrobatch = 2;
 constexpr int kHeadSize = 128;
 constexpr int kBloomHeads = 96;  // of the 200B models in the BLOOM chronicles where no other number is printed
@@ -99,7 +101,8 @@ class Writer {
                                    *row_.layers, hidden, heads_used, *row_.seq);
     if (row_.kv_heads) text += fmt::format(", kv_heads: {}", *row_.kv_heads);
     if (row_.ffn) text += fmt::format(", ffn: {}", *row_.ffn);
-    text += fmt::format(", vocabulary: {}}}", stated("vocab", row_.vocab, kVocabulary));
+    text += fmt::format(", vocabulary: {}}}",
+                        stated("vocab", row_.vocab, row_.framework == "megatron-zb" ? kZeroBubbleVocabulary : kVocabulary));
     add("workload: " + text);
   }
 
@@ -121,6 +124,10 @@ class Writer {
     if (name == "16bit-mixed") {
       name = says(row_, "bf16 optimizer") ? "bf16" : "fp16";
       assume(fmt::format("precision: {}", name));
+    }
+    if (says(row_, "; tf32")) {  // the column has no such value in some tables
+      name = "tf32";
+      assume("precision: tf32 (from the note)");
     }
     if (name == "bf16-mixed") name = "bf16";
     if (name == "fp16-mixed") name = "fp16";
