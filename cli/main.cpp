@@ -69,6 +69,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe validate runs.csv --tolerance mean=5%\n"
      "  panpipe validate runs.csv --calibration mine.yaml --json\n",
      cli::add_validate_verb},
+    {"fit", "measured runs to a device calibration: robust least squares on the estimate",
+     "  panpipe fit runs.csv --device A100-80G-SXM -o a100.yaml\n"
+     "  panpipe fit runs.csv --device RTX3090 --only launch,step -o mine.yaml\n",
+     cli::add_fit_verb},
     {"run", "train for real over a pipeline, and time it",
      "  panpipe run scenarios/examples/gpt2-large-rtx3090x8.yaml --steps 10\n"
      "  panpipe run my.yaml --steps 10 --transport local\n",

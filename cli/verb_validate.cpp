@@ -1,18 +1,46 @@
 // panpipe validate: measured runs, predicted; how far the predictions can be trusted.
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/files_write.hpp"
 #include "validation/runs/run_report.hpp"
 
 namespace panpipe::cli {
+namespace {
+
+void write_report(const RunReport& report, const std::vector<std::string>& files, const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::create_directories(fs::path(folder) / "scenarios", error);
+  if (error) throw MachineError("cannot make the folder " + folder + ": " + error.message() + "; choose another with -o");
+  const auto write = [&](const std::string& name, const std::string& text) {
+    write_file((fs::path(folder) / name).string(), text, "choose another folder with -o");
+  };
+  std::string command = "panpipe validate";
+  for (const std::string& file : files) command += " " + file;
+  write("validation.json", to_json(report));
+  write("validation.html", to_page(report, command));
+  for (const RunPrediction& run : report.runs) {
+    std::string name = run.row.id;
+    for (char& c : name)
+      if (c == '/') c = '_';
+    if (run.predicted()) write("scenarios/" + name + ".yaml", run.scenario);
+  }
+  std::fputs(("written to " + folder + ": validation.html, validation.json, scenarios/\n").c_str(), stderr);
+}
+
+}  // namespace
 
 void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
   struct Settings {
     std::vector<std::string> files, tolerances;
     PredictionOptions prediction;
+    std::string output;
     bool json = false, all = false;
   };
   auto options = std::make_shared<Settings>();
@@ -26,6 +54,8 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
       ->type_name("FIGURE=LIMIT")
       ->allow_extra_args(false);
   sub.add_option("--threads", options->prediction.threads, "threads that predict rows (default: all cores)")->type_name("N");
+  sub.add_option("-o", options->output, "write validation.json, validation.html and every row's scenario into this folder")
+      ->type_name("DIR");
   sub.add_flag("--all", options->all, "list every row, not the worst only");
   sub.add_flag("--json", options->json, "print a JSON document instead of the table");
   run = [options] {
@@ -37,6 +67,7 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
       for (RunRow& row : read_runs(file)) rows.push_back(std::move(row));
     const RunReport report = make_run_report(predict(rows, options->prediction), tolerances);
     print(options->json ? to_json(report) : to_table(report, options->all ? 0 : kShown));
+    if (!options->output.empty()) write_report(report, options->files, options->output);
     return static_cast<int>(report.ok() ? ExitCode::Done : ExitCode::CheckFailed);
   };
 }

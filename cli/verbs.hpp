@@ -22,5 +22,6 @@ void add_compare_verb(CLI::App& sub, std::function<int()>& run);
 void add_report_verb(CLI::App& sub, std::function<int()>& run);
 void add_run_verb(CLI::App& sub, std::function<int()>& run);
 void add_validate_verb(CLI::App& sub, std::function<int()>& run);
+void add_fit_verb(CLI::App& sub, std::function<int()>& run);
 
 }  // namespace panpipe::cli

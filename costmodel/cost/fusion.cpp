@@ -204,16 +204,17 @@ std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRat
         traffic.backward += bias_gradient(unit, i);
         break;
       case OperatorClass::Attention: {
-        // Query, key, value and the result are each brought into the layout the core wants: read and written once more.
-        double layout = 0;
+        // Query, key and value are read where they stand; the result is brought into the order of the next product, read and
+        // written once more. Backward so are its gradient and those of query, key and value, which become one tensor.
         std::vector<int> seen;
         for_each_operand(unit.op(i), [&](int t) {
-          if (unit.activation(t) && add_once(seen, t)) layout += 2 * unit.bytes(t);
+          if (unit.activation(t) && add_once(seen, t)) traffic.backward += 2 * unit.bytes(t);
         });
         for (int out : unit.op(i).outputs)
-          if (unit.tensor(out).shape.size() == 4) layout += 2 * unit.bytes(out);
-        traffic.forward += layout;
-        traffic.backward += layout;
+          if (unit.tensor(out).shape.size() == 4) {
+            traffic.forward += 2 * unit.bytes(out);
+            traffic.backward += 2 * unit.bytes(out);
+          }
         break;
       }
       default:

@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <filesystem>
-#include <thread>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/experiment/experiment.hpp"
 #include "costmodel/profile/calibration.hpp"
+#include "validation/parallel_for.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
 
@@ -62,7 +60,7 @@ int busiest_rank(const TaskGraph& graph) {
   return busiest;
 }
 
-StepTerms terms_of(const TaskGraph& graph, const Metrics& figures) {
+StepTerms terms_of(const TaskGraph& graph, const Metrics& figures, double step) {
   StepTerms terms;
   const auto rank = static_cast<std::size_t>(busiest_rank(graph));
   for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
@@ -88,9 +86,24 @@ StepTerms terms_of(const TaskGraph& graph, const Metrics& figures) {
       terms.communication = std::max(0.0, device.exposed_communication_s - terms.tensor);
       break;
     }
-  terms.communication = std::min(terms.communication, std::max(0.0, figures.step_time_s - busy));
-  terms.idle = figures.step_time_s - busy - terms.communication;
+  terms.communication = std::min(terms.communication, std::max(0.0, step - busy));
+  terms.idle = step - busy - terms.communication;
   return terms;
+}
+
+// When every rank repeats what it did as soon as it is done, steps follow at the longest rank's own first start to last end.
+double step_period(const Timeline& timeline) {
+  std::map<std::int32_t, std::pair<double, double>> of_device;
+  for (const Span& span : timeline.spans) {
+    if (span.lane != Lane::Compute) continue;
+    const auto [found, is_new] = of_device.try_emplace(span.device, span.start.base(), span.end.base());
+    if (is_new) continue;
+    found->second.first = std::min(found->second.first, span.start.base());
+    found->second.second = std::max(found->second.second, span.end.base());
+  }
+  double period = 0;
+  for (const auto& [device, ends] : of_device) period = std::max(period, ends.second - ends.first);
+  return period;
 }
 
 void predict_row(const CalibrationChoice& calibrations, RunPrediction& run) {
@@ -103,11 +116,12 @@ void predict_row(const CalibrationChoice& calibrations, RunPrediction& run) {
     const Experiment experiment(parse_scenario(written.text, run.row.id, data_directory()));
     const Plan plan = experiment.plan("");
     const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
-    const Metrics figures = metrics(estimate(graph));
-    run.predicted_s = figures.step_time_s;
+    const Timeline predicted = estimate(graph);
+    const Metrics figures = metrics(predicted);
+    run.predicted_s = written.rolling ? step_period(predicted) : figures.step_time_s;
     run.predicted_peak_gib = figures.peak_memory_bytes / kGib;
     run.parameters = static_cast<double>(experiment.workload.parameters);
-    run.terms = terms_of(graph, figures);
+    run.terms = terms_of(graph, figures, run.predicted_s);
   } catch (const InputError& error) {
     run.skipped = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
   } catch (const NoAnswer& error) {
@@ -130,26 +144,10 @@ std::optional<double> RunPrediction::peak_error() const {
 std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const PredictionOptions& options) {
   const CalibrationChoice calibrations(options.calibrations);
   std::vector<RunPrediction> runs(rows.size());
-  std::atomic<std::size_t> next{0};
-  std::vector<std::exception_ptr> faults(rows.size());
-  const auto work = [&] {
-    for (std::size_t i = next++; i < rows.size(); i = next++) {
-      runs[i].row = rows[i];
-      try {
-        predict_row(calibrations, runs[i]);
-      } catch (...) {
-        faults[i] = std::current_exception();
-      }
-    }
-  };
-  const auto wanted = static_cast<unsigned>(std::max(0, options.threads));
-  const unsigned threads = wanted > 0 ? wanted : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::thread> workers;
-  for (unsigned i = 1; i < std::min<std::size_t>(threads, rows.size()); ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& worker : workers) worker.join();
-  for (const std::exception_ptr& fault : faults)
-    if (fault) std::rethrow_exception(fault);
+  parallel_for(rows.size(), options.threads, [&](std::size_t i) {
+    runs[i].row = rows[i];
+    predict_row(calibrations, runs[i]);
+  });
   return runs;
 }
 

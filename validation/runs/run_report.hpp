@@ -37,5 +37,7 @@ RunReport make_run_report(std::vector<RunPrediction> runs, const std::vector<Run
 // Worst rows first; `most` rows (0: all).
 std::string to_table(const RunReport& report, std::size_t most);
 std::string to_json(const RunReport& report);
+// One self-contained HTML page; `command` stands under its title.
+std::string to_page(const RunReport& report, const std::string& command);
 
 }  // namespace panpipe

@@ -154,13 +154,20 @@ class Writer {
     if (name == "none" || pp_ == 1) name = "1f1b";
     if (name == "interleaved-1f1b")
       add(fmt::format("schedule: {{name: interleaved-1f1b, stages_per_rank: {}}}", stages_per_rank_));
-    else if (name == "zb-1p")
-      add(fmt::format("schedule: {{name: zb-auto, memory: {}}}", pp_));
-    else if (name == "zb-2p")
-      // Where the pipeline fills, the hand-made order of that memory has no bubble left to search for.
-      add(microbatches_ >= 2 * pp_ - 1 ? "schedule: zb-h2" : fmt::format("schedule: {{name: zb-auto, memory: {}}}", 2 * pp_));
+    else if (name == "zb-1p" || name == "zb-2p")
+      zero_bubble(name == "zb-1p" ? pp_ : 2 * pp_);
     else
       add("schedule: " + name);
+  }
+
+  // Their runtime posts its transfers ahead, and starts the next step without waiting for other ranks (arXiv 2401.10241, section
+  // 4) except in the rows that compare with a synchronising optimizer.
+  void zero_bubble(int memory) {
+    add(fmt::format("schedule: {{name: zb-auto, memory: {}}}", memory));
+    if (row_.framework != "megatron-zb") return;
+    add("transfers: {semantics: asynchronous}");
+    result_.rolling = !says(row_, "synchronising");
+    if (result_.rolling) assume("time: the period of steps without a barrier between them");
   }
 
   // Whole layers, as many on every stage; where that does not go out, the embedding and the head count as a layer each; else

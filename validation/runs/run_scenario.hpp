@@ -12,6 +12,9 @@ struct RunScenario {
   std::string text;                  // YAML; empty when the run is skipped
   std::vector<std::string> assumed;  // "micro_batch: 2": what the row leaves open, and the default that stands in
   std::string skipped;               // why it cannot be expressed
+  // Steps follow one another without a barrier, so that a rank starts the next one as soon as it is done (Zero Bubble's optimizer
+  // step, which is validated afterwards): what was measured is the period, not the time from the first start to the last end.
+  bool rolling = false;
 };
 
 // Defaults: docs/validate.md. `calibration` as in cluster_of.

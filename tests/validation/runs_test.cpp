@@ -1,0 +1,255 @@
+// Measured runs: reading rows, writing their scenarios, predicting them, and what is said about the errors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "costmodel/base/error.hpp"
+#include "validation/runs/run_report.hpp"
+#include "validation/runs/run_scenario.hpp"
+
+namespace panpipe {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+std::string file_with(const std::string& text) {
+  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+  const std::string path = (std::filesystem::temp_directory_path() / (std::string("runs_") + info->name() + ".csv")).string();
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+// Korthikanti et al., arXiv 2205.05198, table 5: the 22B model with full recomputation.
+RunRow korthikanti_22b() {
+  RunRow row;
+  row.id = "22B";
+  row.source = "korth22";
+  row.framework = "megatron";
+  row.gpu = "A100-80G-SXM";
+  row.gpus = 8;
+  row.gpus_per_node = 8;
+  row.layers = 48;
+  row.hidden = 6144;
+  row.heads = 64;
+  row.seq = 2048;
+  row.vocab = 51200;
+  row.global_batch = row.micro_batch = 4;
+  row.tp = 8;
+  row.pp = row.dp = 1;
+  row.schedule = "none";
+  row.recompute = "full";
+  row.precision = "fp16-mixed";
+  row.step_s = 1.42;
+  return row;
+}
+
+RunPrediction predicted(const std::string& id, double measured, double prediction, int gpus = 8) {
+  RunPrediction run;
+  run.row = korthikanti_22b();
+  run.row.id = id;
+  run.row.gpus = gpus;
+  run.row.step_s = measured;
+  run.predicted_s = prediction;
+  return run;
+}
+
+TEST(Runs, CellsMayBeQuotedAndEmpty) {
+  const auto rows = read_runs(file_with("id,gpu,step_s,note,layers,unknown\na,H20,1.5,\"x, \"\"y\"\"\nz\",12,7\n\nb,H20,2,,,\n"));
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].note, "x, \"y\"\nz");
+  EXPECT_EQ(rows[0].layers, 12);
+  EXPECT_EQ(rows[1].layers, std::nullopt);
+  EXPECT_EQ(rows[1].line, 5);
+}
+
+TEST(Runs, EveryFaultOfATableIsNamedWithItsPlace) {
+  const std::string path = file_with("id,gpu,step_s,layers,recomputed\na,H20,1,twelve,\na,H20,-1,3,\n");
+  try {
+    read_runs(path);
+    FAIL();
+  } catch (const InputError& error) {
+    ASSERT_EQ(error.diagnostics().size(), 1U);
+    EXPECT_EQ(error.diagnostics()[0].text, path +
+                                               ":1:23: error: there is no column 'recomputed'\n"
+                                               "    1 | id,gpu,step_s,layers,recomputed\n"
+                                               "      |                      ^\n"
+                                               "  help: did you mean 'recompute'?");
+  }
+  try {
+    read_runs(file_with("id,gpu,step_s,layers\na,H20,1,twelve\na,H20,-1,3\n"));
+    FAIL();
+  } catch (const InputError& error) {
+    ASSERT_EQ(error.diagnostics().size(), 3U);
+    EXPECT_THAT(error.diagnostics()[0].text, HasSubstr(":2:9: error: layers: "));
+    EXPECT_THAT(error.diagnostics()[1].text, HasSubstr(":3:7: error: step_s: must be positive, not -1"));
+    EXPECT_THAT(error.diagnostics()[2].text, HasSubstr(":3:1: error: the id 'a' stands twice"));
+  }
+}
+
+TEST(Runs, ARowBecomesTheScenarioThatAUserWouldWrite) {
+  const RunScenario scenario = scenario_of(korthikanti_22b());
+  EXPECT_EQ(scenario.skipped, "");
+  EXPECT_EQ(
+      scenario.text,
+      "panpipe: 1\n"
+      "cluster: {file: clusters/dgx-a100-80g.yaml, nodes: 1, device: {file: devices/a100-80g-sxm.yaml}, devices_per_node: 8}\n"
+      "workload: {model: gpt, layers: 48, hidden: 6144, heads: 64, sequence: 2048, vocabulary: 51200}\n"
+      "batch: {micro: 4, microbatches: 1}\n"
+      "precision: fp16\n"
+      "parallel: {pipeline: 1, tensor: 8, data: 1, zero: 0, sequence_parallel: false}\n"
+      "schedule: 1f1b\n"
+      "recompute: full\n"
+      "framework: megatron\n");
+}
+
+TEST(Runs, WhatARowLeavesOpenIsSaid) {
+  RunRow row = korthikanti_22b();
+  row.heads = row.vocab = row.micro_batch = std::nullopt;
+  row.precision = "16bit-mixed";
+  row.framework.clear();
+  const RunScenario scenario = scenario_of(row);
+  for (const char* expected : {"heads: 48", "vocab: 51200", "micro_batch: 2", "precision: fp16", "framework: megatron",
+                               "seq_parallel: false", "zero: 0"})
+    EXPECT_THAT(scenario.assumed, Contains(expected));
+}
+
+TEST(Runs, LayersAreSharedOutAsTheTrainersDo) {
+  RunRow row = korthikanti_22b();
+  row.tp = 1;
+  row.pp = 8;
+  row.schedule = "1f1b";
+  row.layers = 22;  // and two ends: 24 in 8 stages of 3, the first with the embedding and 2 layers
+  EXPECT_THAT(
+      scenario_of(row).text,
+      HasSubstr("partition: [h.2.attention, h.5.attention, h.8.attention, h.11.attention, h.14.attention, h.17.attention, "
+                "h.20.attention]"));
+  row.schedule = "interleaved-1f1b";
+  row.virtual_stages = 3;  // 24 stages: the embedding alone, 22 layers, the head alone
+  EXPECT_THAT(scenario_of(row).text, HasSubstr("partition: [h.0.attention, h.1.attention"));
+  EXPECT_THAT(scenario_of(row).text, HasSubstr("h.21.attention, head]"));
+  row.schedule = "1f1b";
+  row.layers = 21;  // 3 on each of seven
+  EXPECT_THAT(scenario_of(row).skipped, HasSubstr("21 layers cannot fill 8 stages"));
+}
+
+TEST(Runs, AdaptersComeFromTheWordsOfTheFabric) {
+  RunRow row = korthikanti_22b();
+  row.gpus = 64;
+  row.dp = 8;
+  row.global_batch = 32;
+  const auto network = [&](const char* fabric) {
+    row.fabric = fabric;
+    return scenario_of(row).text;
+  };
+  EXPECT_THAT(network("NVSwitch; 4x HDR200 IB per node (800 Gb/s)"),
+              HasSubstr("network: {nics_per_node: 4, bandwidth: 25 GB/s}"));
+  EXPECT_THAT(network("NVSwitch; 1600 Gb/s RoCE per node"), HasSubstr("network: {nics_per_node: 8, bandwidth: 25 GB/s}"));
+  EXPECT_THAT(network("4x Omni-Path 100 per node"), HasSubstr("network: {nics_per_node: 4, bandwidth: 7.5 GB/s}"));
+  EXPECT_THAT(network("two nodes"), ::testing::Not(HasSubstr("network:")));
+  EXPECT_THAT(scenario_of(row).assumed, Contains("network: a 25 GB/s adapter per GPU"));
+}
+
+TEST(Runs, WhatCannotBeExpressedIsSkippedWithTheReason) {
+  RunRow row = korthikanti_22b();
+  row.gpu = "V100";
+  EXPECT_THAT(scenario_of(row).skipped, HasSubstr("no data sheet of the GPU 'V100'"));
+  row = korthikanti_22b();
+  row.layers = row.seq = std::nullopt;
+  EXPECT_EQ(scenario_of(row).skipped, "not stated: layers, seq");
+  row = korthikanti_22b();
+  row.schedule = "chimaera";
+  row.tp = 1;
+  row.pp = 8;
+  const auto runs = predict({row}, {});
+  EXPECT_THAT(runs[0].skipped, HasSubstr("chimaera"));
+  EXPECT_EQ(runs[0].error(), std::nullopt);
+}
+
+TEST(Runs, APublishedStepIsPredicted) {
+  const RunPrediction run = predict({korthikanti_22b()}, {}).front();
+  ASSERT_TRUE(run.error());
+  EXPECT_LT(std::abs(*run.error()), 0.05);  // 1.42 s measured
+  const StepTerms& t = run.terms;
+  EXPECT_NEAR(t.products + t.traffic + t.tensor + t.host + t.optimizer + t.communication + t.idle, run.predicted_s,
+              1e-9 * run.predicted_s);
+  EXPECT_GT(t.products, 0.4 * run.predicted_s);
+  EXPECT_NEAR(run.parameters, 48 * 12 * 6144.0 * 6144 + 51200 * 6144.0, 0.01 * run.parameters);
+}
+
+TEST(Runs, FiguresByHand) {
+  // Errors +10 %, -20 %, 0: mean 10 %, median 10 %, bias -3.3 %. Pairs: (1, 2), (1, 1.04: too near), (2, 1.04).
+  const std::vector<RunPrediction> runs = {predicted("a", 1.0, 1.1), predicted("b", 2.0, 1.6), predicted("c", 1.04, 1.04)};
+  const Summary summary = summarize(runs);
+  EXPECT_EQ(summary.errors.rows, 3);
+  EXPECT_NEAR(summary.errors.mean, 0.1, 1e-12);
+  EXPECT_NEAR(summary.errors.median, 0.1, 1e-12);
+  EXPECT_NEAR(summary.errors.bias, -0.1 / 3, 1e-12);
+  EXPECT_NEAR(summary.errors.worst, 0.2, 1e-12);
+  EXPECT_EQ(summary.errors.worst_id, "b");
+  EXPECT_EQ(summary.errors.pairs, 2);
+  EXPECT_DOUBLE_EQ(summary.errors.pairs_ordered, 1);
+  // One group of plans: c is chosen (1.04 s predicted) where a was fastest, so 4 % are lost.
+  EXPECT_EQ(summary.choice.groups, 1);
+  EXPECT_NEAR(summary.choice.mean_regret, 0.04, 1e-12);
+  EXPECT_EQ(summary.choice.best_found, 0);
+}
+
+TEST(Runs, PlansAreComparedOnTheSameGpusOnly) {
+  const std::vector<RunPrediction> runs = {predicted("a", 1.0, 1.0, 8), predicted("b", 2.0, 0.5, 16)};
+  EXPECT_EQ(summarize(runs).choice.groups, 0);
+  EXPECT_DOUBLE_EQ(summarize(runs).errors.pairs_ordered, 0);
+}
+
+TEST(Runs, TolerancesAreErrorsToStayUnderOrSharesToReach) {
+  const std::vector<RunPrediction> runs = {predicted("a", 1.0, 1.1), predicted("b", 2.0, 2.0)};
+  const auto ok = [&](const char* text) { return make_run_report(runs, {parse_run_tolerance(text)}).ok(); };
+  EXPECT_TRUE(ok("mean=5%"));
+  EXPECT_TRUE(ok("mean=5 %"));
+  EXPECT_FALSE(ok("mean=4.9%"));
+  EXPECT_TRUE(ok("korth22.worst=0.11"));
+  EXPECT_TRUE(ok("pairs_ordered=100%"));
+  EXPECT_THROW(ok("other.mean=5%"), InputError);
+  try {
+    parse_run_tolerance("medium=5%");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--tolerance medium=5%: there is no figure 'medium', did you mean 'median'?"));
+  }
+}
+
+TEST(Runs, TheDocumentHasTheKeysThatOthersRead) {
+  RunPrediction skipped = predicted("s", 1, 0);
+  skipped.skipped = "no \"data\" sheet";
+  const auto document = nlohmann::json::parse(to_json(make_run_report({predicted("a", 1.0, 1.1), skipped}, {})));
+  EXPECT_EQ(document["schema"], "panpipe-validation/1");
+  EXPECT_EQ(document["rows"][0]["id"], "a");
+  EXPECT_NEAR(document["rows"][0]["relative_error"].get<double>(), 0.1, 1e-12);
+  EXPECT_TRUE(document["rows"][0]["skipped"].is_null());
+  EXPECT_TRUE(document["rows"][0]["measured_peak_gib"].is_null());
+  EXPECT_TRUE(document["rows"][0]["assumed"].is_array());
+  EXPECT_EQ(document["rows"][1]["skipped"], "no \"data\" sheet");
+  EXPECT_TRUE(document["rows"][1]["predicted_s"].is_null());
+  const auto& summary = document["summary"];
+  EXPECT_EQ(summary["rows"], 1);
+  EXPECT_EQ(summary["skipped"], 1);
+  for (const char* key : {"mean_absolute_error", "median_absolute_error", "worst", "bias", "pairs_ordered"})
+    EXPECT_TRUE(summary[key].is_number()) << key;
+  EXPECT_EQ(document["groups"]["source"]["korth22"]["rows"], 1);
+  EXPECT_EQ(document["groups"]["parallelism"]["tensor"]["rows"], 1);
+}
+
+TEST(Runs, ThePageHoldsEveryRow) {
+  const std::string page =
+      to_page(make_run_report({predicted("first<", 1.0, 1.1), predicted("b", 2.0, 1.6)}, {}), "panpipe validate x");
+  EXPECT_THAT(page, HasSubstr("first&lt;"));
+  EXPECT_THAT(page, HasSubstr("panpipe validate x"));
+  EXPECT_THAT(page, ::testing::Not(HasSubstr("http://")));
+}
+
+}  // namespace
+}  // namespace panpipe

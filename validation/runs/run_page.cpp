@@ -1,0 +1,146 @@
+// The answer of `panpipe validate` as one self-contained page.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/page/page.hpp"
+#include "validation/runs/run_report.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr double kBand = 0.10;   // drawn around measured = predicted
+constexpr double kLarge = 0.10;  // errors shown as bad
+
+const std::vector<std::string> kTerms = {"products",          "traffic",      "tensor-parallel collectives", "host", "optimizer",
+                                         "exposed transfers", "idle (bubble)"};
+
+std::vector<double> term_values(const StepTerms& t) {
+  return {t.products, t.traffic, t.tensor, std::max(0.0, t.host), t.optimizer, t.communication, std::max(0.0, t.idle)};
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+page::Scatter scatter(const RunReport& report, bool memory) {
+  page::Scatter plot;
+  plot.title = memory ? "Peak memory" : "Step time";
+  const std::string unit = memory ? "GiB" : "s";
+  plot.x = {"measured, " + unit, page::AxisKind::Log, {}};
+  plot.y = {"predicted, " + unit, page::AxisKind::Log, {}};
+  plot.band = kBand;
+  for (const auto& entry : report.groups.at("source")) plot.series.push_back(entry.first);
+  for (const RunPrediction& run : report.runs) {
+    const std::optional<double> error = memory ? run.peak_error() : run.error();
+    if (!error) continue;
+    page::Point point;
+    point.x = memory ? *run.row.peak_gib : *run.row.step_s;
+    point.y = memory ? run.predicted_peak_gib : run.predicted_s;
+    const auto source = std::find(plot.series.begin(), plot.series.end(), run.row.source.empty() ? "not stated" : run.row.source);
+    point.series = static_cast<int>(source - plot.series.begin());
+    point.hint = fmt::format("{}: {:.4g} {} predicted, {:.4g} {} measured, {:+.1f} %", run.row.id, point.y, unit, point.x, unit,
+                             100 * *error);
+    plot.points.push_back(point);
+  }
+  return plot;
+}
+
+page::Table group_table(const std::string& kind, const std::map<std::string, Summary>& groups) {
+  page::Table table;
+  table.caption = kind;
+  table.columns = {{kind, "", false, ""},
+                   {"rows", "", true, "predicted and measured"},
+                   {"mean", "%", true, "mean absolute error of the step time"},
+                   {"median", "%", true, ""},
+                   {"90 %", "%", true, "nine of ten rows are within"},
+                   {"worst", "%", true, ""},
+                   {"bias", "%", true, "mean signed error"},
+                   {"pairs", "%", true, "pairs measured more than 5 % apart that are predicted in the right order"},
+                   {"plans", "%", true, "the same among rows of one model, GPUs and global batch"},
+                   {"regret", "%", true, "what choosing by prediction costs, mean"},
+                   {"memory", "%", true, "mean absolute error of the peak"}};
+  for (const auto& [name, s] : groups) {
+    const double none = std::nan("");
+    const ErrorSummary& e = s.errors;
+    table.rows.push_back({page::words(name), page::number(e.rows, 0), page::number(e.rows ? 100 * e.mean : none, 1),
+                          page::number(e.rows ? 100 * e.median : none, 1), page::number(e.rows ? 100 * e.p90 : none, 1),
+                          page::number(e.rows ? 100 * e.worst : none, 1), page::number(e.rows ? 100 * e.bias : none, 1),
+                          page::number(e.pairs ? 100 * e.pairs_ordered : none, 1),
+                          page::number(s.choice.pairs ? 100 * s.choice.pairs_ordered : none, 1),
+                          page::number(s.choice.groups ? 100 * s.choice.mean_regret : none, 2),
+                          page::number(s.memory.rows ? 100 * s.memory.mean : none, 1)});
+  }
+  return table;
+}
+
+page::Table rows_table(const RunReport& report) {
+  page::Table table;
+  table.columns = {{"row", "", false, ""},
+                   {"error", "%", true, "predicted / measured - 1"},
+                   {"measured", "s", true, ""},
+                   {"predicted", "s", true, ""},
+                   {"where the predicted time goes", "", false, "on the device that computes longest"},
+                   {"peak measured", "GiB", true, "as printed; GB read as GiB"},
+                   {"peak predicted", "GiB", true, ""},
+                   {"GPU", "", false, ""},
+                   {"split", "", false, ""},
+                   {"assumed", "", false, "what the row leaves open"}};
+  table.parts = kTerms;
+  std::vector<const RunPrediction*> rows;
+  for (const RunPrediction& run : report.runs)
+    if (run.error()) rows.push_back(&run);
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto* a, const auto* b) { return std::abs(*a->error()) > std::abs(*b->error()); });
+  for (const RunPrediction* run : rows) {
+    const std::vector<double> terms = term_values(run->terms);
+    page::Cell bar;
+    bar.parts = terms;
+    for (std::size_t i = 0; i < terms.size(); ++i)
+      bar.hint += fmt::format("{}{}: {}", i ? ", " : "", kTerms[i], to_text(Duration(terms[i])));
+    page::Cell id = page::words(run->row.id);
+    id.hint = run->row.source + ", " + run->row.where;
+    std::string assumed;
+    for (const std::string& text : run->assumed) assumed += (assumed.empty() ? "" : "; ") + text;
+    table.rows.push_back(
+        {id, page::number(100 * *run->error(), 1, std::abs(*run->error()) > kLarge ? page::Tone::Bad : page::Tone::Plain),
+         page::number(*run->row.step_s, 3), page::number(run->predicted_s, 3), bar,
+         page::number(run->row.peak_gib.value_or(std::nan("")), 1), page::number(run->predicted_peak_gib, 1),
+         page::words(run->row.gpu), page::words(parallelism_of(run->row)), page::words(assumed, page::Tone::Muted)});
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string to_page(const RunReport& report, const std::string& command) {
+  const ErrorSummary& e = report.summary.errors;
+  page::Page out("Predicted against measured training steps", command);
+  out.figures({{"mean error", percent(e.mean), fmt::format("over {} runs", e.rows)},
+               {"median", percent(e.median), ""},
+               {"bias", fmt::format("{:+.1f} %", 100 * e.bias), ""},
+               {"worst", percent(e.worst), e.worst_id},
+               {"pairs in order", percent(e.pairs_ordered), "measured more than 5 % apart"},
+               {"regret", fmt::format("{:.2f} %", 100 * report.summary.choice.mean_regret), "of choosing by prediction, mean"}});
+  if (!report.checks.empty()) {
+    out.heading("Tolerances");
+    std::vector<std::string> lines;
+    for (const ToleranceCheck& check : report.checks)
+      lines.push_back(fmt::format("{} {}: {:.2f} %", check.ok ? "kept:" : "broken:", check.tolerance.text, 100 * check.value));
+    out.list(lines);
+  }
+  out.heading("Measured and predicted").note("The band is 10 % to both sides of equality.");
+  out.add(scatter(report, false));
+  if (report.summary.memory.rows > 0) out.add(scatter(report, true));
+  out.heading("Errors by group");
+  for (const auto& [kind, names] : report.groups) out.add(group_table(kind, names));
+  out.heading("Rows").note("Worst first; a head sorts. Bars: where the predicted time goes on the device that computes longest.");
+  out.add(rows_table(report));
+  std::vector<std::string> skipped;
+  for (const RunPrediction& run : report.runs)
+    if (!run.predicted()) skipped.push_back(run.row.id + ": " + run.skipped);
+  if (!skipped.empty()) out.heading("Skipped").list(skipped);
+  return out.to_html();
+}
+
+}  // namespace panpipe
