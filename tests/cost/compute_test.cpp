@@ -24,6 +24,54 @@ TEST(Gemm, TakesTheLongerOfComputingAndMoving) {
   EXPECT_DOUBLE_EQ(gemm_cost({8, 128, 128, 64}, rates).work.base(), 8 * 2.0 * 128 * 128 * 64);
 }
 
+// 108 processors. m = 1024, n = k = 5120 in tiles of 128 x 128: 8 x 40 = 320 blocks are 2.96 waves of 108, so 3 are run, at 0.92
+// of the large tile's rate: 3 x 108 / 320 / 0.92 = 1.1005 times the smooth time. Tiles of 256 x 128: 160 blocks, 2 waves: 1.35
+// times.
+TEST(Gemm, WholeWavesOfTilesAreRun) {
+  DeviceRates rates;
+  rates.gemm = ComputeRate(250e12);
+  rates.memory = Bandwidth(1e13);
+  rates.multiprocessors = 108;
+  const auto time = [&](double felt) {
+    rates.wave_quantisation = felt;
+    return gemm_cost({1, 1024, 5120, 5120}, rates).compute.base();
+  };
+  const double smooth = 2 * 1024.0 * 5120 * 5120 / 250e12;
+  EXPECT_NEAR(time(0), smooth, 1e-15);
+  EXPECT_NEAR(time(1), smooth * 3 * 108 / 320 / 0.92, 1e-12);
+  EXPECT_NEAR(time(0.5), (time(0) + time(1)) / 2, 1e-12);
+}
+
+TEST(Gemm, ManyWavesLoseLittle) {
+  DeviceRates rates;
+  rates.gemm = ComputeRate(250e12);
+  rates.memory = Bandwidth(1e13);
+  rates.multiprocessors = 108;
+  rates.wave_quantisation = 1;
+  for (const std::int64_t n : {8192, 16384, 32768}) {
+    const double smooth = 2.0 * std::pow(static_cast<double>(n), 3) / 250e12,
+                 time = gemm_cost({1, n, n, n}, rates).compute.base();
+    EXPECT_GE(time, smooth);
+    EXPECT_LE(time, 1.06 * smooth) << n;
+  }
+}
+
+// (1 + ramp / s) / (1 + ramp / 4096): at 4096 tokens the calibrated rate itself.
+TEST(Attention, ShortSequencesRunSlower) {
+  DeviceRates rates;
+  rates.flash = true;
+  rates.attention = ComputeRate(100e12);
+  const auto rate = [&](std::int64_t length) {
+    const AttentionCost cost = attention_cost({1, 16, 16, length, length, 64, true}, rates);
+    return cost.forward.work.base() / cost.forward.compute.base();
+  };
+  rates.attention_ramp = 480;
+  EXPECT_NEAR(rate(4096), 100e12, 1);
+  EXPECT_NEAR(rate(512), 100e12 * (1 + 480.0 / 4096) / (1 + 480.0 / 512), 1);
+  // arXiv 2307.08691, FlashAttention-2, causal, heads of 128: 99 TFLOP/s at 512 tokens, 173 at 4096.
+  EXPECT_NEAR(rate(512) / rate(4096), 99.0 / 173, 0.02);
+}
+
 TEST(Attention, UnalignedHeadsLeaveTheTensorCores) {
   DeviceRates rates;
   rates.gemm = ComputeRate(250e12);
@@ -49,9 +97,9 @@ TEST(Attention, FlashSkipsTheMaskedHalfAndMovesNoScores) {
 }
 
 // Traffic of a layer's element-wise part in Megatron's fused kernels, N = tokens x hidden, 2-byte elements, per rank:
-//   forward  22 N/sp + (16 + 4 f/h) N/t    backward  46 N/sp + (22 + 8 f/h) N/t
-// forward: 2 layer norms 4N + 4N, 2 x bias-dropout-add 7N (read 2 + 2, mask 1, write 2); query, key, value, context brought
-// into layout (8N read, 8N written) / t; GELU 4 f/h N/t. Backward: 2 x (layer norm 10N, dropout 5N, sum of two gradients 6N,
+//   forward  22 N/sp + (4 + 4 f/h) N/t    backward  46 N/sp + (22 + 8 f/h) N/t
+// forward: 2 layer norms 4N + 4N, 2 x bias-dropout-add 7N (read 2 + 2, mask 1, write 2); the context brought into the next
+// product's order (2N read, 2N written) / t; GELU 4 f/h N/t. Backward: 2 x (layer norm 10N, dropout 5N, sum of two gradients 6N,
 // bias 2N); layout 16N and query-key-value bias 6N; GELU 6 f/h and its bias 2 f/h.
 TEST(Elementwise, TrafficOfALayerIsThatOfFusedKernels) {
   for (const bool sequence_parallel : {false, true})
@@ -63,10 +111,12 @@ TEST(Elementwise, TrafficOfALayerIsThatOfFusedKernels) {
       const auto made = make_gpt(c);
       const Layer layer = layer_of(made->cost());
       const double n = 2048.0 * 4 * 6144, sp = sequence_parallel ? tensor : 1, f_over_h = 4;
-      const double scores = 64.0 / tensor * 4 * 2048.0 * 2048 * 13.6;
-      const double factor = 0.913 / (0.85 * kBandwidth);
-      const double forward = (22 / sp + (16 + 4 * f_over_h) / tensor) * n * factor + scores / (0.85 * kBandwidth);
-      const double backward = (46 / sp + (22 + 8 * f_over_h) / tensor) * n * factor + scores / (0.85 * kBandwidth);
+      const Calibration& k = made->model->calibration(0);
+      const double bandwidth = k.memory_efficiency * kBandwidth;
+      const double scores = 64.0 / tensor * 4 * 2048.0 * 2048 * k.score_bytes;
+      const double factor = made->scenario.framework.elementwise_factor * k.elementwise_scale / bandwidth;
+      const double forward = (22 / sp + (4 + 4 * f_over_h) / tensor) * n * factor + scores / bandwidth;
+      const double backward = (46 / sp + (22 + 8 * f_over_h) / tensor) * n * factor + scores / bandwidth;
       EXPECT_NEAR(layer.forward.memory.base() / forward, 1, 0.03) << "t " << tensor << " sequence parallel " << sequence_parallel;
       EXPECT_NEAR(layer.input_gradient.memory.base() / backward, 1, 0.03)
           << "t " << tensor << " sequence parallel " << sequence_parallel;
@@ -83,7 +133,10 @@ TEST(Layer, ProductsAreCounted) {
   EXPECT_NEAR(layer.forward.work.base(), products + scores, 1e-6 * products);
   EXPECT_NEAR(layer.input_gradient.work.base(), products + 2 * scores, 1e-6 * products);
   EXPECT_NEAR(layer.weight_gradient.work.base(), products, 1e-6 * products);
-  EXPECT_NEAR(layer.weight_gradient.compute.base(), products / (0.794 * kPeak), 1e-9);
+  // At the calibrated rate, and somewhat more for waves of tiles that are not full.
+  const double time = products / (made->model->calibration(0).gemm_efficiency * kPeak);
+  EXPECT_GE(layer.weight_gradient.compute.base(), time);
+  EXPECT_LE(layer.weight_gradient.compute.base(), 1.2 * time);
 }
 
 // Korthikanti et al., arXiv 2205.05198, table 4: one layer of the 22B model, A100-80G, t = 8, b = 4, s = 2048, h = 6144,
@@ -139,16 +192,21 @@ TEST(Published, StageTimesOfTheZeroBubbleModels) {
   }
 }
 
-// Truth of the prototype: T x V/t logits at 20 bytes, 68 % of it forward; product (T, V/t, h).
+// T x V/t logits at the framework's bytes, 68 % of it forward; product (T, V/t, h).
 TEST(Loss, ProductAndTrafficOfTheLogits) {
   const auto made = make_gpt({});
   const UnitCost& head = made->cost().units.back();
   const double tokens = 2048.0 * 4, vocabulary = 51200.0 / 8, h = 6144;
-  EXPECT_NEAR(head.forward.breakdown.compute.base(), 2 * tokens * vocabulary * h / (0.794 * kPeak), 1e-9);
+  const Calibration& k = made->model->calibration(0);
+  const Framework& framework = made->scenario.framework;
+  const double product = 2 * tokens * vocabulary * h / (k.gemm_efficiency * kPeak), bandwidth = k.memory_efficiency * kBandwidth;
+  EXPECT_GE(head.forward.breakdown.compute.base(), product);
+  EXPECT_LE(head.forward.breakdown.compute.base(), 1.1 * product);
   // The final layer norm adds 4 N bytes at the element-wise scale.
-  const double norm = 0.913 * 4 * tokens * h, loss = 0.68 * 20 * tokens * vocabulary;
-  EXPECT_NEAR(head.forward.breakdown.memory.base(), (norm + loss) / (0.85 * kBandwidth), 1e-6);
-  EXPECT_NEAR(head.weight_gradient.breakdown.memory.base(), 12 * vocabulary * h / (0.85 * kBandwidth), 1e-9);
+  const double norm = framework.elementwise_factor * k.elementwise_scale * 4 * tokens * h;
+  const double loss = 0.68 * framework.loss_bytes_per_logit * tokens * vocabulary;
+  EXPECT_NEAR(head.forward.breakdown.memory.base(), (norm + loss) / bandwidth, 1e-6);
+  EXPECT_NEAR(head.weight_gradient.breakdown.memory.base(), 12 * vocabulary * h / bandwidth, 1e-9);
   EXPECT_TRUE(head.forward.synchronises);
   EXPECT_EQ(made->cost().loss_unit, static_cast<int>(made->cost().units.size()) - 1);
 }

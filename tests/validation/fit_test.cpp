@@ -27,7 +27,7 @@ std::vector<RunRow> made_rows() {
         row.gpu = "A100-80G-SXM";
         row.gpus = row.tp = tp;
         row.pp = row.dp = 1;
-        row.layers = 6;
+        row.layers = 2;
         row.hidden = hidden;
         row.heads = 16;
         row.seq = 1024;

@@ -19,6 +19,7 @@ namespace {
 constexpr double kRobustScale = 0.05;
 constexpr double kStep = 0.02;         // of the logarithm, for differences
 constexpr int kRefits = 25;            // rounds of reweighting in a left-out fit
+constexpr double kNoise = 0.01;        // of a measured time: uncertainties do not go below what it explains
 constexpr double kUndetermined = 0.8;  // of the prior's width: so wide means that rows said nothing
 
 using Vector = Eigen::VectorXd;
@@ -274,7 +275,8 @@ Fit fit(const std::vector<FitRow>& rows, const Calibration& start, const FitOpti
     offset[p] = logs[i] - starts[i];
   }
   for (Eigen::Index i = 0; i < w.size(); ++i) w[i] *= robust_weight(residuals[i]);
-  const double variance = residuals.cwiseProduct(residuals).cwiseProduct(w).sum() / std::max(1.0, w.sum() - size);
+  const double variance =
+      std::max(kNoise * kNoise, residuals.cwiseProduct(residuals).cwiseProduct(w).sum() / std::max(1.0, w.sum() - size));
   const Matrix covariance = variance * Matrix(derivatives.transpose() * w.asDiagonal() * derivatives +
                                               Matrix(pull.asDiagonal()) * (variance / (kRobustScale * kRobustScale)))
                                            .inverse();

@@ -26,7 +26,7 @@ const std::vector<FitParameter>& fit_parameters() {
        "data, logging, zeroing"},
       {"fabric_efficiency", "", 0.5, 0.9, 0.1, [](const C& c) { return c.fabric_efficiency; },
        [](C& c, double v) { c.fabric_efficiency = v; }, "nccl-tests: 0.65 to 0.78 of NVLink"},
-      {"network_efficiency", "", 0.5, 0.98, 0.1, [](const C& c) { return c.network_efficiency; },
+      {"network_efficiency", "", 0.75, 0.98, 0.1, [](const C& c) { return c.network_efficiency; },
        [](C& c, double v) { c.network_efficiency = v; }, "nccl-tests: 0.84 to 0.96 of the adapters"},
       {"transfer_latency", "us", 20, 500, 0.5, [](const C& c) { return c.transfer_latency.base() * 1e6; },
        [](C& c, double v) { c.transfer_latency = micros(v); },

@@ -191,6 +191,10 @@ class Writer {
 
   void framework() {
     std::string name = stated("framework", row_.framework, "megatron");
+    if (name == "eager" && says(row_, "torch.compile")) {
+      name = "torch-compile";
+      assume("framework: torch-compile (from the note)");
+    }
     if (name == "eager" && says(row_, "SDPA flash")) {  // no column says which attention
       name = "eager-sdpa";
       assume("framework: eager-sdpa (fused attention, from the note)");
