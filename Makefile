@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help setup build demo test bench check-format format clean
+.PHONY: help setup build demo test bench accuracy check-format format clean
 help:   ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -23,6 +23,9 @@ test: build  ## every test that needs no GPU
 
 bench: build  ## Google Benchmark programs; JSON beside the table in build/bench/
 	@tools/bench
+
+accuracy: build  ## predict the published runs and write docs/accuracy.md
+	@tools/accuracy $(RELEASE)/bin/panpipe
 
 format: ## rewrite the sources with clang-format
 	@clang-format-14 -i $$(git ls-files '*.hpp' '*.cpp')
