@@ -151,7 +151,7 @@ TEST(Runs, AdaptersComeFromTheWordsOfTheFabric) {
   EXPECT_THAT(network("NVSwitch; 4x HDR200 IB per node (800 Gb/s)"),
               HasSubstr("network: {nics_per_node: 4, bandwidth: 25 GB/s}"));
   EXPECT_THAT(network("NVSwitch; 1600 Gb/s RoCE per node"), HasSubstr("network: {nics_per_node: 8, bandwidth: 25 GB/s}"));
-  EXPECT_THAT(network("4x Omni-Path 100 per node"), HasSubstr("network: {nics_per_node: 4, bandwidth: 7.5 GB/s}"));
+  EXPECT_THAT(network("4x Omni-Path 100 per node"), HasSubstr("network: {nics_per_node: 4, bandwidth: 6.25 GB/s}"));
   EXPECT_THAT(network("two nodes"), ::testing::Not(HasSubstr("network:")));
   EXPECT_THAT(scenario_of(row).assumed, Contains("network: a 25 GB/s adapter per GPU"));
 }

@@ -48,7 +48,7 @@ struct Adapters {
 
 // Of the Omni-Path 100 adapters' 12.5 GB/s, what GPU memory gets: their protocol runs on the host's cores. From the multi-node
 // runs of the BLOOM training on Jean Zay.
-constexpr double kOmniPathReached = 0.6;
+constexpr double kOmniPathReached = 0.5;
 
 Adapters adapters_of(const RunRow& row) {
   std::smatch match;
@@ -59,7 +59,7 @@ Adapters adapters_of(const RunRow& row) {
     return {std::stoi(match[1]), rate, ""};
   }
   if (std::regex_search(text, match, std::regex(R"((\d+)x Omni-Path 100)")))
-    return {std::stoi(match[1]), 12.5 * kOmniPathReached, "network: Omni-Path at 60 % of its 12.5 GB/s"};
+    return {std::stoi(match[1]), 12.5 * kOmniPathReached, "network: Omni-Path at 50 % of its 12.5 GB/s"};
   if (std::regex_search(text, match, std::regex(R"((\d+) ?Gb/s)"))) {  // a node's total
     const int adapters = std::min(8, row.gpus_per_node.value_or(8));
     return {adapters, std::stod(match[1]) / 8 / adapters, ""};
