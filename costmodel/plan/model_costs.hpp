@@ -5,7 +5,7 @@
 
 namespace panpipe {
 
-class ModelCosts final : public LoweringCosts {
+class ModelCosts : public LoweringCosts {
  public:
   explicit ModelCosts(const CostModel& model);  // which must outlive it
 

@@ -15,6 +15,21 @@ bool same_links(const std::vector<StageLink>& a, const std::vector<StageLink>& b
   });
 }
 
+// Links of either, in order.
+std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageLink>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  std::stable_sort(a.begin(), a.end(),
+                   [](const StageLink& x, const StageLink& y) { return std::pair(x.from, x.to) < std::pair(y.from, y.to); });
+  std::vector<StageLink> result;
+  for (const StageLink& link : a) {
+    if (!result.empty() && result.back().from == link.from && result.back().to == link.to)
+      result.back().gradient = result.back().gradient || link.gradient;
+    else
+      result.push_back(link);
+  }
+  return result;
+}
+
 }  // namespace
 
 CutEvaluator::CutEvaluator(const SearchSpace& space, const Schedule& schedule, const Cuts& first)
@@ -46,7 +61,7 @@ void CutEvaluator::map_tasks(const TaskGraph& graph, Variant& variant) const {
     if (task.kind == TaskKind::Pass) {
       variant.passes.push_back({entry, position_of_stage_[static_cast<std::size_t>(task.action.stage)], task.action.kind});
     } else if (task.kind == TaskKind::Optimizer) {
-      variant.optimizers.push_back({entry, task.rank});
+      if (space_.has_optimizer()) variant.optimizers.push_back({entry, task.rank});
     } else if (task.kind == TaskKind::Collective && task.action.stage >= 0) {
       const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
       const StagePlan& stage = plan_.stages[static_cast<std::size_t>(task.action.stage)];
@@ -82,7 +97,8 @@ std::unique_ptr<CutEvaluator::Variant> CutEvaluator::make_variant(const Cuts& cu
   auto variant = std::make_unique<Variant>();
   variant->links = links_;
   space_.set_cuts(plan_, cuts);
-  const TaskGraph graph = lower(space_.scenario(), plan_, space_.costs());
+  const bool as_it_is = space_.crossings().is_chain() || !space_.crossings().is_connected();
+  const TaskGraph graph = lower(space_.scenario(), plan_, as_it_is ? space_.costs() : space_.costs_with(links_, cuts));
   variant->graph = compile(graph);
   map_tasks(graph, *variant);
   variant->program = std::make_unique<BatchProgram>(variant->graph.structure);
@@ -100,28 +116,57 @@ std::unique_ptr<CutEvaluator::Variant> CutEvaluator::make_variant(const Cuts& cu
   return variant;
 }
 
+// Whether the variant has every link of the cuts; then it takes their bytes. Both are in order.
+bool CutEvaluator::holds_links(Variant& variant) const {
+  auto needed = links_.begin();
+  for (StageLink& link : variant.links) {
+    link.bytes = link.gradient_bytes = -1;  // not there
+    if (needed == links_.end() || needed->from != link.from || needed->to != link.to) continue;
+    if (needed->gradient && !link.gradient) return false;
+    link.bytes = needed->bytes;
+    link.gradient_bytes = needed->gradient ? needed->gradient_bytes : -1;
+    ++needed;
+  }
+  return needed == links_.end();
+}
+
 CutEvaluator::Variant& CutEvaluator::variant_of(const Cuts& cuts) {
-  if (space_.crossings().is_chain() && !variants_.empty()) return *variants_.front();
-  space_.crossings().links(cuts, links_);
+  const Crossings& crossings = space_.crossings();
+  if (crossings.is_chain() && !variants_.empty()) return *variants_.front();
+  crossings.links(cuts, links_);
   for (const auto& variant : variants_) {
-    if (!same_links(variant->links, links_)) continue;
-    variant->links = links_;
+    if (crossings.is_connected() ? !holds_links(*variant) : !same_links(variant->links, links_)) continue;
+    if (!crossings.is_connected()) variant->links = links_;
     return *variant;
+  }
+  if (crossings.is_connected() && !variants_.empty()) {  // it grows
+    const std::vector<StageLink> needed = links_;
+    links_ = united(needed, variants_.back()->links);
+    variants_.push_back(make_variant(cuts));
+    links_ = needed;
+    holds_links(*variants_.back());
+    return *variants_.back();
   }
   variants_.push_back(make_variant(cuts));
   return *variants_.back();
 }
 
 template <class PutCost, class PutDelay>
-void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, PutCost put_cost, PutDelay put_delay) const {
+void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Cuts& before, PutCost put_cost,
+                        PutDelay put_delay) const {
   const StageCosts& stages = space_.stages();
   const auto element_sum = [&](int position) {
     return stages.elements()[static_cast<std::size_t>(end_of(cuts, position))] -
            stages.elements()[static_cast<std::size_t>(begin_of(cuts, position))];
   };
+  const bool all = before.size() != cuts.size();
+  const auto unchanged = [&](int position) {
+    return !all && begin_of(cuts, position) == begin_of(before, position) && end_of(cuts, position) == end_of(before, position);
+  };
   for (const PassEntry& pass : variant.passes)
-    put_cost(pass.entry, stages.ticks(pass.kind, space_.type_of_rank(rank_of(pass.position)), begin_of(cuts, pass.position),
-                                      end_of(cuts, pass.position), no_gradient_in(pass.position)));
+    if (!unchanged(pass.position))
+      put_cost(pass.entry, stages.ticks(pass.kind, space_.type_of_rank(rank_of(pass.position)), begin_of(cuts, pass.position),
+                                        end_of(cuts, pass.position), no_gradient_in(pass.position)));
   for (const RankEntry& optimizer : variant.optimizers) {
     std::int64_t elements = 0;
     double given = 0;
@@ -138,10 +183,13 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, PutCost put_co
     put_cost(flow.entry, std::nearbyint(flow.latency + flow.per_element * static_cast<double>(element_sum(flow.position))));
   for (const LinkEntry& delay : variant.delays) {
     const StageLink& link = variant.links[delay.link];
-    put_delay(delay.entry,
-              delay.hops != nullptr
-                  ? (*delay.hops)[static_cast<std::size_t>(cuts[static_cast<std::size_t>(link.from)])]
-                  : space_.transfer(delay.from_rank, delay.to_rank, delay.backward ? link.gradient_bytes : link.bytes));
+    if (delay.hops != nullptr) {
+      const auto cut = static_cast<std::size_t>(link.from);
+      if (all || cuts[cut] != before[cut]) put_delay(delay.entry, (*delay.hops)[static_cast<std::size_t>(cuts[cut])]);
+      continue;
+    }
+    const std::int64_t bytes = delay.backward ? link.gradient_bytes : link.bytes;
+    put_delay(delay.entry, bytes < 0 ? 0 : space_.transfer(delay.from_rank, delay.to_rank, bytes));
   }
 }
 
@@ -161,8 +209,10 @@ void CutEvaluator::replay(const std::vector<Cuts>& many, std::vector<double>& ti
     if (group == waiting.end()) group = waiting.insert(waiting.end(), {&variant, {}});
     const std::size_t lane = group->second.size();
     fill(
-        variant, many[i], [&](std::size_t entry, double ticks) { variant.costs[entry].value[lane] = ticks; },
+        variant, many[i], variant.lane_cuts[lane],
+        [&](std::size_t entry, double ticks) { variant.costs[entry].value[lane] = ticks; },
         [&](std::size_t entry, double ticks) { variant.delay_table[entry].value[lane] = ticks; });
+    variant.lane_cuts[lane] = many[i];
     group->second.push_back(i);
     if (group->second.size() == static_cast<std::size_t>(kBatch)) flush(*group);
   }
@@ -172,7 +222,7 @@ void CutEvaluator::replay(const std::vector<Cuts>& many, std::vector<double>& ti
 double CutEvaluator::replay(const Cuts& cuts) {
   Variant& variant = variant_of(cuts);
   fill(
-      variant, cuts, [&](std::size_t entry, double ticks) { variant.single_costs[entry] = ticks; },
+      variant, cuts, {}, [&](std::size_t entry, double ticks) { variant.single_costs[entry] = ticks; },
       [&](std::size_t entry, double ticks) { variant.single_delays[entry] = ticks; });
   return panpipe::replay(variant.graph.structure, variant.single_costs.data(), variant.single_delays.data(), variant.ends.data());
 }
@@ -205,17 +255,27 @@ void CutEvaluator::gather(const Variant& variant, const double* cost_counts, con
 
 namespace {
 
+// About e^-x for x >= 0: a quotient of polynomials at an eighth of it, to the eighth power. That it is not exact only changes how
+// soft the maximum is.
+double about_exp(double x) {
+  const double t = x / 8;
+  double y = 1 / (1 + t * (1 + t * (0.5 + t * (1.0 / 6 + t / 24))));
+  y *= y;
+  y *= y;
+  return y * y;
+}
+
 // max(a, b) softened, and how much of it is a's.
 double soft_max(double a, double b, double temperature, double& of_a) {
   const double apart = (a - b) / temperature;
-  constexpr double kFar = 25;  // e^-25: nothing
+  constexpr double kFar = 14;  // e^-14: a millionth
   if (apart > kFar || apart < -kFar) {
     of_a = apart > 0 ? 1 : 0;
     return std::max(a, b);
   }
-  const double less = std::exp(-std::abs(apart));
+  const double less = about_exp(std::abs(apart));
   of_a = (apart > 0 ? 1 : less) / (1 + less);
-  return std::max(a, b) + temperature * std::log1p(less);
+  return std::max(a, b) + temperature * less * (6 + less) / (6 + 4 * less);  // about log(1 + less)
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A schedule made ready to be evaluated for any cuts: lowered and compiled once per set of stages that talk to each other, then
-// only its tables of costs are filled anew. Step times are those of lower + estimate.
+// A schedule made ready to be evaluated for any cuts: lowered and compiled once for the stages that talk to each other (again
+// when cuts make others do so), then only its tables of costs are filled anew. Step times are those of lower + estimate.
 #pragma once
 
 #include <memory>
@@ -70,9 +70,11 @@ class CutEvaluator {
     bool backward = false;
     const Sums* hops = nullptr;  // of a chain: by cut
   };
-  // One per set of (from, to, gradient).
+  // For a set of (from, to, gradient). Where each stage reads from the one before it, a link too many with no delay changes
+  // nothing, and one variant grows; else there is one for every set.
   struct Variant {
     std::vector<StageLink> links;
+    std::array<Cuts, kBatch> lane_cuts;  // what the tables of eight are filled for
     CompiledGraph graph;
     std::vector<PassEntry> passes;
     std::vector<RankEntry> optimizers;
@@ -87,8 +89,10 @@ class CutEvaluator {
   Variant& variant_of(const Cuts& cuts);
   std::unique_ptr<Variant> make_variant(const Cuts& cuts);
   void map_tasks(const TaskGraph& graph, Variant& variant) const;
+  bool holds_links(Variant& variant) const;
+  // `before`: what the tables were filled for; what depends on unchanged cuts is left as it is.
   template <class PutCost, class PutDelay>
-  void fill(const Variant& variant, const Cuts& cuts, PutCost put_cost, PutDelay put_delay) const;
+  void fill(const Variant& variant, const Cuts& cuts, const Cuts& before, PutCost put_cost, PutDelay put_delay) const;
   int begin_of(const Cuts& cuts, int position) const { return position == 0 ? 0 : cuts[static_cast<std::size_t>(position) - 1]; }
   int end_of(const Cuts& cuts, int position) const {
     return position + 1 < stages() ? cuts[static_cast<std::size_t>(position)] : space_.units();

@@ -39,14 +39,36 @@ const Scenario& checked(const Scenario& scenario) {
 
 }  // namespace
 
+EdgeCosts::EdgeCosts(const CostModel& model, const std::vector<int>& types) : ModelCosts(model) {
+  for (const int type : types)
+    if (workloads_.count(type) == 0) workloads_.emplace(type, model.workload(type));
+}
+
+void EdgeCosts::set_edges(const std::vector<EdgeCost>& edges) {
+  for (auto& [type, workload] : workloads_) workload.edges = edges;
+}
+
 SearchSpace::SearchSpace(const Experiment& experiment)
     : scenario_(checked(experiment.scenario)),
       costs_(experiment.model),
       base_(fixed_parts(scenario_)),
       stage_costs_(scenario_, costs_, base_.pipeline),
-      crossings_(costs_.workload(scenario_.cluster.devices[static_cast<std::size_t>(base_.device(0, 0, 0))].type)) {
+      crossings_(costs_.workload(scenario_.cluster.devices[static_cast<std::size_t>(base_.device(0, 0, 0))].type)),
+      model_(experiment.model) {
   for (int rank = 0; rank < base_.pipeline; ++rank)
     types_.push_back(scenario_.cluster.devices[static_cast<std::size_t>(base_.device(rank, 0, 0))].type);
+  const std::int64_t elements = stage_costs_.elements().back();
+  has_optimizer_ = stage_costs_.given_optimizer().back() > 0 || (elements > 0 && optimizer(elements, 0, types_.front()) > 0);
+}
+
+const LoweringCosts& SearchSpace::costs_with(const std::vector<StageLink>& links, const Cuts& cuts) const {
+  if (!edge_costs_) edge_costs_ = std::make_unique<EdgeCosts>(model_, types_);
+  const auto first = [&](int position) { return position == 0 ? 0 : cuts[static_cast<std::size_t>(position) - 1]; };
+  std::vector<EdgeCost> edges;
+  for (std::size_t i = 0; i < links.size(); ++i)
+    edges.push_back({first(links[i].from), first(links[i].to), static_cast<int>(i), Bytes(1), links[i].gradient});
+  edge_costs_->set_edges(edges);
+  return *edge_costs_;
 }
 
 void SearchSpace::set_cuts(Plan& plan, const Cuts& cuts) const {

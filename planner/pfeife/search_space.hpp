@@ -2,6 +2,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -11,6 +13,18 @@
 #include "planner/pfeife/stage_costs.hpp"
 
 namespace panpipe::planner {
+
+// The model's costs with other edges: which stages talk to each other is then the caller's choice.
+class EdgeCosts final : public ModelCosts {
+ public:
+  EdgeCosts(const CostModel& model, const std::vector<int>& types);
+  void set_edges(const std::vector<EdgeCost>& edges);
+  const WorkloadCost& workload(int device_type) const override { return workloads_.at(device_type); }
+  const WorkloadCost& units(int device_type) const override { return workload(device_type); }
+
+ private:
+  std::map<int, WorkloadCost> workloads_;
+};
 
 class SearchSpace {
  public:
@@ -25,6 +39,10 @@ class SearchSpace {
   int ranks() const { return base_.pipeline; }
   int type_of_rank(int rank) const { return types_[static_cast<std::size_t>(rank)]; }
   int device_of_rank(int rank) const { return base_.device(rank, 0, 0); }
+
+  // As costs(), with edges of one byte for each of these links when the stages are cut like this.
+  const LoweringCosts& costs_with(const std::vector<StageLink>& links, const Cuts& cuts) const;
+  bool has_optimizer() const { return has_optimizer_; }  // its step takes time, or parts of it are reduced by size
 
   // A plan of this schedule with these cuts.
   Plan plan(const Schedule& schedule, const Cuts& cuts) const;
@@ -44,6 +62,9 @@ class SearchSpace {
   StageCosts stage_costs_;
   Crossings crossings_;
   std::vector<int> types_;
+  bool has_optimizer_ = false;
+  mutable std::unique_ptr<EdgeCosts> edge_costs_;
+  const CostModel& model_;
   mutable std::unordered_map<std::uint64_t, double> transfers_;
   mutable std::map<std::tuple<int, int, bool>, Sums> hops_;
 };
