@@ -134,12 +134,14 @@ CutEvaluator::Variant& CutEvaluator::variant_of(const Cuts& cuts) {
   const Crossings& crossings = space_.crossings();
   if (crossings.is_chain() && !variants_.empty()) return *variants_.front();
   crossings.links(cuts, links_);
-  for (const auto& variant : variants_) {
-    if (crossings.is_connected() ? !holds_links(*variant) : !same_links(variant->links, links_)) continue;
-    if (!crossings.is_connected()) variant->links = links_;
-    return *variant;
-  }
-  if (crossings.is_connected() && !variants_.empty()) {  // it grows
+  if (!crossings.is_connected()) {
+    for (const auto& variant : variants_) {
+      if (!same_links(variant->links, links_)) continue;
+      variant->links = links_;
+      return *variant;
+    }
+  } else if (!variants_.empty()) {  // the newest has the links of all before it
+    if (holds_links(*variants_.back())) return *variants_.back();
     const std::vector<StageLink> needed = links_;
     links_ = united(needed, variants_.back()->links);
     variants_.push_back(make_variant(cuts));
@@ -325,6 +327,14 @@ double CutEvaluator::soft_path(const Cuts& cuts, const std::vector<double>& cost
   }
   gather(variant, counts.data(), counts.data() + structure.cost_entries, weights);
   return latest;
+}
+
+std::vector<double> CutEvaluator::memory_shares(const Cuts& cuts) {
+  space_.set_cuts(plan_, cuts);
+  std::vector<double> shares;
+  for (const PeakMemory& rank : peak_memory(space_.scenario(), plan_, space_.costs()))
+    shares.push_back(rank.limit > Bytes(0) ? rank.peak / rank.limit : 0);
+  return shares;
 }
 
 double CutEvaluator::memory_share(const Cuts& cuts, int* rank, Bytes* peak) {

@@ -44,7 +44,9 @@ class CutEvaluator {
   // The same with given costs in the layout of a path (what is not in it as for these cuts), and softened: all paths that are
   // shorter by no more than a few `temperature` (a share of the step time) count. Returns about the step time.
   double soft_path(const Cuts& cuts, const std::vector<double>& costs, double temperature, PathWeights& weights);
-  // The largest share of a device's limit that is used: at most 1 fits. And which rank has it.
+  // The share of its devices' limit that each rank uses: at most 1 fits.
+  std::vector<double> memory_shares(const Cuts& cuts);
+  // The largest of them, which rank has it, and its peak.
   double memory_share(const Cuts& cuts, int* rank = nullptr, Bytes* peak = nullptr);
   Plan plan(const Cuts& cuts) const { return space_.plan(plan_.schedule, cuts); }
 

@@ -69,7 +69,7 @@ void CutSearch::tighten(int rounds, double enough) {
   });
 }
 
-// One cut moved; it and all after it, or all before it; it alone with the gaps on both sides rescaled.
+// One cut moved; it and all after it, or all before it; it alone with the gaps on both sides rescaled; two cuts.
 std::vector<Cuts> CutSearch::neighbours(const Cuts& cuts, bool wide) const {
   constexpr std::array<int, 9> kShifts = {1, 2, 3, 4, 5, 6, 8, 10, 15};
   constexpr int kNear = 2;
@@ -98,7 +98,55 @@ std::vector<Cuts> CutSearch::neighbours(const Cuts& cuts, bool wide) const {
       }
     }
   }
+  constexpr std::size_t kMostForPairs = 16;  // two cuts moved by themselves: where limits leave little room
+  for (std::size_t i = 0; wide && cuts.size() <= kMostForPairs && i < cuts.size(); ++i) {
+    for (std::size_t k = i + 1; k < cuts.size(); ++k) {
+      for (const auto& [first, second] : {std::pair(1, 1), {1, -1}, {-1, 1}, {-1, -1}, {1, 2}, {2, 1}, {-1, -2}, {-2, -1}}) {
+        Cuts moved = cuts;
+        moved[i] += first;
+        moved[k] += second;
+        add(moved);
+      }
+    }
+  }
   return result;
+}
+
+Cuts CutSearch::shrunk(const Cuts& from) {
+  constexpr int kRounds = 60;
+  constexpr double kMostChange = 0.85, kGrowth = 1.01;  // of a rank's share of the work in a round
+  const Sums& work = descent_.work();
+  const auto stages = static_cast<std::size_t>(evaluator_.stages());
+  std::vector<double> shares(stages);
+  for (std::size_t k = 0; k < stages; ++k)
+    shares[k] = work[static_cast<std::size_t>(k < from.size() ? from[k] : evaluator_.space().units())] -
+                work[static_cast<std::size_t>(k == 0 ? 0 : from[k - 1])];
+  Cuts cuts = from, best = from;
+  double least = kNone;
+  for (int round = 0; round < kRounds && !stopped_(); ++round) {
+    const std::vector<double> used = evaluator_.memory_shares(cuts);
+    ++counts_.excluded;
+    const double most = *std::max_element(used.begin(), used.end());
+    if (most < least) {
+      least = most;
+      best = cuts;
+    }
+    if (most <= 1) break;
+    for (std::size_t k = 0; k < stages; ++k) {
+      const double of_rank = used[static_cast<std::size_t>(evaluator_.rank_of(static_cast<int>(k)))];
+      shares[k] *= of_rank > 1 ? std::max(kMostChange, 1 / of_rank) : of_rank < kMostChange ? kGrowth : 1.0;
+    }
+    Sums until(1, 0);
+    for (const double share : shares) until.push_back(until.back() + share);
+    cuts.clear();
+    for (std::size_t k = 1; k < stages; ++k) {
+      const double goal = until[k] / until.back() * work.back();
+      const auto at = static_cast<int>(std::lower_bound(work.begin(), work.end(), goal) - work.begin());
+      cuts.push_back(
+          std::clamp(at, cuts.empty() ? 1 : cuts.back() + 1, evaluator_.space().units() - static_cast<int>(stages - k)));
+    }
+  }
+  return best;
 }
 
 // Goes to the neighbour that comes nearest to fitting until one fits.
@@ -129,7 +177,11 @@ void CutSearch::improve(const Cuts& from) {
     meet(from, evaluator_.replay(from));
     ++counts_.evaluated;
   }
-  if (best_ == kNone) repair(nearest_cuts_.empty() ? from : nearest_cuts_);
+  if (best_ == kNone && !stopped_()) {
+    const Cuts relaxed = shrunk(descent_.rounded());
+    repair(relaxed);
+    if (best_ == kNone && !nearest_cuts_.empty() && nearest_cuts_ != relaxed) repair(nearest_cuts_);
+  }
   if (best_ == kNone) return;
   while (!stopped_() && (try_all(neighbours(best_cuts_, false)) || try_all(neighbours(best_cuts_, true)))) {
   }

@@ -42,6 +42,7 @@ class CutSearch {
  private:
   bool fits(const Cuts& cuts);
   void meet(const Cuts& cuts, double time);  // takes it when it is better and fits
+  Cuts shrunk(const Cuts& from);             // ranks that need too much get less of the work, until all fit or nothing helps
   void repair(const Cuts& from);
   std::vector<PathWeights> pruning_paths();  // to prune with: the relaxed problem's path, and critical paths
   std::vector<Cuts> neighbours(const Cuts& cuts, bool wide) const;

@@ -24,6 +24,8 @@ class SoftDescent {
   }
   double bound() const { return bound_; }  // ticks: no cuts take less
   const PathWeights& weights() const { return best_weights_; }
+  const Sums& work() const { return work_; }  // before each unit, forward and backward
+  Cuts rounded() const;                       // the solution so far, between units
 
  private:
   static constexpr int kLookEvery = 10;
@@ -31,7 +33,6 @@ class SoftDescent {
   void step();
   void look();  // the bound of the paths so far
   void try_weights(const PathWeights& weights);
-  Cuts rounded() const;
 
   CutEvaluator& evaluator_;
   const CutBound& bound_of_;

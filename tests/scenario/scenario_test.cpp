@@ -86,6 +86,30 @@ TEST(Scenario, EveryKey) {
   EXPECT_EQ(s.seed, 7);
 }
 
+// `auto` is the default for every verb but plan, which may choose what is open: absent or auto.
+TEST(Scenario, AutoIsTheDefaultAndIsOpen) {
+  const Scenario written = parse(
+      "parallel: {pipeline: auto, tensor: auto, data: auto, virtual_stages: auto, zero: auto, sequence_parallel: auto}\n"
+      "schedule: auto\nrecompute: auto\npartition: auto\nplacement: auto\n");
+  const Scenario absent = parse("");
+  EXPECT_EQ(written.parallel.pipeline, absent.parallel.pipeline);
+  EXPECT_EQ(written.parallel.tensor, 1);
+  EXPECT_EQ(written.schedule.name, "1f1b");
+  EXPECT_EQ(written.recompute, Recompute::None);
+  EXPECT_FALSE(written.placement.has_value());
+  for (const char* key : {"parallel.pipeline", "parallel.zero", "schedule", "schedule.prefetch", "recompute", "partition"}) {
+    EXPECT_TRUE(is_open(written, key)) << key;
+    EXPECT_TRUE(is_open(absent, key)) << key;
+  }
+  const Scenario stated =
+      parse("parallel: {tensor: 2}\nschedule: {name: pfeife, loop_batch: auto, prefetch: 1}\nrecompute: none\n");
+  for (const char* key : {"parallel.tensor", "schedule", "schedule.prefetch", "recompute"})
+    EXPECT_FALSE(is_open(stated, key)) << key;
+  for (const char* key : {"parallel.data", "schedule.loop_batch", "schedule.stages_per_rank"})
+    EXPECT_TRUE(is_open(stated, key)) << key;
+  EXPECT_EQ(stated.schedule.options.count("loop_batch"), 0u);
+}
+
 TEST(Scenario, StagesOfARankHaveTwoNames) {
   EXPECT_EQ(parse("parallel: {virtual_stages: 3}\nschedule: interleaved-1f1b\n").schedule.options.at("stages_per_rank"), "3");
   EXPECT_EQ(parse("schedule: {name: interleaved-1f1b, stages_per_rank: 3}\n").parallel.virtual_stages, 3);

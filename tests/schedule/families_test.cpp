@@ -54,6 +54,17 @@ TEST(Families, ZbH1AsThePaperDrawsIt) {  // Qi et al., ICLR 2024, figure 2 (hand
                   "3F0 3I0 3F1 3I1 3F2 3I2 3F3 3I3 3W0 3F4 3I4 3W1 3F5 3I5 3W2 3F6 3I6 3W3 3F7 3I7 3W4 3W5 3W6 3W7"}));
 }
 
+// One number stands for min(P-1-r, prefetch) on rank r: 2 on four ranks is 2, 2, 1, 0.
+TEST(Families, PfeifesPrefetchMayBeGivenPerRank) {
+  EXPECT_EQ(make_schedule("pfeife", 4, 8, {{"prefetch", "2,2,1,0"}}).order,
+            make_schedule("pfeife", 4, 8, {{"prefetch", "2"}}).order);
+  const Schedule uneven = make_schedule("pfeife", 4, 8, {{"prefetch", "0,3,0,0"}});
+  EXPECT_TRUE(check_schedule(uneven).empty());
+  // Rank 1 of four runs 3 + 3 forwards before its first backward.
+  EXPECT_EQ(uneven.order[1][5].kind, ActionKind::F);
+  EXPECT_EQ(uneven.order[1][6].kind, ActionKind::B);
+}
+
 TEST(Families, PfeifeAsThePlannerOrders) {  // MerHS/pfeife a5a85ca: D=2 B=4 Nl=2 Bl=2 pf=0, and B=3 with a short last group
   EXPECT_EQ(rows_of(make_schedule("pfeife", 2, 4, {{"stages_per_rank", "2"}, {"loop_batch", "2"}})),
             (Rows{"0F0 0F1 2F0 2F1 2B0 0F2 2B1 0F3 0B0 2F2 0B1 2F3 2B2 2B3 0B2 0B3",
@@ -257,6 +268,8 @@ TEST(Families, RefusalsSayWhy) {
   EXPECT_EQ(refusal("gpipe", 4, 8, {{"group", "2"}}), "error: unknown option 'group' of schedule gpipe; it has no options");
   EXPECT_EQ(refusal("pfeife", 4, 8, {{"prefetch", "two"}}),
             "error: option 'prefetch' of a schedule must be a whole number, not 'two'");
+  EXPECT_EQ(refusal("pfeife", 4, 8, {{"prefetch", "2,1,0"}}),
+            "error: option 'prefetch' of schedule pfeife lists 3 ranks, but there are 4");
   EXPECT_EQ(refusal("pfeife", 4, 8, {{"loop_batch", "0"}}), "error: option 'loop_batch' of a schedule must be at least 1, not 0");
   EXPECT_EQ(refusal("interleaved-1f1b", 4, 8, {{"combined", "yes"}}),
             "error: option 'combined' of a schedule must be true or false, not 'yes'");

@@ -1,0 +1,78 @@
+// panpipe plan as a user runs it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+const std::string kGpt2 = "scenarios/examples/gpt2-large-rtx3090x8.yaml";
+
+TEST(Plan, WhatItWritesIsWhatTheOtherVerbsPredict) {
+  const std::string file = temporary_folder() + "/plan.yaml";
+  const Outcome run = panpipe("plan " + kGpt2 + " --method pfeife --json --candidates 2 -o " + file);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json answer = json::parse(run.out);
+  EXPECT_EQ(answer["schema"], "panpipe-plan/1");
+  EXPECT_EQ(answer["method"], "pfeife");
+  EXPECT_EQ(answer["objective"], "step_time_s");
+  EXPECT_EQ(answer["feasible"], true);
+  EXPECT_EQ(answer["candidates"].size(), 2u);
+  for (const char* key : {"stages", "schedule", "metrics", "simulated"}) EXPECT_TRUE(answer["best"].contains(key)) << key;
+  for (const char* key : {"operators", "data", "tensor", "recompute", "devices"})
+    EXPECT_TRUE(answer["best"]["stages"][0].contains(key)) << key;
+  for (const char* key : {"evaluated", "pruned", "lower_bound", "proved_optimal"})
+    EXPECT_TRUE(answer["search"].contains(key)) << key;
+  EXPECT_LE(answer["search"]["lower_bound"], answer["best"]["metrics"]["step_time_s"]);
+  // The scenario's own schedule is pfeife with loop_batch 8 and prefetch 2: these stay.
+  EXPECT_EQ(answer["best"]["schedule"]["loop_batch"], 8);
+  const Outcome again = panpipe("estimate --json " + kGpt2 + " --plan " + file);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out)["metrics"]["step_time_s"], answer["best"]["metrics"]["step_time_s"]);
+  EXPECT_EQ(json::parse(again.out)["metrics"]["peak_memory_bytes"], answer["best"]["metrics"]["peak_memory_bytes"]);
+  const Outcome unplanned = panpipe("estimate --json " + kGpt2);
+  EXPECT_LT(answer["best"]["metrics"]["step_time_s"], json::parse(unplanned.out)["metrics"]["step_time_s"]);
+}
+
+TEST(Plan, TwoRunsGiveTheSameBytes) {
+  const std::string arguments = "plan " + kGpt2 + " --method pfeife --json";
+  EXPECT_EQ(panpipe(arguments).out, panpipe(arguments + " --threads 1").out);
+}
+
+TEST(Plan, WhereNothingFitsTheExitCodeIsOneAndTheLimitIsNamed) {
+  const Outcome run = panpipe("plan " + kGpt2 + " --method pfeife --json --set 'usable=15 %'");
+  EXPECT_EQ(run.exit_code, 1);
+  const json answer = json::parse(run.out);
+  EXPECT_EQ(answer["feasible"], false);
+  EXPECT_TRUE(answer["best"].is_null());
+  EXPECT_THAT(answer["reason"].get<std::string>(), HasSubstr("memory is in the way"));
+}
+
+TEST(Plan, AMethodThatDoesNotExistIsAnInputError) {
+  const Outcome run = panpipe("plan " + kGpt2 + " --method pfeif");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("--method is auto, pfeife or piper, not 'pfeif'; did you mean 'pfeife'?"));
+}
+
+// A plan decides batch and degrees: a scenario that says otherwise takes them from it, an override contradicts it.
+TEST(PlanFile, BringsItsKeysAndRefusesOverridesOfThem) {
+  const std::string folder = temporary_folder();
+  ASSERT_EQ(panpipe("estimate " + kGpt2 + " --set batch.microbatches=6 --set batch.micro=1 -o " + folder + "/six").exit_code, 0);
+  const Outcome run = panpipe("estimate --json " + kGpt2 + " --plan " + folder + "/six/plan.yaml");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json::parse(run.out)["metrics"], json::parse(read_file(folder + "/six/result.json"))["metrics"]);
+  const Outcome refused = panpipe("estimate " + kGpt2 + " --plan " + folder + "/six/plan.yaml --set batch.micro=2");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("plan.yaml:3:"));
+  EXPECT_THAT(refused.err, HasSubstr("the plan has micro 1, but the scenario has 2 (--set)"));
+  EXPECT_THAT(refused.err, HasSubstr("the plan decides batch.micro: do not set it, or plan again"));
+}
+
+}  // namespace
+}  // namespace panpipe::test
