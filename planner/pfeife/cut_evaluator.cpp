@@ -15,21 +15,6 @@ bool same_links(const std::vector<StageLink>& a, const std::vector<StageLink>& b
   });
 }
 
-// Links of either, in order.
-std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageLink>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  std::stable_sort(a.begin(), a.end(),
-                   [](const StageLink& x, const StageLink& y) { return std::pair(x.from, x.to) < std::pair(y.from, y.to); });
-  std::vector<StageLink> result;
-  for (const StageLink& link : a) {
-    if (!result.empty() && result.back().from == link.from && result.back().to == link.to)
-      result.back().gradient = result.back().gradient || link.gradient;
-    else
-      result.push_back(link);
-  }
-  return result;
-}
-
 }  // namespace
 
 CutEvaluator::CutEvaluator(const SearchSpace& space, const Schedule& schedule, const Cuts& first)
@@ -140,10 +125,10 @@ CutEvaluator::Variant& CutEvaluator::variant_of(const Cuts& cuts) {
       variant->links = links_;
       return *variant;
     }
-  } else if (!variants_.empty()) {  // the newest has the links of all before it
-    if (holds_links(*variants_.back())) return *variants_.back();
+  } else if (!crossings.is_chain()) {  // the newest has the links of all before it
+    if (!variants_.empty() && holds_links(*variants_.back())) return *variants_.back();
     const std::vector<StageLink> needed = links_;
-    links_ = united(needed, variants_.back()->links);
+    links_ = space_.links_met(stages(), needed);
     variants_.push_back(make_variant(cuts));
     links_ = needed;
     holds_links(*variants_.back());

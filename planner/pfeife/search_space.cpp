@@ -37,7 +37,28 @@ const Scenario& checked(const Scenario& scenario) {
   return scenario;
 }
 
+// Links of either, in order.
+std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageLink>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  std::stable_sort(a.begin(), a.end(),
+                   [](const StageLink& x, const StageLink& y) { return std::pair(x.from, x.to) < std::pair(y.from, y.to); });
+  std::vector<StageLink> result;
+  for (const StageLink& link : a) {
+    if (!result.empty() && result.back().from == link.from && result.back().to == link.to)
+      result.back().gradient = result.back().gradient || link.gradient;
+    else
+      result.push_back(link);
+  }
+  return result;
+}
+
 }  // namespace
+
+const std::vector<StageLink>& SearchSpace::links_met(int stages, const std::vector<StageLink>& links) const {
+  std::vector<StageLink>& met = links_met_[stages];
+  met = united(links, met);
+  return met;
+}
 
 EdgeCosts::EdgeCosts(const CostModel& model, const std::vector<int>& types) : ModelCosts(model) {
   for (const int type : types)

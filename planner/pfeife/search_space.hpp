@@ -42,6 +42,8 @@ class SearchSpace {
 
   // As costs(), with edges of one byte for each of these links when the stages are cut like this.
   const LoweringCosts& costs_with(const std::vector<StageLink>& links, const Cuts& cuts) const;
+  // Links that some cuts into so many stages had, these included: schedules of as many stages start with all of them.
+  const std::vector<StageLink>& links_met(int stages, const std::vector<StageLink>& links) const;
   bool has_optimizer() const { return has_optimizer_; }  // its step takes time, or parts of it are reduced by size
 
   // A plan of this schedule with these cuts.
@@ -67,6 +69,7 @@ class SearchSpace {
   const CostModel& model_;
   mutable std::unordered_map<std::uint64_t, double> transfers_;
   mutable std::map<std::tuple<int, int, bool>, Sums> hops_;
+  mutable std::map<int, std::vector<StageLink>> links_met_;
 };
 
 }  // namespace panpipe::planner
