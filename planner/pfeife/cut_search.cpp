@@ -54,6 +54,7 @@ bool CutSearch::fits(const Cuts& cuts) {
 void CutSearch::meet(const Cuts& cuts, double time) {
   if (time >= best_) return;
   if (!fits(cuts)) {
+    limited_ = true;
     ++counts_.excluded;
     return;
   }
@@ -80,7 +81,7 @@ std::vector<Cuts> CutSearch::neighbours(const Cuts& cuts, bool wide) const {
   };
   for (std::size_t k = 0; k < cuts.size(); ++k) {
     for (const int size : kShifts) {
-      if (!wide && size > kNear) break;
+      if (wide ? size <= kNear : size > kNear) continue;
       for (const int shift : {size, -size}) {
         Cuts alone = cuts, right = cuts, left = cuts, rescaled = cuts;
         alone[k] += shift;
@@ -99,7 +100,7 @@ std::vector<Cuts> CutSearch::neighbours(const Cuts& cuts, bool wide) const {
     }
   }
   constexpr std::size_t kMostForPairs = 16;  // two cuts moved by themselves: where limits leave little room
-  for (std::size_t i = 0; wide && cuts.size() <= kMostForPairs && i < cuts.size(); ++i) {
+  for (std::size_t i = 0; wide && limited_ && cuts.size() <= kMostForPairs && i < cuts.size(); ++i) {
     for (std::size_t k = i + 1; k < cuts.size(); ++k) {
       for (const auto& [first, second] : {std::pair(1, 1), {1, -1}, {-1, 1}, {-1, -1}, {1, 2}, {2, 1}, {-1, -2}, {-2, -1}}) {
         Cuts moved = cuts;
@@ -156,12 +157,14 @@ void CutSearch::repair(const Cuts& from) {
   while (share > 1 && !stopped_()) {
     Cuts next;
     double least = share;
-    for (const Cuts& cuts : neighbours(now, true)) {
-      const double of_neighbour = evaluator_.memory_share(cuts);
-      ++counts_.excluded;
-      if (of_neighbour >= least) continue;
-      least = of_neighbour;
-      next = cuts;
+    for (const bool wide : {false, true}) {
+      for (const Cuts& cuts : neighbours(now, wide)) {
+        const double of_neighbour = evaluator_.memory_share(cuts);
+        ++counts_.excluded;
+        if (of_neighbour >= least) continue;
+        least = of_neighbour;
+        next = cuts;
+      }
     }
     if (next.empty()) break;
     now = next;

@@ -58,6 +58,7 @@ class CutSearch {
   double best_ = kNone, nearest_share_ = kNone;
   Cuts best_cuts_, nearest_cuts_;
   double proved_bound_ = 0;
+  bool limited_ = false;  // something better did not fit
 };
 
 // Cuts at equal shares of a sum over units, at least one unit each.

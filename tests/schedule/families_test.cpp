@@ -58,11 +58,13 @@ TEST(Families, ZbH1AsThePaperDrawsIt) {  // Qi et al., ICLR 2024, figure 2 (hand
 TEST(Families, PfeifesPrefetchMayBeGivenPerRank) {
   EXPECT_EQ(make_schedule("pfeife", 4, 8, {{"prefetch", "2,2,1,0"}}).order,
             make_schedule("pfeife", 4, 8, {{"prefetch", "2"}}).order);
-  const Schedule uneven = make_schedule("pfeife", 4, 8, {{"prefetch", "0,3,0,0"}});
+  const Schedule uneven = make_schedule("pfeife", 4, 8, {{"prefetch", "3,0,0,0"}});
   EXPECT_TRUE(check_schedule(uneven).empty());
-  // Rank 1 of four runs 3 + 3 forwards before its first backward.
-  EXPECT_EQ(uneven.order[1][5].kind, ActionKind::F);
-  EXPECT_EQ(uneven.order[1][6].kind, ActionKind::B);
+  // Rank 0 of four runs 4 + 3 forwards before its first backward.
+  EXPECT_EQ(uneven.order[0][6].kind, ActionKind::F);
+  EXPECT_EQ(uneven.order[0][7].kind, ActionKind::B);
+  // Rank 1 wants six forwards before a backward, but rank 0 waits for that backward after four: made, and not legal.
+  EXPECT_FALSE(check_schedule(make_schedule("pfeife", 4, 8, {{"prefetch", "0,3,0,0"}})).empty());
 }
 
 TEST(Families, PfeifeAsThePlannerOrders) {  // MerHS/pfeife a5a85ca: D=2 B=4 Nl=2 Bl=2 pf=0, and B=3 with a short last group
