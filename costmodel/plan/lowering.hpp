@@ -88,6 +88,11 @@ struct Lowering {
       if (edges[static_cast<std::size_t>(e)].gradient) return false;
     return true;
   }
+  // Whether a stage's gradients are made by its first backward, and not kept from step to step: so does that executor.
+  bool gradients_come_late() const {
+    return scenario.profile && plan.data == 1 && scenario.precision == Precision::Fp32 &&
+           scenario.memory_model == MemoryModelKind::Full;
+  }
   // ZeRO's stage; a framework's distributed optimizer is stage 1.
   int zero() const { return std::max(plan.zero, scenario.framework.distributed_optimizer ? 1 : 0); }
   int cells() const { return plan.schedule.microbatches * plan.schedule.splits; }

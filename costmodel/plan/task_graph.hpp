@@ -63,6 +63,7 @@ struct Task {
   std::int32_t first_input = 0, inputs = 0;  // into TaskGraph::inputs: tasks (same or other rank) or transfers it waits for
   // Memory of one device of this rank: taken when it starts, given back when it ends, and the peak over live while it runs.
   Bytes take{0}, give{0}, temporary{0};
+  Bytes gradients{0};  // of the static part "gradients", what exists only once this task has ended
 };
 
 // What a task waits for.

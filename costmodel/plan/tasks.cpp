@@ -137,6 +137,7 @@ class RankTasks {
     task.take = memory.take;
     task.give = memory.give;
     task.temporary = memory.temporary;
+    task.gradients = gradients_made(action, info);
     std::int32_t after = -1;
     if (!gathers_.empty() && action.kind != ActionKind::W) {
       after = gathers_.front();
@@ -147,6 +148,18 @@ class RankTasks {
     last_pass_ = add(task, after);
     group_tasks_.push_back(last_pass_);
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
+  }
+
+  // The executor makes a stage's gradients in the first backward of its step, and lets them go at the end of it; with
+  // data-parallel copies they lie in buckets that stay.
+  Bytes gradients_made(const Action& action, const StageInfo& info) {
+    const bool backward = action.kind == ActionKind::B || action.kind == (info.weight_apart ? ActionKind::W : ActionKind::I);
+    if (!lowering_.gradients_come_late() || !backward) return Bytes(0);
+    if (std::find(with_gradients_.begin(), with_gradients_.end(), action.stage) != with_gradients_.end()) return Bytes(0);
+    const std::int64_t before = held_parameters(lowering_, with_gradients_).elements;
+    with_gradients_.push_back(action.stage);
+    const std::int64_t elements = held_parameters(lowering_, with_gradients_).elements - before;
+    return Bytes(static_cast<std::int64_t>(static_cast<double>(elements) * lowering_.costs.gradient_bytes()));
   }
 
   void add_reduction(int stage) {
@@ -202,6 +215,7 @@ class RankTasks {
   int rank_;
   RankReductions reductions_;
   std::map<std::pair<std::int64_t, bool>, std::int32_t> copy_programs_;  // by bytes and direction
+  std::vector<int> with_gradients_;                                      // stages whose gradients exist
   std::vector<int> ended_;                 // stages whose gradients became whole inside the current group
   std::vector<std::int32_t> gathers_;      // not yet used by a pass
   std::vector<std::int32_t> group_;        // the current cell's passes: their programs alone

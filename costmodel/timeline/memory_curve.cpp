@@ -13,6 +13,7 @@ struct Change {
   double at = 0;  // ticks
   bool start = false;
   std::int64_t live = 0, temporary = 0;
+  std::int64_t gradients = 0;  // made, of those that are not there from the start
 };
 
 // The changes of one rank, a list per lane. Lane order puts a task's start before its end and its end before the next start.
@@ -20,10 +21,10 @@ std::array<std::vector<Change>, kLanes> changes_of_rank(const TaskGraph& graph, 
   std::array<std::vector<Change>, kLanes> lanes;
   for (std::int32_t t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
     const Task& task = graph.tasks[t];
-    if (task.take == Bytes(0) && task.give == Bytes(0) && task.temporary == Bytes(0)) continue;
+    if (task.take == Bytes(0) && task.give == Bytes(0) && task.temporary == Bytes(0) && task.gradients == Bytes(0)) continue;
     auto& lane = lanes[static_cast<std::size_t>(task.lane)];
     lane.push_back({times.task_start[t].base(), true, task.take.base(), task.temporary.base()});
-    lane.push_back({times.task_end[t].base(), false, -task.give.base(), -task.temporary.base()});
+    lane.push_back({times.task_end[t].base(), false, -task.give.base(), -task.temporary.base(), task.gradients.base()});
   }
   const auto earlier = [](const Change& a, const Change& b) { return a.at < b.at; };
   for (auto& lane : lanes) {
@@ -53,14 +54,29 @@ class Merge {
   std::array<std::size_t, kLanes> next_{};
 };
 
+// What of a rank's memory comes and goes.
+struct Dynamic {
+  std::int64_t live = 0, temporary = 0;
+  std::int64_t not_made = 0;  // gradients that are still to come
+  std::int64_t sum() const { return live + temporary - not_made; }
+};
+
+// Gradients that tasks of a rank bring about.
+std::int64_t late_gradients(const TaskGraph& graph, std::int32_t rank) {
+  std::int64_t sum = 0;
+  for (std::int32_t t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) sum += graph.tasks[t].gradients.base();
+  return sum;
+}
+
 // Splits the peak into the parts that people know; what the allocator loses is the rest.
-std::vector<MemoryPart> parts_of_peak(const std::vector<MemoryPart>& static_parts, std::int64_t live, std::int64_t temporary,
-                                      Bytes peak) {
+std::vector<MemoryPart> parts_of_peak(const std::vector<MemoryPart>& static_parts, const Dynamic& at_peak, Bytes peak) {
   std::vector<MemoryPart> parts = static_parts;
-  Bytes known{live + temporary};
-  for (const MemoryPart& part : static_parts) known += part.bytes;
-  if (live != 0) parts.push_back({"activations", Bytes(live)});
-  if (temporary != 0) parts.push_back({"temporary", Bytes(temporary)});
+  for (MemoryPart& part : parts)
+    if (part.name == "gradients") part.bytes -= Bytes(at_peak.not_made);
+  Bytes known{at_peak.live + at_peak.temporary};
+  for (const MemoryPart& part : parts) known += part.bytes;
+  if (at_peak.live != 0) parts.push_back({"activations", Bytes(at_peak.live)});
+  if (at_peak.temporary != 0) parts.push_back({"temporary", Bytes(at_peak.temporary)});
   if (peak != known) parts.push_back({"fragmentation", peak - known});
   return parts;
 }
@@ -81,21 +97,23 @@ void add_memory(const TaskGraph& graph, const TaskTimes& times, DeviceTimeline& 
   const auto allocated = [&](std::int64_t dynamic) {
     return Bytes(context + static_cast<std::int64_t>(std::nearbyint(factor * static_cast<double>(fixed + dynamic))));
   };
-  std::int64_t live = 0, temporary = 0, peak_live = 0, peak_temporary = 0;
+  Dynamic now_there;
+  now_there.not_made = late_gradients(graph, device.rank);
+  Dynamic at_peak = now_there;
   device.memory.clear();
-  device.memory.push_back({Duration(0), allocated(0)});
-  device.peak = allocated(0);
+  device.memory.push_back({Duration(0), allocated(now_there.sum())});
+  device.peak = allocated(now_there.sum());
   const auto lanes = changes_of_rank(graph, times, device.rank);
   Merge merge(lanes);
   while (const Change* change = merge.next()) {
-    live += change->live;
-    temporary += change->temporary;
-    const Bytes now = allocated(live + temporary);
+    now_there.live += change->live;
+    now_there.temporary += change->temporary;
+    now_there.not_made -= change->gradients;
+    const Bytes now = allocated(now_there.sum());
     const Duration at = to_duration(Ticks(change->at));
     if (now > device.peak) {
       device.peak = now;
-      peak_live = live;
-      peak_temporary = temporary;
+      at_peak = now_there;
     }
     // A sample is the state after all changes of one instant; a higher state in between is kept as a sample of its own.
     MemorySample& last = device.memory.back();
@@ -105,7 +123,7 @@ void add_memory(const TaskGraph& graph, const TaskTimes& times, DeviceTimeline& 
       device.memory.push_back({at, now});
     }
   }
-  device.peak_parts = parts_of_peak(device.static_parts, peak_live, peak_temporary, device.peak);
+  device.peak_parts = parts_of_peak(device.static_parts, at_peak, device.peak);
 }
 
 }  // namespace panpipe

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -159,6 +160,39 @@ TEST_F(WithProfile, ZeroBubblePassesAreTheirOwn) {
     // The first stage has no input that wants a gradient: its I does nothing, its W is the whole backward.
     const double of_unit = span.action.stage == 0 ? (input ? 0 : 2e-3) : input ? 1.5e-3 : 1e-3;
     EXPECT_NEAR((span.end - span.start).base(), of_unit * (stage.end_unit - stage.first_unit), 1e-12) << to_text(span.action);
+  }
+}
+
+TEST_F(WithProfile, GradientsComeWithTheFirstBackward) {
+  for (const std::string schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    const Scenario scenario =
+        parse_scenario(std::string(kScenario) + "profile: " + file_ + "\n", "s.yaml", ".", {"schedule=" + schedule});
+    const Workload workload = make_workload(scenario);
+    const CostModel model(scenario, workload);
+    const Plan plan = make_plan(scenario, model);
+    const Timeline timeline = estimate(lower(scenario, plan, model));
+    for (const DeviceTimeline& device : timeline.devices) {
+      std::int64_t whole = 0, gradients = 0;
+      for (const MemoryPart& part : device.static_parts) whole += part.bytes.base();
+      for (const MemoryPart& part : device.static_parts)
+        if (part.name == "gradients") gradients = part.bytes.base();
+      ASSERT_GT(gradients, 0);
+      // At time 0 rank 0 has begun its first F already: 100 bytes a unit, and 7 while it runs.
+      const StagePlan& stage = plan.stages[static_cast<std::size_t>(device.rank)];
+      const int begun = device.rank == 0 ? 100 * (stage.end_unit - stage.first_unit) + 7 : 0;
+      EXPECT_EQ(device.memory.front().allocated.base(), whole - gradients + begun) << schedule;
+      EXPECT_EQ(device.memory.back().allocated.base(), whole) << schedule;
+      // Without activations worth the name the peak is behind the first backward.
+      EXPECT_GE(device.peak.base(), whole) << schedule;
+      // Until the first backward ends there are activations alone.
+      const auto first = std::find_if(timeline.spans.begin(), timeline.spans.end(), [&](const Span& span) {
+        return span.device == device.device && (span.action.kind == ActionKind::B || span.action.kind == ActionKind::W);
+      });
+      for (const MemorySample& sample : device.memory) {
+        if (sample.at >= first->end) break;
+        EXPECT_LT(sample.allocated.base(), whole) << schedule;
+      }
+    }
   }
 }
 
