@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Holds predictions from a profile against measured steps on this machine: profile, predict, run, compare, several times over.
+
+    validation/own_runs/study.py                                   # ten combinations of model, schedule, ranks and microbatch
+    validation/own_runs/study.py --models gpt --schedules all      # one model under every schedule that exists at this size
+    validation/own_runs/study.py --record validation/measured      # keeps the figures, with machine and date
+
+A round profiles each model once and then runs its combinations; predictions and measurements of a combination are the medians
+over the rounds. The spread is that of all measured steps of a combination: (upper - lower quartile) / median; a difference inside it is no
+error. Prints a table in Markdown; everything else is written to --out, where a combination's two timelines lie side by side.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILT_IN = {
+    "gpt": "{model: gpt, layers: 4, hidden: 256, heads: 4, vocabulary: 2048, sequence: 128, tied_embedding: false}",
+    "llama": "{model: llama, layers: 4, hidden: 256, heads: 4, ffn: 688, vocabulary: 2048, sequence: 128, tied_embedding: false}",
+    "bert": "{model: bert, layers: 4, hidden: 256, heads: 4, vocabulary: 2048, sequence: 128}",
+}
+# Arguments of tools/export_model.py.
+EXPORTED = {
+    "exported GPT": ["validation.own_runs.models:Gpt", "--input", "128", "--tokens", "2048"],
+    "exported U-Net": ["validation.own_runs.models:UNet", "--input", "3,32,32", "--loss", "mse"],
+}
+# Model, schedule, ranks, samples a microbatch, microbatches.
+COMBINATIONS = [
+    ("gpt", "1f1b", 2, 2, 8),
+    ("gpt", "zb-h1", 2, 2, 8),
+    ("gpt", "gpipe", 2, 1, 8),
+    ("gpt", "1f1b", 1, 4, 4),
+    ("llama", "1f1b", 2, 2, 8),
+    ("llama", "interleaved-1f1b", 2, 2, 8),
+    ("bert", "1f1b", 2, 4, 8),
+    ("bert", "zb-v", 2, 4, 8),
+    ("exported GPT", "1f1b", 2, 4, 8),
+    ("exported U-Net", "1f1b", 2, 8, 8),
+]
+SCENARIO = """panpipe: 1
+cluster: {{devices: {ranks}, memory: 8 GiB, link: {{latency: 50 us, bandwidth: 2 GB/s}}}}
+workload: {workload}
+batch: {{micro: {micro}, microbatches: {microbatches}}}
+schedule: 1f1b
+optimizer: adam
+"""
+
+
+def call(command):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} ended with exit code {done.returncode}")
+    return done.stdout
+
+
+def every_schedule(panpipe, ranks, microbatches):
+    """Names of the families that exist for this many ranks and microbatches."""
+    listing = call([panpipe, "schedule", "--list"])
+    names = [line.split()[0] for line in listing.splitlines() if line and not line[0].isspace()]
+    sizes = ["--ranks", str(ranks), "--microbatches", str(microbatches)]
+    return [name for name in names if subprocess.run([str(panpipe), "schedule", name, *sizes], capture_output=True, check=False).returncode == 0]
+
+
+def mean_action_error(comparison):
+    """Of |predicted - measured| over passes, weighted by what was measured; and the median over the classes of passes."""
+    rows = [row for row in comparison["actions"] if row["lane"] == "compute" and row["stage"] >= 0 and row["count_b"] > 0]
+    off = sum(abs(row["mean_a_s"] - row["mean_b_s"]) * row["count_b"] for row in rows)
+    each = [abs(row["mean_a_s"] / row["mean_b_s"] - 1) for row in rows if row["mean_b_s"] > 0]
+    return off / max(1e-12, sum(row["mean_b_s"] * row["count_b"] for row in rows)), statistics.median(each)
+
+
+class Study:
+    def __init__(self, options):
+        self.options = options
+        self.panpipe = pathlib.Path(options.bin).resolve() / "panpipe"
+        self.out = pathlib.Path(options.out).resolve()
+        self.out.mkdir(parents=True, exist_ok=True)
+
+    def workload(self, model, micro):
+        if model in BUILT_IN:
+            return BUILT_IN[model]
+        archive = self.out / f"{model.replace(' ', '-')}-{micro}.pt2"
+        if not archive.exists():
+            call([ROOT / ".venv/bin/python", ROOT / "tools/export_model.py", *EXPORTED[model], "--micro", micro, "-o", archive])
+        return f"{{pt2: {archive}}}"
+
+    def profile(self, model, ranks, micro, microbatches, again):
+        """Scenario and a fresh profile of it."""
+        stem = self.out / f"{model.replace(' ', '-')}-{ranks}x{micro}"
+        scenario, profile = stem.with_suffix(".yaml"), stem.with_name(f"{stem.name}-profile-{again}.yaml")
+        scenario.write_text(SCENARIO.format(ranks=ranks, workload=self.workload(model, micro), micro=micro, microbatches=microbatches), encoding="utf-8")
+        call([self.panpipe, "profile", scenario, "-o", profile, "--ranks", self.options.profile_ranks or ranks, "--transport", self.options.transport, "--seconds", self.options.seconds])
+        return scenario, profile
+
+    def compare(self, scenario, profile, schedule, again):
+        """Predicts and runs; what `panpipe compare` and the run say."""
+        same = [scenario, "--set", f"profile={profile}", "--set", f"schedule={schedule}"]
+        stem = f"{scenario.stem}-{schedule}-{again}"
+        predicted, measured = self.out / f"{stem}-predicted", self.out / f"{stem}-measured"
+        call([self.panpipe, "estimate", *same, "-o", predicted])
+        call([self.panpipe, "run", *same, "--transport", self.options.transport, "--steps", self.options.steps, "--warmup", 2, "--no-progress", "-o", measured])
+        comparison = json.loads(call([self.panpipe, "compare", predicted, measured, "--json", "-o", self.out / f"{stem}.json"]))
+        metrics = {row["metric"]: row for row in comparison["metrics"]}
+        result = json.loads((measured / "result.json").read_text(encoding="utf-8"))
+        weighted, median = mean_action_error(comparison)
+        return {
+            "predicted_s": metrics["step_time_s"]["a"], "measured_s": metrics["step_time_s"]["b"],
+            "steps_s": [step["step_time_s"] for step in result["repetitions"]],
+            "bubble_predicted": metrics["bubble_step"]["a"], "bubble_measured": metrics["bubble_step"]["b"],
+            "passes_off": weighted, "passes_off_median": median,
+            "peak_predicted": metrics["peak_memory_bytes"]["a"], "peak_measured": metrics["peak_memory_bytes"]["b"],
+            "context": result["context"],
+        }
+
+    def run(self, combinations):
+        """One list of rounds per combination."""
+        rounds = {combination: [] for combination in combinations}
+        for again in range(self.options.rounds):
+            profiles = {}
+            for combination in combinations:
+                model, schedule, ranks, micro, microbatches = combination
+                key = (model, ranks, micro, microbatches)
+                if key not in profiles:
+                    profiles[key] = self.profile(*key, again)
+                rounds[combination].append(self.compare(*profiles[key], schedule, again))
+                print(f"round {again + 1}: {model} {schedule}: {rounds[combination][-1]['predicted_s']:.4f} s predicted, "
+                      f"{rounds[combination][-1]['measured_s']:.4f} s measured", file=sys.stderr, flush=True)
+        return rounds
+
+
+def summary(combination, rounds):
+    model, schedule, ranks, micro, microbatches = combination
+    middle = lambda key: statistics.median(each[key] for each in rounds)
+    steps = sorted(step for each in rounds for step in each["steps_s"])
+    quartiles = statistics.quantiles(steps, n=4) if len(steps) > 3 else [steps[0], steps[0], steps[-1]]
+    row = {"model": model, "schedule": schedule, "ranks": ranks, "micro": micro, "microbatches": microbatches, "rounds": len(rounds), "steps": len(steps)}
+    row |= {key: middle(key) for key in ("predicted_s", "measured_s", "bubble_predicted", "bubble_measured", "passes_off", "passes_off_median", "peak_predicted", "peak_measured")}
+    row["spread"] = (quartiles[2] - quartiles[0]) / statistics.median(steps)
+    row["predicted_spread"] = (max(each["predicted_s"] for each in rounds) - min(each["predicted_s"] for each in rounds)) / row["predicted_s"]
+    row["difference"] = row["predicted_s"] / row["measured_s"] - 1
+    row["peak_difference"] = row["peak_predicted"] / row["peak_measured"] - 1
+    return row
+
+
+def table(rows):
+    lines = ["| model | schedule | ranks | micro | step predicted | measured | spread | difference | bubble predicted | measured | passes off by | peak predicted | measured | difference |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        lines.append(f"| {row['model']} | {row['schedule']} | {row['ranks']} | {row['micro']} | {row['predicted_s'] * 1e3:.1f} ms | {row['measured_s'] * 1e3:.1f} ms | {row['spread']:.1%} "
+                     f"| {row['difference']:+.1%} | {row['bubble_predicted']:.1%} | {row['bubble_measured']:.1%} | {row['passes_off']:.1%} "
+                     f"| {row['peak_predicted'] / 2**20:.1f} MiB | {row['peak_measured'] / 2**20:.1f} MiB | {row['peak_difference']:+.1%} |")
+    errors, peaks = [abs(row["difference"]) for row in rows], [abs(row["peak_difference"]) for row in rows]
+    lines.append("")
+    lines.append(f"Step time: {statistics.mean(errors):.1%} off on average, {max(errors):.1%} at worst, spread of the measured steps {statistics.mean(row['spread'] for row in rows):.1%} on average. "
+                 f"Passes: {statistics.median(row['passes_off_median'] for row in rows):.1%} (median). Peak memory: {statistics.mean(peaks):.1%} on average, {max(peaks):.1%} at worst.")
+    return "\n".join(lines)
+
+
+def machine():
+    processor = platform.processor() or platform.machine()
+    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if pathlib.Path("/proc/cpuinfo").exists() else []:
+        if line.startswith("model name"):
+            processor = line.partition(":")[2].strip()
+    return processor
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--bin", default="build/release/bin", help="folder of the programs")
+    arguments.add_argument("--out", default="out/own_runs", help="folder for profiles and results")
+    arguments.add_argument("--ranks", type=int, default=2, help="with --models")
+    arguments.add_argument("--transport", default="gloo")
+    arguments.add_argument("--steps", type=int, default=7)
+    arguments.add_argument("--seconds", type=int, default=12, help="of profiling, for each profile")
+    arguments.add_argument("--profile-ranks", type=int, help="profile with so many (default: as many as run); 1: one device predicts several, links from the scenario")
+    arguments.add_argument("--rounds", type=int, default=1)
+    arguments.add_argument("--models", help="instead of the ten combinations: these models,")
+    arguments.add_argument("--schedules", default="gpipe,1f1b,zb-h1", help="under these schedules (all: every one), two samples a microbatch, eight microbatches")
+    arguments.add_argument("--record", help="folder in which the figures are kept, named by date and machine")
+    options = arguments.parse_args()
+    study = Study(options)
+    combinations = COMBINATIONS
+    if options.models:
+        schedules = every_schedule(study.panpipe, options.ranks, 8) if options.schedules == "all" else options.schedules.split(",")
+        combinations = [(model, schedule, options.ranks, 2, 8) for model in options.models.split(",") for schedule in schedules]
+    rounds = study.run(combinations)
+    rows = [summary(combination, rounds[combination]) for combination in combinations]
+    print(table(rows))
+    if options.record:
+        date, processor = datetime.date.today().isoformat(), machine()
+        folder = pathlib.Path(options.record)
+        folder.mkdir(parents=True, exist_ok=True)
+        context = rounds[combinations[0]][0]["context"]
+        kept = {"schema": "panpipe-own-runs/1", "date": date, "machine": processor, "cores": len(os.sched_getaffinity(0)), "transport": options.transport,
+                "version": context.get("version"), "libraries": context.get("libraries"), "rows": rows}
+        stem = f"{date}-{''.join(c if c.isalnum() else '-' for c in processor.lower()).strip('-')}"
+        (folder / f"{stem}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        (folder / f"{stem}.md").write_text(f"Measured on {date}: {processor}, {kept['cores']} cores, {options.transport}, one thread a rank; {options.rounds} rounds of {options.steps} steps.\n\n{table(rows)}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
