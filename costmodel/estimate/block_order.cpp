@@ -28,9 +28,7 @@ std::int32_t BlockOrder::producer(const Input& input) const {
   return input.transfer >= 0 ? graph_.transfers[at(input.transfer)].producer : input.task;
 }
 
-std::int32_t BlockOrder::receiver_before(const Transfer& transfer) const {
-  return graph_.rendezvous ? transfer.taken_after : -1;
-}
+std::int32_t BlockOrder::receiver_before(const Transfer& transfer) const { return graph_.rendezvous ? transfer.taken_after : -1; }
 
 void BlockOrder::make_lanes() {
   lane_before_.assign(graph_.tasks.size(), -1);

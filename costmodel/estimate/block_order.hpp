@@ -27,7 +27,8 @@ class BlockOrder {
   std::int32_t block_of(std::int32_t task) const { return block_of_[static_cast<std::size_t>(task)]; }
   std::int32_t lane_before(std::int32_t task) const { return lane_before_[static_cast<std::size_t>(task)]; }  // -1 = the first
   const std::vector<std::int32_t>& lane_tails() const { return lane_tail_; }  // last task of every lane, -1 = none
-  // The task whose end lets a rendezvous transfer start: what its receiver runs before it takes it; -1 = nothing, or no rendezvous.
+  // The task whose end lets a rendezvous transfer start: what its receiver runs before it takes it; -1 = nothing, or no
+  // rendezvous.
   std::int32_t receiver_before(const Transfer& transfer) const;
   std::size_t lane_index(const Task& task) const;
   // The task that an input waits for.
