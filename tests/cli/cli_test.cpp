@@ -43,7 +43,7 @@ TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(run.err,
             "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
-            "  verbs: check, schedule, estimate, simulate, plan, sweep, compare, report, profile, run\n");
+            "  verbs: check, schedule, estimate, simulate, plan, sweep, compare, report, profile, import, validate, fit, run\n");
 }
 
 TEST(CommandLine, AnUnknownOptionIsAnInputError) {

@@ -31,6 +31,11 @@ void agree(Transport& transport, const std::vector<Agreement>& facts, Clock::dur
     if (holders.size() < 2) continue;
     std::string text = fmt::format("the ranks do not have the same {}:", facts[f].name);
     for (const auto& [value, ranks] : holders) text += fmt::format("\n  {}: {}", ranks_text(ranks), value);
+    // Every rank finds the same. None leaves before all have read, or the others would hear of its end first.
+    try {
+      transport.barrier(deadline, "telling what the ranks were given");
+    } catch (const std::exception&) {  // a peer that is gone already: what is known is said all the same
+    }
     throw InputError(text + "\n  give every rank the same files and options");
   }
 }
