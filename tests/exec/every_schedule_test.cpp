@@ -101,6 +101,21 @@ TEST(ScheduleWithRecompute, EqualsOneProcess) {
   }
 }
 
+// The memory options that families share: what is recomputed and parked, also between I and W, is computed as ever.
+TEST(ScheduleWithMemoryOptions, EqualsOneProcess) {
+  const std::vector<std::pair<std::string, ScheduleOptions>> cases = {
+      {"1f1b", {{"recompute", "1"}, {"offload", "full"}}},
+      {"zb-h1", {{"offload", "full"}, {"offload_waiting", "true"}}},
+      {"zb-v", {{"offload", "selective"}, {"offload_waiting", "true"}}},
+      {"interleaved-1f1b", {{"offload", "full"}, {"offload_stagger", "2"}}}};
+  const Workload workload = small_model("gpt");
+  for (const auto& [family, options] : cases) {
+    SCOPED_TRACE(family);
+    const Schedule schedule = make_schedule(family, 2, kMicrobatches, options);
+    expect_equal(alone(), train(*workload.graph, plan_over(*workload.graph, schedule)));
+  }
+}
+
 // OFFLOAD after every forward, RELOAD before every backward.
 Schedule with_offload(Schedule schedule) {
   for (std::vector<Action>& row : schedule.order) {
