@@ -11,6 +11,7 @@
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/partition.hpp"
+#include "planner/candidate.hpp"
 #include "planner/methods.hpp"
 #include "planner/pfeife/cut_search.hpp"
 #include "planner/pfeife/family.hpp"
@@ -235,37 +236,10 @@ Candidate PfeifeSearch::candidate(Searched& searched) const {
   CutSearch& search = *searched.search;
   auto plan = std::make_shared<Plan>(search.evaluator().plan(search.cuts()));
   const TaskGraph graph = lower(space_.scenario(), *plan, space_.costs());
-  const auto figures = [](const Metrics& metrics) {
-    std::vector<std::pair<std::string, double>> result_metrics = {{"step_time_s", metrics.step_time_s},
-                                                                  {"compute_s", metrics.compute_s},
-                                                                  {"exposed_communication_s", metrics.exposed_communication_s},
-                                                                  {"bubble_step", metrics.bubble_step},
-                                                                  {"bubble_span", metrics.bubble_span},
-                                                                  {"peak_memory_bytes", metrics.peak_memory_bytes},
-                                                                  {"fits", metrics.fits ? 1.0 : 0.0},
-                                                                  {"samples_per_s", metrics.samples_per_s},
-                                                                  {"mfu", metrics.mfu}};
-    return result_metrics;
-  };
-  result.metrics = figures(metrics(estimate(graph)));
-  if (options_.simulate) result.simulated = figures(metrics(options_.simulate(graph, space_.scenario().cluster)));
-  const WorkloadCost& workload = space_.costs().workload(space_.type_of_rank(0));
+  result.metrics = figures_of(estimate(graph));
+  if (options_.simulate) result.simulated = figures_of(options_.simulate(graph, space_.scenario().cluster));
+  result.stages = planner::stages_of(*plan, space_.costs().workload(space_.type_of_rank(0)));
   std::string cuts;
-  for (std::size_t s = 0; s < plan->stages.size(); ++s) {
-    const StagePlan& stage = plan->stages[s];
-    PlannedStage planned;
-    planned.data = plan->data;
-    planned.tensor = plan->tensor;
-    for (int u = stage.first_unit; u < stage.end_unit; ++u) {
-      const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
-      planned.operators.push_back(unit.name);
-      if (stage.recompute != Recompute::None && !unit.block.empty()) planned.recompute.push_back(unit.name);
-    }
-    const int rank = plan->schedule.stage_to_rank[s];
-    for (int i = 0; i < plan->data * plan->tensor; ++i)
-      planned.devices.push_back(plan->devices[static_cast<std::size_t>(rank * plan->data * plan->tensor + i)]);
-    result.stages.push_back(std::move(planned));
-  }
   for (const int cut : search.cuts()) cuts += fmt::format("{}{}", cuts.empty() ? "" : ", ", cut);
   result.schedule = searched.member.name;
   for (const auto& option : searched.member.options) result.schedule_options.push_back(option);

@@ -9,43 +9,20 @@
 #include "costmodel/picture/palette.hpp"
 #include "costmodel/picture/schedule_picture.hpp"
 #include "costmodel/picture/timeline_picture.hpp"
+#include "tests/page/markup.hpp"
 
 namespace panpipe {
 namespace {
 
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
-  return found;
-}
-
 std::string svg_of(const Schedule& schedule, const PassCosts& costs = {}) {
   return to_svg(picture_of(schedule, evaluate(schedule, costs)));
-}
-
-// Every element is closed, in order; attributes stand in double quotes. Returns what is wrong.
-std::string broken_xml(const std::string& text) {
-  std::vector<std::string> open;
-  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at + 1)) {
-    const std::size_t end = text.find('>', at);
-    if (end == std::string::npos) return "a tag without end";
-    const std::string tag = text.substr(at + 1, end - at - 1);
-    if (count(tag, "\"") % 2 != 0) return "quotes in " + tag;
-    if (tag[0] == '/') {
-      if (open.empty() || open.back() != tag.substr(1)) return "closes " + tag;
-      open.pop_back();
-    } else if (tag.back() != '/') {
-      open.push_back(tag.substr(0, tag.find(' ')));
-    }
-  }
-  return open.empty() ? "" : "left open: " + open.back();
 }
 
 TEST(Picture, DrawsEveryPassWithItsNumber) {
   // 1F1B on two ranks, two microbatches: four forwards and four backwards, the last end at 9, six rank-units of 3x2 idle:
   // 1-12/18.
   const std::string svg = svg_of(make_schedule("1f1b", 2, 2));
-  EXPECT_EQ(broken_xml(svg), "");
+  EXPECT_EQ(broken_markup(svg), "");
   EXPECT_EQ(count(svg, "<rect class=\"F0\""), 4U + 1);  // and the legend's
   EXPECT_EQ(count(svg, "<rect class=\"B0\""), 4U + 1);
   EXPECT_EQ(count(svg, "<rect class=\"W0\""), 0U);
@@ -71,7 +48,7 @@ TEST(Picture, MembersOfAGroupShareTheHeightInsideAFrame) {
 TEST(Picture, CopiesLieInALaneUnderThePasses) {
   const std::string svg = svg_of(make_schedule("gpipe", 1, 4, {{"offload", "selective"}}));
   EXPECT_EQ(count(svg, "<rect class=\"s-copy\""), 6U + 1);  // three offloads, three reloads, the legend
-  EXPECT_EQ(broken_xml(svg), "");
+  EXPECT_EQ(broken_markup(svg), "");
 }
 
 TEST(Picture, NumbersVanishTogetherAndFilesStaySmall) {
@@ -83,7 +60,7 @@ TEST(Picture, NumbersVanishTogetherAndFilesStaySmall) {
   EXPECT_EQ(count(medium, "<text class=\"n tB0\""), 16U * 64);
   const std::string large = svg_of(make_schedule("1f1b", 64, 1024));
   EXPECT_EQ(count(large, "class=\"n t"), 0U);
-  EXPECT_EQ(broken_xml(large), "");
+  EXPECT_EQ(broken_markup(large), "");
   EXPECT_LT(large.size(), 6U << 20);
 }
 
@@ -91,7 +68,7 @@ TEST(Picture, NamesFromFilesAreEscaped) {
   Schedule schedule = make_schedule("1f1b", 2, 2);
   schedule.name = "a<b> & \"c\"";
   const std::string svg = svg_of(schedule);
-  EXPECT_EQ(broken_xml(svg), "");
+  EXPECT_EQ(broken_markup(svg), "");
   EXPECT_NE(svg.find("a&lt;b&gt; &amp; &quot;c&quot;: 2 ranks"), std::string::npos);
 }
 
@@ -151,7 +128,7 @@ TEST(Picture, OfATimeline) {
   EXPECT_EQ(picture.lanes[0].boxes.size(), 2U);
   EXPECT_EQ(picture.lanes[0].stripes.size(), 1U);
   const std::string svg = to_svg(picture);
-  EXPECT_EQ(broken_xml(svg), "");
+  EXPECT_EQ(broken_markup(svg), "");
   EXPECT_NE(svg.find("my: simulated"), std::string::npos);
   EXPECT_NE(svg.find("0SEND_F0: 2 to 3 ms, 2.0 MiB"), std::string::npos);
   EXPECT_NE(svg.find("peak 3.0 GiB"), std::string::npos);

@@ -1,0 +1,18 @@
+// What every method says of a plan that the engines can run.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/planner.hpp"
+
+namespace panpipe::planner {
+
+// A candidate's metrics, from an estimate or a simulation of it.
+std::vector<std::pair<std::string, double>> figures_of(const Timeline& timeline);
+
+// Its stages, with the names of their units.
+std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& workload);
+
+}  // namespace panpipe::planner
