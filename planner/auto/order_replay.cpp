@@ -1,15 +1,13 @@
 #include "planner/auto/order_replay.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/estimate/pipeline_order.hpp"
 #include "costmodel/estimate/replay.hpp"
 #include "costmodel/schedule/schedule.hpp"
+#include "planner/parallel_for.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -110,26 +108,13 @@ std::int64_t replay_orders(std::vector<Priced>& priced, Common& common, int thre
   }
   std::vector<std::vector<Priced*>*> groups;
   for (auto& [key, group] : by_order) groups.push_back(&group);
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex lock;
-  const auto work = [&] {
-    std::map<std::tuple<int, int, bool>, Pricer> pricers;
-    for (std::size_t g = next++; g < groups.size(); g = next++) {
-      try {
-        OrderReplay(common, groups[g]->front()->configuration).run(*groups[g], pricers);
-      } catch (const InputError&) {  // no such order: the estimate will say so
-      } catch (...) {
-        const std::lock_guard guard(lock);
-        if (!failure) failure = std::current_exception();
-      }
+  std::vector<std::map<std::tuple<int, int, bool>, Pricer>> pricers(workers_for(groups.size(), threads));
+  parallel_for(groups.size(), threads, [&](std::size_t g, std::size_t worker) {
+    try {
+      OrderReplay(common, groups[g]->front()->configuration).run(*groups[g], pricers[worker]);
+    } catch (const InputError&) {  // no such order: the estimate will say so
     }
-  };
-  std::vector<std::thread> pool;
-  for (int t = 1; t < std::min<int>(threads, static_cast<int>(groups.size())); ++t) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  });
   return count;
 }
 

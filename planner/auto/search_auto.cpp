@@ -1,16 +1,14 @@
 // --method auto: every configuration in closed form; the best bounds by a replay of their orders; the best of those lowered and
 // estimated, until no bound is left below the best plan; then its neighbours, and the finalists with contention.
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <memory>
-#include <mutex>
-#include <thread>
 
 #include "planner/auto/exact.hpp"
 #include "planner/auto/finalists.hpp"
 #include "planner/auto/order_replay.hpp"
 #include "planner/methods.hpp"
+#include "planner/parallel_for.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -126,24 +124,8 @@ class AutoSearch {
 
   template <class Work>
   void in_parallel(std::size_t count, Work work) {
-    std::atomic<std::size_t> next{0};
-    std::exception_ptr failure;
-    std::mutex lock;
-    const auto loop = [&](Evaluator& evaluator) {
-      for (std::size_t i = next++; i < count; i = next++) {
-        try {
-          work(i, evaluator);
-        } catch (...) {
-          const std::lock_guard guard(lock);
-          if (!failure) failure = std::current_exception();
-        }
-      }
-    };
-    std::vector<std::thread> threads;
-    for (std::size_t t = 1; t < std::min(evaluators_.size(), count); ++t) threads.emplace_back([&, t] { loop(*evaluators_[t]); });
-    loop(*evaluators_.front());
-    for (std::thread& thread : threads) thread.join();
-    if (failure) std::rethrow_exception(failure);
+    parallel_for(count, static_cast<int>(evaluators_.size()),
+                 [&](std::size_t i, std::size_t worker) { work(i, *evaluators_[worker]); });
   }
 
   // Best first: bounds are sharpened by replay, then the first are estimated, until nothing open can be better.

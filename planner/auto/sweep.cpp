@@ -1,14 +1,12 @@
 #include "planner/auto/sweep.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "costmodel/base/error.hpp"
 #include "planner/auto/families.hpp"
+#include "planner/parallel_for.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -206,24 +204,7 @@ void Sweep::run(int micro, bool whole, double incumbent) {
     for (const bool sequence : space.sequence_parallel)
       if (!sequence || t > 1 || space.sequence_parallel.size() == 1)
         workers.push_back(std::make_unique<Worker>(common_, t, micro, sequence, whole, incumbent));
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex lock;
-  const auto work = [&] {
-    for (std::size_t w = next++; w < workers.size(); w = next++) {
-      try {
-        workers[w]->run(options_);
-      } catch (...) {
-        const std::lock_guard guard(lock);
-        if (!failure) failure = std::current_exception();
-      }
-    }
-  };
-  std::vector<std::thread> threads;
-  for (int i = 1; i < std::min<int>(options_.threads, static_cast<int>(workers.size())); ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  parallel_for(workers.size(), options_.threads, [&](std::size_t w, std::size_t) { workers[w]->run(options_); });
   for (const auto& worker : workers) {
     tally_.add(worker->tally);
     keep(worker->found);

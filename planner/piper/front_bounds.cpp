@@ -15,19 +15,15 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // What a byte costs, at a tenth, half and nine tenths of the bytes that the layers can save by other choices.
 std::vector<double> typical_prices(const Problem& problem) {
-  std::vector<HullStep> steps;
-  double total = 0;
+  std::vector<Options> layers;
   for (const Layer& layer : problem.layers) {
     Options options;
     for (std::size_t g = 0; g < problem.degrees.size(); ++g)
       for (const Choice& c : layer.choices[g])
         options.push_back({c.time * problem.degrees[g], (c.in_flight + c.fixed) * problem.degrees[g], 0});
-    for (const HullStep& step : hull_steps(undominated(std::move(options)))) {
-      steps.push_back(step);
-      total += step.memory;
-    }
+    layers.push_back(undominated(std::move(options)));
   }
-  std::sort(steps.begin(), steps.end(), [](const HullStep& a, const HullStep& b) { return a.price() < b.price(); });
+  const auto [steps, total] = steps_by_price(layers);
   std::vector<double> prices;
   double passed = 0;
   for (const HullStep& step : steps) {

@@ -206,6 +206,19 @@ std::vector<HullStep> hull_steps(const Options& options) {
   return steps;
 }
 
+PricedSteps steps_by_price(const std::vector<Options>& layers) {
+  PricedSteps priced;
+  for (const Options& layer : layers) {
+    if (layer.empty()) continue;
+    for (const HullStep& step : hull_steps(layer)) {
+      priced.steps.push_back(step);
+      priced.memory += step.memory;
+    }
+  }
+  std::sort(priced.steps.begin(), priced.steps.end(), [](const HullStep& a, const HullStep& b) { return a.price() < b.price(); });
+  return priced;
+}
+
 Picked least_time(const std::vector<const Options*>& layers, double memory) { return Search(layers, memory).solve(); }
 
 }  // namespace panpipe::planner::piper

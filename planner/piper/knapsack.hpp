@@ -23,6 +23,13 @@ struct HullStep {
 };
 std::vector<HullStep> hull_steps(const Options& options);
 
+// The steps of all layers, cheapest byte first, and the bytes that they free together.
+struct PricedSteps {
+  std::vector<HullStep> steps;
+  double memory = 0;
+};
+PricedSteps steps_by_price(const std::vector<Options>& layers);
+
 struct Picked {
   bool fits = false;
   double time = 0;           // summed in the order of the layers

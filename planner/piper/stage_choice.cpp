@@ -17,15 +17,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 // Prices of a byte at evenly spread shares of all bytes that recomputing can save: the relaxation of a stage has its price near
 // one of them.
 std::vector<double> prices_of(const std::vector<Options>& options, std::size_t count) {
-  std::vector<HullStep> steps;
-  double total = 0;
-  for (const Options& layer : options)
-    if (!layer.empty())
-      for (const HullStep& step : hull_steps(layer)) {
-        steps.push_back(step);
-        total += step.memory;
-      }
-  std::sort(steps.begin(), steps.end(), [](const HullStep& a, const HullStep& b) { return a.price() < b.price(); });
+  const auto [steps, total] = steps_by_price(options);
   std::vector<double> prices;
   double passed = 0;
   for (const HullStep& step : steps) {
