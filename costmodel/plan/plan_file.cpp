@@ -7,6 +7,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/input/document.hpp"
 #include "costmodel/input/reader.hpp"
+#include "costmodel/input/scalar_text.hpp"
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/model_costs.hpp"
 
@@ -20,15 +21,6 @@ std::string_view name_of(Recompute mode) {
   for (const auto& [name, value] : kRecompute)
     if (value == mode) return name;
   return "none";
-}
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
 }
 
 std::vector<int> read_integers(const Node* node, ReadLog& log) {
@@ -182,13 +174,13 @@ std::string to_yaml(const Plan& plan, const WorkloadCost& names, const PlanSetti
   text += "stages:  # units are [first, end)\n";
   for (const StagePlan& stage : plan.stages)
     text += fmt::format("- {{units: [{}, {}], first: {}, last: {}, recompute: {}}}\n", stage.first_unit, stage.end_unit,
-                        quoted(names.units[static_cast<std::size_t>(stage.first_unit)].name),
-                        quoted(names.units[static_cast<std::size_t>(stage.end_unit - 1)].name), name_of(stage.recompute));
-  text += fmt::format("schedule:\n  name: {}\n  csv:\n", quoted(plan.schedule.name));
+                        quoted_scalar(names.units[static_cast<std::size_t>(stage.first_unit)].name),
+                        quoted_scalar(names.units[static_cast<std::size_t>(stage.end_unit - 1)].name), name_of(stage.recompute));
+  text += fmt::format("schedule:\n  name: {}\n  csv:\n", quoted_scalar(plan.schedule.name));
   const std::string csv = to_csv(plan.schedule, false);
   for (std::size_t at = 0; at < csv.size();) {
     const std::size_t end = std::min(csv.find("\r\n", at), csv.size());  // the lines of a CSV end so
-    text += fmt::format("  - {}\n", quoted(csv.substr(at, end - at)));
+    text += fmt::format("  - {}\n", quoted_scalar(csv.substr(at, end - at)));
     at = end + 2;
   }
   return text;

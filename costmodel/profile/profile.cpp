@@ -7,6 +7,7 @@
 
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/input/reader.hpp"
+#include "costmodel/input/scalar_text.hpp"
 
 namespace panpipe {
 namespace {
@@ -131,15 +132,6 @@ std::string time_text(Duration time) {
   return ns >= 1e6 ? fmt::format("{} ms", ns / 1e6) : fmt::format("{} us", ns / 1e3);
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
-
 std::string table_text(const TransferTable& table) {
   std::string out = "[";
   for (const auto& [size, time] : table.points)
@@ -151,7 +143,7 @@ std::string unit_text(const ProfiledUnit& unit) {
   return fmt::format(
       "- {{name: {}, structure: {}, operators: {},\n   forward: {}, backward: {}, input_gradient: {}, weight_gradient: {},\n"
       "   saved: {}, keeps: [{}], kept_for_weight: {}, temporary: {}, spread: {:.3f}}}\n",
-      quoted(unit.name), quoted(unit.structure), unit.operators, time_text(unit.forward), time_text(unit.backward),
+      quoted_scalar(unit.name), quoted_scalar(unit.structure), unit.operators, time_text(unit.forward), time_text(unit.backward),
       time_text(unit.input_gradient), time_text(unit.weight_gradient), exact_text(unit.saved), fmt::join(unit.keeps, ", "),
       exact_text(unit.kept_for_weight), exact_text(unit.temporary), unit.spread);
 }
@@ -190,7 +182,7 @@ Profile parse_profile(const std::string& text, const std::string& name) { return
 
 std::string to_yaml(const Profile& profile) {
   std::string out = fmt::format("panpipe: 1\nkind: profile\nmeasured:{}\n", profile.measured.empty() ? " {}" : "");
-  for (const auto& [key, value] : profile.measured) out += fmt::format("  {}: {}\n", key, quoted(value));
+  for (const auto& [key, value] : profile.measured) out += fmt::format("  {}: {}\n", key, quoted_scalar(value));
   if (profile.memory_bandwidth > Bandwidth(0))
     out +=
         fmt::format("memory_bandwidth: {:.4g} GB/s  # copying: bytes read and written\n", profile.memory_bandwidth.base() / 1e9);

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <set>
 
+#include "costmodel/input/scalar_text.hpp"
 #include "costmodel/scenario/scenario.hpp"
 
 namespace panpipe {
@@ -16,31 +16,6 @@ namespace panpipe {
 namespace {
 
 constexpr std::size_t kOriginColumn = 48;  // where comments start, unless the line is longer
-
-bool is_plain(const std::string& text) {
-  const std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./%+- ";
-  static const std::set<std::string> null_words = {"null", "Null", "NULL"};
-  if (text.empty() || text.find_first_not_of(allowed) != std::string::npos || null_words.count(text) > 0) return false;
-  const char first = text.front();
-  const bool dash_word = first == '-' && (text.size() == 1 || text[1] == ' ' || text[1] == '-');
-  return first != ' ' && first != '%' && !dash_word && text.back() != ' ' && text != "..." && text != "---";
-}
-
-std::string quoted(const std::string& text) {
-  if (is_plain(text)) return text;
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      result += fmt::format("\\{}", c);
-    else if (c == '\n')
-      result += "\\n";
-    else if (c == '\t')
-      result += "\\t";
-    else
-      result += c;
-  }
-  return result + "\"";
-}
 
 std::string line(std::size_t indent, const std::string& text, const std::string& origin) {
   std::string result = std::string(indent, ' ') + text;
@@ -77,14 +52,14 @@ class Printer {
       const std::string top = value.path.substr(0, value.path.find_first_of(".["));
       if (root.find(top) != nullptr) continue;
       if (top == value.path)
-        out_ += line(0, fmt::format("{}: {}", top, quoted(value.value)), value.origin);
+        out_ += line(0, fmt::format("{}: {}", top, scalar_text(value.value)), value.origin);
       else
         groups[top].push_back(&value);
     }
     for (const auto& [top, values] : groups) {
       out_ += line(0, top + ":", "");
       for (const ResolvedValue* value : latest(values))
-        out_ += line(2, fmt::format("{}: {}", value->path.substr(top.size() + 1), quoted(value->value)), value->origin);
+        out_ += line(2, fmt::format("{}: {}", value->path.substr(top.size() + 1), scalar_text(value->value)), value->origin);
     }
     return out_;
   }
@@ -105,8 +80,8 @@ class Printer {
   std::string scalar(const Node& node) const {
     if (node.kind == NodeKind::Null) return "~";
     const auto found = replaced_.find(node.path);
-    if (found != replaced_.end()) return quoted(found->second);
-    return quoted(is_reference(node) ? absolute_reference(node) : node.text);
+    if (found != replaced_.end()) return scalar_text(found->second);
+    return scalar_text(is_reference(node) ? absolute_reference(node) : node.text);
   }
 
   // File references whose path the scenario does not keep: cluster files, devices, frameworks.
@@ -129,7 +104,7 @@ class Printer {
     }
     if (node.kind == NodeKind::Map) {
       for (const Node::Entry& entry : node.entries)
-        text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", quoted(entry.key), flow(*entry.value));
+        text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", scalar_text(entry.key), flow(*entry.value));
       return "{" + text + "}";
     }
     return scalar(node);
@@ -137,7 +112,7 @@ class Printer {
 
   void print_entry(const Node::Entry& entry, std::size_t indent) {
     const Node& node = *entry.value;
-    const std::string key = quoted(entry.key);
+    const std::string key = scalar_text(entry.key);
     if (node.kind == NodeKind::Map && !node.entries.empty()) {
       out_ += line(indent, key + ":", "");
       for (const Node::Entry& inner : node.entries) print_entry(inner, indent + 2);
@@ -165,9 +140,10 @@ class Printer {
       found.push_back(&value);
     }
     for (const ResolvedValue* value : latest(found))
-      out_ += line(indent,
-                   fmt::format("{}{}: {}", comment ? "# " : "", value->path.substr(node.path.size() + 1), quoted(value->value)),
-                   value->origin);
+      out_ +=
+          line(indent,
+               fmt::format("{}{}: {}", comment ? "# " : "", value->path.substr(node.path.size() + 1), scalar_text(value->value)),
+               value->origin);
   }
 
   const Scenario& scenario_;

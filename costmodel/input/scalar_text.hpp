@@ -1,0 +1,14 @@
+// Text as a YAML scalar, for the files that are written.
+#pragma once
+
+#include <string>
+
+namespace panpipe {
+
+// In double quotes, with '"', '\\', line ends and tabs escaped: read back, it is the same text.
+std::string quoted_scalar(const std::string& text);
+
+// As it stands where YAML reads it back as the same text, else in quotes.
+std::string scalar_text(const std::string& text);
+
+}  // namespace panpipe
