@@ -73,7 +73,7 @@ void write_plan(const Experiment& experiment, const planner::Answer& answer, con
         stderr);
     return;
   }
-  throw NoAnswer("no plan was written: in those found the degrees differ from stage to stage, which the engines cannot run");
+  throw NoAnswer("no plan was written: the engines can run none of those found; the notes below the answer say why");
 }
 
 int run_plan(const PlanOptions& options) {

@@ -26,7 +26,8 @@ bool FillDrain::hopeless(std::size_t outer, const CostLabel& label) const {
 void FillDrain::insert(std::size_t outer, const CostLabel& label) {
   auto& front = labels_[outer];
   const auto beats = [](const CostLabel& a, const CostLabel& b) {
-    return a.devices <= b.devices && a.replicas <= b.replicas && a.cost <= b.cost && a.left_out <= b.left_out;
+    return a.stages == b.stages && a.devices <= b.devices && a.replicas <= b.replicas && a.cost <= b.cost &&
+           a.left_out <= b.left_out;
   };
   for (const CostLabel& other : front)
     if (beats(other, label)) return;
@@ -36,6 +37,7 @@ void FillDrain::insert(std::size_t outer, const CostLabel& label) {
 
 // More replicas than needed cost more, except where fewer microbatches in flight let a faster choice fit.
 void FillDrain::extend(const Cut& cut, const StageBase& base, const CostLabel& behind, std::uint32_t index) {
+  if (stages_ > 0 && behind.stages == stages_) return;
   const Problem& problem = costs_.problem();
   const int tensor = problem.degrees[cut.degree], most_replicas = std::min(problem.devices, problem.microbatches);
   for (const int d : costs_.data_degrees()) {
@@ -52,7 +54,8 @@ void FillDrain::extend(const Cut& cut, const StageBase& base, const CostLabel& b
                     index,
                     d,
                     static_cast<std::uint16_t>(cut.degree),
-                    behind.left_out};
+                    behind.left_out,
+                    static_cast<std::uint16_t>(stages_ > 0 ? behind.stages + 1 : 0)};
     if (!hopeless(cut.outer, label)) insert(cut.outer, label);
     if (!behind.left_out) {
       label.cost = behind.cost;
@@ -83,7 +86,8 @@ void FillDrain::label(std::size_t outer) {
   for (std::size_t inner = 0; inner < outer; ++inner)
     if (!labels_[inner].empty() && suffixes.within(inner, outer)) stage_between(outer, inner);
   std::sort(labels_[outer].begin(), labels_[outer].end(), [](const CostLabel& a, const CostLabel& b) {
-    return std::tuple(a.devices, a.replicas, a.cost, a.left_out) < std::tuple(b.devices, b.replicas, b.cost, b.left_out);
+    return std::tuple(a.stages, a.devices, a.replicas, a.cost, a.left_out) <
+           std::tuple(b.stages, b.devices, b.replicas, b.cost, b.left_out);
   });
 }
 
@@ -97,19 +101,21 @@ std::optional<double> FillDrain::reach(double limit, double enough, const std::a
     if (stopped_) return std::nullopt;
     label(outer);
   }
-  if (labels_.back().empty()) return std::nullopt;
-  return best().cost;
+  const CostLabel* least = best();
+  return least ? std::optional(least->cost) : std::nullopt;
 }
 
-const FillDrain::CostLabel& FillDrain::best() const {
-  return *std::min_element(labels_.back().begin(), labels_.back().end(),
-                           [](const CostLabel& a, const CostLabel& b) { return a.cost < b.cost; });
+const FillDrain::CostLabel* FillDrain::best() const {
+  const CostLabel* least = nullptr;
+  for (const CostLabel& label : labels_.back())
+    if (label.stages == stages_ && (!least || label.cost < least->cost)) least = &label;
+  return least;
 }
 
 std::vector<Stage> FillDrain::stages() const {
   std::vector<Stage> stages;
   std::size_t suffix = labels_.size() - 1;
-  for (const CostLabel* label = &best(); suffix != 0;) {
+  for (const CostLabel* label = best(); suffix != 0;) {
     stages.push_back(
         costs_.stage({suffix, label->from, label->degree}, label->data, (label->replicas + label->data - 1) / label->data));
     suffix = label->from;

@@ -13,7 +13,8 @@ namespace panpipe::planner::piper {
 
 class FillDrain {
  public:
-  FillDrain(const StageCosts& costs, const FrontBounds& front) : costs_(costs), front_(front) {}
+  FillDrain(const StageCosts& costs, const FrontBounds& front)
+      : costs_(costs), front_(front), stages_(static_cast<std::size_t>(costs.problem().stages)) {}
 
   // Least cost of a plan with loads <= limit and cost < `enough`; nullopt: there is none (or `stop` was set: see stopped()).
   std::optional<double> reach(double limit, double enough, const std::atomic<bool>* stop);
@@ -28,7 +29,8 @@ class FillDrain {
     std::uint32_t from = 0, from_label = 0;
     std::int32_t data = 0;
     std::uint16_t degree = 0;
-    bool left_out = false;  // one stage's x is not in `cost`
+    bool left_out = false;     // one stage's x is not in `cost`
+    std::uint16_t stages = 0;  // behind and with this one; 0 where their number is not stated
   };
 
   void label(std::size_t outer);
@@ -36,10 +38,11 @@ class FillDrain {
   void extend(const Cut& cut, const StageBase& base, const CostLabel& behind, std::uint32_t index);
   void insert(std::size_t outer, const CostLabel& label);
   bool hopeless(std::size_t outer, const CostLabel& label) const;
-  const CostLabel& best() const;
+  const CostLabel* best() const;  // nullptr: none
 
   const StageCosts& costs_;
   const FrontBounds& front_;
+  std::size_t stages_;  // so many, exactly; 0 = any number
   double limit_ = 0, enough_ = 0;
   std::vector<std::vector<CostLabel>> labels_;
   Counts counts_;

@@ -112,8 +112,10 @@ std::string obstacle(const StageCosts& costs, int threads) {
     return fmt::format(
         "memory: the model needs at least {} with one microbatch in flight everywhere, {} more than the {} of {} device{}",
         amount(least), amount(least - present), amount(present), problem.devices, problem.devices == 1 ? "" : "s");
-  Threshold unlimited(costs, nullptr, threads);
-  unlimited.reach(kInfinity, nullptr);
+  Threshold unlimited(costs, nullptr, threads, 0);
+  if (unlimited.reach(kInfinity, nullptr))
+    return fmt::format("stages: there are plans with other numbers of stages, for instance {}, and none with {}",
+                       unlimited.stages().size(), problem.stages);
   const Furthest reached = furthest(costs, unlimited);
   const int layers = costs.suffixes().layers_in(reached.suffix);
   const std::string so_far = fmt::format("the last {} of {} layers can be served with {} device{} ({} replica{} in all)", layers,

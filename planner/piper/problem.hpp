@@ -41,6 +41,7 @@ struct Problem {
   double bandwidth = 0;  // bytes per second; infinite is fine
   int least_data = 1;    // data-parallel degrees within [least, most] that divide the microbatches; most 0 = no limit
   int most_data = 0;
+  int stages = 0;                // so many, exactly; 0 = any number
   double recompute_reserve = 0;  // bytes that a stage needs beside once it recomputes anything: one block made again
   // A stage recomputes all of its layers or none. Recompute must not be the faster of a layer's choices then.
   bool one_choice_per_stage = false;

@@ -17,7 +17,10 @@ constexpr double kStep = 0.4;
 class Bisection {
  public:
   Bisection(const StageCosts& costs, const SolveOptions& options)
-      : costs_(costs), options_(options), front_(costs.problem(), costs.suffixes()), threshold_(costs, &front_, options.threads) {
+      : costs_(costs),
+        options_(options),
+        front_(costs.problem(), costs.suffixes()),
+        threshold_(costs, &front_, options.threads, costs.problem().stages) {
     solution_.lower_bound = std::max(work_bound(costs), front_.least_limit()) * (1 - 1e-12);
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <barrier>
 #include <cmath>
+#include <limits>
 #include <thread>
 
 namespace panpipe::planner::piper {
@@ -27,8 +28,6 @@ class Threshold::Worker {
       : round_(round), costs_(round.costs_), suffixes_(round.costs_.suffixes()), data_(round.costs_.data_degrees()) {}
 
   void label(std::size_t outer) {
-    front_ = &round_.labels_[outer];
-    front_->clear();
     outer_ = outer;
     const std::vector<Alive>& alive = round_.alive_;
     const double whole = costs_.device_time()[outer];
@@ -37,20 +36,19 @@ class Threshold::Worker {
       auto inner = std::lower_bound(alive.begin(), alive.end(), whole - band.most,
                                     [](const Alive& a, double time) { return a.device_time < time; });
       for (; inner != alive.end() && inner->device_time <= whole - band.least; ++inner)
-        if (inner->devices <= most && suffixes_.within(inner->suffix, outer)) stage_between(inner->suffix);
+        if (inner->devices <= most && suffixes_.within(inner->suffix, outer)) stage_between(*inner);
     }
   }
 
   Counts counts;
 
  private:
-  void stage_between(std::size_t inner) {
-    const auto& labels = round_.labels_[inner];
+  void stage_between(const Alive& inner) {
     for (std::size_t g = 0; g < costs_.problem().degrees.size(); ++g) {
-      const Cut cut{outer_, inner, g};
+      const Cut cut{outer_, inner.suffix, g};
       const double fastest = costs_.fastest(cut);
       const int tensor = costs_.problem().degrees[g];
-      const int most = (round_.most_devices_[outer_] - labels.front().devices) / tensor;
+      const int most = (round_.most_devices_[outer_] - inner.devices) / tensor;
       if (most < data_.front() || fastest == kInfinity || fastest > most * round_.limit_) {
         ++counts.pruned;
         continue;
@@ -59,10 +57,18 @@ class Threshold::Worker {
       const StageBase base = costs_.base(cut);
       const std::size_t first = fewest_replicas(base);
       if (first == data_.size()) continue;
-      const int most_behind = round_.most_devices_[outer_] - data_[first] * tensor;
-      for (std::size_t i = 0; i < labels.size() && labels[i].devices <= most_behind; ++i)
-        extend(cut, base, tensor, first, labels[i], static_cast<std::uint32_t>(i));
+      if (round_.stages_ == 0) put_before(cut, base, tensor, first, 0, 0);
+      for (std::size_t behind = 0; behind < round_.stages_; ++behind) put_before(cut, base, tensor, first, behind, behind + 1);
     }
+  }
+
+  // The stage before all labels of one list of the inner suffix, into a list of the outer one.
+  void put_before(const Cut& cut, const StageBase& base, int tensor, std::size_t first, std::size_t from, std::size_t into) {
+    const auto& labels = round_.labels(cut.inner, from);
+    front_ = &round_.labels_[outer_ * (round_.stages_ + 1) + into];
+    const int most_behind = round_.most_devices_[outer_] - data_[first] * tensor;
+    for (std::size_t i = 0; i < labels.size() && labels[i].devices <= most_behind; ++i)
+      extend(cut, base, tensor, first, labels[i], static_cast<std::uint32_t>(i));
   }
 
   // Index of the least data degree whose load can be within the limit, memory aside:
@@ -163,13 +169,13 @@ void Threshold::prepare(double limit) {
   stopped_ = false;
   const Problem& problem = costs_.problem();
   const auto &device = costs_.device_time(), &replica = costs_.replica_time();
-  labels_.resize(device.size());
+  labels_.resize(device.size() * (stages_ + 1));
+  for (auto& list : labels_) list.clear();
   most_devices_.resize(device.size());
   most_replicas_.resize(device.size());
   for (std::size_t set = 0; set < device.size(); ++set) {
     most_devices_[set] = problem.devices - at_least(device.back() - device[set], limit);
     most_replicas_[set] = std::min(problem.devices, problem.microbatches) - at_least(replica.back() - replica[set], limit);
-    labels_[set].clear();
   }
   labels_[0].push_back({});
   alive_.assign(1, Alive{});
@@ -182,9 +188,13 @@ void Threshold::add_alive(std::size_t first, std::size_t end) {
     return std::pair(a.device_time, a.suffix) < std::pair(b.device_time, b.suffix);
   };
   const auto old = static_cast<std::ptrdiff_t>(alive_.size());
-  for (std::size_t set = first; set < end; ++set)
-    if (!labels_[set].empty())
-      alive_.push_back({costs_.device_time()[set], static_cast<std::uint32_t>(set), labels_[set].front().devices});
+  for (std::size_t set = first; set < end; ++set) {
+    int fewest = std::numeric_limits<int>::max();
+    for (std::size_t count = 0; count <= stages_; ++count)
+      if (!labels(set, count).empty()) fewest = std::min(fewest, labels(set, count).front().devices);
+    if (fewest < std::numeric_limits<int>::max())
+      alive_.push_back({costs_.device_time()[set], static_cast<std::uint32_t>(set), fewest});
+  }
   std::sort(alive_.begin() + old, alive_.end(), before);
   std::inplace_merge(alive_.begin(), alive_.begin() + old, alive_.end(), before);
 }
@@ -229,18 +239,19 @@ void Threshold::run_levels(const std::atomic<bool>* stop) {
 }
 
 const Label& Threshold::best() const {
-  const auto& whole = labels_.back();
+  const auto& whole = labels_.back();  // after as many stages as are stated
   return *std::min_element(whole.begin(), whole.end(), [](const Label& a, const Label& b) { return a.slowest < b.slowest; });
 }
 
 std::vector<Stage> Threshold::stages() const {
   std::vector<Stage> stages;
-  std::size_t suffix = labels_.size() - 1;
+  std::size_t suffix = costs_.suffixes().size() - 1, count = stages_;
   for (const Label* label = &best(); suffix != 0;) {
     const Cut cut{suffix, label->from, label->degree};
     stages.push_back(costs_.stage(cut, label->data, (label->replicas + label->data - 1) / label->data));
     suffix = label->from;
-    label = &labels_[suffix][label->from_label];
+    if (count > 0) --count;
+    label = &labels(suffix, count)[label->from_label];
   }
   return stages;
 }

@@ -1,5 +1,6 @@
 // One question: is there a plan whose slowest stage takes at most T, and with which devices? Every suffix keeps labels (devices
-// used, replicas used); fewer of both is better, as the replicas behind a stage decide what it holds in flight.
+// used, replicas used); fewer of both is better, as the replicas behind a stage decide what it holds in flight. Where the number
+// of stages is stated, there is a list of labels for every number of stages so far.
 #pragma once
 
 #include <atomic>
@@ -27,8 +28,10 @@ struct Counts {
 
 class Threshold {
  public:
-  // Without `front` labels stay that the layers before can never be served behind: they show how far stages come.
-  Threshold(const StageCosts& costs, const FrontBounds* front, int threads) : costs_(costs), front_(front), threads_(threads) {}
+  // Without `front` labels stay that the layers before can never be served behind: they show how far stages come. `stages`: so
+  // many, exactly; 0 = any number.
+  Threshold(const StageCosts& costs, const FrontBounds* front, int threads, int stages)
+      : costs_(costs), front_(front), threads_(threads), stages_(static_cast<std::size_t>(stages)) {}
 
   // The largest load of a plan where it is at most `limit`; nullopt: there is none (or `stop` was set: see stopped()).
   std::optional<double> reach(double limit, const std::atomic<bool>* stop);
@@ -36,8 +39,10 @@ class Threshold {
   bool stopped() const { return stopped_; }
   const Counts& counts() const { return counts_; }
 
-  // Labels of the last question, for saying how far it came.
-  const std::vector<Label>& labels(std::size_t suffix) const { return labels_[suffix]; }
+  // Labels of the last question, after so many stages where their number is stated, for saying how far it came.
+  const std::vector<Label>& labels(std::size_t suffix, std::size_t stages = 0) const {
+    return labels_[suffix * (stages_ + 1) + stages];
+  }
 
  private:
   struct Band {
@@ -59,9 +64,10 @@ class Threshold {
   const StageCosts& costs_;
   const FrontBounds* front_;
   int threads_;
+  std::size_t stages_;
   double limit_ = 0;
   std::vector<Band> bands_;
-  std::vector<std::vector<Label>> labels_;
+  std::vector<std::vector<Label>> labels_;         // stages_ + 1 lists for every suffix
   std::vector<int> most_devices_, most_replicas_;  // of a label, so that the layers before can still be served
   std::vector<Alive> alive_;                       // by device time
   Counts counts_;

@@ -25,7 +25,7 @@ class Enumeration {
   // All stages in front of those in `parts_`, which hold the layers `done`.
   void behind(unsigned done, int devices, int replicas) {
     if (done == all_) {
-      price();
+      if (problem_.stages == 0 || static_cast<int>(parts_.size()) == problem_.stages) price();
       return;
     }
     for (unsigned stage = 1; stage <= all_; ++stage) {

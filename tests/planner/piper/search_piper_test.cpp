@@ -56,8 +56,9 @@ TEST(SearchPiper, OurModelsHaveProfilesForAllDegrees) {
 }
 
 TEST(SearchPiper, WhatTheScenarioStatesStaysFixed) {
-  const Experiment experiment = gpt({"parallel={tensor: 2, data: 2}", "recompute=full", "batch.microbatches=4"});
+  const Experiment experiment = gpt({"parallel={pipeline: 2, tensor: 2, data: 2}", "recompute=full", "batch.microbatches=4"});
   const piper::Problem problem = piper::pose(experiment, piper::Objective::TimePerSample).problem;
+  EXPECT_EQ(problem.stages, 2);
   EXPECT_EQ(problem.degrees, std::vector<int>{2});
   EXPECT_EQ(problem.microbatches, 8);  // of both replicas
   EXPECT_EQ(problem.least_data, 2);

@@ -63,6 +63,40 @@ TEST(Solve, StepEqualsBruteForceOnRandomProblems) {
   }
 }
 
+TEST(Solve, AStatedNumberOfStagesIsHeld) {
+  int feasible = 0, other = 0;
+  for (unsigned seed = 2000; seed < 2400; ++seed) {
+    Problem problem = random_problem(seed);
+    const bool any = brute_force(problem).feasible;
+    problem.stages = 1 + static_cast<int>(seed % 4);
+    const BruteForce expected = brute_force(problem);
+    const Solution load = least_load(problem, {}), step = least_step(problem, {});
+    ASSERT_EQ(!load.stages.empty(), expected.feasible) << "seed " << seed;
+    ASSERT_EQ(!step.stages.empty(), expected.feasible) << "seed " << seed;
+    EXPECT_TRUE(load.proved && step.proved) << "seed " << seed;
+    if (!expected.feasible) {
+      EXPECT_EQ(load.reason.rfind("stages: ", 0) == 0, any) << "seed " << seed << ": " << load.reason;
+      other += any ? 1 : 0;
+      continue;
+    }
+    ++feasible;
+    EXPECT_EQ(static_cast<int>(load.stages.size()), problem.stages);
+    EXPECT_EQ(static_cast<int>(step.stages.size()), problem.stages);
+    EXPECT_NEAR(load.objective, expected.least_load, 1e-12 * expected.least_load) << "seed " << seed;
+    EXPECT_NEAR(step.objective, expected.least_step, 1e-12 * expected.least_step) << "seed " << seed;
+  }
+  EXPECT_GT(feasible, 80);
+  EXPECT_GT(other, 80);
+}
+
+// Two layers make no three stages, though either layer would fit.
+TEST(Solve, SaysThatTheNumberOfStagesIsInTheWay) {
+  Problem problem = chain({6, 6}, 4, 4);
+  problem.stages = 3;
+  EXPECT_EQ(least_load(problem, {}).reason,
+            "stages: there are plans with other numbers of stages, for instance 1, and none with 3");
+}
+
 // 6 + 2 + 4 on two devices, one microbatch split nowhere: {6}, {2, 4} balance at 6. With two replicas of one stage: 12 / 2 = 6
 // too.
 TEST(Solve, BalancesAChain) {
