@@ -22,6 +22,7 @@ struct Sizes {
   int layers = 0, devices = 0, microbatches = 0;
   bool skips = false;  // as in a U-Net: a layer of the first half feeds its mirror image
   const char* schedule = "pfeife";
+  int threads = 1;
 };
 
 // Layers of 0.5 to 3 ms over links of 0.2 ms and 20 GB/s.
@@ -51,9 +52,10 @@ std::unique_ptr<Experiment> chain(const Sizes& sizes) {
       "bench.yaml", folder.string()));
 }
 
-void plan(benchmark::State& state, const Experiment& experiment, planner::Method method) {
+void plan(benchmark::State& state, const Experiment& experiment, int threads) {
   planner::SearchOptions options;
-  options.method = method;
+  options.method = planner::Method::Pfeife;
+  options.threads = threads;
   planner::Answer answer;
   for (auto round : state) {
     answer = planner::search(experiment, options);
@@ -65,19 +67,32 @@ void plan(benchmark::State& state, const Experiment& experiment, planner::Method
   state.counters["evaluated"] = static_cast<double>(answer.search.evaluated);
 }
 
-void pfeife(benchmark::State& state, const Sizes& sizes) { plan(state, *chain(sizes), planner::Method::Pfeife); }
+void pfeife(benchmark::State& state, const Sizes& sizes) { plan(state, *chain(sizes), sizes.threads); }
 
 BENCHMARK_CAPTURE(pfeife, chain406_devices4_microbatches4, Sizes{406, 4, 4})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(pfeife, chain160_devices4_microbatches8, Sizes{160, 4, 8})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(pfeife, chain1645_devices8_microbatches8, Sizes{1645, 8, 8})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(pfeife, unet1645_devices8_microbatches8, Sizes{1645, 8, 8, true})->Unit(benchmark::kMillisecond);
+// On two cores: time, and processor time of both.
+BENCHMARK_CAPTURE(pfeife, two_threads_chain406, Sizes{406, 4, 4, false, "pfeife", 2})
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(pfeife, two_threads_chain160, Sizes{160, 4, 8, false, "pfeife", 2})
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(pfeife, two_threads_unet1645, Sizes{1645, 8, 8, true, "pfeife", 2})
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
 // Every other family over the same cuts too.
 BENCHMARK_CAPTURE(pfeife, chain406_all_families, Sizes{406, 4, 4, false, "auto"})->Unit(benchmark::kMillisecond);
 
 void gpt2_large(benchmark::State& state) {
   const Experiment experiment(
       load_scenario(std::string(PANPIPE_SCENARIOS) + "/examples/gpt2-large-rtx3090x8.yaml", {"schedule=auto", "partition=auto"}));
-  plan(state, experiment, planner::Method::Pfeife);
+  plan(state, experiment, 1);
 }
 BENCHMARK(gpt2_large)->Unit(benchmark::kMillisecond);
 

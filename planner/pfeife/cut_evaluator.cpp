@@ -83,7 +83,7 @@ std::unique_ptr<CutEvaluator::Variant> CutEvaluator::make_variant(const Cuts& cu
   variant->links = links_;
   space_.set_cuts(plan_, cuts);
   const bool as_it_is = space_.crossings().is_chain() || !space_.crossings().is_connected();
-  const TaskGraph graph = lower(space_.scenario(), plan_, as_it_is ? space_.costs() : space_.costs_with(links_, cuts));
+  const TaskGraph graph = as_it_is ? lower(space_.scenario(), plan_, space_.costs()) : space_.lowered_with(plan_, links_, cuts);
   variant->graph = compile(graph);
   map_tasks(graph, *variant);
   variant->program = std::make_unique<BatchProgram>(variant->graph.structure);
@@ -128,7 +128,8 @@ CutEvaluator::Variant& CutEvaluator::variant_of(const Cuts& cuts) {
   } else if (!crossings.is_chain()) {  // the newest has the links of all before it
     if (!variants_.empty() && holds_links(*variants_.back())) return *variants_.back();
     const std::vector<StageLink> needed = links_;
-    links_ = space_.links_met(stages(), needed);
+    links_met_ = united(needed, united(links_met_, space_.links_met(stages())));
+    links_ = links_met_;
     variants_.push_back(make_variant(cuts));
     links_ = needed;
     holds_links(*variants_.back());
@@ -136,6 +137,14 @@ CutEvaluator::Variant& CutEvaluator::variant_of(const Cuts& cuts) {
   }
   variants_.push_back(make_variant(cuts));
   return *variants_.back();
+}
+
+double CutEvaluator::transfer(int from_rank, int to_rank, std::int64_t bytes) const {
+  const auto pairs = static_cast<std::uint64_t>(space_.ranks()) * static_cast<std::uint64_t>(space_.ranks());
+  const auto pair = static_cast<std::uint64_t>(from_rank * space_.ranks() + to_rank);
+  const auto [entry, is_new] = transfers_.try_emplace(static_cast<std::uint64_t>(bytes) * pairs + pair, 0);
+  if (is_new) entry->second = space_.transfer(from_rank, to_rank, bytes);
+  return entry->second;
 }
 
 template <class PutCost, class PutDelay>
@@ -176,7 +185,7 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Cuts& be
       continue;
     }
     const std::int64_t bytes = delay.backward ? link.gradient_bytes : link.bytes;
-    put_delay(delay.entry, bytes < 0 ? 0 : space_.transfer(delay.from_rank, delay.to_rank, bytes));
+    put_delay(delay.entry, bytes < 0 ? 0 : transfer(delay.from_rank, delay.to_rank, bytes));
   }
 }
 

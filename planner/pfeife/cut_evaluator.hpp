@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "costmodel/estimate/bounds.hpp"
@@ -49,6 +50,8 @@ class CutEvaluator {
   // The largest of them, which rank has it, and its peak.
   double memory_share(const Cuts& cuts, int* rank = nullptr, Bytes* peak = nullptr);
   Plan plan(const Cuts& cuts) const { return space_.plan(plan_.schedule, cuts); }
+  // Links between stages that some cuts had.
+  const std::vector<StageLink>& links_met() const { return links_met_; }
 
  private:
   struct PassEntry {
@@ -95,6 +98,7 @@ class CutEvaluator {
   // `before`: what the tables were filled for; what depends on unchanged cuts is left as it is.
   template <class PutCost, class PutDelay>
   void fill(const Variant& variant, const Cuts& cuts, const Cuts& before, PutCost put_cost, PutDelay put_delay) const;
+  double transfer(int from_rank, int to_rank, std::int64_t bytes) const;  // as the space's, kept
   int begin_of(const Cuts& cuts, int position) const { return position == 0 ? 0 : cuts[static_cast<std::size_t>(position) - 1]; }
   int end_of(const Cuts& cuts, int position) const {
     return position + 1 < stages() ? cuts[static_cast<std::size_t>(position)] : space_.units();
@@ -106,7 +110,8 @@ class CutEvaluator {
   std::array<bool, 5> uses_{};
   bool splits_whole_first_ = false;
   std::vector<std::unique_ptr<Variant>> variants_;
-  std::vector<StageLink> links_;  // scratch
+  std::vector<StageLink> links_met_, links_;                     // links_: scratch
+  mutable std::unordered_map<std::uint64_t, double> transfers_;  // ticks, by bytes and ranks
 };
 
 }  // namespace panpipe::planner

@@ -34,13 +34,12 @@ Cuts even_cuts(const Sums& sums, int stages) {
   return cuts;
 }
 
-CutSearch::CutSearch(const SearchSpace& space, const Schedule& schedule, const Cuts& start, Stopped stopped, CutCounts& counts)
+CutSearch::CutSearch(const SearchSpace& space, const Schedule& schedule, const Cuts& start, Stopped stopped)
     : evaluator_(space, schedule, start),
       cut_bound_(evaluator_),
       descent_(evaluator_, cut_bound_, start),
       game_(evaluator_, cut_bound_, start),
-      stopped_(std::move(stopped)),
-      counts_(counts) {}
+      stopped_(std::move(stopped)) {}
 
 bool CutSearch::fits(const Cuts& cuts) {
   const double share = evaluator_.memory_share(cuts);

@@ -12,16 +12,19 @@
 
 namespace panpipe::planner {
 
-// Counted over a whole search.
 struct CutCounts {
   std::int64_t evaluated = 0;  // replays
   std::int64_t excluded = 0;   // cuts, or beginnings of cuts, that a bound or a memory limit excluded
+  void operator+=(const CutCounts& other) {
+    evaluated += other.evaluated;
+    excluded += other.excluded;
+  }
 };
 
 class CutSearch {
  public:
   using Stopped = std::function<bool()>;
-  CutSearch(const SearchSpace& space, const Schedule& schedule, const Cuts& start, Stopped stopped, CutCounts& counts);
+  CutSearch(const SearchSpace& space, const Schedule& schedule, const Cuts& start, Stopped stopped);
 
   static constexpr double kNone = std::numeric_limits<double>::infinity();
   // Solves the relaxed problem further; ends early when nothing better than `enough` ticks is possible.
@@ -37,6 +40,7 @@ class CutSearch {
   // The cuts that come nearest to fitting, and the share of the limit that they use.
   const Cuts& nearest() const { return nearest_cuts_; }
   double nearest_share() const { return nearest_share_; }
+  const CutCounts& counts() const { return counts_; }
   CutEvaluator& evaluator() { return evaluator_; }
 
  private:
@@ -54,7 +58,7 @@ class CutSearch {
   SoftDescent descent_;
   BoundGame game_;
   Stopped stopped_;
-  CutCounts& counts_;
+  CutCounts counts_;
   double best_ = kNone, nearest_share_ = kNone;
   Cuts best_cuts_, nearest_cuts_;
   double proved_bound_ = 0;

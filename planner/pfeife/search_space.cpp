@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <unordered_map>
 
 #include "costmodel/base/error.hpp"
 
@@ -37,7 +38,8 @@ const Scenario& checked(const Scenario& scenario) {
   return scenario;
 }
 
-// Links of either, in order.
+}  // namespace
+
 std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageLink>& b) {
   a.insert(a.end(), b.begin(), b.end());
   std::stable_sort(a.begin(), a.end(),
@@ -52,12 +54,15 @@ std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageL
   return result;
 }
 
-}  // namespace
+const std::vector<StageLink>& SearchSpace::links_met(int stages) const {
+  static const std::vector<StageLink> kNone;
+  const auto met = links_met_.find(stages);
+  return met != links_met_.end() ? met->second : kNone;
+}
 
-const std::vector<StageLink>& SearchSpace::links_met(int stages, const std::vector<StageLink>& links) const {
+void SearchSpace::meet(int stages, const std::vector<StageLink>& links) {
   std::vector<StageLink>& met = links_met_[stages];
   met = united(links, met);
-  return met;
 }
 
 EdgeCosts::EdgeCosts(const CostModel& model, const std::vector<int>& types) : ModelCosts(model) {
@@ -82,14 +87,25 @@ SearchSpace::SearchSpace(const Experiment& experiment)
   has_optimizer_ = stage_costs_.given_optimizer().back() > 0 || (elements > 0 && optimizer(elements, 0, types_.front()) > 0);
 }
 
-const LoweringCosts& SearchSpace::costs_with(const std::vector<StageLink>& links, const Cuts& cuts) const {
-  if (!edge_costs_) edge_costs_ = std::make_unique<EdgeCosts>(model_, types_);
+TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLink>& links, const Cuts& cuts) const {
   const auto first = [&](int position) { return position == 0 ? 0 : cuts[static_cast<std::size_t>(position) - 1]; };
   std::vector<EdgeCost> edges;
   for (std::size_t i = 0; i < links.size(); ++i)
     edges.push_back({first(links[i].from), first(links[i].to), static_cast<int>(i), Bytes(1), links[i].gradient});
-  edge_costs_->set_edges(edges);
-  return *edge_costs_;
+  std::unique_ptr<EdgeCosts> costs;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_edges_.empty()) {
+      costs = std::move(spare_edges_.back());
+      spare_edges_.pop_back();
+    }
+  }
+  if (!costs) costs = std::make_unique<EdgeCosts>(model_, types_);
+  costs->set_edges(edges);
+  TaskGraph graph = lower(scenario_, plan, *costs);
+  const std::lock_guard lock(mutex_);
+  spare_edges_.push_back(std::move(costs));
+  return graph;
 }
 
 void SearchSpace::set_cuts(Plan& plan, const Cuts& cuts) const {
@@ -112,24 +128,22 @@ Plan SearchSpace::plan(const Schedule& schedule, const Cuts& cuts) const {
 
 // As the lowering rounds it: latency and bytes apart.
 double SearchSpace::transfer(int from_rank, int to_rank, std::int64_t bytes) const {
-  const auto pairs = static_cast<std::uint64_t>(ranks()) * static_cast<std::uint64_t>(ranks());
-  const auto pair = static_cast<std::uint64_t>(from_rank * ranks() + to_rank);
-  const auto [entry, is_new] = transfers_.try_emplace(static_cast<std::uint64_t>(bytes) * pairs + pair, 0);
-  if (is_new) {
-    const TransferCost cost = costs_.transfer(device_of_rank(from_rank), device_of_rank(to_rank), Bytes(bytes));
-    entry->second = to_ticks(cost.time).base();
-  }
-  return entry->second;
+  return to_ticks(costs_.transfer(device_of_rank(from_rank), device_of_rank(to_rank), Bytes(bytes)).time).base();
 }
 
 const Sums& SearchSpace::hops(int from_rank, int to_rank, bool gradient) const {
+  const std::lock_guard lock(mutex_);
   const auto [entry, is_new] = hops_.try_emplace({from_rank, to_rank, gradient});
   if (is_new) {
     entry->second.assign(static_cast<std::size_t>(units()) + 1, 0);
+    std::unordered_map<std::int64_t, double> known;  // few sizes, many cuts
     for (int cut = 1; cut < units(); ++cut) {
       const StageLink& link = crossings_.next_unit(cut);
       if (link.from == 0 || (gradient && !link.gradient)) continue;
-      entry->second[static_cast<std::size_t>(cut)] = transfer(from_rank, to_rank, gradient ? link.gradient_bytes : link.bytes);
+      const std::int64_t bytes = gradient ? link.gradient_bytes : link.bytes;
+      const auto [time, first] = known.try_emplace(bytes, 0);
+      if (first) time->second = transfer(from_rank, to_rank, bytes);
+      entry->second[static_cast<std::size_t>(cut)] = time->second;
     }
   }
   return entry->second;

@@ -1,10 +1,11 @@
-// What a search over cuts stands on: the parts of the scenario that stay fixed, and costs in O(1) for any cuts.
+// What a search over cuts stands on: the parts of the scenario that stay fixed, and costs in O(1) for any cuts. Several threads
+// may ask at once.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <tuple>
-#include <unordered_map>
 #include <vector>
 
 #include "costmodel/experiment/experiment.hpp"
@@ -26,6 +27,9 @@ class EdgeCosts final : public ModelCosts {
   std::map<int, WorkloadCost> workloads_;
 };
 
+// Links of either, in order.
+std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageLink>& b);
+
 class SearchSpace {
  public:
   // Throws InputError where the scenario says what this search cannot keep to.
@@ -40,10 +44,12 @@ class SearchSpace {
   int type_of_rank(int rank) const { return types_[static_cast<std::size_t>(rank)]; }
   int device_of_rank(int rank) const { return base_.device(rank, 0, 0); }
 
-  // As costs(), with edges of one byte for each of these links when the stages are cut like this.
-  const LoweringCosts& costs_with(const std::vector<StageLink>& links, const Cuts& cuts) const;
-  // Links that some cuts into so many stages had, these included: schedules of as many stages start with all of them.
-  const std::vector<StageLink>& links_met(int stages, const std::vector<StageLink>& links) const;
+  // The plan lowered with one byte for each of these links, instead of the tensors that cross its cuts.
+  TaskGraph lowered_with(const Plan& plan, const std::vector<StageLink>& links, const Cuts& cuts) const;
+  // Links that some cuts into so many stages had: schedules of as many stages start with all of them. `meet` is not for several
+  // threads.
+  const std::vector<StageLink>& links_met(int stages) const;
+  void meet(int stages, const std::vector<StageLink>& links);
   bool has_optimizer() const { return has_optimizer_; }  // its step takes time, or parts of it are reduced by size
 
   // A plan of this schedule with these cuts.
@@ -65,11 +71,11 @@ class SearchSpace {
   Crossings crossings_;
   std::vector<int> types_;
   bool has_optimizer_ = false;
-  mutable std::unique_ptr<EdgeCosts> edge_costs_;
   const CostModel& model_;
-  mutable std::unordered_map<std::uint64_t, double> transfers_;
+  std::map<int, std::vector<StageLink>> links_met_;
+  mutable std::mutex mutex_;                                     // of what follows
+  mutable std::vector<std::unique_ptr<EdgeCosts>> spare_edges_;  // as many as threads lowered at once
   mutable std::map<std::tuple<int, int, bool>, Sums> hops_;
-  mutable std::map<int, std::vector<StageLink>> links_met_;
 };
 
 }  // namespace panpipe::planner

@@ -1,0 +1,116 @@
+// What is said of a search over cuts and schedules: its best plans, and what was searched.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "planner/candidate.hpp"
+#include "planner/parallel_for.hpp"
+#include "planner/pfeife/pfeife_search.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+constexpr double kProofTolerance = 1e-9;  // times are rounded to picoseconds, bounds are not
+
+}  // namespace
+
+Candidate PfeifeSearch::candidate(Searched& searched) const {
+  Candidate result;
+  CutSearch& search = *searched.search;
+  auto plan = std::make_shared<Plan>(search.evaluator().plan(search.cuts()));
+  const TaskGraph graph = lower(space_.scenario(), *plan, space_.costs());
+  result.metrics = figures_of(estimate(graph));
+  if (options_.simulate) result.simulated = figures_of(options_.simulate(graph, space_.scenario().cluster));
+  result.stages = planner::stages_of(*plan, space_.costs().workload(space_.type_of_rank(0)));
+  std::string cuts;
+  for (const int cut : search.cuts()) cuts += fmt::format("{}{}", cuts.empty() ? "" : ", ", cut);
+  result.schedule = searched.member.name;
+  for (const auto& option : searched.member.options) result.schedule_options.push_back(option);
+  result.summary = fmt::format("{}; cut at {}", to_text(searched.member), cuts.empty() ? "nothing" : cuts);
+  std::string text = "{name: " + searched.member.name;
+  for (const auto& [key, value] : searched.member.options)
+    text += fmt::format(", {}: {}", key, value.find(',') == std::string::npos ? value : "\"" + value + "\"");
+  if (experiment_.scenario.schedule.csv.empty()) result.settings.emplace_back("schedule", text + "}");
+  result.settings.emplace_back("partition", "[" + cuts + "]");
+  result.plan = std::move(plan);
+  return result;
+}
+
+std::string PfeifeSearch::why_nothing_fits() const {
+  if (searched_.empty()) {
+    if (!illegal_.empty()) return fmt::format("no schedule can finish: {} orders itself into a cycle", illegal_.front());
+    return absent_.empty() ? "no schedule that may be chosen has as many stages as the partition" : absent_.front();
+  }
+  CutSearch* nearest = nullptr;
+  for (const Searched& searched : searched_)
+    if (nearest == nullptr || searched.search->nearest_share() < nearest->nearest_share()) nearest = searched.search.get();
+  if (nearest->nearest().empty() && nearest->evaluator().stages() > 1) return "interrupted before a plan was found that fits";
+  int rank = 0;
+  Bytes peak(0);
+  const double share = nearest->evaluator().memory_share(nearest->nearest(), &rank, &peak);
+  const Bytes limit(static_cast<std::int64_t>(static_cast<double>(peak.base()) / share));
+  return fmt::format(
+      "memory is in the way: the plan that comes nearest needs {} on rank {}, {} more than the {} that a device may fill",
+      to_text(peak), rank, to_text(peak - limit), to_text(limit));
+}
+
+void PfeifeSearch::add_notes(Answer& answer) const {
+  const int units = space_.units();
+  const auto& graph = experiment_.workload.graph;
+  answer.notes.push_back(
+      graph ? fmt::format("cuts: {} places between {} movable units of {} operators; the operators of a unit stay together, "
+                          "because views and in-place results of one are used by the next",
+                          units - 1, units, graph->operators.size())
+            : fmt::format("cuts: {} places between {} measured layers", units - 1, units));
+  answer.notes.push_back(fmt::format(
+      "schedules: {} that can finish, {} of them excluded by a bound over all their cuts; {} more are the same orders "
+      "under other names; {} cannot finish{}",
+      searched_.size(), excluded_members_, repeated_, illegal_.size(),
+      illegal_.empty() ? "" : " (" + illegal_.front() + (illegal_.size() > 1 ? ", ...)" : ")")));
+  for (const std::string& text : absent_) answer.notes.push_back("not tried: " + text);
+  if (!space_.crossings().is_connected())
+    answer.notes.emplace_back(
+        "no lower bound: some units do not read the unit before them, and the bounds follow a chain of stages");
+  if (!space_.stages().exact())
+    answer.notes.emplace_back("no lower bound: beside tensor-parallel collectives stage times are sums only approximately");
+}
+
+Answer PfeifeSearch::answer() {
+  Answer answer;
+  answer.method = Method::Pfeife;
+  answer.objective = "step_time_s";
+  answer.interrupted = stopped();
+  std::vector<Searched*> found;
+  double bound = best_;
+  for (Searched& searched : searched_) {
+    if (searched.search->best() != CutSearch::kNone) found.push_back(&searched);
+    if (!stated_cuts_) bound = std::min(bound, searched.bound());
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Searched* a, const Searched* b) { return a->search->best() < b->search->best(); });
+  if (found.size() > options_.candidates) found.resize(std::max<std::size_t>(1, options_.candidates));
+  answer.candidates.resize(found.size());
+  parallel_for(found.size(), options_.threads,
+               [&](std::size_t part, std::size_t) { answer.candidates[part] = candidate(*found[part]); });
+  const auto time = [](const Candidate& c) { return c.metrics.front().second; };
+  std::stable_sort(answer.candidates.begin(), answer.candidates.end(),
+                   [&](const Candidate& a, const Candidate& b) { return time(a) < time(b); });
+  CutCounts counts;
+  for (const Searched& searched : searched_) counts += searched.search->counts();
+  answer.search.evaluated = counts.evaluated;
+  answer.search.pruned = counts.excluded + excluded_members_ + static_cast<std::int64_t>(illegal_.size());
+  const bool sound = space_.crossings().is_connected() && space_.stages().exact();
+  if (answer.candidates.empty()) {
+    answer.reason = why_nothing_fits();
+  } else {
+    answer.search.best = time(answer.candidates.front());
+    answer.search.lower_bound = sound ? std::min(bound * 1e-12, answer.search.best) : 0;
+    answer.search.proved_optimal = sound && !answer.interrupted && bound >= best_ * (1 - kProofTolerance);
+  }
+  add_notes(answer);
+  return answer;
+}
+
+}  // namespace panpipe::planner

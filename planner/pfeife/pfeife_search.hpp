@@ -1,0 +1,72 @@
+// The search of --method pfeife, over all members of the family and all cuts. Members are searched on several threads in waves:
+// what a wave knows of the best so far was found before it, so that the answer is the same for any number of threads.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/pfeife/cut_search.hpp"
+#include "planner/pfeife/family.hpp"
+#include "planner/planner.hpp"
+
+namespace panpipe::planner {
+
+class PfeifeSearch {
+ public:
+  PfeifeSearch(const Experiment& experiment, const SearchOptions& options);
+  Answer run();
+
+ private:
+  struct Searched {
+    Member member;
+    std::unique_ptr<CutSearch> search;
+    double bound() const { return search->bound(); }
+    int stages() const { return member.schedule.stages; }
+  };
+  // The order of work: search_pfeife.cpp.
+  void read_partition();
+  void add_members(int stages_per_rank);
+  void add_member(Member member);
+  void search_members();
+  void prepare(std::size_t first);  // constructs members from this one on, and does a few rounds of each
+  void search_wave(const std::vector<std::size_t>& wave);
+  void search_member(Searched& searched) const;
+  void search_prefetch_vectors();
+  Cuts start_for(int stages) const;
+  int best_stages() const {
+    return best_index_ < 0 ? 0 : searched_[static_cast<std::size_t>(best_index_)].stages() / space_.ranks();
+  }
+  void note(std::size_t index);
+  template <class Body>
+  void in_parallel(const std::vector<std::size_t>& indices, Body body);
+  void tell(const Searched& done, const CutCounts& before, std::size_t worker);
+  bool stopped() const { return options_.stopped(); }
+
+  // What is said: pfeife_answer.cpp.
+  Answer answer();
+  Candidate candidate(Searched& searched) const;
+  std::string why_nothing_fits() const;
+  void add_notes(Answer& answer) const;
+
+  const Experiment& experiment_;
+  const SearchOptions& options_;
+  SearchSpace space_;
+  std::optional<Cuts> stated_cuts_;
+  std::vector<Searched> searched_;
+  std::size_t next_ = 0;  // members before it were searched
+  double best_ = CutSearch::kNone;
+  int best_index_ = -1;
+  std::map<int, Cuts> good_cuts_;  // by number of stages: the best found for any schedule
+  std::vector<std::string> illegal_, absent_;
+  int excluded_members_ = 0, repeated_ = 0;
+
+  std::mutex told_mutex_;
+  CutCounts told_;  // for progress only: as members end, on whatever thread
+  double told_best_ = CutSearch::kNone;
+};
+
+}  // namespace panpipe::planner
