@@ -44,9 +44,18 @@ void CutEvaluator::map_tasks(const TaskGraph& graph, Variant& variant) const {
     if (entry == 0 || known[entry]) continue;
     known[entry] = true;
     if (task.kind == TaskKind::Pass) {
-      variant.passes.push_back({entry, position_of_stage_[static_cast<std::size_t>(task.action.stage)], task.action.kind});
+      PassEntry pass{entry, position_of_stage_[static_cast<std::size_t>(task.action.stage)], task.action.kind, 0, {}};
+      pass.type = space_.type_of_rank(rank_of(pass.position));
+      for (const Recompute mode : space_.stages().modes())
+        pass.plain[static_cast<std::size_t>(mode)] =
+            space_.stages().plain_ticks(pass.kind, pass.type, no_gradient_in(pass.position), mode);
+      variant.passes.push_back(pass);
     } else if (task.kind == TaskKind::Optimizer) {
-      if (space_.has_optimizer()) variant.optimizers.push_back({entry, task.rank});
+      if (!space_.has_optimizer()) continue;
+      RankEntry optimizer{entry, task.rank, {}};
+      for (int k = 0; k < stages(); ++k)
+        if (rank_of(k) == task.rank) optimizer.positions.push_back(k);
+      variant.optimizers.push_back(std::move(optimizer));
     } else if (task.kind == TaskKind::Collective && task.action.stage >= 0) {
       const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
       const StagePlan& stage = plan_.stages[static_cast<std::size_t>(task.action.stage)];
@@ -81,7 +90,7 @@ void CutEvaluator::map_tasks(const TaskGraph& graph, Variant& variant) const {
 std::unique_ptr<CutEvaluator::Variant> CutEvaluator::make_variant(const Cuts& cuts) {
   auto variant = std::make_unique<Variant>();
   variant->links = links_;
-  space_.set_cuts(plan_, cuts);
+  space_.set_cuts(plan_, cuts, {});
   const bool as_it_is = space_.crossings().is_chain() || !space_.crossings().is_connected();
   const TaskGraph graph = as_it_is ? lower(space_.scenario(), plan_, space_.costs()) : space_.lowered_with(plan_, links_, cuts);
   variant->graph = compile(graph);
@@ -147,27 +156,38 @@ double CutEvaluator::transfer(int from_rank, int to_rank, std::int64_t bytes) co
   return entry->second;
 }
 
+double CutEvaluator::stage_ticks(const PassEntry& pass, const Cuts& cuts, Recompute mode) const {
+  const int first = begin_of(cuts, pass.position), end = end_of(cuts, pass.position);
+  if (const double* const plain = pass.plain[static_cast<std::size_t>(mode)])
+    return StageCosts::rounded(plain[end] - plain[first]);
+  return space_.stages().ticks(pass.kind, pass.type, first, end, no_gradient_in(pass.position), mode);
+}
+
 template <class PutCost, class PutDelay>
-void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Cuts& before, PutCost put_cost,
+void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& modes, const Split& before, PutCost put_cost,
                         PutDelay put_delay) const {
   const StageCosts& stages = space_.stages();
+  const Recompute fastest = stages.modes().front();
   const auto element_sum = [&](int position) {
     return stages.elements()[static_cast<std::size_t>(end_of(cuts, position))] -
            stages.elements()[static_cast<std::size_t>(begin_of(cuts, position))];
   };
-  const bool all = before.size() != cuts.size();
+  const bool all = before.cuts.size() != cuts.size() || before.modes.size() != modes.size();
   const auto unchanged = [&](int position) {
-    return !all && begin_of(cuts, position) == begin_of(before, position) && end_of(cuts, position) == end_of(before, position);
+    return !all && begin_of(cuts, position) == begin_of(before.cuts, position) &&
+           end_of(cuts, position) == end_of(before.cuts, position);
   };
-  for (const PassEntry& pass : variant.passes)
-    if (!unchanged(pass.position))
-      put_cost(pass.entry, stages.ticks(pass.kind, space_.type_of_rank(rank_of(pass.position)), begin_of(cuts, pass.position),
-                                        end_of(cuts, pass.position), no_gradient_in(pass.position)));
+  for (const PassEntry& pass : variant.passes) {
+    const auto k = static_cast<std::size_t>(pass.position);
+    const Recompute mode = modes.empty() ? fastest : modes[k];
+    if (unchanged(pass.position) && (modes.empty() || mode == before.modes[k])) continue;
+    put_cost(pass.entry, stage_ticks(pass, cuts, mode));
+  }
   for (const RankEntry& optimizer : variant.optimizers) {
+    if (std::all_of(optimizer.positions.begin(), optimizer.positions.end(), unchanged)) continue;
     std::int64_t elements = 0;
     double given = 0;
-    for (int k = 0; k < this->stages(); ++k) {
-      if (rank_of(k) != optimizer.rank) continue;
+    for (const int k : optimizer.positions) {
       elements += element_sum(k);
       given += stages.given_optimizer()[static_cast<std::size_t>(end_of(cuts, k))] -
                stages.given_optimizer()[static_cast<std::size_t>(begin_of(cuts, k))];
@@ -181,7 +201,7 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Cuts& be
     const StageLink& link = variant.links[delay.link];
     if (delay.hops != nullptr) {
       const auto cut = static_cast<std::size_t>(link.from);
-      if (all || cuts[cut] != before[cut]) put_delay(delay.entry, (*delay.hops)[static_cast<std::size_t>(cuts[cut])]);
+      if (all || cuts[cut] != before.cuts[cut]) put_delay(delay.entry, (*delay.hops)[static_cast<std::size_t>(cuts[cut])]);
       continue;
     }
     const std::int64_t bytes = delay.backward ? link.gradient_bytes : link.bytes;
@@ -189,7 +209,8 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Cuts& be
   }
 }
 
-void CutEvaluator::replay(const std::vector<Cuts>& many, std::vector<double>& times) {
+void CutEvaluator::replay(const std::vector<Cuts>& many, std::vector<double>& times, const std::vector<Modes>& modes) {
+  static const Modes kFastest;
   times.resize(many.size());
   std::vector<std::pair<Variant*, std::vector<std::size_t>>> waiting;  // up to eight of one variant
   const auto flush = [&](std::pair<Variant*, std::vector<std::size_t>>& group) {
@@ -204,22 +225,29 @@ void CutEvaluator::replay(const std::vector<Cuts>& many, std::vector<double>& ti
     auto group = std::find_if(waiting.begin(), waiting.end(), [&](const auto& known) { return known.first == &variant; });
     if (group == waiting.end()) group = waiting.insert(waiting.end(), {&variant, {}});
     const std::size_t lane = group->second.size();
+    const Modes& of_this = modes.empty() ? kFastest : modes[modes.size() == 1 ? 0 : i];
     fill(
-        variant, many[i], variant.lane_cuts[lane],
+        variant, many[i], of_this, variant.lanes[lane],
         [&](std::size_t entry, double ticks) { variant.costs[entry].value[lane] = ticks; },
         [&](std::size_t entry, double ticks) { variant.delay_table[entry].value[lane] = ticks; });
-    variant.lane_cuts[lane] = many[i];
+    variant.lanes[lane].cuts = many[i];
+    variant.lanes[lane].modes = of_this;
     group->second.push_back(i);
     if (group->second.size() == static_cast<std::size_t>(kBatch)) flush(*group);
   }
   for (auto& group : waiting) flush(group);
 }
 
+void CutEvaluator::fill_single(Variant& variant, const Cuts& cuts) {
+  fill(
+      variant, cuts, {}, variant.single, [&](std::size_t entry, double ticks) { variant.single_costs[entry] = ticks; },
+      [&](std::size_t entry, double ticks) { variant.single_delays[entry] = ticks; });
+  variant.single.cuts = cuts;
+}
+
 double CutEvaluator::replay(const Cuts& cuts) {
   Variant& variant = variant_of(cuts);
-  fill(
-      variant, cuts, {}, [&](std::size_t entry, double ticks) { variant.single_costs[entry] = ticks; },
-      [&](std::size_t entry, double ticks) { variant.single_delays[entry] = ticks; });
+  fill_single(variant, cuts);
   return panpipe::replay(variant.graph.structure, variant.single_costs.data(), variant.single_delays.data(), variant.ends.data());
 }
 
@@ -251,34 +279,33 @@ void CutEvaluator::gather(const Variant& variant, const double* cost_counts, con
 
 namespace {
 
-// About e^-x for x >= 0: a quotient of polynomials at an eighth of it, to the eighth power. That it is not exact only changes how
-// soft the maximum is.
-double about_exp(double x) {
-  const double t = x / 8;
-  double y = 1 / (1 + t * (1 + t * (0.5 + t * (1.0 / 6 + t / 24))));
-  y *= y;
-  y *= y;
-  return y * y;
-}
-
-// max(a, b) softened, and how much of it is a's.
-double soft_max(double a, double b, double temperature, double& of_a) {
-  const double apart = (a - b) / temperature;
+// max(a, b) softened, T log(e^(a/T) + e^(b/T)), and how much of it is b's. `per_soft` = 1 / T. e^-x is about 1 / q with a
+// polynomial at an eighth of x, to the eighth power: that it is not exact only changes how soft the maximum is.
+double soft_max(double a, double b, double soft, double per_soft, double& of_b) {
+  const double apart = (a - b) * per_soft;
   constexpr double kFar = 14;  // e^-14: a millionth
   if (apart > kFar || apart < -kFar) {
-    of_a = apart > 0 ? 1 : 0;
+    of_b = apart > 0 ? 0 : 1;
     return std::max(a, b);
   }
-  const double less = about_exp(std::abs(apart));
-  of_a = (apart > 0 ? 1 : less) / (1 + less);
-  return std::max(a, b) + temperature * less * (6 + less) / (6 + 4 * less);  // about log(1 + less)
+  const double t = std::abs(apart) / 8;
+  double q = 1 + t * (1 + t * (0.5 + t * (1.0 / 6 + t / 24)));
+  q *= q;
+  q *= q;
+  q *= q;
+  // The lesser has 1 / (q + 1); log(1 + 1/q) is about (6 q + 1) / (q (6 q + 4)). One division for both.
+  const double below = q * (6 * q + 4), both = 1 / (below * (q + 1));
+  const double lesser = below * both;
+  of_b = apart > 0 ? lesser : 1 - lesser;
+  return std::max(a, b) + soft * (6 * q + 1) * (q + 1) * both;
 }
 
 }  // namespace
 
-double CutEvaluator::soft_path(const Cuts& cuts, const std::vector<double>& costs, double temperature, PathWeights& weights) {
-  const double time = replay(cuts);
+double CutEvaluator::soft_path(const Cuts& cuts, const std::vector<double>& costs, double soft, PathWeights& weights) {
   Variant& variant = variant_of(cuts);
+  fill_single(variant, cuts);
+  variant.single.cuts.clear();  // the tables are about to change
   const Structure& structure = variant.graph.structure;
   const PathLayout at = layout();
   for (const PassEntry& pass : variant.passes)
@@ -288,16 +315,16 @@ double CutEvaluator::soft_path(const Cuts& cuts, const std::vector<double>& cost
     const auto to = static_cast<std::size_t>(link.to);
     if (link.to == link.from + 1) variant.single_delays[delay.entry] = costs[delay.backward ? at.backward(to) : at.forward(to)];
   }
-  const double soft = temperature * time;
-  variant.by_lane.resize(variant.ends.size());
+  const double per_soft = 1 / soft;
+  variant.by_link.resize(variant.ends.size());
   double* const ends = variant.ends.data();
-  double* const by_lane = variant.by_lane.data();
+  double* const by_link = variant.by_link.data();
+  ends[0] = 0;
   for (std::uint32_t t = 1; t <= structure.tasks; ++t) {
-    const double lane = ends[structure.lane_pred[t]];
-    double start = lane;
-    by_lane[t] = 1;
+    double start = ends[structure.lane_pred[t]];
+    by_link[t] = 0;
     if (structure.src[t] != 0)
-      start = soft_max(lane, ends[structure.src[t]] + variant.single_delays[structure.delay[t]], soft, by_lane[t]);
+      start = soft_max(start, ends[structure.src[t]] + variant.single_delays[structure.delay[t]], soft, per_soft, by_link[t]);
     ends[t] = start + variant.single_costs[structure.cost[t]];
   }
   // From the ends of the lanes back: how much of the softened paths comes by each task. `ends` is used again for that.
@@ -314,25 +341,26 @@ double CutEvaluator::soft_path(const Cuts& cuts, const std::vector<double>& cost
     const double flow = ends[t];
     if (flow == 0) continue;
     counts[structure.cost[t]] += flow;
-    ends[structure.lane_pred[t]] += flow * by_lane[t];
-    if (by_lane[t] == 1) continue;
-    ends[structure.src[t]] += flow * (1 - by_lane[t]);
-    counts[structure.cost_entries + structure.delay[t]] += flow * (1 - by_lane[t]);
+    const double of_link = flow * by_link[t];
+    ends[structure.lane_pred[t]] += flow - of_link;
+    if (of_link == 0) continue;
+    ends[structure.src[t]] += of_link;
+    counts[structure.cost_entries + structure.delay[t]] += of_link;
   }
   gather(variant, counts.data(), counts.data() + structure.cost_entries, weights);
   return latest;
 }
 
-std::vector<double> CutEvaluator::memory_shares(const Cuts& cuts) {
-  space_.set_cuts(plan_, cuts);
+std::vector<double> CutEvaluator::memory_shares(const Cuts& cuts, const Modes& modes) {
+  space_.set_cuts(plan_, cuts, modes);
   std::vector<double> shares;
   for (const PeakMemory& rank : peak_memory(space_.scenario(), plan_, space_.costs()))
     shares.push_back(rank.limit > Bytes(0) ? rank.peak / rank.limit : 0);
   return shares;
 }
 
-double CutEvaluator::memory_share(const Cuts& cuts, int* rank, Bytes* peak) {
-  space_.set_cuts(plan_, cuts);
+double CutEvaluator::memory_share(const Cuts& cuts, const Modes& modes, int* rank, Bytes* peak) {
+  space_.set_cuts(plan_, cuts, modes);
   const std::vector<PeakMemory> ranks = peak_memory(space_.scenario(), plan_, space_.costs());
   double worst = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {

@@ -37,31 +37,38 @@ class CutEvaluator {
   bool uses(ActionKind kind) const { return uses_[static_cast<std::size_t>(kind)]; }
   bool no_gradient_in(int position) const { return position == 0 && splits_whole_first_; }
 
-  // Step times in ticks, one per cuts.
-  void replay(const std::vector<Cuts>& many, std::vector<double>& times);
+  // Step times in ticks, one per cuts. `modes`: none, one for all cuts, or one for each.
+  void replay(const std::vector<Cuts>& many, std::vector<double>& times, const std::vector<Modes>& modes = {});
   double replay(const Cuts& cuts);
   // The critical path of these cuts; `time`: their step time.
   PathWeights critical_path(const Cuts& cuts, double& time);
   // The same with given costs in the layout of a path (what is not in it as for these cuts), and softened: all paths that are
-  // shorter by no more than a few `temperature` (a share of the step time) count. Returns about the step time.
-  double soft_path(const Cuts& cuts, const std::vector<double>& costs, double temperature, PathWeights& weights);
+  // shorter by no more than a few `soft` ticks count. Returns about the step time.
+  double soft_path(const Cuts& cuts, const std::vector<double>& costs, double soft, PathWeights& weights);
   // The share of its devices' limit that each rank uses: at most 1 fits.
-  std::vector<double> memory_shares(const Cuts& cuts);
+  std::vector<double> memory_shares(const Cuts& cuts, const Modes& modes = {});
   // The largest of them, which rank has it, and its peak.
-  double memory_share(const Cuts& cuts, int* rank = nullptr, Bytes* peak = nullptr);
-  Plan plan(const Cuts& cuts) const { return space_.plan(plan_.schedule, cuts); }
+  double memory_share(const Cuts& cuts, const Modes& modes = {}, int* rank = nullptr, Bytes* peak = nullptr);
+  Plan plan(const Cuts& cuts, const Modes& modes) const { return space_.plan(plan_.schedule, cuts, modes); }
   // Links between stages that some cuts had.
   const std::vector<StageLink>& links_met() const { return links_met_; }
 
  private:
+  struct Split {
+    Cuts cuts;
+    Modes modes;
+  };
   struct PassEntry {
     std::size_t entry = 0;
     int position = 0;
     ActionKind kind{};
+    int type = 0;
+    std::array<const double*, 3> plain{};  // by mode: StageCosts::plain_ticks
   };
   struct RankEntry {
     std::size_t entry = 0;
     int rank = 0;
+    std::vector<int> positions;  // of the rank's stages
   };
   struct FlowEntry {  // a reduction of a stage: its wire time follows the stage's parameters
     std::size_t entry = 0;
@@ -79,7 +86,8 @@ class CutEvaluator {
   // nothing, and one variant grows; else there is one for every set.
   struct Variant {
     std::vector<StageLink> links;
-    std::array<Cuts, kBatch> lane_cuts;  // what the tables of eight are filled for
+    std::array<Split, kBatch> lanes;  // what the tables of eight are filled for
+    Split single;                     // and those of one
     CompiledGraph graph;
     std::vector<PassEntry> passes;
     std::vector<RankEntry> optimizers;
@@ -87,7 +95,7 @@ class CutEvaluator {
     std::vector<LinkEntry> delays;
     std::unique_ptr<BatchProgram> program;
     std::vector<Eight> costs, delay_table, values;
-    std::vector<double> single_costs, single_delays, ends, by_lane, counts;
+    std::vector<double> single_costs, single_delays, ends, by_link, counts;
   };
 
   void gather(const Variant& variant, const double* cost_counts, const double* delay_counts, PathWeights& weights) const;
@@ -97,7 +105,10 @@ class CutEvaluator {
   bool holds_links(Variant& variant) const;
   // `before`: what the tables were filled for; what depends on unchanged cuts is left as it is.
   template <class PutCost, class PutDelay>
-  void fill(const Variant& variant, const Cuts& cuts, const Cuts& before, PutCost put_cost, PutDelay put_delay) const;
+  void fill(const Variant& variant, const Cuts& cuts, const Modes& modes, const Split& before, PutCost put_cost,
+            PutDelay put_delay) const;
+  void fill_single(Variant& variant, const Cuts& cuts);
+  double stage_ticks(const PassEntry& pass, const Cuts& cuts, Recompute mode) const;
   double transfer(int from_rank, int to_rank, std::int64_t bytes) const;  // as the space's, kept
   int begin_of(const Cuts& cuts, int position) const { return position == 0 ? 0 : cuts[static_cast<std::size_t>(position) - 1]; }
   int end_of(const Cuts& cuts, int position) const {

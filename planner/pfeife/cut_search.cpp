@@ -41,26 +41,6 @@ CutSearch::CutSearch(const SearchSpace& space, const Schedule& schedule, const C
       game_(evaluator_, cut_bound_, start),
       stopped_(std::move(stopped)) {}
 
-bool CutSearch::fits(const Cuts& cuts) {
-  const double share = evaluator_.memory_share(cuts);
-  if (share < nearest_share_) {
-    nearest_share_ = share;
-    nearest_cuts_ = cuts;
-  }
-  return share <= 1;
-}
-
-void CutSearch::meet(const Cuts& cuts, double time) {
-  if (time >= best_) return;
-  if (!fits(cuts)) {
-    limited_ = true;
-    ++counts_.excluded;
-    return;
-  }
-  best_ = time;
-  best_cuts_ = cuts;
-}
-
 void CutSearch::tighten(int rounds, double enough) {
   if (stopped_()) return;
   descent_.run(rounds, enough, [this](const Cuts& cuts, double time) {
@@ -112,93 +92,34 @@ std::vector<Cuts> CutSearch::neighbours(const Cuts& cuts, bool wide) const {
   return result;
 }
 
-Cuts CutSearch::shrunk(const Cuts& from) {
-  constexpr int kRounds = 60;
-  constexpr double kMostChange = 0.85, kGrowth = 1.01;  // of a rank's share of the work in a round
-  const Sums& work = descent_.work();
-  const auto stages = static_cast<std::size_t>(evaluator_.stages());
-  std::vector<double> shares(stages);
-  for (std::size_t k = 0; k < stages; ++k)
-    shares[k] = work[static_cast<std::size_t>(k < from.size() ? from[k] : evaluator_.space().units())] -
-                work[static_cast<std::size_t>(k == 0 ? 0 : from[k - 1])];
-  Cuts cuts = from, best = from;
-  double least = kNone;
-  for (int round = 0; round < kRounds && !stopped_(); ++round) {
-    const std::vector<double> used = evaluator_.memory_shares(cuts);
-    ++counts_.excluded;
-    const double most = *std::max_element(used.begin(), used.end());
-    if (most < least) {
-      least = most;
-      best = cuts;
-    }
-    if (most <= 1) break;
-    for (std::size_t k = 0; k < stages; ++k) {
-      const double of_rank = used[static_cast<std::size_t>(evaluator_.rank_of(static_cast<int>(k)))];
-      shares[k] *= of_rank > 1 ? std::max(kMostChange, 1 / of_rank) : of_rank < kMostChange ? kGrowth : 1.0;
-    }
-    Sums until(1, 0);
-    for (const double share : shares) until.push_back(until.back() + share);
-    cuts.clear();
-    for (std::size_t k = 1; k < stages; ++k) {
-      const double goal = until[k] / until.back() * work.back();
-      const auto at = static_cast<int>(std::lower_bound(work.begin(), work.end(), goal) - work.begin());
-      cuts.push_back(
-          std::clamp(at, cuts.empty() ? 1 : cuts.back() + 1, evaluator_.space().units() - static_cast<int>(stages - k)));
-    }
-  }
-  return best;
-}
-
-// Goes to the neighbour that comes nearest to fitting until one fits.
-void CutSearch::repair(const Cuts& from) {
-  Cuts now = from;
-  double share = evaluator_.memory_share(now);
-  while (share > 1 && !stopped_()) {
-    Cuts next;
-    double least = share;
-    for (const bool wide : {false, true}) {
-      for (const Cuts& cuts : neighbours(now, wide)) {
-        const double of_neighbour = evaluator_.memory_share(cuts);
-        ++counts_.excluded;
-        if (of_neighbour >= least) continue;
-        least = of_neighbour;
-        next = cuts;
-      }
-    }
-    if (next.empty()) break;
-    now = next;
-    share = least;
-  }
-  const double time = evaluator_.replay(now);
-  ++counts_.evaluated;
-  meet(now, time);
-}
-
 void CutSearch::improve(const Cuts& from) {
   if (!from.empty() || evaluator_.stages() == 1) {
     meet(from, evaluator_.replay(from));
     ++counts_.evaluated;
   }
-  if (best_ == kNone && !stopped_()) {
-    const Cuts relaxed = shrunk(descent_.rounded());
-    repair(relaxed);
-    if (best_ == kNone && !nearest_cuts_.empty() && nearest_cuts_ != relaxed) repair(nearest_cuts_);
-  }
+  if (best_ == kNone && !stopped_()) repair_all();
   if (best_ == kNone) return;
-  while (!stopped_() && (try_all(neighbours(best_cuts_, false)) || try_all(neighbours(best_cuts_, true)))) {
+  const auto better = [&](bool wide) {
+    const std::vector<Cuts> all = neighbours(best_cuts_, wide);
+    return try_all(all, best_modes_) || (!best_modes_.empty() && try_all(all, {}));
+  };
+  while (!stopped_() && (better(false) || better(true))) {
   }
 }
 
-bool CutSearch::try_all(const std::vector<Cuts>& all) {
+bool CutSearch::try_all(const std::vector<Cuts>& all, const Modes& modes) {
+  constexpr std::int64_t kMostLooks = 400;
   std::vector<double> times;
-  evaluator_.replay(all, times);
+  evaluator_.replay(all, times, {modes});
   counts_.evaluated += static_cast<std::int64_t>(all.size());
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (times[i] < best_) order.push_back(i);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   const double before = best_;
-  for (std::size_t i = 0; i < order.size() && best_ == before; ++i) meet(all[order[i]], times[order[i]]);
+  most_looks_ = looks_ + kMostLooks;
+  for (std::size_t i = 0; i < order.size() && best_ == before; ++i) meet(all[order[i]], times[order[i]], modes);
+  most_looks_ = std::numeric_limits<std::int64_t>::max();
   return best_ < before;
 }
 
@@ -228,10 +149,9 @@ bool CutSearch::descend(std::size_t cut, int at, Descent& descent) {
     if (descent.leaves.size() < static_cast<std::size_t>(kBatch) && last > 0) return true;
     evaluator_.replay(descent.leaves, descent.times);
     counts_.evaluated += static_cast<std::int64_t>(descent.leaves.size());
-    for (std::size_t i = 0; i < descent.leaves.size(); ++i) {
-      if (descent.times[i] < best_) descent.steps -= 1000;  // the memory of a plan takes as long
-      meet(descent.leaves[i], descent.times[i]);
-    }
+    const std::int64_t looks = looks_;
+    for (std::size_t i = 0; i < descent.leaves.size(); ++i) meet(descent.leaves[i], descent.times[i]);
+    descent.steps -= 1000 * (looks_ - looks);  // the memory of a plan takes as long
     descent.steps -= 64 * static_cast<std::int64_t>(descent.leaves.size());
     descent.leaves.clear();
     return descent.steps > 0 && !stopped_();
@@ -281,7 +201,7 @@ bool CutSearch::enumerate(double enough, std::int64_t steps) {
     counts_.evaluated += static_cast<std::int64_t>(descent.leaves.size());
     for (std::size_t i = 0; i < descent.leaves.size(); ++i) meet(descent.leaves[i], descent.times[i]);
   }
-  if (finished && !stopped_()) proved_bound_ = std::max(proved_bound_, std::min(best_, enough));
+  if (finished && !left_out_ && !stopped_()) proved_bound_ = std::max(proved_bound_, std::min(best_, enough));
   return finished;
 }
 

@@ -36,21 +36,30 @@ class CutSearch {
 
   double best() const { return best_; }  // ticks; kNone while nothing fits
   const Cuts& cuts() const { return best_cuts_; }
+  const Modes& modes() const { return best_modes_; }  // how its stages recompute; empty = all in the fastest way
   double bound() const { return std::max({proved_bound_, descent_.bound(), game_.bound()}); }  // nothing that fits takes less
   // The cuts that come nearest to fitting, and the share of the limit that they use.
   const Cuts& nearest() const { return nearest_cuts_; }
+  const Modes& nearest_modes() const { return nearest_modes_; }
   double nearest_share() const { return nearest_share_; }
   const CutCounts& counts() const { return counts_; }
   CutEvaluator& evaluator() { return evaluator_; }
 
  private:
-  bool fits(const Cuts& cuts);
-  void meet(const Cuts& cuts, double time);  // takes it when it is better and fits
-  Cuts shrunk(const Cuts& from);             // ranks that need too much get less of the work, until all fit or nothing helps
-  void repair(const Cuts& from);
+  // What memory asks for: cut_memory.cpp.
+  bool fits(const Cuts& cuts, const Modes& modes);
+  void meet(const Cuts& cuts, double time, const Modes& modes = {});  // takes it when it is better and fits
+  void recompute(const Cuts& cuts);                                   // takes the fastest way to recompute that fits, if better
+  std::vector<Modes> ways_to_recompute(const Cuts& cuts);             // the least that fits
+  std::vector<Modes> modes_of_a_rank(std::size_t stages);
+  Cuts shrunk(const Cuts& from, const Modes& modes);  // ranks that need too much get less of the work, until all fit
+  void repair(const Cuts& from, const Modes& modes);
+  void repair_all();
+  Modes all_in(Recompute mode) const { return Modes(static_cast<std::size_t>(evaluator_.stages()), mode); }
+
   std::vector<PathWeights> pruning_paths();  // to prune with: the relaxed problem's path, and critical paths
   std::vector<Cuts> neighbours(const Cuts& cuts, bool wide) const;
-  bool try_all(const std::vector<Cuts>& all);  // takes the best that fits; true when it is better
+  bool try_all(const std::vector<Cuts>& all, const Modes& modes);  // takes the best that fits; true when it is better
   bool descend(std::size_t cut, int at, struct Descent& descent);
 
   CutEvaluator evaluator_;
@@ -61,8 +70,13 @@ class CutSearch {
   CutCounts counts_;
   double best_ = kNone, nearest_share_ = kNone;
   Cuts best_cuts_, nearest_cuts_;
+  Modes best_modes_, nearest_modes_;
   double proved_bound_ = 0;
-  bool limited_ = false;  // something better did not fit
+  bool limited_ = false;    // something better did not fit
+  bool left_out_ = false;   // ways to recompute were too many to try all
+  std::int64_t looks_ = 0;  // at the memory of a plan
+  std::int64_t most_looks_ =
+      std::numeric_limits<std::int64_t>::max();  // while a local search goes on: no way to recompute is looked for beyond
 };
 
 // Cuts at equal shares of a sum over units, at least one unit each.

@@ -14,12 +14,25 @@ namespace {
 
 constexpr double kProofTolerance = 1e-9;  // times are rounded to picoseconds, bounds are not
 
+// "; recompute full on stages 0, 1": where that was searched.
+std::string recompute_text(const Plan& plan) {
+  std::string text;
+  for (const Recompute mode : {Recompute::Selective, Recompute::Full}) {
+    std::string stages;
+    for (std::size_t s = 0; s < plan.stages.size(); ++s)
+      if (plan.stages[s].recompute == mode) stages += fmt::format("{}{}", stages.empty() ? "" : ", ", s);
+    if (!stages.empty())
+      text += fmt::format("; recompute {} on stages {}", mode == Recompute::Full ? "full" : "selective", stages);
+  }
+  return text;
+}
+
 }  // namespace
 
 Candidate PfeifeSearch::candidate(Searched& searched) const {
   Candidate result;
   CutSearch& search = *searched.search;
-  auto plan = std::make_shared<Plan>(search.evaluator().plan(search.cuts()));
+  auto plan = std::make_shared<Plan>(search.evaluator().plan(search.cuts(), search.modes()));
   const TaskGraph graph = lower(space_.scenario(), *plan, space_.costs());
   result.metrics = figures_of(estimate(graph));
   if (options_.simulate) result.simulated = figures_of(options_.simulate(graph, space_.scenario().cluster));
@@ -28,7 +41,8 @@ Candidate PfeifeSearch::candidate(Searched& searched) const {
   for (const int cut : search.cuts()) cuts += fmt::format("{}{}", cuts.empty() ? "" : ", ", cut);
   result.schedule = searched.member.name;
   for (const auto& option : searched.member.options) result.schedule_options.push_back(option);
-  result.summary = fmt::format("{}; cut at {}", to_text(searched.member), cuts.empty() ? "nothing" : cuts);
+  result.summary = fmt::format("{}; cut at {}{}", to_text(searched.member), cuts.empty() ? "nothing" : cuts,
+                               space_.stages().modes().size() > 1 ? recompute_text(*plan) : "");
   std::string text = "{name: " + searched.member.name;
   for (const auto& [key, value] : searched.member.options)
     text += fmt::format(", {}: {}", key, value.find(',') == std::string::npos ? value : "\"" + value + "\"");
@@ -49,7 +63,7 @@ std::string PfeifeSearch::why_nothing_fits() const {
   if (nearest->nearest().empty() && nearest->evaluator().stages() > 1) return "interrupted before a plan was found that fits";
   int rank = 0;
   Bytes peak(0);
-  const double share = nearest->evaluator().memory_share(nearest->nearest(), &rank, &peak);
+  const double share = nearest->evaluator().memory_share(nearest->nearest(), nearest->nearest_modes(), &rank, &peak);
   const Bytes limit(static_cast<std::int64_t>(static_cast<double>(peak.base()) / share));
   return fmt::format(
       "memory is in the way: the plan that comes nearest needs {} on rank {}, {} more than the {} that a device may fill",

@@ -108,21 +108,21 @@ TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLin
   return graph;
 }
 
-void SearchSpace::set_cuts(Plan& plan, const Cuts& cuts) const {
+void SearchSpace::set_cuts(Plan& plan, const Cuts& cuts, const Modes& modes) const {
   const std::vector<int>& chain = plan.schedule.chains.front();
   for (std::size_t k = 0; k < chain.size(); ++k) {
     StagePlan& stage = plan.stages[static_cast<std::size_t>(chain[k])];
     stage.first_unit = k == 0 ? 0 : cuts[k - 1];
     stage.end_unit = k < cuts.size() ? cuts[k] : units();
-    stage.recompute = scenario_.recompute;
+    stage.recompute = modes.empty() ? stage_costs_.modes().front() : modes[k];
   }
 }
 
-Plan SearchSpace::plan(const Schedule& schedule, const Cuts& cuts) const {
+Plan SearchSpace::plan(const Schedule& schedule, const Cuts& cuts, const Modes& modes) const {
   Plan plan = base_;
   plan.schedule = schedule;
   plan.stages.resize(static_cast<std::size_t>(schedule.stages));
-  set_cuts(plan, cuts);
+  set_cuts(plan, cuts, modes);
   return plan;
 }
 

@@ -27,6 +27,9 @@ class EdgeCosts final : public ModelCosts {
   std::map<int, WorkloadCost> workloads_;
 };
 
+// How each stage along the chain recomputes; empty = all in the fastest way there is.
+using Modes = std::vector<Recompute>;
+
 // Links of either, in order.
 std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageLink>& b);
 
@@ -53,8 +56,8 @@ class SearchSpace {
   bool has_optimizer() const { return has_optimizer_; }  // its step takes time, or parts of it are reduced by size
 
   // A plan of this schedule with these cuts.
-  Plan plan(const Schedule& schedule, const Cuts& cuts) const;
-  void set_cuts(Plan& plan, const Cuts& cuts) const;  // in a plan of one chain
+  Plan plan(const Schedule& schedule, const Cuts& cuts, const Modes& modes = {}) const;
+  void set_cuts(Plan& plan, const Cuts& cuts, const Modes& modes) const;  // in a plan of one chain
   // Ticks of a transfer between the first devices of two ranks.
   double transfer(int from_rank, int to_rank, std::int64_t bytes) const;
   // The same for what a unit hands to the next one, by the cut in front of that: one value per unit.

@@ -66,8 +66,9 @@ Cuts SoftDescent::rounded() const {
 // Exponentiated gradient on the shares of the work.
 void SoftDescent::step() {
   bound_of_.floors_at(positions_, floors_);
-  const double time = evaluator_.soft_path(rounded(), floors_, temperature_, path_);
-  if (time <= 0) return;
+  if (time_ <= 0) time_ = evaluator_.replay(rounded());
+  if (time_ <= 0) return;
+  time_ = evaluator_.soft_path(rounded(), floors_, temperature_ * time_, path_);
   const PathLayout at = evaluator_.layout();
   std::vector<double> slope(shares_.size());
   double mean_slope = 0;

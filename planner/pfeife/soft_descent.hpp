@@ -43,7 +43,7 @@ class SoftDescent {
   std::vector<double> floors_, steps_of_, last_off_;
   double least_share_ = 0;
   PathWeights path_, mean_, best_weights_;
-  double mean_weight_ = 0, temperature_, bound_ = 0;
+  double mean_weight_ = 0, temperature_, bound_ = 0, time_ = 0;
   int steps_ = 0;
 };
 

@@ -10,12 +10,6 @@ constexpr double kTicksPerSecond = 1e12;
 // Slopes of the host's bound are taken numerically; floors stay below it by more than that is wrong.
 constexpr double kSlopeSafety = 1 - 1e-7;
 
-// To the nearest whole number, as std::nearbyint does for what is neither negative nor above 2^51; without its call.
-double rounded(double ticks) {
-  constexpr double kWhole = 4503599627370496.0;  // 2^52: beyond it doubles are whole
-  return (ticks + kWhole) - kWhole;
-}
-
 double difference(const Sums& sums, int first, int end) {
   return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(first)];
 }
@@ -30,7 +24,8 @@ StageCosts::StageCosts(const Scenario& scenario, const LoweringCosts& costs, int
   for (std::size_t type = 0; type < types_.size(); ++type) {
     if (!used[type]) continue;
     const WorkloadCost& workload = costs.workload(static_cast<int>(type));
-    sum_units(workload, scenario.recompute, types_[type]);
+    if (modes_.empty()) choose_modes(scenario, workload);
+    for (const Recompute mode : modes_) sum_units(workload, mode, types_[type].of_mode[index(mode)]);
     make_floors(types_[type], static_cast<int>(type));
     if (units_ > 0) continue;
     units_ = static_cast<int>(workload.units.size());
@@ -42,6 +37,23 @@ StageCosts::StageCosts(const Scenario& scenario, const LoweringCosts& costs, int
       elements_.push_back(elements);
       given_optimizer_.push_back(given_optimizer_.back() + unit.optimizer.base());
     }
+  }
+}
+
+void StageCosts::choose_modes(const Scenario& scenario, const WorkloadCost& workload) {
+  modes_ = {scenario.recompute};
+  if (!is_open(scenario, "recompute") || scenario.memory_model == MemoryModelKind::Pfeife) return;  // which does not know it
+  const auto saved = [&](Bytes UnitCost::*bytes) {
+    Bytes sum(0);
+    for (const UnitCost& unit : workload.units) sum += unit.block.empty() ? unit.saved : unit.*bytes;
+    return sum;
+  };
+  Bytes least = saved(&UnitCost::saved);
+  for (const auto& [mode, bytes] :
+       {std::pair(Recompute::Selective, &UnitCost::saved_selective), std::pair(Recompute::Full, &UnitCost::saved_full)}) {
+    if (saved(bytes) >= least) continue;
+    least = saved(bytes);
+    modes_.push_back(mode);
   }
 }
 
@@ -62,11 +74,11 @@ void StageCosts::add_pass(PassSums& sums, std::size_t unit, const PassCost& pass
   sums.launches[unit + 1] += pass.launches;
 }
 
-void StageCosts::sum_units(const WorkloadCost& workload, Recompute recompute, OfType& type) {
+void StageCosts::sum_units(const WorkloadCost& workload, Recompute recompute, Passes& passes) {
   const std::size_t n = workload.units.size();
-  for (PassSums& sums : type.passes) sums.device = sums.synchronous = sums.launches = Sums(n + 1, 0);
-  PassSums &forward = type.passes[index(ActionKind::F)], &input = type.passes[index(ActionKind::I)];
-  PassSums &weight = type.passes[index(ActionKind::W)], &whole = type.passes[index(ActionKind::B)];
+  for (PassSums& sums : passes) sums.device = sums.synchronous = sums.launches = Sums(n + 1, 0);
+  PassSums &forward = passes[index(ActionKind::F)], &input = passes[index(ActionKind::I)];
+  PassSums &weight = passes[index(ActionKind::W)], &whole = passes[index(ActionKind::B)];
   for (std::size_t u = 0; u < n; ++u) {
     const UnitCost& unit = workload.units[u];
     add_pass(forward, u, unit.forward, true);
@@ -82,9 +94,13 @@ void StageCosts::sum_units(const WorkloadCost& workload, Recompute recompute, Of
       add_pass(whole, u, unit.weight_gradient, true);
     }
   }
-  for (PassSums& sums : type.passes)
+  for (PassSums& sums : passes) {
     for (Sums* row : {&sums.device, &sums.synchronous, &sums.launches})
       for (std::size_t u = 0; u < n; ++u) (*row)[u + 1] += (*row)[u];
+    synchronous_ = synchronous_ || sums.synchronous.back() > 0;
+    sums.ticks = sums.device;
+    for (double& ticks : sums.ticks) ticks *= jitter_ * kTicksPerSecond;
+  }
 }
 
 double StageCosts::host_factor(double device, double launches, int type) const {
@@ -94,8 +110,9 @@ double StageCosts::host_factor(double device, double launches, int type) const {
 
 // The host's bound is convex and homogeneous in (device time, launches): a supporting line at the model's own ratio is a floor.
 void StageCosts::make_floors(OfType& type, int device_type) {
-  for (std::size_t kind = 0; kind < type.passes.size(); ++kind) {
-    const PassSums& sums = type.passes[kind];
+  const Passes& fastest = type.of_mode[index(modes_.front())];
+  for (std::size_t kind = 0; kind < fastest.size(); ++kind) {
+    const PassSums& sums = fastest[kind];
     const double device = sums.device.back(), launches = sums.launches.back();
     double per_second = 1, per_launch = 0;
     const auto bound = [&](double seconds) {
@@ -117,24 +134,29 @@ void StageCosts::make_floors(OfType& type, int device_type) {
 }
 
 // Backward passes that are run apart share the factor of the two together, because the host launches both.
-double StageCosts::factor_of(const OfType& of, ActionKind kind, int type, int first, int end) const {
+double StageCosts::factor_of(const Passes& of, ActionKind kind, int type, int first, int end) const {
   const auto sum = [&](Sums PassSums::*sums) {
-    if (kind != ActionKind::I && kind != ActionKind::W) return difference(of.passes[index(kind)].*sums, first, end);
-    return difference(of.passes[index(ActionKind::I)].*sums, first, end) +
-           difference(of.passes[index(ActionKind::W)].*sums, first, end);
+    if (kind != ActionKind::I && kind != ActionKind::W) return difference(of[index(kind)].*sums, first, end);
+    return difference(of[index(ActionKind::I)].*sums, first, end) + difference(of[index(ActionKind::W)].*sums, first, end);
   };
   return host_factor(sum(&PassSums::device), sum(&PassSums::launches), type);
 }
 
-double StageCosts::ticks(ActionKind kind, int type, int first, int end, bool no_gradient_in) const {
+double StageCosts::ticks(ActionKind kind, int type, int first, int end, bool no_gradient_in, Recompute mode) const {
   if (no_gradient_in && kind == ActionKind::I) return 0;
   if (no_gradient_in && kind == ActionKind::W) kind = ActionKind::B;
-  const OfType& of = types_[index(type)];
-  const PassSums& sums = of.passes[index(kind)];
+  const Passes& of = types_[index(type)].of_mode[index(mode)];
+  const PassSums& sums = of[index(kind)];
   const double device = difference(sums.device, first, end), synchronous = difference(sums.synchronous, first, end);
   const double factor = host_counts_ ? factor_of(of, kind, type, first, end) : 1;
   const double ticks = rounded(device * factor * jitter_ * kTicksPerSecond);
   return synchronous == 0 ? ticks : ticks + rounded(synchronous * jitter_ * kTicksPerSecond);
+}
+
+const double* StageCosts::plain_ticks(ActionKind kind, int type, bool no_gradient_in, Recompute mode) const {
+  if (host_counts_ || synchronous_ || (no_gradient_in && kind == ActionKind::I)) return nullptr;
+  if (no_gradient_in && kind == ActionKind::W) kind = ActionKind::B;
+  return types_[index(type)].of_mode[index(mode)][index(kind)].ticks.data();
 }
 
 }  // namespace panpipe::planner

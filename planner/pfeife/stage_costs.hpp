@@ -16,10 +16,20 @@ class StageCosts {
   StageCosts(const Scenario& scenario, const LoweringCosts& costs, int pipeline);
 
   int units() const { return units_; }
+  // Ways to recompute that a stage may choose from, the fastest first: what the scenario says, or, where it leaves that open,
+  // those of none, selective and full that hold less memory than those before them.
+  const std::vector<Recompute>& modes() const { return modes_; }
   // Ticks of a pass (F, I, W, B) of units [first, end). `no_gradient_in`: the stage gets no gradient-carrying tensor, see
   // Lowering::backward_all_in_weight.
-  double ticks(ActionKind kind, int type, int first, int end, bool no_gradient_in) const;
-  // ticks >= floor[end] - floor[first], with equality where the host does not count.
+  double ticks(ActionKind kind, int type, int first, int end, bool no_gradient_in, Recompute mode) const;
+  // Where ticks() is a difference of two sums, rounded: those sums. Else null.
+  const double* plain_ticks(ActionKind kind, int type, bool no_gradient_in, Recompute mode) const;
+  // To the nearest whole number, as std::nearbyint does for what is neither negative nor above 2^51; without its call.
+  static double rounded(double ticks) {
+    constexpr double kWhole = 4503599627370496.0;  // 2^52: beyond it doubles are whole
+    return (ticks + kWhole) - kWhole;
+  }
+  // In the fastest mode: ticks >= floor[end] - floor[first], with equality where the host does not count.
   const Sums& floor(ActionKind kind, int type) const { return types_[index(type)].floor[index(kind)]; }
   // Of the optimizer step: parameters before each unit, and what is given in seconds.
   const std::vector<std::int64_t>& elements() const { return elements_; }
@@ -30,23 +40,28 @@ class StageCosts {
  private:
   struct PassSums {
     Sums device, synchronous, launches;  // seconds, seconds, operators
+    Sums ticks;                          // of both times
   };
+  using Passes = std::array<PassSums, 4>;  // by ActionKind F, I, W, B
   struct OfType {
-    std::array<PassSums, 4> passes;  // by ActionKind F, I, W, B
-    std::array<Sums, 4> floor;       // ticks
+    std::array<Passes, 3> of_mode;
+    std::array<Sums, 4> floor;  // ticks
   };
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   static std::size_t index(ActionKind kind) { return static_cast<std::size_t>(kind); }
+  static std::size_t index(Recompute mode) { return static_cast<std::size_t>(mode); }
+  void choose_modes(const Scenario& scenario, const WorkloadCost& workload);
   void add_pass(PassSums& sums, std::size_t unit, const PassCost& pass, bool may_hide);
-  void sum_units(const WorkloadCost& workload, Recompute recompute, OfType& type);
+  void sum_units(const WorkloadCost& workload, Recompute recompute, Passes& passes);
   void make_floors(OfType& type, int device_type);
   double host_factor(double device, double launches, int type) const;
-  double factor_of(const OfType& of, ActionKind kind, int type, int first, int end) const;
+  double factor_of(const Passes& of, ActionKind kind, int type, int first, int end) const;
 
   const LoweringCosts& costs_;
   int units_ = 0;
   double jitter_ = 1;
-  bool exact_ = true, host_counts_ = false;
+  bool exact_ = true, host_counts_ = false, synchronous_ = false;
+  std::vector<Recompute> modes_;
   std::vector<OfType> types_;
   std::vector<std::int64_t> elements_;
   Sums given_optimizer_;
