@@ -163,7 +163,9 @@ void CutSearch::repair(const Cuts& from, const Modes& modes) {
     Cuts next;
     double least = share;
     for (const bool wide : {false, true}) {
-      for (const Cuts& cuts : neighbours(now, wide)) {
+      for (const Move& move : moves(wide)) {
+        Cuts cuts;
+        if (!moved(now, move, cuts)) continue;
         const double of_neighbour = evaluator_.memory_share(cuts, modes);
         ++counts_.excluded;
         if (of_neighbour >= least) continue;

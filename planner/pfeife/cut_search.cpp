@@ -49,47 +49,87 @@ void CutSearch::tighten(int rounds, double enough) {
   });
 }
 
-// One cut moved; it and all after it, or all before it; it alone with the gaps on both sides rescaled; two cuts.
-std::vector<Cuts> CutSearch::neighbours(const Cuts& cuts, bool wide) const {
+std::vector<CutSearch::Move> CutSearch::moves(bool wide) const {
   constexpr std::array<int, 9> kShifts = {1, 2, 3, 4, 5, 6, 8, 10, 15};
   constexpr int kNear = 2;
-  const int units = evaluator_.space().units();
-  std::vector<Cuts> result;
-  const auto add = [&](const Cuts& moved) {
-    if (moved != cuts && in_order(moved, units)) result.push_back(moved);
-  };
-  for (std::size_t k = 0; k < cuts.size(); ++k) {
-    for (const int size : kShifts) {
-      if (wide ? size <= kNear : size > kNear) continue;
+  using Kind = Move::Kind;
+  const auto cuts = static_cast<std::size_t>(evaluator_.stages()) - 1;
+  std::vector<Move> result;
+  for (const int size : kShifts) {
+    if (wide ? size <= kNear : size > kNear) continue;
+    for (std::size_t k = 0; k < cuts; ++k) {
       for (const int shift : {size, -size}) {
-        Cuts alone = cuts, right = cuts, left = cuts, rescaled = cuts;
-        alone[k] += shift;
-        if (alone[k] < 1 || alone[k] >= units) continue;
-        for (std::size_t i = k; i < cuts.size(); ++i) right[i] += shift;
-        for (std::size_t i = 0; i <= k; ++i) left[i] += shift;
-        for (std::size_t i = 0; i < k; ++i) rescaled[i] = scaled(cuts[i], alone[k], cuts[k]);
-        for (std::size_t i = k + 1; i < cuts.size(); ++i)
-          rescaled[i] = units - scaled(units - cuts[i], units - alone[k], units - cuts[k]);
-        rescaled[k] = alone[k];
-        add(alone);
-        if (k + 1 < cuts.size()) add(right);
-        if (k > 0) add(left);
-        add(rescaled);
+        result.push_back({Kind::Alone, k, 0, shift, 0});
+        if (k + 1 < cuts) result.push_back({Kind::Right, k, 0, shift, 0});
+        if (k > 0) result.push_back({Kind::Left, k, 0, shift, 0});
+        if (cuts > 1) result.push_back({Kind::Rescaled, k, 0, shift, 0});
       }
     }
   }
   constexpr std::size_t kMostForPairs = 16;  // two cuts moved by themselves: where limits leave little room
-  for (std::size_t i = 0; wide && limited_ && cuts.size() <= kMostForPairs && i < cuts.size(); ++i) {
-    for (std::size_t k = i + 1; k < cuts.size(); ++k) {
-      for (const auto& [first, second] : {std::pair(1, 1), {1, -1}, {-1, 1}, {-1, -1}, {1, 2}, {2, 1}, {-1, -2}, {-2, -1}}) {
-        Cuts moved = cuts;
-        moved[i] += first;
-        moved[k] += second;
-        add(moved);
-      }
-    }
-  }
+  for (std::size_t i = 0; wide && limited_ && cuts <= kMostForPairs && i < cuts; ++i)
+    for (std::size_t k = i + 1; k < cuts; ++k)
+      for (const auto& [first, second] : {std::pair(1, 1), {1, -1}, {-1, 1}, {-1, -1}, {1, 2}, {2, 1}, {-1, -2}, {-2, -1}})
+        result.push_back({Kind::Two, i, k, first, second});
   return result;
+}
+
+bool CutSearch::moved(const Cuts& from, const Move& move, Cuts& to) const {
+  const int units = evaluator_.space().units();
+  const std::size_t k = move.cut;
+  to = from;
+  to[k] += move.shift;
+  if (to[k] < 1 || to[k] >= units) return false;
+  const int here = to[k];
+  switch (move.kind) {
+    case Move::Kind::Alone:
+      break;
+    case Move::Kind::Right:
+      for (std::size_t i = k + 1; i < to.size(); ++i) to[i] += move.shift;
+      break;
+    case Move::Kind::Left:
+      for (std::size_t i = 0; i < k; ++i) to[i] += move.shift;
+      break;
+    case Move::Kind::Rescaled:
+      for (std::size_t i = 0; i < k; ++i) to[i] = scaled(from[i], here, from[k]);
+      for (std::size_t i = k + 1; i < to.size(); ++i) to[i] = units - scaled(units - from[i], units - here, units - from[k]);
+      break;
+    case Move::Kind::Two:
+      to[move.other] += move.other_shift;
+      break;
+  }
+  return in_order(to, units);
+}
+
+// The moves in turn, a few side by side: the first that is better is made, and the next ones start from there.
+bool CutSearch::climb(const std::vector<Move>& moves, bool recompute) {
+  constexpr std::size_t kSideBySide = 2 * kBatch;
+  constexpr std::int64_t kMostLooks = 400;
+  const double start = best_;
+  const Modes modes = recompute ? best_modes_ : Modes{};
+  most_looks_ = looks_ + kMostLooks;
+  std::vector<Cuts> some(kSideBySide);
+  std::vector<double> times;
+  std::size_t at = 0;
+  for (std::size_t since = 0; since < moves.size() && !stopped_();) {
+    some.resize(kSideBySide);
+    std::size_t count = 0;
+    for (; since < moves.size() && count < kSideBySide; ++since, at = (at + 1) % moves.size())
+      if (moved(best_cuts_, moves[at], some[count])) ++count;
+    some.resize(count);
+    evaluator_.replay(some, times, {modes});
+    counts_.evaluated += static_cast<std::int64_t>(count);
+    const double before = best_;
+    while (best_ == before) {
+      const auto least = std::min_element(times.begin(), times.end());
+      if (least == times.end() || *least >= best_) break;
+      meet(some[static_cast<std::size_t>(least - times.begin())], *least, modes);
+      *least = kNone;
+    }
+    if (best_ < before) since = 0;
+  }
+  most_looks_ = std::numeric_limits<std::int64_t>::max();
+  return best_ < start;
 }
 
 void CutSearch::improve(const Cuts& from) {
@@ -99,28 +139,12 @@ void CutSearch::improve(const Cuts& from) {
   }
   if (best_ == kNone && !stopped_()) repair_all();
   if (best_ == kNone) return;
-  const auto better = [&](bool wide) {
-    const std::vector<Cuts> all = neighbours(best_cuts_, wide);
-    return try_all(all, best_modes_) || (!best_modes_.empty() && try_all(all, {}));
+  const std::vector<Move> near = moves(false);
+  const auto better = [&](const std::vector<Move>& some) {
+    return climb(some, true) || (!best_modes_.empty() && climb(some, false));
   };
-  while (!stopped_() && (better(false) || better(true))) {
+  while (!stopped_() && (better(near) || better(moves(true)))) {
   }
-}
-
-bool CutSearch::try_all(const std::vector<Cuts>& all, const Modes& modes) {
-  constexpr std::int64_t kMostLooks = 400;
-  std::vector<double> times;
-  evaluator_.replay(all, times, {modes});
-  counts_.evaluated += static_cast<std::int64_t>(all.size());
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (times[i] < best_) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
-  const double before = best_;
-  most_looks_ = looks_ + kMostLooks;
-  for (std::size_t i = 0; i < order.size() && best_ == before; ++i) meet(all[order[i]], times[order[i]], modes);
-  most_looks_ = std::numeric_limits<std::int64_t>::max();
-  return best_ < before;
 }
 
 std::vector<PathWeights> CutSearch::pruning_paths() {

@@ -58,8 +58,16 @@ class CutSearch {
   Modes all_in(Recompute mode) const { return Modes(static_cast<std::size_t>(evaluator_.stages()), mode); }
 
   std::vector<PathWeights> pruning_paths();  // to prune with: the relaxed problem's path, and critical paths
-  std::vector<Cuts> neighbours(const Cuts& cuts, bool wide) const;
-  bool try_all(const std::vector<Cuts>& all, const Modes& modes);  // takes the best that fits; true when it is better
+  // A step of the local search: one cut by itself, it and all after it, it and all before it, it with the gaps on both sides
+  // rescaled, or two cuts.
+  struct Move {
+    enum class Kind : std::uint8_t { Alone, Right, Left, Rescaled, Two } kind{};
+    std::size_t cut = 0, other = 0;
+    int shift = 0, other_shift = 0;
+  };
+  std::vector<Move> moves(bool wide) const;
+  bool moved(const Cuts& from, const Move& move, Cuts& to) const;  // false when that is not possible
+  bool climb(const std::vector<Move>& moves, bool recompute);      // until none of the moves is better; true when one was
   bool descend(std::size_t cut, int at, struct Descent& descent);
 
   CutEvaluator evaluator_;
