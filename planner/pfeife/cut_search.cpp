@@ -209,7 +209,7 @@ bool CutSearch::enumerate(double enough, std::int64_t steps) {
   if (bound() >= std::min(best_, enough)) return true;
   Descent descent;
   descent.enough = enough;
-  descent.steps = steps;
+  descent.steps = left_out_ ? steps / 10 : steps;  // then there is no proof to be had, only better plans
   const std::vector<PathWeights> weightings = pruning_paths();
   descent.tables.resize(weightings.size());
   const auto cuts = static_cast<std::size_t>(evaluator_.stages()) - 1;

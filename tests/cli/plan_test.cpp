@@ -54,6 +54,24 @@ TEST(Plan, WhereNothingFitsTheExitCodeIsOneAndTheLimitIsNamed) {
   EXPECT_THAT(answer["reason"].get<std::string>(), HasSubstr("memory is in the way"));
 }
 
+// 35 % of a card are too little without recompute; with it, stage by stage, they are enough, and the plan file says which.
+TEST(Plan, RecomputeIsSearchedWhereTheScenarioLeavesItOpen) {
+  const std::string file = temporary_folder() + "/plan.yaml", limit = " --set 'usable=35 %'";
+  EXPECT_EQ(panpipe("plan " + kGpt2 + " --method pfeife --json" + limit).exit_code, 1);  // the scenario says `recompute: none`
+  const Outcome run = panpipe("plan " + kGpt2 + " --method pfeife --json --set recompute=auto -o " + file + limit);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json best = json::parse(run.out)["best"];
+  std::size_t recomputed = 0;
+  for (const json& stage : best["stages"]) recomputed += stage["recompute"].size();
+  EXPECT_GT(recomputed, 0u);
+  EXPECT_THAT(best["summary"].get<std::string>(), HasSubstr("; recompute "));
+  EXPECT_EQ(best["metrics"]["fits"], true);
+  const Outcome again = panpipe("estimate --json " + kGpt2 + " --set recompute=auto --plan " + file + limit);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  const json metrics = json::parse(again.out)["metrics"];
+  for (const char* key : {"step_time_s", "peak_memory_bytes", "fits"}) EXPECT_EQ(metrics[key], best["metrics"][key]) << key;
+}
+
 TEST(Plan, AMethodThatDoesNotExistIsAnInputError) {
   const Outcome run = panpipe("plan " + kGpt2 + " --method pfeif");
   EXPECT_EQ(run.exit_code, 2);

@@ -1,7 +1,9 @@
 // Against trying everything: all cuts of all members, lowered and estimated one by one.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <random>
+#include <thread>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
@@ -29,17 +31,33 @@ void every_cut(int units, int stages, Visit visit) {
   descend(descend, 1);
 }
 
-// The shortest step of all that fit, over members with 1 to `most` stages a rank; 0 = none fits.
-double shortest(const Experiment& experiment, int most, bool splits) {
+// Calls visit(modes) for every way in which so many stages recompute.
+template <class Visit>
+void every_recompute(const std::vector<Recompute>& choices, int stages, Visit visit) {
+  planner::Modes modes(static_cast<std::size_t>(stages), choices.front());
+  const auto descend = [&](auto self, std::size_t k) -> void {
+    if (k == modes.size()) return visit(modes);
+    for (const Recompute mode : choices) {
+      modes[k] = mode;
+      self(self, k + 1);
+    }
+  };
+  descend(descend, 0);
+}
+
+// The shortest step of all that fit, over members with 1 to `most` stages a rank and these ways to recompute; 0 = none fits.
+double shortest(const Experiment& experiment, int most, bool splits, const std::vector<Recompute>& choices) {
   const planner::SearchSpace space(experiment);
   double best = 0;
   for (int stages = 1; stages <= most; ++stages) {
     for (const planner::Member& member : planner::family_of(experiment.scenario, stages, splits).members) {
       if (!check_schedule(member.schedule).empty() || member.schedule.stages > space.units()) continue;
       every_cut(space.units(), member.schedule.stages, [&](const Cuts& cuts) {
-        const Plan plan = space.plan(member.schedule, cuts);
-        const Metrics figures = metrics(estimate(lower(experiment.scenario, plan, experiment.model)));
-        if (figures.fits && (best == 0 || figures.step_time_s < best)) best = figures.step_time_s;
+        every_recompute(choices, member.schedule.stages, [&](const planner::Modes& modes) {
+          const Plan plan = space.plan(member.schedule, cuts, modes);
+          const Metrics figures = metrics(estimate(lower(experiment.scenario, plan, experiment.model)));
+          if (figures.fits && (best == 0 || figures.step_time_s < best)) best = figures.step_time_s;
+        });
       });
     }
   }
@@ -61,11 +79,12 @@ LayersCase random_case(std::mt19937& random, int units, bool skips) {
   return made;
 }
 
-void compare(const LayersCase& made, int most, const std::string& about) {
+void compare(const LayersCase& made, int most, const std::string& about,
+             const std::vector<Recompute>& choices = {Recompute::None}) {
   SCOPED_TRACE(about);
   const auto experiment = experiment_of(made);
   const planner::Answer answer = plan_pfeife(*experiment);
-  const double best = shortest(*experiment, most, made.backward_ratio < 0);
+  const double best = shortest(*experiment, most, made.backward_ratio < 0, choices);
   if (best == 0) {
     EXPECT_TRUE(answer.candidates.empty());
     return;
@@ -118,13 +137,98 @@ TEST(BruteForce, MemoryLimitsAreKeptInBothModels) {
     LayersCase made = random_case(random, 8, round % 2 == 0);
     made.memory = round % 3 == 0 ? 2500 + 200 * round : 16000 + 1000 * round;
     made.extra = std::string("memory_model: ") + (round % 4 < 2 ? "pfeife" : "full") +
-                 "\noptimizer: adam\nschedule: {name: pfeife, stages_per_rank: 1}\n";
+                 "\noptimizer: adam\nrecompute: none\nschedule: {name: pfeife, stages_per_rank: 1}\n";
     const auto experiment = experiment_of(made);
     infeasible += plan_pfeife(*experiment).candidates.empty() ? 1 : 0;
     compare(made, 1, "round " + std::to_string(round));
   }
   EXPECT_GT(infeasible, 2);  // the limits reach from too little to plenty
   EXPECT_LT(infeasible, 22);
+}
+
+// Where the scenario leaves recompute open, each stage may run its forward again (measured layers have no part of it to choose):
+// all cuts x all 2^stages ways. Limits from where nothing fits without recompute to where none is needed.
+TEST(BruteForce, RecomputePerStageIsSearchedWithTheCuts) {
+  std::mt19937 random(23);
+  int only_with = 0, faster_with = 0;
+  LayersCase drawn;
+  for (int round = 0; round < 24; ++round) {
+    SCOPED_TRACE(round);
+    constexpr int kLimits = 8;
+    if (round % kLimits == 0) drawn = random_case(random, 7, round > kLimits);
+    LayersCase made = drawn;
+    made.devices = 2 + round / kLimits % 2;
+    made.microbatches = 4;
+    made.backward_ratio = round % 3 == 0 ? -2 : 2;
+    for (auto& layer : made.layers) layer.saved *= 4;
+    for (auto& [from, to, bytes] : made.edges) bytes /= 20;
+    made.memory = 4000 + 600 * (round % kLimits);
+    const int stages_per_rank = round % 4 == 3 && made.devices == 2 ? 2 : 1;
+    const std::string schedule =
+        "optimizer: adam\nschedule: {name: pfeife, stages_per_rank: " + std::to_string(stages_per_rank) + "}\n";
+    made.extra = "recompute: auto\n" + schedule;
+    compare(made, stages_per_rank, "open", {Recompute::None, Recompute::Full});
+    const auto open = experiment_of(made);
+    const planner::Answer best = plan_pfeife(*open);
+    made.extra = "recompute: none\n" + schedule;
+    const auto without = experiment_of(made);
+    const planner::Answer without_recompute = plan_pfeife(*without);
+    if (best.candidates.empty()) continue;
+    if (without_recompute.candidates.empty())
+      ++only_with;
+    else if (metric(best.candidates.front(), "step_time_s") < metric(without_recompute.candidates.front(), "step_time_s"))
+      ++faster_with;
+  }
+  EXPECT_GT(only_with, 2);
+  EXPECT_GT(faster_with, 0);
+}
+
+// The answer is the same, byte for byte, on any number of threads: members are searched in waves that do not know of each other.
+TEST(Threads, TheAnswerIsTheSameForAnyNumber) {
+  std::mt19937 random(29);
+  for (const bool limited : {false, true}) {
+    for (const bool skips : {false, true}) {
+      LayersCase made = random_case(random, 20, skips);
+      made.devices = 3;
+      made.microbatches = 6;
+      made.backward_ratio = -2;
+      if (limited) made.memory = 20 * 175 * 4;
+      made.extra = std::string("optimizer: adam\nschedule: ") + (limited ? "{name: pfeife, stages_per_rank: 2}\n" : "auto\n");
+      const auto experiment = experiment_of(made);
+      const std::string alone = to_json(plan_pfeife(*experiment, 5, 1));
+      EXPECT_EQ(to_json(plan_pfeife(*experiment, 5, 2)), alone) << limited << skips;
+      EXPECT_EQ(to_json(plan_pfeife(*experiment, 5, 4)), alone) << limited << skips;
+      EXPECT_NE(alone.find("\"feasible\": true"), std::string::npos) << alone;
+    }
+  }
+}
+
+// Progress is told by the thread that asked, and a search that is stopped at once says so.
+TEST(Threads, ProgressAndStop) {
+  std::mt19937 random(31);
+  LayersCase made = random_case(random, 40, false);
+  made.devices = 4;
+  made.microbatches = 8;
+  const auto experiment = experiment_of(made);
+  planner::SearchOptions options;
+  options.method = planner::Method::Pfeife;
+  options.threads = 3;
+  std::atomic<bool> stop{false};
+  options.stop = &stop;
+  const auto caller = std::this_thread::get_id();
+  int told = 0;
+  std::int64_t evaluated = 0;
+  options.progress = [&](const planner::SearchState& state) {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    EXPECT_GE(state.evaluated, evaluated);
+    evaluated = state.evaluated;
+    if (++told == 3) stop = true;
+  };
+  const planner::Answer answer = planner::search(*experiment, options);
+  EXPECT_GE(told, 3);
+  EXPECT_TRUE(answer.interrupted);
+  EXPECT_FALSE(answer.search.proved_optimal);
+  EXPECT_FALSE(answer.candidates.empty());
 }
 
 // Whole family with its other schedules and split backwards, small enough to try all.

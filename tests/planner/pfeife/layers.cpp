@@ -34,10 +34,11 @@ std::unique_ptr<Experiment> experiment_of(const LayersCase& made) {
   return std::make_unique<Experiment>(parse_scenario(scenario, "case.yaml", ::testing::TempDir()));
 }
 
-planner::Answer plan_pfeife(const Experiment& experiment, std::size_t candidates) {
+planner::Answer plan_pfeife(const Experiment& experiment, std::size_t candidates, int threads) {
   planner::SearchOptions options;
   options.method = planner::Method::Pfeife;
   options.candidates = candidates;
+  options.threads = threads;
   return planner::search(experiment, options);
 }
 

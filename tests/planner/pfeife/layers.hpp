@@ -28,7 +28,7 @@ struct LayersCase {
 };
 
 std::unique_ptr<Experiment> experiment_of(const LayersCase& made);
-planner::Answer plan_pfeife(const Experiment& experiment, std::size_t candidates = 5);
+planner::Answer plan_pfeife(const Experiment& experiment, std::size_t candidates = 5, int threads = 1);
 double metric(const planner::Candidate& candidate, const std::string& name);
 
 }  // namespace panpipe::test
