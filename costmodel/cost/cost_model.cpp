@@ -37,6 +37,18 @@ void require_rates(const DeviceType& type, const Scenario& scenario) {
       fmt::format("the device {} has no compute rate for {}; its file gives {}", type.name, name_of(scenario.precision), known));
 }
 
+// Where one process drives all ranks of a pipeline (`launch_contention` 1; 0: each has its own), a launch takes its time as often
+// as ranks are at work: on average, of p ranks in a step of m microbatches, p m / (m + p - 1). Loops keep more at work; they are
+// not counted, so that a plan's costs do not turn on the number of stages that it chooses.
+Calibration with_shared_host(Calibration c, const Scenario& scenario) {
+  const auto contention = c.values.find("launch_contention");
+  if (contention == c.values.end()) return c;
+  const double p = scenario.parallel.pipeline, m = scenario.microbatches;
+  const double at_work = p * m / (m + p - 1);
+  c.launch = c.launch * (1 + std::stod(contention->second) * (at_work - 1));
+  return c;
+}
+
 InputError not_measured(const Scenario& scenario, const WorkloadCost& cost) {
   std::string names;
   for (std::size_t i = 0; i < std::min<std::size_t>(cost.unmeasured.size(), 3); ++i)
@@ -81,7 +93,8 @@ Breakdown operator+(const Breakdown& a, const Breakdown& b) {
 }
 
 CostModel::CostModel(const Scenario& scenario, const Workload& workload) : scenario_(&scenario), workload_(&workload) {
-  for (const DeviceType& type : scenario.cluster.types) calibrations_.push_back(calibration_for(type));
+  for (const DeviceType& type : scenario.cluster.types)
+    calibrations_.push_back(with_shared_host(calibration_for(type), scenario));
   costs_.resize(scenario.cluster.types.size());
   made_.resize(scenario.cluster.types.size(), false);
 }
@@ -89,6 +102,7 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload) : scena
 CostModel::CostModel(const Scenario& scenario, const Workload& workload, std::vector<Calibration> calibrations)
     : scenario_(&scenario), workload_(&workload), calibrations_(std::move(calibrations)) {
   PANPIPE_CHECK(calibrations_.size() == scenario.cluster.types.size(), "a calibration for each type of device");
+  for (Calibration& each : calibrations_) each = with_shared_host(std::move(each), scenario);
   costs_.resize(scenario.cluster.types.size());
   made_.resize(scenario.cluster.types.size(), false);
 }

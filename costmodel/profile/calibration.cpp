@@ -29,6 +29,8 @@ Calibration load_calibration(const std::string& name_or_path, const std::string&
   file.read("stage_jitter", c.stage_jitter);
   file.read("optimizer_traffic", c.optimizer_traffic);
   file.read("overlap_loss", c.overlap_loss);
+  double launch_contention = 0;  // what a cost model makes of it depends on the plan: it stays among the values
+  file.read("launch_contention", launch_contention);
   c.devices = file.names("devices");
   file.pass_over("fit");
   c.values = file.values();

@@ -1,13 +1,16 @@
 // Framework presets and calibrations: every shipped file loads and names a source for every number.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include "costmodel/cost/cost_model.hpp"
 #include "costmodel/input/reader.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/profile/framework.hpp"
+#include "costmodel/scenario/scenario.hpp"
 
 namespace panpipe {
 namespace {
@@ -34,9 +37,9 @@ std::string message_of(const std::string& yaml) {
 }
 
 TEST(Frameworks, EveryShippedOneLoads) {
-  const std::vector<std::string> expected = {"eager",     "eager-sdpa", "flash-attn",         "llm-foundry",
-                                             "llm.c",     "megatron",   "megatron-deepspeed", "megatron-zb",
-                                             "sagemaker", "stp",        "torch-compile"};
+  const std::vector<std::string> expected = {
+      "eager",       "eager-sdpa",         "flash-attn",  "llm-foundry", "llm.c", "megatron",     "megatron-deepspeed",
+      "megatron-zb", "pfeife-huggingface", "pfeife-timm", "sagemaker",   "stp",   "torch-compile"};
   EXPECT_EQ(shipped("frameworks"), expected);
   for (const auto& name : expected) {
     const Framework framework = load_framework(name, "");
@@ -60,6 +63,27 @@ TEST(Calibrations, EveryShippedOneLoads) {
   EXPECT_NEAR(load_calibration("a100-80g-sxm", "").launch.base(), 33e-6, 5e-6);
 }
 
+TEST(Calibrations, OneProcessForAllRanksLaunchesForThoseAtWork) {
+  // Eight ranks, eight microbatches, one stage each: 8 x 8 / (8 + 7) = 64/15 ranks are at work on average, so a launch takes
+  // 64/15 times its own time, whatever the stages of a rank. Four ranks: 4 x 8 / 11.
+  const auto launch = [](int ranks, int stages) {
+    const Scenario scenario = parse_scenario(
+        fmt::format(
+            "panpipe: 1\ncluster: {{file: clusters/rtx3090x8.yaml, device: {{calibration: rtx-3090-fp32}}}}\nworkload: {{model: "
+            "gpt2}}\nbatch: {{micro: 1, microbatches: 8}}\n"
+            "parallel: {{pipeline: {}}}\nschedule: {{name: pfeife, stages_per_rank: {}}}\nframework: pfeife-huggingface\n",
+            ranks, stages),
+        "shared", ".");
+    const Workload workload = make_workload(scenario);
+    return CostModel(scenario, workload).calibration(0).launch.base();
+  };
+  const double own = load_calibration("rtx-3090-fp32", "").launch.base();
+  EXPECT_NEAR(launch(1, 1), own, 1e-12);
+  EXPECT_NEAR(launch(8, 1), own * 64 / 15, 1e-12);
+  EXPECT_NEAR(launch(8, 2), own * 64 / 15, 1e-12);
+  EXPECT_NEAR(launch(4, 1), own * 32 / 11, 1e-12);
+}
+
 TEST(Calibrations, ADataSheetAloneGetsTheAPrioriValues) {
   DeviceType type;
   type.name = "X1";
@@ -73,9 +97,10 @@ TEST(Frameworks, UnknownNamesAreAnswered) {
     load_framework("megatrn", "");
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(),
-                 "error: no framework 'megatrn', did you mean 'megatron'?; there are eager, eager-sdpa, flash-attn, llm-foundry, "
-                 "llm.c, megatron, megatron-deepspeed, megatron-zb, sagemaker, stp, torch-compile");
+    EXPECT_STREQ(
+        error.what(),
+        "error: no framework 'megatrn', did you mean 'megatron'?; there are eager, eager-sdpa, flash-attn, llm-foundry, "
+        "llm.c, megatron, megatron-deepspeed, megatron-zb, pfeife-huggingface, pfeife-timm, sagemaker, stp, torch-compile");
   }
   try {
     load_framework("./nowhere.yaml", "/tmp");
