@@ -3,6 +3,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/cost/cost_model.hpp"
+#include "costmodel/cost/gradients.hpp"
 
 namespace panpipe {
 namespace {
@@ -32,14 +33,22 @@ double traffic_share(const std::string& optimizer) {
 
 }  // namespace
 
+double travelling_gradient_bytes(const Scenario& scenario) {
+  if (!mixed(scenario.precision)) return element_bytes(scenario.precision);
+  // Mixed precision accumulates in fp32, everything else in the weights' own format.
+  return scenario.framework.gradient_bytes > 0 ? scenario.framework.gradient_bytes : 4;
+}
+
 double CostModel::parameter_bytes() const { return element_bytes(scenario_->precision) / divided_over(*scenario_, 3); }
 
 double CostModel::gradient_bytes() const {
-  const Framework& framework = scenario_->framework;
-  // By precision: mixed precision accumulates in fp32, everything else in the weights' own format.
-  double bytes = mixed(scenario_->precision) ? 4 : element_bytes(scenario_->precision);
-  if (framework.gradient_bytes > 0 && mixed(scenario_->precision)) bytes = framework.gradient_bytes;
-  if (scenario_->precision == Precision::Bf16) bytes += framework.bf16_extra_gradient_bytes;
+  const double copy = scenario_->framework.bf16_extra_gradient_bytes;
+  double bytes = travelling_gradient_bytes(*scenario_);
+  // An optimizer with gradients of its own: training's are in the weights' format, its own are a copy in fp32. That of bf16 holds
+  // the sums over the microbatches, so all of them; that of fp16 is made at the step, of the share that the rank updates.
+  if (copy > 0 && mixed(scenario_->precision))
+    bytes =
+        element_bytes(scenario_->precision) + copy / (scenario_->precision == Precision::Bf16 ? 1 : divided_over(*scenario_, 1));
   return bytes / divided_over(*scenario_, 2);
 }
 

@@ -16,6 +16,11 @@ constexpr double kFlashBackward = 3.125;
 
 constexpr double kRampAt = 4096;  // tokens for which the calibrated rate of fused attention is meant
 
+double gemm_fill(const Calibration& calibration) {
+  const auto found = calibration.values.find("gemm_fill");
+  return found == calibration.values.end() ? 0 : std::stod(found->second);
+}
+
 Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::llround(bytes))); }
 
 }  // namespace
@@ -31,6 +36,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.attention = peak * calibration.attention_efficiency;
   r.multiprocessors = type.multiprocessors;
   r.wave_quantisation = calibration.wave_quantisation;
+  r.gemm_fill = gemm_fill(calibration);
   r.attention_ramp = calibration.attention_ramp;
   r.memory = type.has_rates() ? type.memory_bandwidth * calibration.memory_efficiency : Bandwidth(infinite);
   r.kernel_gap = type.has_rates() ? calibration.kernel_gap : Duration(0);
@@ -88,7 +94,9 @@ Breakdown gemm_cost(const GemmShape& g, const DeviceRates& rates) {
     const double whole_waves = std::max(cost.work.base(), quantised_work(batch, m, n, k, rates));
     done += Flops((whole_waves - cost.work.base()) * rates.wave_quantisation);
   }
-  cost.compute = std::max(done / rates.gemm, Duration(bytes / rates.memory.base()));
+  // A block of threads fills its stages of copies before the first product and drains them behind the last, with one or two
+  // blocks on a multiprocessor in nobody's shadow: as long as so many elements of k more, whatever limits the loop.
+  cost.compute = std::max(done / rates.gemm, Duration(bytes / rates.memory.base())) * (1 + rates.gemm_fill / k);
   cost.total = cost.compute;
   return cost;
 }
@@ -114,6 +122,7 @@ AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) 
     if (a.head_size % kTensorCoreAlignment != 0) {
       products.gemm = rates.unaligned;
       products.multiprocessors = 0;  // other kernels, with tiles of their own
+      products.gemm_fill = 0;
     }
     const std::int64_t batch = a.batch * a.heads;
     const Breakdown both = gemm_cost({batch, a.query_length, a.key_length, a.head_size}, products) +

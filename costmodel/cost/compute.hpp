@@ -16,6 +16,7 @@ struct DeviceRates {
   ComputeRate attention{0};  // fused attention, forward, causal work, at 4096 tokens
   int multiprocessors = 0;   // 0: not known, products are not cut into tiles
   double wave_quantisation = 0;
+  double gemm_fill = 0;       // elements of the inner dimension
   double attention_ramp = 0;  // tokens
   Bandwidth memory{0};
   Duration kernel_gap{0};

@@ -10,6 +10,8 @@ Calibration load_calibration(const std::string& name_or_path, const std::string&
   c.name = file.name();
   file.read("gemm_efficiency", c.gemm_efficiency, Sign::Positive);
   file.read("wave_quantisation", c.wave_quantisation);
+  double gemm_fill = 0;  // checked here; costmodel/cost/compute.cpp takes it from `values`
+  file.read("gemm_fill", gemm_fill);
   file.read("attention_ramp", c.attention_ramp);
   file.read("attention_efficiency", c.attention_efficiency, Sign::Positive);
   file.read("memory_efficiency", c.memory_efficiency, Sign::Positive);

@@ -43,6 +43,18 @@ TEST(Gemm, WholeWavesOfTilesAreRun) {
   EXPECT_NEAR(time(0.5), (time(0) + time(1)) / 2, 1e-12);
 }
 
+// k = 64 and 96 elements to fill: 2.5 times as long, whether the products or the traffic limit them; k = 4096: 1 + 96 / 4096.
+TEST(Gemm, FillingTheStagesCostsElementsOfK) {
+  DeviceRates rates;
+  rates.gemm = ComputeRate(100e12);
+  rates.memory = Bandwidth(1e12);
+  rates.gemm_fill = 96;
+  EXPECT_NEAR(gemm_cost({1, 4096, 4096, 4096}, rates).total.base(), 2 * std::pow(4096.0, 3) / 100e12 * (1 + 96 / 4096.0), 1e-12);
+  // 2 x (2 x 4096 x 64 + 4096^2) bytes at 1 TB/s: 34.6 us; 2 x 4096^2 x 64 FLOP would be 21.5 us.
+  EXPECT_NEAR(gemm_cost({1, 4096, 4096, 64}, rates).total.base(), 2.0 * (2 * 4096 * 64 + 4096.0 * 4096) / 1e12 * 2.5, 1e-12);
+  EXPECT_DOUBLE_EQ(gemm_cost({1, 4096, 4096, 64}, rates).work.base(), 2.0 * 4096 * 4096 * 64);
+}
+
 TEST(Gemm, ManyWavesLoseLittle) {
   DeviceRates rates;
   rates.gemm = ComputeRate(250e12);
@@ -227,10 +239,18 @@ TEST(Launches, OfALayerAreTheFrameworksWhateverItsUnits) {
   const auto one = make_gpt(c);
   EXPECT_EQ(layer_of(one->cost()).forward_launches, 28);
   EXPECT_EQ(layer_of(one->cost()).backward_launches, 40);
-  // At t = 8 each of the 2 + 2 collectives waits 258 us x (8 - 4) / 4 for other hosts: round(258 / 33.2) = 8 launches more.
+  // Each of the 2 + 2 collectives is a launch, whatever t is.
+  c.tensor = 2;
+  const auto two = make_gpt(c);
+  EXPECT_EQ(layer_of(two->cost()).forward_launches, 28 + 2);
+  EXPECT_EQ(layer_of(two->cost()).backward_launches, 40 + 2);
+  // At t = 8 each waits collective_host x (8 - 4) / 4 for the other hosts besides: 8 launches of 33.2 us in 258 us.
   const auto eight = make_gpt({});
-  EXPECT_EQ(layer_of(eight->cost()).forward_launches, 28 + 2 * 8);
-  EXPECT_EQ(layer_of(eight->cost()).backward_launches, 40 + 2 * 8);
+  const Calibration& k = eight->model->calibration(0);
+  const int waits = static_cast<int>(std::lround(k.collective_host / k.launch));
+  EXPECT_NEAR(waits, 8, 1);
+  EXPECT_EQ(layer_of(eight->cost()).forward_launches, 28 + 2 * (1 + waits));
+  EXPECT_EQ(layer_of(eight->cost()).backward_launches, 40 + 2 * (1 + waits));
 }
 
 TEST(HostBound, FourNormOrSum) {
@@ -246,10 +266,16 @@ TEST(HostBound, FourNormOrSum) {
 }
 
 TEST(StageJitter, GrowsWithTheRootOfTheLogarithm) {
-  const auto made = make_gpt({});
+  GptCase c;
+  c.nodes = 1;
+  const auto made = make_gpt(c);
   EXPECT_DOUBLE_EQ(made->model->stage_jitter(1), 1.0);
   const double spread = made->model->calibration(0).stage_jitter;
   EXPECT_NEAR(made->model->stage_jitter(8), 1 + spread * std::sqrt(2 * std::log(8.0)), 1e-12);
+  // Four nodes: the slowest of them besides, 0.9 % x sqrt(2 ln 4) = 1.5 %.
+  c.nodes = 4;
+  EXPECT_NEAR(make_gpt(c)->model->stage_jitter(1), 1.014986, 1e-6);
+  EXPECT_NEAR(make_gpt(c)->model->stage_jitter(8) - 0.014986, made->model->stage_jitter(8), 1e-6);
   EXPECT_NEAR(made->model->overlap_slowdown(millis(10)).base(), 1.9e-3, 1e-12);
 }
 
