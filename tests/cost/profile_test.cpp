@@ -37,9 +37,20 @@ std::string message_of(const std::string& yaml) {
 }
 
 TEST(Frameworks, EveryShippedOneLoads) {
-  const std::vector<std::string> expected = {
-      "eager",       "eager-sdpa",         "flash-attn",  "llm-foundry", "llm.c", "megatron",     "megatron-deepspeed",
-      "megatron-zb", "pfeife-huggingface", "pfeife-timm", "sagemaker",   "stp",   "torch-compile"};
+  const std::vector<std::string> expected = {"eager",
+                                             "eager-sdpa",
+                                             "eager-sdpa-chunked-loss",
+                                             "flash-attn",
+                                             "llm-foundry",
+                                             "llm.c",
+                                             "megatron",
+                                             "megatron-deepspeed",
+                                             "megatron-zb",
+                                             "pfeife-huggingface",
+                                             "pfeife-timm",
+                                             "sagemaker",
+                                             "stp",
+                                             "torch-compile"};
   EXPECT_EQ(shipped("frameworks"), expected);
   for (const auto& name : expected) {
     const Framework framework = load_framework(name, "");
@@ -99,7 +110,8 @@ TEST(Frameworks, UnknownNamesAreAnswered) {
   } catch (const InputError& error) {
     EXPECT_STREQ(
         error.what(),
-        "error: no framework 'megatrn', did you mean 'megatron'?; there are eager, eager-sdpa, flash-attn, llm-foundry, "
+        "error: no framework 'megatrn', did you mean 'megatron'?; there are eager, eager-sdpa, eager-sdpa-chunked-loss, "
+        "flash-attn, llm-foundry, "
         "llm.c, megatron, megatron-deepspeed, megatron-zb, pfeife-huggingface, pfeife-timm, sagemaker, stp, torch-compile");
   }
   try {

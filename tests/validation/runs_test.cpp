@@ -183,6 +183,41 @@ TEST(Runs, APublishedStepIsPredicted) {
   EXPECT_NEAR(run.parameters, 48 * 12 * 6144.0 * 6144 + 51200 * 6144.0, 0.01 * run.parameters);
 }
 
+// haanjack/ironcore, measurements.csv: 8 layers of a gated MLP on two RTX 3090 with a bridge, 16 sequences of 1024 each; 344.81
+// ms and 13.8 GiB of allocated memory. The last row takes the loss in chunks (32 sequences, 443.26 ms).
+TEST(Runs, PlainPyTorchPrintsAllocatedMemoryAndNamesItsLoss) {
+  RunRow row;
+  row.source = "ironcore";
+  row.framework = "eager";
+  row.gpu = "RTX3090";
+  row.gpus = row.gpus_per_node = 2;
+  row.layers = 8;
+  row.hidden = 384;
+  row.heads = 6;
+  row.ffn = row.seq = 1024;
+  row.vocab = 50257;
+  row.global_batch = 64;
+  row.micro_batch = 16;
+  row.tp = row.pp = 1;
+  row.dp = 2;
+  row.schedule = row.recompute = "none";
+  row.precision = "bf16";
+  row.note = "SDPA flash";
+  row.step_s = 0.34481;
+  row.peak_gib = 13.8;
+  RunRow chunked = row;
+  chunked.micro_batch = 32;
+  chunked.step_s = 0.44326;
+  chunked.note = "SDPA flash; chunked cross-entropy";
+  const auto runs = predict({row, chunked}, {});
+  EXPECT_NEAR(*runs[0].error(), 0, 0.08);
+  EXPECT_NEAR(*runs[0].peak_error(), 0, 0.03);
+  EXPECT_THAT(runs[0].assumed, Contains(HasSubstr("allocated memory")));
+  EXPECT_THAT(runs[1].assumed, Contains(HasSubstr("eager-sdpa-chunked-loss")));
+  EXPECT_NEAR(*runs[1].error(), 0, 0.15);
+  EXPECT_LT(runs[1].predicted_peak_gib, runs[0].predicted_peak_gib * 1.5);  // twice the tokens, a fraction of the logits
+}
+
 TEST(Runs, FiguresByHand) {
   // Errors +10 %, -20 %, 0: mean 10 %, median 10 %, bias -3.3 %. Pairs: (1, 2), (1, 1.04: too near), (2, 1.04).
   const std::vector<RunPrediction> runs = {predicted("a", 1.0, 1.1), predicted("b", 2.0, 1.6), predicted("c", 1.04, 1.04)};

@@ -106,6 +106,12 @@ double step_period(const Timeline& timeline) {
   return period;
 }
 
+// Scripts in plain PyTorch print what its allocator has given out (torch.cuda.max_memory_allocated): no context, no
+// fragmentation.
+double allocated(const Framework& framework, double peak_bytes) {
+  return std::max(0.0, peak_bytes - static_cast<double>(framework.context.base())) / framework.allocator_factor;
+}
+
 void predict_row(const CalibrationChoice& calibrations, RunPrediction& run) {
   const RunScenario written = scenario_of(run.row, calibrations.of(run.row.gpu));
   run.assumed = written.assumed;
@@ -120,6 +126,10 @@ void predict_row(const CalibrationChoice& calibrations, RunPrediction& run) {
     const Metrics figures = metrics(predicted);
     run.predicted_s = written.rolling ? step_period(predicted) : figures.step_time_s;
     run.predicted_peak_gib = figures.peak_memory_bytes / kGib;
+    if (run.row.framework == "eager") {
+      run.predicted_peak_gib = allocated(experiment.scenario.framework, figures.peak_memory_bytes) / kGib;
+      if (run.row.peak_gib) run.assumed.emplace_back("peak_gib: allocated memory, without context and fragmentation");
+    }
     run.parameters = static_cast<double>(experiment.workload.parameters);
     run.terms = terms_of(graph, figures, run.predicted_s);
   } catch (const InputError& error) {

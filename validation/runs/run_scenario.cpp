@@ -199,6 +199,10 @@ class Writer {
       name = "eager-sdpa";
       assume("framework: eager-sdpa (fused attention, from the note)");
     }
+    if (name == "eager-sdpa" && says(row_, "chunked cross-entropy")) {
+      name = "eager-sdpa-chunked-loss";
+      assume("framework: eager-sdpa-chunked-loss (from the note)");
+    }
     add("framework: " + name);
   }
 
