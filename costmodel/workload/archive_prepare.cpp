@@ -218,10 +218,7 @@ void drop_dead_operators(OperatorGraph& graph) {
   graph.operators = std::move(kept.operators);
 }
 
-namespace {
-
-// Per operator: may a unit begin here? Not while a tensor is still being written.
-std::vector<bool> allowed_starts(const OperatorGraph& graph) {
+std::vector<WrittenSpan> written_spans(const OperatorGraph& graph) {
   const std::vector<int> owner = memory_owners(graph);
   struct Life {
     int first_use = -1, last_use = -1, first_write = -1, last_write = -1;
@@ -242,16 +239,25 @@ std::vector<bool> allowed_starts(const OperatorGraph& graph) {
       life.last_write = at;
     }
   }
-  std::vector<bool> allowed(graph.operators.size(), true);
+  std::vector<WrittenSpan> spans;
   for (std::size_t t = 0; t < lives.size(); ++t) {
     const Life& life = lives[t];
     if (life.last_write < 0) continue;
     // A buffer lives on one rank from its first use to its last; an input's later readers must see what was written.
     const TensorRole role = graph.tensors[t].role;
-    const int begin = role == TensorRole::Input ? life.first_write : life.first_use;
-    const int end = role == TensorRole::Activation ? life.last_write : life.last_use;
-    for (int at = begin + 1; at <= end; ++at) allowed[static_cast<std::size_t>(at)] = false;
+    spans.push_back({static_cast<int>(t), role == TensorRole::Input ? life.first_write : life.first_use,
+                     role == TensorRole::Activation ? life.last_write : life.last_use});
   }
+  return spans;
+}
+
+namespace {
+
+// Per operator: may a unit begin here? Not while a tensor is still being written.
+std::vector<bool> allowed_starts(const OperatorGraph& graph) {
+  std::vector<bool> allowed(graph.operators.size(), true);
+  for (const WrittenSpan& span : written_spans(graph))
+    for (int at = span.first + 1; at <= span.last; ++at) allowed[static_cast<std::size_t>(at)] = false;
   return allowed;
 }
 

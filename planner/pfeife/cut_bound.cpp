@@ -35,7 +35,10 @@ void add_up(std::vector<Part>& parts, double* result, std::size_t count) {
 }  // namespace
 
 CutBound::CutBound(const CutEvaluator& evaluator)
-    : stages_(static_cast<std::size_t>(evaluator.stages())), units_(evaluator.space().units()), layout_(evaluator.layout()) {
+    : reach_(evaluator),
+      stages_(static_cast<std::size_t>(evaluator.stages())),
+      units_(evaluator.space().units()),
+      layout_(evaluator.layout()) {
   const SearchSpace& space = evaluator.space();
   for (int rank = 0; rank < space.ranks(); ++rank) {
     Sums floor(static_cast<std::size_t>(units_) + 1, 0);
@@ -99,29 +102,66 @@ void CutBound::fill(const PathWeights& weights, Tables& tables) const {
     add_up(parts, tables.own[k].data(), static_cast<std::size_t>(units_) + 1);
     tables.own[k].back() = 0;
   }
+  sum_up(tables);
+}
+
+// From the last cut to the first. The next cut stands within the reach of the stage between; its least is kept as the window
+// moves.
+void CutBound::sum_up(Tables& tables) const {
+  const auto width = static_cast<std::size_t>(units_) + 2;
+  const bool binds = reach_.binds();
+  tables.from.resize(stages_ - 1);
+  std::vector<std::pair<int, double>> window;  // later cuts and their sums: both ascend from the back to the front
   for (std::size_t k = stages_ - 1; k-- > 0;) {
-    Sums& to_go = tables.to_go[k];
+    Sums &to_go = tables.to_go[k], &from = tables.from[k];
     to_go.assign(width, kNever);
-    const Sums* const next = k + 2 < stages_ ? &tables.to_go[k + 1] : nullptr;
+    from.assign(width, kNever);
+    const bool last = k + 2 == stages_;
+    const Sums* const next = last ? nullptr : &tables.to_go[k + 1];
     const Sums& own = tables.own[k];
     double least = kNever;
+    window.clear();
+    std::size_t front = 0;
     for (int c = end_of(k) - 1; c > static_cast<int>(k); --c) {
       const auto at = static_cast<std::size_t>(c);
-      least = std::min(least, own[at] + (next != nullptr ? (*next)[at + 1] : 0));
+      double rest = next != nullptr ? (*next)[at + 1] : 0;
+      if (binds) {
+        const int reach = reach_.of(k + 1, c);
+        if (last) {
+          rest = reach >= units_ ? 0 : kNever;
+        } else {
+          const double sum = tables.from[k + 1][at + 1];
+          while (window.size() > front && window.back().second >= sum) window.pop_back();
+          window.emplace_back(c + 1, sum);
+          while (front < window.size() && window[front].first > reach) ++front;
+          rest = front < window.size() ? window[front].second : kNever;
+        }
+      }
+      from[at] = own[at] + rest;
+      least = std::min(least, from[at]);
       to_go[at] = least;
     }
     for (std::size_t c = 0; c <= k; ++c) to_go[c] = least;
   }
+  tables.least = 0;
+  if (stages_ == 1) return;
+  tables.least = kNever;
+  const int reach = binds ? reach_.of(0, 0) : units_;
+  for (int c = 1; c < end_of(0) && c <= reach; ++c)
+    tables.least = std::min(tables.least, tables.from[0][static_cast<std::size_t>(c)]);
 }
 
 Cuts CutBound::cuts_of_minimum(const Tables& tables) const {
   Cuts cuts;
-  int at = 1;
+  int before = 0;
   for (std::size_t k = 0; k + 1 < stages_; ++k) {
-    const Sums& to_go = tables.to_go[k];
-    at = std::max(at, static_cast<int>(k) + 1);
-    while (at + 1 < end_of(k) && to_go[static_cast<std::size_t>(at) + 1] == to_go[static_cast<std::size_t>(at)]) ++at;
-    cuts.push_back(at++);
+    const Sums& from = tables.from[k];
+    const int reach = reach_.binds() ? reach_.of(k, before) : units_;
+    int best = std::max(before, static_cast<int>(k)) + 1;
+    for (int c = best; c < end_of(k) && c <= reach; ++c)
+      if (from[static_cast<std::size_t>(c)] <= from[static_cast<std::size_t>(best)]) best = c;
+    cuts.push_back(best);
+    before = best;
   }
   return cuts;
 }

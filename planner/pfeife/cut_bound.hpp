@@ -6,9 +6,11 @@
 // cuts.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "planner/pfeife/cut_evaluator.hpp"
+#include "planner/pfeife/memory_reach.hpp"
 
 namespace panpipe::planner {
 
@@ -16,18 +18,19 @@ class CutBound {
  public:
   explicit CutBound(const CutEvaluator& evaluator);
 
-  // The functions of one weighting, and the least sum of the rest: to_go[k][c] is over cuts k, k+1 ... with cut k at c or later.
-  // Cuts are counted from 0.
+  // The functions of one weighting, and the least sum of the rest: from[k][c] is over cuts k, k+1 ... with cut k at c,
+  // to_go[k][c] with cut k at c or later. Cuts are counted from 0. What no memory holds is infinite.
   struct Tables {
-    std::vector<Sums> own, to_go;
-    double constant = 0;
-    double minimum() const { return constant + (to_go.empty() ? 0 : to_go.front()[1]); }
+    std::vector<Sums> own, from, to_go;
+    double constant = 0, least = 0;
+    double minimum() const { return constant + least; }
   };
   void fill(const PathWeights& weights, Tables& tables) const;
   Cuts cuts_of_minimum(const Tables& tables) const;
   // What each cost is at least, in the layout of a path.
   void floors(const Cuts& cuts, std::vector<double>& values) const;
   void floors_at(const std::vector<double>& positions, std::vector<double>& values) const;  // cuts inside units
+  const MemoryReach& reach() const { return reach_; }
   // Where a cut may stand is in [cut + 1, end_of(cut)): every stage has a unit.
   int end_of(std::size_t cut) const { return units_ + 1 - static_cast<int>(stages_ - 1 - cut); }
 
@@ -39,6 +42,9 @@ class CutBound {
   void add_stage_terms(const CutEvaluator& evaluator, std::size_t position);
   void add_hops(const CutEvaluator& evaluator, std::size_t position);
 
+  void sum_up(Tables& tables) const;
+
+  MemoryReach reach_;
   std::size_t stages_ = 0;
   int units_ = 0;
   PathLayout layout_;
@@ -81,6 +87,7 @@ void BoundGame::play(int rounds, double enough, Met met) {
   for (int round = 0; round < rounds && bound_ < enough; ++round) {
     mix(mixed_);
     try_weights(mixed_);
+    if (bound_ == std::numeric_limits<double>::infinity()) return;  // nothing fits
     const Cuts cuts = cut_bound_.cuts_of_minimum(tables_);
     double time = 0;
     const PathWeights path = evaluator_.critical_path(cuts, time);

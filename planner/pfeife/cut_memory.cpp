@@ -183,6 +183,7 @@ void CutSearch::repair_all() {
   for (const Recompute mode : evaluator_.space().stages().modes()) {
     const Modes modes = all_in(mode);
     const Cuts relaxed = shrunk(descent_.rounded(), modes);
+    if (bound() == kNone) continue;  // nothing fits: what comes nearest is known now
     repair(relaxed, modes);
     if (best_ == kNone && !nearest_cuts_.empty() && nearest_cuts_ != relaxed) repair(nearest_cuts_, modes);
   }

@@ -147,6 +147,13 @@ void CutSearch::improve(const Cuts& from) {
   }
 }
 
+void CutSearch::tighten_with_memory(int rounds, double enough) {
+  if (!cut_bound_.reach().binds() || stopped_()) return;
+  const std::int64_t before = game_.replays();
+  game_.play(rounds, enough, [this](const Cuts& cuts, double time) { meet(cuts, time); });
+  counts_.evaluated += game_.replays() - before;
+}
+
 std::vector<PathWeights> CutSearch::pruning_paths() {
   constexpr std::size_t kPaths = 6;
   std::vector<PathWeights> result = game_.weightings(kPaths);
@@ -180,13 +187,15 @@ bool CutSearch::descend(std::size_t cut, int at, Descent& descent) {
     descent.leaves.clear();
     return descent.steps > 0 && !stopped_();
   }
-  for (int c = at; c < cut_bound_.end_of(cut); ++c) {
+  const MemoryReach& reach = cut_bound_.reach();
+  const int end = reach.binds() ? std::min(cut_bound_.end_of(cut), reach.of(cut, at - 1) + 1) : cut_bound_.end_of(cut);
+  for (int c = at; c < end; ++c) {
     const auto here = static_cast<std::size_t>(c);
     bool excluded = false, all_later = false;
     for (std::size_t j = 0; j < descent.tables.size() && !excluded; ++j) {
       const CutBound::Tables& tables = descent.tables[j];
       const double before = descent.partial[cut][j];
-      const double rest = cut + 1 < last ? tables.to_go[cut + 1][here + 1] : 0;
+      const double rest = tables.from[cut][here] - tables.own[cut][here];
       descent.partial[cut + 1][j] = before + tables.own[cut][here];
       all_later = before + tables.to_go[cut][here] >= limit();
       excluded = all_later || descent.partial[cut + 1][j] + rest >= limit();

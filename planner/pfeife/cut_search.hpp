@@ -29,6 +29,8 @@ class CutSearch {
   static constexpr double kNone = std::numeric_limits<double>::infinity();
   // Solves the relaxed problem further; ends early when nothing better than `enough` ticks is possible.
   void tighten(int rounds, double enough);
+  // The bound again where memory keeps stages from reaching far: against cuts that keep to that.
+  void tighten_with_memory(int rounds, double enough);
   // Improves what is known, from the best so far and from these cuts; repairs cuts that do not fit.
   void improve(const Cuts& from);
   // Tries all cuts that may take less than `enough` ticks, up to a number of steps. True when it came to the end: proved.

@@ -74,8 +74,8 @@ void PfeifeSearch::add_notes(Answer& answer) const {
   const int units = space_.units();
   const auto& graph = experiment_.workload.graph;
   answer.notes.push_back(
-      graph ? fmt::format("cuts: {} places between {} movable units of {} operators; the operators of a unit stay together, "
-                          "because views and in-place results of one are used by the next",
+      graph ? fmt::format("cuts: {} places between {} movable units of {} operators; panpipe check --units says which "
+                          "operators a unit holds together, and why",
                           units - 1, units, graph->operators.size())
             : fmt::format("cuts: {} places between {} measured layers", units - 1, units));
   answer.notes.push_back(fmt::format(

@@ -152,10 +152,11 @@ void PfeifeSearch::search_member(Searched& searched) const {
   const int stages = searched.stages();
   const auto good = good_cuts_.find(stages);
   if (stages > 1 && !stated_cuts_) search.tighten(kManyRounds, best_);
-  if (search.bound() >= best_) return;
+  if (search.bound() >= best_ && best_ != CutSearch::kNone) return;
   search.improve(good != good_cuts_.end() ? good->second : start_for(stages));
   if (stages == 1 || stated_cuts_) return;
   const double enough = std::min(best_, search.best());
+  search.tighten_with_memory(kManyRounds, enough);
   if (search.bound() < enough && number_of_cuts(space_.units(), stages) <= kMostEnumerated) search.enumerate(enough, kSteps);
 }
 
@@ -192,7 +193,7 @@ void PfeifeSearch::search_members() {
   for (std::size_t done = 0; done < order.size() && !stopped(); most *= 2) {
     std::vector<std::size_t> wave;
     for (; done < order.size() && wave.size() < most; ++done) {
-      if (searched_[order[done]].bound() < best_) {
+      if (searched_[order[done]].bound() < best_ || best_ == CutSearch::kNone) {
         wave.push_back(order[done]);
       } else {
         ++excluded_members_;

@@ -187,7 +187,8 @@ TEST(CommandLine, AMistypedOptionIsSuggested) {
 TEST(CommandLine, CheckPrintsAllThatIsAskedFor) {
   const Outcome both = panpipe("check --links --costs " + kGpt2);
   EXPECT_EQ(both.out, panpipe("check --links " + kGpt2).out + "\n" + panpipe("check --costs " + kGpt2).out);
-  EXPECT_EQ(panpipe("check --json " + kGpt2).err, "error: --json needs --links or --costs, one of them: each is a document\n");
+  EXPECT_EQ(panpipe("check --json " + kGpt2).err,
+            "error: --json needs --links, --costs or --units, one of them: each is a document\n");
 }
 
 TEST(CommandLine, OneKeyOfADeviceCanBeSet) {

@@ -72,6 +72,30 @@ TEST(Plan, RecomputeIsSearchedWhereTheScenarioLeavesItOpen) {
   for (const char* key : {"step_time_s", "peak_memory_bytes", "fits"}) EXPECT_EQ(metrics[key], best["metrics"][key]) << key;
 }
 
+TEST(Plan, ACutInsideAUnitIsRefusedWithTheReason) {
+  for (const std::string verb : {"plan --method pfeife ", "estimate "}) {
+    const Outcome run = panpipe(verb + kGpt2 + " --set 'partition=[transformer.h.3.attn.c_attn]'");
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_THAT(
+        run.err,
+        HasSubstr("error: partition: no cut may stand in front of 'transformer.h.3.attn.c_attn' (operator 61, aten::linear): it "
+                  "lies inside unit 'h.3.attention' (operators 60 to 73), because module 'transformer.h.3.attn.c_attn' belongs "
+                  "to 'h.3.attention', which is the smallest part that moves; cut in front of 'h.3.attention' or "
+                  "'h.3.mlp'\n"));
+  }
+  const Outcome begins = panpipe("estimate " + kGpt2 + " --set 'partition=[transformer.h.3.ln_1]'");
+  EXPECT_THAT(begins.err, HasSubstr("'transformer.h.3.ln_1' begins with unit 'h.3.attention': name that"));
+  const Outcome units = panpipe("check --units --json " + kGpt2);
+  ASSERT_EQ(units.exit_code, 0) << units.err;
+  const json document = json::parse(units.out);
+  EXPECT_EQ(document["schema"], "panpipe-units/1");
+  ASSERT_EQ(document["units"].size(), 74u);
+  EXPECT_EQ(document["units"][1]["name"], "h.0.attention");
+  EXPECT_TRUE(document["units"][1]["operators"][0]["no_cut_before"].is_null());
+  EXPECT_EQ(document["units"][1]["operators"][1]["no_cut_before"],
+            "module 'transformer.h.0.attn.c_attn' belongs to 'h.0.attention', which is the smallest part that moves");
+}
+
 TEST(Plan, AMethodThatDoesNotExistIsAnInputError) {
   const Outcome run = panpipe("plan " + kGpt2 + " --method pfeif");
   EXPECT_EQ(run.exit_code, 2);

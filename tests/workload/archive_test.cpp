@@ -8,6 +8,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/workload/archive.hpp"
+#include "costmodel/workload/movable_units.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 #include "tests/workload/archive_file.hpp"
 
@@ -129,6 +130,38 @@ TEST(Archive, NoCutBetweenATensorAndWhoWritesIntoIt) {
   const OperatorGraph graph = load(model);
   ASSERT_EQ(graph.units.size(), 3u);
   EXPECT_EQ(graph.operators[1].unit, 0) << "the in-place operator stays with the product it overwrites";
+  EXPECT_EQ(why_together(graph), (std::vector<std::string>{
+                                     "",
+                                     "'linear' is written in place by aten::tanh_, and no rank writes into what another one made "
+                                     "(operators 0 to 1)",
+                                     "", ""}));
+  EXPECT_EQ(
+      why_no_cut(graph, "layers.1"),
+      "no cut may stand in front of 'layers.1' (operator 1, aten::tanh_): it lies inside unit 'layers.0' (operators 0 to 1), "
+      "because 'linear' is written in place by aten::tanh_, and no rank writes into what another one made (operators 0 to 1); "
+      "cut in front of 'layers.0' or 'layers.2'");
+  EXPECT_EQ(why_no_cut(graph, "layers.7"), "");
+  EXPECT_EQ(units_table(graph),
+            "3 movable units of 4 operators; a cut may stand in front of each but the first\n"
+            "    0  layers.0 (block layers.0): operators 0 to 1\n"
+            "       not before #1: 'linear' is written in place by aten::tanh_, and no rank writes into what another one made "
+            "(operators 0 to 1)\n"
+            "    1  layers.2 (block layers.2): operator 2\n"
+            "    2  model: operator 3\n");
+}
+
+// A view in the same module: the module is the reason, the view is said too.
+TEST(Archive, AModuleThatIsAUnitIsNotCutInside) {
+  TinyModel model;
+  model.nodes()[1] = node("torch.ops.aten.t.default", {{"self", tensor("linear")}}, "tanh", "layers.0");
+  model.nodes()[2] =
+      node("torch.ops.aten.mul.Tensor", {{"self", tensor("tanh")}, {"other", tensor("tanh")}}, "linear_1", "layers.0.act");
+  const OperatorGraph graph = load(model);
+  const std::vector<std::string> reasons = why_together(graph);
+  ASSERT_EQ(reasons.size(), 4u);
+  EXPECT_EQ(reasons[1],
+            "module 'layers.0' holds the operator before it too, and is not cut inside; its result is a view of 'linear' "
+            "(operator 0)");
 }
 
 TEST(Archive, RegionsAreNotedAtTheirOperators) {

@@ -84,6 +84,36 @@ TEST(CutEvaluator, IsTheEstimateOfAModelOnGpus) {
   compare(experiment, "zb-h1", {}, 1e-10);
 }
 
+// Ten units that keep 10 kB each of a microbatch, two devices, 1F1B: the first rank has two microbatches open, the second one. Of
+// 70.1 kB the first stage can hold 3 units (60 kB), the second 7 (70 kB): only the cut at 3 is left, and the bound knows it.
+TEST(MemoryReach, IsWhatOpenMicrobatchesLeave) {
+  LayersCase made;
+  made.layers.assign(10, {1, 10000, 0, 0});
+  made.memory = 70100;
+  made.extra = "memory_model: pfeife\nschedule: {name: pfeife, stages_per_rank: 1, prefetch: 0}\n";
+  const auto experiment = experiment_of(made);
+  const planner::SearchSpace space(*experiment);
+  const Schedule schedule = make_schedule("pfeife", 2, 4, {{"loop_batch", "4"}, {"prefetch", "0"}});
+  const planner::CutEvaluator evaluator(space, schedule, {5});
+  const planner::MemoryReach reach(evaluator);
+  EXPECT_TRUE(reach.binds());
+  EXPECT_EQ(reach.of(0, 0), 3);
+  EXPECT_EQ(reach.of(1, 0), 7);
+  EXPECT_EQ(reach.of(1, 2), 9);
+  EXPECT_EQ(reach.of(1, 3), 10);
+  const planner::Answer answer = plan_pfeife(*experiment);
+  ASSERT_FALSE(answer.candidates.empty());
+  EXPECT_EQ(answer.candidates.front().stages[1].operators.front(), "op3");
+  EXPECT_TRUE(answer.search.proved_optimal);
+  // With free transfers 7 + 14 ms of the second rank, four times, behind 3 ms and before 6 ms of the first.
+  EXPECT_NEAR(answer.search.lower_bound, 0.093, 1e-12);
+  made.memory = 69000;  // 6 units are the most then: 3 + 6 < 10
+  const auto none = experiment_of(made);
+  const planner::Answer refused = plan_pfeife(*none);
+  EXPECT_TRUE(refused.candidates.empty());
+  EXPECT_EQ(refused.reason.substr(0, 22), "memory is in the way: ");
+}
+
 TEST(EvenCuts, LeaveAUnitForEveryStage) {
   // 10 of 12 lie in the first unit: goals 3, 6 and 9 all do, so that the cuts follow one another.
   EXPECT_EQ(planner::even_cuts({0, 10, 11, 11.5, 12}, 4), (Cuts{1, 2, 3}));
