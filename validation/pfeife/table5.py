@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Pfeife's table of estimates and measurements on RTX 3090 (ICML 2025, table 5), predicted by `panpipe simulate`.
 
-    validation/pfeife/table5.py build/release/bin/panpipe [--cuts even|planned|both] [--json] [--set KEY=VALUE ...]
+    validation/pfeife/table5.py build/release/bin/panpipe [--cuts even|planned|both] [--json [FILE]] [--set KEY=VALUE ...]
 
 What the table leaves open is read from the scripts of its authors (github MerHS/pfeife: benchmark_local.py, benchmark_mp.py; TF32
 off) and from the suite that they load (pytorch/benchmark: GPT-2 large trains on 512 tokens, the vision transformer is timm's
@@ -116,14 +116,15 @@ def main():
     parser.add_argument("panpipe", nargs="?", default="build/release/bin/panpipe")
     parser.add_argument("--cuts", choices=["even", "planned", "both"], default="both")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="the whole document instead of the tables; into a file")
     arguments = parser.parse_args()
     tables = {}
     for cuts in ["even", "planned"] if arguments.cuts == "both" else [arguments.cuts]:
         rows = judged(arguments.panpipe, arguments.settings, cuts)
         tables[cuts] = {"rows": rows, "summary": summary(rows)}
     if arguments.json:
-        print(json.dumps(tables, indent=1))
+        text = json.dumps(tables, indent=1) + "\n"
+        sys.stdout.write(text) if arguments.json == "-" else pathlib.Path(arguments.json).write_text(text)
         return
     for cuts, table in tables.items():
         whole = table["summary"]
