@@ -4,12 +4,19 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
+#include <iterator>
 #include <memory>
 
+#include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
+#include "costmodel/cluster/topology_import.hpp"
+#include "costmodel/cluster/wiring_defaults.hpp"
+#include "costmodel/input/source_text.hpp"
 #include "planner/piper/piper_file.hpp"
 
 namespace panpipe::cli {
@@ -80,11 +87,98 @@ void add_piper(CLI::App& sub, std::function<int()>& run) {
   piper->callback([options, &run] { run = [options] { return import_piper(*options); }; });
 }
 
+struct TopologyOptions {
+  std::string file, device, output, bandwidth, latency;
+  int nodes = 1;
+  std::optional<int> nics;
+  double oversubscription = 1;
+};
+
+// Of several nodes, or where any key of the network is given.
+std::optional<NetworkParameters> network_of(const TopologyOptions& options, const TopologyMatrix& matrix) {
+  NetworkParameters network;
+  const auto bandwidth = quantity<Bandwidth>("--network-bandwidth", options.bandwidth, parse_bandwidth);
+  const auto latency = quantity<Duration>("--network-latency", options.latency, parse_duration);
+  if (!bandwidth) {
+    if (options.nodes > 1)
+      throw InputError(fmt::format(
+          "{} nodes need a network: say what an adapter carries, for example --network-bandwidth '25 GB/s'", options.nodes));
+    if (options.nics || latency || options.oversubscription != 1)
+      throw InputError("--nics, --network-latency and --oversubscription go with --network-bandwidth");
+    return std::nullopt;
+  }
+  network.nic = *bandwidth;
+  network.latency = latency.value_or(wiring_defaults::kNetworkLatency);
+  network.nics_per_node = options.nics.value_or(std::max(1, static_cast<int>(matrix.nics.size())));
+  network.oversubscription = options.oversubscription;
+  return network;
+}
+
+// As the file that is written must spell it: names of shipped devices stay, paths are seen from the file's folder.
+std::string device_reference(const std::string& device, const std::string& output) {
+  namespace fs = std::filesystem;
+  if (!fs::exists(device)) return device;
+  return fs::proximate(fs::absolute(device), fs::absolute(output).parent_path()).string();
+}
+
+int import_topology(const TopologyOptions& options) {
+  const bool piped = options.file == "-";
+  const std::string text = piped ? std::string{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}
+                                 : read_text_file(options.file);
+  TopologyImport import;
+  import.source = piped ? "standard input" : options.file;
+  import.matrix = parse_topology_matrix(text, import.source);
+  ReadLog log;
+  import.nodes.type = load_device(options.device, "", log);
+  log.throw_if_errors();
+  import.reference = device_reference(options.device, options.output);
+  import.nodes.nodes = options.nodes;
+  import.nodes.network = network_of(options, import.matrix);
+  const std::string file = cluster_file_of(import);
+  if (options.output.empty()) {
+    print(file);
+    return 0;
+  }
+  write_file(options.output, file, "choose another file with -o");
+  const std::size_t links = import.matrix.nvlinks.size(), sockets = import.matrix.sockets.size();
+  std::fputs(
+      fmt::format("written to {0}: {1} devices a node, {2} pairs with NVLink{3}, {4} socket{5}; look at it with panpipe check "
+                  "SCENARIO --links, use it with --set cluster={0}\n",
+                  options.output, import.matrix.devices, links,
+                  has_nvswitch(import.matrix, import.nodes.type) ? " (a switch)" : "", sockets, sockets == 1 ? "" : "s")
+          .c_str(),
+      stderr);
+  return 0;
+}
+
+void add_topology(CLI::App& sub, std::function<int()>& run) {
+  auto options = std::make_shared<TopologyOptions>();
+  CLI::App* topology = sub.add_subcommand("topology", "what `nvidia-smi topo -m` prints: a cluster file");
+  topology->add_option("FILE", options->file, "output of `nvidia-smi topo -m`; -: standard input")->required();
+  topology->add_option("--device", options->device, "device file, or the name of a shipped one (rtx-3090)")
+      ->type_name("NAME")
+      ->required();
+  topology->add_option("--nodes", options->nodes, "equal nodes of the cluster (default 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65536));
+  topology->add_option("--nics", options->nics, "network adapters a node computes with (default: as many as the matrix shows)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  topology->add_option("--network-bandwidth", options->bandwidth, "of an adapter, one way")->type_name("RATE");
+  topology->add_option("--network-latency", options->latency, "between nodes (default 5 us)")->type_name("TIME");
+  topology->add_option("--oversubscription", options->oversubscription, "of the tree between nodes (default 1: it never blocks)")
+      ->type_name("K")
+      ->check(CLI::Range(1.0, 1000.0));
+  topology->add_option("-o", options->output, "cluster file to write instead of standard output")->type_name("CLUSTER");
+  topology->callback([options, &run] { run = [options] { return import_topology(*options); }; });
+}
+
 }  // namespace
 
 void add_import_verb(CLI::App& sub, std::function<int()>& run) {
   sub.require_subcommand(1);
   add_piper(sub, run);
+  add_topology(sub, run);
 }
 
 }  // namespace panpipe::cli

@@ -38,8 +38,22 @@ std::set<std::tuple<std::int32_t, int, std::int32_t, std::int32_t, int>> passes(
   return found;
 }
 
-void require_same_plan(const ResultDocument& a, const ResultDocument& b) {
-  const auto in_a = passes(a.timeline), in_b = passes(b.timeline);
+// Predictions hold the spans of one of equal copies (tensor- and data-parallel), measured results those of all: what either
+// folded is left out of both.
+Timeline without_copies(const Timeline& timeline, const Timeline& other) {
+  std::set<std::int32_t> copies;
+  for (const Timeline* each : {&timeline, &other})
+    for (const DeviceTimeline& device : each->devices)
+      if (device.same_as >= 0) copies.insert(device.device);
+  Timeline own = timeline;
+  own.spans.erase(
+      std::remove_if(own.spans.begin(), own.spans.end(), [&](const Span& span) { return copies.count(span.device) > 0; }),
+      own.spans.end());
+  return own;
+}
+
+void require_same_plan(const Timeline& a, const Timeline& b) {
+  const auto in_a = passes(a), in_b = passes(b);
   if (in_a == in_b) return;
   const auto tell = [](const auto& set) {
     std::set<std::int32_t> devices, stages, microbatches;
@@ -104,7 +118,7 @@ void compare_metrics(Comparison& result, const std::vector<Tolerance>& tolerance
   }
 }
 
-void compare_classes(Comparison& result) {
+void compare_classes(Comparison& result, const Timeline& a, const Timeline& b) {
   using Key = std::tuple<Lane, int, std::string, std::int32_t>;  // (lane, kind, name, stage)
   struct Sums {
     int count = 0;
@@ -119,8 +133,8 @@ void compare_classes(Comparison& result) {
       sums.time += (span.end - span.start).base();
     }
   };
-  add(result.a->timeline, &std::pair<Sums, Sums>::first);
-  add(result.b->timeline, &std::pair<Sums, Sums>::second);
+  add(a, &std::pair<Sums, Sums>::first);
+  add(b, &std::pair<Sums, Sums>::second);
   for (const auto& [key, sums] : classes) {
     ComparedClass row;
     row.lane = std::get<0>(key);
@@ -135,14 +149,14 @@ void compare_classes(Comparison& result) {
   }
 }
 
-void find_worst(Comparison& result) {
+void find_worst(Comparison& result, const Timeline& a, const Timeline& b) {
   std::map<std::pair<std::int32_t, std::string>, ComparedAction> actions;
-  for (const Span& span : result.a->timeline.spans) {
+  for (const Span& span : a.spans) {
     if (span.lane != Lane::Compute) continue;
     const std::string action = span.label.empty() ? to_text(span.action) : span.label;
     actions[{span.device, action}] = {action, span.device, (span.end - span.start).base(), 0};
   }
-  for (const Span& span : result.b->timeline.spans) {
+  for (const Span& span : b.spans) {
     if (span.lane != Lane::Compute) continue;
     const auto found = actions.find({span.device, span.label.empty() ? to_text(span.action) : span.label});
     if (found != actions.end()) found->second.b = (span.end - span.start).base();
@@ -153,18 +167,18 @@ void find_worst(Comparison& result) {
   if (result.worst.size() > kWorst) result.worst.resize(kWorst);
 }
 
-void compare_waits(Comparison& result) {
+void compare_waits(Comparison& result, const Timeline& a, const Timeline& b) {
   std::map<WaitKey, ComparedWait> rows;
   const auto row = [&](const WaitKey& key) -> ComparedWait& {
     ComparedWait& wait = rows[key];
     std::tie(wait.device, wait.reason, wait.peer) = key;
     return wait;
   };
-  for (const auto& [key, wait] : waits_of(result.a->timeline)) {
+  for (const auto& [key, wait] : waits_of(a)) {
     row(key).a = wait.idle;
     row(key).transit_a = wait.transit;
   }
-  for (const auto& [key, wait] : waits_of(result.b->timeline)) {
+  for (const auto& [key, wait] : waits_of(b)) {
     row(key).b = wait.idle;
     row(key).transit_b = wait.transit;
   }
@@ -204,10 +218,11 @@ Comparison compare(const ResultDocument& a, const ResultDocument& b, const std::
   if (metrics_only) return result;
   for (const ResultDocument* document : {&a, &b})
     if (!document->has_timeline) throw InputError(what_is_missing(*document));
-  require_same_plan(a, b);
-  compare_classes(result);
-  find_worst(result);
-  compare_waits(result);
+  const Timeline own_a = without_copies(a.timeline, b.timeline), own_b = without_copies(b.timeline, a.timeline);
+  require_same_plan(own_a, own_b);
+  compare_classes(result, own_a, own_b);
+  find_worst(result, own_a, own_b);
+  compare_waits(result, own_a, own_b);
   return result;
 }
 

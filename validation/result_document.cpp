@@ -123,6 +123,7 @@ ResultDocument to_result(const json& document, const std::string& path) {
   }
   if (!known) fail(path, "kind is estimated, simulated or measured, not '" + kind + "'");
   result.scenario = document.value("context", json::object()).value("scenario", "");
+  result.paths = document.value("paths", json::object()).get<std::map<std::string, std::vector<std::string>>>();
   result.timeline.kind = result.kind;
   for (const auto& [name, value] : document.at("metrics").items()) {
     if (value.is_number()) result.metrics.emplace_back(name, value.get<double>());

@@ -13,8 +13,9 @@ struct ResultDocument {
   std::string path;      // as asked for
   std::string scenario;  // as the document names it
   TimelineKind kind{};
-  std::vector<std::pair<std::string, double>> metrics;  // in the document's order; true and false are 1 and 0
-  std::vector<DeviceMetrics> per_device;                // as the engine computed them
+  std::vector<std::pair<std::string, double>> metrics;    // in the document's order; true and false are 1 and 0
+  std::vector<DeviceMetrics> per_device;                  // as the engine computed them
+  std::map<std::string, std::vector<std::string>> paths;  // "tensor", "pipeline", "data" -> classes of path, from near to far
   bool has_timeline = false;
   Timeline timeline;  // spans, devices with memory, contention; what a document does not hold stays empty
 

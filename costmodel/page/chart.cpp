@@ -102,9 +102,10 @@ std::string Chart::figure(const std::string& title, const std::vector<std::strin
       escaped(title), axes(), marks_);
 }
 
+// Four shapes; each round of colours starts with another one, so that 32 series look different.
 std::string marker(std::size_t series, double x, double y) {
   const auto at = [&](double dx, double dy) { return fmt::format("{} {}", px(x + dx), px(y + dy)); };
-  switch (series % 4) {
+  switch ((series + series / kSeriesColours) % 4) {
     case 0:
       return fmt::format("M{}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", at(-4, 0));
     case 1:

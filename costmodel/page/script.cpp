@@ -28,6 +28,13 @@ for (const table of document.querySelectorAll("table.sortable")) {
     body.append(...keyed.map((entry) => entry.row));
   }));
 }
+// Paper cannot be unfolded.
+const folded = () => document.querySelectorAll("details");
+addEventListener("beforeprint", () => folded().forEach((part) => {
+  part.dataset.open = part.open ? "1" : "";
+  part.open = true;
+}));
+addEventListener("afterprint", () => folded().forEach((part) => (part.open = part.dataset.open === "1")));
 const hint = document.createElement("div");
 hint.id = "hint";
 hint.hidden = true;

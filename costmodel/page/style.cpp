@@ -24,6 +24,7 @@ a { color: inherit; } nav ol { display: flex; flex-wrap: wrap; gap: 2px 26px; pa
 caption { text-align: left; color: var(--soft); padding: 2px 0 6px; }
 th, td { padding: 3px 10px 3px 8px; text-align: left; border-bottom: 1px solid var(--idle); vertical-align: top; }
 th { border-bottom: 1px solid var(--grid); vertical-align: bottom; white-space: nowrap; } tbody tr:hover { background: var(--idle); }
+td:last-child:not(.num) { min-width: 26ch; }
 th.num, td.num { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th button { all: unset; cursor: pointer; font-weight: 600; } th button:focus-visible { outline: 2px solid var(--focus); }
 th[aria-sort=ascending] button::after { content: " ▲"; } th[aria-sort=descending] button::after { content: " ▼"; }
@@ -41,8 +42,12 @@ pre { background: var(--idle); padding: 10px 14px; border-radius: 6px; overflow-
 summary { cursor: pointer; }
 #hint { position: fixed; z-index: 9; pointer-events: none; background: var(--ink); color: var(--paper); padding: 4px 9px; border-radius: 4px;
   font-size: 12.5px; white-space: pre-line; max-width: 420px; } #hint[hidden] { display: none; }
-@media print { body { padding: 0; max-width: none; font-size: 11px; } table { font-size: 9.5px; } figure, tr, .figures div { break-inside: avoid; }
-  h2, h3 { break-after: avoid; } thead { display: table-header-group; } .wide { overflow: visible; } nav { display: none; }
+@media print { body { padding: 0; max-width: none; font-size: 11px; } table { font-size: 8.5px; } figure, thead, tr, .figures div { break-inside: avoid; }
+  h1 { font-size: 19px; } h2 { font-size: 15px; margin-top: 20px; } h3 { font-size: 13px; } .figures div { padding: 4px 10px; min-width: 0; }
+  .figures dt, .figures dd + dd { font-size: 10px; } .figures dd { font-size: 15px; } .legend, caption { font-size: 10px; }
+  h2, h3, caption, thead, .legend { break-after: avoid; } thead { display: table-header-group; } .wide { overflow: visible; }
+  th { white-space: normal; } th, td { padding: 2px 6px 2px 4px; overflow-wrap: break-word; } td:last-child:not(.num) { min-width: 18ch; }
+  svg.parts { width: 80px; } pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8.5px; } nav { display: none; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 )";
 

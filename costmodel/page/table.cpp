@@ -16,8 +16,10 @@ constexpr double kBarWidth = 160;  // pixels, of a stacked bar in a cell
 
 std::string stacked_bar(const Cell& cell, const Table& table) {
   const double total = std::accumulate(cell.parts.begin(), cell.parts.end(), 0.0);
-  std::string bar = fmt::format("<svg class=\"parts\" width=\"{0}\" height=\"12\" role=\"img\" aria-label=\"{1}\">",
-                                px(kBarWidth), escaped(cell.text));
+  std::string bar = fmt::format(
+      "<svg class=\"parts\" width=\"{0}\" height=\"12\" viewBox=\"0 0 {0} 12\" preserveAspectRatio=\"none\" role=\"img\" "
+      "aria-label=\"{1}\">",
+      px(kBarWidth), escaped(cell.text));
   double x = 0;
   for (std::size_t i = 0; i < cell.parts.size() && total > 0; ++i) {
     const double width = kBarWidth * cell.parts[i] / total;

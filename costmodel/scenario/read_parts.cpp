@@ -9,6 +9,18 @@
 
 namespace panpipe {
 
+const ScheduleFamily* find_family(const std::string& name) {
+  for (const ScheduleFamily& family : schedule_families())
+    if (family.name == name) return &family;
+  return nullptr;
+}
+
+std::optional<std::string> default_option(const ScheduleFamily& family, std::string_view key) {
+  for (const auto& [name, value] : family.options)
+    if (name == key) return std::string(value);
+  return std::nullopt;
+}
+
 namespace {
 
 // "a.yaml:7" of the last value recorded for a path; the enclosing key's when the value is a default.
@@ -36,18 +48,6 @@ const Node& parallel_node(MapReader& scenario, const char* key) {
   if (parallel == nullptr) return scenario.node();
   const Node* value = parallel->kind == NodeKind::Map ? parallel->find(key) : nullptr;
   return value != nullptr ? *value : *parallel;
-}
-
-const ScheduleFamily* find_family(const std::string& name) {
-  for (const ScheduleFamily& family : schedule_families())
-    if (family.name == name) return &family;
-  return nullptr;
-}
-
-std::optional<std::string> default_option(const ScheduleFamily& family, std::string_view key) {
-  for (const auto& [name, value] : family.options)
-    if (name == key) return std::string(value);
-  return std::nullopt;
 }
 
 // The family, or nullptr after a complaint at the name's place.

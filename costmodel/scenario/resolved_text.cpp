@@ -38,7 +38,6 @@ class Printer {
     absolute("workload.layers", scenario.workload.layers_file);
     absolute("workload.pt2", scenario.workload.pt2_file);
     absolute("schedule.csv", scenario.schedule.csv);
-    if (scenario.profile) absolute("profile", scenario.profile->file);
     absolute("data.tensors", scenario.data.file);
     absolute("data.tokens", scenario.data.file);
   }
@@ -84,10 +83,13 @@ class Printer {
     return scalar_text(is_reference(node) ? absolute_reference(node) : node.text);
   }
 
-  // File references whose path the scenario does not keep: cluster files, devices, frameworks.
-  static bool is_reference(const Node& node) { return node.path.rfind("cluster", 0) == 0 || node.path == "framework"; }
+  // File references whose path the scenario does not keep: cluster files, devices, frameworks, profiles.
+  static bool is_reference(const Node& node) {
+    return node.path.rfind("cluster", 0) == 0 || node.path == "framework" || node.path.rfind("profile", 0) == 0;
+  }
   static std::string absolute_reference(const Node& node) {
-    if (node.text.find('/') == std::string::npos && node.text.find(".yaml") == std::string::npos) return node.text;
+    const bool shipped_name = node.text.find('/') == std::string::npos && node.text.find(".yaml") == std::string::npos;
+    if (shipped_name && node.path.rfind("profile", 0) != 0) return node.text;
     const auto found = find_file(node.text, node.source->directory);
     return found ? std::filesystem::absolute(*found).lexically_normal().string() : node.text;
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "costmodel/cluster/cluster_reader.hpp"
+#include "costmodel/profile/load_profiles.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 
 namespace panpipe {
@@ -31,9 +32,35 @@ void widen(Node& root, const std::string& name, const std::string& key) {
   }
 }
 
+// The family that the scenario's `schedule: {name: ...}` names; nullptr where it is not such a map.
+const ScheduleFamily* family_named_in(const Node& root) {
+  const Node* schedule = root.kind == NodeKind::Map ? root.find("schedule") : nullptr;
+  const Node* name = schedule != nullptr && schedule->kind == NodeKind::Map ? schedule->find("name") : nullptr;
+  return name != nullptr && name->kind == NodeKind::Scalar ? find_family(name->text) : nullptr;
+}
+
+// Where an override names another family, the file's options of the former one go with it; those of overrides stay, and are
+// refused.
+void drop_options_of(const ScheduleFamily* before, Node& root) {
+  const ScheduleFamily* now = family_named_in(root);
+  if (before == nullptr || now == nullptr || before == now) return;
+  for (Node::Entry& entry : root.entries) {
+    if (entry.key != "schedule") continue;
+    auto map = std::make_shared<Node>(*entry.value);
+    map->entries.erase(std::remove_if(map->entries.begin(), map->entries.end(),
+                                      [&](const Node::Entry& option) {
+                                        return !option.value->overridden && default_option(*before, option.key) &&
+                                               !default_option(*now, option.key);
+                                      }),
+                       map->entries.end());
+    entry.value = map;
+  }
+}
+
 void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
   ReadLog log;
   for (const std::string& assignment : overrides) {
+    const ScheduleFamily* family = family_named_in(root);
     const std::string name = assignment.substr(0, assignment.find_first_of(".[="));
     const bool goes_inside = name.size() < assignment.size() && assignment[name.size()] == '.';
     if (goes_inside && root.kind == NodeKind::Map) {
@@ -45,6 +72,7 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
     }
     try {
       apply_override(root, assignment);
+      if (assignment.rfind("schedule.name=", 0) == 0) drop_options_of(family, root);
     } catch (const InputError& error) {
       log.add(error);
     }
@@ -116,10 +144,19 @@ Framework read_framework(MapReader& reader, bool given_cluster) {
 std::shared_ptr<const Profile> read_profile_part(MapReader& reader) {
   const Node* node = reader.find("profile");
   if (node == nullptr) return nullptr;
-  const auto path = read_file_reference(*node, reader.log(), "profile");
-  if (!path) return nullptr;
+  std::vector<std::string> paths;
+  const bool several = node->kind == NodeKind::Sequence;
+  const auto add = [&](const Node& item) {
+    if (const auto path = read_file_reference(item, reader.log(), "profile")) paths.push_back(*path);
+  };
+  if (several)
+    for (const auto& item : node->items) add(*item);
+  else
+    add(*node);
+  if (several && node->items.empty()) reader.log().error(*node, "'profile' names no file", "name one, or leave the key out");
+  if (paths.empty()) return nullptr;
   try {
-    return std::make_shared<const Profile>(load_profile(*path));
+    return std::make_shared<const Profile>(load_profiles(paths));
   } catch (const InputError& error) {
     reader.log().add(error);
     return nullptr;

@@ -158,6 +158,33 @@ TEST(Profile, OfTensorParallelRanksLeavesTheirSumsToTheTables) {
       std::any_of(predicted.spans.begin(), predicted.spans.end(), [](const Span& span) { return span.lane == Lane::Tensor; }));
 }
 
+// One device stands for any of the ranks that split a layer: the same units as two ranks side by side find, no sums over ranks.
+TEST(Profile, OfOneDeviceKnowsTheShardsOfATensorParallelRun) {
+  ProfileRequest alone = request_of(1), both = request_of(2);
+  alone.overrides = both.overrides = {"cluster.devices=4", "parallel.tensor=2"};
+  const PreparedProfile one(alone), two(both);
+  const Profile single = profiled(one), pair = profiled(two);
+  ASSERT_EQ(single.units.size(), pair.units.size());
+  for (std::size_t u = 0; u < single.units.size(); ++u) {
+    EXPECT_EQ(single.units[u].structure, pair.units[u].structure);
+    EXPECT_EQ(single.units[u].saved, pair.units[u].saved) << single.units[u].name;
+    EXPECT_EQ(single.units[u].keeps, pair.units[u].keeps) << single.units[u].name;
+    EXPECT_EQ(single.units[u].kept_for_weight, pair.units[u].kept_for_weight) << single.units[u].name;
+    EXPECT_GT(single.units[u].forward, Duration(0)) << single.units[u].name;
+  }
+  EXPECT_TRUE(single.transfers.empty() && single.collectives.empty());
+
+  Scenario scenario = one.experiment.scenario;
+  scenario.profile = std::make_shared<const Profile>(single);
+  const Workload workload = make_workload(scenario);
+  const CostModel model(scenario, workload);
+  EXPECT_TRUE(model.workload(0).unmeasured.empty());
+  // A sum over a pair moves every byte once each way over the scenario's link.
+  const CollectiveCost sum = model.collective(CollectiveKind::AllReduce, mib(1), {0, 1});
+  const Route link = scenario.cluster.route(0, 1);
+  EXPECT_NEAR(sum.time.base(), 2 * link.latency.base() + mib(1).base() / link.bandwidth.base(), 1e-9);
+}
+
 // What a unit keeps is what its operators keep.
 TEST(Profile, OperatorByOperator) {
   ProfileRequest request = request_of(1);

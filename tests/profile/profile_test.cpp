@@ -121,6 +121,41 @@ class WithProfile : public testing::Test {
   Profile profile_;
 };
 
+// Units from one device, links from elsewhere; the scenario that is written beside a result names both again.
+TEST_F(WithProfile, SeveralFilesAreOneProfile) {
+  Profile units = profile_, links;
+  units.transfers.clear(), units.collectives.clear();
+  links.measured = {{"host", "another"}};
+  links.transfers.push_back({"nccl", 0, 1, {{{Bytes(0), micros(7)}, {mib(1), micros(77)}}}});
+  write(units);
+  const std::string other = file_ + ".links";
+  std::ofstream(other) << to_yaml(links);
+  const std::string list = "profile: [" + file_ + ", " + other + "]\n";
+  const Scenario scenario = parse_scenario(kScenario + list, "s.yaml", ".");
+  ASSERT_NE(scenario.profile, nullptr);
+  EXPECT_EQ(scenario.profile->units.size(), units.units.size());
+  EXPECT_EQ(scenario.profile->transfer(0, 1)->at(Bytes(0)), micros(7));
+  EXPECT_EQ(scenario.profile->measured.at("host"), units.measured.at("host"));
+  EXPECT_NE(resolved_text(scenario).find(list.substr(0, list.size() - 1)), std::string::npos) << resolved_text(scenario);
+
+  // What both have is the first's; what only the second has is taken.
+  const Scenario turned = parse_scenario(std::string(kScenario) + "profile: [" + other + ", " + file_ + "]\n", "s.yaml", ".");
+  EXPECT_EQ(turned.profile->measured.at("host"), "another");
+  EXPECT_EQ(turned.profile->units.size(), units.units.size());
+  EXPECT_EQ(turned.profile->optimizer.name, "adam");
+  std::filesystem::remove(other);
+
+  for (const auto& [value, message] :
+       {std::pair{"[]", "'profile' names no file"}, std::pair{"[nowhere.yaml]", "there is no profile 'nowhere.yaml'"}}) {
+    try {
+      parse_scenario(std::string(kScenario) + "profile: " + value + "\n", "s.yaml", ".");
+      FAIL() << "nothing was thrown for " << value;
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.diagnostics().front().message, message);
+    }
+  }
+}
+
 TEST_F(WithProfile, MeasuredTimesMakeTheStep) {
   const Scenario scenario = parse_scenario(std::string(kScenario) + "profile: " + file_ + "\n", "s.yaml", ".");
   const Workload workload = make_workload(scenario);

@@ -52,6 +52,34 @@ document.querySelector(".plot .m title").parentElement.dispatchEvent(new Pointer
 expect("hint", !document.getElementById("hint").hidden && document.getElementById("hint").textContent.includes("schedule="));
 document.title = wrong.length ? "wrong: " + wrong.join("; ") : "checked";
 """
+# Every series has a mark of its own; a row's breakdown has parts; the band lies around the diagonal.
+VALIDATION_CHECKS = """
+const wrong = [];
+const expect = (what, good) => { if (!good) wrong.push(what); };
+for (const legend of document.querySelectorAll("figure .legend")) {
+  const marks = [...legend.querySelectorAll("path")].map((path) => path.getAttribute("class") + path.getAttribute("d"));
+  expect("marks of " + legend.textContent, new Set(marks).size === marks.length);
+}
+const [time] = document.querySelectorAll("svg.plot");
+expect("points", time.querySelectorAll(".m").length > 200);
+const band = time.querySelector(".band").getBBox(), line = time.querySelector(".diagonal").getBBox();
+expect("band", band.width >= line.width && band.height >= line.height);
+const rows = [...document.querySelectorAll("table.sortable tbody tr")];
+expect("rows", rows.length > 200);
+expect("breakdown", rows.every((row) => row.querySelector("svg.parts rect") || /–/.test(row.textContent)));
+document.title = wrong.length ? "wrong: " + wrong.join("; ") : "checked";
+"""
+# On every page.
+COMMON_CHECKS = """
+const loaded = performance.getEntriesByType("resource").filter((entry) => !entry.name.startsWith("data:"));
+if (loaded.length) document.title += "; loads " + loaded.map((entry) => entry.name).join(", ");
+for (const part of document.querySelectorAll("figure svg, table, canvas"))
+  if (part.getBoundingClientRect().right > innerWidth + 1 && !part.closest(".wide")) document.title += "; wider than the window: " + part.outerHTML.slice(0, 60);
+dispatchEvent(new Event("beforeprint"));
+if ([...document.querySelectorAll("details")].some((part) => !part.open)) document.title += "; folded on paper";
+dispatchEvent(new Event("afterprint"));
+if ([...document.querySelectorAll("details")].some((part) => part.open)) document.title += "; unfolded after printing";
+"""
 
 
 def browser():
@@ -69,7 +97,7 @@ def open_page(program, page, extra=()):
 
 def check(program, page, checks, problems):
     probe = page.with_suffix(".probe.html")
-    probe.write_text(page.read_text(encoding="utf-8").replace("</body>", "<script>{" + checks + "}</script></body>"), encoding="utf-8")
+    probe.write_text(page.read_text(encoding="utf-8").replace("</body>", "<script>{" + checks + "}{" + COMMON_CHECKS + "}</script></body>"), encoding="utf-8")
     done = open_page(program, probe, ["--dump-dom"])
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
     if not title or title.group(1) != "checked":
@@ -98,14 +126,16 @@ def main():
         run("report", folder / "estimated", "-o", folder / "one.html")
         run("report", folder / "estimated", folder / "other", "-o", folder / "two.html")
         run("sweep", GPT2, "--over", "schedule=1f1b,zb-h1,stp", "--over", "parallel.pipeline=2,4,8", "-o", folder / "sweep")
-        for page, checks in (("one.html", REPORT_CHECKS), ("two.html", REPORT_CHECKS), ("sweep/sweep.html", SWEEP_CHECKS)):
+        run("validate", "validation/published/runs.csv", "-o", folder / "validation")
+        pages = (("one.html", REPORT_CHECKS), ("two.html", REPORT_CHECKS), ("sweep/sweep.html", SWEEP_CHECKS), ("validation/validation.html", VALIDATION_CHECKS))
+        for page, checks in pages:
             check(program, (folder / page).resolve(), checks, problems)
             if keep:
                 for mode, extra in (("light", []), ("dark", ["--blink-settings=preferredColorScheme=0"])):
                     picture = (folder / page).with_suffix(f".{mode}.png")
                     open_page(program, (folder / page).resolve(), [f"--screenshot={picture}", *extra])
                 open_page(program, (folder / page).resolve(), [f"--print-to-pdf={(folder / page).with_suffix('.pdf')}"])
-    print("\n".join(problems) or "three pages, no errors on the console; sorting, zoom, keys and hints work")
+    print("\n".join(problems) or "four pages, no errors on the console, nothing loaded; sorting, zoom, keys, hints and printing work")
     return 1 if problems else 0
 
 

@@ -137,5 +137,26 @@ TEST(ReportHints, SayWhatTheNumbersHold) {
   EXPECT_THAT(hints_for(result, traffic_of(result)).back().text, HasSubstr("uses only 50 % of its memory"));
 }
 
+// The link that is named is one that the traffic crosses, not the busiest of all.
+TEST(ReportHints, NameTheLinksThatTheTrafficCrosses) {
+  ResultDocument result = two_ranks();
+  for (DeviceMetrics& device : result.per_device) device.exposed_communication_s += 2.52;  // 18 % of 14 s, inside passes
+  result.paths = {{"tensor", {"switch"}}, {"pipeline", {"bridge", "host-sockets", "network"}}};
+  result.timeline.contention = {{"node0.gpu1.staging", seconds(9), Duration(0), Duration(0), 1, 0.1},
+                                {"node0.gpu3.switch.out", seconds(7), Duration(0), Duration(0), 1, 0.1},
+                                {"node0.gpu2.switch.out", seconds(5), Duration(0), Duration(0), 1, 0.1}};
+  std::string tensor, pipeline;
+  for (const Hint& hint : hints_for(result, traffic_of(result))) {
+    if (hint.text.find("tensor-parallel") != std::string::npos) tensor = hint.text;
+    if (hint.text.find("between stages") != std::string::npos) pipeline = hint.text;
+  }
+  EXPECT_THAT(tensor, ::testing::StartsWith("18.0 % of the step is exposed tensor-parallel communication over NVSwitch. "));
+  EXPECT_THAT(tensor,
+              ::testing::EndsWith("The busiest link on its way is node0.gpu3.switch.out, in use for 50.0 % of the step."));
+  EXPECT_THAT(pipeline, HasSubstr("travel between stages over NVLink bridges, copies through host memory between sockets and the "
+                                  "network between nodes while"));
+  EXPECT_THAT(pipeline, HasSubstr("on its way is node0.gpu1.staging, in use for 64.3 % of the step."));
+}
+
 }  // namespace
 }  // namespace panpipe

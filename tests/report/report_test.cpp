@@ -38,6 +38,24 @@ TEST(Report, OfOneResult) {
   for (const char* loading : {"src=\"http", "@import", "url("}) EXPECT_THAT(page, Not(HasSubstr(loading)));
 }
 
+// What traffic goes over is in the document: stages of the example follow bridges, sockets and the way between those.
+TEST(Report, KnowsWhatTheTrafficCrosses) {
+  const std::string folder = folder_of("estimate");
+  const ResultDocument result = read_result(folder);
+  ASSERT_EQ(result.paths.size(), 2U) << "one replica, whole layers";
+  EXPECT_THAT(result.paths.at("data"), ::testing::ElementsAre("host-sockets")) << "the embedding that both ends share";
+  EXPECT_THAT(result.paths.at("pipeline"), ::testing::ElementsAre("bridge", "host", "host-sockets"));
+  const std::string pairs = test::temporary_folder();
+  ASSERT_EQ(
+      test::panpipe("estimate " + kGpt2 + " --set 'parallel={pipeline: 2, data: 2, tensor: 2}' --set schedule=1f1b -o " + pairs)
+          .exit_code,
+      0);
+  const ResultDocument split = read_result(pairs);
+  EXPECT_THAT(split.paths.at("tensor"), ::testing::ElementsAre("bridge"));
+  EXPECT_THAT(split.paths.at("data"), ::testing::ElementsAre("host"));
+  EXPECT_THAT(split.paths.at("pipeline"), ::testing::ElementsAre("host-sockets"));
+}
+
 TEST(Report, OfTwoResults) {
   const std::string page = to_report_page({read_report_input(folder_of("estimate")), read_report_input(folder_of("estimate"))});
   EXPECT_THAT(page, HasSubstr("names: [\"estimated A\",\"estimated B\"]"));

@@ -86,6 +86,24 @@ TEST(Scenario, EveryKey) {
   EXPECT_EQ(s.seed, 7);
 }
 
+// The options that the file gives are its family's: another one, named by an override, keeps those that it has too.
+TEST(Scenario, AnotherScheduleLeavesTheFilesOptions) {
+  const std::string text = "schedule: {name: pfeife, loop_batch: 4, prefetch: 2, stages_per_rank: 2}\n";
+  EXPECT_EQ(parse(text, {"schedule.name=1f1b"}).schedule.options, ScheduleOptions{});
+  EXPECT_EQ(parse(text, {"schedule.name=interleaved-1f1b"}).schedule.options, (ScheduleOptions{{"stages_per_rank", "2"}}));
+  EXPECT_EQ(parse(text, {"schedule.name=pfeife"}).schedule.options.size(), 3u);
+  EXPECT_EQ(parse(text, {"schedule.prefetch=1"}).schedule.options.at("prefetch"), "1");
+  for (const auto& overrides : {std::vector<std::string>{"schedule.prefetch=1", "schedule.name=1f1b"},
+                                std::vector<std::string>{"schedule.name=1f1b", "schedule.prefetch=1"}}) {
+    try {
+      parse(text, overrides);
+      FAIL() << "an option that was asked for is not dropped";
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.diagnostics().front().message, "the schedule 1f1b has no option 'prefetch'");
+    }
+  }
+}
+
 // `auto` is the default for every verb but plan, which may choose what is open: absent or auto.
 TEST(Scenario, AutoIsTheDefaultAndIsOpen) {
   const Scenario written = parse(

@@ -117,6 +117,19 @@ TEST(Compare, ActionsByPassAndStage) {
   EXPECT_EQ(comparison.worst.front().device, 1);
 }
 
+// Predictions draw one of equal copies, a run measures all of them: what the prediction left out is left out of both.
+TEST(Compare, CopiesThatAPredictionFoldsAreNoOtherPlan) {
+  json folded = result("estimated", 1, 1);
+  folded["memory"].erase(1);  // device 1 is a copy
+  json& spans = folded["timeline"];
+  spans.erase(std::remove_if(spans.begin(), spans.end(), [](const json& row) { return row["device"] == 1; }), spans.end());
+  const ResultDocument predicted = read(folded), measured = read(result("measured", 1, 1), "b.json");
+  const Comparison comparison = compare(predicted, measured, {});
+  ASSERT_EQ(comparison.classes.size(), 3u) << "F, B and the gradient that arrives, of device 0";
+  for (const ComparedClass& row : comparison.classes) EXPECT_EQ(row.count_b, 1) << row.name;
+  EXPECT_EQ(compare(measured, predicted, {}).classes.size(), 3u);
+}
+
 TEST(Compare, IdleTimeHasACause) {
   const ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 2));
   const Comparison comparison = compare(a, b, {});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "costmodel/base/quantity_text.hpp"
 
@@ -11,6 +12,24 @@ namespace {
 
 constexpr double kWorthSaying = 0.01;  // of the step
 constexpr double kRoom = 0.3;          // share of a device's memory that is worth using
+
+// A class of path (name_of(PathClass)) in words, and what the names of its resources contain.
+struct PathWords {
+  std::string_view path, words;
+  std::vector<std::string_view> resources;
+};
+
+const std::vector<PathWords>& path_words() {
+  static const std::vector<PathWords> kWords = {
+      {"bridge", "NVLink bridges", {"bridge."}},
+      {"switch", "NVSwitch", {".switch."}},
+      {"peer-pcie", "PCIe", {".pcie.", "root", "peer-pcie."}},
+      {"host", "copies through host memory", {".staging", ".pcie.", ".memory", "root", "host."}},
+      {"host-sockets", "copies through host memory between sockets", {".staging", ".pcie.", ".memory", "root", "socket"}},
+      {"network", "the network between nodes", {".nic", ".uplink.", "spine"}},
+      {"given", "the cluster's links", {"link.device"}}};
+  return kWords;
+}
 
 class Hints {
  public:
@@ -41,28 +60,49 @@ class Hints {
 
   std::string share(double seconds) const { return fmt::format("{:.1f} % of the step", 100 * seconds / step_); }
 
-  // " The busiest link there: x." Simulations know their links.
-  std::string busiest() const {
+  std::vector<const PathWords*> paths_of(const std::string& traffic) const {
+    std::vector<const PathWords*> found;
+    const auto paths = result_.paths.find(traffic);
+    if (paths == result_.paths.end()) return found;
+    for (const std::string& path : paths->second)
+      for (const PathWords& words : path_words())
+        if (words.path == path) found.push_back(&words);
+    return found;
+  }
+
+  // " over NVSwitch and the network between nodes"; nothing where the document does not know.
+  std::string over(const std::string& traffic) const {
+    std::string text;
+    const std::vector<const PathWords*> paths = paths_of(traffic);
+    for (std::size_t i = 0; i < paths.size(); ++i)
+      text += fmt::format("{}{}", i == 0 ? " over " : i + 1 < paths.size() ? ", " : " and ", paths[i]->words);
+    return text;
+  }
+
+  // " The busiest link on its way: x." Of those that this traffic can cross; simulations know them.
+  std::string busiest(const std::string& traffic) const {
     const LinkContention* link = nullptr;
     for (const LinkContention& candidate : result_.timeline.contention)
-      if (!link || candidate.busy > link->busy) link = &candidate;
-    return link ? fmt::format(" The busiest link is {}, in use for {}.", link->resource, share(link->busy.base()))
+      for (const PathWords* path : paths_of(traffic))
+        for (const std::string_view part : path->resources)
+          if (candidate.resource.find(part) != std::string::npos && (!link || candidate.busy > link->busy)) link = &candidate;
+    return link ? fmt::format(" The busiest link on its way is {}, in use for {}.", link->resource, share(link->busy.base()))
                 : std::string();
   }
 
   void communication() {
     say(traffic_.tensor,
-        fmt::format("{} is exposed tensor-parallel communication. A smaller tensor degree, faster links inside the "
+        fmt::format("{} is exposed tensor-parallel communication{}. A smaller tensor degree, faster links inside the "
                     "group, or a braided schedule (stp) would hide or avoid it.{}",
-                    share(traffic_.tensor), busiest()));
+                    share(traffic_.tensor), over("tensor"), busiest("tensor")));
     say(traffic_.pipeline,
-        fmt::format("For {} activations and gradients travel between stages while the compute lane is idle. Stages placed "
+        fmt::format("For {} activations and gradients travel between stages{} while the compute lane is idle. Stages placed "
                     "along faster links, or one more forward in flight, would hide part of it.{}",
-                    share(traffic_.pipeline), busiest()));
+                    share(traffic_.pipeline), over("pipeline"), busiest("pipeline")));
     say(traffic_.data,
-        fmt::format("{} is the summing of gradients (over replicas, or of weights that two stages share) beside an idle "
+        fmt::format("{} is the summing of gradients (over replicas, or of weights that two stages share){} beside an idle "
                     "compute lane. overlap_gradients: true starts that over replicas during the backward passes.{}",
-                    share(traffic_.data), busiest()));
+                    share(traffic_.data), over("data"), busiest("data")));
   }
 
   // Idle time of a pipeline's ramp stays the same when the microbatches are doubled: b becomes b / (2 - b).

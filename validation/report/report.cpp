@@ -177,9 +177,7 @@ class Report {
       page::Bar bar{names_[i], {}, ""};
       for (const PathKind kind : kKinds) bar.values.push_back(scale_.factor * sums[kind]);
       bars.bars.push_back(bar);
-      if (i == 0)
-        page.note(fmt::format("{}{} parts, {} changes of device.", inputs_.size() > 1 ? names_[0] + ": " : "", parts.size(),
-                              hops(parts)));
+      page.note(named(i, fmt::format("{} parts, {} changes of device.", parts.size(), hops(parts))));
     }
     page.add(bars);
     page.note(

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -166,7 +167,7 @@ constexpr const char* kStyle = R"css(
 .timeline .bar { display: flex; flex-wrap: wrap; gap: 6px 10px; align-items: center; margin: 6px 0; font-size: 13px; }
 .timeline button { font: inherit; color: var(--ink); background: var(--idle); border: 1px solid var(--grid); border-radius: 4px; padding: 2px 10px; cursor: pointer; }
 .still { display: none; max-width: 100%; }
-@media print { .timeline .bar { display: none; } .timeline.drawn canvas { display: none; } .still { display: block; } }
+@media print { .timeline .bar { display: none; } .timeline.drawn canvas { display: none; } .still { display: block; max-height: 105mm; } }
 )css";
 
 std::string key(const std::string& fill, const char* words) {
@@ -191,7 +192,10 @@ std::string legend_of(const std::vector<const ResultDocument*>& results) {
 
 // For paper, and for browsers without scripts: the picture as an image, whose own style stays inside it.
 std::string still(const ResultDocument& result, const std::string& name) {
-  const std::string svg = to_svg(picture_of(result.timeline, name));
+  // The picture's title names the kind by itself.
+  const bool kind_alone = name == name_of(result.kind) && !result.scenario.empty();
+  const std::string svg =
+      to_svg(picture_of(result.timeline, kind_alone ? std::filesystem::path(result.scenario).stem().string() : name));
   std::string encoded;
   for (const char c : svg) {
     if (c == '%' || c == '#' || c == '"' || c == '<' || c == '>' || c == '&') {

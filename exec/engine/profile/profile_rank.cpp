@@ -189,11 +189,12 @@ PreparedProfile::PreparedProfile(ProfileRequest asked)
   if (!experiment.workload.graph)
     throw fault_at(experiment.scenario, "workload", "measured layers are times already: there is nothing to profile",
                    "name a built-in model, or give an exported one: {pt2: FILE}");
-  if (const int tensor = experiment.scenario.parallel.tensor; request.ranks % tensor != 0)
+  // Fewer ranks than that stand for the first ones of a group: one device measures one shard, and shards are alike.
+  if (const int tensor = experiment.scenario.parallel.tensor; request.ranks % tensor != 0 && tensor % request.ranks != 0)
     throw fault_at(experiment.scenario, "parallel.tensor",
                    fmt::format("tensor-parallel ranks compute side by side, and {} of them do not divide the {} that profile",
                                tensor, request.ranks),
-                   fmt::format("profile with --ranks {}", tensor));
+                   fmt::format("profile with --ranks {}, or one shard with --ranks 1", tensor));
   layout = make_layout(graph(), plan_of_units(graph()));
 }
 
