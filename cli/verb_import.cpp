@@ -121,6 +121,21 @@ std::string device_reference(const std::string& device, const std::string& outpu
   return fs::proximate(fs::absolute(device), fs::absolute(output).parent_path()).string();
 }
 
+// A device that does not exist has no place in a file: the option is the place.
+DeviceType device_named(const std::string& name) {
+  ReadLog log;
+  try {
+    DeviceType type = load_device(name, "", log);
+    log.throw_if_errors();
+    return type;
+  } catch (const InputError& error) {
+    std::vector<Diagnostic> diagnostics = error.diagnostics();
+    for (Diagnostic& diagnostic : diagnostics)
+      if (diagnostic.text.rfind(": ", 0) == 0) diagnostic.text = "--device" + diagnostic.text;
+    throw InputError(diagnostics);
+  }
+}
+
 int import_topology(const TopologyOptions& options) {
   const bool piped = options.file == "-";
   const std::string text = piped ? std::string{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}
@@ -128,9 +143,7 @@ int import_topology(const TopologyOptions& options) {
   TopologyImport import;
   import.source = piped ? "standard input" : options.file;
   import.matrix = parse_topology_matrix(text, import.source);
-  ReadLog log;
-  import.nodes.type = load_device(options.device, "", log);
-  log.throw_if_errors();
+  import.nodes.type = device_named(options.device);
   import.reference = device_reference(options.device, options.output);
   import.nodes.nodes = options.nodes;
   import.nodes.network = network_of(options, import.matrix);

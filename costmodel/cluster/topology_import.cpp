@@ -19,15 +19,15 @@ std::string groups_text(const std::vector<std::vector<int>>& groups) {
   return "[" + text + "]";
 }
 
-// As people write it where that is the value but for its last binary digit: 16.6 GB/s, not 16600000000.000002 B/s.
+// In the units of a data sheet, where that is the value but for its last binary digits: 16.6 GB/s, not 16600000000.000002 B/s.
 std::string written(Bandwidth value) {
-  const std::string text = to_text(value);
+  const std::string text = fmt::format("{:.12g} GB/s", value.base() / 1e9);
   const auto again = parse_bandwidth(text).value;
   return again && std::abs(*again / value - 1) < 1e-12 ? text : exact_text(value);
 }
 
 std::string written(Duration value) {
-  const std::string text = to_text(value);
+  const std::string text = fmt::format("{:.12g} us", value.base() * 1e6);
   const auto again = parse_duration(text).value;
   return again && std::abs((*again - value).base()) <= 1e-12 * value.base() ? text : exact_text(value);
 }

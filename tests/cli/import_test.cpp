@@ -31,8 +31,8 @@ TEST(ImportTopology, TheFileIsACluster) {
     return run.out;
   };
   EXPECT_EQ(prediction(cluster), prediction(direct));
-  EXPECT_EQ(panpipe("import topology - --device rtx-3090 < " + kMatrix).out.substr(0, 74),
-            "# Written by `panpipe import topology` from standard input. Correct what y");
+  EXPECT_EQ(panpipe("import topology " + kMatrix + " --device rtx-3090").out.substr(0, 74),
+            "# Written by `panpipe import topology` from " + kMatrix.substr(0, 30));
 }
 
 TEST(ImportTopology, SaysWhatIsMissing) {
@@ -45,7 +45,8 @@ TEST(ImportTopology, SaysWhatIsMissing) {
   EXPECT_THAT(fault(kMatrix + " --device rtx-3090 --nodes 2"),
               HasSubstr("2 nodes need a network: say what an adapter carries, for example --network-bandwidth '25 GB/s'"));
   EXPECT_THAT(fault(kMatrix + " --device rtx-3090 --nics 2"), HasSubstr("go with --network-bandwidth"));
-  EXPECT_THAT(fault(kMatrix + " --device rtx-309"), HasSubstr("did you mean 'rtx-3090'"));
+  EXPECT_THAT(fault(kMatrix + " --device rtx-309"),
+              HasSubstr("--device: error: no device file 'rtx-309'\n  help: did you mean 'devices/rtx-3090.yaml'?"));
   EXPECT_THAT(fault(kMatrix), HasSubstr("--device"));
   EXPECT_THAT(fault("README.md --device rtx-3090"),
               HasSubstr("README.md: error: no matrix of 'nvidia-smi topo -m' in this text"));
