@@ -1,11 +1,12 @@
 // How many configurations `panpipe plan --method auto` looks at in a second: GPT-3 175B, 1,536 samples a step, on DGX A100 nodes.
-// `configurations` counts those whose step time and memory were computed; what a bound excluded unseen stands apart.
+// `configurations` counts those evaluated: a bound of the step time and the memory of the fullest device computed, for given
+// degrees, microbatch, stages a rank, schedule family, recompute, ZeRO stage and numbering of the devices. What work alone
+// excluded unseen stands apart.
 #include <benchmark/benchmark.h>
 
 #include <ctime>
 #include <limits>
 #include <string>
-#include <thread>
 
 #include "planner/auto/sweep.hpp"
 #include "planner/methods.hpp"
@@ -20,9 +21,9 @@ Scenario scenario_on(std::int64_t gpus) {
   return parse_scenario(text, "bench.yaml", ".");
 }
 
-SearchOptions options_with_threads() {
+SearchOptions options_with(std::int64_t threads) {
   SearchOptions options;
-  options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.threads = static_cast<int>(threads);
   return options;
 }
 
@@ -39,32 +40,42 @@ void count(benchmark::State& state, double evaluated, double excluded, double cp
 // Closed forms alone, workloads and their costs made anew each time; nothing is excluded.
 void closed_forms(benchmark::State& state) {
   const Experiment experiment(scenario_on(state.range(0)));
-  const SearchOptions options = options_with_threads();
+  const SearchOptions options = options_with(state.range(1));
   Tally tally;
   const double begin = cpu_seconds();
   for (auto _ : state) {
     const Space space = space_of(experiment);
     Common common(experiment, space);
     Sweep sweep(common, options);
-    for (const int micro : {1, 2, 3, 4, 6, 8}) sweep.run(micro, true, std::numeric_limits<double>::infinity());
+    sweep.run({1, 2, 3, 4, 6, 8}, true, std::numeric_limits<double>::infinity());
     benchmark::DoNotOptimize(sweep.take().data());
     tally = sweep.tally();
   }
   count(state, static_cast<double>(tally.evaluated), 0, cpu_seconds() - begin);
 }
-BENCHMARK(closed_forms)->Arg(64)->Arg(512)->Arg(4096)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
+BENCHMARK(closed_forms)
+    ->ArgsProduct({{64, 512, 4096}, {1, 2}})
+    ->ArgNames({"GPUs", "threads"})
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
 
 // The whole search up to the plan, without contention.
 void whole_search(benchmark::State& state) {
   const Experiment experiment(scenario_on(state.range(0)));
-  const SearchOptions options = options_with_threads();
+  const SearchOptions options = options_with(state.range(1));
   Answer answer;
   const double begin = cpu_seconds();
   for (auto _ : state) answer = search_auto(experiment, options);
   count(state, static_cast<double>(answer.search.evaluated), static_cast<double>(answer.search.pruned), cpu_seconds() - begin);
   state.counters["step_s"] = answer.search.best;
 }
-BENCHMARK(whole_search)->Arg(64)->Arg(512)->Arg(4096)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
+BENCHMARK(whole_search)
+    ->ArgsProduct({{64, 512, 4096}, {2}})
+    ->ArgNames({"GPUs", "threads"})
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace panpipe::planner

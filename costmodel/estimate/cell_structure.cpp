@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "costmodel/base/error.hpp"
 #include "costmodel/estimate/pipeline_order.hpp"
 
 namespace panpipe {
@@ -73,13 +74,16 @@ std::uint32_t missing_column(const PipelineOrder& order, const std::vector<std::
 
 }  // namespace
 
-bool StructureBuilder::build_cells(const PipelineOrder& order, Structure& structure) {
+bool StructureBuilder::build_cells(const PipelineOrder& order, Structure& structure, Groups groups) {
   const auto slices = static_cast<std::uint32_t>(order.slices());
   const auto ranks = static_cast<std::uint32_t>(order.rank_begin.size() - 1);
   width_ = 2 * slices;
   ids_.assign(static_cast<std::size_t>(order.microbatches) * width_, kUnset);
   resize(structure, 0);
-  structure.cost_entries = group_entry(order.slices(), static_cast<int>(order.groups.size()));
+  const bool loose = groups == Groups::Loose;
+  structure.cost_entries = loose ? member_entry(order.slices(), order.groups.size(), Pass::F, order.slices())
+                                 : group_entry(order.slices(), static_cast<int>(order.groups.size()));
+  if (structure.cost_entries > 65536) throw InputError("a loose order holds at most 65535 different passes and groups");
   structure.delay_entries = static_cast<std::uint32_t>(order.stages) * 2 + 1;
   structure.lane_last.assign(ranks, 0);
   const auto add = [&](std::uint32_t lane, std::uint32_t src, std::uint16_t delay, std::uint32_t cost) {
@@ -92,6 +96,25 @@ bool StructureBuilder::build_cells(const PipelineOrder& order, Structure& struct
   heads_.clear();
   for (std::uint32_t r = 0; r < ranks; ++r)
     if (order.rank_begin[r] != order.rank_begin[r + 1]) heads_.push_back({order.rank_begin[r], order.rank_begin[r + 1], 0, r});
+  const auto output = [&](std::uint32_t action, std::uint32_t value) {
+    const std::uint32_t column = columns_of(order, order.actions[action]).output;
+    if (column != kNothing) ids_[std::size_t{order.actions[action] & 0xFFFFU} * width_ + column] = value;
+  };
+  // Its members side by side behind what the rank did before.
+  const auto add_loose = [&](const Head& head, std::uint32_t size) {
+    std::uint32_t end = add(head.last, 0, 0, group_entry(order.slices(), order.group_of[head.next]));
+    for (std::uint32_t i = head.next; i < head.next + size; ++i) {
+      const PackedAction action = order.actions[i];
+      const Columns columns = columns_of(order, action);
+      const bool waits = columns.input != kNothing && columns.delay > 0;
+      const std::uint32_t input = waits ? ids_[std::size_t{action & 0xFFFFU} * width_ + columns.input] : 0;
+      const std::uint32_t entry = member_entry(order.slices(), order.groups.size(), pass_of(action), stage_of(action));
+      const std::uint32_t member = add(head.last, input, waits ? columns.delay : std::uint16_t{0}, entry);
+      output(i, member);
+      end = add(end, member, 0, 0);
+    }
+    return end;
+  };
   std::vector<std::pair<std::uint32_t, std::uint16_t>> inputs;  // value, delay
   while (!heads_.empty()) {
     const std::uint32_t level_begin = structure.tasks + 1;
@@ -110,16 +133,18 @@ bool StructureBuilder::build_cells(const PipelineOrder& order, Structure& struct
         if (columns.delay > 0) inputs.emplace_back(input, columns.delay);
       }
       if (!ready) continue;
+      if (loose && size > 1) {
+        head.last = add_loose(head, size);
+        head.next += size;
+        continue;
+      }
       std::uint32_t node = head.last;
       for (std::size_t k = 0; k + 1 < inputs.size(); ++k) node = add(node, inputs[k].first, inputs[k].second, 0);
       const auto last = inputs.empty() ? std::pair<std::uint32_t, std::uint16_t>{0, 0} : inputs.back();
       const std::uint32_t entry =
           size > 1 ? group_entry(order.slices(), order.group_of[head.next]) : (order.actions[head.next] >> 16) + 1;
       head.last = add(node, last.first, last.second, entry);
-      for (std::uint32_t i = head.next; i < head.next + size; ++i) {
-        const Columns columns = columns_of(order, order.actions[i]);
-        if (columns.output != kNothing) ids_[std::size_t{order.actions[i] & 0xFFFFU} * width_ + columns.output] = head.last;
-      }
+      for (std::uint32_t i = head.next; i < head.next + size; ++i) output(i, head.last);
       head.next += size;
     }
     if (structure.tasks + 1 == level_begin) {

@@ -109,8 +109,8 @@ void StructureBuilder::prepare(const PipelineOrder& order) {
 }
 
 // Sweeps over the ranks; a sweep is a level. A rank's next action is emitted when everything it reads is from an earlier level.
-bool StructureBuilder::build(const PipelineOrder& order, Structure& structure) {
-  if (order.has_cells()) return build_cells(order, structure);
+bool StructureBuilder::build(const PipelineOrder& order, Structure& structure, Groups groups) {
+  if (order.has_cells()) return build_cells(order, structure, groups);
   prepare(order);
   const auto ranks = static_cast<std::uint32_t>(order.rank_begin.size() - 1);
   const auto tasks = static_cast<std::uint32_t>(order.actions.size());

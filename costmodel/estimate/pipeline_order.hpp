@@ -34,6 +34,15 @@ constexpr std::uint32_t backward_delay_entry(int producing_stage) { return stati
 constexpr std::uint32_t group_entry(int slices, int group) {
   return static_cast<std::uint32_t>(slices) * 4 + 1 + static_cast<std::uint32_t>(group);
 }
+// And those of passes as members of a group follow these, where groups are loose.
+constexpr std::uint32_t member_entry(int slices, std::size_t groups, Pass pass, int slice) {
+  return group_entry(slices, static_cast<int>(groups)) + cost_entry(pass, slice) - 1;
+}
+
+// What a group of passes is. Block: it starts when all its members' inputs are there, and gives all outputs at its end. Loose:
+// every member starts with its own input, takes at least its member entry and then gives its output; the rank goes on when all
+// have ended, at least the group's entry after it came to the group. No way to weave the members is faster than that.
+enum class Groups : std::uint8_t { Block, Loose };
 
 struct PipelineOrder {
   int stages = 0;
@@ -61,7 +70,7 @@ PipelineOrder pack(const Schedule& schedule);
 class StructureBuilder {
  public:
   // False when the order cannot finish; then deadlock() says why, in indices into order.actions. O(actions).
-  bool build(const PipelineOrder& order, Structure& structure);
+  bool build(const PipelineOrder& order, Structure& structure, Groups groups = Groups::Block);
   const Deadlock& deadlock() const { return deadlock_; }
 
  private:
@@ -79,7 +88,7 @@ class StructureBuilder {
   void prepare(const PipelineOrder& order);
   void explain(const PipelineOrder& order);
   // cell_structure.cpp: the same for orders with groups or sequence splits.
-  bool build_cells(const PipelineOrder& order, Structure& structure);
+  bool build_cells(const PipelineOrder& order, Structure& structure, Groups groups);
   void explain_cells(const PipelineOrder& order);
   std::int32_t producer_position(const PipelineOrder& order, PackedAction action) const;
 

@@ -44,6 +44,9 @@ Experiment::Experiment(Scenario loaded)
   if (workload.graph) check_stated_cuts(scenario, *workload.graph);
 }
 
+Experiment::Experiment(Scenario loaded, std::vector<Calibration> calibrations)
+    : scenario(std::move(loaded)), workload(make_workload(scenario)), model(scenario, workload, std::move(calibrations)) {}
+
 Plan Experiment::plan(const std::string& file) const {
   return file.empty() ? make_plan(scenario, model) : load_plan(file, scenario, model);
 }

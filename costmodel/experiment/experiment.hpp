@@ -23,6 +23,7 @@ struct Experiment {
   CostModel model;
 
   explicit Experiment(Scenario loaded);
+  Experiment(Scenario loaded, std::vector<Calibration> calibrations);  // read before, one for each of the cluster's types
   Experiment(const Experiment&) = delete;
   Plan plan(const std::string& file) const;  // from a plan file, or what the scenario asks for when empty
 };

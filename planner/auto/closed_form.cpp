@@ -203,14 +203,14 @@ double Surroundings::in_flight(const FamilyForm& form, int microbatches) const {
   return longest;
 }
 
-double Surroundings::bound(const FamilyForm& form, int microbatches, int zero) const {
-  const auto z = at(zero);
+std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatches) const {
   const double m = microbatches;
-  double longest = 0;
+  std::array<double, 4> longest{};
   if (form.placement == StagePlacement::Opaque) {  // the mean over ranks, for any placement and order
     double work = 0;
     for (const Layout::Rank& rank : layout_->rank) work += rank.work;
-    return m * work * ground_->stated_work / static_cast<double>(rank_.size()) * jitter_;
+    longest.fill(m * work * ground_->stated_work / static_cast<double>(rank_.size()) * jitter_);
+    return longest;
   }
   const bool bare = form.woven || !ground_->count_collectives;
   double late = 0;
@@ -226,8 +226,8 @@ double Surroundings::bound(const FamilyForm& form, int microbatches, int zero) c
     if (ground_->blocking) tail -= rank.to_before;  // counted as waiting
     if (ground_->early_gradients && !form.split) tail -= sums.weight * jitter_;
     late = std::max(late, end - after * sums.weight * jitter_ + tail);
-    longest = std::max(longest, end + rank.closing[z]);
-    longest = std::max(longest, rank.arrive + m * rank.data_lane[z]);
+    for (std::size_t z = 0; z < longest.size(); ++z)
+      longest[z] = std::max({longest[z], end + rank.closing[z], rank.arrive + m * rank.data_lane[z]});
   }
   if (form.placement == StagePlacement::Line && ground_->count_collectives) {
     if (form.name == "gpipe")
@@ -235,10 +235,32 @@ double Surroundings::bound(const FamilyForm& form, int microbatches, int zero) c
     else
       late = std::max(late, in_flight(form, microbatches));
   }
-  return std::max(longest, late + rank_[0].closing[z]);
+  for (std::size_t z = 0; z < longest.size(); ++z) longest[z] = std::max(longest[z], late + rank_[0].closing[z]);
+  return longest;
 }
 
-void activation_peaks(const Layout& layout, const FamilyForm& form, Recompute mode, int microbatches,
+namespace {
+
+// Pfeife keeps what a pass saves, whatever is recomputed, until its weight gradient is made, and for every microbatch of the step
+// three buffers of what comes into a stage and two of what leaves it.
+double pfeife_peak(const Layout& layout, const Moment& moment, int r, int microbatches) {
+  std::int64_t held = 0, waiting = 0, rise = 0, buffers = 0;
+  if (moment.forward >= 0) rise = layout.stage(r, moment.forward).saved_rise;
+  if (moment.backward >= 0) rise = std::max(rise, layout.stage(r, moment.backward).saved_rise);
+  for (int c = 0; c < layout.chunks; ++c) {
+    const int s = layout.stage_of(r, c);
+    const std::int64_t saved = layout.stage(r, c).saved;
+    held += moment.held[at(c)] * saved;
+    waiting = c == 0 ? saved : std::min(waiting, saved);
+    if (s > 0) buffers += 3 * layout.table.stages[at(s - 1)].forward_bytes;
+    if (s + 1 < layout.ranks * layout.chunks) buffers += 2 * layout.table.stages[at(s)].forward_bytes;
+  }
+  return static_cast<double>(held + moment.weights * waiting + rise + buffers * microbatches);
+}
+
+}  // namespace
+
+void activation_peaks(const Layout& layout, const Ground& ground, const FamilyForm& form, Recompute mode, int microbatches,
                       std::vector<double>& peaks) {
   peaks.assign(at(layout.ranks), 0);
   Moment moments[kMaxMoments];
@@ -246,6 +268,10 @@ void activation_peaks(const Layout& layout, const FamilyForm& form, Recompute mo
     const int count = form.moments({r, layout.ranks, layout.chunks, microbatches}, moments);
     for (int i = 0; i < count; ++i) {
       const Moment& moment = moments[i];
+      if (ground.as_pfeife) {
+        peaks[at(r)] = std::max(peaks[at(r)], pfeife_peak(layout, moment, r, microbatches));
+        continue;
+      }
       std::int64_t held = 0, waiting = 0, rise = 0;
       for (int c = 0; c < layout.chunks; ++c) {
         const StageCost& stage = layout.stage(r, c);
@@ -273,16 +299,20 @@ double memory_peak(const Layout& layout, const Ground& ground, const PerParamete
     double elements = 0, kept = 0;
     for (const Layout::Rank& rank : layout.rank) elements += static_cast<double>(rank.elements);
     for (const StageCost& stage : layout.table.stages) kept += static_cast<double>(stage.kept);
-    const double all =
-        elements * (per.weights + per.gradients + per.optimizer) + (ground.count_activations ? kept * ground.stated_kept : 0);
+    const double copies = ground.as_pfeife ? 4 * per.weights : per.weights + per.gradients + per.optimizer;
+    const double all = elements * copies + kept * ground.stated_kept;
     return static_cast<double>(ground.context) + ground.allocator * all / layout.ranks;
   }
   for (int r = 0; r < layout.ranks; ++r) {
     const Layout::Rank& rank = layout.rank[at(r)];
     const auto elements = static_cast<double>(rank.elements), given = static_cast<double>(rank.given);
+    if (ground.as_pfeife) {  // parameters, gradients and two moments, all alike
+      largest = std::max(largest, 4 * (std::ceil(elements * per.weights) + given) + activations[at(r)]);
+      continue;
+    }
     double bytes = std::ceil(elements * per.weights) + std::ceil(elements * per.gradients) + std::ceil(elements * per.optimizer);
     bytes += given * given_copies;
-    if (ground.count_activations) bytes += static_cast<double>(rank.buffers) + activations[at(r)];
+    bytes += static_cast<double>(rank.buffers) + activations[at(r)];
     if (per.zero >= 3 && data > 1) bytes += static_cast<double>(rank.gathered);
     largest = std::max(largest, static_cast<double>(ground.context) + std::nearbyint(ground.allocator * bytes));
   }

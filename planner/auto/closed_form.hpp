@@ -61,7 +61,7 @@ struct Ground {
   bool count_collectives = true;  // false where passes may run beside the collectives of others
   bool early_gradients = false;   // a full backward hands on before its last weight gradient
   bool overlap_gradients = false;
-  bool count_activations = true;  // false under another memory model
+  bool as_pfeife = false;  // memory as Pfeife counts it
   // Of a schedule that is taken as it is: the share of a pass's work that it surely does (slices of a sequence leave out what a
   // mask hides), and of activations that it surely holds (it may recompute or offload by actions of its own).
   double stated_work = 1, stated_kept = 1;
@@ -76,8 +76,8 @@ class Surroundings {
   void prepare(const Layout& layout, const Ground& ground, const std::vector<RouteClasses::Hop>& hops, HandOvers& times,
                const Reductions& reductions, const std::array<const PerParameter*, 4>& zeros, double tied_time_per_byte);
 
-  // Lower bound of the step time.
-  double bound(const FamilyForm& form, int microbatches, int zero) const;
+  // Lower bounds of the step time, by the ZeRO stages that were prepared.
+  std::array<double, 4> bounds(const FamilyForm& form, int microbatches) const;
 
   // Hand-over of a stage's output, and of its gradient to the stage before; 0 on one rank.
   double down(int stage) const { return down_[static_cast<std::size_t>(stage)]; }
@@ -110,7 +110,8 @@ class Surroundings {
 };
 
 // Peak of activations and temporaries per rank; reached at moments of the order.
-void activation_peaks(const Layout& layout, const FamilyForm& form, Recompute mode, int microbatches, std::vector<double>& peaks);
+void activation_peaks(const Layout& layout, const Ground& ground, const FamilyForm& form, Recompute mode, int microbatches,
+                      std::vector<double>& peaks);
 // Largest rank's peak.
 double memory_peak(const Layout& layout, const Ground& ground, const PerParameter& per, const std::vector<double>& activations);
 

@@ -18,6 +18,7 @@ struct Configuration {
   std::int32_t micro = 1, microbatches = 1;
   std::int16_t chunks = 1;  // stages per rank
   std::int16_t family = 0;  // into forms()
+  std::int16_t held = 0;    // activations that a rank may hold, of families that are searched; else 0
   std::int8_t zero = 0;
   Recompute recompute = Recompute::None;
   bool sequence_parallel = false;

@@ -8,6 +8,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/plan/model_costs.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
 #include "planner/auto/families.hpp"
 
@@ -27,8 +28,21 @@ std::vector<int> placement_of(const Configuration& c) {
   return devices;
 }
 
+// The degrees do not change what a collective costs, so it is the same for all configurations.
+class RememberingCosts final : public ModelCosts {
+ public:
+  RememberingCosts(const CostModel& model, CollectiveMemory& memory) : ModelCosts(model), model_(model), memory_(memory) {}
+  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
+    return memory_.find(model_, kind, bytes, devices);
+  }
+
+ private:
+  const CostModel& model_;
+  CollectiveMemory& memory_;
+};
+
 // Whether the schedule is one of ours, or stays as the scenario states it.
-bool chosen(const Configuration& c) { return form_of(c).placement != StagePlacement::Opaque; }
+bool chosen(const Configuration& c) { return !form_of(c).name.empty(); }
 
 void fill_scenario(const Configuration& c, const Scenario& base, UnitSums& sums, Scenario& scenario) {
   scenario.parallel.pipeline = c.pipeline;
@@ -45,19 +59,32 @@ void fill_scenario(const Configuration& c, const Scenario& base, UnitSums& sums,
   scenario.schedule.name = form.name;
   scenario.schedule.csv.clear();
   scenario.schedule.options.clear();
-  if (form.placement == StagePlacement::Loop) scenario.schedule.options["stages_per_rank"] = std::to_string(c.chunks);
-  scenario.parallel.virtual_stages = form.placement == StagePlacement::Loop ? c.chunks : 1;
+  if (form.open_chunks()) scenario.schedule.options["stages_per_rank"] = std::to_string(c.chunks);
+  if (c.held > 0) scenario.schedule.options["memory"] = std::to_string(c.held);
+  scenario.parallel.virtual_stages = form.open_chunks() ? c.chunks : 1;
   if (!base.partition.empty()) return;
   for (const int cut : sums.table(c.recompute, c.stages()).cuts) scenario.partition.push_back(std::to_string(cut));
 }
 
 }  // namespace
 
+CollectiveCost CollectiveMemory::find(const CostModel& model, CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) {
+  constexpr std::size_t kMost = 4096;
+  if (known_.size() > kMost) known_.clear();
+  const auto [entry, is_new] = known_.try_emplace({kind, bytes.base(), devices});
+  if (is_new) entry->second = model.collective(kind, bytes, devices);
+  return entry->second;
+}
+
 Variant& Evaluator::variant(const Configuration& c) {
   if (variants_.size() > kMostVariants) variants_.clear();
-  auto& known = variants_[{c.tensor, c.micro, c.sequence_parallel}];
-  if (!known)
-    known = std::make_unique<Variant>(variant_scenario(base_.scenario, c.tensor, c.micro, c.sequence_parallel), common_.cuts);
+  const bool shared = common_.shared_host;
+  auto& known = variants_[{c.tensor, c.micro, c.sequence_parallel, shared ? c.pipeline : 0, shared ? c.microbatches : 0}];
+  if (known) return *known;
+  Scenario scenario = variant_scenario(base_.scenario, c.tensor, c.micro, c.sequence_parallel);
+  scenario.parallel.pipeline = c.pipeline;
+  scenario.microbatches = c.microbatches;
+  known = std::make_unique<Variant>(std::move(scenario), common_.calibrations, common_.cuts);
   return *known;
 }
 
@@ -69,7 +96,16 @@ Experiment& Evaluator::at(const Configuration& configuration) {
 
 TaskGraph Evaluator::lowered(const Configuration& configuration, const Plan& plan) {
   const Experiment& experiment = at(configuration);
-  return lower(experiment.scenario, plan, experiment.model);
+  return lower(experiment.scenario, plan, RememberingCosts(experiment.model, collectives_));
+}
+
+const std::vector<StageCost>& Evaluator::stages(const Configuration& c) {
+  return variant(c).sums.table(c.recompute, c.stages()).stages;
+}
+
+bool Evaluator::can_cut(const Configuration& c, bool split_backward) {
+  const UnitSums& sums = variant(c).sums;
+  return c.stages() <= sums.most_stages() && (sums.split_backward() || !split_backward);
 }
 
 Exact Evaluator::evaluate(const Configuration& configuration, const Plan& plan) {
@@ -119,9 +155,9 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact)
       {"parallel.zero", std::to_string(c.zero)},
       {"parallel.sequence_parallel", c.sequence_parallel ? "true" : "false"},
       {"recompute", std::string(name_of(c.recompute))}};
-  if (chosen(c)) settings.emplace_back("schedule", std::string(form.name));
-  if (chosen(c) && form.placement == StagePlacement::Loop)
-    settings.emplace_back("parallel.virtual_stages", std::to_string(c.chunks));
+  if (chosen(c)) settings.emplace_back(c.held > 0 ? "schedule.name" : "schedule", std::string(form.name));
+  if (c.held > 0) settings.emplace_back("schedule.memory", std::to_string(c.held));
+  if (form.open_chunks()) settings.emplace_back("parallel.virtual_stages", std::to_string(c.chunks));
   if (exact.plan && exact.plan->schedule.chains.size() == 1) {
     std::vector<int> cuts;
     for (const int stage : exact.plan->schedule.chains.front())
@@ -175,7 +211,7 @@ void copy_cuts(const Plan& from, Plan& to) {
 }  // namespace
 
 Exact improve_cuts(Evaluator& evaluator, const Exact& start, int most_evaluations) {
-  if (start.plan->schedule.chains.size() != 1) return start;
+  if (start.plan->schedule.chains.size() != 1 || form_of(start.configuration).last) return start;
   const Configuration few = shortened(start.configuration);
   Exact best = evaluator.evaluate(few);
   if (!best.usable()) return start;

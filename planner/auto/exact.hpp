@@ -27,6 +27,15 @@ struct Exact {
   }
 };
 
+// What collectives cost, by what they carry and between whom: on thousands of devices most of a lowering is to find that out.
+class CollectiveMemory {
+ public:
+  CollectiveCost find(const CostModel& model, CollectiveKind kind, Bytes bytes, const std::vector<int>& devices);
+
+ private:
+  std::map<std::tuple<CollectiveKind, std::int64_t, std::vector<int>>, CollectiveCost> known_;
+};
+
 // For one thread. Keeps the workloads it has made.
 class Evaluator {
  public:
@@ -36,12 +45,16 @@ class Evaluator {
   // The experiment with a configuration's keys in its scenario, until the next call.
   Experiment& at(const Configuration& configuration);
   TaskGraph lowered(const Configuration& configuration, const Plan& plan);
+  const std::vector<StageCost>& stages(const Configuration& configuration);
+  // Whether the workload has so many stages, and gradients that can be made apart where that is asked for.
+  bool can_cut(const Configuration& configuration, bool split_backward);
 
  private:
-  using Key = std::tuple<int, int, bool>;
+  using Key = std::tuple<int, int, bool, int, int>;
   Variant& variant(const Configuration& configuration);
   Common& common_;
   const Experiment& base_;
+  CollectiveMemory collectives_;
   std::map<Key, std::unique_ptr<Variant>> variants_;
 };
 

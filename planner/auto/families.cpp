@@ -2,6 +2,11 @@
 #include "planner/auto/families.hpp"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "costmodel/schedule/schedule.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -10,6 +15,12 @@ bool always(int, int, int) { return true; }
 // Turns of M / max(1, M div P) microbatches must cut the microbatches evenly.
 bool in_turns(int ranks, int, int microbatches) { return microbatches % std::max(1, microbatches / ranks) == 0; }
 bool whole_turns(int ranks, int, int microbatches) { return microbatches % ranks == 0; }
+bool whole_short_turns(int ranks, int, int microbatches) { return microbatches % ((ranks + 1) / 2) == 0; }
+bool waves(int, int chunks, int) { return chunks % 2 == 0; }
+bool even_chains(int ranks, int, int microbatches) { return ranks % 2 == 0 && microbatches % 2 == 0; }
+bool fills_two_chains(int ranks, int chunks, int microbatches) {
+  return even_chains(ranks, chunks, microbatches) && microbatches >= 2 * ranks;
+}
 bool fills_stp(int ranks, int, int microbatches) { return microbatches >= 3 * ranks - 1; }
 bool fills_dualpipe(int ranks, int, int microbatches) { return microbatches >= 2 * ranks; }
 
@@ -26,6 +37,14 @@ int moments_gpipe(const RankPlace& place, Moment* out) {
 int moments_1f1b(const RankPlace& place, Moment* out) {
   out[0] = {};
   out[0].held[0] = std::min(place.microbatches, place.ranks - place.rank);
+  out[0].forward = out[0].backward = 0;
+  return 1;
+}
+
+// Groups of two microbatches instead of one.
+int moments_kfkb(const RankPlace& place, Moment* out) {
+  out[0] = {};
+  out[0].held[0] = std::min(place.microbatches, 2 * (place.ranks - place.rank));
   out[0].forward = out[0].backward = 0;
   return 1;
 }
@@ -63,8 +82,8 @@ int turns_of(int count, int group, int chunks, int chunk) {
 int chunk_of_turn(int turn, int group, int chunks) { return turn / group % chunks; }
 
 // `ahead` forwards before the first backward; a backward of turn k is of the stage chunks - 1 - that of forward k.
-int moments_in_turns(const RankPlace& place, int ahead, int lag, Moment* out) {
-  const int group = group_of(place), v = place.chunks, total = place.microbatches * v;
+int moments_in_turns(const RankPlace& place, int group, int ahead, int lag, Moment* out) {
+  const int v = place.chunks, total = place.microbatches * v;
   ahead = std::min(ahead, total);
   int count = 0;
   for (const int back : {0, std::min(lag, total - ahead - 1), std::min(group * (v - 1), total - ahead - 1)}) {
@@ -86,14 +105,20 @@ int moments_in_turns(const RankPlace& place, int ahead, int lag, Moment* out) {
 }
 
 int moments_interleaved(const RankPlace& place, Moment* out) {
-  return moments_in_turns(place, 2 * (place.ranks - 1 - place.rank) + (place.chunks - 1) * group_of(place), 0, out);
+  return moments_in_turns(place, group_of(place), 2 * (place.ranks - 1 - place.rank) + (place.chunks - 1) * group_of(place), 0,
+                          out);
 }
 int moments_interleaved_zb(const RankPlace& place, Moment* out) {
-  return moments_in_turns(place, place.ranks - 1 - place.rank + (place.chunks - 1) * group_of(place), place.rank, out);
+  return moments_in_turns(place, group_of(place), place.ranks - 1 - place.rank + (place.chunks - 1) * group_of(place), place.rank,
+                          out);
 }
 int after_interleaved_zb(const RankPlace& place) { return std::min(place.microbatches * place.chunks, place.rank + 1); }
 int moments_group_interleaved(const RankPlace& place, Moment* out) {
-  return moments_in_turns(place, place.ranks - 1 - place.rank + (place.chunks - 1) * place.ranks, 0, out);
+  return moments_in_turns(place, place.ranks, place.ranks - 1 - place.rank + (place.chunks - 1) * place.ranks, 0, out);
+}
+int moments_gis_h(const RankPlace& place, Moment* out) {
+  const int group = (place.ranks + 1) / 2;
+  return moments_in_turns(place, group, place.ranks - 1 - place.rank + (place.chunks - 1) * group, 0, out);
 }
 int after_group_interleaved(const RankPlace&) { return 1; }
 
@@ -128,6 +153,49 @@ int moments_dualpipe_v(const RankPlace& place, Moment* out) {
 }
 int all_after(const RankPlace& place) { return place.chunks * place.microbatches; }
 
+// Hanayo: F of stage s and microbatch j of the first P in slot s + 2j, its B in slot 2vP-1-s + 2j. The rank's first backward.
+int moments_hanayo(const RankPlace& place, Moment* out) {
+  const int v = place.chunks, p = place.ranks;
+  const auto stage = [&](int c) { return c * p + (c % 2 == 0 ? place.rank : p - 1 - place.rank); };
+  const int slot = 2 * v * p - 1 - stage(v - 1);
+  out[0] = {};
+  for (int c = 0; c < v; ++c)
+    out[0].held[static_cast<std::size_t>(c)] = std::min({place.microbatches, p, (slot - stage(c) + 1) / 2});
+  out[0].backward = v - 1;
+  return 1;
+}
+
+// 1F1B-V: its passes find their places one by one, so they are counted in the order itself. What a rank holds does not rise any
+// more after some microbatches.
+std::vector<Moment> walk_1f1b_v(int ranks, int microbatches) {
+  const Schedule schedule = make_schedule("1f1b-v", ranks, microbatches);
+  std::vector<Moment> fullest(static_cast<std::size_t>(ranks));
+  for (std::size_t r = 0; r < fullest.size(); ++r) {
+    Moment now;
+    int most = 0;
+    for (const Action& action : schedule.order[r]) {
+      const int chunk = action.stage < ranks ? 0 : 1;
+      std::int32_t& held = now.held[static_cast<std::size_t>(chunk)];
+      held += action.kind == ActionKind::F ? 1 : -1;
+      if (now.held[0] + now.held[1] <= most) continue;
+      most = now.held[0] + now.held[1];
+      fullest[r] = now;
+      fullest[r].forward = chunk;
+    }
+  }
+  return fullest;
+}
+int moments_1f1b_v(const RankPlace& place, Moment* out) {
+  static std::mutex lock;
+  static std::map<std::pair<int, int>, std::vector<Moment>> known;
+  const std::pair<int, int> key = {place.ranks, std::min(place.microbatches, 4 * place.ranks)};
+  const std::lock_guard guard(lock);
+  auto found = known.find(key);
+  if (found == known.end()) found = known.emplace(key, walk_1f1b_v(key.first, key.second)).first;
+  out[0] = found->second[static_cast<std::size_t>(place.rank)];
+  return 1;
+}
+
 int no_moments(const RankPlace&, Moment*) { return 0; }
 
 }  // namespace
@@ -137,6 +205,7 @@ const std::vector<FamilyForm>& forms() {
       // name, placement, split, woven, own stages per rank, exists, moments, weight gradients at the end
       {"gpipe", StagePlacement::Line, false, false, false, always, moments_gpipe, none_after},
       {"1f1b", StagePlacement::Line, false, false, false, always, moments_1f1b, none_after},
+      {"kfkb", StagePlacement::Line, false, false, false, always, moments_kfkb, none_after},
       {"zb-h1", StagePlacement::Line, true, false, false, always, moments_zb_h1, after_zb_h1},
       {"zb-h2", StagePlacement::Line, true, false, false, always, moments_zb_h2, after_zb_h2},
       {"interleaved-1f1b", StagePlacement::Loop, false, false, false, in_turns, moments_interleaved, none_after},
@@ -145,9 +214,17 @@ const std::vector<FamilyForm>& forms() {
        after_interleaved_zb},
       {"group-interleaved", StagePlacement::Loop, true, false, false, whole_turns, moments_group_interleaved,
        after_group_interleaved},
+      {"gis-h", StagePlacement::Loop, true, false, false, whole_short_turns, moments_gis_h, after_group_interleaved},
+      {"hanayo", StagePlacement::Vee, false, false, false, waves, moments_hanayo, none_after},
+      {"1f1b-v", StagePlacement::Vee, false, false, true, always, moments_1f1b_v, none_after},
       {"zb-v", StagePlacement::Vee, true, false, true, always, moments_zb_v, after_zb_v},
       {"stp", StagePlacement::Vee, true, true, true, fills_stp, moments_stp, after_stp},
       {"dualpipe-v", StagePlacement::Vee, true, true, true, fills_dualpipe, moments_dualpipe_v, all_after},
+      // Searched, or two chains against each other: tried last (last_families.cpp).
+      {"zb-auto", StagePlacement::Opaque, true, false, true, always, no_moments, all_after, true},
+      {"zb-v-auto", StagePlacement::Opaque, true, false, true, always, no_moments, all_after, true},
+      {"chimera", StagePlacement::Opaque, false, false, true, even_chains, no_moments, all_after, true},
+      {"dualpipe", StagePlacement::Opaque, true, true, true, fills_two_chains, no_moments, all_after, true},
       // What the scenario states beyond these: a family with options of its own, a file.
       {"", StagePlacement::Opaque, true, true, true, always, no_moments, all_after},
   };

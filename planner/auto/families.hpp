@@ -40,6 +40,9 @@ struct FamilyForm {
   int (*moments)(const RankPlace& place, Moment* out) = nullptr;
   // Weight gradients that stand behind the rank's last input gradient, at most.
   int (*weights_after)(const RankPlace& place) = nullptr;
+  bool last = false;  // tried last, on the degrees of the best plans: nothing is known of its order before it is made
+
+  bool open_chunks() const { return placement != StagePlacement::Opaque && placement != StagePlacement::Line && !own_chunks; }
 };
 constexpr int kMaxMoments = 4;
 

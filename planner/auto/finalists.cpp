@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "costmodel/base/quantity_text.hpp"
 #include "costmodel/estimate/estimate.hpp"
+#include "planner/auto/last_families.hpp"
 #include "planner/candidate.hpp"
 
 namespace panpipe::planner {
@@ -65,8 +67,19 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
       account.replayed, account.estimated, account.without_room, account.without_order, account.excluded));
   if (account.open > 0) notes.push_back(share(account.open, "were not estimated: the lower bound is theirs"));
   notes.emplace_back("cuts are those that balance the stages' times, moved block by block for the best plans");
+  if (account.tried_last > 0)
+    notes.push_back(fmt::format("tried on the degrees of the best plans: {}; {}", last_family_names(),
+                                account.gained_last > 0
+                                    ? fmt::format("the best takes {:.2f} % less time than before", 100 * account.gained_last)
+                                    : "none is faster"));
   if (state.proved_optimal)
-    notes.emplace_back("proved: nothing else that was searched is faster, with balanced cuts, on idle links");
+    notes.emplace_back(
+        "proved: nothing else that was searched in closed form is faster, with the cuts that balance it, on idle links; other "
+        "cuts are not covered");
+  if (tally.least_work > 0 && state.best > 0)
+    notes.push_back(
+        fmt::format("with any cuts and in any order none of them takes less than {}: the work alone, shared out evenly",
+                    to_text(Duration(tally.least_work))));
   return notes;
 }
 

@@ -16,6 +16,8 @@ struct Account {
   std::string fault;                                 // of the first without an order
   std::int64_t excluded = 0;                         // by a bound of closed form or order, after a better plan was found
   std::int64_t open = 0;                             // neither excluded nor estimated
+  std::int64_t tried_last = 0;                       // plans of families without closed forms
+  double gained_last = 0;                            // share of the step time that they take off
   int largest_micro = 0;                             // larger microbatches were left out: this one fits nowhere; 0 = none were
 };
 

@@ -21,7 +21,7 @@ OrderKey key_of(const Configuration& c) { return {c.family, c.pipeline, c.chunks
 bool can_replay(const Priced& one, const Ground& ground) {
   const FamilyForm& form = forms()[at(one.configuration.family)];
   const std::size_t passes = 3 * at(one.configuration.stages()) * at(one.configuration.microbatches);
-  return form.placement != StagePlacement::Opaque && !form.woven && ground.count_collectives && passes <= kLargest;
+  return form.placement != StagePlacement::Opaque && ground.count_collectives && passes <= kLargest;
 }
 
 // One order for all that share it.
@@ -29,10 +29,10 @@ class OrderReplay {
  public:
   OrderReplay(Common& common, const Configuration& example) : common_(common), form_(forms()[at(example.family)]) {
     ScheduleOptions options;
-    if (form_.placement == StagePlacement::Loop) options["stages_per_rank"] = std::to_string(example.chunks);
-    const PipelineOrder order = pack(make_schedule(form_.name, example.pipeline, example.microbatches, options));
+    if (form_.open_chunks()) options["stages_per_rank"] = std::to_string(example.chunks);
+    order_ = pack(make_schedule(form_.name, example.pipeline, example.microbatches, options));
     StructureBuilder builder;
-    ready_ = builder.build(order, structure_);
+    ready_ = builder.build(order_, structure_, Groups::Loose);
     if (ready_) program_.emplace(structure_, BatchProgram::Values::KeepAll);
   }
 
@@ -76,17 +76,57 @@ class OrderReplay {
       set(Pass::B, stage.backward, up);
       set(Pass::I, stage.input_gradient, up);
       set(Pass::W, stage.weight_gradient, 0);
+      if (form_.woven) fill_members(s, stage, slot, jitter, blocking ? down : 0, blocking ? up : 0);
       if (blocking) continue;
       if (forward_delay_entry(s) < delays_.size()) delays_[forward_delay_entry(s)].value[slot] = to_ticks(Duration(down)).base();
       if (backward_delay_entry(s) < delays_.size()) delays_[backward_delay_entry(s)].value[slot] = to_ticks(Duration(up)).base();
     }
+    fill_groups(layout, slot, jitter);
     std::vector<double>& closing = closing_.emplace_back();
     const int zero = pricer.per_parameter(c.zero, c.data).zero;
     for (int r = 0; r < c.pipeline; ++r) closing.push_back(surroundings_.closing(r, zero));
   }
 
+  // Members of woven groups. A forward or an input gradient meets its own collectives; those of a full backward may stand
+  // behind its weight gradients.
+  void fill_members(int s, const StageCost& stage, std::size_t slot, double jitter, double down, double up) {
+    if (order_.groups.empty()) return;
+    const auto set = [&](Pass pass, double time, double send) {
+      costs_[member_entry(order_.slices(), order_.groups.size(), pass, s)].value[slot] =
+          to_ticks(Duration(time * jitter + send)).base();
+    };
+    set(Pass::F, stage.forward, down);
+    set(Pass::I, stage.input_gradient, up);
+    set(Pass::W, stage.weight_work, 0);
+    set(Pass::B, stage.work - stage.forward_work, up);
+  }
+
+  void fill_groups(const Layout& layout, std::size_t slot, double jitter) {
+    for (std::size_t g = 0; g < order_.groups.size(); ++g) {
+      double work = 0;
+      for (const PackedAction action : order_.groups[g]) {
+        const StageCost& stage = layout.table.stages[at(stage_of(action))];
+        switch (pass_of(action)) {
+          case Pass::F:
+            work += stage.forward_work;
+            break;
+          case Pass::I:
+            work += stage.input_work;
+            break;
+          case Pass::W:
+            work += stage.weight_work;
+            break;
+          case Pass::B:
+            work += stage.work - stage.forward_work;
+        }
+      }
+      costs_[group_entry(order_.slices(), static_cast<int>(g))].value[slot] = to_ticks(Duration(work * jitter)).base();
+    }
+  }
+
   Common& common_;
   const FamilyForm& form_;
+  PipelineOrder order_;
   Structure structure_;
   bool ready_ = false;
   std::optional<BatchProgram> program_;

@@ -21,13 +21,13 @@ Ground ground_of(const Experiment& experiment) {
   ground.early_gradients = scenario.transfers.full_backward_sends != TransferRules::FullBackwardSends::End;
   ground.count_collectives = !scenario.collectives_run_on && !ground.early_gradients;
   ground.overlap_gradients = scenario.overlap_gradients;
-  ground.count_activations = scenario.memory_model == MemoryModelKind::Full;
+  ground.as_pfeife = scenario.memory_model == MemoryModelKind::Pfeife;
   const ScheduleRequest& stated = scenario.schedule;
   const auto has = [&](const char* option) { return stated.options.count(option) > 0; };
   if (!stated.csv.empty() || has("sequence_splits") || stated.name == "seq-1f1b") ground.stated_work = ground.stated_kept = 0.5;
   if (!stated.csv.empty() || has("recompute") || has("offload")) ground.stated_kept = 0;
-  ground.allocator = costs.allocator_factor();
-  ground.context = costs.framework_context().base();
+  ground.allocator = ground.as_pfeife ? 1 : costs.allocator_factor();
+  ground.context = ground.as_pfeife ? 0 : costs.framework_context().base();
   for (const Device& device : scenario.cluster.devices)
     ground.limit = std::max(
         ground.limit,
@@ -36,19 +36,49 @@ Ground ground_of(const Experiment& experiment) {
   return ground;
 }
 
-}  // namespace
+constexpr const char* kSharedHost = "launch_contention";
 
-Variant::Variant(Scenario scenario, BalancedCuts& balanced) : experiment(std::move(scenario)), sums(experiment, balanced) {}
-
-Scenario variant_scenario(const Scenario& base, int tensor, int micro, bool sequence_parallel) {
-  Scenario scenario = base;
-  scenario.parallel.tensor = tensor;
-  scenario.parallel.sequence_parallel = sequence_parallel;
-  scenario.micro = micro;
-  return scenario;
+std::vector<Calibration> alone(std::vector<Calibration> calibrations) {
+  for (Calibration& each : calibrations) each.values.erase(kSharedHost);
+  return calibrations;
 }
 
-Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in), ground(ground_of(of)) {}
+}  // namespace
+
+Variant::Variant(Scenario scenario, std::vector<Calibration> calibrations, BalancedCuts& balanced)
+    : experiment(std::move(scenario), std::move(calibrations)), sums(experiment, balanced) {}
+
+Scenario variant_scenario(Scenario base, int tensor, int micro, bool sequence_parallel) {
+  base.parallel.tensor = tensor;
+  base.parallel.sequence_parallel = sequence_parallel;
+  base.micro = micro;
+  return base;
+}
+
+Scenario Common::lend(int tensor, int micro, bool sequence_parallel) {
+  std::unique_lock guard(lock_);
+  if (idle_.empty()) {
+    guard.unlock();
+    return variant_scenario(experiment.scenario, tensor, micro, sequence_parallel);
+  }
+  Scenario scenario = std::move(idle_.back());
+  idle_.pop_back();
+  guard.unlock();
+  scenario.parallel = experiment.scenario.parallel;
+  return variant_scenario(std::move(scenario), tensor, micro, sequence_parallel);
+}
+
+void Common::give_back(Scenario scenario) {
+  const std::lock_guard guard(lock_);
+  idle_.push_back(std::move(scenario));
+}
+
+Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in), ground(ground_of(of)) {
+  for (const DeviceType& type : of.scenario.cluster.types) {
+    calibrations.push_back(calibration_for(type));
+    shared_host = shared_host || calibrations.back().values.count(kSharedHost) > 0;
+  }
+}
 
 // The copies of a rank lie where they lie, whatever they exchange.
 const Reductions& Common::reductions(const Configuration& c) {
@@ -67,8 +97,10 @@ const Reductions& Common::reductions(const Configuration& c) {
 
 Pricer::Pricer(Common& common, int tensor, int micro, bool sequence_parallel)
     : common_(common),
-      variant_(variant_scenario(common.experiment.scenario, tensor, micro, sequence_parallel), common.cuts),
+      variant_(common.lend(tensor, micro, sequence_parallel), alone(common.calibrations), common.cuts),
       routes_(common.experiment.scenario) {}
+
+Pricer::~Pricer() { common_.give_back(std::move(variant_.experiment.scenario)); }
 
 const PerParameter& Pricer::per_parameter(int zero, int data) {
   auto& known = per_parameter_[{data, zero}];

@@ -15,11 +15,11 @@ namespace panpipe::planner {
 
 // A workload in the shapes of one (tensor degree, microbatch, sequence parallelism) with its costs.
 struct Variant {
-  Variant(Scenario scenario, BalancedCuts& balanced);
+  Variant(Scenario scenario, std::vector<Calibration> calibrations, BalancedCuts& balanced);
   Experiment experiment;
   UnitSums sums;
 };
-Scenario variant_scenario(const Scenario& base, int tensor, int micro, bool sequence_parallel);
+Scenario variant_scenario(Scenario base, int tensor, int micro, bool sequence_parallel);
 
 // What all variants have in common. For several threads.
 class Common {
@@ -30,9 +30,16 @@ class Common {
   const Ground ground;
   const Reductions& reductions(const Configuration& configuration);
   BalancedCuts cuts;
+  std::vector<Calibration> calibrations;  // read once, one for each of the cluster's types
+  // One process launches for all ranks, so that costs depend on their number: closed forms then take launches as they are alone.
+  bool shared_host = false;
+  // A copy of the base scenario in the shapes of a variant, to be given back: with thousands of devices a copy takes long.
+  Scenario lend(int tensor, int micro, bool sequence_parallel);
+  void give_back(Scenario scenario);  // changed in its degrees alone
 
  private:
   std::mutex lock_;
+  std::vector<Scenario> idle_;
   std::map<std::tuple<int, int, int>, std::unique_ptr<Reductions>> reductions_;
 };
 
@@ -40,6 +47,8 @@ class Common {
 class Pricer {
  public:
   Pricer(Common& common, int tensor, int micro, bool sequence_parallel);
+  Pricer(const Pricer&) = delete;
+  ~Pricer();
 
   const UnitSums& sums() const { return variant_.sums; }
   Layout layout(Recompute mode, int ranks, int chunks, StagePlacement placement) {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <tuple>
 
 #include "planner/auto/exact.hpp"
 #include "planner/auto/finalists.hpp"
+#include "planner/auto/last_families.hpp"
 #include "planner/auto/order_replay.hpp"
 #include "planner/methods.hpp"
 #include "planner/parallel_for.hpp"
@@ -19,6 +21,7 @@ constexpr std::size_t kReplayed = 512;        // orders replayed at a time
 constexpr std::size_t kEstimatedAtOnce = 16;  // does not depend on the number of threads, so the answer does not either
 constexpr std::size_t kMostEstimated = 640;
 constexpr int kImproved = 3, kMovesEach = 96;
+constexpr std::size_t kTriedLast = 3;
 
 class AutoSearch {
  public:
@@ -35,6 +38,7 @@ class AutoSearch {
     sweep_all();
     refine();
     improve();
+    try_last();
     return answer();
   }
 
@@ -56,7 +60,7 @@ class AutoSearch {
       for (const int micro : space_.micro) {
         if (options_.stopped()) return;
         const Tally before = sweep_.tally();
-        sweep_.run(micro, whole, incumbent());
+        sweep_.run({micro}, whole, incumbent());
         merge(sweep_.take());
         estimate_first(kPerRound);
         tell();
@@ -168,6 +172,34 @@ class AutoSearch {
     std::sort(best_.begin(), best_.end());
   }
 
+  // Where the schedule is open: families without closed forms, on the degrees of the best plans.
+  void try_last() {
+    if (space_.families.size() == 1 || space_.stages > 0) return;
+    std::vector<Exact> starts;
+    for (const Exact& one : best_) {
+      const auto alike = [&](const Exact& other) { return same_degrees(one.configuration, other.configuration); };
+      if (starts.size() < kTriedLast && std::none_of(starts.begin(), starts.end(), alike)) starts.push_back(one);
+    }
+    std::vector<std::vector<Exact>> found(starts.size());
+    in_parallel(starts.size(), [&](std::size_t i, Evaluator& evaluator) {
+      found[i] = try_last_families(evaluator, common_.ground, starts[i], options_);
+    });
+    const double before = incumbent();
+    for (std::vector<Exact>& each : found) {
+      tried_last_ += static_cast<std::int64_t>(each.size());
+      std::move(each.begin(), each.end(), std::back_inserter(best_));
+    }
+    std::sort(best_.begin(), best_.end());
+    if (incumbent() < before) gained_last_ = 1 - incumbent() / before;
+  }
+
+  static bool same_degrees(const Configuration& a, const Configuration& b) {
+    const auto key = [](const Configuration& c) {
+      return std::tuple(c.tensor, c.pipeline, c.data, c.micro, c.zero, c.recompute, c.sequence_parallel, c.order);
+    };
+    return key(a) == key(b);
+  }
+
   // Closed forms take the first type's times: on several types they bound nothing.
   bool one_type() const {
     const std::vector<Device>& devices = experiment_.scenario.cluster.devices;
@@ -186,7 +218,7 @@ class AutoSearch {
     if (!best_.empty()) {
       const double open = std::min(open_.empty() ? kInfinite : open_.front().bound, sweep_.dropped());
       state.best = incumbent();
-      const bool bounded = !answer.interrupted && one_type();
+      const bool bounded = !answer.interrupted && one_type() && !common_.shared_host;
       state.lower_bound = bounded ? std::min(open, state.best) : 0;
       state.proved_optimal = bounded && open >= state.best;
       answer.candidates = finalists(best_, *evaluators_.front(), options_);
@@ -202,6 +234,8 @@ class AutoSearch {
     account.fault = fault_;
     account.open = static_cast<std::int64_t>(open_.size());
     account.largest_micro = largest_micro_;
+    account.tried_last = tried_last_;
+    account.gained_last = gained_last_;
     answer.notes = notes_of(account, space_, state);
     if (best_.empty())
       answer.reason = answer.interrupted ? "stopped before a plan was found" : reason_of(account, common_.ground);
@@ -221,6 +255,8 @@ class AutoSearch {
   double least_memory_ = 0;  // of the estimated that do not fit
   std::string fault_;        // of the first that has no order
   int largest_micro_ = 0;
+  std::int64_t tried_last_ = 0;
+  double gained_last_ = 0;  // share of the step time
 };
 
 }  // namespace

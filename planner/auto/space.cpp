@@ -32,7 +32,7 @@ int stated_family(const ScheduleRequest& request) {
   const int known = request.csv.empty() ? form_named(request.name) : -1;
   const bool plain = std::all_of(request.options.begin(), request.options.end(),
                                  [](const auto& option) { return option.first == "stages_per_rank"; });
-  return known >= 0 && plain ? known : form_named("");
+  return known >= 0 && plain && !forms()[static_cast<std::size_t>(known)].last ? known : form_named("");
 }
 
 void choose_schedule(const Scenario& scenario, Space& space) {

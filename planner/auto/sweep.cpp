@@ -27,6 +27,7 @@ void Tally::add(const Tally& other) {
     least_memory = other.least_memory;
     least_memory_of = other.least_memory_of;
   }
+  if (other.least_work > 0 && (least_work == 0 || other.least_work < least_work)) least_work = other.least_work;
   if (shape_reason.empty()) shape_reason = other.shape_reason;
 }
 
@@ -48,6 +49,8 @@ class Worker {
       if (options.stopped() || std::int64_t{*p} * base_.tensor > space_.devices) continue;
       for (const int chunks : space_.chunks) run_layouts(*p, chunks);
     }
+    surroundings_.clear();
+    pricer_.reset();  // here, beside the other workers
   }
 
   Tally tally;
@@ -102,10 +105,9 @@ class Worker {
 
   bool exists(const FamilyForm& form, int p, int chunks, int m) const {
     if (pricer_ && form.split && form.placement != StagePlacement::Opaque && !pricer_->sums().split_backward()) return false;
-    const int own = form.placement == StagePlacement::Line ? 1 : form.placement == StagePlacement::Vee ? 2 : 0;
-    if (own > 0 && chunks != own) return false;
-    if (form.placement == StagePlacement::Loop && chunks < 2) return false;
-    if (form.placement == StagePlacement::Loop && chunks > kMaxChunks) return false;
+    if (form.placement == StagePlacement::Line && chunks != 1) return false;
+    if (form.placement == StagePlacement::Vee && form.own_chunks && chunks != 2) return false;
+    if (form.open_chunks() && (chunks < 2 || chunks > kMaxChunks)) return false;
     if (p == 1 && space_.families.size() > 1 && form.name != "1f1b") return false;  // one rank: all orders are alike
     return form.exists(p, chunks, m);
   }
@@ -130,7 +132,9 @@ class Worker {
       const std::int64_t families = families_of(p, chunks, m, &placement);
       if (families == 0) continue;
       // What the ranks must compute on average, in any order.
-      if (m * pricer_->sums().least_work(mode) * common_.ground.stated_work / p * common_.ground.jitter[at(p)] >= incumbent_) {
+      const double work = m * pricer_->sums().least_work(mode) * common_.ground.stated_work / p * common_.ground.jitter[at(p)];
+      if (tally.least_work == 0 || work < tally.least_work) tally.least_work = work;
+      if (work >= incumbent_) {
         tally.skipped_slow += families * repeats(p, d);
         continue;
       }
@@ -161,14 +165,16 @@ class Worker {
   }
 
   void run_family(const Layout& layout, const FamilyForm& form, Recompute mode, std::size_t orders) {
-    activation_peaks(layout, form, mode, base_.microbatches, peaks_);
+    activation_peaks(layout, common_.ground, form, mode, base_.microbatches, peaks_);
+    bounds_.resize(orders);
+    for (std::size_t o = 0; o < orders; ++o) bounds_[o] = surroundings_[o].bounds(form, base_.microbatches);
     for (const int zero : zeros_of(space_, base_.data)) {
       base_.zero = static_cast<std::int8_t>(zero);
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
       const double memory = memory_peak(layout, common_.ground, per, peaks_);
       for (std::size_t o = 0; o < orders; ++o) {
         base_.order = space_.orders[o];
-        const double bound = surroundings_[o].bound(form, base_.microbatches, per.zero);
+        const double bound = bounds_[o][at(per.zero)];
         ++tally.evaluated;
         if (memory > static_cast<double>(common_.ground.limit)) {
           ++tally.without_room;
@@ -190,20 +196,22 @@ class Worker {
   std::optional<Pricer> pricer_;
   std::vector<Surroundings> surroundings_;
   std::vector<double> peaks_;
-  std::vector<int> sizes_;  // data degrees
+  std::vector<std::array<double, 4>> bounds_;  // by numbering of the devices
+  std::vector<int> sizes_;                     // data degrees
 };
 
 }  // namespace
 
 Sweep::Sweep(Common& common, const SearchOptions& options) : common_(common), options_(options), dropped_(kInfinite) {}
 
-void Sweep::run(int micro, bool whole, double incumbent) {
+void Sweep::run(const std::vector<int>& micros, bool whole, double incumbent) {
   std::vector<std::unique_ptr<Worker>> workers;
   const Space& space = common_.space;
-  for (const int t : space.tensor)
-    for (const bool sequence : space.sequence_parallel)
-      if (!sequence || t > 1 || space.sequence_parallel.size() == 1)
-        workers.push_back(std::make_unique<Worker>(common_, t, micro, sequence, whole, incumbent));
+  for (const int micro : micros)
+    for (const int t : space.tensor)
+      for (const bool sequence : space.sequence_parallel)
+        if (!sequence || t > 1 || space.sequence_parallel.size() == 1)
+          workers.push_back(std::make_unique<Worker>(common_, t, micro, sequence, whole, incumbent));
   parallel_for(workers.size(), options_.threads, [&](std::size_t w, std::size_t) { workers[w]->run(options_); });
   for (const auto& worker : workers) {
     tally_.add(worker->tally);

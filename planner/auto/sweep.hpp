@@ -29,6 +29,7 @@ struct Tally {
   std::int64_t skipped_slow = 0;   // not evaluated: their work alone takes longer than a plan that was found
   std::int64_t skipped_shape = 0;  // not evaluated: the degree does not divide the model
   double least_memory = 0;         // of all that do not fit
+  double least_work = 0;           // seconds: work alone, shared out evenly, with any cuts and in any order; 0 = none seen
   Configuration least_memory_of;
   std::string shape_reason;
 
@@ -39,8 +40,9 @@ class Sweep {
  public:
   Sweep(Common& common, const SearchOptions& options);
 
-  // The configurations with this microbatch, over all devices (`whole`) or fewer. Those with a bound below `incumbent` are kept.
-  void run(int micro, bool whole, double incumbent);
+  // The configurations with these microbatches, over all devices (`whole`) or fewer. Those with a bound below `incumbent` are
+  // kept.
+  void run(const std::vector<int>& micros, bool whole, double incumbent);
 
   std::vector<Priced> take();  // kept so far, best first
   const Tally& tally() const { return tally_; }

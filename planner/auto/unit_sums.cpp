@@ -81,22 +81,30 @@ double seconds_of(Ticks ticks) { return to_duration(ticks).base(); }
 
 }  // namespace
 
-const std::vector<int>& BalancedCuts::find(const std::vector<PartitionUnit>& units, int stages, double parts) {
-  // Models whose blocks are alike then have the same cuts, whatever the time of a block.
+// Models whose blocks are alike then have the same cuts, whatever the time of a block.
+BalancedCuts::Weighed& BalancedCuts::weigh(const std::vector<PartitionUnit>& units, double parts) {
   double sum = 0;
   for (const PartitionUnit& unit : units) sum += unit.weight.base();
   const double part = sum / static_cast<double>(units.size()) / parts;
   std::vector<std::int64_t> weights;
   for (const PartitionUnit& unit : units) weights.push_back(part > 0 ? std::llround(unit.weight.base() / part) : 0);
+  const std::lock_guard guard(lock_);
+  std::unique_ptr<Weighed>& known = known_[weights];
+  if (known) return *known;
+  known = std::make_unique<Weighed>();
+  known->units = units;
+  for (std::size_t u = 0; u < units.size(); ++u) known->units[u].weight = Duration(1e-6 * static_cast<double>(weights[u]));
+  return *known;
+}
+
+const std::vector<int>& BalancedCuts::find(Weighed& weighed, int stages) {
   {
     const std::lock_guard guard(lock_);
-    if (const auto known = known_.find({stages, weights}); known != known_.end()) return *known->second;
+    if (const auto known = weighed.cuts.find(stages); known != weighed.cuts.end()) return known->second;
   }
-  std::vector<PartitionUnit> rounded = units;
-  for (std::size_t u = 0; u < units.size(); ++u) rounded[u].weight = Duration(1e-6 * static_cast<double>(weights[u]));
-  auto cuts = std::make_unique<std::vector<int>>(automatic_cuts(rounded, stages));
+  std::vector<int> cuts = automatic_cuts(weighed.units, stages);
   const std::lock_guard guard(lock_);
-  return *known_.try_emplace({stages, std::move(weights)}, std::move(cuts)).first->second;
+  return weighed.cuts.try_emplace(stages, std::move(cuts)).first->second;
 }
 
 UnitSums::UnitSums(Experiment& experiment, BalancedCuts& balanced) : experiment_(experiment), balanced_(balanced) {
@@ -140,6 +148,7 @@ void UnitSums::add_programs(Experiment& experiment, Recompute mode) {
     sync += pass.synchronises ? compute : 0;
     device += pass.synchronises ? time - compute : time;
     row.work += compute;
+    row.forward_work += kind == ActionKind::F ? compute : 0;
   });
   if (workload_->split_backward)
     visit(true, [](ActionKind kind, const UnitCost& unit, Row& row, double time, double compute) {
@@ -148,6 +157,7 @@ void UnitSums::add_programs(Experiment& experiment, Recompute mode) {
       const bool meets = (input ? unit.input_gradient : unit.weight_gradient).synchronises;
       (input ? row.input_sync : row.weight_sync) += meets ? compute : 0;
       (input ? row.input_gradient : row.weight_gradient) += meets ? time - compute : time;
+      (input ? row.input_work : row.weight_work) += compute;
     });
   for (int u = 0; u < count_; ++u) rows[at(u) + 1] = rows[at(alike_[at(u)]) + 1];  // alike_ points backwards
   add_up(mode);
@@ -166,8 +176,9 @@ void UnitSums::add_up(Recompute mode) {
     row.forward_launches = unit.forward.launches;
     row.backward_launches = again + (unit.backward ? unit.backward->launches : split);
     row.split_launches = again + split;
-    for (double Row::*part : {&Row::forward, &Row::backward, &Row::input_gradient, &Row::weight_gradient, &Row::forward_sync,
-                              &Row::backward_sync, &Row::input_sync, &Row::weight_sync, &Row::work})
+    for (double Row::*part :
+         {&Row::forward, &Row::backward, &Row::input_gradient, &Row::weight_gradient, &Row::forward_sync, &Row::backward_sync,
+          &Row::input_sync, &Row::weight_sync, &Row::work, &Row::forward_work, &Row::input_work, &Row::weight_work})
       row.*part += sum.*part;
     for (int Row::*part : {&Row::forward_launches, &Row::backward_launches, &Row::split_launches}) row.*part += sum.*part;
   }
@@ -224,6 +235,9 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   stage.input_gradient = input * factor + b.input_sync - a.input_sync;
   stage.weight_gradient = weight * factor + b.weight_sync - a.weight_sync;
   stage.work = b.work - a.work;
+  stage.forward_work = b.forward_work - a.forward_work;
+  stage.input_work = b.input_work - a.input_work;
+  stage.weight_work = b.weight_work - a.weight_work;
   const StageActivations sums =
       sum_activations(workload_->units.data(), first, end, mode, costs.temporary_over_before(), WholeBytes{});
   stage.kept = sums.kept;
@@ -234,6 +248,8 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   std::int64_t block = 0;
   for (int u = first; u < end; ++u) {
     const UnitCost& unit = workload_->units[at(u)];
+    stage.saved += unit.saved.base();
+    stage.saved_rise = std::max(stage.saved_rise, stage.saved + unit.temporary.base());
     if (u > first && (unit.block.empty() || unit.block != workload_->units[at(u - 1)].block)) block = 0;
     for (const ParameterUse& use : unit.parameters) {
       stage.elements += use.elements;
@@ -243,6 +259,7 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
     stage.gathered = std::max(stage.gathered, block);
     stage.optimizer += unit.optimizer.base();
   }
+  stage.saved_rise -= stage.saved;
   for (const TiedParameter& tied : tied_) {  // counted once in a stage
     const auto inside = std::count_if(tied.units.begin(), tied.units.end(), [&](int u) { return u >= first && u < end; });
     if (inside > 1) stage.elements -= (inside - 1) * tied.elements;
@@ -296,7 +313,9 @@ std::vector<int> UnitSums::cuts(Recompute mode, int stages) {
     units.push_back({unit.name, unit.block, Duration(cost.forward + cost.backward)});
   }
   const auto& stated = experiment_.scenario.partition;
-  return stated.empty() ? balanced_.find(units, stages, parts_) : stated_cuts(units, stated, stages);
+  if (!stated.empty()) return stated_cuts(units, stated, stages);
+  if (weighed_[at(mode)] == nullptr) weighed_[at(mode)] = &balanced_.weigh(units, parts_);
+  return balanced_.find(*weighed_[at(mode)], stages);
 }
 
 bool UnitSums::stages_alike(int first, int other, int units) const {
@@ -321,7 +340,10 @@ const StageTable& UnitSums::table(Recompute mode, int stages) {
   }
   // The executor, whose times a profile holds, does the whole backward of the first stage as weight gradients.
   StageCost& start = table->stages.front();
-  if (experiment_.scenario.profile) start.weight_gradient = start.backward, start.input_gradient = 0;
+  if (experiment_.scenario.profile) {
+    start.weight_gradient = start.backward, start.input_gradient = 0;
+    start.weight_work = start.work - start.forward_work, start.input_work = 0;
+  }
   add_boundaries(*table);
   return *table;
 }

@@ -21,8 +21,10 @@ constexpr std::size_t kModes = 3;  // Recompute
 struct StageCost {
   double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
   double work = 0;  // forward and backward without tensor-parallel collectives: what no order can hide
+  double forward_work = 0, input_work = 0, weight_work = 0;  // the same of single passes
   std::int64_t kept = 0, kept_for_weight = 0;
   std::int64_t forward_rise = 0, backward_rise = 0;    // over what is live, while the pass runs
+  std::int64_t saved = 0, saved_rise = 0;              // without recompute, as Pfeife counts
   std::int64_t elements = 0, given = 0;                // parameters
   std::int64_t gathered = 0;                           // of these, the largest block's weights in bytes
   std::int64_t forward_bytes = 0, backward_bytes = 0;  // handed over to the next stage, and back from it
@@ -44,12 +46,18 @@ struct StageTable {
 // Balanced cuts, found once for all workloads whose blocks weigh alike. For several threads.
 class BalancedCuts {
  public:
+  // Units whose weights are alike, and their cuts by number of stages.
+  struct Weighed {
+    std::vector<PartitionUnit> units;
+    std::map<int, std::vector<int>> cuts;
+  };
   // Weights count in so many parts of a unit's mean.
-  const std::vector<int>& find(const std::vector<PartitionUnit>& units, int stages, double parts);
+  Weighed& weigh(const std::vector<PartitionUnit>& units, double parts);
+  const std::vector<int>& find(Weighed& weighed, int stages);
 
  private:
   std::mutex lock_;
-  std::map<std::pair<int, std::vector<std::int64_t>>, std::unique_ptr<std::vector<int>>> known_;
+  std::map<std::vector<std::int64_t>, std::unique_ptr<Weighed>> known_;
 };
 
 // How many stages a workload is cut into at most: whole blocks where it has some.
@@ -72,7 +80,7 @@ class UnitSums {
   struct Row {                                                                  // sums up to a unit
     double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;  // device
     double forward_sync = 0, backward_sync = 0, input_sync = 0, weight_sync = 0;
-    double work = 0;
+    double work = 0, forward_work = 0, input_work = 0, weight_work = 0;
     int forward_launches = 0, backward_launches = 0, split_launches = 0;
   };
   void add_programs(Experiment& experiment, Recompute mode);
@@ -94,6 +102,7 @@ class UnitSums {
   std::vector<int> alike_;  // per unit: the first one that costs the same
   double parts_ = 1;        // how finely units are weighed when the model is cut
   std::array<std::vector<PartitionUnit>, kModes> weights_;
+  std::array<BalancedCuts::Weighed*, kModes> weighed_{};
   std::array<std::map<int, std::unique_ptr<StageTable>>, kModes> tables_;
 };
 

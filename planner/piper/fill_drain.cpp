@@ -83,7 +83,7 @@ void FillDrain::stage_between(std::size_t outer, std::size_t inner) {
 
 void FillDrain::label(std::size_t outer) {
   const Suffixes& suffixes = costs_.suffixes();
-  for (std::size_t inner = 0; inner < outer; ++inner)
+  for (std::size_t inner = 0; inner < outer && !must_stop(); ++inner)
     if (!labels_[inner].empty() && suffixes.within(inner, outer)) stage_between(outer, inner);
   std::sort(labels_[outer].begin(), labels_[outer].end(), [](const CostLabel& a, const CostLabel& b) {
     return std::tuple(a.stages, a.devices, a.replicas, a.cost, a.left_out) <
@@ -94,12 +94,13 @@ void FillDrain::label(std::size_t outer) {
 std::optional<double> FillDrain::reach(double limit, double enough, const std::atomic<bool>* stop) {
   limit_ = limit;
   enough_ = enough;
+  stop_ = stop;
   labels_.assign(costs_.suffixes().size(), {});
   labels_[0].push_back({});
   for (std::size_t outer = 1; outer < labels_.size(); ++outer) {
-    stopped_ = stop != nullptr && stop->load();
-    if (stopped_) return std::nullopt;
     label(outer);
+    stopped_ = must_stop();
+    if (stopped_) return std::nullopt;
   }
   const CostLabel* least = best();
   return least ? std::optional(least->cost) : std::nullopt;

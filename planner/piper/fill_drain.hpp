@@ -34,6 +34,7 @@ class FillDrain {
   };
 
   void label(std::size_t outer);
+  bool must_stop() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   void stage_between(std::size_t outer, std::size_t inner);
   void extend(const Cut& cut, const StageBase& base, const CostLabel& behind, std::uint32_t index);
   void insert(std::size_t outer, const CostLabel& label);
@@ -46,6 +47,7 @@ class FillDrain {
   double limit_ = 0, enough_ = 0;
   std::vector<std::vector<CostLabel>> labels_;
   Counts counts_;
+  const std::atomic<bool>* stop_ = nullptr;
   bool stopped_ = false;
 };
 

@@ -13,9 +13,18 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Step {
-  HullStep step;
+  double price = 0, memory = 0;
   std::size_t layer = 0;
 };
+
+// Most layers recompute or do not: that step needs no list.
+template <class Visit>
+void each_hull_step(const Options& options, Visit visit) {
+  if (options.size() == 2)
+    visit(HullStep{options[1].time - options[0].time, options[0].memory - options[1].memory});
+  else if (options.size() > 2)
+    for (const HullStep& step : hull_steps(options)) visit(step);
+}
 
 // The relaxation: hull steps of all layers, cheapest price first, until the rest fits.
 struct Relaxed {
@@ -25,15 +34,18 @@ struct Relaxed {
 
 Relaxed relax(const std::vector<const Options*>& layers, double excess) {
   std::vector<Step> steps;
+  steps.reserve(2 * layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i)
-    for (const HullStep& step : hull_steps(*layers[i])) steps.push_back({step, i});
-  std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.step.price() < b.step.price(); });
+    each_hull_step(*layers[i], [&](const HullStep& step) { steps.push_back({step.price(), step.memory, i}); });
+  // Prices rise along a layer's hull, so that ties are between layers.
+  std::sort(steps.begin(), steps.end(),
+            [](const Step& a, const Step& b) { return a.price != b.price ? a.price < b.price : a.layer < b.layer; });
   Relaxed relaxed;
   relaxed.hull.assign(layers.size(), 0);
   for (const Step& step : steps) {
     if (excess <= 0) break;
-    excess -= step.step.memory;
-    relaxed.price = step.step.price();
+    excess -= step.memory;
+    relaxed.price = step.price;
     ++relaxed.hull[step.layer];
   }
   return relaxed;
@@ -41,6 +53,8 @@ Relaxed relax(const std::vector<const Options*>& layers, double excess) {
 
 // The option at a corner of the hull: the memory after so many steps.
 int option_at(const Options& options, std::size_t corner) {
+  if (corner == 0) return 0;
+  if (options.size() == 2) return 1;
   double memory = options.front().memory;
   const std::vector<HullStep> steps = hull_steps(options);
   for (std::size_t k = 0; k < corner; ++k) memory -= steps[k].memory;
@@ -128,42 +142,45 @@ class Search {
     }
   }
 
+  // States after so many layers stand behind each other in one list.
   void run() {
-    std::vector<std::vector<State>> lists(1, {State{}});
+    states_.assign(1, State{});
+    begin_.assign({0, 1});
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      std::vector<State> next;
       const Options& options = *layers_[order_[i]];
-      for (std::size_t s = 0; s < lists[i].size(); ++s)
+      for (std::size_t s = begin_[i]; s < begin_[i + 1]; ++s)
         for (std::size_t o = 0; o < options.size(); ++o) {
-          const State state{lists[i][s].time + options[o].time, lists[i][s].memory + options[o].memory,
+          const State state{states_[s].time + options[o].time, states_[s].memory + options[o].memory,
                             static_cast<std::uint32_t>(s), static_cast<std::uint32_t>(o)};
           if (state.memory + rest_lean_[i + 1] > memory_ || state.time + rest_fast_[i + 1] >= incumbent_) continue;
           if (state.time + rest_priced_[i + 1] - price_ * (memory_ - state.memory) >= incumbent_) continue;
-          next.push_back(state);
+          states_.push_back(state);
         }
-      keep_undominated(next);
-      lists.push_back(std::move(next));
+      keep_undominated(begin_.back());
+      begin_.push_back(states_.size());
     }
-    take(lists);
+    take();
   }
 
-  static void keep_undominated(std::vector<State>& states) {
-    std::sort(states.begin(), states.end(), [](const State& a, const State& b) {
+  // Of the states from here on.
+  void keep_undominated(std::size_t first) {
+    const auto begin = states_.begin() + static_cast<std::ptrdiff_t>(first);
+    std::sort(begin, states_.end(), [](const State& a, const State& b) {
       return std::tuple(a.memory, a.time, a.from, a.option) < std::tuple(b.memory, b.time, b.from, b.option);
     });
-    std::size_t kept = 0;
-    for (const State& state : states)
-      if (kept == 0 || state.time < states[kept - 1].time) states[kept++] = state;
-    states.resize(kept);
+    auto kept = begin;
+    for (auto state = begin; state != states_.end(); ++state)
+      if (kept == begin || state->time < (kept - 1)->time) *kept++ = *state;
+    states_.erase(kept, states_.end());
   }
 
   // No state at the end: nothing is better than the incumbent.
-  void take(const std::vector<std::vector<State>>& lists) {
-    if (lists.back().empty()) return;
-    std::size_t state = lists.back().size() - 1;  // the fastest, as memory rises time falls
+  void take() {
+    if (begin_[order_.size()] == states_.size()) return;
+    std::size_t state = states_.size() - 1;  // the fastest, as memory rises time falls
     for (std::size_t i = order_.size(); i-- > 0;) {
-      picks_[order_[i]] = static_cast<int>(lists[i + 1][state].option);
-      state = lists[i + 1][state].from;
+      picks_[order_[i]] = static_cast<int>(states_[state].option);
+      state = states_[state].from;
     }
   }
 
@@ -179,6 +196,8 @@ class Search {
   std::vector<int> picks_;
   std::vector<std::size_t> order_;
   std::vector<double> rest_priced_, rest_lean_, rest_fast_;
+  std::vector<State> states_;
+  std::vector<std::size_t> begin_;  // of the states after so many layers, and the end of the last ones
 };
 
 }  // namespace

@@ -101,7 +101,7 @@ double least_of_all(const Problem& problem) {
 
 }  // namespace
 
-std::string obstacle(const StageCosts& costs, int threads) {
+std::string obstacle(const StageCosts& costs, int threads, const std::atomic<bool>* stop) {
   const Problem& problem = costs.problem();
   if (costs.data_degrees().empty())
     return fmt::format("no data-parallel degree from {} to {} divides the {} microbatches", problem.least_data,
@@ -113,9 +113,10 @@ std::string obstacle(const StageCosts& costs, int threads) {
         "memory: the model needs at least {} with one microbatch in flight everywhere, {} more than the {} of {} device{}",
         amount(least), amount(least - present), amount(present), problem.devices, problem.devices == 1 ? "" : "s");
   Threshold unlimited(costs, nullptr, threads, 0);
-  if (unlimited.reach(kInfinity, nullptr))
+  if (unlimited.reach(kInfinity, stop))
     return fmt::format("stages: there are plans with other numbers of stages, for instance {}, and none with {}",
                        unlimited.stages().size(), problem.stages);
+  if (unlimited.stopped()) return "memory and devices together do not suffice; stopped before it was known how far they go";
   const Furthest reached = furthest(costs, unlimited);
   const int layers = costs.suffixes().layers_in(reached.suffix);
   const std::string so_far = fmt::format("the last {} of {} layers can be served with {} device{} ({} replica{} in all)", layers,

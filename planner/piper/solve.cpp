@@ -49,7 +49,7 @@ class Bisection {
     if (solution_.interrupted) return;
     solution_.proved = true;
     solution_.lower_bound = 0;
-    solution_.reason = obstacle(costs_, options_.threads);
+    solution_.reason = obstacle(costs_, options_.threads, options_.stop);
   }
 
   bool ask(double limit) {

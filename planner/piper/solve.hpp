@@ -43,6 +43,6 @@ Solution least_step(const Problem& problem, const SolveOptions& options);
 double work_bound(const StageCosts& costs);
 
 // Why a problem has no plan.
-std::string obstacle(const StageCosts& costs, int threads);
+std::string obstacle(const StageCosts& costs, int threads, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace panpipe::planner::piper

@@ -47,6 +47,7 @@ class StageCosts {
   // The time of the fastest choices only; NaN-free: infinite when a layer lacks the degree.
   double fastest(const Cut& cut) const;
   StageBase base(const Cut& cut) const;
+  bool has_bases() const { return !bases_.empty(); }  // made at once: asking is quick
 
   // The load, exactly, when it is at most `limit`; otherwise something above `limit` that the load does not stay below
   // (infinite: the memory does not suffice). Calls from several threads are fine.

@@ -35,7 +35,7 @@ class Threshold::Worker {
     for (const Band& band : round_.bands_) {
       auto inner = std::lower_bound(alive.begin(), alive.end(), whole - band.most,
                                     [](const Alive& a, double time) { return a.device_time < time; });
-      for (; inner != alive.end() && inner->device_time <= whole - band.least; ++inner)
+      for (; inner != alive.end() && inner->device_time <= whole - band.least && !round_.must_stop(); ++inner)
         if (inner->devices <= most && suffixes_.within(inner->suffix, outer)) stage_between(*inner);
     }
   }
@@ -46,15 +46,18 @@ class Threshold::Worker {
   void stage_between(const Alive& inner) {
     for (std::size_t g = 0; g < costs_.problem().degrees.size(); ++g) {
       const Cut cut{outer_, inner.suffix, g};
-      const double fastest = costs_.fastest(cut);
       const int tensor = costs_.problem().degrees[g];
       const int most = (round_.most_devices_[outer_] - inner.devices) / tensor;
-      if (most < data_.front() || fastest == kInfinity || fastest > most * round_.limit_) {
+      if (most < data_.front() || (!costs_.has_bases() && costs_.fastest(cut) > most * round_.limit_)) {
+        ++counts.pruned;
+        continue;
+      }
+      const StageBase base = costs_.base(cut);
+      if (!base.offered || base.time * (1 - kRounding) > most * round_.limit_) {
         ++counts.pruned;
         continue;
       }
       ++counts.evaluated;
-      const StageBase base = costs_.base(cut);
       const std::size_t first = fewest_replicas(base);
       if (first == data_.size()) continue;
       if (round_.stages_ == 0) put_before(cut, base, tensor, first, 0, 0);
@@ -200,7 +203,7 @@ void Threshold::add_alive(std::size_t first, std::size_t end) {
 }
 
 // Suffixes of one size do not depend on each other.
-void Threshold::run_levels(const std::atomic<bool>* stop) {
+void Threshold::run_levels() {
   const Suffixes& suffixes = costs_.suffixes();
   const std::size_t count = suffixes.size();
   const std::size_t threads = count < kWorthThreads ? 1 : static_cast<std::size_t>(std::max(1, threads_));
@@ -215,7 +218,7 @@ void Threshold::run_levels(const std::atomic<bool>* stop) {
   advance();
   const auto finish_level = [&]() noexcept {
     add_alive(first, end);
-    stopped_ = stop != nullptr && stop->load();
+    stopped_ = must_stop();
     advance();
     if (stopped_) first = end = count;
   };
@@ -257,8 +260,9 @@ std::vector<Stage> Threshold::stages() const {
 }
 
 std::optional<double> Threshold::reach(double limit, const std::atomic<bool>* stop) {
+  stop_ = stop;
   prepare(limit);
-  run_levels(stop);
+  run_levels();
   if (stopped_ || labels_.back().empty()) return std::nullopt;
   return best().slowest;
 }

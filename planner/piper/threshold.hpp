@@ -58,7 +58,8 @@ class Threshold {
 
   void prepare(double limit);
   void find_bands();
-  void run_levels(const std::atomic<bool>* stop);
+  void run_levels();
+  bool must_stop() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   void add_alive(std::size_t first, std::size_t end);
 
   const StageCosts& costs_;
@@ -71,6 +72,7 @@ class Threshold {
   std::vector<int> most_devices_, most_replicas_;  // of a label, so that the layers before can still be served
   std::vector<Alive> alive_;                       // by device time
   Counts counts_;
+  const std::atomic<bool>* stop_ = nullptr;
   bool stopped_ = false;
 };
 

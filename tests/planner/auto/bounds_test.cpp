@@ -27,7 +27,7 @@ std::vector<Priced> sample(Common& common, std::size_t per_family) {
   Sweep sweep(common, {});
   for (const int micro : common.space.micro)
     if (micro <= 8)
-      for (const bool whole : {true, false}) sweep.run(micro, whole, std::numeric_limits<double>::infinity());
+      for (const bool whole : {true, false}) sweep.run({micro}, whole, std::numeric_limits<double>::infinity());
   std::vector<Priced> all = sweep.take();
   std::mt19937 random(7);
   std::shuffle(all.begin(), all.end(), random);
@@ -78,13 +78,13 @@ std::map<std::string, Distance> distances(const Scenario& scenario, std::size_t 
 // Woven groups hide collectives by an unknown amount, and ZeRO 2 and 3 mix gradients and weights with the passes on one lane:
 // there the bounds are wide. Elsewhere they are near.
 void expect_near(const std::map<std::string, Distance>& found) {
-  EXPECT_GE(found.size(), 20U);  // every family, with and without ZeRO 2 or 3
+  EXPECT_EQ(found.size(), 30U);  // every family, with and without ZeRO 2 or 3
   for (const auto& [name, d] : found) {
     EXPECT_GE(d.count, 10) << name;
     EXPECT_EQ(d.without_plan, 0) << name;
     const bool near = name.find("ZeRO") == std::string::npos && name.find("stp") == std::string::npos &&
                       name.find("dualpipe") == std::string::npos;
-    EXPECT_GE(d.bound / d.count, near ? 0.9 : 0.65) << name;
+    EXPECT_GE(d.bound / d.count, near ? 0.8 : 0.65) << name;  // waves and short turns wait where no closed form says so
     EXPECT_GE(d.replay / d.count, near ? 0.99 : 0.65) << name;
     EXPECT_GE(d.memory / d.count, near ? 0.92 : 0.6) << name;
   }
@@ -101,6 +101,10 @@ TEST(AutoBounds, HoldWithGradientsReducedBesideTheBackward) {
 TEST(AutoBounds, HoldWherePassesRunUnitByUnit) {
   distances(testing::eight_cards("trailing_collectives: overlapped\n"), 12);
   distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 12);
+}
+
+TEST(AutoBounds, HoldWithMemoryAsPfeifeCounts) {
+  for (const auto& [name, d] : distances(testing::eight_cards("memory_model: pfeife\n"), 20)) EXPECT_GT(d.memory, 0) << name;
 }
 
 // Every pair of ranks with a table of its own, every unit with times of its own.

@@ -45,7 +45,7 @@ double best_of_all(const Scenario& scenario) {
   const SearchOptions options;
   Sweep sweep(common, options);
   for (const bool whole : {true, false})
-    for (const int micro : space.micro) sweep.run(micro, whole, std::numeric_limits<double>::infinity());
+    for (const int micro : space.micro) sweep.run({micro}, whole, std::numeric_limits<double>::infinity());
   Evaluator evaluator(common);
   double best = std::numeric_limits<double>::infinity();
   for (const Priced& one : sweep.take()) {

@@ -241,6 +241,18 @@ TEST(Solve, StopsWithTheBestSoFarAndABound) {
   EXPECT_GE(found.objective, whole.objective);
 }
 
+// Between any two stages, not only between sets of layers, of which branches have very many.
+TEST(Solve, AStopIsSeenAtOnce) {
+  const std::atomic<bool> stop{true};
+  SolveOptions options;
+  options.stop = &stop;
+  for (const Solution& found : {least_load(gnmt_like(8, 256, 4e9), options), least_step(gnmt_like(8, 256, 4e9), options)}) {
+    EXPECT_TRUE(found.interrupted);
+    EXPECT_TRUE(found.stages.empty());
+    EXPECT_EQ(found.counts.evaluated, 0);
+  }
+}
+
 TEST(Solve, TooManyBranchesAreRefused) {
   Problem problem = chain(std::vector<double>(20, 1), 2, 2);
   problem.edges.clear();  // 2^20 ways

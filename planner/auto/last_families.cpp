@@ -1,0 +1,70 @@
+#include "planner/auto/last_families.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/auto/families.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+constexpr int kLargestSearch = 2048;  // passes of one kind of an order that is worth a search: about a second
+constexpr int kMostHeld = 4;          // times what zb-h1 and zb-v hold: more memory ends no more waiting
+
+bool is_searched(const FamilyForm& form) { return form.split && !form.woven; }
+int stages_a_rank(const FamilyForm& form) { return form.name == "zb-v-auto" ? 2 : 1; }
+
+// What one more microbatch in flight takes on the fullest rank, at most.
+double bytes_each(Evaluator& evaluator, const Configuration& c) {
+  double largest = 0;
+  for (const StageCost& stage : evaluator.stages(c)) largest = std::max(largest, static_cast<double>(stage.kept));
+  return largest;
+}
+
+// The family's own memory first; what is then left, or missing, is shared out among activations.
+Exact search_within_memory(Evaluator& evaluator, const Ground& ground, Configuration c) {
+  const int own = c.stages();
+  c.held = static_cast<std::int16_t>(own);
+  Exact best = evaluator.evaluate(c);
+  if (best.step_time == 0) return best;
+  const double each = bytes_each(evaluator, c) * ground.allocator;
+  const double more = each > 0 ? std::floor((static_cast<double>(ground.limit) - best.memory) / each) : 0;
+  int held = static_cast<int>(std::clamp(own + more, 2.0, static_cast<double>(kMostHeld * own)));
+  constexpr int kTries = 3;  // the fullest moment may be another one then
+  for (int i = 0; i < kTries && held >= 2 && held != own; ++i, --held) {
+    c.held = static_cast<std::int16_t>(held);
+    Exact next = evaluator.evaluate(c);
+    if (!next.usable()) continue;
+    return !best.usable() || next < best ? next : best;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<Exact> try_last_families(Evaluator& evaluator, const Ground& ground, const Exact& start,
+                                     const SearchOptions& options) {
+  std::vector<Exact> found;
+  if (start.configuration.pipeline == 1) return found;
+  for (std::size_t f = 0; f < forms().size() && !options.stopped(); ++f) {
+    const FamilyForm& form = forms()[f];
+    if (!form.last) continue;
+    Configuration c = start.configuration;
+    c.family = static_cast<std::int16_t>(f);
+    c.chunks = static_cast<std::int16_t>(stages_a_rank(form));
+    if (!form.exists(c.pipeline, c.chunks, c.microbatches) || !evaluator.can_cut(c, form.split)) continue;
+    if (is_searched(form) && c.stages() * c.microbatches > kLargestSearch) continue;
+    Exact exact = is_searched(form) ? search_within_memory(evaluator, ground, c) : evaluator.evaluate(c);
+    if (exact.usable()) found.push_back(std::move(exact));
+  }
+  return found;
+}
+
+std::string last_family_names() {
+  std::string names;
+  for (const FamilyForm& form : forms())
+    if (form.last) names += (names.empty() ? "" : ", ") + std::string(form.name);
+  return names;
+}
+
+}  // namespace panpipe::planner
