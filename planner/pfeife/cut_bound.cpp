@@ -52,6 +52,8 @@ CutBound::CutBound(const CutEvaluator& evaluator)
   for (std::size_t k = 0; k < stages_; ++k) {
     add_stage_terms(evaluator, k);
     if (k > 0) add_hops(evaluator, k);
+    for (std::size_t part = 0; part < 3 && !reach_.rows().empty(); ++part)
+      stage_terms_[k].push_back({layout_.memory(k, part), &reach_.parts(k)[part]});
   }
 }
 
@@ -82,7 +84,7 @@ void CutBound::fill(const PathWeights& weights, Tables& tables) const {
   const auto width = static_cast<std::size_t>(units_) + 2;
   tables.own.resize(stages_ - 1);
   tables.to_go.resize(stages_ - 1);
-  tables.constant = 0;
+  tables.constant = weights[layout_.limit()];
   for (const Term& term : stage_terms_.back()) tables.constant += weights[term.weight] * term.sums->back();
   std::vector<Part> parts;
   const auto add = [&](double factor, const Sums* sums) {
@@ -168,6 +170,7 @@ Cuts CutBound::cuts_of_minimum(const Tables& tables) const {
 
 void CutBound::floors(const Cuts& cuts, std::vector<double>& values) const {
   values.assign(layout_.size(), 0);
+  values[layout_.limit()] = 1;
   for (std::size_t k = 0; k < stages_; ++k) {
     const auto first = static_cast<std::size_t>(k == 0 ? 0 : cuts[k - 1]);
     const auto end = static_cast<std::size_t>(k < cuts.size() ? cuts[k] : units_);
@@ -178,6 +181,7 @@ void CutBound::floors(const Cuts& cuts, std::vector<double>& values) const {
 
 void CutBound::floors_at(const std::vector<double>& positions, std::vector<double>& values) const {
   values.assign(layout_.size(), 0);
+  values[layout_.limit()] = 1;
   const auto at = [](const Sums& sums, double position) {
     const auto below = static_cast<std::size_t>(position);
     if (below + 1 >= sums.size()) return sums.back();
@@ -216,6 +220,19 @@ void BoundGame::try_weights(const PathWeights& weights) {
   if (least <= bound_) return;
   bound_ = least;
   best_weights_ = weights;
+}
+
+// A path that is longer by what these cuts exceed a limit by, for cuts that keep to the limit shorter: a bound as the path is.
+PathWeights BoundGame::with_memory(const Cuts& cuts, PathWeights path, double time) const {
+  constexpr double kPrice = 4;  // of the whole limit, in step times: the mean takes less of it where that is better
+  const MemoryReach::Row* const row = cut_bound_.reach().most_exceeded(cuts);
+  if (row == nullptr) return path;
+  const PathLayout at = evaluator_.layout();
+  const double price = kPrice * time / row->limit;
+  for (const auto& [position, factors] : row->held)
+    for (std::size_t part = 0; part < 3; ++part) path[at.memory(position, part)] += price * factors[part];
+  path[at.limit()] -= price * row->limit;
+  return path;
 }
 
 void BoundGame::learn(const Cuts& cuts, const PathWeights& path) {

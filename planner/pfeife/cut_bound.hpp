@@ -69,6 +69,7 @@ class BoundGame {
  private:
   void mix(PathWeights& weights) const;
   void try_weights(const PathWeights& weights);
+  PathWeights with_memory(const Cuts& cuts, PathWeights path, double time) const;
   void learn(const Cuts& cuts, const PathWeights& path);
 
   CutEvaluator& evaluator_;
@@ -93,7 +94,7 @@ void BoundGame::play(int rounds, double enough, Met met) {
     const PathWeights path = evaluator_.critical_path(cuts, time);
     ++replays_;
     met(cuts, time);
-    learn(cuts, path);
+    learn(cuts, with_memory(cuts, path, time));
     constexpr int kMeanEvery = 8;
     if (static_cast<int>(rounds_played_) % kMeanEvery != 0) continue;
     PathWeights mean = mean_;
@@ -103,7 +104,7 @@ void BoundGame::play(int rounds, double enough, Met met) {
     const PathWeights mean_path = evaluator_.critical_path(of_mean, time);
     ++replays_;
     met(of_mean, time);
-    learn(of_mean, mean_path);
+    learn(of_mean, with_memory(of_mean, mean_path, time));
   }
 }
 

@@ -20,7 +20,10 @@ struct PathLayout {
   std::size_t forward(std::size_t position) const { return stages * 4 + position; }  // the hop in front of the stage
   std::size_t backward(std::size_t position) const { return stages * 5 + position; }
   std::size_t optimizer(std::size_t rank) const { return stages * 6 + rank; }
-  std::size_t size() const { return stages * 6 + ranks; }
+  // Not on a path, but in the same sums over cuts: bytes of a limit on memory, and the limit itself (a constant).
+  std::size_t memory(std::size_t position, std::size_t part) const { return stages * 6 + ranks + position * 3 + part; }
+  std::size_t limit() const { return stages * 9 + ranks; }
+  std::size_t size() const { return stages * 9 + ranks + 1; }
 };
 using PathWeights = std::vector<double>;  // how often each lies on the path
 

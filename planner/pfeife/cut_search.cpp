@@ -148,7 +148,7 @@ void CutSearch::improve(const Cuts& from) {
 }
 
 void CutSearch::tighten_with_memory(int rounds, double enough) {
-  if (!cut_bound_.reach().binds() || stopped_()) return;
+  if (!cut_bound_.reach().counts() || stopped_()) return;
   const std::int64_t before = game_.replays();
   game_.play(rounds, enough, [this](const Cuts& cuts, double time) { meet(cuts, time); });
   counts_.evaluated += game_.replays() - before;

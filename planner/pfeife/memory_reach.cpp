@@ -37,26 +37,29 @@ MemoryReach::MemoryReach(const CutEvaluator& evaluator) : units_(evaluator.space
   const double context =
       scenario.memory_model == MemoryModelKind::Pfeife ? 0 : static_cast<double>(space.costs().framework_context().base());
   const double factor = scenario.memory_model == MemoryModelKind::Pfeife ? 1 : space.costs().allocator_factor();
-  for (std::size_t k = 0; k < stages; ++k) {
-    const int rank = evaluator.rank_of(static_cast<int>(k));
-    sum_units(space, space.type_of_rank(rank));
+  const auto limit_of = [&](int rank) {
     const DeviceType& type = scenario.cluster.type_of(space.device_of_rank(rank));
-    const double limit = std::floor(static_cast<double>(type.memory.base()) * scenario.usable);
     constexpr double kRounding = 64;  // bytes: parts are rounded one by one
-    if (limit > 0) fill(evaluator, k, (limit - context) / factor + kRounding);
+    return (std::floor(static_cast<double>(type.memory.base()) * scenario.usable) - context) / factor + kRounding;
+  };
+  for (std::size_t k = 0; k < stages; ++k) {
+    const int rank = evaluator.rank_of(static_cast<int>(k)), type = space.type_of_rank(rank);
+    if (types_.count(type) == 0) types_.emplace(type, sum_units(space, type));
+    parts_.push_back(&types_.at(type).least);
+    if (limit_of(rank) > 0) fill(evaluator, k, types_.at(type), limit_of(rank));
   }
+  for (int rank = 0; rank < space.ranks(); ++rank)
+    if (limit_of(rank) > 0) add_rows(evaluator, rank, limit_of(rank));
 }
 
-void MemoryReach::sum_units(const SearchSpace& space, int type) {
-  if (type == type_) return;
-  type_ = type;
+MemoryReach::OfType MemoryReach::sum_units(const SearchSpace& space, int type) {
   const WorkloadCost& workload = space.costs().workload(type);
   const bool pfeife = space.scenario().memory_model == MemoryModelKind::Pfeife;
   const auto [per_element, per_byte] = bytes_of_parameter(space);
   const std::vector<Recompute>& modes = space.stages().modes();
-  fixed_.assign(1, 0);
-  for_weight_.assign(1, 0);
-  kept_.assign(modes.size(), Sums(1, 0));
+  OfType of;
+  for (Sums& sums : of.least) sums.assign(1, 0);
+  of.kept.assign(modes.size(), Sums(1, 0));
   std::set<int> seen;
   for (const UnitCost& unit : workload.units) {
     double fixed = 0;
@@ -64,15 +67,80 @@ void MemoryReach::sum_units(const SearchSpace& space, int type) {
       if (use.tensor >= 0 && !seen.insert(use.tensor).second) continue;
       fixed += static_cast<double>(use.elements) * per_element + static_cast<double>(use.given.base()) * per_byte;
     }
-    fixed_.push_back(fixed_.back() + fixed);
-    double least = static_cast<double>(unit.saved.base());
+    double least = kept_bytes(unit, modes.front());
     for (std::size_t m = 0; m < modes.size(); ++m) {
-      kept_[m].push_back(kept_[m].back() + kept_bytes(unit, modes[m]));
+      of.kept[m].push_back(of.kept[m].back() + kept_bytes(unit, modes[m]));
       least = std::min(least, kept_bytes(unit, modes[m]));
     }
     const double weight = pfeife ? static_cast<double>(unit.saved.base()) : static_cast<double>(unit.kept_for_weight.base());
-    for_weight_.push_back(for_weight_.back() + std::clamp(weight, std::min(least, 0.0), std::max(least, 0.0)));
+    of.least[0].push_back(of.least[0].back() + fixed);
+    of.least[1].push_back(of.least[1].back() + least);
+    of.least[2].push_back(of.least[2].back() + std::clamp(weight, std::min(least, 0.0), std::max(least, 0.0)));
   }
+  return of;
+}
+
+void MemoryReach::count(Open& open, ActionKind kind, bool until_weight) {
+  if (kind == ActionKind::F) ++open.whole;
+  if (kind == ActionKind::B || kind == ActionKind::I) --open.whole;
+  if (kind == ActionKind::I && until_weight) ++open.for_weight;
+  if (kind == ActionKind::W && until_weight) --open.for_weight;
+}
+
+// What the stages of a rank have open at once, after each forward, less what other moments exceed.
+void MemoryReach::add_rows(const CutEvaluator& evaluator, int rank, double limit) {
+  const Schedule& schedule = evaluator.schedule();
+  const bool until_weight = evaluator.uses(ActionKind::W);
+  std::vector<std::size_t> positions;
+  std::map<int, std::size_t> slot_of_stage;
+  for (std::size_t k = 0; k < reach_.size(); ++k) {
+    if (evaluator.rank_of(static_cast<int>(k)) != rank) continue;
+    slot_of_stage[schedule.chains.front()[k]] = positions.size();
+    positions.push_back(k);
+  }
+  if (positions.size() < 2) return;  // what a stage alone may hold is its reach
+  std::vector<std::vector<Open>> found;
+  std::vector<Open> now(positions.size());
+  const auto exceeds = [](const std::vector<Open>& a, const std::vector<Open>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(),
+                      [](const Open& x, const Open& y) { return x.whole >= y.whole && x.for_weight >= y.for_weight; });
+  };
+  for (const Action& action : schedule.order[static_cast<std::size_t>(rank)]) {
+    if (!action.is_compute()) continue;
+    count(now[slot_of_stage.at(action.stage)], action.kind, until_weight);
+    if (action.kind != ActionKind::F) continue;
+    if (std::any_of(found.begin(), found.end(), [&](const auto& known) { return exceeds(known, now); })) continue;
+    std::erase_if(found, [&](const auto& known) { return exceeds(now, known); });
+    found.push_back(now);
+  }
+  for (const std::vector<Open>& open : found) {
+    Row row{{}, limit};
+    double all = 0;  // if every stage were the whole model
+    for (std::size_t j = 0; j < positions.size(); ++j) {
+      row.held.push_back({positions[j], {1.0, static_cast<double>(open[j].whole), static_cast<double>(open[j].for_weight)}});
+      for (std::size_t part = 0; part < 3; ++part)
+        all = std::max(all, 0.0) + row.held.back().second[part] * parts(positions[j])[part].back();
+    }
+    if (all > limit) rows_.push_back(std::move(row));
+  }
+}
+
+const MemoryReach::Row* MemoryReach::most_exceeded(const Cuts& cuts) const {
+  const Row* worst = nullptr;
+  double most = 1;
+  for (const Row& row : rows_) {
+    double sum = 0;
+    for (const auto& [position, factors] : row.held) {
+      const auto first = static_cast<std::size_t>(position == 0 ? 0 : cuts[position - 1]);
+      const auto end = static_cast<std::size_t>(position < cuts.size() ? cuts[position] : units_);
+      for (std::size_t part = 0; part < 3; ++part)
+        sum += factors[part] * (parts(position)[part][end] - parts(position)[part][first]);
+    }
+    if (sum <= most * row.limit) continue;
+    most = sum / row.limit;
+    worst = &row;
+  }
+  return worst;
 }
 
 // All pairs that a stage comes to while its rank's order goes on, less those that others exceed.
@@ -81,13 +149,7 @@ std::vector<MemoryReach::Open> MemoryReach::open_of(const Schedule& schedule, in
   Open now;
   for (const Action& action : schedule.order[static_cast<std::size_t>(rank)]) {
     if (!action.is_compute() || action.stage != stage) continue;
-    if (action.kind == ActionKind::F) ++now.whole;
-    if (action.kind == ActionKind::B) --now.whole;
-    if (action.kind == ActionKind::I) {
-      --now.whole;
-      if (until_weight) ++now.for_weight;
-    }
-    if (action.kind == ActionKind::W && until_weight) --now.for_weight;
+    count(now, action.kind, until_weight);
     if (action.kind != ActionKind::F) continue;
     const auto exceeds = [](const Open& a, const Open& b) { return a.whole >= b.whole && a.for_weight >= b.for_weight; };
     if (std::any_of(found.begin(), found.end(), [&](const Open& known) { return exceeds(known, now); })) continue;
@@ -97,7 +159,7 @@ std::vector<MemoryReach::Open> MemoryReach::open_of(const Schedule& schedule, in
   return found;
 }
 
-void MemoryReach::fill(const CutEvaluator& evaluator, std::size_t position, double limit) {
+void MemoryReach::fill(const CutEvaluator& evaluator, std::size_t position, const OfType& of, double limit) {
   const Schedule& schedule = evaluator.schedule();
   const int stage = schedule.chains.front()[position], rank = evaluator.rank_of(static_cast<int>(position));
   const std::vector<Open> open = open_of(schedule, rank, stage, evaluator.uses(ActionKind::W));
@@ -105,15 +167,15 @@ void MemoryReach::fill(const CutEvaluator& evaluator, std::size_t position, doub
     return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(first)];
   };
   const auto fits = [&](int first, int end) {
-    const double fixed = between(fixed_, first, end), weight = between(for_weight_, first, end);
-    return std::any_of(kept_.begin(), kept_.end(), [&](const Sums& kept) {
+    const double fixed = between(of.least[0], first, end), weight = between(of.least[2], first, end);
+    return std::any_of(of.kept.begin(), of.kept.end(), [&](const Sums& kept) {
       const double whole = between(kept, first, end);
       return std::all_of(open.begin(), open.end(),
                          [&](const Open& o) { return fixed + o.whole * whole + o.for_weight * weight <= limit; });
     });
   };
   const auto rises = [](const Sums& sums) { return std::is_sorted(sums.begin(), sums.end()); };
-  if (!rises(for_weight_) || !std::all_of(kept_.begin(), kept_.end(), rises)) return;  // measured activations may be negative
+  if (!rises(of.least[2]) || !std::all_of(of.kept.begin(), of.kept.end(), rises)) return;  // measured activations may be negative
   const int last = units_ - (evaluator.stages() - 1 - static_cast<int>(position));
   if (fits(static_cast<int>(position), last)) return;  // as far as the units for the others let it
   int end = 0;
