@@ -203,6 +203,11 @@ BoundGame::BoundGame(CutEvaluator& evaluator, const CutBound& bound, const Cuts&
   regrets_.push_back(0);
 }
 
+void BoundGame::add(const PathWeights& path) {
+  paths_.push_back(path);
+  regrets_.push_back(std::max(1.0, *std::max_element(regrets_.begin(), regrets_.end())));  // played at once
+}
+
 // Regret matching: paths are played in proportion to how much better they would have done so far.
 void BoundGame::mix(PathWeights& weights) const {
   weights.assign(mean_.size(), 0);
@@ -224,7 +229,7 @@ void BoundGame::try_weights(const PathWeights& weights) {
 
 // A path that is longer by what these cuts exceed a limit by, for cuts that keep to the limit shorter: a bound as the path is.
 PathWeights BoundGame::with_memory(const Cuts& cuts, PathWeights path, double time) const {
-  constexpr double kPrice = 4;  // of the whole limit, in step times: the mean takes less of it where that is better
+  constexpr double kPrice = 2;  // of the whole limit, in step times: the mean takes less of it where that is better
   const MemoryReach::Row* const row = cut_bound_.reach().most_exceeded(cuts);
   if (row == nullptr) return path;
   const PathLayout at = evaluator_.layout();

@@ -62,6 +62,7 @@ class BoundGame {
   template <class Met>
   void play(int rounds, double enough, Met met);
   double bound() const { return bound_; }  // ticks
+  void add(const PathWeights& path);       // one more to play with: a path, or a mean of paths
   // Weightings to prune a search with: the best mean, and the paths that weigh most in it.
   std::vector<PathWeights> weightings(std::size_t most) const;
   std::int64_t replays() const { return replays_; }

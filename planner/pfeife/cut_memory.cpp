@@ -155,23 +155,27 @@ Cuts CutSearch::shrunk(const Cuts& from, const Modes& modes) {
   return best;
 }
 
-// Goes to neighbours that come nearer to fitting until one fits.
+// Goes to the neighbour that comes nearest to fitting until one fits.
 void CutSearch::repair(const Cuts& from, const Modes& modes) {
   Cuts now = from;
   double share = evaluator_.memory_share(now, modes);
   std::vector<Move> all = moves(false);
   const std::vector<Move> wide = moves(true);
   all.insert(all.end(), wide.begin(), wide.end());
-  Cuts next;
-  std::size_t at = 0;
-  for (std::size_t since = 0; since < all.size() && share > 1 && !stopped_(); ++since, at = (at + 1) % all.size()) {
-    if (!moved(now, all[at], next)) continue;
-    const double of_neighbour = evaluator_.memory_share(next, modes);
-    ++counts_.excluded;
-    if (of_neighbour >= share) continue;
+  while (share > 1 && !stopped_()) {
+    Cuts next, cuts;
+    double least = share;
+    for (const Move& move : all) {
+      if (!moved(now, move, cuts)) continue;
+      const double of_neighbour = evaluator_.memory_share(cuts, modes);
+      ++counts_.excluded;
+      if (of_neighbour >= least) continue;
+      least = of_neighbour;
+      next = cuts;
+    }
+    if (next.empty()) break;
     now = next;
-    share = of_neighbour;
-    since = 0;
+    share = least;
   }
   const double time = evaluator_.replay(now);
   ++counts_.evaluated;

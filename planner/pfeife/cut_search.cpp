@@ -103,18 +103,19 @@ bool CutSearch::moved(const Cuts& from, const Move& move, Cuts& to) const {
 
 // The moves in turn, a few side by side: the first that is better is made, and the next ones start from there.
 bool CutSearch::climb(const std::vector<Move>& moves, bool recompute) {
-  constexpr std::size_t kSideBySide = 2 * kBatch;
+  // Where memory limits what is better, the first better move often leads to where none is left: there the best of all.
+  const std::size_t side_by_side = limited_ ? moves.size() : 2 * static_cast<std::size_t>(kBatch);
   constexpr std::int64_t kMostLooks = 400;
   const double start = best_;
   const Modes modes = recompute ? best_modes_ : Modes{};
   most_looks_ = looks_ + kMostLooks;
-  std::vector<Cuts> some(kSideBySide);
+  std::vector<Cuts> some;
   std::vector<double> times;
   std::size_t at = 0;
   for (std::size_t since = 0; since < moves.size() && !stopped_();) {
-    some.resize(kSideBySide);
+    some.resize(side_by_side);
     std::size_t count = 0;
-    for (; since < moves.size() && count < kSideBySide; ++since, at = (at + 1) % moves.size())
+    for (; since < moves.size() && count < side_by_side; ++since, at = (at + 1) % moves.size())
       if (moved(best_cuts_, moves[at], some[count])) ++count;
     some.resize(count);
     evaluator_.replay(some, times, {modes});
@@ -150,6 +151,7 @@ void CutSearch::improve(const Cuts& from) {
 void CutSearch::tighten_with_memory(int rounds, double enough) {
   if (!cut_bound_.reach().counts() || stopped_()) return;
   const std::int64_t before = game_.replays();
+  if (!descent_.weights().empty()) game_.add(descent_.weights());
   game_.play(rounds, enough, [this](const Cuts& cuts, double time) { meet(cuts, time); });
   counts_.evaluated += game_.replays() - before;
 }
