@@ -42,11 +42,9 @@ class Compiler {
           fmt::format("the plan has {} different passes and collectives and {} different transfers; at most {} of each",
                       graph_.programs.size() + graph_.flows.size(), graph_.links.size(), limit - 1));
     }
-    result_.costs.push_back(0);
-    for (const Program& program : graph_.programs) result_.costs.push_back(program.duration.base());
-    for (const CollectiveFlow& flow : graph_.flows) result_.costs.push_back((flow.latency + flow.transfer).base());
-    result_.delays.push_back(0);
-    for (const TransferLink& link : graph_.links) result_.delays.push_back((link.latency + link.transfer).base());
+    CostTables tables = tables_of(graph_);
+    result_.costs = std::move(tables.costs);
+    result_.delays = std::move(tables.delays);
   }
 
   std::uint16_t cost_of(const Task& task) const {
@@ -164,6 +162,14 @@ class Compiler {
 };
 
 }  // namespace
+
+CostTables tables_of(const TaskGraph& graph) {
+  CostTables tables{{0}, {0}};
+  for (const Program& program : graph.programs) tables.costs.push_back(program.duration.base());
+  for (const CollectiveFlow& flow : graph.flows) tables.costs.push_back((flow.latency + flow.transfer).base());
+  for (const TransferLink& link : graph.links) tables.delays.push_back((link.latency + link.transfer).base());
+  return tables;
+}
 
 CompiledGraph compile(const TaskGraph& graph) { return Compiler(graph).compile(); }
 

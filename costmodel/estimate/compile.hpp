@@ -21,4 +21,10 @@ struct CompiledGraph {
 // therefore be replayed with other costs. Throws NoAnswer when the order cannot finish, with to_text of the deadlock.
 CompiledGraph compile(const TaskGraph& graph);
 
+// The tables alone, of a graph that may be without tasks (prices_of).
+struct CostTables {
+  std::vector<double> costs, delays;
+};
+CostTables tables_of(const TaskGraph& graph);
+
 }  // namespace panpipe

@@ -7,6 +7,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/plan/lowering.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/prices.hpp"
 
 namespace panpipe {
 
@@ -95,10 +96,9 @@ void fill_totals(Lowering& lowering) {
   graph.peak_per_device = scenario.cluster.type_of(plan.device(0, 0, 0)).peak_for(scenario.precision);
 }
 
-}  // namespace
-
-TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
-  Lowering lowering{scenario, plan, costs};
+// Stages, what flows between them, and what their passes cost.
+void begin(Lowering& lowering) {
+  const Plan& plan = lowering.plan;
   TaskGraph& graph = lowering.graph;
   graph.ranks = plan.pipeline;
   graph.tensor = plan.tensor;
@@ -109,6 +109,13 @@ TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts&
   check_split_backward(lowering);
   make_stage_edges(lowering);
   make_programs(lowering);
+}
+
+}  // namespace
+
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
+  Lowering lowering{scenario, plan, costs};
+  begin(lowering);
   make_memory(lowering);
   make_tasks(lowering);
   connect_tasks(lowering);
@@ -118,6 +125,22 @@ TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts&
 
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model) {
   return lower(scenario, plan, ModelCosts(model));
+}
+
+TaskGraph prices_of(const Scenario& scenario, const Plan& plan, const CostModel& model) {
+  const ModelCosts costs(model);
+  Lowering lowering{scenario, plan, costs};
+  begin(lowering);
+  const bool copies = std::any_of(plan.schedule.order.begin(), plan.schedule.order.end(), [](const auto& row) {
+    return std::any_of(row.begin(), row.end(), [](const Action& action) { return !action.is_compute(); });
+  });
+  if (lowering.graph.by_units || copies) return lower(scenario, plan, costs);
+  make_shared_flows(lowering);
+  for (int rank = 0; rank < plan.pipeline; ++rank) {
+    rank_reductions(lowering, rank);
+    add_optimizer_program(lowering, rank);
+  }
+  return std::move(lowering.graph);
 }
 
 }  // namespace panpipe

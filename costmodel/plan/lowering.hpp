@@ -137,6 +137,7 @@ void batch_transfers(Lowering& lowering);
 
 // tasks.cpp: the tasks of every rank, in lane order.
 void make_tasks(Lowering& lowering);
+std::int32_t add_optimizer_program(Lowering& lowering, int rank);
 
 // reductions.cpp: what the data-parallel copies of a rank exchange.
 struct RankReductions {

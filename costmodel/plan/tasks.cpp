@@ -194,20 +194,11 @@ class RankTasks {
   }
 
   void add_optimizer() {
-    const std::vector<int>& stages = lowering_.stages_of_rank(rank_);
-    Duration measured(0);
-    for (const int s : stages) {
-      const StageInfo& info = lowering_.stage(s);
-      for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering_.unit(info, u).optimizer;
-    }
-    const int type = stages.empty() ? 0 : lowering_.stage(stages.front()).device_type;
-    const std::int64_t elements = held_parameters(lowering_, stages).elements;
-    const Breakdown cost = lowering_.costs.optimizer(elements, type);
     Task task;
     task.kind = TaskKind::Optimizer;
     task.lane = Lane::Compute;
     task.action.kind = ActionKind::Opt;
-    task.program = add_plain_program(lowering_.graph, cost.total + measured, cost);
+    task.program = add_optimizer_program(lowering_, rank_);
     last_pass_ = add(task, last_collective_);
   }
 
@@ -227,6 +218,19 @@ class RankTasks {
 };
 
 }  // namespace
+
+std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
+  const std::vector<int>& stages = lowering.stages_of_rank(rank);
+  Duration measured(0);
+  for (const int s : stages) {
+    const StageInfo& info = lowering.stage(s);
+    for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering.unit(info, u).optimizer;
+  }
+  const int type = stages.empty() ? 0 : lowering.stage(stages.front()).device_type;
+  const std::int64_t elements = held_parameters(lowering, stages).elements;
+  const Breakdown cost = lowering.costs.optimizer(elements, type);
+  return add_plain_program(lowering.graph, cost.total + measured, cost);
+}
 
 void make_tasks(Lowering& lowering) {
   const Schedule& schedule = lowering.plan.schedule;

@@ -4,21 +4,82 @@
 #include <limits>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/estimate/compile.hpp"
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/estimate/replay.hpp"
 #include "costmodel/experiment/experiment.hpp"
+#include "costmodel/plan/prices.hpp"
 #include "validation/parallel_for.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
 
 namespace panpipe {
 
+namespace {
+
+// The node of a rank's first and last entry of the compute lane.
+struct RankEnds {
+  std::uint32_t first = 0, last = 0;
+};
+
+std::vector<RankEnds> compute_ends(const TaskGraph& graph, const CompiledGraph& compiled) {
+  std::vector<RankEnds> ends(static_cast<std::size_t>(graph.ranks));
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
+    if (graph.tasks[t].lane != Lane::Compute) continue;
+    RankEnds& rank = ends[static_cast<std::size_t>(graph.tasks[t].rank)];
+    if (rank.first == 0) rank.first = compiled.task_node[t];
+    rank.last = compiled.task_node[t];
+  }
+  return ends;
+}
+
+// Where passes run by units there is no table of costs: such rows are lowered each time.
+double lowered_step(const TaskGraph& graph, bool rolling) {
+  const TaskTimes times = estimate_times(graph);
+  Ticks longest(0);
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(graph.ranks); ++rank) {
+    Ticks begin(rolling ? std::numeric_limits<double>::infinity() : 0), end(0);
+    for (auto t = static_cast<std::size_t>(graph.rank_begin[rank]); t < static_cast<std::size_t>(graph.rank_begin[rank + 1]);
+         ++t) {
+      if (rolling && graph.tasks[t].lane != Lane::Compute) continue;
+      begin = std::min(begin, times.task_start[t]);
+      end = std::max(end, times.task_end[t]);
+    }
+    longest = std::max(longest, end - begin);
+  }
+  return longest.base();
+}
+
+}  // namespace
+
 struct FitRow::Prepared {
   Experiment experiment;
   Plan plan;
-  bool rolling;
+  bool rolling, by_units;
+  Structure structure;
+  std::vector<RankEnds> ends;  // per rank
 
   Prepared(const RunScenario& written, const std::string& name)
-      : experiment(parse_scenario(written.text, name, data_directory())), plan(experiment.plan("")), rolling(written.rolling) {}
+      : experiment(parse_scenario(written.text, name, data_directory())), plan(experiment.plan("")), rolling(written.rolling) {
+    const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
+    by_units = graph.by_units;
+    if (by_units) return;
+    CompiledGraph compiled = compile(graph);
+    ends = compute_ends(graph, compiled);
+    structure = std::move(compiled.structure);
+  }
+
+  double replayed_step(const CostTables& tables) const {
+    PANPIPE_CHECK(tables.costs.size() == structure.cost_entries && tables.delays.size() == structure.delay_entries,
+                  "prices of another graph");
+    std::vector<double> end(static_cast<std::size_t>(structure.tasks) + 1);
+    const double step = replay(structure, tables.costs.data(), tables.delays.data(), end.data());
+    if (!rolling) return step;
+    double longest = 0;
+    for (const RankEnds& rank : ends)
+      longest = std::max(longest, end[rank.last] - end[rank.first] + tables.costs[structure.cost[rank.first]]);
+    return longest;
+  }
 };
 
 FitRow::FitRow(RunRow row) : row_(std::move(row)) {
@@ -34,20 +95,9 @@ double FitRow::predicted_s(const Calibration& calibration) const {
   const Experiment& experiment = prepared_->experiment;
   const CostModel model(experiment.scenario, experiment.workload,
                         std::vector<Calibration>(experiment.scenario.cluster.types.size(), calibration));
-  const TaskGraph graph = lower(experiment.scenario, prepared_->plan, model);
-  const TaskTimes times = estimate_times(graph);
-  Ticks longest(0);
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(graph.ranks); ++rank) {
-    Ticks begin(prepared_->rolling ? std::numeric_limits<double>::infinity() : 0), end(0);
-    for (auto t = static_cast<std::size_t>(graph.rank_begin[rank]); t < static_cast<std::size_t>(graph.rank_begin[rank + 1]);
-         ++t) {
-      if (prepared_->rolling && graph.tasks[t].lane != Lane::Compute) continue;
-      begin = std::min(begin, times.task_start[t]);
-      end = std::max(end, times.task_end[t]);
-    }
-    longest = std::max(longest, end - begin);
-  }
-  return to_duration(longest).base();
+  if (prepared_->by_units)
+    return to_duration(Ticks(lowered_step(lower(experiment.scenario, prepared_->plan, model), prepared_->rolling))).base();
+  return to_duration(Ticks(prepared_->replayed_step(tables_of(prices_of(experiment.scenario, prepared_->plan, model))))).base();
 }
 
 FitRows prepare_rows(const std::vector<RunRow>& rows, const std::vector<std::string>& devices) {
