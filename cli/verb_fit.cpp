@@ -1,14 +1,19 @@
 // panpipe fit: a device calibration from measured runs.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "cli/output.hpp"
+#include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/file_hash.hpp"
 #include "costmodel/base/files_write.hpp"
 #include "validation/fit/fit.hpp"
 #include "validation/runs/run_cluster.hpp"
@@ -22,37 +27,109 @@ struct Settings {
   FitOptions fit;
 };
 
-// The calibration that the device's own file names, or the a-priori values; or the one asked for.
-Calibration start_values(const Settings& settings) {
-  if (!settings.start.empty())
-    return load_calibration(
-        std::filesystem::exists(settings.start) ? std::filesystem::absolute(settings.start).string() : settings.start, "");
-  return {};
+// As typed; what lies in the folder of reference data is written with that folder's name.
+std::string shown_path(const std::string& path) {
+  const char* reference = std::getenv("PANPIPE_REFERENCE");
+  const std::string folder = reference == nullptr ? "" : std::string(reference) + "/";
+  if (folder.size() > 1 && path.rfind(folder, 0) == 0) return "$PANPIPE_REFERENCE/" + path.substr(folder.size());
+  return path;
 }
 
-std::vector<RunRow> wanted_rows(const Settings& settings) {
+std::string command_of(const Settings& settings) {
+  std::string command = "panpipe fit";
+  for (const std::string& file : settings.files) command += " " + shown_path(file);
+  for (const std::string& device : settings.devices) command += " --device " + device;
+  for (const std::string& name : settings.without) command += " --without " + name;
+  if (!settings.start.empty()) command += " --start " + shown_path(settings.start);
+  if (!settings.fit.only.empty()) command += fmt::format(" --only {}", fmt::join(settings.fit.only, ","));
+  const FitOptions defaults;
+  const auto changed = [&](const char* name, auto value, auto otherwise) {
+    if (value != otherwise) command += fmt::format(" --{} {}", name, value);
+  };
+  changed("folds", settings.fit.folds, defaults.folds);
+  changed("iterations", settings.fit.iterations, defaults.iterations);
+  changed("robust-scale", settings.fit.robust_scale, defaults.robust_scale);
+  changed("balance", settings.fit.balance, defaults.balance);
+  return command + " -o " + shown_path(settings.output);
+}
+
+// A path, or the name of a shipped calibration.
+std::string start_file(const Settings& settings) {
+  namespace fs = std::filesystem;
+  const std::string shipped = data_directory() + "/calibrations/" + settings.start + ".yaml";
+  return !fs::exists(settings.start) && fs::exists(shipped) ? shipped : fs::absolute(settings.start).string();
+}
+
+struct WantedRows {
   std::vector<RunRow> rows;
+  std::vector<std::string> left_out;
+};
+
+WantedRows wanted_rows(const Settings& settings) {
+  WantedRows wanted;
+  std::vector<bool> used(settings.without.size());
   for (const std::string& file : settings.files)
     for (RunRow& row : read_runs(file)) {
-      const auto named = [&](const std::string& name) { return name == row.id || name == row.source; };
-      if (std::none_of(settings.without.begin(), settings.without.end(), named)) rows.push_back(std::move(row));
+      bool out = false;
+      for (std::size_t i = 0; i < settings.without.size(); ++i) {
+        const std::string& name = settings.without[i];
+        if (name != row.id && name != row.source) continue;
+        used[i] = out = true;
+        wanted.left_out.push_back(fmt::format("{}: --without {}", row.id, name));
+        break;
+      }
+      if (!out) wanted.rows.push_back(std::move(row));
     }
-  return rows;
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (!used[i]) throw InputError(fmt::format("--without {}: no row has this id or source", settings.without[i]));
+  return wanted;
 }
 
-int run_fit(const Settings& settings) {
+// What there is when no row was measured on the devices asked for.
+std::string devices_of(const std::vector<RunRow>& rows) {
+  std::set<std::string> names;
+  for (const RunRow& row : rows)
+    if (!row.gpu.empty()) names.insert(row.gpu);
+  return names.empty() ? "they name none" : fmt::format("they have {}", fmt::join(names, ", "));
+}
+
+void write(const Settings& settings, const Fit& result, std::vector<std::string> left_out) {
+  FitRecord record;
+  record.name = std::filesystem::path(settings.output).stem().string();
+  record.command = command_of(settings);
+  record.devices = settings.devices;
+  record.left_out = std::move(left_out);
+  for (const std::string& file : settings.files)
+    record.files.push_back({std::filesystem::path(file).filename().string(), sha256_of_file(file)});
+  write_file(settings.output, to_yaml(result, record), "choose another file with -o");
+  std::fputs(("written to " + settings.output + "\n").c_str(), stderr);
+}
+
+int run_fit(Settings settings) {
   if (!fit_available()) fit({}, {}, {});  // says so
   for (const std::string& device : settings.devices)
     if (device_file_of(device).empty())
       throw InputError(fmt::format("--device {}: there is no data sheet of this device", device));
-  const FitRows prepared = prepare_rows(wanted_rows(settings), settings.devices);
+  Calibration start;
+  if (!settings.start.empty()) {
+    start = load_calibration(start_file(settings), "");
+    settings.fit.spread = stated_spreads(start_file(settings));
+  }
+  WantedRows wanted = wanted_rows(settings);
+  const FitRows prepared = prepare_rows(wanted.rows, settings.devices);
   for (const std::string& left_out : prepared.left_out) std::fputs(("panpipe: left out: " + left_out + "\n").c_str(), stderr);
-  const Fit result = fit(prepared.rows, start_values(settings), settings.fit);
+  if (prepared.rows.empty())
+    throw InputError(fmt::format("--device {}: none of the {} rows was measured on it and can be predicted; {}",
+                                 fmt::join(settings.devices, ", --device "), wanted.rows.size(), devices_of(wanted.rows)));
+  const StopOnSignal stop;
+  settings.fit.stopped = [] { return stop_requested().load(); };
+  settings.fit.progress = [](const FitProgress& progress) {
+    std::fputs(fmt::format("panpipe: {}: mean error {:.2f} %\n", progress.doing, 100 * progress.mean_error).c_str(), stderr);
+  };
+  const Fit result = fit(prepared.rows, start, settings.fit);
   print(to_table(result));
-  if (settings.output.empty()) return 0;
-  const std::string name = std::filesystem::path(settings.output).stem().string();
-  write_file(settings.output, to_yaml(result, name, settings.devices), "choose another file with -o");
-  std::fputs(("written to " + settings.output + "\n").c_str(), stderr);
+  wanted.left_out.insert(wanted.left_out.end(), prepared.left_out.begin(), prepared.left_out.end());
+  if (!settings.output.empty()) write(settings, result, wanted.left_out);
   return 0;
 }
 
@@ -75,6 +152,13 @@ void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
       ->allow_extra_args(false);
   sub.add_option("--folds", settings->fit.folds, "parts of the cross-validation (default 5)")->check(CLI::Range(2, 1000));
   sub.add_option("--iterations", settings->fit.iterations, "at most (default 30)")->check(CLI::Range(1, 1000));
+  sub.add_option("--robust-scale", settings->fit.robust_scale,
+                 "logarithm of an error beyond which a row counts by its size, not its square (default 0.05)")
+      ->check(CLI::Range(0.001, 10.0));
+  sub.add_option("--balance", settings->fit.balance,
+                 "a row weighs (rows of its source)^-B: 0 all rows alike, 1 all sources alike (default 0.5)")
+      ->type_name("B")
+      ->check(CLI::Range(0.0, 1.0));
   run = [settings] { return run_fit(*settings); };
 }
 

@@ -190,6 +190,7 @@ HeldParameters summed_parameters(const Lowering& lowering, int rank) {
 }
 
 void make_shared_flows(Lowering& lowering) {
+  if (lowering.plan.pipeline == 1) return;
   const bool copies = lowering.plan.schedule.chains.size() > 1;
   std::map<std::vector<std::int32_t>, Bytes> bytes_of_set;
   for (const auto& [key, entry] : parameter_holders(lowering)) {

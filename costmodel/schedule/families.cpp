@@ -48,7 +48,10 @@ const std::vector<ScheduleFamily>& schedule_families() {
       {"gis-h", "group-interleaved in the shortest turns: about half of its activations", {{"stages_per_rank", "2"}}, make_gis_h},
       {"zb-v", "split backward over a V: no bubble at even costs with the memory of 1f1b", {}, make_zb_v},
       // The same, searched for given costs within a memory limit (activations a rank may hold).
-      {"zb-auto", "zb-h1 searched: the shortest step found within a memory limit", {{"memory", "P"}}, make_zb_auto},
+      {"zb-auto",
+       "zb-h1 searched: the shortest step found within a memory limit",
+       {{"memory", "P"}, {"effort", "100"}},
+       make_zb_auto},
       {"zb-v-auto", "zb-v searched: the shortest step found within a memory limit", {{"memory", "2P"}}, make_zb_v_auto},
       {"v-half", "zb-v searched within about half of its memory", {}, make_v_half},
       {"v-min", "zb-v searched within about a third of its memory", {}, make_v_min},

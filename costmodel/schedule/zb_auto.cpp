@@ -8,7 +8,8 @@ namespace panpipe {
 
 Schedule make_zb_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs) {
   const int memory = integer_option(options, "memory", ranks, 1);
-  return search::searched_schedule("zb-auto", ranks, microbatches, 1, memory, costs);
+  const int effort = integer_option(options, "effort", 100, 1);  // per cent of the usual search
+  return search::searched_schedule("zb-auto", ranks, microbatches, 1, memory, costs, effort / 100.0);
 }
 
 }  // namespace panpipe

@@ -8,6 +8,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "validation/fit/fit.hpp"
+#include "validation/runs/run_prediction.hpp"
 
 namespace panpipe {
 namespace {
@@ -76,19 +77,116 @@ TEST(Fit, SaysWhatItsRowsDoNotShow) {
   EXPECT_NEAR(result.parameters[1].value, Calibration{}.network_efficiency, 1e-3);
 }
 
-TEST(Fit, ItsFileIsACalibrationThatLoads) {
+std::string written(const std::string& text) {
+  const std::string path = (std::filesystem::temp_directory_path() / "panpipe_fit_test.yaml").string();
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+FitRecord record() {
+  FitRecord r;
+  r.name = "mine";
+  r.command = "panpipe fit rows.csv --device A100-80G-SXM -o mine.yaml";
+  r.devices = {"A100-80G-SXM"};
+  r.files = {{"rows.csv", "0123456789abcdef0123"}};
+  r.left_out = {"odd: --without odd"};
+  return r;
+}
+
+TEST(Fit, ItsFileLoadsWithTheValuesThatItWasMeasuredWith) {
   if (!fit_available()) GTEST_SKIP() << "built without Ceres";
   Calibration truth;
   truth.gemm_efficiency = 0.7;
   FitOptions options;
   options.only = {"gemm_efficiency", "launch"};
   const Fit result = fit(rows_measured_with(truth), Calibration{}, options);
-  const std::string path = (std::filesystem::temp_directory_path() / "panpipe_fit_test.yaml").string();
-  std::ofstream(path, std::ios::binary) << to_yaml(result, "mine", {"A100-80G-SXM"});
-  const Calibration loaded = load_calibration(path, "");
-  EXPECT_NEAR(loaded.gemm_efficiency, result.calibration.gemm_efficiency, 1e-3);
+  const std::string text = to_yaml(result, record());
+  const Calibration loaded = load_calibration(written(text), "");
+  EXPECT_DOUBLE_EQ(loaded.gemm_efficiency, result.calibration.gemm_efficiency);
+  EXPECT_DOUBLE_EQ(loaded.launch.base(), result.calibration.launch.base());
   EXPECT_EQ(loaded.devices, std::vector<std::string>{"A100-80G-SXM"});
   EXPECT_THAT(loaded.sources.at("gemm_efficiency"), HasSubstr("18 measured runs"));
+  for (const char* said :
+       {"range: [0.5, 1.1]", "start: 0.85", "  command: \"panpipe fit rows.csv --device A100-80G-SXM -o mine.yaml\"",
+        "  state: converged", "  - {name: \"rows.csv\", sha256: 0123456789abcdef}",
+        "  - {name: megatron, rows: 18, sha256: ", "  cross_validated: {rows: 18,", "  without_own_source:\n    one: {rows: 12,",
+        "    other: [\n      2048-1-1, 2048-1-2,", "  - \"odd: --without odd\""})
+    EXPECT_THAT(text, HasSubstr(said));
+  // The file is a start of its own: what it is sure of holds as it says.
+  const auto spreads = stated_spreads(written(text));
+  ASSERT_EQ(spreads.size(), 2U);
+  EXPECT_NEAR(spreads.at("launch"), result.parameters[1].uncertainty / result.parameters[1].value, 1e-3);
+}
+
+TEST(Fit, TwoFitsAreTheSameText) {
+  if (!fit_available()) GTEST_SKIP() << "built without Ceres";
+  Calibration truth;
+  truth.elementwise_scale = 1.2;
+  const std::vector<FitRow> rows = rows_measured_with(truth);
+  EXPECT_EQ(to_yaml(fit(rows, Calibration{}, {}), record()), to_yaml(fit(rows, Calibration{}, {}), record()));
+}
+
+// Rows of one source are a third slower than anything explains: without them the others say so.
+TEST(Fit, AnOverfitIsSeen) {
+  if (!fit_available()) GTEST_SKIP() << "built without Ceres";
+  std::vector<RunRow> rows = made_rows();
+  for (RunRow& row : rows) row.step_s = FitRow(row).predicted_s(Calibration{}) * (row.source == "other" ? 1.35 : 1);
+  FitOptions options;
+  options.only = {"gemm_efficiency", "launch", "elementwise_scale", "score_bytes", "step"};
+  options.robust_scale = 1;  // squares: every row pulls
+  const Fit result = fit(prepare_rows(rows, {"A100-80G-SXM"}).rows, Calibration{}, options);
+  EXPECT_GT(result.without_own.at("other").mean, 1.5 * result.by_source.at("other").mean);
+  ASSERT_FALSE(result.overfits.empty());
+  EXPECT_THAT(to_yaml(result, record()), HasSubstr("  overfitted:\n"));
+  EXPECT_THAT(to_table(result), HasSubstr("overfitted: other: "));
+}
+
+TEST(Fit, StoppedItKeepsTheBestUntilThen) {
+  if (!fit_available()) GTEST_SKIP() << "built without Ceres";
+  Calibration truth;
+  truth.gemm_efficiency = 0.7;
+  const std::vector<FitRow> rows = rows_measured_with(truth);
+  bool stop = false;
+  FitOptions options;
+  options.only = {"gemm_efficiency", "launch"};
+  options.stopped = [&] { return stop; };
+  int seen = 0;
+  options.progress = [&](const FitProgress&) { stop = ++seen == 2; };
+  const Fit result = fit(rows, Calibration{}, options);
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_LT(result.after.mean, result.before.mean);
+  EXPECT_EQ(result.folds.rows, 0);
+  const std::string text = to_yaml(result, record());
+  EXPECT_THAT(text, HasSubstr("  state: interrupted: the best until then\n"));
+  EXPECT_DOUBLE_EQ(load_calibration(written(text), "").gemm_efficiency, result.calibration.gemm_efficiency);
+  stop = true;
+  EXPECT_THROW(fit(rows, Calibration{}, options), NoAnswer);
+}
+
+// What the fit prices anew is what `panpipe validate` predicts.
+TEST(Fit, ItsPredictionsAreThoseOfTheEstimate) {
+  std::vector<RunRow> rows;
+  std::map<std::string, int> taken;
+  for (const RunRow& row : read_runs("../validation/published/runs.csv"))
+    if (row.gpu.rfind("A100", 0) == 0 && row.step_s && row.layers && taken[row.framework + row.schedule]++ < 1 &&
+        row.schedule.rfind("zb-", 0) != 0)
+      rows.push_back(row);
+  ASSERT_GE(rows.size(), 6U);
+  Calibration other;
+  other.name = "other";
+  other.launch = micros(12);
+  other.network_efficiency = 0.5;
+  other.stage_jitter = 0.03;
+  const std::string path = written(
+      "panpipe: 1\nkind: calibration\nname: other\nlaunch: {value: 12 us, source: test}\n"
+      "network_efficiency: {value: 0.5, source: test}\nstage_jitter: {value: 0.03, source: test}\n");
+  PredictionOptions options;
+  options.calibrations = {path};
+  for (const RunPrediction& predicted : predict(rows, options)) {
+    if (!predicted.predicted()) continue;
+    EXPECT_NEAR(FitRow(predicted.row).predicted_s(other), predicted.predicted_s, 1e-9 * predicted.predicted_s)
+        << predicted.row.id;
+  }
 }
 
 TEST(Fit, RefusesWhatCannotBeFitted) {

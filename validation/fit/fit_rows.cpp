@@ -91,6 +91,8 @@ FitRow::FitRow(RunRow row) : row_(std::move(row)) {
 FitRow::~FitRow() = default;
 FitRow::FitRow(FitRow&&) noexcept = default;
 
+const std::string& FitRow::framework() const { return prepared_->experiment.scenario.framework.name; }
+
 double FitRow::predicted_s(const Calibration& calibration) const {
   const Experiment& experiment = prepared_->experiment;
   const CostModel model(experiment.scenario, experiment.workload,

@@ -19,6 +19,7 @@ class FitRow {
   FitRow(FitRow&&) noexcept;
 
   const RunRow& row() const { return row_; }
+  const std::string& framework() const;                      // the preset that it is predicted with
   double predicted_s(const Calibration& calibration) const;  // by the estimate; safe to call from several threads
 
  private:

@@ -1,10 +1,13 @@
 // A fit as a calibration file, and as a table.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "costmodel/base/file_hash.hpp"
+#include "costmodel/input/reader.hpp"
 #include "validation/fit/fit.hpp"
 
 namespace panpipe {
@@ -21,7 +24,15 @@ std::string provenance(const Fit& fit, const FittedParameter& p) {
   std::string text = fmt::format("least squares over {} measured runs (see fit)", fit.row_ids.size());
   if (!p.determined) text += "; these runs say little about it: near its start value";
   if (p.at_bound) text += "; at the end of its range";
+  const auto start = fit.calibration.sources.find(p.parameter->key);
+  if (start != fit.calibration.sources.end() && !start->second.empty()) text += "; start: " + start->second;
   return text;
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  return out + "\"";
 }
 
 const FittedParameter* fitted(const Fit& fit, const std::string& key) {
@@ -34,16 +45,58 @@ const FittedParameter* fitted(const Fit& fit, const std::string& key) {
 constexpr std::size_t kLine = 120;
 
 std::string ids_text(const std::vector<std::string>& ids) {
-  std::string out, line = "    ";
+  std::string out, line = "      ";
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::string item = ids[i] + (i + 1 < ids.size() ? ", " : "");
     if (line.size() + item.size() > kLine) {
       out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-      line = "    ";
+      line = "      ";
     }
     line += item;
   }
   return out + line + "\n";
+}
+
+std::string named(const std::string& name) { return name.empty() ? "not stated" : name; }
+
+std::string rows_text(const Fit& fit) {
+  std::map<std::string, std::vector<std::string>> ids;
+  for (std::size_t i = 0; i < fit.row_ids.size(); ++i) ids[named(fit.row_sources[i])].push_back(fit.row_ids[i]);
+  std::string out = "  rows:\n";
+  for (const auto& [source, of] : ids) out += fmt::format("    {}: [\n{}    ]\n", source, ids_text(of));
+  return out;
+}
+
+// The frameworks' numbers take part in every prediction: with others the fit would be another.
+std::string frameworks_text(const Fit& fit) {
+  std::map<std::string, int> rows;
+  for (const std::string& name : fit.row_frameworks) ++rows[name];
+  std::string out = "  frameworks:\n";
+  for (const auto& [name, count] : rows) {
+    const std::string path = data_directory() + "/frameworks/" + name + ".yaml";
+    out += fmt::format("  - {{name: {}, rows: {}, sha256: {}}}\n", name, count, sha256_of_file(path).substr(0, 16));
+  }
+  return out;
+}
+
+std::string numbers_text(const Fit& fit) {
+  std::string out;
+  for (const FittedParameter& p : fit.parameters) {
+    const FitParameter& of = *p.parameter;
+    const std::string uncertainty =
+        std::isfinite(p.uncertainty) ? fmt::format("uncertainty: {}, ", value_text(of, p.uncertainty)) : "";
+    out +=
+        fmt::format("{}: {{value: {}, {}start: {}, range: [{}, {}], source: {}}}\n", of.key, value_text(of, p.value), uncertainty,
+                    value_text(of, p.start), value_text(of, of.low), value_text(of, of.high), quoted(provenance(fit, p)));
+  }
+  // What was not fitted stands as it was.
+  for (const auto& [key, value] : fit.calibration.values) {
+    if (fitted(fit, key) != nullptr) continue;
+    const auto source = fit.calibration.sources.find(key);
+    out += fmt::format("{}: {{value: {}, source: {}}}\n", key, value,
+                       quoted("not fitted; " + (source == fit.calibration.sources.end() ? "" : source->second)));
+  }
+  return out;
 }
 
 }  // namespace
@@ -67,38 +120,43 @@ FitErrors errors_of(const std::vector<double>& predicted, const std::vector<doub
   return errors;
 }
 
-std::string to_yaml(const Fit& fit, const std::string& name, const std::vector<std::string>& devices) {
-  std::string list;
-  for (const std::string& device : devices) list += (list.empty() ? "" : ", ") + device;
-  std::string out = fmt::format("# {}: {} numbers fitted to {} measured runs by panpipe fit\n", list, fit.parameters.size(),
-                                fit.row_ids.size());
-  out += fmt::format(
-      "panpipe: 1\nkind: calibration\nname: {}\ndescription: \"{} numbers fitted to {} measured runs\"\ndevices: [{}]\n", name,
-      fit.parameters.size(), fit.row_ids.size(), list);
-  for (const FittedParameter& p : fit.parameters) {
-    const FitParameter& of = *p.parameter;
-    out += fmt::format("{}: {{value: {}, uncertainty: {}, start: {}, range: [{}, {}], source: \"{}\"}}\n", of.key,
-                       value_text(of, p.value), value_text(of, p.uncertainty), value_text(of, p.start), value_text(of, of.low),
-                       value_text(of, of.high), provenance(fit, p));
-  }
-  // What was not fitted stands as it was.
-  for (const auto& [key, value] : fit.calibration.values) {
-    if (fitted(fit, key) != nullptr) continue;
-    const auto source = fit.calibration.sources.find(key);
-    out += fmt::format("{}: {{value: {}, source: \"{}\"}}\n", key, value,
-                       source == fit.calibration.sources.end() ? "" : source->second);
-  }
+std::string to_yaml(const Fit& fit, const FitRecord& record) {
+  const std::string devices = fmt::format("{}", fmt::join(record.devices, ", "));
+  const std::string what = fmt::format("{} numbers fitted to {} measured runs", fit.parameters.size(), fit.row_ids.size());
+  std::string out =
+      fmt::format("# {}: {} by panpipe fit; do not edit, make it again with the command under 'fit'\n", devices, what);
+  out += fmt::format("panpipe: 1\nkind: calibration\nname: {}\ndescription: {}\ndevices: [{}]\n", record.name, quoted(what),
+                     devices);
+  out += numbers_text(fit);
   out += "fit:\n";
+  if (!record.command.empty()) out += fmt::format("  command: {}\n", quoted(record.command));
+  out += fmt::format("  state: {}\n", fit.interrupted ? "interrupted: the best until then"
+                                      : fit.converged ? "converged"
+                                                      : "not converged");
+  out += fmt::format("  loss: {{robust_scale: {:.4g}, balance: {:.4g}}}\n", fit.options.robust_scale, fit.options.balance);
+  out += "  spreads: {";  // as shares: how far from its start each number was allowed for nothing
+  for (const FittedParameter& p : fit.parameters)
+    out += fmt::format("{}{}: {:.3g}", &p == &fit.parameters.front() ? "" : ", ", p.parameter->key, p.spread);
+  out += "}\n";
+  if (!record.files.empty()) out += "  files:\n";
+  for (const FitRecord::File& file : record.files)
+    out += fmt::format("  - {{name: {}, sha256: {}}}\n", quoted(file.name), file.sha256.substr(0, 16));
+  out += frameworks_text(fit);
   out += fmt::format("  before: {}\n  after: {}\n", errors_text(fit.before), errors_text(fit.after));
-  out += fmt::format("  cross_validated: {}  # each row by a fit without its fold\n", errors_text(fit.folds));
+  if (fit.folds.rows > 0)
+    out += fmt::format("  cross_validated: {}  # each row by a fit without its fold\n", errors_text(fit.folds));
   for (const auto& [title, groups] :
        {std::pair("by_source", &fit.by_source), std::pair("without_own_source", &fit.without_own)}) {
     if (groups->empty()) continue;
     out += fmt::format("  {}:\n", title);
-    for (const auto& [source, errors] : *groups)
-      out += fmt::format("    {}: {}\n", source.empty() ? "not stated" : source, errors_text(errors));
+    for (const auto& [source, errors] : *groups) out += fmt::format("    {}: {}\n", named(source), errors_text(errors));
   }
-  return out + "  rows: [\n" + ids_text(fit.row_ids) + "  ]\n";
+  if (!fit.overfits.empty()) out += "  overfitted:\n";
+  for (const std::string& warning : fit.overfits) out += fmt::format("  - {}\n", quoted(warning));
+  out += rows_text(fit);
+  if (!record.left_out.empty()) out += "  left_out:\n";
+  for (const std::string& line : record.left_out) out += fmt::format("  - {}\n", quoted(line));
+  return out;
 }
 
 std::string to_table(const Fit& fit) {
@@ -117,13 +175,36 @@ std::string to_table(const Fit& fit) {
   out += "\n";
   line("with the start values", fit.before);
   line("fitted", fit.after);
-  line("left out by folds", fit.folds);
+  if (fit.folds.rows > 0) line("left out by folds", fit.folds);
   for (const auto& [source, errors] : fit.by_source) {
     line(source, errors);
     if (const auto found = fit.without_own.find(source); found != fit.without_own.end())
       line("  fitted without it", found->second);
   }
-  return out + fmt::format("\n  {} iterations: {}\n", fit.iterations, fit.termination);
+  out += fmt::format("\n  {} iterations, {}\n", fit.iterations,
+                     fit.interrupted ? "interrupted: the best until then"
+                     : fit.converged ? "converged"
+                                     : "not converged: more with --iterations");
+  for (const std::string& warning : fit.overfits) out += "  overfitted: " + warning + "\n";
+  return out;
+}
+
+std::map<std::string, double> stated_spreads(const std::string& calibration_file) {
+  std::map<std::string, double> spreads;
+  const NodePtr root = load_document(calibration_file);
+  ReadLog log;
+  for (const FitParameter& parameter : fit_parameters()) {
+    const Node* entry = root->find(parameter.key);
+    if (entry == nullptr || entry->find("uncertainty") == nullptr) continue;
+    MapReader reader(*entry, log);
+    const auto read = [&](const char* key) {
+      return *parameter.unit == '\0' ? reader.number(key, Sign::Positive) : reader.duration(key).base();
+    };
+    const double value = read("value"), uncertainty = read("uncertainty");
+    if (value > 0 && uncertainty > 0) spreads[parameter.key] = uncertainty / value;
+  }
+  log.throw_if_errors();
+  return spreads;
 }
 
 }  // namespace panpipe

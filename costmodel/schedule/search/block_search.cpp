@@ -125,7 +125,8 @@ Candidate try_block(const Problem& problem, const Knobs& knobs) {
 }
 
 std::vector<Candidate> search_blocks(const Problem& problem, const Score& bound, double passes) {
-  const int tries = static_cast<int>(std::clamp(passes / problem.passes(), double{kFewestTries}, double{kMostTries}));
+  const int tries = static_cast<int>(
+      std::clamp(passes / problem.passes(), double{kFewestTries}, std::max(double{kFewestTries}, problem.effort * kMostTries)));
   const std::vector<Knobs> plain = plain_blocks(problem);
   RandomBlocks random(problem.chunks);
   std::vector<Candidate> elite;

@@ -19,6 +19,7 @@ struct Problem {
   int memory = 1;                             // activations (of one stage, one microbatch) a rank may hold
   double F = 1, I = 1, W = 1, comm = 0;       // means over the stages
   std::vector<std::array<double, 3>> each{};  // F, I, W of every stage; empty = all alike
+  double effort = 1;                          // share of the usual work of a search
 
   int stages() const { return ranks * chunks; }
   int rank_of(int stage) const { return stage < ranks ? stage : 2 * ranks - 1 - stage; }

@@ -52,7 +52,7 @@ class Search {
     if (done()) return;
     const Problem sample = sample_of(p_);
     const bool whole = sample.microbatches == p_.microbatches;
-    std::vector<Candidate> blocks = search_blocks(sample, whole ? best_.bound : lower_bound(sample), kBlockBudget);
+    std::vector<Candidate> blocks = search_blocks(sample, whole ? best_.bound : lower_bound(sample), p_.effort * kBlockBudget);
     for (Candidate& block : blocks) {
       if (!whole) block = try_block(p_, block.knobs);
       consider(block.rows);
@@ -60,9 +60,10 @@ class Search {
     // The first block is the one that always gets through.
     if (best_.rows.empty()) consider(try_block(p_, {}).rows);
     if (!whole) return;
-    if (!done()) improve_from(best_.rows, kImproveBudget / 2);
+    const double budget = p_.effort * kImproveBudget / 2;
+    if (!done()) improve_from(best_.rows, budget);
     for (const Candidate& block : blocks)
-      if (!done()) improve_from(block.rows, kImproveBudget / 2 / static_cast<double>(blocks.size()));
+      if (!done()) improve_from(block.rows, budget / static_cast<double>(blocks.size()));
   }
 
   Found result() {
@@ -146,8 +147,10 @@ Problem problem_of(int ranks, int microbatches, int chunks, int memory, const Pa
   return problem;
 }
 
-Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs) {
-  const Problem problem = problem_of(ranks, microbatches, chunks, memory, costs);
+Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs,
+                           double effort) {
+  Problem problem = problem_of(ranks, microbatches, chunks, memory, costs);
+  problem.effort = effort;
   const Found found = find_order(problem, known_orders(problem));
   Schedule schedule = schedule_of(problem, found.rows, name);
   schedule.lower_bound = std::min(found.bound.makespan, found.score.makespan);

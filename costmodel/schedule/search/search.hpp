@@ -22,7 +22,9 @@ Found find_order(const Problem& problem, const std::vector<Rows>& starts);
 // Hand-made and published orders of the placement, whatever they hold.
 std::vector<Rows> known_orders(const Problem& problem);
 
-// What the families do: find_order from the known orders, as a schedule with its bound and a note on both.
-Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs);
+// What the families do: find_order from the known orders, as a schedule with its bound and a note on both. `effort`: share of the
+// usual search.
+Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs,
+                           double effort = 1);
 
 }  // namespace panpipe::search

@@ -1,0 +1,73 @@
+// panpipe fit: what it refuses, word by word.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cli/program.hpp"
+#include "validation/fit/fit.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string file_with(const std::string& name, const std::string& text) {
+  const std::string path = (std::filesystem::temp_directory_path() / name).string();
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+Outcome refused(const std::string& arguments) {
+  const Outcome run = panpipe("fit " + arguments);
+  EXPECT_EQ(run.exit_code, 2) << run.err;
+  EXPECT_EQ(run.out, "");
+  return run;
+}
+
+class FitVerb : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fit_available()) GTEST_SKIP() << "built without Ceres";
+  }
+  const std::string rows_ = file_with("panpipe_fit_rows.csv",
+                                      "id,gpu,layers,hidden,seq,global_batch,step_s\n"
+                                      "a,A100-80G-SXM,2,1024,1024,4,0.1\nb,H100-SXM,2,1024,1024,4,0.05\n");
+};
+
+TEST_F(FitVerb, ADeviceWithoutADataSheet) {
+  EXPECT_EQ(refused(rows_ + " --device B9000").err, "panpipe: error: --device B9000: there is no data sheet of this device\n");
+}
+
+TEST_F(FitVerb, ADeviceThatNoRowWasMeasuredOn) {
+  EXPECT_EQ(refused(rows_ + " --device RTX3090").err,
+            "panpipe: error: --device RTX3090: none of the 2 rows was measured on it and can be predicted; they have "
+            "A100-80G-SXM, H100-SXM\n");
+}
+
+TEST_F(FitVerb, FewerRowsThanNumbers) {
+  EXPECT_EQ(refused(rows_ + " --device H100-SXM").err,
+            "panpipe: error: 1 rows cannot say what 12 numbers are; give more rows, or fewer numbers with --only\n");
+}
+
+TEST_F(FitVerb, RowsToLeaveOutThatAreNotThere) {
+  EXPECT_EQ(refused(rows_ + " --device H100-SXM --without c").err, "panpipe: error: --without c: no row has this id or source\n");
+}
+
+TEST_F(FitVerb, AColumnThatIsNearlyOneOfOurs) {
+  const std::string path = file_with("panpipe_fit_column.csv", "id,gpu,step_s,layer\na,H100-SXM,0.05,2\n");
+  EXPECT_EQ(refused(path + " --device H100-SXM").err, path +
+                                                          ":1:15: error: there is no column 'layer'\n"
+                                                          "    1 | id,gpu,step_s,layer\n"
+                                                          "      |               ^\n"
+                                                          "  help: did you mean 'layers'?\n");
+}
+
+TEST_F(FitVerb, ANumberThatIsNotFitted) {
+  const Outcome run = refused(rows_ + " --device H100-SXM --only gemm");
+  EXPECT_THAT(run.err, HasSubstr("panpipe: error: --only gemm: nothing of that name is fitted; there are gemm_efficiency, "));
+}
+
+}  // namespace
+}  // namespace panpipe::test

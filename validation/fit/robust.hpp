@@ -1,0 +1,28 @@
+// A row's share of the loss: 2 scale^2 (sqrt(1 + (r / scale)^2) - 1): a square for small residuals, |r| for large ones.
+#pragma once
+
+#include <cmath>
+
+namespace panpipe {
+
+struct RobustLoss {
+  double scale = 0.05;
+
+  // Ceres takes one loss per block, and all rows are one block, so the root of the loss is the residual.
+  double root(double r) const {
+    const double s = r / scale;
+    return std::copysign(std::sqrt(2 * scale * scale * (std::sqrt(1 + s * s) - 1)), r);
+  }
+  double slope_of_root(double r) const {
+    if (std::abs(r) < 1e-9) return 1;
+    const double s = r / scale;
+    return std::abs(r) / (std::sqrt(1 + s * s) * std::abs(root(r)));
+  }
+  // The weight that makes a square of this loss.
+  double weight(double r) const {
+    const double s = r / scale;
+    return 1 / std::sqrt(1 + s * s);
+  }
+};
+
+}  // namespace panpipe
