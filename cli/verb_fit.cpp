@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -15,7 +16,9 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/file_hash.hpp"
 #include "costmodel/base/files_write.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
 #include "validation/fit/fit.hpp"
+#include "validation/fit/profile_fit.hpp"
 #include "validation/runs/run_cluster.hpp"
 
 namespace panpipe::cli {
@@ -24,6 +27,7 @@ namespace {
 struct Settings {
   std::vector<std::string> files, devices, without;
   std::string output, start;
+  Precision precision = Precision::Fp32;  // of a profile's operators
   FitOptions fit;
 };
 
@@ -105,7 +109,40 @@ void write(const Settings& settings, const Fit& result, std::vector<std::string>
   std::fputs(("written to " + settings.output + "\n").c_str(), stderr);
 }
 
+// Profiles and tables of operators, in place of runs: what they say of one device, without a search.
+int run_profile_fit(const Settings& settings) {
+  if (settings.devices.size() != 1) throw InputError("--device: operators were measured on one device; name that one");
+  std::vector<TimedOperator> operators;
+  std::vector<Profile> profiles;
+  for (const std::string& file : settings.files) {
+    if (!is_operator_table(file)) {
+      profiles.push_back(load_profile(file));
+      continue;
+    }
+    const std::vector<TimedOperator> more = read_operators(file);
+    operators.insert(operators.end(), more.begin(), more.end());
+  }
+  ReadLog log;
+  const DeviceType device = load_device(settings.devices.front(), std::filesystem::current_path().string(), log);
+  log.throw_if_errors();
+  const ProfileFit result = fit_profile(operators, profiles, device, settings.precision);
+  print(to_table(result));
+  if (settings.output.empty()) return 0;
+  const std::string name = std::filesystem::path(settings.output).stem().string();
+  write_file(settings.output, to_yaml(result, name, device.name, command_of(settings)), "choose another file with -o");
+  std::fputs(("written to " + settings.output + "\n").c_str(), stderr);
+  return 0;
+}
+
+bool is_profile(const std::string& file) {
+  const std::string extension = std::filesystem::path(file).extension().string();
+  return extension == ".yaml" || extension == ".yml" || extension == ".json" || is_operator_table(file);
+}
+
 int run_fit(Settings settings) {
+  const auto profiles = std::count_if(settings.files.begin(), settings.files.end(), is_profile);
+  if (profiles == static_cast<std::ptrdiff_t>(settings.files.size())) return run_profile_fit(settings);
+  if (profiles > 0) throw InputError("panpipe fit takes measured runs or profiles of operators, not both at once");
   if (!fit_available()) fit({}, {}, {});  // says so
   for (const std::string& device : settings.devices)
     if (device_file_of(device).empty())
@@ -137,8 +174,11 @@ int run_fit(Settings settings) {
 
 void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
   auto settings = std::make_shared<Settings>();
-  sub.add_option("RUNS", settings->files, "tables of measured runs (CSV)")->required();
-  sub.add_option("--device", settings->devices, "rows of this gpu are fitted (repeatable: one calibration for all)")
+  sub.add_option("RUNS", settings->files,
+                 "tables of measured runs (CSV); or profiles (YAML) and tables of operators (CSV) of panpipe profile")
+      ->required();
+  sub.add_option("--device", settings->devices,
+                 "rows of this gpu are fitted (repeatable: one calibration for all); with profiles the device's name or file")
       ->required()
       ->type_name("NAME")
       ->allow_extra_args(false);
@@ -150,6 +190,10 @@ void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--without", settings->without, "leave out rows of this id or source (repeatable)")
       ->type_name("NAME")
       ->allow_extra_args(false);
+  sub.add_option("--precision", settings->precision, "of a profile's operators (default fp32)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
+          {"fp32", Precision::Fp32}, {"tf32", Precision::Tf32}, {"bf16", Precision::Bf16}, {"fp16", Precision::Fp16}}))
+      ->type_name("NAME");
   sub.add_option("--folds", settings->fit.folds, "parts of the cross-validation (default 5)")->check(CLI::Range(2, 1000));
   sub.add_option("--iterations", settings->fit.iterations, "at most (default 30)")->check(CLI::Range(1, 1000));
   sub.add_option("--robust-scale", settings->fit.robust_scale,

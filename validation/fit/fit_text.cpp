@@ -8,6 +8,7 @@
 
 #include "costmodel/base/file_hash.hpp"
 #include "costmodel/input/reader.hpp"
+#include "costmodel/input/scalar_text.hpp"
 #include "validation/fit/fit.hpp"
 
 namespace panpipe {
@@ -27,12 +28,6 @@ std::string provenance(const Fit& fit, const FittedParameter& p) {
   const auto start = fit.calibration.sources.find(p.parameter->key);
   if (start != fit.calibration.sources.end() && !start->second.empty()) text += "; start: " + start->second;
   return text;
-}
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-  return out + "\"";
 }
 
 const FittedParameter* fitted(const Fit& fit, const std::string& key) {
@@ -87,14 +82,14 @@ std::string numbers_text(const Fit& fit) {
         std::isfinite(p.uncertainty) ? fmt::format("uncertainty: {}, ", value_text(of, p.uncertainty)) : "";
     out +=
         fmt::format("{}: {{value: {}, {}start: {}, range: [{}, {}], source: {}}}\n", of.key, value_text(of, p.value), uncertainty,
-                    value_text(of, p.start), value_text(of, of.low), value_text(of, of.high), quoted(provenance(fit, p)));
+                    value_text(of, p.start), value_text(of, of.low), value_text(of, of.high), quoted_scalar(provenance(fit, p)));
   }
   // What was not fitted stands as it was.
   for (const auto& [key, value] : fit.calibration.values) {
     if (fitted(fit, key) != nullptr) continue;
     const auto source = fit.calibration.sources.find(key);
     out += fmt::format("{}: {{value: {}, source: {}}}\n", key, value,
-                       quoted("not fitted; " + (source == fit.calibration.sources.end() ? "" : source->second)));
+                       quoted_scalar("not fitted; " + (source == fit.calibration.sources.end() ? "" : source->second)));
   }
   return out;
 }
@@ -125,11 +120,11 @@ std::string to_yaml(const Fit& fit, const FitRecord& record) {
   const std::string what = fmt::format("{} numbers fitted to {} measured runs", fit.parameters.size(), fit.row_ids.size());
   std::string out =
       fmt::format("# {}: {} by panpipe fit; do not edit, make it again with the command under 'fit'\n", devices, what);
-  out += fmt::format("panpipe: 1\nkind: calibration\nname: {}\ndescription: {}\ndevices: [{}]\n", record.name, quoted(what),
-                     devices);
+  out += fmt::format("panpipe: 1\nkind: calibration\nname: {}\ndescription: {}\ndevices: [{}]\n", record.name,
+                     quoted_scalar(what), devices);
   out += numbers_text(fit);
   out += "fit:\n";
-  if (!record.command.empty()) out += fmt::format("  command: {}\n", quoted(record.command));
+  if (!record.command.empty()) out += fmt::format("  command: {}\n", quoted_scalar(record.command));
   out += fmt::format("  state: {}\n", fit.interrupted ? "interrupted: the best until then"
                                       : fit.converged ? "converged"
                                                       : "not converged");
@@ -140,7 +135,7 @@ std::string to_yaml(const Fit& fit, const FitRecord& record) {
   out += "}\n";
   if (!record.files.empty()) out += "  files:\n";
   for (const FitRecord::File& file : record.files)
-    out += fmt::format("  - {{name: {}, sha256: {}}}\n", quoted(file.name), file.sha256.substr(0, 16));
+    out += fmt::format("  - {{name: {}, sha256: {}}}\n", quoted_scalar(file.name), file.sha256.substr(0, 16));
   out += frameworks_text(fit);
   out += fmt::format("  before: {}\n  after: {}\n", errors_text(fit.before), errors_text(fit.after));
   if (fit.folds.rows > 0)
@@ -152,10 +147,10 @@ std::string to_yaml(const Fit& fit, const FitRecord& record) {
     for (const auto& [source, errors] : *groups) out += fmt::format("    {}: {}\n", named(source), errors_text(errors));
   }
   if (!fit.overfits.empty()) out += "  overfitted:\n";
-  for (const std::string& warning : fit.overfits) out += fmt::format("  - {}\n", quoted(warning));
+  for (const std::string& warning : fit.overfits) out += fmt::format("  - {}\n", quoted_scalar(warning));
   out += rows_text(fit);
   if (!record.left_out.empty()) out += "  left_out:\n";
-  for (const std::string& line : record.left_out) out += fmt::format("  - {}\n", quoted(line));
+  for (const std::string& line : record.left_out) out += fmt::format("  - {}\n", quoted_scalar(line));
   return out;
 }
 
