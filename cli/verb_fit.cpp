@@ -43,7 +43,8 @@ std::string command_of(const Settings& settings) {
   std::string command = "panpipe fit";
   for (const std::string& file : settings.files) command += " " + shown_path(file);
   for (const std::string& device : settings.devices) command += " --device " + device;
-  for (const std::string& name : settings.without) command += " --without " + name;
+  for (const std::string& name : settings.without)
+    command += " --without " + (name.find(' ') == std::string::npos ? name : "'" + name + "'");
   if (!settings.start.empty()) command += " --start " + shown_path(settings.start);
   if (!settings.fit.only.empty()) command += fmt::format(" --only {}", fmt::join(settings.fit.only, ","));
   const FitOptions defaults;
@@ -76,10 +77,11 @@ WantedRows wanted_rows(const Settings& settings) {
     for (RunRow& row : read_runs(file)) {
       bool out = false;
       for (std::size_t i = 0; i < settings.without.size(); ++i) {
-        const std::string& name = settings.without[i];
+        const std::string name = settings.without[i].substr(0, settings.without[i].find('='));
         if (name != row.id && name != row.source) continue;
         used[i] = out = true;
-        wanted.left_out.push_back(fmt::format("{}: --without {}", row.id, name));
+        const bool reason = name.size() < settings.without[i].size();
+        wanted.left_out.push_back(row.id + ": " + (reason ? settings.without[i].substr(name.size() + 1) : "--without " + name));
         break;
       }
       if (!out) wanted.rows.push_back(std::move(row));
@@ -187,8 +189,9 @@ void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
                  "calibration to start from, and to take from what is not fitted (default: a-priori values)")
       ->type_name("FILE");
   sub.add_option("--only", settings->fit.only, "fit these numbers alone")->type_name("KEY,KEY")->delimiter(',');
-  sub.add_option("--without", settings->without, "leave out rows of this id or source (repeatable)")
-      ->type_name("NAME")
+  sub.add_option("--without", settings->without,
+                 "leave out rows of this id or source; the reason goes into the file (repeatable)")
+      ->type_name("NAME[=WHY]")
       ->allow_extra_args(false);
   sub.add_option("--precision", settings->precision, "of a profile's operators (default fp32)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
