@@ -155,7 +155,7 @@ int run_fit(Settings settings) {
     settings.fit.spread = stated_spreads(start_file(settings));
   }
   WantedRows wanted = wanted_rows(settings);
-  const FitRows prepared = prepare_rows(wanted.rows, settings.devices);
+  const FitRows prepared = prepare_rows(wanted.rows, settings.devices, start);
   for (const std::string& left_out : prepared.left_out) std::fputs(("panpipe: left out: " + left_out + "\n").c_str(), stderr);
   if (prepared.rows.empty())
     throw InputError(fmt::format("--device {}: none of the {} rows was measured on it and can be predicted; {}",

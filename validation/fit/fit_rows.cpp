@@ -7,8 +7,8 @@
 #include "costmodel/estimate/compile.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/estimate/replay.hpp"
-#include "costmodel/experiment/experiment.hpp"
 #include "costmodel/plan/prices.hpp"
+#include "costmodel/scenario/scenario.hpp"
 #include "validation/parallel_for.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
@@ -53,20 +53,29 @@ double lowered_step(const TaskGraph& graph, bool rolling) {
 }  // namespace
 
 struct FitRow::Prepared {
-  Experiment experiment;
+  Scenario scenario;
+  Workload workload;
   Plan plan;
   bool rolling, by_units;
   Structure structure;
   std::vector<RankEnds> ends;  // per rank
 
-  Prepared(const RunScenario& written, const std::string& name)
-      : experiment(parse_scenario(written.text, name, data_directory())), plan(experiment.plan("")), rolling(written.rolling) {
-    const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
+  Prepared(const RunScenario& written, const std::string& name, const Calibration& start)
+      : scenario(parse_scenario(written.text, name, data_directory())),
+        workload(make_workload(scenario)),
+        rolling(written.rolling) {
+    const CostModel costs = model(start);
+    plan = make_plan(scenario, costs);
+    const TaskGraph graph = lower(scenario, plan, costs);
     by_units = graph.by_units;
     if (by_units) return;
     CompiledGraph compiled = compile(graph);
     ends = compute_ends(graph, compiled);
     structure = std::move(compiled.structure);
+  }
+
+  CostModel model(const Calibration& calibration) const {
+    return CostModel(scenario, workload, std::vector<Calibration>(scenario.cluster.types.size(), calibration));
   }
 
   double replayed_step(const CostTables& tables) const {
@@ -82,27 +91,26 @@ struct FitRow::Prepared {
   }
 };
 
-FitRow::FitRow(RunRow row) : row_(std::move(row)) {
+FitRow::FitRow(RunRow row, const Calibration& start) : row_(std::move(row)) {
   const RunScenario written = scenario_of(row_);
   if (!written.skipped.empty()) throw InputError(written.skipped);
-  prepared_ = std::make_unique<Prepared>(written, row_.id);
+  prepared_ = std::make_unique<Prepared>(written, row_.id, start);
 }
 
 FitRow::~FitRow() = default;
 FitRow::FitRow(FitRow&&) noexcept = default;
 
-const std::string& FitRow::framework() const { return prepared_->experiment.scenario.framework.name; }
+const std::string& FitRow::framework() const { return prepared_->scenario.framework.name; }
 
 double FitRow::predicted_s(const Calibration& calibration) const {
-  const Experiment& experiment = prepared_->experiment;
-  const CostModel model(experiment.scenario, experiment.workload,
-                        std::vector<Calibration>(experiment.scenario.cluster.types.size(), calibration));
-  if (prepared_->by_units)
-    return to_duration(Ticks(lowered_step(lower(experiment.scenario, prepared_->plan, model), prepared_->rolling))).base();
-  return to_duration(Ticks(prepared_->replayed_step(tables_of(prices_of(experiment.scenario, prepared_->plan, model))))).base();
+  const Prepared& p = *prepared_;
+  const CostModel model = p.model(calibration);
+  const double ticks = p.by_units ? lowered_step(lower(p.scenario, p.plan, model), p.rolling)
+                                  : p.replayed_step(tables_of(prices_of(p.scenario, p.plan, model)));
+  return to_duration(Ticks(ticks)).base();
 }
 
-FitRows prepare_rows(const std::vector<RunRow>& rows, const std::vector<std::string>& devices) {
+FitRows prepare_rows(const std::vector<RunRow>& rows, const std::vector<std::string>& devices, const Calibration& start) {
   std::vector<const RunRow*> wanted;
   for (const RunRow& row : rows) {
     const std::string file = device_file_of(row.gpu);
@@ -114,7 +122,7 @@ FitRows prepare_rows(const std::vector<RunRow>& rows, const std::vector<std::str
   std::vector<std::string> problems(wanted.size());
   parallel_for(wanted.size(), 0, [&](std::size_t i) {
     try {
-      made[i] = std::make_unique<FitRow>(*wanted[i]);
+      made[i] = std::make_unique<FitRow>(*wanted[i], start);
     } catch (const InputError& error) {
       problems[i] = wanted[i]->id + ": " + error.diagnostics().front().message;
     } catch (const NoAnswer& error) {

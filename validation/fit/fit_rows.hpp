@@ -6,15 +6,17 @@
 #include <vector>
 
 #include "costmodel/plan/plan.hpp"
+#include "costmodel/profile/calibration.hpp"
 #include "validation/runs/run_row.hpp"
 
 namespace panpipe {
 
-// Scenario, workload and plan are made once; only costs change.
+// Scenario, workload and plan are made once; only costs change. Orders that are searched (zb-auto) are so with the costs of
+// `start`.
 class FitRow {
  public:
   // Throws InputError or NoAnswer when the row cannot be predicted: see scenario_of.
-  explicit FitRow(RunRow row);
+  explicit FitRow(RunRow row, const Calibration& start = {});
   ~FitRow();
   FitRow(FitRow&&) noexcept;
 
@@ -34,6 +36,6 @@ struct FitRows {
 };
 
 // Of the rows measured on one of the devices (by gpu column), those that can be predicted; made on several threads.
-FitRows prepare_rows(const std::vector<RunRow>& rows, const std::vector<std::string>& devices);
+FitRows prepare_rows(const std::vector<RunRow>& rows, const std::vector<std::string>& devices, const Calibration& start = {});
 
 }  // namespace panpipe

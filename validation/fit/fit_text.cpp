@@ -125,7 +125,7 @@ std::string to_yaml(const Fit& fit, const FitRecord& record) {
   out += numbers_text(fit);
   out += "fit:\n";
   if (!record.command.empty()) out += fmt::format("  command: {}\n", quoted_scalar(record.command));
-  out += fmt::format("  state: {}\n", fit.interrupted ? "interrupted: the best until then"
+  out += fmt::format("  state: {}\n", fit.interrupted ? "interrupted, the best until then"
                                       : fit.converged ? "converged"
                                                       : "not converged");
   out += fmt::format("  loss: {{robust_scale: {:.4g}, balance: {:.4g}}}\n", fit.options.robust_scale, fit.options.balance);
@@ -177,7 +177,7 @@ std::string to_table(const Fit& fit) {
       line("  fitted without it", found->second);
   }
   out += fmt::format("\n  {} iterations, {}\n", fit.iterations,
-                     fit.interrupted ? "interrupted: the best until then"
+                     fit.interrupted ? "interrupted, the best until then"
                      : fit.converged ? "converged"
                                      : "not converged: more with --iterations");
   for (const std::string& warning : fit.overfits) out += "  overfitted: " + warning + "\n";

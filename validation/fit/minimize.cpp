@@ -12,7 +12,8 @@ namespace {
 // Logarithms of step times are nearly linear in those of the numbers: within this distance derivatives are corrected by what was
 // seen on the way (Broyden 1965), farther away they are taken anew.
 constexpr double kNear = 0.15;
-constexpr double kEnough = 1e-4;  // of the loss: far below what an error figure shows
+constexpr double kNothing = 1e-4;  // a step of this length says nothing of derivatives
+constexpr double kEnough = 1e-4;   // of the loss: far below what an error figure shows
 
 class RowsCost final : public ceres::CostFunction {
  public:
@@ -56,6 +57,7 @@ class RowsCost final : public ceres::CostFunction {
   void follow(const Vector& logs, const Vector& r) const {
     if (derivatives_.size() > 0 && !known(logs)) {
       const Vector step = logs - last_logs_;
+      if (step.squaredNorm() < kNothing * kNothing) return;  // the difference would be rounding
       derivatives_ += (r - last_residuals_ - derivatives_ * step) * step.transpose() / step.squaredNorm();
     }
     last_logs_ = logs;

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <mutex>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/plan/plan.hpp"
 #include "costmodel/profile/calibration.hpp"
+#include "costmodel/scenario/scenario.hpp"
 #include "validation/parallel_for.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
@@ -112,25 +114,45 @@ double allocated(const Framework& framework, double peak_bytes) {
   return std::max(0.0, peak_bytes - static_cast<double>(framework.context.base())) / framework.allocator_factor;
 }
 
-void predict_row(const CalibrationChoice& calibrations, RunPrediction& run) {
+// Many rows name the same few calibrations: each is read once.
+class CalibrationCache {
+ public:
+  Calibration of(const DeviceType& type) {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(type.calibration);
+    if (!type.calibration.empty() && found != known_.end()) return found->second;
+    Calibration read = calibration_for(type);
+    if (!type.calibration.empty()) known_[type.calibration] = read;
+    return read;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Calibration> known_;
+};
+
+void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache, RunPrediction& run) {
   const RunScenario written = scenario_of(run.row, calibrations.of(run.row.gpu));
   run.assumed = written.assumed;
   run.skipped = written.skipped;
   run.scenario = written.text;
   if (!run.skipped.empty()) return;
   try {
-    const Experiment experiment(parse_scenario(written.text, run.row.id, data_directory()));
-    const Plan plan = experiment.plan("");
-    const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
+    const Scenario scenario = parse_scenario(written.text, run.row.id, data_directory());
+    const Workload workload = make_workload(scenario);
+    std::vector<Calibration> numbers;
+    for (const DeviceType& type : scenario.cluster.types) numbers.push_back(cache.of(type));
+    const CostModel model(scenario, workload, std::move(numbers));
+    const TaskGraph graph = lower(scenario, make_plan(scenario, model), model);
     const Timeline predicted = estimate(graph);
     const Metrics figures = metrics(predicted);
     run.predicted_s = written.rolling ? step_period(predicted) : figures.step_time_s;
     run.predicted_peak_gib = figures.peak_memory_bytes / kGib;
     if (run.row.framework == "eager") {
-      run.predicted_peak_gib = allocated(experiment.scenario.framework, figures.peak_memory_bytes) / kGib;
+      run.predicted_peak_gib = allocated(scenario.framework, figures.peak_memory_bytes) / kGib;
       if (run.row.peak_gib) run.assumed.emplace_back("peak_gib: allocated memory, without context and fragmentation");
     }
-    run.parameters = static_cast<double>(experiment.workload.parameters);
+    run.parameters = static_cast<double>(workload.parameters);
     run.terms = terms_of(graph, figures, run.predicted_s);
   } catch (const InputError& error) {
     run.skipped = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
@@ -153,10 +175,11 @@ std::optional<double> RunPrediction::peak_error() const {
 
 std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const PredictionOptions& options) {
   const CalibrationChoice calibrations(options.calibrations);
+  CalibrationCache cache;
   std::vector<RunPrediction> runs(rows.size());
   parallel_for(rows.size(), options.threads, [&](std::size_t i) {
     runs[i].row = rows[i];
-    predict_row(calibrations, runs[i]);
+    predict_row(calibrations, cache, runs[i]);
   });
   return runs;
 }
