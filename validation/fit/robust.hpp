@@ -11,12 +11,11 @@ struct RobustLoss {
   // Ceres takes one loss per block, and all rows are one block, so the root of the loss is the residual.
   double root(double r) const {
     const double s = r / scale;
-    return std::copysign(std::sqrt(2 * scale * scale * (std::sqrt(1 + s * s) - 1)), r);
+    return r * std::sqrt(2 / (1 + std::sqrt(1 + s * s)));
   }
   double slope_of_root(double r) const {
-    if (std::abs(r) < 1e-9) return 1;
-    const double s = r / scale;
-    return std::abs(r) / (std::sqrt(1 + s * s) * std::abs(root(r)));
+    const double s = r / scale, q = std::sqrt(1 + s * s);
+    return std::sqrt((1 + q) / 2) / q;
   }
   // The weight that makes a square of this loss.
   double weight(double r) const {
