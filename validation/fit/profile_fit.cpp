@@ -74,7 +74,7 @@ class ProfileFitter {
   }
 
   static void push(double ideal, double time, std::vector<Sample>& samples) {
-    if (ideal > 0 && time >= kLeastTime) samples.push_back({ideal / time, time});
+    if (ideal > 0 && time >= kLeastTime) samples.push_back({ideal / time, ideal});
   }
 
   void add(const char* key, OperatorKind kind, const char* what) {
@@ -87,7 +87,7 @@ class ProfileFitter {
     if (samples.empty()) return;
     const double middle = weighted_median(samples);
     result_.numbers.push_back({key, middle, weighted_spread(samples, middle), static_cast<int>(samples.size()), false,
-                               fmt::format("{} passes of {}, the median by time", samples.size(), what)});
+                               fmt::format("{} passes of {}, the median by work", samples.size(), what)});
   }
 
   void add_launch() {
