@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/parallel_for.hpp"
 #include "costmodel/estimate/pipeline_order.hpp"
 #include "costmodel/estimate/replay.hpp"
 #include "costmodel/schedule/schedule.hpp"
-#include "planner/parallel_for.hpp"
 
 namespace panpipe::planner {
 namespace {

@@ -5,12 +5,12 @@
 #include <memory>
 #include <tuple>
 
+#include "costmodel/base/parallel_for.hpp"
 #include "planner/auto/exact.hpp"
 #include "planner/auto/finalists.hpp"
 #include "planner/auto/last_families.hpp"
 #include "planner/auto/order_replay.hpp"
 #include "planner/methods.hpp"
-#include "planner/parallel_for.hpp"
 
 namespace panpipe::planner {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/parallel_for.hpp"
 #include "planner/auto/families.hpp"
-#include "planner/parallel_for.hpp"
 
 namespace panpipe::planner {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "costmodel/base/parallel_for.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "planner/candidate.hpp"
-#include "planner/parallel_for.hpp"
 #include "planner/pfeife/pfeife_search.hpp"
 
 namespace panpipe::planner {

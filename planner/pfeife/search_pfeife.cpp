@@ -7,10 +7,10 @@
 #include <fmt/ranges.h>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/parallel_for.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/plan/partition.hpp"
 #include "planner/methods.hpp"
-#include "planner/parallel_for.hpp"
 #include "planner/pfeife/pfeife_search.hpp"
 
 namespace panpipe::planner {

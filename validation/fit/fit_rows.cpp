@@ -4,12 +4,12 @@
 #include <limits>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/parallel_for.hpp"
 #include "costmodel/estimate/compile.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/estimate/replay.hpp"
 #include "costmodel/plan/prices.hpp"
 #include "costmodel/scenario/scenario.hpp"
-#include "validation/parallel_for.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
 
@@ -120,7 +120,7 @@ FitRows prepare_rows(const std::vector<RunRow>& rows, const std::vector<std::str
   }
   std::vector<std::unique_ptr<FitRow>> made(wanted.size());
   std::vector<std::string> problems(wanted.size());
-  parallel_for(wanted.size(), 0, [&](std::size_t i) {
+  parallel_for(wanted.size(), 0, [&](std::size_t i, std::size_t) {
     try {
       made[i] = std::make_unique<FitRow>(*wanted[i], start);
     } catch (const InputError& error) {

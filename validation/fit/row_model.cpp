@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "validation/parallel_for.hpp"
+#include "costmodel/base/parallel_for.hpp"
 
 namespace panpipe {
 namespace {
@@ -28,7 +28,7 @@ Vector RowModel::residuals(const Vector& logs, const Vector& weights) const {
   const Calibration c = calibration(logs);
   const std::vector<std::size_t> wanted = weighted(weights);
   Vector result = Vector::Zero(weights.size());
-  parallel_for(wanted.size(), 0, [&](std::size_t k) {
+  parallel_for(wanted.size(), 0, [&](std::size_t k, std::size_t) {
     if (stopped()) return;
     const FitRow& row = rows_[wanted[k]];
     result[at_index(wanted[k])] = std::log(row.predicted_s(c) / *row.row().step_s);
@@ -47,7 +47,7 @@ Matrix RowModel::derivatives(const Vector& logs, const Vector& at, const Vector&
     moved.push_back(calibration(there));
   }
   Matrix result = Matrix::Zero(at.size(), logs.size());
-  parallel_for(wanted.size() * moved.size(), 0, [&](std::size_t k) {
+  parallel_for(wanted.size() * moved.size(), 0, [&](std::size_t k, std::size_t) {
     if (stopped()) return;
     const std::size_t i = wanted[k / moved.size()], p = k % moved.size();
     if (silent_.size() > 0 && silent_(at_index(i), at_index(p))) return;

@@ -7,12 +7,12 @@
 #include <mutex>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/parallel_for.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/scenario/scenario.hpp"
-#include "validation/parallel_for.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
 
@@ -177,7 +177,7 @@ std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const Predic
   const CalibrationChoice calibrations(options.calibrations);
   CalibrationCache cache;
   std::vector<RunPrediction> runs(rows.size());
-  parallel_for(rows.size(), options.threads, [&](std::size_t i) {
+  parallel_for(rows.size(), options.threads, [&](std::size_t i, std::size_t) {
     runs[i].row = rows[i];
     predict_row(calibrations, cache, runs[i]);
   });

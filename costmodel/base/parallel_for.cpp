@@ -1,4 +1,4 @@
-#include "planner/parallel_for.hpp"
+#include "costmodel/base/parallel_for.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -6,10 +6,11 @@
 #include <thread>
 #include <vector>
 
-namespace panpipe::planner {
+namespace panpipe {
 
 std::size_t workers_for(std::size_t count, int threads) {
-  return std::clamp<std::size_t>(static_cast<std::size_t>(std::max(1, threads)), 1, std::max<std::size_t>(1, count));
+  const std::size_t wanted = threads > 0 ? static_cast<std::size_t>(threads) : std::thread::hardware_concurrency();
+  return std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(1, count));
 }
 
 void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t part, std::size_t worker)>& body) {
@@ -32,4 +33,4 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
     if (fault) std::rethrow_exception(fault);
 }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe
