@@ -1,4 +1,5 @@
 // panpipe-exec: the ranks of a run. Started by `panpipe run`, or by torchrun, srun or mpirun through it.
+#include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -35,6 +36,16 @@ void catch_signals() {
   signal(SIGXFSZ, SIG_IGN);
 }
 
+// Activations come and go with every pass. By default the C library gives their memory back to the system each time and takes it
+// anew, page by page: up to a third of a pass with large results (docs/models/measuring.md).
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest it takes
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 64 << 20);
+#endif
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Runs a plan. `panpipe run` starts it; its options are those of `panpipe run`.", "panpipe-exec"};
   app.require_subcommand(1, 1);
@@ -64,6 +75,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   catch_signals();
+  keep_freed_memory();
   try {
     return run(argc, argv);
   } catch (...) {

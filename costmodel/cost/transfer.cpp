@@ -44,7 +44,11 @@ TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes) const {
   if (route.path == PathClass::Local) return cost;
   if (const Profile* profile = scenario_->profile.get(); profile && profile->transfer(from, to)) {
     cost.source = CostSource::Interpolated;
-    cost.time = cost.latency = profile->transfer(from, to)->at(tensor_bytes);  // a delay: the table is not a shared resource
+    cost.time = profile->transfer(from, to)->at(tensor_bytes);  // a delay: the table is not a shared resource
+    // What both ends compute for a message is in their passes (costmodel/plan/programs.cpp).
+    if (const TransferTable* work = profile->collective("message", 2))
+      cost.time = std::max(Duration(0), cost.time - 2 * work->at(tensor_bytes));
+    cost.latency = cost.time;
     return cost;
   }
   if (cluster.given) {  // as written: nothing is added

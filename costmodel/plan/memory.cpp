@@ -57,6 +57,24 @@ void fill_passes(const StageInfo& info, const StageActivations& sums, std::array
   if (!info.weight_apart) memory[index_of(ActionKind::I)].give = bytes(before_backward);
 }
 
+// A profile stands for our executor, whose passes are known more closely. What I leaves for the weight gradients comes to be on
+// the way, not before its temporary. W makes a parameter's gradient before it adds it to the sum.
+void refine_for_executor(const Lowering& lowering, const StageInfo& info, const StageActivations& sums,
+                         std::array<PassMemory, 5>& memory) {
+  PassMemory& input = memory[index_of(ActionKind::I)];
+  input.temporary = Bytes(std::max<std::int64_t>(0, sums.input_peak - input.take.base()));
+  std::int64_t freed = 0, rise = 0;
+  for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
+    const UnitCost& unit = lowering.unit(info, u);
+    std::int64_t largest = 0;
+    for (const ParameterUse& use : unit.parameters) largest = std::max(largest, use.elements);
+    const double bytes = static_cast<double>(largest) * lowering.costs.gradient_bytes();
+    rise = std::max(rise, static_cast<std::int64_t>(bytes) - freed);
+    freed += unit.kept_for_weight.base() / lowering.plan.schedule.splits;
+  }
+  memory[index_of(ActionKind::W)].temporary = Bytes(rise);
+}
+
 // As Pfeife's planner counts (ICML 2025, github MerHS/pfeife): the temporary of a stage is the largest of (activations up to and
 // with an operator, plus that operator's own temporary), for F and B alike, and I frees nothing.
 void fill_pfeife_passes(const Lowering& lowering, StageInfo& info) {
@@ -82,8 +100,25 @@ int state_copies(const std::string& optimizer) {
   return optimizer == "momentum" ? 1 : 0;
 }
 
+// Our executor has posted the receives of one pass ahead; what it sends is the pass's own result, and is soon taken.
+Bytes posted_ahead(const Lowering& lowering, int rank) {
+  Bytes most(0);
+  for (const int s : lowering.stages_of_rank(rank)) {
+    Bytes forward(0), backward(0);
+    for (const int e : lowering.edges_in[static_cast<std::size_t>(s)])
+      if (lowering.edges[static_cast<std::size_t>(e)].forward_link >= 0)
+        forward += lowering.edges[static_cast<std::size_t>(e)].bytes;
+    for (const int e : lowering.edges_out[static_cast<std::size_t>(s)])
+      if (lowering.edges[static_cast<std::size_t>(e)].backward_link >= 0)
+        backward += lowering.edges[static_cast<std::size_t>(e)].gradient_bytes;
+    most = std::max({most, forward, backward});
+  }
+  return Bytes(most.base() / lowering.plan.schedule.splits);
+}
+
 // Buffers of stage hand-overs: one to receive into and one to send from per neighbour and direction.
 Bytes boundary_buffers(const Lowering& lowering, int rank) {
+  if (lowering.scenario.profile) return posted_ahead(lowering, rank);
   Bytes sum(0);
   for (const StageEdge& edge : lowering.edges) {
     if (edge.forward_link < 0) continue;
@@ -169,7 +204,10 @@ void make_memory(Lowering& lowering) {
                           lowering.costs.temporary_over_before(), SliceBytes(lowering, static_cast<int>(slice)));
       if (all_in_weight) sums.kept_for_weight = info.recompute_apart ? sums.saved : sums.kept;
       fill_passes(info, sums, memory);
-      if (all_in_weight) std::swap(memory[index_of(ActionKind::I)].temporary, memory[index_of(ActionKind::W)].temporary);
+      if (all_in_weight)
+        std::swap(memory[index_of(ActionKind::I)].temporary, memory[index_of(ActionKind::W)].temporary);
+      else if (lowering.scenario.profile && info.weight_apart)
+        refine_for_executor(lowering, info, sums, memory);
     }
   }
   for (int rank = 0; rank < lowering.plan.pipeline; ++rank) {

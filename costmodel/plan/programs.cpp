@@ -73,9 +73,40 @@ void make_flows(Lowering& lowering) {
   }
 }
 
+// What a profiled transport computes at this stage's end of its messages, on the core that the passes run on: seconds.
+double message_work(const Lowering& lowering, const StageInfo& info, ActionKind kind) {
+  const Profile* profile = lowering.scenario.profile.get();
+  const TransferTable* work = profile == nullptr ? nullptr : profile->collective("message", 2);
+  if (work == nullptr || (kind != ActionKind::F && kind != ActionKind::B && kind != ActionKind::I)) return 0;
+  const bool backward = kind != ActionKind::F;
+  const auto stage = static_cast<std::size_t>(&info - lowering.stages.data());
+  double sum = 0;
+  for (const auto* edges : {&lowering.edges_in[stage], &lowering.edges_out[stage]})
+    for (const int e : *edges) {
+      const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+      if ((backward ? edge.backward_link : edge.forward_link) < 0) continue;
+      const Bytes bytes = backward ? edge.gradient_bytes : edge.bytes;
+      sum += work->at(Bytes(bytes.base() / lowering.plan.schedule.splits)).base();
+    }
+  return sum;
+}
+
+void add_message_work(const Lowering& lowering, const StageInfo& info, ActionKind kind, PassDraft& draft) {
+  const double work = message_work(lowering, info, kind);
+  if (work <= 0) return;
+  draft.breakdown.launch += Duration(work);
+  Draft step;
+  step.time = work;
+  draft.steps.insert(draft.steps.begin(), step);
+  UnitPiece piece;
+  piece.time = work;
+  draft.pieces.insert(draft.pieces.begin(), piece);
+}
+
 void make_stage_programs(Lowering& lowering, StageInfo& info, const std::array<bool, 5>& used, int slice) {
   const auto finish = [&](ActionKind kind, PassDraft draft, double factor) {
     apply_host_and_jitter(lowering, draft, factor);
+    add_message_work(lowering, info, kind, draft);
     info.programs[static_cast<std::size_t>(slice)][index_of(kind)] =
         add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits);
   };

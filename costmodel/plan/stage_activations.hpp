@@ -16,6 +16,7 @@ struct StageActivations {
   std::int64_t kept_for_weight = 0;  // of it (recomputed or not), until the weight gradient
   std::int64_t forward_peak = 0;     // largest rise over the live bytes at the start of F
   std::int64_t backward_peak = 0;    // largest rise over the live bytes at the start of the backward
+  std::int64_t input_peak = 0;       // the same of an input gradient apart, which leaves behind what the weight gradients read
 };
 
 // What a whole microbatch saves; a slice of the sequence brings functions of its own.
@@ -42,19 +43,22 @@ StageActivations sum_activations(const UnitCost* units, int first, int end, Reco
     sums.kept += bytes.saved_under(units[u], mode);
     sums.kept_for_weight += bytes.even(units[u].kept_for_weight);
   }
-  std::int64_t later = 0;  // already freed on the way back
+  std::int64_t later = 0, left = 0;  // already freed on the way back; left there for weight gradients
   while (end > first) {
     const std::string& block = units[end - 1].block;
     int begin = end - 1;
     while (!block.empty() && begin > first && units[begin - 1].block == block) --begin;
-    std::int64_t temporary = 0, again = 0, kept = 0;
+    std::int64_t temporary = 0, again = 0, kept = 0, weight = 0;
     for (int u = begin; u < end; ++u) {
       temporary = std::max(temporary, bytes.even(units[u].temporary));
       again += bytes.saved(units[u]) - bytes.saved_under(units[u], mode);
       kept += bytes.saved_under(units[u], mode);
+      weight += bytes.even(units[u].kept_for_weight);
     }
     sums.backward_peak = std::max(sums.backward_peak, temporary + again - later);
+    sums.input_peak = std::max(sums.input_peak, temporary + again - later + left);
     later += kept;
+    left += weight;
     end = begin;
   }
   return sums;

@@ -84,7 +84,8 @@ ProfiledTransfers read_transfers(const Node& node, ReadLog& log) {
 ProfiledCollective read_collective(const Node& node, ReadLog& log) {
   MapReader map(node, log);
   ProfiledCollective collective;
-  collective.kind = map.choice<std::string>("kind", {{"all_reduce", "all_reduce"}, {"broadcast", "broadcast"}});
+  collective.kind =
+      map.choice<std::string>("kind", {{"all_reduce", "all_reduce"}, {"broadcast", "broadcast"}, {"message", "message"}});
   collective.members = map.integer("members", 2);
   collective.table = read_table(map);
   map.finish();

@@ -16,7 +16,10 @@ constexpr int kTracksPerLane = 100;  // tid = lane * kTracksPerLane + track
 // Both ends of a span are rounded, not its length, so that spans which touch still touch.
 std::int64_t to_nanoseconds(Duration time) { return std::llround(time.base() * 1e9); }
 
-std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
+// A measured memory curve may begin a little before time 0, where the first rank left the barrier.
+std::string microseconds(std::int64_t ns) {
+  return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
+}
 
 // What NCCL calls its kernels; without the element type and protocol, which a prediction does not know.
 std::string kernel_name(const Span& span) {

@@ -179,6 +179,28 @@ double CutEvaluator::stage_ticks(const PassEntry& pass, const Cuts& cuts, Recomp
   return space_.stages().ticks(pass.kind, pass.type, first, end, no_gradient_in(pass.position), mode);
 }
 
+// Ticks that the ends of messages take from the passes of each position, forward and backward: as the lowering adds them. Empty
+// where no profile says so.
+std::vector<std::array<double, 2>> CutEvaluator::message_work(const Variant& variant, const Cuts& cuts) const {
+  const Profile* profile = space_.scenario().profile.get();
+  const TransferTable* table = profile == nullptr ? nullptr : profile->collective("message", 2);
+  if (table == nullptr) return {};
+  std::vector<std::array<double, 2>> work(chain_.size(), {0, 0});
+  for (const LinkEntry& delay : variant.delays) {
+    StageLink link = variant.links[delay.link];
+    if (delay.hops != nullptr) {
+      const StageLink& hop = space_.crossings().next_unit(cuts[static_cast<std::size_t>(link.from)]);
+      link.bytes = hop.from == 0 ? -1 : hop.bytes;
+      link.gradient_bytes = hop.from == 0 || !hop.gradient ? -1 : hop.gradient_bytes;
+    }
+    const std::int64_t bytes = delay.backward ? link.gradient_bytes : link.bytes;
+    if (bytes < 0) continue;
+    const double ticks = to_ticks(table->at(Bytes(bytes / plan_.schedule.splits))).base();
+    for (const int position : {link.from, link.to}) work[static_cast<std::size_t>(position)][delay.backward ? 1 : 0] += ticks;
+  }
+  return work;
+}
+
 template <class PutCost, class PutDelay>
 void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& modes, const Split& before, PutCost put_cost,
                         PutDelay put_delay) const {
@@ -193,11 +215,17 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& m
     return !all && begin_of(cuts, position) == begin_of(before.cuts, position) &&
            end_of(cuts, position) == end_of(before.cuts, position);
   };
+  const std::vector<std::array<double, 2>> work = message_work(variant, cuts);
+  const auto talk = [&](const PassEntry& pass) {
+    const bool backward = pass.kind == ActionKind::B || pass.kind == ActionKind::I;
+    if (work.empty() || (!backward && pass.kind != ActionKind::F)) return 0.0;
+    return work[static_cast<std::size_t>(pass.position)][backward ? 1 : 0];
+  };
   for (const PassEntry& pass : variant.passes) {
     const auto k = static_cast<std::size_t>(pass.position);
     const Recompute mode = modes.empty() ? fastest : modes[k];
-    if (unchanged(pass.position) && (modes.empty() || mode == before.modes[k])) continue;
-    put_cost(pass.entry, stage_ticks(pass, cuts, mode));
+    if (work.empty() && unchanged(pass.position) && (modes.empty() || mode == before.modes[k])) continue;
+    put_cost(pass.entry, stage_ticks(pass, cuts, mode) + talk(pass));
   }
   for (const RankEntry& optimizer : variant.optimizers) {
     if (std::all_of(optimizer.positions.begin(), optimizer.positions.end(), unchanged)) continue;

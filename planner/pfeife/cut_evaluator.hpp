@@ -107,6 +107,7 @@ class CutEvaluator {
   void map_tasks(const TaskGraph& graph, Variant& variant) const;
   bool holds_links(Variant& variant) const;
   void expect_links(const Cuts& cuts);
+  std::vector<std::array<double, 2>> message_work(const Variant& variant, const Cuts& cuts) const;
   // `before`: what the tables were filled for; what depends on unchanged cuts is left as it is.
   template <class PutCost, class PutDelay>
   void fill(const Variant& variant, const Cuts& cuts, const Modes& modes, const Split& before, PutCost put_cost,

@@ -86,6 +86,8 @@ TEST(Profile, SaysWhatIsWrong) {
             "5: sizes must grow from row to row");
   EXPECT_EQ(faults(head + "transfers:\n- {transport: gloo, from: 0, to: 1, table: [1 MiB]}\n"),
             "5: a row of a table is [size, time]");
+  EXPECT_EQ(faults(head + "collectives:\n- {kind: message, members: 2, table: [[0 B, 20 us]]}\n"), "");
+  EXPECT_EQ(faults(head + "collectives:\n- {kind: parcel, members: 2, table: [[0 B, 20 us]]}\n"), "5: unknown kind 'parcel'");
   EXPECT_EQ(faults(head + "collectives:\n- {kind: all_reduce, members: 2, table: []}\n"), "5: a table is a list of [size, time]");
 }
 
@@ -180,6 +182,70 @@ TEST_F(WithProfile, MeasuredTimesMakeTheStep) {
       EXPECT_GT(length, 0) << "2 ms for 1000 elements, by elements";
     }
   }
+}
+
+// What the ends of a message compute is part of their passes, and no longer of the delay between them.
+TEST_F(WithProfile, MessagesTakeTheTimeOfTheirEnds) {
+  profile_.collectives.push_back({"message", 2, {{{Bytes(0), micros(20)}, {mib(1), micros(120)}}}});
+  write(profile_);
+  const Scenario scenario = parse_scenario(std::string(kScenario) + "profile: " + file_ + "\n", "s.yaml", ".");
+  const Workload workload = make_workload(scenario);
+  const CostModel model(scenario, workload);
+  const Plan plan = make_plan(scenario, model);
+  // One message of 2 x 16 x 32 floats = 4096 B each way per microbatch: 20 us + 4096 / 2^20 x 100 us at both ends.
+  const double work = 20e-6 + 100e-6 * 4096 / (1 << 20);
+  int passes = 0;
+  for (const Span& span : estimate(lower(scenario, plan, model)).spans) {
+    const double length = (span.end - span.start).base();
+    if (span.lane == Lane::Receive) {
+      EXPECT_NEAR(length, 60e-6 + 500e-6 * 4096 / (1 << 20) - 2 * work, 1e-9);
+    }
+    if (span.lane != Lane::Compute || !span.action.is_compute()) continue;
+    const StagePlan& stage = plan.stages[static_cast<std::size_t>(span.action.stage)];
+    const double of_unit = span.action.kind == ActionKind::F ? 1e-3 : 2e-3;
+    EXPECT_NEAR(length, of_unit * (stage.end_unit - stage.first_unit) + work, 1e-11) << to_text(span.action);
+    ++passes;
+  }
+  EXPECT_EQ(passes, 16);
+}
+
+// One microbatch on the second of two stages: what I leaves is there when it ends, and W makes a gradient before it adds it.
+TEST_F(WithProfile, TheExecutorsPeaksBesideWeightGradients) {
+  for (ProfiledUnit& unit : profile_.units) unit.kept_for_weight = Bytes(150);
+  write(profile_);
+  const Scenario scenario = parse_scenario(std::string(kScenario) + "profile: " + file_ + "\n", "s.yaml", ".",
+                                           {"schedule=zb-h1", "batch.microbatches=1"});
+  const Workload workload = make_workload(scenario);
+  const CostModel model(scenario, workload);
+  const Plan plan = make_plan(scenario, model);
+  const Timeline timeline = estimate(lower(scenario, plan, model));
+  const auto device =
+      std::find_if(timeline.devices.begin(), timeline.devices.end(), [](const DeviceTimeline& d) { return d.rank == 1; });
+  std::int64_t before = 0;  // without gradients, which come with W
+  for (const MemoryPart& part : device->static_parts) {
+    if (part.name != "gradients") before += part.bytes.base();
+    if (part.name == "boundary buffers") {
+      EXPECT_EQ(part.bytes, Bytes(4096)) << "one message is posted ahead";
+    }
+  }
+  const int first = plan.stages[1].first_unit, units = plan.stages[1].end_unit - first;
+  std::int64_t rise = 0;  // of W: the largest parameter of a unit, less what the units behind it have let go
+  for (int u = first + units - 1; u >= first; --u)
+    for (const ParameterUse& use : model.workload(0).units[static_cast<std::size_t>(u)].parameters)
+      rise = std::max(rise, 4 * use.elements - 150 * (first + units - 1 - u));
+  EXPECT_GT(rise, 0);
+  const auto at = [&](ActionKind kind) {
+    const auto span = std::find_if(timeline.spans.begin(), timeline.spans.end(), [&](const Span& s) {
+      return s.device == device->device && s.lane == Lane::Compute && s.action.kind == kind;
+    });
+    std::int64_t bytes = 0;
+    for (const MemorySample& sample : device->memory)
+      if (sample.at <= span->start) bytes = sample.allocated.base();
+    return bytes - before;
+  };
+  // I: 150 a unit in the end; on the way 7 over the 100 a unit, and for each unit that is done 50 more.
+  EXPECT_EQ(at(ActionKind::I), std::max(150 * units, 100 * units + 50 * (units - 1) + 7));
+  EXPECT_EQ(at(ActionKind::W), 150 * units + rise);
 }
 
 TEST_F(WithProfile, ZeroBubblePassesAreTheirOwn) {

@@ -3,11 +3,12 @@
 
     validation/own_runs/study.py                                   # ten combinations of model, schedule, ranks and microbatch
     validation/own_runs/study.py --models gpt --schedules all      # one model under every schedule that exists at this size
-    validation/own_runs/study.py --record validation/measured      # keeps the figures, with machine and date
+    validation/own_runs/study.py --only 1,2                        # the first two; figures stay in --out, where a later call adds others
+    validation/own_runs/study.py --only none --record validation/measured   # keeps the figures that are there, with machine and date
 
-A round profiles each model once and then runs its combinations; predictions and measurements of a combination are the medians
-over the rounds. The spread is that of all measured steps of a combination: (upper - lower quartile) / median; a difference inside it is no
-error. Prints a table in Markdown; everything else is written to --out, where a combination's two timelines lie side by side.
+A round profiles each model once and then runs its combinations. A combination's prediction is the mean over the rounds, its measurement that of all
+steps without the eighth at either end, as in a profile. The spread is that of all measured steps of a combination, (upper - lower quartile) / median, or that of its
+predictions over the rounds where that is larger; a difference inside it is no error. Prints a table in Markdown; everything else is written to --out, where a combination's two timelines lie side by side.
 """
 import argparse
 import datetime
@@ -82,6 +83,10 @@ class Study:
         self.out = pathlib.Path(options.out).resolve()
         self.out.mkdir(parents=True, exist_ok=True)
 
+    def kept(self, combination):
+        """Where a combination's figures stay between calls."""
+        return self.out / f"row-{'-'.join(map(str, combination)).replace(' ', '_')}.json"
+
     def workload(self, model, micro):
         if model in BUILT_IN:
             return BUILT_IN[model]
@@ -134,6 +139,12 @@ class Study:
         return rounds
 
 
+def trimmed_mean(values):
+    """Without the eighth at either end: as `panpipe profile` takes its samples."""
+    cut = len(values) // 8
+    return statistics.mean(sorted(values)[cut:len(values) - cut])
+
+
 def summary(combination, rounds):
     model, schedule, ranks, micro, microbatches = combination
     middle = lambda key: statistics.median(each[key] for each in rounds)
@@ -141,8 +152,9 @@ def summary(combination, rounds):
     quartiles = statistics.quantiles(steps, n=4) if len(steps) > 3 else [steps[0], steps[0], steps[-1]]
     row = {"model": model, "schedule": schedule, "ranks": ranks, "micro": micro, "microbatches": microbatches, "rounds": len(rounds), "steps": len(steps)}
     row |= {key: middle(key) for key in ("predicted_s", "measured_s", "bubble_predicted", "bubble_measured", "passes_off", "passes_off_median", "peak_predicted", "peak_measured")}
-    row["spread"] = (quartiles[2] - quartiles[0]) / statistics.median(steps)
+    row |= {"predicted_s": statistics.mean(each["predicted_s"] for each in rounds), "measured_s": trimmed_mean(steps)}
     row["predicted_spread"] = (max(each["predicted_s"] for each in rounds) - min(each["predicted_s"] for each in rounds)) / row["predicted_s"]
+    row["spread"] = max((quartiles[2] - quartiles[0]) / statistics.median(steps), row["predicted_spread"])
     row["difference"] = row["predicted_s"] / row["measured_s"] - 1
     row["peak_difference"] = row["peak_predicted"] / row["peak_measured"] - 1
     return row
@@ -157,7 +169,7 @@ def table(rows):
                      f"| {row['peak_predicted'] / 2**20:.1f} MiB | {row['peak_measured'] / 2**20:.1f} MiB | {row['peak_difference']:+.1%} |")
     errors, peaks = [abs(row["difference"]) for row in rows], [abs(row["peak_difference"]) for row in rows]
     lines.append("")
-    lines.append(f"Step time: {statistics.mean(errors):.1%} off on average, {max(errors):.1%} at worst, spread of the measured steps {statistics.mean(row['spread'] for row in rows):.1%} on average. "
+    lines.append(f"Step time: {statistics.mean(errors):.1%} off on average, {max(errors):.1%} at worst, spread {statistics.mean(row['spread'] for row in rows):.1%} on average. "
                  f"Passes: {statistics.median(row['passes_off_median'] for row in rows):.1%} (median). Peak memory: {statistics.mean(peaks):.1%} on average, {max(peaks):.1%} at worst.")
     return "\n".join(lines)
 
@@ -176,10 +188,11 @@ def main():
     arguments.add_argument("--out", default="out/own_runs", help="folder for profiles and results")
     arguments.add_argument("--ranks", type=int, default=2, help="with --models")
     arguments.add_argument("--transport", default="gloo")
-    arguments.add_argument("--steps", type=int, default=7)
-    arguments.add_argument("--seconds", type=int, default=12, help="of profiling, for each profile")
+    arguments.add_argument("--steps", type=int, default=10)
+    arguments.add_argument("--seconds", type=int, default=5, help="of profiling, for each profile")
     arguments.add_argument("--profile-ranks", type=int, help="profile with so many (default: as many as run); 1: one device predicts several, links from the scenario")
-    arguments.add_argument("--rounds", type=int, default=1)
+    arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--only", help="of the ten combinations these, by number from 1: 1,4 (none: print what earlier calls left in --out)")
     arguments.add_argument("--models", help="instead of the ten combinations: these models,")
     arguments.add_argument("--schedules", default="gpipe,1f1b,zb-h1", help="under these schedules (all: every one), two samples a microbatch, eight microbatches")
     arguments.add_argument("--record", help="folder in which the figures are kept, named by date and machine")
@@ -189,19 +202,27 @@ def main():
     if options.models:
         schedules = every_schedule(study.panpipe, options.ranks, 8) if options.schedules == "all" else options.schedules.split(",")
         combinations = [(model, schedule, options.ranks, 2, 8) for model in options.models.split(",") for schedule in schedules]
+    if options.only and not options.models:
+        numbers = [] if options.only == "none" else [int(word) for word in options.only.split(",")]
+        combinations = [COMBINATIONS[number - 1] for number in numbers]
     rounds = study.run(combinations)
-    rows = [summary(combination, rounds[combination]) for combination in combinations]
+    for combination in combinations:
+        kept = summary(combination, rounds[combination]) | {"context": rounds[combination][0]["context"]}
+        study.kept(combination).write_text(json.dumps(kept), encoding="utf-8")
+    if options.only and not options.models:
+        combinations = [combination for combination in COMBINATIONS if study.kept(combination).exists()]
+    rows = [json.loads(study.kept(combination).read_text(encoding="utf-8")) for combination in combinations]
+    contexts = [row.pop("context") for row in rows]
     print(table(rows))
     if options.record:
         date, processor = datetime.date.today().isoformat(), machine()
         folder = pathlib.Path(options.record)
         folder.mkdir(parents=True, exist_ok=True)
-        context = rounds[combinations[0]][0]["context"]
         kept = {"schema": "panpipe-own-runs/1", "date": date, "machine": processor, "cores": len(os.sched_getaffinity(0)), "transport": options.transport,
-                "version": context.get("version"), "libraries": context.get("libraries"), "rows": rows}
+                "version": contexts[0].get("version"), "libraries": contexts[0].get("libraries"), "rows": rows}
         stem = f"{date}-{''.join(c if c.isalnum() else '-' for c in processor.lower()).strip('-')}"
         (folder / f"{stem}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        (folder / f"{stem}.md").write_text(f"Measured on {date}: {processor}, {kept['cores']} cores, {options.transport}, one thread a rank; {options.rounds} rounds of {options.steps} steps.\n\n{table(rows)}\n", encoding="utf-8")
+        (folder / f"{stem}.md").write_text(f"Measured on {date}: {processor}, {kept['cores']} cores, {options.transport}, one thread a rank; rounds and steps of each row are in the JSON beside this.\n\n{table(rows)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 #include "exec/engine/profile/link_profiler.hpp"
 
 #include <ATen/Functions.h>
+#include <time.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string_view>
 
 #include "exec/engine/operator_program.hpp"
 #include "exec/engine/profile/robust.hpp"
@@ -42,23 +44,37 @@ void take(Transport& transport, std::int64_t bytes, int from, at::Device device)
   Stopwatch(device).wait();  // a device's transports return before the data are there
 }
 
-// On the pair's first rank: seconds one way, per repetition.
-std::vector<double> ping_pong(Transport& transport, int first, int second, std::int64_t bytes, int repetitions,
-                              at::Device device) {
-  std::vector<double> samples;
+// Seconds that this rank has computed: the whole process, with the transport's threads, where a rank is one.
+double computed_seconds(const Transport& transport) {
+  timespec time{};
+  clock_gettime(std::string_view(transport.name()) == "local" ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+struct RoundTrips {
+  std::vector<double> one_way, work;  // half of what a round trip takes, and of what this rank computes for it
+};
+
+// On the pair's first rank.
+RoundTrips ping_pong(Transport& transport, int first, int second, std::int64_t bytes, int repetitions, at::Device device) {
+  RoundTrips trips;
   const at::Tensor value = message(bytes, device);
   for (int i = -2; i < repetitions; ++i) {  // two to warm up
-    const auto start = Clock::now();
-    if (transport.rank() == first) {
-      send(transport, value, second);
-      take(transport, bytes, second, device);
-      if (i >= 0) samples.push_back(seconds_since(start) / 2);
-    } else {
+    if (transport.rank() != first) {
       take(transport, bytes, first, device);
       send(transport, value, first);
+      continue;
     }
+    const double computed = computed_seconds(transport);
+    const auto start = Clock::now();
+    send(transport, value, second);
+    take(transport, bytes, second, device);
+    const double seconds = seconds_since(start), work = computed_seconds(transport) - computed;
+    if (i < 0) continue;
+    trips.one_way.push_back(seconds / 2);
+    trips.work.push_back(work / 2);
   }
-  return samples;
+  return trips;
 }
 
 std::vector<std::pair<int, int>> pairs(int ranks) {
@@ -75,28 +91,31 @@ TransferTable shared_table(Transport& transport, const json& mine, int owner) {
   TransferTable table;
   for (const json& row : json::parse(all[static_cast<std::size_t>(owner)]))
     table.points.emplace_back(Bytes(row[0].get<std::int64_t>()), seconds(row[1].get<double>()));
-  // A larger message is not faster: noise between two sizes is levelled.
-  for (std::size_t i = 1; i < table.points.size(); ++i)
-    table.points[i].second = std::max(table.points[i].second, table.points[i - 1].second);
+  // A smaller message is not slower, and noise only adds.
+  for (std::size_t i = table.points.size(); i-- > 1;)
+    table.points[i - 1].second = std::min(table.points[i].second, table.points[i - 1].second);
   return table;
 }
 
 }  // namespace
 
-std::vector<ProfiledTransfers> measure_transfers(Transport& transport, int repetitions, at::Device device) {
-  std::vector<ProfiledTransfers> found;
+MeasuredMessages measure_transfers(Transport& transport, int repetitions, at::Device device) {
+  MeasuredMessages found;
   for (const auto& [first, second] : pairs(transport.size())) {
     transport.barrier(kPatience, "measuring messages");
-    json mine = json::array();
+    json times = json::array(), work = json::array();
     if (transport.rank() == first || transport.rank() == second) {
-      for (const std::int64_t bytes : message_sizes())
-        mine.push_back(
-            {bytes, robust(ping_pong(transport, first, second, bytes, repetitions_for(bytes, repetitions), device)).median});
+      for (const std::int64_t bytes : message_sizes()) {
+        const RoundTrips trips = ping_pong(transport, first, second, bytes, repetitions_for(bytes, repetitions), device);
+        times.push_back({bytes, robust(trips.one_way).median});
+        work.push_back({bytes, robust(trips.work).median});
+      }
     }
-    const TransferTable table = shared_table(transport, mine, first);
+    const TransferTable table = shared_table(transport, times, first), computed = shared_table(transport, work, first);
     if (transport.rank() != 0) continue;
-    found.push_back({transport.name(), first, second, table});
-    found.push_back({transport.name(), second, first, table});
+    found.transfers.push_back({transport.name(), first, second, table});
+    found.transfers.push_back({transport.name(), second, first, table});
+    if (device.is_cpu() && !found.work) found.work = ProfiledCollective{"message", 2, computed};
   }
   return found;
 }

@@ -1,6 +1,7 @@
 // What a machine does besides operators: messages between ranks, sums over them, copying, launching.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -9,10 +10,14 @@
 
 namespace panpipe::exec {
 
+struct MeasuredMessages {
+  std::vector<ProfiledTransfers> transfers;
+  std::optional<ProfiledCollective> work;  // what each end computes for a message: kind "message". On CPUs, of the first pair
+};
+
 // All ranks together; each pair in turn, ping-pong, while the others are idle. Rank 0 gets the tables (half a round trip; the
-// same both ways), the others nothing. Above eight ranks only neighbours are measured.
-// Tensors lie on the rank's device.
-std::vector<ProfiledTransfers> measure_transfers(Transport& transport, int repetitions, at::Device device = at::kCPU);
+// same both ways), the others nothing. Above eight ranks only neighbours are measured. Tensors lie on the rank's device.
+MeasuredMessages measure_transfers(Transport& transport, int repetitions, at::Device device = at::kCPU);
 
 // All ranks together: an all-reduce over groups of `members` neighbouring ranks, side by side. Empty for one member, and on every
 // rank but 0.

@@ -1,6 +1,9 @@
 // The fast evaluation of cuts is that of lower + estimate.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "costmodel/estimate/estimate.hpp"
@@ -75,6 +78,29 @@ TEST(CutEvaluator, IsTheEstimateOfMeasuredLayers) {
     compare(*experiment, "zb-v", {}, 1e-12);
     compare(*experiment, "interleaved-1f1b", {{"stages_per_rank", "3"}}, 1e-12);
   }
+}
+
+// A profiled transport, whose ends compute; a chain and skip connections.
+TEST(CutEvaluator, IsTheEstimateWhereMessagesTakeTime) {
+  const std::string file = ::testing::TempDir() + "messages_" + std::to_string(getpid()) + ".yaml";
+  std::ofstream(file) << "panpipe: 1\nkind: profile\nmeasured: {}\n"
+                         "transfers:\n- {transport: gloo, from: 0, to: 1, table: [[0 B, 60 us], [1 KiB, 1 ms]]}\n"
+                         "collectives:\n- {kind: message, members: 2, table: [[0 B, 20 us], [1 KiB, 0.4 ms]]}\n";
+  LayersCase made;
+  for (int u = 0; u < 12; ++u) made.layers.push_back({1 + u % 7 * 0.37, 1000 + 17 * u, 50 * (u % 3), 64 * u});
+  for (int u = 0; u + 1 < 12; ++u) made.edges.emplace_back(u, u + 1, 1000 * (1 + u % 5));
+  made.devices = 3;
+  made.microbatches = 6;
+  made.link = "{latency: 0.1 ms, bandwidth: 20 MB/s}";
+  made.backward_ratio = -1.7;
+  made.extra = "profile: " + file + "\n";
+  for (const bool skips : {false, true}) {
+    if (skips) made.edges.emplace_back(2, 9, 5000);
+    const auto experiment = experiment_of(made);
+    compare(*experiment, "pfeife", {{"stages_per_rank", "2"}, {"loop_batch", "3"}, {"prefetch", "2"}}, 1e-12);
+    compare(*experiment, "zb-h1", {}, 1e-12);
+  }
+  std::filesystem::remove(file);
 }
 
 // Blocking sends, links of different speed, launches, an optimizer step, a tied embedding.
