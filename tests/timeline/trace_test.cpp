@@ -82,7 +82,8 @@ TEST(Trace, TimesBeforeTheStepBegan) {
   timeline.devices.emplace_back();
   timeline.devices.back().memory = {{micros(-41.771), Bytes(8)}, {micros(-0.25), Bytes(4)}, {micros(2), Bytes(6)}};
   std::vector<double> at;
-  for (const json& event : json::parse(to_trace_json(timeline))["traceEvents"])
+  const json trace = json::parse(to_trace_json(timeline));
+  for (const json& event : trace["traceEvents"])
     if (event["ph"] == "C") at.push_back(event["ts"]);
   EXPECT_EQ(at, (std::vector<double>{-41.771, -0.25, 2}));
 }
