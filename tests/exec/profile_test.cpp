@@ -91,7 +91,12 @@ TEST(Profile, OfTwoRanksCoversEveryUnitAndPredictsAStep) {
     EXPECT_GT(unit.operators, 0) << unit.name;
   }
   EXPECT_EQ(profile.transfers.size(), 2u) << "each way";
-  ASSERT_EQ(profile.collectives.size(), 1u);
+  ASSERT_EQ(profile.collectives.size(), 2u);
+  EXPECT_NE(profile.collective("all_reduce", 2), nullptr);
+  const TransferTable* work = profile.collective("message", 2);
+  ASSERT_NE(work, nullptr) << "what an end of a message computes";
+  EXPECT_GE(work->at(Bytes(0)), Duration(0));
+  EXPECT_LE(work->at(Bytes(0)), work->at(mib(64)));
   EXPECT_GT(profile.launch, Duration(0));
   EXPECT_GT(profile.memory_bandwidth, gb_per_s(0.1));
   EXPECT_GT(profile.optimizer.time, Duration(0));
