@@ -124,21 +124,6 @@ bool CutEvaluator::holds_links(Variant& variant) const {
   return needed == links_.end();
 }
 
-// Links of cuts near by: lowering again takes as long as hundreds of replays.
-void CutEvaluator::expect_links(const Cuts& cuts) {
-  for (const int shift : {-15, -10, -6, -3, -1, 1, 3, 6, 10, 15}) {
-    for (const bool odd : {false, true}) {
-      Cuts near = cuts;
-      for (std::size_t k = 0; k < near.size(); ++k) {
-        near[k] += odd && k % 2 == 1 ? -shift : shift;
-        near[k] = std::clamp(near[k], k == 0 ? 1 : near[k - 1] + 1, space_.units() - static_cast<int>(near.size() - k));
-      }
-      space_.crossings().links(near, links_);
-      links_met_ = united(links_met_, links_);
-    }
-  }
-}
-
 CutEvaluator::Variant& CutEvaluator::variant_of(const Cuts& cuts) {
   const Crossings& crossings = space_.crossings();
   if (crossings.is_chain() && !variants_.empty()) return *variants_.front();
@@ -153,7 +138,6 @@ CutEvaluator::Variant& CutEvaluator::variant_of(const Cuts& cuts) {
     if (!variants_.empty() && holds_links(*variants_.back())) return *variants_.back();
     const std::vector<StageLink> needed = links_;
     links_met_ = united(needed, united(links_met_, space_.links_met(stages())));
-    expect_links(cuts);
     links_ = links_met_;
     variants_.push_back(make_variant(cuts));
     links_ = needed;

@@ -106,7 +106,6 @@ class CutEvaluator {
   std::unique_ptr<Variant> make_variant(const Cuts& cuts);
   void map_tasks(const TaskGraph& graph, Variant& variant) const;
   bool holds_links(Variant& variant) const;
-  void expect_links(const Cuts& cuts);
   std::vector<std::array<double, 2>> message_work(const Variant& variant, const Cuts& cuts) const;
   // `before`: what the tables were filled for; what depends on unchanged cuts is left as it is.
   template <class PutCost, class PutDelay>

@@ -101,10 +101,10 @@ bool CutSearch::moved(const Cuts& from, const Move& move, Cuts& to) const {
   return in_order(to, units);
 }
 
-// The moves in turn, a few side by side: the first that is better is made, and the next ones start from there.
-bool CutSearch::climb(const std::vector<Move>& moves, bool recompute) {
+// The moves in turn, some side by side: the best of these is made if it is better, and the next ones start from there.
+bool CutSearch::climb(const std::vector<Move>& moves, std::size_t some_at_once, bool recompute) {
   // Where memory limits what is better, the first better move often leads to where none is left: there the best of all.
-  const std::size_t side_by_side = limited_ ? moves.size() : 2 * static_cast<std::size_t>(kBatch);
+  const std::size_t side_by_side = limited_ ? moves.size() : std::min(some_at_once, moves.size());
   constexpr std::int64_t kMostLooks = 400;
   const double start = best_;
   const Modes modes = recompute ? best_modes_ : Modes{};
@@ -140,12 +140,31 @@ void CutSearch::improve(const Cuts& from) {
   }
   if (best_ == kNone && !stopped_()) repair_all();
   if (best_ == kNone) return;
+  start_ = {best_, best_cuts_, best_modes_};
+  climb_on(2 * static_cast<std::size_t>(kBatch));
+}
+
+void CutSearch::climb_on(std::size_t some_at_once) {
   const std::vector<Move> near = moves(false);
   const auto better = [&](const std::vector<Move>& some) {
-    return climb(some, true) || (!best_modes_.empty() && climb(some, false));
+    return climb(some, some_at_once, true) || (!best_modes_.empty() && climb(some, some_at_once, false));
   };
   while (!stopped_() && (better(near) || better(moves(true)))) {
   }
+}
+
+void CutSearch::improve_again() {
+  if (start_.cuts.empty()) return;
+  const Found known = {best_, best_cuts_, best_modes_};
+  const auto take = [&](const Found& found) {
+    best_ = found.time;
+    best_cuts_ = found.cuts;
+    best_modes_ = found.modes;
+  };
+  take(start_);
+  start_ = {};
+  climb_on(std::numeric_limits<std::size_t>::max());
+  if (best_ >= known.time) take(known);
 }
 
 void CutSearch::tighten_with_memory(int rounds, double enough) {

@@ -29,10 +29,12 @@ class CutSearch {
   static constexpr double kNone = std::numeric_limits<double>::infinity();
   // Solves the relaxed problem further; ends early when nothing better than `enough` ticks is possible.
   void tighten(int rounds, double enough);
-  // The bound again where memory keeps stages from reaching far: against cuts that keep to that.
+  // The bound again where memory keeps stages from reaching far: against cuts that keep to that. Takes longer than all else.
   void tighten_with_memory(int rounds, double enough);
   // Improves what is known, from the best so far and from these cuts; repairs cuts that do not fit.
   void improve(const Cuts& from);
+  // Once more from where that began, by the best of all moves instead of the first ones that are better: other ends.
+  void improve_again();
   // Tries all cuts that may take less than `enough` ticks, up to a number of steps. True when it came to the end: proved.
   bool enumerate(double enough, std::int64_t steps);
 
@@ -69,7 +71,9 @@ class CutSearch {
   };
   std::vector<Move> moves(bool wide) const;
   bool moved(const Cuts& from, const Move& move, Cuts& to) const;  // false when that is not possible
-  bool climb(const std::vector<Move>& moves, bool recompute);      // until none of the moves is better; true when one was
+  // Until none of the moves is better; true when one was.
+  bool climb(const std::vector<Move>& moves, std::size_t some_at_once, bool recompute);
+  void climb_on(std::size_t some_at_once);
   bool descend(std::size_t cut, int at, struct Descent& descent);
 
   CutEvaluator evaluator_;
@@ -78,6 +82,12 @@ class CutSearch {
   BoundGame game_;
   Stopped stopped_;
   CutCounts counts_;
+  struct Found {
+    double time = kNone;
+    Cuts cuts;
+    Modes modes;
+  };
+  Found start_;  // of the local search
   double best_ = kNone, nearest_share_ = kNone;
   Cuts best_cuts_, nearest_cuts_;
   Modes best_modes_, nearest_modes_;

@@ -24,6 +24,7 @@ class PfeifeSearch {
   struct Searched {
     Member member;
     std::unique_ptr<CutSearch> search;
+    bool improved_again = false, tightened_with_memory = false;
     double bound() const { return search->bound(); }
     int stages() const { return member.schedule.stages; }
   };
@@ -35,6 +36,8 @@ class PfeifeSearch {
   void prepare(std::size_t first);  // constructs members from this one on, and does a few rounds of each
   void search_wave(const std::vector<std::size_t>& wave);
   void search_member(Searched& searched) const;
+  void improve_best();
+  void raise_lowest_bounds();
   void search_prefetch_vectors();
   Cuts start_for(int stages) const;
   int best_stages() const {

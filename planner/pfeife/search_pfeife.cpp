@@ -2,6 +2,7 @@
 // the members are searched, until those that are left cannot be better than what was found.
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +22,8 @@ constexpr double kMostEnumerated = 1e8;                    // cuts of a member: 
 constexpr std::int64_t kSteps = 1'000'000;                 // of the enumeration, per member: a few milliseconds
 constexpr int kStagesPerRank = 3, kMostStagesPerRank = 8;  // tried always; and while more are better
 constexpr std::size_t kFirstWave = 2;                      // members; each later wave has twice as many
+constexpr std::size_t kBestImproved = 2;                   // members, after each search of some
+constexpr int kMostRaised = 8;                             // waves of two members with the lowest bounds
 
 // Ways to cut so many units into stages.
 double number_of_cuts(int units, int stages) {
@@ -63,6 +66,7 @@ Answer PfeifeSearch::run() {
     }
   }
   search_prefetch_vectors();
+  raise_lowest_bounds();
   return answer();
 }
 
@@ -155,9 +159,11 @@ void PfeifeSearch::search_member(Searched& searched) const {
   if (search.bound() >= best_ && best_ != CutSearch::kNone) return;
   search.improve(good != good_cuts_.end() ? good->second : start_for(stages));
   if (stages == 1 || stated_cuts_) return;
+  if (number_of_cuts(space_.units(), stages) > kMostEnumerated) return;
   const double enough = std::min(best_, search.best());
   search.tighten_with_memory(kManyRounds, enough);
-  if (search.bound() < enough && number_of_cuts(space_.units(), stages) <= kMostEnumerated) search.enumerate(enough, kSteps);
+  searched.tightened_with_memory = true;
+  if (search.bound() < enough) search.enumerate(enough, kSteps);
 }
 
 void PfeifeSearch::prepare(std::size_t first) {
@@ -202,6 +208,37 @@ void PfeifeSearch::search_members() {
     search_wave(wave);
   }
   next_ = searched_.size();
+  if (!stated_cuts_) improve_best();
+}
+
+void PfeifeSearch::improve_best() {
+  std::vector<std::size_t> best(searched_.size());
+  std::iota(best.begin(), best.end(), 0);
+  std::stable_sort(best.begin(), best.end(),
+                   [&](std::size_t a, std::size_t b) { return searched_[a].search->best() < searched_[b].search->best(); });
+  best.resize(std::min(best.size(), kBestImproved));
+  std::erase_if(best, [&](std::size_t i) { return std::exchange(searched_[i].improved_again, true); });
+  in_parallel(best, [](Searched& searched) { searched.search->improve_again(); });
+  for (const std::size_t i : best) note(i);
+}
+
+// The lowest bound of all members is that of the answer: it alone is worth the time that memory takes.
+void PfeifeSearch::raise_lowest_bounds() {
+  if (stated_cuts_ || !space_.crossings().is_connected() || !space_.stages().exact()) return;
+  for (int wave = 0; wave < kMostRaised && !stopped(); ++wave) {
+    std::vector<std::size_t> lowest(searched_.size());
+    std::iota(lowest.begin(), lowest.end(), 0);
+    std::stable_sort(lowest.begin(), lowest.end(),
+                     [&](std::size_t a, std::size_t b) { return searched_[a].bound() < searched_[b].bound(); });
+    lowest.resize(std::min<std::size_t>(lowest.size(), 2));
+    if (lowest.empty() || searched_[lowest.front()].bound() >= best_ || searched_[lowest.front()].tightened_with_memory) return;
+    std::erase_if(lowest, [&](std::size_t i) {
+      return searched_[i].stages() == 1 || std::exchange(searched_[i].tightened_with_memory, true);
+    });
+    if (lowest.empty()) return;
+    in_parallel(lowest, [this](Searched& searched) { searched.search->tighten_with_memory(kManyRounds, best_); });
+    for (const std::size_t i : lowest) note(i);
+  }
 }
 
 // How far each rank runs ahead by itself, from the best member of the family: the published parameter is one number for all.
