@@ -8,6 +8,8 @@
 namespace panpipe::planner {
 namespace {
 
+constexpr std::size_t kFew = 16, kMany = 128;  // moves looked at before one is made
+
 bool in_order(const Cuts& cuts, int units) {
   for (std::size_t k = 0; k < cuts.size(); ++k)
     if (cuts[k] <= (k == 0 ? 0 : cuts[k - 1]) || cuts[k] >= units) return false;
@@ -140,8 +142,10 @@ void CutSearch::improve(const Cuts& from) {
   }
   if (best_ == kNone && !stopped_()) repair_all();
   if (best_ == kNone) return;
-  start_ = {best_, best_cuts_, best_modes_};
-  climb_on(2 * static_cast<std::size_t>(kBatch));
+  const bool best_of_all = limited_;
+  if (!best_of_all) start_ = {best_, best_cuts_, best_modes_};
+  climb_on(kFew);
+  if (limited_ && !best_of_all) improve_again();
 }
 
 void CutSearch::climb_on(std::size_t some_at_once) {
@@ -163,7 +167,7 @@ void CutSearch::improve_again() {
   };
   take(start_);
   start_ = {};
-  climb_on(std::numeric_limits<std::size_t>::max());
+  climb_on(kMany);
   if (best_ >= known.time) take(known);
 }
 

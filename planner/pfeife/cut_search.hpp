@@ -33,7 +33,7 @@ class CutSearch {
   void tighten_with_memory(int rounds, double enough);
   // Improves what is known, from the best so far and from these cuts; repairs cuts that do not fit.
   void improve(const Cuts& from);
-  // Once more from where that began, by the best of all moves instead of the first ones that are better: other ends.
+  // Once more from where that began, by the best of many moves instead of few: it ends elsewhere.
   void improve_again();
   // Tries all cuts that may take less than `enough` ticks, up to a number of steps. True when it came to the end: proved.
   bool enumerate(double enough, std::int64_t steps);
