@@ -28,8 +28,15 @@ Layout::Layout(const StageTable& of, const std::vector<TiedParameter>& parameter
       const auto add_boundary = [&](int other, const StageCost& maker) {
         if (rank_of(other) != r) sum.buffers += maker.forward_bytes + maker.backward_bytes;
       };
-      if (index > 0) add_boundary(index - 1, table.stages[at(index - 1)]);
-      if (index + 1 < p * v) add_boundary(index + 1, cost);
+      if (index > 0) {
+        const StageCost& before = table.stages[at(index - 1)];
+        add_boundary(index - 1, before);
+        if (rank_of(index - 1) != r) sum.posted = std::max(sum.posted, before.forward_bytes);
+      }
+      if (index + 1 < p * v) {
+        add_boundary(index + 1, cost);
+        if (rank_of(index + 1) != r) sum.posted = std::max(sum.posted, cost.backward_bytes);
+      }
     }
   }
   for (std::size_t t = 0; t < parameters.size(); ++t) {
@@ -260,7 +267,7 @@ double pfeife_peak(const Layout& layout, const Moment& moment, int r, int microb
 
 }  // namespace
 
-void activation_peaks(const Layout& layout, const Ground& ground, const FamilyForm& form, Recompute mode, int microbatches,
+void activation_peaks(const Layout& layout, const Ground& ground, const FamilyForm& form, int microbatches,
                       std::vector<double>& peaks) {
   peaks.assign(at(layout.ranks), 0);
   Moment moments[kMaxMoments];
@@ -281,9 +288,7 @@ void activation_peaks(const Layout& layout, const Ground& ground, const FamilyFo
       if (moment.forward >= 0) rise = layout.stage(r, moment.forward).forward_rise;
       if (moment.backward >= 0) {
         const StageCost& stage = layout.stage(r, moment.backward);
-        // Under recompute an input gradient leaves what the weight gradient reads, on top of what is there.
-        const bool again = form.split && mode != Recompute::None;
-        rise = std::max(rise, stage.backward_rise + (again ? stage.kept_for_weight : 0));
+        rise = std::max(rise, form.split ? stage.input_rise : stage.backward_rise);
       }
       peaks[at(r)] = std::max(peaks[at(r)], static_cast<double>(held + moment.weights * waiting + rise));
     }
@@ -312,7 +317,7 @@ double memory_peak(const Layout& layout, const Ground& ground, const PerParamete
     }
     double bytes = std::ceil(elements * per.weights) + std::ceil(elements * per.gradients) + std::ceil(elements * per.optimizer);
     bytes += given * given_copies;
-    bytes += static_cast<double>(rank.buffers) + activations[at(r)];
+    bytes += static_cast<double>(ground.posted_ahead ? rank.posted : rank.buffers) + activations[at(r)];
     if (per.zero >= 3 && data > 1) bytes += static_cast<double>(rank.gathered);
     largest = std::max(largest, static_cast<double>(ground.context) + std::nearbyint(ground.allocator * bytes));
   }

@@ -22,6 +22,7 @@ Ground ground_of(const Experiment& experiment) {
   ground.count_collectives = !scenario.collectives_run_on && !ground.early_gradients;
   ground.overlap_gradients = scenario.overlap_gradients;
   ground.as_pfeife = scenario.memory_model == MemoryModelKind::Pfeife;
+  ground.posted_ahead = scenario.profile != nullptr;
   const ScheduleRequest& stated = scenario.schedule;
   const auto has = [&](const char* option) { return stated.options.count(option) > 0; };
   if (!stated.csv.empty() || has("sequence_splits") || stated.name == "seq-1f1b") ground.stated_work = ground.stated_kept = 0.5;

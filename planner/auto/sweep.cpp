@@ -160,12 +160,12 @@ class Worker {
       const FamilyForm& form = forms()[at(f)];
       if (form.placement != layout.placement || !exists(form, p, layout.chunks, m)) continue;
       base_.family = static_cast<std::int16_t>(f);
-      run_family(layout, form, mode, orders);
+      run_family(layout, form, orders);
     }
   }
 
-  void run_family(const Layout& layout, const FamilyForm& form, Recompute mode, std::size_t orders) {
-    activation_peaks(layout, common_.ground, form, mode, base_.microbatches, peaks_);
+  void run_family(const Layout& layout, const FamilyForm& form, std::size_t orders) {
+    activation_peaks(layout, common_.ground, form, base_.microbatches, peaks_);
     bounds_.resize(orders);
     for (std::size_t o = 0; o < orders; ++o) bounds_[o] = surroundings_[o].bounds(form, base_.microbatches);
     for (const int zero : zeros_of(space_, base_.data)) {

@@ -244,6 +244,10 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   stage.kept_for_weight = sums.kept_for_weight;
   stage.forward_rise = std::max<std::int64_t>(sums.forward_peak - sums.kept, 0);
   stage.backward_rise = sums.backward_peak;
+  // Under recompute an input gradient leaves what the weight gradient reads, on top of what is there; in the executor, for which
+  // a profile stands, that comes to be on the way.
+  const std::int64_t left = mode != Recompute::None ? sums.kept_for_weight : 0;
+  stage.input_rise = experiment_.scenario.profile ? std::max(left, sums.input_peak) : left + sums.backward_peak;
   const std::int64_t each = size_of(compute_dtype(experiment_.scenario.precision)).base();
   std::int64_t block = 0;
   for (int u = first; u < end; ++u) {
@@ -343,6 +347,7 @@ const StageTable& UnitSums::table(Recompute mode, int stages) {
   if (experiment_.scenario.profile) {
     start.weight_gradient = start.backward, start.input_gradient = 0;
     start.weight_work = start.work - start.forward_work, start.input_work = 0;
+    start.input_rise = 0;
   }
   add_boundaries(*table);
   return *table;

@@ -24,6 +24,7 @@ struct StageCost {
   double forward_work = 0, input_work = 0, weight_work = 0;  // the same of single passes
   std::int64_t kept = 0, kept_for_weight = 0;
   std::int64_t forward_rise = 0, backward_rise = 0;    // over what is live, while the pass runs
+  std::int64_t input_rise = 0;                         // the same of an input gradient apart, with what it leaves for W
   std::int64_t saved = 0, saved_rise = 0;              // without recompute, as Pfeife counts
   std::int64_t elements = 0, given = 0;                // parameters
   std::int64_t gathered = 0;                           // of these, the largest block's weights in bytes

@@ -74,9 +74,11 @@ TEST(AllReduce, BetweenNodes) {
   const Bytes size(4LL << 30);
   const CollectiveCost cost = made->model->collective(CollectiveKind::AllReduce, size, first(16));
   EXPECT_NEAR(2.0 * 15 / 16 * static_cast<double>(size.base()) / cost.time.base() / 192e9, 1, 0.12);
-  // One member a node: eight such rings share the NICs, 0.866 x 25 GB/s each.
+  // One member a node: eight such rings share the NICs, of 25 GB/s each.
   const CollectiveCost rail = made->model->collective(CollectiveKind::AllReduce, size, {0, 8});
-  EXPECT_NEAR(static_cast<double>(size.base()) / rail.time.base() / (0.866 * 25e9), 1, 0.01);
+  const double nic = made->model->calibration(0).network_efficiency * 25e9;
+  EXPECT_NEAR(static_cast<double>(size.base()) / rail.time.base() / nic, 1, 0.01);
+  EXPECT_NEAR(nic / 25e9, 0.90, 0.06);  // idle links reach 0.84 to 0.96 (nccl issue 812)
   // Small messages go up and down a tree.
   EXPECT_EQ(made->model->collective(CollectiveKind::AllReduce, kib(64), first(16)).algorithm, Algorithm::Tree);
 }
@@ -121,15 +123,16 @@ TEST(Transfer, InANode) {
   EXPECT_EQ(made->model->transfer(3, 3, mib(64)).time, Duration(0));
 }
 
-// Between nodes with t = 8: an eighth over each NIC (0.866 x 25 GB/s), then 7/8 gathered at 0.752 x 300 GB/s.
+// Between nodes with t = 8: an eighth over each NIC (25 GB/s), then 7/8 gathered over NVLink (300 GB/s).
 TEST(Transfer, BetweenNodesIsScatteredAndGathered) {
   const auto made = on_cluster("{file: clusters/dgx-a100-80g.yaml, nodes: 2}", "pipeline: 2, tensor: 8");
   const TransferCost cost = made->model->transfer(0, 8, mib(64));
   const double bytes = 64 * 1048576.0;
   EXPECT_EQ(cost.path, PathClass::Network);
   EXPECT_EQ(cost.bytes, mib(8));
-  EXPECT_NEAR(cost.gather.base(), bytes * 7 / 8 / (0.752 * 300e9), 1e-9);
-  EXPECT_NEAR((cost.time - cost.latency - cost.gather).base(), bytes / 8 / (0.866 * 25e9), 1e-9);
+  const Calibration& k = made->model->calibration(0);
+  EXPECT_NEAR(cost.gather.base(), bytes * 7 / 8 / (k.fabric_efficiency * 300e9), 1e-9);
+  EXPECT_NEAR((cost.time - cost.latency - cost.gather).base(), bytes / 8 / (k.network_efficiency * 25e9), 1e-9);
   const auto whole = on_cluster("{file: clusters/dgx-a100-80g.yaml, nodes: 2}", "pipeline: 16");
   EXPECT_EQ(whole->model->transfer(0, 8, mib(64)).bytes, mib(64));
   EXPECT_EQ(whole->model->transfer(0, 8, mib(64)).gather, Duration(0));
