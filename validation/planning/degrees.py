@@ -50,7 +50,8 @@ def planned(panpipe, scenario, settings):
         text += " + sequence"
     schedule = dict(best["schedule"])
     name = schedule.pop("name")
-    text += f", {name}" + (f" ({', '.join(str(value) for value in schedule.values())})" if schedule else "")
+    options = ", ".join(str(value) if key == "stages_per_rank" else f"{key} {value}" for key, value in schedule.items())
+    text += f", {name}" + (f" ({options})" if options else "")
     text += f", {chosen['recompute']}, micro {chosen['batch.micro']}"
     if int(chosen["parallel.zero"]) > 0:
         text += f", ZeRO {chosen['parallel.zero']}"
