@@ -12,9 +12,11 @@ not said: neighbours with a bridge, and one socket. Cuts are not published: even
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from answers import answer  # noqa: E402: beside the folders of studies
 
 HERE = pathlib.Path(__file__).resolve().parent
 WORKLOAD = {"vit-g-14": "{model: vit-g-14}", "gpt2-large": "{model: gpt2-large, sequence: 512}"}
@@ -39,13 +41,7 @@ def row_settings(row):
 
 
 def call(panpipe, verb, settings, *further):
-    words = [panpipe, verb, HERE / "row.yaml", "--json", *further]
-    for setting in settings:
-        words += ["--set", setting]
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, words))} ended with exit code {done.returncode}: {done.stderr}")
-    return json.loads(done.stdout)
+    return answer(panpipe, verb, HERE / "row.yaml", settings, *further)
 
 
 def predict(panpipe, row, settings, cuts):

@@ -5,10 +5,11 @@
 
 Prints the tables of docs/models/plan-auto.md in Markdown: seconds, simulated with contention.
 """
-import json
 import pathlib
-import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from answers import answer  # noqa: E402: beside the folders of studies
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "scenarios/examples"
@@ -27,22 +28,12 @@ PUBLISHED = [
 ]
 
 
-def call(panpipe, verb, scenario, settings, *further):
-    words = [panpipe, verb, scenario, "--json", *further]
-    for setting in settings:
-        words += ["--set", setting]
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, words))} ended with exit code {done.returncode}: {done.stderr}")
-    return json.loads(done.stdout)
-
-
 def seconds(metrics):
     return f"{metrics['step_time_s']:.3g}" if metrics["step_time_s"] < 10 else f"{metrics['step_time_s']:.2f}"
 
 
 def planned(panpipe, scenario, settings):
-    best = call(panpipe, "plan", scenario, settings)["best"]
+    best = answer(panpipe, "plan", scenario, settings)["best"]
     figures = best.get("simulated") or best["metrics"]
     chosen = best["settings"]
     text = f"{chosen['parallel.pipeline']} × {chosen['parallel.tensor']} × {chosen['parallel.data']}"
@@ -69,7 +60,7 @@ def published(panpipe):
             f"schedule={schedule}",
             f"recompute={recompute}",
         ]
-        predicted = call(panpipe, "simulate", BASE, common + as_it_was, "--backend", "flow")["metrics"]
+        predicted = answer(panpipe, "simulate", BASE, common + as_it_was, "--backend", "flow")["metrics"]
         open_batch = f"batch={{micro: auto, microbatches: {batch}}}"
         same = [f"parallel={{zero: 0, sequence_parallel: {flag}}}", f"schedule={schedule}", f"recompute={recompute}"]
         free = ["schedule=auto", "recompute=auto"]
@@ -85,7 +76,7 @@ def examples(panpipe):
     print("| example | as it stands | planned |\n|---|---|---|")
     for name, batch in (("gpt3-175b-a100x64", 64), ("gpt2-large-rtx3090x8", 16), ("gpt2-large-rtx3090x8-nobridge", 32)):
         scenario = EXAMPLES / f"{name}.yaml"
-        now = call(panpipe, "simulate", scenario, [])["metrics"]
+        now = answer(panpipe, "simulate", scenario, [])["metrics"]
         everything = ["parallel={}", "schedule=auto", "recompute=auto", f"batch={{micro: auto, microbatches: {batch}}}"]
         print(f"| {name} | {seconds(now)} | {planned(panpipe, scenario, everything)} |", flush=True)
 

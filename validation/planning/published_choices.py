@@ -5,11 +5,12 @@
 
 Prints the table of docs/models/planning.md in Markdown: milliseconds, and the peak of the fullest device.
 """
-import json
 import pathlib
-import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from answers import answer  # noqa: E402: beside the folders of studies
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "validation/pfeife/row.yaml"  # as the table was run: fp32, one process
@@ -27,13 +28,7 @@ def member(stages, loop_batch, prefetch):
 
 
 def call(panpipe, verb, model, settings, *further):
-    words = [panpipe, verb, SCENARIO, "--json", *further]
-    for setting in ["usable=85 %", *MODELS[model], *settings]:
-        words += ["--set", setting]
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, words))} ended with exit code {done.returncode}: {done.stderr}")
-    return json.loads(done.stdout)
+    return answer(panpipe, verb, SCENARIO, ["usable=85 %", *MODELS[model], *settings], *further)
 
 
 def figures(result):
@@ -45,8 +40,8 @@ def planned(panpipe, model, settings):
     """The plan's own figures by simulation, and its schedule."""
     with tempfile.TemporaryDirectory() as folder:
         plan = pathlib.Path(folder) / "plan.yaml"
-        answer = call(panpipe, "plan", model, settings, "--method", "pfeife", "-o", plan)
-        return figures(call(panpipe, "simulate", model, settings, "--plan", plan)), answer["best"]["schedule"]
+        found = call(panpipe, "plan", model, settings, "--method", "pfeife", "-o", plan)
+        return figures(call(panpipe, "simulate", model, settings, "--plan", plan)), found["best"]["schedule"]
 
 
 def main():
