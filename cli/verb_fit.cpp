@@ -111,13 +111,20 @@ void write(const Settings& settings, const Fit& result, std::vector<std::string>
   std::fputs(("written to " + settings.output + "\n").c_str(), stderr);
 }
 
+bool is_yaml(const std::string& file) {
+  const std::string extension = std::filesystem::path(file).extension().string();
+  return extension == ".yaml" || extension == ".yml" || extension == ".json";
+}
+
+bool is_profile(const std::string& file) { return is_yaml(file) || is_operator_table(file); }
+
 // Profiles and tables of operators, in place of runs: what they say of one device, without a search.
 int run_profile_fit(const Settings& settings) {
   if (settings.devices.size() != 1) throw InputError("--device: operators were measured on one device; name that one");
   std::vector<TimedOperator> operators;
   std::vector<Profile> profiles;
   for (const std::string& file : settings.files) {
-    if (!is_operator_table(file)) {
+    if (is_yaml(file)) {
       profiles.push_back(load_profile(file));
       continue;
     }
@@ -134,11 +141,6 @@ int run_profile_fit(const Settings& settings) {
   write_file(settings.output, to_yaml(result, name, device.name, command_of(settings)), "choose another file with -o");
   std::fputs(("written to " + settings.output + "\n").c_str(), stderr);
   return 0;
-}
-
-bool is_profile(const std::string& file) {
-  const std::string extension = std::filesystem::path(file).extension().string();
-  return extension == ".yaml" || extension == ".yml" || extension == ".json" || is_operator_table(file);
 }
 
 int run_fit(Settings settings) {

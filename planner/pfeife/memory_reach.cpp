@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "costmodel/plan/stage_activations.hpp"
+
 namespace panpipe::planner {
 namespace {
 
@@ -14,11 +16,6 @@ std::pair<double, double> bytes_of_parameter(const SearchSpace& space) {
   if (scenario.memory_model == MemoryModelKind::Pfeife) return {4 * costs.parameter_bytes(), 4};
   const auto divided = [&](int zero) { return scenario.parallel.zero >= zero ? 1.0 / scenario.parallel.data : 1.0; };
   return {costs.parameter_bytes() + costs.gradient_bytes() + costs.optimizer_bytes(), divided(3) + divided(2)};
-}
-
-double kept_bytes(const UnitCost& unit, Recompute mode) {
-  if (unit.block.empty() || mode == Recompute::None) return static_cast<double>(unit.saved.base());
-  return static_cast<double>((mode == Recompute::Full ? unit.saved_full : unit.saved_selective).base());
 }
 
 }  // namespace
@@ -67,10 +64,11 @@ MemoryReach::OfType MemoryReach::sum_units(const SearchSpace& space, int type) {
       if (use.tensor >= 0 && !seen.insert(use.tensor).second) continue;
       fixed += static_cast<double>(use.elements) * per_element + static_cast<double>(use.given.base()) * per_byte;
     }
-    double least = kept_bytes(unit, modes.front());
+    const auto kept = [&](Recompute mode) { return static_cast<double>(WholeBytes::saved_under(unit, mode)); };
+    double least = kept(modes.front());
     for (std::size_t m = 0; m < modes.size(); ++m) {
-      of.kept[m].push_back(of.kept[m].back() + kept_bytes(unit, modes[m]));
-      least = std::min(least, kept_bytes(unit, modes[m]));
+      of.kept[m].push_back(of.kept[m].back() + kept(modes[m]));
+      least = std::min(least, kept(modes[m]));
     }
     const double weight = pfeife ? static_cast<double>(unit.saved.base()) : static_cast<double>(unit.kept_for_weight.base());
     of.least[0].push_back(of.least[0].back() + fixed);
