@@ -200,6 +200,19 @@ TEST_F(Outputs, NoInputIsReplacedUnderAnyName) {
   EXPECT_EQ(read(at("other.yaml")), "text");
 }
 
+TEST_F(Outputs, AFolderThatIsNotThereYetHidesNothing) {
+  ASSERT_EQ(mkfifo(at("fifo").c_str(), 0600), 0);
+  make(at("in"), "mine");
+  const InputsKept inputs;
+  keep_input(at("in"));
+  EXPECT_TRUE(is_written_into(at("new/../fifo")));
+  EXPECT_EQ(fault_of<InputError>([&] { check_outputs({at("new/../in")}); }),
+            fmt::format("error: the output {} would replace the input {}", at("new/../in"), at("in")));
+  EXPECT_EQ(fault_of<InputError>([&] { write_file(at("new/../in"), "text"); }),
+            fmt::format("error: the output {} would replace the input {}", at("new/../in"), at("in")));
+  EXPECT_EQ(read(at("in")), "mine");
+}
+
 TEST_F(Outputs, WithoutACallThatKeepsItsInputsTheyMayBeReplaced) {
   make(at("f"), "old");
   {
