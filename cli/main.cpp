@@ -4,11 +4,13 @@
 #include <cstdio>
 #include <deque>
 #include <functional>
+#include <sstream>
 #include <string>
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/experiment/experiment.hpp"
 
@@ -149,7 +151,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
+    std::ostringstream text;
+    const int code = app.exit(asked, text, text);
+    cli::print(text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
     const CLI::App* where = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
     const std::string name = where == &app ? "panpipe" : "panpipe " + where->get_name();
@@ -166,10 +171,9 @@ int run(int argc, char** argv) {
   return static_cast<int>(ExitCode::Done);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_to_exit_code(int argc, char** argv) {
   try {
+    const InputsKept inputs;
     return run(argc, argv);
   } catch (const InputError& error) {
     std::string text;
@@ -184,4 +188,13 @@ int main(int argc, char** argv) {
                    ", please report it with the command line: " + error.what(),
                ExitCode::Bug);
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  guard_standard_streams();
+  return with_standard_output(run_to_exit_code(argc, argv), [](const std::string& why) {
+    say("panpipe: this machine cannot: " + why, ExitCode::MachineCannot);
+  });
 }

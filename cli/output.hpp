@@ -1,12 +1,13 @@
-// Where a verb's words go: data to standard output, whole or with an error, and colour only for people.
+// Where a verb's words go: data to standard output, and colour only for people.
 #pragma once
 
 #include <string>
 
+#include "costmodel/base/standard_output.hpp"
+
 namespace panpipe::cli {
 
-// To standard output. MachineError when it cannot take all of it (a full disk); a closed pipe ends the program silently.
-void print(const std::string& text);
+using panpipe::print;
 
 // Whether standard output is a terminal that wants colour (NO_COLOR unset).
 bool color_wanted();

@@ -11,6 +11,9 @@
 #include "validation/compare.hpp"
 
 namespace panpipe::cli {
+namespace {
+constexpr const char* kAdvice = "choose another file with -o";
+}  // namespace
 
 void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
   struct Settings {
@@ -31,6 +34,7 @@ void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
     std::vector<Tolerance> tolerances;
     for (const std::string& text : options->tolerances) tolerances.push_back(parse_tolerance(text));
     const ResultDocument a = read_result(options->a), b = read_result(options->b);
+    if (!options->trace.empty()) check_outputs({options->trace}, kAdvice);
     const Comparison comparison = compare(a, b, tolerances, options->metrics_only);
     print(options->json ? to_json(comparison) : to_table(comparison));
     if (!options->trace.empty()) {
@@ -38,7 +42,7 @@ void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
                  to_trace_json(
                      {{"A, " + std::string(name_of(a.kind)), &a.timeline}, {"B, " + std::string(name_of(b.kind)), &b.timeline}}) +
                      "\n",
-                 "choose another file with -o");
+                 kAdvice);
       std::fputs(("written to " + options->trace + ": open it at ui.perfetto.dev\n").c_str(), stderr);
     }
     return static_cast<int>(comparison.ok() ? ExitCode::Done : ExitCode::CheckFailed);

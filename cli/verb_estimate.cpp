@@ -7,6 +7,7 @@
 #include "cli/verbs.hpp"
 #include "costmodel/base/files_read.hpp"
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/experiment/result_files.hpp"
 
 namespace panpipe::cli {
 
@@ -18,6 +19,7 @@ void add_estimate_verb(CLI::App& sub, std::function<int()>& run) {
     const FilesRead files;
     const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
     const Plan plan = experiment.plan(options->plan);
+    if (!options->output.empty()) check_result_files(options->output);
     const Timeline timeline = estimate(lower(experiment.scenario, plan, experiment.model));
     present(experiment, plan, timeline, *options, files, "",
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());

@@ -24,6 +24,8 @@
 namespace panpipe::cli {
 namespace {
 
+constexpr const char* kAdvice = "choose another file with -o";
+
 struct Settings {
   std::vector<std::string> files, devices, without;
   std::string output, start;
@@ -107,7 +109,7 @@ void write(const Settings& settings, const Fit& result, std::vector<std::string>
   record.left_out = std::move(left_out);
   for (const std::string& file : settings.files)
     record.files.push_back({std::filesystem::path(file).filename().string(), sha256_of_file(file)});
-  write_file(settings.output, to_yaml(result, record), "choose another file with -o");
+  write_file(settings.output, to_yaml(result, record), kAdvice);
   std::fputs(("written to " + settings.output + "\n").c_str(), stderr);
 }
 
@@ -134,11 +136,12 @@ int run_profile_fit(const Settings& settings) {
   ReadLog log;
   const DeviceType device = load_device(settings.devices.front(), std::filesystem::current_path().string(), log);
   log.throw_if_errors();
+  if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
   const ProfileFit result = fit_profile(operators, profiles, device, settings.precision);
   print(to_table(result));
   if (settings.output.empty()) return 0;
   const std::string name = std::filesystem::path(settings.output).stem().string();
-  write_file(settings.output, to_yaml(result, name, device.name, command_of(settings)), "choose another file with -o");
+  write_file(settings.output, to_yaml(result, name, device.name, command_of(settings)), kAdvice);
   std::fputs(("written to " + settings.output + "\n").c_str(), stderr);
   return 0;
 }
@@ -162,6 +165,7 @@ int run_fit(Settings settings) {
   if (prepared.rows.empty())
     throw InputError(fmt::format("--device {}: none of the {} rows was measured on it and can be predicted; {}",
                                  fmt::join(settings.devices, ", --device "), wanted.rows.size(), devices_of(wanted.rows)));
+  if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
   const StopOnSignal stop;
   settings.fit.stopped = [] { return stop_requested().load(); };
   settings.fit.progress = [](const FitProgress& progress) {

@@ -12,6 +12,7 @@
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
+#include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/topology_import.hpp"
@@ -21,6 +22,8 @@
 
 namespace panpipe::cli {
 namespace {
+
+constexpr const char* kAdvice = "choose another file with -o";
 
 struct PiperOptions {
   std::string file, output, memory, bandwidth;
@@ -52,11 +55,15 @@ int import_piper(const PiperOptions& options) {
   wanted.recompute = !options.no_recompute;
   const fs::path scenario(options.output);
   const fs::path layers = scenario.parent_path() / (scenario.stem().string() + "-layers.yaml");
+  if (is_written_into(options.output))
+    throw InputError(fmt::format("-o {}: this is no file, and the layers go into a file beside the scenario\n  help: {}",
+                                 options.output, kAdvice));
+  check_outputs({layers.string(), scenario.string()}, kAdvice);
   const planner::piper::Imported imported = planner::piper::import_piper(file, wanted, layers.filename().string());
   planner::piper::warn_of_traps(file);
   for (const std::string& warning : file.warnings) std::fputs((warning + "\n").c_str(), stderr);
-  write_file(layers.string(), imported.layers, "choose another file with -o");
-  write_file(scenario.string(), imported.scenario, "choose another file with -o");
+  write_file(layers.string(), imported.layers, kAdvice);
+  write_file(scenario.string(), imported.scenario, kAdvice);
   std::fputs(fmt::format("written to {} and {}: {} layers, {} edges\n", scenario.string(), layers.string(), file.nodes.size(),
                          file.edges.size())
                  .c_str(),
@@ -138,6 +145,7 @@ DeviceType device_named(const std::string& name) {
 
 int import_topology(const TopologyOptions& options) {
   const bool piped = options.file == "-";
+  if (piped) keep_input("/dev/stdin");
   const std::string text = piped ? std::string{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}
                                  : read_text_file(options.file);
   TopologyImport import;
@@ -152,7 +160,7 @@ int import_topology(const TopologyOptions& options) {
     print(file);
     return 0;
   }
-  write_file(options.output, file, "choose another file with -o");
+  write_file(options.output, file, kAdvice);
   const std::size_t links = import.matrix.nvlinks.size(), sockets = import.matrix.sockets.size();
   std::fputs(
       fmt::format("written to {0}: {1} devices a node, {2} pairs with NVLink{3}, {4} socket{5}; look at it with panpipe check "

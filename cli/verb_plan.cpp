@@ -19,6 +19,8 @@
 namespace panpipe::cli {
 namespace {
 
+constexpr const char* kAdvice = "choose another file with -o";
+
 struct PlanOptions {
   std::string scenario;
   std::vector<std::string> overrides;
@@ -64,7 +66,7 @@ void write_plan(const Experiment& experiment, const planner::Answer& answer, con
     PlanSettings settings = candidate.settings;
     for (const auto& setting : settings_of(experiment.scenario)) settings.push_back(setting);  // the first of a key counts
     const int type = experiment.scenario.cluster.devices.front().type;
-    write_file(path, to_yaml(*candidate.plan, experiment.model.units(type), settings), "choose another file with -o");
+    write_file(path, to_yaml(*candidate.plan, experiment.model.units(type), settings), kAdvice);
     std::fputs(
         fmt::format("panpipe: {} written to {}; estimate, simulate and run take it with --plan\n",
                     c == 0 ? std::string("the plan is") : fmt::format("plan {}, the best that the engines can run, is", c + 1),
@@ -78,6 +80,7 @@ void write_plan(const Experiment& experiment, const planner::Answer& answer, con
 
 int run_plan(const PlanOptions& options) {
   const Experiment experiment(load_scenario(options.scenario, options.overrides));
+  if (!options.output.empty()) check_outputs({options.output}, kAdvice);
   planner::SearchOptions search_options;
   search_options.method = planner::method_named(options.method);
   search_options.threads =

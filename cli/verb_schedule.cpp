@@ -26,6 +26,8 @@
 namespace panpipe::cli {
 namespace {
 
+constexpr const char* kAdvice = "choose another file with -o";
+
 struct Settings {
   std::string name_or_file;
   std::optional<int> ranks, microbatches;
@@ -82,8 +84,9 @@ std::vector<double> parse_cost_list(const std::string& item, const std::string& 
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find('/', at), text.size());
     const auto value = parse_number(text.substr(at, end - at));
-    if (!value.value || !(*value.value >= 0) || !std::isfinite(*value.value) || (!each && end < text.size()))
-      throw InputError(fmt::format("--costs takes KEY=NUMBER with numbers from 0, such as F=10,I=12,W=8,comm=1, not '{}'", item));
+    if (!value.value || !(*value.value >= 0) || (!each && end < text.size()))
+      throw InputError(fmt::format("--costs takes KEY=NUMBER with numbers from 0, such as F=10,I=12,W=8,comm=1, not '{}'{}", item,
+                                   value.problem.find("out of range") == std::string::npos ? "" : "; " + value.problem));
     values.push_back(*value.value);
     at = end + 1;
   }
@@ -216,7 +219,7 @@ void deliver(const Settings& settings, const std::string& text) {
   if (settings.output.empty()) {
     print(text);
   } else {
-    write_file(settings.output, text);
+    write_file(settings.output, text, kAdvice);
   }
 }
 
@@ -243,6 +246,7 @@ int show(const Settings& settings) {
     print(table_of_families());
     return 0;
   }
+  if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
   if (settings.name_or_file.empty())
     throw InputError("say which schedule: a family (panpipe schedule --list shows them) or a CSV file");
   bool split_groups = false;

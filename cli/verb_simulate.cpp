@@ -10,6 +10,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_read.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/experiment/result_files.hpp"
 #include "sim/simulate.hpp"
 
 namespace panpipe::cli {
@@ -45,6 +46,7 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
     const FilesRead files;
     const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
     const Plan plan = experiment.plan(options->plan);
+    if (!options->output.empty()) check_result_files(options->output);
     const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
     sim::Statistics statistics;
     const Timeline timeline = sim::simulate(graph, experiment.scenario.cluster, options->sim, &statistics);

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
@@ -13,23 +14,33 @@
 namespace panpipe::cli {
 namespace {
 
+constexpr const char* kAdvice = "choose another folder with -o";
+
+// Of a row's scenario, in the folder.
+std::string scenario_file(std::string id) {
+  for (char& c : id)
+    if (c == '/') c = '_';
+  return "scenarios/" + id + ".yaml";
+}
+
+void check_report_files(const std::vector<RunRow>& rows, const std::string& folder) {
+  std::set<std::string> files{"validation.json", "validation.html"};
+  for (const RunRow& row : rows) files.insert(scenario_file(row.id));
+  check_outputs(folder, {files.begin(), files.end()}, kAdvice);
+}
+
 void write_report(const RunReport& report, const std::vector<std::string>& files, const std::string& folder) {
   namespace fs = std::filesystem;
-  std::error_code error;
-  fs::create_directories(fs::path(folder) / "scenarios", error);
-  if (error) throw MachineError("cannot make the folder " + folder + ": " + error.message() + "; choose another with -o");
+  make_folder((fs::path(folder) / "scenarios").string(), kAdvice);
   const auto write = [&](const std::string& name, const std::string& text) {
-    write_file((fs::path(folder) / name).string(), text, "choose another folder with -o");
+    write_file((fs::path(folder) / name).string(), text, kAdvice);
   };
   std::string command = "panpipe validate";
   for (const std::string& file : files) command += " " + file;
   write("validation.json", to_json(report));
   write("validation.html", to_page(report, command));
   for (const RunPrediction& run : report.runs) {
-    std::string name = run.row.id;
-    for (char& c : name)
-      if (c == '/') c = '_';
-    if (run.predicted()) write("scenarios/" + name + ".yaml", run.scenario);
+    if (run.predicted()) write(scenario_file(run.row.id), run.scenario);
   }
   std::fputs(("written to " + folder + ": validation.html, validation.json, scenarios/\n").c_str(), stderr);
 }
@@ -65,6 +76,7 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
     std::vector<RunRow> rows;
     for (const std::string& file : options->files)
       for (RunRow& row : read_runs(file)) rows.push_back(std::move(row));
+    if (!options->output.empty()) check_report_files(rows, options->output);
     const RunReport report = make_run_report(predict(rows, options->prediction), tolerances);
     print(options->json ? to_json(report) : to_table(report, options->all ? 0 : kShown));
     if (!options->output.empty()) write_report(report, options->files, options->output);

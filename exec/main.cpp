@@ -6,9 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 #include <string>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/inputs_kept.hpp"
+#include "costmodel/base/standard_output.hpp"
 #include "exec/engine/profile/execute_profile.hpp"
 #include "exec/engine/program/execute.hpp"
 #include "exec/engine/program/failure.hpp"
@@ -58,7 +61,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {
-    return app.exit(asked);
+    std::ostringstream text;
+    const int code = app.exit(asked, text, text);
+    print(text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
     const std::string name = argc > 1 && std::string(argv[1]) == "profile" ? "panpipe profile" : "panpipe run";
     return exec::report(name + ": error: " + error.what() + "\n  see " + name + " --help", static_cast<int>(ExitCode::Input));
@@ -71,15 +77,23 @@ int run(int argc, char** argv) {
   return exec::execute(request, exec::world_of_environment());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  catch_signals();
-  keep_freed_memory();
+int run_to_exit_code(int argc, char** argv) {
   try {
+    const InputsKept inputs;
     return run(argc, argv);
   } catch (...) {
     const exec::Failure failure = exec::describe_failure(std::current_exception(), -1, "");
     return exec::report(failure.text, static_cast<int>(failure.code));
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  guard_standard_streams();
+  catch_signals();
+  keep_freed_memory();
+  return with_standard_output(run_to_exit_code(argc, argv), [](const std::string& why) {
+    exec::report("panpipe: this machine cannot: " + why, static_cast<int>(ExitCode::MachineCannot));
+  });
 }

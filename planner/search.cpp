@@ -1,6 +1,8 @@
 // The method that was asked for.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "planner/methods.hpp"
@@ -38,7 +40,9 @@ Method method_named(const std::string& name) {
                                near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
 }
 
-Answer search(const Experiment& experiment, const SearchOptions& options) {
+namespace {
+
+Answer searched(const Experiment& experiment, const SearchOptions& options) {
   switch (options.method) {
     case Method::Pfeife:
       return search_pfeife(experiment, options);
@@ -48,6 +52,22 @@ Answer search(const Experiment& experiment, const SearchOptions& options) {
       return search_piper(experiment, options);
   }
   absent(options.method);
+}
+
+}  // namespace
+
+Answer search(const Experiment& experiment, const SearchOptions& options) {
+  Answer answer = searched(experiment, options);
+  for (const Candidate& candidate : answer.candidates)
+    for (const auto* figures : {&candidate.metrics, &candidate.simulated})
+      for (const auto& [name, value] : *figures)
+        if (!std::isfinite(value))
+          throw InputError(
+              fmt::format("no finite figure: {} of {} is {}\n  help: a cost that the inputs give is too large or too small; "
+                          "panpipe check --costs "
+                          "prints them, each with its source",
+                          name, candidate.summary, value));
+  return answer;
 }
 
 }  // namespace panpipe::planner

@@ -15,6 +15,7 @@ With --loss own the module returns the scalar loss first and takes the inputs th
 import argparse
 import ast
 import importlib
+import io
 import os
 import pathlib
 import sys
@@ -32,6 +33,10 @@ LOSSES = ("cross-entropy", "mse", "own")
 
 class Refused(Exception):
     """What the user should read; main() prints it and ends with 2."""
+
+
+class CannotWrite(Exception):
+    """As Refused, and ends with 3."""
 
 
 def first_tensor(value):
@@ -72,6 +77,35 @@ def with_loss(model, loss):
     return WithLoss() if not (loss == "own" and isinstance(model, torch.export.ExportedProgram)) else model
 
 
+def check_output(name):
+    """The rule of panpipe's outputs (docs/command-line.md), told before the work starts."""
+    path = pathlib.Path(name)
+    if path.is_dir() or path.is_socket():
+        raise Refused(f"cannot write {name}: it is a {'folder' if path.is_dir() else 'socket'}, not a file; choose another file with -o")
+
+
+def save(program, name):
+    """The same rule: whole or not at all; a link stays and its target is written; a device or a FIFO is written into."""
+    import torch
+
+    path = pathlib.Path(name)
+    if path.exists() and not path.is_file():
+        archive = io.BytesIO()
+        torch.export.save(program, archive)
+        with open(name, "ab", buffering=0) as out:
+            out.write(archive.getbuffer())
+        return
+    target = pathlib.Path(os.path.realpath(name))
+    part = target.with_name(target.name + ".part")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with open(part, "wb") as out:
+            torch.export.save(program, out)
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def export(model, arguments, named, path):
     """Exports and saves; the forward must give a scalar loss first."""
     import torch
@@ -88,7 +122,10 @@ def export(model, arguments, named, path):
         if value is None or value.numel() != 1:
             shape = None if value is None else list(value.shape)
             raise Refused(f"the first output has shape {shape}, not the scalar loss; give --loss cross-entropy or mse, or return the loss first")
-        torch.export.save(program, path)
+        try:
+            save(program, path)
+        except OSError as error:
+            raise CannotWrite(f"write {path}: {error.strerror or error}; choose another file with -o") from error
     return program
 
 
@@ -204,6 +241,7 @@ def main():
     try:
         if not options.output.endswith(".pt2"):
             raise Refused("the archive's name must end in .pt2")
+        check_output(options.output)
         if options.micro < 1:
             raise Refused("--micro must be at least 1")
         try:
@@ -221,6 +259,9 @@ def main():
     except Refused as error:
         print(f"export_model.py: error: {error}", file=sys.stderr)
         return 2
+    except CannotWrite as error:
+        print(f"export_model.py: this machine cannot: {error}", file=sys.stderr)
+        return 3
     parameters = sum(value.numel() for value in {id(p): p for p in model.parameters()}.values())
     nodes = sum(node.op == "call_function" for node in program.graph.nodes)
     print(f"{options.output}: {parameters:,} parameters, {nodes} operators, microbatch of {options.micro}")

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/files_read.hpp"
 
 namespace panpipe {
 namespace {
@@ -27,6 +29,20 @@ std::string guess(const json& document) {
     return "a document of schema '" + schema->get<std::string>() + "'";
   if (document.contains("traceEvents")) return "a trace";
   return "a JSON document without \"schema\"";
+}
+
+// No result of ours holds numbers near the ends of a double: sums and quotients of such would be none.
+void check_numbers(const json& value, const std::string& place, const std::string& path) {
+  constexpr double kMost = 1e60;
+  if (value.is_number_float()) {
+    const double size = std::abs(value.get<double>());
+    if (size > kMost || (size > 0 && size < 1 / kMost))
+      fail(path, fmt::format("{} is out of range: {:g}", place, value.get<double>()));
+  } else if (value.is_object()) {
+    for (const auto& [key, inner] : value.items()) check_numbers(inner, place.empty() ? key : place + "." + key, path);
+  } else if (value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i) check_numbers(value[i], fmt::format("{}[{}]", place, i), path);
+  }
 }
 
 Lane lane_of(const std::string& name, const std::string& path) {
@@ -153,6 +169,7 @@ ResultDocument parse_result(const std::string& text, const std::string& path) {
   }
   if (!document.is_object() || document.value("schema", json()) != kSchema)
     fail(path, "this is " + guess(document) + ", not a result of panpipe estimate, simulate or run");
+  check_numbers(document, "", path);
   try {
     return to_result(document, path);
   } catch (const json::exception& error) {
@@ -173,6 +190,7 @@ ResultDocument read_result(const std::string& path) {
   std::ostringstream content;
   content << stream.rdbuf();
   if (!stream) fail(file.string(), "this file cannot be read");
+  report_file_read(file.string());
   return parse_result(content.str(), file.string());
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "costmodel/base/inputs_kept.hpp"
+
 namespace panpipe {
 namespace {
 thread_local FilesRead* innermost = nullptr;
@@ -12,6 +14,7 @@ FilesRead::FilesRead() : outer_(innermost) { innermost = this; }
 FilesRead::~FilesRead() { innermost = outer_; }
 
 void report_file_read(const std::string& path) {
+  keep_input(path);
   if (innermost == nullptr) return;
   std::vector<std::string>& paths = innermost->paths_;
   if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);

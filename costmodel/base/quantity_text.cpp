@@ -20,17 +20,40 @@ struct Unit {
   long double factor;  // of the base unit
 };
 
+// How far from 1 a value other than 0 may be, in the base unit. Far beyond anything that exists, and so far inside a double that
+// no product or quotient of a few of them overflows.
+struct Limits {
+  double least = 0, most = 0;
+  std::string_view words;  // "a time is ..."
+};
+
+constexpr Limits kDurationLimits{1e-18, 1e9, "a time is between 1e-18 s and 1e9 s"};  // an engine counts in 1e-12 s; 30 years
+constexpr Limits kBandwidthLimits{1e-9, 1e18, "a bandwidth is between 1e-9 B/s and 1e6 TB/s"};
+constexpr Limits kComputeLimits{1, 1e30, "a compute rate is between 1 FLOP/s and 1e15 PFLOP/s"};
+constexpr Limits kFlopsLimits{0, 1e30, "an amount of work is at most 1e12 EFLOP"};
+constexpr Limits kFractionLimits{1e-12, 1e9, "a share is between 1e-10 % and 1e11 %"};
+constexpr Limits kNumberLimits{1e-30, 1e18, "a number is between 1e-30 and 1e18"};
+
+// Empty when it is inside.
+std::string outside(long double value, const Limits& limits, std::string_view text) {
+  const double size = std::abs(static_cast<double>(value));
+  if (value == 0 || (size >= limits.least && size <= limits.most)) return "";
+  return fmt::format("'{}' is out of range; {}", text, limits.words);
+}
+
 // What a kind of quantity is called, what its units are, and how a bare number should have been written.
 struct Kind {
   std::string_view article_and_name;
   std::vector<Unit> units;
   std::vector<std::string_view> usual;  // units offered to a number without one
+  const Limits* limits = nullptr;       // nullptr: those of its type
 };
 
 const Kind& duration_kind() {
   static const Kind kind{"a time",
                          {{"s", 1}, {"ms", 1e-3L}, {"us", 1e-6L}, {"ns", 1e-9L}, {"ps", 1e-12L}, {"min", 60}, {"h", 3600}},
-                         {"us", "ms", "s"}};
+                         {"us", "ms", "s"},
+                         &kDurationLimits};
   return kind;
 }
 
@@ -63,7 +86,8 @@ const Kind& bandwidth_kind() {
                           {"Mb/s", 1e6L / 8},
                           {"Gb/s", 1e9L / 8},
                           {"Tb/s", 1e12L / 8}},
-                         {"GB/s"}};
+                         {"GB/s"},
+                         &kBandwidthLimits};
   return kind;
 }
 
@@ -71,7 +95,8 @@ const Kind& compute_rate_kind() {
   static const Kind kind{
       "a compute rate",
       {{"FLOP/s", 1}, {"kFLOP/s", 1e3L}, {"MFLOP/s", 1e6L}, {"GFLOP/s", 1e9L}, {"TFLOP/s", 1e12L}, {"PFLOP/s", 1e15L}},
-      {"TFLOP/s"}};
+      {"TFLOP/s"},
+      &kComputeLimits};
   return kind;
 }
 
@@ -79,12 +104,13 @@ const Kind& flops_kind() {
   static const Kind kind{
       "an amount of work",
       {{"FLOP", 1}, {"kFLOP", 1e3L}, {"MFLOP", 1e6L}, {"GFLOP", 1e9L}, {"TFLOP", 1e12L}, {"PFLOP", 1e15L}, {"EFLOP", 1e18L}},
-      {"GFLOP", "TFLOP"}};
+      {"GFLOP", "TFLOP"},
+      &kFlopsLimits};
   return kind;
 }
 
 const Kind& fraction_kind() {
-  static const Kind kind{"a share", {{"%", 1e-2L}}, {"%"}};
+  static const Kind kind{"a share", {{"%", 1e-2L}}, {"%"}, &kFractionLimits};
   return kind;
 }
 
@@ -229,8 +255,8 @@ Parsed<long double> parse_in(const Kind& kind, std::string_view text) {
   for (const Unit& unit : kind.units)
     if (unit.name == parts.rest) {
       const long double value = parts.value * unit.factor;
-      if (!std::isfinite(static_cast<double>(value))) return {{}, fmt::format("'{}' is out of range", text)};
-      return {value, ""};
+      const std::string problem = kind.limits ? outside(value, *kind.limits, text) : "";
+      return problem.empty() ? Parsed<long double>{value, ""} : Parsed<long double>{{}, problem};
     }
   return {{}, wrong_unit(parts, text, kind)};
 }
@@ -321,6 +347,7 @@ Parsed<double> parse_number(std::string_view text) {
   if (!parts.problem.empty()) return {{}, parts.problem};
   if (!parts.rest.empty())
     return {{}, fmt::format("'{}' is not a number; this value has no unit, write '{}'", text, parts.number)};
+  if (const std::string problem = outside(parts.value, kNumberLimits, text); !problem.empty()) return {{}, problem};
   return {static_cast<double>(parts.value), ""};
 }
 

@@ -9,6 +9,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/file_hash.hpp"
 #include "costmodel/base/files_write.hpp"
+#include "costmodel/experiment/result_files.hpp"
 #include "costmodel/experiment/traffic_paths.hpp"
 #include "costmodel/picture/timeline_picture.hpp"
 #include "costmodel/workload/movable_units.hpp"
@@ -16,6 +17,8 @@
 namespace panpipe {
 namespace {
 namespace fs = std::filesystem;
+
+constexpr const char* kAdvice = "choose another folder with -o";
 
 // A cut that is stated inside a unit: why not there. What names nothing at all is found when the plan is made.
 void check_stated_cuts(const Scenario& scenario, const OperatorGraph& graph) {
@@ -63,13 +66,16 @@ ResultContext result_context(const Experiment& experiment, const std::string& sc
   return context;
 }
 
+void check_result_files(const std::string& folder) {
+  check_outputs(folder, {"result.json", "trace.json", "scenario.yaml", "plan.yaml", "report.txt", "schedule.svg"}, kAdvice);
+}
+
 std::string write_results(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const ResultContext& context,
                           const std::string& notes, const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw MachineError("cannot make the folder " + folder + ": " + error.message() + "; choose another with -o");
+  check_result_files(folder);
+  make_folder(folder, kAdvice);
   const auto write = [&](const char* name, const std::string& text) {
-    write_file((fs::path(folder) / name).string(), text, "choose another folder with -o");
+    write_file((fs::path(folder) / name).string(), text, kAdvice);
   };
   const Metrics figures = metrics(timeline);
   write("result.json", with_paths(to_result_json(timeline, figures, context, true), experiment, plan, timeline));

@@ -3,6 +3,7 @@
 // when the passes before it in the row are done; what needs it waits for its reload. Sends, receives and the actions on
 // parameters take no time here.
 #include <algorithm>
+#include <cmath>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/schedule/activations.hpp"
@@ -74,6 +75,7 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
     busy += result.busy[rank];
     spans += span;
   }
+  if (!std::isfinite(result.makespan + busy + spans)) throw InputError("the order takes no finite time: the costs are too large");
   for (const ActivationCurve& curve : activation_curves(schedule, result)) result.peak_activations.push_back(curve.peak);
   if (result.makespan > 0) result.bubble_step = 1 - busy / (result.makespan * static_cast<double>(ranks));
   if (spans > 0) result.bubble_span = 1 - busy / spans;

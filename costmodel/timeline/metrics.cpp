@@ -1,8 +1,13 @@
 // Every number a person sees of a timeline, predicted or measured, is computed here. Definitions: docs/models/metrics.md.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "costmodel/base/error.hpp"
 #include "costmodel/timeline/intervals.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
@@ -44,6 +49,25 @@ DeviceSums measure_device(const Span* first, const Span* last, double step) {
   sums.metrics.bubble_step = step > 0 ? std::max(0.0, 1.0 - sums.busy / step) : 0;
   sums.metrics.bubble_span = sums.span > 0 ? std::max(0.0, 1.0 - sums.busy / sums.span) : 0;
   return sums;
+}
+
+// The last place where a number that is none can be stopped: no document and no table shows one.
+void check_finite(const Timeline& timeline, const Metrics& m) {
+  constexpr const char* kWhere =
+      "\n  help: a cost that the inputs give is too large or too small; panpipe check --costs prints them, each with its source";
+  for (const Span& span : timeline.spans)
+    for (const auto& [end, time] : {std::pair("starts", span.start), std::pair("ends", span.end)})
+      if (!std::isfinite(time.base()))
+        throw InputError(fmt::format("no finite time: {} on device {} {} at {} s{}",
+                                     span.label.empty() ? to_text(span.action) : span.label, span.device, end, time.base(),
+                                     kWhere));
+  for (const auto& [name, value] :
+       {std::pair("step_time_s", m.step_time_s), std::pair("compute_s", m.compute_s),
+        std::pair("exposed_communication_s", m.exposed_communication_s), std::pair("bubble_step", m.bubble_step),
+        std::pair("bubble_span", m.bubble_span), std::pair("peak_memory_bytes", m.peak_memory_bytes),
+        std::pair("model_flops", m.model_flops), std::pair("mfu", m.mfu), std::pair("samples_per_s", m.samples_per_s),
+        std::pair("contention_s", m.contention_s)})
+    if (!std::isfinite(value)) throw InputError(fmt::format("no finite figure: {} is {}{}", name, value, kWhere));
 }
 
 }  // namespace
@@ -95,6 +119,7 @@ Metrics metrics(const Timeline& timeline) {
     result.step_time_min_s = result.step_time_min_s == 0 ? time : std::min(result.step_time_min_s, time);
     result.step_time_max_s = std::max(result.step_time_max_s, time);
   }
+  check_finite(timeline, result);
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/files_write.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/option_checks.hpp"
@@ -57,6 +58,14 @@ void check_profile_options(const ProfileRequest& request) {
     if (!window.value) throw InputError("--window: " + window.problem);
     if (*window.value <= Bytes(0)) throw InputError("--window must be positive");
   }
+  check_profile_outputs(request);
+}
+
+void check_profile_outputs(const ProfileRequest& request) {
+  std::vector<std::string> files;
+  for (const std::string& file : {request.operators, request.output})
+    if (!file.empty()) files.push_back(file);
+  check_outputs(files, "choose another file with -o or --operators");
 }
 
 std::vector<std::string> to_arguments(const ProfileRequest& request) {

@@ -17,6 +17,9 @@ void add_profile_options(CLI::App& app, ProfileRequest& request);
 // What CLI11 cannot say. InputError.
 void check_profile_options(const ProfileRequest& request);
 
+// Of check_profile_options, to be asked again once the inputs are known: none of them is overwritten.
+void check_profile_outputs(const ProfileRequest& request);
+
 // The words that add_profile_options() reads back as this request.
 std::vector<std::string> to_arguments(const ProfileRequest& request);
 

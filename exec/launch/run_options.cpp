@@ -7,20 +7,13 @@
 #include <filesystem>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/files_write.hpp"
 #include "exec/launch/option_checks.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Training for hours and then having nowhere to write is worse than an error now.
-void folder_of(const char* option, const std::string& file) {
-  const fs::path folder = fs::path(file).parent_path();
-  std::error_code error;
-  if (!file.empty() && !folder.empty() && !fs::is_directory(folder, error))
-    throw InputError(fmt::format("{}: the folder {} does not exist", option, folder.string()));
-}
 
 }  // namespace
 
@@ -74,8 +67,14 @@ void check_run_options(const RunRequest& request) {
   for (const auto& [option, folder] : {std::pair("-o", request.output), std::pair("--checkpoint", request.checkpoint)})
     if (fs::exists(folder, error) && !fs::is_directory(folder, error))
       throw InputError(fmt::format("{}: {} is a file, not a folder", option, folder));
-  folder_of("--dump-gradients", request.dump_gradients);
-  folder_of("--metrics", request.metrics);
+  check_run_outputs(request);
+}
+
+// Training for hours and then having nowhere to write is worse than an error now.
+void check_run_outputs(const RunRequest& request) {
+  for (const auto& [option, file] :
+       {std::pair("--dump-gradients", request.dump_gradients), std::pair("--metrics", request.metrics)})
+    if (!file.empty()) check_outputs({file}, fmt::format("choose another file with {}", option));
 }
 
 std::vector<std::string> to_arguments(const RunRequest& request) {

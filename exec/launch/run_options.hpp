@@ -17,6 +17,9 @@ void add_run_options(CLI::App& app, RunRequest& request);
 // What CLI11 cannot say: values out of range, options that contradict each other, folders that are not there. InputError.
 void check_run_options(const RunRequest& request);
 
+// Of check_run_options, to be asked again once the inputs are known: none of them is overwritten.
+void check_run_outputs(const RunRequest& request);
+
 // The words that add_run_options() reads back as this request.
 std::vector<std::string> to_arguments(const RunRequest& request);
 

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/standard_output.hpp"
 #include "exec/launch/launch.hpp"
 
 namespace panpipe::exec {
@@ -217,7 +218,7 @@ class Ranks {
                                strsignal(WTERMSIG(rank.status)))
                        .c_str(),
                    stderr);
-      else if (rank.error.empty())
+      else if (rank.error.empty() && rank.exit_code() != kReaderLeft)
         std::fputs(fmt::format("panpipe: rank {} ended with exit code {}\n", i, rank.exit_code()).c_str(), stderr);
     }
   }

@@ -64,6 +64,15 @@ class Reader {
     return node ? read_number(*node, log_, Sign::NonNegative) : std::nullopt;
   }
 
+  // A number of seconds, within the limits of a time: the layers that are made of it are read again.
+  Duration duration(MapReader& map, const std::string& key) {
+    const auto value = number(map, key, true);
+    if (!value || *value == 0) return Duration(0);
+    const Parsed<Duration> parsed = parse_duration(fmt::format("{} s", *value));
+    if (!parsed.value) log_.error(*map.find(key), parsed.problem);
+    return parsed.value.value_or(Duration(0));
+  }
+
   std::optional<int> count(MapReader& map, const std::string& key) {
     const auto value = number(map, key, false);
     if (!value) return std::nullopt;
@@ -171,7 +180,7 @@ class Reader {
     profile.tensor = degree;
     profile.name = map.find("id") ? read_string(*map.find("id"), log_).value_or("") : "vanilla";
     profile.recompute = says_recompute(profile.name);
-    profile.time = seconds(number(map, "timePerSample", true).value_or(0));
+    profile.time = duration(map, "timePerSample");
     profile.parameters = number(map, "parameterSize", true).value_or(0);
     profile.in_flight = number(map, "memoryUsageA", true).value_or(0);
     profile.fixed = number(map, "memoryUsageB", true).value_or(0);

@@ -15,6 +15,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/file_hash.hpp"
 #include "costmodel/base/files_write.hpp"
+#include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/input/render.hpp"
 #include "planner/sweep/sweep.hpp"
 
@@ -23,6 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kAdvice = "choose another folder with -o";
+
+void check_documents(const std::string& folder) {
+  check_outputs(folder, {"grid.json", "cells.jsonl", "sweep.json", "sweep.csv", "sweep.html"}, kAdvice);
+}
 
 std::vector<std::string> whole_lines(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -55,9 +60,8 @@ bool is_final(CellStatus status) {
 }  // namespace
 
 SweepFolder::SweepFolder(std::string path) : path_(std::move(path)) {
-  std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) throw MachineError(fmt::format("cannot make the folder {}: {}; {}", path_, error.message(), kAdvice));
+  check_documents(path_);
+  make_folder(path_, kAdvice);
   folder_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_ < 0) throw MachineError(fmt::format("cannot open the folder {}: {}; {}", path_, std::strerror(errno), kAdvice));
   if (flock(folder_, LOCK_EX | LOCK_NB) != 0) {
@@ -95,6 +99,7 @@ std::map<std::size_t, SweepCell> SweepFolder::begin(const SweepGrid& grid) {
 }
 
 void SweepFolder::append(const SweepCell& cell) {
+  for (const auto& [input, hash] : cell.inputs) keep_input(input);  // read by a worker
   const std::string line = to_line(cell) + "\n";
   errno = 0;
   if (write(cells_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
@@ -103,6 +108,7 @@ void SweepFolder::append(const SweepCell& cell) {
 }
 
 void SweepFolder::finish(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::string& shard) {
+  check_documents(path_);
   std::string lines;
   for (const SweepCell& cell : cells) lines += to_line(cell) + "\n";
   write_file(file("grid.json"), to_json(grid), kAdvice);
@@ -120,8 +126,11 @@ SweepFound read_sweep(const std::string& folder) {
                                          "name folders that panpipe sweep --shard I/N -o DIR wrote")});
   std::ostringstream text;
   text << file.rdbuf();
+  keep_input(path);
   SweepFound found{parse_grid(text.str(), path), {}};
-  found.cells = cells_of(found.grid, (fs::path(folder) / "cells.jsonl").string());
+  const std::string lines = (fs::path(folder) / "cells.jsonl").string();
+  found.cells = cells_of(found.grid, lines);
+  keep_input(lines);
   return found;
 }
 

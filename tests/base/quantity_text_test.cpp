@@ -72,6 +72,25 @@ TEST(QuantityText, WrongUnits) {
   EXPECT_EQ(parse_bytes("unlimited").problem, "'unlimited' is for bandwidths only");
 }
 
+TEST(QuantityText, NumbersFarFromAnythingThatExistsAreOutOfRange) {
+  for (const char* text : {"1e300 s", "1e-300 s", "300000 h", "-1e300 s"})
+    EXPECT_EQ(parse_duration(text).problem, "'" + std::string(text) + "' is out of range; a time is between 1e-18 s and 1e9 s");
+  for (const char* text : {"1e-300 GB/s", "1e-10 B/s", "1e300 GB/s"})
+    EXPECT_EQ(parse_bandwidth(text).problem,
+              "'" + std::string(text) + "' is out of range; a bandwidth is between 1e-9 B/s and 1e6 TB/s");
+  EXPECT_EQ(parse_compute_rate("1e-300 TFLOP/s").problem,
+            "'1e-300 TFLOP/s' is out of range; a compute rate is between 1 FLOP/s and 1e15 PFLOP/s");
+  EXPECT_EQ(parse_flops("1e300 FLOP").problem, "'1e300 FLOP' is out of range; an amount of work is at most 1e12 EFLOP");
+  EXPECT_EQ(parse_fraction("1e-300 %").problem, "'1e-300 %' is out of range; a share is between 1e-10 % and 1e11 %");
+  for (const char* text : {"1e308", "-1e308", "1e-320"})
+    EXPECT_EQ(parse_number(text).problem, "'" + std::string(text) + "' is out of range; a number is between 1e-30 and 1e18");
+  // The ends themselves, and zero, are inside.
+  EXPECT_EQ(parse_duration("1e9 s").value, seconds(1e9));
+  EXPECT_EQ(parse_duration("0 s").value, seconds(0));
+  EXPECT_EQ(parse_bandwidth("1e-9 B/s").value, Bandwidth(1e-9));
+  EXPECT_EQ(parse_number("1e18").value, 1e18);
+}
+
 TEST(QuantityText, NumbersThatAreNone) {
   EXPECT_EQ(parse_bytes("lots").problem, "'lots' is not a size; write it as in '24 GiB'");
   EXPECT_EQ(parse_bytes("").problem, "the text is empty");

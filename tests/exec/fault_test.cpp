@@ -1,8 +1,10 @@
 // What happens to a run when something goes wrong, with real processes: every rank ends, in time, and says what it waited for.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <map>
 
 #include "tests/cli/program.hpp"
@@ -139,6 +142,44 @@ TEST(Faults, AMisspeltFaultIsRefused) {
       run.err,
       "error: PANPIPE_FAULT is 'rank=1,action=0B2,kind=kill|stop|stuck|fail|nan', with step=N where it is one step only; not "
       "'rank=1,action=1F0,kind=explode'\n");
+}
+
+TEST(Faults, NoInputIsReplaced) {
+  const std::string folder = temporary_folder(), file = folder + "/scenario.yaml", text = read_file(small_scenario());
+  write_file(file, text);
+  const std::string call = "run " + file + " --deadline 2 --no-progress --threads 1 ";
+  const auto refusal = [&](const std::string& option) {
+    return "error: the output " + file + " would replace the input " + file + "\n  help: choose another " + option + "\n";
+  };
+  for (const std::string transport : {"gloo", "local"})
+    for (const auto& [output, option] :
+         {std::pair("-o " + folder, "folder with -o"), std::pair("--metrics " + file, "file with --metrics"),
+          std::pair("--dump-gradients " + file, "file with --dump-gradients")}) {
+      const Ended run = start_panpipe(call + output + " --transport " + transport).end();
+      EXPECT_EQ(run.exit_code, 2) << output;
+      EXPECT_EQ(run.err, refusal(option));
+      EXPECT_EQ(read_file(file), text);
+    }
+}
+
+TEST(Faults, FifosTakeWhatFilesWouldAndFoldersAreMade) {
+  const std::string folder = temporary_folder();
+  const std::string lines = folder + "/metrics", gradients = folder + "/gradients";
+  for (const std::string& name : {lines, gradients}) ASSERT_EQ(mkfifo(name.c_str(), 0600), 0);
+  auto told = std::async(std::launch::async, [&] { return read_file(lines); });
+  auto dumped = std::async(std::launch::async, [&] { return read_file(gradients); });
+  const Ended run = start_panpipe(small("--transport local --metrics " + lines + " --dump-gradients " + gradients)).end();
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  for (const std::string& name : {lines, gradients})  // a reader that nobody wrote to goes on
+    if (const int end = open(name.c_str(), O_WRONLY | O_NONBLOCK); end >= 0) close(end);
+  const Ended again = start_panpipe(small("--transport local --metrics " + folder + "/new/metrics --dump-gradients " + folder +
+                                          "/new/er/gradients"))
+                          .end();
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(told.get(), testing::StartsWith("{\"step\":1,"));
+  EXPECT_EQ(dumped.get(), read_file(folder + "/new/er/gradients"));
+  EXPECT_TRUE(fs::is_fifo(lines) && fs::is_fifo(gradients));
+  EXPECT_TRUE(fs::exists(folder + "/new/metrics"));
 }
 
 TEST(Faults, OutputThatCannotBeWrittenIsAMachineError) {

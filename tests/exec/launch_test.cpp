@@ -198,8 +198,9 @@ TEST(RunOptions, WhatCannotBeIsRefusedWithTheRemedy) {
       {{"--resume", "nowhere/step-3"}, "--resume: there is no folder nowhere/step-3"},
       {{"-o", "CMakeLists.txt"}, "-o: CMakeLists.txt is a file, not a folder"},
       {{"--checkpoint", "CMakeLists.txt"}, "--checkpoint: CMakeLists.txt is a file, not a folder"},
-      {{"--dump-gradients", "nowhere/g.safetensors"}, "--dump-gradients: the folder nowhere does not exist"},
-      {{"--metrics", "nowhere/m.jsonl"}, "--metrics: the folder nowhere does not exist"}};
+      {{"--dump-gradients", "."},
+       "cannot write .: it is a folder, not a file\n  help: choose another file with --dump-gradients"},
+      {{"--metrics", "nowhere/"}, "cannot write 'nowhere/': this names no file\n  help: choose another file with --metrics"}};
   for (auto [words, message] : cases) {
     words.insert(words.begin(), "x.yaml");
     const std::vector<std::string> given = words;

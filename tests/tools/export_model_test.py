@@ -12,6 +12,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = SOURCE / ".venv/bin/python"
@@ -110,6 +111,32 @@ def refused(folder, message, *arguments):
         raise Failed("a refused model left a file")
 
 
+def outputs(folder):
+    """-o makes folders, leaves links and FIFOs what they are, and writes nothing beside."""
+    own = ("models:OwnLoss", "--loss", "own", "--micro", "3")
+    place = folder / "outputs"
+    place.mkdir()
+    (place / "link.pt2").symlink_to("deep/er/real.pt2")
+    export(folder, *own, "-o", place / "link.pt2")
+    os.mkfifo(place / "fifo.pt2")
+    taken = []
+    reader = threading.Thread(target=lambda: taken.append((place / "fifo.pt2").read_bytes()))
+    reader.start()
+    export(folder, *own, "-o", place / "fifo.pt2")
+    reader.join()
+    if not (place / "link.pt2").is_symlink() or not (place / "fifo.pt2").is_fifo():
+        raise Failed("an output replaced a link or a FIFO")
+    expect(sorted(str(path.relative_to(place)) for path in place.rglob("*")), ["deep", "deep/er", "deep/er/real.pt2", "fifo.pt2", "link.pt2"], "files")
+    for archive in (taken[0], (place / "deep/er/real.pt2").read_bytes()):
+        expect(archive[:4], b"PK\x03\x04", "the beginning of an archive")
+    (place / "folder.pt2").mkdir()
+    done = export(folder, *own, "-o", place / "folder.pt2", code=2)
+    expect(done.stderr, f"export_model.py: error: cannot write {place}/folder.pt2: it is a folder, not a file; choose another file with -o\n", "-o FOLDER")
+    (place / "file").write_text("in the way")
+    done = export(folder, *own, "-o", place / "file/x.pt2", code=3)
+    expect(done.stderr.splitlines()[-1], f"export_model.py: this machine cannot: write {place}/file/x.pt2: File exists; choose another file with -o", "-o below a file")
+
+
 def main():
     binary = pathlib.Path(sys.argv[1]).resolve()
     if pathlib.Path(sys.prefix).resolve() != PYTHON.parents[1].resolve():
@@ -131,6 +158,7 @@ def main():
         if (binary / "panpipe-exec").exists():
             for archive, micro in (("classifier.pt2", 4), ("tagger.pt2", 2), ("own.pt2", 3), ("mse.pt2", 4)):
                 train(binary, folder, archive, micro)
+        outputs(folder)
         refused(folder, "'models' has no 'clasifier'", "models:clasifier", "--input", "6")
         refused(folder, "cannot import 'nowhere': No module named 'nowhere'", "nowhere:model", "--input", "6")
         refused(folder, "'models:number' gives a int, not an nn.Module", "models:number", "--input", "6")

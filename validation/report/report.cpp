@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/files_read.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/page/page.hpp"
 #include "costmodel/picture/layout.hpp"
@@ -33,6 +34,7 @@ std::string text_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
+  if (file) report_file_read(path.string());
   return file ? text.str() : "";
 }
 

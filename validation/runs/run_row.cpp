@@ -48,6 +48,14 @@ Column number(const char* name, std::optional<double> RunRow::*member) {
           }};
 }
 
+// A number of seconds.
+Column time(const char* name, std::optional<double> RunRow::*member) {
+  return {name, [as_number = number(name, member).set](RunRow& row, const std::string& cell) {
+            const Problem problem = as_number(row, cell);
+            return problem.empty() ? parse_duration(cell + " s").problem : problem;
+          }};
+}
+
 Column truth(const char* name, std::optional<bool> RunRow::*member) {
   return {name, [member](RunRow& row, const std::string& cell) {
             if (cell != "true" && cell != "false") return fmt::format("expected true or false, not '{}'", cell);
@@ -84,7 +92,7 @@ const std::vector<Column>& columns() {
                                           truth("seq_parallel", &RunRow::seq_parallel),
                                           count("zero", &RunRow::zero, 0),
                                           text("precision", &RunRow::precision),
-                                          number("step_s", &RunRow::step_s),
+                                          time("step_s", &RunRow::step_s),
                                           number("peak_gib", &RunRow::peak_gib),
                                           text("note", &RunRow::note)};
   return all;

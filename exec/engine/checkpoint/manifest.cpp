@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/input/reader.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/shards.hpp"
@@ -123,6 +124,7 @@ Manifest read_manifest(const std::string& folder) {
   if (!file) refuse(folder, "it has no manifest.json: it was never finished, or it is not a checkpoint");
   std::ostringstream text;
   text << file.rdbuf();
+  keep_input(path);
   json root;
   try {
     root = json::parse(text.str());

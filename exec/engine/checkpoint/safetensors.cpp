@@ -17,6 +17,8 @@
 #include <set>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/files_write.hpp"
+#include "costmodel/base/inputs_kept.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -49,6 +51,7 @@ constexpr std::array<TypeName, 10> kTypes = {{{at::kFloat, "F32"},
 std::shared_ptr<const int> open_file(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) throw InputError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+  keep_input(path);
   return {new int(descriptor), [](const int* held) {
             ::close(*held);
             delete held;
@@ -137,43 +140,24 @@ void check_cover(const std::string& path, const std::map<std::string, StoredTens
 // A file that is written and hashed at once.
 class HashedWriter {
  public:
-  explicit HashedWriter(const std::string& path)
-      : path_(path), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (file_ < 0) fail();
-    SHA256Init(&hash_);
-  }
-  HashedWriter(const HashedWriter&) = delete;
-  HashedWriter& operator=(const HashedWriter&) = delete;
-  ~HashedWriter() {
-    if (file_ >= 0) ::close(file_);
-  }
+  explicit HashedWriter(const std::string& path) : path_(path), file_(path) { SHA256Init(&hash_); }
 
   void write(const void* data, std::int64_t bytes) {
-    const auto* from = static_cast<const std::uint8_t*>(data);
-    SHA256Update(&hash_, from, static_cast<std::size_t>(bytes));
+    SHA256Update(&hash_, static_cast<const std::uint8_t*>(data), static_cast<std::size_t>(bytes));
     bytes_ += bytes;
-    while (bytes > 0) {
-      const ssize_t put = ::write(file_, from, static_cast<std::size_t>(bytes));
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) fail();
-      from += put, bytes -= put;
-    }
+    file_.write(data, static_cast<std::size_t>(bytes));
   }
 
   WrittenFile finish() {
-    if (::fsync(file_) != 0 && errno != EINVAL && errno != EROFS) fail();
-    const int file = std::exchange(file_, -1);
-    if (::close(file) != 0) fail();
+    file_.finish(true);
     std::array<char, SHA256_DIGEST_STRING_LENGTH> digest{};
     SHA256End(&hash_, digest.data());
     return {std::filesystem::path(path_).filename().string(), bytes_, digest.data()};
   }
 
  private:
-  [[noreturn]] void fail() const { throw MachineError(fmt::format("cannot write {}: {}", path_, std::strerror(errno))); }
-
   std::string path_;
-  int file_;
+  OutputFile file_;
   SHA2_CTX hash_{};
   std::int64_t bytes_ = 0;
 };

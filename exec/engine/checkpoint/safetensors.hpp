@@ -48,7 +48,7 @@ struct WrittenFile {
 };
 
 // Writes and flushes to the disk. Tensors of any device, in the order given. MachineError with the reason ("No space left on
-// device"); what was written by then is left for the caller to remove.
+// device"); nothing is there then.
 WrittenFile write_safetensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                               const std::map<std::string, std::string>& metadata = {});
 

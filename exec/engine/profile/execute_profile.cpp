@@ -17,6 +17,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_read.hpp"
 #include "costmodel/base/files_write.hpp"
+#include "costmodel/base/standard_output.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/profile/profile_rank.hpp"
 
@@ -97,7 +98,7 @@ void give(const PreparedProfile& job, const Profile& profile, const std::vector<
     write_file(request.operators, operators_csv(job.graph(), operators), "choose another file with --operators");
   const std::string text = to_yaml(profile);
   if (request.output.empty()) {
-    std::fputs(text.c_str(), stdout);
+    print(text);
     return;
   }
   write_file(request.output, text, "choose another file with -o");
@@ -110,6 +111,7 @@ void give(const PreparedProfile& job, const Profile& profile, const std::vector<
 int profile_threads(const ProfileRequest& request) {
   const FilesRead files;
   const PreparedProfile job(request);
+  check_profile_outputs(request);
   const auto transports = make_local_transports(request.ranks);
   std::vector<std::exception_ptr> errors(transports.size());
   std::vector<std::thread> ranks;
@@ -138,6 +140,7 @@ int profile_threads(const ProfileRequest& request) {
 int profile_process(const ProfileRequest& request, const World& world) {
   const FilesRead files;
   const PreparedProfile job(request);
+  check_profile_outputs(request);
   set_threads(threads_of_rank(request, world.local_size));
   const ProcessOptions options{world, std::chrono::seconds(60), kVersion, true};
   const auto transport = request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);

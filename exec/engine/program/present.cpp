@@ -4,22 +4,14 @@
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
-#include "costmodel/base/error.hpp"
+#include "costmodel/base/standard_output.hpp"
 #include "exec/engine/device.hpp"
 
 namespace panpipe::exec {
 namespace {
-
-void print(const std::string& text) {
-  errno = 0;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
-  throw MachineError(fmt::format("cannot write to standard output: {}", std::strerror(errno != 0 ? errno : EIO)));
-}
 
 // That the ranks of this process compute on; 0 on CPUs, and where every rank is a process with a GPU.
 int gpu_count_of(const PreparedRun& run) {

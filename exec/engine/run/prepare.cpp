@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/experiment/result_files.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/training/training_run.hpp"
+#include "exec/launch/run_options.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -36,6 +38,8 @@ PreparedRun::PreparedRun(RunRequest asked)
   slices = sliced(experiment, plan.schedule);
   layout = make_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
   check_training(*this);
+  check_run_outputs(request);
+  if (!request.output.empty()) check_result_files(request.output);
 }
 
 }  // namespace panpipe::exec

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/files_write.hpp"
 
 namespace panpipe::exec {
 
@@ -18,6 +19,8 @@ MetricsLog::MetricsLog(const PreparedRun& run, bool append) : run_(run) {
     if (tensor.name == "input_ids" && tensor.shape.size() == 2) tokens_ = samples_ * static_cast<double>(tensor.shape[1]);
   }
   if (run.request.metrics.empty()) return;
+  check_outputs({run.request.metrics}, "choose another file with --metrics");
+  make_folder_of(run.request.metrics);
   file_.open(run.request.metrics, append ? std::ios::app : std::ios::trunc);
   if (!file_) throw MachineError(fmt::format("cannot write {}: {}", run.request.metrics, std::strerror(errno)));
 }

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/inputs_kept.hpp"
 
 namespace panpipe::exec {
 
@@ -22,6 +23,7 @@ TokenFile::TokenFile(const std::string& path, std::int64_t sequence, std::int64_
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) throw InputError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   struct stat status {};
+  keep_input(path);
   const bool regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
   const std::int64_t bytes = regular ? status.st_size : 0;
   void* mapped = bytes > 0 ? ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;

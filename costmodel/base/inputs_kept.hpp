@@ -1,0 +1,24 @@
+// Which files a call has read: no output of the same call may take the place of one of them.
+#pragma once
+
+#include <string>
+
+namespace panpipe {
+
+// While one lives, files that any thread reads are remembered by what they are (device and inode), not by their names: main()
+// has one, so that a library that reads and writes the same file is free to. They do not nest.
+class InputsKept {
+ public:
+  InputsKept();
+  ~InputsKept();
+  InputsKept(const InputsKept&) = delete;
+  InputsKept& operator=(const InputsKept&) = delete;
+};
+
+// Remembers a regular file. report_file_read() does it; to be called for inputs that no result names by their hash.
+void keep_input(const std::string& path);
+
+// The name under which the file at `path` was read; empty when it was not, or when nobody remembers.
+std::string name_as_input(const std::string& path);
+
+}  // namespace panpipe
