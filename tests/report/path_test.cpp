@@ -227,10 +227,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Chain{"interleaved", kGpt2, " --set parallel.pipeline=4 --set schedule=interleaved-1f1b"},
                     Chain{"dualpipe", kGpt2, " --set parallel.pipeline=4 --set schedule=dualpipe"},
                     Chain{"slices", kGpt2, " --set schedule=seq-1f1b"},
-                    Chain{"braids", kGpt2, " --set 'parallel={pipeline: 4, tensor: 2}' --set schedule=stp"},
+                    Chain{"braids", kGpt2,
+                          " --set 'parallel={pipeline: 4, tensor: 2}' --set schedule=stp --set batch.microbatches=12"},
                     Chain{"early_gradients", kGpt2,
                           " --set 'parallel={pipeline: 4, tensor: 2}' --set schedule=1f1b --set "
-                          "transfers.full_backward_sends=input-gradient --set collectives_run_on=true"},
+                          "transfers.full_backward_sends=input_gradient --set trailing_collectives=overlapped"},
                     Chain{"replicas", kGpt2, " --set 'parallel={pipeline: 4, data: 2}' --set schedule=1f1b"},
                     Chain{"replicas_beside", kGpt2,
                           " --set 'parallel={pipeline: 2, data: 2, tensor: 2}' --set schedule=1f1b --set overlap_gradients=true"},
@@ -313,7 +314,7 @@ TEST(ReportHints, RecommendWhatThePlanHasNot) {
   EXPECT_THAT(text(), HasSubstr("or sends that do not hold their rank (transfers.semantics is blocking here) would hide"));
   result.plan->zero = 1;
   EXPECT_THAT(text(), HasSubstr("a higher level of ZeRO"));
-  result.timeline.devices[0].peak = Bytes(40'000'000);  // of 8 GB
+  for (DeviceTimeline& device : result.timeline.devices) device.peak = Bytes(40'000'000);  // of 8 GB
   EXPECT_THAT(text(), HasSubstr("uses less than 1 % of its memory: larger microbatches or a schedule that holds more "
                                 "activations may be faster."));
   result.plan->recomputed_stages = 1;
