@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "cli/output.hpp"
+#include "costmodel/experiment/describe_plan.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -62,7 +63,7 @@ void present(const Experiment& experiment, const Plan& plan, const Timeline& tim
   const Metrics figures = metrics(timeline);
   tell_unmeasured(experiment);
   if (options.json) {
-    print(to_result_json(timeline, figures, context, options.timeline));
+    print(to_result_json(timeline, figures, context, describe_plan(experiment, plan, timeline), options.timeline));
   } else {
     print(to_table(timeline, figures, color_wanted()) + notes);
   }

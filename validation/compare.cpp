@@ -52,34 +52,64 @@ Timeline without_copies(const Timeline& timeline, const Timeline& other) {
   return own;
 }
 
-void require_same_plan(const Timeline& a, const Timeline& b) {
-  const auto in_a = passes(a), in_b = passes(b);
-  if (in_a == in_b) return;
-  const auto tell = [](const auto& set) {
-    std::set<std::int32_t> devices, stages, microbatches;
-    for (const auto& [device, kind, stage, microbatch, split] : set) {
-      devices.insert(device);
-      stages.insert(stage);
-      microbatches.insert(microbatch);
-    }
-    return fmt::format("{} devices, {} stages, {} microbatches, {} passes", devices.size(), stages.size(), microbatches.size(),
-                       set.size());
-  };
-  std::string example;
-  for (const auto& [one, other, name] : {std::tuple(&in_a, &in_b, "A"), std::tuple(&in_b, &in_a, "B")}) {
-    for (const auto& pass : *one) {
-      if (other->count(pass) || !example.empty()) continue;
-      Action action;
-      action.kind = static_cast<ActionKind>(std::get<1>(pass));
-      action.stage = std::get<2>(pass);
-      action.microbatch = std::get<3>(pass);
-      example = fmt::format("only {} has {} on device {}", name, to_text(action), std::get<0>(pass));
-    }
+// The same whatever devices do it: of replicas and shards that are equal, one.
+std::set<std::tuple<int, std::int32_t, std::int32_t, int>> work(const Timeline& timeline) {
+  std::set<std::tuple<int, std::int32_t, std::int32_t, int>> found;
+  for (const auto& [device, kind, stage, microbatch, split] : passes(timeline)) found.emplace(kind, stage, microbatch, split);
+  return found;
+}
+
+// The size of a plan, copies among its devices.
+std::string size_text(const Timeline& timeline) {
+  const auto done = work(timeline);
+  std::set<std::int32_t> stages, microbatches;
+  for (const auto& [kind, stage, microbatch, split] : done) {
+    stages.insert(stage);
+    microbatches.insert(microbatch);
   }
+  return fmt::format("{} devices, {} stages, {} microbatches, {} passes", timeline.devices.size(), stages.size(),
+                     microbatches.size(), done.size());
+}
+
+// The first pass that only one of them has; empty where both have the same. First whether it is done at all, then where, on the
+// devices that neither folded.
+std::string difference_of(const Timeline& a, const Timeline& b, const Timeline& own_a, const Timeline& own_b) {
+  std::string found;
+  const auto look = [&](const Timeline& one, const char* name, const auto& has) {
+    for (const auto& [device, kind, stage, microbatch, split] : passes(one)) {
+      if (!found.empty() || has(device, kind, stage, microbatch, split)) continue;
+      Action action;
+      action.kind = static_cast<ActionKind>(kind);
+      action.stage = stage;
+      action.microbatch = microbatch;
+      action.split = static_cast<std::int8_t>(split);
+      found = fmt::format("only {} has {} on device {}", name, to_text(action), device);
+    }
+  };
+  const auto done_in = [](const Timeline& timeline) {
+    return [done = work(timeline)](std::int32_t, int kind, std::int32_t stage, std::int32_t microbatch, int split) {
+      return done.contains({kind, stage, microbatch, split});
+    };
+  };
+  const auto there_in = [](const Timeline& timeline) {
+    return [there = passes(timeline)](std::int32_t device, int kind, std::int32_t stage, std::int32_t microbatch, int split) {
+      return there.contains({device, kind, stage, microbatch, split});
+    };
+  };
+  look(a, "A", done_in(b));
+  look(b, "B", done_in(a));
+  look(own_a, "A", there_in(own_b));
+  look(own_b, "B", there_in(own_a));
+  return found;
+}
+
+void require_same_plan(const Timeline& a, const Timeline& b, const Timeline& own_a, const Timeline& own_b) {
+  const std::string difference = difference_of(a, b, own_a, own_b);
+  if (difference.empty()) return;
   throw InputError(
       fmt::format("these results are of different plans: A has {}; B has {}; {}. Metrics alone can be compared with "
                   "--metrics-only",
-                  tell(in_a), tell(in_b), example));
+                  size_text(a), size_text(b), difference));
 }
 
 std::string name_of_span(const Span& span) { return span.label.empty() ? std::string(name_of(span.action.kind)) : span.label; }
@@ -219,7 +249,7 @@ Comparison compare(const ResultDocument& a, const ResultDocument& b, const std::
   for (const ResultDocument* document : {&a, &b})
     if (!document->has_timeline) throw InputError(what_is_missing(*document));
   const Timeline own_a = without_copies(a.timeline, b.timeline), own_b = without_copies(b.timeline, a.timeline);
-  require_same_plan(own_a, own_b);
+  require_same_plan(a.timeline, b.timeline, own_a, own_b);
   compare_classes(result, own_a, own_b);
   find_worst(result, own_a, own_b);
   compare_waits(result, own_a, own_b);

@@ -78,19 +78,51 @@ Span to_span(const json& row, const std::string& path) {
   span.start = Duration(row.at("start_s").get<double>());
   span.end = Duration(row.at("end_s").get<double>());
   span.bytes = Bytes(row.value("bytes", std::int64_t{0}));
+  span.waiting = Duration(row.value("waiting_s", 0.0));
+  span.alone = Duration(row.value("alone_s", 0.0));
   return span;
 }
 
+// Whose copy a device is, by the memory rows that name theirs. In older documents they do not: then the device of the same rank
+// that has a row, and without one the first of all.
+class Originals {
+ public:
+  explicit Originals(const json& memory) {
+    for (const json& row : memory) {
+      const std::int32_t device = row.at("device");
+      own_.push_back(device);
+      for (const json& copy : row.value("copies", json::array())) original_[copy.get<std::int32_t>()] = device;
+    }
+  }
+
+  void note_rank(const DeviceTimeline& device) {
+    if (std::find(own_.begin(), own_.end(), device.device) != own_.end()) of_rank_.emplace(device.rank, device.device);
+  }
+
+  std::int32_t of(const DeviceTimeline& copy, const std::vector<DeviceTimeline>& devices) const {
+    if (const auto named = original_.find(copy.device); named != original_.end()) return named->second;
+    if (const auto rank = of_rank_.find(copy.rank); rank != of_rank_.end()) return rank->second;
+    return devices.front().device == copy.device ? -1 : devices.front().device;
+  }
+
+ private:
+  std::vector<std::int32_t> own_;
+  std::map<std::int32_t, std::int32_t> original_, of_rank_;
+};
+
 void add_devices(const json& document, Timeline& timeline) {
   const json memory = document.value("memory", json::array());
+  Originals originals(memory);
+  std::vector<std::size_t> copies;
   for (const json& row : document.at("metrics").at("per_device")) {
     DeviceTimeline device;
     device.device = row.at("device");
     device.rank = row.value("rank", 0);
     device.peak = Bytes(row.value("peak_memory_bytes", std::int64_t{0}));
+    originals.note_rank(device);
     const auto own = std::find_if(memory.begin(), memory.end(), [&](const json& m) { return m.at("device") == device.device; });
     if (own == memory.end()) {
-      device.same_as = timeline.devices.empty() ? -1 : timeline.devices.front().device;
+      copies.push_back(timeline.devices.size());
     } else {
       device.limit = Bytes(own->value("limit_bytes", std::int64_t{0}));
       const json parts = own->value("parts", json::object());
@@ -100,6 +132,25 @@ void add_devices(const json& document, Timeline& timeline) {
     }
     timeline.devices.push_back(std::move(device));
   }
+  for (const std::size_t i : copies) timeline.devices[i].same_as = originals.of(timeline.devices[i], timeline.devices);
+}
+
+PlanFacts to_plan(const json& row) {
+  PlanFacts plan;
+  plan.schedule = row.value("schedule", "");
+  plan.transfers = row.value("transfers", "");
+  plan.pipeline = row.value("pipeline", 1);
+  plan.tensor = row.value("tensor", 1);
+  plan.data = row.value("data", 1);
+  plan.zero = row.value("zero", 0);
+  plan.micro = row.value("micro", 1);
+  plan.stages = row.value("stages", plan.pipeline);
+  plan.recomputed_stages = row.value("recomputed_stages", 0);
+  plan.fully_recomputed_stages = row.value("fully_recomputed_stages", 0);
+  plan.splits_backward = row.value("splits_backward", false);
+  plan.braided = row.value("braided", false);
+  plan.overlaps_reductions = row.value("overlaps_reductions", false);
+  return plan;
 }
 
 DeviceMetrics to_device_metrics(const json& row) {
@@ -140,6 +191,7 @@ ResultDocument to_result(const json& document, const std::string& path) {
   if (!known) fail(path, "kind is estimated, simulated or measured, not '" + kind + "'");
   result.scenario = document.value("context", json::object()).value("scenario", "");
   result.paths = document.value("paths", json::object()).get<std::map<std::string, std::vector<std::string>>>();
+  if (const auto plan = document.find("plan"); plan != document.end()) result.plan = to_plan(*plan);
   result.timeline.kind = result.kind;
   for (const auto& [name, value] : document.at("metrics").items()) {
     if (value.is_number()) result.metrics.emplace_back(name, value.get<double>());

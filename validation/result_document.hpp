@@ -2,9 +2,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "costmodel/timeline/result_plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe {
@@ -16,6 +18,7 @@ struct ResultDocument {
   std::vector<std::pair<std::string, double>> metrics;    // in the document's order; true and false are 1 and 0
   std::vector<DeviceMetrics> per_device;                  // as the engine computed them
   std::map<std::string, std::vector<std::string>> paths;  // "tensor", "pipeline", "data" -> classes of path, from near to far
+  std::optional<PlanFacts> plan;                          // absent in older documents
   bool has_timeline = false;
   Timeline timeline;  // spans, devices with memory, contention; what a document does not hold stays empty
 

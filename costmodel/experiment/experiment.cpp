@@ -1,16 +1,13 @@
 #include "costmodel/experiment/experiment.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <filesystem>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/file_hash.hpp"
 #include "costmodel/base/files_write.hpp"
+#include "costmodel/experiment/describe_plan.hpp"
 #include "costmodel/experiment/result_files.hpp"
-#include "costmodel/experiment/traffic_paths.hpp"
 #include "costmodel/picture/timeline_picture.hpp"
 #include "costmodel/workload/movable_units.hpp"
 
@@ -30,14 +27,6 @@ void check_stated_cuts(const Scenario& scenario, const OperatorGraph& graph) {
   }
 }
 
-// The result document with what its traffic goes over, which only the plan knows, as a further key.
-std::string with_paths(std::string document, const Experiment& experiment, const Plan& plan, const Timeline& timeline) {
-  std::string text;
-  for (const auto& [traffic, classes] : traffic_paths(experiment.scenario.cluster, plan, timeline))
-    text += fmt::format("{}\"{}\": [\"{}\"]", text.empty() ? "" : ", ", traffic, fmt::join(classes, "\", \""));
-  const std::size_t end = document.rfind("\n}");
-  return document.insert(end, ",\n  \"paths\": {" + text + "}");
-}
 }  // namespace
 
 const char* const kVersion = PANPIPE_VERSION;
@@ -78,7 +67,7 @@ std::string write_results(const Experiment& experiment, const Plan& plan, const 
     write_file((fs::path(folder) / name).string(), text, kAdvice);
   };
   const Metrics figures = metrics(timeline);
-  write("result.json", with_paths(to_result_json(timeline, figures, context, true), experiment, plan, timeline));
+  write("result.json", to_result_json(timeline, figures, context, describe_plan(experiment, plan, timeline), true));
   write("trace.json", to_trace_json(timeline) + "\n");
   write("scenario.yaml", resolved_text(experiment.scenario));
   write("plan.yaml", to_yaml(plan, experiment.model.units(experiment.scenario.cluster.devices.front().type),

@@ -4,6 +4,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/plan/lowering.hpp"
+#include "costmodel/plan/transfer_semantics.hpp"
 
 namespace panpipe {
 
@@ -179,21 +180,29 @@ void make_stage_edges(Lowering& lowering) {
   }
 }
 
-namespace {
-
-TransferRules::Semantics semantics_of(const Lowering& lowering) {
-  if (lowering.scenario.transfers.semantics) return *lowering.scenario.transfers.semantics;
-  const bool blocking = lowering.scenario.framework.blocking_transfers && !lowering.costs.measured();
+TransferRules::Semantics transfer_semantics(const Scenario& scenario, bool measured) {
+  if (scenario.transfers.semantics) return *scenario.transfers.semantics;
+  const bool blocking = scenario.framework.blocking_transfers && !measured;
   return blocking ? TransferRules::Semantics::Blocking : TransferRules::Semantics::Asynchronous;
 }
 
-}  // namespace
+std::string_view name_of(TransferRules::Semantics semantics) {
+  switch (semantics) {
+    case TransferRules::Semantics::Asynchronous:
+      return "asynchronous";
+    case TransferRules::Semantics::Blocking:
+      return "blocking";
+    case TransferRules::Semantics::Batched:
+      return "batched";
+  }
+  return "";
+}
 
 void connect_tasks(Lowering& lowering) {
   TaskGraph& graph = lowering.graph;
   graph.inputs.reserve(2 * graph.tasks.size());
   graph.transfers.reserve(graph.tasks.size());
-  const TransferRules::Semantics semantics = semantics_of(lowering);
+  const TransferRules::Semantics semantics = transfer_semantics(lowering.scenario, lowering.costs.measured());
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     const auto task = static_cast<std::int32_t>(t);
     const auto first = static_cast<std::int32_t>(graph.inputs.size());

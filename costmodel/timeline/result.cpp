@@ -6,7 +6,10 @@
 #include <chrono>
 #include <ctime>
 
+#include <fmt/ranges.h>
+
 #include "costmodel/timeline/json_text.hpp"
+#include "costmodel/timeline/result_plan.hpp"
 
 namespace panpipe {
 namespace {
@@ -44,6 +47,25 @@ std::string context_json(const ResultContext& context, const Timeline& timeline)
     out += ", \"wall_s\": " + json::number(context.wall_s);
   }
   return out + "}";
+}
+
+std::string plan_json(const PlanFacts& plan, TimelineKind kind) {
+  std::string out = "{\"schedule\": " + json::text(plan.schedule);
+  if (kind != TimelineKind::Measured) out += ", \"transfers\": " + json::text(plan.transfers);
+  return out + fmt::format(
+                   ", \"pipeline\": {}, \"tensor\": {}, \"data\": {}, \"zero\": {}, \"micro\": {}, \"stages\": {}, "
+                   "\"recomputed_stages\": {}, \"fully_recomputed_stages\": {}, \"splits_backward\": {}, \"braided\": {}, "
+                   "\"overlaps_reductions\": {}}}",
+                   plan.pipeline, plan.tensor, plan.data, plan.zero, plan.micro, plan.stages, plan.recomputed_stages,
+                   plan.fully_recomputed_stages, json::boolean(plan.splits_backward), json::boolean(plan.braided),
+                   json::boolean(plan.overlaps_reductions));
+}
+
+std::string paths_json(const ResultPlan& plan) {
+  std::string out;
+  for (const auto& [traffic, classes] : plan.paths)
+    out += fmt::format("{}\"{}\": [\"{}\"]", out.empty() ? "" : ", ", traffic, fmt::join(classes, "\", \""));
+  return "{" + out + "}";
 }
 
 std::string row_json(const DeviceMetrics& row) {
@@ -91,6 +113,13 @@ std::string parts_json(const std::vector<MemoryPart>& parts) {
 }
 
 // Of devices that are not copies of another.
+std::vector<std::int32_t> copies_of(const Timeline& timeline, std::int32_t original) {
+  std::vector<std::int32_t> copies;
+  for (const DeviceTimeline& device : timeline.devices)
+    if (device.same_as == original) copies.push_back(device.device);
+  return copies;
+}
+
 std::string memory_json(const Timeline& timeline, bool with_curve) {
   std::string out = "[";
   for (const DeviceTimeline& device : timeline.devices) {
@@ -98,6 +127,8 @@ std::string memory_json(const Timeline& timeline, bool with_curve) {
     out += out.size() > 1 ? ",\n    " : "\n    ";
     out += fmt::format("{{\"device\": {}, \"parts\": {}, \"peak_bytes\": {}, \"limit_bytes\": {}", device.device,
                        parts_json(device.peak_parts), device.peak.base(), device.limit.base());
+    if (const std::vector<std::int32_t> same = copies_of(timeline, device.device); !same.empty())
+      out += fmt::format(", \"copies\": [{}]", fmt::join(same, ", "));
     if (with_curve) {
       out += ", \"curve\": [";
       for (std::size_t i = 0; i < device.memory.size(); ++i) {
@@ -137,6 +168,9 @@ std::string contention_json(const Timeline& timeline) {
   return out + (timeline.contention.empty() ? "]" : "\n  ]");
 }
 
+// Took longer than on idle links. Less than a tick is rounding.
+bool was_slowed(const Span& span) { return to_ticks(span.end - span.start - span.alone) >= Ticks(1); }
+
 std::string timeline_json(const Timeline& timeline) {
   std::string out = "[";
   for (const Span& span : timeline.spans) {
@@ -146,14 +180,15 @@ std::string timeline_json(const Timeline& timeline) {
         span.device, name_of(span.lane), json::text(span.label.empty() ? to_text(span.action) : span.label),
         span.action.microbatch, span.action.stage, json::number(span.start.base()), json::number(span.end.base()));
     if (span.bytes != Bytes(0)) out += ", \"bytes\": " + json::number(span.bytes.base());
+    if (span.waiting > Duration(0)) out += ", \"waiting_s\": " + json::number(span.waiting.base());
+    if (span.alone > Duration(0) && was_slowed(span)) out += ", \"alone_s\": " + json::number(span.alone.base());
     out += "}";
   }
   return out + (timeline.spans.empty() ? "]" : "\n  ]");
 }
 
-}  // namespace
-
-std::string to_result_json(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, bool with_timeline) {
+std::string document(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, const ResultPlan* plan,
+                     bool with_timeline) {
   std::string out = "{\n  \"schema\": \"panpipe-result/1\",\n  \"kind\": \"" + std::string(name_of(timeline.kind)) + "\",\n";
   out += "  \"context\": " + context_json(context, timeline) + ",\n";
   out += "  \"metrics\": " + metrics_json(metrics, timeline.kind) + ",\n";
@@ -161,8 +196,21 @@ std::string to_result_json(const Timeline& timeline, const Metrics& metrics, con
   if (timeline.kind == TimelineKind::Simulated) out += "  \"contention\": " + contention_json(timeline) + ",\n";
   if (timeline.kind == TimelineKind::Measured) out += "  \"losses\": " + losses_json(timeline) + ",\n";
   out += "  \"repetitions\": " + repetitions_json(timeline);
+  if (plan) out += ",\n  \"plan\": " + plan_json(plan->facts, timeline.kind);
   if (with_timeline) out += ",\n  \"timeline\": " + timeline_json(timeline);
+  if (plan) out += ",\n  \"paths\": " + paths_json(*plan);
   return out + "\n}\n";
+}
+
+}  // namespace
+
+std::string to_result_json(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, bool with_timeline) {
+  return document(timeline, metrics, context, nullptr, with_timeline);
+}
+
+std::string to_result_json(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, const ResultPlan& plan,
+                           bool with_timeline) {
+  return document(timeline, metrics, context, &plan, with_timeline);
 }
 
 }  // namespace panpipe

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "costmodel/base/memory_scale.hpp"
 #include "costmodel/timeline/result.hpp"
 
 namespace panpipe {
@@ -14,7 +15,7 @@ namespace {
 
 constexpr int kBarWidth = 40;
 constexpr std::size_t kMostRows = 64;   // per-device rows shown; the result JSON has all
-constexpr double kSmallestPart = 0.01;  // parts of memory below this share of the limit are named together
+constexpr double kSmallestPart = 0.01;  // parts of memory below this share of the peak are named together
 constexpr std::size_t kMostLinks = 10;  // contended links shown
 
 struct Paint {
@@ -49,8 +50,6 @@ std::string bytes_text(double bytes_value) {
     if (std::abs(bytes_value) >= unit) return fmt::format("{:.2f} {}", bytes_value / unit, name);
   return fmt::format("{:.0f} B", bytes_value);
 }
-
-std::string gib_text(double bytes_value) { return fmt::format("{:.1f}", bytes_value / static_cast<double>(gib(1).base())); }
 
 // Where the mean device's step goes; the three lines add up to the step.
 std::string time_lines(const Metrics& metrics, const Paint& paint) {
@@ -95,7 +94,7 @@ std::string memory_parts(const DeviceTimeline& device, const Paint& paint) {
   std::string small_names;
   for (const MemoryPart& part : parts) {
     const double share = part.bytes / whole;
-    if (share >= kSmallestPart || -share >= kSmallestPart) {
+    if (std::abs(part.bytes / device.peak) >= kSmallestPart) {
       out += fmt::format("  {:<24}{} {:>10}\n", part.name, paint(device.peak > device.limit ? kRed : kGreen, bar(share)),
                          bytes_text(static_cast<double>(part.bytes.base())));
     } else if (part.bytes != Bytes(0)) {
@@ -126,8 +125,9 @@ std::string memory_lines(const Timeline& timeline, const Metrics& metrics, const
 
 // A device of a measured timeline is a row of its own; predicted copies of a rank are one row.
 std::string device_rows(const Timeline& timeline, const Metrics& metrics, const Paint& paint) {
+  const MemoryScale memory = memory_scale(metrics.peak_memory_bytes);
   std::string out = paint(kBold, fmt::format("{:>6} {:>6} {:>11} {:>11} {:>11} {:>8} {:>8} {:>10} {:>5}", "rank", "device",
-                                             "ends", "compute", "exposed", "bubble", "in span", "peak GiB", "fits")) +
+                                             "ends", "compute", "exposed", "bubble", "in span", "peak " + memory.unit, "fits")) +
                     "\n";
   std::size_t rows = 0, left_out = 0;
   std::vector<std::size_t> order;
@@ -144,7 +144,8 @@ std::string device_rows(const Timeline& timeline, const Metrics& metrics, const 
     }
     out += fmt::format("{:>6} {:>6} {:>11} {:>11} {:>11} {:>6.1f} % {:>6.1f} % {:>10} {:>5}\n", row.rank, row.device,
                        time_text(row.step_time_s), time_text(row.compute_s), time_text(row.exposed_communication_s),
-                       100 * row.bubble_step, 100 * row.bubble_span, gib_text(row.peak_memory_bytes), row.fits ? "yes" : "no");
+                       100 * row.bubble_step, 100 * row.bubble_span, fmt::format("{:.1f}", memory.factor * row.peak_memory_bytes),
+                       row.fits ? "yes" : "no");
   }
   if (left_out > 0) out += fmt::format("  ... and {} more; --json has them all\n", left_out);
   const std::size_t copies = metrics.per_device.size() - order.size();

@@ -172,8 +172,10 @@ class SpanMaker {
     span.peer = graph_.device(send ? link.to_rank : link.from_rank, 0, 0);
     span.action.kind =
         transfer.backward ? (send ? ActionKind::SendB : ActionKind::RecvB) : (send ? ActionKind::SendF : ActionKind::RecvF);
-    span.action.stage = send ? transfer.stage : graph_.tasks[static_cast<std::size_t>(transfer.consumer)].action.stage;
+    const Action& consumer = graph_.tasks[static_cast<std::size_t>(transfer.consumer)].action;
+    span.action.stage = send ? transfer.stage : consumer.stage;
     span.action.microbatch = transfer.microbatch;
+    span.action.split = consumer.split;
     span.bytes = link.cost.bytes;
     span.alone = to_duration(times_.transfer_alone.empty() ? link.latency + link.transfer : times_.transfer_alone[i]);
     span.flow_id = static_cast<std::int32_t>(i);

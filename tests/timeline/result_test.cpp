@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "costmodel/timeline/json_text.hpp"
+#include "costmodel/timeline/result_plan.hpp"
 #include "tests/timeline/small_step.hpp"
 
 namespace panpipe {
@@ -85,6 +86,29 @@ TEST(ResultJson, OnlyTheContextDiffersBetweenCalls) {
   EXPECT_EQ(a.dump(), b.dump());
 }
 
+// What a reader needs to follow the step: what the plan decided, and what waited or was slowed.
+TEST(ResultJson, TellsThePlanAndWhatWasSlowed) {
+  Timeline timeline = estimate(testing::small_step());
+  const ResultPlan plan{{"zb-h1", "blocking", 2, 1, 2, 1, 4, 2, 1, 1, true, false, true},
+                        {{"pipeline", {"bridge", "host"}}, {"data", {"network"}}}};
+  Span& send = timeline.spans[4];
+  send.alone = (send.end - send.start) / 4;
+  send.waiting = Duration(0);
+  const ordered_json json = ordered_json::parse(to_result_json(timeline, metrics(timeline), context(), plan, true));
+  EXPECT_THAT(keys(json), ::testing::ElementsAre("schema", "kind", "context", "metrics", "memory", "repetitions", "plan",
+                                                 "timeline", "paths"));
+  EXPECT_EQ(
+      json["plan"].dump(),
+      R"({"schedule":"zb-h1","transfers":"blocking","pipeline":2,"tensor":1,"data":2,"zero":1,"micro":4,"stages":2,)"
+      R"("recomputed_stages":1,"fully_recomputed_stages":1,"splits_backward":true,"braided":false,"overlaps_reductions":true})");
+  EXPECT_EQ(json["paths"].dump(), R"({"pipeline":["bridge","host"],"data":["network"]})");
+  EXPECT_EQ(json["timeline"][4]["alone_s"], 0.000125);
+  EXPECT_EQ(json["memory"][0]["copies"].size(), 1u);
+  timeline.kind = TimelineKind::Measured;
+  EXPECT_FALSE(
+      ordered_json::parse(to_result_json(timeline, metrics(timeline), context(), plan, true))["plan"].contains("transfers"));
+}
+
 TEST(JsonText, NumbersReadBackAsThemselvesAndTextIsEscaped) {
   for (const double value : {0.0, 1.0, 0.1, 1e-300, 1.7976931348623157e308, 3.0000000000000004, 123456789012345678.0}) {
     EXPECT_EQ(nlohmann::json::parse(json::number(value)).get<double>(), value);
@@ -110,6 +134,23 @@ TEST(Table, SaysWhereTheStepGoesAndWhyItDoesNotFit) {
   EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("contention")));
   EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("\x1b")));
   EXPECT_THAT(to_table(timeline, metrics(timeline), true), ::testing::HasSubstr("\x1b[31mfits: no\x1b[0m"));
+}
+
+// A model of MiB on a device of many GiB: the column has a unit that shows it, and the parts are named one by one.
+TEST(Table, SmallPeaksHaveDigitsAndParts) {
+  Timeline timeline = estimate(testing::small_step());
+  for (DeviceTimeline& device : timeline.devices) {
+    device.limit = gib(80);
+    device.peak = kib(3 * 1024 + 512);
+    device.peak_parts = {{"parameters", mib(2)}, {"activations", kib(1535)}, {"temporary", kib(1)}};
+  }
+  const std::string table = to_table(timeline, metrics(timeline), false);
+  EXPECT_THAT(table, ::testing::HasSubstr("  peak MiB  fits\n"));
+  EXPECT_THAT(table, ::testing::HasSubstr("        3.5   yes\n"));
+  EXPECT_THAT(table, ::testing::ContainsRegex(
+                         "  parameters +·+ +2.00 MiB\n  activations +·+ +1.50 MiB\n  the rest +temporary +1.00 KiB\n"));
+  for (DeviceTimeline& device : timeline.devices) device.peak = mib(103);
+  EXPECT_THAT(to_table(timeline, metrics(timeline), false), ::testing::HasSubstr("  peak GiB  fits\n"));
 }
 
 TEST(Table, ListsContendedLinksWorstFirst) {

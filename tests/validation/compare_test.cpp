@@ -6,9 +6,12 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/timeline/result.hpp"
+#include "validation/messages.hpp"
+#include "validation/waits.hpp"
 
 namespace panpipe {
 namespace {
@@ -119,15 +122,147 @@ TEST(Compare, ActionsByPassAndStage) {
 
 // Predictions draw one of equal copies, a run measures all of them: what the prediction left out is left out of both.
 TEST(Compare, CopiesThatAPredictionFoldsAreNoOtherPlan) {
-  json folded = result("estimated", 1, 1);
-  folded["memory"].erase(1);  // device 1 is a copy
-  json& spans = folded["timeline"];
-  spans.erase(std::remove_if(spans.begin(), spans.end(), [](const json& row) { return row["device"] == 1; }), spans.end());
-  const ResultDocument predicted = read(folded), measured = read(result("measured", 1, 1), "b.json");
+  json folded = result("estimated", 1, 1), both = result("measured", 1, 1);
+  for (json* document : {&folded, &both}) {
+    json& spans = (*document)["timeline"];
+    spans.erase(std::remove_if(spans.begin(), spans.end(), [](const json& row) { return row["device"] == 1; }), spans.end());
+  }
+  for (const json& row : json(both["timeline"])) {  // device 1 does what device 0 does
+    both["timeline"].push_back(row);
+    both["timeline"].back()["device"] = 1;
+  }
+  folded["memory"].erase(1);  // and was left out
+  const ResultDocument predicted = read(folded), measured = read(both, "b.json");
   const Comparison comparison = compare(predicted, measured, {});
   ASSERT_EQ(comparison.classes.size(), 3u) << "F, B and the gradient that arrives, of device 0";
   for (const ComparedClass& row : comparison.classes) EXPECT_EQ(row.count_b, 1) << row.name;
   EXPECT_EQ(compare(measured, predicted, {}).classes.size(), 3u);
+}
+
+// Whose copy a device is stands in the document; older ones do not say it, but the ranks do.
+TEST(ResultDocument, CopiesAreThoseOfTheirOwnRank) {
+  Timeline timeline;
+  for (int d = 0; d < 4; ++d) {
+    DeviceTimeline device;
+    device.device = d;
+    device.rank = d % 2;  // devices 2 and 3 are replicas of 0 and 1
+    device.same_as = d < 2 ? -1 : d - 2;
+    device.peak = gib(device.rank + 1);
+    timeline.devices.push_back(device);
+  }
+  Span span;
+  span.lane = Lane::Compute;
+  span.action = {ActionKind::F, GroupKind::None, 1, -1, 0, 0};
+  for (int d = 0; d < 2; ++d) {
+    span.device = span.action.stage = d;
+    span.end = seconds(d + 1);  // rank 1 computes twice as long
+    timeline.spans.push_back(span);
+  }
+  timeline.step_time = seconds(2);
+  const Metrics figures = metrics(timeline);
+  json document = json::parse(to_result_json(timeline, figures, {}, true));
+  for (const bool older : {false, true}) {
+    if (older)
+      for (json& row : document["memory"]) row.erase("copies");
+    SCOPED_TRACE(older ? "older document" : "document");
+    const ResultDocument again = read(document);
+    ASSERT_EQ(again.timeline.devices.size(), 4u);
+    for (int d = 0; d < 4; ++d) EXPECT_EQ(again.timeline.devices[static_cast<std::size_t>(d)].same_as, d < 2 ? -1 : d - 2);
+    const Metrics read_back = metrics(again.timeline);
+    for (std::size_t d = 0; d < 4; ++d) {
+      EXPECT_EQ(read_back.per_device[d].compute_s, figures.per_device[d].compute_s) << d;
+      EXPECT_EQ(read_back.per_device[d].compute_s, d % 2 + 1.0) << d;
+    }
+  }
+}
+
+// One device with two folded replicas against a pipeline of three: the sizes are those of the plans, not of what both drew.
+TEST(Compare, SaysHowLargeDifferentPlansAre) {
+  json replicas = result("estimated", 1, 1), pipeline = result("estimated", 1, 1);
+  replicas["memory"].erase(1);
+  json& spans = replicas["timeline"];
+  spans.erase(std::remove_if(spans.begin(), spans.end(), [](const json& row) { return row["device"] == 1; }), spans.end());
+  for (json* document : {&replicas, &pipeline})
+    (*document)["metrics"]["per_device"].push_back({{"device", 2}, {"rank", 0}, {"peak_memory_bytes", 900}});
+  pipeline["metrics"]["per_device"][2]["rank"] = 2;
+  pipeline["memory"].push_back({{"device", 2}, {"parts", {{"parameters", 900}}}});
+  pipeline["timeline"].push_back(span(2, "compute", "2F0", 0, 2, 0, 1));
+  EXPECT_EQ(
+      message_of([&] { compare(read(replicas), read(pipeline), {}); }),
+      "these results are of different plans: A has 3 devices, 1 stages, 1 microbatches, 2 passes; B has 3 devices, 3 stages, "
+      "1 microbatches, 5 passes; only B has 1F0 on device 1. Metrics alone can be compared with --metrics-only");
+}
+
+// Two devices, so many microbatches that a look at every span for every gap would not come to an end: each gap has its cause.
+// Device 0: F of 1 s from 2 k on, its gradient of 0.5 s from 2 k + 1.5. Device 1: B of 0.5 s from 2 k + 1.
+TEST(Waits, OfManyMicrobatches) {
+  constexpr int kMicrobatches = 100'000;
+  Timeline timeline;
+  const auto add = [&](int device, Lane lane, ActionKind kind, int stage, int microbatch, double start, double end) {
+    Span span;
+    span.device = device;
+    span.lane = lane;
+    span.action.kind = kind;
+    span.action.stage = stage;
+    span.action.microbatch = microbatch;
+    span.start = seconds(start);
+    span.end = seconds(end);
+    timeline.spans.push_back(span);
+  };
+  for (const int device : {0, 1})
+    for (const Lane lane : {Lane::Compute, Lane::Send, Lane::Receive, Lane::Data})
+      for (int k = 0; k < kMicrobatches; ++k) {
+        const double at = 2 * k;
+        if (lane == Lane::Compute && device == 0) add(0, lane, ActionKind::F, 0, k, at, at + 1);
+        if (lane == Lane::Compute && device == 1) add(1, lane, ActionKind::B, 1, k, at + 1, at + 1.5);
+        if (lane == Lane::Send && device == 0) add(0, lane, ActionKind::SendB, 2, k, at + 0.75, at + 1);
+        if (lane == Lane::Receive && device == 1) add(1, lane, ActionKind::RecvB, 1, k, at + 0.75, at + 1);
+        if (lane == Lane::Data && device == 0) add(0, lane, ActionKind::ReduceGrad, 0, k, at + 1.5, at + 1.75);
+      }
+  timeline.step_time = seconds(2 * kMicrobatches);
+  const auto waits = waits_of(timeline);
+  const Wait gradients = waits.at({1, "gradients of stage 2", 0}), sums = waits.at({0, "sums over replicas", -1});
+  EXPECT_DOUBLE_EQ(gradients.idle, 1.5 * kMicrobatches - 0.5);
+  EXPECT_DOUBLE_EQ(gradients.transit, 0.25 * kMicrobatches);
+  EXPECT_DOUBLE_EQ(sums.idle, 0.25 * kMicrobatches);
+  EXPECT_DOUBLE_EQ(waits.at({0, "its own host", -1}).idle, 0.75 * (kMicrobatches - 1));
+}
+
+// The nearest of all, as a look at every pair finds it.
+TEST(Messages, SendersAreTheNearestInTime) {
+  std::mt19937 random(7);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 50; ++round) {
+    Timeline timeline;
+    for (int i = 0; i < 120; ++i) {
+      Span span;
+      span.device = below(3);
+      const bool send = below(2) == 0;
+      span.lane = send ? Lane::Send : Lane::Receive;
+      span.action.kind =
+          below(2) == 0 ? (send ? ActionKind::SendF : ActionKind::RecvF) : (send ? ActionKind::SendB : ActionKind::RecvB);
+      span.action.microbatch = below(2);
+      span.bytes = Bytes(64 * below(2));
+      span.start = seconds(below(12));  // whole numbers: ties come up
+      span.end = span.start + seconds(below(4));
+      timeline.spans.push_back(span);
+    }
+    const Messages messages(timeline);
+    const auto forward = [](const Span& s) { return s.action.kind == ActionKind::SendF || s.action.kind == ActionKind::RecvF; };
+    for (const Span& receive : timeline.spans) {
+      if (receive.lane != Lane::Receive) continue;
+      const Span* expected = nullptr;
+      const auto distance = [&](const Span& s) {
+        return std::abs((s.end - receive.end).base()) + std::abs((s.start - receive.start).base());
+      };
+      for (const Span& send : timeline.spans)
+        if (send.lane == Lane::Send && send.device != receive.device && forward(send) == forward(receive) &&
+            send.action.microbatch == receive.action.microbatch && send.bytes == receive.bytes &&
+            (!expected || distance(send) < distance(*expected)))
+          expected = &send;
+      ASSERT_EQ(messages.sender_of(receive), expected);
+    }
+  }
 }
 
 TEST(Compare, IdleTimeHasACause) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <set>
 #include <string_view>
 
 #include "costmodel/base/quantity_text.hpp"
@@ -11,6 +13,7 @@ namespace panpipe {
 namespace {
 
 constexpr double kWorthSaying = 0.01;  // of the step
+constexpr int kMany = 2;               // of what is not known: that there may be more than one
 constexpr double kRoom = 0.3;          // share of a device's memory that is worth using
 
 // A class of path (name_of(PathClass)) in words, and what the names of its resources contain.
@@ -31,10 +34,47 @@ const std::vector<PathWords>& path_words() {
   return kWords;
 }
 
+// What the spans of a document without a plan tell of it. What they do not tell counts as not done.
+PlanFacts plan_of_spans(const ResultDocument& result) {
+  PlanFacts plan;
+  std::set<std::int32_t> stages;
+  for (const Span& span : result.timeline.spans) {
+    if (span.lane == Lane::Compute && span.action.is_compute()) {
+      stages.insert(span.action.stage);
+      plan.splits_backward = plan.splits_backward || span.action.kind == ActionKind::W;
+    }
+    if (span.label == "reduce_scatter") plan.zero = std::max(plan.zero, 1);
+  }
+  for (const DeviceTimeline& device : result.timeline.devices) plan.pipeline = std::max(plan.pipeline, device.rank + 1);
+  plan.stages = std::max(plan.pipeline, static_cast<int>(stages.size()));
+  plan.tensor = plan.data = kMany;
+  plan.micro = kMany;
+  return plan;
+}
+
+// "a, b or c"
+std::string any_of(const std::vector<std::string>& ways) {
+  std::string text;
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 < ways.size() ? ", " : " or ", ways[i]);
+  return text;
+}
+
+// " A, b or c would help." Nothing when everything that could be said is done already.
+std::string advice(const std::vector<std::string>& ways, const std::string& verb) {
+  std::string text = any_of(ways);
+  if (text.empty()) return "";
+  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return " " + text + " " + verb;
+}
+
 class Hints {
  public:
   Hints(const ResultDocument& result, const Traffic& traffic)
-      : result_(result), traffic_(traffic), step_(result.timeline.step_time.base()) {}
+      : result_(result),
+        traffic_(traffic),
+        plan_(result.plan.value_or(plan_of_spans(result))),
+        step_(result.timeline.step_time.base()) {}
 
   std::vector<Hint> run() {
     if (!(step_ > 0)) return {};
@@ -91,29 +131,39 @@ class Hints {
   }
 
   void communication() {
-    say(traffic_.tensor,
-        fmt::format("{} is exposed tensor-parallel communication{}. A smaller tensor degree, faster links inside the "
-                    "group, or a braided schedule (stp) would hide or avoid it.{}",
-                    share(traffic_.tensor), over("tensor"), busiest("tensor")));
+    std::vector<std::string> ways;
+    if (plan_.tensor > 1) ways.emplace_back("a smaller tensor degree");
+    ways.emplace_back("faster links inside the group");
+    if (!plan_.braided) ways.emplace_back("a braided schedule (stp)");
+    say(traffic_.tensor, fmt::format("{} is exposed tensor-parallel communication{}.{}{}", share(traffic_.tensor), over("tensor"),
+                                     advice(ways, "would hide or avoid it."), busiest("tensor")));
+    ways = {"stages placed along faster links", "one more forward in flight"};
+    if (plan_.transfers == "blocking" || plan_.transfers == "batched")
+      ways.emplace_back("sends that do not hold their rank (transfers.semantics is " + plan_.transfers + " here)");
     say(traffic_.pipeline,
-        fmt::format("For {} activations and gradients travel between stages{} while the compute lane is idle. Stages placed "
-                    "along faster links, or one more forward in flight, would hide part of it.{}",
-                    share(traffic_.pipeline), over("pipeline"), busiest("pipeline")));
+        fmt::format("For {} activations and gradients travel between stages{} while the compute lane is idle.{}{}",
+                    share(traffic_.pipeline), over("pipeline"), advice(ways, "would hide part of it."), busiest("pipeline")));
+    ways.clear();
+    if (plan_.data > 1 && !plan_.overlaps_reductions)
+      ways.emplace_back("sums over replicas during the backward passes (overlap_gradients: true)");
     say(traffic_.data,
         fmt::format("{} is the summing of gradients (over replicas, or of weights that two stages share){} beside an idle "
-                    "compute lane. overlap_gradients: true starts that over replicas during the backward passes.{}",
-                    share(traffic_.data), over("data"), busiest("data")));
+                    "compute lane.{}{}",
+                    share(traffic_.data), over("data"), advice(ways, "would hide part of it."), busiest("data")));
   }
 
   // Idle time of a pipeline's ramp stays the same when the microbatches are doubled: b becomes b / (2 - b).
   void bubble() {
     const double idle = metric("bubble_step");
     const double doubled = idle / (2 - idle);
+    std::vector<std::string> ways;
+    if (plan_.pipeline > 1 && !plan_.splits_backward) ways.emplace_back("a schedule that splits the backward (zb-h1, zb-v)");
+    if (plan_.pipeline > 1 && plan_.stages <= plan_.pipeline) ways.emplace_back("more stages per rank");
+    const std::string fills = any_of(ways);
     say(idle * step_,
         fmt::format("Compute lanes are idle for {:.1f} % of the step (mean over devices; transfers and the optimizer's end "
-                    "included). With twice the microbatches at the same idle time it would be {:.1f} %; a schedule that "
-                    "splits the backward (zb-h1, zb-v) or more stages per rank would fill part of it.",
-                    100 * idle, 100 * doubled));
+                    "included). With twice the microbatches at the same idle time it would be {:.1f} %{}.",
+                    100 * idle, 100 * doubled, fills.empty() ? "" : "; " + fills + " would fill part of it"));
   }
 
   void balance() {
@@ -154,21 +204,28 @@ class Hints {
                                  ? ""
                                  : fmt::format(" The largest part is {} with {}.", largest->name, to_text(largest->bytes));
     if (fullest->peak > fullest->limit) {
-      hints_.push_back(
-          {0, fmt::format("It does not fit: device {} needs {} of {}.{} Recomputation, smaller microbatches, ZeRO or more "
-                          "stages lower it.",
-                          fullest->device, to_text(fullest->peak), to_text(fullest->limit), part)});
+      std::vector<std::string> ways;
+      if (plan_.fully_recomputed_stages < plan_.stages)
+        ways.emplace_back(plan_.recomputed_stages > 0 ? "more recomputation" : "recomputation");
+      if (plan_.micro > 1) ways.emplace_back("smaller microbatches");
+      if (plan_.data > 1 && plan_.zero < 3) ways.emplace_back(plan_.zero > 0 ? "a higher level of ZeRO" : "ZeRO");
+      ways.emplace_back("more stages");
+      hints_.push_back({0, fmt::format("It does not fit: device {} needs {} of {}.{}{}", fullest->device, to_text(fullest->peak),
+                                       to_text(fullest->limit), part, advice(ways, "may make it fit."))});
     } else if (const double used = static_cast<double>(fullest->peak.base()) / static_cast<double>(fullest->limit.base());
                used < 1 - kRoom) {
-      hints_.push_back(
-          {0, fmt::format("Even the fullest device (device {}) uses only {:.0f} % of its memory: larger microbatches, less "
-                          "recomputation or a schedule that holds more activations may be faster.",
-                          fullest->device, 100 * used)});
+      std::vector<std::string> ways = {"larger microbatches"};
+      if (!result_.plan || plan_.recomputed_stages > 0) ways.emplace_back("less recomputation");
+      ways.emplace_back("a schedule that holds more activations");
+      const std::string of_limit = used < 0.01 ? "less than 1 %" : fmt::format("only {:.0f} %", 100 * used);
+      hints_.push_back({0, fmt::format("Even the fullest device (device {}) uses {} of its memory: {} may be faster.",
+                                       fullest->device, of_limit, any_of(ways))});
     }
   }
 
   const ResultDocument& result_;
   const Traffic& traffic_;
+  const PlanFacts plan_;
   double step_;
   std::vector<Hint> hints_;
 };

@@ -8,10 +8,12 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_read.hpp"
+#include "costmodel/base/memory_scale.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/page/page.hpp"
 #include "costmodel/picture/layout.hpp"
@@ -25,7 +27,7 @@ namespace panpipe {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr double kGiB = 1024.0 * 1024 * 1024, kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kMostDevices = 64;   // rows of a breakdown that can be read
 constexpr std::size_t kMostLinks = 20;     // the busiest ones
 constexpr std::size_t kMostClasses = 200;  // passes and transfers by stage
@@ -36,6 +38,12 @@ std::string text_of(const fs::path& path) {
   text << file.rdbuf();
   if (file) report_file_read(path.string());
   return file ? text.str() : "";
+}
+
+// One digit in the largest unit that leaves something before the point.
+std::string memory_text(double bytes) {
+  const MemoryScale scale = memory_scale(bytes);
+  return fmt::format("{:.1f} {}", scale.factor * bytes, scale.unit);
 }
 
 double metric(const ResultDocument& result, const std::string& name) {
@@ -98,7 +106,7 @@ class Report {
          fmt::format("{:.1f} % inside the ranks' own spans", 100 * of("bubble_span")), page::Tone::Plain},
         {"exposed communication", fmt::format("{:.1f} %", 100 * of("exposed_communication_s") / of("step_time_s")),
          "mean over devices", page::Tone::Plain},
-        {"peak memory", fmt::format("{:.1f} GiB", of("peak_memory_bytes") / kGiB), fits ? "fits" : "does not fit",
+        {"peak memory", memory_text(of("peak_memory_bytes")), fits ? "fits" : "does not fit",
          fits ? page::Tone::Plain : page::Tone::Bad}};
     if (of("mfu") > 0)
       figures.insert(figures.begin() + 1,
@@ -167,30 +175,34 @@ class Report {
   void path(page::Page& page) const {
     if (!all_have_timelines()) return;
     page.heading("Critical path");
+    std::vector<std::map<PathKind, double>> sums;
+    std::set<PathKind> kinds;  // that any of the chains has
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const std::vector<PathPart> parts = critical_path(inputs_[i].result);
+      sums.push_back(sums_of(parts));
+      for (const auto& [kind, time] : sums.back())
+        if (time > 0) kinds.insert(kind);
+      page.note(named(i, fmt::format("{} parts, {} changes of device.", parts.size(), hops(parts))));
+    }
     page::Bars bars;
     bars.title = "What the longest chain consists of";
     bars.value = {scale_.unit, page::AxisKind::FromZero, {}};
-    for (const PathKind kind : kKinds) bars.parts.emplace_back(name_of(kind));
-    std::vector<PathPart> parts;
+    for (const PathKind kind : kinds) bars.parts.emplace_back(name_of(kind));
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      parts = critical_path(inputs_[i].result.timeline);
-      std::map<PathKind, double> sums;
-      for (const PathPart& part : parts) sums[part.kind] += part.end - part.start;
       page::Bar bar{names_[i], {}, ""};
-      for (const PathKind kind : kKinds) bar.values.push_back(scale_.factor * sums[kind]);
+      for (const PathKind kind : kinds) bar.values.push_back(scale_.factor * sums[i][kind]);
       bars.bars.push_back(bar);
-      page.note(named(i, fmt::format("{} parts, {} changes of device.", parts.size(), hops(parts))));
     }
     page.add(bars);
     page.note(
-        "From the step's end back to its start: the action before on the lane, or the input that came last and the pass that "
-        "made it. "
+        "From the step's end back to its start: the action before on the lane, or what came last of the inputs, collectives and "
+        "own transfers that the action had to wait for. "
         "Only what lies on this chain shortens the step when it gets faster.");
   }
 
   static std::size_t hops(const std::vector<PathPart>& parts) {
     std::size_t hops = 0;
-    for (const PathPart& part : parts) hops += part.kind == PathKind::Transfer ? 1 : 0;
+    for (std::size_t i = 1; i < parts.size(); ++i) hops += parts[i].device != parts[i - 1].device ? 1 : 0;
     return hops;
   }
 
@@ -301,7 +313,12 @@ class Report {
           if (std::find(parts.begin(), parts.end(), part.name) == parts.end()) parts.push_back(part.name);
     page::Bars bars;
     bars.title = "What each device holds when it holds most";
-    bars.value = {"GiB", page::AxisKind::FromZero, {}};
+    double most = 0;
+    for (const ReportInput& input : inputs_)
+      for (const DeviceTimeline& device : input.result.timeline.devices)
+        most = std::max(most, static_cast<double>(device.peak.base()));
+    const MemoryScale scale = memory_scale(most);
+    bars.value = {scale.unit, page::AxisKind::FromZero, {}};
     bars.parts = parts;
     for (std::size_t i = 0; i < inputs_.size(); ++i)
       for (const DeviceTimeline& device : inputs_[i].result.timeline.devices) {
@@ -312,7 +329,7 @@ class Report {
                                               : to_text(device.peak)};
         for (const MemoryPart& part : device.peak_parts)
           bar.values[static_cast<std::size_t>(std::find(parts.begin(), parts.end(), part.name) - parts.begin())] +=
-              static_cast<double>(part.bytes.base()) / kGiB;
+              scale.factor * static_cast<double>(part.bytes.base());
         bars.bars.push_back(std::move(bar));
       }
     page.add(bars);
@@ -330,9 +347,6 @@ class Report {
       if (!input.plan.empty()) page.preformatted(input.plan, named(i, "the plan"));
     }
   }
-
-  static constexpr PathKind kKinds[] = {PathKind::Pass, PathKind::Transfer, PathKind::Reduction, PathKind::Optimizer,
-                                        PathKind::Gap};
 
   const std::vector<ReportInput>& inputs_;
   std::vector<std::string> names_;

@@ -142,7 +142,7 @@ const draw = () => {
     if (many) return;
     if (view.names.length > 1) pen.fillText(view.names[p], p === 0 ? 52 : 6, y + 12);
     if (p === 0 && row.detail) pen.fillText(row.detail.length > 19 ? row.detail.slice(0, 18) + "…" : row.detail, 6, y + 26);
-    pen.fillText("peak " + (part.peak * view.perLevel / 1024).toFixed(1) + " GiB", 6, y + partHeight - gap - 2);
+    pen.fillText("peak " + sizeText(part.peak * view.perLevel), 6, y + partHeight - gap - 2);
   }));
 };
 const redraw = () => { if (!queued) { queued = true; requestAnimationFrame(draw); } };

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "costmodel/base/error.hpp"
 #include "costmodel/base/standard_output.hpp"
+#include "costmodel/experiment/describe_plan.hpp"
 #include "exec/engine/device.hpp"
 
 namespace panpipe::exec {
@@ -25,7 +27,7 @@ void present(const PreparedRun& run, const Timeline& timeline, const FilesRead& 
                                                std::chrono::duration<double>(wall).count());
   const Metrics figures = metrics(timeline);
   if (run.request.json)
-    print(to_result_json(timeline, figures, context, run.request.timeline));
+    print(to_result_json(timeline, figures, context, describe_plan(run.experiment, run.plan, timeline), run.request.timeline));
   else
     print(to_table(timeline, figures, isatty(STDOUT_FILENO) != 0 && !std::getenv("NO_COLOR")));
   if (const int gpus = gpu_count_of(run); gpus > 0 && gpus < run.world_size())

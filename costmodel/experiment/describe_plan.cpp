@@ -1,0 +1,46 @@
+#include "costmodel/experiment/describe_plan.hpp"
+
+#include <algorithm>
+
+#include "costmodel/experiment/traffic_paths.hpp"
+#include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/transfer_semantics.hpp"
+
+namespace panpipe {
+namespace {
+
+PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
+  const Scenario& scenario = experiment.scenario;
+  PlanFacts facts;
+  facts.schedule = plan.schedule.name;
+  facts.transfers = name_of(transfer_semantics(scenario, ModelCosts(experiment.model).measured()));
+  facts.pipeline = plan.pipeline;
+  facts.tensor = plan.tensor;
+  facts.data = plan.data;
+  facts.zero = plan.data > 1 ? std::max(plan.zero, scenario.framework.distributed_optimizer ? 1 : 0) : 0;
+  facts.micro = scenario.micro;
+  facts.stages = plan.schedule.stages;
+  facts.overlaps_reductions = plan.data > 1 && (scenario.overlap_gradients || facts.zero >= 2);
+  std::vector<bool> apart(plan.stages.size(), false);  // recomputed by actions of the schedule
+  for (const auto& row : plan.schedule.order)
+    for (const Action& action : row) {
+      if (action.kind == ActionKind::R) apart[static_cast<std::size_t>(action.stage)] = true;
+      facts.splits_backward = facts.splits_backward || action.kind == ActionKind::W;
+      facts.braided = facts.braided || (action.is_compute() && action.group != GroupKind::None);
+      facts.overlaps_reductions = facts.overlaps_reductions || (plan.data > 1 && action.kind == ActionKind::ReduceGrad);
+    }
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Recompute recompute = plan.stages[s].recompute;
+    facts.recomputed_stages += recompute != Recompute::None || apart[s] ? 1 : 0;
+    facts.fully_recomputed_stages += recompute == Recompute::Full || (recompute == Recompute::None && apart[s]) ? 1 : 0;
+  }
+  return facts;
+}
+
+}  // namespace
+
+ResultPlan describe_plan(const Experiment& experiment, const Plan& plan, const Timeline& timeline) {
+  return {facts_of(experiment, plan), traffic_paths(experiment.scenario.cluster, plan, timeline)};
+}
+
+}  // namespace panpipe
