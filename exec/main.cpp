@@ -23,20 +23,28 @@ namespace {
 
 using namespace panpipe;
 
-// The first Ctrl-C asks for an orderly end at the next step, the second ends the process at once.
+// The first Ctrl-C asks a run for an orderly end at the next step, the second ends the process at once.
 void on_stop(int) {
   if (exec::stop_requested()) _exit(130);
   exec::request_stop();
 }
 
-void catch_signals() {
+void on_stop_of_profile(int) { exec::interrupt_profile(); }
+
+void stop_by(void (*handler)(int)) {
   struct sigaction action {};
-  action.sa_handler = on_stop;
+  action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+}
+
+void catch_signals() {
+  stop_by(on_stop);
   // A file that may not grow is an error to be told, not a signal.
   signal(SIGXFSZ, SIG_IGN);
+  // A connection or a pipe whose other end is gone likewise.
+  signal(SIGPIPE, SIG_IGN);
 }
 
 // Activations come and go with every pass. By default the C library gives their memory back to the system each time and takes it
@@ -70,6 +78,7 @@ int run(int argc, char** argv) {
     return exec::report(name + ": error: " + error.what() + "\n  see " + name + " --help", static_cast<int>(ExitCode::Input));
   }
   if (profile->parsed()) {
+    stop_by(on_stop_of_profile);
     exec::check_profile_options(profile_request);
     return exec::execute_profile(profile_request, exec::world_of_environment());
   }

@@ -17,7 +17,15 @@ int launch(RunRequest request);
 // what they say goes to standard error with the rank in front, rank 0's standard output is ours, Ctrl-C is passed on once and
 // ends them the second time, and when one fails the others get `deadline_s` before they are killed. No process outlives this one.
 // Returns the exit code of the run: 0, or that of the rank whose failure explains the others'.
-int run_ranks(const std::vector<std::string>& command, int ranks, double deadline_s);
+enum class OnInterrupt {
+  EndStep,  // the ranks hear it, and end in order
+  EndNow,  // rank 0 hears it; when it ends the others are ended. Nothing is kept: 130, unless rank 0 had everything and ends with
+           // 0.
+};
+int run_ranks(const std::vector<std::string>& command, int ranks, double deadline_s,
+              OnInterrupt on_interrupt = OnInterrupt::EndStep);
+// The sentence of a profile that was ended.
+inline constexpr const char* kNoProfile = "panpipe: stopped as asked: no profile was written\n";
 
 // GPUs of this host that its ranks may use.
 int visible_gpus();

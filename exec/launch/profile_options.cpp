@@ -89,7 +89,7 @@ int launch_profile(ProfileRequest request) {
   std::vector<std::string> command{executor_program(), "profile"};
   for (std::string& word : to_arguments(request)) command.push_back(std::move(word));
   if (request.transport == "local" || request.ranks == 1) become_program(command);
-  return run_ranks(command, request.ranks, kDeadlineSeconds);
+  return run_ranks(command, request.ranks, kDeadlineSeconds, OnInterrupt::EndNow);
 }
 
 }  // namespace panpipe::exec

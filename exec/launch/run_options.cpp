@@ -8,6 +8,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
+#include "exec/launch/checkpoint_folder.hpp"
 #include "exec/launch/option_checks.hpp"
 
 namespace panpipe::exec {
@@ -67,6 +68,13 @@ void check_run_options(const RunRequest& request) {
   for (const auto& [option, folder] : {std::pair("-o", request.output), std::pair("--checkpoint", request.checkpoint)})
     if (fs::exists(folder, error) && !fs::is_directory(folder, error))
       throw InputError(fmt::format("{}: {} is a file, not a folder", option, folder));
+  // A run from step 1 would replace them one by one.
+  if (const auto earlier = request.resume.empty() ? checkpoints_in(request.checkpoint) : std::vector<fs::path>{};
+      !earlier.empty())
+    throw InputError(fmt::format(
+        "--checkpoint: {} holds checkpoints of an earlier run, the newest {}: go on from it with --resume auto, or give "
+        "another folder",
+        request.checkpoint, earlier.front().filename().string()));
   check_run_outputs(request);
 }
 

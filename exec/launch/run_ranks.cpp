@@ -81,8 +81,10 @@ Handle open_master(int& port) {
 
 class Ranks {
  public:
-  Ranks(const std::vector<std::string>& command, int count, double deadline_s)
-      : command_(command), deadline_(std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(deadline_s))) {
+  Ranks(const std::vector<std::string>& command, int count, double deadline_s, OnInterrupt on_interrupt)
+      : command_(command),
+        on_interrupt_(on_interrupt),
+        deadline_(std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(deadline_s))) {
     sigset_t awaited;
     sigemptyset(&awaited);
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&awaited, signal);
@@ -190,7 +192,10 @@ class Ranks {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
       if (info.ssi_signo == SIGCHLD) continue;
-      if (interrupts_++ == 0) {
+      if (interrupts_++ == 0 && on_interrupt_ == OnInterrupt::EndNow && ranks_[0].running) {
+        ending_ = true;
+        kill(ranks_[0].process, SIGTERM);
+      } else if (interrupts_ == 1 && on_interrupt_ == OnInterrupt::EndStep) {
         std::fputs(
             "panpipe: stopping: the ranks end their step and write a checkpoint where one is asked for; once more ends them "
             "now\n",
@@ -210,7 +215,8 @@ class Ranks {
       rank.turn = ++ended_;
       read(i);
       rank.talk.close();  // whatever it started must not hold us
-      if (!rank.failed() || interrupts_ > 1) continue;
+      if (stopped()) end_all(SIGKILL);
+      if (!rank.failed() || interrupts_ > 1 || stopped()) continue;
       if (!failure_) failure_ = Steady::now();
       if (given_up_) continue;
       if (WIFSIGNALED(rank.status))
@@ -222,6 +228,9 @@ class Ranks {
         std::fputs(fmt::format("panpipe: rank {} ended with exit code {}\n", i, rank.exit_code()).c_str(), stderr);
     }
   }
+
+  // Ended by Ctrl-C, and nothing is kept.
+  bool stopped() const { return ending_ && ranks_[0].failed(); }
 
   // The others had their time.
   void give_up() {
@@ -238,6 +247,10 @@ class Ranks {
 
   // Tells every different error once, the first one's first, and chooses the exit code.
   int verdict() {
+    if (stopped()) {
+      std::fputs(kNoProfile, stderr);
+      return 130;
+    }
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < ranks_.size(); ++i)
       if (ranks_[i].failed()) order.push_back(i);
@@ -263,19 +276,21 @@ class Ranks {
   }
 
   const std::vector<std::string>& command_;
+  OnInterrupt on_interrupt_;
   Steady::duration deadline_;
   sigset_t before_{};
   Handle signals_;
   std::vector<Rank> ranks_;
   int ended_ = 0, interrupts_ = 0;
   bool given_up_ = false;
+  bool ending_ = false;  // EndNow, and rank 0 was told
   std::optional<Steady::time_point> failure_;
 };
 
 }  // namespace
 
-int run_ranks(const std::vector<std::string>& command, int ranks, double deadline_s) {
-  return Ranks(command, ranks, deadline_s).wait();
+int run_ranks(const std::vector<std::string>& command, int ranks, double deadline_s, OnInterrupt on_interrupt) {
+  return Ranks(command, ranks, deadline_s, on_interrupt).wait();
 }
 
 }  // namespace panpipe::exec

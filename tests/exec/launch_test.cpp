@@ -273,15 +273,15 @@ TEST(RunRanks, AProgramThatCannotBeStartedIsAMachineError) {
 struct Launcher {
   std::filesystem::path folder;
   pid_t process = -1;
-  explicit Launcher(const std::string& script) {
+  explicit Launcher(const std::string& script, OnInterrupt on_interrupt = OnInterrupt::EndStep) {
     std::string name = (std::filesystem::temp_directory_path() / "panpipe-launch-XXXXXX").string();
     folder = mkdtemp(name.data());
     process = fork();
     if (process != 0) return;
     dup2(open((folder / "err").c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
     _exit(run_ranks(
-        {"/bin/sh", "-c", "cd " + folder.string() + "; echo $$ > rank$RANK.part; mv rank$RANK.part rank$RANK; " + script}, 2,
-        1.0));
+        {"/bin/sh", "-c", "cd " + folder.string() + "; echo $$ > rank$RANK.part; mv rank$RANK.part rank$RANK; " + script}, 2, 1.0,
+        on_interrupt));
   }
   ~Launcher() { std::filesystem::remove_all(folder); }
   pid_t rank(int number) const {
@@ -291,6 +291,10 @@ struct Launcher {
     }
     ADD_FAILURE() << "rank " << number << " did not start";
     return -1;
+  }
+  void wait_until_ready() const {
+    while (!std::filesystem::exists(folder / "ready0") || !std::filesystem::exists(folder / "ready1"))
+      std::this_thread::sleep_for(10ms);
   }
   int end() const {
     int status = 0;
@@ -315,10 +319,7 @@ bool gone(pid_t process) {
 TEST(RunRanks, CtrlCIsPassedOnOnceAndTheRanksEndAsTheyLike) {
   const Launcher launcher(
       "trap 'echo writing the checkpoint >&2; exit 0' INT; touch ready$RANK; while true; do sleep 0.05; done");
-  launcher.rank(0);
-  launcher.rank(1);
-  while (!std::filesystem::exists(launcher.folder / "ready0") || !std::filesystem::exists(launcher.folder / "ready1"))
-    std::this_thread::sleep_for(10ms);
+  launcher.wait_until_ready();
   kill(launcher.process, SIGINT);
   EXPECT_EQ(launcher.end(), 0);
   EXPECT_THAT(launcher.err(),
@@ -338,6 +339,27 @@ TEST(RunRanks, ASecondCtrlCEndsThemAtOnce) {
   EXPECT_EQ(launcher.end(), 130);
   EXPECT_TRUE(gone(first));
   EXPECT_TRUE(gone(second));
+}
+
+TEST(RunRanks, WhereCtrlCEndsAtOnceOnlyTheFirstRankHearsItAndTheOthersAreEndedWithIt) {
+  const Launcher launcher("trap 'exit 130' TERM; touch ready$RANK; while [ $RANK = 0 ]; do sleep 0.05; done; kill -STOP $$",
+                          OnInterrupt::EndNow);
+  const pid_t second = launcher.rank(1);
+  launcher.wait_until_ready();
+  kill(launcher.process, SIGINT);
+  EXPECT_EQ(launcher.end(), 130);
+  EXPECT_EQ(launcher.err(), "panpipe: stopped as asked: no profile was written\n");
+  EXPECT_TRUE(gone(second));
+}
+
+TEST(RunRanks, AFirstRankThatHadEverythingMayEndInOrder) {
+  const Launcher launcher(
+      "trap 'echo written >&2; touch done; exit 0' TERM; touch ready$RANK; while [ ! -e done ]; do sleep 0.05; done",
+      OnInterrupt::EndNow);
+  launcher.wait_until_ready();
+  kill(launcher.process, SIGINT);
+  EXPECT_EQ(launcher.end(), 0);
+  EXPECT_EQ(launcher.err(), "[rank 0] written\n");
 }
 
 TEST(RunRanks, NoRankOutlivesAKilledLauncher) {

@@ -10,12 +10,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "costmodel/base/error.hpp"
+#include "exec/launch/checkpoint_folder.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -149,33 +149,13 @@ void write_manifest(const Manifest& manifest, const fs::path& folder) {
   if (!whole) fail();
 }
 
-// "step-000123" -> 123; -1 for other names.
-std::int64_t step_of(const std::string& name) {
-  constexpr std::string_view kPrefix = "step-";
-  std::int64_t step = -1;
-  if (name.rfind(kPrefix, 0) != 0) return -1;
-  const auto [end, fault] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
-  return fault == std::errc() && end == name.data() + name.size() ? step : -1;
-}
-
-// Folders of checkpoints, newest first.
-std::vector<fs::path> checkpoints_in(const fs::path& directory) {
-  std::vector<fs::path> found;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(directory, none))
-    if (step_of(entry.path().filename()) >= 0) found.push_back(entry.path());
-  std::sort(found.begin(), found.end(),
-            [](const fs::path& a, const fs::path& b) { return step_of(a.filename()) > step_of(b.filename()); });
-  return found;
-}
-
 }  // namespace
 
 std::string write_checkpoint(const Trainer& trainer, const std::string& directory, int keep) {
   Transport& transport = trainer.transport();
   const Clock::duration deadline = disk_deadline(trainer.run());
-  const std::string name = fmt::format("step-{:06}", trainer.position().step);
-  const fs::path folder = fs::path(directory) / name, part = fs::path(directory) / ("." + name + ".part");
+  const std::int64_t step = trainer.position().step;
+  const fs::path folder = fs::path(directory) / checkpoint_name(step), part = fs::path(directory) / unfinished_name(step);
   const bool first = transport.rank() == 0;
   const std::string what = "writing the checkpoint " + folder.string();
   try {
@@ -214,7 +194,7 @@ std::string write_checkpoint(const Trainer& trainer, const std::string& director
 }
 
 std::string find_checkpoint(Transport& transport, const std::string& resume, const std::string& directory,
-                            Clock::duration deadline) {
+                            Clock::duration deadline, std::vector<std::string>& passed_over) {
   if (resume != "auto") return resume;
   std::string found;
   if (transport.rank() == 0) {
@@ -223,7 +203,8 @@ std::string find_checkpoint(Transport& transport, const std::string& resume, con
         read_manifest(folder);
         found = folder.string();
         break;
-      } catch (const InputError&) {  // torn: the one before it
+      } catch (const InputError& error) {  // torn: the one before it
+        passed_over.push_back(error.diagnostics().front().message);
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "exec/engine/checkpoint/manifest.hpp"
 #include "exec/engine/training/trainer.hpp"
@@ -19,9 +20,10 @@ namespace panpipe::exec {
 std::string write_checkpoint(const Trainer& trainer, const std::string& directory, int keep);
 
 // Where to resume from: `resume` as given, or for "auto" the newest whole checkpoint in `directory`, by its manifest and the
-// sizes of its files; "" when there is none. Decided by rank 0 for all.
+// sizes of its files; "" when there is none. Decided by rank 0 for all, which also learns why it passed over newer ones: a
+// sentence each.
 std::string find_checkpoint(Transport& transport, const std::string& resume, const std::string& directory,
-                            Clock::duration deadline);
+                            Clock::duration deadline, std::vector<std::string>& passed_over);
 
 // Loads into the trainer what it keeps, whichever rank wrote it. Every file's hash is checked, by one rank each; InputError on
 // every rank, naming the file, when one does not fit.

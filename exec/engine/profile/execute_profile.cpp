@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <exception>
 #include <filesystem>
@@ -20,9 +23,15 @@
 #include "costmodel/base/standard_output.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/profile/profile_rank.hpp"
+#include "exec/engine/run/stop.hpp"
+#include "exec/engine/transport/ending.hpp"
+#include "exec/launch/launch.hpp"
 
 namespace panpipe::exec {
 namespace {
+
+std::atomic<bool> writing{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "read in a signal handler");
 
 int threads_of_rank(const ProfileRequest& request, int ranks_here) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -93,6 +102,7 @@ void add_provenance(Profile& profile, const PreparedProfile& job, const FilesRea
 }
 
 void give(const PreparedProfile& job, const Profile& profile, const std::vector<OperatorRow>& operators) {
+  writing = true;
   const ProfileRequest& request = job.request;
   if (!request.operators.empty())
     write_file(request.operators, operators_csv(job.graph(), operators), "choose another file with --operators");
@@ -150,15 +160,18 @@ int profile_process(const ProfileRequest& request, const World& world) {
     add_provenance(profile, job, files, world.size, transport->name());
     give(job, profile, operators);
   }
-  try {
-    transport->barrier(std::chrono::seconds(60), "the end of the profile");
-  } catch (const PeerLost&) {
-    if (world.rank == 0) throw;  // a rank that has left already took all that it gave: the profile is written
-  }
+  leave(*transport, std::chrono::seconds(60), "the end of the profile");
   return 0;
 }
 
 }  // namespace
+
+void interrupt_profile() noexcept {
+  if (writing && !stop_requested()) return request_stop();
+  // Of several ranks the launcher says it. Nothing can be done where standard error is gone.
+  if (!writing && !std::getenv(kLaunchedVariable) && ::write(STDERR_FILENO, kNoProfile, std::strlen(kNoProfile)) < 0) _exit(130);
+  _exit(130);
+}
 
 int execute_profile(const ProfileRequest& request, const std::optional<World>& world) {
   std::string why;

@@ -11,4 +11,8 @@ namespace panpipe::exec {
 // Returns the exit code; errors are thrown. `world` is nothing when nobody started us as one of several.
 int execute_profile(const ProfileRequest& request, const std::optional<World>& world);
 
+// What Ctrl-C does to it, from a signal handler: the process ends with 130 at once, since half a profile is none; but not while
+// the result is being written, unless it comes a second time.
+void interrupt_profile() noexcept;
+
 }  // namespace panpipe::exec

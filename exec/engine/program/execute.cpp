@@ -21,6 +21,7 @@
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/run/stop.hpp"
+#include "exec/engine/transport/ending.hpp"
 #include "exec/launch/launch.hpp"
 
 namespace panpipe::exec {
@@ -45,6 +46,15 @@ std::unique_ptr<Transport> connect(const RunRequest& request, const World& world
   return request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
 }
 
+// The others are told before this process goes; its own threads may hang in what can no longer happen.
+[[noreturn]] void end_rank(const std::exception_ptr& error, int rank, Transport* transport) {
+  const Failure failure = describe_failure(error, rank, transport ? transport->action() : "");
+  report(failure.text, static_cast<int>(failure.code));
+  if (transport) tell_others(error, failure, *transport);
+  std::fflush(nullptr);
+  _exit(static_cast<int>(failure.code));
+}
+
 // One process, one rank.
 int run_process(const RunRequest& request, const World& world) {
   std::unique_ptr<Transport> transport;
@@ -58,24 +68,17 @@ int run_process(const RunRequest& request, const World& world) {
     check_world(run, world);
     agree(*transport, fingerprints(run), deadline_of(request));
     transport->doing("making the weights");
-    const Timeline timeline = run_rank(run, *transport);
-    transport->doing("writing the result");
-    if (world.rank == 0) present(run, timeline, files, Clock::now() - begin);
-    transport->barrier(deadline_of(request), "the end of the run");
+    try {
+      const Timeline timeline = run_rank(run, *transport);
+      transport->doing("writing the result");
+      if (world.rank == 0) present(run, timeline, files, Clock::now() - begin);
+    } catch (const Stopped& stop) {
+      if (world.rank == 0) std::fputs(fmt::format("panpipe: {}\n", stop.what()).c_str(), stderr);
+    }
+    leave(*transport, deadline_of(request), "the end of the run");
     return 0;
   } catch (...) {
-    const auto error = std::current_exception();
-    std::string sentence;
-    if (is_stop(error, sentence)) {
-      if (world.rank == 0) std::fputs(fmt::format("panpipe: {}\n", sentence).c_str(), stderr);
-      return 0;
-    }
-    const Failure failure = describe_failure(error, world.rank, transport ? transport->action() : "");
-    report(failure.text, static_cast<int>(failure.code));
-    // The others are told before this process goes; its own threads may hang in what can no longer happen.
-    if (transport) transport->abort(failure.text.substr(0, failure.text.find('\n')));
-    std::fflush(nullptr);
-    _exit(static_cast<int>(failure.code));
+    end_rank(std::current_exception(), world.rank, transport.get());
   }
 }
 
@@ -100,7 +103,7 @@ void run_thread(const PreparedRun& run, Transport& transport, Outcomes& outcomes
     const auto error = std::current_exception();
     if (!is_stop(error, stopped)) {
       failure = describe_failure(error, transport.rank(), transport.action());
-      if (!failure->peer) transport.abort(failure->text.substr(0, failure->text.find('\n')));
+      if (!failure->peer) tell_others(error, *failure, transport);
     }
   }
   const std::lock_guard hold(outcomes.lock);

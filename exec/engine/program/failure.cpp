@@ -7,7 +7,7 @@
 
 #include "costmodel/experiment/experiment.hpp"
 #include "exec/engine/run/stop.hpp"
-#include "exec/engine/transport/transport.hpp"
+#include "exec/engine/transport/ending.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -45,6 +45,16 @@ Failure describe_failure(const std::exception_ptr& error, int rank, const std::s
     return {ExitCode::CheckFailed, in_training(rank, action, fault.what_without_backtrace()), false};
   } catch (const std::exception& fault) {
     return {ExitCode::CheckFailed, in_training(rank, action, fault.what()), false};
+  }
+}
+
+void tell_others(const std::exception_ptr& error, const Failure& failure, Transport& transport) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const InputError& fault) {
+    refuse(transport, fault);
+  } catch (...) {
+    transport.abort(failure.text.substr(0, failure.text.find('\n')));
   }
 }
 

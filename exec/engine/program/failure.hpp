@@ -8,6 +8,8 @@
 
 namespace panpipe::exec {
 
+class Transport;
+
 struct Failure {
   ExitCode code = ExitCode::Bug;
   std::string text;   // without a final newline
@@ -16,6 +18,9 @@ struct Failure {
 
 // `rank` < 0: no rank yet. `action`: what the rank was doing, as it told its transport last.
 Failure describe_failure(const std::exception_ptr& error, int rank, const std::string& action);
+
+// Ends the run for the other ranks too. `failure` is what describe_failure() made of the error.
+void tell_others(const std::exception_ptr& error, const Failure& failure, Transport& transport);
 
 // An end that was asked for (Ctrl-C) is no failure.
 bool is_stop(const std::exception_ptr& error, std::string& sentence);

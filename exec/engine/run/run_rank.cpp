@@ -1,9 +1,11 @@
 #include <vector>
 
+#include "costmodel/base/error.hpp"
 #include "exec/engine/measure/recorder.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/training/training_run.hpp"
+#include "exec/engine/transport/ending.hpp"
 
 namespace panpipe::exec {
 
@@ -23,6 +25,9 @@ Timeline run_rank(const PreparedRun& run, Transport& transport) {
     throw;
   } catch (const Stopped&) {
     throw;  // all ranks stop together
+  } catch (const InputError& error) {
+    refuse(transport, error);
+    throw;
   } catch (const std::exception& error) {
     transport.abort(error.what());  // nobody waits for this rank until the deadline
     throw;

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "costmodel/base/error.hpp"
@@ -12,7 +14,30 @@
 
 namespace panpipe::exec {
 
-MetricsLog::MetricsLog(const PreparedRun& run, bool append) : run_(run) {
+namespace {
+
+// Lines of steps that will be trained again, and a last one that was cut off, are taken out.
+void keep_until(const std::string& path, std::int64_t last_step) {
+  std::error_code missing;
+  if (!std::filesystem::is_regular_file(path, missing)) return;
+  std::string text, kept;
+  {
+    std::ifstream file(path, std::ios::binary);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  for (std::size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const auto line = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                            text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const auto step = line.is_object() ? line.find("step") : line.end();
+    const bool later = step != line.end() && step->is_number_integer() && step->get<std::int64_t>() > last_step;
+    if (!later) kept.append(text, begin, end + 1 - begin);
+  }
+  if (kept != text) write_file(std::filesystem::canonical(path).string(), kept, "choose another file with --metrics");
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const PreparedRun& run, std::int64_t steps_done) : run_(run) {
   samples_ = static_cast<double>(run.experiment.scenario.micro) * run.layout.microbatches * run.plan.data;
   for (const int input : run.whole_graph().inputs) {
     const Tensor& tensor = run.whole_graph().tensors[static_cast<std::size_t>(input)];
@@ -21,7 +46,8 @@ MetricsLog::MetricsLog(const PreparedRun& run, bool append) : run_(run) {
   if (run.request.metrics.empty()) return;
   check_outputs({run.request.metrics}, "choose another file with --metrics");
   make_folder_of(run.request.metrics);
-  file_.open(run.request.metrics, append ? std::ios::app : std::ios::trunc);
+  if (steps_done > 0) keep_until(run.request.metrics, steps_done);
+  file_.open(run.request.metrics, steps_done > 0 ? std::ios::app : std::ios::trunc);
   if (!file_) throw MachineError(fmt::format("cannot write {}: {}", run.request.metrics, std::strerror(errno)));
 }
 

@@ -21,8 +21,9 @@ struct StepMetrics {
 
 class MetricsLog {
  public:
-  // On rank 0. `append`: the run continues one that wrote the file. MachineError when it cannot be written.
-  MetricsLog(const PreparedRun& run, bool append);
+  // On rank 0. `steps_done` > 0: the run continues one that wrote the file, whose lines of later steps go. MachineError when it
+  // cannot be written.
+  MetricsLog(const PreparedRun& run, std::int64_t steps_done);
   void write(const StepMetrics& metrics);
 
  private:

@@ -41,10 +41,13 @@ void check_tensor(const PreparedRun& run, const SafetensorsFile& file, int input
   };
   const auto found = file.tensors().find(wanted.name);
   if (found == file.tensors().end()) {
-    std::vector<std::string> names;
+    std::vector<std::string> names, inputs;
     for (const auto& [name, tensor] : file.tensors()) names.push_back(name);
+    for (const int one : run.whole_graph().inputs)
+      inputs.push_back(run.whole_graph().tensors[static_cast<std::size_t>(one)].name);
     throw fault(fmt::format("the file holds no tensor '{}', which the model reads", wanted.name),
-                names.empty() ? "it holds none at all" : fmt::format("it holds {}", list_of(names)));
+                fmt::format("the model's inputs are {}; the file holds {}", list_of(inputs),
+                            names.empty() ? "no tensor at all" : list_of(names)));
   }
   const StoredTensor& stored = found->second;
   Shape sample = wanted.shape;

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/checkpoint/checkpoint.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/run/stop.hpp"
+#include "exec/launch/checkpoint_folder.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -36,6 +38,8 @@ Word unpacked(const std::string& bytes) {
   return word;
 }
 
+void say(const std::string& sentence) { std::fputs(fmt::format("panpipe: {}\n", sentence).c_str(), stderr); }
+
 }  // namespace
 
 void check_training(const PreparedRun& run) {
@@ -56,15 +60,20 @@ void check_training(const PreparedRun& run) {
 
 TrainingRun::TrainingRun(const PreparedRun& run, Transport& transport)
     : run_(run), transport_(transport), deadline_(deadline_of(run.request)) {
+  const RunRequest& request = run.request;
+  const bool first = transport.rank() == 0;
+  if (first && !request.checkpoint.empty()) remove_unfinished(request.checkpoint);
   std::string folder;
-  if (!run.request.resume.empty()) folder = find_checkpoint(transport, run.request.resume, run.request.checkpoint, deadline_);
+  std::vector<std::string> passed_over;
+  if (!request.resume.empty()) folder = find_checkpoint(transport, request.resume, request.checkpoint, deadline_, passed_over);
+  for (const std::string& why : passed_over) say("passing over " + why);
   TrainingPosition start;
   Manifest manifest;
   if (!folder.empty()) {
     manifest = read_manifest(folder);
     check_manifest(manifest, folder, run);
     start = manifest.position;
-    if (const int last = run.request.warmup + run.request.steps; start.step >= last)
+    if (const int last = request.warmup + request.steps; start.step >= last)
       throw InputError(
           fmt::format("checkpoint {}: it is at step {} already, and the run ends with step {}; --steps counts from the "
                       "run's beginning",
@@ -74,7 +83,21 @@ TrainingRun::TrainingRun(const PreparedRun& run, Transport& transport)
   if (!folder.empty()) load_checkpoint(*trainer_, manifest, folder);
   step_ = last_checkpoint_ = start.step;
   if (folder.empty()) last_checkpoint_ = -1;
-  if (transport.rank() == 0) log_ = std::make_unique<MetricsLog>(run, !folder.empty());
+  if (!first) return;
+  if (!request.resume.empty()) tell_start(folder, !passed_over.empty());
+  log_ = std::make_unique<MetricsLog>(run, step_);
+}
+
+// Rank 0: where training starts.
+void TrainingRun::tell_start(const std::string& folder, bool some_passed_over) const {
+  const std::string& directory = run_.request.checkpoint;
+  if (folder.empty())
+    return say(fmt::format("no {}checkpoint in {}: training starts at step 1", some_passed_over ? "whole " : "", directory));
+  say(fmt::format("resumed from {}: training goes on at step {}", folder, step_ + 1));
+  // With auto these are the ones passed over.
+  if (const auto all = checkpoints_in(directory); run_.request.resume != "auto" && !all.empty() && step_of(all.front()) > step_)
+    say(fmt::format("{} holds later checkpoints, up to {}: this run replaces them when it comes to their steps", directory,
+                    all.front().filename().string()));
 }
 
 // Returns whether somebody wants to stop.

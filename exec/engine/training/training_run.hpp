@@ -29,6 +29,7 @@ class TrainingRun {
  private:
   bool meet();
   std::string checkpoint();
+  void tell_start(const std::string& folder, bool some_passed_over) const;
   void tell();
 
   const PreparedRun& run_;

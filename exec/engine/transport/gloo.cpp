@@ -122,7 +122,7 @@ void when_done(const c10::intrusive_ptr<c10d::Work>& work, const std::shared_ptr
 GlooTransport::GlooTransport(const ProcessOptions& options)
     : options_(options),
       mailbox_(std::make_shared<Mailbox>()),
-      met_(meet(options, [mailbox = mailbox_](const std::string& reason) { mailbox->end(reason); })) {
+      met_(meet(options, [mailbox = mailbox_](const std::string& reason, bool input) { mailbox->end(reason, input); })) {
   auto group = make_gloo_group(met_.store, "world", rank(), size(), met_.address, options.deadline);
   links_ = std::make_unique<GlooLinks>(std::move(group), rank(), size(), *mailbox_, *met_.watch);
 }
@@ -247,6 +247,21 @@ void GlooTransport::doing(const std::string& action) {
 void GlooTransport::abort(const std::string& reason) noexcept {
   mailbox_->end(fmt::format("rank {} ended the run: {}", rank(), reason));
   met_.watch->abort(reason);
+}
+
+// The others' text names this rank where they may have been given other files; the ranks of panpipe run are of one host, and what
+// all of them say is told once.
+void GlooTransport::refuse(const InputError& error) noexcept {
+  const std::string text = error.what();
+  mailbox_->end(text, true);
+  met_.watch->refuse(options_.world.launcher == "panpipe run" ? text : fmt::format("rank {}: {}", rank(), text));
+}
+
+void GlooTransport::leave(Clock::duration deadline, const std::string& what) {
+  const auto through = std::make_shared<Mailbox::Flag>();
+  met_.watch->leave([mailbox = mailbox_, through] { mailbox->set(*through); });
+  mailbox_->wait(*through, *met_.watch, deadline, what);
+  met_.watch->farewell(deadline);
 }
 
 std::unique_ptr<Transport> make_gloo_transport(const ProcessOptions& options) { return std::make_unique<GlooTransport>(options); }

@@ -1,12 +1,13 @@
 // The transport over Gloo; the one over NCCL stands on it for everything that is not on a GPU.
 #pragma once
 
+#include "exec/engine/transport/ending.hpp"
 #include "exec/engine/transport/gloo_links.hpp"
 #include "exec/engine/transport/rendezvous.hpp"
 
 namespace panpipe::exec {
 
-class GlooTransport : public Transport {
+class GlooTransport : public Transport, public Ending {
  public:
   explicit GlooTransport(const ProcessOptions& options);
   ~GlooTransport() override;
@@ -23,6 +24,8 @@ class GlooTransport : public Transport {
   std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) override;
   void doing(const std::string& action) override;
   void abort(const std::string& reason) noexcept override;
+  void refuse(const InputError& error) noexcept override;
+  void leave(Clock::duration deadline, const std::string& what) override;
 
   // For what is built on it.
   // Returns when all members are here. Connecting cannot be interrupted and is taken for standing still; this wait is neither.

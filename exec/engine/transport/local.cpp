@@ -6,10 +6,12 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/transport/device_order.hpp"
+#include "exec/engine/transport/ending.hpp"
 #include "exec/engine/transport/progress.hpp"
 #include "exec/engine/transport/transport.hpp"
 
@@ -44,6 +46,7 @@ struct Hub {
   std::vector<bool> waits;      // by rank: does it wait for another
   bool aborted = false;
   std::string reason;
+  std::optional<InputError> refusal;
 
   std::string others(int rank) const {
     std::string text;
@@ -64,6 +67,7 @@ struct Hub {
     waits[i] = true;
     Quiet quiet(deadline);
     while (!ready()) {
+      if (refusal) throw *refusal;
       if (aborted) throw PeerLost(fmt::format("{}: {}", what, reason));
       if (quiet.over(process_cpu_time()))
         throw PeerLost(fmt::format("{}: nothing arrived and no rank computed for {:.3g} s{}", what,
@@ -146,7 +150,7 @@ void spread(Collective& collective, int root) {
   collective.written = DeviceOrder::now(source);
 }
 
-class LocalTransport : public Transport {
+class LocalTransport : public Transport, public Ending {
  public:
   LocalTransport(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
   int rank() const override { return rank_; }
@@ -209,6 +213,15 @@ class LocalTransport : public Transport {
     hub_->changed.notify_all();
   }
 
+  void refuse(const InputError& error) noexcept override {
+    const std::lock_guard hold(hub_->lock);
+    if (!hub_->aborted) hub_->refusal = error;
+    hub_->aborted = true;
+    hub_->changed.notify_all();
+  }
+
+  void leave(Clock::duration deadline, const std::string& what) override { barrier(deadline, what); }
+
  private:
   template <class Finish>
   PendingPtr join(at::Tensor value, const Group& group, Finish finish) {
@@ -239,6 +252,12 @@ class LocalTransport : public Transport {
 };
 
 }  // namespace
+
+void leave(Transport& transport, Clock::duration deadline, const std::string& what) {
+  dynamic_cast<Ending&>(transport).leave(deadline, what);
+}
+
+void refuse(Transport& transport, const InputError& error) noexcept { dynamic_cast<Ending&>(transport).refuse(error); }
 
 std::vector<std::unique_ptr<Transport>> make_local_transports(int size) {
   auto hub = std::make_shared<Hub>(size);

@@ -4,12 +4,20 @@
 
 #include <algorithm>
 
+#include "costmodel/base/error.hpp"
+
 namespace panpipe::exec {
 namespace {
 
 using namespace std::chrono_literals;
 // The watch knows more about a broken connection than the connection; it gets this long to say it.
 constexpr Clock::duration kWatchFirst = 1s;
+
+InputError refusal(const std::string& text) {
+  Diagnostic told;
+  told.message = told.text = text;
+  return InputError({told});
+}
 
 }  // namespace
 
@@ -70,10 +78,13 @@ Clock::time_point Mailbox::wait(const Flag& flag, Watch& watch, Clock::duration 
   return flag.at;
 }
 
-void Mailbox::end(const std::string& reason) {
+void Mailbox::end(const std::string& reason, bool input) {
   {
     const std::lock_guard hold(lock_);
-    if (reason_.empty()) reason_ = reason;
+    if (reason_.empty()) {
+      reason_ = reason;
+      about_input_ = input;
+    }
   }
   changed_.notify_all();
 }
@@ -101,6 +112,7 @@ void Mailbox::wait_for(std::unique_lock<std::mutex>& hold, const std::function<b
   } waiting(watch, what);
   const auto slice = std::clamp<Clock::duration>(deadline / 10, 1ms, 100ms);
   while (!ready()) {
+    if (!reason_.empty() && about_input_) throw refusal(reason_);
     if (!reason_.empty()) throw PeerLost(fmt::format("{}: {}", what, reason_));
     if (const auto gone = broken_.find(from); gone != broken_.end() && Clock::now() - gone->second.first > kWatchFirst)
       throw PeerLost(fmt::format("{}: the connection to rank {} broke: {}", what, from, gone->second.second));

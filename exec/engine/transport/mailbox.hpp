@@ -46,8 +46,9 @@ class Mailbox {
   // Waits until flag is set; returns when it was. PeerLost when the run is over or nobody makes progress.
   Clock::time_point wait(const Flag& flag, Watch& watch, Clock::duration deadline, const std::string& what);
 
-  // The run is over: every wait ends with this reason. The first reason stays.
-  void end(const std::string& reason);
+  // The run is over: every wait ends with this reason. The first reason stays. `input`: what was given is wrong, and the reason
+  // is the text for the user.
+  void end(const std::string& reason, bool input = false);
   bool ended();
   // The data connection to a rank broke. Harmless when it has said goodbye; the watch tells better what happened, and soon.
   void broken(int rank, const std::string& message);
@@ -62,6 +63,7 @@ class Mailbox {
   std::map<Key, std::deque<Letter>> letters_;
   std::map<int, std::pair<Clock::time_point, std::string>> broken_;
   std::string reason_;
+  bool about_input_ = false;
 };
 
 }  // namespace panpipe::exec

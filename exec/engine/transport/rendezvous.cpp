@@ -156,7 +156,7 @@ class Handshake {
 
 }  // namespace
 
-Rendezvous meet(const ProcessOptions& options, std::function<void(const std::string&)> lost) {
+Rendezvous meet(const ProcessOptions& options, std::function<void(const std::string&, bool)> lost) {
   Rendezvous met;
   met.store = open_store(options);
   met.address = address_towards(options.world.master_address, options.world.master_port);

@@ -23,6 +23,6 @@ struct Rendezvous {
 
 // Everybody is there and fits: same world size, same version, each rank once. MachineError: the master cannot be reached, ranks
 // are missing. InputError: a rank was started for another world, with another version, or twice. `lost`: the watch's.
-Rendezvous meet(const ProcessOptions& options, std::function<void(const std::string&)> lost);
+Rendezvous meet(const ProcessOptions& options, std::function<void(const std::string&, bool)> lost);
 
 }  // namespace panpipe::exec

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -53,6 +54,7 @@ struct Seen {
   Steady::time_point heard = Steady::now();
   Steady::duration quiet{};  // when it was heard
   bool waits = false, left = false;
+  bool through = false;  // needs the others no more
   std::string at = "the start";
 };
 
@@ -71,8 +73,12 @@ struct Watch::State {
   std::string table;      // what the others do, told by rank 0 when it is quiet
   std::string reason;     // of the loss, once there is one
   std::string complaint;  // of abort(), to be told
+  bool about_input = false;
   bool over = false;
   Steady::time_point over_since;
+  bool all_are_through = false, all_left = false;
+  std::function<void()> all_through;
+  std::condition_variable changed;
 
   std::atomic<bool> leaving{false};
   std::thread thread;
@@ -95,7 +101,9 @@ struct Watch::State {
     lines.at(rank).say(document);
   }
   Steady::duration patience() const { return std::chrono::duration_cast<Steady::duration>(options.deadline * kVerdictShare); }
-  void declare(const std::string& why);
+  void declare(const std::string& why, bool input = false);
+  void end(const std::string& why, bool input);
+  void settle();
   void sample();
   json report() const;
   void judge();
@@ -107,17 +115,42 @@ struct Watch::State {
 };
 
 // The run is over. Told to everybody once.
-void Watch::State::declare(const std::string& why) {
+void Watch::State::declare(const std::string& why, bool input) {
   {
     const std::lock_guard hold(lock);
-    if (over) return;
+    if (over || all_are_through) return;
     over = true;
     over_since = Steady::now();
     reason = why;
   }
   if (options.rank == 0)
-    for (auto& [rank, line] : lines) say(rank, {{"lost", why}});
-  if (options.lost) options.lost(why);
+    for (auto& [rank, line] : lines) say(rank, {{"lost", why}, {"input", input}});
+  if (options.lost) options.lost(why, input);
+}
+
+// On the thread of whoever ends it.
+void Watch::State::end(const std::string& why, bool input) {
+  if (options.rank != 0) say(0, {{"abort", why}, {"input", input}});
+  declare(input ? why : fmt::format("rank {} ended the run: {}", options.rank, why), input);
+}
+
+// Rank 0: does nobody need anybody any more? And has everybody gone?
+void Watch::State::settle() {
+  const auto all = [this](auto&& is) { return std::all_of(seen.begin(), seen.end(), is); };
+  std::function<void()> tell_self;
+  {
+    const std::lock_guard hold(lock);
+    if (all_are_through && !all_left && all([](const auto& one) { return one.second.left; })) {
+      all_left = true;
+      changed.notify_all();
+    }
+    if (over || all_are_through || !self.through) return;
+    if (!all([](const auto& one) { return one.second.through || one.second.left; })) return;
+    all_are_through = true;
+    tell_self = all_through;
+  }
+  for (auto& [rank, line] : lines) say(rank, {{"leave", true}});
+  tell_self();
 }
 
 // Has this process made progress since the last sample?
@@ -183,7 +216,12 @@ void Watch::State::hear_ranks() {
     for (const json& document : line.hear(ended)) {
       one.heard = Steady::now();
       if (document.contains("bye")) one.left = true;
-      if (document.contains("abort")) declare(fmt::format("rank {} ended the run: {}", rank, document.value("abort", "")));
+      if (document.contains("through")) one.through = true;
+      if (document.contains("abort")) {
+        const std::string why = document.value("abort", "");
+        const bool input = document.value("input", false);
+        declare(input ? why : fmt::format("rank {} ended the run: {}", rank, why), input);
+      }
       if (!document.contains("at")) continue;
       one.quiet = std::chrono::milliseconds(document.value("quiet", 0));
       one.waits = document.value("waits", false);
@@ -197,14 +235,18 @@ void Watch::State::hear_ranks() {
 
 void Watch::State::hear_hub() {
   Line& line = lines.at(0);
-  bool ended = false;
+  bool ended = false, leave_now = false;
   for (const json& document : line.hear(ended)) {
     const std::lock_guard hold(lock);
     self.heard = Steady::now();
     if (document.contains("bye")) hub_left = true;
     if (document.contains("quiet")) world_progressed = Steady::now() - std::chrono::milliseconds(document.value("quiet", 0));
     if (document.contains("table")) table = document.value("table", "");
-    if (document.contains("lost")) complaint = document.value("lost", "");
+    if (document.contains("lost")) {
+      complaint = document.value("lost", "");
+      about_input = document.value("input", false);
+    }
+    if (document.contains("leave") && !over) leave_now = true;
   }
   std::string told;
   bool silent = false;
@@ -212,8 +254,11 @@ void Watch::State::hear_hub() {
     const std::lock_guard hold(lock);
     if (!over && !complaint.empty()) told = complaint;
     silent = Steady::now() - self.heard > patience();
+    all_are_through |= leave_now;
+    if (all_are_through && ended) hub_left = true;
   }
-  if (!told.empty()) return declare(told);
+  if (leave_now) all_through();
+  if (!told.empty()) return declare(told, about_input);
   if (hub_left) return;
   if (ended) declare("rank 0 is lost: its process ended");
   if (silent)
@@ -222,6 +267,10 @@ void Watch::State::hear_hub() {
 }
 
 void Watch::State::tell() {
+  {
+    const std::lock_guard hold(lock);
+    if (all_are_through) return;
+  }
   if (options.rank == 0) return judge();
   if (!hub_left) say(0, report());
 }
@@ -234,10 +283,12 @@ void Watch::State::loop() {
       if (!(options.rank == 0 ? seen[rank].left : hub_left)) sockets.push_back({line.socket(), POLLIN, 0});
     const auto pause = std::clamp<std::int64_t>(milliseconds(next - Steady::now()), 1, 20);
     poll(sockets.data(), sockets.size(), static_cast<int>(pause));
-    if (options.rank == 0)
+    if (options.rank == 0) {
       hear_ranks();
-    else
+      settle();
+    } else {
       hear_hub();
+    }
     bool ended = false;
     Steady::time_point since;
     {
@@ -376,11 +427,31 @@ void Watch::progress() {
 
 void Watch::abort(const std::string& why) noexcept {
   try {
-    if (state_->options.rank == 0) return state_->declare(fmt::format("rank 0 ended the run: {}", why));
-    state_->say(0, {{"abort", why}});
-    state_->declare(fmt::format("rank {} ended the run: {}", state_->options.rank, why));
+    state_->end(why, false);
   } catch (...) {  // the others notice the closed connection
   }
+}
+
+void Watch::refuse(const std::string& text) noexcept {
+  try {
+    state_->end(text, true);
+  } catch (...) {  // as above
+  }
+}
+
+void Watch::leave(std::function<void()> all_through) {
+  {
+    const std::lock_guard hold(state_->lock);
+    state_->all_through = std::move(all_through);
+    state_->self.through = true;
+  }
+  if (state_->options.rank != 0) state_->say(0, {{"through", true}});
+}
+
+void Watch::farewell(Steady::duration patience) {
+  if (state_->options.rank != 0) return state_->say(0, {{"bye", true}});
+  std::unique_lock hold(state_->lock);
+  state_->changed.wait_for(hold, patience, [this] { return state_->all_left; });
 }
 
 Steady::duration Watch::world_quiet() const {

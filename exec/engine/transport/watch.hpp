@@ -4,6 +4,7 @@
 //   nothing heard for the deadline                   stopped, or its host is unreachable
 //   it waits for nobody and stands still for it      stuck
 //   it said so                                       abort()
+// The end is no loss: each rank says when it needs the others no more, and goes when rank 0 says that all have said so.
 // Progress is processor time of the process, bytes read and written, or a message that arrived; so long compute is no loss.
 // No LibTorch here.
 #pragma once
@@ -21,8 +22,9 @@ struct WatchOptions {
   // After a loss was told, a process that has not said goodbye within the deadline is ended by its own watch with exit code 1:
   // its main thread hangs somewhere that cannot be interrupted.
   bool kill_when_stuck = false;
-  // Called once, on the watch's thread: the run is over, and why.
-  std::function<void(const std::string& reason)> lost;
+  // Called once, on the watch's thread: the run is over, and why. `input`: because what was given is wrong; `reason` is then
+  // the whole text for the user.
+  std::function<void(const std::string& reason, bool input)> lost;
 };
 
 class Watch {
@@ -41,6 +43,13 @@ class Watch {
   void end_wait();
   void progress();  // a message arrived
   void abort(const std::string& reason) noexcept;
+  void refuse(const std::string& text) noexcept;  // abort() because what was given is wrong, with the text for the user
+
+  // This rank needs the others no more. `all_through` is called, on the watch's thread, once that is so of every rank: from then
+  // on nobody can be lost.
+  void leave(std::function<void()> all_through);
+  // After that: says goodbye. Rank 0 waits until all have, so that nobody learns of the end from a connection that closes.
+  void farewell(std::chrono::steady_clock::duration patience);
 
   // How long nobody in the world has made progress, as far as this rank knows, and what the others do (for messages).
   std::chrono::steady_clock::duration world_quiet() const;

@@ -1,0 +1,22 @@
+// A folder of checkpoints, by the names in it. No LibTorch here.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace panpipe::exec {
+
+// "step-000123", and while it is being written ".step-000123.part".
+std::string checkpoint_name(std::int64_t step);
+std::string unfinished_name(std::int64_t step);
+
+// The step of ".../step-000123"; -1 for other names.
+std::int64_t step_of(const std::filesystem::path& folder);
+// Folders of checkpoints, newest first.
+std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& directory);
+// Removes what runs that were killed while they wrote have left.
+void remove_unfinished(const std::filesystem::path& directory);
+
+}  // namespace panpipe::exec
