@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "cli/output.hpp"
+#include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/experiment/describe_plan.hpp"
 
 namespace panpipe::cli {
@@ -57,11 +58,17 @@ void tell_unmeasured(const Experiment& experiment) {
 
 }  // namespace
 
+void tell_of_cores(const Scenario& scenario, int pipeline) {
+  if (const std::string text = told_of_cores(scenario, pipeline); !text.empty())
+    std::fputs(("panpipe: " + text + "\n").c_str(), stderr);
+}
+
 void present(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const PredictOptions& options,
              const FilesRead& files, const std::string& notes, double wall_s) {
   const ResultContext context = result_context(experiment, options.scenario, files, libraries(), wall_s);
   const Metrics figures = metrics(timeline);
   tell_unmeasured(experiment);
+  tell_of_cores(experiment.scenario, plan.pipeline);
   if (options.json) {
     print(to_result_json(timeline, figures, context, describe_plan(experiment, plan, timeline), options.timeline));
   } else {

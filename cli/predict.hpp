@@ -24,6 +24,9 @@ struct PredictOptions {
 void add_scenario_options(CLI::App& sub, std::string& scenario, std::vector<std::string>& overrides);
 void add_predict_options(CLI::App& sub, PredictOptions& options);
 
+// On standard error, where the ranks outnumber the cores of the host that the profile was measured on.
+void tell_of_cores(const Scenario& scenario, int pipeline);
+
 // Prints the table (or the result document) and writes result.json, trace.json, scenario.yaml, plan.yaml and report.txt into
 // the folder of -o. MachineError when that cannot be written; nothing is left half-written.
 void present(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const PredictOptions& options,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/estimate/estimate.hpp"
@@ -69,6 +71,15 @@ planner::CellAnswer plan_and_predict(const planner::SweepGrid& grid, std::vector
 }
 
 }  // namespace
+
+void load_cell(const std::string& file, const std::vector<std::string>& overrides) {
+  Scenario scenario = load_scenario(file, overrides);
+  const auto& types = scenario.cluster.types;
+  const bool timed = std::any_of(types.begin(), types.end(), [](const DeviceType& type) { return type.has_rates(); });
+  if (timed || scenario.profile || !scenario.workload.layers_file.empty()) return;
+  const Experiment experiment(std::move(scenario));
+  experiment.model.workload(experiment.scenario.cluster.devices.front().type);
+}
 
 planner::CellAnswer answer_of_cell(const planner::SweepGrid& grid, const std::vector<std::string>& overrides) {
   if (!grid.method.empty()) return plan_and_predict(grid, overrides);

@@ -81,6 +81,7 @@ void write_plan(const Experiment& experiment, const planner::Answer& answer, con
 int run_plan(const PlanOptions& options) {
   const Experiment experiment(load_scenario(options.scenario, options.overrides));
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
+  tell_of_cores(experiment.scenario, experiment.scenario.parallel.pipeline);
   planner::SearchOptions search_options;
   search_options.method = planner::method_named(options.method);
   search_options.threads =

@@ -99,7 +99,7 @@ int sweep(const SweepSettings& settings) {
   if (!settings.shard.empty()) read_shard(settings.shard, options);
   options.stop = &stop_requested();
   if (isatty(STDERR_FILENO) != 0) options.progress = show_progress;
-  options.load = [&](const auto& overrides) { load_scenario(settings.scenario, overrides); };
+  options.load = [&](const auto& overrides) { load_cell(settings.scenario, overrides); };
   options.answer = [&](const auto& overrides) { return answer_of_cell(grid, overrides); };
   const StopOnSignal stop;
   const planner::SweepRun run = run_sweep(grid, options);

@@ -4,6 +4,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/cost/gradients.hpp"
+#include "costmodel/cost/shared_cores.hpp"
 
 namespace panpipe {
 namespace {
@@ -69,7 +70,7 @@ Breakdown CostModel::optimizer(std::int64_t elements, int device_type) const {
   if (const Profile* profile = scenario_->profile.get();
       profile && profile->optimizer.parameters > 0 && profile->optimizer.name == scenario_->optimizer.name) {
     const double share = static_cast<double>(elements) / static_cast<double>(profile->optimizer.parameters);
-    cost.compute = cost.total = profile->optimizer.time * (share / divided_over(*scenario_, 1));
+    cost.compute = cost.total = profile->optimizer.time * (share / divided_over(*scenario_, 1) * optimizer_slowdown(*scenario_));
     cost.source = CostSource::Measured;
     return cost;
   }

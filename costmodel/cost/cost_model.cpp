@@ -7,6 +7,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/cost/compute.hpp"
+#include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/cost/workload_cost.hpp"
 
 namespace panpipe {
@@ -31,8 +32,11 @@ std::vector<int> first_tensor_group(const Scenario& scenario) {
 
 void require_rates(const DeviceType& type, const Scenario& scenario) {
   if (!type.has_rates())
-    throw fault_at(scenario, "cluster", "the cluster's devices have no compute rates (given in place), so times are unknown",
-                   "use measured layers, or a cluster file with devices");
+    throw fault_at(
+        scenario, "cluster", "the cluster's devices have no compute rates (given in place), so times are unknown",
+        fmt::format("measure this machine: panpipe profile {} -o profile.yaml, then add --set profile=profile.yaml; or use "
+                    "measured layers, or a cluster file with devices",
+                    scenario.file.empty() ? "SCENARIO" : scenario.file));
   if (type.peak_for(scenario.precision) > ComputeRate(0)) return;
   std::string known;
   for (const auto& [precision, rate] : type.peak) known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(precision));
@@ -153,7 +157,9 @@ Duration CostModel::overlap_slowdown(Duration collective) const {
 }
 
 double CostModel::stage_jitter(int pipeline) const {
-  if (workload_->layers || scenario_->profile || scenario_->cluster.given || calibrations_.empty()) return 1.0;
+  if (workload_->layers) return 1.0;
+  if (scenario_->profile) return pass_slowdown(*scenario_, pipeline);  // measured times hold the rest
+  if (scenario_->cluster.given || calibrations_.empty()) return 1.0;
   // The expected maximum of n normal deviates is about sqrt(2 ln n) standard deviations.
   const auto slowest_of = [](int n) { return std::sqrt(2 * std::log(std::max(n, 1))); };
   return 1.0 + calibrations_.front().stage_jitter * slowest_of(pipeline) + kNodeSpread * slowest_of(scenario_->cluster.nodes);

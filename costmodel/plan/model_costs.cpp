@@ -17,6 +17,6 @@ Duration ModelCosts::host_bound(Duration device, int launches, int device_type) 
   return measured_ ? device : model_->host_bound(device, launches, device_type);
 }
 
-double ModelCosts::stage_jitter(int pipeline) const { return measured_ ? 1.0 : model_->stage_jitter(pipeline); }
+double ModelCosts::stage_jitter(int pipeline) const { return model_->stage_jitter(pipeline); }
 
 }  // namespace panpipe

@@ -88,7 +88,7 @@ double message_work(const Lowering& lowering, const StageInfo& info, ActionKind 
       const Bytes bytes = backward ? edge.gradient_bytes : edge.bytes;
       sum += work->at(Bytes(bytes.base() / lowering.plan.schedule.splits)).base();
     }
-  return sum;
+  return sum * lowering.costs.stage_jitter(lowering.plan.pipeline);  // it waits for a core as passes do
 }
 
 void add_message_work(const Lowering& lowering, const StageInfo& info, ActionKind kind, PassDraft& draft) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/plan/model_costs.hpp"
 
 namespace panpipe::planner {
@@ -79,6 +80,8 @@ Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in
     calibrations.push_back(calibration_for(type));
     shared_host = shared_host || calibrations.back().values.count(kSharedHost) > 0;
   }
+  // A profile whose cores are fewer than the ranks there may be.
+  shared_host = shared_host || shared_cores(of.scenario, of.scenario.cluster.size()).crowded();
 }
 
 // The copies of a rank lie where they lie, whatever they exchange.

@@ -157,12 +157,14 @@ batch: {micro: 1, microbatches: 2}
     made->model->workload(0);
     FAIL() << "times without rates";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(),
-                 "test:2:10: error: the cluster's devices have no compute rates (given in place), so times are unknown\n"
-                 "  at cluster\n"
-                 "    2 | cluster: {devices: 2, memory: 24 GiB, link: {latency: 0.26 ms, bandwidth: 10 GB/s}}\n"
-                 "      |          ^\n"
-                 "  help: use measured layers, or a cluster file with devices");
+    EXPECT_STREQ(
+        error.what(),
+        "test:2:10: error: the cluster's devices have no compute rates (given in place), so times are unknown\n"
+        "  at cluster\n"
+        "    2 | cluster: {devices: 2, memory: 24 GiB, link: {latency: 0.26 ms, bandwidth: 10 GB/s}}\n"
+        "      |          ^\n"
+        "  help: measure this machine: panpipe profile test -o profile.yaml, then add --set profile=profile.yaml; or use "
+        "measured layers, or a cluster file with devices");
   }
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/scenario/scenario.hpp"
@@ -207,6 +208,76 @@ TEST_F(WithProfile, MessagesTakeTheTimeOfTheirEnds) {
     ++passes;
   }
   EXPECT_EQ(passes, 16);
+}
+
+// --- ranks that outnumber the cores of the host that was measured ---
+
+class SharedCores : public WithProfile {
+ protected:
+  // Steps of the scenario over `ranks` ranks of one unit each, no messages, where the profile states these cores.
+  double step(int ranks, int microbatches, const std::string& more, std::map<std::string, std::string> measured) {
+    profile_.measured = std::move(measured);
+    profile_.transfers = {{"gloo", 0, 1, {{{Bytes(0), Duration(0)}, {mib(1), Duration(0)}}}}};
+    profile_.collectives.clear();
+    write(profile_);
+    scenario_ = parse_scenario(
+        "panpipe: 1\ncluster: {devices: " + std::to_string(ranks) +
+            ", memory: 4 GiB, link: {latency: 1 us, bandwidth: 1 GB/s}}\n"
+            "workload: {model: gpt, layers: 2, hidden: 32, heads: 4, vocabulary: 96, sequence: 16, tied_embedding: false}\n"
+            "batch: {micro: 2, microbatches: " +
+            std::to_string(microbatches) + "}\noptimizer: none\n" + more + "profile: " + file_ + "\n",
+        "s.yaml", ".");
+    const Workload workload = make_workload(scenario_);
+    const CostModel model(scenario_, workload);
+    return estimate(lower(scenario_, make_plan(scenario_, model), model)).step_time.base();
+  }
+  Scenario scenario_;
+};
+
+// Three ranks, eight microbatches: one and two ranks are at work in 4 of 10 slots, all three in 6, which last 1.5 times as long
+// on two cores: 13 in place of 10. So many ranks cannot do 24 slots of work on two cores in less than 12.
+TEST_F(SharedCores, AStepIsAsLongAsCoresNeedForItsWork) {
+  const std::map<std::string, std::string> roomy = {{"cores", "4"}, {"ranks", "2"}, {"threads", "1"}, {"device", "cpu"}};
+  std::map<std::string, std::string> crowded = roomy;
+  crowded["cores"] = "2";
+  const double alone = step(3, 8, "", roomy);
+  EXPECT_EQ(told_of_cores(scenario_, 3), "");
+  EXPECT_EQ(step(3, 8, "", {}), alone) << "a profile that does not say";
+  EXPECT_NEAR(step(3, 8, "", crowded), 1.3 * alone, 1e-9);
+  EXPECT_EQ(
+      told_of_cores(scenario_, 3),
+      "3 ranks share a host of 2 cores, as the profile states it: passes take 1.30 times as long as with cores for each rank. "
+      "How long messages wait for a core is not predicted: a measured step is longer. For hosts with more cores change `cores` "
+      "in " +
+          file_);
+  // On GPUs ranks have a device each.
+  std::map<std::string, std::string> gpus = crowded;
+  gpus["device"] = "cuda";
+  EXPECT_EQ(step(3, 8, "", gpus), alone);
+  // Two threads each: as many as six ranks.
+  std::map<std::string, std::string> threads = crowded;
+  threads["threads"] = "2", threads["ranks"] = "1";
+  EXPECT_NEAR(step(3, 8, "", threads), (6 * 3 + 2 * (1 + 2)) / 10.0 * alone, 1e-9);
+  EXPECT_NE(told_of_cores(scenario_, 3).find("3 ranks of 2 threads share a host of 2 cores"), std::string::npos);
+}
+
+// What was measured by three ranks on two cores is 1.5 times as long already.
+TEST_F(SharedCores, AProfileOfAsManyRanksHoldsWhatTheyCostEachOther) {
+  const double alone = step(3, 8, "", {{"cores", "3"}, {"ranks", "3"}, {"threads", "1"}});
+  EXPECT_NEAR(step(3, 8, "", {{"cores", "2"}, {"ranks", "3"}, {"threads", "1"}}), 1.3 / 1.5 * alone, 1e-9);
+  EXPECT_NEAR(step(2, 8, "", {{"cores", "2"}, {"ranks", "3"}, {"threads", "1"}}),
+              step(2, 8, "", {{"cores", "2"}, {"ranks", "2"}, {"threads", "1"}}) / 1.5, 1e-9);
+}
+
+// Copies of a rank work at the same time: 2 x 2 ranks on two cores, three microbatches each. One slot in two has both positions
+// at work.
+TEST_F(SharedCores, CopiesOfARankAreRanks) {
+  const std::string mesh = "parallel: {pipeline: 2, data: 2}\n";
+  const std::map<std::string, std::string> roomy = {{"cores", "4"}, {"ranks", "2"}, {"threads", "1"}};
+  std::map<std::string, std::string> crowded = roomy;
+  crowded["cores"] = "2";
+  const double alone = step(4, 3, mesh, roomy);
+  EXPECT_NEAR(step(4, 3, mesh, crowded), (2 * 2 + 2 * 1) / 4.0 * alone, 0.02 * alone) << "the sum of gradients is no compute";
 }
 
 // One microbatch on the second of two stages: what I leaves is there when it ends, and W makes a gradient before it adds it.
