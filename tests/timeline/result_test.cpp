@@ -148,7 +148,7 @@ TEST(Table, SmallPeaksHaveDigitsAndParts) {
   EXPECT_THAT(table, ::testing::HasSubstr("  peak MiB  fits\n"));
   EXPECT_THAT(table, ::testing::HasSubstr("        3.5   yes\n"));
   EXPECT_THAT(table, ::testing::ContainsRegex(
-                         "  parameters +·+ +2.00 MiB\n  activations +·+ +1.50 MiB\n  the rest +temporary +1.00 KiB\n"));
+                         "  parameters +(·)+ +2.00 MiB\n  activations +(·)+ +1.50 MiB\n  the rest +temporary +1.00 KiB\n"));
   for (DeviceTimeline& device : timeline.devices) device.peak = mib(103);
   EXPECT_THAT(to_table(timeline, metrics(timeline), false), ::testing::HasSubstr("  peak GiB  fits\n"));
 }

@@ -198,9 +198,11 @@ class PredictedPath : public Path {
     if (const Span* input = messages_.last_input(span); input && is_at(*input, start)) return input;
     for (const Lane lane : {Lane::Data, Lane::Copy})
       if (const Span* cause = ended_at(device, lane, start)) return cause;
-    if (span.lane == Lane::Compute && sends_hold_)
-      for (const Lane lane : {Lane::Send, Lane::Receive})  // a batch is waited for as a whole
-        if (const Span* cause = ended_at(device, lane, start)) return cause;
+    if (span.lane == Lane::Compute) {
+      // A group waits for the inputs of all its members; a batch is waited for as a whole.
+      if (const Span* cause = ended_at(device, Lane::Receive, start)) return cause;
+      if (const Span* cause = sends_hold_ ? ended_at(device, Lane::Send, start) : nullptr) return cause;
+    }
     return covering(device, start);
   }
 
