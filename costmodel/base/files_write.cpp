@@ -49,32 +49,32 @@ struct Target {
 };
 
 // "new/../file" is the file, although there is no folder yet to go through; it may be any of what must not be replaced.
-fs::path without_missing_folders(const std::string& path) {
+fs::path without_missing_folders(const fs::path& path) {
   struct stat found {};
   if (lstat(path.c_str(), &found) == 0 || path.empty()) return path;
   std::error_code error;
   const fs::path place = fs::weakly_canonical(path, error);
-  return error ? fs::path(path) : place;
+  return error ? path : place;
 }
 
 // Where bytes for `path` go.
 Target target_of(const std::string& path, const std::string& advice) {
   fs::path target = without_missing_folders(path);
   struct stat found {};
+  for (int links = 0; lstat(target.c_str(), &found) == 0 && S_ISLNK(found.st_mode); ++links) {
+    if (links == kMostLinks) cannot("write " + path, ELOOP, advice);
+    if (is_on_proc(folder_of(target))) break;
+    std::error_code error;
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) cannot("write " + path, error.value(), advice);
+    target = without_missing_folders(folder_of(target) / next);
+  }
+  const bool open_file = lstat(target.c_str(), &found) == 0 && S_ISLNK(found.st_mode);
   const bool exists = stat(target.c_str(), &found) == 0;
   if (exists && S_ISDIR(found.st_mode)) refuse(fmt::format("cannot write {}: it is a folder, not a file", path), advice);
   if (exists && S_ISSOCK(found.st_mode)) refuse(fmt::format("cannot write {}: it is a socket, not a file", path), advice);
   if (path.empty() || path.ends_with('/')) refuse(fmt::format("cannot write '{}': this names no file", path), advice);
-  if (exists && !S_ISREG(found.st_mode)) return {target, true};
-  for (int links = 0; lstat(target.c_str(), &found) == 0 && S_ISLNK(found.st_mode); ++links) {
-    if (links == kMostLinks) cannot("write " + path, ELOOP, advice);
-    if (is_on_proc(folder_of(target))) return {target, true};
-    std::error_code error;
-    const fs::path next = fs::read_symlink(target, error);
-    if (error) cannot("write " + path, error.value(), advice);
-    target = folder_of(target) / next;
-  }
-  return {target, false};
+  return {target, open_file || (exists && !S_ISREG(found.st_mode))};
 }
 
 void refuse_inputs(const std::string& path, const fs::path& target, const std::string& advice) {

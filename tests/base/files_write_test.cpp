@@ -206,6 +206,8 @@ TEST_F(Outputs, AFolderThatIsNotThereYetHidesNothing) {
   const InputsKept inputs;
   keep_input(at("in"));
   EXPECT_TRUE(is_written_into(at("new/../fifo")));
+  fs::create_symlink("new/../fifo", at("link"));
+  EXPECT_TRUE(is_written_into(at("link")));
   EXPECT_EQ(fault_of<InputError>([&] { check_outputs({at("new/../in")}); }),
             fmt::format("error: the output {} would replace the input {}", at("new/../in"), at("in")));
   EXPECT_EQ(fault_of<InputError>([&] { write_file(at("new/../in"), "text"); }),

@@ -115,7 +115,7 @@ TEST(CommandLine, AnUnwritableFolderIsTheMachinesFault) {
   const Outcome run = panpipe("estimate " + kGpt2 + " -o " + file);
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.err, HasSubstr("panpipe: this machine cannot: cannot make the folder " + file));
-  EXPECT_THAT(run.err, HasSubstr("choose another with -o"));
+  EXPECT_THAT(run.err, HasSubstr("choose another folder with -o"));
 }
 
 TEST(CommandLine, CheckPrintsTheScenarioSoThatItLoadsAgain) {

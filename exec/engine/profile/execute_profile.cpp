@@ -26,6 +26,7 @@
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/transport/ending.hpp"
 #include "exec/launch/launch.hpp"
+#include "exec/launch/profile_options.hpp"
 
 namespace panpipe::exec {
 namespace {
