@@ -20,11 +20,11 @@ namespace {
 // memory less pages of files, which all processes share.
 constexpr std::int64_t kProcessBytes = std::int64_t{100} << 20;
 
-// What a profile copies to measure the bandwidth of memory: two tensors of this size (exec/engine/profile/link_profiler.cpp).
+// A profile copies between two tensors of this size to measure the bandwidth of memory (exec/engine/profile/link_profiler.cpp).
 constexpr std::int64_t kCopiedBytes = std::int64_t{128} << 20;
 
-// What this executor keeps on processors, whatever framework the scenario predicts: attention is fused, dropout is the model's
-// own, and there is no GPU's runtime or allocator.
+// The scenario with the memory of this executor on processors in place of its framework's: attention is fused, dropout is the
+// model's own, and there is no GPU's runtime or allocator.
 Scenario on_processors(Scenario scenario) {
   scenario.framework = Framework();
   scenario.framework.flash_attention = true;

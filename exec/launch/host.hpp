@@ -1,4 +1,4 @@
-// What this process may use of its host: no more than its affinity and its control groups allow.
+// The share of its host that this process may use: no more than its affinity and its control groups allow.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ std::int64_t host_memory();
 // all.
 std::int64_t profile_window(int ranks);
 
-// What control groups allow: absent where they set no limit.
+// The limits that control groups set; absent where they set none.
 struct GroupLimits {
   std::optional<double> cores;
   std::optional<std::int64_t> memory;

@@ -65,7 +65,7 @@ void choose(RunRequest& request, int ranks_here) {
   throw MachineError(fmt::format("cannot start {}: {}", command[0], std::strerror(errno)));
 }
 
-// What ranks [first, first + count) of a run ask of this host's processors.
+// Ranks [first, first + count) of a run and the memory that they need of this host.
 HostUse use_of(const RunRequest& request, const Experiment& experiment, const Plan& plan, int first, int count, bool cpu_asked) {
   HostUse use;
   use.scenario = request.scenario;
@@ -82,19 +82,21 @@ HostUse use_of(const RunRequest& request, const Experiment& experiment, const Pl
   return use;
 }
 
-// Of a world that somebody else started: the first rank of each host speaks for its host, and what fits is told by rank 0 alone.
+// For a world that somebody else started: the first rank of each host speaks for its host, and what fits is told by rank 0 alone.
 // Faults of the scenario are left to the ranks, who compare notes and tell them once. False where this process ends.
 bool fits_here(const RunRequest& request, const World& world, bool cpu_asked) {
   try {
     const Experiment experiment(load_scenario(request.scenario, request.overrides, request.plan));
     const Plan plan = experiment.plan(request.plan);
     if (plan.pipeline * plan.data * plan.tensor != world.size) return true;
-    const HostUse use = use_of(request, experiment, plan, world.rank - world.local_rank, world.local_size, cpu_asked);
+    const HostUse use =
+        use_of(request, experiment, plan, std::max(0, world.rank - world.local_rank), world.local_size, cpu_asked);
     if (world.rank == 0)
       tell_before_start(use, request.overcommit);
     else
       check_host(use, request.overcommit);
   } catch (const InputError&) {
+  } catch (const NoAnswer&) {
   } catch (const MachineError&) {
     if (world.local_rank == 0) throw;
     return false;

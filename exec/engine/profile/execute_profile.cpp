@@ -27,6 +27,7 @@
 #include "exec/engine/transport/ending.hpp"
 #include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
+#include "exec/launch/profile_options.hpp"
 
 namespace panpipe::exec {
 namespace {
