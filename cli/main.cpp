@@ -76,7 +76,7 @@ constexpr Verb kVerbs[] = {
      "  panpipe fit runs.csv --device RTX3090 --only launch,step -o mine.yaml\n",
      cli::add_fit_verb},
     {"run", "train for real over a pipeline, and time it",
-     "  panpipe run scenarios/examples/gpt2-large-rtx3090x8.yaml --steps 10\n"
+     "  panpipe run scenarios/runs/gpt-small-cpu-x2.yaml --steps 10\n"
      "  panpipe run my.yaml --steps 10 --transport local\n",
      cli::add_run_verb},
 };

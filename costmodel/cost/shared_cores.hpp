@@ -22,7 +22,7 @@ struct SharedCores {
 // `pipeline` ranks and their data- and tensor-parallel copies.
 SharedCores shared_cores(const Scenario& scenario, int pipeline);
 
-// What so many busy ranks take for their work, in times that each takes with cores of its own: at least 1.
+// Busy ranks take so many times as long as each would with cores of its own: at least 1.
 double slowdown_of(const SharedCores& host, double busy);
 
 // Factor on the profile's pass times: the mean over a pipeline's step of what the ranks at work take, over what those that were

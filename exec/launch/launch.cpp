@@ -11,6 +11,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/experiment/experiment.hpp"
+#include "exec/launch/fits_host.hpp"
 #include "exec/launch/run_options.hpp"
 #include "exec/launch/world.hpp"
 
@@ -64,6 +65,45 @@ void choose(RunRequest& request, int ranks_here) {
   throw MachineError(fmt::format("cannot start {}: {}", command[0], std::strerror(errno)));
 }
 
+// Ranks [first, first + count) of a run and the memory that they need of this host.
+HostUse use_of(const RunRequest& request, const Experiment& experiment, const Plan& plan, int first, int count, bool cpu_asked) {
+  HostUse use;
+  use.scenario = request.scenario;
+  use.purpose = "run";
+  use.ranks = count;
+  use.threads = request.threads;
+  use.one_process = request.transport == "local";
+  const auto& types = experiment.scenario.cluster.types;
+  const bool gpus = std::any_of(types.begin(), types.end(), [](const DeviceType& type) { return type.kind == "gpu"; });
+  use.for_gpus = gpus && !cpu_asked && visible_gpus() < count;
+  const std::vector<std::int64_t> all = run_memory(experiment, plan);
+  for (int rank = first; rank < std::min(first + count, static_cast<int>(all.size())); ++rank)
+    use.need.push_back(all[static_cast<std::size_t>(rank)]);
+  return use;
+}
+
+// For a world that somebody else started: the first rank of each host speaks for its host, and what fits is told by rank 0 alone.
+// Faults of the scenario are left to the ranks, who compare notes and tell them once. False where this process ends.
+bool fits_here(const RunRequest& request, const World& world, bool cpu_asked) {
+  try {
+    const Experiment experiment(load_scenario(request.scenario, request.overrides, request.plan));
+    const Plan plan = experiment.plan(request.plan);
+    if (plan.pipeline * plan.data * plan.tensor != world.size) return true;
+    const HostUse use =
+        use_of(request, experiment, plan, std::max(0, world.rank - world.local_rank), world.local_size, cpu_asked);
+    if (world.rank == 0)
+      tell_before_start(use, request.overcommit);
+    else
+      check_host(use, request.overcommit);
+  } catch (const InputError&) {
+  } catch (const NoAnswer&) {
+  } catch (const MachineError&) {
+    if (world.local_rank == 0) throw;
+    return false;
+  }
+  return true;
+}
+
 std::vector<std::string> command_of(const RunRequest& request) {
   std::vector<std::string> command{executor(), "run"};
   for (std::string& word : to_arguments(request)) command.push_back(std::move(word));
@@ -79,24 +119,26 @@ void become_program(const std::vector<std::string>& command) { become(command); 
 int launch(RunRequest request) {
   check_run_options(request);
   executor();  // before anything that takes long
+  const bool cpu_asked = request.device == "cpu";
   if (const auto world = world_of_environment()) {
     if (request.transport == "local")
       throw InputError(fmt::format("--transport local runs all ranks in one process, but {} started {}: leave out one of the two",
                                    world->launcher, world->size));
     choose(request, world->local_size);
+    if (request.device == "cpu" && !fits_here(request, *world, cpu_asked)) return static_cast<int>(ExitCode::MachineCannot);
     become(command_of(request));
   }
-  if (request.transport == "local") {
-    if (request.device.empty()) request.device = visible_gpus() > 0 ? "cuda" : "cpu";
-    become(command_of(request));
-  }
+  if (request.transport == "local" && request.device.empty()) request.device = visible_gpus() > 0 ? "cuda" : "cpu";
+  if (request.transport == "local" && request.device == "cuda") become(command_of(request));
   int ranks = 0;
   {
     const Experiment experiment(load_scenario(request.scenario, request.overrides, request.plan));
     const Plan plan = experiment.plan(request.plan);
     ranks = plan.pipeline * plan.data * plan.tensor;
+    choose(request, ranks);
+    if (request.device == "cpu") tell_before_start(use_of(request, experiment, plan, 0, ranks, cpu_asked), request.overcommit);
   }
-  choose(request, ranks);
+  if (request.transport == "local") become(command_of(request));
   return run_ranks(command_of(request), ranks, request.deadline_s);
 }
 

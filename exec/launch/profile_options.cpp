@@ -8,6 +8,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "exec/launch/fits_host.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/option_checks.hpp"
 
@@ -39,6 +40,7 @@ void add_profile_options(CLI::App& app, ProfileRequest& request) {
       ->type_name("SIZE");
   app.add_option("--operators", request.operators, "also measure operator by operator, as a table (CSV)")->type_name("FILE");
   app.add_flag("--only-transfers", request.only_transfers, "measure messages and sums only");
+  app.add_flag("--allow-overcommit", request.overcommit, "start also where this host's memory does not seem to hold the ranks");
 }
 
 void check_profile_options(const ProfileRequest& request) {
@@ -79,6 +81,7 @@ std::vector<std::string> to_arguments(const ProfileRequest& request) {
   if (!request.operators.empty()) words.insert(words.end(), {"--operators", request.operators});
   if (!request.window.empty()) words.insert(words.end(), {"--window", request.window});
   if (request.only_transfers) words.emplace_back("--only-transfers");
+  if (request.overcommit) words.emplace_back("--allow-overcommit");
   return words;
 }
 
@@ -87,6 +90,17 @@ int launch_profile(ProfileRequest request) {
   if (request.transport.empty())
     request.transport = request.device == "cpu" ? "gloo" : visible_gpus() >= request.ranks ? "nccl" : "local";
   std::vector<std::string> command{executor_program(), "profile"};
+  if (request.device == "cpu") {
+    const Experiment experiment(load_scenario(request.scenario, request.overrides));
+    HostUse use;
+    use.scenario = request.scenario;
+    use.purpose = "profile";
+    use.ranks = request.ranks;
+    use.threads = request.threads;
+    use.one_process = request.transport == "local";
+    use.need.assign(static_cast<std::size_t>(request.ranks), profile_memory(experiment, request));
+    tell_before_start(use, request.overcommit);
+  }
   for (std::string& word : to_arguments(request)) command.push_back(std::move(word));
   if (request.transport == "local" || request.ranks == 1) become_program(command);
   return run_ranks(command, request.ranks, kDeadlineSeconds, OnInterrupt::EndNow);

@@ -19,6 +19,7 @@ struct ProfileRequest {
   double seconds = 20;  // about how long units may take in all: fewer repetitions where they are slow, never below 5
   std::string window;   // largest memory of the units that are held at once; empty = a quarter of the machine's
   bool only_transfers = false;
+  bool overcommit = false;  // ranks start also where the host's memory does not seem to hold them
 };
 
 }  // namespace panpipe::exec

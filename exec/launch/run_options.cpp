@@ -44,6 +44,7 @@ void add_run_options(CLI::App& app, RunRequest& request) {
       ->type_name("DIR|auto");
   app.add_option("--deadline", request.deadline_s, "seconds without progress after which a rank is lost (default 10)")
       ->type_name("S");
+  app.add_flag("--allow-overcommit", request.overcommit, "start also where this host's memory does not seem to hold the ranks");
   app.add_flag("--progress,!--no-progress", request.progress, "a line per step on standard error");
 }
 
@@ -110,6 +111,7 @@ std::vector<std::string> to_arguments(const RunRequest& request) {
   number("--checkpoint-every", request.checkpoint_every, usual.checkpoint_every);
   text("--resume", request.resume);
   if (request.deadline_s != usual.deadline_s) text("--deadline", fmt::format("{}", request.deadline_s));
+  if (request.overcommit) words.emplace_back("--allow-overcommit");
   if (!request.progress) words.emplace_back("--no-progress");
   return words;
 }

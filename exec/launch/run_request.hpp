@@ -15,10 +15,11 @@ struct RunRequest {
   int warmup = 0;                      // steps before them that train but are not measured
 
   // How.
-  std::string transport;   // local | gloo | nccl; empty = nccl where every rank has a GPU, else gloo
-  std::string device;      // cpu | cuda; empty = cuda where every rank has a GPU, else cpu
-  int threads = 0;         // intra-op threads of a rank; 0 = cores / ranks of this host, at least 1
-  double deadline_s = 10;  // longest silence of a peer
+  std::string transport;    // local | gloo | nccl; empty = nccl where every rank has a GPU, else gloo
+  std::string device;       // cpu | cuda; empty = cuda where every rank has a GPU, else cpu
+  int threads = 0;          // intra-op threads of a rank; 0 = cores / ranks of this host, at least 1
+  double deadline_s = 10;   // longest silence of a peer
+  bool overcommit = false;  // ranks start also where the host's memory does not seem to hold them
 
   // What to write.
   std::string output;          // -o DIR: result.json, trace.json, scenario.yaml, plan.yaml, report.txt

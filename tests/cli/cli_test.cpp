@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "costmodel/experiment/experiment.hpp"
 #include "tests/cli/program.hpp"
 
 namespace panpipe::test {
@@ -35,6 +36,12 @@ TEST(CommandLine, EveryVerbsHelpStartsWithTwoExamples) {
     EXPECT_LT(examples, run.out.find("Options:")) << run.out;
     EXPECT_NE(run.out.find("  panpipe " + verb, examples + 14), std::string::npos) << run.out;
   }
+}
+
+TEST(CommandLine, TheFirstExampleOfRunIsForALaptop) {
+  EXPECT_THAT(panpipe("run --help").out,
+              StartsWith("Examples:\n  panpipe run scenarios/runs/gpt-small-cpu-x2.yaml --steps 10\n"));
+  EXPECT_EQ(panpipe("check scenarios/runs/gpt-small-cpu-x2.yaml").exit_code, 0);
 }
 
 TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
@@ -145,6 +152,130 @@ TEST(CommandLine, WithoutAnExecutorRunSaysSoAndWhatToDo) {
       read_file(alone + "/err"),
       "panpipe: this machine cannot: this build has no executor: it was made without LibTorch; run make setup, which installs it "
       "into .venv, then make build\n");
+}
+
+// `panpipe` with an executor beside it that only says that it was started.
+class WithExecutor : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::copy(std::string(std::getenv("PANPIPE_BIN")) + "/panpipe", folder_ + "/panpipe");
+    write_file(folder_ + "/panpipe-exec", "#!/bin/sh\necho started >&2\n");
+    std::filesystem::permissions(folder_ + "/panpipe-exec", std::filesystem::perms::owner_all);
+  }
+  // Without GPUs, whatever this machine has.
+  Outcome run(const std::string& arguments, const std::string& environment = "") const {
+    const std::string command = "cd .. && CUDA_VISIBLE_DEVICES= " + environment + " " + folder_ + "/panpipe " + arguments + " >" +
+                                folder_ + "/out 2>" + folder_ + "/err";
+    const int status = std::system(command.c_str());
+    return {WEXITSTATUS(status), read_file(folder_ + "/out"), read_file(folder_ + "/err")};
+  }
+  const std::string folder_ = temporary_folder();
+};
+
+TEST_F(WithExecutor, RanksThatMemoryDoesNotHoldAreRefusedBeforeAnyStarts) {
+  const std::string refused =
+      "panpipe: this machine cannot: scenarios/examples/gpt3-175b-a100x64.yaml: no GPU here: 64 ranks(, threads of one "
+      "process,)? run "
+      "on the CPU, [0-9]+ cores?; they need about [0-9]+ GiB \\(an estimate; the largest rank [0-9.]+ GiB\\), and this host has "
+      "[0-9.]+ [GM]iB\\. Choose fewer layers, a smaller model or fewer ranks with --set, a machine with more memory or GPUs, or "
+      "--allow-overcommit to run all the same\n";
+  const auto world = [](int rank) {
+    const std::string number = std::to_string(rank);
+    return "RANK=" + number + " LOCAL_RANK=" + number + " WORLD_SIZE=64 LOCAL_WORLD_SIZE=64";
+  };
+  for (const auto& [arguments, environment] :
+       {std::pair<std::string, std::string>{"", ""}, {" --transport local", ""}, {"", world(0)}}) {
+    const Outcome answer = run("run " + kGpt3 + arguments, environment);
+    EXPECT_EQ(answer.exit_code, 3);
+    EXPECT_THAT(answer.err, testing::MatchesRegex(refused));
+  }
+  const Outcome other = run("run " + kGpt3, world(1));
+  EXPECT_EQ(other.exit_code, 3);
+  EXPECT_EQ(other.err, "") << "rank 0 speaks for its host";
+
+  const Outcome allowed = run("run " + kGpt3 + " --transport local --allow-overcommit");
+  EXPECT_EQ(allowed.exit_code, 0);
+  EXPECT_THAT(allowed.err,
+              testing::MatchesRegex("panpipe: no GPU here: 64 ranks, threads of one process, run on the CPU, .*\nstarted\n"));
+}
+
+TEST_F(WithExecutor, RanksThatWouldHaveHadGpusAreToldOfOnce) {
+  const std::string told =
+      "panpipe: no GPU here: 2 ranks run on the CPU, [0-9]+ cores?; they need about [0-9.]+ [GM]iB of [0-9.]+ [GM]iB(\\. There "
+      "are "
+      "more ranks "
+      "than cores: they take turns, and a step is as much longer)?\n";
+  const std::string arguments =
+      "run scenarios/examples/gpt2-large-rtx3090x8.yaml --set 'workload={model: gpt, layers: 2, hidden: 256, "
+      "heads: 4, vocabulary: 2048, sequence: 128}' --set parallel.pipeline=2";
+  EXPECT_THAT(run(arguments).err, testing::ContainsRegex("^" + told));
+  const std::string world = " LOCAL_WORLD_SIZE=2 WORLD_SIZE=2 ";
+  EXPECT_THAT(run(arguments, world + "RANK=0 LOCAL_RANK=0").err, testing::MatchesRegex(told + "started\n"));
+  EXPECT_EQ(run(arguments, world + "RANK=1 LOCAL_RANK=1").err, "started\n");
+  EXPECT_EQ(run(arguments + " --device cpu --threads 1 --transport local --set parallel.pipeline=1").err, "started\n")
+      << "as it was asked for";
+}
+
+TEST_F(WithExecutor, ASmallRunOnProcessorsStartsWithoutAWord) {
+  const std::string one = " scenarios/runs/gpt-small-cpu-x2.yaml --set cluster.devices=1 --transport local";
+  EXPECT_EQ(run("run" + one).err, "started\n");
+  EXPECT_EQ(run("profile --ranks 1" + one).err, "started\n");
+  for (const std::string verb : {"run", "profile --ranks 1"})
+    EXPECT_THAT(
+        run(verb + one + " --threads 99999").err,
+        testing::MatchesRegex("panpipe: 1 rank of 99999 threads runs on the CPU, [0-9]+ cores?; it needs about [0-9.]+ [GM]iB of "
+                              "[0-9.]+ [GM]iB\\. There are more ranks than cores: they take turns, and a step is as much "
+                              "longer\nstarted\n"))
+        << verb;
+}
+
+TEST(CommandLine, AModelOnDevicesWithoutRatesIsToldHowToBeMeasured) {
+  const std::string scenario = "scenarios/runs/gpt-small-cpu-x2.yaml";
+  for (const std::string verb : {"estimate ", "simulate --backend flow ", "plan ", "sweep --over batch.micro=1,2 "}) {
+    const Outcome run = panpipe(verb + scenario);
+    EXPECT_EQ(run.exit_code, 2) << verb;
+    EXPECT_EQ(run.out, "") << verb;
+    EXPECT_EQ(
+        run.err,
+        scenario +
+            ":5:10: error: the cluster's devices have no compute rates (given in place), so times are unknown\n"
+            "  at cluster\n"
+            "    5 | cluster: {devices: 2, memory: 4 GiB, link: {latency: 60 us, bandwidth: 2 GB/s}}\n"
+            "      |          ^\n"
+            "  help: measure this machine: panpipe profile " +
+            scenario +
+            " -o profile.yaml, then add --set profile=profile.yaml; or use measured layers, or a cluster file with devices\n")
+        << verb;
+  }
+  // One cell of them may have what the others lack.
+  const Outcome some =
+      panpipe("sweep --csv --over cluster=clusters/rtx3090x8.yaml," +
+              std::string("'{devices: 8, memory: 4 GiB, link: {latency: 60 us, bandwidth: 2 GB/s}}' ") + scenario);
+  EXPECT_THAT(some.out, HasSubstr("refused")) << some.err;
+}
+
+TEST(CommandLine, RanksThatOutnumberTheProfiledCoresAreToldOf) {
+  const std::string scenario = "scenarios/runs/gpt-small-cpu-x2.yaml", file = temporary_folder() + "/profile.yaml";
+  const Experiment experiment(load_scenario("../" + scenario));
+  Profile profile;
+  profile.measured = {{"cores", "2"}, {"ranks", "2"}, {"threads", "1"}, {"device", "cpu"}};
+  profile.transfers.push_back({"gloo", 0, 1, {{{Bytes(0), micros(60)}, {mib(1), micros(560)}}}});
+  for (const UnitCost& unit : experiment.model.units(0).units)
+    profile.units.push_back(
+        {unit.name, unit.structure, millis(1), millis(2), millis(1), millis(1), Bytes(100), {}, Bytes(40), Bytes(7), 0, 3});
+  write_file(file, to_yaml(profile));
+  for (const std::string verb : {"estimate ", "simulate --backend flow ", "plan --method pfeife "}) {
+    const std::string arguments = verb + scenario + " --set profile=" + file;
+    EXPECT_EQ(panpipe(arguments).err, "") << verb << "two ranks, two cores";
+    EXPECT_EQ(
+        panpipe(arguments + " --set cluster.devices=3").err,
+        "panpipe: 3 ranks share a host of 2 cores, as the profile states it: passes take 1.30 times as long as with cores for "
+        "each "
+        "rank. How long messages wait for a core is not predicted: a measured step is longer. For hosts with more cores change "
+        "`cores` in " +
+            file + "\n")
+        << verb;
+  }
 }
 
 TEST(CommandLine, TheContextNamesEveryInputFileByItsHash) {

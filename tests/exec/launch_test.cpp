@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -15,6 +16,8 @@
 #include <thread>
 
 #include "costmodel/base/error.hpp"
+#include "exec/launch/fits_host.hpp"
+#include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/run_options.hpp"
 #include "exec/launch/world.hpp"
@@ -176,6 +179,7 @@ TEST(RunOptions, EveryOptionSurvivesTheWayToTheRanks) {
                                           "auto",
                                           "--deadline",
                                           "2.5",
+                                          "--allow-overcommit",
                                           "--no-progress"};
   EXPECT_EQ(to_arguments(parsed(words)), words);
   EXPECT_EQ(to_arguments(parsed({"x.yaml"})), std::vector<std::string>{"x.yaml"});
@@ -206,6 +210,152 @@ TEST(RunOptions, WhatCannotBeIsRefusedWithTheRemedy) {
     const std::vector<std::string> given = words;
     EXPECT_EQ(refusal([&] { check_run_options(parsed(given)); }), "error: " + message);
   }
+}
+
+// --- ranks on processors ---
+
+// A folder like /sys/fs/cgroup.
+class Groups : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "panpipe-groups-XXXXXX").string();
+    root_ = mkdtemp(name.data());
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text;
+  }
+  std::filesystem::path root_;
+};
+
+TEST_F(Groups, TheTightestOfAGroupAndThoseAboveItCounts) {
+  write("jobs/memory.max", "3000000000\n");
+  write("jobs/cpu.max", "max 100000\n");
+  write("jobs/mine/memory.max", "max\n");
+  write("jobs/mine/cpu.max", "150000 100000\n");
+  write("jobs/other/memory.max", "1000\n");
+  const GroupLimits limits = group_limits("0::/jobs/mine\n", root_);
+  EXPECT_EQ(limits.memory, 3000000000);
+  EXPECT_EQ(limits.cores, 1.5);
+  EXPECT_EQ(group_limits("0::/jobs\n", root_).cores, std::nullopt);
+}
+
+TEST_F(Groups, InsideAContainerTheMountIsTheGroup) {
+  write("memory.max", "2147483648\n");
+  EXPECT_EQ(group_limits("0::/system.slice/docker-77.scope\n", root_).memory, 2147483648);
+  EXPECT_EQ(group_limits("0::/\n", root_).memory, 2147483648);
+  EXPECT_EQ(group_limits("", root_).memory, std::nullopt);
+}
+
+TEST_F(Groups, VersionOneHasAFolderForEachController) {
+  write("memory/job/memory.limit_in_bytes", "4096000\n");
+  write("memory/memory.limit_in_bytes", "9223372036854771712\n");  // what it writes for no limit
+  write("cpu/job/cpu.cfs_quota_us", "400000\n");
+  write("cpu/job/cpu.cfs_period_us", "100000\n");
+  write("cpu/cpu.cfs_quota_us", "-1\n");
+  write("cpu/cpu.cfs_period_us", "100000\n");
+  const std::string membership = "11:cpuset:/job\n4:cpu,cpuacct:/job\n2:memory:/job\n";
+  EXPECT_EQ(group_limits(membership, root_).memory, 4096000);
+  EXPECT_EQ(group_limits(membership, root_).cores, 4.0);
+  EXPECT_EQ(group_limits("2:memory:/\n", root_).memory, std::nullopt);
+}
+
+TEST(Host, AProcessMayUseFewerCoresThanThereAre) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  CPU_ZERO(&one);
+  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  EXPECT_EQ(host_cores(), 1);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
+HostUse eight_ranks() {
+  HostUse use;
+  use.scenario = "gpt2.yaml";
+  use.purpose = "run";
+  use.ranks = 8;
+  use.need.assign(8, std::int64_t{1} << 30);
+  use.need[3] = std::int64_t{3} << 30;
+  use.for_gpus = true;
+  use.cores = 2;
+  use.memory = std::int64_t{23} << 30;
+  return use;
+}
+
+std::string cannot(const HostUse& use) {
+  try {
+    return "accepted: " + told_before_start(use, false);
+  } catch (const MachineError& error) {
+    return error.what();
+  }
+}
+
+// 8 + 2 GiB of the model and eight processes of 100 MiB.
+TEST(BeforeStart, WithoutGpusItSaysWhatStartsAndWhatThatNeeds) {
+  HostUse use = eight_ranks();
+  const std::string turns = ". There are more ranks than cores: they take turns, and a step is as much longer";
+  EXPECT_EQ(told_before_start(use, false),
+            "no GPU here: 8 ranks run on the CPU, 2 cores; they need about 10.8 GiB of 23.0 GiB" + turns);
+  use.gpus = 2, use.cores = 16;
+  EXPECT_EQ(told_before_start(use, false),
+            "2 GPUs here for 8 ranks: 8 ranks run on the CPU, 16 cores; they need about 10.8 GiB of 23.0 GiB");
+  use.for_gpus = false;
+  EXPECT_EQ(told_before_start(use, false), "") << "processors were asked for, and there are enough";
+  use.threads = 3;
+  EXPECT_EQ(told_before_start(use, false),
+            "8 ranks of 3 threads run on the CPU, 16 cores; they need about 10.8 GiB of 23.0 GiB" + turns);
+  use = eight_ranks();
+  use.ranks = 1, use.need.resize(1), use.one_process = true;
+  EXPECT_EQ(told_before_start(use, false), "no GPU here: 1 rank runs on the CPU, 2 cores; it needs about 1.1 GiB of 23.0 GiB");
+  use = eight_ranks();
+  use.one_process = true, use.need.clear();
+  EXPECT_EQ(told_before_start(use, false), "no GPU here: 8 ranks, threads of one process, run on the CPU, 2 cores" + turns);
+}
+
+TEST(BeforeStart, WhatMemoryDoesNotHoldIsRefusedUnlessAskedFor) {
+  HostUse use = eight_ranks();
+  use.memory = std::int64_t{21} << 29;
+  EXPECT_EQ(
+      cannot(use),
+      "gpt2.yaml: no GPU here: 8 ranks run on the CPU, 2 cores; they need about 10.8 GiB (an estimate; the largest rank 3.0 "
+      "GiB), and "
+      "this host has 10.5 GiB. Choose fewer layers, a smaller model or fewer ranks with --set, a machine with more memory or "
+      "GPUs, or --allow-overcommit to run all the same");
+  EXPECT_THAT(told_before_start(use, true), HasSubstr("they need about 10.8 GiB of 10.5 GiB"));
+  use.for_gpus = false, use.cores = 16, use.purpose = "profile";
+  EXPECT_EQ(cannot(use),
+            "gpt2.yaml: 8 ranks run on the CPU, 16 cores; they need about 10.8 GiB (an estimate; the largest rank 3.0 GiB), and "
+            "this host "
+            "has 10.5 GiB. Choose fewer layers, a smaller model or fewer ranks with --set, a machine with more memory, or "
+            "--allow-overcommit to profile all the same");
+  use.one_process = true;
+  EXPECT_THAT(cannot(use), HasSubstr("accepted")) << "threads of one process: 10.1 GiB";
+}
+
+// By hand: a plan's parameters with gradients and Adam's two moments in fp32, 16 bytes each, and no GPU's context.
+TEST(BeforeStart, ARankNeedsItsStateAndActivations) {
+  const std::string text =
+      "panpipe: 1\ncluster: {file: clusters/rtx3090x8.yaml}\n"
+      "workload: {model: gpt, layers: 8, hidden: 1024, heads: 16, vocabulary: 1024, sequence: 8, tied_embedding: false}\n"
+      "batch: {micro: 1, microbatches: 8}\nparallel: {pipeline: 4, data: 2}\nschedule: 1f1b\n";
+  const Experiment experiment(parse_scenario(text, "x.yaml", "../scenarios"));
+  const std::vector<std::int64_t> need = run_memory(experiment, experiment.plan(""));
+  ASSERT_EQ(need.size(), 8u);
+  const double layer = 12.0 * 1024 * 1024 * 16;  // a stage has two, or one and an end of the model
+  for (const std::int64_t rank : need) {
+    EXPECT_GT(rank, layer);
+    EXPECT_LT(rank, 2.6 * layer);
+  }
+  EXPECT_EQ(need[2], need[3]) << "copies of a rank";
+  ProfileRequest request;
+  const double all = 8 * layer, one = profile_memory(experiment, request);
+  EXPECT_GT(one, all);
+  EXPECT_LT(one, 1.2 * all);
+  request.window = "1 MiB";
+  EXPECT_LT(profile_memory(experiment, request), one / 3) << "a unit at a time";
 }
 
 struct Ran {

@@ -265,6 +265,9 @@ TEST_F(SharedCores, AStepIsAsLongAsCoresNeedForItsWork) {
 TEST_F(SharedCores, AProfileOfAsManyRanksHoldsWhatTheyCostEachOther) {
   const double alone = step(3, 8, "", {{"cores", "3"}, {"ranks", "3"}, {"threads", "1"}});
   EXPECT_NEAR(step(3, 8, "", {{"cores", "2"}, {"ranks", "3"}, {"threads", "1"}}), 1.3 / 1.5 * alone, 1e-9);
+  EXPECT_NE(told_of_cores(scenario_, 3).find("change `cores` in " + file_ + "; 3 ranks took turns in it, which --ranks 2 avoids"),
+            std::string::npos)
+      << told_of_cores(scenario_, 3);
   EXPECT_NEAR(step(2, 8, "", {{"cores", "2"}, {"ranks", "3"}, {"threads", "1"}}),
               step(2, 8, "", {{"cores", "2"}, {"ranks", "2"}, {"threads", "1"}}) / 1.5, 1e-9);
 }

@@ -25,6 +25,7 @@
 #include "exec/engine/profile/profile_rank.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/transport/ending.hpp"
+#include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/profile_options.hpp"
 
@@ -35,8 +36,7 @@ std::atomic<bool> writing{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "read in a signal handler");
 
 int threads_of_rank(const ProfileRequest& request, int ranks_here) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return request.threads > 0 ? request.threads : std::max(1, cores / std::max(1, ranks_here));
+  return request.threads > 0 ? request.threads : std::max(1, host_cores() / std::max(1, ranks_here));
 }
 
 // Partly the process's: asking first makes the thread's own copy.
@@ -80,7 +80,7 @@ void add_provenance(Profile& profile, const PreparedProfile& job, const FilesRea
   auto& measured = profile.measured;
   measured["host"] = host.data();
   measured["processor"] = processor();
-  measured["cores"] = std::to_string(std::thread::hardware_concurrency());
+  measured["cores"] = std::to_string(host_cores());
   measured["date"] = date();
   measured["device"] = job.request.device;
   if (job.request.device == "cuda") {

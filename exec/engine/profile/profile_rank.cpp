@@ -2,7 +2,6 @@
 
 #include <ATen/Functions.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include "exec/engine/profile/robust.hpp"
 #include "exec/engine/profile/unit_profiler.hpp"
 #include "exec/engine/training/optimizer.hpp"
+#include "exec/launch/host.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -32,8 +32,7 @@ std::int64_t window_bytes(const ProfileRequest& request, at::Device device) {
     return parsed.value->base();
   }
   if (const std::int64_t free = free_memory(device); free > 0) return free / 4 / std::max(1, request.ranks);
-  const std::int64_t machine = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  return machine / 4 / std::max(1, request.ranks);
+  return profile_window(request.ranks);
 }
 
 // The same number on every rank: each window gets its share of the time, measured by the slowest rank's last warm-up.

@@ -22,6 +22,7 @@
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/transport/ending.hpp"
+#include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
 
 namespace panpipe::exec {
@@ -29,9 +30,8 @@ namespace {
 
 // Of this thread; `ranks_here` share the cores. The number is partly the process's: asking first makes the thread's own copy.
 void set_threads(int asked, int ranks_here) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   at::get_num_threads();
-  at::set_num_threads(asked > 0 ? asked : std::max(1, cores / std::max(1, ranks_here)));
+  at::set_num_threads(asked > 0 ? asked : std::max(1, host_cores() / std::max(1, ranks_here)));
 }
 
 void check_world(const PreparedRun& run, const World& world) {
