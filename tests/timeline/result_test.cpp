@@ -56,6 +56,9 @@ TEST(ResultJson, HasTheKeysInTheirOrder) {
   EXPECT_EQ(json["memory"].size(), 2u);
   EXPECT_EQ(json["memory"][0]["parts"]["activations"], mib(100).base());
   EXPECT_EQ(json["memory"][0]["limit_bytes"], mib(800).base());
+  EXPECT_EQ(json["metrics"]["memory_limit_bytes"], mib(800).base());
+  EXPECT_EQ(json["metrics"]["per_device"][0]["memory_limit_bytes"], mib(800).base());
+  EXPECT_FALSE(json["context"].contains("unused_devices"));  // not known here
   EXPECT_TRUE(json["memory"][0].contains("curve"));
 }
 
