@@ -75,7 +75,7 @@ TEST(AnswerTable, EightThousandDevicesAreAFewRanges) {
 }
 
 TEST(AnswerTable, ProgressHasTheUnitOfTheObjective) {
-  EXPECT_EQ(objective_text("step_time_s", 18.1693), "18.17 s");
+  EXPECT_EQ(objective_text("step_time_s", 18.1693), "18.2 s");
   EXPECT_EQ(objective_text("time_per_sample", 18.1693), "18.1693");
 }
 
