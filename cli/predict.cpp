@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "cli/output.hpp"
+#include "costmodel/base/index_ranges.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/experiment/describe_plan.hpp"
 
@@ -56,6 +57,11 @@ void tell_unmeasured(const Experiment& experiment) {
              stderr);
 }
 
+// MFU and the bubble are counted over the devices that are used: the others would not show.
+std::string unused_note(const std::vector<int>& unused, int devices) {
+  return unused.empty() ? "" : "warning: " + unused_devices_text(unused, devices) + "; MFU and bubble leave them out\n";
+}
+
 }  // namespace
 
 void tell_of_cores(const Scenario& scenario, int pipeline) {
@@ -65,17 +71,20 @@ void tell_of_cores(const Scenario& scenario, int pipeline) {
 
 void present(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const PredictOptions& options,
              const FilesRead& files, const std::string& notes, double wall_s) {
-  const ResultContext context = result_context(experiment, options.scenario, files, libraries(), wall_s);
+  ResultContext context = result_context(experiment, options.scenario, files, libraries(), wall_s);
+  const int devices = experiment.scenario.cluster.size();
+  context.unused_devices = unused_indices(plan.devices, devices);
+  const std::string all_notes = unused_note(*context.unused_devices, devices) + notes;
   const Metrics figures = metrics(timeline);
   tell_unmeasured(experiment);
   tell_of_cores(experiment.scenario, plan.pipeline);
   if (options.json) {
     print(to_result_json(timeline, figures, context, describe_plan(experiment, plan, timeline), options.timeline));
   } else {
-    print(to_table(timeline, figures, color_wanted()) + notes);
+    print(to_table(timeline, figures, color_wanted()) + all_notes);
   }
   if (options.output.empty()) return;
-  std::fputs(write_results(experiment, plan, timeline, context, notes, options.output).c_str(), stderr);
+  std::fputs(write_results(experiment, plan, timeline, context, all_notes, options.output).c_str(), stderr);
 }
 
 }  // namespace panpipe::cli

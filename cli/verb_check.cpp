@@ -8,6 +8,7 @@
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index_ranges.hpp"
 #include "costmodel/cluster/links_matrix.hpp"
 #include "costmodel/workload/movable_units.hpp"
 
@@ -28,7 +29,10 @@ std::string units_of(const Experiment& experiment, bool json) {
 std::string resolved_and_planned(const Experiment& experiment) {
   const std::string text = resolved_text(experiment.scenario);
   const Plan plan = experiment.plan("");
-  return text + fmt::format("# {} stages on {} devices: legal\n", plan.stages.size(), plan.devices.size());
+  const int devices = experiment.scenario.cluster.size();
+  const std::vector<int> unused = unused_indices(plan.devices, devices);
+  return text + fmt::format("# {} stages on {} devices: legal\n", plan.stages.size(), plan.devices.size()) +
+         (unused.empty() ? "" : "# warning: " + unused_devices_text(unused, devices) + "\n");
 }
 
 std::string between(const std::string& text) { return text.empty() ? "" : "\n"; }

@@ -36,11 +36,12 @@ struct PlanOptions {
 // One line that is written over, on a terminal only.
 class ProgressLine {
  public:
+  explicit ProgressLine(std::string objective) : objective_(std::move(objective)) {}
   void show(const planner::SearchState& state) {
     if (!terminal_) return;
     std::string text = fmt::format("evaluated {}  excluded {}", state.evaluated, state.pruned);
-    if (state.best > 0) text += fmt::format("  best {:.6g}", state.best);
-    if (state.lower_bound > 0) text += fmt::format("  bound {:.6g}", state.lower_bound);
+    if (state.best > 0) text += "  best " + planner::objective_text(objective_, state.best);
+    if (state.lower_bound > 0) text += "  bound " + planner::objective_text(objective_, state.lower_bound);
     std::fputs(("\r\x1b[K" + text).c_str(), stderr);
     shown_ = true;
   }
@@ -49,6 +50,7 @@ class ProgressLine {
   }
 
  private:
+  std::string objective_;
   bool terminal_ = isatty(STDERR_FILENO) != 0;
   bool shown_ = false;
 };
@@ -92,7 +94,8 @@ int run_plan(const PlanOptions& options) {
   search_options.simulate = simulate_alone;
   planner::Answer answer;
   {
-    ProgressLine line;
+    // Piper counts in the unit of its input.
+    ProgressLine line(search_options.method == planner::Method::Piper ? "" : "step_time_s");
     const StopOnSignal stop(options.time_limit);
     search_options.progress = [&line](const planner::SearchState& state) { line.show(state); };
     answer = planner::search(experiment, search_options);

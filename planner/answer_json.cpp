@@ -1,4 +1,6 @@
 // An answer as the document panpipe-plan/1.
+#include <fmt/ranges.h>
+
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/timeline/json_text.hpp"
 #include "planner/planner.hpp"
@@ -12,11 +14,12 @@ std::string names_json(const std::vector<std::string>& names) {
   return "[" + out + "]";
 }
 
+std::string indices_json(const std::vector<int>& indices) { return fmt::format("[{}]", fmt::join(indices, ", ")); }
+
 std::string stage_json(const PlannedStage& stage) {
-  std::string devices;
-  for (const int device : stage.devices) devices += fmt::format("{}{}", devices.empty() ? "" : ", ", device);
-  return fmt::format(R"({{"operators": {}, "data": {}, "tensor": {}, "recompute": {}, "devices": [{}]}})",
-                     names_json(stage.operators), stage.data, stage.tensor, names_json(stage.recompute), devices);
+  return fmt::format(R"({{"operators": {}, "data": {}, "tensor": {}, "recompute": {}, "devices": {}}})",
+                     names_json(stage.operators), stage.data, stage.tensor, names_json(stage.recompute),
+                     indices_json(stage.devices));
 }
 
 // Numbers and truth values bare, everything else as text.
@@ -52,7 +55,7 @@ std::string metrics_json(const std::vector<std::pair<std::string, double>>& metr
   return "{" + out + "}";
 }
 
-std::string candidate_json(const Candidate& candidate, const std::string& indent) {
+std::string candidate_json(const Answer& answer, const Candidate& candidate, const std::string& indent) {
   std::string out = "{\n" + indent + "\"summary\": " + json::text(candidate.summary);
   out += ",\n" + indent + "\"stages\": [";
   for (std::size_t s = 0; s < candidate.stages.size(); ++s)
@@ -61,6 +64,7 @@ std::string candidate_json(const Candidate& candidate, const std::string& indent
   out += ",\n" + indent + "\"settings\": " + settings_json(candidate);
   out += ",\n" + indent + "\"metrics\": " + metrics_json(candidate.metrics);
   if (!candidate.simulated.empty()) out += ",\n" + indent + "\"simulated\": " + metrics_json(candidate.simulated);
+  out += ",\n" + indent + "\"unused_devices\": " + indices_json(unused_devices(answer, candidate));
   return out + "}";
 }
 
@@ -71,10 +75,10 @@ std::string to_json(const Answer& answer) {
   std::string out = "{\n  \"schema\": \"panpipe-plan/1\",\n  \"method\": " + json::text(name_of(answer.method));
   out += ",\n  \"objective\": " + json::text(answer.objective);
   out += fmt::format(",\n  \"feasible\": {}", json::boolean(feasible));
-  out += ",\n  \"best\": " + (feasible ? candidate_json(answer.candidates.front(), "    ") : std::string("null"));
+  out += ",\n  \"best\": " + (feasible ? candidate_json(answer, answer.candidates.front(), "    ") : std::string("null"));
   out += ",\n  \"candidates\": [";
   for (std::size_t c = 0; c < answer.candidates.size(); ++c)
-    out += (c == 0 ? "\n    " : ",\n    ") + candidate_json(answer.candidates[c], "      ");
+    out += (c == 0 ? "\n    " : ",\n    ") + candidate_json(answer, answer.candidates[c], "      ");
   out += fmt::format(
       "],\n  \"search\": {{\"evaluated\": {}, \"pruned\": {}, \"lower_bound\": {}, \"proved_optimal\": {}, \"interrupted\": {}}}",
       answer.search.evaluated, answer.search.pruned, json::number(answer.search.lower_bound),

@@ -1,10 +1,13 @@
 // An answer for people: the plan found, how good it is, its stages, the runners-up, what was searched.
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "costmodel/base/index_ranges.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/timeline/memory_room.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe::planner {
@@ -18,47 +21,140 @@ const double* find_metric(const std::vector<std::pair<std::string, double>>& met
   return nullptr;
 }
 
-// Times have a unit; what a method counts in the unit of its input has none.
-std::string objective_text(const Answer& answer, double value) {
-  return answer.objective.ends_with("_s") ? to_text(Duration(value)) : fmt::format("{:.6g}", value);
+bool is_time(const Answer& answer) { return answer.objective.ends_with("_s"); }
+
+double value_of(const Candidate& candidate, const std::string& key) {
+  const double* value = find_metric(candidate.metrics, key);
+  return value ? *value : 0;
 }
 
-// How good the best is known to be.
-std::string proof(const Answer& answer, double best) {
-  if (answer.search.proved_optimal) return "proved: nothing that was searched is better";
+// How good the objective of the first candidate is known to be; of steps, on idle links: that is what is estimated.
+std::string proof(const Answer& answer) {
+  const double value = value_of(answer.candidates.front(), answer.objective);
+  if (answer.search.proved_optimal)
+    return is_time(answer) ? "proved on idle links: no searched plan is estimated faster" : "proved: no searched plan is better";
   std::string text = answer.interrupted ? "interrupted, not proved" : "not proved";
-  if (answer.search.lower_bound > 0 && best > 0)
-    text += fmt::format("; at most {:.2f} % above the lower bound {}", 100 * (best / answer.search.lower_bound - 1),
-                        objective_text(answer, answer.search.lower_bound));
+  if (answer.simulation_decides && answer.search.best > 0 && answer.search.best < value) {
+    const auto least = std::find_if(answer.candidates.begin(), answer.candidates.end(), [&](const Candidate& candidate) {
+      return value_of(candidate, answer.objective) <= answer.search.best;
+    });
+    text += fmt::format("; {} estimated faster, {}",
+                        least == answer.candidates.end() ? std::string("another plan is")
+                                                         : fmt::format("plan {} is", least - answer.candidates.begin() + 1),
+                        objective_text(answer.objective, answer.search.best));
+  }
+  if (answer.search.lower_bound > 0 && value > 0)
+    text += fmt::format("; at most {:.2f} % above the lower bound {}", 100 * (value / answer.search.lower_bound - 1),
+                        objective_text(answer.objective, answer.search.lower_bound));
   return text;
 }
 
-std::string stages_table(const Candidate& candidate) {
-  std::size_t width = 0;
-  std::vector<std::string> ranges;
-  for (const PlannedStage& stage : candidate.stages) {
-    ranges.push_back(stage.operators.empty()       ? std::string("-")
-                     : stage.operators.size() == 1 ? stage.operators.front()
-                                                   : stage.operators.front() + " ... " + stage.operators.back());
-    width = std::max(width, ranges.back().size());
+// The figure that decided, and the other one beside it.
+std::string headline(const Answer& answer, bool color) {
+  const Candidate& best = answer.candidates.front();
+  const std::string objective = objective_text(answer.objective, value_of(best, answer.objective));
+  if (!is_time(answer))
+    return bold(fmt::format("{} {}", answer.objective, objective), color) + fmt::format("  ({})", proof(answer));
+  const double* step = find_metric(best.simulated, "step_time_s");
+  const std::string simulated = step ? to_text(Duration(*step)) : "";
+  if (answer.simulation_decides)
+    return bold(fmt::format("step {} simulated", simulated), color) +
+           fmt::format("  (the least of those simulated; estimated {}, {})", objective, proof(answer));
+  return bold(fmt::format("step {} estimated", objective), color) +
+         fmt::format("  ({}{})", step ? fmt::format("simulated {}; ", simulated) : std::string(), proof(answer));
+}
+
+// Stages that follow each other with the same numbers: one row, where there are many.
+constexpr std::size_t kStagesEach = 8;  // rows of their own up to here
+constexpr std::size_t kMostRows = 64;   // the document has all
+constexpr std::size_t kMostRanges = 6;  // of a stage's devices
+
+struct StageRow {
+  std::size_t first = 0, last = 0;
+  std::string units;  // "h.0.attention ... h.3.mlp"
+  std::vector<int> devices;
+};
+
+bool alike(const PlannedStage& a, const PlannedStage& b) {
+  return a.operators.size() == b.operators.size() && a.data == b.data && a.tensor == b.tensor &&
+         a.recompute.size() == b.recompute.size() && a.devices.size() == b.devices.size();
+}
+
+std::vector<StageRow> stage_rows(const std::vector<PlannedStage>& stages) {
+  std::vector<StageRow> rows;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (stages.size() > kStagesEach && s > 0 && alike(stages[s], stages[s - 1]))
+      rows.back().last = s;
+    else
+      rows.push_back({s, s, "", {}});
+    rows.back().devices.insert(rows.back().devices.end(), stages[s].devices.begin(), stages[s].devices.end());
   }
-  std::string out = fmt::format("  stage  units  {:<{}}  data  tensor  recomputed  devices\n", "from ... to", width);
-  for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
-    const PlannedStage& stage = candidate.stages[s];
-    out += fmt::format("  {:>5}  {:>5}  {:<{}}  {:>4}  {:>6}  {:>10}  {}\n", s, stage.operators.size(), ranges[s], width,
-                       stage.data, stage.tensor, stage.recompute.size(), fmt::join(stage.devices, ","));
+  for (StageRow& row : rows) {
+    const std::vector<std::string>&from = stages[row.first].operators, &to = stages[row.last].operators;
+    row.units = from.empty() ? "-" : from.front() == to.back() ? from.front() : from.front() + " ... " + to.back();
+  }
+  return rows;
+}
+
+std::string stages_table(const Candidate& candidate) {
+  const std::vector<StageRow> rows = stage_rows(candidate.stages);
+  std::size_t width = 0, shown = 0;
+  for (const StageRow& row : rows) width = std::max(width, row.units.size());
+  std::string out = fmt::format("  {:>7}  units  {:<{}}  data  tensor  recomputed  devices\n", "stage", "from ... to", width);
+  for (const StageRow& row : rows) {
+    if (shown++ >= kMostRows) {
+      out += fmt::format("  ... and {} more stages; --json has them all\n", candidate.stages.size() - row.first);
+      break;
+    }
+    const PlannedStage& stage = candidate.stages[row.first];
+    const bool several = row.last > row.first;
+    out += fmt::format("  {:>7}  {:>5}  {:<{}}  {:>4}  {:>6}  {:>10}  {}{}\n",
+                       several ? fmt::format("{}-{}", row.first, row.last) : fmt::format("{}", row.first), stage.operators.size(),
+                       row.units, width, stage.data, stage.tensor, stage.recompute.size(), ranges_text(row.devices, kMostRanges),
+                       several ? fmt::format(", {} a stage", stage.devices.size()) : "");
   }
   return out;
 }
 
-std::string candidate_line(const Answer& answer, std::size_t index) {
-  const Candidate& candidate = answer.candidates[index];
-  const double* value = find_metric(candidate.metrics, answer.objective);
+// What the fullest device needs of what it may fill.
+std::string memory_line(const Candidate& candidate) {
+  const Bytes limit(static_cast<std::int64_t>(value_of(candidate, "memory_limit_bytes")));
+  if (limit <= Bytes(0)) return "";
+  const Bytes need(std::llround(value_of(candidate, "memory_share") * static_cast<double>(limit.base())));
+  const std::string doubt = doubtful_room(need, limit);
+  return "  memory: the fullest device needs " + need_of_limit(need, limit) + (doubt.empty() ? "" : "; " + doubt) + "\n";
+}
+
+std::string unused_line(const Answer& answer, const Candidate& candidate) {
+  const std::string text = unused_devices_text(unused_devices(answer, candidate), answer.devices);
+  return text.empty() ? "" : "  warning: " + text + "\n";
+}
+
+std::string memory_cell(const Candidate& candidate) {
   const double* peak = find_metric(candidate.metrics, "peak_memory_bytes");
-  const double* simulated = find_metric(candidate.simulated, "step_time_s");
-  return fmt::format("  {:>2}  {:>10}  {:>10}  {:>10}  {}\n", index + 1, value ? objective_text(answer, *value) : "-",
-                     simulated ? to_text(Duration(*simulated)) : "-",
-                     peak ? to_text(Bytes(static_cast<std::int64_t>(*peak))) : "-", candidate.summary);
+  if (!peak) return "-";
+  const double share = value_of(candidate, "memory_share");
+  return to_text(Bytes(static_cast<std::int64_t>(*peak))) +
+         (share > 0 ? fmt::format(" {:>4.0f} %", std::floor(100 * share)) : "");
+}
+
+// In the order of the first column of figures.
+std::string candidates_table(const Answer& answer) {
+  const std::string objective = is_time(answer) ? "estimated" : "objective";
+  const auto row = [&](const std::string& number, std::string of_objective, std::string simulated, const std::string& memory,
+                       const std::string& plan) {
+    if (answer.simulation_decides) std::swap(of_objective, simulated);
+    return fmt::format("  {:>2}  {:>10}  {:>10}  {:>17}  {}\n", number, of_objective, simulated, memory, plan);
+  };
+  std::string out = row("", objective, "simulated", "memory", "plan");
+  for (std::size_t c = 0; c < answer.candidates.size(); ++c) {
+    const Candidate& candidate = answer.candidates[c];
+    const double* value = find_metric(candidate.metrics, answer.objective);
+    const double* simulated = find_metric(candidate.simulated, "step_time_s");
+    out += row(fmt::format("{}", c + 1), value ? objective_text(answer.objective, *value) : "-",
+               simulated ? to_text(Duration(*simulated)) : "-", memory_cell(candidate), candidate.summary);
+  }
+  return out;
 }
 
 }  // namespace
@@ -69,17 +165,13 @@ std::string to_table(const Answer& answer, bool color) {
     out = bold("no plan", color) + ": " + answer.reason + "\n";
   } else {
     const Candidate& best = answer.candidates.front();
-    const double* value = find_metric(best.metrics, answer.objective);
-    out = bold(fmt::format("{} {}", answer.objective.ends_with("_s") ? "step" : answer.objective,
-                           objective_text(answer, value ? *value : 0)),
-               color) +
-          fmt::format("  ({})\n  {}\n", proof(answer, value ? *value : 0), best.summary) + stages_table(best);
-    const std::string second = answer.objective.ends_with("_s") ? "estimated" : "objective";
-    out += fmt::format("  {:>2}  {:>10}  {:>10}  {:>10}  plan\n", "", second, "simulated", "memory");
-    for (std::size_t c = 0; c < answer.candidates.size(); ++c) out += candidate_line(answer, c);
+    out = headline(answer, color) + "\n  " + best.summary + "\n" + stages_table(best) + memory_line(best) +
+          unused_line(answer, best) + candidates_table(answer);
   }
   out += fmt::format("  {} evaluated, {} excluded", answer.search.evaluated, answer.search.pruned);
-  if (answer.search.lower_bound > 0) out += ", lower bound " + objective_text(answer, answer.search.lower_bound);
+  if (answer.search.lower_bound > 0)
+    out += fmt::format(", lower bound {}{}", objective_text(answer.objective, answer.search.lower_bound),
+                       is_time(answer) ? " on idle links" : "");
   out += "\n";
   for (const std::string& note : answer.notes) out += "  " + note + "\n";
   return out;

@@ -12,6 +12,8 @@ std::vector<std::pair<std::string, double>> figures_of(const Timeline& timeline)
           {"compute_s", m.compute_s},
           {"exposed_communication_s", m.exposed_communication_s},
           {"peak_memory_bytes", m.peak_memory_bytes},
+          {"memory_limit_bytes", m.memory_limit_bytes},
+          {"memory_share", m.memory_share},
           {"fits", m.fits ? 1.0 : 0.0}};
 }
 

@@ -24,18 +24,18 @@ Method method_named(const std::string& name);  // InputError when there is none
 
 // What a search says of itself while it works, and at its end.
 struct SearchState {
-  std::int64_t evaluated = 0;  // candidates whose objective was computed
-  std::int64_t pruned = 0;     // candidates excluded by a bound, a memory limit or illegality, without being evaluated
-  double best = 0;             // of the objective; 0 = none yet
-  double lower_bound = 0;      // of the objective: nothing that was searched can be better
-  bool proved_optimal = false;
+  std::int64_t evaluated = 0;   // candidates whose objective was computed
+  std::int64_t pruned = 0;      // candidates excluded by a bound, a memory limit or illegality, without being evaluated
+  double best = 0;              // of the objective, the least found; 0 = none yet
+  double lower_bound = 0;       // of the objective: nothing that was searched can be better
+  bool proved_optimal = false;  // of the objective in the first candidate's metrics
 };
 
 struct SearchOptions {
   Method method = Method::Auto;
   int threads = 1;
   std::string objective;                             // of piper: "time_per_sample" (also when empty) or "step"
-  std::size_t candidates = 5;                        // how many of the best are returned
+  std::size_t candidates = 5;                        // how many of the best are returned; the best do not depend on it
   std::function<void(const SearchState&)> progress;  // now and then, from one thread; may be empty
   const std::atomic<bool>* stop = nullptr;           // set: the best so far is returned, not proved
   bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
@@ -67,6 +67,8 @@ struct Answer {
   Method method = Method::Auto;
   std::string objective;              // "step_time_s", or "time_per_sample" in the unit of the input
   std::vector<Candidate> candidates;  // best first; empty = infeasible
+  bool simulation_decides = false;    // candidates are in the order of their simulated step, else of the objective
+  int devices = 0;                    // of the cluster
   SearchState search;
   bool interrupted = false;
   std::vector<std::string> notes;  // what was searched, what was excluded and why, and how many
@@ -75,6 +77,12 @@ struct Answer {
 
 // Throws InputError when the scenario leaves the method nothing to stand on.
 Answer search(const Experiment& experiment, const SearchOptions& options);
+
+// A value of the objective: times have a unit; what a method counts in the unit of its input has none.
+std::string objective_text(const std::string& objective, double value);
+
+// The devices of the cluster that a candidate leaves idle.
+std::vector<int> unused_devices(const Answer& answer, const Candidate& candidate);
 
 std::string to_json(const Answer& answer);               // panpipe-plan/1
 std::string to_table(const Answer& answer, bool color);  // for people

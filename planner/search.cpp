@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index_ranges.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "planner/methods.hpp"
 
@@ -40,6 +41,16 @@ Method method_named(const std::string& name) {
                                near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
 }
 
+std::string objective_text(const std::string& objective, double value) {
+  return objective.ends_with("_s") ? to_text(Duration(value)) : fmt::format("{:.6g}", value);
+}
+
+std::vector<int> unused_devices(const Answer& answer, const Candidate& candidate) {
+  std::vector<int> used;
+  for (const PlannedStage& stage : candidate.stages) used.insert(used.end(), stage.devices.begin(), stage.devices.end());
+  return unused_indices(used, answer.devices);
+}
+
 namespace {
 
 Answer searched(const Experiment& experiment, const SearchOptions& options) {
@@ -58,6 +69,7 @@ Answer searched(const Experiment& experiment, const SearchOptions& options) {
 
 Answer search(const Experiment& experiment, const SearchOptions& options) {
   Answer answer = searched(experiment, options);
+  answer.devices = experiment.scenario.cluster.size();
   for (const Candidate& candidate : answer.candidates)
     for (const auto* figures : {&candidate.metrics, &candidate.simulated})
       for (const auto& [name, value] : *figures)

@@ -138,7 +138,8 @@ bool all_switched(const std::vector<Group>& groups) {
 
 int type_index(std::vector<DeviceType>& types, const DeviceType& type) {
   for (std::size_t i = 0; i < types.size(); ++i)
-    if (types[i].name == type.name && types[i].memory == type.memory) return static_cast<int>(i);
+    if (types[i].name == type.name && types[i].memory == type.memory && types[i].usable == type.usable)
+      return static_cast<int>(i);
   types.push_back(type);
   return static_cast<int>(types.size()) - 1;
 }
@@ -229,7 +230,7 @@ Bandwidth shared_host_copy_bandwidth(const Cluster& cluster, const std::vector<i
   return rate;
 }
 
-Cluster given_cluster(int devices, Bytes memory, double usable, const GivenLink& link) {
+Cluster given_cluster(int devices, Bytes memory, std::optional<double> usable, const GivenLink& link) {
   auto wiring = std::make_shared<PairWiring>();
   wiring->devices = devices;
   wiring->link = link;

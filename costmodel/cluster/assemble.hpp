@@ -37,6 +37,6 @@ struct GivenLink {
   Bandwidth bandwidth{0};
   std::shared_ptr<const TransferTable> table;
 };
-Cluster given_cluster(int devices, Bytes memory, double usable, const GivenLink& link);
+Cluster given_cluster(int devices, Bytes memory, std::optional<double> usable, const GivenLink& link);
 
 }  // namespace panpipe

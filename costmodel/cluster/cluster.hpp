@@ -19,6 +19,7 @@ struct DeviceType {
   std::string name;  // "A100-80G-SXM"
   std::string kind;  // "gpu" | "cpu" | "given" (an in-place cluster's device, without rates)
   Bytes memory{0};
+  double usable = 1.0;  // share of memory that programs get: the driver keeps the rest
   Bandwidth memory_bandwidth{0};
   std::map<Precision, ComputeRate> peak;  // dense peak with fp32 accumulation; Bf16Pure/Fp16Pure fall back to Bf16/Fp16
   ComputeRate vector_peak{0};             // fp32 outside tensor cores
@@ -109,7 +110,7 @@ struct Cluster {
   std::vector<DeviceType> types;
   std::vector<Device> devices;
   int nodes = 1;
-  double usable = 1.0;  // share of memory a plan may fill (scenario default; the in-place form sets it)
+  std::optional<double> usable;  // share of every device's memory that a plan may fill, where the cluster states it
   std::vector<Resource> resources;
   std::shared_ptr<const Wiring> wiring;  // owns the routing rules; never null
   bool given = false;                    // written in place with one link per ordered pair: no rates, no framework context

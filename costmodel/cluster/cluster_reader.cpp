@@ -73,12 +73,18 @@ GivenLink read_given_link(const Node& node, ReadLog& log) {
   return link;
 }
 
+// Where a cluster says nothing, its devices do.
+std::optional<double> read_usable(MapReader& reader) {
+  if (!reader.has("usable")) return std::nullopt;
+  return reader.fraction("usable");
+}
+
 Cluster read_given(const Node& node, ReadLog& log) {
   MapReader reader(node, log);
   read_heading(reader, kCluster);
   int devices = reader.integer("devices", 1);
   const Bytes memory = reader.bytes("memory", Sign::Positive);
-  const double usable = reader.fraction("usable", 1.0);
+  const std::optional<double> usable = read_usable(reader);
   GivenLink link;
   if (const Node* value = reader.require("link")) link = read_given_link(*value, log);
   if (const int most = link.table ? kMostUnsharedDevices : kMostGivenDevices; devices > most)
@@ -161,11 +167,11 @@ Cluster read_described(const Node& tree, const std::string& fallback_name, ReadL
   read_heading(reader, kCluster);
   const std::string name = reader.has("name") ? reader.string("name") : fallback_name;
   const std::vector<NodeGroup> groups = read_groups(reader);
-  const double usable = reader.has("usable") ? reader.fraction("usable") : 1.0;
+  const std::optional<double> usable = read_usable(reader);
   read_sources(reader);
   reader.finish();
   check_groups(groups, tree, log);
-  if (log.has_errors()) return given_cluster(0, Bytes(0), 1, {});
+  if (log.has_errors()) return given_cluster(0, Bytes(0), {}, {});
   Cluster cluster = assemble_cluster(name, groups);
   cluster.usable = usable;
   return cluster;

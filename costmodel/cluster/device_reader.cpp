@@ -47,6 +47,7 @@ DeviceType read_device(const Node& node, ReadLog& log) {
   type.name = reader.string("name");
   type.kind = reader.choice<std::string>("processor", {{"gpu", "gpu"}, {"cpu", "cpu"}}, "gpu");
   type.memory = reader.bytes("memory", Sign::Positive);
+  type.usable = reader.fraction("usable", 1.0);
   type.memory_bandwidth = reader.bandwidth("memory_bandwidth");
   read_peaks(reader, type);
   type.vector_peak = reader.compute_rate("vector_peak");

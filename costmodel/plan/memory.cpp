@@ -213,8 +213,7 @@ void make_memory(Lowering& lowering) {
   for (int rank = 0; rank < lowering.plan.pipeline; ++rank) {
     RankMemory memory = pfeife ? pfeife_rank_memory(lowering, rank) : rank_memory(lowering, rank);
     const DeviceType& type = lowering.scenario.cluster.type_of(lowering.plan.device(rank, 0, 0));
-    memory.limit =
-        Bytes(static_cast<std::int64_t>(std::floor(static_cast<double>(type.memory.base()) * lowering.scenario.usable)));
+    memory.limit = memory_limit(lowering.scenario, type);
     lowering.graph.memory.push_back(std::move(memory));
   }
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -187,12 +188,10 @@ void read_choices(MapReader& reader, Scenario& scenario) {
 }
 
 void read_usable(MapReader& reader, const std::optional<Cluster>& cluster, Scenario& scenario) {
-  if (reader.has("usable") || !cluster || cluster->usable == 1.0) {
-    scenario.usable = reader.fraction("usable", 1.0);
-    return;
-  }
-  reader.find("usable");
-  scenario.usable = cluster->usable;
+  if (reader.has("usable"))
+    scenario.usable = reader.fraction("usable");
+  else if (cluster)
+    scenario.usable = cluster->usable;
 }
 
 void read_transfer_rules(MapReader& reader, bool given_cluster, Scenario& scenario) {
@@ -301,6 +300,11 @@ Scenario parse_scenario(const std::string& text, const std::string& name, const 
   const NodePtr root = parse_document(text, name, directory);
   apply_overrides(*root, overrides);
   return read_scenario(root, name);
+}
+
+Bytes memory_limit(const Scenario& scenario, const DeviceType& type) {
+  const double share = scenario.usable.value_or(type.usable);
+  return Bytes(static_cast<std::int64_t>(std::floor(static_cast<double>(type.memory.base()) * share)));
 }
 
 InputError fault_at(const Scenario& scenario, const std::string& path, const std::string& message, const std::string& help) {

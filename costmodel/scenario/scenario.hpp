@@ -87,7 +87,7 @@ struct Scenario {
   bool collectives_run_on = false;         // a pass may start beside the last tensor-parallel collective of the one before
   Framework framework;                     // preset of what the training framework does
   std::shared_ptr<const Profile> profile;  // measured costs that go before formulas; null = none
-  double usable = 1.0;                     // share of a device's memory that a plan may fill
+  std::optional<double> usable;            // share of a device's memory that a plan may fill; not stated: each device's own
   int seed = 0;
   DataRequest data;
   std::vector<ResolvedValue> resolved;   // every value with its origin, for `panpipe check`
@@ -100,6 +100,9 @@ Scenario load_scenario(const std::string& path, const std::vector<std::string>& 
                        const std::string& plan_file = "");
 Scenario parse_scenario(const std::string& text, const std::string& name, const std::string& directory,
                         const std::vector<std::string>& overrides = {});
+
+// What a plan may fill of a device: its memory x the share that the scenario states, or the cluster, or else the device itself.
+Bytes memory_limit(const Scenario& scenario, const DeviceType& type);
 
 // A fault that shows only later (a schedule that does not exist for these sizes, more stages than layers), at the place of
 // a key ("schedule.group"; the nearest enclosing key that was written when it is absent).

@@ -9,6 +9,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/timeline/intervals.hpp"
+#include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe {
@@ -91,6 +92,7 @@ Metrics metrics(const Timeline& timeline) {
     row.device = device.device;
     row.rank = device.rank;
     row.peak_memory_bytes = static_cast<double>(device.peak.base());
+    row.memory_limit_bytes = static_cast<double>(device.limit.base());
     row.fits = device.limit == Bytes(0) || device.peak <= device.limit;  // limit 0 = not known
     busy += of_device.busy;
     span += of_device.span;
@@ -104,6 +106,10 @@ Metrics metrics(const Timeline& timeline) {
   if (devices > 0) {
     result.compute_s /= devices;
     result.exposed_communication_s /= devices;
+  }
+  if (const DeviceTimeline* fullest = fullest_device(timeline); fullest != nullptr && fullest->limit > Bytes(0)) {
+    result.memory_limit_bytes = static_cast<double>(fullest->limit.base());
+    result.memory_share = fullest->peak / fullest->limit;
   }
   result.model_flops = timeline.model_flops_per_step.base();
   if (result.step_time_s > 0 && devices > 0) {

@@ -1,5 +1,6 @@
 #include "costmodel/timeline/result.hpp"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <array>
@@ -40,6 +41,7 @@ std::string pairs_json(const std::vector<std::pair<std::string, std::string>>& p
 std::string context_json(const ResultContext& context, const Timeline& timeline) {
   std::string out = "{\"version\": " + json::text(context.version) + ", \"scenario\": " + json::text(context.scenario);
   out += fmt::format(", \"devices\": {}, \"seed\": {}", timeline.devices.size(), context.seed);
+  if (context.unused_devices) out += fmt::format(", \"unused_devices\": [{}]", fmt::join(*context.unused_devices, ", "));
   if (timeline.kind == TimelineKind::Measured) out += ", \"clock_error_s\": " + json::number(timeline.clock_error.base());
   out += ", \"hashes\": " + pairs_json(context.hashes) + ", \"libraries\": " + pairs_json(context.libraries);
   if (context.with_clock) {
@@ -71,10 +73,12 @@ std::string paths_json(const ResultPlan& plan) {
 std::string row_json(const DeviceMetrics& row) {
   return fmt::format(
       "{{\"device\": {}, \"rank\": {}, \"step_time_s\": {}, \"compute_s\": {}, \"exposed_communication_s\": {}, "
-      "\"bubble_step\": {}, \"bubble_span\": {}, \"peak_memory_bytes\": {}, \"fits\": {}}}",
+      "\"bubble_step\": {}, \"bubble_span\": {}, \"peak_memory_bytes\": {}, \"memory_limit_bytes\": {}, "
+      "\"fits\": {}}}",
       row.device, row.rank, json::number(row.step_time_s), json::number(row.compute_s), json::number(row.exposed_communication_s),
       json::number(row.bubble_step), json::number(row.bubble_span),
-      json::number(static_cast<std::int64_t>(row.peak_memory_bytes)), json::boolean(row.fits));
+      json::number(static_cast<std::int64_t>(row.peak_memory_bytes)),
+      json::number(static_cast<std::int64_t>(row.memory_limit_bytes)), json::boolean(row.fits));
 }
 
 // Of the measured steps, relative to their median.
@@ -85,11 +89,13 @@ double spread(const Metrics& metrics) {
 std::string metrics_json(const Metrics& metrics, TimelineKind kind) {
   std::string out = fmt::format(
       "{{\n    \"step_time_s\": {},\n    \"compute_s\": {},\n    \"exposed_communication_s\": {},\n"
-      "    \"bubble_step\": {},\n    \"bubble_span\": {},\n    \"peak_memory_bytes\": {},\n    \"fits\": {},\n"
+      "    \"bubble_step\": {},\n    \"bubble_span\": {},\n    \"peak_memory_bytes\": {},\n    \"memory_limit_bytes\": {},\n"
+      "    \"fits\": {},\n"
       "    \"model_flops\": {},\n    \"mfu\": {},\n    \"samples_per_s\": {},\n",
       json::number(metrics.step_time_s), json::number(metrics.compute_s), json::number(metrics.exposed_communication_s),
       json::number(metrics.bubble_step), json::number(metrics.bubble_span),
-      json::number(static_cast<std::int64_t>(metrics.peak_memory_bytes)), json::boolean(metrics.fits),
+      json::number(static_cast<std::int64_t>(metrics.peak_memory_bytes)),
+      json::number(static_cast<std::int64_t>(metrics.memory_limit_bytes)), json::boolean(metrics.fits),
       json::number(metrics.model_flops), json::number(metrics.mfu), json::number(metrics.samples_per_s));
   if (kind == TimelineKind::Simulated) out += "    \"contention_s\": " + json::number(metrics.contention_s) + ",\n";
   if (kind == TimelineKind::Measured)

@@ -1,6 +1,7 @@
 // Results as documents: result JSON, the table for the terminal, the Chrome/Perfetto trace.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +17,8 @@ struct ResultContext {
   std::vector<std::pair<std::string, std::string>> hashes;  // input file -> sha-256
   std::vector<std::pair<std::string, std::string>> libraries;
   int seed = 0;
-  bool with_clock = true;  // date, host and wall clock
+  std::optional<std::vector<int>> unused_devices;  // of the cluster; not set: not known
+  bool with_clock = true;                          // date, host and wall clock
   double wall_s = 0;
 };
 

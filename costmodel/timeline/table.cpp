@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "costmodel/base/memory_scale.hpp"
+#include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/result.hpp"
 
 namespace panpipe {
@@ -43,14 +44,6 @@ std::string time_text(double time) {
   return fmt::format("{:#.4g} ns", time * 1e9);
 }
 
-// Two digits after the point in the unit that fits: small experiments live in MiB.
-std::string bytes_text(double bytes_value) {
-  constexpr std::pair<double, std::string_view> kUnits[] = {{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}};
-  for (const auto& [unit, name] : kUnits)
-    if (std::abs(bytes_value) >= unit) return fmt::format("{:.2f} {}", bytes_value / unit, name);
-  return fmt::format("{:.0f} B", bytes_value);
-}
-
 // Where the mean device's step goes; the three lines add up to the step.
 std::string time_lines(const Metrics& metrics, const Paint& paint) {
   const double step = metrics.step_time_s;
@@ -72,18 +65,6 @@ std::string rate_line(const Metrics& metrics) {
   return out + "\n";
 }
 
-// The fullest device: the one that is furthest over, or nearest to, its limit.
-const DeviceTimeline* fullest(const Timeline& timeline) {
-  const DeviceTimeline* worst = nullptr;
-  const auto fill = [](const DeviceTimeline& d) {
-    return d.limit > Bytes(0) ? d.peak / d.limit : static_cast<double>(d.peak.base()) * 1e-18;
-  };
-  for (const DeviceTimeline& device : timeline.devices) {
-    if (device.same_as < 0 && (worst == nullptr || fill(device) > fill(*worst))) worst = &device;
-  }
-  return worst;
-}
-
 // What takes the space: the parts that matter, largest first, as bars of the limit (or of the peak when none is known).
 std::string memory_parts(const DeviceTimeline& device, const Paint& paint) {
   std::vector<MemoryPart> parts = device.peak_parts;
@@ -96,29 +77,28 @@ std::string memory_parts(const DeviceTimeline& device, const Paint& paint) {
     const double share = part.bytes / whole;
     if (std::abs(part.bytes / device.peak) >= kSmallestPart) {
       out += fmt::format("  {:<24}{} {:>10}\n", part.name, paint(device.peak > device.limit ? kRed : kGreen, bar(share)),
-                         bytes_text(static_cast<double>(part.bytes.base())));
+                         memory_text(static_cast<double>(part.bytes.base())));
     } else if (part.bytes != Bytes(0)) {
       small += static_cast<double>(part.bytes.base());
       small_names += (small_names.empty() ? "" : ", ") + part.name;
     }
   }
-  if (!small_names.empty()) out += fmt::format("  {:<24}{:<{}} {:>10}\n", "the rest", small_names, kBarWidth, bytes_text(small));
+  if (!small_names.empty()) out += fmt::format("  {:<24}{:<{}} {:>10}\n", "the rest", small_names, kBarWidth, memory_text(small));
   return out;
 }
 
 std::string memory_lines(const Timeline& timeline, const Metrics& metrics, const Paint& paint) {
-  const DeviceTimeline* device = fullest(timeline);
+  const DeviceTimeline* device = fullest_device(timeline);
   if (device == nullptr || device->peak == Bytes(0)) return "";
   std::string out = "memory  ";
   if (device->limit > Bytes(0)) {
     out += metrics.fits ? paint(kGreen, "fits: yes") : paint(kRed, "fits: no");
-    out += fmt::format(", device {} needs {} of {}", device->device, bytes_text(static_cast<double>(device->peak.base())),
-                       bytes_text(static_cast<double>(device->limit.base())));
-    if (device->peak > device->limit)
-      out += fmt::format(", {} too much", bytes_text(static_cast<double>((device->peak - device->limit).base())));
+    out += fmt::format(", device {} needs {}", device->device, need_of_limit(device->peak, device->limit));
+    const std::string doubt = timeline.kind == TimelineKind::Measured ? "" : doubtful_room(device->peak, device->limit);
+    if (!doubt.empty()) out += "\n        " + paint(kYellow, doubt);
   } else {
-    out +=
-        fmt::format("peak {} on device {}, no limit known", bytes_text(static_cast<double>(device->peak.base())), device->device);
+    out += fmt::format("peak {} on device {}, no limit known", memory_text(static_cast<double>(device->peak.base())),
+                       device->device);
   }
   return out + "\n" + memory_parts(*device, paint);
 }

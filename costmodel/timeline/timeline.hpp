@@ -101,6 +101,7 @@ struct DeviceMetrics {
   double bubble_step = 0;              // idle share of the compute lane over the whole step
   double bubble_span = 0;              // the same inside its own first-to-last span
   double peak_memory_bytes = 0;
+  double memory_limit_bytes = 0;  // what a plan may fill; 0 = not known
   bool fits = true;
 };
 
@@ -109,7 +110,9 @@ struct Metrics {
   double compute_s = 0;                // mean over devices
   double exposed_communication_s = 0;  // mean over devices
   double bubble_step = 0, bubble_span = 0;
-  double peak_memory_bytes = 0;  // largest device's
+  double peak_memory_bytes = 0;   // largest device's
+  double memory_limit_bytes = 0;  // of the fullest device; 0 = not known
+  double memory_share = 0;        // of its limit that the fullest device needs
   bool fits = true;
   double model_flops = 0;  // per step
   double mfu = 0;          // 0 when the peak is unknown

@@ -1,9 +1,9 @@
 #include "planner/auto/finalists.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/estimate/estimate.hpp"
@@ -13,14 +13,17 @@
 namespace panpipe::planner {
 namespace {
 
-Candidate candidate_of(const Exact& exact, Evaluator& evaluator, const SearchOptions& options) {
+// Plans that are simulated. Apart from how many are shown, so that what is shown does not change what is best.
+constexpr std::size_t kSimulated = 8;
+
+Candidate candidate_of(const Exact& exact, Evaluator& evaluator, const SearchOptions& options, bool simulated) {
   Candidate candidate;
   const TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
   const Experiment& experiment = evaluator.at(exact.configuration);
   const Scenario& scenario = experiment.scenario;
   candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name);
   candidate.metrics = figures_of(estimate(graph));
-  if (options.simulate && !options.stopped()) candidate.simulated = figures_of(options.simulate(graph, scenario.cluster));
+  if (simulated) candidate.simulated = figures_of(options.simulate(graph, scenario.cluster));
   candidate.stages = stages_of(*exact.plan, experiment.model.units(scenario.cluster.devices.front().type));
   candidate.schedule = exact.plan->schedule.name;
   for (const auto& [key, value] : scenario.schedule.options) candidate.schedule_options.emplace_back(key, value);
@@ -31,25 +34,37 @@ Candidate candidate_of(const Exact& exact, Evaluator& evaluator, const SearchOpt
 
 std::string share(std::int64_t count, const char* what) { return fmt::format("{} {}", count, what); }
 
-}  // namespace
-
-std::vector<Candidate> finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options) {
-  std::vector<Candidate> candidates;
-  const std::size_t count = std::min(std::max<std::size_t>(1, options.candidates), best.size());
-  for (std::size_t i = 0; i < count; ++i) candidates.push_back(candidate_of(best[i], evaluator, options));
-  std::vector<std::size_t> order(count);
-  std::iota(order.begin(), order.end(), 0);
-  const auto time = [&](std::size_t i) {
-    const Candidate& c = candidates[i];
-    return c.simulated.empty() ? c.metrics.front().second : c.simulated.front().second;
-  };
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time(a) < time(b); });
-  std::vector<Candidate> sorted;
-  for (const std::size_t i : order) sorted.push_back(std::move(candidates[i]));
-  return sorted;
+// What was tried on the degrees of the best plans, and what came of it.
+std::string last_text(const Account& account, const Answer& answer) {
+  std::string text = fmt::format("tried last, on the degrees of the best plans: {}", fmt::join(account.tried_last, ", "));
+  text += account.gained_last > 0
+              ? fmt::format("; the best of them is estimated {:.2f} % faster than the best before", 100 * account.gained_last)
+              : "; none is estimated faster than the best before";
+  if (answer.candidates.empty()) return text;
+  const std::string& chosen = answer.candidates.front().schedule;
+  if (std::find(account.tried_last.begin(), account.tried_last.end(), chosen) != account.tried_last.end())
+    text += fmt::format("; the plan chosen is one of them ({}{})", chosen,
+                        answer.simulation_decides && account.gained_last <= 0 ? ", by its simulated step" : "");
+  return text;
 }
 
-std::vector<std::string> notes_of(const Account& account, const Space& space, const SearchState& state) {
+}  // namespace
+
+void add_finalists(const std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer) {
+  const std::size_t shown = std::max<std::size_t>(1, options.candidates);
+  const std::size_t simulated = options.simulate ? std::min(kSimulated, best.size()) : 0;
+  std::vector<Candidate>& candidates = answer.candidates;
+  for (std::size_t i = 0; i < std::min(std::max(shown, simulated), best.size()); ++i)
+    candidates.push_back(candidate_of(best[i], evaluator, options, i < simulated && !options.stopped()));
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    if (a.simulated.empty() || b.simulated.empty()) return !a.simulated.empty() && b.simulated.empty();
+    return a.simulated.front().second < b.simulated.front().second;
+  });
+  answer.simulation_decides = !candidates.front().simulated.empty();
+  if (candidates.size() > shown) candidates.resize(shown);
+}
+
+std::vector<std::string> notes_of(const Account& account, const Space& space, const Answer& answer, bool least_proved) {
   std::vector<std::string> notes = space.notes;
   const Tally& tally = *account.tally;
   notes.push_back(
@@ -67,16 +82,13 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
       account.replayed, account.estimated, account.without_room, account.without_order, account.excluded));
   if (account.open > 0) notes.push_back(share(account.open, "were not estimated: the lower bound is theirs"));
   notes.emplace_back("cuts are those that balance the stages' times, moved block by block for the best plans");
-  if (account.tried_last > 0)
-    notes.push_back(fmt::format("tried on the degrees of the best plans: {}; {}", last_family_names(),
-                                account.gained_last > 0
-                                    ? fmt::format("the best takes {:.2f} % less time than before", 100 * account.gained_last)
-                                    : "none is faster"));
-  if (state.proved_optimal)
-    notes.emplace_back(
-        "proved: nothing else that was searched in closed form is faster, with the cuts that balance it, on idle links; other "
-        "cuts are not covered");
-  if (tally.least_work > 0 && state.best > 0)
+  if (!account.tried_last.empty()) notes.push_back(last_text(account, answer));
+  if (least_proved)
+    notes.push_back(fmt::format(
+        "proved on idle links{}: nothing else that was searched in closed form is estimated faster, with the cuts that balance "
+        "it; other cuts and contention are not covered",
+        answer.search.proved_optimal ? "" : fmt::format(", for the least estimate ({})", to_text(Duration(answer.search.best)))));
+  if (tally.least_work > 0 && answer.search.best > 0)
     notes.push_back(
         fmt::format("with any cuts and in any order none of them takes less than {}: the work alone, shared out evenly",
                     to_text(Duration(tally.least_work))));

@@ -16,15 +16,17 @@ struct Account {
   std::string fault;                                 // of the first without an order
   std::int64_t excluded = 0;                         // by a bound of closed form or order, after a better plan was found
   std::int64_t open = 0;                             // neither excluded nor estimated
-  std::int64_t tried_last = 0;                       // plans of families without closed forms
-  double gained_last = 0;                            // share of the step time that they take off
+  std::vector<std::string> tried_last;               // families without closed forms
+  double gained_last = 0;                            // share of the estimated step that they take off
   int largest_micro = 0;                             // larger microbatches were left out: this one fits nowhere; 0 = none were
 };
 
-std::vector<std::string> notes_of(const Account& account, const Space& space, const SearchState& state);
+// `least_proved`: no plan that was searched in closed form is estimated faster than the least estimate found.
+std::vector<std::string> notes_of(const Account& account, const Space& space, const Answer& answer, bool least_proved);
 std::string reason_of(const Account& account, const Ground& ground);
 
-// The best ones, simulated where the options say how: fastest first by what the simulation says of them.
-std::vector<Candidate> finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options);
+// The best ones, `best` being in the order of their estimates. Where the options say how, a fixed number of them is simulated,
+// whatever number is shown, and these come first, fastest first.
+void add_finalists(const std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer);
 
 }  // namespace panpipe::planner

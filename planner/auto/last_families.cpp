@@ -42,10 +42,9 @@ Exact search_within_memory(Evaluator& evaluator, const Ground& ground, Configura
 
 }  // namespace
 
-std::vector<Exact> try_last_families(Evaluator& evaluator, const Ground& ground, const Exact& start,
-                                     const SearchOptions& options) {
-  std::vector<Exact> found;
-  if (start.configuration.pipeline == 1) return found;
+LastTried try_last_families(Evaluator& evaluator, const Ground& ground, const Exact& start, const SearchOptions& options) {
+  LastTried tried;
+  if (start.configuration.pipeline == 1) return tried;
   for (std::size_t f = 0; f < forms().size() && !options.stopped(); ++f) {
     const FamilyForm& form = forms()[f];
     if (!form.last) continue;
@@ -55,16 +54,10 @@ std::vector<Exact> try_last_families(Evaluator& evaluator, const Ground& ground,
     if (!form.exists(c.pipeline, c.chunks, c.microbatches) || !evaluator.can_cut(c, form.split)) continue;
     if (is_searched(form) && c.stages() * c.microbatches > kLargestSearch) continue;
     Exact exact = is_searched(form) ? search_within_memory(evaluator, ground, c) : evaluator.evaluate(c);
-    if (exact.usable()) found.push_back(std::move(exact));
+    tried.families.emplace_back(form.name);
+    if (exact.usable()) tried.found.push_back(std::move(exact));
   }
-  return found;
-}
-
-std::string last_family_names() {
-  std::string names;
-  for (const FamilyForm& form : forms())
-    if (form.last) names += (names.empty() ? "" : ", ") + std::string(form.name);
-  return names;
+  return tried;
 }
 
 }  // namespace panpipe::planner

@@ -9,10 +9,12 @@
 
 namespace panpipe::planner {
 
-// The plans found that fit, in the order of forms(); empty on one rank.
-std::vector<Exact> try_last_families(Evaluator& evaluator, const Ground& ground, const Exact& start,
-                                     const SearchOptions& options);
+struct LastTried {
+  std::vector<Exact> found;           // plans that fit, in the order of forms()
+  std::vector<std::string> families;  // names of those that exist for these sizes, whether they fit or not
+};
 
-std::string last_family_names();  // "zb-auto, ..."
+// Nothing on one rank.
+LastTried try_last_families(Evaluator& evaluator, const Ground& ground, const Exact& start, const SearchOptions& options);
 
 }  // namespace panpipe::planner

@@ -31,9 +31,7 @@ Ground ground_of(const Experiment& experiment) {
   ground.allocator = ground.as_pfeife ? 1 : costs.allocator_factor();
   ground.context = ground.as_pfeife ? 0 : costs.framework_context().base();
   for (const Device& device : scenario.cluster.devices)
-    ground.limit = std::max(
-        ground.limit,
-        static_cast<std::int64_t>(static_cast<double>(scenario.cluster.types[at(device.type)].memory.base()) * scenario.usable));
+    ground.limit = std::max(ground.limit, memory_limit(scenario, scenario.cluster.types[at(device.type)]).base());
   for (int p = 0; p <= scenario.cluster.size(); ++p) ground.jitter.push_back(costs.stage_jitter(p));
   return ground;
 }

@@ -180,14 +180,15 @@ class AutoSearch {
       const auto alike = [&](const Exact& other) { return same_degrees(one.configuration, other.configuration); };
       if (starts.size() < kTriedLast && std::none_of(starts.begin(), starts.end(), alike)) starts.push_back(one);
     }
-    std::vector<std::vector<Exact>> found(starts.size());
+    std::vector<LastTried> tried(starts.size());
     in_parallel(starts.size(), [&](std::size_t i, Evaluator& evaluator) {
-      found[i] = try_last_families(evaluator, common_.ground, starts[i], options_);
+      tried[i] = try_last_families(evaluator, common_.ground, starts[i], options_);
     });
     const double before = incumbent();
-    for (std::vector<Exact>& each : found) {
-      tried_last_ += static_cast<std::int64_t>(each.size());
-      std::move(each.begin(), each.end(), std::back_inserter(best_));
+    for (LastTried& each : tried) {
+      for (const std::string& name : each.families)
+        if (std::find(tried_last_.begin(), tried_last_.end(), name) == tried_last_.end()) tried_last_.push_back(name);
+      std::move(each.found.begin(), each.found.end(), std::back_inserter(best_));
     }
     std::sort(best_.begin(), best_.end());
     if (incumbent() < before) gained_last_ = 1 - incumbent() / before;
@@ -215,13 +216,16 @@ class AutoSearch {
     SearchState& state = answer.search;
     state.evaluated = tally.evaluated;
     state.pruned = tally.skipped_slow + tally.skipped_shape;
+    bool least_proved = false;
     if (!best_.empty()) {
       const double open = std::min(open_.empty() ? kInfinite : open_.front().bound, sweep_.dropped());
       state.best = incumbent();
       const bool bounded = !answer.interrupted && one_type() && !common_.shared_host;
       state.lower_bound = bounded ? std::min(open, state.best) : 0;
-      state.proved_optimal = bounded && open >= state.best;
-      answer.candidates = finalists(best_, *evaluators_.front(), options_);
+      add_finalists(best_, *evaluators_.front(), options_, answer);
+      // The simulation may choose a plan whose estimate is not the least: then the proof is of another plan.
+      least_proved = bounded && open >= state.best;
+      state.proved_optimal = least_proved && answer.candidates.front().metrics.front().second <= state.best;
     }
     Account account;
     account.tally = &tally;
@@ -236,7 +240,7 @@ class AutoSearch {
     account.largest_micro = largest_micro_;
     account.tried_last = tried_last_;
     account.gained_last = gained_last_;
-    answer.notes = notes_of(account, space_, state);
+    answer.notes = notes_of(account, space_, answer, least_proved);
     if (best_.empty())
       answer.reason = answer.interrupted ? "stopped before a plan was found" : reason_of(account, common_.ground);
     return answer;
@@ -255,8 +259,8 @@ class AutoSearch {
   double least_memory_ = 0;  // of the estimated that do not fit
   std::string fault_;        // of the first that has no order
   int largest_micro_ = 0;
-  std::int64_t tried_last_ = 0;
-  double gained_last_ = 0;  // share of the step time
+  std::vector<std::string> tried_last_;  // families
+  double gained_last_ = 0;               // share of the step time
 };
 
 }  // namespace

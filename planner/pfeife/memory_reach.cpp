@@ -37,7 +37,7 @@ MemoryReach::MemoryReach(const CutEvaluator& evaluator) : units_(evaluator.space
   const auto limit_of = [&](int rank) {
     const DeviceType& type = scenario.cluster.type_of(space.device_of_rank(rank));
     constexpr double kRounding = 64;  // bytes: parts are rounded one by one
-    return (std::floor(static_cast<double>(type.memory.base()) * scenario.usable) - context) / factor + kRounding;
+    return (static_cast<double>(memory_limit(scenario, type).base()) - context) / factor + kRounding;
   };
   for (std::size_t k = 0; k < stages; ++k) {
     const int rank = evaluator.rank_of(static_cast<int>(k)), type = space.type_of_rank(rank);

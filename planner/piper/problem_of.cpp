@@ -37,7 +37,7 @@ void set_limits(const Scenario& scenario, Problem& problem) {
   const Cluster& cluster = scenario.cluster;
   problem.devices = cluster.size();
   problem.bandwidth = flat_bandwidth(cluster);
-  problem.memory = static_cast<double>(cluster.types[at(cluster.devices.front().type)].memory.base()) * scenario.usable;
+  problem.memory = static_cast<double>(memory_limit(scenario, cluster.types[at(cluster.devices.front().type)]).base());
   problem.microbatches = scenario.microbatches * scenario.parallel.data;
   if (!is_open(scenario, "parallel.pipeline")) problem.stages = scenario.parallel.pipeline;
   if (!is_open(scenario, "parallel.data")) problem.least_data = problem.most_data = scenario.parallel.data;

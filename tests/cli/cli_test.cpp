@@ -325,8 +325,22 @@ TEST(CommandLine, CheckPrintsAllThatIsAskedFor) {
 TEST(CommandLine, OneKeyOfADeviceCanBeSet) {
   const Outcome run = panpipe("estimate --set 'cluster.device.memory=8 GiB' " + kGpt2);
   ASSERT_EQ(run.exit_code, 0) << run.err;  // a plan that does not fit is an answer
-  EXPECT_THAT(run.out, HasSubstr("fits: no, device 1 needs 14.50 GiB of 8.00 GiB, 6.50 GiB too much\n  activations "));
+  EXPECT_THAT(run.out,
+              HasSubstr("fits: no, device 1 needs 14.50 GiB of 7.90 GiB usable, 184 %, 6.60 GiB too much\n  activations "));
   EXPECT_FALSE(json::parse(panpipe("estimate --json --set 'cluster.device.memory=8 GiB' " + kGpt2).out)["metrics"]["fits"]);
+}
+
+TEST(Prediction, DevicesThatIdleAreNamed) {
+  const std::string three = " --set parallel.pipeline=3 --set schedule=1f1b " + kGpt2;
+  for (const std::string verb : {"estimate", "simulate"}) {
+    EXPECT_THAT(panpipe(verb + three).out,
+                HasSubstr("\nwarning: 5 of 8 devices are not used: 3-7; MFU and bubble leave them out\n"));
+    EXPECT_THAT(panpipe(verb + " " + kGpt2).out, Not(HasSubstr("not used")));
+  }
+  EXPECT_EQ(json::parse(panpipe("estimate --json" + three).out)["context"]["unused_devices"], json({3, 4, 5, 6, 7}));
+  EXPECT_EQ(json::parse(panpipe("estimate --json " + kGpt2).out)["context"]["unused_devices"], json::array());
+  EXPECT_THAT(panpipe("check" + three).out,
+              HasSubstr("# 3 stages on 3 devices: legal\n# warning: 5 of 8 devices are not used: 3-7\n"));
 }
 
 TEST(Prediction, BridgesPulledCostContentionThatOnlyTheSimulationSees) {

@@ -72,6 +72,23 @@ TEST(Plan, RecomputeIsSearchedWhereTheScenarioLeavesItOpen) {
   for (const char* key : {"step_time_s", "peak_memory_bytes", "fits"}) EXPECT_EQ(metrics[key], best["metrics"][key]) << key;
 }
 
+// Thousands of devices are ranges in text, and numbers in the document.
+TEST(Plan, TheTextStaysSmallHoweverManyDevicesThereAre) {
+  const std::string arguments =
+      "plan scenarios/examples/gpt3-175b-a100x64.yaml --set cluster.nodes=1000 --set 'parallel={tensor: 8, pipeline: 96}' --set "
+      "schedule=1f1b "
+      "--set 'batch={micro: 1, microbatches: 1000}' --set recompute=full";
+  const Outcome text = panpipe(arguments), document = panpipe(arguments + " --json");
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_LT(text.out.size(), 20'000u);
+  const json answer = json::parse(document.out);
+  std::size_t used = 0;
+  for (const json& stage : answer["best"]["stages"]) used += stage["devices"].size();
+  EXPECT_GT(used, 5000u);
+  EXPECT_EQ(answer["best"]["unused_devices"].size(), 8000 - used);
+  EXPECT_THAT(text.out, HasSubstr(" of 8000 devices are not used: "));
+}
+
 TEST(Plan, ACutInsideAUnitIsRefusedWithTheReason) {
   for (const std::string verb : {"plan --method pfeife ", "estimate "}) {
     const Outcome run = panpipe(verb + kGpt2 + " --set 'partition=[transformer.h.3.attn.c_attn]'");

@@ -20,6 +20,25 @@ Scenario parse(const std::string& more = "", const std::vector<std::string>& ove
   return parse_scenario(kSmall + more, "folder/small.yaml", "folder", overrides);
 }
 
+// The scenario's share goes before the cluster's, and that before the device's.
+TEST(Scenario, WhatAPlanMayFillOfADevice) {
+  const auto limit_of = [](const std::string& cluster, const std::string& more = "", const std::string& set = "seed=1") {
+    const Scenario s = parse_scenario(
+        "panpipe: 1\ncluster: " + cluster + "\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 8}\n" + more,
+        "small.yaml", "", {set});
+    return memory_limit(s, s.cluster.types.front()) / gib(1);
+  };
+  const std::string cards = "{file: clusters/rtx3090x8.yaml",
+                    in_place = "{devices: 8, memory: 24 GiB, link: {latency: 0 s, bandwidth: 1 GB/s}";
+  EXPECT_NEAR(limit_of(cards + "}"), 24 * 0.987, 1e-6);
+  EXPECT_NEAR(limit_of(cards + "}", "", "cluster.device.usable=90 %"), 24 * 0.9, 1e-6);
+  EXPECT_NEAR(limit_of(cards + "}", "", "cluster.device.memory=48 GiB"), 48 * 0.987, 1e-6);
+  EXPECT_NEAR(limit_of(cards + ", usable: 80 %}"), 24 * 0.8, 1e-6);
+  EXPECT_NEAR(limit_of(cards + ", usable: 80 %}", "usable: 100 %\n"), 24, 1e-6);
+  EXPECT_NEAR(limit_of(in_place + "}"), 24, 1e-6);
+  EXPECT_NEAR(limit_of(in_place + ", usable: 85 %}"), 24 * 0.85, 1e-6);
+}
+
 TEST(Scenario, Defaults) {
   const Scenario s = parse();
   EXPECT_EQ(s.file, "folder/small.yaml");
@@ -46,7 +65,7 @@ TEST(Scenario, Defaults) {
   EXPECT_EQ(s.tied_embedding, TiedEmbedding::Copy);
   EXPECT_FALSE(s.overlap_gradients);
   EXPECT_EQ(s.seed, 0);
-  EXPECT_DOUBLE_EQ(s.usable, 0.85);  // the cluster in place says so
+  EXPECT_DOUBLE_EQ(s.usable.value(), 0.85);  // the cluster in place says so
   EXPECT_EQ(s.data.kind, DataRequest::Kind::Synthetic);
 }
 
@@ -82,7 +101,7 @@ TEST(Scenario, EveryKey) {
   EXPECT_EQ(s.tied_embedding, TiedEmbedding::OneRank);
   EXPECT_TRUE(s.overlap_gradients);
   EXPECT_EQ(s.framework.name, "eager");
-  EXPECT_DOUBLE_EQ(s.usable, 0.9);
+  EXPECT_DOUBLE_EQ(s.usable.value(), 0.9);
   EXPECT_EQ(s.seed, 7);
 }
 

@@ -39,16 +39,16 @@ TEST(ResultJson, HasTheKeysInTheirOrder) {
   EXPECT_EQ(json["context"]["scenario"], "a \"b\".yaml");
   EXPECT_EQ(json["context"]["hashes"]["a.yaml"], "00ff");
   EXPECT_FALSE(json["context"].contains("date"));
-  EXPECT_THAT(keys(json["metrics"]),
-              ::testing::ElementsAre("step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
-                                     "peak_memory_bytes", "fits", "model_flops", "mfu", "samples_per_s", "per_device"));
+  EXPECT_THAT(keys(json["metrics"]), ::testing::ElementsAre("step_time_s", "compute_s", "exposed_communication_s", "bubble_step",
+                                                            "bubble_span", "peak_memory_bytes", "memory_limit_bytes", "fits",
+                                                            "model_flops", "mfu", "samples_per_s", "per_device"));
   EXPECT_EQ(json["metrics"]["step_time_s"].get<double>(), m.step_time_s);  // the same number, to the last bit
   EXPECT_EQ(json["metrics"]["exposed_communication_s"].get<double>(), m.exposed_communication_s);
   EXPECT_EQ(json["metrics"]["fits"], false);
   ASSERT_EQ(json["metrics"]["per_device"].size(), 4u);
   EXPECT_THAT(keys(json["metrics"]["per_device"][3]),
               ::testing::ElementsAre("device", "rank", "step_time_s", "compute_s", "exposed_communication_s", "bubble_step",
-                                     "bubble_span", "peak_memory_bytes", "fits"));
+                                     "bubble_span", "peak_memory_bytes", "memory_limit_bytes", "fits"));
   ASSERT_EQ(json["timeline"].size(), timeline.spans.size());
   EXPECT_EQ(
       json["timeline"][4].dump(),
@@ -56,6 +56,9 @@ TEST(ResultJson, HasTheKeysInTheirOrder) {
   EXPECT_EQ(json["memory"].size(), 2u);
   EXPECT_EQ(json["memory"][0]["parts"]["activations"], mib(100).base());
   EXPECT_EQ(json["memory"][0]["limit_bytes"], mib(800).base());
+  EXPECT_EQ(json["metrics"]["memory_limit_bytes"], mib(800).base());
+  EXPECT_EQ(json["metrics"]["per_device"][0]["memory_limit_bytes"], mib(800).base());
+  EXPECT_FALSE(json["context"].contains("unused_devices"));  // not known here
   EXPECT_TRUE(json["memory"][0].contains("curve"));
 }
 

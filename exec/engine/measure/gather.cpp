@@ -1,7 +1,6 @@
 #include "exec/engine/measure/gather.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -112,8 +111,7 @@ void add_rank(Timeline& timeline, const json& rank, int r, const PreparedRun& ru
   const int device = device_of_rank(r);
   const Duration shift(rank["started"].get<double>() - zero);
   const Scenario& scenario = run.experiment.scenario;
-  const Bytes memory = scenario.cluster.type_of(device).memory;
-  const Bytes limit(static_cast<std::int64_t>(std::floor(static_cast<double>(memory.base()) * scenario.usable)));
+  const Bytes limit = memory_limit(scenario, scenario.cluster.type_of(device));
   timeline.devices.push_back(device_of(rank, device, place_of(plan, r).position, shift, limit));
   for (const json& row : rank["spans"]) {
     Span& span = timeline.spans.emplace_back(to_span(row, shift));

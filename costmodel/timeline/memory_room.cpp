@@ -1,0 +1,47 @@
+#include "costmodel/timeline/memory_room.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace panpipe {
+namespace {
+
+double number(Bytes bytes) { return static_cast<double>(bytes.base()); }
+
+}  // namespace
+
+const DeviceTimeline* fullest_device(const Timeline& timeline) {
+  const DeviceTimeline* worst = nullptr;
+  const auto fill = [](const DeviceTimeline& d) { return d.limit > Bytes(0) ? d.peak / d.limit : number(d.peak) * 1e-18; };
+  for (const DeviceTimeline& device : timeline.devices) {
+    if (device.same_as < 0 && (worst == nullptr || fill(device) > fill(*worst))) worst = &device;
+  }
+  return worst;
+}
+
+std::string memory_text(double bytes) {
+  constexpr std::pair<double, std::string_view> kUnits[] = {{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}};
+  for (const auto& [unit, name] : kUnits)
+    if (std::abs(bytes) >= unit) return fmt::format("{:.2f} {}", bytes / unit, name);
+  return fmt::format("{:.0f} B", bytes);
+}
+
+std::string need_of_limit(Bytes need, Bytes limit) {
+  const double percent = 100 * (need / limit);
+  // Never 100 % of what does not fit, and of what fits only when nothing is left.
+  std::string text = fmt::format("{} of {} usable, {:.0f} %", memory_text(number(need)), memory_text(number(limit)),
+                                 need > limit ? std::ceil(percent) : std::floor(percent));
+  if (need > limit) text += fmt::format(", {} too much", memory_text(number(need - limit)));
+  return text;
+}
+
+std::string doubtful_room(Bytes need, Bytes limit) {
+  const double left = number(limit - need);
+  if (std::abs(left) >= kMemoryModelError * number(need)) return "";
+  return fmt::format("{} {}, less than the memory model's own error ({:.0f} %)", memory_text(std::abs(left)),
+                     left < 0 ? "are too much" : "are left", 100 * kMemoryModelError);
+}
+
+}  // namespace panpipe

@@ -1,0 +1,25 @@
+// What a device needs of what a plan may fill, in words; and whether what is left means anything.
+#pragma once
+
+#include <string>
+
+#include "costmodel/timeline/timeline.hpp"
+
+namespace panpipe {
+
+// Mean error of predicted peaks: 2.9 % over 119 published runs (docs/accuracy.md, "Peak memory": bigscience, ironcore, zb).
+constexpr double kMemoryModelError = 0.03;
+
+// The fullest device that is no copy: furthest over its limit, or nearest to it. nullptr without devices.
+const DeviceTimeline* fullest_device(const Timeline& timeline);
+
+// Two digits after the point, in the unit that fits: "22.75 GiB".
+std::string memory_text(double bytes);
+
+// "22.75 GiB of 23.69 GiB usable, 96 %"; where it does not fit, also what is too much. `limit` is positive.
+std::string need_of_limit(Bytes need, Bytes limit);
+
+// "0.20 GiB are left, less than the memory model's own error (3 %)"; empty where the difference is larger than that.
+std::string doubtful_room(Bytes need, Bytes limit);
+
+}  // namespace panpipe

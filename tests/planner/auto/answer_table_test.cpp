@@ -1,0 +1,83 @@
+// Answers in words, of plans made by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "planner/planner.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+PlannedStage stage_of(std::vector<std::string> operators, std::vector<int> devices) {
+  PlannedStage stage;
+  stage.operators = std::move(operators);
+  stage.devices = std::move(devices);
+  return stage;
+}
+
+Answer answer_of(std::vector<PlannedStage> stages, int devices) {
+  Candidate candidate;
+  candidate.summary = "by hand";
+  candidate.metrics = {{"step_time_s", 2.0},
+                       {"peak_memory_bytes", 1000.0 * (1 << 20)},
+                       {"memory_limit_bytes", 1020.0 * (1 << 20)},
+                       {"memory_share", 1000.0 / 1020}};
+  candidate.stages = std::move(stages);
+  Answer answer;
+  answer.objective = "step_time_s";
+  answer.candidates = {candidate};
+  answer.devices = devices;
+  return answer;
+}
+
+TEST(AnswerTable, NamesIdleDevicesAndWhatIsLeftOfTheMemory) {
+  const Answer answer = answer_of({stage_of({"a"}, {0, 1, 2}), stage_of({"b"}, {3, 4, 5})}, 8);
+  const std::string text = to_table(answer, false);
+  EXPECT_THAT(text, HasSubstr("\n  warning: 2 of 8 devices are not used: 6-7\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("\n  memory: the fullest device needs 1000.00 MiB of 1020.00 MiB usable, 98 %; 20.00 MiB are left, less than the "
+                "memory model's own error (3 %)\n"));
+  EXPECT_THAT(to_json(answer), HasSubstr("\"unused_devices\": [6, 7]"));
+  EXPECT_THAT(to_table(answer_of({stage_of({"a"}, {0, 1})}, 2), false), Not(HasSubstr("not used")));
+}
+
+// Ten stages: the first and the last differ from those between.
+TEST(AnswerTable, StagesThatAreAlikeAreOneRow) {
+  std::vector<PlannedStage> stages = {stage_of({"embedding"}, {0, 1})};
+  for (int s = 1; s < 9; ++s)
+    stages.push_back(stage_of({"first." + std::to_string(s), "second." + std::to_string(s)}, {2 * s, 2 * s + 1}));
+  stages.push_back(stage_of({"head"}, {18, 19}));
+  const std::string text = to_table(answer_of(stages, 20), false);
+  EXPECT_THAT(text, HasSubstr("\n        0      1  embedding                1       1           0  0-1\n"
+                              "      1-8      2  first.1 ... second.8     1       1           0  2-17, 2 a stage\n"
+                              "        9      1  head                     1       1           0  18-19\n"));
+  stages.resize(3);  // few stages keep their rows
+  EXPECT_THAT(to_table(answer_of(stages, 20), false), HasSubstr("first.2 ... second.2"));
+}
+
+// Ranks of a copy side by side: every stage has blocks at equal distances.
+TEST(AnswerTable, EightThousandDevicesAreAFewRanges) {
+  std::vector<PlannedStage> stages;
+  for (int s = 0; s < 40; ++s) {
+    std::vector<int> devices;
+    for (int copy = 0; copy < 25; ++copy)
+      for (int t = 0; t < 8; ++t) devices.push_back((copy * 40 + s) * 8 + t);
+    stages.push_back(stage_of(std::vector<std::string>(static_cast<std::size_t>(1 + s % 2), "unit"), devices));  // no two alike
+  }
+  const std::string text = to_table(answer_of(stages, 8000), false);
+  EXPECT_LT(text.size(), 10'000u);
+  EXPECT_THAT(text, HasSubstr("  0-7, 320-327 ... 7680-7687\n"));
+}
+
+TEST(AnswerTable, ProgressHasTheUnitOfTheObjective) {
+  EXPECT_EQ(objective_text("step_time_s", 18.1693), "18.2 s");
+  EXPECT_EQ(objective_text("time_per_sample", 18.1693), "18.1693");
+}
+
+}  // namespace
+}  // namespace panpipe::planner
