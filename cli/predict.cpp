@@ -8,6 +8,7 @@
 #include "cli/output.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/experiment/describe_plan.hpp"
+#include "costmodel/experiment/heading.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -67,12 +68,14 @@ void present(const Experiment& experiment, const Plan& plan, const Timeline& tim
              const FilesRead& files, const std::string& notes, double wall_s) {
   const ResultContext context = result_context(experiment, options.scenario, files, libraries(), wall_s);
   const Metrics figures = metrics(timeline);
+  const std::string heading = heading_of(experiment.scenario, experiment.workload, plan);
   tell_unmeasured(experiment);
   tell_of_cores(experiment.scenario, plan.pipeline);
   if (options.json) {
-    print(to_result_json(timeline, figures, context, describe_plan(experiment, plan, timeline), options.timeline));
+    print(with_heading(to_result_json(timeline, figures, context, describe_plan(experiment, plan, timeline), options.timeline),
+                       heading));
   } else {
-    print(to_table(timeline, figures, color_wanted()) + notes);
+    print(heading + to_table(timeline, figures, color_wanted()) + notes);
   }
   if (options.output.empty()) return;
   std::fputs(write_results(experiment, plan, timeline, context, notes, options.output).c_str(), stderr);
