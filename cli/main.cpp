@@ -136,7 +136,7 @@ std::string suggested_option(const CLI::App& verb, int argc, char** argv) {
 
 // CLI11 names the words that it has no use for in reverse.
 std::string fault_of(const CLI::App& where, const CLI::ParseError& error) {
-  if (error.get_name() != "ExtrasError") return error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
   std::string words;
   for (const std::string& word : where.remaining(true)) words += " " + word;
   return "not expected here:" + words;

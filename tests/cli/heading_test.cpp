@@ -11,7 +11,6 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 const std::string kGpt2 = "scenarios/examples/gpt2-large-rtx3090x8.yaml";
@@ -148,19 +147,20 @@ TEST(GlobalBatch, StaysInSweepsAndPlans) {
   EXPECT_EQ(two_lines(panpipe("sweep " + file + " --over parallel.data=1,2").out),
             "gpt2 (12 layers, hidden 768, 124.4 M parameters) on 16 x A100-80G-SXM in 2 nodes (clusters/dgx-a100-80g.yaml)\n"
             "pipeline 4 x tensor 1, 1f1b, bf16, framework megatron (default for gpt); global batch 64; swept: parallel.data\n");
-  const std::string open =
-      " --set 'parallel={}' --set batch.micro=auto --set schedule=1f1b --set recompute=none --set cluster.nodes=1";
-  const std::string plan = temporary_folder() + "/plan.yaml";
-  const Outcome search = panpipe("plan " + file + open + " --json -o " + plan);
+  const std::string plan = temporary_folder() + "/plan.yaml", open = temporary_folder() + "/open.yaml";
+  write_file(open,
+             "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt2}\nbatch: {micro: auto, global: 64}\n"
+             "precision: bf16\nschedule: 1f1b\nrecompute: none\n");
+  const Outcome search = panpipe("plan " + open + " --json -o " + plan);
   ASSERT_EQ(search.exit_code, 0) << search.err;
   for (const json& candidate : json::parse(search.out)["candidates"]) {
     const json& s = candidate["settings"];
     EXPECT_EQ(s["batch.micro"].get<int>() * s["batch.microbatches"].get<int>() * s["parallel.data"].get<int>(), 64) << s;
   }
-  const Outcome planned = panpipe("estimate " + file + open + " --plan " + plan);
+  const Outcome planned = panpipe("estimate " + open + " --plan " + plan);
   ASSERT_EQ(planned.exit_code, 0) << planned.err;
   EXPECT_THAT(planned.out, HasSubstr("; global batch 64 = "));
-  const Outcome other = panpipe("estimate " + file + open + " --plan " + plan + " --set batch.global=128");
+  const Outcome other = panpipe("estimate " + open + " --plan " + plan + " --set batch.global=128");
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_THAT(other.err, HasSubstr("but the scenario has "));
   EXPECT_THAT(other.err, HasSubstr("help: the plan decides batch.microbatches: do not set it, or plan again"));
