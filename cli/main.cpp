@@ -134,6 +134,14 @@ std::string suggested_option(const CLI::App& verb, int argc, char** argv) {
   return "";
 }
 
+// CLI11 names the words that it has no use for in reverse.
+std::string fault_of(const CLI::App& where, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
+  std::string words;
+  for (const std::string& word : where.remaining(true)) words += " " + word;
+  return "not expected here:" + words;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Predicts, simulates and explains pipeline-parallel training steps.", "panpipe"};
   app.set_version_flag("--version", std::string("panpipe ") + panpipe::kVersion);
@@ -158,8 +166,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const CLI::App* where = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
     const std::string name = where == &app ? "panpipe" : "panpipe " + where->get_name();
-    return say(name + ": error: " + error.what() + (where == &app ? "" : suggested_option(*where, argc, argv)) + "\n  see " +
-                   name + " --help",
+    return say(name + ": error: " + fault_of(*where, error) + (where == &app ? "" : suggested_option(*where, argc, argv)) +
+                   "\n  see " + name + " --help",
                ExitCode::Input);
   }
   std::size_t index = 0;

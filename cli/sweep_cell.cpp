@@ -60,7 +60,10 @@ planner::CellAnswer plan_and_predict(const planner::SweepGrid& grid, std::vector
   const planner::Candidate& best = found.candidates.front();
   planner::CellAnswer answer;
   if (best.plan) {
-    for (const auto& [key, value] : best.settings) overrides.push_back(key + "=" + value);
+    // A global batch that is stated gives the microbatches by itself, and both together are refused.
+    const bool by_global = !is_open(asked.scenario, "batch.global");
+    for (const auto& [key, value] : best.settings)
+      if (!by_global || key != "batch.microbatches") overrides.push_back(key + "=" + value);
     const Experiment chosen(load_scenario(grid.scenario, overrides));
     answer = predict(chosen, *best.plan, grid.engine == "simulate");
   } else {

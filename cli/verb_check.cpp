@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "cli/output.hpp"
@@ -10,6 +11,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/index_ranges.hpp"
 #include "costmodel/cluster/links_matrix.hpp"
+#include "costmodel/experiment/heading.hpp"
 #include "costmodel/workload/movable_units.hpp"
 
 namespace panpipe::cli {
@@ -25,12 +27,24 @@ std::string units_of(const Experiment& experiment, bool json) {
   return json ? units_json(*experiment.workload.graph) : units_table(*experiment.workload.graph);
 }
 
+// Every line as a comment of YAML: what is printed is a scenario that loads again.
+std::string commented(const std::string& lines) {
+  std::string out;
+  for (std::size_t at = 0; at < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', at), lines.size());
+    out += "# " + lines.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
+  return out;
+}
+
 // A scenario that is well-formed and cannot be planned is found here, not at the first prediction.
 std::string resolved_and_planned(const Experiment& experiment) {
-  const std::string text = resolved_text(experiment.scenario);
   const Plan plan = experiment.plan("");
   const int devices = experiment.scenario.cluster.size();
   const std::vector<int> unused = unused_indices(plan.devices, devices);
+  const std::string text =
+      commented(heading_of(experiment.scenario, experiment.workload, plan)) + resolved_text(experiment.scenario);
   return text + fmt::format("# {} stages on {} devices: legal\n", plan.stages.size(), plan.devices.size()) +
          (unused.empty() ? "" : "# warning: " + unused_devices_text(unused, devices) + "\n");
 }

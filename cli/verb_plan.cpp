@@ -13,6 +13,8 @@
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/experiment/heading.hpp"
 #include "planner/planner.hpp"
 #include "sim/simulate.hpp"
 
@@ -100,7 +102,8 @@ int run_plan(const PlanOptions& options) {
     search_options.progress = [&line](const planner::SearchState& state) { line.show(state); };
     answer = planner::search(experiment, search_options);
   }
-  print(options.json ? to_json(answer) : to_table(answer, color_wanted()));
+  print(options.json ? to_json(answer)
+                     : heading_of_search(experiment.scenario, experiment.workload) + to_table(answer, color_wanted()));
   if (answer.candidates.empty()) return static_cast<int>(ExitCode::CheckFailed);
   if (!options.output.empty()) write_plan(experiment, answer, options.output);
   return static_cast<int>(ExitCode::Done);
@@ -124,7 +127,10 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
       ->check(CLI::Range(1, 1024));
   sub.add_option("--time-limit", options->time_limit, "stop after so many seconds with the best plan so far")
       ->type_name("S")
-      ->check(CLI::PositiveNumber);
+      ->check([](const std::string& text) {
+        const auto seconds = parse_number(text).value;
+        return seconds && *seconds > 0 ? std::string() : fmt::format("'{}' is not a number of seconds above 0", text);
+      });
   sub.add_option("--candidates", options->candidates, "how many of the best plans to show (default 5)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/experiment/heading.hpp"
 #include "planner/planner.hpp"
 #include "planner/sweep/sweep.hpp"
 
@@ -19,6 +21,8 @@ namespace panpipe::cli {
 namespace {
 
 using planner::SweepCell;
+
+constexpr std::size_t kMostTried = 40;  // cells that are read for the heading of all
 
 struct SweepSettings {
   std::string scenario, engine = "estimate", output, shard;
@@ -74,8 +78,21 @@ ExitCode verdict(const std::vector<SweepCell>& cells) {
   return cannot && !refused ? ExitCode::MachineCannot : ExitCode::CheckFailed;
 }
 
+// Of the first cell that can be read; empty where none can, or where the files of shards are elsewhere.
+std::string heading_of(const planner::SweepGrid& grid) {
+  std::vector<std::string> keys;
+  for (const planner::SweepAxis& axis : grid.axes) keys.push_back(axis.key);
+  for (std::size_t cell = 0; cell < std::min(grid.size(), kMostTried); ++cell) try {
+      const Scenario scenario = load_scenario(grid.scenario, grid.overrides(cell));
+      return heading_of_sweep(scenario, make_workload(scenario), keys, !grid.method.empty());
+    } catch (const InputError&) {
+    } catch (const NoAnswer&) {
+    }
+  return "";
+}
+
 int merge(const SweepSettings& settings) {
-  const planner::Merged merged = planner::merge_sweeps(settings.merge, settings.output);
+  const planner::Merged merged = planner::merge_sweeps(settings.merge, settings.output, heading_of);
   present(settings, merged.grid, merged.cells, "");
   const std::size_t missing = merged.grid.size() - merged.cells.size();
   if (missing > 0) {
@@ -101,6 +118,7 @@ int sweep(const SweepSettings& settings) {
   if (isatty(STDERR_FILENO) != 0) options.progress = show_progress;
   options.load = [&](const auto& overrides) { load_cell(settings.scenario, overrides); };
   options.answer = [&](const auto& overrides) { return answer_of_cell(grid, overrides); };
+  grid.heading = heading_of(grid);
   const StopOnSignal stop;
   const planner::SweepRun run = run_sweep(grid, options);
   if (!run.complete) {

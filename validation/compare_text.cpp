@@ -119,11 +119,18 @@ std::string document_json(const ResultDocument& document) {
 }  // namespace
 
 std::string to_table(const Comparison& comparison) {
-  const auto heading = [](char letter, const ResultDocument& document) {
-    return fmt::format("{}  {:<10} {}{}\n", letter, name_of(document.kind), document.path,
-                       document.scenario.empty() ? "" : "  (" + document.scenario + ")");
+  const bool alike = comparison.a->heading == comparison.b->heading;  // then once, in front
+  const auto heading = [&](char letter, const ResultDocument& document) {
+    std::string text = fmt::format("{}  {:<10} {}{}\n", letter, name_of(document.kind), document.path,
+                                   document.scenario.empty() ? "" : "  (" + document.scenario + ")");
+    if (!alike)
+      for (const std::string& line : document.heading) text += "   " + line + "\n";
+    return text;
   };
-  std::string out = heading('A', *comparison.a) + heading('B', *comparison.b);
+  std::string out;
+  if (alike)
+    for (const std::string& line : comparison.a->heading) out += line + "\n";
+  out += heading('A', *comparison.a) + heading('B', *comparison.b);
   out += comparison.reference_is_b ? "differences: A against B\n\n" : "differences: B against A\n\n";
   out += metrics_table(comparison);
   if (!comparison.classes.empty()) out += classes_table(comparison) + worst_table(comparison) + waits_table(comparison);

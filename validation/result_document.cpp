@@ -190,6 +190,7 @@ ResultDocument to_result(const json& document, const std::string& path) {
   }
   if (!known) fail(path, "kind is estimated, simulated or measured, not '" + kind + "'");
   result.scenario = document.value("context", json::object()).value("scenario", "");
+  result.heading = document.value("heading", std::vector<std::string>());
   result.paths = document.value("paths", json::object()).get<std::map<std::string, std::vector<std::string>>>();
   if (const auto plan = document.find("plan"); plan != document.end()) result.plan = to_plan(*plan);
   result.timeline.kind = result.kind;

@@ -12,8 +12,9 @@
 namespace panpipe {
 
 struct ResultDocument {
-  std::string path;      // as asked for
-  std::string scenario;  // as the document names it
+  std::string path;                  // as asked for
+  std::string scenario;              // as the document names it
+  std::vector<std::string> heading;  // lines on model, cluster and plan; documents of earlier versions have none
   TimelineKind kind{};
   std::vector<std::pair<std::string, double>> metrics;    // in the document's order; true and false are 1 and 0
   std::vector<DeviceMetrics> per_device;                  // as the engine computed them

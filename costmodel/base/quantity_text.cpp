@@ -362,7 +362,11 @@ Parsed<long long> parse_integer(std::string_view text) {
   long long value = 0;
   const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (status == std::errc::result_out_of_range) return {{}, fmt::format("'{}' is out of range", text)};
-  if (end != digits.data() + digits.size()) return {{}, fmt::format("'{}' is not a whole number", text)};
+  if (end != digits.data() + digits.size()) {
+    // "1e9", "8.0": a whole number in another spelling.
+    const bool whole = std::abs(parts.value) < 1e15L && parts.value == std::floor(parts.value);
+    return {{}, fmt::format("'{}' is not a whole number{}", text, whole ? fmt::format("; write '{:.0f}'", parts.value) : "")};
+  }
   return {value, ""};
 }
 

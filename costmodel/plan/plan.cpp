@@ -118,7 +118,9 @@ Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>&
   plan.data = scenario.parallel.data;
   plan.zero = scenario.parallel.zero;
   plan.devices = at_key(scenario, scenario.placement ? "placement" : "parallel", [&] { return requested_devices(scenario); });
-  plan.schedule = at_key(scenario, "schedule", [&] {
+  // The default schedule is one of any sizes: it has too many actions only where the batch does.
+  const char* batch = is_open(scenario, "batch.global") ? "batch.microbatches" : "batch.global";
+  plan.schedule = at_key(scenario, is_open(scenario, "schedule") ? batch : "schedule", [&] {
     Schedule schedule = requested_schedule(scenario, mean_costs);
     check_schedule_fits(scenario, schedule);
     return schedule;

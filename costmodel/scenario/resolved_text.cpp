@@ -129,9 +129,10 @@ class Printer {
   }
 
   // What was resolved below a written key without being written there. In `workload` and `cluster` it is the content of
-  // files and of models, shown as comments; elsewhere the map's defaults.
+  // files and of models, and in `batch` what its global batch makes, shown as comments; elsewhere the map's defaults.
   void print_additions(const Node& node, std::size_t indent) {
-    const bool comment = node.path.rfind("cluster", 0) == 0 || node.path.rfind("workload", 0) == 0 || node.kind != NodeKind::Map;
+    const bool comment = node.path.rfind("cluster", 0) == 0 || node.path.rfind("workload", 0) == 0 || node.path == "batch" ||
+                         node.kind != NodeKind::Map;
     std::vector<const ResolvedValue*> found;
     for (const ResolvedValue& value : scenario_.resolved) {
       if (!below(value.path, node.path)) continue;

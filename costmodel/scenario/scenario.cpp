@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <initializer_list>
 #include <utility>
 
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/profile/load_profiles.hpp"
+#include "costmodel/scenario/default_framework.hpp"
 #include "costmodel/scenario/read_parts.hpp"
+#include "costmodel/schedule/limits.hpp"
 
 namespace panpipe {
 
@@ -58,6 +61,20 @@ void drop_options_of(const ScheduleFamily* before, Node& root) {
   }
 }
 
+// The two ways to count a batch; each follows from the other.
+constexpr std::pair<const char*, const char*> kBatchCounts[] = {{"microbatches", "global"}, {"global", "microbatches"}};
+
+// Where an override or a plan counts the batch in one way, the file's count in the other way goes. That of another override
+// stays, and is refused.
+void drop_other_count(Node& root, const std::string& counted) {
+  for (Node::Entry& entry : root.entries)
+    if (entry.key == "batch" && entry.value->kind == NodeKind::Map)
+      for (const auto& [count, other] : kBatchCounts)
+        if (counted == count)
+          std::erase_if(entry.value->entries,
+                        [&](const Node::Entry& stated) { return stated.key == other && !stated.value->overridden; });
+}
+
 void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
   ReadLog log;
   for (const std::string& assignment : overrides) {
@@ -74,6 +91,7 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
     try {
       apply_override(root, assignment);
       if (assignment.rfind("schedule.name=", 0) == 0) drop_options_of(family, root);
+      if (assignment.rfind("batch.", 0) == 0) drop_other_count(root, assignment.substr(6, assignment.find('=') - 6));
     } catch (const InputError& error) {
       log.add(error);
     }
@@ -121,13 +139,14 @@ WorkloadRequest read_workload_part(MapReader& reader) {
   }
 }
 
-Framework read_framework(MapReader& reader, bool given_cluster) {
+Framework read_framework(MapReader& reader, const WorkloadRequest& workload, bool given_cluster) {
   const Node* node = reader.find("framework");
   // Devices written in place have no kernels that a framework could launch.
   if (node == nullptr && given_cluster) return {};
-  if (node == nullptr) reader.log().resolved("framework", "megatron", "default");
+  const DefaultFramework fallback = default_framework(workload);
+  if (node == nullptr) reader.log().resolved("framework", fallback.name, fallback.origin);
   try {
-    if (node == nullptr) return load_framework("megatron", "");
+    if (node == nullptr) return load_framework(fallback.name, "");
     const auto name = read_string(*node, reader.log());
     if (!name) return {};
     return load_framework(*name, node->source->directory);
@@ -164,13 +183,58 @@ std::shared_ptr<const Profile> read_profile_part(MapReader& reader) {
   }
 }
 
-void read_batch(MapReader& reader, Scenario& scenario) {
+// The samples of a step over all replicas, where the scenario states them: `microbatches` then follow from the degrees.
+std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
   const Node* node = reader.require("batch");
-  if (node == nullptr) return;
+  if (node == nullptr) return std::nullopt;
   MapReader batch(*node, reader.log());
   if (!read_auto(batch, "micro", "1")) scenario.micro = batch.integer("micro", 1);
-  scenario.microbatches = batch.integer("microbatches", 1);
+  const Node* counted = batch.find("microbatches");
+  std::optional<int> global;
+  if (const Node* stated = batch.find("global")) {
+    global = read_integer(*stated, reader.log(), 1);
+    if (counted != nullptr)
+      reader.log().error(*stated, fmt::format("batch.global and batch.microbatches ({}) exclude each other", origin_of(*counted)),
+                         "keep one of the two: microbatches = global / (micro x data)");
+  } else {
+    scenario.microbatches = batch.integer("microbatches", 1);
+  }
   batch.finish();
+  return global;
+}
+
+void divide_batch(MapReader& reader, int global, Scenario& scenario) {
+  const int data = scenario.parallel.data;
+  const long long together = static_cast<long long>(scenario.micro) * data;
+  if (const long long below = global / together * together; below != global) {
+    const std::string nearest = below > 0 ? fmt::format("the nearest that fit are {} and {}", below, below + together)
+                                          : fmt::format("the least that fits is {}", together);
+    reader.log().error(
+        *reader.node().find("batch")->find("global"),
+        fmt::format("a global batch of {} is no multiple of {} (micro {} x data {})", global, together, scenario.micro, data),
+        "microbatches = global / (micro x data); " + nearest);
+    return;
+  }
+  scenario.microbatches = static_cast<int>(global / together);
+  reader.log().resolved("batch.microbatches", std::to_string(scenario.microbatches),
+                        fmt::format("derived: global {} / (micro {} x data {})", global, scenario.micro, data));
+}
+
+// What no schedule is made for is said where the number stands: the schedule may not be written at all.
+void check_sizes(MapReader& reader, const Scenario& scenario) {
+  const auto written = [&](const char* map, std::initializer_list<const char*> keys) {
+    const Node* node = reader.node().find(map);
+    for (const char* key : keys)
+      if (node != nullptr && node->kind == NodeKind::Map && node->find(key) != nullptr) return node->find(key);
+    return static_cast<const Node*>(nullptr);
+  };
+  const auto check = [&](const char* what, int value, int most, const Node* at) {
+    if (value > most && at != nullptr) reader.log().error(*at, fmt::format("{} must be 1 to {}, not {}", what, most, value));
+  };
+  const Node* ranks = written("parallel", {"pipeline"});
+  if (ranks == nullptr) ranks = written("cluster", {"nodes", "devices"});
+  check("ranks", scenario.parallel.pipeline, kMaxRanks, ranks != nullptr ? ranks : reader.node().find("cluster"));
+  check("microbatches", scenario.microbatches, kMaxMicrobatches, written("batch", {"global", "microbatches"}));
 }
 
 void read_choices(MapReader& reader, Scenario& scenario) {
@@ -213,11 +277,13 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   check_heading(reader);
   std::optional<Cluster> cluster = read_cluster_part(reader);
   scenario.workload = read_workload_part(reader);
-  read_batch(reader, scenario);
+  const std::optional<int> global_batch = read_batch(reader, scenario);
   read_choices(reader, scenario);
   scenario.parallel = read_parallel(reader);
   const bool degrees_known = !log.has_errors();
   if (cluster && degrees_known) fit_to_devices(reader, *cluster, scenario.parallel);
+  if (global_batch && degrees_known) divide_batch(reader, *global_batch, scenario);
+  if (cluster && degrees_known) check_sizes(reader, scenario);
   scenario.schedule = read_schedule(reader, scenario.parallel);
   scenario.partition = read_partition(reader);
   scenario.optimizer = read_optimizer(reader, scenario.workload.layers_file.empty() ? "adam" : "none");
@@ -226,7 +292,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
     scenario.placement = read_placement(reader, *cluster, scenario.parallel);
   else
     reader.find("placement");
-  scenario.framework = read_framework(reader, cluster && cluster->given);
+  scenario.framework = read_framework(reader, scenario.workload, cluster && cluster->given);
   read_transfer_rules(reader, cluster && cluster->given, scenario);
   scenario.profile = read_profile_part(reader);
   read_usable(reader, cluster, scenario);
@@ -259,7 +325,10 @@ void put_entries(Node& root, const std::string& name, const Node& map) {
 void apply_plan_keys(Node& root, const Node& plan) {
   if (root.kind != NodeKind::Map || plan.kind != NodeKind::Map) return;
   for (const char* name : {"batch", "parallel"})
-    if (const Node* map = plan.find(name); map != nullptr && map->kind == NodeKind::Map) put_entries(root, name, *map);
+    if (const Node* map = plan.find(name); map != nullptr && map->kind == NodeKind::Map) {
+      put_entries(root, name, *map);
+      if (name == std::string_view("batch") && map->find("microbatches") != nullptr) drop_other_count(root, "microbatches");
+    }
   const Node* devices = plan.find("devices");
   if (devices == nullptr || devices->kind != NodeKind::Sequence) return;
   auto placement = std::make_shared<Node>(*devices);

@@ -8,6 +8,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/schedule/building.hpp"
+#include "costmodel/schedule/limits.hpp"
 #include "costmodel/schedule/memory_actions.hpp"
 
 namespace panpipe {
@@ -93,11 +94,6 @@ void check_options(const ScheduleFamily& family, const ScheduleOptions& options)
       throw InputError(fmt::format("unknown option '{}' of schedule {}{}", option.first, family.name,
                                    suggestion(option.first, nearest_name(option.first, all) ? all : own)));
 }
-
-// Actions are counted in 32 bits and a row is a vector: these limits are far beyond any machine and keep a mistyped number from
-// exhausting memory.
-constexpr int kMaxRanks = 100'000, kMaxMicrobatches = 1'000'000;
-constexpr long long kMaxActions = 200'000'000;
 
 void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
   if (ranks < 1 || ranks > kMaxRanks) throw InputError(fmt::format("ranks must be 1 to {}, not {}", kMaxRanks, ranks));

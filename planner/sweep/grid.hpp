@@ -22,6 +22,7 @@ struct SweepGrid {
   std::string method;             // of the planner that is asked for each cell; empty: the scenario's own plan
   std::vector<std::string> sets;  // --set, for all cells
   std::vector<SweepAxis> axes;    // the last one varies fastest
+  std::string heading;            // lines on what all cells share, for readers; says nothing about which grid it is
 
   std::size_t size() const;
   std::vector<std::string> values(std::size_t cell) const;     // one per axis

@@ -190,7 +190,8 @@ SweepRun run_sweep(const SweepGrid& grid, const SweepOptions& options) {
   return Running(grid, options).run();
 }
 
-Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& folder) {
+Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& folder,
+                    const std::function<std::string(const SweepGrid&)>& heading) {
   Merged merged;
   std::map<std::size_t, SweepCell> cells;
   std::map<std::string, std::pair<std::string, std::string>> inputs;  // file -> its hash, and the folder that says so
@@ -213,6 +214,7 @@ Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& 
     }
   }
   for (auto& [index, cell] : cells) merged.cells.push_back(std::move(cell));
+  if (heading) merged.grid.heading = heading(merged.grid);
   if (!folder.empty()) SweepFolder(folder).finish(merged.grid, merged.cells, "");
   return merged;
 }

@@ -49,13 +49,15 @@ struct SweepRun {
 // Throws InputError when the grid cannot be meant: an unknown key, a scenario that cannot be read whatever the values.
 SweepRun run_sweep(const SweepGrid& grid, const SweepOptions& options);
 
-// The cells of several folders as one sweep, written into `folder`. InputError: different grids, input files that changed between
-// the shards. Cells that are in none of them are missing in the answer.
+// The cells of several folders as one sweep, written into `folder`, under the heading that the caller makes for the grid.
+// InputError: different grids, input files that changed between the shards. Cells that are in none of them are missing in the
+// answer.
 struct Merged {
   SweepGrid grid;
   std::vector<SweepCell> cells;
 };
-Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& folder);
+Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& folder,
+                    const std::function<std::string(const SweepGrid&)>& heading = {});
 
 // What cells are compared by: the step time, or the time per sample where they differ in samples per step.
 struct SweepMeasure {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <sstream>
 
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/page/page.hpp"
@@ -38,6 +39,8 @@ class SweepPage {
     page::Page page("Sweep of " + name, fmt::format("{}{}{}; panpipe {}", engine_words(),
                                                     grid_.method.empty() ? "" : ", planned cell by cell (" + grid_.method + ")",
                                                     shard.empty() ? "" : ", shard " + shard, grid_.version));
+    std::istringstream heading(grid_.heading);
+    for (std::string line; std::getline(heading, line);) page.note(line);
     page.figures(figures());
     page.list(what_varies());
     if (measure_.per_sample) page.note("The cells differ in samples per step, so they are compared by the time per sample.");

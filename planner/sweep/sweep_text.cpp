@@ -171,7 +171,7 @@ std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells)
   rows[0].insert(rows[0].end(), {"step time", "samples/s", "MFU", "bubble", "peak memory", ""});
   const std::vector<bool> on_front = marks(cells);
   for (std::size_t i = 0; i < cells.size(); ++i) rows.push_back(row_of(grid, cells[i], on_front[i]));
-  return aligned(rows, grid.axes.size());
+  return grid.heading + aligned(rows, grid.axes.size());
 }
 
 }  // namespace panpipe::planner

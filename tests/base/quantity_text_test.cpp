@@ -106,7 +106,10 @@ TEST(QuantityText, NumbersThatAreNone) {
             "'1_000' is not a number; write digits, a decimal point and an exponent only, as in '1500' or '1.5e3'");
   EXPECT_EQ(parse_number("1,5").problem,
             "'1,5' is not a number; write digits, a decimal point and an exponent only, as in '1500' or '1.5e3'");
-  EXPECT_EQ(parse_integer("8.0").problem, "'8.0' is not a whole number");
+  EXPECT_EQ(parse_integer("8.0").problem, "'8.0' is not a whole number; write '8'");
+  EXPECT_EQ(parse_integer("1e9").problem, "'1e9' is not a whole number; write '1000000000'");
+  EXPECT_EQ(parse_integer("1e300").problem, "'1e300' is not a whole number");
+  EXPECT_EQ(parse_integer("8.5").problem, "'8.5' is not a whole number");
   EXPECT_EQ(parse_integer("8 GiB").problem, "'8 GiB' is not a whole number; this value has no unit, write '8'");
   EXPECT_EQ(parse_integer("99999999999999999999").problem, "'99999999999999999999' is out of range");
   EXPECT_EQ(parse_integer("yes").problem, "'yes' is not a whole number");

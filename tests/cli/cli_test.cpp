@@ -62,6 +62,16 @@ TEST(CommandLine, AnUnknownOptionIsAnInputError) {
   EXPECT_THAT(run.err, HasSubstr("  see panpipe estimate --help\n"));
 }
 
+// In the order in which they were given; numbers as a person writes them.
+TEST(CommandLine, FaultsOfOptionsRepeatWhatWasWritten) {
+  EXPECT_EQ(panpipe("estimate " + kGpt2 + " -n 5 --fast").err,
+            "panpipe estimate: error: not expected here: -n 5 --fast\n  see panpipe estimate --help\n");
+  EXPECT_EQ(panpipe("plan " + kGpt2 + " --time-limit 0").err,
+            "panpipe plan: error: --time-limit: '0' is not a number of seconds above 0\n  see panpipe plan --help\n");
+  EXPECT_EQ(panpipe("plan " + kGpt2 + " --time-limit soon").err,
+            "panpipe plan: error: --time-limit: 'soon' is not a number of seconds above 0\n  see panpipe plan --help\n");
+}
+
 TEST(CommandLine, AMissingFileIsNamed) {
   const Outcome run = panpipe("estimate nowhere.yaml");
   EXPECT_EQ(run.exit_code, 2);

@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <map>
+#include <tuple>
 
 #include "costmodel/input/reader.hpp"
+#include "costmodel/scenario/default_framework.hpp"
 
 namespace panpipe {
 namespace {
@@ -147,6 +149,86 @@ TEST(Scenario, AutoIsTheDefaultAndIsOpen) {
   EXPECT_EQ(stated.schedule.options.count("loop_batch"), 0u);
 }
 
+std::string fault_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_scenario(text, "a.yaml", "", overrides);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const std::string kOnEight =
+    "panpipe: 1\n"
+    "cluster: {devices: 8, memory: 24 GiB, link: {latency: 5 us, bandwidth: 25 GB/s}}\n"
+    "workload: {model: gpt2}\n";
+
+TEST(Scenario, AGlobalBatchGivesTheMicrobatches) {
+  const std::string text = kOnEight + "batch: {micro: 2, global: 48}\n";
+  const auto read = [&](const std::vector<std::string>& overrides) { return parse_scenario(text, "a.yaml", "", overrides); };
+  EXPECT_EQ(read({}).microbatches, 24);
+  for (const int data : {2, 4, 8}) EXPECT_EQ(read({"parallel.data=" + std::to_string(data)}).microbatches, 24 / data);
+  EXPECT_EQ(read({"batch.micro=6", "parallel.data=4"}).microbatches, 2);
+  EXPECT_EQ(read({"batch.micro=auto", "parallel.data=4"}).microbatches, 12);
+  EXPECT_EQ(origin_of(read({"parallel.data=4"}), "batch.microbatches"), "derived: global 48 / (micro 2 x data 4)");
+}
+
+TEST(Scenario, AnOverrideCountsTheBatchAnew) {
+  const std::string by_global = kOnEight + "batch: {micro: 2, global: 48}\n",
+                    by_count = kOnEight + "batch: {micro: 2, microbatches: 5}\n";
+  const auto count = [](const std::string& text, const std::vector<std::string>& overrides) {
+    return parse_scenario(text, "a.yaml", "", overrides).microbatches;
+  };
+  EXPECT_EQ(count(by_count, {"batch.global=48"}), 24);
+  EXPECT_EQ(count(by_count, {"batch.global=48", "parallel.data=2"}), 12);
+  EXPECT_EQ(count(by_global, {"batch.microbatches=7", "parallel.data=2"}), 7);
+  EXPECT_EQ(count(by_global, {"batch={micro: 1, microbatches: 3}"}), 3);
+  EXPECT_EQ(fault_of(by_count, {"batch.microbatches=7", "batch.global=48"}),
+            "--set batch.global=48: error: batch.global and batch.microbatches (--set) exclude each other\n"
+            "  at batch.global\n"
+            "      | batch.global=48\n"
+            "      |              ^\n"
+            "  help: keep one of the two: microbatches = global / (micro x data)");
+}
+
+TEST(Scenario, AGlobalBatchThatIsNotWholeNamesItsNeighbours) {
+  EXPECT_EQ(fault_of(kOnEight + "batch: {micro: 6, global: 50}\n", {"parallel.data=4"}),
+            "a.yaml:4:27: error: a global batch of 50 is no multiple of 24 (micro 6 x data 4)\n"
+            "  at batch.global\n"
+            "    4 | batch: {micro: 6, global: 50}\n"
+            "      |                           ^\n"
+            "  help: microbatches = global / (micro x data); the nearest that fit are 48 and 72");
+  EXPECT_NE(fault_of(kOnEight + "batch: {micro: 6, global: 5}\n")
+                .find("help: microbatches = global / (micro x data); the least that fits is 6"),
+            std::string::npos);
+}
+
+// The default follows the model's kind, and is told; a written one is taken for any model.
+TEST(Scenario, TheDefaultFrameworkIsOfTheModelsKind) {
+  const auto read = [](const std::string& workload, const std::string& more = "") {
+    return parse_scenario("panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: " + workload +
+                              "\nbatch: {micro: 1, microbatches: 8}\n" + more,
+                          "a.yaml", "");
+  };
+  for (const auto& [workload, preset, kind] :
+       {std::tuple("{model: llama2-7b}", "flash-attn", "llama"),
+        {"{model: mllm-14.9b}", "flash-attn", "mllm"},
+        {"{model: gpt2}", "megatron", "gpt"},
+        {"{model: bert-large}", "megatron", "bert"},
+        {"{model: llama, layers: 2, hidden: 64, heads: 4, ffn: 96}", "flash-attn", "llama"}}) {
+    const Scenario scenario = read(workload);
+    EXPECT_EQ(scenario.framework.name, preset) << workload;
+    EXPECT_EQ(scenario.framework.flash_attention, std::string(preset) == "flash-attn") << workload;
+    EXPECT_EQ(origin_of(scenario, "framework"), std::string("default for ") + kind);
+    EXPECT_NE(resolved_text(scenario).find(std::string("# default for ") + kind + "\n"), std::string::npos);
+  }
+  EXPECT_EQ(read("{model: llama2-7b}", "framework: megatron\n").framework.name, "megatron");
+  EXPECT_EQ(read("{layers: ../tests/input_errors/good/layers.yaml}").framework.name, "megatron");
+  WorkloadRequest exported;
+  exported.pt2_file = "x.pt2";
+  EXPECT_EQ(default_framework(exported).name, "eager-sdpa");
+}
+
 TEST(Scenario, StagesOfARankHaveTwoNames) {
   EXPECT_EQ(parse("parallel: {virtual_stages: 3}\nschedule: interleaved-1f1b\n").schedule.options.at("stages_per_rank"), "3");
   EXPECT_EQ(parse("schedule: {name: interleaved-1f1b, stages_per_rank: 3}\n").parallel.virtual_stages, 3);
@@ -263,6 +345,7 @@ TEST(ResolvedText, ShowsTheOriginOfEachValue) {
 }
 
 TEST(ResolvedText, LoadsAgainInPlace) {
+  expect_round_trip(parse("parallel: {data: 2}\n", {"batch.global=32"}));
   expect_round_trip(parse());
   expect_round_trip(parse("partition: [block.3, \"a: b # c\"]\nplacement: [7, 6, 5, 4, 3, 2, 1, 0]\nusable: 50 %\n"));
   expect_round_trip(parse("schedule: {name: pfeife, loop_batch: 4}\nparallel: {data: 2}\n", {"optimizer.name=sgd"}));

@@ -72,6 +72,7 @@ class Report {
     const ResultDocument& first = inputs_.front().result;
     const std::string scenario = first.scenario.empty() ? first.path : fs::path(first.scenario).filename().string();
     page::Page page(scenario, subtitle());
+    headings(page);
     for (std::size_t i = 0; i < inputs_.size(); ++i) page.figures(figures(i));
     step(page);
     breakdown(page);
@@ -90,6 +91,16 @@ class Report {
     for (std::size_t i = 0; i < inputs_.size(); ++i)
       text += fmt::format("{}{} ({})", i > 0 ? " beside " : "One step, ", names_[i], inputs_[i].result.path);
     return text;
+  }
+
+  // On model, cluster and plan; once where both results are of the same.
+  void headings(page::Page& page) const {
+    const bool alike = inputs_.size() == 2 && inputs_[0].result.heading == inputs_[1].result.heading;
+    for (std::size_t i = 0; i < (alike ? 1 : inputs_.size()); ++i)
+      for (std::size_t line = 0; line < inputs_[i].result.heading.size(); ++line) {
+        const std::string& text = inputs_[i].result.heading[line];
+        page.note(alike || line > 0 ? text : named(i, text));
+      }
   }
 
   // "simulated, " in front of what both have.

@@ -1,0 +1,39 @@
+#include "costmodel/scenario/default_framework.hpp"
+
+#include <string_view>
+
+#include "costmodel/workload/models.hpp"
+
+namespace panpipe {
+namespace {
+
+struct Choice {
+  std::string_view kind;  // of the model
+  std::string_view preset;
+};
+
+constexpr std::string_view kExported = "exported models";
+
+// The published GPT runs that the calibrations rest on are Megatron-LM's of 2021 and 2022, before fused attention was common;
+// BERT, ViT and the U-Net have no better preset. Llama and what is made like it came after fused attention. An exported model is
+// a program of PyTorch's operators, a kernel each, and its graph says itself where attention is fused.
+constexpr std::string_view kOtherwise = "megatron";
+constexpr Choice kChoices[] = {{"llama", "flash-attn"}, {"mllm", "flash-attn"}, {kExported, "eager-sdpa"}};
+
+std::string_view kind_of(const WorkloadRequest& workload) {
+  if (!workload.pt2_file.empty()) return kExported;
+  const BuiltInModel* model = find_model(workload.model);
+  return model != nullptr ? model->family->name : std::string_view();
+}
+
+}  // namespace
+
+DefaultFramework default_framework(const WorkloadRequest& workload) {
+  const std::string kind(kind_of(workload));
+  const std::string origin = kind.empty() ? "default" : "default for " + kind;
+  for (const Choice& choice : kChoices)
+    if (choice.kind == kind) return {std::string(choice.preset), origin};
+  return {std::string(kOtherwise), origin};
+}
+
+}  // namespace panpipe

@@ -1,0 +1,17 @@
+// Which preset of what a training framework does stands for a scenario that names none.
+#pragma once
+
+#include <string>
+
+#include "costmodel/workload/workload.hpp"
+
+namespace panpipe {
+
+struct DefaultFramework {
+  std::string name;    // a shipped preset
+  std::string origin;  // "default for llama", as `panpipe check` prints it
+};
+
+DefaultFramework default_framework(const WorkloadRequest& workload);
+
+}  // namespace panpipe
