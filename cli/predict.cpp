@@ -9,7 +9,6 @@
 #include "costmodel/base/index_ranges.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/experiment/describe_plan.hpp"
-#include "costmodel/experiment/heading.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -77,14 +76,13 @@ void present(const Experiment& experiment, const Plan& plan, const Timeline& tim
   context.unused_devices = unused_indices(plan.devices, devices);
   const std::string all_notes = unused_note(*context.unused_devices, devices) + notes;
   const Metrics figures = metrics(timeline);
-  const std::string heading = heading_of(experiment.scenario, experiment.workload, plan);
+  const ResultPlan described = describe_plan(experiment, plan, timeline);
   tell_unmeasured(experiment);
   tell_of_cores(experiment.scenario, plan.pipeline);
   if (options.json) {
-    print(with_heading(to_result_json(timeline, figures, context, describe_plan(experiment, plan, timeline), options.timeline),
-                       heading));
+    print(to_result_json(timeline, figures, context, described, options.timeline));
   } else {
-    print(heading + to_table(timeline, figures, color_wanted()) + all_notes);
+    print(described.heading + to_table(timeline, figures, color_wanted()) + all_notes);
   }
   if (options.output.empty()) return;
   std::fputs(write_results(experiment, plan, timeline, context, all_notes, options.output).c_str(), stderr);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "costmodel/experiment/heading.hpp"
 #include "costmodel/experiment/traffic_paths.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
@@ -40,7 +41,8 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
 }  // namespace
 
 ResultPlan describe_plan(const Experiment& experiment, const Plan& plan, const Timeline& timeline) {
-  return {facts_of(experiment, plan), traffic_paths(experiment.scenario.cluster, plan, timeline)};
+  return {facts_of(experiment, plan), traffic_paths(experiment.scenario.cluster, plan, timeline),
+          heading_of(experiment.scenario, experiment.workload, plan)};
 }
 
 }  // namespace panpipe

@@ -7,7 +7,6 @@
 #include "costmodel/base/file_hash.hpp"
 #include "costmodel/base/files_write.hpp"
 #include "costmodel/experiment/describe_plan.hpp"
-#include "costmodel/experiment/heading.hpp"
 #include "costmodel/experiment/result_files.hpp"
 #include "costmodel/picture/timeline_picture.hpp"
 #include "costmodel/workload/movable_units.hpp"
@@ -68,14 +67,13 @@ std::string write_results(const Experiment& experiment, const Plan& plan, const 
     write_file((fs::path(folder) / name).string(), text, kAdvice);
   };
   const Metrics figures = metrics(timeline);
-  const std::string heading = heading_of(experiment.scenario, experiment.workload, plan);
-  write("result.json",
-        with_heading(to_result_json(timeline, figures, context, describe_plan(experiment, plan, timeline), true), heading));
+  const ResultPlan described = describe_plan(experiment, plan, timeline);
+  write("result.json", to_result_json(timeline, figures, context, described, true));
   write("trace.json", to_trace_json(timeline) + "\n");
   write("scenario.yaml", resolved_text(experiment.scenario));
   write("plan.yaml", to_yaml(plan, experiment.model.units(experiment.scenario.cluster.devices.front().type),
                              settings_of(experiment.scenario)));
-  write("report.txt", heading + to_table(timeline, figures, false) + notes);
+  write("report.txt", described.heading + to_table(timeline, figures, false) + notes);
   write("schedule.svg", to_svg(picture_of(timeline, fs::path(context.scenario).stem().string())));
   return "written to " + folder +
          ": result.json, trace.json (open it at ui.perfetto.dev), scenario.yaml, plan.yaml, report.txt, schedule.svg\n";

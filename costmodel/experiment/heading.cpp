@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <map>
 
-#include "costmodel/timeline/json_text.hpp"
-
 namespace panpipe {
 namespace {
 
@@ -223,16 +221,6 @@ class Heading {
 
 std::string heading_of(const Scenario& scenario, const Workload& workload, const Plan& plan) {
   return Heading(scenario, workload).of(plan);
-}
-
-std::string with_heading(std::string document, const std::string& heading) {
-  std::string lines;
-  for (std::size_t at = 0; at < heading.size();) {
-    const std::size_t end = std::min(heading.find('\n', at), heading.size());
-    lines += (lines.empty() ? "" : ", ") + json::text(heading.substr(at, end - at));
-    at = end + 1;
-  }
-  return document.insert(document.rfind("\n}"), ",\n  \"heading\": [" + lines + "]");
 }
 
 std::string heading_of_search(const Scenario& scenario, const Workload& workload) {

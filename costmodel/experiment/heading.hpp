@@ -17,9 +17,6 @@ namespace panpipe {
 // Of a plan. Every line ends with "\n".
 std::string heading_of(const Scenario& scenario, const Workload& workload, const Plan& plan);
 
-// A result document (to_result_json) with these lines as its key "heading".
-std::string with_heading(std::string document, const std::string& heading);
-
 // Of a search: what the scenario states, and which keys it leaves open.
 std::string heading_of_search(const Scenario& scenario, const Workload& workload);
 

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <ctime>
@@ -68,6 +69,16 @@ std::string paths_json(const ResultPlan& plan) {
   for (const auto& [traffic, classes] : plan.paths)
     out += fmt::format("{}\"{}\": [\"{}\"]", out.empty() ? "" : ", ", traffic, fmt::join(classes, "\", \""));
   return "{" + out + "}";
+}
+
+std::string heading_json(const std::string& heading) {
+  std::string out;
+  for (std::size_t at = 0; at < heading.size();) {
+    const std::size_t end = std::min(heading.find('\n', at), heading.size());
+    out += (out.empty() ? "" : ", ") + json::text(heading.substr(at, end - at));
+    at = end + 1;
+  }
+  return "[" + out + "]";
 }
 
 std::string row_json(const DeviceMetrics& row) {
@@ -205,6 +216,7 @@ std::string document(const Timeline& timeline, const Metrics& metrics, const Res
   if (plan) out += ",\n  \"plan\": " + plan_json(plan->facts, timeline.kind);
   if (with_timeline) out += ",\n  \"timeline\": " + timeline_json(timeline);
   if (plan) out += ",\n  \"paths\": " + paths_json(*plan);
+  if (plan && !plan->heading.empty()) out += ",\n  \"heading\": " + heading_json(plan->heading);
   return out + "\n}\n";
 }
 

@@ -24,6 +24,7 @@ struct ResultPlan {
   PlanFacts facts;
   // "tensor", "pipeline", "data" and the classes of path, from near to far.
   std::vector<std::pair<std::string, std::vector<std::string>>> paths;
+  std::string heading = {};  // the lines that head a text of this result, each with its "\n"
 };
 
 std::string to_result_json(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, const ResultPlan& plan,

@@ -32,7 +32,7 @@ ALLOWED = {
     "exec": ["costmodel", "exec"],
     "validation": ["costmodel"],
     "cli": ["costmodel", "planner", "sim", "exec/launch", "validation"],
-    "bench": ["costmodel", "planner", "sim", "exec", "tests"],
+    "bench": ["costmodel", "planner", "sim", "exec", "validation", "tests"],
     "tests": ["costmodel", "planner", "sim", "exec", "validation", "cli"],
 }
 # Third-party headers that only these folders may include.

@@ -93,18 +93,20 @@ TEST(ResultJson, OnlyTheContextDiffersBetweenCalls) {
 TEST(ResultJson, TellsThePlanAndWhatWasSlowed) {
   Timeline timeline = estimate(testing::small_step());
   const ResultPlan plan{{"zb-h1", "blocking", 2, 1, 2, 1, 4, 2, 1, 1, true, false, true},
-                        {{"pipeline", {"bridge", "host"}}, {"data", {"network"}}}};
+                        {{"pipeline", {"bridge", "host"}}, {"data", {"network"}}},
+                        "a model\non devices\n"};
   Span& send = timeline.spans[4];
   send.alone = (send.end - send.start) / 4;
   send.waiting = Duration(0);
   const ordered_json json = ordered_json::parse(to_result_json(timeline, metrics(timeline), context(), plan, true));
   EXPECT_THAT(keys(json), ::testing::ElementsAre("schema", "kind", "context", "metrics", "memory", "repetitions", "plan",
-                                                 "timeline", "paths"));
+                                                 "timeline", "paths", "heading"));
   EXPECT_EQ(
       json["plan"].dump(),
       R"({"schedule":"zb-h1","transfers":"blocking","pipeline":2,"tensor":1,"data":2,"zero":1,"micro":4,"stages":2,)"
       R"("recomputed_stages":1,"fully_recomputed_stages":1,"splits_backward":true,"braided":false,"overlaps_reductions":true})");
   EXPECT_EQ(json["paths"].dump(), R"({"pipeline":["bridge","host"],"data":["network"]})");
+  EXPECT_EQ(json["heading"].dump(), R"(["a model","on devices"])");
   EXPECT_EQ(json["timeline"][4]["alone_s"], 0.000125);
   EXPECT_EQ(json["memory"][0]["copies"].size(), 1u);
   timeline.kind = TimelineKind::Measured;

@@ -10,7 +10,6 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/standard_output.hpp"
 #include "costmodel/experiment/describe_plan.hpp"
-#include "costmodel/experiment/heading.hpp"
 #include "exec/engine/device.hpp"
 
 namespace panpipe::exec {
@@ -27,13 +26,11 @@ void present(const PreparedRun& run, const Timeline& timeline, const FilesRead& 
   const ResultContext context = result_context(run.experiment, run.request.scenario, files, {{"libtorch", TORCH_VERSION}},
                                                std::chrono::duration<double>(wall).count());
   const Metrics figures = metrics(timeline);
-  const std::string heading = heading_of(run.experiment.scenario, run.experiment.workload, run.plan);
+  const ResultPlan described = describe_plan(run.experiment, run.plan, timeline);
   if (run.request.json)
-    print(with_heading(
-        to_result_json(timeline, figures, context, describe_plan(run.experiment, run.plan, timeline), run.request.timeline),
-        heading));
+    print(to_result_json(timeline, figures, context, described, run.request.timeline));
   else
-    print(heading + to_table(timeline, figures, isatty(STDOUT_FILENO) != 0 && !std::getenv("NO_COLOR")));
+    print(described.heading + to_table(timeline, figures, isatty(STDOUT_FILENO) != 0 && !std::getenv("NO_COLOR")));
   if (const int gpus = gpu_count_of(run); gpus > 0 && gpus < run.world_size())
     std::fputs(fmt::format("panpipe: {} ranks share {}: a rank's memory is what all ranks of its GPU take together\n",
                            run.world_size(), gpus == 1 ? std::string("a GPU") : fmt::format("{} GPUs", gpus))
