@@ -1,6 +1,5 @@
 #include "costmodel/timeline/result.hpp"
 
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -87,8 +87,9 @@ TEST(CommandLine, TheResultDocumentHasTheKeysThatToolsRelyOn) {
     EXPECT_EQ(document["kind"], verb == "estimate" ? "estimated" : "simulated");
     for (const char* key : {"context", "metrics", "repetitions"}) EXPECT_TRUE(document.contains(key)) << key;
     EXPECT_FALSE(document.contains("timeline") && !document["timeline"].empty());
-    for (const char* key : {"step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
-                            "peak_memory_bytes", "fits", "model_flops", "mfu", "samples_per_s", "per_device"})
+    for (const char* key :
+         {"step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span", "peak_memory_bytes",
+          "memory_limit_bytes", "fits", "model_flops", "mfu", "samples_per_s", "per_device"})
       EXPECT_TRUE(document["metrics"].contains(key)) << key;
     EXPECT_EQ(document["metrics"]["per_device"].size(), 8u);
     EXPECT_EQ(document["metrics"].contains("contention_s"), verb == "simulate");
