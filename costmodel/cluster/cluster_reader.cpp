@@ -75,7 +75,7 @@ GivenLink read_given_link(const Node& node, ReadLog& log) {
 
 // Where a cluster says nothing, its devices do.
 std::optional<double> read_usable(MapReader& reader) {
-  if (!reader.has("usable")) return std::nullopt;
+  if (reader.find("usable") == nullptr) return std::nullopt;  // among the known keys when absent
   return reader.fraction("usable");
 }
 

@@ -252,7 +252,7 @@ void read_choices(MapReader& reader, Scenario& scenario) {
 }
 
 void read_usable(MapReader& reader, const std::optional<Cluster>& cluster, Scenario& scenario) {
-  if (reader.has("usable"))
+  if (reader.find("usable") != nullptr)  // among the known keys when absent
     scenario.usable = reader.fraction("usable");
   else if (cluster)
     scenario.usable = cluster->usable;

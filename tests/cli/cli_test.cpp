@@ -320,7 +320,7 @@ TEST(CommandLine, HelpIsAVerbToo) {
 
 TEST(CommandLine, AMistypedOptionIsSuggested) {
   EXPECT_EQ(panpipe("schedule 1f1b --ranks 4 --microbatches 8 --jsn").err,
-            "panpipe schedule: error: The following argument was not expected: --jsn; did you mean '--json'?\n"
+            "panpipe schedule: error: not expected here: --jsn; did you mean '--json'?\n"
             "  see panpipe schedule --help\n");
   EXPECT_EQ(panpipe("simulate --backend simgird " + kGpt2).err,
             "error: --backend is simgrid or flow, not 'simgird'; did you mean 'simgrid'?\n");
