@@ -3,6 +3,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "costmodel/base/error.hpp"
+#include "costmodel/input/json_input.hpp"
+
 namespace panpipe::planner {
 namespace {
 
@@ -31,7 +34,7 @@ std::string to_line(const SweepCell& cell) {
 
 std::optional<SweepCell> parse_line(const std::string& line) {
   try {
-    const auto document = nlohmann::ordered_json::parse(line);
+    const auto document = parse_json<nlohmann::ordered_json>(line, "");
     SweepCell cell;
     document.at("index").get_to(cell.index);
     document.at("key").get_to(cell.key);
@@ -45,6 +48,8 @@ std::optional<SweepCell> parse_line(const std::string& line) {
     document.at("plan").get_to(cell.plan);
     for (const auto& [path, hash] : document.at("inputs").items()) cell.inputs.emplace_back(path, hash.get<std::string>());
     return cell;
+  } catch (const InputError&) {
+    return std::nullopt;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

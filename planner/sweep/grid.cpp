@@ -8,6 +8,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/file_hash.hpp"
+#include "costmodel/input/json_input.hpp"
 #include "costmodel/input/render.hpp"
 
 namespace panpipe::planner {
@@ -122,8 +123,8 @@ std::string to_json(const SweepGrid& grid) {
 }
 
 SweepGrid parse_grid(const std::string& text, const std::string& path) {
+  const auto document = parse_json<nlohmann::json>(text, path);
   try {
-    const auto document = nlohmann::json::parse(text);
     if (document.at("schema") != "panpipe-sweep-grid/1")
       throw InputError({diagnostic_of_file(path, "this is not the grid of a sweep")});
     SweepGrid grid;

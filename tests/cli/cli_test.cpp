@@ -302,6 +302,24 @@ TEST(CommandLine, TheContextNamesEveryInputFileByItsHash) {
   EXPECT_TRUE(context["libraries"].contains("fmt"));
 }
 
+// 64 MiB hold the program and not the step's actions. Memory that a sanitizer maps is no measure.
+TEST(CommandLine, TooLittleMemoryIsTheMachinesFault) {
+  const std::string limited = temporary_folder() + "/limited";
+  write_file(limited, "#!/bin/sh\nulimit -v 300000\nexec \"$PANPIPE_BIN/panpipe\" \"$@\"\n");
+  const Outcome run = run_program("sh " + limited + " estimate " + kGpt2 + " --set batch.microbatches=100000");
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, HasSubstr("panpipe: this machine cannot: not enough memory for this input\n"));
+}
+
+// Refused before anything is allocated.
+TEST(CommandLine, MoreActionsThanMemoryHoldsAreRefused) {
+  const Outcome run = panpipe("estimate " + kGpt2 + " --set batch.microbatches=1000000");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("8 ranks with 1 stage each and 1000000 microbatches make up to 24 million actions; at most 6 "
+                                 "million are taken, what 8 GB of memory hold"));
+}
+
 TEST(CommandLine, OutputThatCannotBeWrittenIsTheMachinesFault) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
   for (const std::string& arguments : {std::string("schedule 1f1b --ranks 4 --microbatches 8"), "check --links " + kGpt2}) {
