@@ -41,7 +41,8 @@ class FaultFinder : public nlohmann::json_sax<nlohmann::json> {
                "numbers go up to 1.8e308, the largest double"};
       return false;
     }
-    // "[json.exception.parse_error.101] parse error at ...: syntax error while parsing value - WHY; last read: 'TEXT'; expected THAT"
+    // "[json.exception.parse_error.101] parse error at ...: syntax error while parsing value - WHY; last read: 'TEXT'; expected
+    // THAT"
     std::string why = error.what();
     if (const auto dash = why.find(" - "); dash != std::string::npos) why.erase(0, dash + 3);
     if (const auto read = why.find("; last read: "); read != std::string::npos) {

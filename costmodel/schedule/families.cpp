@@ -103,10 +103,11 @@ void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
   const long long splits = integer_option(options, "sequence_splits", 1, 1);
   const double actions = 3.0 * ranks * static_cast<double>(per_rank) * static_cast<double>(splits) * microbatches;  // F, I, W
   if (actions > kMaxActions)
-    throw InputError(fmt::format("{} ranks with {} stage{} each and {} microbatches{} make up to {:.6g} million actions; at most "
-                                 "{:g} million are taken, what 8 GB of memory hold",
-                                 ranks, per_rank, per_rank == 1 ? "" : "s", microbatches,
-                                 splits > 1 ? fmt::format(" in {} slices", splits) : "", actions / 1e6, kMaxActions / 1e6));
+    throw InputError(
+        fmt::format("{} ranks with {} stage{} each and {} microbatches{} make up to {:.6g} million actions; at most "
+                    "{:g} million are taken, what 8 GB of memory hold",
+                    ranks, per_rank, per_rank == 1 ? "" : "s", microbatches,
+                    splits > 1 ? fmt::format(" in {} slices", splits) : "", actions / 1e6, kMaxActions / 1e6));
 }
 
 }  // namespace

@@ -22,16 +22,8 @@ using nlohmann::json;
 // Of the format's own definition: a longer header is refused before it is read.
 constexpr std::int64_t kLongestHeader = 100'000'000;
 
-constexpr std::array<std::pair<const char*, int>, 10> kTypes = {{{"F32", 4},
-                                                                {"F16", 2},
-                                                                {"BF16", 2},
-                                                                {"F64", 8},
-                                                                {"I64", 8},
-                                                                {"I32", 4},
-                                                                {"I16", 2},
-                                                                {"I8", 1},
-                                                                {"U8", 1},
-                                                                {"BOOL", 1}}};
+constexpr std::array<std::pair<const char*, int>, 10> kTypes = {
+    {{"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}}};
 
 [[noreturn]] void broken(const std::string& path, const std::string& why) { throw_broken_safetensors(path, why); }
 

@@ -1,5 +1,5 @@
-// The header of a file in the safetensors format: eight bytes with the header's length, a JSON header, raw little-endian data. Strict:
-// every byte belongs to exactly one tensor, and nothing is allocated that the file does not hold. Without LibTorch.
+// The header of a file in the safetensors format: eight bytes with the header's length, a JSON header, raw little-endian data.
+// Strict: every byte belongs to exactly one tensor, and nothing is allocated that the file does not hold. Without LibTorch.
 #pragma once
 
 #include <cstdint>

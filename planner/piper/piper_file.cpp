@@ -311,8 +311,8 @@ class Reader {
   PiperFile& file_;
   ReadLog log_;
   std::map<long long, int> index_;
-  std::vector<const Node*> tmpcs_;     // of each node; read once no node lacks any
-  std::vector<std::string> missing_;   // required keys that the map being read has not
+  std::vector<const Node*> tmpcs_;    // of each node; read once no node lacks any
+  std::vector<std::string> missing_;  // required keys that the map being read has not
   std::vector<std::set<long long>> into_, out_of_;
   bool told_swapped_ = false;
   const std::set<std::string> known_ = {"maxDevices",

@@ -36,6 +36,7 @@ std::optional<SweepCell> parse_line(const std::string& line) {
   try {
     const auto document = parse_json<nlohmann::ordered_json>(line, "");
     SweepCell cell;
+    if (!document.at("index").is_number_unsigned()) return std::nullopt;
     document.at("index").get_to(cell.index);
     document.at("key").get_to(cell.key);
     const std::string status = document.at("status");

@@ -14,12 +14,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string rest = fuzz::text_of(data, size);
   const std::string program = fuzz::take_piece(rest, '\0');
   const std::string given_weights = fuzz::take_piece(rest, '\0'), given_constants = fuzz::take_piece(rest, '\0');
-  const fuzz::MemoryFile file(zip({{"m/data/weights/weight_0", std::string(48, 'w')},
-                                   {"m/data/weights/weight_1", std::string(80, 'u')},
-                                   {"m/data/weights/model_weights_config.json", given_weights.empty() ? weights : given_weights},
-                                   {"m/data/constants/model_constants_config.json", given_constants.empty() ? constants : given_constants},
-                                   {"m/models/model.json", program},
-                                   {"m/byteorder", "little"}}));
+  const fuzz::MemoryFile file(
+      zip({{"m/data/weights/weight_0", std::string(48, 'w')},
+           {"m/data/weights/weight_1", std::string(80, 'u')},
+           {"m/data/weights/model_weights_config.json", given_weights.empty() ? weights : given_weights},
+           {"m/data/constants/model_constants_config.json", given_constants.empty() ? constants : given_constants},
+           {"m/models/model.json", program},
+           {"m/byteorder", "little"}}));
   fuzz::accepts([&] {
     const OperatorGraph graph = load_exported(file.path(), 2);
     fuzz::must_be_finite(model_flops(graph).base());

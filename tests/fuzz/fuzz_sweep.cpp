@@ -1,5 +1,5 @@
-// Any two texts are the folder of a sweep (grid.json and cells.jsonl, parted by a zero byte) or an InputError; grid and cells of an
-// accepted one read back to what they were, and can be shown.
+// Any two texts are the folder of a sweep (grid.json and cells.jsonl, parted by a zero byte) or an InputError; grid and cells of
+// an accepted one read back to what they were, and can be shown.
 #include <filesystem>
 #include <fstream>
 

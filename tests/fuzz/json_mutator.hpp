@@ -1,5 +1,5 @@
-// Changes JSON as JSON: bytes that are flipped at random seldom leave a document that a reader looks into. An entry point whose input is
-// pieces of JSON, parted by zero bytes, includes this file; libFuzzer then calls it in place of its own changes.
+// Changes JSON as JSON: bytes that are flipped at random seldom leave a document that a reader looks into. An entry point whose
+// input is pieces of JSON, parted by zero bytes, includes this file; libFuzzer then calls it in place of its own changes.
 #pragma once
 
 #ifdef PANPIPE_LIBFUZZER
@@ -73,19 +73,25 @@ void change(Tree& root, Random& random) {
   gather(root, nodes);
   Tree& node = *any_of(nodes, random);
   switch (random() % 7) {
-    case 0: node = odd_value(random); return;
-    case 1: node = Tree(*any_of(nodes, random)); return;  // another part of the document
+    case 0:
+      node = odd_value(random);
+      return;
+    case 1:
+      node = Tree(*any_of(nodes, random));
+      return;  // another part of the document
     case 2: {
       Tree wrapped = Tree::array({node});
       node = wrapped;
       return;
     }
     case 3:
-      if (node.is_number_integer()) node = static_cast<std::int64_t>(static_cast<std::uint64_t>(node.get<std::int64_t>()) + 1 - random() % 3);
+      if (node.is_number_integer())
+        node = static_cast<std::int64_t>(static_cast<std::uint64_t>(node.get<std::int64_t>()) + 1 - random() % 3);
       if (node.is_number_float()) node = node.get<double>() * (random() % 2 ? -1 : 1e9);
       return;
     case 4:
-      if (node.is_structured() && !node.empty()) node.erase(std::next(node.begin(), static_cast<std::ptrdiff_t>(random() % node.size())));
+      if (node.is_structured() && !node.empty())
+        node.erase(std::next(node.begin(), static_cast<std::ptrdiff_t>(random() % node.size())));
       return;
     case 5:
       if (node.is_array() && !node.empty()) node.push_back(Tree(any_of(node, random)));

@@ -257,10 +257,11 @@ TEST(Archive, WeightsBeyondTheirEntryAreRefused) {
 }
 
 TEST(Archive, WrongProgramsAreRefused) {
-  EXPECT_EQ(fault_of_entry(4, [](ZipEntry& entry) { entry.bytes = "{\"graph_module\": "; }),
-            "model.pt2: models/model.json:1:18: error: this is not JSON: unexpected end of input; expected '[', '{', or a literal\n"
-            "    1 | {\"graph_module\": \n"
-            "      |                  ^");
+  EXPECT_EQ(
+      fault_of_entry(4, [](ZipEntry& entry) { entry.bytes = "{\"graph_module\": "; }),
+      "model.pt2: models/model.json:1:18: error: this is not JSON: unexpected end of input; expected '[', '{', or a literal\n"
+      "    1 | {\"graph_module\": \n"
+      "      |                  ^");
   EXPECT_EQ(fault_of_entry(4, [](ZipEntry& entry) { entry.bytes = "{\"a\": 0,\n \"sizes\": [1e999]}"; }),
             "model.pt2: models/model.json:2:12: error: the number 1e999 is too large\n"
             "    2 |  \"sizes\": [1e999]}\n"
