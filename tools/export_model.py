@@ -19,9 +19,7 @@ import importlib
 import io
 import os
 import pathlib
-import shutil
 import sys
-import tempfile
 import warnings
 
 TASKS = {
@@ -82,7 +80,11 @@ def with_loss(model, loss):
     return WithLoss() if not (loss == "own" and isinstance(model, torch.export.ExportedProgram)) else model
 
 
-<<<<<<< HEAD
+def first_line(error):
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
 def check_output(name):
     """The rule of panpipe's outputs (docs/command-line.md), told before the work starts."""
     path = pathlib.Path(name)
@@ -110,31 +112,6 @@ def save(program, name):
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
-=======
-def first_line(error):
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-
-
-def save(program, path):
-    """The archive is there whole or not at all: it is written beside its place and moved."""
-    import torch
-
-    path = pathlib.Path(path)
-    try:
-        work = pathlib.Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-    except OSError as error:
-        raise Refused(f"cannot write {path}: {error.strerror}") from error
-    try:
-        torch.export.save(program, work / path.name)  # the archive names its folder after the file
-        os.replace(work / path.name, path)
-    except OSError as error:
-        raise Refused(f"cannot write {path}: {error.strerror}") from error
-    except Exception as error:  # torch.export raises nearly everything
-        raise Refused(f"torch.export cannot save this model: {first_line(error)}") from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
->>>>>>> 44891fe (JSON is parsed in one place with places for faults; Piper's missing keys, too many actions, models that cannot be saved and too little memory are told in words)
 
 
 def export(model, arguments, named, path):
@@ -152,14 +129,12 @@ def export(model, arguments, named, path):
         if value is None or value.numel() != 1:
             shape = None if value is None else list(value.shape)
             raise Refused(f"the first output has shape {shape}, not the scalar loss; give --loss cross-entropy or mse, or return the loss first")
-<<<<<<< HEAD
         try:
             save(program, path)
         except OSError as error:
             raise CannotWrite(f"write {path}: {error.strerror or error}; choose another file with -o") from error
-=======
-        save(program, path)
->>>>>>> 44891fe (JSON is parsed in one place with places for faults; Piper's missing keys, too many actions, models that cannot be saved and too little memory are told in words)
+        except Exception as error:  # as above
+            raise Refused(f"torch.export cannot save this model: {first_line(error)}") from error
     return program
 
 

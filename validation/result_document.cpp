@@ -12,11 +12,8 @@
 #include <stdexcept>
 
 #include "costmodel/base/error.hpp"
-<<<<<<< HEAD
 #include "costmodel/base/files_read.hpp"
-=======
 #include "costmodel/input/json_input.hpp"
->>>>>>> 44891fe (JSON is parsed in one place with places for faults; Piper's missing keys, too many actions, models that cannot be saved and too little memory are told in words)
 
 namespace panpipe {
 namespace {
@@ -114,21 +111,13 @@ Span to_span(const json& row, const std::string& path) {
   span.device = device_of(row);
   span.lane = lane_of(row.at("lane"), path);
   name_action(row.at("action"), span);
-<<<<<<< HEAD
-  span.action.stage = row.value("stage", -1);
-  span.action.microbatch = row.value("microbatch", -1);
-  span.start = Duration(row.at("start_s").get<double>());
-  span.end = Duration(row.at("end_s").get<double>());
-  span.bytes = Bytes(row.value("bytes", std::int64_t{0}));
-  span.waiting = Duration(row.value("waiting_s", 0.0));
-  span.alone = Duration(row.value("alone_s", 0.0));
-=======
   span.action.stage = index(row, "stage", kNone);
   span.action.microbatch = index(row, "microbatch", kNone);
   span.start = time_of(row.at("start_s"));
   span.end = time_of(row.at("end_s"));
   span.bytes = bytes_of(row, "bytes");
->>>>>>> 44891fe (JSON is parsed in one place with places for faults; Piper's missing keys, too many actions, models that cannot be saved and too little memory are told in words)
+  span.waiting = Duration(figure(row, "waiting_s", 0));
+  span.alone = Duration(figure(row, "alone_s", 0));
   return span;
 }
 
@@ -138,7 +127,7 @@ class Originals {
  public:
   explicit Originals(const json& memory) {
     for (const json& row : memory) {
-      const std::int32_t device = row.at("device");
+      const std::int32_t device = device_of(row);
       own_.push_back(device);
       for (const json& copy : row.value("copies", json::array())) original_[copy.get<std::int32_t>()] = device;
     }
@@ -165,16 +154,10 @@ void add_devices(const json& document, Timeline& timeline) {
   std::vector<std::size_t> copies;
   for (const json& row : document.at("metrics").at("per_device")) {
     DeviceTimeline device;
-<<<<<<< HEAD
-    device.device = row.at("device");
-    device.rank = row.value("rank", 0);
-    device.peak = Bytes(row.value("peak_memory_bytes", std::int64_t{0}));
-    originals.note_rank(device);
-=======
     device.device = device_of(row);
     device.rank = index(row, "rank", 0);
     device.peak = bytes_of(row, "peak_memory_bytes");
->>>>>>> 44891fe (JSON is parsed in one place with places for faults; Piper's missing keys, too many actions, models that cannot be saved and too little memory are told in words)
+    originals.note_rank(device);
     const auto own = std::find_if(memory.begin(), memory.end(), [&](const json& m) { return m.at("device") == device.device; });
     if (own == memory.end()) {
       copies.push_back(timeline.devices.size());
