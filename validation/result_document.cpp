@@ -75,17 +75,11 @@ void name_action(const std::string& text, Span& span) {
   span.label = text;
 }
 
-// Beyond these a document is no step's, and sums of its figures would not be finite.
-constexpr double kLargestFigure = 1e18;
 constexpr std::int64_t kMostDevices = 10'000'000;
 // Indices count from 0; -1 stands for none.
 constexpr std::int64_t kNone = -1, kLargestIndex = std::numeric_limits<std::int32_t>::max();
 
-double figure(const json& value) {
-  const double found = value.get<double>();
-  if (!(std::abs(found) <= kLargestFigure)) throw OutOfRange(fmt::format("{} is no figure of a step", value.dump()));
-  return found;
-}
+double figure(const json& value) { return value.get<double>(); }
 double figure(const json& row, const char* key, double fallback) { return row.contains(key) ? figure(row[key]) : fallback; }
 
 std::int64_t whole(const json& value, std::int64_t least, std::int64_t most) {
@@ -100,7 +94,7 @@ std::int32_t index(const json& row, const char* key, std::int64_t fallback) {
 }
 std::int32_t device_of(const json& row) { return static_cast<std::int32_t>(whole(row.at("device"), 0, kMostDevices)); }
 Bytes bytes_of(const json& value) {
-  constexpr auto kLargest = static_cast<std::int64_t>(kLargestFigure);
+  constexpr std::int64_t kLargest = 1'000'000'000'000'000'000;  // beyond any memory; sums of them fit
   return Bytes(whole(value, -kLargest, kLargest));
 }
 Bytes bytes_of(const json& row, const char* key) { return row.contains(key) ? bytes_of(row[key]) : Bytes(0); }
