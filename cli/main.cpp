@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <deque>
 #include <functional>
+#include <new>
 #include <sstream>
 #include <string>
 
@@ -191,6 +192,11 @@ int run_to_exit_code(int argc, char** argv) {
     return say(std::string("panpipe: ") + error.what(), ExitCode::CheckFailed);
   } catch (const MachineError& error) {
     return say(std::string("panpipe: this machine cannot: ") + error.what(), ExitCode::MachineCannot);
+  } catch (const std::bad_alloc&) {
+    return say(
+        "panpipe: this machine cannot: not enough memory for this input\n"
+        "  help: fewer microbatches, ranks or stages make fewer actions; `ulimit -v` shows whether memory is limited here",
+        ExitCode::MachineCannot);
   } catch (const std::exception& error) {
     return say(std::string("panpipe: this is a bug in panpipe ") + panpipe::kVersion +
                    ", please report it with the command line: " + error.what(),

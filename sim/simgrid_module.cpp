@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "costmodel/base/error.hpp"
 
@@ -134,6 +135,8 @@ ReplayRecord empty_record(const ReplayInput& input) {
     head.flows = record.flows;
     head.finished = record.finished;
     head.done = true;
+  } catch (const std::bad_alloc&) {
+    std::strncpy(head.fault, "not enough memory", sizeof(head.fault) - 1);
   } catch (const std::exception& error) {
     std::strncpy(head.fault, error.what(), sizeof(head.fault) - 1);
   }

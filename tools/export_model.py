@@ -8,7 +8,8 @@ The archive is a training step for one microbatch: its first output is the scala
     tools/export_model.py torchvision.models:resnet18 --argument num_classes=10 --input 3,224,224 --loss cross-entropy --micro 8 -o resnet18.pt2
     tools/export_model.py my_package.my_module:make_model --input 3,32,32 --loss mse --micro 4 -o mine.pt2
 
-hf:NAME is a model's name on Hugging Face or a local folder or config.json; weights are random unless --pretrained is given.
+hf:NAME is a model's name on Hugging Face or a local folder or config.json; weights are random unless --pretrained is given. It needs
+transformers 5 (tried with 5.23.0); the attention masks of transformers 4 cannot be saved.
 MODULE:CALLABLE is any callable that returns an nn.Module (or an nn.Module); it needs nothing but PyTorch.
 With --loss own the module returns the scalar loss first and takes the inputs that its function `example_inputs(micro)` gives.
 """
@@ -29,6 +30,8 @@ TASKS = {
     "image-classification": "AutoModelForImageClassification",
 }
 LOSSES = ("cross-entropy", "mse", "own")
+# Masks of 4.57.1 are made with torch.vmap, whose traces torch.export.save of PyTorch 2.11 refuses.
+OLDEST_TRANSFORMERS = 5
 
 
 class Refused(Exception):
@@ -77,6 +80,11 @@ def with_loss(model, loss):
     return WithLoss() if not (loss == "own" and isinstance(model, torch.export.ExportedProgram)) else model
 
 
+def first_line(error):
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
 def check_output(name):
     """The rule of panpipe's outputs (docs/command-line.md), told before the work starts."""
     path = pathlib.Path(name)
@@ -115,8 +123,7 @@ def export(model, arguments, named, path):
         try:
             program = torch.export.export(model, tuple(arguments), named, strict=False)
         except Exception as error:  # torch.export raises nearly everything
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise Refused(f"torch.export cannot capture this model: {type(error).__name__}: {lines[0]}") from error
+            raise Refused(f"torch.export cannot capture this model: {first_line(error)}") from error
         first = program.graph_signature.user_outputs[0]
         value = next((node.meta.get("val") for node in program.graph.nodes if node.name == first), None)
         if value is None or value.numel() != 1:
@@ -126,6 +133,8 @@ def export(model, arguments, named, path):
             save(program, path)
         except OSError as error:
             raise CannotWrite(f"write {path}: {error.strerror or error}; choose another file with -o") from error
+        except Exception as error:  # as above
+            raise Refused(f"torch.export cannot save this model: {first_line(error)}") from error
     return program
 
 
@@ -155,14 +164,29 @@ def parse_arguments(pairs):
     return named
 
 
+def import_transformers():
+    """The package, when it is one of the releases that work."""
+    wanted = f"'transformers>={OLDEST_TRANSFORMERS}'"
+    try:
+        import transformers
+    except ModuleNotFoundError as error:
+        if error.name == "transformers":
+            raise Refused(f"hf: needs the package transformers: pip install {wanted}") from error
+        raise Refused(f"the package transformers is here, but cannot be imported: {first_line(error)}") from error
+    except Exception as error:
+        raise Refused(f"the package transformers is here, but cannot be imported: {first_line(error)}") from error
+    release = str(transformers.__version__)
+    major = release.partition(".")[0]
+    if not major.isdigit() or int(major) < OLDEST_TRANSFORMERS:
+        raise Refused(f"hf: needs transformers {OLDEST_TRANSFORMERS} or later, here is {release}: pip install {wanted}")
+    return transformers
+
+
 def hugging_face(options):
     """Model and example inputs of a Hugging Face name or configuration."""
     import torch
 
-    try:
-        import transformers
-    except ImportError as error:
-        raise Refused("hf: needs the package transformers: pip install transformers") from error
+    transformers = import_transformers()
     source = options.model[3:]
     path = pathlib.Path(source)
     folder = path.parent if path.suffix == ".json" else source

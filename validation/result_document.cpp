@@ -6,11 +6,14 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_read.hpp"
+#include "costmodel/input/json_input.hpp"
 
 namespace panpipe {
 namespace {
@@ -21,6 +24,10 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSchema = "panpipe-result/1";
 
 [[noreturn]] void fail(const std::string& path, const std::string& message) { throw InputError(path + ": " + message); }
+
+class OutOfRange : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 // What a foreign document most likely is.
 std::string guess(const json& document) {
@@ -68,18 +75,43 @@ void name_action(const std::string& text, Span& span) {
   span.label = text;
 }
 
+constexpr std::int64_t kMostDevices = 10'000'000;
+// Indices count from 0; -1 stands for none.
+constexpr std::int64_t kNone = -1, kLargestIndex = std::numeric_limits<std::int32_t>::max();
+
+double figure(const json& value) { return value.get<double>(); }
+double figure(const json& row, const char* key, double fallback) { return row.contains(key) ? figure(row[key]) : fallback; }
+
+std::int64_t whole(const json& value, std::int64_t least, std::int64_t most) {
+  // A figure may be written with a point (bytes that were averaged); the library would convert any number without a look.
+  const double found = value.get<double>();
+  if (!(found >= static_cast<double>(least) && found <= static_cast<double>(most)))
+    throw OutOfRange(fmt::format("{} is not in the range {} to {}", value.dump(), least, most));
+  return value.get<std::int64_t>();
+}
+std::int32_t index(const json& row, const char* key, std::int64_t fallback) {
+  return static_cast<std::int32_t>(row.contains(key) ? whole(row[key], kNone, kLargestIndex) : fallback);
+}
+std::int32_t device_of(const json& row) { return static_cast<std::int32_t>(whole(row.at("device"), 0, kMostDevices)); }
+Bytes bytes_of(const json& value) {
+  constexpr std::int64_t kLargest = 1'000'000'000'000'000'000;  // beyond any memory; sums of them fit
+  return Bytes(whole(value, -kLargest, kLargest));
+}
+Bytes bytes_of(const json& row, const char* key) { return row.contains(key) ? bytes_of(row[key]) : Bytes(0); }
+Duration time_of(const json& value) { return Duration(figure(value)); }
+
 Span to_span(const json& row, const std::string& path) {
   Span span;
-  span.device = row.at("device");
+  span.device = device_of(row);
   span.lane = lane_of(row.at("lane"), path);
   name_action(row.at("action"), span);
-  span.action.stage = row.value("stage", -1);
-  span.action.microbatch = row.value("microbatch", -1);
-  span.start = Duration(row.at("start_s").get<double>());
-  span.end = Duration(row.at("end_s").get<double>());
-  span.bytes = Bytes(row.value("bytes", std::int64_t{0}));
-  span.waiting = Duration(row.value("waiting_s", 0.0));
-  span.alone = Duration(row.value("alone_s", 0.0));
+  span.action.stage = index(row, "stage", kNone);
+  span.action.microbatch = index(row, "microbatch", kNone);
+  span.start = time_of(row.at("start_s"));
+  span.end = time_of(row.at("end_s"));
+  span.bytes = bytes_of(row, "bytes");
+  span.waiting = Duration(figure(row, "waiting_s", 0));
+  span.alone = Duration(figure(row, "alone_s", 0));
   return span;
 }
 
@@ -89,7 +121,7 @@ class Originals {
  public:
   explicit Originals(const json& memory) {
     for (const json& row : memory) {
-      const std::int32_t device = row.at("device");
+      const std::int32_t device = device_of(row);
       own_.push_back(device);
       for (const json& copy : row.value("copies", json::array())) original_[copy.get<std::int32_t>()] = device;
     }
@@ -116,19 +148,19 @@ void add_devices(const json& document, Timeline& timeline) {
   std::vector<std::size_t> copies;
   for (const json& row : document.at("metrics").at("per_device")) {
     DeviceTimeline device;
-    device.device = row.at("device");
-    device.rank = row.value("rank", 0);
-    device.peak = Bytes(row.value("peak_memory_bytes", std::int64_t{0}));
+    device.device = device_of(row);
+    device.rank = index(row, "rank", 0);
+    device.peak = bytes_of(row, "peak_memory_bytes");
     originals.note_rank(device);
     const auto own = std::find_if(memory.begin(), memory.end(), [&](const json& m) { return m.at("device") == device.device; });
     if (own == memory.end()) {
       copies.push_back(timeline.devices.size());
     } else {
-      device.limit = Bytes(own->value("limit_bytes", std::int64_t{0}));
+      device.limit = bytes_of(*own, "limit_bytes");
       const json parts = own->value("parts", json::object());
-      for (const auto& [name, bytes] : parts.items()) device.peak_parts.push_back({name, Bytes(bytes.get<std::int64_t>())});
+      for (const auto& [name, bytes] : parts.items()) device.peak_parts.push_back({name, bytes_of(bytes)});
       for (const json& sample : own->value("curve", json::array()))
-        device.memory.push_back({Duration(sample.at(0).get<double>()), Bytes(sample.at(1).get<std::int64_t>())});
+        device.memory.push_back({time_of(sample.at(0)), bytes_of(sample.at(1))});
     }
     timeline.devices.push_back(std::move(device));
   }
@@ -155,14 +187,14 @@ PlanFacts to_plan(const json& row) {
 
 DeviceMetrics to_device_metrics(const json& row) {
   DeviceMetrics device;
-  device.device = row.at("device");
-  device.rank = row.value("rank", 0);
-  device.step_time_s = row.value("step_time_s", 0.0);
-  device.compute_s = row.value("compute_s", 0.0);
-  device.exposed_communication_s = row.value("exposed_communication_s", 0.0);
-  device.bubble_step = row.value("bubble_step", 0.0);
-  device.bubble_span = row.value("bubble_span", 0.0);
-  device.peak_memory_bytes = row.value("peak_memory_bytes", 0.0);
+  device.device = device_of(row);
+  device.rank = index(row, "rank", 0);
+  device.step_time_s = figure(row, "step_time_s", 0);
+  device.compute_s = figure(row, "compute_s", 0);
+  device.exposed_communication_s = figure(row, "exposed_communication_s", 0);
+  device.bubble_step = figure(row, "bubble_step", 0);
+  device.bubble_span = figure(row, "bubble_span", 0);
+  device.peak_memory_bytes = figure(row, "peak_memory_bytes", 0);
   device.fits = row.value("fits", true);
   return device;
 }
@@ -170,11 +202,11 @@ DeviceMetrics to_device_metrics(const json& row) {
 LinkContention to_contention(const json& row) {
   LinkContention link;
   link.resource = row.at("resource");
-  link.busy = Duration(row.value("busy_s", 0.0));
-  link.shared = Duration(row.value("shared_s", 0.0));
-  link.lost = Duration(row.value("lost_s", 0.0));
-  link.flows = row.value("flows", 0);
-  link.utilisation = row.value("utilisation", 0.0);
+  link.busy = Duration(figure(row, "busy_s", 0));
+  link.shared = Duration(figure(row, "shared_s", 0));
+  link.lost = Duration(figure(row, "lost_s", 0));
+  link.flows = index(row, "flows", 0);
+  link.utilisation = figure(row, "utilisation", 0);
   return link;
 }
 
@@ -195,10 +227,10 @@ ResultDocument to_result(const json& document, const std::string& path) {
   if (const auto plan = document.find("plan"); plan != document.end()) result.plan = to_plan(*plan);
   result.timeline.kind = result.kind;
   for (const auto& [name, value] : document.at("metrics").items()) {
-    if (value.is_number()) result.metrics.emplace_back(name, value.get<double>());
+    if (value.is_number()) result.metrics.emplace_back(name, figure(value));
     if (value.is_boolean()) result.metrics.emplace_back(name, value.get<bool>() ? 1.0 : 0.0);
   }
-  result.timeline.step_time = Duration(document.at("metrics").at("step_time_s").get<double>());
+  result.timeline.step_time = time_of(document.at("metrics").at("step_time_s"));
   add_devices(document, result.timeline);
   for (const json& row : document.at("metrics").at("per_device")) result.per_device.push_back(to_device_metrics(row));
   for (const json& row : document.value("contention", json::array())) result.timeline.contention.push_back(to_contention(row));
@@ -214,17 +246,14 @@ ResultDocument to_result(const json& document, const std::string& path) {
 }  // namespace
 
 ResultDocument parse_result(const std::string& text, const std::string& path) {
-  json document;
-  try {
-    document = json::parse(text);
-  } catch (const json::parse_error& error) {
-    fail(path, fmt::format("this is not JSON (byte {})", error.byte));
-  }
+  const json document = parse_json<json>(text, path);
   if (!document.is_object() || document.value("schema", json()) != kSchema)
     fail(path, "this is " + guess(document) + ", not a result of panpipe estimate, simulate or run");
   check_numbers(document, "", path);
   try {
     return to_result(document, path);
+  } catch (const OutOfRange& error) {
+    fail(path, std::string("this result is broken: ") + error.what());
   } catch (const json::exception& error) {
     // The library's sentence names the key: "[json.exception.out_of_range.403] key 'metrics' not found".
     const std::string what = error.what();

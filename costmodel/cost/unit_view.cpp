@@ -91,7 +91,8 @@ UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit
 }
 
 std::uint64_t structure_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::vector<int>& externals) {
-  const auto [first, end] = use.unit_range[static_cast<std::size_t>(unit)];
+  const int first = use.unit_range[static_cast<std::size_t>(unit)].first,
+            end = use.unit_range[static_cast<std::size_t>(unit)].second;
   externals.clear();
   externals.reserve(8);
   std::uint64_t state = mix(static_cast<std::uint64_t>(end - first), graph.units[static_cast<std::size_t>(unit)].layer >= 0);

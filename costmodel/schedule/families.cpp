@@ -101,9 +101,13 @@ void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
     throw InputError(fmt::format("microbatches must be 1 to {}, not {}", kMaxMicrobatches, microbatches));
   const long long per_rank = integer_option(options, "stages_per_rank", 1, 1);
   const long long splits = integer_option(options, "sequence_splits", 1, 1);
-  if (3 * per_rank * splits * ranks * microbatches > kMaxActions)
-    throw InputError(fmt::format("{} ranks with {} stages each and {} microbatches make more than {} actions", ranks, per_rank,
-                                 microbatches, kMaxActions));
+  const double actions = 3.0 * ranks * static_cast<double>(per_rank) * static_cast<double>(splits) * microbatches;  // F, I, W
+  if (actions > kMaxActions)
+    throw InputError(
+        fmt::format("{} ranks with {} stage{} each and {} microbatches{} make up to {:.6g} million actions; at most "
+                    "{:g} million are taken, what 8 GB of memory hold",
+                    ranks, per_rank, per_rank == 1 ? "" : "s", microbatches,
+                    splits > 1 ? fmt::format(" in {} slices", splits) : "", actions / 1e6, kMaxActions / 1e6));
 }
 
 }  // namespace

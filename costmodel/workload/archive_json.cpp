@@ -5,32 +5,15 @@
 #include <limits>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/input/json_input.hpp"
 
 namespace panpipe {
-namespace {
-
-constexpr int kDeepest = 128;  // a region inside a region takes six levels; nobody nests twenty
-
-}  // namespace
 
 ArchiveDocument::ArchiveDocument(std::string archive, std::string entry, const std::string& text)
     : archive_(std::move(archive)), entry_(std::move(entry)) {
-  bool too_deep = false;
-  const auto keep = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kDeepest) {
-      too_deep = true;
-      throw InputError("");
-    }
+  root_ = parse_json<Json>(text, fmt::format("{}: {}", archive_, entry_), [](int, Json::parse_event_t event, Json& parsed) {
     return !(event == Json::parse_event_t::key && parsed == "stack_trace");
-  };
-  try {
-    root_ = Json::parse(text, keep);
-  } catch (const InputError&) {
-    PANPIPE_CHECK(too_deep, "only nesting ends the parser early");
-    fault(fmt::format("nested more than {} levels deep", kDeepest));
-  } catch (const Json::parse_error& error) {
-    fault(fmt::format("not JSON at byte {}", error.byte));
-  }
+  });
 }
 
 void ArchiveDocument::fault(const std::string& why) const { throw InputError(fmt::format("{}: {}: {}", archive_, entry_, why)); }

@@ -32,7 +32,8 @@ int embed(const Bert& bert, int tokens, int types, int word_weight) {
 }
 
 int attention(const Bert& bert, int x, const std::string& layer) {
-  auto& [g, d] = bert;
+  GraphBuilder& g = bert.g;  // clang 14 has no structured bindings inside of lambdas
+  const ModelDimensions& d = bert.d;
   const std::string name = layer + ".attention";
   const std::int64_t batch = g.request().microbatch, head_size = d.hidden / d.heads;
   const std::int64_t heads = d.heads / g.tensor_degree();

@@ -30,14 +30,16 @@ int embed(const Vit& vit, int pixels) {
 }  // namespace
 
 int vit_attention(const VitLayers& vit, int x, const std::string& layer) {
-  auto& [g, d, tokens] = vit;
+  GraphBuilder& g = vit.g;  // clang 14 has no structured bindings inside of lambdas
+  const ModelDimensions& d = vit.d;
+  const std::int64_t tokens = vit.tokens;
   const std::string name = layer + ".attention";
   const std::int64_t batch = g.request().microbatch, head_size = d.hidden / d.heads;
   const std::int64_t heads = d.heads / g.tensor_degree();
   const int normal = g.enter_parallel(g.layer_norm(x, layer + ".layernorm_before", kEpsilon));
   const auto project = [&](const char* part) {
     const int flat = g.linear(normal, name + ".attention." + part, d.hidden, {.split = Split::Column});
-    return g.transpose(g.view(flat, {batch, vit.tokens, heads, head_size}), 1, 2);
+    return g.transpose(g.view(flat, {batch, tokens, heads, head_size}), 1, 2);
   };
   const int q = project("query"), k = project("key"), v = project("value");
   g.module(name + ".attention");

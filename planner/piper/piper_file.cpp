@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/input/source_text.hpp"
@@ -34,9 +35,11 @@ class Reader {
     MapReader top(*file_.document, log_);
     log_.throw_if_errors();
     read_limits(top);
-    read_nodes(top.require("nodes"));
-    read_edges(top.find("edges"));
+    const Node* nodes = require(top, "nodes");
+    const Node* edges = top.find("edges");
     finish(top);
+    read_nodes(nodes);
+    read_edges(edges);
     log_.throw_if_errors();
     read_profiles();
     log_.throw_if_errors();
@@ -45,12 +48,22 @@ class Reader {
   }
 
  private:
-  // A key that nobody knows is told and skipped: such files carry notes.
+  const Node* require(MapReader& map, const std::string& key) {
+    if (!map.has(key)) missing_.push_back(key);
+    return map.require(key);
+  }
+
+  // A key that nobody knows is told and skipped: such files carry notes. One that is nearly a missing key is a fault.
   void finish(MapReader& map) {
+    const std::vector<std::string> missing = std::exchange(missing_, {});
     ReadLog unknown;
     MapReader again(map.node(), unknown);
-    for (const Node::Entry& entry : map.node().entries)
-      if (known_.count(entry.key)) again.find(entry.key);
+    for (const Node::Entry& entry : map.node().entries) {
+      const bool misspelt = !known_.count(entry.key) && nearest_name(entry.key, missing);
+      if (!misspelt) map.find(entry.key);
+      if (misspelt || known_.count(entry.key)) again.find(entry.key);
+    }
+    map.finish();
     again.finish();
     try {
       unknown.throw_if_errors();
@@ -60,7 +73,7 @@ class Reader {
   }
 
   std::optional<double> number(MapReader& map, const std::string& key, bool required) {
-    const Node* node = required ? map.require(key) : map.find(key);
+    const Node* node = required ? require(map, key) : map.find(key);
     return node ? read_number(*node, log_, Sign::NonNegative) : std::nullopt;
   }
 
@@ -108,18 +121,18 @@ class Reader {
       MapReader map(*item, log_);
       PiperNode node;
       node.at = item.get();
-      node.id = map.integer("id", 0);
+      if (const Node* id = require(map, "id")) node.id = read_integer(*id, log_, 0).value_or(0);
       node.name = map.find("name") ? read_string(*map.find("name"), log_).value_or("") : "";
-      if (const Node* tmpcs = map.require("TMPCs")) tmpcs_.push_back(tmpcs);
+      tmpcs_.push_back(require(map, "TMPCs"));
       finish(map);
-      if (!index_.emplace(node.id, static_cast<int>(file_.nodes.size())).second)
+      if (map.has("id") && !index_.emplace(node.id, static_cast<int>(file_.nodes.size())).second)
         log_.error(*item, fmt::format("two nodes have the id {}", node.id));
       file_.nodes.push_back(std::move(node));
     }
   }
 
   int node_of(MapReader& map, const char* key) {
-    const Node* node = map.require(key);
+    const Node* node = require(map, key);
     const auto id = node ? read_integer(*node, log_, 0) : std::nullopt;
     if (!id) return -1;
     if (const auto found = index_.find(*id); found != index_.end()) return found->second;
@@ -196,7 +209,7 @@ class Reader {
 
   std::map<long long, double> border(MapReader& map, const char* key) {
     std::map<long long, double> result;
-    const Node* node = map.require(key);
+    const Node* node = require(map, key);
     if (!node) return result;
     if (node->kind != NodeKind::Map) {
       log_.error(*node, fmt::format("'{}' must be a map of node ids to bytes", key));
@@ -298,7 +311,8 @@ class Reader {
   PiperFile& file_;
   ReadLog log_;
   std::map<long long, int> index_;
-  std::vector<const Node*> tmpcs_;
+  std::vector<const Node*> tmpcs_;    // of each node; read once no node lacks any
+  std::vector<std::string> missing_;  // required keys that the map being read has not
   std::vector<std::set<long long>> into_, out_of_;
   bool told_swapped_ = false;
   const std::set<std::string> known_ = {"maxDevices",

@@ -3,6 +3,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "costmodel/base/error.hpp"
+#include "costmodel/input/json_input.hpp"
+
 namespace panpipe::planner {
 namespace {
 
@@ -31,8 +34,9 @@ std::string to_line(const SweepCell& cell) {
 
 std::optional<SweepCell> parse_line(const std::string& line) {
   try {
-    const auto document = nlohmann::ordered_json::parse(line);
+    const auto document = parse_json<nlohmann::ordered_json>(line, "");
     SweepCell cell;
+    if (!document.at("index").is_number_unsigned()) return std::nullopt;
     document.at("index").get_to(cell.index);
     document.at("key").get_to(cell.key);
     const std::string status = document.at("status");
@@ -45,6 +49,8 @@ std::optional<SweepCell> parse_line(const std::string& line) {
     document.at("plan").get_to(cell.plan);
     for (const auto& [path, hash] : document.at("inputs").items()) cell.inputs.emplace_back(path, hash.get<std::string>());
     return cell;
+  } catch (const InputError&) {
+    return std::nullopt;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

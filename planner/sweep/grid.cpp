@@ -8,6 +8,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/file_hash.hpp"
+#include "costmodel/input/json_input.hpp"
 #include "costmodel/input/render.hpp"
 
 namespace panpipe::planner {
@@ -46,6 +47,19 @@ std::vector<std::string> split_values(const std::string& text) {
   return values;
 }
 
+// Each cell is a line of a table and a row of a page, and each takes a prediction.
+constexpr std::size_t kMostCells = 1'000'000;
+
+void check_size(const SweepGrid& grid, const std::string& where) {
+  std::size_t cells = 1;
+  for (const SweepAxis& axis : grid.axes) {
+    cells *= axis.values.size();
+    if (cells > kMostCells)
+      throw InputError({diagnostic_of_file(where, fmt::format("the grid has more than {} cells", kMostCells),
+                                           "vary fewer keys at once, or give them fewer values")});
+  }
+}
+
 std::string key_of(const std::string& assignment) { return assignment.substr(0, assignment.find('=')); }
 
 }  // namespace
@@ -71,6 +85,7 @@ void check_grid(const SweepGrid& grid) {
     if (std::any_of(grid.sets.begin(), grid.sets.end(), [&](const std::string& set) { return key_of(set) == axis.key; }))
       throw bad_axis(axis.key, "--set gives this key as well", "leave one of them out");
   }
+  check_size(grid, "--over");
 }
 
 std::size_t SweepGrid::size() const {
@@ -122,8 +137,8 @@ std::string to_json(const SweepGrid& grid) {
 }
 
 SweepGrid parse_grid(const std::string& text, const std::string& path) {
+  const auto document = parse_json<nlohmann::json>(text, path);
   try {
-    const auto document = nlohmann::json::parse(text);
     if (document.at("schema") != "panpipe-sweep-grid/1")
       throw InputError({diagnostic_of_file(path, "this is not the grid of a sweep")});
     SweepGrid grid;
@@ -133,6 +148,7 @@ SweepGrid parse_grid(const std::string& text, const std::string& path) {
     document.at("method").get_to(grid.method);
     document.at("set").get_to(grid.sets);
     for (const auto& axis : document.at("axes")) grid.axes.push_back({axis.at("key"), axis.at("values")});
+    check_size(grid, path);
     return grid;
   } catch (const nlohmann::json::exception& error) {
     throw InputError({diagnostic_of_file(path, fmt::format("this is not the grid of a sweep: {}", error.what()))});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <new>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/file_hash.hpp"
@@ -89,6 +90,8 @@ SweepCell work_on(const SweepGrid& grid, std::size_t index, const SweepOptions& 
     fail(CellStatus::NoAnswer, first_line(error.what()));
   } catch (const MachineError& error) {
     fail(CellStatus::NoMachine, first_line(error.what()));
+  } catch (const std::bad_alloc&) {
+    fail(CellStatus::NoMachine, "not enough memory");
   } catch (const std::exception& error) {
     fail(CellStatus::Bug, first_line(error.what()));
   }

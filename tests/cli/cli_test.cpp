@@ -1,6 +1,7 @@
 // What the command line promises: exit codes, streams, documents, whole messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -301,6 +302,28 @@ TEST(CommandLine, TheContextNamesEveryInputFileByItsHash) {
   for (const char* file : {"gpt2-large-rtx3090x8.yaml", "rtx3090x8.yaml", "rtx-3090.yaml", "eager.yaml"})
     EXPECT_THAT(names, HasSubstr(std::string(file) + " "));
   EXPECT_TRUE(context["libraries"].contains("fmt"));
+}
+
+// The step takes 0.8 GB; programs inherit the limit of this one.
+TEST(CommandLine, TooLittleMemoryIsTheMachinesFault) {
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  struct rlimit little = before;
+  little.rlim_cur = 400'000'000;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &little), 0);
+  const Outcome run = panpipe("estimate " + kGpt2 + " --set schedule=1f1b --set batch.microbatches=100000");
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, HasSubstr("panpipe: this machine cannot: not enough memory for this input\n"));
+}
+
+// Refused before anything is allocated.
+TEST(CommandLine, MoreActionsThanMemoryHoldsAreRefused) {
+  const Outcome run = panpipe("estimate " + kGpt2 + " --set batch.microbatches=1000000");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("8 ranks with 1 stage each and 1000000 microbatches make up to 24 million actions; at most 6 "
+                                 "million are taken, what 8 GB of memory hold"));
 }
 
 TEST(CommandLine, OutputThatCannotBeWrittenIsTheMachinesFault) {

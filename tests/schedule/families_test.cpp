@@ -278,7 +278,9 @@ TEST(Families, RefusalsSayWhy) {
   EXPECT_EQ(refusal("gpipe", 0, 8), "error: ranks must be 1 to 100000, not 0");
   EXPECT_EQ(refusal("gpipe", 4, -1), "error: microbatches must be 1 to 1000000, not -1");
   EXPECT_EQ(refusal("gpipe", 100'000, 1'000'000),
-            "error: 100000 ranks with 1 stages each and 1000000 microbatches make more than 200000000 actions");
+            "error: 100000 ranks with 1 stage each and 1000000 microbatches make up to 300000 million actions; at most 6 million "
+            "are taken, what 8 GB "
+            "of memory hold");
 }
 
 TEST(Families, InterleavedTurnsThatMegatronAllowsAreLegal) {

@@ -49,6 +49,14 @@ class Branches(nn.Module):
 
 def number():
     return 3
+
+class Unsaved(nn.Module):
+    # Captured, but with an operator that no archive can hold.
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+    def forward(self, x):
+        return torch.vmap(lambda row: row * 2)(self.layer(x))
 """
 
 
@@ -137,6 +145,28 @@ def outputs(folder):
     expect(done.stderr.splitlines()[-1], f"export_model.py: this machine cannot: write {place}/file/x.pt2: File exists; choose another file with -o", "-o below a file")
 
 
+def check_transformers(folder):
+    """Releases that do not work, and a package that is broken inside, are told apart from one that is not there."""
+    def with_package(text, message):
+        (folder / "transformers.py").write_text(text)
+        sys.path.insert(0, str(folder))
+        sys.modules.pop("transformers", None)
+        importlib.invalidate_caches()
+        try:
+            refused(folder, message, "hf:gpt2")
+        finally:
+            sys.path.remove(str(folder))
+            sys.modules.pop("transformers", None)
+            (folder / "transformers.py").unlink()
+
+    with_package("__version__ = '4.57.1'", "hf: needs transformers 5 or later, here is 4.57.1: pip install 'transformers>=5'")
+    with_package("import no_such_package", "the package transformers is here, but cannot be imported: ModuleNotFoundError: No module named 'no_such_package'")
+    with_package("from sys import no_such_name", "the package transformers is here, but cannot be imported: ImportError: cannot import name 'no_such_name' from 'sys' (unknown location)")
+    importlib.invalidate_caches()
+    if importlib.util.find_spec("transformers") is None:
+        refused(folder, "hf: needs the package transformers: pip install 'transformers>=5'", "hf:gpt2")
+
+
 def main():
     binary = pathlib.Path(sys.argv[1]).resolve()
     if pathlib.Path(sys.prefix).resolve() != PYTHON.parents[1].resolve():
@@ -173,8 +203,14 @@ def main():
             raise Failed(done.stderr)
         done = export(folder, "models:classifier", "--input", "6", "-o", "model.bin", code=2)
         expect(done.stderr.strip(), "export_model.py: error: the archive's name must end in .pt2", "-o model.bin")
-        if importlib.util.find_spec("transformers") is None:
-            refused(folder, "hf: needs the package transformers: pip install transformers", "hf:gpt2")
+        # A model that is captured and cannot be saved leaves nothing, and what stood there stays.
+        (folder / "kept.pt2").write_text("old")
+        done = export(folder, "models:Unsaved", "--input", "4", "--loss", "mse", "-o", "kept.pt2", code=2)
+        if not done.stderr.strip().splitlines()[-1].startswith("export_model.py: error: torch.export cannot save this model: SerializeError: "):
+            raise Failed(done.stderr)
+        expect((folder / "kept.pt2").read_text(), "old", "the file that stood there")
+        expect([path.name for path in folder.iterdir() if path.name.startswith("kept.")], ["kept.pt2"], "what is left beside it")
+        check_transformers(folder)
     print("export_model.py: archives and messages as documented")
     return 0
 

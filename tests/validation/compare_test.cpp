@@ -356,10 +356,13 @@ TEST(CompareFaults, SayWhatIsWrong) {
   odd["kind"] = "guessed";
   json broken = result("measured", 1, 1);
   broken.erase("metrics");
+  json far = result("measured", 1, 1);
+  far["timeline"][0]["device"] = std::int64_t{1} << 40;
   json lane = result("measured", 1, 1);
   lane["timeline"][0]["lane"] = "fast";
   const std::pair<std::function<void()>, std::string> table[] = {
-      {[&] { parse_result("{", "x.json"); }, "x.json: this is not JSON (byte 2)"},
+      {[&] { parse_result("{", "x.json"); }, "this is not JSON: unexpected end of input; expected string literal"},
+      {[&] { read(far); }, "a.json: this result is broken: 1099511627776 is not in the range 0 to 10000000"},
       {[&] { parse_result("[1]", "x.json"); }, "x.json: this is a JSON array, not a result of panpipe estimate, simulate or run"},
       {[&] { parse_result(R"({"schema": "panpipe-plan/1"})", "x.json"); },
        "x.json: this is a document of schema 'panpipe-plan/1', not a result of panpipe estimate, simulate or run"},

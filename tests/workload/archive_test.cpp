@@ -257,10 +257,20 @@ TEST(Archive, WeightsBeyondTheirEntryAreRefused) {
 }
 
 TEST(Archive, WrongProgramsAreRefused) {
-  EXPECT_EQ(fault_of_entry(4, [](ZipEntry& entry) { entry.bytes = "{\"graph_module\": "; }),
-            "error: model.pt2: models/model.json: not JSON at byte 18");
+  EXPECT_EQ(
+      fault_of_entry(4, [](ZipEntry& entry) { entry.bytes = "{\"graph_module\": "; }),
+      "model.pt2: models/model.json:1:18: error: this is not JSON: unexpected end of input; expected '[', '{', or a literal\n"
+      "    1 | {\"graph_module\": \n"
+      "      |                  ^");
+  EXPECT_EQ(fault_of_entry(4, [](ZipEntry& entry) { entry.bytes = "{\"a\": 0,\n \"sizes\": [1e999]}"; }),
+            "model.pt2: models/model.json:2:12: error: the number 1e999 is too large\n"
+            "    2 |  \"sizes\": [1e999]}\n"
+            "      |            ^\n"
+            "  help: numbers go up to 1.8e308, the largest double");
   EXPECT_EQ(fault_of_entry(4, [](ZipEntry& entry) { entry.bytes = std::string(100000, '['); }),
-            "error: model.pt2: models/model.json: nested more than 128 levels deep");
+            "model.pt2: models/model.json:1:129: error: this is nested more than 128 levels deep\n"
+            "    1 | ..." +
+                std::string(160, '[') + "...\n      |    " + std::string(80, ' ') + "^");
   EXPECT_EQ(fault_of([](TinyModel& m) { m.program["schema_version"]["major"] = 9; }),
             "error: model.pt2: models/model.json: written in format 9, this program reads format 8 (PyTorch 2.11)");
   EXPECT_EQ(fault_of([](TinyModel& m) { m.nodes()[1]["inputs"][0]["arg"] = tensor("nobody"); }),

@@ -14,6 +14,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/inputs_kept.hpp"
+#include "costmodel/input/json_input.hpp"
 #include "costmodel/input/reader.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/shards.hpp"
@@ -127,9 +128,9 @@ Manifest read_manifest(const std::string& folder) {
   keep_input(path);
   json root;
   try {
-    root = json::parse(text.str());
-  } catch (const json::exception&) {
-    refuse(folder, "manifest.json is not JSON");
+    root = parse_json<json>(text.str(), "manifest.json");
+  } catch (const InputError& error) {
+    refuse(folder, error.what());
   }
   if (!root.is_object() || root.value("schema", json()) != kSchema) refuse(folder, "manifest.json is not a checkpoint's");
   if (const json version = root.value("version", json()); version != kCheckpointVersion)

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sha256.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,20 +13,17 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
 #include "costmodel/base/inputs_kept.hpp"
+#include "exec/storage/safetensors_header.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "tensors are stored as they lie in memory");
-
-// Of the format's own definition: a longer header is refused before it is read.
-constexpr std::int64_t kLongestHeader = 100'000'000;
 
 struct TypeName {
   at::ScalarType dtype;
@@ -44,10 +40,6 @@ constexpr std::array<TypeName, 10> kTypes = {{{at::kFloat, "F32"},
                                               {at::kByte, "U8"},
                                               {at::kBool, "BOOL"}}};
 
-[[noreturn]] void broken(const std::string& path, const std::string& why) {
-  throw InputError(fmt::format("{}: not a whole safetensors file: {}", path, why));
-}
-
 std::shared_ptr<const int> open_file(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) throw InputError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
@@ -56,85 +48,6 @@ std::shared_ptr<const int> open_file(const std::string& path) {
             ::close(*held);
             delete held;
           }};
-}
-
-// All of `bytes` from `offset`; false when the file ends before.
-bool read_at(int file, std::int64_t offset, void* to, std::int64_t bytes) {
-  auto* out = static_cast<char*>(to);
-  while (bytes > 0) {
-    const ssize_t got = ::pread(file, out, static_cast<std::size_t>(bytes), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    out += got, offset += got, bytes -= got;
-  }
-  return true;
-}
-
-json parse_header(const std::string& path, const std::string& text) {
-  std::set<std::string> seen;
-  const auto once = [&](int depth, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::key && depth == 1 && !seen.insert(value.get<std::string>()).second)
-      broken(path, fmt::format("the header names '{}' twice", value.get<std::string>()));
-    if (depth > 4) broken(path, "the header is nested too deeply");
-    return true;
-  };
-  json header;
-  try {
-    header = json::parse(text, once);
-  } catch (const json::exception&) {
-    broken(path, "the header is not JSON");
-  }
-  if (!header.is_object()) broken(path, "the header is not an object");
-  return header;
-}
-
-StoredTensor parse_entry(const std::string& path, const std::string& name, const json& entry, std::int64_t data,
-                         std::int64_t data_bytes) {
-  const auto bad = [&](const std::string& why) { broken(path, fmt::format("tensor '{}' {}", name, why)); };
-  if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") || !entry.contains("shape") ||
-      !entry.contains("data_offsets"))
-    bad("does not have exactly dtype, shape and data_offsets");
-  if (!entry["dtype"].is_string()) bad("has no dtype");
-  const std::string type = entry["dtype"];
-  const auto known = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeName& t) { return type == t.name; });
-  if (known == kTypes.end()) bad(fmt::format("has the element type '{}', which is not read here", type));
-  StoredTensor tensor;
-  tensor.dtype = known->dtype;
-  if (!entry["shape"].is_array() || entry["shape"].size() > 64) bad("has no shape");
-  std::int64_t bytes = static_cast<std::int64_t>(c10::elementSize(tensor.dtype));
-  for (const json& extent : entry["shape"]) {
-    if (!extent.is_number_unsigned()) bad("has a shape that is not of whole numbers");
-    const auto size = extent.get<std::uint64_t>();
-    if (size > static_cast<std::uint64_t>(data_bytes)) bad("is larger than the file");
-    tensor.shape.push_back(static_cast<std::int64_t>(size));
-    if (__builtin_mul_overflow(bytes, tensor.shape.back(), &bytes)) bad("is larger than the file");
-  }
-  const json& offsets = entry["data_offsets"];
-  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
-    bad("has no data_offsets");
-  const auto begin = offsets[0].get<std::uint64_t>(), end = offsets[1].get<std::uint64_t>();
-  if (begin > end || end > static_cast<std::uint64_t>(data_bytes))
-    bad(fmt::format("ends at byte {}, the data at {}", end, data_bytes));
-  if (static_cast<std::int64_t>(end - begin) != bytes)
-    bad(fmt::format("takes {} bytes by its shape and {} by its offsets", bytes, end - begin));
-  tensor.offset = data + static_cast<std::int64_t>(begin);
-  tensor.bytes = bytes;
-  return tensor;
-}
-
-// Every byte of the data is one tensor's.
-void check_cover(const std::string& path, const std::map<std::string, StoredTensor>& tensors, std::int64_t data,
-                 std::int64_t file_bytes) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
-  for (const auto& [name, tensor] : tensors) ranges.emplace_back(tensor.offset, tensor.offset + tensor.bytes);
-  std::sort(ranges.begin(), ranges.end());
-  std::int64_t covered = data;
-  for (const auto& [begin, end] : ranges) {
-    if (begin < covered) broken(path, "tensors overlap");
-    if (begin > covered) broken(path, "there are bytes between tensors that belong to none");
-    covered = end;
-  }
-  if (covered != file_bytes) broken(path, fmt::format("{} bytes after the last tensor", file_bytes - covered));
 }
 
 // A file that is written and hashed at once.
@@ -171,36 +84,20 @@ const char* safetensors_name(at::ScalarType dtype) {
 }
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(open_file(path)) {
-  struct stat status {};
-  if (::fstat(*file_, &status) != 0 || !S_ISREG(status.st_mode)) broken(path, "not a regular file");
-  const std::int64_t file_bytes = status.st_size;
-  std::uint64_t header_bytes = 0;
-  if (file_bytes < 8 || !read_at(*file_, 0, &header_bytes, 8)) broken(path, "shorter than its first eight bytes");
-  if (header_bytes > static_cast<std::uint64_t>(std::min(kLongestHeader, file_bytes - 8)))
-    broken(path, fmt::format("a header of {} bytes in a file of {}", header_bytes, file_bytes));
-  std::string text(static_cast<std::size_t>(header_bytes), '\0');
-  if (!read_at(*file_, 8, text.data(), static_cast<std::int64_t>(header_bytes))) broken(path, "its end is missing");
-  const json header = parse_header(path, text);
-  const std::int64_t data = 8 + static_cast<std::int64_t>(header_bytes);
-  for (const auto& [name, entry] : header.items()) {
-    if (name != "__metadata__") {
-      tensors_.emplace(name, parse_entry(path, name, entry, data, file_bytes - data));
-      continue;
-    }
-    if (!entry.is_object()) broken(path, "__metadata__ is not an object");
-    for (const auto& [key, value] : entry.items()) {
-      if (!value.is_string()) broken(path, "__metadata__ holds something other than text");
-      metadata_.emplace(key, value.get<std::string>());
-    }
+  SafetensorsHeader header = read_safetensors_header(*file_, path);
+  for (auto& [name, stored] : header.tensors) {
+    const auto known = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeName& t) { return stored.type == t.name; });
+    PANPIPE_CHECK(known != kTypes.end(), "every element type that the header may name is one of LibTorch");
+    tensors_.emplace(name, StoredTensor{known->dtype, std::move(stored.shape), stored.offset, stored.bytes});
   }
-  check_cover(path, tensors_, data, file_bytes);
+  metadata_ = std::move(header.metadata);
 }
 
 at::Tensor SafetensorsFile::read_bytes(const std::string& name, std::vector<std::int64_t> shape, std::int64_t skip) const {
   const StoredTensor& stored = tensors_.at(name);
   at::Tensor value = at::empty(shape, at::TensorOptions().dtype(stored.dtype));
-  if (!read_at(*file_, stored.offset + skip, value.data_ptr(), static_cast<std::int64_t>(value.nbytes())))
-    broken(path_, fmt::format("the data of '{}' end early", name));
+  if (!read_bytes_at(*file_, stored.offset + skip, value.data_ptr(), static_cast<std::int64_t>(value.nbytes())))
+    throw_broken_safetensors(path_, fmt::format("the data of '{}' end early", name));
   return value;
 }
 

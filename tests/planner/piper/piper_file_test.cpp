@@ -149,6 +149,23 @@ TEST_F(PiperFormat, FaultsHavePlaces) {
   EXPECT_THAT(fault(R"({"nodes": []})"), HasSubstr("error: 'nodes' must be a list of at least one node"));
 }
 
+// Everything that a file lacks is said at once, and a misspelt key is not passed over as a note of the author's.
+TEST_F(PiperFormat, MissingKeysAreFaults) {
+  EXPECT_EQ(fault(R"({"maxDevices": 4})"), "in.json:1:1: error: missing key 'nodes'");
+  EXPECT_EQ(fault(R"({"node": []})"), "in.json:1:2: error: unknown key 'node', did you mean 'nodes'?");
+  EXPECT_EQ(
+      fault("{\"nodes\": [{\"id\": 0, \"name\": \"x\"},\n{\"name\": \"y\", \"TMPC\": {}}], \"edges\": [\n{\"sourceID\": 0}]}"),
+      "in.json:1:12: error: missing key 'TMPCs'\n"
+      "in.json:2:1: error: missing key 'id'\n"
+      "in.json:2:15: error: unknown key 'TMPC', did you mean 'TMPCs'?\n"
+      "in.json:3:1: error: missing keys 'destId' and 'communicationCost'\n"
+      "in.json:3:2: error: unknown key 'sourceID', did you mean 'sourceId'?");
+  EXPECT_EQ(
+      fault(
+          R"({"nodes": [{"id": 0, "TMPCs": {"1": [{"timePerSample": 1, "parameterSize": 1, "memoryUsageA": 1, "memoryUsageB": 1}]}}]})"),
+      "in.json:1:38: error: missing keys 'syncTimeFw' and 'syncTimeBw'");
+}
+
 TEST_F(PiperFormat, CyclesAreFound) {
   const std::string text = two_nodes(kHead, std::string(kEdge) + R"(, {"sourceId": 9, "destId": 7, "communicationCost": 1})",
                                      "\"7\": 0.0}, \"syncTimeBw\": {\"7\": 0");

@@ -1,0 +1,50 @@
+// Any two texts are the folder of a sweep (grid.json and cells.jsonl, parted by a zero byte) or an InputError; grid and cells of
+// an accepted one read back to what they were, and can be shown.
+#include <filesystem>
+#include <fstream>
+
+#include "planner/sweep/folder.hpp"
+#include "planner/sweep/sweep.hpp"
+#include "tests/fuzz/fuzz_input.hpp"
+#include "tests/fuzz/json_mutator.hpp"
+
+namespace {
+
+// A folder of this process, in memory where there is such a place.
+const std::string& folder() {
+  static const std::string path = [] {
+    namespace fs = std::filesystem;
+    const fs::path base = fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
+    const fs::path made = base / ("panpipe-fuzz-sweep-" + std::to_string(getpid()));
+    fs::create_directories(made);
+    std::atexit([] { std::filesystem::remove_all(folder()); });
+    return made.string();
+  }();
+  return path;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace panpipe;
+  using namespace panpipe::planner;
+  std::string rest = fuzz::text_of(data, size);
+  std::ofstream(folder() + "/grid.json", std::ios::binary) << fuzz::take_piece(rest, '\0');
+  std::ofstream(folder() + "/cells.jsonl", std::ios::binary) << rest;
+  SweepFound found;
+  if (!fuzz::accepts([&] { found = read_sweep(folder()); })) return 0;
+  const std::string grid = to_json(found.grid);
+  if (to_json(parse_grid(grid, "again.json")) != grid) std::abort();
+  std::vector<SweepCell> cells;
+  for (const auto& [index, cell] : found.cells) {
+    const auto again = parse_line(to_line(cell));
+    if (!again || to_line(*again) != to_line(cell)) std::abort();
+    for (const auto& [name, value] : cell.metrics) fuzz::must_be_finite(value);
+    cells.push_back(cell);
+  }
+  to_json(found.grid, cells, "");
+  to_csv(found.grid, cells);
+  to_table(found.grid, cells);
+  to_page(found.grid, cells, "");
+  return 0;
+}
