@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/cost/profiled.hpp"
 
 namespace panpipe {
 namespace {
@@ -43,8 +43,9 @@ TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes) const {
   cost.bytes = tensor_bytes;
   if (route.path == PathClass::Local) return cost;
   if (const Profile* profile = scenario_->profile.get(); profile && profile->transfer(from, to)) {
-    cost.source = CostSource::Interpolated;
-    cost.time = profile->transfer(from, to)->at(tensor_bytes);  // a delay: the table is not a shared resource
+    const TransferTable& table = *profile->transfer(from, to);
+    cost.source = source_of(table, tensor_bytes);
+    cost.time = table.at(tensor_bytes);  // a delay: the table is not a shared resource
     // What both ends compute for a message is in their passes (costmodel/plan/programs.cpp).
     if (const TransferTable* work = profile->collective("message", 2))
       cost.time = std::max(Duration(0), cost.time - 2 * work->at(tensor_bytes));
