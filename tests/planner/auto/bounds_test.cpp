@@ -75,13 +75,21 @@ std::map<std::string, Distance> distances(const Scenario& scenario, std::size_t 
   return result;
 }
 
+// Every family was compared, in every configuration that was drawn.
+void expect_compared(const std::map<std::string, Distance>& found) {
+  EXPECT_EQ(found.size(), 30U);  // every family, with and without ZeRO 2 or 3
+  for (const auto& [name, d] : found) {
+    EXPECT_GE(d.count, 4) << name;
+    EXPECT_EQ(d.without_plan, 0) << name;
+  }
+}
+
 // Woven groups hide collectives by an unknown amount, and ZeRO 2 and 3 mix gradients and weights with the passes on one lane:
 // there the bounds are wide. Elsewhere they are near.
 void expect_near(const std::map<std::string, Distance>& found) {
-  EXPECT_EQ(found.size(), 30U);  // every family, with and without ZeRO 2 or 3
+  expect_compared(found);
   for (const auto& [name, d] : found) {
     EXPECT_GE(d.count, 10) << name;
-    EXPECT_EQ(d.without_plan, 0) << name;
     const bool near = name.find("ZeRO") == std::string::npos && name.find("stp") == std::string::npos &&
                       name.find("dualpipe") == std::string::npos;
     EXPECT_GE(d.bound / d.count, near ? 0.8 : 0.65) << name;  // waves and short turns wait where no closed form says so
@@ -95,12 +103,12 @@ TEST(AutoBounds, HoldWhereSendersWait) { expect_near(distances(testing::two_node
 TEST(AutoBounds, HoldWhereTransfersRunBeside) { expect_near(distances(testing::eight_cards(), 60)); }
 
 TEST(AutoBounds, HoldWithGradientsReducedBesideTheBackward) {
-  distances(testing::two_nodes("overlap_gradients: true\ntransfers: {semantics: asynchronous}\n"), 25);
+  expect_near(distances(testing::two_nodes("overlap_gradients: true\ntransfers: {semantics: asynchronous}\n"), 25));
 }
 
 TEST(AutoBounds, HoldWherePassesRunUnitByUnit) {
-  distances(testing::eight_cards("trailing_collectives: overlapped\n"), 12);
-  distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 12);
+  expect_compared(distances(testing::eight_cards("trailing_collectives: overlapped\n"), 12));
+  expect_compared(distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 12));
 }
 
 TEST(AutoBounds, HoldWithMemoryAsPfeifeCounts) {
