@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "costmodel/estimate/bounds.hpp"
 #include "costmodel/estimate/compile.hpp"
+#include "costmodel/estimate/path_counts.hpp"
 #include "costmodel/estimate/replay.hpp"
 #include "planner/pfeife/search_space.hpp"
 
