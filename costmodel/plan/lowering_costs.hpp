@@ -38,7 +38,10 @@ class LoweringCosts {
   virtual bool temporary_over_before() const { return measured(); }
 };
 
-Plan make_plan(const Scenario& scenario, const LoweringCosts& costs);
+Plan make_plan(const Scenario& scenario, const PlanRequest& request, const LoweringCosts& costs);
+inline Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
+  return make_plan(scenario, request_of(scenario), costs);
+}
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
 
 }  // namespace panpipe

@@ -11,6 +11,7 @@
 #include "costmodel/input/reader.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/profile/profile.hpp"
+#include "costmodel/scenario/degrees.hpp"
 #include "costmodel/scenario/training.hpp"
 #include "costmodel/schedule/schedule.hpp"
 #include "costmodel/workload/workload.hpp"
@@ -111,8 +112,12 @@ InputError fault_at(const Scenario& scenario, const std::string& path, const std
 // A fault that has no place yet, at the place of a key; one that has a place is returned as it is.
 InputError placed(const InputError& fault, const Scenario& scenario, const std::string& path);
 
-// The workload of the scenario, in its shapes; faults stand at the scenario's `workload`.
-Workload make_workload(const Scenario& scenario);
+// What the scenario states or was given by default.
+Degrees degrees_of(const Scenario& scenario);
+
+// The workload of the scenario in the shapes of these degrees; faults stand at the scenario's `workload`.
+Workload make_workload(const Scenario& scenario, const Degrees& degrees);
+inline Workload make_workload(const Scenario& scenario) { return make_workload(scenario, degrees_of(scenario)); }
 
 // "a.yaml:7", "--set", or "default": where a value of the scenario comes from, for messages that name two places.
 std::string origin_of(const Scenario& scenario, const std::string& path);

@@ -52,25 +52,21 @@ Layout::Layout(const StageTable& of, const std::vector<TiedParameter>& parameter
   }
 }
 
-PerParameter per_parameter(Experiment& experiment, int zero, int data) {
-  Parallel& parallel = experiment.scenario.parallel;
-  const Parallel before = parallel;
-  parallel.zero = zero;
-  parallel.data = data;
-  const ModelCosts costs(experiment.model);
-  const int type = experiment.scenario.cluster.devices.front().type;
+PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
+  const Scenario& scenario = model.scenario();
+  const ModelCosts costs(model, degrees);
+  const int type = scenario.cluster.devices.front().type;
   PerParameter per;
   per.weights = costs.parameter_bytes();
   per.gradients = costs.gradient_bytes();
   per.optimizer = costs.optimizer_bytes();
   per.reduced = costs.reduced_bytes();
-  per.element = static_cast<double>(size_of(compute_dtype(experiment.scenario.precision)).base());
+  per.element = static_cast<double>(size_of(compute_dtype(scenario.precision)).base());
   constexpr std::int64_t kMany = 1'000'000'000;
   per.step = costs.optimizer(0, type).total.base();
   per.step_per_element = (costs.optimizer(kMany, type).total.base() - per.step) / kMany;
-  per.zero = std::max(zero, experiment.scenario.framework.distributed_optimizer ? 1 : 0);
-  per.data = data;
-  parallel = before;
+  per.zero = std::max(degrees.zero, scenario.framework.distributed_optimizer ? 1 : 0);
+  per.data = degrees.data;
   return per;
 }
 

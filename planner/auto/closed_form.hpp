@@ -54,7 +54,7 @@ struct PerParameter {
   double step = 0, step_per_element = 0;             // optimizer: seconds
   int zero = 0, data = 1;
 };
-PerParameter per_parameter(Experiment& experiment, int zero, int data);  // changes the scenario's degrees, and puts them back
+PerParameter per_parameter(const CostModel& model, const Degrees& degrees);
 
 // What all configurations of a search share.
 struct Ground {

@@ -103,7 +103,7 @@ void add_profiled_layers(const Scenario& scenario, const LayerTable& table, doub
 // Time and bytes of a unit, on one tensor rank.
 class UnitChoices {
  public:
-  UnitChoices(const CostModel& model, int type) : model_(model), type_(type) {}
+  UnitChoices(const CostModel& model, int type, const Degrees& degrees) : model_(model), type_(type), degrees_(degrees) {}
 
   std::vector<Choice> of(const UnitCost& unit) const {
     const Scenario& scenario = model_.scenario();
@@ -119,7 +119,7 @@ class UnitChoices {
   }
 
  private:
-  Duration time_of(const PassCost& pass) const { return model_.host_bound(pass.breakdown.total, pass.launches, type_); }
+  Duration time_of(const PassCost& pass) const { return model_.host_bound(pass.breakdown.total, pass.launches, type_, degrees_); }
 
   Choice choice(const UnitCost& unit, const char* name, bool recompute, Duration again, Bytes saved) const {
     Choice choice;
@@ -132,15 +132,17 @@ class UnitChoices {
     for (const ParameterUse& use : unit.parameters) {
       const auto elements = static_cast<double>(use.elements);
       const auto given = static_cast<double>(use.given.base());
-      choice.parameters += elements * model_.gradient_bytes() + given;
-      choice.fixed += elements * (model_.parameter_bytes() + model_.gradient_bytes() + model_.optimizer_bytes()) +
-                      given * (2 + state_copies(model_.scenario().optimizer.name));
+      choice.parameters += elements * model_.gradient_bytes(degrees_) + given;
+      choice.fixed +=
+          elements * (model_.parameter_bytes(degrees_) + model_.gradient_bytes(degrees_) + model_.optimizer_bytes(degrees_)) +
+          given * (2 + state_copies(model_.scenario().optimizer.name));
     }
     return choice;
   }
 
   const CostModel& model_;
   int type_;
+  Degrees degrees_;
 };
 
 // The largest activations that one block makes again, and the largest temporary: there once, whatever else a stage holds.
@@ -211,7 +213,7 @@ class FromCostModel {
     if (problem.layers.size() != cost.units.size())
       throw InputError(
           fmt::format("the model has {} units at degree {}, not {}", cost.units.size(), degree, problem.layers.size()));
-    const UnitChoices choices(model, type);
+    const UnitChoices choices(model, type, degrees_of(scenario));
     for (std::size_t u = 0; u < cost.units.size(); ++u) problem.layers[u].choices.push_back(choices.of(cost.units[u]));
     problem.degrees.push_back(degree);
     const OneTime once = one_time(cost);
