@@ -4,6 +4,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/cost/gradients.hpp"
+#include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 
 namespace panpipe {
@@ -13,17 +14,8 @@ bool mixed(Precision precision) { return precision == Precision::Bf16 || precisi
 
 double element_bytes(Precision precision) { return static_cast<double>(size_of(compute_dtype(precision)).base()); }
 
-// Tensors of the parameters' size that the optimizer keeps besides the weights.
-int moments(const std::string& optimizer) {
-  if (optimizer == "adam" || optimizer == "adamw") return 2;
-  return optimizer == "momentum" ? 1 : 0;
-}
-
-// ZeRO's stage: 1 optimizer, 2 gradients, 3 weights are divided over the data-parallel ranks (Rajbhandari et al., arXiv
-// 1910.02054). A framework's distributed optimizer is stage 1.
 double divided_over(const Scenario& scenario, const Degrees& degrees, int stage) {
-  const int zero = std::max(degrees.zero, scenario.framework.distributed_optimizer ? 1 : 0);
-  return zero >= stage ? degrees.data : 1;
+  return zero_in_effect(scenario.framework, degrees) >= stage ? degrees.data : 1;
 }
 
 // Traffic of the step relative to Adam's: tensors read and written (weight, gradient; a moment is read and written).
@@ -33,6 +25,15 @@ double traffic_share(const std::string& optimizer) {
 }
 
 }  // namespace
+
+int moments(const std::string& optimizer) {
+  if (optimizer == "adam" || optimizer == "adamw") return 2;
+  return optimizer == "momentum" ? 1 : 0;
+}
+
+int zero_in_effect(const Framework& framework, const Degrees& degrees) {
+  return std::max(degrees.zero, framework.distributed_optimizer ? 1 : 0);
+}
 
 double travelling_gradient_bytes(const Scenario& scenario) {
   if (!mixed(scenario.precision)) return element_bytes(scenario.precision);

@@ -138,6 +138,9 @@ class CostModel {
   // The same for those who need bytes and work only: without rates every time is 0, and nothing is thrown.
   const WorkloadCost& units(int device_type) const;
   TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes, const Degrees& degrees) const;  // bytes unsplit
+  // What each end of a message computes for it, on the core that passes run on and waits for as they do: where a profile measured
+  // it, else nothing.
+  Duration message_work(Bytes bytes, const Degrees& degrees) const;
   // A collective over the given devices (members in ring order).
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const;
   // Optimizer step over `parameters` elements held by one device (divided over data ranks for zero >= 1).

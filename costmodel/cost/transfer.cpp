@@ -33,7 +33,16 @@ TransferCost between_nodes(const Cluster& cluster, const Calibration& c, const F
   return cost;
 }
 
+Duration measured_message_work(const Profile& profile, Bytes bytes) {
+  const TransferTable* work = profile.collective("message", 2);
+  return work == nullptr ? Duration(0) : work->at(bytes);
+}
+
 }  // namespace
+
+Duration CostModel::message_work(Bytes bytes, const Degrees& degrees) const {
+  return scenario_->profile == nullptr ? Duration(0) : measured_message_work(*scenario_->profile, bytes) * stage_jitter(degrees);
+}
 
 TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes, const Degrees& degrees) const {
   const Cluster& cluster = scenario_->cluster;
@@ -46,9 +55,8 @@ TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes, const Deg
     const TransferTable& table = *profile->transfer(from, to);
     cost.source = source_of(table, tensor_bytes);
     cost.time = table.at(tensor_bytes);  // a delay: the table is not a shared resource
-    // What both ends compute for a message is in their passes (costmodel/plan/programs.cpp).
-    if (const TransferTable* work = profile->collective("message", 2))
-      cost.time = std::max(Duration(0), cost.time - 2 * work->at(tensor_bytes));
+    // What both ends compute for a message is in their passes.
+    cost.time = std::max(Duration(0), cost.time - 2 * measured_message_work(*profile, tensor_bytes));
     cost.latency = cost.time;
     return cost;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/experiment/heading.hpp"
 #include "costmodel/experiment/traffic_paths.hpp"
 #include "costmodel/plan/model_costs.hpp"
@@ -18,7 +19,7 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
   facts.pipeline = plan.pipeline;
   facts.tensor = plan.tensor;
   facts.data = plan.data;
-  facts.zero = plan.data > 1 ? std::max(plan.zero, scenario.framework.distributed_optimizer ? 1 : 0) : 0;
+  facts.zero = plan.data > 1 ? zero_in_effect(scenario.framework, plan) : 0;
   facts.micro = scenario.micro;
   facts.stages = plan.schedule.stages;
   facts.overlaps_reductions = plan.data > 1 && (scenario.overlap_gradients || facts.zero >= 2);

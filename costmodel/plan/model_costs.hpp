@@ -14,6 +14,7 @@ class ModelCosts : public LoweringCosts {
   TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const override {
     return model_->transfer(from_device, to_device, tensor_bytes, degrees_);
   }
+  Duration message_work(Bytes bytes) const override { return model_->message_work(bytes, degrees_); }
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
     return model_->collective(kind, bytes, devices);
   }

@@ -14,6 +14,7 @@
 #include "costmodel/scenario/degrees.hpp"
 #include "costmodel/scenario/training.hpp"
 #include "costmodel/schedule/schedule.hpp"
+#include "costmodel/schedule/semantics.hpp"
 #include "costmodel/workload/workload.hpp"
 
 namespace panpipe {
@@ -44,7 +45,7 @@ struct ScheduleRequest {
 
 // What a pipeline transfer holds up, and when it starts (docs/models/braids.md).
 struct TransferRules {
-  enum class Semantics { Asynchronous, Blocking, Batched };
+  using Semantics = TransferSemantics;  // not Buffered
   enum class BraidInputs { Together, Unit };
   enum class BraidOutputs { End, Unit };
   enum class FullBackwardSends { End, InputGradient };

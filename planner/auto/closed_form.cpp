@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/plan/model_costs.hpp"
 
 namespace panpipe::planner {
@@ -31,11 +32,11 @@ Layout::Layout(const StageTable& of, const std::vector<TiedParameter>& parameter
       if (index > 0) {
         const StageCost& before = table.stages[at(index - 1)];
         add_boundary(index - 1, before);
-        if (rank_of(index - 1) != r) sum.posted = std::max(sum.posted, before.forward_bytes);
+        if (rank_of(index - 1) != r) sum.waiting = std::max(sum.waiting, before.forward_bytes);
       }
       if (index + 1 < p * v) {
         add_boundary(index + 1, cost);
-        if (rank_of(index + 1) != r) sum.posted = std::max(sum.posted, cost.backward_bytes);
+        if (rank_of(index + 1) != r) sum.waiting = std::max(sum.waiting, cost.backward_bytes);
       }
     }
   }
@@ -65,7 +66,7 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   constexpr std::int64_t kMany = 1'000'000'000;
   per.step = costs.optimizer(0, type).total.base();
   per.step_per_element = (costs.optimizer(kMany, type).total.base() - per.step) / kMany;
-  per.zero = std::max(degrees.zero, scenario.framework.distributed_optimizer ? 1 : 0);
+  per.zero = zero_in_effect(scenario.framework, degrees);
   per.data = degrees.data;
   return per;
 }
@@ -313,7 +314,7 @@ double memory_peak(const Layout& layout, const Ground& ground, const PerParamete
     }
     double bytes = std::ceil(elements * per.weights) + std::ceil(elements * per.gradients) + std::ceil(elements * per.optimizer);
     bytes += given * given_copies;
-    bytes += static_cast<double>(ground.posted_ahead ? rank.posted : rank.buffers) + activations[at(r)];
+    bytes += static_cast<double>(ground.one_message ? rank.waiting : rank.buffers) + activations[at(r)];
     if (per.zero >= 3 && data > 1) bytes += static_cast<double>(rank.gathered);
     largest = std::max(largest, static_cast<double>(ground.context) + std::nearbyint(ground.allocator * bytes));
   }

@@ -5,6 +5,7 @@
 
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/transfer_semantics.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -15,15 +16,12 @@ Ground ground_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario;
   const ModelCosts costs(experiment.model, degrees_of(scenario));
   Ground ground;
-  using Semantics = TransferRules::Semantics;
-  const Semantics semantics = scenario.transfers.semantics.value_or(
-      scenario.framework.blocking_transfers && !costs.measured() ? Semantics::Blocking : Semantics::Asynchronous);
-  ground.blocking = semantics != Semantics::Asynchronous;
+  ground.blocking = transfer_semantics(scenario, costs.measured()) != TransferSemantics::Asynchronous;
   ground.early_gradients = scenario.transfers.full_backward_sends != TransferRules::FullBackwardSends::End;
   ground.count_collectives = !scenario.collectives_run_on && !ground.early_gradients;
   ground.overlap_gradients = scenario.overlap_gradients;
   ground.as_pfeife = scenario.memory_model == MemoryModelKind::Pfeife;
-  ground.posted_ahead = scenario.profile != nullptr;
+  ground.one_message = scenario.profile != nullptr;
   const ScheduleRequest& stated = scenario.schedule;
   const auto has = [&](const char* option) { return stated.options.count(option) > 0; };
   if (!stated.csv.empty() || has("sequence_splits") || stated.name == "seq-1f1b") ground.stated_work = ground.stated_kept = 0.5;

@@ -6,7 +6,9 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/pass_rules.hpp"
 #include "costmodel/plan/stage_activations.hpp"
+#include "costmodel/plan/stage_links.hpp"
 #include "costmodel/plan/task_graph.hpp"
 
 namespace panpipe::planner {
@@ -271,7 +273,7 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   return stage;
 }
 
-// Tensors that go from one stage to the next, each once.
+// What stages hand to the next one, and who shares parameters.
 void UnitSums::add_boundaries(StageTable& table) const {
   std::vector<int> stage_of(at(count_));
   int now = 0;
@@ -279,27 +281,10 @@ void UnitSums::add_boundaries(StageTable& table) const {
     while (now < static_cast<int>(table.cuts.size()) && u >= table.cuts[at(now)]) ++now;
     stage_of[at(u)] = now;
   }
-  struct Crossing {
-    int stage, tensor;
-    std::int64_t bytes;
-    bool gradient;
-  };
-  std::vector<Crossing> crossings;
-  int unnamed = -2;
-  for (const EdgeCost& edge : workload_->edges) {
-    const int from = stage_of[at(edge.from)];
-    if (stage_of[at(edge.to)] != from + 1) continue;
-    const int tensor = edge.tensor >= 0 ? edge.tensor : unnamed--;
-    const auto same = [&](const Crossing& c) { return c.stage == from && c.tensor == tensor; };
-    const auto known = std::find_if(crossings.rbegin(), crossings.rend(), same);
-    if (known == crossings.rend())
-      crossings.push_back({from, tensor, edge.bytes.base(), edge.gradient});
-    else
-      known->gradient |= edge.gradient;
-  }
-  for (const Crossing& crossing : crossings) {
-    table.stages[at(crossing.stage)].forward_bytes += crossing.bytes;
-    if (crossing.gradient) table.stages[at(crossing.stage)].backward_bytes += crossing.bytes;
+  for (const StageLink& link : stage_links(workload_->edges, stage_of)) {
+    if (link.to != link.from + 1) continue;  // what skips stages adds to no bound
+    table.stages[at(link.from)].forward_bytes = link.bytes;
+    table.stages[at(link.from)].backward_bytes = link.gradient_bytes;
   }
   for (const TiedParameter& tied : tied_) {
     std::vector<int>& stages = table.tied_stages.emplace_back();
@@ -342,9 +327,8 @@ const StageTable& UnitSums::table(Recompute mode, int stages) {
     before = first;
     length = end - first;
   }
-  // The executor, whose times a profile holds, does the whole backward of the first stage as weight gradients.
   StageCost& start = table->stages.front();
-  if (scenario_.profile) {
+  if (backward_all_in_weight(scenario_, false)) {
     start.weight_gradient = start.backward, start.input_gradient = 0;
     start.weight_work = start.work - start.forward_work, start.input_work = 0;
     start.input_rise = 0;
