@@ -115,6 +115,14 @@ TEST(AutoBounds, HoldWithMemoryAsPfeifeCounts) {
   for (const auto& [name, d] : distances(testing::eight_cards("memory_model: pfeife\n"), 20)) EXPECT_GT(d.memory, 0) << name;
 }
 
+// A launch takes longer the more ranks one process drives; closed forms take it as it is on one rank, and the same cuts.
+TEST(AutoBounds, HoldWhereOneProcessLaunchesForAllRanks) {
+  const Scenario scenario = testing::eight_cards(
+      "", {"precision=fp32", "cluster={file: clusters/rtx3090x8.yaml, device: {calibration: rtx-3090-fp32}}"});
+  ASSERT_GT(calibration_for(scenario.cluster.types.front()).launch_contention, 0);
+  expect_compared(distances(scenario, 25));
+}
+
 // Every pair of ranks with a table of its own, every unit with times of its own.
 TEST(AutoBounds, HoldWithAProfile) {
   Scenario scenario = testing::eight_cards("optimizer: none\n", {"batch.micro=1"});
