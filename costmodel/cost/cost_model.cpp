@@ -158,7 +158,8 @@ double CostModel::stage_jitter(const Degrees& degrees) const {
   if (scenario_->cluster.given || calibrations_.empty()) return 1.0;
   // The expected maximum of n normal deviates is about sqrt(2 ln n) standard deviations.
   const auto slowest_of = [](int n) { return std::sqrt(2 * std::log(std::max(n, 1))); };
-  return 1.0 + calibrations_.front().stage_jitter * slowest_of(degrees.pipeline) + kNodeSpread * slowest_of(scenario_->cluster.nodes);
+  return 1.0 + calibrations_.front().stage_jitter * slowest_of(degrees.pipeline) +
+         kNodeSpread * slowest_of(scenario_->cluster.nodes);
 }
 
 Bytes CostModel::loss_bytes_live() const {
