@@ -8,7 +8,6 @@
 
 #include <benchmark/benchmark.h>
 
-#include "costmodel/estimate/bounds.hpp"
 #include "costmodel/estimate/pipeline_order.hpp"
 #include "costmodel/estimate/replay.hpp"
 
@@ -119,29 +118,6 @@ void straightforward(benchmark::State& state, const Case& c) {
   count(state, structure.tasks);
 }
 
-void closed_form(benchmark::State& state, const Case& c) {
-  const PipelineOrder order = order_of(c);
-  const Structure structure = structure_of(order);
-  const ClosedFormBound bound(order);
-  const auto costs = table(structure.cost_entries, 1e9, 1), delays = table(structure.delay_entries, 5e7, 2);
-  std::vector<double> scratch(bound.scratch_size());
-  for (auto _ : state) benchmark::DoNotOptimize(bound(costs.data(), delays.data(), scratch.data()));
-}
-
-void path_pool(benchmark::State& state, const Case& c) {
-  const Structure structure = structure_of(order_of(c));
-  std::vector<double> ends(structure.tasks + 1);
-  PathPool pool(structure);
-  for (unsigned seed = 0; seed < 32; ++seed) {
-    const auto costs = table(structure.cost_entries, 1e9, seed), delays = table(structure.delay_entries, 5e7, seed + 1000);
-    replay(structure, costs.data(), delays.data(), ends.data());
-    pool.insert(critical_path(structure, delays.data(), ends.data()));
-  }
-  const auto costs = table(structure.cost_entries, 1e9, 77), delays = table(structure.delay_entries, 5e7, 78);
-  for (auto _ : state) benchmark::DoNotOptimize(pool.bound(costs.data(), delays.data()));
-  state.counters["paths"] = static_cast<double>(pool.size());
-}
-
 void register_all() {
   for (const Case& c : kCases) {
     benchmark::RegisterBenchmark(("straightforward/" + c.name).c_str(), straightforward, c);
@@ -150,8 +126,6 @@ void register_all() {
     benchmark::RegisterBenchmark(("batch8_keep_all/" + c.name).c_str(), batch, c, BatchProgram::Values::KeepAll);
     benchmark::RegisterBenchmark(("batch8_recycle/" + c.name).c_str(), batch, c, BatchProgram::Values::Recycle);
     benchmark::RegisterBenchmark(("build/" + c.name).c_str(), build, c);
-    benchmark::RegisterBenchmark(("closed_form_bound/" + c.name).c_str(), closed_form, c);
-    if (c.microbatches <= 64) benchmark::RegisterBenchmark(("path_pool_bound/" + c.name).c_str(), path_pool, c);
   }
   // Cost is linear in tasks: the rates stay the same while microbatches grow.
   for (int m = 16; m <= 4096; m *= 4) {

@@ -10,14 +10,6 @@
 
 namespace panpipe::planner {
 
-namespace {
-
-[[noreturn]] void absent(Method method) {
-  throw MachineError(fmt::format("--method {} is not in this build; --method piper is", name_of(method)));
-}
-
-}  // namespace
-
 std::string_view name_of(Method method) {
   switch (method) {
     case Method::Auto:
@@ -62,7 +54,7 @@ Answer searched(const Experiment& experiment, const SearchOptions& options) {
     case Method::Piper:
       return search_piper(experiment, options);
   }
-  absent(options.method);
+  PANPIPE_CHECK(false, "a method of search");
 }
 
 }  // namespace

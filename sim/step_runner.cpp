@@ -6,15 +6,15 @@ namespace panpipe::sim {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-constexpr std::int32_t kLanes = static_cast<std::int32_t>(Lane::Host) + 1;
+constexpr auto kLanesOfRank = static_cast<std::int32_t>(kLanes);
 
 }  // namespace
 
 StepRunner::StepRunner(const TaskGraph& graph, const Folding& folding, const FlowTable& flows, const std::vector<bool>& merged,
                        StepHost& host)
     : graph_(graph), folding_(folding), flows_(flows), merged_(merged), host_(host), classes_(folding.classes) {
-  runs_.resize(at(graph.ranks) * at(kLanes) * at(classes_));
-  rings_.resize(at(graph.ranks) * at(kLanes) * at(folding.tensor_groups));
+  runs_.resize(at(graph.ranks) * kLanes * at(classes_));
+  rings_.resize(at(graph.ranks) * kLanes * at(folding.tensor_groups));
   tensor_members_.resize(at(folding.tensor_groups));
   for (std::size_t c = 0; c < folding.tensor_group.size(); ++c)
     tensor_members_[at(folding.tensor_group[c])].push_back(static_cast<std::int32_t>(c));
@@ -26,11 +26,12 @@ StepRunner::StepRunner(const TaskGraph& graph, const Folding& folding, const Flo
 }
 
 std::int32_t StepRunner::run_index(const Task& task, std::int32_t cls) const {
-  return (task.rank * kLanes + static_cast<std::int32_t>(task.lane)) * classes_ + cls;
+  return (task.rank * kLanesOfRank + static_cast<std::int32_t>(task.lane)) * classes_ + cls;
 }
 
 std::int32_t StepRunner::ring_index(const Task& task, std::int32_t cls) const {
-  return (task.rank * kLanes + static_cast<std::int32_t>(task.lane)) * folding_.tensor_groups + folding_.tensor_group[at(cls)];
+  return (task.rank * kLanesOfRank + static_cast<std::int32_t>(task.lane)) * folding_.tensor_groups +
+         folding_.tensor_group[at(cls)];
 }
 
 const std::vector<std::int32_t>& StepRunner::group_of(std::int32_t ring) const {
@@ -108,7 +109,7 @@ void StepRunner::join_ring(const Task& task, std::int32_t step, std::int32_t cls
 void StepRunner::ring_ready(std::int32_t index) {
   Ring& ring = rings_[at(index)];
   const auto& group = group_of(index);
-  const std::int32_t rank = index / folding_.tensor_groups / kLanes;
+  const std::int32_t rank = index / folding_.tensor_groups / kLanesOfRank;
   const std::int32_t flow = graph_.steps[at(ring.step)].flow;
   ring.sending = static_cast<std::int32_t>(group.size());
   if (flow < 0) return close_ring(index);

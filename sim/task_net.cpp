@@ -7,7 +7,6 @@ namespace panpipe::sim {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
 
 }  // namespace
 

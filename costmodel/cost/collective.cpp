@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/cost/profiled.hpp"
 
 namespace panpipe {
 namespace {
@@ -114,7 +114,7 @@ CollectiveCost CostModel::collective(CollectiveKind kind, Bytes size, const std:
   if (const Profile* profile = scenario_->profile.get(); profile && kind == CollectiveKind::AllReduce) {
     if (const TransferTable* table = profile->collective("all_reduce", base.members)) {
       base.algorithm = Algorithm::Ring;
-      base.source = CostSource::Interpolated;
+      base.source = source_of(*table, size);
       base.time = base.latency = table->at(size);
       return base;
     }

@@ -16,11 +16,6 @@ constexpr double kFlashBackward = 3.125;
 
 constexpr double kRampAt = 4096;  // tokens for which the calibrated rate of fused attention is meant
 
-double gemm_fill(const Calibration& calibration) {
-  const auto found = calibration.values.find("gemm_fill");
-  return found == calibration.values.end() ? 0 : std::stod(found->second);
-}
-
 Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::llround(bytes))); }
 
 }  // namespace
@@ -36,7 +31,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.attention = peak * calibration.attention_efficiency;
   r.multiprocessors = type.multiprocessors;
   r.wave_quantisation = calibration.wave_quantisation;
-  r.gemm_fill = gemm_fill(calibration);
+  r.gemm_fill = calibration.gemm_fill;
   r.attention_ramp = calibration.attention_ramp;
   r.memory = type.has_rates() ? type.memory_bandwidth * calibration.memory_efficiency : Bandwidth(infinite);
   r.kernel_gap = type.has_rates() ? calibration.kernel_gap : Duration(0);

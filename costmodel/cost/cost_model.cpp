@@ -23,9 +23,9 @@ constexpr double kNodeSpread = 0.009;
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 // The devices of the first tensor-parallel group.
-std::vector<int> first_tensor_group(const Scenario& scenario) {
+std::vector<int> first_tensor_group(const Scenario& scenario, int tensor) {
   std::vector<int> group;
-  for (int t = 0; t < scenario.parallel.tensor; ++t)
+  for (int t = 0; t < tensor; ++t)
     group.push_back(scenario.placement && index(t) < scenario.placement->size() ? (*scenario.placement)[index(t)] : t);
   return group;
 }
@@ -48,13 +48,10 @@ void require_rates(const DeviceType& type, const Scenario& scenario) {
 // Where one process drives all ranks of a pipeline (`launch_contention` 1; 0: each has its own), a launch takes its time as often
 // as ranks are at work: on average, of p ranks in a step of m microbatches, p m / (m + p - 1). Loops keep more at work; they are
 // not counted, so that a plan's costs do not turn on the number of stages that it chooses.
-Calibration with_shared_host(Calibration c, const Scenario& scenario) {
-  const auto contention = c.values.find("launch_contention");
-  if (contention == c.values.end()) return c;
-  const double p = scenario.parallel.pipeline, m = scenario.microbatches;
+Duration launch_time(const Calibration& c, const Degrees& degrees) {
+  const double p = degrees.pipeline, m = degrees.microbatches;
   const double at_work = p * m / (m + p - 1);
-  c.launch = c.launch * (1 + std::stod(contention->second) * (at_work - 1));
-  return c;
+  return c.launch * (1 + c.launch_contention * (at_work - 1));
 }
 
 InputError not_measured(const Scenario& scenario, const WorkloadCost& cost) {
@@ -101,8 +98,7 @@ Breakdown operator+(const Breakdown& a, const Breakdown& b) {
 }
 
 CostModel::CostModel(const Scenario& scenario, const Workload& workload) : scenario_(&scenario), workload_(&workload) {
-  for (const DeviceType& type : scenario.cluster.types)
-    calibrations_.push_back(with_shared_host(calibration_for(type), scenario));
+  for (const DeviceType& type : scenario.cluster.types) calibrations_.push_back(calibration_for(type));
   costs_.resize(scenario.cluster.types.size());
   made_.resize(scenario.cluster.types.size(), false);
 }
@@ -110,7 +106,6 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload) : scena
 CostModel::CostModel(const Scenario& scenario, const Workload& workload, std::vector<Calibration> calibrations)
     : scenario_(&scenario), workload_(&workload), calibrations_(std::move(calibrations)) {
   PANPIPE_CHECK(calibrations_.size() == scenario.cluster.types.size(), "a calibration for each type of device");
-  for (Calibration& each : calibrations_) each = with_shared_host(std::move(each), scenario);
   costs_.resize(scenario.cluster.types.size());
   made_.resize(scenario.cluster.types.size(), false);
 }
@@ -123,7 +118,8 @@ const WorkloadCost& CostModel::units(int device_type) const {
     } else {
       PANPIPE_CHECK(workload_->graph, "a workload without graph and without layers");
       const DeviceRates rates = device_rates(scenario_->cluster.types[index(device_type)], c, *scenario_);
-      costs_[index(device_type)] = cost_of_graph(*this, *workload_->graph, rates, c, first_tensor_group(*scenario_));
+      costs_[index(device_type)] =
+          cost_of_graph(*this, *workload_->graph, rates, c, first_tensor_group(*scenario_, workload_->shape.tensor_degree));
     }
     made_[index(device_type)] = true;
   }
@@ -142,9 +138,9 @@ const WorkloadCost& CostModel::workload(int device_type) const {
   return units(device_type);
 }
 
-Duration CostModel::host_bound(Duration device, int launches, int device_type) const {
+Duration CostModel::host_bound(Duration device, int launches, int device_type, const Degrees& degrees) const {
   if (launches <= 0 || workload_->layers || scenario_->cluster.given) return device;
-  const Duration host = calibration(device_type).launch * static_cast<double>(launches);
+  const Duration host = launch_time(calibration(device_type), degrees) * static_cast<double>(launches);
   if (scenario_->framework.synchronous_launches) return device + host;
   const double larger = std::max(device.base(), host.base());
   if (larger <= 0) return Duration(0);
@@ -156,13 +152,14 @@ Duration CostModel::overlap_slowdown(Duration collective) const {
   return collective * (calibrations_.empty() ? Calibration{}.overlap_loss : calibrations_.front().overlap_loss);
 }
 
-double CostModel::stage_jitter(int pipeline) const {
+double CostModel::stage_jitter(const Degrees& degrees) const {
   if (workload_->layers) return 1.0;
-  if (scenario_->profile) return pass_slowdown(*scenario_, pipeline);  // measured times hold the rest
+  if (scenario_->profile) return pass_slowdown(*scenario_, degrees);  // measured times hold the rest
   if (scenario_->cluster.given || calibrations_.empty()) return 1.0;
   // The expected maximum of n normal deviates is about sqrt(2 ln n) standard deviations.
   const auto slowest_of = [](int n) { return std::sqrt(2 * std::log(std::max(n, 1))); };
-  return 1.0 + calibrations_.front().stage_jitter * slowest_of(pipeline) + kNodeSpread * slowest_of(scenario_->cluster.nodes);
+  return 1.0 + calibrations_.front().stage_jitter * slowest_of(degrees.pipeline) +
+         kNodeSpread * slowest_of(scenario_->cluster.nodes);
 }
 
 Bytes CostModel::loss_bytes_live() const {

@@ -123,6 +123,8 @@ struct WorkloadCost {
   std::vector<std::string> unmeasured;  // units that the scenario's profile does not know: formulas
 };
 
+// Units and collectives are those of the workload's shape and the scenario's choices. What depends on more degrees is asked with
+// them: the scenario's own count for nothing here.
 class CostModel {
  public:
   // `workload` and `scenario` must outlive the model. Throws InputError when a device names a calibration that is not there.
@@ -135,25 +137,29 @@ class CostModel {
   const WorkloadCost& workload(int device_type) const;
   // The same for those who need bytes and work only: without rates every time is 0, and nothing is thrown.
   const WorkloadCost& units(int device_type) const;
-  TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const;  // tensor_bytes: unsplit
+  TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes, const Degrees& degrees) const;  // bytes unsplit
+  // What each end of a message computes for it, on the core that passes run on and waits for as they do: where a profile measured
+  // it, else nothing.
+  Duration message_work(Bytes bytes, const Degrees& degrees) const;
   // A collective over the given devices (members in ring order).
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const;
   // Optimizer step over `parameters` elements held by one device (divided over data ranks for zero >= 1).
-  Breakdown optimizer(std::int64_t elements, int device_type) const;
+  Breakdown optimizer(std::int64_t elements, int device_type, const Degrees& degrees) const;
 
-  // Host and device run side by side: (device^4 + host^4)^(1/4), or their sum with synchronous launches.
-  Duration host_bound(Duration device, int launches, int device_type) const;
+  // Host and device run side by side: (device^4 + host^4)^(1/4), or their sum with synchronous launches. Where one process
+  // launches for all ranks of a pipeline, a launch takes longer; on one rank it takes least.
+  Duration host_bound(Duration device, int launches, int device_type, const Degrees& degrees) const;
   // What a compute piece loses while a collective of this length runs beside it.
   Duration overlap_slowdown(Duration collective) const;
-  double stage_jitter(int pipeline) const;  // factor >= 1 on pass times
+  double stage_jitter(const Degrees& degrees) const;  // factor on pass times: the slowest of the ranks, cores that they share
 
   // Bytes per parameter element: what the framework, precision, optimizer and ZeRO stage keep.
-  double parameter_bytes() const;  // weights, as computed with
-  double gradient_bytes() const;
-  double optimizer_bytes() const;   // moments, and the fp32 master copy where mixed (ZeRO 1 divides both)
-  Bytes framework_context() const;  // 0 for in-place clusters
-  double allocator_factor() const;  // fragmentation, 1 for in-place clusters
-  Bytes loss_bytes_live() const;    // logits and their gradient while the loss runs: within the loss unit's saved + temporary
+  double parameter_bytes(const Degrees& degrees) const;  // weights, as computed with
+  double gradient_bytes(const Degrees& degrees) const;
+  double optimizer_bytes(const Degrees& degrees) const;  // moments, and the fp32 master copy where mixed (ZeRO 1 divides both)
+  Bytes framework_context() const;                       // 0 for in-place clusters
+  double allocator_factor() const;                       // fragmentation, 1 for in-place clusters
+  Bytes loss_bytes_live() const;  // logits and their gradient while the loss runs: within the loss unit's saved + temporary
 
   const Calibration& calibration(int device_type) const;
   const Scenario& scenario() const { return *scenario_; }

@@ -87,7 +87,7 @@ std::string units_text(const WorkloadCost& cost) {
 std::string transfers_text(const CostModel& model, Bytes size) {
   std::string text = fmt::format("transfers of {} (unsplit)\n", to_text(size));
   for (const auto& [path, pair] : pairs_by_path(model.scenario().cluster)) {
-    const TransferCost t = model.transfer(pair.first, pair.second, size);
+    const TransferCost t = model.transfer(pair.first, pair.second, size, degrees_of(model.scenario()));
     text += fmt::format("  {:<12} device {} to {}: {} = latency {} + {} on the path at {}{}, {}\n", name_of(path), pair.first,
                         pair.second, to_text(t.time), to_text(t.latency), to_text(t.bytes), fraction_to_text(t.efficiency),
                         t.gather > Duration(0) ? ", then gathered in " + to_text(t.gather) : "", name_of(t.source));
@@ -172,21 +172,23 @@ std::string costs_table(const CostModel& model) {
     text += collectives_text(cost);
   }
   text += transfers_text(model, handover);
-  text += fmt::format("bytes per parameter: weights {:g}, gradients {:g}, optimizer {:g}\n", model.parameter_bytes(),
-                      model.gradient_bytes(), model.optimizer_bytes());
+  const Degrees degrees = degrees_of(scenario);
+  text += fmt::format("bytes per parameter: weights {:g}, gradients {:g}, optimizer {:g}\n", model.parameter_bytes(degrees),
+                      model.gradient_bytes(degrees), model.optimizer_bytes(degrees));
   text += fmt::format("framework context {}, allocator factor {:g}, logits live {}\n", to_text(model.framework_context()),
                       model.allocator_factor(), to_text(model.loss_bytes_live()));
   return text;
 }
 
 std::string costs_json(const CostModel& model) {
+  const Degrees degrees = degrees_of(model.scenario());
   Json result;
   for (std::size_t i = 0; i < model.scenario().cluster.types.size(); ++i)
     result["devices"].push_back(type_json(model, static_cast<int>(i)));
   Bytes handover{0};
   if (!model.scenario().cluster.types.empty()) handover = handover_bytes(model.units(0));
   for (const auto& [path, pair] : pairs_by_path(model.scenario().cluster)) {
-    const TransferCost t = model.transfer(pair.first, pair.second, handover);
+    const TransferCost t = model.transfer(pair.first, pair.second, handover, degrees);
     result["transfers"].push_back({{"path", name_of(path)},
                                    {"from", pair.first},
                                    {"to", pair.second},
@@ -197,8 +199,9 @@ std::string costs_json(const CostModel& model) {
                                    {"time_s", t.time.base()},
                                    {"source", name_of(t.source)}});
   }
-  result["bytes_per_parameter"] = {
-      {"weights", model.parameter_bytes()}, {"gradients", model.gradient_bytes()}, {"optimizer", model.optimizer_bytes()}};
+  result["bytes_per_parameter"] = {{"weights", model.parameter_bytes(degrees)},
+                                   {"gradients", model.gradient_bytes(degrees)},
+                                   {"optimizer", model.optimizer_bytes(degrees)}};
   result["framework"] = model.scenario().framework.name;
   result["context_bytes"] = model.framework_context().base();
   result["allocator_factor"] = model.allocator_factor();

@@ -8,6 +8,7 @@
 
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/workload_cost.hpp"
+#include "costmodel/workload/unit_edges.hpp"
 
 namespace panpipe {
 namespace {
@@ -163,13 +164,9 @@ class GraphCost {
   }
 
   void add_edges() {
-    for (std::size_t u = 0; u < graph_.units.size(); ++u) {
-      for (int t : externals_[u]) {
-        const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
-        if (tensor.role != TensorRole::Activation) continue;
-        const int maker = graph_.operators[static_cast<std::size_t>(tensor.producer)].unit;
-        result_.edges.push_back({maker, static_cast<int>(u), t, tensor.bytes(), tensor.requires_gradient});
-      }
+    for (const UnitEdge& edge : unit_edges(graph_)) {
+      const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(edge.tensor)];
+      result_.edges.push_back({edge.from, edge.to, edge.tensor, tensor.bytes(), tensor.requires_gradient});
     }
   }
 

@@ -19,7 +19,7 @@ int stated(const Profile& profile, const char* key) {
   return fault == std::errc() && stop == end ? std::max(0, value) : 0;
 }
 
-int copies(const Scenario& scenario) { return std::max(1, scenario.parallel.data * scenario.parallel.tensor); }
+int copies(const Degrees& degrees) { return std::max(1, degrees.data * degrees.tensor); }
 
 // Mean of what ranks at work take while a pipeline of p ranks fills, works and drains: with M microbatches in turn, 1, 2, ...
 // up to the lesser of the two are at work, then all of them, then fewer again. A slot lasts as long as its ranks take for it.
@@ -34,23 +34,23 @@ double mean_slowdown(const SharedCores& host, int p, double microbatches, double
 }
 
 // On a core for each rank.
-double alone_slowdown(const Scenario& scenario, const SharedCores& host, int pipeline) {
-  const double microbatches = std::max(1.0, static_cast<double>(scenario.microbatches) * scenario.parallel.virtual_stages);
-  return mean_slowdown(host, pipeline, microbatches, host.ranks / std::max(1, pipeline));
+double alone_slowdown(const SharedCores& host, const Degrees& degrees) {
+  const double microbatches = std::max(1.0, static_cast<double>(degrees.microbatches) * degrees.virtual_stages);
+  return mean_slowdown(host, degrees.pipeline, microbatches, host.ranks / std::max(1, degrees.pipeline));
 }
 
 }  // namespace
 
-SharedCores shared_cores(const Scenario& scenario, int pipeline) {
+SharedCores shared_cores(const Scenario& scenario, const Degrees& degrees) {
   SharedCores host;
   const Profile* profile = scenario.profile.get();
-  if (profile == nullptr || profile->units.empty() || pipeline < 1) return host;
+  if (profile == nullptr || profile->units.empty() || degrees.pipeline < 1) return host;
   if (const auto device = profile->measured.find("device"); device != profile->measured.end() && device->second != "cpu")
     return host;
   host.cores = stated(*profile, "cores");
   host.threads = std::max(1, stated(*profile, "threads"));
   host.profiled_ranks = std::max(1, stated(*profile, "ranks"));
-  const double all = static_cast<double>(pipeline) * copies(scenario);
+  const double all = static_cast<double>(degrees.pipeline) * copies(degrees);
   const int nodes = std::max(1, scenario.cluster.nodes);
   host.ranks = std::min(all, std::ceil(static_cast<double>(scenario.cluster.size()) / nodes));
   return host;
@@ -60,26 +60,27 @@ double slowdown_of(const SharedCores& host, double busy) {
   return host.cores > 0 ? std::max(1.0, busy * host.threads / host.cores) : 1.0;
 }
 
-double pass_slowdown(const Scenario& scenario, int pipeline) {
-  const SharedCores host = shared_cores(scenario, pipeline);
-  return alone_slowdown(scenario, host, pipeline) / slowdown_of(host, host.profiled_ranks);
+double pass_slowdown(const Scenario& scenario, const Degrees& degrees) {
+  const SharedCores host = shared_cores(scenario, degrees);
+  return alone_slowdown(host, degrees) / slowdown_of(host, host.profiled_ranks);
 }
 
-double optimizer_slowdown(const Scenario& scenario) {
-  const int pipeline = std::max(1, scenario.parallel.pipeline);
-  const SharedCores host = shared_cores(scenario, pipeline);
-  return slowdown_of(host, std::min<double>(host.ranks, copies(scenario))) / slowdown_of(host, host.profiled_ranks);
+double optimizer_slowdown(const Scenario& scenario, const Degrees& degrees) {
+  const SharedCores host = shared_cores(scenario, degrees);
+  return slowdown_of(host, std::min<double>(host.ranks, copies(degrees))) / slowdown_of(host, host.profiled_ranks);
 }
 
 std::string told_of_cores(const Scenario& scenario, int pipeline) {
-  const SharedCores host = shared_cores(scenario, pipeline);
+  Degrees degrees = degrees_of(scenario);
+  degrees.pipeline = pipeline;
+  const SharedCores host = shared_cores(scenario, degrees);
   if (!host.crowded()) return "";
   return fmt::format(
       "{:g} ranks{} share a host of {} core{}, as the profile states it: passes take {:.2f} times as long as with cores for each "
       "rank. How long messages wait for a core is not predicted: a measured step is longer. For hosts with more cores change "
       "`cores` in {}{}",
       host.ranks, host.threads > 1 ? fmt::format(" of {} threads", host.threads) : std::string(), host.cores,
-      host.cores == 1 ? "" : "s", alone_slowdown(scenario, host, pipeline),
+      host.cores == 1 ? "" : "s", alone_slowdown(host, degrees),
       scenario.profile->file.empty() ? "the profile" : scenario.profile->file,
       host.profiled_ranks * host.threads > host.cores ? fmt::format("; {} ranks took turns in it, which --ranks {} avoids",
                                                                     host.profiled_ranks, std::max(1, host.cores / host.threads))

@@ -8,7 +8,7 @@
 
 namespace panpipe {
 
-// A host as the scenario's profile describes it, with the ranks of the scenario that share it. Cores 0: nothing is known (no
+// A host as the scenario's profile describes it, with the ranks of some degrees that share it. Cores 0: nothing is known (no
 // profile, one of GPUs, one that does not say), and nothing is shared.
 struct SharedCores {
   int cores = 0;
@@ -19,17 +19,16 @@ struct SharedCores {
   bool crowded() const { return cores > 0 && ranks * threads > cores; }
 };
 
-// `pipeline` ranks and their data- and tensor-parallel copies.
-SharedCores shared_cores(const Scenario& scenario, int pipeline);
+SharedCores shared_cores(const Scenario& scenario, const Degrees& degrees);
 
 // Busy ranks take so many times as long as each would with cores of its own: at least 1.
 double slowdown_of(const SharedCores& host, double busy);
 
 // Factor on the profile's pass times: the mean over a pipeline's step of what the ranks at work take, over what those that were
 // profiled side by side took. 1 where every rank has its cores in the profile and in the step.
-double pass_slowdown(const Scenario& scenario, int pipeline);
+double pass_slowdown(const Scenario& scenario, const Degrees& degrees);
 // The same for the optimizer step, which the copies of a rank do at the same time.
-double optimizer_slowdown(const Scenario& scenario);
+double optimizer_slowdown(const Scenario& scenario, const Degrees& degrees);
 
 // "3 ranks share a host of 2 cores ...": what a prediction tells when ranks outnumber the cores; else empty.
 std::string told_of_cores(const Scenario& scenario, int pipeline);

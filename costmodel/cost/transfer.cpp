@@ -2,16 +2,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/cost/profiled.hpp"
 
 namespace panpipe {
 namespace {
 
 // Megatron's scatter/gather (Narayanan et al., arXiv 2104.04473, section 4.1): between nodes each of the t ranks sends
 // 1/t of the tensor over its own NIC, and the receivers gather it over the in-node fabric.
-TransferCost between_nodes(const Cluster& cluster, const Calibration& c, const Scenario& scenario, const Route& route,
-                           Bytes tensor) {
-  const int t = scenario.framework.scatter_gather ? scenario.parallel.tensor : 1;
+TransferCost between_nodes(const Cluster& cluster, const Calibration& c, const Framework& framework, const Degrees& degrees,
+                           const Route& route, Bytes tensor) {
+  const int t = framework.scatter_gather ? degrees.tensor : 1;
   TransferCost cost;
   cost.path = route.path;
   cost.bytes = Bytes((tensor.base() + t - 1) / t);
@@ -25,7 +25,7 @@ TransferCost between_nodes(const Cluster& cluster, const Calibration& c, const S
   }
   // The stage's other ranks in the node send at the same moment; where they outnumber the NICs each gets its part.
   const int node_size = std::max(1, cluster.size() / std::max(1, cluster.nodes));
-  const int ranks = std::min(node_size, scenario.parallel.tensor * scenario.parallel.data);
+  const int ranks = std::min(node_size, degrees.tensor * degrees.data);
   const double share =
       cluster.node_network_bandwidth.base() > 0 ? cluster.node_network_bandwidth.base() / ranks : route.bandwidth.base();
   const double rate = c.network_efficiency * std::min(route.bandwidth.base(), share);
@@ -33,9 +33,18 @@ TransferCost between_nodes(const Cluster& cluster, const Calibration& c, const S
   return cost;
 }
 
+Duration measured_message_work(const Profile& profile, Bytes bytes) {
+  const TransferTable* work = profile.collective("message", 2);
+  return work == nullptr ? Duration(0) : work->at(bytes);
+}
+
 }  // namespace
 
-TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes) const {
+Duration CostModel::message_work(Bytes bytes, const Degrees& degrees) const {
+  return scenario_->profile == nullptr ? Duration(0) : measured_message_work(*scenario_->profile, bytes) * stage_jitter(degrees);
+}
+
+TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes, const Degrees& degrees) const {
   const Cluster& cluster = scenario_->cluster;
   const Route route = cluster.route(from, to);
   TransferCost cost;
@@ -43,11 +52,11 @@ TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes) const {
   cost.bytes = tensor_bytes;
   if (route.path == PathClass::Local) return cost;
   if (const Profile* profile = scenario_->profile.get(); profile && profile->transfer(from, to)) {
-    cost.source = CostSource::Interpolated;
-    cost.time = profile->transfer(from, to)->at(tensor_bytes);  // a delay: the table is not a shared resource
-    // What both ends compute for a message is in their passes (costmodel/plan/programs.cpp).
-    if (const TransferTable* work = profile->collective("message", 2))
-      cost.time = std::max(Duration(0), cost.time - 2 * work->at(tensor_bytes));
+    const TransferTable& table = *profile->transfer(from, to);
+    cost.source = source_of(table, tensor_bytes);
+    cost.time = table.at(tensor_bytes);  // a delay: the table is not a shared resource
+    // What both ends compute for a message is in their passes.
+    cost.time = std::max(Duration(0), cost.time - 2 * measured_message_work(*profile, tensor_bytes));
     cost.latency = cost.time;
     return cost;
   }
@@ -58,7 +67,7 @@ TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes) const {
     return cost;
   }
   const Calibration& c = calibration(cluster.devices[static_cast<std::size_t>(from)].type);
-  if (route.path == PathClass::Network) return between_nodes(cluster, c, *scenario_, route, tensor_bytes);
+  if (route.path == PathClass::Network) return between_nodes(cluster, c, scenario_->framework, degrees, route, tensor_bytes);
   cost.latency = route.latency + c.transfer_latency;
   // NVLink is stated as the data sheet's rate, which a hand-over does not reach; links through the host as measured.
   if (route.path == PathClass::Switch) cost.efficiency = c.transfer_efficiency;

@@ -8,8 +8,6 @@
 namespace panpipe {
 namespace {
 
-constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
-
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace

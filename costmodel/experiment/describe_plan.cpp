@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/experiment/heading.hpp"
 #include "costmodel/experiment/traffic_paths.hpp"
 #include "costmodel/plan/model_costs.hpp"
@@ -14,11 +15,11 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
   const Scenario& scenario = experiment.scenario;
   PlanFacts facts;
   facts.schedule = plan.schedule.name;
-  facts.transfers = name_of(transfer_semantics(scenario, ModelCosts(experiment.model).measured()));
+  facts.transfers = name_of(transfer_semantics(scenario, ModelCosts(experiment.model, degrees_of(scenario)).measured()));
   facts.pipeline = plan.pipeline;
   facts.tensor = plan.tensor;
   facts.data = plan.data;
-  facts.zero = plan.data > 1 ? std::max(plan.zero, scenario.framework.distributed_optimizer ? 1 : 0) : 0;
+  facts.zero = plan.data > 1 ? zero_in_effect(scenario.framework, plan) : 0;
   facts.micro = scenario.micro;
   facts.stages = plan.schedule.stages;
   facts.overlaps_reductions = plan.data > 1 && (scenario.overlap_gradients || facts.zero >= 2);

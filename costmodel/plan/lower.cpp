@@ -91,7 +91,7 @@ void fill_totals(Lowering& lowering) {
   const Scenario& scenario = lowering.scenario;
   const Plan& plan = lowering.plan;
   TaskGraph& graph = lowering.graph;
-  graph.samples_per_step = static_cast<double>(scenario.micro) * plan.schedule.microbatches * plan.data;
+  graph.samples_per_step = static_cast<double>(plan.micro) * plan.schedule.microbatches * plan.data;
   graph.model_flops_per_step = lowering.costs.model_flops() * graph.samples_per_step;
   graph.peak_per_device = scenario.cluster.type_of(plan.device(0, 0, 0)).peak_for(scenario.precision);
 }
@@ -124,11 +124,11 @@ TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts&
 }
 
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model) {
-  return lower(scenario, plan, ModelCosts(model));
+  return lower(scenario, plan, ModelCosts(model, plan));
 }
 
 TaskGraph prices_of(const Scenario& scenario, const Plan& plan, const CostModel& model) {
-  const ModelCosts costs(model);
+  const ModelCosts costs(model, plan);
   Lowering lowering{scenario, plan, costs};
   begin(lowering);
   const bool copies = std::any_of(plan.schedule.order.begin(), plan.schedule.order.end(), [](const auto& row) {

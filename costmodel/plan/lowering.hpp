@@ -7,7 +7,10 @@
 #include <map>
 #include <vector>
 
+#include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/plan/lowering_costs.hpp"
+#include "costmodel/plan/pass_rules.hpp"
+#include "costmodel/plan/stage_links.hpp"
 
 namespace panpipe {
 
@@ -34,12 +37,8 @@ struct StageInfo {
   Bytes gathered{0};  // ZeRO 3: whole parameters of two blocks while a pass runs
 };
 
-// Data that flows from one stage to another, all tensors together.
-struct StageEdge {
-  int from = 0, to = 0;
-  Bytes bytes{0};           // forward
-  Bytes gradient_bytes{0};  // backward
-  bool gradient = false;
+// Data that flows from one stage to another, and what it goes over.
+struct StageEdge : StageLink {
   std::int32_t forward_link = -1, backward_link = -1;  // into TaskGraph::links; -1 on one rank
 };
 
@@ -80,21 +79,17 @@ struct Lowering {
   std::vector<std::vector<MemberEnds>> member_ends{};
   std::map<std::vector<std::int32_t>, std::int32_t> group_programs{};
 
-  // A stage into which no gradient-carrying tensor comes (the first one) has no input gradient to compute. The executor's I then
-  // does nothing and its W is the whole backward; profiles stand for that executor. Other frameworks split there all the same.
   bool backward_all_in_weight(int s) const {
-    if (!scenario.profile) return false;
-    for (const int e : edges_in[static_cast<std::size_t>(s)])
-      if (edges[static_cast<std::size_t>(e)].gradient) return false;
-    return true;
+    const std::vector<int>& in = edges_in[static_cast<std::size_t>(s)];
+    const auto carries = [&](int e) { return edges[static_cast<std::size_t>(e)].gradient; };
+    return panpipe::backward_all_in_weight(scenario, std::any_of(in.begin(), in.end(), carries));
   }
   // Whether a stage's gradients are made by its first backward, and not kept from step to step: so does that executor.
   bool gradients_come_late() const {
     return scenario.profile && plan.data == 1 && scenario.precision == Precision::Fp32 &&
            scenario.memory_model == MemoryModelKind::Full;
   }
-  // ZeRO's stage; a framework's distributed optimizer is stage 1.
-  int zero() const { return std::max(plan.zero, scenario.framework.distributed_optimizer ? 1 : 0); }
+  int zero() const { return zero_in_effect(scenario.framework, plan); }
   int cells() const { return plan.schedule.microbatches * plan.schedule.splits; }
   std::int32_t& task_of(PassSlot slot, int stage, int microbatch, int split) {
     const auto row =

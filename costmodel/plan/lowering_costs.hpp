@@ -19,6 +19,7 @@ class LoweringCosts {
   // The same for who cuts the model: devices without rates are no fault, their times are 0.
   virtual const WorkloadCost& units(int device_type) const { return workload(device_type); }
   virtual TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const = 0;
+  virtual Duration message_work(Bytes) const { return Duration(0); }  // of a message, at each of its ends
   virtual CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const = 0;
   // Of a rank's parameters, whole; ZeRO's division and what happens once per step are inside.
   virtual Breakdown optimizer(std::int64_t, int) const { return {}; }
@@ -38,7 +39,10 @@ class LoweringCosts {
   virtual bool temporary_over_before() const { return measured(); }
 };
 
-Plan make_plan(const Scenario& scenario, const LoweringCosts& costs);
+Plan make_plan(const Scenario& scenario, const PlanRequest& request, const LoweringCosts& costs);
+inline Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
+  return make_plan(scenario, request_of(scenario), costs);
+}
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
 
 }  // namespace panpipe

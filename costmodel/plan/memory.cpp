@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/plan/lowering.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 
@@ -94,23 +95,18 @@ void fill_pfeife_passes(const Lowering& lowering, StageInfo& info) {
 
 Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::ceil(bytes))); }
 
-// Optimizer state of parameters that are given in bytes, in copies of them.
-int state_copies(const std::string& optimizer) {
-  if (optimizer == "adam" || optimizer == "adamw") return 2;
-  return optimizer == "momentum" ? 1 : 0;
-}
-
-// Our executor has posted the receives of one pass ahead; what it sends is the pass's own result, and is soon taken.
-Bytes posted_ahead(const Lowering& lowering, int rank) {
+// One message waits for the pass that reads it: a receive that is posted takes no room before its message comes, in none of the
+// executor's transports. What a pass sends is its own result, and is soon taken.
+Bytes waiting_message(const Lowering& lowering, int rank) {
   Bytes most(0);
   for (const int s : lowering.stages_of_rank(rank)) {
     Bytes forward(0), backward(0);
     for (const int e : lowering.edges_in[static_cast<std::size_t>(s)])
       if (lowering.edges[static_cast<std::size_t>(e)].forward_link >= 0)
-        forward += lowering.edges[static_cast<std::size_t>(e)].bytes;
+        forward += Bytes(lowering.edges[static_cast<std::size_t>(e)].bytes);
     for (const int e : lowering.edges_out[static_cast<std::size_t>(s)])
       if (lowering.edges[static_cast<std::size_t>(e)].backward_link >= 0)
-        backward += lowering.edges[static_cast<std::size_t>(e)].gradient_bytes;
+        backward += Bytes(lowering.edges[static_cast<std::size_t>(e)].gradient_bytes);
     most = std::max({most, forward, backward});
   }
   return Bytes(most.base() / lowering.plan.schedule.splits);
@@ -118,12 +114,12 @@ Bytes posted_ahead(const Lowering& lowering, int rank) {
 
 // Buffers of stage hand-overs: one to receive into and one to send from per neighbour and direction.
 Bytes boundary_buffers(const Lowering& lowering, int rank) {
-  if (lowering.scenario.profile) return posted_ahead(lowering, rank);
+  if (lowering.scenario.profile) return waiting_message(lowering, rank);
   Bytes sum(0);
   for (const StageEdge& edge : lowering.edges) {
     if (edge.forward_link < 0) continue;
     const int ends = (lowering.stage(edge.from).rank == rank ? 1 : 0) + (lowering.stage(edge.to).rank == rank ? 1 : 0);
-    sum += Bytes((edge.bytes.base() + edge.gradient_bytes.base()) / lowering.plan.schedule.splits * ends);
+    sum += Bytes((edge.bytes + edge.gradient_bytes) / lowering.plan.schedule.splits * ends);
   }
   return sum;
 }
@@ -143,7 +139,7 @@ RankMemory rank_memory(const Lowering& lowering, int rank) {
   const auto given = static_cast<double>(held.given.base());
   const double data = lowering.plan.data;
   const int zero = lowering.zero();
-  const int copies = state_copies(lowering.scenario.optimizer.name);
+  const int copies = moments(lowering.scenario.optimizer.name);  // of parameters that are given in bytes
   RankMemory memory;
   const auto divided = [&](int stage) { return zero >= stage ? given / data : given; };  // the model divides its own
   memory.parts.push_back({"parameters", whole(elements * costs.parameter_bytes() + divided(3))});

@@ -37,14 +37,13 @@ Bytes mean_crossing(const WorkloadCost& workload) {
 
 // Copies are planned for the moment when all devices that share a link copy; staggered, one rank of each run of ranks. A device
 // without a way to its host: the lowering refuses its copies by name.
-std::vector<int> copying_at_once(const Scenario& scenario) {
-  std::vector<int> devices(static_cast<std::size_t>(scenario.cluster.size()));
+std::vector<int> copying_at_once(const Cluster& cluster, const PlanRequest& request) {
+  std::vector<int> devices(static_cast<std::size_t>(cluster.size()));
   std::iota(devices.begin(), devices.end(), 0);
-  if (scenario.placement) devices = *scenario.placement;
-  const auto stagger = scenario.schedule.options.find("offload_stagger");
-  if (stagger == scenario.schedule.options.end()) return devices;
-  const std::size_t of_rank =
-      static_cast<std::size_t>(scenario.parallel.tensor) * static_cast<std::size_t>(scenario.parallel.data);
+  if (request.placement) devices = *request.placement;
+  const auto stagger = request.schedule.options.find("offload_stagger");
+  if (stagger == request.schedule.options.end()) return devices;
+  const std::size_t of_rank = static_cast<std::size_t>(request.degrees.tensor) * static_cast<std::size_t>(request.degrees.data);
   const std::size_t run = of_rank * static_cast<std::size_t>(std::max(1, std::atoi(stagger->second.c_str())));
   std::vector<int> first;
   for (std::size_t i = 0; i < devices.size(); ++i)
@@ -57,7 +56,7 @@ struct UnitTimes {
 };
 
 // Of units [first, end), with what recompute adds to I.
-UnitTimes times_of(const Scenario& scenario, const LoweringCosts& costs, int device_type, int first, int end) {
+UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int device_type, int first, int end) {
   UnitTimes sum;
   const auto add = [&](Duration& to, const PassCost& pass) {
     to += costs.host_bound(pass.breakdown.total, pass.launches, device_type);
@@ -68,17 +67,18 @@ UnitTimes times_of(const Scenario& scenario, const LoweringCosts& costs, int dev
     add(sum.F, unit.forward);
     add(sum.I, unit.input_gradient);
     add(sum.W, unit.weight_gradient);
-    if (scenario.recompute == Recompute::Full) add(sum.I, unit.recompute_full);
-    if (scenario.recompute == Recompute::Selective) add(sum.I, unit.recompute_selective);
+    if (recompute == Recompute::Full) add(sum.I, unit.recompute_full);
+    if (recompute == Recompute::Selective) add(sum.I, unit.recompute_selective);
   }
   return sum;
 }
 
 }  // namespace
 
-PassCosts mean_pass_costs(const Scenario& scenario, const LoweringCosts& costs, int device_type, int stages) {
+PassCosts mean_pass_costs(const Cluster& cluster, const PlanRequest& request, const LoweringCosts& costs, int device_type,
+                          int stages) {
   const WorkloadCost& workload = costs.units(device_type);
-  const UnitTimes sum = times_of(scenario, costs, device_type, 0, static_cast<int>(workload.units.size()));
+  const UnitTimes sum = times_of(request.recompute, costs, device_type, 0, static_cast<int>(workload.units.size()));
   Bytes saved(0), waiting(0);
   for (const UnitCost& unit : workload.units) {
     saved += unit.saved;
@@ -90,28 +90,29 @@ PassCosts mean_pass_costs(const Scenario& scenario, const LoweringCosts& costs, 
   means.I = sum.I.base() / stages;
   means.W = sum.W.base() / stages;
   if (saved > Bytes(0)) means.waiting = static_cast<double>(waiting.base()) / static_cast<double>(saved.base());
-  const std::vector<int> devices = copying_at_once(scenario);
+  const std::vector<int> devices = copying_at_once(cluster, request);
   const auto copy_time = [&](bool away) {
-    const Bandwidth rate = shared_host_copy_bandwidth(scenario.cluster, devices, devices.front(), away);
+    const Bandwidth rate = shared_host_copy_bandwidth(cluster, devices, devices.front(), away);
     return rate > Bandwidth(0) ? (saved / rate).base() / stages : 0;
   };
   means.offload = copy_time(true);
   means.reload = copy_time(false);
-  const int next_rank = scenario.parallel.tensor * scenario.parallel.data;  // first device of rank 1
-  if (scenario.parallel.pipeline > 1 && next_rank < scenario.cluster.size()) {
+  const int next_rank = request.degrees.tensor * request.degrees.data;  // first device of rank 1
+  if (request.degrees.pipeline > 1 && next_rank < cluster.size()) {
     const auto device = [&](int position) {
-      return scenario.placement ? (*scenario.placement)[static_cast<std::size_t>(position)] : position;
+      return request.placement ? (*request.placement)[static_cast<std::size_t>(position)] : position;
     };
     means.comm = costs.transfer(device(0), device(next_rank), mean_crossing(workload)).time.base();
   }
   return means;
 }
 
-void add_stage_costs(const Scenario& scenario, const LoweringCosts& costs, int device_type, const std::vector<int>& cuts,
+void add_stage_costs(const PlanRequest& request, const LoweringCosts& costs, int device_type, const std::vector<int>& cuts,
                      PassCosts& means) {
   const int units = static_cast<int>(costs.units(device_type).units.size());
   for (std::size_t k = 0; k <= cuts.size(); ++k) {
-    const UnitTimes sum = times_of(scenario, costs, device_type, k == 0 ? 0 : cuts[k - 1], k < cuts.size() ? cuts[k] : units);
+    const UnitTimes sum =
+        times_of(request.recompute, costs, device_type, k == 0 ? 0 : cuts[k - 1], k < cuts.size() ? cuts[k] : units);
     means.stages.push_back({sum.F.base(), sum.I.base(), sum.W.base()});
   }
 }

@@ -44,9 +44,9 @@ auto at_key(const Scenario& scenario, const std::string& key, Make make) {
   }
 }
 
-Schedule requested_schedule(const Scenario& scenario, const MeanCosts& mean_costs) {
-  const ScheduleRequest& request = scenario.schedule;
-  const Parallel& parallel = scenario.parallel;
+Schedule requested_schedule(const PlanRequest& wanted, const MeanCosts& mean_costs) {
+  const ScheduleRequest& request = wanted.schedule;
+  const int ranks = wanted.degrees.pipeline, per_rank = wanted.degrees.virtual_stages;
   ScheduleOptions options = request.options;
   ScheduleOptions memory;  // applied to the finished order, under the costs of its stages
   for (const auto& option : memory_options())
@@ -58,71 +58,69 @@ Schedule requested_schedule(const Scenario& scenario, const MeanCosts& mean_cost
   };
   if (!request.csv.empty()) return with_memory_actions(load_schedule_csv(request.csv));
   const bool settable = has_option(request.name, "stages_per_rank");
-  if (parallel.virtual_stages > 1 && settable && options.count("stages_per_rank") == 0)
-    options["stages_per_rank"] = std::to_string(parallel.virtual_stages);
+  if (per_rank > 1 && settable && options.count("stages_per_rank") == 0) options["stages_per_rank"] = std::to_string(per_rank);
   PassCosts costs;
-  if (is_searched(request.name)) costs = mean_costs(make_schedule(request.name, parallel.pipeline, 1, options).stages, true);
-  Schedule schedule = with_memory_actions(make_schedule(request.name, parallel.pipeline, scenario.microbatches, options, costs));
-  const int per_rank = schedule.stages / std::max(1, schedule.ranks);
-  if (parallel.virtual_stages > 1 && per_rank != parallel.virtual_stages)
-    throw InputError(fmt::format("parallel.virtual_stages is {}, but schedule {} has {} stage{} per rank",
-                                 parallel.virtual_stages, request.name, per_rank, per_rank == 1 ? "" : "s"));
+  if (is_searched(request.name)) costs = mean_costs(make_schedule(request.name, ranks, 1, options).stages, true);
+  Schedule schedule = with_memory_actions(make_schedule(request.name, ranks, wanted.degrees.microbatches, options, costs));
+  const int made = schedule.stages / std::max(1, schedule.ranks);
+  if (per_rank > 1 && made != per_rank)
+    throw InputError(fmt::format("parallel.virtual_stages is {}, but schedule {} has {} stage{} per rank", per_rank, request.name,
+                                 made, made == 1 ? "" : "s"));
   return schedule;
 }
 
-void check_schedule_fits(const Scenario& scenario, const Schedule& schedule) {
-  if (schedule.ranks != scenario.parallel.pipeline)
+void check_schedule_fits(const Degrees& degrees, const Schedule& schedule) {
+  if (schedule.ranks != degrees.pipeline)
     throw InputError(fmt::format("schedule '{}' is for {} ranks, but parallel.pipeline is {}", schedule.name, schedule.ranks,
-                                 scenario.parallel.pipeline));
-  if (schedule.microbatches != scenario.microbatches)
+                                 degrees.pipeline));
+  if (schedule.microbatches != degrees.microbatches)
     throw InputError(fmt::format("schedule '{}' is for {} microbatches, but batch.microbatches is {}", schedule.name,
-                                 schedule.microbatches, scenario.microbatches));
+                                 schedule.microbatches, degrees.microbatches));
   check_plan_schedule(schedule);
 }
 
-std::vector<int> requested_devices(const Scenario& scenario) {
-  const Parallel& parallel = scenario.parallel;
-  const int size = parallel.pipeline * parallel.data * parallel.tensor;
-  const int present = scenario.cluster.size();
+std::vector<int> requested_devices(const Cluster& cluster, const PlanRequest& request) {
+  const Degrees& degrees = request.degrees;
+  const int size = degrees.pipeline * degrees.data * degrees.tensor;
+  const int present = cluster.size();
   if (size > present)
-    throw InputError(fmt::format("pipeline {} x data {} x tensor {} needs {} devices, but cluster '{}' has {}", parallel.pipeline,
-                                 parallel.data, parallel.tensor, size, scenario.cluster.name, present));
-  if (!scenario.placement) {
+    throw InputError(fmt::format("pipeline {} x data {} x tensor {} needs {} devices, but cluster '{}' has {}", degrees.pipeline,
+                                 degrees.data, degrees.tensor, size, cluster.name, present));
+  if (!request.placement) {
     std::vector<int> devices(static_cast<std::size_t>(size));
     std::iota(devices.begin(), devices.end(), 0);
     return devices;
   }
-  if (static_cast<int>(scenario.placement->size()) != size)
+  if (static_cast<int>(request.placement->size()) != size)
     throw InputError(fmt::format("placement names {} devices, but pipeline {} x data {} x tensor {} needs {}",
-                                 scenario.placement->size(), parallel.pipeline, parallel.data, parallel.tensor, size));
+                                 request.placement->size(), degrees.pipeline, degrees.data, degrees.tensor, size));
   std::set<int> seen;
-  for (const int device : *scenario.placement) {
+  for (const int device : *request.placement) {
     if (device < 0 || device >= present)
-      throw InputError(fmt::format("placement: there is no device {}; cluster '{}' has devices 0 to {}", device,
-                                   scenario.cluster.name, present - 1));
+      throw InputError(
+          fmt::format("placement: there is no device {}; cluster '{}' has devices 0 to {}", device, cluster.name, present - 1));
     if (!seen.insert(device).second) throw InputError(fmt::format("placement: device {} is named twice", device));
   }
-  return *scenario.placement;
+  return *request.placement;
 }
 
-std::vector<int> cuts_of(const Scenario& scenario, const std::vector<PartitionUnit>& units, int parts) {
+std::vector<int> cuts_of(const Scenario& scenario, const PlanRequest& request, const std::vector<PartitionUnit>& units,
+                         int parts) {
   return at_key(scenario, "partition", [&] {
-    return scenario.partition.empty() ? automatic_cuts(units, parts) : stated_cuts(units, scenario.partition, parts);
+    return request.partition.empty() ? automatic_cuts(units, parts) : stated_cuts(units, request.partition, parts);
   });
 }
 
-Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>& units, const MeanCosts& mean_costs) {
-  Plan plan;
-  plan.pipeline = scenario.parallel.pipeline;
-  plan.tensor = scenario.parallel.tensor;
-  plan.data = scenario.parallel.data;
-  plan.zero = scenario.parallel.zero;
-  plan.devices = at_key(scenario, scenario.placement ? "placement" : "parallel", [&] { return requested_devices(scenario); });
+Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const std::vector<PartitionUnit>& units,
+                     const MeanCosts& mean_costs) {
+  Plan plan{request.degrees, {}, {}, {}};
+  plan.devices = at_key(scenario, request.placement ? "placement" : "parallel",
+                        [&] { return requested_devices(scenario.cluster, request); });
   // The default schedule is one of any sizes: it has too many actions only where the batch does.
   const char* batch = is_open(scenario, "batch.global") ? "batch.microbatches" : "batch.global";
   plan.schedule = at_key(scenario, is_open(scenario, "schedule") ? batch : "schedule", [&] {
-    Schedule schedule = requested_schedule(scenario, mean_costs);
-    check_schedule_fits(scenario, schedule);
+    Schedule schedule = requested_schedule(request, mean_costs);
+    check_schedule_fits(request.degrees, schedule);
     return schedule;
   });
   // Every forward path holds the whole model: the stage at position k of each path gets part k.
@@ -132,14 +130,14 @@ Plan plan_with_units(const Scenario& scenario, const std::vector<PartitionUnit>&
                    fmt::format("{} stages cannot share {} unit{}: the workload can be cut into {} stage{} at most", parts,
                                units.size(), units.size() == 1 ? "" : "s", units.size(), units.size() == 1 ? "" : "s"),
                    fmt::format("parallel.pipeline is {} ({})", plan.pipeline, origin_of(scenario, "parallel.pipeline")));
-  const std::vector<int> cuts = cuts_of(scenario, units, parts);
+  const std::vector<int> cuts = cuts_of(scenario, request, units, parts);
   plan.stages.resize(static_cast<std::size_t>(plan.schedule.stages));
   for (const auto& chain : plan.schedule.chains) {
     for (std::size_t k = 0; k < chain.size(); ++k) {
       StagePlan& stage = plan.stages[static_cast<std::size_t>(chain[k])];
       stage.first_unit = k == 0 ? 0 : cuts[k - 1];
       stage.end_unit = k < cuts.size() ? cuts[k] : static_cast<int>(units.size());
-      stage.recompute = scenario.recompute;
+      stage.recompute = request.recompute;
     }
   }
   return plan;
@@ -173,7 +171,11 @@ void check_plan_schedule(const Schedule& schedule) {
   throw NoAnswer(text);
 }
 
-Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
+PlanRequest request_of(const Scenario& scenario) {
+  return {degrees_of(scenario), scenario.schedule, scenario.partition, scenario.placement, scenario.recompute};
+}
+
+Plan make_plan(const Scenario& scenario, const PlanRequest& request, const LoweringCosts& costs) {
   // On a cluster of several types of device the first one's times balance the cuts.
   const int device_type = scenario.cluster.devices.empty() ? 0 : scenario.cluster.devices.front().type;
   const std::vector<UnitCost>& all = costs.units(device_type).units;
@@ -183,14 +185,16 @@ Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
   });
   std::vector<PartitionUnit> units;
   for (const UnitCost& unit : all) units.push_back({unit.name, unit.block, weight_of(costs, unit, device_type, timed)});
-  return plan_with_units(scenario, units, [&](int stages, bool each) {
-    PassCosts means = mean_pass_costs(scenario, costs, device_type, stages);
+  return plan_with_units(scenario, request, units, [&](int stages, bool each) {
+    PassCosts means = mean_pass_costs(scenario.cluster, request, costs, device_type, stages);
     if (each && timed && stages <= static_cast<int>(units.size()))
-      add_stage_costs(scenario, costs, device_type, cuts_of(scenario, units, stages), means);
+      add_stage_costs(request, costs, device_type, cuts_of(scenario, request, units, stages), means);
     return means;
   });
 }
 
-Plan make_plan(const Scenario& scenario, const CostModel& model) { return make_plan(scenario, ModelCosts(model)); }
+Plan make_plan(const Scenario& scenario, const PlanRequest& request, const CostModel& model) {
+  return make_plan(scenario, request, ModelCosts(model, request.degrees));
+}
 
 }  // namespace panpipe

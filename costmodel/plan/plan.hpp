@@ -1,6 +1,7 @@
 // A plan: partition + placement + parallel degrees + schedule + recompute. Every engine takes it as it is.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,8 +18,7 @@ struct StagePlan {
   Recompute recompute = Recompute::None;
 };
 
-struct Plan {
-  int pipeline = 1, tensor = 1, data = 1, zero = 0;
+struct Plan : Degrees {
   Schedule schedule;
   std::vector<StagePlan> stages;
   std::vector<int> devices;  // device of position (pipeline, data, tensor), tensor fastest, then data
@@ -28,10 +28,23 @@ struct Plan {
   }
 };
 
-// What the scenario asks for: its schedule, its cuts (or a balanced partition), the default placement. Throws InputError when
+// What a plan is asked for: the part of a scenario that a search over plans varies.
+struct PlanRequest {
+  Degrees degrees;
+  ScheduleRequest schedule;
+  std::vector<std::string> partition;  // as in the scenario
+  std::optional<std::vector<int>> placement;
+  Recompute recompute = Recompute::None;
+};
+PlanRequest request_of(const Scenario& scenario);
+
+// Its schedule, its cuts (or a balanced partition), the default placement. Throws InputError when
 // the parts do not fit (ranks against devices, stages against units, microbatches against the schedule), NoAnswer when the
-// schedule is illegal. On devices without rates `auto` balances floating-point operations.
-Plan make_plan(const Scenario& scenario, const CostModel& model);
+// schedule is illegal; faults stand at the scenario's keys. On devices without rates `auto` balances floating-point operations.
+Plan make_plan(const Scenario& scenario, const PlanRequest& request, const CostModel& model);
+inline Plan make_plan(const Scenario& scenario, const CostModel& model) {
+  return make_plan(scenario, request_of(scenario), model);
+}
 
 // Cuts that balance time (forward + backward of every unit) over `stages` contiguous stages: the largest stage is least, and
 // among those the most even; dynamic programme over units, exact. Returns the first unit of each stage after the first.

@@ -192,7 +192,7 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
   MapReader reader(*root, log);
   reader.integer("panpipe", 1);
   reader.choice<int>("kind", {{"plan", 0}});
-  Plan plan;
+  Plan plan{degrees_of(scenario), {}, {}, {}};  // read again, and held against them
   const Node* batch = reader.find("batch");
   const Node* parallel = reader.require("parallel");
   const Node* devices = reader.require("devices");

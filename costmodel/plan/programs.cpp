@@ -73,22 +73,20 @@ void make_flows(Lowering& lowering) {
   }
 }
 
-// What a profiled transport computes at this stage's end of its messages, on the core that the passes run on: seconds.
+// What a stage's end of its messages takes from a pass: seconds.
 double message_work(const Lowering& lowering, const StageInfo& info, ActionKind kind) {
-  const Profile* profile = lowering.scenario.profile.get();
-  const TransferTable* work = profile == nullptr ? nullptr : profile->collective("message", 2);
-  if (work == nullptr || (kind != ActionKind::F && kind != ActionKind::B && kind != ActionKind::I)) return 0;
-  const bool backward = kind != ActionKind::F;
   const auto stage = static_cast<std::size_t>(&info - lowering.stages.data());
   double sum = 0;
   for (const auto* edges : {&lowering.edges_in[stage], &lowering.edges_out[stage]})
     for (const int e : *edges) {
       const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
-      if ((backward ? edge.backward_link : edge.forward_link) < 0) continue;
-      const Bytes bytes = backward ? edge.gradient_bytes : edge.bytes;
-      sum += work->at(Bytes(bytes.base() / lowering.plan.schedule.splits)).base();
+      for (const bool backward : {false, true}) {
+        if (!has_messages(kind, backward) || (backward ? edge.backward_link : edge.forward_link) < 0) continue;
+        const std::int64_t bytes = backward ? edge.gradient_bytes : edge.bytes;
+        sum += lowering.costs.message_work(Bytes(bytes / lowering.plan.schedule.splits)).base();
+      }
     }
-  return sum * lowering.costs.stage_jitter(lowering.plan.pipeline);  // it waits for a core as passes do
+  return sum;
 }
 
 void add_message_work(const Lowering& lowering, const StageInfo& info, ActionKind kind, PassDraft& draft) {

@@ -16,6 +16,7 @@
 namespace panpipe {
 
 enum class Lane : std::uint8_t { Compute, Tensor, Send, Receive, Data, Copy, Host };
+constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
 std::string_view name_of(Lane lane);  // "compute", "tensor", ...
 
 // A collective as a flow: each member sends `wire_bytes` to the next in `ring`; alone it takes latency + transfer.
@@ -133,8 +134,7 @@ struct TaskGraph {
   // Figures that metrics need besides times.
   Flops model_flops_per_step{0};  // all replicas, without recompute
   double samples_per_step = 0;
-  ComputeRate peak_per_device{0};       // dense, at the scenario's precision; 0 when unknown
-  std::vector<std::string> task_notes;  // empty, or per task: nothing the engines need
+  ComputeRate peak_per_device{0};  // dense, at the scenario's precision; 0 when unknown
 
   int device(int rank, int data_index, int tensor_index) const {
     return devices[static_cast<std::size_t>((rank * data + data_index) * tensor + tensor_index)];

@@ -10,13 +10,6 @@ namespace panpipe {
 
 namespace {
 
-// One tensor on its way from one stage to another.
-struct Crossing {
-  int from = 0, to = 0, tensor = -1;
-  Bytes bytes{0};
-  bool gradient = false;
-};
-
 // Stage of every unit in one forward path; -1 for units that no stage of it holds.
 std::vector<int> stage_of_unit(const Lowering& lowering, const std::vector<int>& chain, std::size_t units) {
   std::vector<int> stage(units, -1);
@@ -25,35 +18,6 @@ std::vector<int> stage_of_unit(const Lowering& lowering, const std::vector<int>&
     std::fill(stage.begin() + info.first_unit, stage.begin() + info.end_unit, s);
   }
   return stage;
-}
-
-// A tensor travels once to each consuming stage, however many units of that stage read it.
-std::vector<Crossing> crossings(const Lowering& lowering) {
-  std::vector<Crossing> found;
-  const WorkloadCost& workload = lowering.workload(lowering.stages.front());
-  int unnamed = -2;  // an edge without tensor is a tensor of its own
-  for (const auto& chain : lowering.plan.schedule.chains) {
-    const std::vector<int> stage = stage_of_unit(lowering, chain, workload.units.size());
-    for (const EdgeCost& edge : workload.edges) {
-      const int from = stage[static_cast<std::size_t>(edge.from)], to = stage[static_cast<std::size_t>(edge.to)];
-      if (from < 0 || to < 0 || from == to) continue;
-      found.push_back({from, to, edge.tensor >= 0 ? edge.tensor : unnamed--, edge.bytes, edge.gradient});
-    }
-  }
-  std::sort(found.begin(), found.end(), [](const Crossing& a, const Crossing& b) {
-    return std::tie(a.from, a.to, a.tensor) < std::tie(b.from, b.to, b.tensor);
-  });
-  std::vector<Crossing> unique;
-  for (const Crossing& crossing : found) {
-    if (!unique.empty() && unique.back().from == crossing.from && unique.back().to == crossing.to &&
-        unique.back().tensor == crossing.tensor) {
-      unique.back().bytes = std::max(unique.back().bytes, crossing.bytes);
-      unique.back().gradient = unique.back().gradient || crossing.gradient;
-    } else {
-      unique.push_back(crossing);
-    }
-  }
-  return unique;
 }
 
 std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes bytes) {
@@ -154,19 +118,12 @@ void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
 }  // namespace
 
 void make_stage_edges(Lowering& lowering) {
-  for (const Crossing& crossing : crossings(lowering)) {
-    const bool same =
-        !lowering.edges.empty() && lowering.edges.back().from == crossing.from && lowering.edges.back().to == crossing.to;
-    if (!same) {
-      lowering.edges.push_back({});
-      lowering.edges.back().from = crossing.from;
-      lowering.edges.back().to = crossing.to;
-    }
-    StageEdge& edge = lowering.edges.back();
-    edge.bytes += crossing.bytes;
-    if (crossing.gradient) edge.gradient_bytes += crossing.bytes;
-    edge.gradient = edge.gradient || crossing.gradient;
-  }
+  const WorkloadCost& workload = lowering.workload(lowering.stages.front());
+  for (const auto& chain : lowering.plan.schedule.chains)
+    for (const StageLink& link : stage_links(workload.edges, stage_of_unit(lowering, chain, workload.units.size())))
+      lowering.edges.push_back({link, -1, -1});
+  std::sort(lowering.edges.begin(), lowering.edges.end(),
+            [](const StageEdge& a, const StageEdge& b) { return std::tie(a.from, a.to) < std::tie(b.from, b.to); });
   lowering.edges_in.resize(lowering.stages.size());
   lowering.edges_out.resize(lowering.stages.size());
   for (std::size_t e = 0; e < lowering.edges.size(); ++e) {
@@ -175,34 +132,21 @@ void make_stage_edges(Lowering& lowering) {
     lowering.edges_out[static_cast<std::size_t>(edge.from)].push_back(static_cast<int>(e));
     const int from = lowering.stage(edge.from).rank, to = lowering.stage(edge.to).rank;
     if (from == to) continue;
-    edge.forward_link = add_link(lowering, from, to, edge.bytes);
-    if (edge.gradient) edge.backward_link = add_link(lowering, to, from, edge.gradient_bytes);
+    edge.forward_link = add_link(lowering, from, to, Bytes(edge.bytes));
+    if (edge.gradient) edge.backward_link = add_link(lowering, to, from, Bytes(edge.gradient_bytes));
   }
 }
 
-TransferRules::Semantics transfer_semantics(const Scenario& scenario, bool measured) {
-  if (scenario.transfers.semantics) return *scenario.transfers.semantics;
+TransferSemantics transfer_semantics(const Scenario& scenario, bool measured) {
   const bool blocking = scenario.framework.blocking_transfers && !measured;
-  return blocking ? TransferRules::Semantics::Blocking : TransferRules::Semantics::Asynchronous;
-}
-
-std::string_view name_of(TransferRules::Semantics semantics) {
-  switch (semantics) {
-    case TransferRules::Semantics::Asynchronous:
-      return "asynchronous";
-    case TransferRules::Semantics::Blocking:
-      return "blocking";
-    case TransferRules::Semantics::Batched:
-      return "batched";
-  }
-  return "";
+  return scenario.transfers.semantics.value_or(blocking ? TransferSemantics::Blocking : TransferSemantics::Asynchronous);
 }
 
 void connect_tasks(Lowering& lowering) {
   TaskGraph& graph = lowering.graph;
   graph.inputs.reserve(2 * graph.tasks.size());
   graph.transfers.reserve(graph.tasks.size());
-  const TransferRules::Semantics semantics = transfer_semantics(lowering.scenario, lowering.costs.measured());
+  const TransferSemantics semantics = transfer_semantics(lowering.scenario, lowering.costs.measured());
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     const auto task = static_cast<std::int32_t>(t);
     const auto first = static_cast<std::int32_t>(graph.inputs.size());
@@ -211,8 +155,8 @@ void connect_tasks(Lowering& lowering) {
     graph.tasks[t].first_input = first;
     graph.tasks[t].inputs = static_cast<std::int32_t>(graph.inputs.size()) - first;
   }
-  graph.rendezvous = semantics == TransferRules::Semantics::Batched;
-  if (semantics == TransferRules::Semantics::Asynchronous) return;
+  graph.rendezvous = semantics == TransferSemantics::Batched;
+  if (semantics == TransferSemantics::Asynchronous) return;
   if (graph.rendezvous) batch_transfers(lowering);
   for (const Transfer& transfer : graph.transfers)
     graph.tasks[static_cast<std::size_t>(transfer.producer)].waits_for_sends = true;

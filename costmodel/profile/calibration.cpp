@@ -10,8 +10,7 @@ Calibration load_calibration(const std::string& name_or_path, const std::string&
   c.name = file.name();
   file.read("gemm_efficiency", c.gemm_efficiency, Sign::Positive);
   file.read("wave_quantisation", c.wave_quantisation);
-  double gemm_fill = 0;  // checked here; costmodel/cost/compute.cpp takes it from `values`
-  file.read("gemm_fill", gemm_fill);
+  file.read("gemm_fill", c.gemm_fill);
   file.read("attention_ramp", c.attention_ramp);
   file.read("attention_efficiency", c.attention_efficiency, Sign::Positive);
   file.read("memory_efficiency", c.memory_efficiency, Sign::Positive);
@@ -31,8 +30,7 @@ Calibration load_calibration(const std::string& name_or_path, const std::string&
   file.read("stage_jitter", c.stage_jitter);
   file.read("optimizer_traffic", c.optimizer_traffic);
   file.read("overlap_loss", c.overlap_loss);
-  double launch_contention = 0;  // what a cost model makes of it depends on the plan: it stays among the values
-  file.read("launch_contention", launch_contention);
+  file.read("launch_contention", c.launch_contention);
   c.devices = file.names("devices");
   file.pass_over("fit");
   c.values = file.values();

@@ -387,11 +387,23 @@ InputError placed(const InputError& fault, const Scenario& scenario, const std::
   return fault_at(scenario, path, diagnostics.front().message);
 }
 
-Workload make_workload(const Scenario& scenario) {
+Degrees degrees_of(const Scenario& scenario) {
+  const Parallel& parallel = scenario.parallel;
+  return {.pipeline = parallel.pipeline,
+          .tensor = parallel.tensor,
+          .data = parallel.data,
+          .virtual_stages = parallel.virtual_stages,
+          .zero = parallel.zero,
+          .sequence_parallel = parallel.sequence_parallel,
+          .micro = scenario.micro,
+          .microbatches = scenario.microbatches};
+}
+
+Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
   try {
-    return make_workload(scenario.workload, {.microbatch = scenario.micro,
-                                             .tensor_degree = scenario.parallel.tensor,
-                                             .sequence_parallel = scenario.parallel.sequence_parallel,
+    return make_workload(scenario.workload, {.microbatch = degrees.micro,
+                                             .tensor_degree = degrees.tensor,
+                                             .sequence_parallel = degrees.sequence_parallel,
                                              .precision = scenario.precision});
   } catch (const InputError& error) {
     throw placed(error, scenario, "workload");

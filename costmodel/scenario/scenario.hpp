@@ -11,8 +11,10 @@
 #include "costmodel/input/reader.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/profile/profile.hpp"
+#include "costmodel/scenario/degrees.hpp"
 #include "costmodel/scenario/training.hpp"
 #include "costmodel/schedule/schedule.hpp"
+#include "costmodel/schedule/semantics.hpp"
 #include "costmodel/workload/workload.hpp"
 
 namespace panpipe {
@@ -43,7 +45,7 @@ struct ScheduleRequest {
 
 // What a pipeline transfer holds up, and when it starts (docs/models/braids.md).
 struct TransferRules {
-  enum class Semantics { Asynchronous, Blocking, Batched };
+  using Semantics = TransferSemantics;  // not Buffered
   enum class BraidInputs { Together, Unit };
   enum class BraidOutputs { End, Unit };
   enum class FullBackwardSends { End, InputGradient };
@@ -111,8 +113,12 @@ InputError fault_at(const Scenario& scenario, const std::string& path, const std
 // A fault that has no place yet, at the place of a key; one that has a place is returned as it is.
 InputError placed(const InputError& fault, const Scenario& scenario, const std::string& path);
 
-// The workload of the scenario, in its shapes; faults stand at the scenario's `workload`.
-Workload make_workload(const Scenario& scenario);
+// What the scenario states or was given by default.
+Degrees degrees_of(const Scenario& scenario);
+
+// The workload of the scenario in the shapes of these degrees; faults stand at the scenario's `workload`.
+Workload make_workload(const Scenario& scenario, const Degrees& degrees);
+inline Workload make_workload(const Scenario& scenario) { return make_workload(scenario, degrees_of(scenario)); }
 
 // "a.yaml:7", "--set", or "default": where a value of the scenario comes from, for messages that name two places.
 std::string origin_of(const Scenario& scenario, const std::string& path);

@@ -7,8 +7,6 @@
 namespace panpipe {
 namespace {
 
-constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
-
 struct Change {
   double at = 0;  // ticks
   bool start = false;

@@ -77,7 +77,6 @@ class SpanMaker {
   }
 
  private:
-  static constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
   static constexpr std::int32_t kWholeTask = -1, kSend = -2, kReceive = -3;  // in place of a step
 
   struct Entry {

@@ -104,6 +104,7 @@ Workload exported_workload(const std::string& file, const WorkloadShape& shape) 
     throw InputError(fmt::format("{}: an exported model cannot be split by tensor parallelism; set parallel.tensor to 1", file));
   Workload workload;
   workload.name = file;
+  workload.shape = shape;
   workload.graph = load_exported(file, shape.microbatch);
   workload.parameters = workload.graph->parameter_count();
   workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);
@@ -141,6 +142,7 @@ WorkloadRequest read_workload(const Node& node, ReadLog& log) {
 
 Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shape) {
   Workload workload;
+  workload.shape = shape;
   if (!request.pt2_file.empty()) return exported_workload(request.pt2_file, shape);
   if (!request.layers_file.empty()) {
     workload.name = request.layers_file;

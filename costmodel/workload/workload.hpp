@@ -65,6 +65,7 @@ struct WorkloadShape {
 
 struct Workload {
   std::string name;
+  WorkloadShape shape;  // that it was built in
   std::optional<OperatorGraph> graph;
   std::optional<LayerTable> layers;
   std::int64_t parameters = 0;  // of the whole model; 0 for measured layers

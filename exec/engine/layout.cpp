@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <set>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/plan/stage_links.hpp"
 #include "costmodel/workload/operands.hpp"
+#include "costmodel/workload/unit_edges.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -54,15 +55,27 @@ void find_operators(const OperatorGraph& graph, const Plan& plan, Layout& layout
   }
 }
 
+// What the units of the graph read of each other, for the stages of any cut.
+std::vector<EdgeCost> edges_of(const OperatorGraph& graph, const std::vector<bool>& needs_gradient) {
+  std::vector<EdgeCost> edges;
+  for (const UnitEdge& edge : unit_edges(graph))
+    edges.push_back({edge.from, edge.to, edge.tensor, Bytes(0), needs_gradient[static_cast<std::size_t>(edge.tensor)]});
+  return edges;
+}
+
 // What the stages of one forward path, which share out all operators, read and hand to each other.
-void lay_out_chain(const OperatorGraph& graph, const std::vector<int>& chain, int number, Layout& layout) {
+void lay_out_chain(const OperatorGraph& graph, const std::vector<EdgeCost>& edges, const std::vector<int>& chain, int number,
+                   Layout& layout) {
   std::vector<int> stage_of(graph.operators.size());
+  std::vector<int> stage_of_unit(static_cast<std::size_t>(graph.operators.back().unit) + 1, -1);  // ascending with the operators
   for (const int s : chain) {
     StageRange& stage = layout.stages[static_cast<std::size_t>(s)];
     stage.chain = number;
-    for (int op = stage.first_operator; op < stage.end_operator; ++op) stage_of[static_cast<std::size_t>(op)] = s;
+    for (int op = stage.first_operator; op < stage.end_operator; ++op) {
+      stage_of[static_cast<std::size_t>(op)] = s;
+      stage_of_unit[static_cast<std::size_t>(graph.operators[static_cast<std::size_t>(op)].unit)] = s;
+    }
   }
-  std::map<std::pair<int, int>, std::set<int>> crossing;
   std::vector<std::set<int>> data(layout.stages.size()), kept(layout.stages.size()), outputs(layout.stages.size());
   for (std::size_t index = 0; index < graph.operators.size(); ++index) {
     const int here = stage_of[index];
@@ -72,19 +85,22 @@ void lay_out_chain(const OperatorGraph& graph, const std::vector<int>& chain, in
         data[static_cast<std::size_t>(here)].insert(tensor);
       } else if (value.role != TensorRole::Activation) {
         kept[static_cast<std::size_t>(here)].insert(tensor);
-      } else if (const int there = stage_of[static_cast<std::size_t>(value.producer)]; there != here) {
-        crossing[{there, here}].insert(tensor);
-        outputs[static_cast<std::size_t>(there)].insert(tensor);
       }
     });
   }
-  for (const auto& [ends, tensors] : crossing) {
-    Message message{ends.first, ends.second, {tensors.begin(), tensors.end()}, {}};
-    for (const int tensor : message.tensors) message.gradient.push_back(layout.needs_gradient[static_cast<std::size_t>(tensor)]);
+  const auto first_message = layout.messages.size();
+  for (const Crossing& crossing : crossings(edges, stage_of_unit)) {
+    outputs[static_cast<std::size_t>(crossing.from)].insert(crossing.tensor);
+    if (layout.messages.size() == first_message || layout.messages.back().from != crossing.from ||
+        layout.messages.back().to != crossing.to) {
+      layout.stages[static_cast<std::size_t>(crossing.from)].outgoing.push_back(static_cast<int>(layout.messages.size()));
+      layout.stages[static_cast<std::size_t>(crossing.to)].incoming.push_back(static_cast<int>(layout.messages.size()));
+      layout.messages.push_back({crossing.from, crossing.to, {}, {}});
+    }
+    Message& message = layout.messages.back();
+    message.tensors.push_back(crossing.tensor);
+    message.gradient.push_back(crossing.gradient);
     layout.most_tensors = std::max(layout.most_tensors, static_cast<int>(message.tensors.size()));
-    layout.stages[static_cast<std::size_t>(ends.first)].outgoing.push_back(static_cast<int>(layout.messages.size()));
-    layout.stages[static_cast<std::size_t>(ends.second)].incoming.push_back(static_cast<int>(layout.messages.size()));
-    layout.messages.push_back(std::move(message));
   }
   const int loss_stage = stage_of[static_cast<std::size_t>(graph.tensors[static_cast<std::size_t>(graph.loss)].producer)];
   if (number == 0) layout.loss_stage = loss_stage;
@@ -113,7 +129,8 @@ Layout make_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int
   find_operators(graph, plan, layout);
   const std::vector<std::vector<int>> chains = chains_of(plan.schedule);
   layout.chains = static_cast<int>(chains.size());
-  for (std::size_t c = 0; c < chains.size(); ++c) lay_out_chain(graph, chains[c], static_cast<int>(c), layout);
+  const std::vector<EdgeCost> edges = edges_of(graph, layout.needs_gradient);
+  for (std::size_t c = 0; c < chains.size(); ++c) lay_out_chain(graph, edges, chains[c], static_cast<int>(c), layout);
   return layout;
 }
 

@@ -37,7 +37,7 @@ Scenario on_processors(Scenario scenario) {
 // Times are not asked for.
 class HostCosts final : public ModelCosts {
  public:
-  explicit HostCosts(const CostModel& model) : ModelCosts(model), model_(model) {}
+  HostCosts(const CostModel& model, const Degrees& degrees) : ModelCosts(model, degrees), model_(model) {}
   const WorkloadCost& workload(int device_type) const override { return model_.units(device_type); }
 
  private:
@@ -72,7 +72,7 @@ std::vector<std::int64_t> run_memory(const Experiment& experiment, const Plan& p
   if (!experiment.workload.graph) return {};
   const Experiment here(on_processors(experiment.scenario));
   std::vector<std::int64_t> need;
-  for (const PeakMemory& rank : peak_memory(here.scenario, plan, HostCosts(here.model)))
+  for (const PeakMemory& rank : peak_memory(here.scenario, plan, HostCosts(here.model, plan)))
     need.insert(need.end(), static_cast<std::size_t>(plan.data * plan.tensor), rank.peak.base());
   return need;
 }
@@ -80,7 +80,7 @@ std::vector<std::int64_t> run_memory(const Experiment& experiment, const Plan& p
 std::int64_t profile_memory(const Experiment& experiment, const ProfileRequest& request) {
   if (request.only_transfers || !experiment.workload.graph) return 2 * kCopiedBytes;
   const Experiment here(on_processors(experiment.scenario));
-  const HostCosts costs(here.model);
+  const HostCosts costs(here.model, degrees_of(here.scenario));
   const double per_element = costs.parameter_bytes() + costs.gradient_bytes() + costs.optimizer_bytes();
   std::int64_t all = 0, largest = 0;
   for (const UnitCost& unit : costs.workload(experiment.scenario.cluster.devices.front().type).units) {

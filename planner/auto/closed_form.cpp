@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/plan/model_costs.hpp"
 
 namespace panpipe::planner {
@@ -31,11 +32,11 @@ Layout::Layout(const StageTable& of, const std::vector<TiedParameter>& parameter
       if (index > 0) {
         const StageCost& before = table.stages[at(index - 1)];
         add_boundary(index - 1, before);
-        if (rank_of(index - 1) != r) sum.posted = std::max(sum.posted, before.forward_bytes);
+        if (rank_of(index - 1) != r) sum.waiting = std::max(sum.waiting, before.forward_bytes);
       }
       if (index + 1 < p * v) {
         add_boundary(index + 1, cost);
-        if (rank_of(index + 1) != r) sum.posted = std::max(sum.posted, cost.backward_bytes);
+        if (rank_of(index + 1) != r) sum.waiting = std::max(sum.waiting, cost.backward_bytes);
       }
     }
   }
@@ -52,25 +53,21 @@ Layout::Layout(const StageTable& of, const std::vector<TiedParameter>& parameter
   }
 }
 
-PerParameter per_parameter(Experiment& experiment, int zero, int data) {
-  Parallel& parallel = experiment.scenario.parallel;
-  const Parallel before = parallel;
-  parallel.zero = zero;
-  parallel.data = data;
-  const ModelCosts costs(experiment.model);
-  const int type = experiment.scenario.cluster.devices.front().type;
+PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
+  const Scenario& scenario = model.scenario();
+  const ModelCosts costs(model, degrees);
+  const int type = scenario.cluster.devices.front().type;
   PerParameter per;
   per.weights = costs.parameter_bytes();
   per.gradients = costs.gradient_bytes();
   per.optimizer = costs.optimizer_bytes();
   per.reduced = costs.reduced_bytes();
-  per.element = static_cast<double>(size_of(compute_dtype(experiment.scenario.precision)).base());
+  per.element = static_cast<double>(size_of(compute_dtype(scenario.precision)).base());
   constexpr std::int64_t kMany = 1'000'000'000;
   per.step = costs.optimizer(0, type).total.base();
   per.step_per_element = (costs.optimizer(kMany, type).total.base() - per.step) / kMany;
-  per.zero = std::max(zero, experiment.scenario.framework.distributed_optimizer ? 1 : 0);
-  per.data = data;
-  parallel = before;
+  per.zero = zero_in_effect(scenario.framework, degrees);
+  per.data = degrees.data;
   return per;
 }
 
@@ -317,7 +314,7 @@ double memory_peak(const Layout& layout, const Ground& ground, const PerParamete
     }
     double bytes = std::ceil(elements * per.weights) + std::ceil(elements * per.gradients) + std::ceil(elements * per.optimizer);
     bytes += given * given_copies;
-    bytes += static_cast<double>(ground.posted_ahead ? rank.posted : rank.buffers) + activations[at(r)];
+    bytes += static_cast<double>(ground.one_message ? rank.waiting : rank.buffers) + activations[at(r)];
     if (per.zero >= 3 && data > 1) bytes += static_cast<double>(rank.gathered);
     largest = std::max(largest, static_cast<double>(ground.context) + std::nearbyint(ground.allocator * bytes));
   }

@@ -26,7 +26,7 @@ class Layout {
     std::int64_t elements = 0, given = 0;
     std::int64_t gathered = 0;  // least over its stages
     std::int64_t buffers = 0;   // of hand-overs
-    std::int64_t posted = 0;    // of these, what comes in for the largest pass
+    std::int64_t waiting = 0;   // of these, what comes in for the largest pass
   };
   struct Tied {
     std::int64_t elements = 0;
@@ -54,7 +54,7 @@ struct PerParameter {
   double step = 0, step_per_element = 0;             // optimizer: seconds
   int zero = 0, data = 1;
 };
-PerParameter per_parameter(Experiment& experiment, int zero, int data);  // changes the scenario's degrees, and puts them back
+PerParameter per_parameter(const CostModel& model, const Degrees& degrees);
 
 // What all configurations of a search share.
 struct Ground {
@@ -62,8 +62,9 @@ struct Ground {
   bool count_collectives = true;  // false where passes may run beside the collectives of others
   bool early_gradients = false;   // a full backward hands on before its last weight gradient
   bool overlap_gradients = false;
-  bool as_pfeife = false;     // memory as Pfeife counts it
-  bool posted_ahead = false;  // only the receives of one pass have buffers, as in the executor, for which a profile stands
+  bool as_pfeife = false;  // memory as Pfeife counts it
+  bool one_message =
+      false;  // of hand-overs only what waits for one pass takes room, as in the executor, for which a profile stands
   // Of a schedule that is taken as it is: the share of a pass's work that it surely does (slices of a sequence leave out what a
   // mask hides), and of activations that it surely holds (it may recompute or offload by actions of its own).
   double stated_work = 1, stated_kept = 1;

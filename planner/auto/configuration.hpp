@@ -26,6 +26,7 @@ struct Configuration {
 
   auto operator<=>(const Configuration&) const = default;
   int stages() const { return pipeline * chunks; }
+  Degrees degrees() const { return {pipeline, tensor, data, chunks, zero, sequence_parallel, micro, microbatches}; }
   int devices() const { return tensor * pipeline * data; }
   // Position (rank, copy, tensor index) of the plan among positions in the order of the devices.
   std::int64_t place(int rank, int copy, int tensor_index) const {

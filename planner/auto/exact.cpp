@@ -31,7 +31,8 @@ std::vector<int> placement_of(const Configuration& c) {
 // The degrees do not change what a collective costs, so it is the same for all configurations.
 class RememberingCosts final : public ModelCosts {
  public:
-  RememberingCosts(const CostModel& model, CollectiveMemory& memory) : ModelCosts(model), model_(model), memory_(memory) {}
+  RememberingCosts(const CostModel& model, const Degrees& degrees, CollectiveMemory& memory)
+      : ModelCosts(model, degrees), model_(model), memory_(memory) {}
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
     return memory_.find(model_, kind, bytes, devices);
   }
@@ -44,26 +45,23 @@ class RememberingCosts final : public ModelCosts {
 // Whether the schedule is one of ours, or stays as the scenario states it.
 bool chosen(const Configuration& c) { return !form_of(c).name.empty(); }
 
-void fill_scenario(const Configuration& c, const Scenario& base, UnitSums& sums, Scenario& scenario) {
-  scenario.parallel.pipeline = c.pipeline;
-  scenario.parallel.data = c.data;
-  scenario.parallel.zero = c.zero;
-  scenario.microbatches = c.microbatches;
-  scenario.recompute = c.recompute;
-  scenario.schedule = base.schedule;
-  scenario.partition = base.partition;
-  scenario.placement = base.placement;
-  if (c.order == AxisOrder::PipelineNext) scenario.placement = placement_of(c);
-  if (!chosen(c)) return;
+PlanRequest request_for(const Configuration& c, const Scenario& base, UnitSums& sums) {
+  PlanRequest request = request_of(base);
+  request.degrees = c.degrees();
+  request.degrees.virtual_stages = base.parallel.virtual_stages;
+  request.recompute = c.recompute;
+  if (c.order == AxisOrder::PipelineNext) request.placement = placement_of(c);
+  if (!chosen(c)) return request;
   const FamilyForm& form = form_of(c);
-  scenario.schedule.name = form.name;
-  scenario.schedule.csv.clear();
-  scenario.schedule.options.clear();
-  if (form.open_chunks()) scenario.schedule.options["stages_per_rank"] = std::to_string(c.chunks);
-  if (c.held > 0) scenario.schedule.options["memory"] = std::to_string(c.held);
-  scenario.parallel.virtual_stages = form.open_chunks() ? c.chunks : 1;
-  if (!base.partition.empty()) return;
-  for (const int cut : sums.table(c.recompute, c.stages()).cuts) scenario.partition.push_back(std::to_string(cut));
+  request.schedule.name = form.name;
+  request.schedule.csv.clear();
+  request.schedule.options.clear();
+  if (form.open_chunks()) request.schedule.options["stages_per_rank"] = std::to_string(c.chunks);
+  if (c.held > 0) request.schedule.options["memory"] = std::to_string(c.held);
+  request.degrees.virtual_stages = form.open_chunks() ? c.chunks : 1;
+  if (!base.partition.empty()) return request;
+  for (const int cut : sums.table(c.recompute, c.stages()).cuts) request.partition.push_back(std::to_string(cut));
+  return request;
 }
 
 }  // namespace
@@ -78,25 +76,15 @@ CollectiveCost CollectiveMemory::find(const CostModel& model, CollectiveKind kin
 
 Variant& Evaluator::variant(const Configuration& c) {
   if (variants_.size() > kMostVariants) variants_.clear();
-  const bool shared = common_.shared_host;
-  auto& known = variants_[{c.tensor, c.micro, c.sequence_parallel, shared ? c.pipeline : 0, shared ? c.microbatches : 0}];
-  if (known) return *known;
-  Scenario scenario = variant_scenario(base_.scenario, c.tensor, c.micro, c.sequence_parallel);
-  scenario.parallel.pipeline = c.pipeline;
-  scenario.microbatches = c.microbatches;
-  known = std::make_unique<Variant>(std::move(scenario), common_.calibrations, common_.cuts);
+  auto& known = variants_[{c.tensor, c.micro, c.sequence_parallel}];
+  if (!known) known = std::make_unique<Variant>(base_.scenario, c.degrees(), common_.calibrations, common_.cuts);
   return *known;
 }
 
-Experiment& Evaluator::at(const Configuration& configuration) {
-  Variant& own = variant(configuration);
-  fill_scenario(configuration, base_.scenario, own.sums, own.experiment.scenario);
-  return own.experiment;
-}
+PlanRequest Evaluator::request(const Configuration& c) { return request_for(c, base_.scenario, variant(c).sums); }
 
-TaskGraph Evaluator::lowered(const Configuration& configuration, const Plan& plan) {
-  const Experiment& experiment = at(configuration);
-  return lower(experiment.scenario, plan, RememberingCosts(experiment.model, collectives_));
+TaskGraph Evaluator::lowered(const Configuration& c, const Plan& plan) {
+  return lower(base_.scenario, plan, RememberingCosts(variant(c).model, plan, collectives_));
 }
 
 const std::vector<StageCost>& Evaluator::stages(const Configuration& c) {
@@ -133,8 +121,9 @@ Exact Evaluator::evaluate(const Configuration& configuration) {
   Exact none;
   none.configuration = configuration;
   try {
-    const Experiment& experiment = at(configuration);
-    return evaluate(configuration, make_plan(experiment.scenario, experiment.model));
+    Variant& own = variant(configuration);
+    const PlanRequest request = request_for(configuration, base_.scenario, own.sums);
+    return evaluate(configuration, make_plan(base_.scenario, request, own.model));
   } catch (const InputError& error) {
     none.fault = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
   } catch (const NoAnswer& error) {
@@ -215,8 +204,8 @@ Exact improve_cuts(Evaluator& evaluator, const Exact& start, int most_evaluation
   const Configuration few = shortened(start.configuration);
   Exact best = evaluator.evaluate(few);
   if (!best.usable()) return start;
-  const Experiment& experiment = evaluator.at(few);
-  const std::vector<UnitCost>& units = experiment.model.units(experiment.scenario.cluster.devices.front().type).units;
+  const CostModel& model = evaluator.model(few);
+  const std::vector<UnitCost>& units = model.units(model.scenario().cluster.devices.front().type).units;
   int evaluations = 0;
   bool moved_any = false;
   for (bool better = true; better && evaluations < most_evaluations;) {

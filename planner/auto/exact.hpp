@@ -42,15 +42,15 @@ class Evaluator {
   explicit Evaluator(Common& common) : common_(common), base_(common.experiment) {}
   Exact evaluate(const Configuration& configuration);
   Exact evaluate(const Configuration& configuration, const Plan& plan);  // with other cuts
-  // The experiment with a configuration's keys in its scenario, until the next call.
-  Experiment& at(const Configuration& configuration);
+  PlanRequest request(const Configuration& configuration);               // what it asks of a plan
+  const CostModel& model(const Configuration& configuration) { return variant(configuration).model; }
   TaskGraph lowered(const Configuration& configuration, const Plan& plan);
   const std::vector<StageCost>& stages(const Configuration& configuration);
   // Whether the workload has so many stages, and gradients that can be made apart where that is asked for.
   bool can_cut(const Configuration& configuration, bool split_backward);
 
  private:
-  using Key = std::tuple<int, int, bool, int, int>;
+  using Key = std::tuple<int, int, bool>;
   Variant& variant(const Configuration& configuration);
   Common& common_;
   const Experiment& base_;

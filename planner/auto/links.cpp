@@ -49,7 +49,7 @@ double HandOvers::time(int route_class, std::int64_t bytes) {
   for (const Known& known : known_)
     if (known.route_class == route_class && known.bytes == bytes) return known.time;
   const auto [from, to] = routes_.example(route_class);
-  known_.push_back({route_class, bytes, model_.transfer(from, to, Bytes(bytes)).time.base()});
+  known_.push_back({route_class, bytes, model_.transfer(from, to, Bytes(bytes), degrees_).time.base()});
   return known_.back().time;
 }
 

@@ -51,10 +51,11 @@ class RouteClasses {
   std::map<std::pair<std::int64_t, int>, std::vector<Hop>> chains_;
 };
 
-// Time of a hand-over by class and size. The scenario's degrees must be those that are asked about while it is used.
+// Time of a hand-over by class and size, for one tensor and one data degree: their ranks share a node's way out.
 class HandOvers {
  public:
-  HandOvers(const CostModel& model, const RouteClasses& routes) : model_(model), routes_(routes) {}
+  HandOvers(const CostModel& model, const RouteClasses& routes, const Degrees& degrees)
+      : model_(model), routes_(routes), degrees_(degrees) {}
   double time(int route_class, std::int64_t bytes);
 
  private:
@@ -65,6 +66,7 @@ class HandOvers {
   };
   const CostModel& model_;
   const RouteClasses& routes_;
+  Degrees degrees_;
   std::vector<Known> known_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/transfer_semantics.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -13,17 +14,14 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 Ground ground_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario;
-  const ModelCosts costs(experiment.model);
+  const ModelCosts costs(experiment.model, degrees_of(scenario));
   Ground ground;
-  using Semantics = TransferRules::Semantics;
-  const Semantics semantics = scenario.transfers.semantics.value_or(
-      scenario.framework.blocking_transfers && !costs.measured() ? Semantics::Blocking : Semantics::Asynchronous);
-  ground.blocking = semantics != Semantics::Asynchronous;
+  ground.blocking = transfer_semantics(scenario, costs.measured()) != TransferSemantics::Asynchronous;
   ground.early_gradients = scenario.transfers.full_backward_sends != TransferRules::FullBackwardSends::End;
   ground.count_collectives = !scenario.collectives_run_on && !ground.early_gradients;
   ground.overlap_gradients = scenario.overlap_gradients;
   ground.as_pfeife = scenario.memory_model == MemoryModelKind::Pfeife;
-  ground.posted_ahead = scenario.profile != nullptr;
+  ground.one_message = scenario.profile != nullptr;
   const ScheduleRequest& stated = scenario.schedule;
   const auto has = [&](const char* option) { return stated.options.count(option) > 0; };
   if (!stated.csv.empty() || has("sequence_splits") || stated.name == "seq-1f1b") ground.stated_work = ground.stated_kept = 0.5;
@@ -36,50 +34,17 @@ Ground ground_of(const Experiment& experiment) {
   return ground;
 }
 
-constexpr const char* kSharedHost = "launch_contention";
-
-std::vector<Calibration> alone(std::vector<Calibration> calibrations) {
-  for (Calibration& each : calibrations) each.values.erase(kSharedHost);
-  return calibrations;
-}
-
 }  // namespace
 
-Variant::Variant(Scenario scenario, std::vector<Calibration> calibrations, BalancedCuts& balanced)
-    : experiment(std::move(scenario), std::move(calibrations)), sums(experiment, balanced) {}
-
-Scenario variant_scenario(Scenario base, int tensor, int micro, bool sequence_parallel) {
-  base.parallel.tensor = tensor;
-  base.parallel.sequence_parallel = sequence_parallel;
-  base.micro = micro;
-  return base;
-}
-
-Scenario Common::lend(int tensor, int micro, bool sequence_parallel) {
-  std::unique_lock guard(lock_);
-  if (idle_.empty()) {
-    guard.unlock();
-    return variant_scenario(experiment.scenario, tensor, micro, sequence_parallel);
-  }
-  Scenario scenario = std::move(idle_.back());
-  idle_.pop_back();
-  guard.unlock();
-  scenario.parallel = experiment.scenario.parallel;
-  return variant_scenario(std::move(scenario), tensor, micro, sequence_parallel);
-}
-
-void Common::give_back(Scenario scenario) {
-  const std::lock_guard guard(lock_);
-  idle_.push_back(std::move(scenario));
-}
+Variant::Variant(const Scenario& scenario, const Degrees& degrees, const std::vector<Calibration>& calibrations,
+                 BalancedCuts& balanced)
+    : workload(make_workload(scenario, degrees)), model(scenario, workload, calibrations), sums(model, balanced) {}
 
 Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in), ground(ground_of(of)) {
-  for (const DeviceType& type : of.scenario.cluster.types) {
-    calibrations.push_back(calibration_for(type));
-    shared_host = shared_host || calibrations.back().values.count(kSharedHost) > 0;
-  }
-  // A profile whose cores are fewer than the ranks there may be.
-  shared_host = shared_host || shared_cores(of.scenario, of.scenario.cluster.size()).crowded();
+  for (const DeviceType& type : of.scenario.cluster.types) calibrations.push_back(calibration_for(type));
+  Degrees all = degrees_of(of.scenario);
+  all.pipeline = of.scenario.cluster.size();
+  crowded = shared_cores(of.scenario, all).crowded();
 }
 
 // The copies of a rank lie where they lie, whatever they exchange.
@@ -99,22 +64,25 @@ const Reductions& Common::reductions(const Configuration& c) {
 
 Pricer::Pricer(Common& common, int tensor, int micro, bool sequence_parallel)
     : common_(common),
-      variant_(common.lend(tensor, micro, sequence_parallel), alone(common.calibrations), common.cuts),
+      shape_{.tensor = tensor, .sequence_parallel = sequence_parallel, .micro = micro},
+      variant_(common.experiment.scenario, shape_, common.calibrations, common.cuts),
       routes_(common.experiment.scenario) {}
-
-Pricer::~Pricer() { common_.give_back(std::move(variant_.experiment.scenario)); }
 
 const PerParameter& Pricer::per_parameter(int zero, int data) {
   auto& known = per_parameter_[{data, zero}];
-  if (!known) known = std::make_unique<PerParameter>(planner::per_parameter(variant_.experiment, zero, data));
+  if (!known) {
+    Degrees degrees = shape_;
+    degrees.zero = zero;
+    degrees.data = data;
+    known = std::make_unique<PerParameter>(planner::per_parameter(variant_.model, degrees));
+  }
   return *known;
 }
 
 void Pricer::prepare(Surroundings& surroundings, const Layout& layout, const Configuration& c) {
-  variant_.experiment.scenario.parallel.data = c.data;  // what hand-overs share a node's way out with
   std::array<const PerParameter*, 4> zeros{};
   for (const int zero : zeros_of(common_.space, c.data)) zeros[at(zero)] = &per_parameter(zero, c.data);
-  HandOvers& times = hand_overs_.try_emplace(c.data, variant_.experiment.model, routes_).first->second;
+  HandOvers& times = hand_overs_.try_emplace(c.data, variant_.model, routes_, c.degrees()).first->second;
   const double tied = layout.tied.empty() ? 0 : tied_time(layout, c);
   surroundings.prepare(layout, common_.ground, routes_.chain(c.place(1, 0, 0), c.pipeline), times, common_.reductions(c), zeros,
                        tied);
@@ -129,7 +97,7 @@ double Pricer::tied_time(const Layout& layout, const Configuration& c) {
                                    routes_.positions().device(c.place(tied.last, 0, 0))};
     double& known = pair_times_.try_emplace(std::pair{pair[0], pair[1]}, -1).first->second;
     const Bytes bytes(static_cast<std::int64_t>(kMany));
-    if (known < 0) known = variant_.experiment.model.collective(CollectiveKind::AllReduce, bytes, pair).time.base() / kMany;
+    if (known < 0) known = variant_.model.collective(CollectiveKind::AllReduce, bytes, pair).time.base() / kMany;
     least = std::min(least, known);
   }
   return least;

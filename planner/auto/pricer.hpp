@@ -15,11 +15,12 @@ namespace panpipe::planner {
 
 // A workload in the shapes of one (tensor degree, microbatch, sequence parallelism) with its costs.
 struct Variant {
-  Variant(Scenario scenario, std::vector<Calibration> calibrations, BalancedCuts& balanced);
-  Experiment experiment;
+  Variant(const Scenario& scenario, const Degrees& degrees, const std::vector<Calibration>& calibrations, BalancedCuts& balanced);
+  Variant(const Variant&) = delete;  // its parts refer to each other
+  Workload workload;
+  CostModel model;
   UnitSums sums;
 };
-Scenario variant_scenario(Scenario base, int tensor, int micro, bool sequence_parallel);
 
 // What all variants have in common. For several threads.
 class Common {
@@ -31,15 +32,10 @@ class Common {
   const Reductions& reductions(const Configuration& configuration);
   BalancedCuts cuts;
   std::vector<Calibration> calibrations;  // read once, one for each of the cluster's types
-  // One process launches for all ranks, so that costs depend on their number: closed forms then take launches as they are alone.
-  bool shared_host = false;
-  // A copy of the base scenario in the shapes of a variant, to be given back: with thousands of devices a copy takes long.
-  Scenario lend(int tensor, int micro, bool sequence_parallel);
-  void give_back(Scenario scenario);  // changed in its degrees alone
+  bool crowded = false;  // ranks there may be outnumber a profile's cores: what a pass takes depends on all degrees
 
  private:
   std::mutex lock_;
-  std::vector<Scenario> idle_;
   std::map<std::tuple<int, int, int>, std::unique_ptr<Reductions>> reductions_;
 };
 
@@ -48,7 +44,6 @@ class Pricer {
  public:
   Pricer(Common& common, int tensor, int micro, bool sequence_parallel);
   Pricer(const Pricer&) = delete;
-  ~Pricer();
 
   const UnitSums& sums() const { return variant_.sums; }
   Layout layout(Recompute mode, int ranks, int chunks, StagePlacement placement) {
@@ -62,6 +57,7 @@ class Pricer {
   double tied_time(const Layout& layout, const Configuration& configuration);
 
   Common& common_;
+  const Degrees shape_;  // of the variant
   Variant variant_;
   RouteClasses routes_;
   std::map<std::pair<int, int>, std::unique_ptr<PerParameter>> per_parameter_;

@@ -220,7 +220,7 @@ class AutoSearch {
     if (!best_.empty()) {
       const double open = std::min(open_.empty() ? kInfinite : open_.front().bound, sweep_.dropped());
       state.best = incumbent();
-      const bool bounded = !answer.interrupted && one_type() && !common_.shared_host;
+      const bool bounded = !answer.interrupted && one_type() && !common_.crowded;
       state.lower_bound = bounded ? std::min(open, state.best) : 0;
       add_finalists(best_, *evaluators_.front(), options_, answer);
       // The simulation may choose a plan whose estimate is not the least: then the proof is of another plan.

@@ -6,7 +6,9 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/pass_rules.hpp"
 #include "costmodel/plan/stage_activations.hpp"
+#include "costmodel/plan/stage_links.hpp"
 #include "costmodel/plan/task_graph.hpp"
 
 namespace panpipe::planner {
@@ -18,7 +20,7 @@ std::size_t at(Recompute mode) { return static_cast<std::size_t>(mode); }
 // The model without what depends on the size of a stage (the host's part) and of the pipeline (jitter): those come later.
 class DeviceCosts final : public LoweringCosts {
  public:
-  explicit DeviceCosts(const CostModel& model) : all_(model) {}
+  DeviceCosts(const CostModel& model, const Degrees& degrees) : all_(model, degrees) {}
   const WorkloadCost& workload(int type) const override { return all_.workload(type); }
   TransferCost transfer(int from, int to, Bytes bytes) const override { return all_.transfer(from, to, bytes); }
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
@@ -33,9 +35,8 @@ class DeviceCosts final : public LoweringCosts {
 };
 
 // Each of these units a stage of its own, all on one rank.
-Plan unit_by_unit(const Scenario& scenario, const std::vector<int>& units, Recompute mode, bool split) {
-  Plan plan;
-  plan.tensor = scenario.parallel.tensor;
+Plan unit_by_unit(const Scenario& scenario, const Degrees& degrees, const std::vector<int>& units, Recompute mode, bool split) {
+  Plan plan{degrees, {}, {}, {}};
   for (int t = 0; t < plan.tensor; ++t) plan.devices.push_back(scenario.placement ? (*scenario.placement)[at(t)] : t);
   Schedule& schedule = plan.schedule;
   schedule.ranks = schedule.microbatches = 1;
@@ -77,6 +78,10 @@ bool cost_alike(const UnitCost& a, const UnitCost& b) {
          same(a.input_gradient, b.input_gradient) && same(a.weight_gradient, b.weight_gradient);
 }
 
+Degrees on_one_rank(const WorkloadShape& shape) {
+  return {.tensor = shape.tensor_degree, .sequence_parallel = shape.sequence_parallel, .micro = shape.microbatch};
+}
+
 double seconds_of(Ticks ticks) { return to_duration(ticks).base(); }
 
 }  // namespace
@@ -107,29 +112,26 @@ const std::vector<int>& BalancedCuts::find(Weighed& weighed, int stages) {
   return weighed.cuts.try_emplace(stages, std::move(cuts)).first->second;
 }
 
-UnitSums::UnitSums(Experiment& experiment, BalancedCuts& balanced) : experiment_(experiment), balanced_(balanced) {
-  type_ = experiment.scenario.cluster.devices.front().type;
-  workload_ = &experiment.model.workload(type_);
+UnitSums::UnitSums(const CostModel& model, BalancedCuts& balanced)
+    : model_(model), scenario_(model.scenario()), degrees_(on_one_rank(model.source().shape)), balanced_(balanced) {
+  type_ = scenario_.cluster.devices.front().type;
+  workload_ = &model.workload(type_);
   count_ = static_cast<int>(workload_->units.size());
-  const Parallel before = experiment.scenario.parallel;
-  experiment.scenario.parallel.data = 1;
-  experiment.scenario.parallel.zero = 0;
   find_alike();
-  for (const Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full}) add_programs(experiment, mode);
-  experiment.scenario.parallel = before;
+  for (const Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full}) add_programs(mode);
   most_stages_ = most_stages_of(workload_->units);
   find_tied();
 }
 
-void UnitSums::add_programs(Experiment& experiment, Recompute mode) {
+void UnitSums::add_programs(Recompute mode) {
   std::vector<Row>& rows = rows_[at(mode)];
   rows.assign(at(count_) + 1, Row{});
-  const DeviceCosts costs(experiment.model);
+  const DeviceCosts costs(model_, degrees_);
   std::vector<int> distinct;
   for (int u = 0; u < count_; ++u)
     if (alike_[at(u)] == u) distinct.push_back(u);
   const auto visit = [&](bool split, auto add) {
-    const TaskGraph graph = lower(experiment.scenario, unit_by_unit(experiment.scenario, distinct, mode, split), costs);
+    const TaskGraph graph = lower(scenario_, unit_by_unit(scenario_, degrees_, distinct, mode, split), costs);
     for (const Task& task : graph.tasks) {
       if (task.kind != TaskKind::Pass) continue;
       const Program& program = graph.programs[at(task.program)];
@@ -186,7 +188,7 @@ void UnitSums::add_up(Recompute mode) {
 
 void UnitSums::find_alike() {
   // With a profile the first unit's backward is another than that of its like.
-  const bool each = experiment_.scenario.profile != nullptr;
+  const bool each = scenario_.profile != nullptr;
   std::vector<int> distinct;
   for (int u = 0; u < count_; ++u) {
     const auto same = [&](int other) { return !each && cost_alike(workload_->units[at(other)], workload_->units[at(u)]); };
@@ -223,7 +225,7 @@ double UnitSums::least_work(Recompute mode) const { return rows_[at(mode)].back(
 StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   const Row& a = rows_[at(mode)][at(first)];
   const Row& b = rows_[at(mode)][at(end)];
-  const ModelCosts costs(experiment_.model);
+  const ModelCosts costs(model_, degrees_);
   const auto hosted = [&](double device, int launches) {
     return device > 0 ? costs.host_bound(Duration(device), launches, type_).base() : device;
   };
@@ -247,8 +249,8 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   // Under recompute an input gradient leaves what the weight gradient reads, on top of what is there; in the executor, for which
   // a profile stands, that comes to be on the way.
   const std::int64_t left = mode != Recompute::None ? sums.kept_for_weight : 0;
-  stage.input_rise = experiment_.scenario.profile ? std::max(left, sums.input_peak) : left + sums.backward_peak;
-  const std::int64_t each = size_of(compute_dtype(experiment_.scenario.precision)).base();
+  stage.input_rise = scenario_.profile ? std::max(left, sums.input_peak) : left + sums.backward_peak;
+  const std::int64_t each = size_of(compute_dtype(scenario_.precision)).base();
   std::int64_t block = 0;
   for (int u = first; u < end; ++u) {
     const UnitCost& unit = workload_->units[at(u)];
@@ -271,7 +273,7 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   return stage;
 }
 
-// Tensors that go from one stage to the next, each once.
+// What stages hand to the next one, and who shares parameters.
 void UnitSums::add_boundaries(StageTable& table) const {
   std::vector<int> stage_of(at(count_));
   int now = 0;
@@ -279,27 +281,10 @@ void UnitSums::add_boundaries(StageTable& table) const {
     while (now < static_cast<int>(table.cuts.size()) && u >= table.cuts[at(now)]) ++now;
     stage_of[at(u)] = now;
   }
-  struct Crossing {
-    int stage, tensor;
-    std::int64_t bytes;
-    bool gradient;
-  };
-  std::vector<Crossing> crossings;
-  int unnamed = -2;
-  for (const EdgeCost& edge : workload_->edges) {
-    const int from = stage_of[at(edge.from)];
-    if (stage_of[at(edge.to)] != from + 1) continue;
-    const int tensor = edge.tensor >= 0 ? edge.tensor : unnamed--;
-    const auto same = [&](const Crossing& c) { return c.stage == from && c.tensor == tensor; };
-    const auto known = std::find_if(crossings.rbegin(), crossings.rend(), same);
-    if (known == crossings.rend())
-      crossings.push_back({from, tensor, edge.bytes.base(), edge.gradient});
-    else
-      known->gradient |= edge.gradient;
-  }
-  for (const Crossing& crossing : crossings) {
-    table.stages[at(crossing.stage)].forward_bytes += crossing.bytes;
-    if (crossing.gradient) table.stages[at(crossing.stage)].backward_bytes += crossing.bytes;
+  for (const StageLink& link : stage_links(workload_->edges, stage_of)) {
+    if (link.to != link.from + 1) continue;  // what skips stages adds to no bound
+    table.stages[at(link.from)].forward_bytes = link.bytes;
+    table.stages[at(link.from)].backward_bytes = link.gradient_bytes;
   }
   for (const TiedParameter& tied : tied_) {
     std::vector<int>& stages = table.tied_stages.emplace_back();
@@ -316,7 +301,7 @@ std::vector<int> UnitSums::cuts(Recompute mode, int stages) {
     const StageCost cost = stage(mode, u, u + 1);
     units.push_back({unit.name, unit.block, Duration(cost.forward + cost.backward)});
   }
-  const auto& stated = experiment_.scenario.partition;
+  const auto& stated = scenario_.partition;
   if (!stated.empty()) return stated_cuts(units, stated, stages);
   if (weighed_[at(mode)] == nullptr) weighed_[at(mode)] = &balanced_.weigh(units, parts_);
   return balanced_.find(*weighed_[at(mode)], stages);
@@ -342,9 +327,8 @@ const StageTable& UnitSums::table(Recompute mode, int stages) {
     before = first;
     length = end - first;
   }
-  // The executor, whose times a profile holds, does the whole backward of the first stage as weight gradients.
   StageCost& start = table->stages.front();
-  if (experiment_.scenario.profile) {
+  if (backward_all_in_weight(scenario_, false)) {
     start.weight_gradient = start.backward, start.input_gradient = 0;
     start.weight_work = start.work - start.forward_work, start.input_work = 0;
     start.input_rise = 0;

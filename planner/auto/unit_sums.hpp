@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/cost/cost_model.hpp"
 #include "costmodel/plan/partition.hpp"
 
 namespace panpipe::planner {
@@ -66,8 +66,8 @@ int most_stages_of(const std::vector<UnitCost>& units);
 
 class UnitSums {
  public:
-  // Changes the experiment's scenario while it works, and puts it back. Both must outlive it.
-  UnitSums(Experiment& experiment, BalancedCuts& balanced);
+  // Both must outlive it. Launches take the time that they take on one rank: least.
+  UnitSums(const CostModel& model, BalancedCuts& balanced);
 
   int units() const { return count_; }
   bool split_backward() const { return workload_->split_backward; }
@@ -84,7 +84,7 @@ class UnitSums {
     double work = 0, forward_work = 0, input_work = 0, weight_work = 0;
     int forward_launches = 0, backward_launches = 0, split_launches = 0;
   };
-  void add_programs(Experiment& experiment, Recompute mode);
+  void add_programs(Recompute mode);
   void add_up(Recompute mode);
   void find_alike();
   void find_tied();
@@ -93,7 +93,9 @@ class UnitSums {
   void add_boundaries(StageTable& table) const;
   std::vector<int> cuts(Recompute mode, int stages);
 
-  Experiment& experiment_;
+  const CostModel& model_;
+  const Scenario& scenario_;
+  const Degrees degrees_;  // of one rank: the shape of the workload alone
   BalancedCuts& balanced_;
   const WorkloadCost* workload_ = nullptr;
   int type_ = 0;

@@ -4,25 +4,18 @@
 #include <cstdint>
 #include <vector>
 
-#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/plan/stage_links.hpp"
 
 namespace panpipe::planner {
 
 // First unit of each stage after the first, ascending.
 using Cuts = std::vector<int>;
 
-// All tensors from one stage to a later one; positions along the chain of stages.
-struct StageLink {
-  int from = 0, to = 0;
-  std::int64_t bytes = 0, gradient_bytes = 0;
-  bool gradient = false;
-};
-
 class Crossings {
  public:
   explicit Crossings(const WorkloadCost& workload);
 
-  // In order of (from, to). As the lowering finds them.
+  // stage_links() of the stages' positions along the chain, without looking at every edge: a search asks for each cut.
   void links(const Cuts& cuts, std::vector<StageLink>& links) const;
   // Every tensor goes from a unit to the next one.
   bool is_chain() const { return chain_; }

@@ -62,12 +62,8 @@ void CutBound::add_stage_terms(const CutEvaluator& evaluator, std::size_t positi
   const int rank = evaluator.rank_of(static_cast<int>(position)), type = space.type_of_rank(rank);
   for (const ActionKind kind : kPasses) {
     if (!evaluator.uses(kind)) continue;
-    ActionKind costs = kind;
-    if (evaluator.no_gradient_in(static_cast<int>(position))) {
-      if (kind == ActionKind::I) continue;
-      if (kind == ActionKind::W) costs = ActionKind::B;
-    }
-    stage_terms_[position].push_back({layout_.pass(position, kind), &space.stages().floor(costs, type)});
+    const std::optional<ActionKind> done = work_of_pass(kind, evaluator.all_in_weight(static_cast<int>(position)));
+    if (done) stage_terms_[position].push_back({layout_.pass(position, kind), &space.stages().floor(*done, type)});
   }
   const Sums& optimizer = elements_[static_cast<std::size_t>(rank)];
   if (optimizer.back() > 0) stage_terms_[position].push_back({layout_.optimizer(static_cast<std::size_t>(rank)), &optimizer});

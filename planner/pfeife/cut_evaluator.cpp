@@ -29,7 +29,7 @@ CutEvaluator::CutEvaluator(const SearchSpace& space, const Schedule& schedule, c
   for (const auto& row : schedule.order)
     for (const Action& action : row)
       if (action.is_compute()) uses_[static_cast<std::size_t>(action.kind)] = true;
-  splits_whole_first_ = space.scenario().profile != nullptr;
+  messages_take_time_ = space.costs().message_work(gib(1)) > Duration(0);
   variant_of(first);
 }
 
@@ -48,7 +48,7 @@ void CutEvaluator::map_tasks(const TaskGraph& graph, Variant& variant) const {
       pass.type = space_.type_of_rank(rank_of(pass.position));
       for (const Recompute mode : space_.stages().modes())
         pass.plain[static_cast<std::size_t>(mode)] =
-            space_.stages().plain_ticks(pass.kind, pass.type, no_gradient_in(pass.position), mode);
+            space_.stages().plain_ticks(pass.kind, pass.type, all_in_weight(pass.position), mode);
       variant.passes.push_back(pass);
     } else if (task.kind == TaskKind::Optimizer) {
       if (!space_.has_optimizer()) continue;
@@ -160,15 +160,12 @@ double CutEvaluator::stage_ticks(const PassEntry& pass, const Cuts& cuts, Recomp
   const int first = begin_of(cuts, pass.position), end = end_of(cuts, pass.position);
   if (const double* const plain = pass.plain[static_cast<std::size_t>(mode)])
     return StageCosts::rounded(plain[end] - plain[first]);
-  return space_.stages().ticks(pass.kind, pass.type, first, end, no_gradient_in(pass.position), mode);
+  return space_.stages().ticks(pass.kind, pass.type, first, end, all_in_weight(pass.position), mode);
 }
 
-// Ticks that the ends of messages take from the passes of each position, forward and backward: as the lowering adds them. Empty
-// where no profile says so.
+// Ticks that the ends of messages take from the passes of each position, forward and backward. Empty where no profile says so.
 std::vector<std::array<double, 2>> CutEvaluator::message_work(const Variant& variant, const Cuts& cuts) const {
-  const Profile* profile = space_.scenario().profile.get();
-  const TransferTable* table = profile == nullptr ? nullptr : profile->collective("message", 2);
-  if (table == nullptr) return {};
+  if (!messages_take_time_) return {};
   std::vector<std::array<double, 2>> work(chain_.size(), {0, 0});
   for (const LinkEntry& delay : variant.delays) {
     StageLink link = variant.links[delay.link];
@@ -179,7 +176,7 @@ std::vector<std::array<double, 2>> CutEvaluator::message_work(const Variant& var
     }
     const std::int64_t bytes = delay.backward ? link.gradient_bytes : link.bytes;
     if (bytes < 0) continue;
-    const double ticks = to_ticks(table->at(Bytes(bytes / plan_.schedule.splits))).base();
+    const double ticks = to_ticks(space_.costs().message_work(Bytes(bytes / plan_.schedule.splits))).base();
     for (const int position : {link.from, link.to}) work[static_cast<std::size_t>(position)][delay.backward ? 1 : 0] += ticks;
   }
   return work;
@@ -201,9 +198,10 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& m
   };
   const std::vector<std::array<double, 2>> work = message_work(variant, cuts);
   const auto talk = [&](const PassEntry& pass) {
-    const bool backward = pass.kind == ActionKind::B || pass.kind == ActionKind::I;
-    if (work.empty() || (!backward && pass.kind != ActionKind::F)) return 0.0;
-    return work[static_cast<std::size_t>(pass.position)][backward ? 1 : 0];
+    for (const bool backward : {false, true})
+      if (!work.empty() && has_messages(pass.kind, backward))
+        return work[static_cast<std::size_t>(pass.position)][backward ? 1 : 0];
+    return 0.0;
   };
   for (const PassEntry& pass : variant.passes) {
     const auto k = static_cast<std::size_t>(pass.position);

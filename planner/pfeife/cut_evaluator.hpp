@@ -6,9 +6,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "costmodel/estimate/bounds.hpp"
 #include "costmodel/estimate/compile.hpp"
+#include "costmodel/estimate/path_counts.hpp"
 #include "costmodel/estimate/replay.hpp"
+#include "costmodel/plan/pass_rules.hpp"
 #include "planner/pfeife/search_space.hpp"
 
 namespace panpipe::planner {
@@ -38,7 +39,8 @@ class CutEvaluator {
   const SearchSpace& space() const { return space_; }
   const Schedule& schedule() const { return plan_.schedule; }
   bool uses(ActionKind kind) const { return uses_[static_cast<std::size_t>(kind)]; }
-  bool no_gradient_in(int position) const { return position == 0 && splits_whole_first_; }
+  // Into the first stage no gradient comes.
+  bool all_in_weight(int position) const { return backward_all_in_weight(space_.scenario(), position > 0); }
 
   // Step times in ticks, one per cuts. `modes`: none, one for all cuts, or one for each.
   void replay(const std::vector<Cuts>& many, std::vector<double>& times, const std::vector<Modes>& modes = {});
@@ -123,7 +125,7 @@ class CutEvaluator {
   Plan plan_;
   std::vector<int> chain_, ranks_, position_of_stage_;
   std::array<bool, 5> uses_{};
-  bool splits_whole_first_ = false;
+  bool messages_take_time_ = false;  // of both their ends
   std::vector<std::unique_ptr<Variant>> variants_;
   std::vector<StageLink> links_met_, links_;                     // links_: scratch
   mutable std::unordered_map<std::uint64_t, double> transfers_;  // ticks, by bytes and ranks

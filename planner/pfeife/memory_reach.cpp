@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 
 namespace panpipe::planner {
@@ -14,7 +15,8 @@ std::pair<double, double> bytes_of_parameter(const SearchSpace& space) {
   const Scenario& scenario = space.scenario();
   const LoweringCosts& costs = space.costs();
   if (scenario.memory_model == MemoryModelKind::Pfeife) return {4 * costs.parameter_bytes(), 4};
-  const auto divided = [&](int zero) { return scenario.parallel.zero >= zero ? 1.0 / scenario.parallel.data : 1.0; };
+  const int stage = zero_in_effect(scenario.framework, degrees_of(scenario));
+  const auto divided = [&](int zero) { return stage >= zero ? 1.0 / scenario.parallel.data : 1.0; };
   return {costs.parameter_bytes() + costs.gradient_bytes() + costs.optimizer_bytes(), divided(3) + divided(2)};
 }
 

@@ -11,11 +11,7 @@ namespace panpipe::planner {
 namespace {
 
 Plan fixed_parts(const Scenario& scenario) {
-  Plan plan;
-  plan.pipeline = scenario.parallel.pipeline;
-  plan.tensor = scenario.parallel.tensor;
-  plan.data = scenario.parallel.data;
-  plan.zero = scenario.parallel.zero;
+  Plan plan{degrees_of(scenario), {}, {}, {}};
   if (scenario.placement) {
     plan.devices = *scenario.placement;
   } else {
@@ -65,7 +61,7 @@ void SearchSpace::meet(int stages, const std::vector<StageLink>& links) {
   met = united(links, met);
 }
 
-EdgeCosts::EdgeCosts(const CostModel& model, const std::vector<int>& types) : ModelCosts(model) {
+EdgeCosts::EdgeCosts(const CostModel& model, const Degrees& degrees, const std::vector<int>& types) : ModelCosts(model, degrees) {
   for (const int type : types)
     if (workloads_.count(type) == 0) workloads_.emplace(type, model.workload(type));
 }
@@ -76,8 +72,8 @@ void EdgeCosts::set_edges(const std::vector<EdgeCost>& edges) {
 
 SearchSpace::SearchSpace(const Experiment& experiment)
     : scenario_(checked(experiment.scenario)),
-      costs_(experiment.model),
       base_(fixed_parts(scenario_)),
+      costs_(experiment.model, base_),
       stage_costs_(scenario_, costs_, base_.pipeline),
       crossings_(costs_.workload(scenario_.cluster.devices[static_cast<std::size_t>(base_.device(0, 0, 0))].type)),
       model_(experiment.model) {
@@ -100,7 +96,7 @@ TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLin
       spare_edges_.pop_back();
     }
   }
-  if (!costs) costs = std::make_unique<EdgeCosts>(model_, types_);
+  if (!costs) costs = std::make_unique<EdgeCosts>(model_, base_, types_);
   costs->set_edges(edges);
   TaskGraph graph = lower(scenario_, plan, *costs);
   const std::lock_guard lock(mutex_);

@@ -18,7 +18,7 @@ namespace panpipe::planner {
 // The model's costs with other edges: which stages talk to each other is then the caller's choice.
 class EdgeCosts final : public ModelCosts {
  public:
-  EdgeCosts(const CostModel& model, const std::vector<int>& types);
+  EdgeCosts(const CostModel& model, const Degrees& degrees, const std::vector<int>& types);
   void set_edges(const std::vector<EdgeCost>& edges);
   const WorkloadCost& workload(int device_type) const override { return workloads_.at(device_type); }
   const WorkloadCost& units(int device_type) const override { return workload(device_type); }
@@ -68,8 +68,8 @@ class SearchSpace {
 
  private:
   const Scenario& scenario_;
-  ModelCosts costs_;
   Plan base_;  // degrees and devices
+  ModelCosts costs_;
   StageCosts stage_costs_;
   Crossings crossings_;
   std::vector<int> types_;

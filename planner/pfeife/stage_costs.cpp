@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/plan/pass_rules.hpp"
+
 namespace panpipe::planner {
 namespace {
 
@@ -142,9 +144,10 @@ double StageCosts::factor_of(const Passes& of, ActionKind kind, int type, int fi
   return host_factor(sum(&PassSums::device), sum(&PassSums::launches), type);
 }
 
-double StageCosts::ticks(ActionKind kind, int type, int first, int end, bool no_gradient_in, Recompute mode) const {
-  if (no_gradient_in && kind == ActionKind::I) return 0;
-  if (no_gradient_in && kind == ActionKind::W) kind = ActionKind::B;
+double StageCosts::ticks(ActionKind kind, int type, int first, int end, bool all_in_weight, Recompute mode) const {
+  const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
+  if (!done) return 0;
+  kind = *done;
   const Passes& of = types_[index(type)].of_mode[index(mode)];
   const PassSums& sums = of[index(kind)];
   const double device = difference(sums.device, first, end), synchronous = difference(sums.synchronous, first, end);
@@ -153,10 +156,10 @@ double StageCosts::ticks(ActionKind kind, int type, int first, int end, bool no_
   return synchronous == 0 ? ticks : ticks + rounded(synchronous * jitter_ * kTicksPerSecond);
 }
 
-const double* StageCosts::plain_ticks(ActionKind kind, int type, bool no_gradient_in, Recompute mode) const {
-  if (host_counts_ || synchronous_ || (no_gradient_in && kind == ActionKind::I)) return nullptr;
-  if (no_gradient_in && kind == ActionKind::W) kind = ActionKind::B;
-  return types_[index(type)].of_mode[index(mode)][index(kind)].ticks.data();
+const double* StageCosts::plain_ticks(ActionKind kind, int type, bool all_in_weight, Recompute mode) const {
+  const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
+  if (host_counts_ || synchronous_ || !done) return nullptr;
+  return types_[index(type)].of_mode[index(mode)][index(*done)].ticks.data();
 }
 
 }  // namespace panpipe::planner

@@ -19,11 +19,11 @@ class StageCosts {
   // Ways to recompute that a stage may choose from, the fastest first: what the scenario says, or, where it leaves that open,
   // those of none, selective and full that hold less memory than those before them.
   const std::vector<Recompute>& modes() const { return modes_; }
-  // Ticks of a pass (F, I, W, B) of units [first, end). `no_gradient_in`: the stage gets no gradient-carrying tensor, see
-  // Lowering::backward_all_in_weight.
-  double ticks(ActionKind kind, int type, int first, int end, bool no_gradient_in, Recompute mode) const;
+  // Ticks of a pass (F, I, W, B) of units [first, end). `all_in_weight`: see
+  // pass_rules.hpp.
+  double ticks(ActionKind kind, int type, int first, int end, bool all_in_weight, Recompute mode) const;
   // Where ticks() is a difference of two sums, rounded: those sums. Else null.
-  const double* plain_ticks(ActionKind kind, int type, bool no_gradient_in, Recompute mode) const;
+  const double* plain_ticks(ActionKind kind, int type, bool all_in_weight, Recompute mode) const;
   // To the nearest whole number, as std::nearbyint does for what is neither negative nor above 2^51; without its call.
   static double rounded(double ticks) {
     constexpr double kWhole = 4503599627370496.0;  // 2^52: beyond it doubles are whole

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/cost/optimizer_state.hpp"
+#include "costmodel/plan/stage_links.hpp"
 
 namespace panpipe::planner::piper {
 namespace {
@@ -44,11 +47,6 @@ void set_limits(const Scenario& scenario, Problem& problem) {
 }
 
 // --- A table of profiled layers.
-
-double state_copies(const std::string& optimizer) {
-  if (optimizer == "adam" || optimizer == "adamw") return 2;
-  return optimizer == "momentum" ? 1 : 0;
-}
 
 std::vector<double> border(const std::vector<std::pair<std::string, double>>& given, const std::vector<std::string>& neighbours) {
   if (given.empty()) return {};
@@ -103,7 +101,7 @@ void add_profiled_layers(const Scenario& scenario, const LayerTable& table, doub
 // Time and bytes of a unit, on one tensor rank.
 class UnitChoices {
  public:
-  UnitChoices(const CostModel& model, int type) : model_(model), type_(type) {}
+  UnitChoices(const CostModel& model, int type, const Degrees& degrees) : model_(model), type_(type), degrees_(degrees) {}
 
   std::vector<Choice> of(const UnitCost& unit) const {
     const Scenario& scenario = model_.scenario();
@@ -119,7 +117,7 @@ class UnitChoices {
   }
 
  private:
-  Duration time_of(const PassCost& pass) const { return model_.host_bound(pass.breakdown.total, pass.launches, type_); }
+  Duration time_of(const PassCost& pass) const { return model_.host_bound(pass.breakdown.total, pass.launches, type_, degrees_); }
 
   Choice choice(const UnitCost& unit, const char* name, bool recompute, Duration again, Bytes saved) const {
     Choice choice;
@@ -132,15 +130,17 @@ class UnitChoices {
     for (const ParameterUse& use : unit.parameters) {
       const auto elements = static_cast<double>(use.elements);
       const auto given = static_cast<double>(use.given.base());
-      choice.parameters += elements * model_.gradient_bytes() + given;
-      choice.fixed += elements * (model_.parameter_bytes() + model_.gradient_bytes() + model_.optimizer_bytes()) +
-                      given * (2 + state_copies(model_.scenario().optimizer.name));
+      choice.parameters += elements * model_.gradient_bytes(degrees_) + given;
+      choice.fixed +=
+          elements * (model_.parameter_bytes(degrees_) + model_.gradient_bytes(degrees_) + model_.optimizer_bytes(degrees_)) +
+          given * (2 + moments(model_.scenario().optimizer.name));
     }
     return choice;
   }
 
   const CostModel& model_;
   int type_;
+  Degrees degrees_;
 };
 
 // The largest activations that one block makes again, and the largest temporary: there once, whatever else a stage holds.
@@ -211,7 +211,7 @@ class FromCostModel {
     if (problem.layers.size() != cost.units.size())
       throw InputError(
           fmt::format("the model has {} units at degree {}, not {}", cost.units.size(), degree, problem.layers.size()));
-    const UnitChoices choices(model, type);
+    const UnitChoices choices(model, type, degrees_of(scenario));
     for (std::size_t u = 0; u < cost.units.size(); ++u) problem.layers[u].choices.push_back(choices.of(cost.units[u]));
     problem.degrees.push_back(degree);
     const OneTime once = one_time(cost);
@@ -223,9 +223,10 @@ class FromCostModel {
   void add_edges(const WorkloadCost& cost) {
     Problem& problem = posed_.problem;
     for (const UnitCost& unit : cost.units) problem.layers.push_back({unit.name, {}});
-    std::map<std::pair<int, int>, double> bytes;  // several tensors of two units are one edge
-    for (const EdgeCost& edge : cost.edges) bytes[{edge.from, edge.to}] += static_cast<double>(edge.bytes.base());
-    for (const auto& [ends, sum] : bytes) problem.edges.push_back({ends.first, ends.second, sum});
+    std::vector<int> apart(cost.units.size());  // every unit a stage: several tensors of two units are one edge
+    std::iota(apart.begin(), apart.end(), 0);
+    for (const StageLink& link : stage_links(cost.edges, apart))
+      problem.edges.push_back({link.from, link.to, static_cast<double>(link.bytes)});
   }
 
   const Experiment& experiment_;
@@ -242,7 +243,7 @@ Posed pose(const Experiment& experiment, Objective objective) {
   set_limits(scenario, posed.problem);
   posed.profiled = experiment.workload.layers && !experiment.workload.layers->profiles.empty();
   if (posed.profiled) {
-    const double state = objective == Objective::Step ? state_copies(scenario.optimizer.name) : 0;
+    const double state = objective == Objective::Step ? moments(scenario.optimizer.name) : 0;
     add_profiled_layers(scenario, *experiment.workload.layers, state, posed.problem);
     posed.notes.push_back(
         objective == Objective::Step

@@ -217,8 +217,7 @@ double StageCosts::choice_time(const Cut& cut, int data, int in_flight) const {
   }
   const Picked picked = choose(cut, data, in_flight);
   const std::lock_guard<std::mutex> guard(lock_);
-  exact_choices_ += chosen_.emplace(key, picked.fits ? picked.time : kInfinity).second ? 1 : 0;
-  return picked.fits ? picked.time : kInfinity;
+  return chosen_.emplace(key, picked.fits ? picked.time : kInfinity).first->second;
 }
 
 }  // namespace panpipe::planner::piper

@@ -58,8 +58,6 @@ class StageCosts {
   // Least memory of the stage: its leanest choices.
   double least_memory(const Cut& cut, int in_flight) const;
 
-  std::int64_t exact_choices() const { return exact_choices_; }
-
  private:
   // Sums over a suffix, of one degree. Mode 0: the fastest choices, or those without recompute where a stage has one mode;
   // mode 1 (then only): those with.
@@ -116,7 +114,6 @@ class StageCosts {
   mutable std::vector<std::unique_ptr<Tables>> owned_;
   mutable std::vector<std::atomic<const Tables*>> tables_;  // degree x number in flight
   mutable std::unordered_map<ChoiceKey, double, ChoiceHash> chosen_;
-  mutable std::int64_t exact_choices_ = 0;
 };
 
 }  // namespace panpipe::planner::piper

@@ -116,17 +116,17 @@ TEST(AllReduce, BridgesAndHost) {
 // 0.76 ms for 20 to 28 MiB.
 TEST(Transfer, InANode) {
   const auto made = on_cluster(kDgx, "pipeline: 8");
-  const TransferCost cost = made->model->transfer(0, 1, mib(64));
+  const TransferCost cost = made->model->transfer(0, 1, mib(64), made->degrees());
   EXPECT_EQ(cost.path, PathClass::Switch);
   EXPECT_NEAR((cost.time - cost.latency).base(), 64 * 1048576.0 / (0.25 * 300e9), 1e-9);
   EXPECT_NEAR(cost.latency.base(), made->model->calibration(0).transfer_latency.base() + 2e-6, 1e-9);
-  EXPECT_EQ(made->model->transfer(3, 3, mib(64)).time, Duration(0));
+  EXPECT_EQ(made->model->transfer(3, 3, mib(64), made->degrees()).time, Duration(0));
 }
 
 // Between nodes with t = 8: an eighth over each NIC (25 GB/s), then 7/8 gathered over NVLink (300 GB/s).
 TEST(Transfer, BetweenNodesIsScatteredAndGathered) {
   const auto made = on_cluster("{file: clusters/dgx-a100-80g.yaml, nodes: 2}", "pipeline: 2, tensor: 8");
-  const TransferCost cost = made->model->transfer(0, 8, mib(64));
+  const TransferCost cost = made->model->transfer(0, 8, mib(64), made->degrees());
   const double bytes = 64 * 1048576.0;
   EXPECT_EQ(cost.path, PathClass::Network);
   EXPECT_EQ(cost.bytes, mib(8));
@@ -134,8 +134,8 @@ TEST(Transfer, BetweenNodesIsScatteredAndGathered) {
   EXPECT_NEAR(cost.gather.base(), bytes * 7 / 8 / (k.fabric_efficiency * 300e9), 1e-9);
   EXPECT_NEAR((cost.time - cost.latency - cost.gather).base(), bytes / 8 / (k.network_efficiency * 25e9), 1e-9);
   const auto whole = on_cluster("{file: clusters/dgx-a100-80g.yaml, nodes: 2}", "pipeline: 16");
-  EXPECT_EQ(whole->model->transfer(0, 8, mib(64)).bytes, mib(64));
-  EXPECT_EQ(whole->model->transfer(0, 8, mib(64)).gather, Duration(0));
+  EXPECT_EQ(whole->model->transfer(0, 8, mib(64), whole->degrees()).bytes, mib(64));
+  EXPECT_EQ(whole->model->transfer(0, 8, mib(64), whole->degrees()).gather, Duration(0));
 }
 
 TEST(Transfer, GivenLinksAreTakenAsWritten) {
@@ -144,9 +144,9 @@ cluster: {devices: 2, memory: 24 GiB, link: {latency: 0.26 ms, bandwidth: 10 GB/
 workload: {model: gpt, layers: 4, hidden: 256, heads: 4, sequence: 128, vocabulary: 1024}
 batch: {micro: 1, microbatches: 2}
 )");
-  EXPECT_DOUBLE_EQ(made->model->transfer(0, 1, Bytes(1000000)).time.base(), 0.26e-3 + 1e6 / 10e9);
-  EXPECT_DOUBLE_EQ(made->model->transfer(0, 1, Bytes(1000000)).latency.base(), 0.26e-3);
-  EXPECT_EQ(made->model->transfer(0, 1, Bytes(1000000)).source, CostSource::Given);
+  EXPECT_DOUBLE_EQ(made->model->transfer(0, 1, Bytes(1000000), made->degrees()).time.base(), 0.26e-3 + 1e6 / 10e9);
+  EXPECT_DOUBLE_EQ(made->model->transfer(0, 1, Bytes(1000000), made->degrees()).latency.base(), 0.26e-3);
+  EXPECT_EQ(made->model->transfer(0, 1, Bytes(1000000), made->degrees()).source, CostSource::Given);
   EXPECT_EQ(made->model->framework_context(), Bytes(0));
   EXPECT_EQ(made->model->allocator_factor(), 1.0);
   // Bytes are known, times are not.

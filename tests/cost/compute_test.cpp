@@ -197,7 +197,7 @@ TEST(Published, StageTimesOfTheZeroBubbleModels) {
     const auto made = make_gpt(c);
     const Layer layer = layer_of(made->cost());
     const auto pass = [&](const Breakdown& b, int launches) {
-      return made->model->host_bound(b.total * row.layers, launches * row.layers, 0).base() * 1e3;
+      return made->model->host_bound(b.total * row.layers, launches * row.layers, 0, made->degrees()).base() * 1e3;
     };
     EXPECT_NEAR(pass(layer.forward, layer.forward_launches) / row.forward, 1, 0.10) << row.hidden;
     EXPECT_NEAR(pass(layer.input_gradient, layer.backward_launches - 4) / row.input, 1, 0.12) << row.hidden;
@@ -256,26 +256,26 @@ TEST(Launches, OfALayerAreTheFrameworksWhateverItsUnits) {
 TEST(HostBound, FourNormOrSum) {
   const auto made = make_gpt({});
   const Duration host = made->model->calibration(0).launch * 100.0;
-  EXPECT_NEAR(made->model->host_bound(host, 100, 0).base(), host.base() * std::pow(2.0, 0.25), 1e-12);
-  EXPECT_NEAR(made->model->host_bound(seconds(1), 100, 0).base(), 1.0, 1e-6);
-  EXPECT_NEAR(made->model->host_bound(Duration(0), 100, 0).base(), host.base(), 1e-12);
+  EXPECT_NEAR(made->model->host_bound(host, 100, 0, made->degrees()).base(), host.base() * std::pow(2.0, 0.25), 1e-12);
+  EXPECT_NEAR(made->model->host_bound(seconds(1), 100, 0, made->degrees()).base(), 1.0, 1e-6);
+  EXPECT_NEAR(made->model->host_bound(Duration(0), 100, 0, made->degrees()).base(), host.base(), 1e-12);
   GptCase c;
   c.framework = "megatron-deepspeed";  // launches synchronously
   const auto synchronous = make_gpt(c);
-  EXPECT_NEAR(synchronous->model->host_bound(millis(2), 100, 0).base(), 2e-3 + host.base(), 1e-12);
+  EXPECT_NEAR(synchronous->model->host_bound(millis(2), 100, 0, synchronous->degrees()).base(), 2e-3 + host.base(), 1e-12);
 }
 
 TEST(StageJitter, GrowsWithTheRootOfTheLogarithm) {
   GptCase c;
   c.nodes = 1;
   const auto made = make_gpt(c);
-  EXPECT_DOUBLE_EQ(made->model->stage_jitter(1), 1.0);
+  EXPECT_DOUBLE_EQ(made->model->stage_jitter({.pipeline = 1}), 1.0);
   const double spread = made->model->calibration(0).stage_jitter;
-  EXPECT_NEAR(made->model->stage_jitter(8), 1 + spread * std::sqrt(2 * std::log(8.0)), 1e-12);
+  EXPECT_NEAR(made->model->stage_jitter({.pipeline = 8}), 1 + spread * std::sqrt(2 * std::log(8.0)), 1e-12);
   // Four nodes: the slowest of them besides, 0.9 % x sqrt(2 ln 4) = 1.5 %.
   c.nodes = 4;
-  EXPECT_NEAR(make_gpt(c)->model->stage_jitter(1), 1.014986, 1e-6);
-  EXPECT_NEAR(make_gpt(c)->model->stage_jitter(8) - 0.014986, made->model->stage_jitter(8), 1e-6);
+  EXPECT_NEAR(make_gpt(c)->model->stage_jitter({.pipeline = 1}), 1.014986, 1e-6);
+  EXPECT_NEAR(make_gpt(c)->model->stage_jitter({.pipeline = 8}) - 0.014986, made->model->stage_jitter({.pipeline = 8}), 1e-6);
   EXPECT_NEAR(made->model->overlap_slowdown(millis(10)).base(), 1.9e-3, 1e-12);
 }
 

@@ -43,8 +43,8 @@ TEST_F(MeasuredLayers, KeepTheirTimesExactly) {
   EXPECT_EQ(cost.units[1].kept_for_weight, Bytes(0));
   EXPECT_TRUE(cost.split_backward);
   // Neither host nor jitter is added to what was measured.
-  EXPECT_EQ(model.host_bound(millis(3), 100, 0), millis(3));
-  EXPECT_EQ(model.stage_jitter(8), 1.0);
+  EXPECT_EQ(model.host_bound(millis(3), 100, 0, {}), millis(3));
+  EXPECT_EQ(model.stage_jitter({.pipeline = 8}), 1.0);
 }
 
 TEST_F(MeasuredLayers, EdgesOfOneTensorShareItsIdentity) {

@@ -110,16 +110,16 @@ parallel: {{pipeline: 1, data: {}, zero: {}}}
 framework: {}
 )",
                                        row.precision, row.data, row.zero, row.framework));
-    EXPECT_DOUBLE_EQ(made->model->parameter_bytes(), row.weights) << row.precision << row.framework;
-    EXPECT_DOUBLE_EQ(made->model->gradient_bytes(), row.gradients) << row.precision << row.framework;
-    EXPECT_DOUBLE_EQ(made->model->optimizer_bytes(), row.optimizer) << row.precision << row.framework;
+    EXPECT_DOUBLE_EQ(made->model->parameter_bytes(made->degrees()), row.weights) << row.precision << row.framework;
+    EXPECT_DOUBLE_EQ(made->model->gradient_bytes(made->degrees()), row.gradients) << row.precision << row.framework;
+    EXPECT_DOUBLE_EQ(made->model->optimizer_bytes(made->degrees()), row.optimizer) << row.precision << row.framework;
   }
 }
 
 // 30 bytes per parameter of Adam in mixed precision at 0.88 x 2039 GB/s, and what a step takes besides.
 TEST(Optimizer, Step) {
   const auto made = make_gpt({});
-  EXPECT_NEAR(made->model->optimizer(1'000'000'000, 0).total.base(),
+  EXPECT_NEAR(made->model->optimizer(1'000'000'000, 0, made->degrees()).total.base(),
               30e9 / (0.88 * 2039e9) + made->model->calibration(0).step.base(), 1e-9);
 }
 

@@ -75,24 +75,21 @@ TEST(Calibrations, EveryShippedOneLoads) {
 }
 
 TEST(Calibrations, OneProcessForAllRanksLaunchesForThoseAtWork) {
-  // Eight ranks, eight microbatches, one stage each: 8 x 8 / (8 + 7) = 64/15 ranks are at work on average, so a launch takes
-  // 64/15 times its own time, whatever the stages of a rank. Four ranks: 4 x 8 / 11.
-  const auto launch = [](int ranks, int stages) {
-    const Scenario scenario = parse_scenario(
-        fmt::format(
-            "panpipe: 1\ncluster: {{file: clusters/rtx3090x8.yaml, device: {{calibration: rtx-3090-fp32}}}}\nworkload: {{model: "
-            "gpt2}}\nbatch: {{micro: 1, microbatches: 8}}\n"
-            "parallel: {{pipeline: {}}}\nschedule: {{name: pfeife, stages_per_rank: {}}}\nframework: pfeife-huggingface\n",
-            ranks, stages),
-        "shared", ".");
-    const Workload workload = make_workload(scenario);
-    return CostModel(scenario, workload).calibration(0).launch.base();
+  // Eight ranks, eight microbatches: 8 x 8 / (8 + 7) = 64/15 ranks are at work on average, so a launch takes 64/15 times its own
+  // time. Four ranks: 4 x 8 / 11.
+  const Scenario scenario = parse_scenario(
+      "panpipe: 1\ncluster: {file: clusters/rtx3090x8.yaml, device: {calibration: rtx-3090-fp32}}\nworkload: {model: gpt2}\n"
+      "batch: {micro: 1, microbatches: 8}\nschedule: pfeife\nframework: pfeife-huggingface\n",
+      "shared", ".");
+  const Workload workload = make_workload(scenario);
+  const CostModel model(scenario, workload);
+  const auto launch = [&](int ranks) {
+    return model.host_bound(Duration(0), 1, 0, {.pipeline = ranks, .microbatches = 8}).base();
   };
   const double own = load_calibration("rtx-3090-fp32", "").launch.base();
-  EXPECT_NEAR(launch(1, 1), own, 1e-12);
-  EXPECT_NEAR(launch(8, 1), own * 64 / 15, 1e-12);
-  EXPECT_NEAR(launch(8, 2), own * 64 / 15, 1e-12);
-  EXPECT_NEAR(launch(4, 1), own * 32 / 11, 1e-12);
+  EXPECT_NEAR(launch(1), own, 1e-12);
+  EXPECT_NEAR(launch(8), own * 64 / 15, 1e-12);
+  EXPECT_NEAR(launch(4), own * 32 / 11, 1e-12);
 }
 
 TEST(Calibrations, ADataSheetAloneGetsTheAPrioriValues) {

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <new>
 
-#include "costmodel/estimate/bounds.hpp"
 #include "costmodel/estimate/replay.hpp"
 #include "tests/estimate/pipeline_graph.hpp"
 
@@ -25,7 +24,7 @@ long allocations = 0;
 namespace panpipe {
 namespace {
 
-TEST(Allocation, NoneInReplaysBoundsAndRebuilding) {
+TEST(Allocation, NoneInReplaysAndRebuilding) {
   const PipelineOrder order = pack(make_schedule("zb-h1", 8, 64));
   StructureBuilder builder;
   Structure structure;
@@ -34,18 +33,12 @@ TEST(Allocation, NoneInReplaysBoundsAndRebuilding) {
   std::vector<double> ends(structure.tasks + 1);
   const BatchProgram keep(structure, BatchProgram::Values::KeepAll), recycle(structure, BatchProgram::Values::Recycle);
   std::vector<Eight> costs(structure.cost_entries), delays(structure.delay_entries), values(keep.values());
-  const ClosedFormBound closed(order);
-  std::vector<double> scratch(closed.scratch_size());
   replay(structure, tables.costs.data(), tables.delays.data(), ends.data());
-  PathPool pool(structure);
-  pool.insert(critical_path(structure, tables.delays.data(), ends.data()));
 
   const long before = allocations;
   double sum = replay(structure, tables.costs.data(), tables.delays.data(), ends.data());
   sum += keep.replay(costs.data(), delays.data(), values.data()).value[0];
   sum += recycle.replay(costs.data(), delays.data(), values.data()).value[0];
-  sum += pool.bound(tables.costs.data(), tables.delays.data());
-  sum += closed(tables.costs.data(), tables.delays.data(), scratch.data());
   const bool built = builder.build(order, structure);
   EXPECT_EQ(allocations, before);
   EXPECT_TRUE(built);

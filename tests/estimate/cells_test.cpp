@@ -8,8 +8,8 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/estimate/order_tables.hpp"
 #include "costmodel/estimate/replay.hpp"
+#include "tests/estimate/order_tables.hpp"
 #include "tests/plan/tables.hpp"
 
 namespace panpipe {
@@ -93,7 +93,7 @@ TEST(Cells, EveryFamilyEqualsTheEstimateToTheLastTick) {
         Plan plan = make_plan(scenario, model);
         plan.schedule = schedule;  // searched orders depend on the costs
         const TaskGraph graph = lower(scenario, plan, model);
-        const OrderTables tables = tables_of(order, graph);
+        const test::OrderTables tables = test::tables_of(order, graph);
         ASSERT_EQ(tables.costs.size(), costs.size());
         for (std::size_t i = 0; i < costs.size(); ++i) costs[i].value[k] = tables.costs[i];
         for (std::size_t i = 0; i < delays.size(); ++i) delays[i].value[k] = tables.delays[i];
@@ -133,31 +133,6 @@ TEST(Cells, ADeadlockNamesTheCells) {
   // 0: 0F0, 1: the group, 3: 0B1; 4: 1F0, 5: 1F1, 6: 1B0.
   EXPECT_EQ(builder.deadlock().blocked, (std::vector<std::int32_t>{1, 5}));
   EXPECT_EQ(builder.deadlock().cycle, (std::vector<std::int32_t>{1, 6, 5}));
-}
-
-TEST(Cells, WhatABlockCannotSayIsRefused) {
-  const auto message = [](auto change) {
-    Scenario scenario = scenario_of(2, 8, "stp");
-    change(scenario);
-    std::mt19937 random(1);
-    const test::TableCosts costs = random_costs(4, random);
-    const Plan plan = make_plan(scenario, costs);
-    try {
-      tables_of(pack(plan.schedule), lower(scenario, plan, costs));
-    } catch (const InputError& error) {
-      return std::string(error.what());
-    }
-    return std::string("taken");
-  };
-  EXPECT_EQ(message([](Scenario&) {}), "taken");
-  EXPECT_EQ(message([](Scenario& s) { s.transfers.semantics = TransferRules::Semantics::Blocking; }),
-            "error: ranks wait for what they send: a packed order cannot say so; choose transfers.semantics: asynchronous");
-  EXPECT_EQ(message([](Scenario& s) { s.transfers.braid_inputs = TransferRules::BraidInputs::Unit; }),
-            "error: members of a group start each with its own input: a packed order cannot say so; choose "
-            "transfers.braid_inputs: together");
-  EXPECT_EQ(message([](Scenario& s) { s.collectives_run_on = true; }),
-            "error: passes start beside the last all-reduce of the pass before: a packed order cannot say so; evaluate this plan "
-            "with estimate_times()");
 }
 
 }  // namespace

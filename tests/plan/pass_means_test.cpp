@@ -14,11 +14,15 @@ namespace {
 using test::chain_of;
 using test::scenario_of;
 
+PassCosts means_of(const Scenario& scenario, const LoweringCosts& costs, int stages) {
+  return mean_pass_costs(scenario.cluster, request_of(scenario), costs, 0, stages);
+}
+
 TEST(MeanPassCosts, AreTheModelsSumsOverItsStages) {
   // Four units of 2, 3 and 1 s over two stages: 4, 6 and 2 s. Neighbours share no work but a transfer.
   test::TableCosts costs = chain_of(4, 2, 3, 1);
   costs.latency = Duration(0.5);
-  const PassCosts means = mean_pass_costs(scenario_of(2, 4, "zb-auto"), costs, 0, 2);
+  const PassCosts means = means_of(scenario_of(2, 4, "zb-auto"), costs, 2);
   EXPECT_EQ(means.F, 4);
   EXPECT_EQ(means.I, 6);
   EXPECT_EQ(means.W, 2);
@@ -27,11 +31,11 @@ TEST(MeanPassCosts, AreTheModelsSumsOverItsStages) {
 }
 
 TEST(MeanPassCosts, OfOneRankHaveNoTransfer) {
-  EXPECT_EQ(mean_pass_costs(scenario_of(1, 4, "zb-auto"), chain_of(2, 1, 1, 1), 0, 1).comm, 0);
+  EXPECT_EQ(means_of(scenario_of(1, 4, "zb-auto"), chain_of(2, 1, 1, 1), 1).comm, 0);
 }
 
 TEST(MeanPassCosts, AreEvenWhereNothingIsTimed) {
-  const PassCosts means = mean_pass_costs(scenario_of(2, 4, "zb-auto"), chain_of(4, 0, 0, 0), 0, 2);
+  const PassCosts means = means_of(scenario_of(2, 4, "zb-auto"), chain_of(4, 0, 0, 0), 2);
   EXPECT_EQ(means.F, 1);
   EXPECT_EQ(means.I, 1);
   EXPECT_EQ(means.W, 1);
@@ -52,9 +56,9 @@ TEST(StageCosts, AreThoseOfTheCuts) {
   test::TableCosts costs = chain_of(4, 1, 1, 1);
   for (int u = 0; u < 4; ++u) costs.table.units[static_cast<std::size_t>(u)].forward = test::pass_of(u + 1);
   const Scenario scenario = scenario_of(2, 4, "zb-auto");
-  PassCosts means = mean_pass_costs(scenario, costs, 0, 2);
+  PassCosts means = means_of(scenario, costs, 2);
   EXPECT_EQ(means.F, 5);
-  add_stage_costs(scenario, costs, 0, {3}, means);
+  add_stage_costs(request_of(scenario), costs, 0, {3}, means);
   ASSERT_EQ(means.stages.size(), 2U);
   EXPECT_EQ(means.stages[0].F, 6);
   EXPECT_EQ(means.stages[1].F, 4);

@@ -1,5 +1,5 @@
-// The whole files of published orders, where they are at hand: PANPIPE_REFERENCE names their folder. A few of them are carried
-// over into families_test.cpp, which needs no folder.
+// Published orders and their times. The repository carries the smaller ones (tests/reference); PANPIPE_REFERENCE may name a
+// folder with longer files of the same form.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,17 +15,11 @@ namespace {
 using Json = nlohmann::json;
 using test::rows_of;
 
-std::optional<Json> reference(const std::string& file) {
+Json reference(const std::string& file) {
   const char* folder = std::getenv("PANPIPE_REFERENCE");
-  if (folder == nullptr) return std::nullopt;
-  std::ifstream stream(fmt::format("{}/{}", folder, file));
-  if (!stream) return std::nullopt;
+  std::ifstream stream(fmt::format("{}/{}", folder == nullptr ? "reference" : folder, file));
   return Json::parse(stream);
 }
-
-#define REFERENCE_OR_SKIP(variable, file) \
-  const auto variable = reference(file);  \
-  if (!variable) GTEST_SKIP() << "PANPIPE_REFERENCE names no folder with " << file
 
 std::string joined(const Json& cells, const char* between) {
   return fmt::format("{}", fmt::join(cells.get<std::vector<std::string>>(), between));
@@ -81,9 +75,9 @@ std::optional<Generator> generator_of(const Json& entry) {
 }
 
 TEST(Reference, GeneratorsGiveThePublishedOrders) {
-  REFERENCE_OR_SKIP(file, "schedules.json");
+  const Json file = reference("schedules.json");
   int compared = 0;
-  for (const Json& entry : (*file)["schedules"]) {
+  for (const Json& entry : file["schedules"]) {
     const auto generator = generator_of(entry);
     if (!generator || !entry["valid"].get<bool>()) continue;
     SCOPED_TRACE(entry["id"].get<std::string>());
@@ -96,12 +90,12 @@ TEST(Reference, GeneratorsGiveThePublishedOrders) {
     EXPECT_TRUE(check_schedule(schedule).empty());
     ++compared;
   }
-  EXPECT_GE(compared, 68);
+  EXPECT_GE(compared, 59);
 }
 
 TEST(Reference, EveryOrderEvaluatesAsPublished) {
-  REFERENCE_OR_SKIP(file, "schedules.json");
-  for (const Json& entry : (*file)["schedules"]) {
+  const Json file = reference("schedules.json");
+  for (const Json& entry : file["schedules"]) {
     SCOPED_TRACE(entry["id"].get<std::string>());
     const Schedule schedule = schedule_of(entry);
     EXPECT_EQ(schedule.microbatches, entry["microbatches"].get<int>());
@@ -127,9 +121,9 @@ TEST(Reference, EveryOrderEvaluatesAsPublished) {
 }
 
 TEST(Reference, PyTorchFilesComeBackIdentical) {
-  REFERENCE_OR_SKIP(file, "schedules.json");
+  const Json file = reference("schedules.json");
   int compared = 0;
-  for (const Json& entry : (*file)["schedules"])
+  for (const Json& entry : file["schedules"])
     for (const char* key : {"torch_csv_compute_only", "torch_csv_compute_comms"}) {
       if (!entry.contains(key)) continue;
       SCOPED_TRACE(fmt::format("{} {}", entry["id"].get<std::string>(), key));
@@ -142,12 +136,12 @@ TEST(Reference, PyTorchFilesComeBackIdentical) {
       EXPECT_EQ(problems.empty(), entry["valid"].get<bool>()) << test::message_of(problems);
       ++compared;
     }
-  EXPECT_GE(compared, 40);
+  EXPECT_GE(compared, 14);
 }
 
 TEST(Reference, PyTorchSendsAndReceivesAreLegal) {
-  REFERENCE_OR_SKIP(file, "schedules.json");
-  for (const Json& entry : (*file)["schedules"])
+  const Json file = reference("schedules.json");
+  for (const Json& entry : file["schedules"])
     for (const char* key : {"ranks_send_recv", "ranks_send_recv_deferred"}) {
       if (!entry.contains(key)) continue;
       SCOPED_TRACE(fmt::format("{} {}", entry["id"].get<std::string>(), key));
@@ -162,9 +156,9 @@ std::string cell_of_pfeife(const std::string& op) {
 }
 
 TEST(Reference, PfeifeOrdersAreThePublishedOnes) {
-  REFERENCE_OR_SKIP(file, "pfeife_cases.json");
+  const Json file = reference("pfeife_cases.json");
   int compared = 0;
-  for (const Json& entry : (*file)["cases"]) {
+  for (const Json& entry : file["cases"]) {
     const Json& input = entry["input"];
     if (!entry["expected"].is_object() || !entry["expected"].contains("order") || !input.contains("loop_batch")) continue;
     SCOPED_TRACE(entry["id"].get<std::string>());

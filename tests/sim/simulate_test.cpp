@@ -50,6 +50,9 @@ class Simulate : public testing::TestWithParam<Backend> {
 INSTANTIATE_TEST_SUITE_P(Backends, Simulate, testing::Values(Backend::FlowSolver, Backend::SimGrid),
                          [](const auto& test) { return test.param == Backend::SimGrid ? "SimGrid" : "FlowSolver"; });
 
+// Tests that need the module skip without it: a build that makes it has it.
+TEST(Backends, SimGridLoadsWhereItWasBuilt) { EXPECT_EQ(has_backend(Backend::SimGrid), PANPIPE_SIM != 0); }
+
 // Ring all-reduce of S = 400 MB over n = 4 devices with ports of B = 100 GB/s: 2 (n - 1) / n S / B = 2 x 3/4 x 4 ms = 6 ms,
 // between compute steps of 1 and 2 ms.
 TEST_P(Simulate, RingAllReduceInsideAPass) {

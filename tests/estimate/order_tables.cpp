@@ -1,36 +1,12 @@
-#include "costmodel/estimate/order_tables.hpp"
-
-#include <fmt/format.h>
+#include "tests/estimate/order_tables.hpp"
 
 #include <algorithm>
 #include <map>
 
 #include "costmodel/base/error.hpp"
 
-namespace panpipe {
+namespace panpipe::test {
 namespace {
-
-[[noreturn]] void refuse(std::string_view what, std::string_view remedy) {
-  throw InputError(fmt::format("{}: a packed order cannot say so; {}", what, remedy));
-}
-
-void check_rules(const PipelineOrder& order, const TaskGraph& graph) {
-  constexpr std::string_view kWhole = "evaluate this plan with estimate_times()";
-  if (graph.collectives_run_on) refuse("passes start beside the last all-reduce of the pass before", kWhole);
-  for (const Task& task : graph.tasks) {
-    if (task.waits_for_sends) refuse("ranks wait for what they send", "choose transfers.semantics: asynchronous");
-    if (task.output_steps >= 0) refuse("a pass sends before it ends", "choose transfers.braid_outputs: end");
-    if (task.kind == TaskKind::Offload || task.kind == TaskKind::Reload) refuse("the order offloads", kWhole);
-    if (task.kind == TaskKind::Pass && task.group_size > 1 && graph.by_units &&
-        !graph.programs[static_cast<std::size_t>(task.program)].all_inputs)
-      refuse("members of a group start each with its own input", "choose transfers.braid_inputs: together");
-  }
-  for (const Transfer& transfer : graph.transfers) {
-    const int consumer = graph.tasks[static_cast<std::size_t>(transfer.consumer)].action.stage;
-    const auto& next = transfer.backward ? order.stage_before : order.stage_after;
-    if (next[static_cast<std::size_t>(transfer.stage)] != consumer) refuse("a tensor skips stages", kWhole);
-  }
-}
 
 PackedAction shape_of(const PipelineOrder& order, const Action& action) {
   const int slice = action.stage * order.splits + std::max<int>(action.split, 0);
@@ -49,7 +25,6 @@ PackedAction shape_of(const PipelineOrder& order, const Action& action) {
 }  // namespace
 
 OrderTables tables_of(const PipelineOrder& order, const TaskGraph& graph) {
-  check_rules(order, graph);
   OrderTables tables;
   tables.costs.assign(group_entry(order.slices(), static_cast<int>(order.groups.size())), 0);
   tables.delays.assign(static_cast<std::size_t>(order.stages) * 2 + 1, 0);
@@ -81,4 +56,4 @@ OrderTables tables_of(const PipelineOrder& order, const TaskGraph& graph) {
   return tables;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::test

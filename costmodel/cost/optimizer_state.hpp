@@ -1,0 +1,17 @@
+// What an optimizer keeps of a parameter, and which ZeRO stage divides it (docs/models/memory-terms.md).
+#pragma once
+
+#include <string>
+
+#include "costmodel/scenario/scenario.hpp"
+
+namespace panpipe {
+
+// Tensors of the parameters' size that the optimizer keeps besides the weights.
+int moments(const std::string& optimizer);
+
+// ZeRO's stage in effect: 1 optimizer, 2 gradients, 3 weights are divided over the data-parallel ranks (Rajbhandari et al., arXiv
+// 1910.02054). A framework's distributed optimizer is stage 1.
+int zero_in_effect(const Framework& framework, const Degrees& degrees);
+
+}  // namespace panpipe

@@ -1,0 +1,28 @@
+// Rules of passes that the lowering and the searches share, each once.
+#pragma once
+
+#include <optional>
+
+#include "costmodel/scenario/scenario.hpp"
+#include "costmodel/schedule/action.hpp"
+
+namespace panpipe {
+
+// A stage into which no gradient-carrying tensor comes (the first one) has no input gradient to compute. The executor's I then
+// does nothing and its W is the whole backward; profiles stand for that executor. Other frameworks split there all the same.
+inline bool backward_all_in_weight(const Scenario& scenario, bool gradient_comes_in) {
+  return scenario.profile != nullptr && !gradient_comes_in;
+}
+
+// The pass whose work a pass of such a stage does; nothing for I.
+inline std::optional<ActionKind> work_of_pass(ActionKind kind, bool all_in_weight) {
+  if (!all_in_weight || (kind != ActionKind::I && kind != ActionKind::W)) return kind;
+  return kind == ActionKind::W ? std::optional(ActionKind::B) : std::nullopt;
+}
+
+// Whether messages of this direction are those of a pass of this kind: activations of F, gradients of B or I.
+inline bool has_messages(ActionKind kind, bool backward) {
+  return backward ? kind == ActionKind::B || kind == ActionKind::I : kind == ActionKind::F;
+}
+
+}  // namespace panpipe

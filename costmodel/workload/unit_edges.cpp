@@ -1,0 +1,23 @@
+#include "costmodel/workload/unit_edges.hpp"
+
+#include "costmodel/workload/operands.hpp"
+
+namespace panpipe {
+
+std::vector<UnitEdge> unit_edges(const OperatorGraph& graph) {
+  std::vector<UnitEdge> edges;
+  std::vector<int> last_reader(graph.tensors.size(), -1);  // a unit's operators stand together
+  for (const Operator& op : graph.operators)
+    for_each_operand(op, [&](int t) {
+      const Tensor& tensor = graph.tensors[static_cast<std::size_t>(t)];
+      if (tensor.role != TensorRole::Activation) return;
+      const int maker = graph.operators[static_cast<std::size_t>(tensor.producer)].unit;
+      int& reader = last_reader[static_cast<std::size_t>(t)];
+      if (maker == op.unit || reader == op.unit) return;
+      reader = op.unit;
+      edges.push_back({maker, op.unit, t});
+    });
+  return edges;
+}
+
+}  // namespace panpipe
