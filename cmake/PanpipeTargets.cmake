@@ -35,9 +35,9 @@ function(panpipe_test name)
     set(labels LABELS "${ARG_LABELS}")
   endif()
   gtest_discover_tests(test_${name} TEST_FILTER "-Gpu/*"
-    TEST_PREFIX "${name}/" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}/tests DISCOVERY_MODE PRE_TEST
+    TEST_PREFIX "${name}/" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}/tests DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120  # a busy machine takes longer than CMake expects
     PROPERTIES ${labels} ENVIRONMENT "PANPIPE_BIN=${CMAKE_BINARY_DIR}/bin" TIMEOUT 300)
   gtest_discover_tests(test_${name} TEST_FILTER "Gpu/*"
-    TEST_PREFIX "${name}/" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}/tests DISCOVERY_MODE PRE_TEST
+    TEST_PREFIX "${name}/" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}/tests DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120  # a busy machine takes longer than CMake expects
     PROPERTIES LABELS gpu ENVIRONMENT "PANPIPE_BIN=${CMAKE_BINARY_DIR}/bin" TIMEOUT 300)
 endfunction()
