@@ -61,6 +61,7 @@ TEST(PassRules, MessagesBelongToForwardsAndToWhatMakesGradients) {
 
 TEST(PassRules, SendersWaitAsStatedElseAsTheFrameworkDoes) {
   Scenario scenario;
+  scenario.framework.blocking_transfers = false;
   EXPECT_EQ(transfer_semantics(scenario, false), TransferSemantics::Asynchronous);
   scenario.framework.blocking_transfers = true;
   EXPECT_EQ(transfer_semantics(scenario, false), TransferSemantics::Blocking);

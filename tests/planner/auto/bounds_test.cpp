@@ -103,12 +103,12 @@ TEST(AutoBounds, HoldWhereSendersWait) { expect_near(distances(testing::two_node
 TEST(AutoBounds, HoldWhereTransfersRunBeside) { expect_near(distances(testing::eight_cards(), 60)); }
 
 TEST(AutoBounds, HoldWithGradientsReducedBesideTheBackward) {
-  expect_near(distances(testing::two_nodes("overlap_gradients: true\ntransfers: {semantics: asynchronous}\n"), 25));
+  expect_near(distances(testing::two_nodes("overlap_gradients: true\ntransfers: {semantics: asynchronous}\n"), 40));
 }
 
 TEST(AutoBounds, HoldWherePassesRunUnitByUnit) {
-  expect_compared(distances(testing::eight_cards("trailing_collectives: overlapped\n"), 12));
-  expect_compared(distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 12));
+  expect_compared(distances(testing::eight_cards("trailing_collectives: overlapped\n"), 25));
+  expect_compared(distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 25));
 }
 
 TEST(AutoBounds, HoldWithMemoryAsPfeifeCounts) {
