@@ -9,6 +9,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
 #include "planner/auto/families.hpp"
 

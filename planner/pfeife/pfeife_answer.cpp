@@ -5,7 +5,7 @@
 
 #include "costmodel/base/parallel_for.hpp"
 #include "costmodel/base/quantity_text.hpp"
-#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 #include "planner/candidate.hpp"
 #include "planner/pfeife/pfeife_search.hpp"
 
@@ -21,8 +21,7 @@ std::string recompute_text(const Plan& plan) {
     std::string stages;
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
       if (plan.stages[s].recompute == mode) stages += fmt::format("{}{}", stages.empty() ? "" : ", ", s);
-    if (!stages.empty())
-      text += fmt::format("; recompute {} on stages {}", mode == Recompute::Full ? "full" : "selective", stages);
+    if (!stages.empty()) text += fmt::format("; recompute {} on stages {}", name_of(mode), stages);
   }
   return text;
 }
