@@ -90,7 +90,7 @@ Metrics metrics(const Timeline& timeline) {
     row.rank = device.rank;
     row.peak_memory_bytes = static_cast<double>(device.peak.base());
     row.memory_limit_bytes = static_cast<double>(device.limit.base());
-    row.fits = device.limit == Bytes(0) || device.peak <= device.limit;  // limit 0 = not known
+    row.fits = fits(device);
     busy += of_device.busy;
     span += of_device.span;
     result.compute_s += row.compute_s;

@@ -12,7 +12,7 @@
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/profile/calibration.hpp"
-#include "costmodel/scenario/scenario.hpp"
+#include "costmodel/timeline/step_time.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
 
@@ -91,21 +91,6 @@ StepTerms terms_of(const TaskGraph& graph, const Metrics& figures, double step) 
   terms.communication = std::min(terms.communication, std::max(0.0, step - busy));
   terms.idle = step - busy - terms.communication;
   return terms;
-}
-
-// When every rank repeats what it did as soon as it is done, steps follow at the longest rank's own first start to last end.
-double step_period(const Timeline& timeline) {
-  std::map<std::int32_t, std::pair<double, double>> of_device;
-  for (const Span& span : timeline.spans) {
-    if (span.lane != Lane::Compute) continue;
-    const auto [found, is_new] = of_device.try_emplace(span.device, span.start.base(), span.end.base());
-    if (is_new) continue;
-    found->second.first = std::min(found->second.first, span.start.base());
-    found->second.second = std::max(found->second.second, span.end.base());
-  }
-  double period = 0;
-  for (const auto& [device, ends] : of_device) period = std::max(period, ends.second - ends.first);
-  return period;
 }
 
 // Scripts in plain PyTorch print what its allocator has given out (torch.cuda.max_memory_allocated): no context, no
