@@ -9,8 +9,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/parallel_for.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
-#include "costmodel/estimate/estimate.hpp"
-#include "costmodel/plan/plan.hpp"
+#include "costmodel/experiment/prediction.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/timeline/step_time.hpp"
 #include "validation/runs/run_cluster.hpp"
@@ -123,21 +122,19 @@ void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache,
   run.scenario = written.text;
   if (!run.skipped.empty()) return;
   try {
-    const Scenario scenario = parse_scenario(written.text, run.row.id, data_directory());
-    const Workload workload = make_workload(scenario);
+    Scenario scenario = parse_scenario(written.text, run.row.id, data_directory());
     std::vector<Calibration> numbers;
     for (const DeviceType& type : scenario.cluster.types) numbers.push_back(cache.of(type));
-    const CostModel model(scenario, workload, std::move(numbers));
-    const TaskGraph graph = lower(scenario, make_plan(scenario, model), model);
-    const Timeline predicted = estimate(graph);
-    const Metrics figures = metrics(predicted);
-    run.predicted_s = written.rolling ? step_period(predicted) : figures.step_time_s;
+    const Experiment experiment(std::move(scenario), std::move(numbers));
+    const TaskGraph graph = lower(experiment.scenario, experiment.plan(""), experiment.model);
+    const auto [timeline, figures] = predict(graph, experiment.scenario.cluster);
+    run.predicted_s = written.rolling ? step_period(timeline) : figures.step_time_s;
     run.predicted_peak_gib = figures.peak_memory_bytes / kGib;
     if (run.row.framework == "eager") {
-      run.predicted_peak_gib = allocated(scenario.framework, figures.peak_memory_bytes) / kGib;
+      run.predicted_peak_gib = allocated(experiment.scenario.framework, figures.peak_memory_bytes) / kGib;
       if (run.row.peak_gib) run.assumed.emplace_back("peak_gib: allocated memory, without context and fragmentation");
     }
-    run.parameters = static_cast<double>(workload.parameters);
+    run.parameters = static_cast<double>(experiment.workload.parameters);
     run.terms = terms_of(graph, figures, run.predicted_s);
   } catch (const InputError& error) {
     run.skipped = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
