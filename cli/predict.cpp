@@ -69,13 +69,13 @@ void tell_of_cores(const Scenario& scenario, int pipeline) {
     std::fputs(("panpipe: " + text + "\n").c_str(), stderr);
 }
 
-void present(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const PredictOptions& options,
+void present(const Experiment& experiment, const Plan& plan, const Prediction& prediction, const PredictOptions& options,
              const FilesRead& files, const std::string& notes, double wall_s) {
   ResultContext context = result_context(experiment, options.scenario, files, libraries(), wall_s);
   const int devices = experiment.scenario.cluster.size();
   context.unused_devices = unused_indices(plan.devices, devices);
   const std::string all_notes = unused_note(*context.unused_devices, devices) + notes;
-  const Metrics figures = metrics(timeline);
+  const auto& [timeline, figures] = prediction;
   const ResultPlan described = describe_plan(experiment, plan, timeline);
   tell_unmeasured(experiment);
   tell_of_cores(experiment.scenario, plan.pipeline);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/experiment/prediction.hpp"
 
 namespace CLI {
 class App;
@@ -29,7 +29,7 @@ void tell_of_cores(const Scenario& scenario, int pipeline);
 
 // Prints the table (or the result document) and writes result.json, trace.json, scenario.yaml, plan.yaml and report.txt into
 // the folder of -o. MachineError when that cannot be written; nothing is left half-written.
-void present(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const PredictOptions& options,
+void present(const Experiment& experiment, const Plan& plan, const Prediction& prediction, const PredictOptions& options,
              const FilesRead& files, const std::string& notes, double wall_s);
 
 }  // namespace panpipe::cli

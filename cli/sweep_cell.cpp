@@ -6,8 +6,9 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
-#include "costmodel/estimate/estimate.hpp"
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/experiment/prediction.hpp"
+#include "costmodel/timeline/memory_room.hpp"
+#include "costmodel/timeline/metric_table.hpp"
 #include "planner/planner.hpp"
 #include "sim/simulate.hpp"
 
@@ -18,28 +19,20 @@ namespace {
 std::string too_much(const Timeline& timeline) {
   const DeviceTimeline* worst = nullptr;
   for (const DeviceTimeline& device : timeline.devices)
-    if (device.limit > Bytes(0) && device.peak > device.limit &&
-        (!worst || device.peak - device.limit > worst->peak - worst->limit))
-      worst = &device;
+    if (!fits(device) && (!worst || device.peak - device.limit > worst->peak - worst->limit)) worst = &device;
   return worst ? fmt::format("device {} needs {} of {}", worst->device, to_text(worst->peak), to_text(worst->limit)) : "";
 }
 
-planner::CellAnswer predict(const Experiment& experiment, const Plan& plan, bool simulated) {
-  const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
-  const Timeline timeline = simulated ? sim::simulate(graph, experiment.scenario.cluster) : estimate(graph);
-  const Metrics figures = metrics(timeline);
+Timeline simulated_timeline(const TaskGraph& graph, const Cluster& cluster) { return sim::simulate(graph, cluster); }
+
+planner::CellAnswer predicted_cell(const Experiment& experiment, const Plan& plan, bool simulated) {
+  const auto [timeline, figures] = predict(experiment, plan, simulated ? simulated_timeline : idle_links());
   planner::CellAnswer answer;
   answer.fits = figures.fits;
   if (!figures.fits) answer.reason = too_much(timeline);
-  answer.metrics = {{"step_time_s", figures.step_time_s},
-                    {"compute_s", figures.compute_s},
-                    {"exposed_communication_s", figures.exposed_communication_s},
-                    {"bubble_step", figures.bubble_step},
-                    {"bubble_span", figures.bubble_span},
-                    {"peak_memory_bytes", figures.peak_memory_bytes},
-                    {"model_flops", figures.model_flops},
-                    {"mfu", figures.mfu},
-                    {"samples_per_s", figures.samples_per_s}};
+  // Columns of the CSV stay where readers of earlier ones look for them. Whether it fits is the status of a cell.
+  answer.metrics = figures_of(figures, {"step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
+                                        "peak_memory_bytes", "model_flops", "mfu", "samples_per_s"});
   if (simulated) answer.metrics.emplace_back("contention_s", figures.contention_s);
   return answer;
 }
@@ -65,7 +58,7 @@ planner::CellAnswer plan_and_predict(const planner::SweepGrid& grid, std::vector
     for (const auto& [key, value] : best.settings)
       if (!by_global || key != "batch.microbatches") overrides.push_back(key + "=" + value);
     const Experiment chosen(load_scenario(grid.scenario, overrides));
-    answer = predict(chosen, *best.plan, grid.engine == "simulate");
+    answer = predicted_cell(chosen, *best.plan, grid.engine == "simulate");
   } else {
     answer.metrics = best.metrics;
   }
@@ -87,7 +80,7 @@ void load_cell(const std::string& file, const std::vector<std::string>& override
 planner::CellAnswer answer_of_cell(const planner::SweepGrid& grid, const std::vector<std::string>& overrides) {
   if (!grid.method.empty()) return plan_and_predict(grid, overrides);
   const Experiment experiment(load_scenario(grid.scenario, overrides));
-  return predict(experiment, experiment.plan(""), grid.engine == "simulate");
+  return predicted_cell(experiment, experiment.plan(""), grid.engine == "simulate");
 }
 
 }  // namespace panpipe::cli

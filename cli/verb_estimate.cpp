@@ -6,7 +6,6 @@
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/files_read.hpp"
-#include "costmodel/estimate/estimate.hpp"
 #include "costmodel/experiment/result_files.hpp"
 
 namespace panpipe::cli {
@@ -20,8 +19,8 @@ void add_estimate_verb(CLI::App& sub, std::function<int()>& run) {
     const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
     const Plan plan = experiment.plan(options->plan);
     if (!options->output.empty()) check_result_files(options->output);
-    const Timeline timeline = estimate(lower(experiment.scenario, plan, experiment.model));
-    present(experiment, plan, timeline, *options, files, "",
+    const Prediction prediction = predict(experiment, plan);
+    present(experiment, plan, prediction, *options, files, "",
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     return 0;
   };

@@ -47,14 +47,15 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
     const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
     const Plan plan = experiment.plan(options->plan);
     if (!options->output.empty()) check_result_files(options->output);
-    const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
     sim::Statistics statistics;
-    const Timeline timeline = sim::simulate(graph, experiment.scenario.cluster, options->sim, &statistics);
+    const Prediction prediction = predict(experiment, plan, [&](const TaskGraph& graph, const Cluster& cluster) {
+      return sim::simulate(graph, cluster, options->sim, &statistics);
+    });
     const std::string notes = fmt::format(
         "simulated with {}: {} activities, {} flows, {} device{} folded into one, passes {}\n",
         options->sim.backend == sim::Backend::SimGrid ? "SimGrid" : "the flow solver", statistics.activities, statistics.flows,
         statistics.folded_copies, statistics.folded_copies == 1 ? "" : "s", statistics.merged ? "merged" : "step by step");
-    present(experiment, plan, timeline, *options, files, notes,
+    present(experiment, plan, prediction, *options, files, notes,
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     return 0;
   };

@@ -1,20 +1,14 @@
 #include "planner/candidate.hpp"
 
+#include "costmodel/timeline/metric_table.hpp"
+
 namespace panpipe::planner {
 
-std::vector<std::pair<std::string, double>> figures_of(const Timeline& timeline) {
-  const Metrics m = metrics(timeline);
-  return {{"step_time_s", m.step_time_s},
-          {"samples_per_s", m.samples_per_s},
-          {"mfu", m.mfu},
-          {"bubble_step", m.bubble_step},
-          {"bubble_span", m.bubble_span},
-          {"compute_s", m.compute_s},
-          {"exposed_communication_s", m.exposed_communication_s},
-          {"peak_memory_bytes", m.peak_memory_bytes},
-          {"memory_limit_bytes", m.memory_limit_bytes},
-          {"memory_share", m.memory_share},
-          {"fits", m.fits ? 1.0 : 0.0}};
+std::vector<std::pair<std::string, double>> figures_of(const Prediction& prediction) {
+  // The objective first, then what a person chooses by; answers of earlier versions have this order.
+  return panpipe::figures_of(prediction.metrics,
+                             {"step_time_s", "samples_per_s", "mfu", "bubble_step", "bubble_span", "compute_s",
+                              "exposed_communication_s", "peak_memory_bytes", "memory_limit_bytes", "memory_share", "fits"});
 }
 
 std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& workload) {

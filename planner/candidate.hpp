@@ -5,12 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/experiment/prediction.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe::planner {
 
 // A candidate's metrics, from an estimate or a simulation of it.
-std::vector<std::pair<std::string, double>> figures_of(const Timeline& timeline);
+std::vector<std::pair<std::string, double>> figures_of(const Prediction& prediction);
 
 // Its stages, with the names of their units.
 std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& workload);

@@ -5,24 +5,32 @@
 
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/timeline/json_text.hpp"
+#include "costmodel/timeline/metric_table.hpp"
 #include "validation/compare.hpp"
 
 namespace panpipe {
 namespace {
 
-bool ends_with(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 std::string time_text(double time) { return time == 0 ? "0" : to_text(Duration(time)); }
 
+// A name of a foreign document: the bare number.
 std::string metric_text(const std::string& name, const std::optional<double>& value) {
   if (!value) return "-";
-  if (name == "fits") return *value != 0 ? "yes" : "no";
-  if (ends_with(name, "_bytes")) return to_text(Bytes(static_cast<std::int64_t>(std::llround(*value))));
-  if (ends_with(name, "_per_s")) return fmt::format("{:.4g} /s", *value);
-  if (ends_with(name, "_s")) return time_text(*value);
-  if (name.rfind("bubble", 0) == 0 || name == "mfu" || ends_with(name, "_spread")) return fmt::format("{:.1f} %", 100 * *value);
+  const Metric* metric = find_metric(name);
+  switch (metric ? metric->unit : MetricUnit::Flop) {
+    case MetricUnit::Truth:
+      return *value != 0 ? "yes" : "no";
+    case MetricUnit::Byte:
+      return to_text(Bytes(static_cast<std::int64_t>(std::llround(*value))));
+    case MetricUnit::PerSecond:
+      return fmt::format("{:.4g} /s", *value);
+    case MetricUnit::Second:
+      return time_text(*value);
+    case MetricUnit::Share:
+      return fmt::format("{:.1f} %", 100 * *value);
+    case MetricUnit::Flop:
+      break;
+  }
   return fmt::format("{:.4g}", *value);
 }
 

@@ -14,6 +14,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_read.hpp"
 #include "costmodel/input/json_input.hpp"
+#include "costmodel/timeline/metric_table.hpp"
 
 namespace panpipe {
 namespace {
@@ -189,13 +190,10 @@ DeviceMetrics to_device_metrics(const json& row) {
   DeviceMetrics device;
   device.device = device_of(row);
   device.rank = index(row, "rank", 0);
-  device.step_time_s = figure(row, "step_time_s", 0);
-  device.compute_s = figure(row, "compute_s", 0);
-  device.exposed_communication_s = figure(row, "exposed_communication_s", 0);
-  device.bubble_step = figure(row, "bubble_step", 0);
-  device.bubble_span = figure(row, "bubble_span", 0);
-  device.peak_memory_bytes = figure(row, "peak_memory_bytes", 0);
-  device.fits = row.value("fits", true);
+  for (const Metric& metric : metric_table())
+    if (const std::string name(metric.name); metric.per_device() && row.contains(name))
+      metric.set_of_device(device,
+                           metric.unit == MetricUnit::Truth ? static_cast<double>(row[name].get<bool>()) : figure(row[name]));
   return device;
 }
 

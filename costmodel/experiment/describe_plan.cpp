@@ -15,7 +15,7 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
   const Scenario& scenario = experiment.scenario;
   PlanFacts facts;
   facts.schedule = plan.schedule.name;
-  facts.transfers = name_of(transfer_semantics(scenario, ModelCosts(experiment.model, degrees_of(scenario)).measured()));
+  facts.transfers = name_of(transfer_semantics(scenario, ModelCosts(experiment.model, plan).measured()));
   facts.pipeline = plan.pipeline;
   facts.tensor = plan.tensor;
   facts.data = plan.data;

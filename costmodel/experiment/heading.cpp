@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <map>
 
+#include "costmodel/scenario/recompute_modes.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -19,10 +21,6 @@ std::string parameters_text(std::int64_t parameters) {
   if (count >= 1e9) return fmt::format("{:#.4g} B", count / 1e9);
   if (count >= 1e6) return fmt::format("{:#.4g} M", count / 1e6);
   return std::to_string(parameters);
-}
-
-std::string_view name_of(Recompute recompute) {
-  return recompute == Recompute::None ? "none" : recompute == Recompute::Selective ? "selective" : "full";
 }
 
 // The value that a key was resolved to; empty where there is none.

@@ -10,18 +10,11 @@
 #include "costmodel/input/scalar_text.hpp"
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 
 namespace panpipe {
 
 namespace {
-
-const Choices<Recompute> kRecompute = {{"none", Recompute::None}, {"selective", Recompute::Selective}, {"full", Recompute::Full}};
-
-std::string_view name_of(Recompute mode) {
-  for (const auto& [name, value] : kRecompute)
-    if (value == mode) return name;
-  return "none";
-}
 
 std::vector<int> read_integers(const Node* node, ReadLog& log) {
   std::vector<int> values;
@@ -55,7 +48,7 @@ StagePlan read_stage(const Node& node, ReadLog& log, const std::vector<UnitCost>
   const Node* range = reader.require("units");
   const std::vector<int> ends = read_integers(range, log);
   const std::string first = reader.string("first"), last = reader.string("last");
-  stage.recompute = reader.choice<Recompute>("recompute", kRecompute, Recompute::None);
+  stage.recompute = reader.choice<Recompute>("recompute", recompute_modes(), Recompute::None);
   reader.finish();
   if (range == nullptr) return stage;
   const auto count = static_cast<int>(units.size());

@@ -12,6 +12,7 @@
 #include "costmodel/profile/load_profiles.hpp"
 #include "costmodel/scenario/default_framework.hpp"
 #include "costmodel/scenario/read_parts.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/schedule/limits.hpp"
 
 namespace panpipe {
@@ -240,9 +241,7 @@ void check_sizes(MapReader& reader, const Scenario& scenario) {
 void read_choices(MapReader& reader, Scenario& scenario) {
   scenario.precision = reader.choice<Precision>("precision", precisions(), Precision::Fp32);
   if (!read_auto(reader, "recompute", "none"))
-    scenario.recompute = reader.choice<Recompute>(
-        "recompute", {{"none", Recompute::None}, {"selective", Recompute::Selective}, {"full", Recompute::Full}},
-        Recompute::None);
+    scenario.recompute = reader.choice<Recompute>("recompute", recompute_modes(), Recompute::None);
   scenario.memory_model = reader.choice<MemoryModelKind>(
       "memory_model", {{"full", MemoryModelKind::Full}, {"pfeife", MemoryModelKind::Pfeife}}, MemoryModelKind::Full);
   scenario.tied_embedding = reader.choice<TiedEmbedding>(

@@ -12,6 +12,8 @@ double number(Bytes bytes) { return static_cast<double>(bytes.base()); }
 
 }  // namespace
 
+bool fits(const DeviceTimeline& device) { return device.limit == Bytes(0) || device.peak <= device.limit; }
+
 const DeviceTimeline* fullest_device(const Timeline& timeline) {
   const DeviceTimeline* worst = nullptr;
   const auto fill = [](const DeviceTimeline& d) { return d.limit > Bytes(0) ? d.peak / d.limit : number(d.peak) * 1e-18; };

@@ -10,6 +10,9 @@ namespace panpipe {
 // Mean error of predicted peaks: 2.9 % over 119 published runs (docs/accuracy.md, "Peak memory": bigscience, ironcore, zb).
 constexpr double kMemoryModelError = 0.03;
 
+// Whether its peak is within what a plan may fill; also where that is not known.
+bool fits(const DeviceTimeline& device);
+
 // The fullest device that is no copy: furthest over its limit, or nearest to it. nullptr without devices.
 const DeviceTimeline* fullest_device(const Timeline& timeline);
 

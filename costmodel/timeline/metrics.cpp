@@ -10,6 +10,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/timeline/intervals.hpp"
 #include "costmodel/timeline/memory_room.hpp"
+#include "costmodel/timeline/metric_table.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe {
@@ -62,13 +63,9 @@ void check_finite(const Timeline& timeline, const Metrics& m) {
         throw InputError(fmt::format("no finite time: {} on device {} {} at {} s{}",
                                      span.label.empty() ? to_text(span.action) : span.label, span.device, end, time.base(),
                                      kWhere));
-  for (const auto& [name, value] :
-       {std::pair("step_time_s", m.step_time_s), std::pair("compute_s", m.compute_s),
-        std::pair("exposed_communication_s", m.exposed_communication_s), std::pair("bubble_step", m.bubble_step),
-        std::pair("bubble_span", m.bubble_span), std::pair("peak_memory_bytes", m.peak_memory_bytes),
-        std::pair("model_flops", m.model_flops), std::pair("mfu", m.mfu), std::pair("samples_per_s", m.samples_per_s),
-        std::pair("contention_s", m.contention_s)})
-    if (!std::isfinite(value)) throw InputError(fmt::format("no finite figure: {} is {}{}", name, value, kWhere));
+  for (const Metric& metric : metric_table())
+    if (const double value = metric.of_step(m); !std::isfinite(value))
+      throw InputError(fmt::format("no finite figure: {} is {}{}", metric.name, value, kWhere));
 }
 
 }  // namespace
@@ -93,7 +90,7 @@ Metrics metrics(const Timeline& timeline) {
     row.rank = device.rank;
     row.peak_memory_bytes = static_cast<double>(device.peak.base());
     row.memory_limit_bytes = static_cast<double>(device.limit.base());
-    row.fits = device.limit == Bytes(0) || device.peak <= device.limit;  // limit 0 = not known
+    row.fits = fits(device);
     busy += of_device.busy;
     span += of_device.span;
     result.compute_s += row.compute_s;

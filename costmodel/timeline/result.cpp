@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "costmodel/timeline/json_text.hpp"
+#include "costmodel/timeline/metric_table.hpp"
 #include "costmodel/timeline/result_plan.hpp"
 
 namespace panpipe {
@@ -81,38 +82,18 @@ std::string heading_json(const std::string& heading) {
 }
 
 std::string row_json(const DeviceMetrics& row) {
-  return fmt::format(
-      "{{\"device\": {}, \"rank\": {}, \"step_time_s\": {}, \"compute_s\": {}, \"exposed_communication_s\": {}, "
-      "\"bubble_step\": {}, \"bubble_span\": {}, \"peak_memory_bytes\": {}, \"memory_limit_bytes\": {}, "
-      "\"fits\": {}}}",
-      row.device, row.rank, json::number(row.step_time_s), json::number(row.compute_s), json::number(row.exposed_communication_s),
-      json::number(row.bubble_step), json::number(row.bubble_span),
-      json::number(static_cast<std::int64_t>(row.peak_memory_bytes)),
-      json::number(static_cast<std::int64_t>(row.memory_limit_bytes)), json::boolean(row.fits));
-}
-
-// Of the measured steps, relative to their median.
-double spread(const Metrics& metrics) {
-  return metrics.step_time_s > 0 ? (metrics.step_time_max_s - metrics.step_time_min_s) / metrics.step_time_s : 0;
+  std::string out = fmt::format("{{\"device\": {}, \"rank\": {}", row.device, row.rank);
+  for (const Metric& metric : metric_table())
+    if (metric.per_device()) out += fmt::format(", \"{}\": {}", metric.name, metric_json(metric, metric.of_device(row)));
+  return out + "}";
 }
 
 std::string metrics_json(const Metrics& metrics, TimelineKind kind) {
-  std::string out = fmt::format(
-      "{{\n    \"step_time_s\": {},\n    \"compute_s\": {},\n    \"exposed_communication_s\": {},\n"
-      "    \"bubble_step\": {},\n    \"bubble_span\": {},\n    \"peak_memory_bytes\": {},\n    \"memory_limit_bytes\": {},\n"
-      "    \"fits\": {},\n"
-      "    \"model_flops\": {},\n    \"mfu\": {},\n    \"samples_per_s\": {},\n",
-      json::number(metrics.step_time_s), json::number(metrics.compute_s), json::number(metrics.exposed_communication_s),
-      json::number(metrics.bubble_step), json::number(metrics.bubble_span),
-      json::number(static_cast<std::int64_t>(metrics.peak_memory_bytes)),
-      json::number(static_cast<std::int64_t>(metrics.memory_limit_bytes)), json::boolean(metrics.fits),
-      json::number(metrics.model_flops), json::number(metrics.mfu), json::number(metrics.samples_per_s));
-  if (kind == TimelineKind::Simulated) out += "    \"contention_s\": " + json::number(metrics.contention_s) + ",\n";
-  if (kind == TimelineKind::Measured)
-    out +=
-        fmt::format("    \"step_time_min_s\": {},\n    \"step_time_max_s\": {},\n    \"step_time_spread\": {},\n",
-                    json::number(metrics.step_time_min_s), json::number(metrics.step_time_max_s), json::number(spread(metrics)));
-  out += "    \"per_device\": [";
+  std::string out = "{";
+  for (const Metric& metric : metric_table())
+    if (metric.is_in_result_of(kind))
+      out += fmt::format("\n    \"{}\": {},", metric.name, metric_json(metric, metric.of_step(metrics)));
+  out += "\n    \"per_device\": [";
   for (std::size_t i = 0; i < metrics.per_device.size(); ++i) {
     out += (i ? ",\n      " : "\n      ") + row_json(metrics.per_device[i]);
   }

@@ -4,6 +4,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
+#include "costmodel/timeline/step_time.hpp"
 
 namespace panpipe {
 
@@ -225,9 +226,7 @@ Timeline make_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineK
   Timeline timeline;
   timeline.kind = kind;
   timeline.spans = SpanMaker(graph, times).make();
-  Ticks last{0};
-  for (const Ticks end : times.task_end) last = std::max(last, end);
-  timeline.step_time = to_duration(last);
+  timeline.step_time = to_duration(step_end(times));
   timeline.devices = make_devices(graph, times);
   timeline.model_flops_per_step = graph.model_flops_per_step;
   timeline.samples_per_step = graph.samples_per_step;

@@ -2,21 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "costmodel/scenario/recompute_modes.hpp"
 #include "planner/auto/families.hpp"
 
 namespace panpipe::planner {
-
-std::string_view name_of(Recompute mode) {
-  switch (mode) {
-    case Recompute::None:
-      return "none";
-    case Recompute::Selective:
-      return "selective";
-    case Recompute::Full:
-      return "full";
-  }
-  return "none";
-}
 
 std::string summary_of(const Configuration& c, std::string_view schedule) {
   std::string text = fmt::format("pipeline {} x tensor {} x data {}", c.pipeline, c.tensor, c.data);

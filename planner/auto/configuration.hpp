@@ -36,7 +36,6 @@ struct Configuration {
   }
 };
 
-std::string_view name_of(Recompute mode);  // "none", "selective", "full"
 std::string summary_of(const Configuration& configuration,
                        std::string_view schedule = "");  // its name where it is taken as it is
 

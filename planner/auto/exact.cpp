@@ -9,7 +9,10 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
+#include "costmodel/timeline/memory_room.hpp"
+#include "costmodel/timeline/step_time.hpp"
 #include "planner/auto/families.hpp"
 
 namespace panpipe::planner {
@@ -102,17 +105,15 @@ Exact Evaluator::evaluate(const Configuration& configuration, const Plan& plan) 
   Exact exact;
   exact.configuration = configuration;
   exact.plan = std::make_shared<const Plan>(plan);
-  Ticks end(0);
-  for (const Ticks& task : times.task_end) end = std::max(end, task);
-  for (const Ticks& transfer : times.transfer_end) end = std::max(end, transfer);
-  exact.step_time = to_duration(end).base();
+  // The parts of a prediction that the search compares, by the functions that make them there, without the spans.
+  exact.step_time = to_duration(step_end(times)).base();
   exact.fits = true;
   for (int r = 0; r < graph.ranks; ++r) {
     DeviceTimeline device;
     device.rank = r;
     add_memory(graph, times, device);
     exact.memory = std::max(exact.memory, static_cast<double>(device.peak.base()));
-    exact.fits = exact.fits && (device.limit == Bytes(0) || device.peak <= device.limit);
+    exact.fits = exact.fits && panpipe::fits(device);
   }
   return exact;
 }

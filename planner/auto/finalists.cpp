@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "costmodel/base/quantity_text.hpp"
-#include "costmodel/estimate/estimate.hpp"
 #include "planner/auto/last_families.hpp"
 #include "planner/candidate.hpp"
 
@@ -22,8 +21,8 @@ Candidate candidate_of(const Exact& exact, Evaluator& evaluator, const SearchOpt
   const CostModel& model = evaluator.model(exact.configuration);
   const Cluster& cluster = model.scenario().cluster;
   candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name);
-  candidate.metrics = figures_of(estimate(graph));
-  if (simulated) candidate.simulated = figures_of(options.simulate(graph, cluster));
+  candidate.metrics = figures_of(predict(graph, cluster));
+  if (simulated) candidate.simulated = figures_of(predict(graph, cluster, options.simulate));
   candidate.stages = stages_of(*exact.plan, model.units(cluster.devices.front().type));
   candidate.schedule = exact.plan->schedule.name;
   const PlanRequest request = evaluator.request(exact.configuration);

@@ -5,7 +5,7 @@
 
 #include "costmodel/base/parallel_for.hpp"
 #include "costmodel/base/quantity_text.hpp"
-#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 #include "planner/candidate.hpp"
 #include "planner/pfeife/pfeife_search.hpp"
 
@@ -21,8 +21,7 @@ std::string recompute_text(const Plan& plan) {
     std::string stages;
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
       if (plan.stages[s].recompute == mode) stages += fmt::format("{}{}", stages.empty() ? "" : ", ", s);
-    if (!stages.empty())
-      text += fmt::format("; recompute {} on stages {}", mode == Recompute::Full ? "full" : "selective", stages);
+    if (!stages.empty()) text += fmt::format("; recompute {} on stages {}", name_of(mode), stages);
   }
   return text;
 }
@@ -34,8 +33,9 @@ Candidate PfeifeSearch::candidate(Searched& searched) const {
   CutSearch& search = *searched.search;
   auto plan = std::make_shared<Plan>(search.evaluator().plan(search.cuts(), search.modes()));
   const TaskGraph graph = lower(space_.scenario(), *plan, space_.costs());
-  result.metrics = figures_of(estimate(graph));
-  if (options_.simulate) result.simulated = figures_of(options_.simulate(graph, space_.scenario().cluster));
+  const Cluster& cluster = space_.scenario().cluster;
+  result.metrics = figures_of(predict(graph, cluster));
+  if (options_.simulate) result.simulated = figures_of(predict(graph, cluster, options_.simulate));
   result.stages = planner::stages_of(*plan, space_.costs().workload(space_.type_of_rank(0)));
   std::string cuts;
   for (const int cut : search.cuts()) cuts += fmt::format("{}{}", cuts.empty() ? "" : ", ", cut);

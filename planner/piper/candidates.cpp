@@ -6,8 +6,7 @@
 #include <algorithm>
 
 #include "costmodel/base/error.hpp"
-#include "costmodel/estimate/estimate.hpp"
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/experiment/prediction.hpp"
 
 namespace panpipe::planner::piper {
 namespace {
@@ -136,7 +135,7 @@ std::string add_plan(const Experiment& experiment, const Problem& problem, const
                           {"parallel.data", std::to_string(plan->data)}};
     const long long passes = 2LL * plan->pipeline * cut.scenario.microbatches * plan->data * plan->tensor;
     if (passes <= kMostPasses) {
-      const Metrics figures = metrics(estimate(lower(cut.scenario, *plan, cut.model)));
+      const Metrics figures = predict(cut, *plan).metrics;
       candidate.metrics.emplace_back("step_time_s", figures.step_time_s);
       candidate.metrics.emplace_back("estimated_peak_memory_bytes", figures.peak_memory_bytes);
       candidate.metrics.emplace_back("fits", figures.fits ? 1 : 0);

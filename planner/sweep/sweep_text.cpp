@@ -9,6 +9,7 @@
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/page/plots.hpp"
 #include "costmodel/timeline/json_text.hpp"
+#include "costmodel/timeline/metric_table.hpp"
 #include "planner/sweep/sweep.hpp"
 
 namespace panpipe::planner {
@@ -40,7 +41,7 @@ nlohmann::ordered_json cell_json(const SweepGrid& grid, const SweepCell& cell, b
   if (cell.has_answer()) {
     result["metrics"] = nlohmann::ordered_json::object();
     for (const auto& [name, value] : cell.metrics) {
-      if (name == "peak_memory_bytes") {  // whole, as in a result document
+      if (const Metric* metric = find_metric(name); metric && metric->unit == MetricUnit::Byte) {  // whole, as in a result
         result["metrics"][name] = static_cast<std::int64_t>(value);
       } else {
         result["metrics"][name] = value;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "costmodel/timeline/step_time.hpp"
 #include "tests/timeline/small_step.hpp"
 
 namespace panpipe {
@@ -54,6 +55,22 @@ TEST(Metrics, OfTheSmallStep) {
   EXPECT_FALSE(result.fits);
   EXPECT_NEAR(result.samples_per_s, 4 / 16e-3, 1e-9);
   EXPECT_NEAR(result.mfu, 3.2e12 / (16e-3 * 4 * 100e12), 1e-12);  // 0.5
+}
+
+// Steps that roll follow each other at the longest of the devices' own spans of computing: 0-4 and 2-7, whatever is sent when.
+TEST(StepPeriod, IsTheLongestDevicesOwnSpan) {
+  EXPECT_EQ(step_period(timeline_of(2,
+                                    {span(0, Lane::Compute, 0, 1), span(0, Lane::Compute, 3, 4), span(1, Lane::Compute, 2, 5),
+                                     span(1, Lane::Compute, 5, 7), span(1, Lane::Send, 0, 9)},
+                                    9)),
+            5);
+  EXPECT_EQ(step_period(timeline_of(1, {}, 0)), 0);
+  // From the tasks as from the spans that are made of them: rank 0 computes from 0 to the end, 16 ms.
+  const TaskGraph graph = testing::small_step();
+  const TaskTimes times = estimate_times(graph);
+  EXPECT_EQ(step_period(graph, times), 16 * testing::kMs);
+  EXPECT_EQ(step_end(times), Ticks(16 * testing::kMs));
+  EXPECT_DOUBLE_EQ(step_period(estimate(graph)), 16e-3);
 }
 
 TEST(Metrics, CommunicationCountsOnceAndOnlyBesideAnIdleComputeLane) {

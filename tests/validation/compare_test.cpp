@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/timeline/metric_table.hpp"
 #include "costmodel/timeline/result.hpp"
 #include "validation/messages.hpp"
 #include "validation/waits.hpp"
@@ -305,6 +307,78 @@ TEST(Compare, WhatWasReadIsWhatWasWritten) {
   EXPECT_EQ(document.timeline.devices[0].memory[1].allocated, Bytes(1000));
   // The metrics of the timeline are those of any timeline: device 0 computes 5 of 12 s.
   EXPECT_DOUBLE_EQ(metrics(document.timeline).per_device[0].bubble_step, 1 - 5.0 / 12);
+}
+
+// Figures that all differ, so that none can stand in another's place.
+Metrics distinct_figures() {
+  Metrics figures;
+  figures.step_time_s = 1.25;
+  figures.compute_s = 0.75;
+  figures.exposed_communication_s = 0.1;
+  figures.bubble_step = 0.2;
+  figures.bubble_span = 0.3;
+  figures.peak_memory_bytes = 1001;
+  figures.memory_limit_bytes = 2002;
+  figures.memory_share = 0.5;
+  figures.fits = false;
+  figures.model_flops = 3e12;
+  figures.mfu = 0.4;
+  figures.samples_per_s = 12.8;
+  figures.contention_s = 0.0625;
+  figures.step_time_min_s = 1.125;
+  figures.step_time_max_s = 1.5;
+  figures.per_device = {{0, 0, 1.25, 0.7, 0.15, 0.25, 0.35, 1001, 2002, false},
+                        {1, 1, 1.2, 0.8, 0.05, 0.15, 0.31, 900, 2003, true}};
+  return figures;
+}
+
+// The table of metrics is the one list: what it gives a document is what a reader gets back, to the last bit, and no more.
+TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
+  const Metrics figures = distinct_figures();
+  Timeline timeline;
+  timeline.devices.resize(2);
+  timeline.devices[1].device = timeline.devices[1].rank = 1;
+  for (const TimelineKind kind : {TimelineKind::Estimated, TimelineKind::Simulated, TimelineKind::Measured}) {
+    SCOPED_TRACE(name_of(kind));
+    timeline.kind = kind;
+    const ResultDocument again = parse_result(to_result_json(timeline, figures, {}, false), "a.json");
+    std::vector<std::pair<std::string, double>> expected;
+    for (const Metric& metric : metric_table())
+      if (metric.is_in_result_of(kind)) expected.emplace_back(metric.name, metric.of_step(figures));
+    EXPECT_EQ(again.metrics, expected);
+    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 11U : kind == TimelineKind::Simulated ? 12U : 14U);
+    ASSERT_EQ(again.per_device.size(), 2U);
+    for (std::size_t d = 0; d < 2; ++d) {
+      EXPECT_EQ(again.per_device[d].device, figures.per_device[d].device);
+      EXPECT_EQ(again.per_device[d].rank, figures.per_device[d].rank);
+      for (const Metric& metric : metric_table()) {
+        if (!metric.per_device()) continue;
+        EXPECT_EQ(metric.of_device(again.per_device[d]), metric.of_device(figures.per_device[d])) << metric.name;
+      }
+    }
+  }
+}
+
+// A figure that is added to a struct and not to the table would be in no document.
+TEST(MetricTable, EveryMemberHasARow) {
+  const std::vector<Metric>& table = metric_table();
+  const auto rows = [&](auto&& counted) { return static_cast<std::size_t>(std::count_if(table.begin(), table.end(), counted)); };
+  const auto kept = [](const Metric& metric) { return metric.name != "step_time_spread"; };  // follows from three others
+  EXPECT_EQ(rows(kept), (sizeof(Metrics) - sizeof(Metrics::per_device)) / sizeof(double));
+  EXPECT_EQ(rows([](const Metric& metric) { return metric.per_device(); }),
+            (sizeof(DeviceMetrics) - 2 * sizeof(std::int32_t)) / sizeof(double));
+  for (const Metric& metric : table) EXPECT_EQ(find_metric(metric.name), &metric) << metric.name;  // a name is there once
+  EXPECT_EQ(find_metric("step_time"), nullptr);
+}
+
+// Older documents leave out what came later; a value of another type is a fault with its place.
+TEST(ResultDocument, AFigureOfADeviceMayBeAbsentButIsNotText) {
+  json document = result("measured", 1, 1);
+  const ResultDocument older = read(document);
+  EXPECT_EQ(older.per_device[1].memory_limit_bytes, 0);
+  EXPECT_TRUE(older.per_device[1].fits);
+  document["metrics"]["per_device"][1]["fits"] = 1;
+  EXPECT_EQ(message_of([&] { read(document); }), "a.json: this result is broken: type must be boolean, but is number");
 }
 
 TEST(Compare, BothTimelinesInOneTrace) {

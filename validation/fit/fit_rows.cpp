@@ -1,7 +1,6 @@
 #include "validation/fit/fit_rows.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/parallel_for.hpp"
@@ -10,6 +9,7 @@
 #include "costmodel/estimate/replay.hpp"
 #include "costmodel/plan/prices.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "costmodel/timeline/step_time.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
 
@@ -33,21 +33,10 @@ std::vector<RankEnds> compute_ends(const TaskGraph& graph, const CompiledGraph& 
   return ends;
 }
 
-// Where passes run by units there is no table of costs: such rows are lowered each time.
+// Where passes run by units there is no table of costs: such rows are lowered each time. Ticks.
 double lowered_step(const TaskGraph& graph, bool rolling) {
   const TaskTimes times = estimate_times(graph);
-  Ticks longest(0);
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(graph.ranks); ++rank) {
-    Ticks begin(rolling ? std::numeric_limits<double>::infinity() : 0), end(0);
-    for (auto t = static_cast<std::size_t>(graph.rank_begin[rank]); t < static_cast<std::size_t>(graph.rank_begin[rank + 1]);
-         ++t) {
-      if (rolling && graph.tasks[t].lane != Lane::Compute) continue;
-      begin = std::min(begin, times.task_start[t]);
-      end = std::max(end, times.task_end[t]);
-    }
-    longest = std::max(longest, end - begin);
-  }
-  return longest.base();
+  return rolling ? step_period(graph, times) : step_end(times).base();
 }
 
 }  // namespace
@@ -84,10 +73,10 @@ struct FitRow::Prepared {
     std::vector<double> end(static_cast<std::size_t>(structure.tasks) + 1);
     const double step = replay(structure, tables.costs.data(), tables.delays.data(), end.data());
     if (!rolling) return step;
-    double longest = 0;
+    std::vector<Interval> spans;
     for (const RankEnds& rank : ends)
-      longest = std::max(longest, end[rank.last] - end[rank.first] + tables.costs[structure.cost[rank.first]]);
-    return longest;
+      spans.push_back({end[rank.first] - tables.costs[structure.cost[rank.first]], end[rank.last]});
+    return step_period(spans);
   }
 };
 

@@ -9,10 +9,9 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/parallel_for.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
-#include "costmodel/estimate/estimate.hpp"
-#include "costmodel/plan/plan.hpp"
+#include "costmodel/experiment/prediction.hpp"
 #include "costmodel/profile/calibration.hpp"
-#include "costmodel/scenario/scenario.hpp"
+#include "costmodel/timeline/step_time.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
 
@@ -93,21 +92,6 @@ StepTerms terms_of(const TaskGraph& graph, const Metrics& figures, double step) 
   return terms;
 }
 
-// When every rank repeats what it did as soon as it is done, steps follow at the longest rank's own first start to last end.
-double step_period(const Timeline& timeline) {
-  std::map<std::int32_t, std::pair<double, double>> of_device;
-  for (const Span& span : timeline.spans) {
-    if (span.lane != Lane::Compute) continue;
-    const auto [found, is_new] = of_device.try_emplace(span.device, span.start.base(), span.end.base());
-    if (is_new) continue;
-    found->second.first = std::min(found->second.first, span.start.base());
-    found->second.second = std::max(found->second.second, span.end.base());
-  }
-  double period = 0;
-  for (const auto& [device, ends] : of_device) period = std::max(period, ends.second - ends.first);
-  return period;
-}
-
 // Scripts in plain PyTorch print what its allocator has given out (torch.cuda.max_memory_allocated): no context, no
 // fragmentation.
 double allocated(const Framework& framework, double peak_bytes) {
@@ -138,21 +122,19 @@ void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache,
   run.scenario = written.text;
   if (!run.skipped.empty()) return;
   try {
-    const Scenario scenario = parse_scenario(written.text, run.row.id, data_directory());
-    const Workload workload = make_workload(scenario);
+    Scenario scenario = parse_scenario(written.text, run.row.id, data_directory());
     std::vector<Calibration> numbers;
     for (const DeviceType& type : scenario.cluster.types) numbers.push_back(cache.of(type));
-    const CostModel model(scenario, workload, std::move(numbers));
-    const TaskGraph graph = lower(scenario, make_plan(scenario, model), model);
-    const Timeline predicted = estimate(graph);
-    const Metrics figures = metrics(predicted);
-    run.predicted_s = written.rolling ? step_period(predicted) : figures.step_time_s;
+    const Experiment experiment(std::move(scenario), std::move(numbers));
+    const TaskGraph graph = lower(experiment.scenario, experiment.plan(""), experiment.model);
+    const auto [timeline, figures] = predict(graph, experiment.scenario.cluster);
+    run.predicted_s = written.rolling ? step_period(timeline) : figures.step_time_s;
     run.predicted_peak_gib = figures.peak_memory_bytes / kGib;
     if (run.row.framework == "eager") {
-      run.predicted_peak_gib = allocated(scenario.framework, figures.peak_memory_bytes) / kGib;
+      run.predicted_peak_gib = allocated(experiment.scenario.framework, figures.peak_memory_bytes) / kGib;
       if (run.row.peak_gib) run.assumed.emplace_back("peak_gib: allocated memory, without context and fragmentation");
     }
-    run.parameters = static_cast<double>(workload.parameters);
+    run.parameters = static_cast<double>(experiment.workload.parameters);
     run.terms = terms_of(graph, figures, run.predicted_s);
   } catch (const InputError& error) {
     run.skipped = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;

@@ -1,0 +1,42 @@
+// Every figure of a step, declared once: its name, its unit, where it is kept and which documents hold it. What writes, reads,
+// sweeps, lists or compares figures goes by this table. Definitions: docs/models/metrics.md.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "costmodel/timeline/timeline.hpp"
+
+namespace panpipe {
+
+enum class MetricUnit : std::uint8_t { Second, Byte, Share, Truth, Flop, PerSecond };
+
+// Which results hold a metric. A result holds the terms of the share of memory; the share itself is only in a plan's answer.
+enum class MetricIn : std::uint8_t { EveryResult, Simulations, Measurements, NoResult };
+
+struct Metric {
+  std::string_view name;
+  MetricUnit unit{};
+  double (*of_step)(const Metrics&) = nullptr;  // true and false are 1 and 0
+  double (*of_device)(const DeviceMetrics&) = nullptr;
+  void (*set_of_device)(DeviceMetrics&, double) = nullptr;  // both null: of the whole step alone
+  MetricIn in = MetricIn::EveryResult;
+
+  bool per_device() const { return of_device != nullptr; }
+  bool is_in_result_of(TimelineKind kind) const;
+};
+
+const std::vector<Metric>& metric_table();         // in the order of a result document
+const Metric* find_metric(std::string_view name);  // nullptr: none of ours
+
+// Some of them by name, in the order asked for: each kind of document keeps its own.
+std::vector<std::pair<std::string, double>> figures_of(const Metrics& metrics, std::initializer_list<std::string_view> names);
+
+// As documents write it: bytes whole, true or false, everything else with the digits that read back as the same number.
+std::string metric_json(const Metric& metric, double value);
+
+}  // namespace panpipe
