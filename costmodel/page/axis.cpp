@@ -12,6 +12,8 @@ namespace {
 
 // Pixels between ticks, at least; a logarithmic axis narrower than this ratio gets evenly spaced ticks.
 constexpr double kTickPixels = 60, kNarrowRatio = 4;
+// Half of a double's range of exponents to both sides: quotients, differences and ticks beyond the ends stay finite and above 0.
+constexpr double kLargest = 1e150, kSmallest = 1e-150;
 
 std::string tick_text(double value) { return fmt::format("{:.10g}", value); }
 
@@ -55,8 +57,9 @@ void AxisScale::set_linear(double pixels, bool from_zero) {
     low_ = std::min(low_, 0.0);
     high_ = std::max(high_, 0.0);
   }
-  if (high_ - low_ <= 1e-12 * std::max(std::abs(low_), std::abs(high_))) {  // one value: room to both sides
-    const double room = high_ == 0 ? 1 : 0.1 * std::abs(high_);
+  const double largest = std::max(std::abs(low_), std::abs(high_));
+  if (high_ - low_ <= std::max(1e-12 * largest, kSmallest)) {  // one value: room to both sides
+    const double room = largest <= kSmallest ? 1 : 0.1 * largest;
     if (low_ != 0 || !from_zero) low_ -= room;
     high_ += room;
   }
@@ -87,7 +90,7 @@ void AxisScale::set_logarithmic() {
   high_ = ticks_.back().value;
 }
 
-bool AxisScale::can_show(double value) const { return std::isfinite(value) && (!logarithmic_ || value > 0); }
+bool AxisScale::can_show(double value) const { return std::abs(value) <= kLargest && (!logarithmic_ || value >= kSmallest); }
 
 double AxisScale::at(double value) const {
   const double share = logarithmic_ ? std::log(value / low_) / std::log(high_ / low_) : (value - low_) / (high_ - low_);

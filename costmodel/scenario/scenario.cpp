@@ -70,10 +70,10 @@ constexpr std::pair<const char*, const char*> kBatchCounts[] = {{"microbatches",
 void drop_other_count(Node& root, const std::string& counted) {
   for (Node::Entry& entry : root.entries)
     if (entry.key == "batch" && entry.value->kind == NodeKind::Map)
-      for (const auto& [count, other] : kBatchCounts)
-        if (counted == count)
+      for (const auto& counts : kBatchCounts)
+        if (counted == counts.first)
           std::erase_if(entry.value->entries,
-                        [&](const Node::Entry& stated) { return stated.key == other && !stated.value->overridden; });
+                        [&](const Node::Entry& stated) { return stated.key == counts.second && !stated.value->overridden; });
 }
 
 void apply_overrides(Node& root, const std::vector<std::string>& overrides) {

@@ -241,6 +241,8 @@ std::optional<Argument> ArchiveProgram::number_argument(const Scope& scope, cons
       why = "depends on the data";
     } else if (tag == "as_sym_floats") {
       real.push_back(std::visit([](auto known) { return static_cast<double>(known); }, *number));
+    } else if (std::holds_alternative<double>(*number)) {
+      document_.fault(fmt::format("a list of {} should hold whole numbers, and has {}", where, std::get<double>(*number)));
     } else {
       whole.push_back(std::visit([](auto known) { return static_cast<std::int64_t>(known); }, *number));
     }

@@ -78,6 +78,22 @@ TEST(PageAxis, NoValuesAndOneValue) {
   }
 }
 
+TEST(PageAxis, ValuesAtTheEndsOfDoublesLeaveAnAxis) {
+  const double tiny = std::numeric_limits<double>::denorm_min(), huge = std::numeric_limits<double>::max();
+  for (const AxisKind kind : {AxisKind::Linear, AxisKind::FromZero, AxisKind::Log})
+    for (const std::vector<double>& values : std::vector<std::vector<double>>{
+             {1e-308, 16}, {tiny, huge}, {0, tiny}, {-huge, huge}, {huge, 1, 2}, {1e-150, 1e150}, {-1e150, 1e150}}) {
+      const AxisScale scale({"t", kind, {}}, values, 0, 300);
+      EXPECT_LT(scale.low(), scale.high()) << values[0];
+      EXPECT_TRUE(std::isfinite(scale.low()) && std::isfinite(scale.high())) << values[0];
+      EXPECT_THAT(scale.ticks().size(), ::testing::AllOf(::testing::Ge(2U), ::testing::Le(40U))) << values[0];
+      for (const double value : values) {
+        if (!scale.can_show(value)) continue;
+        EXPECT_THAT(scale.at(value), ::testing::AllOf(::testing::Ge(-1e-6), ::testing::Le(300 + 1e-6))) << value;
+      }
+    }
+}
+
 TEST(PageAxis, CategoriesStandInTheMiddleOfTheirShare) {
   const AxisScale scale({"schedule", AxisKind::Linear, {"1f1b", "zb-h1"}}, {}, 0, 100);
   EXPECT_EQ(texts(scale), (Texts{"1f1b", "zb-h1"}));

@@ -289,6 +289,11 @@ TEST(Archive, WrongProgramsAreRefused) {
             "error: model.pt2: models/model.json: 'sizes' of the tensor 'tanh' holds 1152921504606846976");
   EXPECT_EQ(fault_of([](TinyModel& m) { m.graph()["tensor_values"]["tanh"]["sizes"][0]["as_int"] = 2.5; }),
             "error: model.pt2: models/model.json: 'sizes' of the tensor 'tanh' is not a whole number of 64 bits");
+  EXPECT_EQ(
+      fault_of([](TinyModel& m) {
+        m.nodes()[1]["inputs"][0]["arg"] = {{"as_sym_ints", Json::array({{{"as_int", 2}}, {{"as_float", 1e300}}})}};
+      }),
+      "error: model.pt2: models/model.json: a list of 'torch.ops.aten.tanh.default' should hold whole numbers, and has 1e+300");
 }
 
 TEST(Archive, WhatCannotBeTrainedIsSaid) {
