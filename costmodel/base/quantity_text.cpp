@@ -32,7 +32,8 @@ constexpr Limits kBandwidthLimits{1e-9, 1e18, "a bandwidth is between 1e-9 B/s a
 constexpr Limits kComputeLimits{1, 1e30, "a compute rate is between 1 FLOP/s and 1e15 PFLOP/s"};
 constexpr Limits kFlopsLimits{0, 1e30, "an amount of work is at most 1e12 EFLOP"};
 constexpr Limits kFractionLimits{1e-12, 1e9, "a share is between 1e-10 % and 1e11 %"};
-constexpr Limits kNumberLimits{1e-30, 1e18, "a number is between 1e-30 and 1e18"};
+constexpr Limits kNumberLimits{1e-38, 1e38,
+                               "a number is between 1e-38 and 1e38"};  // what fp32 holds: learning rates, loss scales
 
 // Empty when it is inside.
 std::string outside(long double value, const Limits& limits, std::string_view text) {

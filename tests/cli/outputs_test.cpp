@@ -221,19 +221,19 @@ TEST(FiniteTimes, ValuesFarFromAnythingThatExistsAreErrorsWithTheirPlace) {
     expect_out_of_range(verb + kGpt2 + " --set 'cluster.device.peak.fp32=1e-300 TFLOP/s'",
                         "'1e-300 TFLOP/s' is out of range; a compute rate is between 1 FLOP/s and 1e15 PFLOP/s");
     expect_out_of_range(verb + kGpt2 + " --set framework=" + framework,
-                        framework + ":6:29: error: '1e308' is out of range; a number is between 1e-30 and 1e18");
+                        framework + ":6:29: error: '1e308' is out of range; a number is between 1e-38 and 1e38");
   }
   write_file(folder + "/layers.yaml", kLayers + "  - {name: c, forward: 1e308 s, backward: 2 ms}\n");
   expect_out_of_range("estimate " + file, "layers.yaml:7:");
   expect_out_of_range("schedule 1f1b --ranks 2 --microbatches 2 --costs F=1e308,I=1e308,W=1e308",
-                      "not 'F=1e308'; '1e308' is out of range; a number is between 1e-30 and 1e18");
+                      "not 'F=1e308'; '1e308' is out of range; a number is between 1e-38 and 1e38");
 }
 
 TEST(FiniteTimes, MeasuredRunsAndOtherToolsFilesAreBoundToo) {
   const std::string folder = temporary_folder(), runs = folder + "/runs.csv", piper = folder + "/piper.json",
                     result = folder + "/result.json";
-  for (const auto& [time, why] : {std::pair("1e-320", "'1e-320' is out of range; a number is between 1e-30 and 1e18"),
-                                  std::pair("1e308", "'1e308' is out of range; a number is between 1e-30 and 1e18"),
+  for (const auto& [time, why] : {std::pair("1e-320", "'1e-320' is out of range; a number is between 1e-38 and 1e38"),
+                                  std::pair("1e308", "'1e308' is out of range; a number is between 1e-38 and 1e38"),
                                   std::pair("1e12", "'1e12 s' is out of range; a time is between 1e-18 s and 1e9 s")}) {
     write_file(runs, std::string("id,gpu,step_s\na,A100-80G-SXM,") + time + "\n");
     for (const std::string& verb : {"validate " + runs, "fit " + runs + " --device A100-80G-SXM"})

@@ -130,7 +130,8 @@ Manifest read_manifest(const std::string& folder) {
   try {
     root = parse_json<json>(text.str(), "manifest.json");
   } catch (const InputError& error) {
-    refuse(folder, error.what());
+    const Diagnostic& fault = error.diagnostics().front();
+    refuse(folder, fmt::format("{}:{}:{}: {}", fault.file, fault.line, fault.column, fault.message));
   }
   if (!root.is_object() || root.value("schema", json()) != kSchema) refuse(folder, "manifest.json is not a checkpoint's");
   if (const json version = root.value("version", json()); version != kCheckpointVersion)
