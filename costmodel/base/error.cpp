@@ -26,6 +26,13 @@ Diagnostic without_place(const std::string& message) {
 
 }  // namespace
 
+Diagnostic shown_at(Diagnostic diagnostic, const std::string& place) {
+  PANPIPE_CHECK(!diagnostic.place.empty() && diagnostic.text.starts_with(diagnostic.place), "a fault without a stated place");
+  diagnostic.text.replace(0, diagnostic.place.size(), place);
+  diagnostic.place = place;
+  return diagnostic;
+}
+
 InputError::InputError(std::vector<Diagnostic> diagnostics)
     : std::runtime_error(joined(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 

@@ -10,6 +10,9 @@ namespace panpipe {
 
 enum class ExitCode { Done = 0, CheckFailed = 1, Input = 2, MachineCannot = 3, Bug = 70 };
 
+// Which fault it is, where a caller acts on it: words may change, codes do not.
+enum class FaultCode : unsigned char { Other, UnknownKey };
+
 // One fault in the user's input. `text` is the whole, final text, several lines:
 //   file:line:column: error: message
 //     at key.path
@@ -18,12 +21,18 @@ enum class ExitCode { Done = 0, CheckFailed = 1, Input = 2, MachineCannot = 3, B
 //     help: what to write instead
 // (the parts that do not apply are absent).
 struct Diagnostic {
-  std::string file;     // as the user named it; "--set" for an override; empty when there is no file
-  int line = 0;         // from 1; 0 = no place
-  int column = 0;       // from 1
-  std::string message;  // without place
-  std::string text;     // the rendered whole, without a final newline
+  std::string file;           // as the user named it; "--set" for an override; empty when there is no file
+  int line = 0;               // from 1; 0 = no place
+  int column = 0;             // from 1
+  std::string message;        // without place
+  std::string text;           // the rendered whole, without a final newline
+  std::string place;          // what `text` begins with: "a.yaml:4:3", "--set batch.micro=4"; empty when nobody stated it
+  std::string override_text;  // "batch.micro=4" where an override is at fault, else empty
+  FaultCode code = FaultCode::Other;
 };
+
+// The same fault, shown at another place. It needs a stated place.
+Diagnostic shown_at(Diagnostic diagnostic, const std::string& place);
 
 // The user's input is wrong. Exit code 2. Holds up to 20 diagnostics.
 class InputError : public std::runtime_error {

@@ -104,8 +104,11 @@ void ReadLog::error(const Node& at, const std::string& message, const std::strin
   add(diagnostic_at(at, message, help));
 }
 
-void ReadLog::error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help) {
-  add(diagnostic_at_key(map, key, message, help));
+void ReadLog::error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help,
+                           FaultCode code) {
+  Diagnostic diagnostic = diagnostic_at_key(map, key, message, help);
+  diagnostic.code = code;
+  add(std::move(diagnostic));
 }
 
 void ReadLog::add(Diagnostic diagnostic) {
@@ -323,13 +326,14 @@ void MapReader::finish() {
     auto nearest = nearest_name(key, absent);
     if (!nearest) nearest = nearest_name(key, read_);
     if (nearest) {
-      log_->error_at_key(*node_, key, fmt::format("unknown key '{}', did you mean '{}'?", key, *nearest));
+      log_->error_at_key(*node_, key, fmt::format("unknown key '{}', did you mean '{}'?", key, *nearest), "",
+                         FaultCode::UnknownKey);
       continue;
     }
     std::string help = read_.empty() ? "no key is known here" : fmt::format("known here: {}", list_of(read_));
     if (known_were_listed) help.clear();
     known_were_listed = true;
-    log_->error_at_key(*node_, key, fmt::format("unknown key '{}'", key), help);
+    log_->error_at_key(*node_, key, fmt::format("unknown key '{}'", key), help, FaultCode::UnknownKey);
   }
 }
 

@@ -25,7 +25,8 @@ struct ResolvedValue {
 class ReadLog {
  public:
   void error(const Node& at, const std::string& message, const std::string& help = "");
-  void error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help = "");
+  void error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help = "",
+                    FaultCode code = FaultCode::Other);
   void add(Diagnostic diagnostic);
   void add(const InputError& error);  // everything another file's reading gathered
   bool has_errors() const { return !diagnostics_.empty(); }

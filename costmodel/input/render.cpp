@@ -47,11 +47,10 @@ Diagnostic render_diagnostic(const SourceText& source, bool overridden, int line
   diagnostic.line = overridden ? 0 : line;
   diagnostic.column = overridden ? 0 : column;
   diagnostic.message = message;
+  if (overridden) diagnostic.override_text = source.lines.front();
+  diagnostic.place = overridden || line <= 0 ? source.name : fmt::format("{}:{}:{}", source.name, line, column);
   std::string& text = diagnostic.text;
-  if (overridden || line <= 0)
-    text = fmt::format("{}: error: {}", source.name, message);
-  else
-    text = fmt::format("{}:{}:{}: error: {}", source.name, line, column, message);
+  text = fmt::format("{}: error: {}", diagnostic.place, message);
   if (!path.empty()) text += fmt::format("\n  at {}", path);
   if (line > 0 && line <= static_cast<int>(source.lines.size()))
     text += excerpt(source.lines[static_cast<std::size_t>(line - 1)], overridden ? "" : std::to_string(line), column);
@@ -62,6 +61,7 @@ Diagnostic render_diagnostic(const SourceText& source, bool overridden, int line
 Diagnostic diagnostic_of_file(const std::string& file, const std::string& message, const std::string& help) {
   Diagnostic diagnostic;
   diagnostic.file = file;
+  diagnostic.place = file;
   diagnostic.message = message;
   diagnostic.text = fmt::format("{}: error: {}", file, message);
   if (!help.empty()) diagnostic.text += "\n  help: " + help;

@@ -186,12 +186,13 @@ RankMemory pfeife_rank_memory(const Lowering& lowering, int rank) {
 
 void make_memory(Lowering& lowering) {
   const bool pfeife = lowering.scenario.memory_model == MemoryModelKind::Pfeife;
-  for (StageInfo& info : lowering.stages) {
+  for (std::size_t stage = 0; stage < lowering.stages.size(); ++stage) {
+    StageInfo& info = lowering.stages[stage];
     if (pfeife) {
       fill_pfeife_passes(lowering, info);
       continue;
     }
-    const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(&info - lowering.stages.data()));
+    const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
     for (std::size_t slice = 0; slice < info.memory.size(); ++slice) {
       auto& memory = info.memory[slice];
       const WorkloadCost& workload = lowering.workload(info);

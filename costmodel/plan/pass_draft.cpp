@@ -75,20 +75,24 @@ void stretch(PassDraft& draft, double target, bool also_synchronous) {
   }
 }
 
+// The part of the attention core that a pass holds: a recompute holds the forward's, a weight gradient none.
+enum class AttentionWork { None, Forward, Backward };
+
+double attention_of(const UnitCost& unit, AttentionWork core) {
+  if (core == AttentionWork::None) return 0;
+  return (core == AttentionWork::Forward ? unit.attention_forward : unit.attention_backward).base();
+}
+
 // A slice of the sequence takes its share of a unit's pass: an even one of everything but the attention core, and each kernel
 // once.
-double slice_share(const Lowering& lowering, const UnitCost& unit, const PassCost& pass, int slice) {
+double slice_share(const Lowering& lowering, const UnitCost& unit, const PassCost& pass, AttentionWork core, int slice) {
   const int splits = lowering.plan.schedule.splits;
   if (splits == 1) return 1;
-  double whole = 0, attention = 0;
+  double whole = 0;
   for (const Piece& piece : pass.pieces)
     if (!piece.collective) whole += piece.time.base();
   if (whole <= 0) return 1;
-  if (&pass == &unit.forward || &pass == &unit.recompute_full || &pass == &unit.recompute_selective)
-    attention = unit.attention_forward.base();
-  else if (&pass == &unit.input_gradient || (unit.backward && &pass == &*unit.backward))
-    attention = unit.attention_backward.base();
-  attention = std::min(attention, whole);
+  const double attention = std::min(attention_of(unit, core), whole);
   const double gaps = std::min(pass.breakdown.launch.base(), whole - attention);
   return ((whole - attention - gaps) / splits + attention * attention_share(lowering, unit, slice) + gaps) / whole;
 }
@@ -101,9 +105,9 @@ class PassBuilder {
   }
 
   // Appends a pass of a unit. An input gradient's collective hides behind the weight gradient only in a full backward.
-  void add(const UnitCost& unit, const PassCost& pass, bool may_hide, bool weight = false) {
+  void add(const UnitCost& unit, const PassCost& pass, AttentionWork core, bool may_hide, bool weight = false) {
     bool communicated = false, weighed = false;
-    const double share = slice_share(lowering_, unit, pass, slice_);
+    const double share = slice_share(lowering_, unit, pass, core, slice_);
     for (const Piece& piece : pass.pieces) {
       UnitPiece part;
       part.unit = &unit;
@@ -215,21 +219,23 @@ double attention_share(const Lowering& lowering, const UnitCost& unit, int slice
 
 PassDraft draft_forward(const Lowering& lowering, const StageInfo& info, int slice) {
   PassBuilder builder(lowering, info, slice);
-  for (int u = info.first_unit; u < info.end_unit; ++u) builder.add(lowering.unit(info, u), lowering.unit(info, u).forward, true);
+  for (int u = info.first_unit; u < info.end_unit; ++u)
+    builder.add(lowering.unit(info, u), lowering.unit(info, u).forward, AttentionWork::Forward, true);
   return builder.take();
 }
 
 PassDraft draft_weight(const Lowering& lowering, const StageInfo& info, int slice) {
   PassBuilder builder(lowering, info, slice);
   for (int u = info.end_unit - 1; u >= info.first_unit; --u)
-    builder.add(lowering.unit(info, u), lowering.unit(info, u).weight_gradient, true, true);
+    builder.add(lowering.unit(info, u), lowering.unit(info, u).weight_gradient, AttentionWork::None, true, true);
   return builder.take();
 }
 
 PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recompute mode, int slice) {
   PassBuilder builder(lowering, info, slice);
   for (int u = info.first_unit; u < info.end_unit; ++u)
-    if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode)) builder.add(lowering.unit(info, u), *again, true);
+    if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode))
+      builder.add(lowering.unit(info, u), *again, AttentionWork::Forward, true);
   return builder.take();
 }
 
@@ -238,16 +244,17 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
   const Recompute mode = info.recompute_apart ? Recompute::None : info.recompute;
   blocks_backwards(lowering, info, [&](int first, int end) {
     for (int u = first; u < end; ++u)
-      if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode)) builder.add(lowering.unit(info, u), *again, true);
+      if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode))
+        builder.add(lowering.unit(info, u), *again, AttentionWork::Forward, true);
     for (int u = end - 1; u >= first; --u) {
       const UnitCost& unit = lowering.unit(info, u);
       if (with_weight && unit.backward) {
-        builder.add(unit, *unit.backward, true);
+        builder.add(unit, *unit.backward, AttentionWork::Backward, true);
         continue;
       }
-      builder.add(unit, unit.input_gradient, with_weight);
+      builder.add(unit, unit.input_gradient, AttentionWork::Backward, with_weight);
       if (!with_weight) continue;
-      builder.add(unit, unit.weight_gradient, true, true);
+      builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
       const auto& pieces = unit.input_gradient.pieces;
       if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; })) builder.close();
     }

@@ -74,8 +74,7 @@ void make_flows(Lowering& lowering) {
 }
 
 // What a stage's end of its messages takes from a pass: seconds.
-double message_work(const Lowering& lowering, const StageInfo& info, ActionKind kind) {
-  const auto stage = static_cast<std::size_t>(&info - lowering.stages.data());
+double message_work(const Lowering& lowering, std::size_t stage, ActionKind kind) {
   double sum = 0;
   for (const auto* edges : {&lowering.edges_in[stage], &lowering.edges_out[stage]})
     for (const int e : *edges) {
@@ -89,8 +88,8 @@ double message_work(const Lowering& lowering, const StageInfo& info, ActionKind 
   return sum;
 }
 
-void add_message_work(const Lowering& lowering, const StageInfo& info, ActionKind kind, PassDraft& draft) {
-  const double work = message_work(lowering, info, kind);
+void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind kind, PassDraft& draft) {
+  const double work = message_work(lowering, stage, kind);
   if (work <= 0) return;
   draft.breakdown.launch += Duration(work);
   Draft step;
@@ -101,10 +100,11 @@ void add_message_work(const Lowering& lowering, const StageInfo& info, ActionKin
   draft.pieces.insert(draft.pieces.begin(), piece);
 }
 
-void make_stage_programs(Lowering& lowering, StageInfo& info, const std::array<bool, 5>& used, int slice) {
+void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array<bool, 5>& used, int slice) {
+  StageInfo& info = lowering.stages[stage];
   const auto finish = [&](ActionKind kind, PassDraft draft, double factor) {
     apply_host_and_jitter(lowering, draft, factor);
-    add_message_work(lowering, info, kind, draft);
+    add_message_work(lowering, stage, kind, draft);
     info.programs[static_cast<std::size_t>(slice)][index_of(kind)] =
         add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits);
   };
@@ -127,7 +127,7 @@ void make_stage_programs(Lowering& lowering, StageInfo& info, const std::array<b
     finish(ActionKind::R, std::move(draft), factor);
   }
   if (!used[index_of(ActionKind::I)] && !used[index_of(ActionKind::W)]) return;
-  const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(&info - lowering.stages.data()));
+  const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
   PassDraft input, weight;
   if (all_in_weight) {
     weight = draft_backward(lowering, info, true, slice);
@@ -159,8 +159,7 @@ void make_programs(Lowering& lowering) {
     for (const Action& action : row)
       if (action.is_compute()) used[static_cast<std::size_t>(action.stage)][index_of(action.kind)] = true;
   for (std::size_t s = 0; s < lowering.stages.size(); ++s)
-    for (int slice = 0; slice < lowering.plan.schedule.splits; ++slice)
-      make_stage_programs(lowering, lowering.stages[s], used[s], slice);
+    for (int slice = 0; slice < lowering.plan.schedule.splits; ++slice) make_stage_programs(lowering, s, used[s], slice);
 }
 
 }  // namespace panpipe

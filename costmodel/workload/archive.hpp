@@ -16,7 +16,5 @@ OperatorGraph load_exported(const std::string& path, int microbatch);
 // Operators that write into one of their tensors: the position of that argument, -1 for none. Running statistics of
 // normalizations are not counted here.
 int written_argument(const std::string& target);
-// Operators whose result looks at their first argument's memory, or may.
-bool is_alias(const std::string& target);
 
 }  // namespace panpipe

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/workload/aliases.hpp"
 #include "costmodel/workload/archive.hpp"
 #include "costmodel/workload/operands.hpp"
 
@@ -54,84 +55,11 @@ int written_argument(const std::string& target) {
   return name.ends_with('_') && !name.ends_with("__") ? 0 : -1;
 }
 
-bool is_alias(const std::string& target) {
-  static const std::set<std::string_view> kAliases = {"adjoint",
-                                                      "alias",
-                                                      "alpha_dropout",
-                                                      "as_strided",
-                                                      "broadcast_to",
-                                                      "chunk",
-                                                      "conj",
-                                                      "contiguous",
-                                                      "cpu",
-                                                      "cuda",
-                                                      "detach",
-                                                      "diagonal",
-                                                      "dropout",
-                                                      "expand",
-                                                      "expand_as",
-                                                      "feature_dropout",
-                                                      "flatten",
-                                                      "hsplit",
-                                                      "dsplit",
-                                                      "vsplit",
-                                                      "lift_fresh",
-                                                      "matrix_H",
-                                                      "mH",
-                                                      "mT",
-                                                      "moveaxis",
-                                                      "movedim",
-                                                      "narrow",
-                                                      "numpy_T",
-                                                      "permute",
-                                                      "positive",
-                                                      "ravel",
-                                                      "real",
-                                                      "imag",
-                                                      "reshape",
-                                                      "reshape_as",
-                                                      "resolve_conj",
-                                                      "resolve_neg",
-                                                      "select",
-                                                      "slice",
-                                                      "split",
-                                                      "split_with_sizes",
-                                                      "squeeze",
-                                                      "swapaxes",
-                                                      "swapdims",
-                                                      "t",
-                                                      "T",
-                                                      "tensor_split",
-                                                      "to",
-                                                      "transpose",
-                                                      "type_as",
-                                                      "unbind",
-                                                      "unflatten",
-                                                      "unfold",
-                                                      "unsqueeze",
-                                                      "view",
-                                                      "view_as",
-                                                      "view_as_complex",
-                                                      "view_as_real",
-                                                      "_unsafe_view",
-                                                      "_reshape_alias",
-                                                      "rrelu",
-                                                      "pad",
-                                                      "atleast_1d",
-                                                      "atleast_2d",
-                                                      "atleast_3d",
-                                                      "unsafe_chunk",
-                                                      "unsafe_split",
-                                                      "identity"};
-  const std::string_view name = name_of_target(target);
-  return name.starts_with("aten::") && kAliases.count(name.substr(6)) > 0;
-}
-
 std::vector<int> memory_owners(const OperatorGraph& graph) {
   std::vector<int> owner(graph.tensors.size());
   for (std::size_t i = 0; i < owner.size(); ++i) owner[i] = static_cast<int>(i);
   for (const Operator& op : graph.operators) {
-    if (!is_alias(op.target) && written_argument(op.target) < 0) continue;
+    if (aliasing_of(op.target) == Aliasing::Never && written_argument(op.target) < 0) continue;
     const int source = operand(op, 0);
     if (source < 0) continue;
     for (const int made : op.outputs) owner[static_cast<std::size_t>(made)] = owner[static_cast<std::size_t>(source)];

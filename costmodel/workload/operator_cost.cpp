@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <set>
 #include <string_view>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/workload/aliases.hpp"
 #include "costmodel/workload/operands.hpp"
 
 namespace panpipe {
@@ -52,28 +54,17 @@ PassWork traffic(Bytes read, Bytes written, double operations) { return {Flops(o
 
 // What the backward of `index` holds: views share the storage of what they look at, so that is named. The input of a
 // column-parallel product under sequence parallelism is kept as this rank's part and gathered again (Korthikanti et al.).
-int storage_of(const OperatorGraph& graph, int index);
-
-bool is_view(std::string_view target) {
-  return target == "aten::view" || target == "aten::reshape" || target == "aten::transpose.int" ||
-         target == "aten::split.Tensor" || target == "aten::permute" || target == "aten::unsqueeze" ||
-         target == "aten::select.int" || target == "aten::slice.Tensor" || target == "aten::expand" || target == "aten::detach" ||
-         target == "aten::split_with_sizes" || target == "aten::squeeze.dim" || target == "aten::flatten.using_ints" ||
-         target == "aten::contiguous" || target == "aten::t" || target == "aten::unflatten.int" || target == "aten::unbind.int" ||
-         target == "aten::chunk" || target == "aten::narrow" || target == "aten::alias" || target == "aten::squeeze" ||
-         target == "aten::squeeze.dims" || target == "aten::expand_as" || target == "aten::view_as" ||
-         target == "aten::detach_" || target == "aten::lift_fresh";
-}
-
 int storage_of(const OperatorGraph& graph, int index) {
   for (;;) {
     const Tensor& tensor = graph.tensors[static_cast<std::size_t>(index)];
     if (tensor.producer < 0) return index;
     const Operator& producer = graph.operators[static_cast<std::size_t>(tensor.producer)];
-    if (!is_view(producer.target) && producer.target != "panpipe::gather_from_sequence_parallel" &&
-        producer.target != "panpipe::copy_to_tensor_parallel")
-      return index;
-    index = std::get<TensorRef>(producer.arguments.front()).tensor;
+    const bool gathered_again =
+        producer.target == "panpipe::gather_from_sequence_parallel" || producer.target == "panpipe::copy_to_tensor_parallel";
+    const int looked_at =
+        gathered_again ? std::get<TensorRef>(producer.arguments.front()).tensor : viewed_tensor(graph, producer);
+    if (looked_at < 0) return index;
+    index = looked_at;
   }
 }
 
@@ -262,19 +253,27 @@ OperatorWork embedding(const View& v) {
   return work;
 }
 
+bool is_cast(std::string_view target) { return target.starts_with("aten::to.") || target == "aten::type_as"; }
+
+bool is_cross_entropy(std::string_view target) {
+  return target == "aten::cross_entropy_loss" || target == "panpipe::vocabulary_parallel_cross_entropy";
+}
+
+// The cast that made the logits of a loss, with or without views in between; -1 when there is none.
+int cast_before(const OperatorGraph& graph, int logits) {
+  const int producer = graph.tensors[static_cast<std::size_t>(storage_of(graph, logits))].producer;
+  return producer >= 0 && is_cast(graph.operators[static_cast<std::size_t>(producer)].target) ? producer : -1;
+}
+
 // (logits, labels, ...): keeps the log-softmax (or, cut over the vocabulary, the softmax) in the loss's own format. A cast of
 // the logits in front of it is counted here.
 OperatorWork cross_entropy(const View& v, bool vocabulary_parallel) {
   const Tensor &logits = v.in(0), &labels = v.in(1);
-  const int narrow_index = storage_of(v.graph, v.operand(0));
-  const Tensor& maker = v.tensor(narrow_index);
   Bytes cast_read(0), cast_written(0);
-  if (maker.producer >= 0) {
-    const Operator& producer = v.graph.operators[static_cast<std::size_t>(maker.producer)];
-    if (producer.target == "aten::to.dtype") {
-      cast_read = v.tensor(std::get<TensorRef>(producer.arguments.front()).tensor).bytes();
-      cast_written = maker.bytes();
-    }
+  if (const int cast = cast_before(v.graph, v.operand(0)); cast >= 0) {
+    const View counted{v.graph, v.graph.operators[static_cast<std::size_t>(cast)]};
+    cast_read = counted.in().bytes();
+    cast_written = counted.out().bytes();
   }
   OperatorWork work;
   work.kind = OperatorClass::Loss;
@@ -383,7 +382,7 @@ std::string rule_name(std::string_view target) {
 OperatorWork count(const View& v, bool before_loss) {
   const std::string target = rule_name(v.op.target);
   const bool one = has_operands(v, {0}), two = has_operands(v, {0, 0});
-  if (is_view(target) && v.operand(0) >= 0) return view_only();
+  if (viewed_tensor(v.graph, v.op) >= 0) return view_only();
   if (target == "aten::linear" && two && v.in(1).shape.size() == 2) return linear(v);
   if (target == "aten::add.Tensor" && two) return sum(v);
   if (target == "aten::layer_norm" && one) return normalization(v, 2 * rows_of(v.in().shape));
@@ -408,7 +407,7 @@ OperatorWork count(const View& v, bool before_loss) {
   if (target == "aten::mse_loss" && two) return mean_squared_error(v);
   if (target == "aten::cat") return concatenation(v);
   if (target == "aten::neg" && one) return elementwise(v, v.in().bytes(), Bytes(0));
-  if (target == "aten::to.dtype" && one) return cast(v, before_loss);
+  if (is_cast(target) && one) return cast(v, before_loss);
   if (target == "aten::upsample_nearest2d.vec" && one) return upsample(v);
   if (target == "aten::masked_fill.Scalar" && two) return masked_fill(v);
   if (target == "aten::sub.Tensor" && two) return sum(v);
@@ -421,13 +420,14 @@ OperatorWork count(const View& v, bool before_loss) {
 }  // namespace
 
 std::vector<OperatorWork> count_work(const OperatorGraph& graph) {
+  std::set<int> counted_with_a_loss;
+  for (const Operator& op : graph.operators)
+    if (is_cross_entropy(op.target) && has_operands({graph, op}, {0, 0}))
+      counted_with_a_loss.insert(cast_before(graph, View{graph, op}.operand(0)));
   std::vector<OperatorWork> works;
   works.reserve(graph.operators.size());
-  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
-    const bool before_loss =
-        i + 1 < graph.operators.size() && graph.operators[i + 1].target.find("cross_entropy") != std::string::npos;
-    works.push_back(count({graph, graph.operators[i]}, before_loss));
-  }
+  for (std::size_t i = 0; i < graph.operators.size(); ++i)
+    works.push_back(count({graph, graph.operators[i]}, counted_with_a_loss.contains(static_cast<int>(i))));
   return works;
 }
 

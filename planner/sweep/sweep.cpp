@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kSamples = 40;  // cells whose scenario is read before work starts
 
 bool is_unknown_key(const Diagnostic& diagnostic) {
-  return diagnostic.file == "--set" && diagnostic.message.rfind("unknown key", 0) == 0;
+  return diagnostic.code == FaultCode::UnknownKey && !diagnostic.override_text.empty();
 }
 
 // As faults of --over, where they are: the reader knows overrides as --set.
@@ -28,7 +28,8 @@ InputError renamed(const InputError& error, const SweepGrid& grid) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& diagnostic : diagnostics)
     for (const SweepAxis& axis : grid.axes)
-      if (diagnostic.text.rfind("--set " + axis.key + "=", 0) == 0) diagnostic.text.replace(0, 5, "--over");
+      if (diagnostic.override_text.starts_with(axis.key + "="))
+        diagnostic = shown_at(std::move(diagnostic), "--over " + diagnostic.override_text);
   return InputError(std::move(diagnostics));
 }
 

@@ -104,6 +104,32 @@ TEST_F(Reader, UnknownKeysSuggestWhatIsStillMissing) {
             "      |                              ^");
 }
 
+// What a caller acts on is told by code and by the override, not by words.
+TEST_F(Reader, UnknownKeysHaveACodeAndFaultsOfOverridesTheirAssignment) {
+  root_ = parse_document("{a: 1, unknown: 2}", "a.yaml", "");
+  apply_override(*root_, "zzz=3");
+  MapReader map(*root_, log_);
+  EXPECT_EQ(map.integer("a", 2), 2);  // a fault of another kind: below the limit
+  map.finish();
+  try {
+    log_.throw_if_errors();
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    ASSERT_EQ(error.diagnostics().size(), 3u);
+    const Diagnostic &limit = error.diagnostics()[0], &in_file = error.diagnostics()[1], &override_fault = error.diagnostics()[2];
+    EXPECT_EQ(limit.code, FaultCode::Other);
+    EXPECT_EQ(in_file.code, FaultCode::UnknownKey);
+    EXPECT_EQ(in_file.place, "a.yaml:1:8");
+    EXPECT_EQ(in_file.override_text, "");
+    EXPECT_EQ(override_fault.code, FaultCode::UnknownKey);
+    EXPECT_EQ(override_fault.place, "--set zzz=3");
+    EXPECT_EQ(override_fault.override_text, "zzz=3");
+    const Diagnostic shown = shown_at(override_fault, "--over zzz=3");
+    EXPECT_EQ(shown.text.substr(0, shown.text.find('\n')), "--over zzz=3: error: unknown key 'zzz'");
+    EXPECT_EQ(shown.place, "--over zzz=3");
+  }
+}
+
 TEST_F(Reader, LimitsAreNamed) {
   MapReader map = open("{a: -1 s, b: 0 GB/s, c: 0, d: -3, e: 101 %}");
   EXPECT_EQ(map.duration("a", Sign::NonNegative, seconds(7)), seconds(7)) << "after a fault the fallback is returned";

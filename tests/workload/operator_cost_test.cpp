@@ -162,6 +162,159 @@ TEST(OperatorCost, ViewsCostNothing) {
   EXPECT_EQ(views, 1 + 3 * 2 + 2 + 2);  // split; view and transpose of q, k, v; transpose and reshape; two views at the loss
 }
 
+// %x [4, 6] in `from` (made by a product, trained) -> `op` -> %y in `to` -> gelu, which keeps its input.
+struct OneOperator {
+  OperatorGraph graph;
+  OneOperator(const std::string& target, std::vector<Argument> more, std::vector<std::string> names = {},
+              DType from = DType::Float32, DType to = DType::Float32) {
+    const auto activation = [](const char* name, DType type, int producer) {
+      return Tensor{.name = name, .role = TensorRole::Activation, .dtype = type, .shape = {4, 6}, .producer = producer};
+    };
+    graph.tensors = {{.name = "in", .role = TensorRole::Input, .dtype = from, .shape = {4, 6}},
+                     {.name = "w", .role = TensorRole::Parameter, .dtype = from, .shape = {6, 6}},
+                     activation("x", from, 0),
+                     activation("y", to, 1),
+                     activation("z", to, 2)};
+    more.insert(more.begin(), TensorRef{2});
+    if (!names.empty()) names.insert(names.begin(), "self");
+    graph.operators = {{.target = "aten::linear", .arguments = {TensorRef{0}, TensorRef{1}}, .outputs = {2}},
+                       {.target = target, .arguments = more, .outputs = {3}, .argument_names = names},
+                       {.target = "aten::gelu", .arguments = {TensorRef{3}}, .outputs = {4}}};
+  }
+  OperatorWork work() const { return count_work(graph)[1]; }
+  Bytes moved() const {
+    const OperatorWork w = work();
+    return w.forward.read + w.forward.written + w.input_gradient.read + w.input_gradient.written + w.weight_gradient.read +
+           w.weight_gradient.written;
+  }
+  int kept_by_gelu() const { return count_work(graph)[2].saved.front(); }
+};
+constexpr int kX = 2, kY = 3;
+constexpr std::int64_t kElements = 4 * 6;
+
+// As torch.export names them.
+TEST(OperatorCost, EveryViewMovesAndKeepsNothing) {
+  for (const char* target : {"aten::view",
+                             "aten::view.dtype",
+                             "aten::reshape",
+                             "aten::transpose.int",
+                             "aten::permute",
+                             "aten::swapaxes",
+                             "aten::swapdims",
+                             "aten::movedim.int",
+                             "aten::movedim.intlist",
+                             "aten::moveaxis.int",
+                             "aten::mT",
+                             "aten::mH",
+                             "aten::numpy_T",
+                             "aten::matrix_H",
+                             "aten::adjoint",
+                             "aten::t",
+                             "aten::ravel",
+                             "aten::flatten.using_ints",
+                             "aten::unflatten.int",
+                             "aten::reshape_as",
+                             "aten::view_as",
+                             "aten::contiguous",
+                             "aten::expand",
+                             "aten::expand_as",
+                             "aten::broadcast_to",
+                             "aten::unfold",
+                             "aten::as_strided",
+                             "aten::diagonal",
+                             "aten::select.int",
+                             "aten::slice.Tensor",
+                             "aten::narrow",
+                             "aten::chunk",
+                             "aten::split.Tensor",
+                             "aten::split_with_sizes",
+                             "aten::unbind.int",
+                             "aten::tensor_split.sections",
+                             "aten::tensor_split.indices",
+                             "aten::hsplit.int",
+                             "aten::vsplit.int",
+                             "aten::dsplit.int",
+                             "aten::unsafe_chunk",
+                             "aten::unsafe_split.Tensor",
+                             "aten::squeeze",
+                             "aten::squeeze.dim",
+                             "aten::squeeze.dims",
+                             "aten::squeeze_.dim",
+                             "aten::unsqueeze",
+                             "aten::unsqueeze_",
+                             "aten::atleast_1d",
+                             "aten::atleast_2d",
+                             "aten::atleast_3d",
+                             "aten::view_as_complex",
+                             "aten::view_as_real",
+                             "aten::real",
+                             "aten::imag",
+                             "aten::conj",
+                             "aten::resolve_conj",
+                             "aten::resolve_neg",
+                             "aten::positive",
+                             "aten::detach",
+                             "aten::detach_",
+                             "aten::alias",
+                             "aten::lift_fresh",
+                             "aten::_unsafe_view",
+                             "aten::_reshape_alias"}) {
+    const OneOperator one(target, {});
+    EXPECT_EQ(one.work().kind, OperatorClass::View) << target;
+    EXPECT_EQ(one.moved(), Bytes(0)) << target;
+    EXPECT_TRUE(one.work().saved.empty()) << target;
+    EXPECT_EQ(one.work().saved_extra, Bytes(0)) << target;
+    EXPECT_EQ(one.kept_by_gelu(), kX) << target << ": what looks at x is kept as x";
+  }
+}
+
+TEST(OperatorCost, ConversionsToTheSameTypeAreViews) {
+  const std::vector<std::string> dtype = {"dtype"}, copied = {"dtype", "copy"};
+  for (const OneOperator& one :
+       {OneOperator("aten::to.dtype", {DType::Float32}, dtype), OneOperator("aten::to.dtype", {DType::Float32}),
+        OneOperator("aten::to.dtype_layout", {DType::Float32}, dtype),
+        OneOperator("aten::to.device", {DeviceOfRank{}, DType::Float32}, {"device", "dtype"}),
+        OneOperator("aten::type_as", {TensorRef{0}}, {"other"})}) {
+    EXPECT_EQ(one.moved(), Bytes(0)) << one.graph.operators[1].target;
+    EXPECT_EQ(one.kept_by_gelu(), kX) << one.graph.operators[1].target;
+  }
+  const OneOperator copy("aten::to.dtype", {DType::Float32, true}, copied);
+  EXPECT_EQ(copy.moved(), Bytes(2 * (4 + 4) * kElements)) << "a copy was asked for";
+  EXPECT_EQ(copy.kept_by_gelu(), kY);
+  // Every overload that changes the type: forward and backward read one and write the other, and nothing is kept.
+  for (const OneOperator& one : {OneOperator("aten::to.dtype", {DType::BFloat16}, dtype, DType::Float32, DType::BFloat16),
+                                 OneOperator("aten::to.dtype_layout", {DType::BFloat16}, dtype, DType::Float32, DType::BFloat16),
+                                 OneOperator("aten::type_as", {TensorRef{0}}, {"other"}, DType::Float32, DType::BFloat16)}) {
+    EXPECT_EQ(one.moved(), Bytes(2 * (4 + 2) * kElements)) << one.graph.operators[1].target;
+    EXPECT_TRUE(one.work().saved.empty()) << one.graph.operators[1].target;
+    EXPECT_EQ(one.kept_by_gelu(), kY) << one.graph.operators[1].target;
+  }
+}
+
+TEST(OperatorCost, DropoutThatDropsNothingIsAView) {
+  for (const OneOperator& one : {OneOperator("aten::dropout", {0.0, true}), OneOperator("aten::dropout", {0.5, false}),
+                                 OneOperator("aten::dropout", {std::int64_t{0}, true}, {"p", "train"})}) {
+    EXPECT_EQ(one.moved(), Bytes(0));
+    EXPECT_EQ(one.work().saved_extra, Bytes(0));
+  }
+  EXPECT_EQ(OneOperator("aten::dropout", {0.5, true}).work().saved_extra, Bytes(kElements));
+}
+
+// logits.float(), then views, then the loss: the cast's traffic is the loss's, once.
+TEST(OperatorCost, TheCastOfALossIsCountedOnce) {
+  OneOperator one("aten::to.dtype", {DType::Float32}, {"dtype"}, DType::BFloat16, DType::Float32);
+  one.graph.tensors.push_back({.name = "labels", .role = TensorRole::Input, .dtype = DType::Int64, .shape = {4}});
+  one.graph.operators[2] = {
+      .target = "aten::view", .arguments = {TensorRef{kY}, std::vector<std::int64_t>{4, 6}}, .outputs = {4}};
+  one.graph.tensors.push_back({.name = "loss", .role = TensorRole::Activation, .dtype = DType::Float32, .producer = 3});
+  one.graph.operators.push_back(
+      {.target = "aten::cross_entropy_loss", .arguments = {TensorRef{4}, TensorRef{5}}, .outputs = {6}});
+  EXPECT_EQ(one.moved(), Bytes(0));
+  // cast 2 + 4, log-softmax 4 + 4, labels 8 B a row
+  const OperatorWork loss = count_work(one.graph)[3];
+  EXPECT_EQ(loss.forward.read + loss.forward.written, Bytes((2 + 4 + 4 + 4) * kElements + 8 * 4));
+}
+
 TEST(OperatorCost, UnknownOperatorsAreNamed) {
   Workload workload = gpt(1, 96, 6, 64, {});
   workload.graph->operators[3].target = "mine::frobnicate";

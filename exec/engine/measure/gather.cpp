@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "exec/engine/measure/span_columns.hpp"
 #include "exec/engine/mesh.hpp"
 
 namespace panpipe::exec {
@@ -14,29 +15,6 @@ using nlohmann::json;
 constexpr std::size_t kCurvePoints = 1024;  // of a device's memory curve in the result
 
 double seconds_of(Clock::time_point time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
-
-json to_json(const Span& span) {
-  return json::array({static_cast<int>(span.lane), static_cast<int>(span.action.kind), span.action.stage, span.action.microbatch,
-                      span.label, span.peer, span.start.base(), span.end.base(), span.bytes.base(), span.flow_id,
-                      span.waiting.base(), static_cast<int>(span.action.split)});
-}
-
-Span to_span(const json& row, Duration shift) {
-  Span span;
-  span.lane = static_cast<Lane>(row[0].get<int>());
-  span.action.kind = static_cast<ActionKind>(row[1].get<int>());
-  span.action.stage = row[2];
-  span.action.microbatch = row[3];
-  span.label = row[4];
-  span.peer = row[5];
-  span.start = Duration(row[6].get<double>()) + shift;
-  span.end = Duration(row[7].get<double>()) + shift;
-  span.bytes = Bytes(row[8].get<std::int64_t>());
-  span.flow_id = row[9];
-  span.waiting = Duration(row[10].get<double>());
-  span.action.split = static_cast<std::int8_t>(row[11].get<int>());
-  return span;
-}
 
 // Of each stretch of changes the largest, so that no peak is lost.
 json thinned(const std::vector<MemoryAccount::Sample>& samples, Clock::time_point zero) {
@@ -52,14 +30,14 @@ json thinned(const std::vector<MemoryAccount::Sample>& samples, Clock::time_poin
 }
 
 json to_json(const StepResult& step, const ClockReadings& clock) {
-  json spans = json::array(), kept = json::array();
-  for (const Span& span : step.spans) spans.push_back(to_json(span));
+  json kept = json::array();
   for (const MemoryPart& part : step.kept) kept.push_back({part.name, part.bytes.base()});
   const double started = seconds_of(step.started);
-  return {{"loss", step.loss_sum},     {"started", started - offset_at(clock.first, clock.last, started)},  // on rank 0's clock
-          {"spans", std::move(spans)}, {"before", step.memory.before},
-          {"peak", step.memory.peak},  {"curve", thinned(step.memory.samples, step.started)},
-          {"kept", std::move(kept)}};
+  return {
+      {"loss", step.loss_sum},           {"started", started - offset_at(clock.first, clock.last, started)},  // on rank 0's clock
+      {"spans", columns_of(step.spans)}, {"before", step.memory.before},
+      {"peak", step.memory.peak},        {"curve", thinned(step.memory.samples, step.started)},
+      {"kept", std::move(kept)}};
 }
 
 // A step of all ranks: when it began, and how long it took to the last end.
@@ -74,7 +52,7 @@ WholeStep whole(const std::vector<json>& ranks, std::size_t s, double losses) {
     const json& rank = ranks[r]["steps"][s];
     const double started = rank["started"];
     step.zero = r == 0 ? started : std::min(step.zero, started);
-    for (const json& span : rank["spans"]) end = std::max(end, started + span[7].get<double>());
+    for (const Span& span : spans_of(rank["spans"], static_cast<int>(r))) end = std::max(end, started + span.end.base());
     step.loss += rank["loss"].get<double>() / losses;
   }
   step.duration = std::max(0.0, end - step.zero);
@@ -113,10 +91,12 @@ void add_rank(Timeline& timeline, const json& rank, int r, const PreparedRun& ru
   const Scenario& scenario = run.experiment.scenario;
   const Bytes limit = memory_limit(scenario, scenario.cluster.type_of(device));
   timeline.devices.push_back(device_of(rank, device, place_of(plan, r).position, shift, limit));
-  for (const json& row : rank["spans"]) {
-    Span& span = timeline.spans.emplace_back(to_span(row, shift));
+  for (Span& span : spans_of(rank["spans"], r)) {
+    span.start += shift;
+    span.end += shift;
     span.device = device;
     if (span.peer >= 0) span.peer = device_of_rank(span.peer);
+    timeline.spans.push_back(std::move(span));
   }
 }
 
