@@ -4,6 +4,7 @@
 #include <map>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/schedule/deadlock.hpp"
 
 namespace panpipe {
 namespace {
@@ -176,16 +177,7 @@ Deadlock BlockOrder::explain() const {
   for (std::size_t t = 0; start < 0 && t < graph_.tasks.size(); ++t) {
     if (!is_done(static_cast<std::int32_t>(t))) start = static_cast<std::int32_t>(t);
   }
-  std::vector<std::int32_t> place(graph_.tasks.size(), -1);
-  for (std::int32_t t = start; t >= 0; t = cause(t)) {
-    if (place[at(t)] >= 0) {
-      deadlock.cycle.erase(deadlock.cycle.begin(), deadlock.cycle.begin() + place[at(t)]);
-      return deadlock;
-    }
-    place[at(t)] = static_cast<std::int32_t>(deadlock.cycle.size());
-    deadlock.cycle.push_back(t);
-  }
-  deadlock.cycle.clear();
+  deadlock.cycle = waiting_cycle(start, [&](std::int32_t task) { return cause(task); });
   return deadlock;
 }
 

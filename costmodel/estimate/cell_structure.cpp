@@ -59,19 +59,6 @@ std::uint32_t size_of_cell(const PipelineOrder& order, std::uint32_t first) {
   return order.cell_size.empty() ? 1 : order.cell_size[first];
 }
 
-// The first column that a member of the cell still misses; kNothing when all is there.
-std::uint32_t missing_column(const PipelineOrder& order, const std::vector<std::uint32_t>& ids, std::uint32_t width,
-                             std::uint32_t first, std::uint32_t& microbatch) {
-  for (std::uint32_t i = first; i < first + size_of_cell(order, first); ++i) {
-    const PackedAction action = order.actions[i];
-    const Columns columns = columns_of(order, action);
-    microbatch = action & 0xFFFFU;
-    for (const std::uint32_t column : {columns.own[0], columns.own[1], columns.input})
-      if (column != kNothing && ids[std::size_t{microbatch} * width + column] == kUnset) return column;
-  }
-  return kNothing;
-}
-
 }  // namespace
 
 bool StructureBuilder::build_cells(const PipelineOrder& order, Structure& structure, Groups groups) {
@@ -147,42 +134,11 @@ bool StructureBuilder::build_cells(const PipelineOrder& order, Structure& struct
       for (std::uint32_t i = head.next; i < head.next + size; ++i) output(i, head.last);
       head.next += size;
     }
-    if (structure.tasks + 1 == level_begin) {
-      explain_cells(order);
-      return false;
-    }
+    if (structure.tasks + 1 == level_begin) return false;
     for (const Head& head : heads_) structure.lane_last[head.rank] = head.last;
     std::erase_if(heads_, [](const Head& head) { return head.next == head.end; });
   }
   return true;
-}
-
-// As explain(): every rank's head waits for what stands behind the head of its own rank.
-void StructureBuilder::explain_cells(const PipelineOrder& order) {
-  const std::size_t ranks = order.rank_begin.size() - 1;
-  deadlock_ = {};
-  deadlock_.blocked.assign(ranks, -1);
-  for (const Head& head : heads_) deadlock_.blocked[head.rank] = static_cast<std::int32_t>(head.next);
-  std::vector<std::int32_t> seen(ranks, -1);
-  std::vector<std::int32_t> path;
-  std::size_t rank = heads_.front().rank;
-  while (seen[rank] < 0) {
-    seen[rank] = static_cast<std::int32_t>(path.size());
-    path.push_back(deadlock_.blocked[rank]);
-    std::uint32_t microbatch = 0;
-    const std::uint32_t column = missing_column(order, ids_, width_, static_cast<std::uint32_t>(path.back()), microbatch);
-    if (column == kNothing) return;
-    std::uint32_t producer = 0;
-    while (producer < order.actions.size() &&
-           ((order.actions[producer] & 0xFFFFU) != microbatch || columns_of(order, order.actions[producer]).output != column))
-      ++producer;
-    if (producer == order.actions.size()) return;  // it waits for what nobody does: no cycle
-    while (!order.cell_size.empty() && order.cell_size[producer] == 0) --producer;
-    const auto after = std::upper_bound(order.rank_begin.begin(), order.rank_begin.end(), producer);
-    rank = static_cast<std::size_t>(after - order.rank_begin.begin()) - 1;
-    if (static_cast<std::int32_t>(producer) != deadlock_.blocked[rank]) path.push_back(static_cast<std::int32_t>(producer));
-  }
-  deadlock_.cycle.assign(path.begin() + seen[rank], path.end());
 }
 
 }  // namespace panpipe

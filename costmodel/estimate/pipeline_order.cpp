@@ -149,56 +149,13 @@ bool StructureBuilder::build(const PipelineOrder& order, Structure& structure, G
       head.last = t++;
       finished_rank |= ++head.next == head.end;
     }
-    if (t == level_begin) {
-      explain(order);
-      return false;
-    }
+    if (t == level_begin) return false;
     if (finished_rank) {
       for (const Head& head : heads_) structure.lane_last[head.rank] = head.last;
       std::erase_if(heads_, [](const Head& head) { return head.next == head.end; });
     }
   }
   return true;
-}
-
-// Where in the order the action stands that the given one waits for; -1 when it stands nowhere.
-std::int32_t StructureBuilder::producer_position(const PipelineOrder& order, PackedAction action) const {
-  const int stage = stage_of(action), microbatch = microbatch_of(action);
-  const Pass pass = panpipe::pass_of(action);
-  const Row& row = rows_[action >> 16];
-  const bool own_missing = ids_[static_cast<std::size_t>(microbatch) * width_ + row.own] == kUnset;
-  int wanted_stage = stage;
-  if (!own_missing) wanted_stage = order.stage_before[static_cast<std::size_t>(stage)];
-  if (!own_missing && pass != Pass::F) wanted_stage = order.stage_after[static_cast<std::size_t>(stage)];
-  const bool wants_forward = own_missing ? pass != Pass::W : pass == Pass::F;
-  for (std::size_t i = 0; i < order.actions.size(); ++i) {
-    const PackedAction other = order.actions[i];
-    if (stage_of(other) != wanted_stage || microbatch_of(other) != microbatch) continue;
-    const Pass kind = panpipe::pass_of(other);
-    if (wants_forward ? kind == Pass::F : kind == Pass::I || kind == Pass::B) return static_cast<std::int32_t>(i);
-  }
-  return -1;
-}
-
-// Every rank's head waits for a producer that stands behind the head of its own rank: follow that until a rank comes up twice.
-void StructureBuilder::explain(const PipelineOrder& order) {
-  const std::size_t ranks = order.rank_begin.size() - 1;
-  deadlock_ = {};
-  deadlock_.blocked.assign(ranks, -1);
-  for (const Head& head : heads_) deadlock_.blocked[head.rank] = static_cast<std::int32_t>(head.next);
-  std::vector<std::int32_t> seen(ranks, -1);  // place in the path of each rank's head
-  std::vector<std::int32_t> path;
-  std::size_t rank = heads_.front().rank;
-  while (seen[rank] < 0) {
-    seen[rank] = static_cast<std::int32_t>(path.size());
-    path.push_back(deadlock_.blocked[rank]);
-    const std::int32_t producer = producer_position(order, order.actions[static_cast<std::size_t>(path.back())]);
-    if (producer < 0) return;  // it waits for what nobody does: no cycle
-    const auto after = std::upper_bound(order.rank_begin.begin(), order.rank_begin.end(), static_cast<std::uint32_t>(producer));
-    rank = static_cast<std::size_t>(after - order.rank_begin.begin()) - 1;
-    if (producer != deadlock_.blocked[rank]) path.push_back(producer);
-  }
-  deadlock_.cycle.assign(path.begin() + seen[rank], path.end());
 }
 
 }  // namespace panpipe

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "costmodel/estimate/structure.hpp"
-#include "costmodel/plan/task_graph.hpp"
 #include "costmodel/schedule/schedule.hpp"
 
 namespace panpipe {
@@ -69,9 +68,8 @@ PipelineOrder pack(const Schedule& schedule);
 // Keeps its buffers: building another structure of at most the same size allocates nothing.
 class StructureBuilder {
  public:
-  // False when the order cannot finish; then deadlock() says why, in indices into order.actions. O(actions).
+  // False when the order cannot finish; explain_deadlock and the estimate say why. O(actions).
   bool build(const PipelineOrder& order, Structure& structure, Groups groups = Groups::Block);
-  const Deadlock& deadlock() const { return deadlock_; }
 
  private:
   // What an action of a (stage, pass) reads and writes in its microbatch's row of ids_: columns of its input from another stage,
@@ -86,17 +84,13 @@ class StructureBuilder {
     std::uint32_t next = 0, end = 0, last = 0, rank = 0;
   };
   void prepare(const PipelineOrder& order);
-  void explain(const PipelineOrder& order);
   // cell_structure.cpp: the same for orders with groups or sequence splits.
   bool build_cells(const PipelineOrder& order, Structure& structure, Groups groups);
-  void explain_cells(const PipelineOrder& order);
-  std::int32_t producer_position(const PipelineOrder& order, PackedAction action) const;
 
   std::vector<Row> rows_;
   std::uint32_t width_ = 0;
   std::vector<std::uint32_t> ids_;  // [microbatches][2 stages + 2]: forwards, gradients, always there, never read
   std::vector<Head> heads_;         // of the ranks that have not finished
-  Deadlock deadlock_;
 };
 
 }  // namespace panpipe

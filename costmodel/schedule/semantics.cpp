@@ -1,13 +1,10 @@
 #include "costmodel/schedule/semantics.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
+#include "costmodel/schedule/deadlock.hpp"
 #include "costmodel/schedule/parking.hpp"
 #include "costmodel/schedule/pass_costs.hpp"
-#include "costmodel/schedule/walk.hpp"
 
 namespace panpipe {
 namespace {
@@ -60,7 +57,10 @@ class TransferRun {
       outcome.makespan = std::max(outcome.makespan, ranks_[rank].now);
       outcome.held.push_back(ranks_[rank].held);
     }
-    if (!outcome.finishes) explain(outcome);
+    if (outcome.finishes) return outcome;
+    std::vector<std::optional<RankWait>> waits;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) waits.push_back(wait_of(rank));
+    outcome.deadlock = explain_waits(schedule_, waits);
     return outcome;
   }
 
@@ -160,65 +160,18 @@ class TransferRun {
     return std::max(message.send.posted, message.receive.posted) + costs_.comm;
   }
 
-  // --- deadlock ---
-  struct Wait {
-    std::size_t at = 0;  // the transfer whose other end is not there
-    std::size_t peer = 0;
-  };
-
-  std::optional<Wait> wait_of(std::size_t number) {
+  // The transfer whose other end is not there; nothing when the rank has finished.
+  std::optional<RankWait> wait_of(std::size_t number) {
     const Rank& rank = ranks_[number];
     const auto& row = schedule_.order[number];
     if (rank.at == row.size()) return std::nullopt;
-    for (std::size_t i = rank.at; i < batch_end(row, rank.at); ++i)
-      if (over_at(row[i]) == kNotYet) return Wait{i, static_cast<std::size_t>(other_end_of(row[i]).rank)};
-    return std::nullopt;
-  }
-
-  int cell_of(std::size_t rank, std::size_t at) const {
-    const auto& row = schedule_.order[rank];
-    return static_cast<int>(std::count_if(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(at) + 1,
-                                          [](const Action& a) { return a.group_size != 0; })) -
-           1;
-  }
-
-  void explain(TransferOutcome& outcome) {
-    std::vector<std::optional<Wait>> waits;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) waits.push_back(wait_of(rank));
-    std::vector<std::size_t> path;  // follow who waits for whom until a rank comes again
-    for (std::size_t rank = 0; rank < waits.size() && path.empty(); ++rank)
-      if (waits[rank]) path.push_back(rank);
-    PANPIPE_CHECK(!path.empty(), "an order that stops has a rank that waits for a transfer");
-    std::vector<std::size_t> cycle;
-    while (cycle.empty()) {
-      const auto& wait = waits[path.back()];
-      PANPIPE_CHECK(wait.has_value(), "a rank waits for a rank that has finished");
-      const auto seen = std::find(path.begin(), path.end(), wait->peer);
-      if (seen != path.end()) cycle.assign(seen, path.end());
-      path.push_back(wait->peer);
+    for (std::size_t i = rank.at; i < batch_end(row, rank.at); ++i) {
+      if (over_at(row[i]) != kNotYet) continue;
+      const End& other = other_end_of(row[i]);
+      const auto at = static_cast<std::size_t>(other.at);
+      return RankWait{i, to_text(schedule_.order[static_cast<std::size_t>(other.rank)][at]), other.rank, at};
     }
-    std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
-    std::vector<std::string> parts;
-    for (const std::size_t rank : cycle) parts.push_back(wait_text(rank, *waits[rank]));
-    add_problem(outcome, cycle.front(), *waits[cycle.front()], fmt::format("{}: a cycle", fmt::join(parts, ", ")));
-    for (std::size_t rank = 0; rank < waits.size(); ++rank)
-      if (waits[rank] && rank != cycle.front()) add_problem(outcome, rank, *waits[rank], wait_text(rank, *waits[rank]));
-  }
-
-  std::string wait_text(std::size_t rank, const Wait& wait) {
-    const Action& own = schedule_.order[rank][wait.at];
-    const auto& peers = schedule_.order[wait.peer];
-    const End& other = other_end_of(own);
-    const auto at = static_cast<std::size_t>(other.at);
-    const Rank& peer = ranks_[wait.peer];
-    return fmt::format("rank {} is held at {} until rank {} comes to {} (its cell {}; it stands at {}, cell {})", rank,
-                       to_text(own), wait.peer, to_text(peers[at]), cell_of(wait.peer, at), cell_text(&peers[peer.at]),
-                       cell_of(wait.peer, peer.at));
-  }
-
-  void add_problem(TransferOutcome& outcome, std::size_t rank, const Wait& wait, std::string message) {
-    outcome.deadlock.push_back(
-        {static_cast<int>(rank), cell_of(rank, wait.at), to_text(schedule_.order[rank][wait.at]), std::move(message)});
+    return std::nullopt;
   }
 
   const Schedule& schedule_;

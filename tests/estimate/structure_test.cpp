@@ -87,34 +87,24 @@ TEST(Structure, RecycledSlotsAreAsManyAsValuesAreAlive) {
 }
 
 // Rank 0 wants the gradient of microbatch 0 before it sends microbatch 1, rank 1 wants microbatch 1 first.
-TEST(Structure, ADeadlockNamesEachRanksHeadAndTheCycle) {
+TEST(Structure, AnOrderThatCannotFinishHasNone) {
   const PipelineOrder order = two_ranks({pack(Pass::F, 0, 0), pack(Pass::B, 0, 0), pack(Pass::F, 0, 1), pack(Pass::B, 0, 1)},
                                         {pack(Pass::F, 1, 1), pack(Pass::F, 1, 0), pack(Pass::B, 1, 0), pack(Pass::B, 1, 1)}, 2);
-  StructureBuilder builder;
   Structure s;
-  ASSERT_FALSE(builder.build(order, s));
-  // 0B0 (action 1) needs 1B0 (6), which stands behind 1F1 (4), which needs 0F1 (2), which stands behind 0B0.
-  EXPECT_THAT(builder.deadlock().blocked, ::testing::ElementsAre(1, 4));
-  EXPECT_THAT(builder.deadlock().cycle, ::testing::ElementsAre(1, 6, 4, 2));
+  EXPECT_FALSE(StructureBuilder().build(order, s));
 }
 
-TEST(Structure, WaitingForWhatNobodyDoesIsADeadlockWithoutCycle) {
+TEST(Structure, NorHasOneThatWaitsForWhatNobodyDoes) {
   const PipelineOrder order = two_ranks({pack(Pass::F, 0, 0), pack(Pass::B, 0, 0)}, {pack(Pass::F, 1, 0)}, 1);
-  StructureBuilder builder;
   Structure s;
-  ASSERT_FALSE(builder.build(order, s));
-  EXPECT_THAT(builder.deadlock().blocked, ::testing::ElementsAre(1, -1));
-  EXPECT_TRUE(builder.deadlock().cycle.empty());
+  EXPECT_FALSE(StructureBuilder().build(order, s));
 }
 
-TEST(Structure, AGradientBeforeItsOwnForwardIsADeadlock) {
+TEST(Structure, NorOneWithAGradientBeforeItsForward) {
   const PipelineOrder order =
       two_ranks({pack(Pass::F, 0, 0), pack(Pass::B, 0, 0)}, {pack(Pass::B, 1, 0), pack(Pass::F, 1, 0)}, 1);
-  StructureBuilder builder;
   Structure s;
-  ASSERT_FALSE(builder.build(order, s));
-  EXPECT_THAT(builder.deadlock().blocked, ::testing::ElementsAre(1, 2));
-  EXPECT_THAT(builder.deadlock().cycle, ::testing::ElementsAre(2, 3));  // 1B0 needs 1F0, which stands behind 1B0
+  EXPECT_FALSE(StructureBuilder().build(order, s));
 }
 
 TEST(PipelineOrder, RefusesWhatItCannotHold) {

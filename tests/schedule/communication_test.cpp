@@ -97,10 +97,12 @@ TEST(TransferSemantics, ADeadlockUnderOneAloneNamesItsCycle) {
   const TransferOutcome outcome = run_transfers(late, {}, TransferSemantics::Blocking);
   EXPECT_FALSE(outcome.finishes);
   ASSERT_EQ(outcome.deadlock.size(), 2U);
-  EXPECT_EQ(test::message_of(outcome.deadlock),
-            "0:3 0SEND_F1 rank 0 is held at 0SEND_F1 until rank 1 comes to 1RECV_F1 (its cell 4; it stands at 1SEND_B0, cell 3), "
-            "rank 1 is held at 1SEND_B0 until rank 0 comes to 0RECV_B0 (its cell 4; it stands at 0SEND_F1, cell 3): a cycle");
+  EXPECT_EQ(
+      test::message_of(outcome.deadlock),
+      "0:3 0SEND_F1 the order cannot finish: rank 0 waits at 0SEND_F1 for 1RECV_F1, cell 4 of rank 1; rank 1 waits at 1SEND_B0 "
+      "for 0RECV_B0, cell 4 of rank 0: a cycle");
   EXPECT_EQ(outcome.deadlock[1].rank, 1);
+  EXPECT_EQ(outcome.deadlock[1].message, "waits for 0RECV_B0, cell 4 of rank 0, which stands at 0SEND_F1, cell 3");
 }
 
 // Every family, at sizes that most of them exist for: the orders with communication are legal, run the same passes, keep the

@@ -253,8 +253,10 @@ TEST(Families, TurnsShorterThanThePipelineAreMadeAsAskedAndExplained) {
   const Schedule schedule = make_schedule("interleaved-1f1b", 4, 8, {{"group", "2"}});
   const std::vector<ScheduleProblem> problems = check_schedule(schedule);
   ASSERT_FALSE(problems.empty());
-  EXPECT_EQ(problems[0].message,
-            "the order cannot finish: rank 0 waits at 4F3 for 3F3 of rank 3, rank 3 waits at 3B0 for 4B0 of rank 0: a cycle");
+  EXPECT_EQ(
+      problems[0].message,
+      "the order cannot finish: rank 0 waits at 4F3 for 3F3, cell 8 of rank 3; rank 3 waits at 3B0 for 4B0, cell 9 of rank 0: a "
+      "cycle");
   EXPECT_EQ(schedule.notes,
             std::vector<std::string>{"turns of at least 4 microbatches, the last one too, always finish (option group)"});
 }

@@ -87,9 +87,9 @@ TEST(Legality, GroupsOfEveryKind) {
 TEST(Legality, OrdersThatPyTorchsValidatorLetsThrough) {
   // It collects passes in sets: repeated passes, microbatches out of range and orders that wait for each other all pass there.
   EXPECT_EQ(fault({"0F0 0F2 0B0 0B2", "1F0 1F2 1B0 1B2"}), "0:1 0F2 microbatch 2 does not exist: there are 2, numbered from 0");
-  EXPECT_EQ(
-      fault({"0F0 0B0 0F1 0B1", "1F1 1F0 1B0 1B1"}),
-      "0:1 0B0 the order cannot finish: rank 0 waits at 0B0 for 1B0 of rank 1, rank 1 waits at 1F1 for 0F1 of rank 0: a cycle");
+  EXPECT_EQ(fault({"0F0 0B0 0F1 0B1", "1F1 1F0 1B0 1B1"}),
+            "0:1 0B0 the order cannot finish: rank 0 waits at 0B0 for 1B0, cell 2 of rank 1; rank 1 waits at 1F1 for 0F1, cell 2 "
+            "of rank 0: a cycle");
 }
 
 TEST(Legality, AStpOrderOfFewerMicrobatchesThanItExistsFor) {
@@ -114,12 +114,19 @@ TEST(Legality, StagesPlacedInALoopWhereAVIsMeant) {  // torchtitan #774: ZB-V's 
 
 TEST(Legality, TwoRanksThatWaitForEachOther) {
   // Rank 0 wants the gradient of microbatch 0 before it forwards microbatch 1; rank 1 wants microbatch 1 first.
-  EXPECT_EQ(
-      fault({"0F0 0B0 0F1 0B1", "1F0 1F1 1B0 1B1"}),
-      "0:1 0B0 the order cannot finish: rank 0 waits at 0B0 for 1B0 of rank 1, rank 1 waits at 1F1 for 0F1 of rank 0: a cycle");
+  EXPECT_EQ(fault({"0F0 0B0 0F1 0B1", "1F0 1F1 1B0 1B1"}),
+            "0:1 0B0 the order cannot finish: rank 0 waits at 0B0 for 1B0, cell 2 of rank 1; rank 1 waits at 1F1 for 0F1, cell 2 "
+            "of rank 0: a cycle");
   const auto problems = check_schedule(from_rows({"0F0 0B0 0F1 0B1", "1F0 1F1 1B0 1B1"}));
   ASSERT_EQ(problems.size(), 2u);
-  EXPECT_EQ(problems[1].message, "waits for 0F1, cell 2 of rank 0, which stands at cell 1");
+  EXPECT_EQ(problems[1].message, "waits for 0F1, cell 2 of rank 0, which stands at 0B0, cell 1");
+}
+
+TEST(Legality, AGroupThatWaitsIsNamedWhole) {
+  // Rank 0 braids 0F1 with the gradient of 0, rank 1 wants 1F1 before it makes that.
+  EXPECT_EQ(fault({"0F0 (0F1;0B0)OVERLAP_F_B 0B1", "1F0 1F1 1B0 1B1"}),
+            "0:1 (0F1;0B0)OVERLAP_F_B the order cannot finish: rank 0 waits at (0F1;0B0)OVERLAP_F_B for 1B0, cell 2 of rank 1; "
+            "rank 1 waits at 1F1 for 0F1, cell 1 of rank 0: a cycle");
 }
 
 // Members of Pfeife's family that order themselves into a cycle: the short last group of the rank that turns back is behind
