@@ -21,13 +21,13 @@ enum class FaultCode : unsigned char { Other, UnknownKey };
 //     help: what to write instead
 // (the parts that do not apply are absent).
 struct Diagnostic {
-  std::string file;           // as the user named it; "--set" for an override; empty when there is no file
-  int line = 0;               // from 1; 0 = no place
-  int column = 0;             // from 1
-  std::string message;        // without place
-  std::string text;           // the rendered whole, without a final newline
-  std::string place;          // what `text` begins with: "a.yaml:4:3", "--set batch.micro=4"; empty when nobody stated it
-  std::string override_text;  // "batch.micro=4" where an override is at fault, else empty
+  std::string file;                // as the user named it; "--set" for an override; empty when there is no file
+  int line = 0;                    // from 1; 0 = no place
+  int column = 0;                  // from 1
+  std::string message;             // without place
+  std::string text;                // the rendered whole, without a final newline
+  std::string place = {};          // what `text` begins with: "a.yaml:4:3", "--set batch.micro=4"; empty when nobody stated it
+  std::string override_text = {};  // "batch.micro=4" where an override is at fault, else empty
   FaultCode code = FaultCode::Other;
 };
 
