@@ -19,6 +19,7 @@
 #include "costmodel/base/files_write.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/picture/schedule_picture.hpp"
+#include "costmodel/schedule/find_family.hpp"
 #include "costmodel/schedule/memory_actions.hpp"
 #include "costmodel/schedule/memory_sweep.hpp"
 #include "costmodel/schedule/schedule.hpp"
@@ -48,10 +49,7 @@ std::string table_of_families() {
          "  recompute=full and offload=selective|full insert what holds less memory.\n";
 }
 
-bool is_family(const std::string& name) {
-  const auto& families = schedule_families();
-  return std::any_of(families.begin(), families.end(), [&](const ScheduleFamily& family) { return family.name == name; });
-}
+bool is_family(const std::string& name) { return find_family(name) != nullptr; }
 
 bool is_file_name(const std::string& name) {
   if (is_family(name)) return false;
@@ -150,8 +148,9 @@ Schedule obtain(const Settings& settings, const ScheduleOptions& options, const 
     }
     return make_schedule(settings.name_or_file, *settings.ranks, *settings.microbatches, options, costs);
   }
+  Schedule schedule = apply_memory_options(load_schedule_csv(settings.name_or_file), options, costs);
   ScheduleOptions rest = options;
-  Schedule schedule = apply_memory_options(load_schedule_csv(settings.name_or_file), rest, costs);
+  for (const auto& option : memory_options()) rest.erase(std::string(option.first));
   if (!rest.empty())
     throw InputError(fmt::format("option '{}' makes no sense for an order from a file: only braid, recompute and offload do",
                                  rest.begin()->first));

@@ -1,12 +1,12 @@
 #include "costmodel/plan/pass_means.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <vector>
 
 #include "costmodel/cluster/host_path.hpp"
+#include "costmodel/schedule/memory_actions.hpp"
 
 namespace panpipe {
 namespace {
@@ -41,10 +41,10 @@ std::vector<int> copying_at_once(const Cluster& cluster, const PlanRequest& requ
   std::vector<int> devices(static_cast<std::size_t>(cluster.size()));
   std::iota(devices.begin(), devices.end(), 0);
   if (request.placement) devices = *request.placement;
-  const auto stagger = request.schedule.options.find("offload_stagger");
-  if (stagger == request.schedule.options.end()) return devices;
+  const int stagger = offload_stagger(request.schedule.options);
+  if (stagger == 1) return devices;
   const std::size_t of_rank = static_cast<std::size_t>(request.degrees.tensor) * static_cast<std::size_t>(request.degrees.data);
-  const std::size_t run = of_rank * static_cast<std::size_t>(std::max(1, std::atoi(stagger->second.c_str())));
+  const std::size_t run = of_rank * static_cast<std::size_t>(stagger);
   std::vector<int> first;
   for (std::size_t i = 0; i < devices.size(); ++i)
     if (i % run < of_rank) first.push_back(devices[i]);

@@ -13,23 +13,12 @@
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
 #include "costmodel/plan/pass_means.hpp"
+#include "costmodel/schedule/find_family.hpp"
 #include "costmodel/schedule/memory_actions.hpp"
 
 namespace panpipe {
 
 namespace {
-
-bool has_option(const std::string& family, std::string_view option) {
-  for (const ScheduleFamily& row : schedule_families())
-    if (row.name == family)
-      return std::any_of(row.options.begin(), row.options.end(), [&](const auto& entry) { return entry.first == option; });
-  return false;
-}
-
-bool is_searched(const std::string& family) {
-  const auto& rows = schedule_families();
-  return std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row.name == family && row.searched(); });
-}
 
 // Costs of a pass when the model is cut into so many stages: means, or of every stage where the cuts can be made.
 using MeanCosts = std::function<PassCosts(int stages, bool each)>;
@@ -57,10 +46,11 @@ Schedule requested_schedule(const PlanRequest& wanted, const MeanCosts& mean_cos
     return apply_memory_options(std::move(schedule), memory, stage_costs);
   };
   if (!request.csv.empty()) return with_memory_actions(load_schedule_csv(request.csv));
-  const bool settable = has_option(request.name, "stages_per_rank");
+  const ScheduleFamily* family = find_family(request.name);  // make_schedule says where there is none
+  const bool settable = family != nullptr && default_option(*family, "stages_per_rank");
   if (per_rank > 1 && settable && options.count("stages_per_rank") == 0) options["stages_per_rank"] = std::to_string(per_rank);
   PassCosts costs;
-  if (is_searched(request.name)) costs = mean_costs(make_schedule(request.name, ranks, 1, options).stages, true);
+  if (family != nullptr && family->searched()) costs = mean_costs(make_schedule(request.name, ranks, 1, options).stages, true);
   Schedule schedule = with_memory_actions(make_schedule(request.name, ranks, wanted.degrees.microbatches, options, costs));
   const int made = schedule.stages / std::max(1, schedule.ranks);
   if (per_rank > 1 && made != per_rank)

@@ -6,20 +6,9 @@
 #include <map>
 
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/schedule/find_family.hpp"
 
 namespace panpipe {
-
-const ScheduleFamily* find_family(const std::string& name) {
-  for (const ScheduleFamily& family : schedule_families())
-    if (family.name == name) return &family;
-  return nullptr;
-}
-
-std::optional<std::string> default_option(const ScheduleFamily& family, std::string_view key) {
-  for (const auto& [name, value] : family.options)
-    if (name == key) return std::string(value);
-  return std::nullopt;
-}
 
 namespace {
 

@@ -20,10 +20,6 @@ Parallel read_parallel(MapReader& scenario);
 // Fills in parallel.pipeline and checks the degrees against the number of devices.
 void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& parallel);
 
-// nullptr where there is none of that name; the default of one of its options.
-const ScheduleFamily* find_family(const std::string& name);
-std::optional<std::string> default_option(const ScheduleFamily& family, std::string_view key);
-
 // `schedule:`, a name or {name: ..., options} or {csv: file}; reconciles stages_per_rank with parallel.virtual_stages.
 ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel);
 

@@ -8,6 +8,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/schedule/building.hpp"
+#include "costmodel/schedule/find_family.hpp"
 #include "costmodel/schedule/limits.hpp"
 #include "costmodel/schedule/memory_actions.hpp"
 
@@ -65,6 +66,18 @@ const std::vector<ScheduleFamily>& schedule_families() {
   return table;
 }
 
+const ScheduleFamily* find_family(std::string_view name) {
+  for (const ScheduleFamily& family : schedule_families())
+    if (family.name == name) return &family;
+  return nullptr;
+}
+
+std::optional<std::string> default_option(const ScheduleFamily& family, std::string_view key) {
+  for (const auto& [name, value] : family.options)
+    if (name == key) return std::string(value);
+  return std::nullopt;
+}
+
 namespace {
 
 // ", did you mean 'x'?" when a name is near, else the list of all.
@@ -74,12 +87,10 @@ std::string suggestion(std::string_view wrong, const std::vector<std::string>& n
   return fmt::format("; there are {}", fmt::join(names, ", "));
 }
 
-const ScheduleFamily& find_family(std::string_view name) {
+const ScheduleFamily& family_named(std::string_view name) {
+  if (const ScheduleFamily* family = find_family(name)) return *family;
   std::vector<std::string> names;
-  for (const ScheduleFamily& family : schedule_families()) {
-    if (family.name == name) return family;
-    names.emplace_back(family.name);
-  }
+  for (const ScheduleFamily& family : schedule_families()) names.emplace_back(family.name);
   throw InputError(fmt::format("unknown schedule '{}'{}", name, suggestion(name, names)));
 }
 
@@ -114,13 +125,12 @@ void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
 
 Schedule make_schedule(std::string_view name, int ranks, int microbatches, const ScheduleOptions& options,
                        const PassCosts& costs) {
-  const ScheduleFamily& family = find_family(name);
+  const ScheduleFamily& family = family_named(name);
   check_options(family, options);
   check_size(ranks, microbatches, options);
   Schedule schedule = family.searched() ? std::get<ScheduleFamily::Searched>(family.generate)(ranks, microbatches, options, costs)
                                         : std::get<ScheduleFamily::Fixed>(family.generate)(ranks, microbatches, options);
-  ScheduleOptions rest = options;
-  return apply_memory_options(std::move(schedule), rest, costs);
+  return apply_memory_options(std::move(schedule), options, costs);
 }
 
 }  // namespace panpipe

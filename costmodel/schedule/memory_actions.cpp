@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "costmodel/base/error.hpp"
@@ -74,25 +73,23 @@ Row with_earlier_recomputes(const Row& row, const CellTimes& times, double cost)
 
 // --- options ---
 
-std::string take_text(ScheduleOptions& options, const std::string& key, const std::string& fallback) {
-  const auto taken = options.extract(key);
-  return taken.empty() ? fallback : taken.mapped();
-}
+struct RecomputeChoice {
+  bool any = false;
+  int stages = 0;  // the first of each rank; 0 = all
+};
 
-std::string take_word(ScheduleOptions& options, const std::string& key, std::initializer_list<const char*> allowed) {
-  const std::string value = take_text(options, key, *allowed.begin());
-  for (const char* known : allowed)
-    if (value == known) return value;
-  throw InputError(fmt::format("option '{}' of a schedule must be one of {}, not '{}'", key,
-                               fmt::join(allowed.begin(), allowed.end(), ", "), value));
-}
-
-// A whole number from 1 on; none when the text is something else.
-std::optional<int> whole_number(const std::string& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
-  return value;
+RecomputeChoice recompute_choice(const ScheduleOptions& options) {
+  const auto found = options.find("recompute");
+  if (found == options.end() || found->second == "none") return {};
+  if (found->second == "full") return {true, 0};
+  try {
+    return {true, integer_option(options, "recompute", 0, 1)};
+  } catch (const InputError&) {  // besides numbers there are words
+    throw InputError(
+        fmt::format("option 'recompute' of a schedule must be none, full, or how many of each rank's stages are "
+                    "recomputed, not '{}'",
+                    found->second));
+  }
 }
 
 }  // namespace
@@ -103,29 +100,21 @@ const std::vector<std::pair<std::string_view, std::string_view>>& memory_options
   return options;
 }
 
-Schedule apply_memory_options(Schedule schedule, ScheduleOptions& options, const PassCosts& costs) {
-  const std::string recompute = take_text(options, "recompute", "none");
-  const std::optional<int> early = whole_number(recompute);
-  if (!early && recompute != "none" && recompute != "full")
-    throw InputError(
-        fmt::format("option 'recompute' of a schedule must be none, full, or how many of each rank's stages are "
-                    "recomputed, not '{}'",
-                    recompute));
-  const std::string offload = take_word(options, "offload", {"none", "selective", "full"});
-  const std::string waiting = take_word(options, "offload_waiting", {"false", "true"});
-  const std::string stagger_text = take_text(options, "offload_stagger", "1");
-  const std::optional<int> stagger = whole_number(stagger_text);
-  if (!stagger)
-    throw InputError(fmt::format(
-        "option 'offload_stagger' of a schedule must be how many ranks share a way to the host, not '{}'", stagger_text));
-  if (offload == "none" && (waiting == "true" || *stagger > 1))
+int offload_stagger(const ScheduleOptions& options) { return integer_option(options, "offload_stagger", 1, 1); }
+
+Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options, const PassCosts& costs) {
+  const RecomputeChoice recompute = recompute_choice(options);
+  const std::string offload = word_option(options, "offload", {"none", "selective", "full"});
+  const bool waiting = boolean_option(options, "offload_waiting", false);
+  const int stagger = offload_stagger(options);
+  if (offload == "none" && (waiting || stagger > 1))
     throw InputError("options 'offload_waiting' and 'offload_stagger' say how to offload: choose offload=selective or full too");
-  if (recompute == "none" && offload == "none") return schedule;
+  if (!recompute.any && offload == "none") return schedule;
   if (!check_schedule(schedule).empty()) return schedule;  // whoever asked is told what is wrong with the order
-  if (recompute != "none") schedule = add_recompute(schedule, costs, early.value_or(0));
+  if (recompute.any) schedule = add_recompute(schedule, costs, recompute.stages);
   if (offload == "none") return schedule;
   using Choice = OffloadRequest::Choice;
-  return add_offload(schedule, costs, {offload == "full" ? Choice::Full : Choice::Selective, waiting == "true", *stagger});
+  return add_offload(schedule, costs, {offload == "full" ? Choice::Full : Choice::Selective, waiting, stagger});
 }
 
 Schedule add_recompute(const Schedule& schedule, const PassCosts& costs, int stages) {

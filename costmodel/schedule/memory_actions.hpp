@@ -9,8 +9,11 @@ namespace panpipe {
 // offload_waiting=false|true, offload_stagger=N.
 const std::vector<std::pair<std::string_view, std::string_view>>& memory_options();
 
-// Takes those out of `options` and does what they say, recompute first. InputError for other values.
-Schedule apply_memory_options(Schedule schedule, ScheduleOptions& options, const PassCosts& costs);
+// How many consecutive ranks share one way to the host.
+int offload_stagger(const ScheduleOptions& options);
+
+// Does what those in `options` say, recompute first; other options are not read. InputError for other values.
+Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options, const PassCosts& costs);
 
 // R before every backward of the first `stages` stages of each rank (in forward order; 0 = all), right before it, or one cell
 // earlier where the rank waits there long enough and that shortens the step under these costs. A waiting rank recomputes before

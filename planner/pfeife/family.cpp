@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/schedule/find_family.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -65,11 +66,8 @@ class Builder {
 };
 
 bool has_stages_option(const std::string& name) {
-  for (const ScheduleFamily& row : schedule_families())
-    if (row.name == name)
-      return std::any_of(row.options.begin(), row.options.end(),
-                         [](const auto& option) { return option.first == "stages_per_rank"; });
-  return false;
+  const ScheduleFamily* family = find_family(name);
+  return family != nullptr && default_option(*family, "stages_per_rank");
 }
 
 }  // namespace

@@ -113,6 +113,10 @@ TEST(MemoryOptions, WrongOnesAreNamed) {
             "'some'");
   EXPECT_EQ(message({{"offload_stagger", "2"}}),
             "error: options 'offload_waiting' and 'offload_stagger' say how to offload: choose offload=selective or full too");
+  EXPECT_EQ(message({{"offload", "full"}, {"offload_waiting", "yes"}}),
+            "error: option 'offload_waiting' of a schedule must be true or false, not 'yes'");
+  EXPECT_EQ(message({{"offload", "full"}, {"offload_stagger", "2x"}}),
+            "error: option 'offload_stagger' of a schedule must be a whole number, not '2x'");
   EXPECT_EQ(message({{"ofload", "full"}}), "error: unknown option 'ofload' of schedule 1f1b, did you mean 'offload'?");
   EXPECT_EQ(message({{"recompute", "none"}}), "no error");
 }
