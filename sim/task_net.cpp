@@ -1,7 +1,6 @@
 #include "sim/task_net.hpp"
 
-#include <algorithm>
-#include <map>
+#include "costmodel/estimate/order_net.hpp"
 
 namespace panpipe::sim {
 namespace {
@@ -28,27 +27,27 @@ TaskNet::TaskNet(const TaskGraph& graph) {
   round.assign(tasks, -1);
   receiver_before.assign(graph.transfers.size(), -1);
 
+  // Groups are led by their first member; the members of a round each lead themselves.
+  const OrderNet net(graph);
   std::vector<std::int32_t> leader(tasks), last(tasks);
-  for (std::size_t t = 0; t < tasks;) {
-    const std::size_t size = std::max<std::size_t>(1, graph.tasks[t].group_size), end = std::min(tasks, t + size);
-    for (std::size_t k = t; k < end; ++k) {
-      leader[k] = static_cast<std::int32_t>(t);
-      last[k] = static_cast<std::int32_t>(end - 1);
+  for (const Block& block : net.blocks()) {
+    const auto first = net.members().begin() + block.first_member, end = first + block.members;
+    for (auto member = first; member != end; ++member) {
+      leader[at(*member)] = block.together ? *member : *first;
+      last[at(*member)] = block.together ? *member : *(end - 1);
+      if (block.together) round[at(*member)] = static_cast<std::int32_t>(rounds.size());
     }
-    t = end;
+    if (block.together) rounds.emplace_back(first, end);
   }
-  std::vector<std::int32_t> lane_tail(at(graph.ranks) * kLanes, -1);
   for (std::size_t t = 0; t < tasks; ++t) {
-    const Task& task = graph.tasks[t];
-    std::int32_t& tail = lane_tail[at(task.rank) * kLanes + static_cast<std::size_t>(task.lane)];
-    const bool by_units = graph.by_units && task.lane == Lane::Compute;
-    if (tail >= 0 && by_units) {
-      if (leader[t] == static_cast<std::int32_t>(t)) next_on_lane[at(leader[at(tail)])] = static_cast<std::int32_t>(t);
-    } else if (tail >= 0) {
-      next_on_lane[at(tail)] = static_cast<std::int32_t>(t);
+    const std::int32_t before = net.lane_before(static_cast<std::int32_t>(t));
+    if (before < 0) continue;
+    if (graph.by_units && graph.tasks[t].lane == Lane::Compute) {
+      if (leader[t] == static_cast<std::int32_t>(t)) next_on_lane[at(leader[at(before)])] = static_cast<std::int32_t>(t);
+    } else {
+      next_on_lane[at(before)] = static_cast<std::int32_t>(t);
       ++prerequisites[t];
     }
-    tail = static_cast<std::int32_t>(t);
   }
 
   std::vector<std::pair<std::int32_t, std::int32_t>> after, sent, received, taken;
@@ -56,7 +55,7 @@ TaskNet::TaskNet(const TaskGraph& graph) {
     const Task& task = graph.tasks[t];
     for (std::int32_t i = 0; i < task.inputs; ++i) {
       const Input& input = graph.inputs[at(task.first_input + i)];
-      const std::int32_t from = input.transfer >= 0 ? graph.transfers[at(input.transfer)].producer : input.task;
+      const std::int32_t from = net.producer(input);
       if (from < 0 || leader[at(from)] == leader[t]) continue;
       const std::int32_t waiter = graph.by_units ? static_cast<std::int32_t>(t) : leader[t];
       ++prerequisites[at(waiter)];
@@ -70,7 +69,7 @@ TaskNet::TaskNet(const TaskGraph& graph) {
   for (std::size_t i = 0; i < graph.transfers.size(); ++i) {
     const std::int32_t from = graph.transfers[i].producer;
     sent.emplace_back(graph.by_units ? from : last[at(from)], static_cast<std::int32_t>(i));
-    if (graph.rendezvous) receiver_before[i] = graph.transfers[i].taken_after;
+    receiver_before[i] = net.receiver_before(graph.transfers[i]);
     if (receiver_before[i] >= 0) taken.emplace_back(receiver_before[i], static_cast<std::int32_t>(i));
     if (!graph.tasks[at(from)].waits_for_sends) continue;
     gate[i] = graph.by_units ? leader[at(from)] : last[at(from)];
@@ -80,21 +79,6 @@ TaskNet::TaskNet(const TaskGraph& graph) {
   transfers.assign(tasks, sent);
   consumers.assign(graph.transfers.size(), received);
   taken_after.assign(tasks, taken);
-
-  std::map<std::pair<std::int32_t, std::size_t>, std::int32_t> round_of;  // (flow, times) -> round
-  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> times;     // (flow, rank) -> times seen
-  for (std::size_t t = 0; t < tasks && !graph.cross_rank_flows.empty(); ++t) {
-    const Task& task = graph.tasks[t];
-    const bool between =
-        task.kind == TaskKind::Collective && std::any_of(graph.cross_rank_flows.begin(), graph.cross_rank_flows.end(),
-                                                         [&](const auto& cross) { return cross.flow == task.flow; });
-    if (!between) continue;
-    const std::size_t time = times[{task.flow, task.rank}]++;
-    const auto [entry, is_new] = round_of.try_emplace({task.flow, time}, static_cast<std::int32_t>(rounds.size()));
-    if (is_new) rounds.emplace_back();
-    round[t] = entry->second;
-    rounds[at(entry->second)].push_back(static_cast<std::int32_t>(t));
-  }
 }
 
 }  // namespace panpipe::sim

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "costmodel/base/error.hpp"
-#include "costmodel/estimate/block_order.hpp"
+#include "costmodel/estimate/order_net.hpp"
 
 namespace panpipe {
 namespace {
@@ -21,7 +21,7 @@ struct Dependency {
 
 class Compiler {
  public:
-  explicit Compiler(const TaskGraph& graph) : graph_(graph), order_(graph) {}
+  explicit Compiler(const TaskGraph& graph) : graph_(graph), net_(graph) {}
 
   CompiledGraph compile() {
     make_tables();
@@ -29,7 +29,7 @@ class Compiler {
     result_.task_node.assign(graph_.tasks.size(), 0);
     result_.ready_node.assign(graph_.tasks.size(), 0);
     resize(result_.structure, 0);
-    for (const std::int32_t b : order_.order()) emit(order_.blocks()[at(b)]);
+    for (const std::int32_t b : net_.levels()) emit(net_.blocks()[at(b)]);
     finish();
     return std::move(result_);
   }
@@ -57,7 +57,7 @@ class Compiler {
     if (std::none_of(graph_.tasks.begin(), graph_.tasks.end(), [](const Task& task) { return task.waits_for_sends; })) return;
     sends_.resize(graph_.tasks.size());
     for (const Transfer& transfer : graph_.transfers) {
-      const Send send{static_cast<std::uint16_t>(1 + transfer.link), order_.receiver_before(transfer)};
+      const Send send{static_cast<std::uint16_t>(1 + transfer.link), net_.receiver_before(transfer)};
       auto& sends = sends_[at(transfer.producer)];
       if (std::find(sends.begin(), sends.end(), send) == sends.end()) sends.push_back(send);
     }
@@ -84,14 +84,14 @@ class Compiler {
   void gather_dependencies(const Block& block) {
     dependencies_.clear();
     for (std::int32_t k = 0; k < block.members; ++k) {
-      const std::int32_t t = order_.members()[at(block.first_member + k)];
+      const std::int32_t t = net_.members()[at(block.first_member + k)];
       const Task& task = graph_.tasks[at(t)];
-      const std::int32_t before = order_.lane_before(t);
-      if (before >= 0 && order_.block_of(before) != order_.block_of(t)) {
+      const std::int32_t before = net_.lane_before(t);
+      if (before >= 0 && net_.block_of(before) != net_.block_of(t)) {
         if (k > 0) depend(result_.task_node[at(before)], 0);
         // After a group: what any of its members sent.
-        for (std::int32_t b = before; !sends_.empty() && b >= 0 && order_.block_of(b) == order_.block_of(before);
-             b = order_.lane_before(b)) {
+        for (std::int32_t b = before; !sends_.empty() && b >= 0 && net_.block_of(b) == net_.block_of(before);
+             b = net_.lane_before(b)) {
           if (!graph_.tasks[at(b)].waits_for_sends) continue;
           for (const Send& send : sends_[at(b)]) {
             depend(result_.ready_node[at(b)], send.link);
@@ -101,14 +101,14 @@ class Compiler {
       }
       for (std::int32_t i = 0; i < task.inputs; ++i) {
         const Input& input = graph_.inputs[at(task.first_input + i)];
-        const std::int32_t from = order_.producer(input);
-        if (from < 0 || order_.block_of(from) == order_.block_of(t)) continue;
+        const std::int32_t from = net_.producer(input);
+        if (from < 0 || net_.block_of(from) == net_.block_of(t)) continue;
         // What ran before on the same lane has ended.
-        if (input.transfer < 0 && order_.lane_index(graph_.tasks[at(from)]) == order_.lane_index(task)) continue;
+        if (input.transfer < 0 && net_.lane_index(graph_.tasks[at(from)]) == net_.lane_index(task)) continue;
         const auto delay = input.transfer < 0 ? 0 : 1 + graph_.transfers[at(input.transfer)].link;
         depend(result_.ready_node[at(from)], static_cast<std::uint16_t>(delay));
         if (input.transfer < 0) continue;
-        const std::int32_t receiver = order_.receiver_before(graph_.transfers[at(input.transfer)]);
+        const std::int32_t receiver = net_.receiver_before(graph_.transfers[at(input.transfer)]);
         if (receiver >= 0) depend(result_.ready_node[at(receiver)], static_cast<std::uint16_t>(delay));
       }
     }
@@ -116,20 +116,20 @@ class Compiler {
 
   void emit(const Block& block) {
     gather_dependencies(block);
-    const std::int32_t first = order_.members()[at(block.first_member)];
-    std::uint32_t node = order_.lane_before(first) < 0 ? 0 : result_.task_node[at(order_.lane_before(first))];
+    const std::int32_t first = net_.members()[at(block.first_member)];
+    std::uint32_t node = net_.lane_before(first) < 0 ? 0 : result_.task_node[at(net_.lane_before(first))];
     // All but the last dependency, and for tasks side by side the last one as well, go into tasks of no cost.
     const std::size_t joins = block.together ? dependencies_.size() : std::max<std::size_t>(1, dependencies_.size()) - 1;
     for (std::size_t i = 0; i < joins; ++i) node = add_node(node, dependencies_[i], 0);
     const Dependency last = joins < dependencies_.size() ? dependencies_.back() : Dependency{};
     const std::uint32_t start = node;
     for (std::int32_t k = 0; k < block.members; ++k) {
-      const std::int32_t t = order_.members()[at(block.first_member + k)];
+      const std::int32_t t = net_.members()[at(block.first_member + k)];
       node = add_node(block.together ? start : node, k == 0 ? last : Dependency{}, cost_of(graph_.tasks[at(t)]));
       result_.task_node[at(t)] = node;
     }
     for (std::int32_t k = 0; k < block.members; ++k) {
-      const std::int32_t t = order_.members()[at(block.first_member + k)];
+      const std::int32_t t = net_.members()[at(block.first_member + k)];
       result_.ready_node[at(t)] = block.together ? result_.task_node[at(t)] : node;
     }
   }
@@ -137,19 +137,19 @@ class Compiler {
   void finish() {
     for (const Transfer& transfer : graph_.transfers) {
       if (!graph_.rendezvous) break;
-      const std::int32_t receiver = order_.receiver_before(transfer);
+      const std::int32_t receiver = net_.receiver_before(transfer);
       result_.receiver_node.push_back(receiver < 0 ? 0 : result_.ready_node[at(receiver)]);
     }
     Structure& s = result_.structure;
     s.cost_entries = static_cast<std::uint32_t>(result_.costs.size());
     s.delay_entries = static_cast<std::uint32_t>(result_.delays.size());
-    for (const std::int32_t tail : order_.lane_tails()) {
+    for (const std::int32_t tail : net_.lane_tails()) {
       if (tail >= 0) s.lane_last.push_back(result_.task_node[at(tail)]);
     }
   }
 
   const TaskGraph& graph_;
-  const BlockOrder order_;
+  const OrderNet net_;
   CompiledGraph result_;
   // What a task sends: the entry of the link, and with a rendezvous the task before the receiving one.
   struct Send {

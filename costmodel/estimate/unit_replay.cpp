@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "costmodel/estimate/block_order.hpp"
+#include "costmodel/estimate/order_net.hpp"
 #include "costmodel/plan/unit_lanes.hpp"
 
 namespace panpipe {
@@ -12,7 +12,7 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class UnitReplay {
  public:
-  explicit UnitReplay(const TaskGraph& graph) : graph_(graph), order_(graph) {
+  explicit UnitReplay(const TaskGraph& graph) : graph_(graph), net_(graph) {
     const std::size_t tasks = graph.tasks.size();
     start_.assign(tasks, 0);
     end_.assign(tasks, 0);
@@ -22,7 +22,7 @@ class UnitReplay {
     times_.transfer_start.assign(graph.transfers.size(), Ticks(0));
     times_.transfer_end.assign(graph.transfers.size(), Ticks(0));
     units_.resize(at(graph.ranks));
-    lane_free_.assign(order_.lane_tails().size(), 0);
+    lane_free_.assign(net_.lane_tails().size(), 0);
     sends_.resize(tasks);
     for (std::size_t i = 0; i < graph.transfers.size(); ++i)
       if (graph.tasks[at(graph.transfers[i].producer)].waits_for_sends)
@@ -30,10 +30,10 @@ class UnitReplay {
   }
 
   TaskTimes run() {
-    for (const std::int32_t b : order_.order()) {
-      const Block& block = order_.blocks()[at(b)];
-      const std::int32_t first = order_.members()[at(block.first_member)];
-      hold_for_sends(order_.lane_before(first));
+    for (const std::int32_t b : net_.levels()) {
+      const Block& block = net_.blocks()[at(b)];
+      const std::int32_t first = net_.members()[at(block.first_member)];
+      hold_for_sends(net_.lane_before(first));
       if (graph_.tasks[at(first)].kind == TaskKind::Pass)
         run_passes(block, first);
       else
@@ -56,7 +56,7 @@ class UnitReplay {
 
   double transfer_start(std::int32_t t) const {
     const Transfer& transfer = graph_.transfers[at(t)];
-    const std::int32_t receiver = order_.receiver_before(transfer);
+    const std::int32_t receiver = net_.receiver_before(transfer);
     return std::max(output_[at(transfer.producer)], receiver < 0 ? 0 : done_[at(receiver)]);
   }
 
@@ -69,7 +69,7 @@ class UnitReplay {
       const Input& input = graph_.inputs[at(task.first_input + i)];
       if (input.transfer >= 0)
         there = std::max(there, arrival(input.transfer));
-      else if (order_.block_of(input.task) != order_.block_of(t))
+      else if (net_.block_of(input.task) != net_.block_of(t))
         there = std::max(there, done_[at(input.task)]);
     }
     return there;
@@ -77,7 +77,7 @@ class UnitReplay {
 
   // The lane of a task goes on when what its block sent has arrived.
   void hold_for_sends(std::int32_t task) {
-    for (std::int32_t t = task; t >= 0 && order_.block_of(t) == order_.block_of(task); t = order_.lane_before(t))
+    for (std::int32_t t = task; t >= 0 && net_.block_of(t) == net_.block_of(task); t = net_.lane_before(t))
       for (const std::int32_t send : sends_[at(t)]) {
         double& free = lane_free(graph_.tasks[at(t)]);
         free = std::max(free, arrival(send));
@@ -85,7 +85,7 @@ class UnitReplay {
   }
 
   double& lane_free(const Task& task) {
-    return task.lane == Lane::Compute ? units_[at(task.rank)].compute : lane_free_[order_.lane_index(task)];
+    return task.lane == Lane::Compute ? units_[at(task.rank)].compute : lane_free_[net_.lane_index(task)];
   }
 
   void run_passes(const Block& block, std::int32_t first) {
@@ -118,14 +118,14 @@ class UnitReplay {
   void run_others(const Block& block) {
     double start = 0;
     for (std::int32_t k = 0; k < block.members; ++k) {
-      const std::int32_t t = order_.members()[at(block.first_member + k)];
+      const std::int32_t t = net_.members()[at(block.first_member + k)];
       const Task& task = graph_.tasks[at(t)];
-      if (k > 0) hold_for_sends(order_.lane_before(t));
+      if (k > 0) hold_for_sends(net_.lane_before(t));
       start = std::max({start, lane_free(task), inputs_there(t)});
       if (task.lane == Lane::Compute) start = std::max(start, units_[at(task.rank)].tensor);
     }
     for (std::int32_t k = 0; k < block.members; ++k) {
-      const std::int32_t t = order_.members()[at(block.first_member + k)];
+      const std::int32_t t = net_.members()[at(block.first_member + k)];
       const Task& task = graph_.tasks[at(t)];
       double length = 0;
       if (task.program >= 0)
@@ -138,7 +138,7 @@ class UnitReplay {
   }
 
   const TaskGraph& graph_;
-  const BlockOrder order_;
+  const OrderNet net_;
   TaskTimes times_;
   std::vector<double> start_, end_, done_, output_;  // per task; done: its cell has ended, collectives too
   std::vector<UnitLanes> units_;                     // per rank

@@ -16,7 +16,7 @@ namespace panpipe {
 ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bool split_groups) {
   check_stage_costs(costs, schedule.stages);
   const Products products(schedule);
-  Parking parking(schedule, products);
+  Parking parking(schedule, products, costs);
   const auto ranks = static_cast<std::size_t>(schedule.ranks);
   ScheduleEvaluation result;
   result.busy.assign(ranks, 0);
@@ -24,21 +24,14 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
   for (std::size_t rank = 0; rank < ranks; ++rank) result.times[rank].resize(schedule.order[rank].size());
   const bool receives = has_receives(schedule);
   std::vector<double> made_at(products.count() + 1, 0), free_at(ranks, 0), first_start(ranks, -1);
-  std::vector<double> copy_free_at(ranks, 0), reloaded_at;  // by place; empty while nothing was reloaded
-
-  const auto run_copy = [&](std::size_t rank, std::size_t at, const Action& action) {
-    const double start = std::max(free_at[rank], copy_free_at[rank]), end = start + parking.cost(action, costs);
-    result.times[rank][at] = {start, end};
-    copy_free_at[rank] = end;
-    if (action.kind != ActionKind::Reload) return;
-    reloaded_at.resize(products.places(), 0);
-    reloaded_at[products.place(action.stage, action.microbatch, action.split)] = end;
-  };
 
   const auto run_unit = [&](std::int32_t rank_number, std::size_t first, std::size_t count) {
     const auto rank = static_cast<std::size_t>(rank_number);
     const Action* actions = schedule.order[rank].data() + first;
-    if (is_copy(actions[0].kind)) return run_copy(rank, first, actions[0]);
+    if (is_copy(actions[0].kind)) {
+      result.times[rank][first] = parking.run(actions[0], rank, free_at[rank]);
+      return;
+    }
     double start = free_at[rank], length = 0;
     for (std::size_t i = 0; i < count; ++i) {
       length += cost_of(actions[i], costs);
@@ -49,8 +42,7 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
         if (away && receives) ready = std::max(ready, made_at[products.message(input)]);
         start = std::max(start, ready + (away ? costs.comm : 0));
       });
-      if (!reloaded_at.empty() && uses_parked(actions[i].kind))
-        start = std::max(start, reloaded_at[products.place(actions[i].stage, actions[i].microbatch, actions[i].split)]);
+      if (parking.has_reloaded()) start = std::max(start, parking.back(actions[i]));
     }
     const double end = start + length;
     for (std::size_t i = 0; i < count; ++i) {

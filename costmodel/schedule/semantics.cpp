@@ -31,7 +31,7 @@ class TransferRun {
         costs_(costs),
         semantics_(semantics),
         products_(schedule),
-        parking_(schedule, products_),
+        parking_(schedule, products_, costs),
         messages_(products_.count() + 1),
         ranks_(schedule.order.size()) {
     for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
@@ -44,12 +44,8 @@ class TransferRun {
   }
 
   TransferOutcome run() {
-    for (std::size_t rank = ranks_.size(); rank-- > 0;) ready_.push_back(rank);
-    while (!ready_.empty()) {
-      const std::size_t rank = ready_.back();
-      ready_.pop_back();
-      advance(rank);
-    }
+    run_ranks(ranks_.size(),
+              [&](std::int32_t rank, std::vector<std::int32_t>& ready) { advance(static_cast<std::size_t>(rank), ready); });
     TransferOutcome outcome;
     outcome.finishes = true;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -68,7 +64,7 @@ class TransferRun {
   struct Rank {
     std::size_t at = 0;   // next action
     bool posted = false;  // the transfers that start there
-    double now = 0, copy_free = 0, held = 0;
+    double now = 0, held = 0;
   };
 
   std::size_t message_of(const Action& a) const {
@@ -94,46 +90,36 @@ class TransferRun {
     return end;
   }
 
-  void advance(std::size_t number) {
+  void advance(std::size_t number, std::vector<std::int32_t>& ready) {
     Rank& rank = ranks_[number];
     const auto& row = schedule_.order[number];
     while (rank.at < row.size()) {
       if (is_transfer(row[rank.at].kind)) {
-        if (!transfer(rank, row)) return;
+        if (!transfer(rank, row, ready)) return;
       } else {
-        run_cell(rank, row);
+        run_cell(rank, number, row);
       }
     }
   }
 
-  void run_cell(Rank& rank, const std::vector<Action>& row) {
+  void run_cell(Rank& rank, std::size_t number, const std::vector<Action>& row) {
     const Action& first = row[rank.at];
     const std::size_t end = rank.at + std::max<std::size_t>(1, first.group_size);
-    if (is_copy(first.kind)) {
-      rank.copy_free = std::max(rank.copy_free, rank.now) + parking_.cost(first, costs_);
-      if (first.kind == ActionKind::Reload) reload_of(first) = rank.copy_free;
-    }
-    for (std::size_t i = rank.at; i < end; ++i)
-      if (!reloads_.empty() && uses_parked(row[i].kind)) rank.now = std::max(rank.now, reload_of(row[i]));
+    if (is_copy(first.kind)) parking_.run(first, number, rank.now);
+    for (std::size_t i = rank.at; i < end; ++i) rank.now = std::max(rank.now, parking_.back(row[i]));
     for (; rank.at < end; ++rank.at) {
       if (row[rank.at].is_compute()) rank.now += cost_of(row[rank.at], costs_);
       parking_.ran(row[rank.at]);
     }
   }
 
-  double& reload_of(const Action& a) {
-    reloads_.resize(products_.places(), 0);
-    return reloads_[products_.place(a.stage, a.microbatch, a.split)];
-  }
-
   // Posts the transfers that stand next and, when all are over, goes past them.
-  bool transfer(Rank& rank, const std::vector<Action>& row) {
+  bool transfer(Rank& rank, const std::vector<Action>& row, std::vector<std::int32_t>& ready) {
     const std::size_t end = batch_end(row, rank.at);
     if (!rank.posted) {
       for (std::size_t i = rank.at; i < end; ++i) {
         end_of(row[i]).posted = rank.now;
-        if (const End& other = other_end_of(row[i]); other.posted != kNotYet)
-          ready_.push_back(static_cast<std::size_t>(other.rank));
+        if (const End& other = other_end_of(row[i]); other.posted != kNotYet) ready.push_back(other.rank);
       }
       rank.posted = true;
     }
@@ -181,8 +167,6 @@ class TransferRun {
   Parking parking_;
   std::vector<Message> messages_;  // by number of their send
   std::vector<Rank> ranks_;
-  std::vector<std::size_t> ready_;
-  std::vector<double> reloads_;  // end of the reload of each place
 };
 
 }  // namespace

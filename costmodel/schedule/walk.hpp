@@ -119,6 +119,19 @@ class Products {
   std::size_t per_kind_ = 0;
 };
 
+// Lets every rank go on until it has finished or waits: advance(rank, ready) runs a rank as far as it comes and adds those to
+// `ready` that what it did lets go on.
+template <class Advance>
+void run_ranks(std::size_t ranks, Advance&& advance) {
+  std::vector<std::int32_t> ready;
+  for (std::size_t rank = ranks; rank-- > 0;) ready.push_back(static_cast<std::int32_t>(rank));
+  while (!ready.empty()) {
+    const std::int32_t rank = ready.back();
+    ready.pop_back();
+    advance(rank, ready);
+  }
+}
+
 // Runs units (lone actions and, unless split, whole groups) of all ranks as soon as their inputs exist, each rank in its order;
 // visit(rank, first, count) is called once per unit, never before the units it depends on. Returns how many actions each rank
 // got through: all of them unless the order cannot finish. A rank that waits is looked at again only when what it waits for
@@ -130,11 +143,7 @@ std::vector<std::size_t> walk(const Schedule& schedule, const Products& products
   std::vector<std::uint8_t> made(products.count() + 1, 0);
   std::vector<std::int32_t> waiter(products.count() + 1, -1);
   std::vector<std::size_t> position(ranks, 0);
-  std::vector<std::int32_t> ready;
-  for (std::size_t rank = ranks; rank-- > 0;) ready.push_back(static_cast<std::int32_t>(rank));
-  while (!ready.empty()) {
-    const std::int32_t rank = ready.back();
-    ready.pop_back();
+  run_ranks(ranks, [&](std::int32_t rank, std::vector<std::int32_t>& ready) {
     const auto& row = schedule.order[static_cast<std::size_t>(rank)];
     std::size_t& at = position[static_cast<std::size_t>(rank)];
     while (at < row.size()) {
@@ -147,7 +156,7 @@ std::vector<std::size_t> walk(const Schedule& schedule, const Products& products
         });
       if (missing != products.count()) {
         waiter[missing] = rank;
-        break;
+        return;
       }
       visit(rank, at, size);
       for (std::size_t i = at; i < at + size; ++i) {
@@ -160,7 +169,7 @@ std::vector<std::size_t> walk(const Schedule& schedule, const Products& products
       }
       at += size;
     }
-  }
+  });
   return position;
 }
 

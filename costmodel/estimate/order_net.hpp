@@ -1,4 +1,5 @@
-// What waits for what among a plan's tasks, and an order in which everything can be computed.
+// What waits for what among a plan's tasks: lanes, cells and rounds, for the estimate and the simulation; and an order in which
+// everything can be computed.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +13,18 @@ namespace panpipe {
 // Tasks that start together: one task, the members of a group, or the collectives of several ranks that take part in one flow
 // (which run side by side).
 struct Block {
-  std::int32_t first_member = 0, members = 0;  // into BlockOrder::members
+  std::int32_t first_member = 0, members = 0;  // into OrderNet::members
   bool together = false;                       // side by side
 };
 
-class BlockOrder {
+class OrderNet {
  public:
-  // Throws NoAnswer when the order cannot finish, with to_text of the deadlock.
-  explicit BlockOrder(const TaskGraph& graph);
+  explicit OrderNet(const TaskGraph& graph);
 
+  // Blocks, none of which depends on a later one. Throws NoAnswer when the order cannot finish, with to_text of the deadlock.
+  std::vector<std::int32_t> levels() const;
   const std::vector<Block>& blocks() const { return blocks_; }
   const std::vector<std::int32_t>& members() const { return members_; }  // tasks, block by block
-  const std::vector<std::int32_t>& order() const { return order_; }      // blocks, in levels: none depends on a later one
   std::int32_t block_of(std::int32_t task) const { return block_of_[static_cast<std::size_t>(task)]; }
   std::int32_t lane_before(std::int32_t task) const { return lane_before_[static_cast<std::size_t>(task)]; }  // -1 = the first
   const std::vector<std::int32_t>& lane_tails() const { return lane_tail_; }  // last task of every lane, -1 = none
@@ -40,17 +41,16 @@ class BlockOrder {
   void add_block(const std::vector<std::int32_t>& tasks, bool together);
   template <class Visit>
   void each_predecessor(std::size_t block, Visit visit) const;
-  void sort_into_levels();
-  bool is_done(std::int32_t task) const { return done_[static_cast<std::size_t>(block_of(task))]; }
-  std::int32_t lane_head(std::int32_t task) const;
-  std::int32_t cause(std::int32_t task) const;
-  Deadlock explain() const;
+  using Done = std::vector<bool>;  // per block
+  bool is_done(std::int32_t task, const Done& done) const { return done[static_cast<std::size_t>(block_of(task))]; }
+  std::int32_t lane_head(std::int32_t task, const Done& done) const;
+  std::int32_t cause(std::int32_t task, const Done& done) const;
+  Deadlock explain(const Done& done) const;
 
   const TaskGraph& graph_;
-  std::vector<std::int32_t> lane_before_, lane_tail_, block_of_, members_, order_;
+  std::vector<std::int32_t> lane_before_, lane_tail_, block_of_, members_;
   std::vector<std::vector<std::int32_t>> sends_of_;  // rendezvous: per task, its transfers
   std::vector<Block> blocks_;
-  std::vector<bool> done_;
 };
 
 }  // namespace panpipe

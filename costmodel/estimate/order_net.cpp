@@ -1,4 +1,4 @@
-#include "costmodel/estimate/block_order.hpp"
+#include "costmodel/estimate/order_net.hpp"
 
 #include <algorithm>
 #include <map>
@@ -13,23 +13,20 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-BlockOrder::BlockOrder(const TaskGraph& graph) : graph_(graph) {
+OrderNet::OrderNet(const TaskGraph& graph) : graph_(graph) {
   make_lanes();
   make_blocks();
-  sort_into_levels();
 }
 
-std::size_t BlockOrder::lane_index(const Task& task) const {
-  return at(task.rank) * kLanes + static_cast<std::size_t>(task.lane);
-}
+std::size_t OrderNet::lane_index(const Task& task) const { return at(task.rank) * kLanes + static_cast<std::size_t>(task.lane); }
 
-std::int32_t BlockOrder::producer(const Input& input) const {
+std::int32_t OrderNet::producer(const Input& input) const {
   return input.transfer >= 0 ? graph_.transfers[at(input.transfer)].producer : input.task;
 }
 
-std::int32_t BlockOrder::receiver_before(const Transfer& transfer) const { return graph_.rendezvous ? transfer.taken_after : -1; }
+std::int32_t OrderNet::receiver_before(const Transfer& transfer) const { return graph_.rendezvous ? transfer.taken_after : -1; }
 
-void BlockOrder::make_lanes() {
+void OrderNet::make_lanes() {
   lane_before_.assign(graph_.tasks.size(), -1);
   lane_tail_.assign(at(graph_.ranks) * kLanes, -1);
   for (std::size_t t = 0; t < graph_.tasks.size(); ++t) {
@@ -43,12 +40,13 @@ void BlockOrder::make_lanes() {
     sends_of_[at(graph_.transfers[i].producer)].push_back(static_cast<std::int32_t>(i));
 }
 
-void BlockOrder::make_blocks() {
+void OrderNet::make_blocks() {
   block_of_.assign(graph_.tasks.size(), -1);
   members_.reserve(graph_.tasks.size());
   std::map<std::int32_t, std::vector<std::vector<std::int32_t>>> shared;  // flow -> per round: its tasks
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> rounds;    // (flow, rank) -> times seen
   for (const auto& flow : graph_.cross_rank_flows) shared[flow.flow];
+  std::vector<std::int32_t> members;
   for (std::size_t t = 0; t < graph_.tasks.size();) {
     const Task& task = graph_.tasks[t];
     const auto found = task.kind == TaskKind::Collective ? shared.find(task.flow) : shared.end();
@@ -59,7 +57,7 @@ void BlockOrder::make_blocks() {
       continue;
     }
     const std::size_t size = std::max<std::size_t>(1, task.group_size);
-    std::vector<std::int32_t> members;
+    members.clear();
     for (std::size_t k = 0; k < size && t + k < graph_.tasks.size(); ++k) members.push_back(static_cast<std::int32_t>(t + k));
     add_block(members, false);
     t += size;
@@ -69,7 +67,7 @@ void BlockOrder::make_blocks() {
   }
 }
 
-void BlockOrder::add_block(const std::vector<std::int32_t>& tasks, bool together) {
+void OrderNet::add_block(const std::vector<std::int32_t>& tasks, bool together) {
   Block block;
   block.first_member = static_cast<std::int32_t>(members_.size());
   block.members = static_cast<std::int32_t>(tasks.size());
@@ -83,7 +81,7 @@ void BlockOrder::add_block(const std::vector<std::int32_t>& tasks, bool together
 
 // Calls visit(block) for everything that the block waits for; a block may come more than once.
 template <class Visit>
-void BlockOrder::each_predecessor(std::size_t b, Visit visit) const {
+void OrderNet::each_predecessor(std::size_t b, Visit visit) const {
   const Block& block = blocks_[b];
   for (std::int32_t k = 0; k < block.members; ++k) {
     const std::int32_t t = members_[at(block.first_member + k)];
@@ -104,7 +102,7 @@ void BlockOrder::each_predecessor(std::size_t b, Visit visit) const {
   }
 }
 
-void BlockOrder::sort_into_levels() {
+std::vector<std::int32_t> OrderNet::levels() const {
   std::vector<std::int32_t> waiting_for(blocks_.size(), 0), first(blocks_.size() + 1, 0);
   const auto each_edge = [&](auto visit) {
     for (std::size_t b = 0; b < blocks_.size(); ++b)
@@ -120,64 +118,66 @@ void BlockOrder::sort_into_levels() {
   std::vector<std::int32_t> successors(at(first.back())), next(first.begin(), first.end() - 1);
   each_edge([&](std::size_t before, std::size_t b) { successors[at(next[before]++)] = static_cast<std::int32_t>(b); });
 
-  done_.assign(blocks_.size(), false);
-  order_.reserve(blocks_.size());
+  Done done(blocks_.size(), false);
+  std::vector<std::int32_t> order;
+  order.reserve(blocks_.size());
   for (std::size_t b = 0; b < blocks_.size(); ++b)
-    if (waiting_for[b] == 0) order_.push_back(static_cast<std::int32_t>(b));
-  for (std::size_t i = 0; i < order_.size(); ++i) {
-    const std::size_t b = at(order_[i]);
-    done_[b] = true;
+    if (waiting_for[b] == 0) order.push_back(static_cast<std::int32_t>(b));
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t b = at(order[i]);
+    done[b] = true;
     for (std::int32_t k = first[b]; k < first[b + 1]; ++k)
-      if (--waiting_for[at(successors[at(k)])] == 0) order_.push_back(successors[at(k)]);
+      if (--waiting_for[at(successors[at(k)])] == 0) order.push_back(successors[at(k)]);
   }
-  if (order_.size() < blocks_.size()) throw NoAnswer(to_text(explain(), graph_));
+  if (order.size() < blocks_.size()) throw NoAnswer(to_text(explain(done), graph_));
+  return order;
 }
 
 // The first task of this one's lane that is not done.
-std::int32_t BlockOrder::lane_head(std::int32_t task) const {
-  while (lane_before_[at(task)] >= 0 && !is_done(lane_before_[at(task)])) task = lane_before_[at(task)];
+std::int32_t OrderNet::lane_head(std::int32_t task, const Done& done) const {
+  while (lane_before_[at(task)] >= 0 && !is_done(lane_before_[at(task)], done)) task = lane_before_[at(task)];
   return task;
 }
 
 // What a task that could not run waits for: the head of its lane if that is another block, else an input of its block that
 // has not been made, else a receiver that is not there, else (side by side with others) a partner that is stuck behind its lane's
 // head.
-std::int32_t BlockOrder::cause(std::int32_t task) const {
-  const std::int32_t head = lane_head(task);
+std::int32_t OrderNet::cause(std::int32_t task, const Done& done) const {
+  const std::int32_t head = lane_head(task, done);
   if (block_of_[at(head)] != block_of_[at(task)]) return head;
   const Block& block = blocks_[at(block_of_[at(task)])];
   for (std::int32_t k = 0; k < block.members; ++k) {
     const Task& member = graph_.tasks[at(members_[at(block.first_member + k)])];
     for (std::int32_t i = 0; i < member.inputs; ++i) {
       const std::int32_t from = producer(graph_.inputs[at(member.first_input + i)]);
-      if (from >= 0 && !is_done(from) && block_of_[at(from)] != block_of_[at(task)]) return from;
+      if (from >= 0 && !is_done(from, done) && block_of_[at(from)] != block_of_[at(task)]) return from;
     }
   }
   const std::int32_t before = lane_before_[at(head)];
   for (std::int32_t t = before; graph_.rendezvous && t >= 0 && block_of(t) == block_of(before); t = lane_before_[at(t)])
     for (const std::int32_t send : sends_of_[at(t)])
-      if (const std::int32_t receiver = receiver_before(graph_.transfers[at(send)]); receiver >= 0 && !is_done(receiver))
+      if (const std::int32_t receiver = receiver_before(graph_.transfers[at(send)]); receiver >= 0 && !is_done(receiver, done))
         return receiver;
   for (std::int32_t k = 0; k < block.members; ++k) {
     const std::int32_t partner = members_[at(block.first_member + k)];
-    if (block_of_[at(lane_head(partner))] != block_of_[at(task)]) return partner;
+    if (block_of_[at(lane_head(partner, done))] != block_of_[at(task)]) return partner;
   }
   return -1;
 }
 
-Deadlock BlockOrder::explain() const {
+Deadlock OrderNet::explain(const Done& done) const {
   Deadlock deadlock;
   std::int32_t start = -1;
   for (int rank = 0; rank < graph_.ranks; ++rank) {
     std::int32_t head = lane_tail_[at(rank) * kLanes + static_cast<std::size_t>(Lane::Compute)];
-    if (head >= 0) head = is_done(head) ? -1 : lane_head(head);
+    if (head >= 0) head = is_done(head, done) ? -1 : lane_head(head, done);
     deadlock.blocked.push_back(head);
     if (start < 0) start = head;
   }
   for (std::size_t t = 0; start < 0 && t < graph_.tasks.size(); ++t) {
-    if (!is_done(static_cast<std::int32_t>(t))) start = static_cast<std::int32_t>(t);
+    if (!is_done(static_cast<std::int32_t>(t), done)) start = static_cast<std::int32_t>(t);
   }
-  deadlock.cycle = waiting_cycle(start, [&](std::int32_t task) { return cause(task); });
+  deadlock.cycle = waiting_cycle(start, [&](std::int32_t task) { return cause(task, done); });
   return deadlock;
 }
 
