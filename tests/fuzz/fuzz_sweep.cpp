@@ -10,17 +10,26 @@
 
 namespace {
 
-// A folder of this process, in memory where there is such a place.
-const std::string& folder() {
-  static const std::string path = [] {
+// A folder of this process, in memory where there is such a place; it goes with the process.
+struct Folder {
+  Folder() {
     namespace fs = std::filesystem;
     const fs::path base = fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
-    const fs::path made = base / ("panpipe-fuzz-sweep-" + std::to_string(getpid()));
-    fs::create_directories(made);
-    std::atexit([] { std::filesystem::remove_all(folder()); });
-    return made.string();
-  }();
-  return path;
+    path = (base / ("panpipe-fuzz-sweep-" + std::to_string(getpid()))).string();
+    std::filesystem::create_directories(path);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::string path;
+};
+
+const std::string& folder() {
+  static const Folder made;
+  return made.path;
 }
 
 }  // namespace
