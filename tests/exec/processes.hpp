@@ -11,7 +11,7 @@
 namespace panpipe::test {
 
 struct Ended {
-  int exit_code = 0;  // negative: the signal
+  int exit_code = 0;     // negative: the signal
   std::string out, err;  // err without the note that there are more ranks than cores
   std::chrono::duration<double> time{};
   std::vector<pid_t> left_behind;  // processes that it started, or their children, which still live a second later
