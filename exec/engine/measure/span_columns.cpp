@@ -1,6 +1,7 @@
 #include "exec/engine/measure/span_columns.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
