@@ -172,7 +172,7 @@ std::vector<Refusal> refusals() {
       {"no manifest", [](const std::string& folder) { fs::remove(folder + "/manifest.json"); },
        "it has no manifest.json: it was never finished, or it is not a checkpoint"},
       {"no JSON", [](const std::string& folder) { std::ofstream(folder + "/manifest.json") << "{"; },
-       "manifest.json:1:2: error: this is not JSON: unexpected end of input; expected string literal\n    1 | {\n      |  ^"},
+       "manifest.json:1:2: this is not JSON: unexpected end of input; expected string literal"},
       {"other JSON", [](const std::string& folder) { std::ofstream(folder + "/manifest.json") << "{\"a\": 1}"; },
        "manifest.json is not a checkpoint's"},
       {"newer", manifest([](json& m) { m["version"] = 2; }), "it has format 2; this version of panpipe reads format 1"},

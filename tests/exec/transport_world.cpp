@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -45,6 +46,7 @@ void run_world(const std::string& transport, int size, Clock::duration deadline,
   std::vector<std::unique_ptr<Transport>> local;
   if (transport == "local") local = make_local_transports(size);
   const int port = free_port();
+  signal(SIGPIPE, SIG_IGN);  // as panpipe-exec does: a peer that is gone is an error in words
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < size; ++rank) {
     ranks.emplace_back([&, rank] {
