@@ -25,15 +25,19 @@ namespace {
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
-std::string environment_of(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/environ", std::ios::binary);
-  return std::string(1, '\0') + std::string(std::istreambuf_iterator<char>(file), {});
+// A file of /proc; empty when the process ends meanwhile, which an iterator over the file would throw at.
+std::string file_of(pid_t process, const char* name) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/" + name, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
+
+std::string environment_of(pid_t process) { return std::string(1, '\0') + file_of(process, "environ"); }
 
 // Seconds of processor time, and whether it is one that is only waiting to be buried.
 double used(pid_t process, bool& dead) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string text = file_of(process, "stat");
   dead = text.empty();
   if (dead) return 0;
   std::istringstream fields(text.substr(text.rfind(')') + 2));
