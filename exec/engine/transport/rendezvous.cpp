@@ -1,5 +1,6 @@
 #include "exec/engine/transport/rendezvous.hpp"
 
+#include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -31,6 +32,7 @@ std::string host_name() {
 
 c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);  // its warnings repeat what we say in words
+  c10::initLogging();                         // outside Python nobody else reads the level
   const World& world = options.world;
   c10d::TCPStoreOptions asked;
   asked.port = static_cast<std::uint16_t>(world.master_port);
