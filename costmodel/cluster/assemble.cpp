@@ -25,7 +25,7 @@ struct Group {
   std::string missing_way;  // why two devices of this node may have no route
 };
 
-struct Node {
+struct Block {  // a node's share of the cluster's resources and devices
   int group = 0;
   int first_resource = 0;
   int first_device = 0;
@@ -34,7 +34,7 @@ struct Node {
 class TreeWiring : public Wiring, public HostPaths {
  public:
   std::vector<Group> groups;
-  std::vector<Node> nodes;
+  std::vector<Block> nodes;
   std::vector<int> node_of;           // device -> node
   std::vector<Bandwidth> bandwidths;  // of the cluster's resources
   int spine = -1;
@@ -49,7 +49,7 @@ class TreeWiring : public Wiring, public HostPaths {
 
   std::optional<Route> host_path(int device, bool away) const override {
     PANPIPE_CHECK(device >= 0 && device < static_cast<int>(node_of.size()), "no such device");
-    const Node& place = node(node_of[static_cast<std::size_t>(device)]);
+    const Block& place = node(node_of[static_cast<std::size_t>(device)]);
     const NodeTemplate& local = group(place).node;
     std::optional<Route> route = (away ? local.to_host : local.from_host)[static_cast<std::size_t>(device - place.first_device)];
     if (route)
@@ -58,11 +58,11 @@ class TreeWiring : public Wiring, public HostPaths {
   }
 
  private:
-  const Node& node(int index) const { return nodes[static_cast<std::size_t>(index)]; }
-  const Group& group(const Node& place) const { return groups[static_cast<std::size_t>(place.group)]; }
+  const Block& node(int index) const { return nodes[static_cast<std::size_t>(index)]; }
+  const Group& group(const Block& place) const { return groups[static_cast<std::size_t>(place.group)]; }
 
   Route route_inside(int index, int from, int to) const {
-    const Node& place = node(index);
+    const Block& place = node(index);
     const std::optional<Route>& local = group(place).node.route(from - place.first_device, to - place.first_device);
     if (!local) throw InputError(fmt::format("{} cannot reach {}: {}", describe(from), describe(to), group(place).missing_way));
     Route result = *local;
@@ -85,7 +85,7 @@ class TreeWiring : public Wiring, public HostPaths {
   }
 
   // The NIC and uplink of one end; direction 0 = out, 1 = in. Devices are spread over a node's NICs in blocks.
-  void add_side(Route& result, const Node& place, int device, int direction) const {
+  void add_side(Route& result, const Block& place, int device, int direction) const {
     const Group& kind = group(place);
     const int local = device - place.first_device;
     const int nic = static_cast<int>(static_cast<long long>(local) * kind.network->nics_per_node / kind.node.devices);
@@ -108,6 +108,11 @@ std::string missing_way(const NodeGroup& group) {
   return "no link, switch, PCIe peer access or host memory joins them";
 }
 
+Bandwidth node_network(const NodeGroup& group) {
+  if (!group.network) return Bandwidth(0);
+  return group.network->nic * group.network->nics_per_node / std::max(1.0, group.network->oversubscription);
+}
+
 // A node's whole block of resources: inside, then its NICs, then its uplink.
 Group make_group(const NodeGroup& source) {
   Group group{make_node(source.wiring), source.network, 0, -1, source.wiring.device_word, source.type.name, missing_way(source)};
@@ -120,9 +125,8 @@ Group make_group(const NodeGroup& source) {
       block.push_back({fmt::format("nic{}.{}", nic, direction), ResourceClass::Nic, network.nic});
   if (network.oversubscription > 1) {
     group.first_uplink = static_cast<int>(block.size());
-    const Bandwidth uplink = network.nic * network.nics_per_node / network.oversubscription;
     for (const char* direction : {"out", "in"})
-      block.push_back({fmt::format("uplink.{}", direction), ResourceClass::LeafUplink, uplink});
+      block.push_back({fmt::format("uplink.{}", direction), ResourceClass::LeafUplink, node_network(source)});
   }
   return group;
 }
@@ -182,6 +186,7 @@ Cluster assemble_cluster(std::string name, const std::vector<NodeGroup>& given) 
     for (int i = 0; i < source.nodes; ++i) {
       const int node = cluster.nodes++;
       wiring->nodes.push_back({group_index, static_cast<int>(cluster.resources.size()), cluster.size()});
+      cluster.node.push_back({group_index, group.node.devices, node_network(source)});
       for (const Resource& resource : group.node.resources)
         cluster.resources.push_back({fmt::format("node{}.{}", node, resource.name), resource.kind, resource.bandwidth});
       for (int device = 0; device < group.node.devices; ++device) cluster.devices.push_back({type, node, device});
@@ -191,15 +196,12 @@ Cluster assemble_cluster(std::string name, const std::vector<NodeGroup>& given) 
   for (const NodeGroup& source : sources)
     if (wiring->spine < 0 && source.network && source.network->spine) {
       wiring->spine = static_cast<int>(cluster.resources.size());
-      cluster.resources.push_back({"spine", ResourceClass::Spine, *source.network->spine});
+      cluster.spine = *source.network->spine;
+      cluster.resources.push_back({"spine", ResourceClass::Spine, cluster.spine});
     }
   for (const Resource& resource : cluster.resources) wiring->bandwidths.push_back(resource.bandwidth);
   cluster.switched = all_switched(wiring->groups);
-  if (!sources.empty()) {
-    cluster.fabric_bandwidth = ring_bandwidth(wiring->groups.front().node);
-    const std::optional<NetworkParameters>& network = sources.front().network;
-    if (cluster.nodes > 1 && network) cluster.node_network_bandwidth = network->nic * network->nics_per_node;
-  }
+  if (!sources.empty()) cluster.fabric_bandwidth = ring_bandwidth(wiring->groups.front().node);
   cluster.wiring = std::move(wiring);
   return cluster;
 }
@@ -243,6 +245,7 @@ Cluster given_cluster(int devices, Bytes memory, std::optional<double> usable, c
   type.kind = "given";
   type.memory = memory;
   cluster.types.push_back(std::move(type));
+  cluster.node.push_back({0, devices, Bandwidth(0)});
   for (int i = 0; i < devices; ++i) cluster.devices.push_back({0, 0, i});
   if (wiring->shared())
     for (int from = 0; from < devices; ++from)

@@ -98,6 +98,12 @@ struct Device {
   std::int32_t index_in_node = 0;
 };
 
+struct ClusterNode {
+  std::int32_t group = 0;  // nodes of one group are wired alike
+  std::int32_t devices = 0;
+  Bandwidth network{0};  // out of the node, one direction: its NICs together, or its uplink where that is narrower
+};
+
 // How a node's devices and hosts are wired. Built by readers in this folder; everyone else asks Cluster.
 class Wiring {
  public:
@@ -110,7 +116,8 @@ struct Cluster {
   std::vector<DeviceType> types;
   std::vector<Device> devices;
   int nodes = 1;
-  std::optional<double> usable;  // share of every device's memory that a plan may fill, where the cluster states it
+  std::vector<ClusterNode> node;  // one entry each
+  std::optional<double> usable;   // share of every device's memory that a plan may fill, where the cluster states it
   std::vector<Resource> resources;
   std::shared_ptr<const Wiring> wiring;  // owns the routing rules; never null
   bool given = false;                    // written in place with one link per ordered pair: no rates, no framework context
@@ -121,8 +128,10 @@ struct Cluster {
   int size() const { return static_cast<int>(devices.size()); }
   // The route of a transfer. Throws InputError when the two cannot reach each other.
   Route route(int from, int to) const { return wiring->route(from, to); }
-  // NIC bandwidth of one node, all NICs together, one direction; 0 on a single node.
-  Bandwidth node_network_bandwidth{0};
+  const ClusterNode& node_of(int device) const {
+    return node[static_cast<std::size_t>(devices[static_cast<std::size_t>(device)].node)];
+  }
+  Bandwidth spine{0};  // that everything between nodes shares; 0: it never is what limits
   // Per-device bandwidth of the in-node fabric, one direction: what each hop of a ring over the first node's devices, in
   // order, gets while all hops are busy (NVSwitch port, or the narrowest of bridges, PCIe and host). Infinite for one device.
   Bandwidth fabric_bandwidth{0};

@@ -218,6 +218,8 @@ NodeWiring read_wiring(const Node* node, int devices, const DeviceType& type, Re
     keys.finish();
     if (!wiring.pcie) log.error(*peer, "PCIe peer access needs 'pcie: {bandwidth: ...}'");
   }
+  // Devices that may reach one another over PCIe do so where there is PCIe.
+  if (!wiring.peer && wiring.pcie && wiring.peer_access) wiring.peer = PeerParameters{defaults::kPeerLatency};
   if (const Node* host = reader.find("host")) read_host(*host, wiring, log);
   reader.finish();
   return wiring;

@@ -68,7 +68,7 @@ Bytes CostModel::framework_context() const { return scenario_->cluster.given ? B
 
 double CostModel::allocator_factor() const { return scenario_->cluster.given ? 1.0 : scenario_->framework.allocator_factor; }
 
-Breakdown CostModel::optimizer(std::int64_t elements, int device_type, const Degrees& degrees) const {
+Breakdown CostModel::optimizer(std::int64_t elements, int site, const Degrees& degrees) const {
   Breakdown cost;
   if (const Profile* profile = scenario_->profile.get();
       profile && profile->optimizer.parameters > 0 && profile->optimizer.name == scenario_->optimizer.name) {
@@ -78,6 +78,7 @@ Breakdown CostModel::optimizer(std::int64_t elements, int device_type, const Deg
     cost.source = CostSource::Measured;
     return cost;
   }
+  const int device_type = type_of(site);
   const DeviceType& type = scenario_->cluster.types[static_cast<std::size_t>(device_type)];
   if (!type.has_rates()) return cost;
   const Calibration& c = calibration(device_type);

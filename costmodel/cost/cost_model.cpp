@@ -7,8 +7,9 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/cost/compute.hpp"
+#include "costmodel/cost/occupancy.hpp"
 #include "costmodel/cost/shared_cores.hpp"
-#include "costmodel/cost/workload_cost.hpp"
+#include "costmodel/cost/site.hpp"
 
 namespace panpipe {
 namespace {
@@ -21,14 +22,6 @@ constexpr double kHostNorm = 4;
 constexpr double kNodeSpread = 0.009;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
-// The devices of the first tensor-parallel group.
-std::vector<int> first_tensor_group(const Scenario& scenario, int tensor) {
-  std::vector<int> group;
-  for (int t = 0; t < tensor; ++t)
-    group.push_back(scenario.placement && index(t) < scenario.placement->size() ? (*scenario.placement)[index(t)] : t);
-  return group;
-}
 
 void require_rates(const DeviceType& type, const Scenario& scenario) {
   if (!type.has_rates())
@@ -53,6 +46,9 @@ Duration launch_time(const Calibration& c, const Degrees& degrees) {
   const double at_work = p * m / (m + p - 1);
   return c.launch * (1 + c.launch_contention * (at_work - 1));
 }
+
+// The expected maximum of n normal deviates is about so many standard deviations.
+double slowest_of(int n) { return std::sqrt(2 * std::log(std::max(n, 1))); }
 
 InputError not_measured(const Scenario& scenario, const WorkloadCost& cost) {
   std::string names;
@@ -97,50 +93,34 @@ Breakdown operator+(const Breakdown& a, const Breakdown& b) {
   return sum;
 }
 
-CostModel::CostModel(const Scenario& scenario, const Workload& workload) : scenario_(&scenario), workload_(&workload) {
+CostModel::CostModel(const Scenario& scenario, const Workload& workload)
+    : scenario_(&scenario), workload_(&workload), sites_(std::make_shared<Sites>(scenario, workload.shape.tensor_degree)) {
   for (const DeviceType& type : scenario.cluster.types) calibrations_.push_back(calibration_for(type));
-  costs_.resize(scenario.cluster.types.size());
-  made_.resize(scenario.cluster.types.size(), false);
 }
 
 CostModel::CostModel(const Scenario& scenario, const Workload& workload, std::vector<Calibration> calibrations)
-    : scenario_(&scenario), workload_(&workload), calibrations_(std::move(calibrations)) {
+    : scenario_(&scenario),
+      workload_(&workload),
+      calibrations_(std::move(calibrations)),
+      sites_(std::make_shared<Sites>(scenario, workload.shape.tensor_degree)) {
   PANPIPE_CHECK(calibrations_.size() == scenario.cluster.types.size(), "a calibration for each type of device");
-  costs_.resize(scenario.cluster.types.size());
-  made_.resize(scenario.cluster.types.size(), false);
 }
 
-const WorkloadCost& CostModel::units(int device_type) const {
-  if (!made_[index(device_type)]) {
-    const Calibration& c = calibration(device_type);
-    if (workload_->layers) {
-      costs_[index(device_type)] = cost_of_layers(*workload_->layers);
-    } else {
-      PANPIPE_CHECK(workload_->graph, "a workload without graph and without layers");
-      const DeviceRates rates = device_rates(scenario_->cluster.types[index(device_type)], c, *scenario_);
-      costs_[index(device_type)] =
-          cost_of_graph(*this, *workload_->graph, rates, c, first_tensor_group(*scenario_, workload_->shape.tensor_degree));
-    }
-    made_[index(device_type)] = true;
-  }
-  return costs_[index(device_type)];
-}
-
-const WorkloadCost& CostModel::workload(int device_type) const {
-  if (workload_->layers) return units(device_type);
-  const DeviceType& type = scenario_->cluster.types[index(device_type)];
+const WorkloadCost& CostModel::workload(int site) const {
+  if (workload_->layers) return units(site);
+  const DeviceType& type = scenario_->cluster.types[index(type_of(site))];
   if (scenario_->profile) {
-    const WorkloadCost& cost = units(device_type);
+    const WorkloadCost& cost = units(site);
     if (cost.unmeasured.empty()) return cost;
     if (!type.has_rates()) throw not_measured(*scenario_, cost);
   }
   require_rates(type, *scenario_);
-  return units(device_type);
+  return units(site);
 }
 
-Duration CostModel::host_bound(Duration device, int launches, int device_type, const Degrees& degrees) const {
+Duration CostModel::host_bound(Duration device, int launches, int site, const Degrees& degrees) const {
   if (launches <= 0 || workload_->layers || scenario_->cluster.given) return device;
-  const Duration host = launch_time(calibration(device_type), degrees) * static_cast<double>(launches);
+  const Duration host = launch_time(calibration(type_of(site)), degrees) * static_cast<double>(launches);
   if (scenario_->framework.synchronous_launches) return device + host;
   const double larger = std::max(device.base(), host.base());
   if (larger <= 0) return Duration(0);
@@ -148,18 +128,24 @@ Duration CostModel::host_bound(Duration device, int launches, int device_type, c
   return Duration(larger * std::pow(std::pow(a, kHostNorm) + std::pow(b, kHostNorm), 1 / kHostNorm));
 }
 
-Duration CostModel::overlap_slowdown(Duration collective) const {
-  return collective * (calibrations_.empty() ? Calibration{}.overlap_loss : calibrations_.front().overlap_loss);
+Duration CostModel::overlap_slowdown(Duration collective, int site) const {
+  return collective * (calibrations_.empty() ? Calibration{} : calibration(type_of(site))).overlap_loss;
 }
 
-double CostModel::stage_jitter(const Degrees& degrees) const {
+double CostModel::stage_jitter(const Degrees& degrees) const { return stage_jitter(degrees, Occupancy::of(*scenario_, degrees)); }
+
+double CostModel::stage_jitter(const Degrees& degrees, const Occupancy& occupancy) const {
   if (workload_->layers) return 1.0;
   if (scenario_->profile) return pass_slowdown(*scenario_, degrees);  // measured times hold the rest
   if (scenario_->cluster.given || calibrations_.empty()) return 1.0;
-  // The expected maximum of n normal deviates is about sqrt(2 ln n) standard deviations.
-  const auto slowest_of = [](int n) { return std::sqrt(2 * std::log(std::max(n, 1))); };
-  return 1.0 + calibrations_.front().stage_jitter * slowest_of(degrees.pipeline) +
-         kNodeSpread * slowest_of(scenario_->cluster.nodes);
+  double spread = 0;
+  for (const int type : occupancy.types()) spread = std::max(spread, calibration(type).stage_jitter);
+  return 1.0 + spread * slowest_of(degrees.pipeline) + node_jitter(occupancy.nodes());
+}
+
+double CostModel::node_jitter(int nodes) const {
+  if (workload_->layers || scenario_->profile || scenario_->cluster.given) return 0;
+  return kNodeSpread * slowest_of(nodes);
 }
 
 Bytes CostModel::loss_bytes_live() const {

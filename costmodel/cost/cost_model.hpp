@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -123,6 +124,14 @@ struct WorkloadCost {
   std::vector<std::string> unmeasured;  // units that the scenario's profile does not know: formulas
 };
 
+class Occupancy;
+class Sites;
+struct GroupNetwork;
+struct HandOver;
+
+// A site is where a stage can run: a type of device, and a tensor-parallel group whose collectives cost what they cost there. The
+// first ones are the cluster's types, each with the best wired group of such devices; others are found as groups are asked about.
+
 // Units and collectives are those of the workload's shape and the scenario's choices. What depends on more degrees is asked with
 // them: the scenario's own count for nothing here.
 class CostModel {
@@ -132,26 +141,36 @@ class CostModel {
   // The same with other numbers than the devices name, one for each of the cluster's types.
   CostModel(const Scenario& scenario, const Workload& workload, std::vector<Calibration> calibrations);
 
+  // The site of a tensor-parallel group; with members of unlike types, that of the slowest.
+  int site_of(const std::vector<int>& tensor_group, const Occupancy& occupancy) const;
+  int type_of(int site) const;
   // Throws InputError when devices of this type have no compute rate (or none for the scenario's precision) and the
   // workload brings no times.
-  const WorkloadCost& workload(int device_type) const;
+  const WorkloadCost& workload(int site) const;
   // The same for those who need bytes and work only: without rates every time is 0, and nothing is thrown.
-  const WorkloadCost& units(int device_type) const;
-  TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes, const Degrees& degrees) const;  // bytes unsplit
+  const WorkloadCost& units(int site) const;
+  // Bytes unsplit. The second form: between the devices of the scenario's placement, or of the default one.
+  TransferCost transfer(const HandOver& hand_over, Bytes tensor_bytes, const Degrees& degrees) const;
+  TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes, const Degrees& degrees) const;
   // What each end of a message computes for it, on the core that passes run on and waits for as they do: where a profile measured
   // it, else nothing.
   Duration message_work(Bytes bytes, const Degrees& degrees) const;
-  // A collective over the given devices (members in ring order).
+  // A collective over the given devices (members in ring order). The second form: in nodes full of groups of the same shape.
+  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices, const GroupNetwork& network) const;
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const;
   // Optimizer step over `parameters` elements held by one device (divided over data ranks for zero >= 1).
-  Breakdown optimizer(std::int64_t elements, int device_type, const Degrees& degrees) const;
+  Breakdown optimizer(std::int64_t elements, int site, const Degrees& degrees) const;
 
   // Host and device run side by side: (device^4 + host^4)^(1/4), or their sum with synchronous launches. Where one process
   // launches for all ranks of a pipeline, a launch takes longer; on one rank it takes least.
-  Duration host_bound(Duration device, int launches, int device_type, const Degrees& degrees) const;
+  Duration host_bound(Duration device, int launches, int site, const Degrees& degrees) const;
   // What a compute piece loses while a collective of this length runs beside it.
-  Duration overlap_slowdown(Duration collective) const;
-  double stage_jitter(const Degrees& degrees) const;  // factor on pass times: the slowest of the ranks, cores that they share
+  Duration overlap_slowdown(Duration collective, int site = 0) const;
+  // Factor on pass times: the slowest of the ranks and of the nodes in use, cores that they share. The second form: on the
+  // devices of the scenario's placement, or of the default one.
+  double stage_jitter(const Degrees& degrees, const Occupancy& occupancy) const;
+  double stage_jitter(const Degrees& degrees) const;
+  double node_jitter(int nodes) const;  // of that, what the number of nodes adds
 
   // Bytes per parameter element: what the framework, precision, optimizer and ZeRO stage keep.
   double parameter_bytes(const Degrees& degrees) const;  // weights, as computed with
@@ -168,9 +187,8 @@ class CostModel {
  private:
   const Scenario* scenario_;
   const Workload* workload_;
-  std::vector<Calibration> calibrations_;    // per device type
-  mutable std::vector<WorkloadCost> costs_;  // per device type, made on demand
-  mutable std::vector<bool> made_;
+  std::vector<Calibration> calibrations_;  // per device type
+  std::shared_ptr<Sites> sites_;
 };
 
 // The table of `panpipe check --costs`: what the model believes, with sources.

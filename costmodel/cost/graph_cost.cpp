@@ -32,8 +32,14 @@ struct Variant {
 class GraphCost {
  public:
   GraphCost(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates, const Calibration& calibration,
-            const std::vector<int>& group)
-      : model_(model), graph_(graph), rates_(rates), calibration_(calibration), group_(group), use_(tensor_use(graph)) {}
+            const std::vector<int>& group, const GroupNetwork& network)
+      : model_(model),
+        graph_(graph),
+        rates_(rates),
+        calibration_(calibration),
+        group_(group),
+        network_(network),
+        use_(tensor_use(graph)) {}
 
   WorkloadCost run() {
     find_templates();
@@ -175,6 +181,7 @@ class GraphCost {
   const DeviceRates& rates_;
   const Calibration& calibration_;
   const std::vector<int>& group_;
+  const GroupNetwork& network_;
   const TensorUse use_;
   std::vector<UnitTemplate> templates_;
   std::vector<std::size_t> shape_of_;        // per unit
@@ -204,7 +211,7 @@ void GraphCost::add_collective(PassCost& pass, CollectiveKind kind, Bytes size, 
   const auto same = [&](const CollectiveCost& c) { return c.kind == kind && c.bytes == size; };
   auto found = std::find_if(result_.collectives.begin(), result_.collectives.end(), same);
   if (found == result_.collectives.end())
-    found = result_.collectives.insert(result_.collectives.end(), model_.collective(kind, size, group_));
+    found = result_.collectives.insert(result_.collectives.end(), model_.collective(kind, size, group_, network_));
   // What an all-gather brings is what comes next needs.
   const bool hidden = backward && model_.scenario().framework.overlap_tensor_collectives && kind != CollectiveKind::AllGather;
   pass.pieces.push_back({true, hidden, found->time, static_cast<int>(found - result_.collectives.begin())});
@@ -352,8 +359,8 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
 }  // namespace
 
 WorkloadCost cost_of_graph(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates,
-                           const Calibration& calibration, const std::vector<int>& tensor_group) {
-  return GraphCost(model, graph, rates, calibration, tensor_group).run();
+                           const Calibration& calibration, const std::vector<int>& tensor_group, const GroupNetwork& network) {
+  return GraphCost(model, graph, rates, calibration, tensor_group, network).run();
 }
 
 }  // namespace panpipe

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/cost/occupancy.hpp"
 #include "costmodel/cost/profiled.hpp"
+#include "costmodel/cost/ring.hpp"
 
 namespace panpipe {
 namespace {
@@ -10,7 +12,7 @@ namespace {
 // Megatron's scatter/gather (Narayanan et al., arXiv 2104.04473, section 4.1): between nodes each of the t ranks sends
 // 1/t of the tensor over its own NIC, and the receivers gather it over the in-node fabric.
 TransferCost between_nodes(const Cluster& cluster, const Calibration& c, const Framework& framework, const Degrees& degrees,
-                           const Route& route, Bytes tensor) {
+                           const Route& route, const HandOver& hand_over, Bytes tensor) {
   const int t = framework.scatter_gather ? degrees.tensor : 1;
   TransferCost cost;
   cost.path = route.path;
@@ -19,16 +21,10 @@ TransferCost between_nodes(const Cluster& cluster, const Calibration& c, const F
   cost.efficiency = c.network_efficiency;
   if (t > 1) {
     const double gathered = static_cast<double>(tensor.base()) * (t - 1) / t;
-    // Without a switch the fabric goes through the host, whose rate is stated as measured.
-    const double reached = cluster.switched ? c.fabric_efficiency : 1.0;
-    cost.gather = Duration(gathered / (reached * cluster.fabric_bandwidth.base()));
+    cost.gather = Duration(gathered / ring_hops(cluster, hand_over.receivers).reached(c));
   }
   // The stage's other ranks in the node send at the same moment; where they outnumber the NICs each gets its part.
-  const int node_size = std::max(1, cluster.size() / std::max(1, cluster.nodes));
-  const int ranks = std::min(node_size, degrees.tensor * degrees.data);
-  const double share =
-      cluster.node_network_bandwidth.base() > 0 ? cluster.node_network_bandwidth.base() / ranks : route.bandwidth.base();
-  const double rate = c.network_efficiency * std::min(route.bandwidth.base(), share);
+  const double rate = c.network_efficiency * std::min(route.bandwidth.base(), hand_over.network);
   cost.time = cost.latency + Duration(static_cast<double>(cost.bytes.base()) / rate) + cost.gather;
   return cost;
 }
@@ -45,7 +41,12 @@ Duration CostModel::message_work(Bytes bytes, const Degrees& degrees) const {
 }
 
 TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes, const Degrees& degrees) const {
+  return transfer(Occupancy::of(*scenario_, degrees).hand_over(from, to), tensor_bytes, degrees);
+}
+
+TransferCost CostModel::transfer(const HandOver& hand_over, Bytes tensor_bytes, const Degrees& degrees) const {
   const Cluster& cluster = scenario_->cluster;
+  const int from = hand_over.from, to = hand_over.to;
   const Route route = cluster.route(from, to);
   TransferCost cost;
   cost.path = route.path;
@@ -67,7 +68,8 @@ TransferCost CostModel::transfer(int from, int to, Bytes tensor_bytes, const Deg
     return cost;
   }
   const Calibration& c = calibration(cluster.devices[static_cast<std::size_t>(from)].type);
-  if (route.path == PathClass::Network) return between_nodes(cluster, c, scenario_->framework, degrees, route, tensor_bytes);
+  if (route.path == PathClass::Network)
+    return between_nodes(cluster, c, scenario_->framework, degrees, route, hand_over, tensor_bytes);
   cost.latency = route.latency + c.transfer_latency;
   // NVLink is stated as the data sheet's rate, which a hand-over does not reach; links through the host as measured.
   if (route.path == PathClass::Switch) cost.efficiency = c.transfer_efficiency;

@@ -3,12 +3,13 @@
 
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/cost/cost_model.hpp"
+#include "costmodel/cost/occupancy.hpp"
 
 namespace panpipe {
 
-// Units of an operator graph; `tensor_group` is the first tensor-parallel group of devices.
+// Units of an operator graph; its collectives run over `tensor_group`.
 WorkloadCost cost_of_graph(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates,
-                           const Calibration& calibration, const std::vector<int>& tensor_group);
+                           const Calibration& calibration, const std::vector<int>& tensor_group, const GroupNetwork& network);
 
 // Measured layers as units: their times and bytes as given.
 WorkloadCost cost_of_layers(const LayerTable& table);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/plan/copies.hpp"
 #include "costmodel/plan/lowering.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/prices.hpp"
@@ -39,7 +40,9 @@ void make_stages(Lowering& lowering) {
     const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
     StageInfo info;
     info.rank = plan.schedule.stage_to_rank[static_cast<std::size_t>(s)];
-    info.device_type = lowering.scenario.cluster.devices[static_cast<std::size_t>(plan.device(info.rank, 0, 0))].type;
+    const auto first = plan.devices.begin() + (info.rank * plan.data + lowering.copy) * plan.tensor;
+    info.site = lowering.costs.site_of(lowering.scenario.cluster, {first, first + plan.tensor});
+    info.cost = &lowering.costs.workload(info.site);
     info.first_unit = stage.first_unit;
     info.end_unit = stage.end_unit;
     info.recompute = stage.recompute;
@@ -84,7 +87,20 @@ void choose_lanes(Lowering& lowering) {
                  (scenario.schedule.braid == Braid::Split && action.is_compute() && action.group != GroupKind::None);
   graph.by_units = by_units;
   graph.collectives_run_on = scenario.collectives_run_on;
-  if (by_units) graph.overlap_loss = overlap_loss(lowering.costs);
+  if (by_units)
+    for (const StageInfo& info : lowering.stages)
+      graph.overlap_loss = std::max(graph.overlap_loss, overlap_loss(lowering.costs, info.site));
+}
+
+// Unknown where it is of one device.
+ComputeRate mean_peak(const Scenario& scenario, const Plan& plan) {
+  double sum = 0;
+  for (const int device : plan.devices) {
+    const ComputeRate peak = scenario.cluster.type_of(device).peak_for(scenario.precision);
+    if (peak <= ComputeRate(0)) return ComputeRate(0);
+    sum += peak.base();
+  }
+  return ComputeRate(sum / static_cast<double>(plan.devices.size()));
 }
 
 void fill_totals(Lowering& lowering) {
@@ -93,7 +109,7 @@ void fill_totals(Lowering& lowering) {
   TaskGraph& graph = lowering.graph;
   graph.samples_per_step = static_cast<double>(plan.micro) * plan.schedule.microbatches * plan.data;
   graph.model_flops_per_step = lowering.costs.model_flops() * graph.samples_per_step;
-  graph.peak_per_device = scenario.cluster.type_of(plan.device(0, 0, 0)).peak_for(scenario.precision);
+  graph.peak_per_device = mean_peak(scenario, plan);
 }
 
 // Stages, what flows between them, and what their passes cost.
@@ -104,6 +120,8 @@ void begin(Lowering& lowering) {
   graph.tensor = plan.tensor;
   graph.data = plan.data;
   graph.devices = plan.devices;
+  for (const int device : plan.devices)
+    graph.limits.push_back(memory_limit(lowering.scenario, lowering.scenario.cluster.type_of(device)));
   make_stages(lowering);
   choose_lanes(lowering);
   check_split_backward(lowering);
@@ -113,14 +131,27 @@ void begin(Lowering& lowering) {
 
 }  // namespace
 
-TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
-  Lowering lowering{scenario, plan, costs};
+namespace {
+
+TaskGraph lower_copy(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int copy) {
+  Lowering lowering{scenario, plan, costs, copy};
   begin(lowering);
   make_memory(lowering);
   make_tasks(lowering);
   connect_tasks(lowering);
   fill_totals(lowering);
   return std::move(lowering.graph);
+}
+
+}  // namespace
+
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
+  const std::vector<int> like = like_copies(scenario, plan, costs);
+  if (std::all_of(like.begin(), like.end(), [](int copy) { return copy == 0; })) return lower_copy(scenario, plan, costs, 0);
+  std::vector<TaskGraph> of_copy(like.size());
+  for (std::size_t copy = 0; copy < like.size(); ++copy)
+    if (like[copy] == static_cast<int>(copy)) of_copy[copy] = lower_copy(scenario, plan, costs, like[copy]);
+  return join_copies(plan, like, of_copy);
 }
 
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model) {

@@ -26,7 +26,8 @@ struct PassMemory {
 // A stage on its device: its units, its costs, and what its passes do.
 struct StageInfo {
   int rank = 0;
-  int device_type = 0;
+  int site = 0;
+  const WorkloadCost* cost = nullptr;  // of the site
   int first_unit = 0, end_unit = 0;
   Recompute recompute = Recompute::None;
   bool recompute_apart = false;  // the schedule has R actions for it
@@ -65,13 +66,14 @@ struct Lowering {
   const Scenario& scenario;
   const Plan& plan;
   const LoweringCosts& costs;
+  int copy = 0;  // of the data-parallel copies, the one that is lowered
   TaskGraph graph{};
 
   std::vector<StageInfo> stages{};
   std::vector<std::vector<int>> rank_stages{};  // per rank: its stages, ascending
   std::vector<StageEdge> edges{};
   std::vector<std::vector<int>> edges_in{}, edges_out{};  // per stage, into `edges`
-  std::vector<std::int32_t> flow_of_collective{};         // first flow of a device type's tensor-parallel collectives
+  std::map<int, std::int32_t> flow_of_collective{};       // first flow of a site's tensor-parallel collectives
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
   std::vector<std::int32_t> after{};                      // per task: one more task it waits for, -1 = none
   // Where passes run by units, per program: what it was made of, and where its members end; and the programs of groups.
@@ -90,6 +92,7 @@ struct Lowering {
            scenario.memory_model == MemoryModelKind::Full;
   }
   int zero() const { return zero_in_effect(scenario.framework, plan); }
+  int device(int rank) const { return plan.device(rank, copy, 0); }
   int cells() const { return plan.schedule.microbatches * plan.schedule.splits; }
   std::int32_t& task_of(PassSlot slot, int stage, int microbatch, int split) {
     const auto row =
@@ -101,7 +104,7 @@ struct Lowering {
   const std::vector<int>& stages_of_rank(int rank) const { return rank_stages[static_cast<std::size_t>(rank)]; }
   StageInfo& stage(int index) { return stages[static_cast<std::size_t>(index)]; }
   const StageInfo& stage(int index) const { return stages[static_cast<std::size_t>(index)]; }
-  const WorkloadCost& workload(const StageInfo& info) const { return costs.workload(info.device_type); }
+  const WorkloadCost& workload(const StageInfo& info) const { return *info.cost; }
   const UnitCost& unit(const StageInfo& info, int index) const { return workload(info).units[static_cast<std::size_t>(index)]; }
 };
 
@@ -121,7 +124,7 @@ std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown&
 // braids.cpp: the program of a group of passes, from the programs that they have alone.
 std::int32_t group_program(Lowering& lowering, const std::vector<std::int32_t>& members);
 // Share of its time that compute loses while a collective runs beside it.
-inline double overlap_loss(const LoweringCosts& costs) { return costs.overlap_slowdown(Duration(1)).base(); }
+inline double overlap_loss(const LoweringCosts& costs, int site) { return costs.overlap_slowdown(Duration(1), site).base(); }
 
 // transfers.cpp: edges between stages, links, and after the tasks exist their inputs and transfers.
 void make_stage_edges(Lowering& lowering);

@@ -15,16 +15,20 @@ class LoweringCosts {
  public:
   virtual ~LoweringCosts() = default;
 
-  virtual const WorkloadCost& workload(int device_type) const = 0;
+  // Where a tensor-parallel group runs (cost_model.hpp): by default its first device's type.
+  virtual int site_of(const Cluster& cluster, const std::vector<int>& tensor_group) const {
+    return cluster.devices[static_cast<std::size_t>(tensor_group.front())].type;
+  }
+  virtual const WorkloadCost& workload(int site) const = 0;
   // The same for who cuts the model: devices without rates are no fault, their times are 0.
-  virtual const WorkloadCost& units(int device_type) const { return workload(device_type); }
+  virtual const WorkloadCost& units(int site) const { return workload(site); }
   virtual TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const = 0;
   virtual Duration message_work(Bytes) const { return Duration(0); }  // of a message, at each of its ends
   virtual CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const = 0;
   // Of a rank's parameters, whole; ZeRO's division and what happens once per step are inside.
   virtual Breakdown optimizer(std::int64_t, int) const { return {}; }
   virtual Duration host_bound(Duration device, int, int) const { return device; }
-  virtual Duration overlap_slowdown(Duration) const { return Duration(0); }
+  virtual Duration overlap_slowdown(Duration, int) const { return Duration(0); }
   virtual double stage_jitter(int) const { return 1.0; }
   virtual double parameter_bytes() const { return 4; }
   virtual double gradient_bytes() const { return 4; }

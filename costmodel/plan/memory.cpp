@@ -184,6 +184,21 @@ RankMemory pfeife_rank_memory(const Lowering& lowering, int rank) {
 
 }  // namespace
 
+namespace {
+
+// Of the devices of a rank; none where one states none.
+Bytes least_limit(const Lowering& lowering, int rank) {
+  Bytes least(0);
+  for (int t = 0; t < lowering.plan.tensor; ++t) {
+    const int device = lowering.plan.device(rank, lowering.copy, t);
+    const Bytes limit = memory_limit(lowering.scenario, lowering.scenario.cluster.type_of(device));
+    if (limit > Bytes(0) && (least == Bytes(0) || limit < least)) least = limit;
+  }
+  return least;
+}
+
+}  // namespace
+
 void make_memory(Lowering& lowering) {
   const bool pfeife = lowering.scenario.memory_model == MemoryModelKind::Pfeife;
   for (std::size_t stage = 0; stage < lowering.stages.size(); ++stage) {
@@ -209,8 +224,7 @@ void make_memory(Lowering& lowering) {
   }
   for (int rank = 0; rank < lowering.plan.pipeline; ++rank) {
     RankMemory memory = pfeife ? pfeife_rank_memory(lowering, rank) : rank_memory(lowering, rank);
-    const DeviceType& type = lowering.scenario.cluster.type_of(lowering.plan.device(rank, 0, 0));
-    memory.limit = memory_limit(lowering.scenario, type);
+    memory.limit = least_limit(lowering, rank);
     lowering.graph.memory.push_back(std::move(memory));
   }
 }

@@ -3,24 +3,38 @@
 #include "costmodel/cost/gradients.hpp"
 
 namespace panpipe {
+namespace {
+
+bool times_are_given(const CostModel& model) { return model.source().layers.has_value() || model.scenario().cluster.given; }
+
+}  // namespace
+
+ModelCosts::ModelCosts(const CostModel& model, const Plan& plan)
+    : model_(&model),
+      degrees_(plan),
+      occupancy_(model.scenario().cluster, plan, plan.devices),
+      measured_(times_are_given(model)) {}
 
 ModelCosts::ModelCosts(const CostModel& model, const Degrees& degrees)
-    : model_(&model), degrees_(degrees), measured_(model.source().layers.has_value() || model.scenario().cluster.given) {}
+    : model_(&model),
+      degrees_(degrees),
+      occupancy_(Occupancy::of(model.scenario(), degrees)),
+      measured_(times_are_given(model)) {}
 
-Breakdown ModelCosts::optimizer(std::int64_t elements, int device_type) const {
-  return measured_ && !model_->scenario().profile ? Breakdown{} : model_->optimizer(elements, device_type, degrees_);
+Breakdown ModelCosts::optimizer(std::int64_t elements, int site) const {
+  return measured_ && !model_->scenario().profile ? Breakdown{} : model_->optimizer(elements, site, degrees_);
 }
 
 double ModelCosts::reduced_bytes() const { return travelling_gradient_bytes(model_->scenario()); }
 
-Duration ModelCosts::host_bound(Duration device, int launches, int device_type) const {
-  return measured_ ? device : model_->host_bound(device, launches, device_type, degrees_);
+Duration ModelCosts::host_bound(Duration device, int launches, int site) const {
+  return measured_ ? device : model_->host_bound(device, launches, site, degrees_);
 }
 
 double ModelCosts::stage_jitter(int pipeline) const {
   Degrees degrees = degrees_;
   degrees.pipeline = pipeline;
-  return model_->stage_jitter(degrees);
+  return model_->stage_jitter(degrees, occupancy_);
 }
 
 }  // namespace panpipe

@@ -1,26 +1,32 @@
-// The cost model behind the lowering's face, asked with the degrees of one plan.
+// The cost model behind the lowering's face, asked with the degrees and the devices of one plan.
 #pragma once
 
+#include "costmodel/cost/occupancy.hpp"
 #include "costmodel/plan/lowering_costs.hpp"
 
 namespace panpipe {
 
 class ModelCosts : public LoweringCosts {
  public:
-  ModelCosts(const CostModel& model, const Degrees& degrees);  // the model must outlive it
+  ModelCosts(const CostModel& model, const Plan& plan);  // the model must outlive it
+  // On the devices of the scenario's placement, or of the default one.
+  ModelCosts(const CostModel& model, const Degrees& degrees);
 
-  const WorkloadCost& workload(int device_type) const override { return model_->workload(device_type); }
-  const WorkloadCost& units(int device_type) const override { return model_->units(device_type); }
+  int site_of(const Cluster&, const std::vector<int>& tensor_group) const override {
+    return model_->site_of(tensor_group, occupancy_);
+  }
+  const WorkloadCost& workload(int site) const override { return model_->workload(site); }
+  const WorkloadCost& units(int site) const override { return model_->units(site); }
   TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const override {
-    return model_->transfer(from_device, to_device, tensor_bytes, degrees_);
+    return model_->transfer(occupancy_.hand_over(from_device, to_device), tensor_bytes, degrees_);
   }
   Duration message_work(Bytes bytes) const override { return model_->message_work(bytes, degrees_); }
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
-    return model_->collective(kind, bytes, devices);
+    return model_->collective(kind, bytes, devices, occupancy_.network_of(devices));
   }
-  Breakdown optimizer(std::int64_t elements, int device_type) const override;
-  Duration host_bound(Duration device, int launches, int device_type) const override;
-  Duration overlap_slowdown(Duration collective) const override { return model_->overlap_slowdown(collective); }
+  Breakdown optimizer(std::int64_t elements, int site) const override;
+  Duration host_bound(Duration device, int launches, int site) const override;
+  Duration overlap_slowdown(Duration collective, int site) const override { return model_->overlap_slowdown(collective, site); }
   double stage_jitter(int pipeline) const override;
   double parameter_bytes() const override { return model_->parameter_bytes(degrees_); }
   double gradient_bytes() const override { return model_->gradient_bytes(degrees_); }
@@ -32,9 +38,13 @@ class ModelCosts : public LoweringCosts {
   bool measured() const override { return measured_ || model_->scenario().profile; }  // the executor does not block either
   bool temporary_over_before() const override { return model_->source().layers.has_value(); }
 
+ protected:
+  const Occupancy& occupancy() const { return occupancy_; }
+
  private:
   const CostModel* model_;
   Degrees degrees_;
+  Occupancy occupancy_;
   bool measured_;
 };
 

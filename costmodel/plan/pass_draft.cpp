@@ -100,8 +100,8 @@ double slice_share(const Lowering& lowering, const UnitCost& unit, const PassCos
 class PassBuilder {
  public:
   PassBuilder(const Lowering& lowering, const StageInfo& info, int slice) : lowering_(lowering), slice_(slice) {
-    const auto type = static_cast<std::size_t>(info.device_type);
-    first_flow_ = lowering.flow_of_collective[type];
+    site_ = info.site;
+    first_flow_ = lowering.flow_of_collective.at(site_);
   }
 
   // Appends a pass of a unit. An input gradient's collective hides behind the weight gradient only in a full backward.
@@ -148,7 +148,7 @@ class PassBuilder {
     for (std::size_t k = 0; k + 1 < steps.size(); ++k) {
       if (!steps[k].overlapped || steps[k + 1].collective) continue;
       const double alone = steps[k + 1].time;
-      steps[k + 1].time = time_beside(alone, steps[k].time, overlap_loss(lowering_.costs));
+      steps[k + 1].time = time_beside(alone, steps[k].time, overlap_loss(lowering_.costs, site_));
       draft_.breakdown.compute += Duration(steps[k + 1].time - alone);
     }
   }
@@ -180,6 +180,7 @@ class PassBuilder {
   }
 
   const Lowering& lowering_;
+  int site_ = 0;
   std::int32_t first_flow_ = 0;
   int slice_ = 0;
   PassDraft draft_;

@@ -13,7 +13,7 @@ namespace {
 // the factor of the two together, because the host launches both.
 double host_factor(const Lowering& lowering, const StageInfo& info, double device, int launches) {
   if (device <= 0) return 1;
-  return lowering.costs.host_bound(Duration(device), launches, info.device_type).base() / device;
+  return lowering.costs.host_bound(Duration(device), launches, info.site).base() / device;
 }
 
 Breakdown shared_out(Breakdown breakdown, double share) {
@@ -55,14 +55,12 @@ std::int32_t add_pass_program(Lowering& lowering, PassDraft draft, double share)
   return program;
 }
 
-// Tensor-parallel collectives become flows, one range per device type in use. Under sequence splits each carries its share.
+// Tensor-parallel collectives become flows, one range per site in use. Under sequence splits each carries its share.
 void make_flows(Lowering& lowering) {
   const double share = 1.0 / lowering.plan.schedule.splits;
-  lowering.flow_of_collective.assign(std::max<std::size_t>(1, lowering.scenario.cluster.types.size()), -1);
   for (const StageInfo& info : lowering.stages) {
-    std::int32_t& first = lowering.flow_of_collective[static_cast<std::size_t>(info.device_type)];
-    if (first >= 0) continue;
-    first = static_cast<std::int32_t>(lowering.graph.flows.size());
+    const auto first = static_cast<std::int32_t>(lowering.graph.flows.size());
+    if (!lowering.flow_of_collective.try_emplace(info.site, first).second) continue;
     for (CollectiveCost cost : lowering.workload(info).collectives) {
       const Duration wire = (cost.time - cost.latency) * share;
       cost.time = cost.latency + wire;

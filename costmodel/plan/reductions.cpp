@@ -20,15 +20,33 @@ ParameterKey key_of(const ParameterUse& use, int unit) {
 
 Bytes bytes_of(double elements, double bytes_each) { return Bytes(static_cast<std::int64_t>(std::ceil(elements * bytes_each))); }
 
-std::vector<int> data_group(const Lowering& lowering, int rank) {
-  std::vector<int> devices;
-  for (int d = 0; d < lowering.plan.data; ++d) devices.push_back(lowering.plan.device(rank, d, 0));
-  return devices;
+// Groups of devices that do the same at the same time, one for each tensor index.
+using Groups = std::vector<std::vector<int>>;
+
+Groups data_groups(const Lowering& lowering, int rank) {
+  Groups groups(static_cast<std::size_t>(lowering.plan.tensor));
+  for (int t = 0; t < lowering.plan.tensor; ++t)
+    for (int d = 0; d < lowering.plan.data; ++d) groups[static_cast<std::size_t>(t)].push_back(lowering.plan.device(rank, d, t));
+  return groups;
 }
 
-std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) {
-  if (bytes <= Bytes(0) || devices.size() < 2) return -1;
-  const CollectiveCost cost = lowering.costs.collective(kind, bytes, devices);
+// Behind switches groups are alike that lie on the same nodes with one member each, as the members of tensor groups do.
+bool alike(const Cluster& cluster, const Groups& groups) {
+  if (!cluster.switched || cluster.types.size() > 1) return false;
+  const auto node = [&](int device) { return cluster.devices[static_cast<std::size_t>(device)].node; };
+  for (const std::vector<int>& group : groups)
+    for (std::size_t d = 0; d < group.size(); ++d)
+      if (node(group[d]) != node(groups.front()[d])) return false;
+  return true;
+}
+
+// All go on when the slowest has ended: their passes meet at every tensor-parallel collective.
+std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
+  if (bytes <= Bytes(0) || groups.front().size() < 2) return -1;
+  CollectiveCost cost = lowering.costs.collective(kind, bytes, groups.front());
+  if (!alike(lowering.scenario.cluster, groups))
+    for (std::size_t g = 1; g < groups.size(); ++g)
+      if (const CollectiveCost other = lowering.costs.collective(kind, bytes, groups[g]); other.time > cost.time) cost = other;
   const Ticks latency = to_ticks(cost.latency);
   lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency});
   return static_cast<std::int32_t>(lowering.graph.flows.size()) - 1;
@@ -163,7 +181,7 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
   reductions.update_flow.assign(lowering.stages.size(), -1);
   find_ends(lowering, rank, reductions);
   if (lowering.plan.data == 1) return reductions;
-  const std::vector<int> group = data_group(lowering, rank);
+  const Groups group = data_groups(lowering, rank);
   for (const int stage : lowering.stages_of_rank(rank)) {
     const HeldParameters held = held_parameters(lowering, {stage});
     const auto s = static_cast<std::size_t>(stage);
@@ -204,10 +222,12 @@ void make_shared_flows(Lowering& lowering) {
     bytes_of_set[entry.ranks] += gradient_size(lowering, entry.held);
   }
   for (const auto& [ranks, bytes] : bytes_of_set) {
-    std::vector<int> devices;
-    for (const std::int32_t rank : ranks) devices.push_back(lowering.plan.device(rank, 0, 0));
+    Groups groups(static_cast<std::size_t>(lowering.plan.tensor));
+    for (int t = 0; t < lowering.plan.tensor; ++t)
+      for (const std::int32_t rank : ranks)
+        groups[static_cast<std::size_t>(t)].push_back(lowering.plan.device(rank, lowering.copy, t));
     const Bytes share = lowering.zero() >= 2 ? Bytes(bytes.base() / lowering.plan.data) : bytes;
-    const std::int32_t flow = add_flow(lowering, CollectiveKind::AllReduce, share, devices);
+    const std::int32_t flow = add_flow(lowering, CollectiveKind::AllReduce, share, groups);
     if (flow >= 0) lowering.graph.cross_rank_flows.push_back({flow, ranks});
   }
 }

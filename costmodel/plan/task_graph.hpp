@@ -101,12 +101,15 @@ struct MemoryPart {
 struct RankMemory {
   std::vector<MemoryPart> parts;
   double allocator_factor = 1.0;  // on everything but the context
-  Bytes limit{0};                 // memory x usable
+  Bytes limit{0};                 // memory x usable, of the device that has least
 };
 
 struct TaskGraph {
   int ranks = 0, tensor = 1, data = 1;
-  std::vector<int> devices;  // as in Plan
+  // Where a plan's data-parallel copies are not alike each has ranks of its own, and `data` is 1: copy c's rank r is c * pipeline
+  // + r.
+  int copies = 1;
+  std::vector<int> devices;  // of position (rank, data, tensor), as in Plan
   std::vector<ProgramStep> steps;
   std::vector<Program> programs;
   std::vector<CollectiveFlow> flows;
@@ -116,6 +119,7 @@ struct TaskGraph {
   std::vector<Transfer> transfers;
   std::vector<TransferLink> links;
   std::vector<RankMemory> memory;  // per rank
+  std::vector<Bytes> limits;       // of each device's memory, as `devices`; empty: the rank's
   // Participants of data-lane flows: for flow f of rank r the data-parallel group of that rank, unless listed here.
   struct CrossRankFlow {
     std::int32_t flow;
@@ -139,6 +143,7 @@ struct TaskGraph {
   int device(int rank, int data_index, int tensor_index) const {
     return devices[static_cast<std::size_t>((rank * data + data_index) * tensor + tensor_index)];
   }
+  int pipeline_rank(int rank) const { return rank % (ranks / copies); }
   int device_count() const { return static_cast<int>(devices.size()); }
 };
 

@@ -171,7 +171,7 @@ class RankTasks {
     const StageInfo& info = lowering_.stage(action.stage);
     const bool away = action.kind == ActionKind::Offload;
     const Cluster& cluster = lowering_.scenario.cluster;
-    const int device = lowering_.plan.device(rank_, 0, 0);
+    const int device = lowering_.device(rank_);
     const Bandwidth rate = host_copy_bandwidth(cluster, device, away);
     if (rate <= Bandwidth(0))
       throw InputError("device '" + cluster.type_of(device).name + "' has no copy_bandwidth, which " + to_text(action) +
@@ -226,7 +226,7 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
     const StageInfo& info = lowering.stage(s);
     for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering.unit(info, u).optimizer;
   }
-  const int type = stages.empty() ? 0 : lowering.stage(stages.front()).device_type;
+  const int type = stages.empty() ? 0 : lowering.stage(stages.front()).site;
   const std::int64_t elements = held_parameters(lowering, stages).elements;
   const Breakdown cost = lowering.costs.optimizer(elements, type);
   return add_plain_program(lowering.graph, cost.total + measured, cost);

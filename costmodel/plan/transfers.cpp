@@ -25,7 +25,7 @@ std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes byte
   TransferLink link;
   link.from_rank = from_rank;
   link.to_rank = to_rank;
-  link.cost = lowering.costs.transfer(lowering.plan.device(from_rank, 0, 0), lowering.plan.device(to_rank, 0, 0), share);
+  link.cost = lowering.costs.transfer(lowering.device(from_rank), lowering.device(to_rank), share);
   link.latency = to_ticks(link.cost.latency + link.cost.gather);
   link.transfer = to_ticks(link.cost.time) - link.latency;
   lowering.graph.links.push_back(link);

@@ -81,8 +81,8 @@ std::vector<MemoryPart> parts_of_peak(const std::vector<MemoryPart>& static_part
 
 }  // namespace
 
-void add_memory(const TaskGraph& graph, const TaskTimes& times, DeviceTimeline& device) {
-  const std::size_t rank = static_cast<std::size_t>(device.rank);
+void add_memory(const TaskGraph& graph, const TaskTimes& times, int rank_index, DeviceTimeline& device) {
+  const auto rank = static_cast<std::size_t>(rank_index);
   double factor = 1.0;
   std::int64_t context = 0, fixed = 0;
   if (rank < graph.memory.size()) {
@@ -96,12 +96,12 @@ void add_memory(const TaskGraph& graph, const TaskTimes& times, DeviceTimeline& 
     return Bytes(context + static_cast<std::int64_t>(std::nearbyint(factor * static_cast<double>(fixed + dynamic))));
   };
   Dynamic now_there;
-  now_there.not_made = late_gradients(graph, device.rank);
+  now_there.not_made = late_gradients(graph, rank_index);
   Dynamic at_peak = now_there;
   device.memory.clear();
   device.memory.push_back({Duration(0), allocated(now_there.sum())});
   device.peak = allocated(now_there.sum());
-  const auto lanes = changes_of_rank(graph, times, device.rank);
+  const auto lanes = changes_of_rank(graph, times, rank_index);
   Merge merge(lanes);
   while (const Change* change = merge.next()) {
     now_there.live += change->live;

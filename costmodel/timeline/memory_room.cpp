@@ -17,9 +17,10 @@ bool fits(const DeviceTimeline& device) { return device.limit == Bytes(0) || dev
 const DeviceTimeline* fullest_device(const Timeline& timeline) {
   const DeviceTimeline* worst = nullptr;
   const auto fill = [](const DeviceTimeline& d) { return d.limit > Bytes(0) ? d.peak / d.limit : number(d.peak) * 1e-18; };
-  for (const DeviceTimeline& device : timeline.devices) {
-    if (device.same_as < 0 && (worst == nullptr || fill(device) > fill(*worst))) worst = &device;
-  }
+  // A copy only where it has less room than the device it copies, whose parts of the peak are known.
+  for (const bool copies : {false, true})
+    for (const DeviceTimeline& device : timeline.devices)
+      if ((device.same_as >= 0) == copies && (worst == nullptr || fill(device) > fill(*worst))) worst = &device;
   return worst;
 }
 

@@ -195,18 +195,23 @@ std::vector<DeviceTimeline> make_devices(const TaskGraph& graph, const TaskTimes
   devices.reserve(graph.devices.size());
   for (int rank = 0; rank < graph.ranks; ++rank) {
     DeviceTimeline original;
-    original.rank = rank;
+    original.rank = graph.pipeline_rank(rank);
     original.device = graph.device(rank, 0, 0);
-    add_memory(graph, times, original);
+    add_memory(graph, times, rank, original);
+    const auto limit_of = [&](int data, int tensor) {
+      const std::size_t position = static_cast<std::size_t>((rank * graph.data + data) * graph.tensor + tensor);
+      return position < graph.limits.size() ? graph.limits[position] : original.limit;
+    };
+    original.limit = limit_of(0, 0);
     DeviceTimeline copy;
-    copy.rank = rank;
+    copy.rank = original.rank;
     copy.same_as = original.device;
     copy.peak = original.peak;
-    copy.limit = original.limit;
     for (int data = 0; data < graph.data; ++data) {
       for (int tensor = 0; tensor < graph.tensor; ++tensor) {
         if (data == 0 && tensor == 0) continue;
         copy.device = graph.device(rank, data, tensor);
+        copy.limit = limit_of(data, tensor);
         devices.push_back(copy);
       }
     }

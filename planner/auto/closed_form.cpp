@@ -71,12 +71,12 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   return per;
 }
 
-void Surroundings::prepare(const Layout& layout, const Ground& ground, const std::vector<RouteClasses::Hop>& hops,
+void Surroundings::prepare(const Layout& layout, const Ground& ground, double jitter, const std::vector<RouteClasses::Hop>& hops,
                            HandOvers& times, const Reductions& reductions, const std::array<const PerParameter*, 4>& zeros,
                            double tied_time_per_byte) {
   layout_ = &layout;
   ground_ = &ground;
-  jitter_ = ground.jitter[at(layout.ranks)];
+  jitter_ = jitter;
   rank_.assign(at(layout.ranks), Rank{});
   add_chain(hops, times);
   for (const PerParameter* per : zeros)

@@ -70,14 +70,20 @@ struct Ground {
   double stated_work = 1, stated_kept = 1;
   double allocator = 1;
   std::int64_t context = 0, limit = 0;
-  std::vector<double> jitter;  // by pipeline length
+  std::vector<double> rank_jitter;  // by pipeline length
+  std::vector<double> node_jitter;  // added to it, by devices in use
+  double jitter(int pipeline, std::int64_t devices) const {
+    const auto used = std::min(static_cast<std::size_t>(devices), node_jitter.size() - 1);
+    return rank_jitter[static_cast<std::size_t>(pipeline)] + node_jitter[used];
+  }
 };
 
 // Hand-overs and reductions around a layout, for one data degree and numbering of the devices.
 class Surroundings {
  public:
-  void prepare(const Layout& layout, const Ground& ground, const std::vector<RouteClasses::Hop>& hops, HandOvers& times,
-               const Reductions& reductions, const std::array<const PerParameter*, 4>& zeros, double tied_time_per_byte);
+  void prepare(const Layout& layout, const Ground& ground, double jitter, const std::vector<RouteClasses::Hop>& hops,
+               HandOvers& times, const Reductions& reductions, const std::array<const PerParameter*, 4>& zeros,
+               double tied_time_per_byte);
 
   // Lower bounds of the step time, by the ZeRO stages that were prepared.
   std::array<double, 4> bounds(const FamilyForm& form, int microbatches) const;

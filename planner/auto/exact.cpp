@@ -31,13 +31,13 @@ std::vector<int> placement_of(const Configuration& c) {
   return devices;
 }
 
-// The degrees do not change what a collective costs, so it is the same for all configurations.
+// A collective over devices that have the same share of the network is the same for all configurations.
 class RememberingCosts final : public ModelCosts {
  public:
-  RememberingCosts(const CostModel& model, const Degrees& degrees, CollectiveMemory& memory)
-      : ModelCosts(model, degrees), model_(model), memory_(memory) {}
+  RememberingCosts(const CostModel& model, const Plan& plan, CollectiveMemory& memory)
+      : ModelCosts(model, plan), model_(model), memory_(memory) {}
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
-    return memory_.find(model_, kind, bytes, devices);
+    return memory_.find(model_, kind, bytes, devices, occupancy().network_of(devices));
   }
 
  private:
@@ -69,11 +69,12 @@ PlanRequest request_for(const Configuration& c, const Scenario& base, UnitSums& 
 
 }  // namespace
 
-CollectiveCost CollectiveMemory::find(const CostModel& model, CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) {
+CollectiveCost CollectiveMemory::find(const CostModel& model, CollectiveKind kind, Bytes bytes, const std::vector<int>& devices,
+                                      const GroupNetwork& network) {
   constexpr std::size_t kMost = 4096;
   if (known_.size() > kMost) known_.clear();
-  const auto [entry, is_new] = known_.try_emplace({kind, bytes.base(), devices});
-  if (is_new) entry->second = model.collective(kind, bytes, devices);
+  const auto [entry, is_new] = known_.try_emplace({kind, bytes.base(), network.ring, network.member, devices});
+  if (is_new) entry->second = model.collective(kind, bytes, devices, network);
   return entry->second;
 }
 
@@ -110,8 +111,7 @@ Exact Evaluator::evaluate(const Configuration& configuration, const Plan& plan) 
   exact.fits = true;
   for (int r = 0; r < graph.ranks; ++r) {
     DeviceTimeline device;
-    device.rank = r;
-    add_memory(graph, times, device);
+    add_memory(graph, times, r, device);
     exact.memory = std::max(exact.memory, static_cast<double>(device.peak.base()));
     exact.fits = exact.fits && panpipe::fits(device);
   }

@@ -30,10 +30,11 @@ struct Exact {
 // What collectives cost, by what they carry and between whom: on thousands of devices most of a lowering is to find that out.
 class CollectiveMemory {
  public:
-  CollectiveCost find(const CostModel& model, CollectiveKind kind, Bytes bytes, const std::vector<int>& devices);
+  CollectiveCost find(const CostModel& model, CollectiveKind kind, Bytes bytes, const std::vector<int>& devices,
+                      const GroupNetwork& network);
 
  private:
-  std::map<std::tuple<CollectiveKind, std::int64_t, std::vector<int>>, CollectiveCost> known_;
+  std::map<std::tuple<CollectiveKind, std::int64_t, double, double, std::vector<int>>, CollectiveCost> known_;
 };
 
 // For one thread. Keeps the workloads it has made.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace panpipe::planner {
 
@@ -44,12 +45,19 @@ const std::vector<RouteClasses::Hop>& RouteClasses::chain(std::int64_t stride, i
   return hops;
 }
 
+void HandOvers::use(const Occupancy& occupancy) {
+  occupancy_ = &occupancy;
+  network_ = occupancy.widest_hand_over();
+}
+
 double HandOvers::time(int route_class, std::int64_t bytes) {
   if (route_class < 0 || bytes <= 0) return 0;
   for (const Known& known : known_)
-    if (known.route_class == route_class && known.bytes == bytes) return known.time;
+    if (known.route_class == route_class && known.bytes == bytes && known.network == network_) return known.time;
   const auto [from, to] = routes_.example(route_class);
-  known_.push_back({route_class, bytes, model_.transfer(from, to, Bytes(bytes), degrees_).time.base()});
+  HandOver hand_over = occupancy_->hand_over(from, to);
+  hand_over.network = network_;
+  known_.push_back({route_class, bytes, network_, model_.transfer(hand_over, Bytes(bytes), degrees_).time.base()});
   return known_.back().time;
 }
 
@@ -59,16 +67,17 @@ const std::array<double, Reductions::kPoints>& Reductions::sizes() {
   return sizes;
 }
 
-Reductions::Reductions(const CostModel& model, const std::vector<std::vector<int>>& groups) {
+Reductions::Reductions(const CostModel& model, const Occupancy& occupancy, const std::vector<std::vector<int>>& groups) {
   bool first = true;
   for (const std::vector<int>& group : groups) {
     if (group.size() < 2) return;
+    const GroupNetwork network = occupancy.network_of(group);
     for (std::size_t i = 0; i < kPoints; ++i) {
       const Bytes size(static_cast<std::int64_t>(sizes()[i]));
-      const double both = model.collective(CollectiveKind::AllReduce, size, group).time.base();
+      const double both = model.collective(CollectiveKind::AllReduce, size, group, network).time.base();
       all_reduce_[i] = first ? both : std::min(all_reduce_[i], both);
       if (i > 0 && i + 1 < kPoints) continue;  // a straight line
-      const double one = model.collective(CollectiveKind::ReduceScatter, size, group).time.base();
+      const double one = model.collective(CollectiveKind::ReduceScatter, size, group, network).time.base();
       scatter_[i] = first ? one : std::min(scatter_[i], one);
     }
     first = false;
@@ -86,9 +95,9 @@ double Reductions::between(const std::array<double, kPoints>& times, double byte
 }
 
 std::vector<std::vector<int>> data_groups(int data, std::int64_t stride, std::int64_t step, std::int64_t ranks,
-                                          const Positions& positions, const Cluster& cluster) {
+                                          const Positions& positions, const Cluster& cluster, const Occupancy& occupancy) {
   std::vector<std::vector<int>> groups;
-  std::set<std::pair<int, int>> seen;  // nodes, members in the fullest
+  std::set<std::tuple<int, int, double, double>> seen;  // nodes, members in the fullest, the network's share
   constexpr std::int64_t kMost = 64;
   for (std::int64_t rank = 0; rank < std::min(ranks, kMost); ++rank) {
     std::vector<int> group;
@@ -100,7 +109,9 @@ std::vector<std::vector<int>> data_groups(int data, std::int64_t stride, std::in
     int fullest = 0;
     for (const auto& [node, count] : in_node) fullest = std::max(fullest, count);
     // Behind switches nothing else about a group matters.
-    if (cluster.switched && !seen.insert({static_cast<int>(in_node.size()), fullest}).second) continue;
+    const GroupNetwork network = occupancy.network_of(group);
+    if (cluster.switched && !seen.insert({static_cast<int>(in_node.size()), fullest, network.ring, network.member}).second)
+      continue;
     groups.push_back(std::move(group));
   }
   return groups;

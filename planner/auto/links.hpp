@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "costmodel/cost/cost_model.hpp"
+#include "costmodel/cost/occupancy.hpp"
 #include "planner/auto/configuration.hpp"
 
 namespace panpipe::planner {
@@ -56,17 +57,22 @@ class HandOvers {
  public:
   HandOvers(const CostModel& model, const RouteClasses& routes, const Degrees& degrees)
       : model_(model), routes_(routes), degrees_(degrees) {}
+  // For the hand-overs of a plan on these devices; they must outlive the calls that follow.
+  void use(const Occupancy& occupancy);
   double time(int route_class, std::int64_t bytes);
 
  private:
   struct Known {
     int route_class;
     std::int64_t bytes;
+    double network;
     double time;
   };
   const CostModel& model_;
   const RouteClasses& routes_;
   Degrees degrees_;
+  const Occupancy* occupancy_ = nullptr;
+  double network_ = 0;  // the most that any sender gets of it
   std::vector<Known> known_;
 };
 
@@ -75,7 +81,7 @@ class HandOvers {
 class Reductions {
  public:
   Reductions() = default;
-  Reductions(const CostModel& model, const std::vector<std::vector<int>>& groups);
+  Reductions(const CostModel& model, const Occupancy& occupancy, const std::vector<std::vector<int>>& groups);
   double all_reduce(double bytes) const { return between(all_reduce_, bytes); }
   double scatter(double bytes) const { return between(scatter_, bytes); }  // reduce-scatter, or all-gather
 
@@ -89,6 +95,6 @@ class Reductions {
 // The copies of a rank, for each way in which such groups can lie on the nodes: rank r's first one at position r * step, each
 // next one `stride` further.
 std::vector<std::vector<int>> data_groups(int data, std::int64_t stride, std::int64_t step, std::int64_t ranks,
-                                          const Positions& positions, const Cluster& cluster);
+                                          const Positions& positions, const Cluster& cluster, const Occupancy& occupancy);
 
 }  // namespace panpipe::planner

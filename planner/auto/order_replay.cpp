@@ -62,7 +62,7 @@ class OrderReplay {
             .first->second;
     const Layout layout = pricer.layout(c.recompute, c.pipeline, c.chunks, form_.placement);
     pricer.prepare(surroundings_, layout, c);
-    const double jitter = common_.ground.jitter[at(c.pipeline)];
+    const double jitter = common_.ground.jitter(c.pipeline, c.devices());
     const bool blocking = common_.ground.blocking;
     for (int s = 0; s < c.stages(); ++s) {
       const StageCost& stage = layout.table.stages[at(s)];

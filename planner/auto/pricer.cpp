@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/plan/model_costs.hpp"
@@ -11,6 +12,26 @@ namespace panpipe::planner {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+void fill_jitter(const Experiment& experiment, Ground& ground) {
+  const Scenario& scenario = experiment.scenario;
+  Degrees degrees = degrees_of(scenario);
+  degrees.pipeline = degrees.data = degrees.tensor = 1;
+  const Occupancy one = Occupancy::of(scenario, degrees);
+  degrees = degrees_of(scenario);
+  for (int p = 0; p <= scenario.cluster.size(); ++p) {
+    degrees.pipeline = p;
+    ground.rank_jitter.push_back(experiment.model.stage_jitter(degrees, one));
+  }
+  const Positions positions(scenario);
+  std::set<int> nodes;
+  ground.node_jitter.push_back(0);
+  const int most = scenario.placement ? static_cast<int>(scenario.placement->size()) : scenario.cluster.size();
+  for (int n = 0; n < most; ++n) {
+    nodes.insert(scenario.cluster.devices[at(positions.device(n))].node);
+    ground.node_jitter.push_back(experiment.model.node_jitter(static_cast<int>(nodes.size())));
+  }
+}
 
 Ground ground_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario;
@@ -30,7 +51,7 @@ Ground ground_of(const Experiment& experiment) {
   ground.context = ground.as_pfeife ? 0 : costs.framework_context().base();
   for (const Device& device : scenario.cluster.devices)
     ground.limit = std::max(ground.limit, memory_limit(scenario, scenario.cluster.types[at(device.type)]).base());
-  for (int p = 0; p <= scenario.cluster.size(); ++p) ground.jitter.push_back(costs.stage_jitter(p));
+  fill_jitter(experiment, ground);
   return ground;
 }
 
@@ -54,11 +75,22 @@ const Reductions& Common::reductions(const Configuration& c) {
   // Every rank that there may be, so that the answer does not depend on who asks first.
   const bool placed = experiment.scenario.placement.has_value();
   const int ranks = data_next && !placed ? space.devices / step : c.pipeline;
+  const bool network = experiment.scenario.cluster.nodes > 1;  // whose share turns on all devices in use
+  const int used = network ? c.pipeline : ranks;
   const std::lock_guard guard(lock_);
-  auto& known = reductions_[{stride, c.data, step}];
-  if (!known)
+  auto& known = reductions_[{stride, c.data, step, used}];
+  if (!known) {
+    const Positions positions(experiment.scenario);
+    std::vector<int> devices;
+    for (int r = 0; r < used; ++r)
+      for (int d = 0; d < c.data; ++d)
+        for (int t = 0; t < c.tensor; ++t)
+          devices.push_back(positions.device(std::int64_t{r} * step + std::int64_t{d} * stride + t));
+    const Occupancy occupancy(experiment.scenario.cluster, {.pipeline = used, .tensor = c.tensor, .data = c.data},
+                              std::move(devices));
     known = std::make_unique<Reductions>(
-        experiment.model, data_groups(c.data, stride, step, ranks, Positions(experiment.scenario), experiment.scenario.cluster));
+        experiment.model, occupancy, data_groups(c.data, stride, step, used, positions, experiment.scenario.cluster, occupancy));
+  }
   return *known;
 }
 
@@ -83,9 +115,26 @@ void Pricer::prepare(Surroundings& surroundings, const Layout& layout, const Con
   std::array<const PerParameter*, 4> zeros{};
   for (const int zero : zeros_of(common_.space, c.data)) zeros[at(zero)] = &per_parameter(zero, c.data);
   HandOvers& times = hand_overs_.try_emplace(c.data, variant_.model, routes_, c.degrees()).first->second;
+  const Occupancy& occupancy = occupancy_of(c);
+  times.use(occupancy);
   const double tied = layout.tied.empty() ? 0 : tied_time(layout, c);
-  surroundings.prepare(layout, common_.ground, routes_.chain(c.place(1, 0, 0), c.pipeline), times, common_.reductions(c), zeros,
-                       tied);
+  surroundings.prepare(layout, common_.ground, common_.ground.jitter(c.pipeline, c.devices()),
+                       routes_.chain(c.place(1, 0, 0), c.pipeline), times, common_.reductions(c), zeros, tied);
+}
+
+// Of the last configuration that was asked about: a sweep asks about many in a row that lie on the same devices.
+const Occupancy& Pricer::occupancy_of(const Configuration& c) {
+  const std::tuple key{c.pipeline, c.data, c.order};
+  if (!occupancy_ || key != occupied_by_) {
+    std::vector<int> devices;
+    devices.reserve(static_cast<std::size_t>(c.devices()));
+    for (int r = 0; r < c.pipeline; ++r)
+      for (int d = 0; d < c.data; ++d)
+        for (int t = 0; t < c.tensor; ++t) devices.push_back(routes_.positions().device(c.place(r, d, t)));
+    occupancy_.emplace(common_.experiment.scenario.cluster, c.degrees(), std::move(devices));
+    occupied_by_ = key;
+  }
+  return *occupancy_;
 }
 
 // Of a byte: the time of fewer bytes is no smaller a share of it than of many.
@@ -95,9 +144,10 @@ double Pricer::tied_time(const Layout& layout, const Configuration& c) {
   for (const Layout::Tied& tied : layout.tied) {
     const std::vector<int> pair = {routes_.positions().device(c.place(tied.first, 0, 0)),
                                    routes_.positions().device(c.place(tied.last, 0, 0))};
-    double& known = pair_times_.try_emplace(std::pair{pair[0], pair[1]}, -1).first->second;
+    const GroupNetwork network = occupancy_->network_of(pair);
+    double& known = pair_times_.try_emplace(std::tuple{pair[0], pair[1], network.ring}, -1).first->second;
     const Bytes bytes(static_cast<std::int64_t>(kMany));
-    if (known < 0) known = variant_.model.collective(CollectiveKind::AllReduce, bytes, pair).time.base() / kMany;
+    if (known < 0) known = variant_.model.collective(CollectiveKind::AllReduce, bytes, pair, network).time.base() / kMany;
     least = std::min(least, known);
   }
   return least;

@@ -36,7 +36,7 @@ class Common {
 
  private:
   std::mutex lock_;
-  std::map<std::tuple<int, int, int>, std::unique_ptr<Reductions>> reductions_;
+  std::map<std::tuple<int, int, int, int>, std::unique_ptr<Reductions>> reductions_;
 };
 
 // One variant, for one thread. Throws InputError when the workload cannot be cut so.
@@ -54,6 +54,7 @@ class Pricer {
   void prepare(Surroundings& surroundings, const Layout& layout, const Configuration& configuration);
 
  private:
+  const Occupancy& occupancy_of(const Configuration& configuration);
   double tied_time(const Layout& layout, const Configuration& configuration);
 
   Common& common_;
@@ -62,7 +63,9 @@ class Pricer {
   RouteClasses routes_;
   std::map<std::pair<int, int>, std::unique_ptr<PerParameter>> per_parameter_;
   std::map<int, HandOvers> hand_overs_;  // by data degree
-  std::map<std::pair<int, int>, double> pair_times_;
+  std::map<std::tuple<int, int, double>, double> pair_times_;
+  std::optional<Occupancy> occupancy_;
+  std::tuple<int, int, AxisOrder> occupied_by_{};
 };
 
 }  // namespace panpipe::planner

@@ -132,7 +132,8 @@ class Worker {
       const std::int64_t families = families_of(p, chunks, m, &placement);
       if (families == 0) continue;
       // What the ranks must compute on average, in any order.
-      const double work = m * pricer_->sums().least_work(mode) * common_.ground.stated_work / p * common_.ground.jitter[at(p)];
+      const double work = m * pricer_->sums().least_work(mode) * common_.ground.stated_work / p *
+                          common_.ground.jitter(p, std::int64_t{p} * d * base_.tensor);
       if (tally.least_work == 0 || work < tally.least_work) tally.least_work = work;
       if (work >= incumbent_) {
         tally.skipped_slow += families * repeats(p, d);

@@ -26,7 +26,7 @@ class DeviceCosts final : public LoweringCosts {
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
     return all_.collective(kind, bytes, devices);
   }
-  Duration overlap_slowdown(Duration collective) const override { return all_.overlap_slowdown(collective); }
+  Duration overlap_slowdown(Duration collective, int site) const override { return all_.overlap_slowdown(collective, site); }
   bool measured() const override { return all_.measured(); }
   bool temporary_over_before() const override { return all_.temporary_over_before(); }
 

@@ -61,13 +61,22 @@ void SearchSpace::meet(int stages, const std::vector<StageLink>& links) {
   met = united(links, met);
 }
 
-EdgeCosts::EdgeCosts(const CostModel& model, const Degrees& degrees, const std::vector<int>& types) : ModelCosts(model, degrees) {
-  for (const int type : types)
-    if (workloads_.count(type) == 0) workloads_.emplace(type, model.workload(type));
+EdgeCosts::EdgeCosts(const CostModel& model, const Plan& plan, const std::vector<int>& types)
+    : ModelCosts(model, plan), model_(&model) {
+  for (const int type : types) workloads_.try_emplace(type, model.workload(type));
+}
+
+const WorkloadCost& EdgeCosts::workload(int site) const {
+  const auto known = workloads_.find(site);
+  if (known != workloads_.end()) return known->second;
+  WorkloadCost& made = workloads_.try_emplace(site, model_->workload(site)).first->second;
+  made.edges = edges_;
+  return made;
 }
 
 void EdgeCosts::set_edges(const std::vector<EdgeCost>& edges) {
-  for (auto& [type, workload] : workloads_) workload.edges = edges;
+  edges_ = edges;
+  for (auto& [site, workload] : workloads_) workload.edges = edges;
 }
 
 SearchSpace::SearchSpace(const Experiment& experiment)

@@ -18,13 +18,15 @@ namespace panpipe::planner {
 // The model's costs with other edges: which stages talk to each other is then the caller's choice.
 class EdgeCosts final : public ModelCosts {
  public:
-  EdgeCosts(const CostModel& model, const Degrees& degrees, const std::vector<int>& types);
+  EdgeCosts(const CostModel& model, const Plan& plan, const std::vector<int>& types);
   void set_edges(const std::vector<EdgeCost>& edges);
-  const WorkloadCost& workload(int device_type) const override { return workloads_.at(device_type); }
-  const WorkloadCost& units(int device_type) const override { return workload(device_type); }
+  const WorkloadCost& workload(int site) const override;
+  const WorkloadCost& units(int site) const override { return workload(site); }
 
  private:
-  std::map<int, WorkloadCost> workloads_;
+  const CostModel* model_;
+  std::vector<EdgeCost> edges_;
+  mutable std::map<int, WorkloadCost> workloads_;  // with these edges, by site
 };
 
 // How each stage along the chain recomputes; empty = all in the fastest way there is.

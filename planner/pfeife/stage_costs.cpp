@@ -69,7 +69,7 @@ void StageCosts::add_pass(PassSums& sums, std::size_t unit, const PassCost& pass
       continue;
     }
     const double alone = piece.time.base();
-    time += hidden > 0 ? std::max(hidden, alone + costs_.overlap_slowdown(Duration(std::min(alone, hidden))).base()) : alone;
+    time += hidden > 0 ? std::max(hidden, alone + costs_.overlap_slowdown(Duration(std::min(alone, hidden)), 0).base()) : alone;
     hidden = 0;
   }
   (pass.synchronises ? sums.synchronous : sums.device)[unit + 1] += time + hidden;

@@ -79,6 +79,7 @@ Scenario scenario_of(int pipeline, int microbatches, const std::string& schedule
   type.memory = Bytes(1'000'000'000);
   scenario.cluster.types.push_back(type);
   for (int d = 0; d < pipeline * data; ++d) scenario.cluster.devices.push_back({0, 0, d});
+  scenario.cluster.node.push_back({0, pipeline * data, Bandwidth(0)});
   scenario.cluster.given = true;
   scenario.microbatches = microbatches;
   scenario.parallel.pipeline = pipeline;

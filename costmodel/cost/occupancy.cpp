@@ -1,0 +1,211 @@
+#include "costmodel/cost/occupancy.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace panpipe {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+std::vector<int> placed_devices(const Scenario& scenario, const Degrees& degrees) {
+  const std::int64_t positions = std::int64_t{degrees.pipeline} * degrees.data * degrees.tensor;
+  std::vector<int> devices;
+  for (std::int64_t p = 0; p < std::min<std::int64_t>(positions, scenario.cluster.size()); ++p) {
+    const auto i = static_cast<std::size_t>(p);
+    devices.push_back(scenario.placement && i < scenario.placement->size() ? (*scenario.placement)[i] : static_cast<int>(p));
+  }
+  return devices;
+}
+
+}  // namespace
+
+Occupancy Occupancy::of(const Scenario& scenario, const Degrees& degrees) {
+  return {scenario.cluster, degrees, placed_devices(scenario, degrees)};
+}
+
+Occupancy::Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector<int> devices)
+    : cluster_(&cluster),
+      degrees_(degrees),
+      devices_(std::move(devices)),
+      positions_(at(cluster.size()), -1),
+      in_use_(cluster.node.size(), 0) {
+  for (std::size_t p = 0; p < devices_.size(); ++p) {
+    positions_[at(devices_[p])] = static_cast<int>(p);
+    ++in_use_[at(node(devices_[p]))];
+  }
+  nodes_ = static_cast<int>(std::count_if(in_use_.begin(), in_use_.end(), [](int devices_in_use) { return devices_in_use > 0; }));
+  std::vector<bool> used(cluster.types.size(), false);
+  for (const int device : devices_) used[at(cluster.devices[at(device)].type)] = true;
+  for (std::size_t type = 0; type < used.size(); ++type)
+    if (used[type]) types_.push_back(static_cast<int>(type));
+  if (nodes_ < 2) return;
+  count_mates();
+  tensor_ = crossings_of(Axis::Tensor);
+  data_ = crossings_of(Axis::Data);
+}
+
+template <class Visit>
+void Occupancy::each_group(Axis axis, Visit visit) const {
+  const int rows = degrees_.pipeline, data = degrees_.data, tensor = degrees_.tensor;
+  const bool along_data = axis == Axis::Data;
+  std::vector<int> group;
+  for (int row = 0; row < rows; ++row)
+    for (int other = 0; other < (along_data ? tensor : data); ++other) {
+      group.clear();
+      for (int member = 0; member < (along_data ? data : tensor); ++member) {
+        const int d = along_data ? member : other, t = along_data ? other : member;
+        const std::size_t p = at((row * data + d) * tensor + t);
+        if (p < devices_.size()) group.push_back(devices_[p]);
+      }
+      visit(group);
+    }
+}
+
+Occupancy::Crossings Occupancy::crossings_of(Axis axis) const {
+  Crossings crossings;
+  crossings.rings.assign(cluster_->node.size(), 0);
+  std::vector<int> seen(cluster_->node.size(), -1);
+  int number = 0;
+  each_group(axis, [&](const std::vector<int>& group) {
+    int hops = 0;
+    for (std::size_t i = 0; i < group.size(); ++i)
+      if (node(group[i]) != node(group[(i + 1) % group.size()])) ++hops;
+    if (hops > 0)
+      for (const int device : group)
+        if (int& last = seen[at(node(device))]; last != number) {
+          last = number;
+          ++crossings.rings[at(node(device))];
+        }
+    crossings.hops += hops;
+    ++number;
+  });
+  return crossings;
+}
+
+Occupancy::Axis Occupancy::axis_of(const std::vector<int>& group) const {
+  const int first = position(group.front()), second = position(group[1 % group.size()]);
+  if (first < 0 || second < 0 || rank_of(group.front()) != rank_of(group[1 % group.size()])) return Axis::Other;
+  const bool one_copy = first / degrees_.tensor == second / degrees_.tensor;
+  return one_copy ? Axis::Tensor : Axis::Data;
+}
+
+double Occupancy::ring_network(const std::vector<int>& group) const {
+  const Axis axis = axis_of(group);
+  double least = kInfinity;
+  int own_hops = 0;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const int device = group[i];
+    if (node(device) != node(group[(i + 1) % group.size()])) ++own_hops;
+    const double out = cluster_->node_of(device).network.base();
+    // A group of several ranks (holders of one parameter) goes beside its like in the other copies.
+    const int rings = axis == Axis::Other ? mates(device) : std::max(1, crossings(axis).rings[at(node(device))]);
+    least = std::min(least, out / rings);
+  }
+  if (own_hops == 0) return kInfinity;
+  if (cluster_->spine > Bandwidth(0)) {
+    const int hops = axis == Axis::Other ? own_hops * degrees_.tensor * degrees_.data : crossings(axis).hops;
+    least = std::min(least, cluster_->spine.base() / std::max(hops, own_hops));
+  }
+  return least;
+}
+
+double Occupancy::member_network(const std::vector<int>& group) const {
+  double least = kInfinity;
+  for (const int device : group)
+    least = std::min(least, cluster_->node_of(device).network.base() / std::max(1, in_use_[at(node(device))]));
+  if (cluster_->spine > Bandwidth(0)) least = std::min(least, cluster_->spine.base() / std::max<double>(1, devices_.size()));
+  return least;
+}
+
+GroupNetwork Occupancy::network_of(const std::vector<int>& group) const {
+  if (nodes_ < 2 || group.size() < 2) return {kInfinity, kInfinity};
+  return {ring_network(group), member_network(group)};
+}
+
+int Occupancy::mates(int device) const {
+  if (const int p = position(device); p >= 0 && !mates_.empty()) return mates_[at(p)];
+  return std::max(1, std::min(cluster_->node_of(device).devices, degrees_.data * degrees_.tensor));
+}
+
+void Occupancy::count_mates() {
+  mates_.resize(devices_.size());
+  const std::size_t copies = at(degrees_.data * degrees_.tensor);
+  std::vector<int> count(cluster_->node.size(), 0);
+  for (std::size_t first = 0; first < devices_.size(); first += copies) {
+    const std::size_t last = std::min(first + copies, devices_.size());
+    for (std::size_t p = first; p < last; ++p) ++count[at(node(devices_[p]))];
+    for (std::size_t p = first; p < last; ++p) mates_[p] = count[at(node(devices_[p]))];
+    for (std::size_t p = first; p < last; ++p) count[at(node(devices_[p]))] = 0;
+  }
+}
+
+double Occupancy::widest_hand_over() const {
+  if (nodes_ < 2) return kInfinity;
+  double widest = 0;
+  for (std::size_t p = 0; p < devices_.size(); ++p)
+    widest = std::max(widest, cluster_->node_of(devices_[p]).network.base() / mates_[p]);
+  if (cluster_->spine > Bandwidth(0)) widest = std::min(widest, cluster_->spine.base() / (degrees_.data * degrees_.tensor));
+  return widest;
+}
+
+HandOver Occupancy::hand_over(int from, int to) const {
+  HandOver hand_over{from, to, kInfinity, {}};
+  if (position(to) >= 0) {
+    const auto first = devices_.begin() + position(to) / degrees_.tensor * degrees_.tensor;
+    if (devices_.end() - first >= degrees_.tensor) hand_over.receivers.assign(first, first + degrees_.tensor);
+  }
+  if (node(from) == node(to)) return hand_over;
+  for (const int end : {from, to})
+    hand_over.network = std::min(hand_over.network, cluster_->node_of(end).network.base() / mates(end));
+  if (cluster_->spine > Bandwidth(0))
+    hand_over.network = std::min(hand_over.network, cluster_->spine.base() / (degrees_.data * degrees_.tensor));
+  return hand_over;
+}
+
+Occupancy Occupancy::around(const Cluster& cluster, const std::vector<int>& group) {
+  std::map<int, std::vector<int>> members, others;
+  for (const int device : group) members[cluster.devices[at(device)].node].push_back(device);
+  for (int device = 0; device < cluster.size(); ++device) {
+    const auto found = members.find(cluster.devices[at(device)].node);
+    if (found != members.end() && std::find(found->second.begin(), found->second.end(), device) == found->second.end())
+      others[found->first].push_back(device);
+  }
+  std::size_t more = cluster.node.empty() ? 0 : at(cluster.size());
+  for (const auto& [node, own] : members) more = std::min(more, others[node].size() / own.size());
+  const Degrees degrees{.tensor = static_cast<int>(more) + 1, .data = static_cast<int>(group.size())};
+  std::vector<int> devices;
+  std::map<int, std::size_t> taken;
+  for (const int device : group) {
+    devices.push_back(device);
+    const int node = cluster.devices[at(device)].node;
+    for (std::size_t g = 0; g < more; ++g) devices.push_back(others[node][taken[node]++]);
+  }
+  return {cluster, degrees, std::move(devices)};
+}
+
+std::vector<int> Occupancy::form_of(const std::vector<int>& group) const {
+  std::map<int, std::pair<int, int>> nodes;  // node -> in order of appearance, members of the group
+  for (const int device : group) {
+    const auto entry = nodes.try_emplace(node(device), static_cast<int>(nodes.size()), 0).first;
+    ++entry->second.second;
+  }
+  std::vector<int> form;
+  form.reserve(7 * group.size());
+  for (const int device : group) {
+    const Device& place = cluster_->devices[at(device)];
+    const auto& [order, members] = nodes.at(place.node);
+    const auto n = at(place.node);
+    const auto rings = [&](const Crossings& crossings) { return crossings.rings.empty() ? 0 : crossings.rings[n]; };
+    const bool alone = members == 1 && nodes.size() > 1;
+    form.insert(form.end(), {place.type, cluster_->node[n].group, order, alone ? -1 : place.index_in_node, in_use_[n],
+                             rings(tensor_), rings(data_)});
+  }
+  return form;
+}
+
+}  // namespace panpipe

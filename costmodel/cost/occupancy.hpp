@@ -1,0 +1,83 @@
+// Which devices of a cluster a plan uses, and which of its groups send out of a node at the same moment: they share the node's
+// way out, and everything between nodes shares the spine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "costmodel/cluster/cluster.hpp"
+#include "costmodel/scenario/scenario.hpp"
+
+namespace panpipe {
+
+// What a group of devices gets of the network, bytes per second of the wire.
+struct GroupNetwork {
+  double ring;    // a hop of its ring, while all rings of its kind are busy: of the nodes' ways out and of the spine
+  double member;  // one member, while every device in use of its node sends at once
+};
+
+// A hand-over from one device to another, while the other copies of the sender's rank send too.
+struct HandOver {
+  int from = 0, to = 0;
+  double network = 0;          // what the sender gets of the network, bytes per second of the wire; infinite: all of it
+  std::vector<int> receivers;  // the receiver's tensor-parallel group; empty: the first node's fabric stands for it
+};
+
+class Occupancy {
+ public:
+  // `devices`: of position (rank, data, tensor), tensor fastest, then data. The cluster must outlive it.
+  Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector<int> devices);
+  // The scenario's placement, else devices in order. Positions that the cluster has no device for are left out.
+  static Occupancy of(const Scenario& scenario, const Degrees& degrees);
+
+  const Degrees& degrees() const { return degrees_; }
+  const std::vector<int>& devices() const { return devices_; }
+  // Nodes with a device in use.
+  int nodes() const { return nodes_; }
+  const std::vector<int>& types() const { return types_; }  // of the devices in use, ascending
+
+  // As if the nodes of a group were full of groups of its shape.
+  static Occupancy around(const Cluster& cluster, const std::vector<int>& group);
+
+  // Of a group over tensor indices, data indices or ranks. Infinite inside one node.
+  GroupNetwork network_of(const std::vector<int>& group) const;
+  HandOver hand_over(int from, int to) const;
+  // The most that a sender of any hand-over between nodes gets of the network.
+  double widest_hand_over() const;
+
+  // Equal for groups of devices that are alike in everything that costs depend on: types, nodes, who shares them, and where in a
+  // node they lie if others of the group are there too.
+  // Not for devices that the plan does not use.
+  std::vector<int> form_of(const std::vector<int>& group) const;
+
+ private:
+  enum class Axis { Tensor, Data, Other };
+  struct Crossings {
+    std::vector<int> rings;  // per node: rings that leave it
+    int hops = 0;            // of all rings, between nodes
+  };
+  void count_mates();
+  Axis axis_of(const std::vector<int>& group) const;
+  Crossings crossings_of(Axis axis) const;
+  const Crossings& crossings(Axis axis) const { return axis == Axis::Data ? data_ : tensor_; }
+  int mates(int device) const;
+  double ring_network(const std::vector<int>& group) const;
+  double member_network(const std::vector<int>& group) const;
+  int node(int device) const { return cluster_->devices[static_cast<std::size_t>(device)].node; }
+  int position(int device) const { return positions_[static_cast<std::size_t>(device)]; }
+  int rank_of(int device) const { return position(device) / (degrees_.data * degrees_.tensor); }
+  template <class Visit>
+  void each_group(Axis axis, Visit visit) const;
+
+  const Cluster* cluster_;
+  Degrees degrees_;
+  std::vector<int> devices_;
+  std::vector<int> positions_;  // per device of the cluster; -1: not in use
+  std::vector<int> in_use_;     // per node
+  std::vector<int> mates_;      // per position: copies of its rank that lie in its node, itself included
+  Crossings tensor_, data_;
+  int nodes_ = 0;
+  std::vector<int> types_;
+};
+
+}  // namespace panpipe
