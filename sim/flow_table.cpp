@@ -80,49 +80,19 @@ void FlowTable::add_collectives() {
       for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
         const ProgramStep& step = graph_->steps[at(s)];
         if (step.collective && step.flow >= 0)
-          add_member(tensor_[entry(task.rank, step.flow)], step.flow, platform_->path(PathKind::TensorRing, task.rank), {});
+          add_member(tensor_[entry(task.rank, step.flow)], step.flow, platform_->path(PathKind::TensorRing, task.rank));
       }
     }
     if (task.kind != TaskKind::Collective || task.flow < 0) continue;
     const auto& ranks = cross_ranks(*graph_, task.flow);
     int path = platform_->path(PathKind::DataRing, task.rank);
-    if (lane_[entry(task.rank, task.flow)] >= 0) continue;
-    std::vector<int> ring;
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      ring.push_back(platform_->path(PathKind::Between, ranks[i], ranks[(i + 1) % ranks.size()]));
-      if (ranks[i] == task.rank) path = ring.back();
-    }
-    add_member(lane_[entry(task.rank, task.flow)], task.flow, path, ring);
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      if (ranks[i] == task.rank) path = platform_->path(PathKind::Between, task.rank, ranks[(i + 1) % ranks.size()]);
+    add_member(lane_[entry(task.rank, task.flow)], task.flow, path);
   }
 }
 
-// What a member's way carries while all members of its ring send: what several of them cross (an uplink, the spine, a link
-// between sockets) is divided among them.
-double FlowTable::ring_bandwidth(int path, const std::vector<int>& ring, std::int32_t copy) {
-  const Path& way = platform_->paths()[at(path)];
-  const bool own_ranks = ring.empty();
-  const std::int32_t group = !own_ranks                         ? copy
-                             : way.kind == PathKind::TensorRing ? platform_->tensor_group(copy)
-                                                                : platform_->data_group(copy);
-  auto [entry, is_new] = ring_uses_.try_emplace({own_ranks ? path : -1, group, ring});
-  std::map<std::int32_t, int>& uses = entry->second;
-  if (is_new) {
-    const auto add = [&](const Route& route) {
-      for (const Hop& hop : route.hops) uses[hop.resource] += hop.uses;
-    };
-    for (const int each : ring) add(platform_->paths()[at(each)].routes[at(copy)]);
-    for (int c = 0; own_ranks && c < platform_->copies(); ++c)
-      if ((way.kind == PathKind::TensorRing ? platform_->tensor_group(c) : platform_->data_group(c)) == group)
-        add(way.routes[at(c)]);
-  }
-  const Route& route = way.routes[at(copy)];
-  double bandwidth = route.bandwidth.base();
-  for (const Hop& hop : route.hops)
-    bandwidth = std::min(bandwidth, platform_->cluster().resources[at(hop.resource)].bandwidth.base() / uses.at(hop.resource));
-  return bandwidth;
-}
-
-void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path, const std::vector<int>& ring) {
+void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path) {
   if (base >= 0) return;
   base = static_cast<std::int32_t>(specs_.size() / at(classes_));
   const CollectiveFlow& collective = graph_->flows[at(flow)];
@@ -133,12 +103,11 @@ void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path, cons
     }
     const Path& way = platform_->paths()[at(path)];
     const Route& route = way.routes[at(folding_->copy_of[at(cls)])];
-    const double own = ring_bandwidth(path, ring, folding_->copy_of[at(cls)]);
+    const double own = route.bandwidth.base();
     double rate = rate_of(collective.cost.wire_bytes, collective.transfer);
     if (rate >= own * kRounding) rate = own;
     const double bytes = rate * to_duration(collective.transfer).base();
-    specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, rate / route.bandwidth.base(), collective.latency,
-                               collective.transfer));
+    specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, rate / own, collective.latency, collective.transfer));
     if (way.kind == PathKind::TensorRing) ring_rates_[at(way.from)] = std::max(ring_rates_[at(way.from)], rate);
   }
 }

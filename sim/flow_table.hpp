@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -48,15 +47,12 @@ class FlowTable {
   void add_transfers();
   void add_collectives();
   void add_copies();
-  // `ring`: the paths over which all members of a group send, each to the next.
-  void add_member(std::int32_t& base, std::int32_t flow, int path, const std::vector<int>& ring);
-  double ring_bandwidth(int path, const std::vector<int>& ring, std::int32_t copy);
+  void add_member(std::int32_t& base, std::int32_t flow, int path);
 
   const TaskGraph* graph_;
   const Platform* platform_;
   Folding* folding_;
-  std::map<std::tuple<int, std::int32_t, std::vector<int>>, std::map<std::int32_t, int>> ring_uses_;  // (kind, group, paths)
-  std::map<std::pair<std::int32_t, double>, std::int32_t> ways_;                                      // (route, rate cap)
+  std::map<std::pair<std::int32_t, double>, std::int32_t> ways_;  // (route, rate cap)
   int classes_ = 1;
   std::size_t flows_ = 0;
   std::vector<FlowSpec> specs_;                                  // [base][class]

@@ -117,7 +117,7 @@ TEST(Assemble, ATreeWithoutOversubscriptionSharesNothingButTheNics) {
   const Cluster cluster = assemble_cluster("c", {group});
   EXPECT_EQ(cluster.size(), 12);
   EXPECT_TRUE(cluster.switched);
-  EXPECT_EQ(cluster.node_network_bandwidth, gb_per_s(50));
+  EXPECT_EQ(cluster.node.front().network, gb_per_s(50));
   EXPECT_EQ(cluster.fabric_bandwidth, gb_per_s(300));
   EXPECT_EQ(device_name(cluster, 6), "node1.gpu2");
   // Four devices on two NICs: 0 and 1 on the first, 2 and 3 on the second.

@@ -110,14 +110,23 @@ schedule: zb-v
 
 double step_of(const std::string& yaml) { return predict_both(yaml).estimated.metrics.step_time_s; }
 
-// Whichever rank is on the PCIe node, its all-reduces cost what PCIe carries: the same two nodes in either order.
+// Time of the tensor-parallel collectives that a rank's passes wait for, on idle links.
+double waits_of_rank(const std::string& yaml, int rank) {
+  const Experiment experiment(parse_scenario(yaml, "test", "."));
+  const TaskGraph graph = lower(experiment.scenario, experiment.plan(""), experiment.model);
+  double sum = 0;
+  for (const Task& task : graph.tasks)
+    if (task.rank == rank && task.kind == TaskKind::Pass)
+      sum += to_duration(graph.programs[static_cast<std::size_t>(task.program)].exposed_communication).base();
+  return sum;
+}
+
+// Whichever rank is on the PCIe node, its all-reduces cost what PCIe carries: 11 GB/s where NVSwitch reaches more than 200.
 TEST(TensorGroups, ArePricedOnTheirOwnDevices) {
   const std::string yaml = std::string(kUnlikeNodes) + "parallel: {pipeline: 2, tensor: 4}\npartition: [9]\n";
-  const Both here = predict_both(yaml), there = predict_both(yaml + "placement: [4, 5, 6, 7, 0, 1, 2, 3]\n");
-  const auto exposed = [](const Both& both, int number) { return device(both.estimated, number).compute_s; };
-  EXPECT_LT(exposed(here, 0), exposed(here, 4));
-  EXPECT_GT(exposed(there, 4), exposed(there, 0));
-  EXPECT_GT(device(here.estimated, 4).exposed_communication_s, 5 * device(here.estimated, 0).exposed_communication_s);
+  const std::string swapped = yaml + "placement: [4, 5, 6, 7, 0, 1, 2, 3]\n";
+  EXPECT_GT(waits_of_rank(yaml, 1), 10 * waits_of_rank(yaml, 0));
+  EXPECT_GT(waits_of_rank(swapped, 0), 10 * waits_of_rank(swapped, 1));
 }
 
 // Three ranks of three on nodes of 8: the group that lies across nodes is slower than all three inside one, whichever rank it is.
@@ -131,8 +140,8 @@ parallel: {pipeline: 3, tensor: 3}
 schedule: 1f1b
 )";
   const double inside = step_of(yaml + "placement: [0, 1, 2, 3, 4, 5, 8, 9, 10]\n");
-  EXPECT_GT(step_of(yaml), 1.05 * inside);                                               // rank 2 on 6, 7, 8
-  EXPECT_GT(step_of(yaml + "placement: [6, 7, 8, 0, 1, 2, 3, 4, 5]\n"), 1.05 * inside);  // rank 0 there
+  EXPECT_GT(step_of(yaml), inside);                                               // rank 2 on 6, 7, 8
+  EXPECT_GT(step_of(yaml + "placement: [6, 7, 8, 0, 1, 2, 3, 4, 5]\n"), inside);  // rank 0 there
 }
 
 // A pair over a bridge, and a pair of two sockets.
