@@ -82,7 +82,7 @@ class UnitSums {
     double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;  // device
     double forward_sync = 0, backward_sync = 0, input_sync = 0, weight_sync = 0;
     double work = 0, forward_work = 0, input_work = 0, weight_work = 0;
-    int forward_launches = 0, backward_launches = 0, split_launches = 0;
+    int forward_launches = 0, backward_launches = 0, input_launches = 0, weight_launches = 0;
   };
   void add_programs(Recompute mode);
   void add_up(Recompute mode);

@@ -1,0 +1,91 @@
+// The host launches what a pass runs, whatever device and order: faster devices never make a step slower, wider models never
+// faster, and no pass is over before it is launched.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/workload/workload.hpp"
+
+namespace panpipe {
+namespace {
+
+struct Case {
+  std::string schedule;
+  std::string cluster = "dgx-a100-80g", framework = "megatron";
+  int pipeline = 4, tensor = 1, stages_per_rank = 1;
+  int hidden = 1024, heads = 16, sequence = 128, vocabulary = 8192;
+  double peak = 1;  // times the data sheet's
+  std::string extra{};
+
+  // Seconds. The cuts are stated, so that they do not move with the costs.
+  double step() const {
+    const int stages = pipeline * stages_per_rank;
+    std::string cuts;  // embedding, two units for each of two layers a stage, head
+    for (int s = 1; s < stages; ++s) cuts += fmt::format("{}{}", s > 1 ? ", " : "", 4 * s + 1);
+    Scenario scenario = parse_scenario(
+        fmt::format(R"(panpipe: 1
+cluster: {{file: clusters/{}.yaml}}
+workload: {{model: gpt, layers: {}, hidden: {}, heads: {}, sequence: {}, vocabulary: {}}}
+batch: {{micro: 1, microbatches: 16}}
+precision: fp16
+parallel: {{pipeline: {}, tensor: {}{}}}
+schedule: {}
+framework: {}
+partition: [{}]
+{})",
+                    cluster, 2 * stages, hidden, heads, sequence, vocabulary, pipeline, tensor,
+
+                    schedule.starts_with("interleaved") ? fmt::format(", virtual_stages: {}", stages_per_rank) : "", schedule,
+                    framework, cuts, extra),
+        "test", ".");
+    for (DeviceType& type : scenario.cluster.types)
+      for (auto& [precision, rate] : type.peak) rate = rate * peak;
+    const Workload workload =
+        make_workload(scenario.workload, {scenario.micro, tensor, scenario.parallel.sequence_parallel, scenario.precision});
+    const CostModel model(scenario, workload);
+    Ticks last(0);
+    for (const Ticks end : estimate_times(lower(scenario, make_plan(scenario, model), model)).task_end)
+      last = std::max(last, end);
+    return last.base() * 1e-12;
+  }
+};
+
+const std::vector<Case> kSplitBackwards = {{.schedule = "zb-h1"},
+                                           {.schedule = "zb-h2"},
+                                           {.schedule = "interleaved-zero-bubble", .stages_per_rank = 2},
+                                           {.schedule = "zb-v", .stages_per_rank = 2},
+                                           {.schedule = "dualpipe-v", .stages_per_rank = 2},
+                                           {.schedule = "stp", .pipeline = 2, .tensor = 4, .stages_per_rank = 2}};
+
+TEST(Host, FasterDevicesAreNeverSlower) {
+  for (Case c : kSplitBackwards)
+    for (const std::string framework : {"megatron", "eager", "megatron-deepspeed"}) {
+      c.framework = framework;
+      double slowest = 1e9;
+      for (const double peak : {0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 64.0}) {
+        c.peak = peak;
+        const double step = c.step();
+        EXPECT_LE(step, slowest * (1 + 1e-9)) << c.schedule << ", " << framework << ", peak x " << peak;
+        slowest = step;
+      }
+    }
+}
+
+TEST(Host, WiderModelsAreNeverFaster) {
+  for (Case c : kSplitBackwards) {
+    double fastest = 0;
+    for (const int hidden : {256, 512, 1024, 2048, 4096, 8192}) {
+      c.hidden = hidden;
+      const double step = c.step();
+      EXPECT_GE(step, fastest * (1 - 1e-9)) << c.schedule << ", hidden " << hidden;
+      fastest = step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace panpipe
