@@ -48,11 +48,12 @@ std::int32_t add_program(TaskGraph& graph, const PassDraft& draft, double share)
   return static_cast<std::int32_t>(graph.programs.size()) - 1;
 }
 
-std::int32_t add_pass_program(Lowering& lowering, PassDraft draft, double share) {
+std::int32_t add_pass_program(Lowering& lowering, PassDraft draft, double share, int device_type) {
   if (!lowering.graph.by_units) return add_program(lowering.graph, draft, share);
   const WovenProgram woven = weave(lowering.graph, {&draft.pieces}, false);
   const std::int32_t program = add_unit_program(lowering, woven, 1, false, shared_out(draft.breakdown, share));
-  lowering.unit_pieces[static_cast<std::size_t>(program)] = std::move(draft.pieces);
+  lowering.unit_passes[static_cast<std::size_t>(program)] = {std::move(draft.pieces), std::move(draft.bare), draft.launches,
+                                                             device_type};
   return program;
 }
 
@@ -98,7 +99,9 @@ void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind ki
   draft.steps.insert(draft.steps.begin(), step);
   UnitPiece piece;
   piece.time = work;
+  piece.given = true;
   draft.pieces.insert(draft.pieces.begin(), piece);
+  draft.bare.insert(draft.bare.begin(), piece);
 }
 
 void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array<bool, 5>& used, int slice) {
@@ -107,7 +110,7 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
     apply_host_and_jitter(lowering, draft, host_factor(lowering, info, draft));
     add_message_work(lowering, stage, kind, draft);
     info.programs[static_cast<std::size_t>(slice)][index_of(kind)] =
-        add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits);
+        add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits, info.device_type);
   };
   const auto is_used = [&](ActionKind kind) { return used[index_of(kind)]; };
   // Where nobody waits for the input gradient, W is the whole backward.
@@ -115,11 +118,9 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
   if (is_used(ActionKind::F)) finish(ActionKind::F, draft_forward(lowering, info, slice));
   if (is_used(ActionKind::B)) finish(ActionKind::B, draft_backward(lowering, info, true, slice));
   if (is_used(ActionKind::R)) finish(ActionKind::R, draft_recompute(lowering, info, info.recompute, slice));
-  if (is_used(ActionKind::I))
-    finish(ActionKind::I, all_in_weight ? PassDraft{} : draft_backward(lowering, info, false, slice));
+  if (is_used(ActionKind::I)) finish(ActionKind::I, all_in_weight ? PassDraft{} : draft_backward(lowering, info, false, slice));
   if (is_used(ActionKind::W))
-    finish(ActionKind::W,
-           all_in_weight ? draft_backward(lowering, info, true, slice) : draft_weight(lowering, info, slice));
+    finish(ActionKind::W, all_in_weight ? draft_backward(lowering, info, true, slice) : draft_weight(lowering, info, slice));
 }
 
 }  // namespace

@@ -233,8 +233,10 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   StageCost stage;
   stage.forward = hosted(b.forward - a.forward, b.forward_launches - a.forward_launches) + b.forward_sync - a.forward_sync;
   stage.backward = hosted(b.backward - a.backward, b.backward_launches - a.backward_launches) + b.backward_sync - a.backward_sync;
+  stage.forward_device = b.forward - a.forward + b.forward_sync - a.forward_sync;
   const double input = b.input_gradient - a.input_gradient, weight = b.weight_gradient - a.weight_gradient;
   stage.input_gradient = hosted(input, b.input_launches - a.input_launches) + b.input_sync - a.input_sync;
+  stage.input_device = input + b.input_sync - a.input_sync;
   stage.weight_gradient = hosted(weight, b.weight_launches - a.weight_launches) + b.weight_sync - a.weight_sync;
   stage.work = b.work - a.work;
   stage.forward_work = b.forward_work - a.forward_work;

@@ -20,6 +20,7 @@ constexpr std::size_t kModes = 3;  // Recompute
 // One stage for one microbatch on one device; seconds and bytes. Without the jitter of the pipeline's length.
 struct StageCost {
   double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
+  double forward_device = 0, input_device = 0;  // of these, without what the host adds
   double work = 0;  // forward and backward without tensor-parallel collectives: what no order can hide
   double forward_work = 0, input_work = 0, weight_work = 0;  // the same of single passes
   std::int64_t kept = 0, kept_for_weight = 0;
