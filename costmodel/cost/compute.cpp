@@ -75,6 +75,14 @@ double quantised_work(double batch, double m, double n, double k, const DeviceRa
   return least;
 }
 
+// Work of a product as the device feels it: grows with every size.
+Flops felt_work(double batch, double m, double n, double k, const DeviceRates& rates) {
+  const double work = 2 * batch * m * n * k;
+  if (rates.multiprocessors <= 0 || rates.wave_quantisation <= 0 || !std::isfinite(rates.gemm.base())) return Flops(work);
+  const double whole_waves = std::max(work, quantised_work(batch, m, n, k, rates));
+  return Flops(work + (whole_waves - work) * rates.wave_quantisation);
+}
+
 }  // namespace
 
 Breakdown gemm_cost(const GemmShape& g, const DeviceRates& rates) {
@@ -84,14 +92,11 @@ Breakdown gemm_cost(const GemmShape& g, const DeviceRates& rates) {
   cost.work = Flops(2 * batch * m * n * k);
   const double bytes = rates.element * batch * (m * k + k * n + m * n);
   cost.traffic = whole(bytes);
-  Flops done = cost.work;
-  if (rates.multiprocessors > 0 && rates.wave_quantisation > 0 && std::isfinite(rates.gemm.base())) {
-    const double whole_waves = std::max(cost.work.base(), quantised_work(batch, m, n, k, rates));
-    done += Flops((whole_waves - cost.work.base()) * rates.wave_quantisation);
-  }
+  const Duration loop = std::max(felt_work(batch, m, n, k, rates) / rates.gemm, Duration(bytes / rates.memory.base()));
   // A block of threads fills its stages of copies before the first product and drains them behind the last, with one or two
-  // blocks on a multiprocessor in nobody's shadow: as long as so many elements of k more, whatever limits the loop.
-  cost.compute = std::max(done / rates.gemm, Duration(bytes / rates.memory.base())) * (1 + rates.gemm_fill / k);
+  // blocks on a multiprocessor in nobody's shadow: as long as so many elements of k more take to compute. The traffic of the
+  // loop does not repeat for it.
+  cost.compute = rates.gemm_fill > 0 ? loop + felt_work(batch, m, n, rates.gemm_fill, rates) / rates.gemm : loop;
   cost.total = cost.compute;
   return cost;
 }

@@ -99,31 +99,15 @@ void visit_member(const UnitView& unit, const Chains& chains, int chain, int i, 
 }
 
 // An activation used by k operators gets k gradients, summed two at a time: two reads and a write for each beyond the
-// first. Views that take parts of it share one gradient.
+// first. Views that take parts of it share one gradient. The first user pays, wherever the others stand.
 void add_accumulation(const UnitView& unit, std::vector<OperatorTraffic>& traffic) {
-  struct Uses {
-    int tensor;
-    double bytes;
-    int first_user;
-  };
-  std::vector<Uses> uses;
-  for (int i = 0; i < unit.size(); ++i) {
-    if (unit.op(i).outputs.empty() || !unit.tensor(unit.op(i).outputs.front()).requires_gradient) continue;
+  std::vector<int> seen;
+  for (int i = 0; i < unit.size(); ++i)
     for_each_operand(unit.op(i), [&](int t) {
-      if (!unit.activation(t) || !unit.tensor(t).requires_gradient) return;
-      double used = unit.bytes(t);
-      if (unit.of(i).kind == OperatorClass::View) {
-        double out = 0;
-        for (int o : unit.op(i).outputs) out += unit.bytes(o);
-        used = std::min(used, out);
-      }
-      auto found = std::find_if(uses.begin(), uses.end(), [&](const Uses& u) { return u.tensor == t; });
-      if (found == uses.end()) found = uses.insert(uses.end(), {t, 0.0, i});
-      found->bytes += used;
+      if (unit.use->first_user[static_cast<std::size_t>(t)] != unit.first + i || !add_once(seen, t)) return;
+      const double gradients = unit.use->gradients[static_cast<std::size_t>(t)];
+      traffic[static_cast<std::size_t>(i)].backward += 3 * std::max(0.0, gradients - unit.bytes(t));
     });
-  }
-  for (const Uses& u : uses)
-    traffic[static_cast<std::size_t>(u.first_user)].backward += 3 * std::max(0.0, u.bytes - unit.bytes(u.tensor));
 }
 
 double bias_gradient(const UnitView& unit, int i) {
@@ -181,8 +165,7 @@ std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRat
   std::vector<OperatorTraffic> result(static_cast<std::size_t>(unit.size()));
   const Chains chains(unit);
   std::vector<ChainTraffic> of_chain(result.size());
-  const bool transformer = unit.graph->units[static_cast<std::size_t>(unit.op(0).unit)].layer >= 0;
-  const bool add_masks = rates.dropout && transformer && !has_dropout(unit);
+  const bool add_masks = rates.dropout && unit.transformer() && !has_dropout(unit);
   for (int i = 0; i < unit.size(); ++i) {
     OperatorTraffic& traffic = result[static_cast<std::size_t>(i)];
     const OperatorWork& work = unit.of(i);

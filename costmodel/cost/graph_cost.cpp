@@ -61,39 +61,65 @@ class GraphCost {
     externals_.resize(count);
     for (std::size_t u = 0; u < count; ++u) {
       const std::uint64_t hash = structure_hash(graph_, use_, static_cast<int>(u), externals_[u]);
-      const auto [found, is_new] = known.try_emplace(hash, templates_.size());
+      const std::uint64_t cost = cost_hash(graph_, use_, static_cast<int>(u), hash);
+      const auto [found, is_new] = known.try_emplace(cost, templates_.size());
       if (is_new) templates_.push_back(make_template(view_of_unit(graph_, use_, static_cast<int>(u)), externals_[u], rates_));
       shape_of_[u] = found->second;
       hash_of_[u] = hash;
     }
   }
 
-  // A transformer layer's launches are shared by its units in proportion to their operators; other units launch what they
+  // A transformer layer's launches are shared by its units in proportion to their operators, and so are those of the few
+  // operators in front of the first layer with an embedding, and behind the last with the loss; other units launch what they
   // have.
   void share_launches() {
     const Framework& framework = model_.scenario().framework;
-    launches_.resize(graph_.units.size());
-    for (std::size_t u = 0; u < graph_.units.size();) {
+    const std::size_t count = graph_.units.size();
+    launches_.resize(count);
+    for (std::size_t u = 0, end = 0; u < count; u = end) {
+      const auto together = [&](std::size_t other) {
+        return use_.transformer[other] == use_.transformer[u] &&
+               (!use_.transformer[u] || (graph_.units[other].layer == graph_.units[u].layer &&
+                                         (graph_.units[u].layer >= 0 || graph_.units[other].block == graph_.units[u].block)));
+      };
+      for (end = u + 1; end < count && together(end);) ++end;
+      if (use_.transformer[u])
+        share(u, end, {framework.forward_operators, framework.backward_operators});
+      else if (is_end(u, end))
+        share(u, end, {kEndForward, kEndBackward});
+      else
+        for (std::size_t one = u; one < end; ++one) launches_[one] = own_launches(one);
+    }
+  }
+
+  Launches own_launches(std::size_t u) const {
+    const UnitTemplate& shape = templates_[shape_of_[u]];
+    if (shape.embedding || shape.loss) return {kEndForward, kEndBackward};
+    return {shape.counted, static_cast<int>(std::ceil(kBackwardOperators * shape.counted))};
+  }
+
+  bool is_end(std::size_t first, std::size_t end) const {
+    if (first > 0 && end < graph_.units.size()) return false;
+    int operators = 0;
+    bool embedding = false, loss = false;
+    for (std::size_t u = first; u < end; ++u) {
       const UnitTemplate& shape = templates_[shape_of_[u]];
-      if (graph_.units[u].layer < 0) {
-        launches_[u] = shape.embedding || shape.loss
-                           ? Launches{kEndForward, kEndBackward}
-                           : Launches{shape.counted, static_cast<int>(std::ceil(kBackwardOperators * shape.counted))};
-        ++u;
-        continue;
-      }
-      std::size_t end = u;
-      int operators = 0;
-      while (end < graph_.units.size() && graph_.units[end].layer == graph_.units[u].layer)
-        operators += templates_[shape_of_[end++]].counted;
-      int before = 0;
-      const auto share = [&](int total, int upto) { return total * upto / std::max(operators, 1); };
-      for (; u < end; ++u) {
-        const int after = before + templates_[shape_of_[u]].counted;
-        launches_[u] = {share(framework.forward_operators, after) - share(framework.forward_operators, before),
-                        share(framework.backward_operators, after) - share(framework.backward_operators, before)};
-        before = after;
-      }
+      operators += shape.counted;
+      embedding |= shape.embedding;
+      loss |= shape.loss;
+    }
+    return operators <= kEndForward && (first == 0 ? embedding && end < graph_.units.size() : loss);
+  }
+
+  void share(std::size_t first, std::size_t end, const Launches& all) {
+    int operators = 0, before = 0;
+    for (std::size_t u = first; u < end; ++u) operators += templates_[shape_of_[u]].counted;
+    const auto part = [&](int total, int upto) { return total * upto / std::max(operators, 1); };
+    for (std::size_t u = first; u < end; ++u) {
+      const int after = before + templates_[shape_of_[u]].counted;
+      launches_[u] = {part(all.forward, after) - part(all.forward, before),
+                      part(all.backward, after) - part(all.backward, before)};
+      before = after;
     }
   }
 
@@ -313,7 +339,7 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const PassCost& inp
   for (const OperatorTime* late : behind) add_weight(*late);
   pass.breakdown = input.breakdown + weight.breakdown;
   pass.launches = input.launches + weight.launches;
-  pass.synchronises = shape.loss;
+  pass.synchronises = shape.loss || shape.head;
   return pass;
 }
 
@@ -347,7 +373,8 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   // Full recompute runs the forward again; selective the attention core, a quarter of the layer's operators.
   unit.recompute_full = unit.forward;
   if (shape.attention) unit.recompute_selective.launches = model_.scenario().framework.forward_operators / 4;
-  if (shape.loss) unit.forward.synchronises = unit.input_gradient.synchronises = unit.weight_gradient.synchronises = true;
+  if (shape.loss || shape.head)
+    unit.forward.synchronises = unit.input_gradient.synchronises = unit.weight_gradient.synchronises = true;
   unit.temporary = shape.temporary;
   unit.graph_inputs = shape.graph_inputs;
   Bytes saved = shape.saved_inside;

@@ -33,9 +33,8 @@ double score_bytes_kept(const UnitView& unit, int i, const DeviceRates& rates) {
   return dropout ? 2 * rates.element + 1 : rates.element;
 }
 
-void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, double loss_logits, bool add_masks, Saved& saved) {
+void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool add_masks, Saved& saved) {
   const OperatorWork& work = unit.of(i);
-  const auto is_logits = [&](int t) { return loss_logits > 0 && static_cast<double>(unit.tensor(t).elements()) == loss_logits; };
   if (work.kind == OperatorClass::Attention && !rates.flash) {
     for_each_operand(unit.op(i), [&](int t) {
       if (unit.activation(t)) keep(unit, saved, t);
@@ -46,7 +45,7 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, double
     return;
   }
   for (int t : work.saved)
-    if (!is_logits(t)) keep(unit, saved, t);
+    if (!unit.logits(t)) keep(unit, saved, t);
   const auto extra = static_cast<double>(work.saved_extra.base());
   if (work.kind != OperatorClass::Loss) saved.extra += extra;
   if (work.kind == OperatorClass::Attention) saved.attention += extra;
@@ -55,7 +54,7 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, double
 }
 
 // Inputs of the products with a weight, and the gradients of their results.
-double needed_for_weights(const UnitView& unit, double loss_logits) {
+double needed_for_weights(const UnitView& unit) {
   double bytes = 0;
   std::vector<int> inputs;
   for (int i = 0; i < unit.size(); ++i) {
@@ -68,20 +67,19 @@ double needed_for_weights(const UnitView& unit, double loss_logits) {
       bytes += unit.bytes(owner);
     });
     for (int t : unit.op(i).outputs)
-      if (static_cast<double>(unit.tensor(t).elements()) != loss_logits) bytes += unit.bytes(t);
+      if (!unit.logits(t)) bytes += unit.bytes(t);
   }
   return bytes;
 }
 
 // The largest operator's gradients: of its results and of its inputs, beside the saved activations.
-double working_set(const UnitView& unit, const DeviceRates& rates, double loss_logits) {
+double working_set(const UnitView& unit, const DeviceRates& rates) {
   double largest = 0;
   for (int i = 0; i < unit.size(); ++i) {
     if (unit.of(i).kind == OperatorClass::View) continue;
     double bytes = 0;
     const auto add = [&](int t) {
-      const bool of_logits = loss_logits > 0 && static_cast<double>(unit.tensor(t).elements()) == loss_logits;
-      if (unit.activation(t) && !of_logits) bytes += unit.bytes(t);
+      if (unit.activation(t) && !unit.logits(t)) bytes += unit.bytes(t);
     };
     for_each_operand(unit.op(i), add);
     for (int t : unit.op(i).outputs) add(t);
@@ -97,10 +95,9 @@ double working_set(const UnitView& unit, const DeviceRates& rates, double loss_l
 void count_memory(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates, UnitTemplate& result) {
   double loss_logits = 0;
   for (int i = 0; i < unit.size(); ++i) loss_logits = std::max(loss_logits, logits(unit, i));
-  const bool transformer = unit.graph->units[static_cast<std::size_t>(unit.op(0).unit)].layer >= 0;
-  const bool add_masks = rates.dropout && transformer && !has_dropout(unit);
+  const bool add_masks = rates.dropout && unit.transformer() && !has_dropout(unit);
   Saved saved;
-  for (int i = 0; i < unit.size(); ++i) keep_operator(unit, i, rates, loss_logits, add_masks, saved);
+  for (int i = 0; i < unit.size(); ++i) keep_operator(unit, i, rates, add_masks, saved);
   double inside = saved.extra;
   for (int t : saved.tensors) {
     if (unit.inside(t)) {
@@ -117,9 +114,8 @@ void count_memory(const UnitView& unit, const std::vector<int>& externals, const
   const double kept_per_logit = std::min(4.0, rates.loss_live_bytes);
   result.saved_inside = whole(inside + kept_per_logit * loss_logits);
   result.attention_core = whole(saved.attention);
-  result.temporary =
-      whole(std::max(working_set(unit, rates, loss_logits), (rates.loss_live_bytes - kept_per_logit) * loss_logits));
-  result.kept_for_weight = whole(needed_for_weights(unit, loss_logits) + kept_per_logit * loss_logits / 2);
+  result.temporary = whole(std::max(working_set(unit, rates), (rates.loss_live_bytes - kept_per_logit) * loss_logits));
+  result.kept_for_weight = whole(needed_for_weights(unit) + kept_per_logit * loss_logits / 2);
   for (int t : externals)
     if (unit.tensor(t).role == TensorRole::Input) result.graph_inputs += unit.tensor(t).bytes();
 }

@@ -22,11 +22,10 @@ void add_products(Breakdown& cost, const PassWork& pass, const DeviceRates& rate
   for (const GemmShape& shape : pass.gemms) cost = cost + gemm_cost(shape, rates);
 }
 
+bool makes_logits(const UnitView& unit, int i) { return !unit.op(i).outputs.empty() && unit.logits(unit.op(i).outputs.front()); }
+
 // Element-wise operators over the logits belong to the loss, whose traffic is one calibrated figure.
-bool part_of_loss(const UnitView& unit, int i, double loss_logits) {
-  return loss_logits > 0 && unit.of(i).kind == OperatorClass::Elementwise && !unit.op(i).outputs.empty() &&
-         static_cast<double>(unit.tensor(unit.op(i).outputs.front()).elements()) == loss_logits;
-}
+bool part_of_loss(const UnitView& unit, int i) { return unit.of(i).kind == OperatorClass::Elementwise && makes_logits(unit, i); }
 
 double parameter_elements(const UnitView& unit, int i) {
   double elements = 0;
@@ -50,8 +49,7 @@ Bytes collective_bytes(const UnitView& unit, int i) {
   return largest;
 }
 
-void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, double loss_logits, const DeviceRates& rates,
-                   OperatorTime& time) {
+void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, const DeviceRates& rates, OperatorTime& time) {
   const OperatorWork& work = unit.of(i);
   switch (work.kind) {
     case OperatorClass::Gemm:
@@ -59,7 +57,7 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
       add_products(time.input_gradient, work.input_gradient, rates);
       add_products(time.weight_gradient, work.weight_gradient, rates);
       time.weight_products = static_cast<int>(work.weight_gradient.gemms.size());
-      if (loss_logits > 0)
+      if (makes_logits(unit, i))
         time.weight_gradient = time.weight_gradient + traffic_cost(kHeadAccumulation * parameter_elements(unit, i), rates);
       break;
     case OperatorClass::Attention: {
@@ -79,7 +77,7 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
     default:
       break;
   }
-  if (part_of_loss(unit, i, loss_logits)) return;
+  if (part_of_loss(unit, i)) return;
   const double factor = is_replicated(unit, i) ? rates.replicated_factor : rates.elementwise_factor;
   time.forward = time.forward + traffic_cost(factor * traffic.forward, rates);
   time.input_gradient = time.input_gradient + traffic_cost(factor * traffic.backward, rates);
@@ -125,13 +123,12 @@ double logits(const UnitView& unit, int i) {
 UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates) {
   UnitTemplate result;
   const std::vector<OperatorTraffic> traffic = fused_traffic(unit, rates);
-  double loss_logits = 0;
   bool products = false, lookup = false;
   for (int i = 0; i < unit.size(); ++i) {
-    loss_logits = std::max(loss_logits, logits(unit, i));
     products |= unit.of(i).kind == OperatorClass::Gemm;
     lookup |= unit.of(i).kind == OperatorClass::Embedding;
     result.loss |= unit.of(i).kind == OperatorClass::Loss;
+    result.head |= unit.of(i).kind == OperatorClass::Gemm && makes_logits(unit, i);
     result.attention |= unit.of(i).kind == OperatorClass::Attention;
   }
   result.embedding = lookup && !products;
@@ -151,7 +148,7 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
         (time.forward_collective != CollectiveKind::None) + (time.backward_collective != CollectiveKind::None);
     if (collectives > 0) time.collective_bytes = collective_bytes(unit, i);
     result.collectives += collectives;
-    time_operator(unit, i, traffic[static_cast<std::size_t>(i)], loss_logits, rates, time);
+    time_operator(unit, i, traffic[static_cast<std::size_t>(i)], rates, time);
   }
   if (result.embedding) time_embedding(unit, rates, result);
   count_memory(unit, externals, rates, result);

@@ -32,6 +32,7 @@ struct UnitTemplate {
   int counted = 0;
   int collectives = 0;
   bool embedding = false, loss = false, attention = false;
+  bool head = false;                          // makes the logits: the loss's unit itself, or one before it
   Bytes saved_inside{0};                      // made in the unit and kept
   std::vector<SavedExternal> saved_external;  // made elsewhere and kept; the first unit that keeps one pays for it
   Bytes attention_core{0};                    // of saved_inside, what selective recompute drops

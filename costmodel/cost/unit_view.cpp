@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <string_view>
+
+#include "costmodel/workload/aliases.hpp"
 
 namespace panpipe {
 namespace {
@@ -14,6 +17,46 @@ std::uint64_t mix(std::uint64_t state, std::uint64_t value) {
 }
 
 std::uint64_t of_text(std::string_view text) { return std::hash<std::string_view>{}(text); }
+
+}  // namespace
+
+namespace {
+
+// Exported graphs name no layers: there a block with attention in it is one. Built-in ones do.
+std::vector<bool> transformer_units(const OperatorGraph& graph) {
+  std::set<std::string_view> blocks;
+  for (const Operator& op : graph.operators) {
+    const std::string& block = graph.units[static_cast<std::size_t>(op.unit)].block;
+    if (!block.empty() && (op.target.starts_with("aten::scaled_dot_product_attention") ||
+                           op.target.starts_with("aten::softmax") || op.target.starts_with("aten::_softmax")))
+      blocks.insert(block);
+  }
+  std::vector<bool> transformer;
+  for (const UnitInfo& unit : graph.units)
+    transformer.push_back(unit.layer >= 0 || (!graph.values_file.empty() && blocks.contains(unit.block)));
+  return transformer;
+}
+
+// Every user of a tensor makes a gradient of it; views that take parts of it make one of their part.
+void find_gradients(const OperatorGraph& graph, TensorUse& use) {
+  use.gradients.assign(graph.tensors.size(), 0);
+  use.first_user.assign(graph.tensors.size(), -1);
+  const auto bytes = [&](int t) { return static_cast<double>(graph.tensors[static_cast<std::size_t>(t)].bytes().base()); };
+  for (int i = 0; i < static_cast<int>(graph.operators.size()); ++i) {
+    const Operator& op = graph.operators[static_cast<std::size_t>(i)];
+    if (op.outputs.empty() || !graph.tensors[static_cast<std::size_t>(op.outputs.front())].requires_gradient) continue;
+    double made = 0;
+    for (const int out : op.outputs) made += bytes(out);
+    const bool view = viewed_tensor(graph, op) >= 0;
+    for_each_operand(op, [&](int t) {
+      const Tensor& tensor = graph.tensors[static_cast<std::size_t>(t)];
+      if (tensor.role != TensorRole::Activation || !tensor.requires_gradient) return;
+      int& first = use.first_user[static_cast<std::size_t>(t)];
+      if (first < 0) first = i;
+      use.gradients[static_cast<std::size_t>(t)] += view ? std::min(bytes(t), made) : bytes(t);
+    });
+  }
+}
 
 }  // namespace
 
@@ -34,7 +77,28 @@ TensorUse tensor_use(const OperatorGraph& graph) {
         use.crosses[static_cast<std::size_t>(t)] = true;
     });
   }
+  use.logits = logits_of(graph);
+  use.transformer = transformer_units(graph);
+  find_gradients(graph, use);
   return use;
+}
+
+std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::uint64_t structure) {
+  const auto [first, end] = use.unit_range[static_cast<std::size_t>(unit)];
+  std::uint64_t state = mix(structure, use.transformer[static_cast<std::size_t>(unit)]);
+  const auto describe = [&](int t) {
+    const auto index = static_cast<std::size_t>(t);
+    const int user = use.first_user[index];
+    const bool adds_up = user >= first && user < end;
+    state = mix(state, use.logits[index]);
+    state = mix(state, adds_up ? static_cast<std::uint64_t>(use.gradients[index]) : 0);
+  };
+  for (int i = first; i < end; ++i) {
+    const Operator& op = graph.operators[static_cast<std::size_t>(i)];
+    for_each_operand(op, describe);
+    for (const int out : op.outputs) describe(out);
+  }
+  return state;
 }
 
 int UnitView::root(int t) const {

@@ -15,6 +15,11 @@ namespace panpipe {
 struct TensorUse {
   std::vector<std::pair<int, int>> unit_range;  // per unit: first operator, one past its last
   std::vector<bool> crosses;                    // per tensor: consumed by another unit than its producer's
+  std::vector<bool> logits;                     // per tensor: the loss's input, or what that was made of (logits_of)
+  std::vector<bool> transformer;                // per unit: of a transformer layer
+  // Per tensor: bytes of the gradients that all its users make, views of parts as the parts they take, and the first user.
+  std::vector<double> gradients;
+  std::vector<int> first_user;
 };
 TensorUse tensor_use(const OperatorGraph& graph);
 
@@ -35,13 +40,18 @@ struct UnitView {
   // stands for the shard it was gathered from, which is what Megatron keeps.
   int root(int t) const;
   bool activation(int t) const { return tensor(t).role == TensorRole::Activation; }
+  bool logits(int t) const { return use->logits[static_cast<std::size_t>(t)]; }
+  bool transformer() const { return use->transformer[static_cast<std::size_t>(op(0).unit)]; }
 };
 
 // Counts the unit's operators alone, so that a workload of many equal layers is counted once per distinct unit.
 UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit);
 
 // A number that is equal for units that cost the same: operators, shapes, formats, wiring inside, what leaves. External
-// tensors are listed in `externals` by first use.
+// tensors are listed in `externals` by first use. Profiles know units by it.
 std::uint64_t structure_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::vector<int>& externals);
+
+// The same for costs, which depend on what surrounds a unit too: is it a layer's, what the loss reads, who else reads a tensor.
+std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::uint64_t structure);
 
 }  // namespace panpipe

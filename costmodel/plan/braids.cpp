@@ -1,6 +1,7 @@
 // Passes as units on two lanes: the steps of a lone pass, and of a group whose members are woven so that a collective of one
 // runs under compute of another. docs/models/braids.md.
 #include <algorithm>
+#include <cmath>
 
 #include "costmodel/plan/pass_draft.hpp"
 #include "costmodel/plan/unit_lanes.hpp"
@@ -140,6 +141,7 @@ class Weaver {
       member_ = member;
     }
     result_.steps.push_back(step);
+    result_.pieces.push_back(piece);
     ends.all = static_cast<std::int32_t>(result_.steps.size());
     if (!piece.weight) ends.gradient = ends.all;
   }
@@ -159,19 +161,83 @@ WovenProgram weave(const TaskGraph& graph, const std::vector<const std::vector<U
   return Weaver(graph).weave(members, atomic);
 }
 
+namespace {
+
+Duration compute_of(const Pieces& pieces) {
+  Duration sum(0);
+  for (const UnitPiece& piece : pieces)
+    if (!piece.collective) sum += Duration(piece.time);
+  return sum;
+}
+
+}  // namespace
+
 std::int32_t group_program(Lowering& lowering, const std::vector<std::int32_t>& members) {
   const auto [known, is_new] = lowering.group_programs.try_emplace(members, -1);
   if (!is_new) return known->second;
   TaskGraph& graph = lowering.graph;
+  const bool atomic = lowering.scenario.schedule.braid == Braid::Atomic;
   std::vector<const Pieces*> pieces;
   Breakdown sum;
+  int launches = 0, device_type = 0;
   for (const std::int32_t m : members) {
-    pieces.push_back(&lowering.unit_pieces[static_cast<std::size_t>(m)]);
+    const UnitPass& pass = lowering.unit_passes[static_cast<std::size_t>(m)];
+    pieces.push_back(atomic ? &pass.alone : &pass.bare);
+    launches += pass.launches;
+    device_type = pass.device_type;
     sum = sum + graph.programs[static_cast<std::size_t>(m)].breakdown;
+    if (!atomic) sum.launch -= compute_of(pass.alone) - compute_of(pass.bare);
   }
-  const bool atomic = lowering.scenario.schedule.braid == Braid::Atomic;
-  return known->second = add_unit_program(lowering, weave(graph, pieces, atomic), static_cast<int>(members.size()), atomic, sum);
+  const WovenProgram woven = weave(graph, pieces, atomic);
+  known->second = add_unit_program(lowering, woven, static_cast<int>(members.size()), atomic, sum);
+  if (!atomic) apply_host_and_jitter(lowering, woven, launches, device_type);
+  return known->second;
 }
+
+namespace {
+
+// Finds how its steps end, alone on idle links. Returns how long it holds the compute lane.
+double run_alone(const TaskGraph& graph, Program& program) {
+  UnitLanes lanes;
+  std::vector<MemberRun> runs(program.members);
+  program.duration = Ticks(run_cell(graph, program, lanes, runs.data(), [](std::int32_t, double, double) {}));
+  double busy = 0;
+  for (const MemberRun& run : runs) busy += run.busy;
+  program.exposed_communication = Ticks(program.duration.base() - busy);
+  program.breakdown.communication = to_duration(program.exposed_communication);
+  program.breakdown.total = to_duration(program.duration);
+  return lanes.compute;
+}
+
+// A factor from 1 on with which `ticks_of`, which grows, reaches the target as nearly as rounded steps allow: regula falsi
+// (Illinois).
+template <class TicksOf>
+double factor_reaching(double target, double tolerance, TicksOf ticks_of) {
+  double low = 1, high = 1, at_low = ticks_of(low) - target, at_high = at_low;
+  for (int doublings = 0; at_high < -tolerance; ++doublings) {
+    if (doublings == 60) return 1;  // nothing to stretch
+    low = high, at_low = at_high;
+    high *= 2;
+    at_high = ticks_of(high) - target;
+  }
+  int side = 0;  // whose end moved last
+  for (int round = 0; round < 100 && at_high > tolerance; ++round) {
+    const double next = (low * at_high - high * at_low) / (at_high - at_low), at_next = ticks_of(next) - target;
+    if (std::abs(at_next) <= tolerance) return next;
+    if (at_next > 0) {
+      high = next, at_high = at_next;
+      if (side > 0) at_low /= 2;
+      side = 1;
+    } else {
+      low = next, at_low = at_next;
+      if (side < 0) at_high /= 2;
+      side = -1;
+    }
+  }
+  return high;
+}
+
+}  // namespace
 
 std::int32_t add_unit_program(Lowering& lowering, const WovenProgram& woven, int members, bool atomic, const Breakdown& sum) {
   TaskGraph& graph = lowering.graph;
@@ -181,21 +247,48 @@ std::int32_t add_unit_program(Lowering& lowering, const WovenProgram& woven, int
   program.members = static_cast<std::uint8_t>(members);
   program.atomic = atomic;
   program.all_inputs = atomic || lowering.scenario.transfers.braid_inputs == TransferRules::BraidInputs::Together;
-  graph.steps.insert(graph.steps.end(), woven.steps.begin(), woven.steps.end());
-  UnitLanes lanes;
-  std::vector<MemberRun> runs(static_cast<std::size_t>(members));
-  program.duration = Ticks(run_cell(graph, program, lanes, runs.data(), [](std::int32_t, double, double) {}));
-  double busy = 0;
-  for (const MemberRun& run : runs) busy += run.busy;
-  program.exposed_communication = Ticks(program.duration.base() - busy);
   program.breakdown = sum;
-  program.breakdown.communication = to_duration(program.exposed_communication);
-  program.breakdown.total = to_duration(program.duration);
+  graph.steps.insert(graph.steps.end(), woven.steps.begin(), woven.steps.end());
+  run_alone(graph, program);
   graph.programs.push_back(program);
-  lowering.unit_pieces.resize(graph.programs.size());
+  lowering.unit_passes.resize(graph.programs.size());
   lowering.member_ends.resize(graph.programs.size());
   lowering.member_ends.back() = woven.ends;
   return static_cast<std::int32_t>(graph.programs.size()) - 1;
+}
+
+void apply_host_and_jitter(Lowering& lowering, const WovenProgram& woven, int launches, int device_type) {
+  TaskGraph& graph = lowering.graph;
+  Program& program = graph.programs.back();
+  double given = 0, synchronous = 0, compute = 0;
+  for (const UnitPiece& piece : woven.pieces) {
+    if (piece.collective) continue;
+    compute += piece.time;
+    (piece.given ? given : synchronous) += piece.given || piece.synchronous ? piece.time : 0;
+  }
+  const auto ticks_with = [&](double factor, double of_synchronous) {
+    for (std::size_t i = 0; i < woven.pieces.size(); ++i) {
+      const UnitPiece& piece = woven.pieces[i];
+      if (piece.collective || piece.given) continue;
+      graph.steps[static_cast<std::size_t>(program.first_step) + i].time =
+          to_ticks(Duration(piece.time * (piece.synchronous ? of_synchronous : factor)));
+    }
+    return run_alone(graph, program);
+  };
+  const double tolerance = program.steps;  // each step is rounded
+  const double whole = to_duration(Ticks(ticks_with(1, 1))).base(), device = whole - given - synchronous;
+  const double launched = device > 0 ? lowering.costs.host_bound(Duration(device), launches, device_type).base() - device : 0;
+  double factor = 1, jittered = 1;
+  const auto reach = [&](double seconds, auto ticks_of) {
+    return factor_reaching(to_ticks(Duration(seconds)).base(), tolerance, ticks_of);
+  };
+  if (launched > 0) factor = reach(whole + launched, [&](double f) { return ticks_with(f, 1); });
+  const double jitter = lowering.costs.stage_jitter(lowering.plan.pipeline);
+  if (jitter != 1)
+    jittered = reach((whole + launched - given) * jitter + given, [&](double f) { return ticks_with(factor * f, f); });
+  ticks_with(factor * jittered, jittered);
+  const double stretched = (compute - given - synchronous) * (factor * jittered - 1) + synchronous * (jittered - 1);
+  program.breakdown.launch += Duration(stretched);
 }
 
 }  // namespace panpipe

@@ -55,6 +55,15 @@ struct UnitPiece {
   bool tail = false;      // what a unit computes behind its collective: goes on with the next unit
   const UnitCost* unit = nullptr;
   bool synchronous = false;  // behind a meeting of host and device
+  bool given = false;        // compute that neither the host nor jitter makes longer
+};
+
+// A pass of a stage by units: as it runs alone, with the time of its launches and jitter inside, and as the device would run it
+// if the host were never late, of which groups are woven.
+struct UnitPass {
+  std::vector<UnitPiece> alone, bare;
+  int launches = 0;
+  int device_type = 0;
 };
 
 // How many steps of a program there are up to the last of a member, and up to the last that its gradient needs.
@@ -77,7 +86,7 @@ struct Lowering {
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
   std::vector<std::int32_t> after{};                      // per task: one more task it waits for, -1 = none
   // Where passes run by units, per program: what it was made of, and where its members end; and the programs of groups.
-  std::vector<std::vector<UnitPiece>> unit_pieces{};
+  std::vector<UnitPass> unit_passes{};
   std::vector<std::vector<MemberEnds>> member_ends{};
   std::map<std::vector<std::int32_t>, std::int32_t> group_programs{};
 

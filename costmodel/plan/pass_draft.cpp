@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "costmodel/plan/unit_lanes.hpp"
 
@@ -18,7 +19,7 @@ struct Slope {
 Slope later(Slope a, Slope b) { return a.value < b.value ? b : a; }
 
 template <class Steps, class TimeOf>
-Slope idle_duration(const Steps& steps, TimeOf time_of) {
+Slope idle_duration(const Steps& steps, TimeOf time_of, bool await_last = true) {
   Slope now, communicated;
   bool pending = false, covered = false;
   for (const auto& step : steps) {
@@ -38,14 +39,18 @@ Slope idle_duration(const Steps& steps, TimeOf time_of) {
     covered = true;
     now = {now.value + time.value, now.derivative + time.derivative};
   }
-  return later(now, communicated);
+  return await_last ? later(now, communicated) : now;
 }
 
-Slope duration_at(const std::vector<Draft>& steps, double factor, bool also_synchronous) {
-  return idle_duration(steps, [&](const Draft& step) {
+Slope duration_at(const PassDraft& draft, double factor, bool also_synchronous) {
+  const auto time_of = [&](const Draft& step) {
     if (step.collective || (step.synchronous && !also_synchronous)) return Slope{step.time, 0};
     return Slope{step.time * factor, step.time};
-  });
+  };
+  if (!draft.runs_on) return idle_duration(draft.steps, time_of);
+  std::size_t count = draft.steps.size();
+  while (count > 0 && draft.steps[count - 1].collective) --count;
+  return idle_duration(std::span(draft.steps).first(count), time_of, false);
 }
 
 // Scales the compute steps so that the pass takes `target` on idle links. Newton's method: the duration is convex and
@@ -53,13 +58,13 @@ Slope duration_at(const std::vector<Draft>& steps, double factor, bool also_sync
 void stretch(PassDraft& draft, double target, bool also_synchronous) {
   std::vector<Draft>& steps = draft.steps;
   double factor = 1;
-  Slope at = duration_at(steps, factor, also_synchronous);
+  Slope at = duration_at(draft, factor, also_synchronous);
   constexpr double kTolerance = 1e-13;  // far below the picosecond that times are rounded to
   for (int round = 0; round < 50 && std::abs(target - at.value) > kTolerance * target; ++round) {
-    const double slope = at.derivative > 0 ? at.derivative : duration_at(steps, factor * 2, also_synchronous).derivative;
+    const double slope = at.derivative > 0 ? at.derivative : duration_at(draft, factor * 2, also_synchronous).derivative;
     if (slope <= 0) break;
     factor = std::max(0.0, factor + (target - at.value) / slope);
-    at = duration_at(steps, factor, also_synchronous);
+    at = duration_at(draft, factor, also_synchronous);
   }
   for (Draft& step : steps)
     if (!step.collective && (also_synchronous || !step.synchronous)) step.time *= factor;
@@ -137,6 +142,8 @@ class PassBuilder {
   }
   PassDraft take() {
     add_overlap_slowdown();
+    draft_.runs_on = lowering_.graph.collectives_run_on;
+    if (lowering_.graph.by_units) draft_.bare = draft_.pieces;
     return std::move(draft_);
   }
 
@@ -267,7 +274,7 @@ double device_time(const PassDraft& draft, bool synchronous_part) {
   double synchronous = 0;
   for (const Draft& step : draft.steps)
     if (step.synchronous) synchronous += step.time;
-  return synchronous_part ? synchronous : duration_at(draft.steps, 1, true).value - synchronous;
+  return synchronous_part ? synchronous : duration_at(draft, 1, true).value - synchronous;
 }
 
 void apply_host_and_jitter(const Lowering& lowering, PassDraft& draft, double factor) {

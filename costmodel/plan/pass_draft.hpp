@@ -22,8 +22,10 @@ struct Draft {
 struct PassDraft {
   std::vector<Draft> steps;
   std::vector<UnitPiece> pieces;
+  std::vector<UnitPiece> bare;  // by units: `pieces` before host effects and jitter
   Breakdown breakdown;
   int launches = 0;
+  bool runs_on = false;  // the next pass may start beside the last collectives: the host has launched up to the last compute step
 };
 
 // Of one slice of the sequence, from 0; without splits the whole is slice 0.
@@ -33,7 +35,8 @@ PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recom
 // Block by block from the last: its forward again where the plan says so, then its units' gradients.
 PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool with_weight, int slice);
 
-// Time of the draft on idle links: the part behind a meeting of host and device, or the rest.
+// Time of the draft on idle links, as long as it holds the compute lane: the part behind a meeting of host and device, or the
+// rest.
 double device_time(const PassDraft& draft, bool synchronous_part);
 // Stretches the compute of the draft so that without its synchronous part it takes `factor` times as long, then jitter.
 void apply_host_and_jitter(const Lowering& lowering, PassDraft& draft, double factor);
@@ -44,10 +47,13 @@ Ticks idle_duration(const ProgramStep* first, const ProgramStep* last);
 // --- braids.cpp ---
 struct WovenProgram {
   std::vector<ProgramStep> steps;
+  std::vector<UnitPiece> pieces;  // of each step, the first
   std::vector<MemberEnds> ends;
 };
 // Weaves the members' pieces; one member, or all of them where `atomic`, follow one another.
 WovenProgram weave(const TaskGraph& graph, const std::vector<const std::vector<UnitPiece>*>& members, bool atomic);
 std::int32_t add_unit_program(Lowering& lowering, const WovenProgram& woven, int members, bool atomic, const Breakdown& sum);
+// Stretches the compute of a woven group, the last program, as that of a lone pass is: to the time of its members' launches.
+void apply_host_and_jitter(Lowering& lowering, const WovenProgram& woven, int launches, int device_type);
 
 }  // namespace panpipe

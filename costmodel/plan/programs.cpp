@@ -9,11 +9,12 @@ namespace panpipe {
 
 namespace {
 
-// Device time without the synchronous part after the host-device norm, as a factor: backward passes that are run apart share
-// the factor of the two together, because the host launches both.
-double host_factor(const Lowering& lowering, const StageInfo& info, double device, int launches) {
+// Device time without the synchronous part after the host-device norm, as a factor. Each pass has its own launches, also where a
+// backward is run as I and W: what one of them launches does not slow the other.
+double host_factor(const Lowering& lowering, const StageInfo& info, const PassDraft& draft) {
+  const double device = device_time(draft, false);
   if (device <= 0) return 1;
-  return lowering.costs.host_bound(Duration(device), launches, info.site).base() / device;
+  return lowering.costs.host_bound(Duration(device), draft.launches, info.site).base() / device;
 }
 
 Breakdown shared_out(Breakdown breakdown, double share) {
@@ -47,11 +48,12 @@ std::int32_t add_program(TaskGraph& graph, const PassDraft& draft, double share)
   return static_cast<std::int32_t>(graph.programs.size()) - 1;
 }
 
-std::int32_t add_pass_program(Lowering& lowering, PassDraft draft, double share) {
+std::int32_t add_pass_program(Lowering& lowering, PassDraft draft, double share, int device_type) {
   if (!lowering.graph.by_units) return add_program(lowering.graph, draft, share);
   const WovenProgram woven = weave(lowering.graph, {&draft.pieces}, false);
   const std::int32_t program = add_unit_program(lowering, woven, 1, false, shared_out(draft.breakdown, share));
-  lowering.unit_pieces[static_cast<std::size_t>(program)] = std::move(draft.pieces);
+  lowering.unit_passes[static_cast<std::size_t>(program)] = {std::move(draft.pieces), std::move(draft.bare), draft.launches,
+                                                             device_type};
   return program;
 }
 
@@ -95,48 +97,28 @@ void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind ki
   draft.steps.insert(draft.steps.begin(), step);
   UnitPiece piece;
   piece.time = work;
+  piece.given = true;
   draft.pieces.insert(draft.pieces.begin(), piece);
+  draft.bare.insert(draft.bare.begin(), piece);
 }
 
 void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array<bool, 5>& used, int slice) {
   StageInfo& info = lowering.stages[stage];
-  const auto finish = [&](ActionKind kind, PassDraft draft, double factor) {
-    apply_host_and_jitter(lowering, draft, factor);
+  const auto finish = [&](ActionKind kind, PassDraft draft) {
+    apply_host_and_jitter(lowering, draft, host_factor(lowering, info, draft));
     add_message_work(lowering, stage, kind, draft);
     info.programs[static_cast<std::size_t>(slice)][index_of(kind)] =
-        add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits);
+        add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits, info.device_type);
   };
-  const auto own_factor = [&](const PassDraft& draft) {
-    return host_factor(lowering, info, device_time(draft, false), draft.launches);
-  };
-  if (used[index_of(ActionKind::F)]) {
-    PassDraft draft = draft_forward(lowering, info, slice);
-    const double factor = own_factor(draft);
-    finish(ActionKind::F, std::move(draft), factor);
-  }
-  if (used[index_of(ActionKind::B)]) {
-    PassDraft draft = draft_backward(lowering, info, true, slice);
-    const double factor = own_factor(draft);
-    finish(ActionKind::B, std::move(draft), factor);
-  }
-  if (used[index_of(ActionKind::R)]) {
-    PassDraft draft = draft_recompute(lowering, info, info.recompute, slice);
-    const double factor = own_factor(draft);
-    finish(ActionKind::R, std::move(draft), factor);
-  }
-  if (!used[index_of(ActionKind::I)] && !used[index_of(ActionKind::W)]) return;
+  const auto is_used = [&](ActionKind kind) { return used[index_of(kind)]; };
+  // Where nobody waits for the input gradient, W is the whole backward.
   const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
-  PassDraft input, weight;
-  if (all_in_weight) {
-    weight = draft_backward(lowering, info, true, slice);
-  } else {
-    input = draft_backward(lowering, info, false, slice);
-    weight = draft_weight(lowering, info, slice);
-  }
-  const double factor =
-      host_factor(lowering, info, device_time(input, false) + device_time(weight, false), input.launches + weight.launches);
-  if (used[index_of(ActionKind::I)]) finish(ActionKind::I, std::move(input), factor);
-  if (used[index_of(ActionKind::W)]) finish(ActionKind::W, std::move(weight), factor);
+  if (is_used(ActionKind::F)) finish(ActionKind::F, draft_forward(lowering, info, slice));
+  if (is_used(ActionKind::B)) finish(ActionKind::B, draft_backward(lowering, info, true, slice));
+  if (is_used(ActionKind::R)) finish(ActionKind::R, draft_recompute(lowering, info, info.recompute, slice));
+  if (is_used(ActionKind::I)) finish(ActionKind::I, all_in_weight ? PassDraft{} : draft_backward(lowering, info, false, slice));
+  if (is_used(ActionKind::W))
+    finish(ActionKind::W, all_in_weight ? draft_backward(lowering, info, true, slice) : draft_weight(lowering, info, slice));
 }
 
 }  // namespace

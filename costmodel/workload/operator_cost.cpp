@@ -259,10 +259,45 @@ bool is_cross_entropy(std::string_view target) {
   return target == "aten::cross_entropy_loss" || target == "panpipe::vocabulary_parallel_cross_entropy";
 }
 
-// The cast that made the logits of a loss, with or without views in between; -1 when there is none.
-int cast_before(const OperatorGraph& graph, int logits) {
-  const int producer = graph.tensors[static_cast<std::size_t>(storage_of(graph, logits))].producer;
-  return producer >= 0 && is_cast(graph.operators[static_cast<std::size_t>(producer)].target) ? producer : -1;
+// The tensor of which an operator makes logits of a loss: the only activation that it reads, without parameters, element by
+// element or as a view. -1: there is none, what it makes are the first logits.
+int logits_before(const OperatorGraph& graph, const Operator& op) {
+  if (const int viewed = viewed_tensor(graph, op); viewed >= 0)
+    return graph.tensors[static_cast<std::size_t>(viewed)].role == TensorRole::Activation ? viewed : -1;
+  int source = -1, others = 0;
+  for_each_operand(op, [&](int index) {
+    const TensorRole role = graph.tensors[static_cast<std::size_t>(index)].role;
+    if (role == TensorRole::Activation && source < 0)
+      source = index;
+    else
+      others += role == TensorRole::Activation || role == TensorRole::Parameter;
+  });
+  if (source < 0 || others > 0) return -1;
+  const bool padded = op.target.starts_with("aten::pad") || op.target.starts_with("aten::constant_pad_nd");
+  const Tensor &in = graph.tensors[static_cast<std::size_t>(source)],
+               &out = graph.tensors[static_cast<std::size_t>(op.outputs.front())];
+  return padded || op.target.starts_with("panpipe::") || in.elements() == out.elements() ? source : -1;
+}
+
+// Calls visit(tensor) for the logits of a loss, from its own input back to the first.
+template <class Visit>
+void for_each_logits(const OperatorGraph& graph, const Operator& loss, Visit visit) {
+  int index = View{graph, loss}.operand(0);
+  while (index >= 0 && graph.tensors[static_cast<std::size_t>(index)].role == TensorRole::Activation) {
+    visit(index);
+    const int producer = graph.tensors[static_cast<std::size_t>(index)].producer;
+    index = producer < 0 ? -1 : logits_before(graph, graph.operators[static_cast<std::size_t>(producer)]);
+  }
+}
+
+// The cast among the operators between the first logits and the loss, the last one; -1 when there is none.
+int cast_before(const OperatorGraph& graph, const Operator& loss) {
+  int cast = -1;
+  for_each_logits(graph, loss, [&](int index) {
+    const int producer = graph.tensors[static_cast<std::size_t>(index)].producer;
+    if (cast < 0 && producer >= 0 && is_cast(graph.operators[static_cast<std::size_t>(producer)].target)) cast = producer;
+  });
+  return cast;
 }
 
 // (logits, labels, ...): keeps the log-softmax (or, cut over the vocabulary, the softmax) in the loss's own format. A cast of
@@ -270,7 +305,7 @@ int cast_before(const OperatorGraph& graph, int logits) {
 OperatorWork cross_entropy(const View& v, bool vocabulary_parallel) {
   const Tensor &logits = v.in(0), &labels = v.in(1);
   Bytes cast_read(0), cast_written(0);
-  if (const int cast = cast_before(v.graph, v.operand(0)); cast >= 0) {
+  if (const int cast = cast_before(v.graph, v.op); cast >= 0) {
     const View counted{v.graph, v.graph.operators[static_cast<std::size_t>(cast)]};
     cast_read = counted.in().bytes();
     cast_written = counted.out().bytes();
@@ -422,13 +457,20 @@ OperatorWork count(const View& v, bool before_loss) {
 std::vector<OperatorWork> count_work(const OperatorGraph& graph) {
   std::set<int> counted_with_a_loss;
   for (const Operator& op : graph.operators)
-    if (is_cross_entropy(op.target) && has_operands({graph, op}, {0, 0}))
-      counted_with_a_loss.insert(cast_before(graph, View{graph, op}.operand(0)));
+    if (is_cross_entropy(op.target) && has_operands({graph, op}, {0, 0})) counted_with_a_loss.insert(cast_before(graph, op));
   std::vector<OperatorWork> works;
   works.reserve(graph.operators.size());
   for (std::size_t i = 0; i < graph.operators.size(); ++i)
     works.push_back(count({graph, graph.operators[i]}, counted_with_a_loss.contains(static_cast<int>(i))));
   return works;
+}
+
+std::vector<bool> logits_of(const OperatorGraph& graph) {
+  std::vector<bool> logits(graph.tensors.size(), false);
+  for (const Operator& op : graph.operators)
+    if ((is_cross_entropy(op.target) || op.target == "aten::mse_loss") && has_operands({graph, op}, {0, 0}))
+      for_each_logits(graph, op, [&](int index) { logits[static_cast<std::size_t>(index)] = true; });
+  return logits;
 }
 
 Flops model_flops(const OperatorGraph& graph) {

@@ -53,6 +53,10 @@ struct OperatorWork {
 // attention scores counted (PaLM's and Megatron's convention). Divide by the microbatch for one sample.
 Flops model_flops(const OperatorGraph& graph);
 
+// Per tensor: is it the logits of a loss? The loss's first input, and back from there what views, casts and other operators make
+// of one tensor element by element, up to what a product or any other operator made.
+std::vector<bool> logits_of(const OperatorGraph& graph);
+
 // One entry per operator. Throws InputError for an operator it does not know, naming it and its module.
 std::vector<OperatorWork> count_work(const OperatorGraph& graph);
 

@@ -87,18 +87,19 @@ class OrderReplay {
     for (int r = 0; r < c.pipeline; ++r) closing.push_back(surroundings_.closing(r, zero));
   }
 
-  // Members of woven groups. A forward or an input gradient meets its own collectives; those of a full backward may stand
-  // behind its weight gradients.
+  // Members of woven groups. A forward or an input gradient meets its own collectives, which neither the host nor jitter makes
+  // longer; those of a full backward may stand behind its weight gradients.
   void fill_members(int s, const StageCost& stage, std::size_t slot, double jitter, double down, double up) {
     if (order_.groups.empty()) return;
     const auto set = [&](Pass pass, double time, double send) {
       costs_[member_entry(order_.slices(), order_.groups.size(), pass, s)].value[slot] =
-          to_ticks(Duration(time * jitter + send)).base();
+          to_ticks(Duration(time + send)).base();
     };
-    set(Pass::F, stage.forward, down);
-    set(Pass::I, stage.input_gradient, up);
-    set(Pass::W, stage.weight_work, 0);
-    set(Pass::B, stage.work - stage.forward_work, up);
+    const double longer = jitter - 1;
+    set(Pass::F, stage.forward_device + stage.forward_work * longer, down);
+    set(Pass::I, stage.input_device + stage.input_work * longer, up);
+    set(Pass::W, stage.weight_work * jitter, 0);
+    set(Pass::B, (stage.work - stage.forward_work) * jitter, up);
   }
 
   void fill_groups(const Layout& layout, std::size_t slot, double jitter) {

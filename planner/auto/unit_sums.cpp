@@ -172,17 +172,18 @@ void UnitSums::add_up(Recompute mode) {
     int again = 0;
     if (!unit.block.empty() && mode == Recompute::Full) again = unit.recompute_full.launches;
     if (!unit.block.empty() && mode == Recompute::Selective) again = unit.recompute_selective.launches;
-    const int split = unit.input_gradient.launches + unit.weight_gradient.launches;
     Row& row = rows[at(u) + 1];
     const Row& sum = rows[at(u)];
     row.forward_launches = unit.forward.launches;
-    row.backward_launches = again + (unit.backward ? unit.backward->launches : split);
-    row.split_launches = again + split;
+    row.input_launches = again + unit.input_gradient.launches;
+    row.weight_launches = unit.weight_gradient.launches;
+    row.backward_launches = unit.backward ? again + unit.backward->launches : row.input_launches + row.weight_launches;
     for (double Row::*part :
          {&Row::forward, &Row::backward, &Row::input_gradient, &Row::weight_gradient, &Row::forward_sync, &Row::backward_sync,
           &Row::input_sync, &Row::weight_sync, &Row::work, &Row::forward_work, &Row::input_work, &Row::weight_work})
       row.*part += sum.*part;
-    for (int Row::*part : {&Row::forward_launches, &Row::backward_launches, &Row::split_launches}) row.*part += sum.*part;
+    for (int Row::*part : {&Row::forward_launches, &Row::backward_launches, &Row::input_launches, &Row::weight_launches})
+      row.*part += sum.*part;
   }
 }
 
@@ -232,10 +233,11 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   StageCost stage;
   stage.forward = hosted(b.forward - a.forward, b.forward_launches - a.forward_launches) + b.forward_sync - a.forward_sync;
   stage.backward = hosted(b.backward - a.backward, b.backward_launches - a.backward_launches) + b.backward_sync - a.backward_sync;
+  stage.forward_device = b.forward - a.forward + b.forward_sync - a.forward_sync;
   const double input = b.input_gradient - a.input_gradient, weight = b.weight_gradient - a.weight_gradient;
-  const double factor = input + weight > 0 ? hosted(input + weight, b.split_launches - a.split_launches) / (input + weight) : 1;
-  stage.input_gradient = input * factor + b.input_sync - a.input_sync;
-  stage.weight_gradient = weight * factor + b.weight_sync - a.weight_sync;
+  stage.input_gradient = hosted(input, b.input_launches - a.input_launches) + b.input_sync - a.input_sync;
+  stage.input_device = input + b.input_sync - a.input_sync;
+  stage.weight_gradient = hosted(weight, b.weight_launches - a.weight_launches) + b.weight_sync - a.weight_sync;
   stage.work = b.work - a.work;
   stage.forward_work = b.forward_work - a.forward_work;
   stage.input_work = b.input_work - a.input_work;

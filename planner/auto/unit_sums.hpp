@@ -20,6 +20,7 @@ constexpr std::size_t kModes = 3;  // Recompute
 // One stage for one microbatch on one device; seconds and bytes. Without the jitter of the pipeline's length.
 struct StageCost {
   double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
+  double forward_device = 0, input_device = 0;  // of these, without what the host adds
   double work = 0;  // forward and backward without tensor-parallel collectives: what no order can hide
   double forward_work = 0, input_work = 0, weight_work = 0;  // the same of single passes
   std::int64_t kept = 0, kept_for_weight = 0;
@@ -82,7 +83,7 @@ class UnitSums {
     double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;  // device
     double forward_sync = 0, backward_sync = 0, input_sync = 0, weight_sync = 0;
     double work = 0, forward_work = 0, input_work = 0, weight_work = 0;
-    int forward_launches = 0, backward_launches = 0, split_launches = 0;
+    int forward_launches = 0, backward_launches = 0, input_launches = 0, weight_launches = 0;
   };
   void add_programs(Recompute mode);
   void add_up(Recompute mode);

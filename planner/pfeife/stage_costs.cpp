@@ -120,9 +120,8 @@ void StageCosts::make_floors(OfType& type, int device_type) {
     const auto bound = [&](double seconds) {
       return costs_.host_bound(Duration(seconds), static_cast<int>(launches), device_type).base();
     };
-    const bool alone = kind == index(ActionKind::F) || kind == index(ActionKind::B);
-    if (device > 0 && bound(device) != device) host_counts_ = true;
-    if (alone && device > 0 && bound(device) != device) {
+    if (device > 0 && bound(device) != device) {
+      host_counts_ = true;
       constexpr double kStep = 1e-4;
       per_second = std::clamp((bound(device * (1 + kStep)) - bound(device * (1 - kStep))) / (2 * kStep * device), 0.0, 1.0);
       per_launch = launches > 0 ? (bound(device) - per_second * device) / launches * kSlopeSafety : 0;
@@ -135,15 +134,6 @@ void StageCosts::make_floors(OfType& type, int device_type) {
   }
 }
 
-// Backward passes that are run apart share the factor of the two together, because the host launches both.
-double StageCosts::factor_of(const Passes& of, ActionKind kind, int type, int first, int end) const {
-  const auto sum = [&](Sums PassSums::*sums) {
-    if (kind != ActionKind::I && kind != ActionKind::W) return difference(of[index(kind)].*sums, first, end);
-    return difference(of[index(ActionKind::I)].*sums, first, end) + difference(of[index(ActionKind::W)].*sums, first, end);
-  };
-  return host_factor(sum(&PassSums::device), sum(&PassSums::launches), type);
-}
-
 double StageCosts::ticks(ActionKind kind, int type, int first, int end, bool all_in_weight, Recompute mode) const {
   const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
   if (!done) return 0;
@@ -151,7 +141,7 @@ double StageCosts::ticks(ActionKind kind, int type, int first, int end, bool all
   const Passes& of = types_[index(type)].of_mode[index(mode)];
   const PassSums& sums = of[index(kind)];
   const double device = difference(sums.device, first, end), synchronous = difference(sums.synchronous, first, end);
-  const double factor = host_counts_ ? factor_of(of, kind, type, first, end) : 1;
+  const double factor = host_counts_ ? host_factor(device, difference(sums.launches, first, end), type) : 1;
   const double ticks = rounded(device * factor * jitter_ * kTicksPerSecond);
   return synchronous == 0 ? ticks : ticks + rounded(synchronous * jitter_ * kTicksPerSecond);
 }

@@ -55,7 +55,6 @@ class StageCosts {
   void sum_units(const WorkloadCost& workload, Recompute recompute, Passes& passes);
   void make_floors(OfType& type, int device_type);
   double host_factor(double device, double launches, int type) const;
-  double factor_of(const Passes& of, ActionKind kind, int type, int first, int end) const;
 
   const LoweringCosts& costs_;
   int units_ = 0;

@@ -43,16 +43,75 @@ TEST(Gemm, WholeWavesOfTilesAreRun) {
   EXPECT_NEAR(time(0.5), (time(0) + time(1)) / 2, 1e-12);
 }
 
-// k = 64 and 96 elements to fill: 2.5 times as long, whether the products or the traffic limit them; k = 4096: 1 + 96 / 4096.
+// 96 elements to fill: as long as they take to compute. k = 4096: 1 + 96 / 4096 times; k = 64, where the traffic is the limit:
+// beside it, and the traffic itself as before.
 TEST(Gemm, FillingTheStagesCostsElementsOfK) {
   DeviceRates rates;
   rates.gemm = ComputeRate(100e12);
   rates.memory = Bandwidth(1e12);
   rates.gemm_fill = 96;
   EXPECT_NEAR(gemm_cost({1, 4096, 4096, 4096}, rates).total.base(), 2 * std::pow(4096.0, 3) / 100e12 * (1 + 96 / 4096.0), 1e-12);
-  // 2 x (2 x 4096 x 64 + 4096^2) bytes at 1 TB/s: 34.6 us; 2 x 4096^2 x 64 FLOP would be 21.5 us.
-  EXPECT_NEAR(gemm_cost({1, 4096, 4096, 64}, rates).total.base(), 2.0 * (2 * 4096 * 64 + 4096.0 * 4096) / 1e12 * 2.5, 1e-12);
+  // 2 x (2 x 4096 x 64 + 4096^2) bytes at 1 TB/s: 34.6 us; 2 x 4096^2 x 64 FLOP would be 21.5 us, 2 x 4096^2 x 96 are 32.2 us.
+  EXPECT_NEAR(gemm_cost({1, 4096, 4096, 64}, rates).total.base(),
+              2.0 * (2 * 4096 * 64 + 4096.0 * 4096) / 1e12 + 2 * 4096.0 * 4096 * 96 / 100e12, 1e-12);
   EXPECT_DOUBLE_EQ(gemm_cost({1, 4096, 4096, 64}, rates).work.base(), 2.0 * 4096 * 4096 * 64);
+  // k = 1: 33.6 us of traffic and the same 32.2 us. Not 97 times the traffic.
+  EXPECT_NEAR(gemm_cost({1, 4096, 4096, 1}, rates).total.base(),
+              2.0 * (2 * 4096 + 4096.0 * 4096) / 1e12 + 2 * 4096.0 * 4096 * 96 / 100e12, 1e-12);
+}
+
+// A product that is larger in one of its sizes is never faster: rows, columns and inner dimension from 1 to 8192, the numbers of
+// the shipped A100.
+TEST(Gemm, LargerIsNeverFaster) {
+  const auto made = make_gpt({});
+  const DeviceRates rates = device_rates(made->scenario.cluster.types.front(), made->model->calibration(0), made->scenario);
+  ASSERT_GT(rates.gemm_fill, 0);
+  ASSERT_GT(rates.wave_quantisation, 0);
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = 1; size <= 8192; size += std::max<std::int64_t>(1, size / 5)) sizes.push_back(size);
+  const auto time = [&](std::int64_t m, std::int64_t n, std::int64_t k) { return gemm_cost({1, m, n, k}, rates).total.base(); };
+  for (const std::int64_t a : sizes)
+    for (const std::int64_t b : sizes)
+      for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
+        const std::int64_t c = sizes[i], larger = sizes[i + 1];
+        constexpr double kRounding = 1 + 1e-12;
+        ASSERT_LE(time(c, a, b), time(larger, a, b) * kRounding) << c << " -> " << larger << " rows, " << a << " x " << b;
+        ASSERT_LE(time(a, c, b), time(a, larger, b) * kRounding) << c << " -> " << larger << " columns, " << a << " x " << b;
+        ASSERT_LE(time(a, b, c), time(a, b, larger) * kRounding) << c << " -> " << larger << " inner, " << a << " x " << b;
+      }
+}
+
+// A layer on more tokens is never faster in any pass: the weight gradient's inner dimension is the tokens. BERT's pooler has one
+// row a sample.
+TEST(Units, MoreTokensAreNeverFaster) {
+  const auto passes_of = [](const std::string& workload, int micro) {
+    const auto made = make(fmt::format(R"(panpipe: 1
+cluster: clusters/dgx-a100-80g.yaml
+workload: {{{}}}
+batch: {{micro: {}, microbatches: 8}}
+precision: bf16
+parallel: {{pipeline: 1}}
+framework: llm.c
+)",
+                                       workload, micro));
+    std::vector<double> times;
+    for (const UnitCost& unit : made->cost().units)
+      for (const PassCost* pass : {&unit.forward, &unit.input_gradient, &unit.weight_gradient})
+        times.push_back(pass->breakdown.total.base());
+    return times;
+  };
+  const auto expect_grow = [](const std::vector<double>& less, const std::vector<double>& more, int size) {
+    ASSERT_EQ(less.size(), more.size());
+    for (std::size_t i = 0; i < less.size(); ++i) EXPECT_LE(less[i], more[i] * (1 + 1e-12)) << "pass " << i << " at " << size;
+  };
+  const auto gpt = [&](int tokens) {
+    return passes_of(fmt::format("model: gpt, layers: 1, hidden: 4096, heads: 32, sequence: {}, vocabulary: 51200", tokens), 1);
+  };
+  const auto bert = [&](int micro) {
+    return passes_of("model: bert, layers: 1, hidden: 1024, heads: 8, sequence: 64, vocabulary: 32000", micro);
+  };
+  for (int size = 1; size < 2048; size *= 2) expect_grow(gpt(size), gpt(2 * size), size);
+  for (int size = 1; size < 32; size *= 2) expect_grow(bert(size), bert(2 * size), size);
 }
 
 TEST(Gemm, ManyWavesLoseLittle) {

@@ -70,6 +70,29 @@ TEST(Activations, KeptForTheWeightGradient) {
   for (const UnitCost& unit : made->cost().units) EXPECT_LE(unit.kept_for_weight, unit.saved) << unit.name;
 }
 
+// Logits are what the loss reads, not what is as large: with hidden 4096 and a vocabulary of 32768 over 8 ranks a rank's logits
+// have as many elements as the hidden state. A little more vocabulary moves the head's bytes and times a little.
+TEST(Activations, HiddenStatesAsLargeAsTheLogitsAreKept) {
+  const auto head_with = [](int vocabulary) {
+    const auto made = make(fmt::format(R"(panpipe: 1
+cluster: clusters/dgx-a100-80g.yaml
+workload: {{model: llama, layers: 2, hidden: 4096, heads: 64, ffn: 11008, vocabulary: {}, sequence: 1024}}
+batch: {{micro: 4, microbatches: 4}}
+precision: fp16
+parallel: {{pipeline: 1, tensor: 8}}
+framework: eager
+)",
+                                       vocabulary));
+    return made->cost().units.back();
+  };
+  const UnitCost equal = head_with(32768), more = head_with(32768 + 8);
+  EXPECT_NEAR(static_cast<double>(equal.saved.base()) / static_cast<double>(more.saved.base()), 1, 0.001);
+  EXPECT_NEAR(static_cast<double>(equal.kept_for_weight.base()) / static_cast<double>(more.kept_for_weight.base()), 1, 0.001);
+  EXPECT_NEAR(static_cast<double>(equal.temporary.base()) / static_cast<double>(more.temporary.base()), 1, 0.001);
+  EXPECT_NEAR(equal.forward.breakdown.memory / more.forward.breakdown.memory, 1, 0.001);
+  EXPECT_NEAR(equal.input_gradient.breakdown.memory / more.input_gradient.breakdown.memory, 1, 0.001);
+}
+
 TEST(Activations, LogitsAreWithinTheLossUnit) {
   const auto made = make_gpt({});
   const UnitCost& head = made->cost().units.back();

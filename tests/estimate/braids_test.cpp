@@ -76,6 +76,45 @@ TEST(Braids, UnitsWaitForTheCollectiveOfTheirOwnPass) {
   EXPECT_NEAR(braid_step(units_with_collectives(2, millis(20)), "(0F1;0B0)OVERLAP_F_B,0B1"), 60 + 90 + 56, 1e-6);
 }
 
+// The host takes 5 ms a launch. 0F0 and 0B1 with 8 and 12 launches: 40 and 60 ms. The group would take 48 on the device and has
+// 20 launches: 100 ms, and not what the lone passes compute beside their all-reduces (32 + 52).
+TEST(Braids, TakeAtLeastTheirLaunches) {
+  auto costs = units_with_collectives(2, millis(4));
+  costs.is_measured = false;
+  costs.host_floor = 5e-3;
+  const auto launch = [&](int forward, int input, int weight) {
+    for (UnitCost& unit : costs.table.units) {
+      unit.forward.launches = forward;
+      unit.input_gradient.launches = input;
+      unit.weight_gradient.launches = weight;
+    }
+  };
+  launch(4, 5, 1);
+  EXPECT_NEAR(braid_step(costs, "(0F1;0B0)OVERLAP_F_B,0B1"), 40 + 100 + 60, 1e-6);
+  launch(1, 1, 1);  // 10 and 20 ms for passes of 28, 30 for a group of 48
+  EXPECT_NEAR(braid_step(costs, "(0F1;0B0)OVERLAP_F_B,0B1"), 28 + 48 + 28, 1e-6);
+  launch(2, 4, 0);  // 20 ms for an F of 28, 40 for a B of 28, 60 for a group of 48
+  EXPECT_NEAR(braid_step(costs, "(0F1;0B0)OVERLAP_F_B,0B1"), 28 + 60 + 40, 1e-6);
+  // Jitter of a tenth on everything: the all-reduces stay, what is computed beside them grows.
+  costs.jitter = 1.1;
+  EXPECT_NEAR(braid_step(costs, "(0F1;0B0)OVERLAP_F_B,0B1"), 1.1 * (28 + 60 + 40), 1e-6);
+}
+
+// Passes of 28 whose last 4 run beside the next pass: the host's 30 ms are up at the end of the compute.
+TEST(Braids, TrailingCollectivesHideNoLaunches) {
+  auto costs = units_with_collectives(2, millis(4));
+  costs.is_measured = false;
+  costs.host_floor = 5e-3;
+  for (UnitCost& unit : costs.table.units) unit.forward.launches = 3;
+  Scenario scenario = scenario_of(1, 2, "gpipe");
+  scenario.collectives_run_on = true;
+  Plan plan = make_plan(scenario, costs);
+  plan.schedule = read_schedule_csv("0F0,0F1,0B0,0B1\r\n", "row");
+  const TaskTimes times = estimate_times(lower(scenario, plan, costs));
+  EXPECT_NEAR(times.task_end[0].base() / kMs, 30, 1e-6);
+  EXPECT_NEAR(times.task_end[1].base() / kMs, 60, 1e-6);
+}
+
 // A quarter of the 4 ms beside compute is lost: i and w take 9 and 7, the second f still 10 (nothing is under way at 26). The
 // braid ends at 10 + 9 + 7 + 10 + 9 + 7 = 52; B alone is 2 x (8 + 7).
 TEST(Braids, OverlapSlowsComputePiecewise) {

@@ -73,17 +73,29 @@ TEST(Programs, HiddenCollectivesSlowComputeDown) {
   EXPECT_NEAR(program_of(lower_on_one_rank(costs, "gpipe"), "0B0").duration.base(), 14.76 * kMs, 1);
 }
 
-// The host needs 20 ms a launch. F: 14 ms become 20. I and W together: 12 + 6 = 18 ms become 40, shared as 12 : 6. B: 14 ms
-// become 40, also where a collective is hidden.
+// The host needs 20 ms a launch. F: 14 ms become 20. B: 14 ms become 40, also where a collective is hidden.
 TEST(Programs, HostBoundPassesTakeTheHostsTime) {
   test::TableCosts costs = tensor_parallel_units(1, 6e-3);
   costs.host_floor = 20e-3;
-  const TaskGraph fused = lower_on_one_rank(costs, "gpipe"), split = lower_on_one_rank(costs, "zb-h1");
+  const TaskGraph fused = lower_on_one_rank(costs, "gpipe");
   EXPECT_NEAR(program_of(fused, "0F0").duration.base(), 20 * kMs, 1);
   EXPECT_NEAR(program_of(fused, "0F0").breakdown.launch.base(), 6e-3, 1e-12);
   EXPECT_NEAR(program_of(fused, "0B0").duration.base(), 40 * kMs, 1);
-  EXPECT_NEAR(program_of(split, "0I0").duration.base(), 40.0 * 12 / 18 * kMs, 2);
-  EXPECT_NEAR(program_of(split, "0W0").duration.base(), 40.0 * 6 / 18 * kMs, 2);
+}
+
+// I and W apart: I launches 14 operators of 1 ms, W one, so that I (12 ms) takes 14 ms and W its 6 ms: not 18 ms : 15 launches
+// shared as 12 : 6. With 2 ms a launch 28 and 6 ms.
+TEST(Programs, HalvesOfABackwardTakeTheTimeOfTheirOwnLaunches) {
+  test::TableCosts costs = tensor_parallel_units(1, 6e-3);
+  costs.table.units[0].input_gradient.launches = 14;
+  for (const double launch : {1e-3, 2e-3}) {
+    costs.host_floor = launch;
+    const TaskGraph split = lower_on_one_rank(costs, "zb-h1");
+    EXPECT_NEAR(program_of(split, "0I0").duration.base(), 14e3 * launch * kMs, 1) << launch;
+    EXPECT_NEAR(program_of(split, "0I0").breakdown.launch.base(), 14 * launch - 12e-3, 1e-12);
+    EXPECT_NEAR(program_of(split, "0W0").duration.base(), 6 * kMs, 1) << launch;
+    EXPECT_NEAR(program_of(split, "0W0").breakdown.launch.base(), 0, 1e-12);
+  }
 }
 
 // What lies behind a meeting of host and device is added after the norm: max(14, 20) + 5.
