@@ -23,6 +23,13 @@ struct PassMemory {
   Bytes take{0}, give{0}, temporary{0};
 };
 
+// ZeRO 3: whole parameters of a stage while a pass runs.
+struct GatheredBlocks {
+  Bytes at_once{0};         // of the two neighbouring blocks with most of them: one runs, the next is gathered meanwhile
+  Bytes first{0}, last{0};  // of the blocks at the stage's ends
+  bool one_block = false;
+};
+
 // A stage on its device: its units, its costs, and what its passes do.
 struct StageInfo {
   int rank = 0;
@@ -34,7 +41,7 @@ struct StageInfo {
   // Per slice of the sequence (one without splits), by ActionKind F, I, W, B, R. A program is -1 where the schedule has none.
   std::vector<std::array<int, 5>> programs{};
   std::vector<std::array<PassMemory, 5>> memory{};
-  Bytes gathered{0};  // ZeRO 3: whole parameters of two blocks while a pass runs
+  GatheredBlocks gathered{};
 };
 
 // Data that flows from one stage to another, and what it goes over.

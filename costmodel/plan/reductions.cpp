@@ -41,9 +41,10 @@ Bytes weight_size(const Lowering& lowering, const HeldParameters& held) {
 }
 
 // ZeRO 3 gathers block by block: the whole parameters of the block that runs and of the one that is prefetched meanwhile.
-Bytes gathered_at_once(const Lowering& lowering, const StageInfo& info) {
-  Bytes largest(0), before(0);
-  for (int u = info.first_unit; u < info.end_unit;) {
+GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) {
+  GatheredBlocks gathered;
+  int blocks = 0;
+  for (int u = info.first_unit; u < info.end_unit; ++blocks) {
     HeldParameters held;
     const std::string& block = lowering.unit(info, u).block;
     do {
@@ -54,10 +55,12 @@ Bytes gathered_at_once(const Lowering& lowering, const StageInfo& info) {
       ++u;
     } while (!block.empty() && u < info.end_unit && lowering.unit(info, u).block == block);
     const Bytes size = weight_size(lowering, held);
-    largest = std::max(largest, before + size);
-    before = size;
+    gathered.at_once = std::max(gathered.at_once, gathered.last + size);
+    gathered.last = size;
+    if (blocks == 0) gathered.first = size;
   }
-  return largest;
+  gathered.one_block = blocks == 1;
+  return gathered;
 }
 
 bool ends_gradient(const Lowering& lowering, const Action& action) {
@@ -172,7 +175,7 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
     if (zero == 1 || zero == 2)
       reductions.update_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
     if (zero != 3) continue;
-    lowering.stage(stage).gathered = gathered_at_once(lowering, lowering.stage(stage));
+    lowering.stage(stage).gathered = gathered_blocks(lowering, lowering.stage(stage));
     reductions.gather_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
   }
   return reductions;

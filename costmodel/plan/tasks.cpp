@@ -81,7 +81,7 @@ class RankTasks {
     const std::int32_t flow = reductions_.gather_flow[static_cast<std::size_t>(action.stage)];
     const std::int32_t gather = add_collective(ActionKind::Unshard, action.stage, flow, pass_before_);
     if (gather < 0) return;
-    lowering_.graph.tasks[static_cast<std::size_t>(gather)].take = lowering_.stage(action.stage).gathered;
+    lowering_.graph.tasks[static_cast<std::size_t>(gather)].take = lowering_.stage(action.stage).gathered.at_once;
     gathers_.push_back(gather);
   }
 
@@ -138,16 +138,34 @@ class RankTasks {
     task.give = memory.give;
     task.temporary = memory.temporary;
     task.gradients = gradients_made(action, info);
-    std::int32_t after = -1;
+    std::int32_t gather = -1;
     if (!gathers_.empty() && action.kind != ActionKind::W) {
-      after = gathers_.front();
+      gather = gathers_.front();
       gathers_.erase(gathers_.begin());
-      task.give += info.gathered;
+      task.give += info.gathered.at_once;
+      share_gathered(action, gather);
     }
     pass_before_ = last_pass_;
-    last_pass_ = add(task, after);
+    last_pass_ = add(task, gather);
+    gathered_pass_ = gather >= 0 && woven_ < 0 ? last_pass_ : -1;
     group_tasks_.push_back(last_pass_);
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
+  }
+
+  // Blocks are gathered and let go one by one, so that a pass and the one before it hold two of them between them and not two
+  // each. Members of a woven group run side by side: they do hold their own.
+  void share_gathered(const Action& action, std::int32_t gather) {
+    if (gathered_pass_ < 0 || gathered_pass_ != last_pass_ || (woven_ >= 0 && !group_tasks_.empty())) return;
+    Task& before = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
+    const GatheredBlocks &held = lowering_.stage(before.action.stage).gathered, &next = lowering_.stage(action.stage).gathered;
+    const auto forwards = [](ActionKind kind) { return kind == ActionKind::F || kind == ActionKind::R; };
+    const bool from_first = forwards(before.action.kind), to_first = forwards(action.kind);
+    const Bytes ends_with = from_first ? held.last : held.first, begins_with = to_first ? next.first : next.last;
+    const bool same_block = before.action.stage == action.stage && (held.one_block || from_first != to_first);
+    const Bytes between = same_block ? ends_with : ends_with + begins_with;
+    const Bytes shared = held.at_once + next.at_once - std::max({held.at_once, next.at_once, between});
+    before.give -= shared;
+    lowering_.graph.tasks[static_cast<std::size_t>(gather)].take -= shared;
   }
 
   // The executor makes a stage's gradients in the first backward of its step, and lets them go at the end of it; with
@@ -213,6 +231,7 @@ class RankTasks {
   std::vector<std::int32_t> group_tasks_;  // and those of its tasks that exist
   std::int32_t woven_ = -1;                // the group's own program, by units
   std::int32_t last_pass_ = -1;            // the last task of the compute lane
+  std::int32_t gathered_pass_ = -1;        // the last pass of its own with gathered parameters
   std::int32_t pass_before_ = -1;          // and the one before it
   std::int32_t last_collective_ = -1;      // of the data lane
 };
