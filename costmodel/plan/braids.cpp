@@ -131,7 +131,7 @@ class Weaver {
       if (merges_ && weight_ == piece.weight && member_ == member && alone_) {
         time_ += piece.time;  // rounded once
         result_.steps.back().time = to_ticks(Duration(time_));
-        return;
+        return note_train(piece);
       }
       time_ = piece.time;
       step.time = to_ticks(Duration(time_));
@@ -142,6 +142,13 @@ class Weaver {
     result_.steps.push_back(step);
     ends.all = static_cast<std::int32_t>(result_.steps.size());
     if (!piece.weight) ends.gradient = ends.all;
+    note_train(piece);
+  }
+
+  void note_train(const UnitPiece& piece) {
+    if (piece.train < 0 || !alone_ || hidden_) return;
+    result_.trains.emplace_back(piece.train, static_cast<std::int32_t>(result_.steps.size()));
+    merges_ = false;
   }
 
   const TaskGraph& graph_;

@@ -47,6 +47,7 @@ void make_stages(Lowering& lowering) {
     none.fill(-1);
     info.programs.assign(static_cast<std::size_t>(plan.schedule.splits), none);
     info.memory.resize(static_cast<std::size_t>(plan.schedule.splits));
+    info.train_points.resize(static_cast<std::size_t>(plan.schedule.splits));
     lowering.stages.push_back(info);
     lowering.rank_stages[static_cast<std::size_t>(info.rank)].push_back(s);
   }
@@ -108,6 +109,7 @@ void begin(Lowering& lowering) {
   choose_lanes(lowering);
   check_split_backward(lowering);
   make_stage_edges(lowering);
+  make_bucket_trains(lowering);
   make_programs(lowering);
 }
 

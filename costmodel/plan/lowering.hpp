@@ -30,6 +30,14 @@ struct GatheredBlocks {
   bool one_block = false;
 };
 
+// Buckets of a stage's gradients that are full as soon as the backward has done `unit`: so many of the whole size, and of the
+// last train what is left over.
+struct BucketTrain {
+  int unit = 0;
+  int whole = 0;
+  Bytes rest{0};
+};
+
 // A stage on its device: its units, its costs, and what its passes do.
 struct StageInfo {
   int rank = 0;
@@ -42,6 +50,10 @@ struct StageInfo {
   std::vector<std::array<int, 5>> programs{};
   std::vector<std::array<PassMemory, 5>> memory{};
   GatheredBlocks gathered{};
+  // Gradients that are reduced beside their backward, in the order in which it makes them; empty: as a whole, behind it. And per
+  // slice and pass where in it each train is ready: into TaskGraph::points, -1 = at its end.
+  std::vector<BucketTrain> trains{};
+  std::vector<std::array<std::vector<std::int32_t>, 5>> train_points{};
 };
 
 // Data that flows from one stage to another, and what it goes over.
@@ -61,6 +73,7 @@ struct UnitPiece {
   bool tail = false;      // what a unit computes behind its collective: goes on with the next unit
   const UnitCost* unit = nullptr;
   bool synchronous = false;  // behind a meeting of host and device
+  int train = -1;            // behind it gradients of this train are whole
 };
 
 // How many steps of a program there are up to the last of a member, and up to the last that its gradient needs.
@@ -80,7 +93,7 @@ struct Lowering {
   std::vector<std::vector<int>> edges_in{}, edges_out{};  // per stage, into `edges`
   std::vector<std::int32_t> flow_of_collective{};         // first flow of a device type's tensor-parallel collectives
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
-  std::vector<std::int32_t> after{};                      // per task: one more task it waits for, -1 = none
+  std::vector<Input> after{};                             // per task: one more task it waits for, -1 = none
   // Where passes run by units, per program: what it was made of, and where its members end; and the programs of groups.
   std::vector<std::vector<UnitPiece>> unit_pieces{};
   std::vector<std::vector<MemberEnds>> member_ends{};
@@ -141,13 +154,17 @@ void batch_transfers(Lowering& lowering);
 void make_tasks(Lowering& lowering);
 std::int32_t add_optimizer_program(Lowering& lowering, int rank);
 
+// reductions.cpp: StageInfo::trains of every stage.
+void make_bucket_trains(Lowering& lowering);
+
 // reductions.cpp: what the data-parallel copies of a rank exchange.
 struct RankReductions {
   std::vector<std::vector<int>> stages_ending_at;  // per position of the rank's row: stages whose gradients are whole after it
   std::vector<std::int32_t> gather_flow;           // per stage, ZeRO 3: parameters before a pass; -1 = none
   std::vector<std::int32_t> reduce_flow;           // per stage: gradients; -1 = nothing to reduce
-  std::vector<std::int32_t> update_flow;           // per stage: all-gather of updated parameters (ZeRO 1 and 2); -1 = none
-  bool each_microbatch = false;                    // ZeRO 2 and 3 reduce after every backward
+  std::vector<std::vector<std::int32_t>> train_flows;  // per stage: the same in trains of buckets
+  std::vector<std::int32_t> update_flow;               // per stage: all-gather of updated parameters (ZeRO 1 and 2); -1 = none
+  bool each_microbatch = false;                        // ZeRO 2 and 3 reduce after every backward
 };
 RankReductions rank_reductions(Lowering& lowering, int rank);
 // Gradients of parameters that several ranks hold: one flow per set of ranks. Fills cross_rank_flows.

@@ -14,6 +14,8 @@ namespace {
 
 // Measured layers name no parameters: a layer's is told apart by its unit.
 using ParameterKey = std::pair<bool, int>;
+// Points inside passes that a plan has at most: far below what the estimate's tables hold.
+constexpr std::size_t kMostPoints = 16384;
 ParameterKey key_of(const ParameterUse& use, int unit) {
   return use.tensor >= 0 ? ParameterKey(true, use.tensor) : ParameterKey(false, unit);
 }
@@ -26,12 +28,45 @@ std::vector<int> data_group(const Lowering& lowering, int rank) {
   return devices;
 }
 
-std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) {
-  if (bytes <= Bytes(0) || devices.size() < 2) return -1;
-  const CollectiveCost cost = lowering.costs.collective(kind, bytes, devices);
+std::int32_t add_flow(Lowering& lowering, const CollectiveCost& cost) {
   const Ticks latency = to_ticks(cost.latency);
   lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency});
   return static_cast<std::int32_t>(lowering.graph.flows.size()) - 1;
+}
+
+std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) {
+  if (bytes <= Bytes(0) || devices.size() < 2) return -1;
+  return add_flow(lowering, lowering.costs.collective(kind, bytes, devices));
+}
+
+// Collectives one behind another as one.
+CollectiveCost in_a_row(CollectiveCost first, std::int64_t times, const CollectiveCost& second) {
+  const auto all = static_cast<double>(times);
+  first.bytes = first.bytes * times + second.bytes;
+  first.wire_bytes = first.wire_bytes * times + second.wire_bytes;
+  first.latency = first.latency * all + second.latency;
+  first.time = first.time * all + second.time;
+  return first;
+}
+
+// Flows of a stage's trains. Layers are alike, and so are their trains.
+std::vector<std::int32_t> add_train_flows(Lowering& lowering, const StageInfo& info, CollectiveKind kind,
+                                          const std::vector<int>& devices,
+                                          std::map<std::pair<int, std::int64_t>, std::int32_t>& known) {
+  std::vector<std::int32_t> flows;
+  const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes());
+  for (const BucketTrain& train : info.trains) {
+    const auto [entry, is_new] = known.try_emplace({train.whole, train.rest.base()}, -1);
+    if (is_new) {
+      CollectiveCost cost, rest;
+      cost.kind = kind;
+      if (train.whole > 0) cost = lowering.costs.collective(kind, size, devices);
+      if (train.rest > Bytes(0)) rest = lowering.costs.collective(kind, train.rest, devices);
+      entry->second = add_flow(lowering, train.whole > 0 ? in_a_row(cost, train.whole, rest) : rest);
+    }
+    flows.push_back(entry->second);
+  }
+  return flows;
 }
 
 // Weights as the passes read them.
@@ -157,6 +192,55 @@ Bytes gradient_size(const Lowering& lowering, const HeldParameters& held) {
   return bytes_of(static_cast<double>(held.elements), lowering.costs.reduced_bytes()) + held.given;
 }
 
+// A parameter's gradient is whole when the backward has done the first unit that uses it.
+void make_bucket_trains(Lowering& lowering) {
+  const bool beside = lowering.scenario.overlap_gradients || lowering.zero() >= 2;
+  if (lowering.plan.data == 1 || !beside) return;
+  std::vector<bool> written(lowering.stages.size(), false);  // the schedule says itself where it is reduced
+  for (const auto& row : lowering.plan.schedule.order)
+    for (const Action& action : row)
+      if (action.kind == ActionKind::ReduceGrad && action.stage >= 0) written[static_cast<std::size_t>(action.stage)] = true;
+  const std::int64_t size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes()).base();
+  const std::size_t most = std::max<std::size_t>(1, kMostPoints / (lowering.stages.size() * lowering.stages[0].programs.size()));
+  for (std::size_t s = 0; s < lowering.stages.size(); ++s) {
+    StageInfo& info = lowering.stages[s];
+    const std::int64_t all = gradient_size(lowering, held_parameters(lowering, {static_cast<int>(s)})).base();
+    if (written[s] || all <= size) continue;
+    HeldParameters made;
+    std::vector<ParameterKey> seen;  // by units before, which use them too
+    std::vector<HeldParameters> of_unit(static_cast<std::size_t>(info.end_unit - info.first_unit));
+    for (int u = info.first_unit; u < info.end_unit; ++u)
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        const ParameterKey key = key_of(use, u);
+        if (key.first && std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
+        seen.push_back(key);
+        of_unit[static_cast<std::size_t>(u - info.first_unit)].elements += use.elements;
+        of_unit[static_cast<std::size_t>(u - info.first_unit)].given += use.given;
+      }
+    std::int64_t started = 0;  // buckets
+    for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
+      made.elements += of_unit[static_cast<std::size_t>(u - info.first_unit)].elements;
+      made.given += of_unit[static_cast<std::size_t>(u - info.first_unit)].given;
+      const bool last = u == info.first_unit;
+      const std::int64_t full = last ? all / size : gradient_size(lowering, made).base() / size;
+      const BucketTrain train{u, static_cast<int>(full - started), Bytes(last ? all % size : 0)};
+      started = full;
+      if (train.whole == 0 && train.rest == Bytes(0)) continue;
+      info.trains.push_back(train);
+    }
+    const std::size_t several = (info.trains.size() + most - 1) / most;
+    for (std::size_t k = 0; several > 1 && k < info.trains.size(); ++k) {  // merged with those behind
+      BucketTrain merged = info.trains[k];
+      for (std::size_t i = 1; i < several && k + 1 < info.trains.size(); ++i) {
+        const BucketTrain next = info.trains[k + 1];
+        info.trains.erase(info.trains.begin() + static_cast<std::ptrdiff_t>(k));
+        merged = {next.unit, merged.whole + next.whole, next.rest};
+      }
+      info.trains[k] = merged;
+    }
+  }
+}
+
 RankReductions rank_reductions(Lowering& lowering, int rank) {
   const int zero = lowering.zero();
   RankReductions reductions;
@@ -164,14 +248,17 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
   reductions.gather_flow.assign(lowering.stages.size(), -1);
   reductions.reduce_flow.assign(lowering.stages.size(), -1);
   reductions.update_flow.assign(lowering.stages.size(), -1);
+  reductions.train_flows.resize(lowering.stages.size());
   find_ends(lowering, rank, reductions);
   if (lowering.plan.data == 1) return reductions;
   const std::vector<int> group = data_group(lowering, rank);
+  std::map<std::pair<int, std::int64_t>, std::int32_t> trains;
   for (const int stage : lowering.stages_of_rank(rank)) {
     const HeldParameters held = held_parameters(lowering, {stage});
     const auto s = static_cast<std::size_t>(stage);
     const CollectiveKind kind = zero >= 1 ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
     reductions.reduce_flow[s] = add_flow(lowering, kind, gradient_size(lowering, held), group);
+    reductions.train_flows[s] = add_train_flows(lowering, lowering.stage(stage), kind, group, trains);
     if (zero == 1 || zero == 2)
       reductions.update_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
     if (zero != 3) continue;
