@@ -13,19 +13,20 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // What an event means, in a token's top bits; the rest is an index.
 enum class Kind : std::uint64_t {
-  Flow,              // slot of the contention log, whose own token follows
-  PassEnd,           // (task, class)
-  GroupPassEnd,      // (rank, lane, tensor group): a merged pass of all the group's members
-  ComputeEnd,        // (rank, lane, class): a compute step of a pass
-  RingReady,         // (rank, lane, tensor group): latency of a collective inside a pass is over
-  RingMemberEnd,     // same
-  TransferReady,     // (transfer, class)
-  TransferEnd,       // same
-  MeetingReady,      // (meeting): latency of a collective that is a task
-  MeetingMemberEnd,  // same
-  UnitEnd,           // a compute step of a pass that runs by units
-  UnitRingReady,     // (rank, tensor group): latency of a collective inside such a pass is over
-  UnitRingMemberEnd  // same
+  Flow,               // slot of the contention log, whose own token follows
+  PassEnd,            // (task, class)
+  GroupPassEnd,       // (rank, lane, tensor group): a merged pass of all the group's members
+  ComputeEnd,         // (rank, lane, class): a compute step of a pass
+  RingReady,          // (rank, lane, tensor group): latency of a collective inside a pass is over
+  RingMemberEnd,      // same
+  TransferReady,      // (transfer, class)
+  TransferEnd,        // same
+  MeetingReady,       // (meeting): latency of a collective that is a task
+  MeetingMemberEnd,   // same
+  UnitEnd,            // a compute step of a pass that runs by units
+  UnitRingReady,      // (rank, tensor group): latency of a collective inside such a pass is over
+  UnitRingMemberEnd,  // same
+  PointReached        // (wait for a point inside a pass, class)
 };
 constexpr int kKindShift = 56;
 Token token(Kind kind, std::int64_t index) { return static_cast<Token>(kind) << kKindShift | static_cast<Token>(index); }
@@ -66,6 +67,7 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
     record_.transfer_end.assign(sends, 0);
     spread(net_.prerequisites, waiting_for_);
     spread(net_.gated, gates_);
+    point_reached_.assign(net_.point_waits.size() * at(classes_), false);
     if (graph_.rendezvous)
       for (const std::int32_t before : net_.receiver_before)
         transfer_waits_.insert(transfer_waits_.end(), at(classes_), before >= 0 ? 2 : 1);
@@ -192,6 +194,23 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
     for (const std::int32_t successor : net_.successors[t]) release(successor, cls);
     if (net_.next_on_lane[at(t)] >= 0 && lane_goes_on) release(net_.next_on_lane[at(t)], cls);
   }
+
+  // --- points inside passes ---
+  void reach_point(std::int32_t wait, std::int32_t cls) {
+    if (point_reached_[pair(wait, cls)]) return;
+    point_reached_[pair(wait, cls)] = true;
+    release(net_.point_waits[at(wait)].waiter, cls);
+  }
+  void pass_begun(std::int32_t task, std::int32_t cls) override {
+    for (const std::int32_t w : net_.points[task])
+      wait(graph_.points[at(net_.point_waits[at(w)].point)].at,
+           token(Kind::PointReached, static_cast<std::int64_t>(pair(w, cls))), [&] { reach_point(w, cls); });
+  }
+  void steps_ended(std::int32_t task, std::int32_t cls, std::int32_t steps) override {
+    for (const std::int32_t w : net_.points[task])
+      if (graph_.points[at(net_.point_waits[at(w)].point)].steps <= steps) reach_point(w, cls);
+  }
+  void unit_steps_ended(std::int32_t task, std::int32_t cls, std::int32_t steps) override { steps_ended(task, cls, steps); }
 
   // --- passes by units ---
   double now() const override { return backend_.now().base(); }
@@ -338,6 +357,8 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
         return units_->ring_ready(index);
       case Kind::UnitRingMemberEnd:
         return units_->ring_member_ended(index);
+      case Kind::PointReached:
+        return reach_point(small / classes_, small % classes_);
       case Kind::Flow:
         break;
     }
@@ -355,6 +376,7 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
   ReplayRecord record_;
   std::vector<std::int32_t> waiting_for_, gates_;  // [task][class]
   std::vector<std::int32_t> transfer_waits_;       // [transfer][class], with a rendezvous
+  std::vector<bool> point_reached_;                // [wait for a point][class]
   std::vector<std::int32_t> ready_;                // pairs whose prerequisites are there
   StepRunner steps_;                               // passes as blocks
   std::optional<UnitRunner> units_;                // passes by units

@@ -53,12 +53,16 @@ void StepRunner::start_merged(std::int32_t t, std::int32_t cls) {
   const Ticks duration = graph_.programs[at(task.program)].duration;
   const std::int32_t index = ring_index(task, cls);
   const auto& group = group_of(index);
-  if (group.size() == 1 || !joins_[at(task.program)]) return host_.pass_timer(duration, t, cls);
+  if (group.size() == 1 || !joins_[at(task.program)]) {
+    host_.pass_begun(t, cls);
+    return host_.pass_timer(duration, t, cls);
+  }
   // Blocking collectives let nobody finish earlier than `duration` after the last one's start.
   Ring& ring = rings_[at(index)];
   ring.step = t;
   if (++ring.arrived < static_cast<std::int32_t>(group.size())) return;
   ring.arrived = 0;
+  for (const std::int32_t member : group) host_.pass_begun(t, member);
   host_.group_timer(duration, index);
 }
 
@@ -74,6 +78,7 @@ void StepRunner::advance(std::int32_t index) {
   const std::int32_t cls = index % classes_;
   const Program& program = graph_.programs[at(graph_.tasks[at(run.task)].program)];
   for (;;) {
+    if (!run.open) host_.steps_ended(run.task, cls, run.next - program.first_step);
     if (run.next == program.first_step + program.steps) {
       run.waiting = run.open;
       if (!run.open) host_.pass_ended(run.task, cls);

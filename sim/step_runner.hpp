@@ -21,6 +21,8 @@ class StepHost {
   virtual void pass_timer(Ticks time, std::int32_t task, std::int32_t cls) = 0;  // of one copy: pass_ended follows by itself
   virtual void group_timer(Ticks time, std::int32_t ring) = 0;
   virtual void pass_ended(std::int32_t task, std::int32_t cls) = 0;
+  virtual void pass_begun(std::int32_t task, std::int32_t cls) = 0;                       // as one timer, which starts now
+  virtual void steps_ended(std::int32_t task, std::int32_t cls, std::int32_t steps) = 0;  // of its program, from the first
 };
 
 class StepRunner {

@@ -50,7 +50,7 @@ TaskNet::TaskNet(const TaskGraph& graph) {
     }
   }
 
-  std::vector<std::pair<std::int32_t, std::int32_t>> after, sent, received, taken;
+  std::vector<std::pair<std::int32_t, std::int32_t>> after, sent, received, taken, inside;
   for (std::size_t t = 0; t < tasks; ++t) {
     const Task& task = graph.tasks[t];
     for (std::int32_t i = 0; i < task.inputs; ++i) {
@@ -61,6 +61,9 @@ TaskNet::TaskNet(const TaskGraph& graph) {
       ++prerequisites[at(waiter)];
       if (input.transfer >= 0) {
         received.emplace_back(input.transfer, waiter);
+      } else if (input.point >= 0) {
+        inside.emplace_back(from, static_cast<std::int32_t>(point_waits.size()));
+        point_waits.push_back({input.point, waiter});
       } else {
         after.emplace_back(last[at(from)], waiter);
       }
@@ -76,6 +79,7 @@ TaskNet::TaskNet(const TaskGraph& graph) {
     ++gated[at(gate[i])];
   }
   successors.assign(tasks, after);
+  points.assign(tasks, inside);
   transfers.assign(tasks, sent);
   consumers.assign(graph.transfers.size(), received);
   taken_after.assign(tasks, taken);

@@ -32,10 +32,16 @@ struct TaskNet {
   std::vector<std::int32_t> prerequisites;  // per task, with the task before on its lane
   std::vector<std::int32_t> next_on_lane;   // per task, -1 = last; by units per first task of a cell
   Lists successors;                         // per task whose end makes them ready
-  Lists transfers;                          // per task whose end starts them
-  Lists consumers;                          // per transfer: the tasks that wait for its arrival
-  std::vector<std::int32_t> gate;           // per transfer: the task after which its lane waits for the arrival, or -1
-  std::vector<std::int32_t> gated;          // per task: transfers its lane waits for
+  // Tasks that wait for a point inside another.
+  struct PointWait {
+    std::int32_t point = 0, waiter = 0;
+  };
+  std::vector<PointWait> point_waits;
+  Lists points;                     // per task: those of point_waits that wait for a point of it
+  Lists transfers;                  // per task whose end starts them
+  Lists consumers;                  // per transfer: the tasks that wait for its arrival
+  std::vector<std::int32_t> gate;   // per transfer: the task after which its lane waits for the arrival, or -1
+  std::vector<std::int32_t> gated;  // per task: transfers its lane waits for
   // With a rendezvous: what a transfer waits for besides its producer, and per task the transfers that may start behind it.
   std::vector<std::int32_t> receiver_before;  // per transfer, -1 = nothing
   Lists taken_after;                          // per task

@@ -227,6 +227,7 @@ void UnitRunner::settle(std::int32_t cell, std::int32_t cls) {
   for (std::int32_t m = 0; m < count; ++m) {
     Member& member = members_[pair(cell + m, cls)];
     ended = ended && member.outstanding == 0 && member.ready;
+    if (count == 1 && member.outstanding == 0) host_.unit_steps_ended(cell, cls, done);
     const std::int32_t output = graph_.tasks[at(cell + m)].output_steps;
     if (member.sent || output < 0 || done < output || member.outstanding > 0) continue;
     member.sent = true;

@@ -21,9 +21,10 @@ class UnitHost {
   virtual void unit_timer(double delay, std::int64_t step) = 0;
   virtual void latency_timer(Ticks delay, std::int64_t ring) = 0;
   virtual void collective_flow(const FlowSpec& spec, std::int64_t ring) = 0;
-  virtual bool sends_are_through(std::int32_t cell, std::int32_t cls) const = 0;  // those that the lane waits for
-  virtual void output_made(std::int32_t task, std::int32_t cls) = 0;              // its transfers may start
-  virtual void cell_ended(std::int32_t task, std::int32_t cls) = 0;               // once per task
+  virtual bool sends_are_through(std::int32_t cell, std::int32_t cls) const = 0;               // those that the lane waits for
+  virtual void output_made(std::int32_t task, std::int32_t cls) = 0;                           // its transfers may start
+  virtual void cell_ended(std::int32_t task, std::int32_t cls) = 0;                            // once per task
+  virtual void unit_steps_ended(std::int32_t task, std::int32_t cls, std::int32_t steps) = 0;  // of a lone pass, from the first
 };
 
 struct UnitCollectiveRecord {

@@ -37,7 +37,7 @@ class Compiler {
  private:
   void make_tables() {
     const auto limit = std::size_t{std::numeric_limits<std::uint16_t>::max()};
-    if (graph_.programs.size() + graph_.flows.size() >= limit || graph_.links.size() >= limit) {
+    if (graph_.programs.size() + graph_.flows.size() >= limit || graph_.links.size() + graph_.points.size() >= limit) {
       throw InputError(
           fmt::format("the plan has {} different passes and collectives and {} different transfers; at most {} of each",
                       graph_.programs.size() + graph_.flows.size(), graph_.links.size(), limit - 1));
@@ -105,7 +105,9 @@ class Compiler {
         if (from < 0 || net_.block_of(from) == net_.block_of(t)) continue;
         // What ran before on the same lane has ended.
         if (input.transfer < 0 && net_.lane_index(graph_.tasks[at(from)]) == net_.lane_index(task)) continue;
-        const auto delay = input.transfer < 0 ? 0 : 1 + graph_.transfers[at(input.transfer)].link;
+        const auto delay = input.transfer >= 0 ? 1 + graph_.transfers[at(input.transfer)].link
+                           : input.point >= 0  ? 1 + static_cast<std::int32_t>(graph_.links.size()) + input.point
+                                               : 0;
         depend(result_.ready_node[at(from)], static_cast<std::uint16_t>(delay));
         if (input.transfer < 0) continue;
         const std::int32_t receiver = net_.receiver_before(graph_.transfers[at(input.transfer)]);
@@ -168,6 +170,8 @@ CostTables tables_of(const TaskGraph& graph) {
   for (const Program& program : graph.programs) tables.costs.push_back(program.duration.base());
   for (const CollectiveFlow& flow : graph.flows) tables.costs.push_back((flow.latency + flow.transfer).base());
   for (const TransferLink& link : graph.links) tables.delays.push_back((link.latency + link.transfer).base());
+  for (const PassPoint& point : graph.points)
+    tables.delays.push_back((point.at - graph.programs[at(point.program)].duration).base());
   return tables;
 }
 

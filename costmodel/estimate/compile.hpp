@@ -17,8 +17,9 @@ struct CompiledGraph {
   std::vector<std::uint32_t> receiver_node;  // of each transfer: the one after which its receiver takes it; empty = at any time
 };
 
-// Tables: costs[0] = 0, then one entry per program, then one per flow; delays[0] = 0, then one per link. Equal structures can
-// therefore be replayed with other costs. Throws NoAnswer when the order cannot finish, with to_text of the deadlock.
+// Tables: costs[0] = 0, then one entry per program, then one per flow; delays[0] = 0, then one per link, then one per
+// point inside a pass (from its end, so not above 0). Equal structures can therefore be replayed with other costs. Throws
+// NoAnswer when the order cannot finish, with to_text of the deadlock.
 CompiledGraph compile(const TaskGraph& graph);
 
 // The tables alone, of a graph that may be without tasks (prices_of).

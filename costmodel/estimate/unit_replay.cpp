@@ -1,6 +1,8 @@
 #include "costmodel/estimate/unit_replay.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "costmodel/estimate/order_net.hpp"
 #include "costmodel/plan/unit_lanes.hpp"
@@ -24,6 +26,9 @@ class UnitReplay {
     units_.resize(at(graph.ranks));
     lane_free_.assign(net_.lane_tails().size(), 0);
     sends_.resize(tasks);
+    points_.resize(graph.programs.size());
+    for (std::size_t p = 0; p < graph.points.size(); ++p)
+      points_[at(graph.points[p].program)].push_back(static_cast<std::int32_t>(p));
     for (std::size_t i = 0; i < graph.transfers.size(); ++i)
       if (graph.tasks[at(graph.transfers[i].producer)].waits_for_sends)
         sends_[at(graph.transfers[i].producer)].push_back(static_cast<std::int32_t>(i));
@@ -69,6 +74,8 @@ class UnitReplay {
       const Input& input = graph_.inputs[at(task.first_input + i)];
       if (input.transfer >= 0)
         there = std::max(there, arrival(input.transfer));
+      else if (input.point >= 0)
+        there = std::max(there, point_times_.at({input.task, input.point}));
       else if (net_.block_of(input.task) != net_.block_of(t))
         there = std::max(there, done_[at(input.task)]);
     }
@@ -96,9 +103,16 @@ class UnitReplay {
       runs_[at(k)].output_steps = graph_.tasks[at(first + k)].output_steps;
     }
     UnitLanes& lanes = units_[at(graph_.tasks[at(first)].rank)];
-    const double end = run_cell(graph_, program, lanes, runs_.data(), [&](std::int32_t step, double start, double stop) {
-      times_.collectives.push_back({first + graph_.steps[at(step)].member, step, Ticks(start), Ticks(stop)});
-    });
+    const std::vector<std::int32_t>& points = points_[at(graph_.tasks[at(first)].program)];
+    const double end = run_cell(
+        graph_, program, lanes, runs_.data(),
+        [&](std::int32_t step, double start, double stop) {
+          times_.collectives.push_back({first + graph_.steps[at(step)].member, step, Ticks(start), Ticks(stop)});
+        },
+        [&](std::int32_t steps, double time) {
+          for (const std::int32_t p : points)
+            if (graph_.points[at(p)].steps == steps) point_times_[{first, p}] = time;
+        });
     double begin = end, stop = 0, busy = 0;
     for (std::int32_t k = 0; k < block.members; ++k) {
       const MemberRun& run = runs_[at(k)];
@@ -140,11 +154,13 @@ class UnitReplay {
   const TaskGraph& graph_;
   const OrderNet net_;
   TaskTimes times_;
-  std::vector<double> start_, end_, done_, output_;  // per task; done: its cell has ended, collectives too
-  std::vector<UnitLanes> units_;                     // per rank
-  std::vector<double> lane_free_;                    // of the other lanes
-  std::vector<std::vector<std::int32_t>> sends_;     // per task, those that are waited for
-  std::vector<MemberRun> runs_;                      // of the cell under way
+  std::vector<double> start_, end_, done_, output_;                      // per task; done: its cell has ended, collectives too
+  std::vector<UnitLanes> units_;                                         // per rank
+  std::vector<double> lane_free_;                                        // of the other lanes
+  std::vector<std::vector<std::int32_t>> sends_;                         // per task, those that are waited for
+  std::vector<std::vector<std::int32_t>> points_;                        // per program
+  std::map<std::pair<std::int32_t, std::int32_t>, double> point_times_;  // per task and point
+  std::vector<MemberRun> runs_;                                          // of the cell under way
 };
 
 }  // namespace

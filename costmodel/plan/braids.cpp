@@ -132,7 +132,7 @@ class Weaver {
       if (merges_ && weight_ == piece.weight && member_ == member && alone_) {
         time_ += piece.time;  // rounded once
         result_.steps.back().time = to_ticks(Duration(time_));
-        return;
+        return note_train(piece);
       }
       time_ = piece.time;
       step.time = to_ticks(Duration(time_));
@@ -144,6 +144,13 @@ class Weaver {
     result_.pieces.push_back(piece);
     ends.all = static_cast<std::int32_t>(result_.steps.size());
     if (!piece.weight) ends.gradient = ends.all;
+    note_train(piece);
+  }
+
+  void note_train(const UnitPiece& piece) {
+    if (piece.train < 0 || !alone_ || hidden_) return;
+    result_.trains.emplace_back(piece.train, static_cast<std::int32_t>(result_.steps.size()));
+    merges_ = false;
   }
 
   const TaskGraph& graph_;
@@ -179,18 +186,18 @@ std::int32_t group_program(Lowering& lowering, const std::vector<std::int32_t>& 
   const bool atomic = lowering.scenario.schedule.braid == Braid::Atomic;
   std::vector<const Pieces*> pieces;
   Breakdown sum;
-  int launches = 0, device_type = 0;
+  int launches = 0, site = 0;
   for (const std::int32_t m : members) {
     const UnitPass& pass = lowering.unit_passes[static_cast<std::size_t>(m)];
     pieces.push_back(atomic ? &pass.alone : &pass.bare);
     launches += pass.launches;
-    device_type = pass.device_type;
+    site = pass.site;
     sum = sum + graph.programs[static_cast<std::size_t>(m)].breakdown;
     if (!atomic) sum.launch -= compute_of(pass.alone) - compute_of(pass.bare);
   }
   const WovenProgram woven = weave(graph, pieces, atomic);
   known->second = add_unit_program(lowering, woven, static_cast<int>(members.size()), atomic, sum);
-  if (!atomic) apply_host_and_jitter(lowering, woven, launches, device_type);
+  if (!atomic) apply_host_and_jitter(lowering, woven, launches, site);
   return known->second;
 }
 
@@ -257,7 +264,7 @@ std::int32_t add_unit_program(Lowering& lowering, const WovenProgram& woven, int
   return static_cast<std::int32_t>(graph.programs.size()) - 1;
 }
 
-void apply_host_and_jitter(Lowering& lowering, const WovenProgram& woven, int launches, int device_type) {
+void apply_host_and_jitter(Lowering& lowering, const WovenProgram& woven, int launches, int site) {
   TaskGraph& graph = lowering.graph;
   Program& program = graph.programs.back();
   double given = 0, synchronous = 0, compute = 0;
@@ -277,7 +284,7 @@ void apply_host_and_jitter(Lowering& lowering, const WovenProgram& woven, int la
   };
   const double tolerance = program.steps;  // each step is rounded
   const double whole = to_duration(Ticks(ticks_with(1, 1))).base(), device = whole - given - synchronous;
-  const double launched = device > 0 ? lowering.costs.host_bound(Duration(device), launches, device_type).base() - device : 0;
+  const double launched = device > 0 ? lowering.costs.host_bound(Duration(device), launches, site).base() - device : 0;
   double factor = 1, jittered = 1;
   const auto reach = [&](double seconds, auto ticks_of) {
     return factor_reaching(to_ticks(Duration(seconds)).base(), tolerance, ticks_of);

@@ -70,7 +70,7 @@ class Joiner {
     all_.peak_per_device = first.peak_per_device;
     for (const int copy : like) {
       all_.overlap_loss = std::max(all_.overlap_loss, graph(copy).overlap_loss);
-      PANPIPE_CHECK(graph(copy).tasks.size() == first.tasks.size(), "copies of one plan have the same tasks");
+      PANPIPE_CHECK(same_tasks(graph(copy), first), "copies of one plan have the same tasks");
     }
   }
 
@@ -84,7 +84,7 @@ class Joiner {
   // Where the steps, programs and flows of a graph begin, once they are there: copies that are alike share them.
   struct Part {
     bool added = false;
-    std::int32_t steps = 0, programs = 0, flows = 0;
+    std::int32_t steps = 0, programs = 0, flows = 0, points = 0;
   };
 
   const TaskGraph& graph(int like) const { return of_copy_[at(like)]; }
@@ -93,7 +93,7 @@ class Joiner {
     Part& part = parts_[at(like)];
     if (part.added) return part;
     const TaskGraph& from = graph(like);
-    part = {true, size(all_.steps), size(all_.programs), size(all_.flows)};
+    part = {true, size(all_.steps), size(all_.programs), size(all_.flows), size(all_.points)};
     for (ProgramStep step : from.steps) {
       if (step.flow >= 0) step.flow += part.flows;
       all_.steps.push_back(step);
@@ -103,6 +103,10 @@ class Joiner {
       all_.programs.push_back(program);
     }
     all_.flows.insert(all_.flows.end(), from.flows.begin(), from.flows.end());
+    for (auto point : from.points) {
+      point.program += part.programs;
+      all_.points.push_back(point);
+    }
     return part;
   }
 
@@ -126,6 +130,7 @@ class Joiner {
     for (Input each : from.inputs) {
       each.task += task;
       if (each.transfer >= 0) each.transfer += transfer;
+      if (each.point >= 0) each.point += of.points;
       all_.inputs.push_back(each);
     }
     std::map<std::int32_t, std::int32_t> own;  // among the ranks of this copy: its flow -> the joined graph's
@@ -203,6 +208,12 @@ std::vector<int> like_copies(const Scenario& scenario, const Plan& plan, const L
     like[at(copy)] = known->second;
   }
   return like;
+}
+
+bool same_tasks(const TaskGraph& one, const TaskGraph& other) {
+  return std::equal(one.tasks.begin(), one.tasks.end(), other.tasks.begin(), other.tasks.end(), [](const Task& a, const Task& b) {
+    return a.kind == b.kind && a.rank == b.rank && a.action.kind == b.action.kind && a.action.stage == b.action.stage;
+  });
 }
 
 TaskGraph join_copies(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_copy) {

@@ -11,6 +11,9 @@ namespace panpipe {
 // take the same times. All 0 where one copy stands for all.
 std::vector<int> like_copies(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
 
+// Whether two copies do the same in the same order, if not for as long.
+bool same_tasks(const TaskGraph& one, const TaskGraph& other);
+
 // One graph of all copies, each with ranks of its own: `of_copy` has the graph of each copy that `like` names, made for it alone.
 // Collectives among copies become collectives among ranks.
 TaskGraph join_copies(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_copy);

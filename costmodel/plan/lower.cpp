@@ -50,6 +50,7 @@ void make_stages(Lowering& lowering) {
     none.fill(-1);
     info.programs.assign(static_cast<std::size_t>(plan.schedule.splits), none);
     info.memory.resize(static_cast<std::size_t>(plan.schedule.splits));
+    info.train_points.resize(static_cast<std::size_t>(plan.schedule.splits));
     lowering.stages.push_back(info);
     lowering.rank_stages[static_cast<std::size_t>(info.rank)].push_back(s);
   }
@@ -126,6 +127,7 @@ void begin(Lowering& lowering) {
   choose_lanes(lowering);
   check_split_backward(lowering);
   make_stage_edges(lowering);
+  make_bucket_trains(lowering);
   make_programs(lowering);
 }
 
@@ -133,8 +135,9 @@ void begin(Lowering& lowering) {
 
 namespace {
 
-TaskGraph lower_copy(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int copy) {
-  Lowering lowering{scenario, plan, costs, copy};
+TaskGraph lower_copy(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int copy,
+                     bool whole_reductions = false) {
+  Lowering lowering{scenario, plan, costs, copy, whole_reductions};
   begin(lowering);
   make_memory(lowering);
   make_tasks(lowering);
@@ -151,6 +154,12 @@ TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts&
   std::vector<TaskGraph> of_copy(like.size());
   for (std::size_t copy = 0; copy < like.size(); ++copy)
     if (like[copy] == static_cast<int>(copy)) of_copy[copy] = lower_copy(scenario, plan, costs, like[copy]);
+  // All copies of a rank reduce alike: in buckets only where that pays for each of them.
+  const bool agree = std::all_of(like.begin(), like.end(), [&](int copy) {
+    return same_tasks(of_copy[static_cast<std::size_t>(copy)], of_copy.front());
+  });
+  for (std::size_t copy = 0; copy < like.size() && !agree; ++copy)
+    if (like[copy] == static_cast<int>(copy)) of_copy[copy] = lower_copy(scenario, plan, costs, like[copy], true);
   return join_copies(plan, like, of_copy);
 }
 

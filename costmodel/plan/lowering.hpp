@@ -23,6 +23,21 @@ struct PassMemory {
   Bytes take{0}, give{0}, temporary{0};
 };
 
+// ZeRO 3: whole parameters of a stage while a pass runs.
+struct GatheredBlocks {
+  Bytes at_once{0};         // of the two neighbouring blocks with most of them: one runs, the next is gathered meanwhile
+  Bytes first{0}, last{0};  // of the blocks at the stage's ends
+  bool one_block = false;
+};
+
+// Buckets of a stage's gradients that are full as soon as the backward has done `unit`: so many of the whole size, and of the
+// last train what is left over.
+struct BucketTrain {
+  int unit = 0;
+  int whole = 0;
+  Bytes rest{0};
+};
+
 // A stage on its device: its units, its costs, and what its passes do.
 struct StageInfo {
   int rank = 0;
@@ -35,7 +50,11 @@ struct StageInfo {
   // Per slice of the sequence (one without splits), by ActionKind F, I, W, B, R. A program is -1 where the schedule has none.
   std::vector<std::array<int, 5>> programs{};
   std::vector<std::array<PassMemory, 5>> memory{};
-  Bytes gathered{0};  // ZeRO 3: whole parameters of two blocks while a pass runs
+  GatheredBlocks gathered{};
+  // Gradients that are reduced beside their backward, in the order in which it makes them; empty: as a whole, behind it. And per
+  // slice and pass where in it each train is ready: into TaskGraph::points, -1 = at its end.
+  std::vector<BucketTrain> trains{};
+  std::vector<std::array<std::vector<std::int32_t>, 5>> train_points{};
 };
 
 // Data that flows from one stage to another, and what it goes over.
@@ -56,6 +75,7 @@ struct UnitPiece {
   const UnitCost* unit = nullptr;
   bool synchronous = false;  // behind a meeting of host and device
   bool given = false;        // compute that neither the host nor jitter makes longer
+  int train = -1;            // behind it gradients of this train are whole
 };
 
 // A pass of a stage by units: as it runs alone, with the time of its launches and jitter inside, and as the device would run it
@@ -63,7 +83,7 @@ struct UnitPiece {
 struct UnitPass {
   std::vector<UnitPiece> alone, bare;
   int launches = 0;
-  int device_type = 0;
+  int site = 0;
 };
 
 // How many steps of a program there are up to the last of a member, and up to the last that its gradient needs.
@@ -75,7 +95,8 @@ struct Lowering {
   const Scenario& scenario;
   const Plan& plan;
   const LoweringCosts& costs;
-  int copy = 0;  // of the data-parallel copies, the one that is lowered
+  int copy = 0;                   // of the data-parallel copies, the one that is lowered
+  bool whole_reductions = false;  // gradients are never reduced in buckets
   TaskGraph graph{};
 
   std::vector<StageInfo> stages{};
@@ -84,7 +105,7 @@ struct Lowering {
   std::vector<std::vector<int>> edges_in{}, edges_out{};  // per stage, into `edges`
   std::map<int, std::int32_t> flow_of_collective{};       // first flow of a site's tensor-parallel collectives
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
-  std::vector<std::int32_t> after{};                      // per task: one more task it waits for, -1 = none
+  std::vector<Input> after{};                             // per task: one more task it waits for, -1 = none
   // Where passes run by units, per program: what it was made of, and where its members end; and the programs of groups.
   std::vector<UnitPass> unit_passes{};
   std::vector<std::vector<MemberEnds>> member_ends{};
@@ -146,13 +167,17 @@ void batch_transfers(Lowering& lowering);
 void make_tasks(Lowering& lowering);
 std::int32_t add_optimizer_program(Lowering& lowering, int rank);
 
+// reductions.cpp: StageInfo::trains of every stage.
+void make_bucket_trains(Lowering& lowering);
+
 // reductions.cpp: what the data-parallel copies of a rank exchange.
 struct RankReductions {
   std::vector<std::vector<int>> stages_ending_at;  // per position of the rank's row: stages whose gradients are whole after it
   std::vector<std::int32_t> gather_flow;           // per stage, ZeRO 3: parameters before a pass; -1 = none
   std::vector<std::int32_t> reduce_flow;           // per stage: gradients; -1 = nothing to reduce
-  std::vector<std::int32_t> update_flow;           // per stage: all-gather of updated parameters (ZeRO 1 and 2); -1 = none
-  bool each_microbatch = false;                    // ZeRO 2 and 3 reduce after every backward
+  std::vector<std::vector<std::int32_t>> train_flows;  // per stage: the same in trains of buckets
+  std::vector<std::int32_t> update_flow;               // per stage: all-gather of updated parameters (ZeRO 1 and 2); -1 = none
+  bool each_microbatch = false;                        // ZeRO 2 and 3 reduce after every backward
 };
 RankReductions rank_reductions(Lowering& lowering, int rank);
 // Gradients of parameters that several ranks hold: one flow per set of ranks. Fills cross_rank_flows.

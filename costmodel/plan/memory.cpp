@@ -33,37 +33,31 @@ class SliceBytes {
   int slice_;
 };
 
-// The activations of a microbatch live from the start of its F to the end of its backward. Under an I and W apart, I leaves what
-// the weight gradients read; under recompute I makes that again, so it takes it.
-void fill_passes(const StageInfo& info, const StageActivations& sums, std::array<PassMemory, 5>& memory) {
-  const auto bytes = [](std::int64_t value) { return Bytes(value); };
-  const std::int64_t kept_for_weight = sums.kept_for_weight;
-  const std::int64_t forward_peak = std::max<std::int64_t>(sums.forward_peak - sums.kept, 0);
-  const bool again = info.recompute != Recompute::None;
-
-  memory[index_of(ActionKind::F)] = {bytes(sums.kept), Bytes(0), bytes(forward_peak)};
-  std::int64_t before_backward = sums.kept;
-  if (info.recompute_apart) {
-    memory[index_of(ActionKind::R)] = {bytes(sums.saved) - bytes(sums.kept), Bytes(0), bytes(forward_peak)};
-    before_backward = sums.saved;
-  }
-  memory[index_of(ActionKind::B)] = {Bytes(0), bytes(before_backward), bytes(sums.backward_peak)};
-  if (again && !info.recompute_apart) {
-    memory[index_of(ActionKind::I)] = {bytes(kept_for_weight), bytes(before_backward), bytes(sums.backward_peak)};
+// The activations of a microbatch live from the start of its F to the end of its backward. `kept` is what F leaves; `live` is
+// what the backward finds, which is more where the schedule makes activations again in a pass of its own. An I apart leaves what
+// the weight gradients read: it takes that only as far as it exceeds what was there.
+void fill_passes(const StageInfo& info, const StageActivations& kept, const StageActivations& live, bool all_in_weight,
+                 std::array<PassMemory, 5>& memory) {
+  const auto bytes = [](std::int64_t value) { return Bytes(std::max<std::int64_t>(value, 0)); };
+  const auto set = [&](ActionKind kind, std::int64_t change, std::int64_t rise) {
+    memory[index_of(kind)] = {bytes(change), bytes(-change), bytes(rise - std::max<std::int64_t>(change, 0))};
+  };
+  set(ActionKind::F, kept.kept, kept.forward_peak);
+  if (info.recompute_apart) set(ActionKind::R, live.kept - kept.kept, live.forward_peak - kept.kept);
+  set(ActionKind::B, -live.kept, live.backward_peak);
+  if (!info.weight_apart) {
+    set(ActionKind::I, -live.kept, live.backward_peak);
+  } else if (all_in_weight) {
+    set(ActionKind::I, 0, 0);
+    set(ActionKind::W, -live.kept, live.backward_peak);
   } else {
-    const Bytes freed = bytes(before_backward) - bytes(kept_for_weight);
-    memory[index_of(ActionKind::I)] = {std::max(-freed, Bytes(0)), std::max(freed, Bytes(0)), bytes(sums.backward_peak)};
+    set(ActionKind::I, live.left_by_input(), live.input_rise());
+    set(ActionKind::W, -live.kept_for_weight, 0);
   }
-  memory[index_of(ActionKind::W)] = {Bytes(0), bytes(kept_for_weight), Bytes(0)};
-  if (!info.weight_apart) memory[index_of(ActionKind::I)].give = bytes(before_backward);
 }
 
-// A profile stands for our executor, whose passes are known more closely. What I leaves for the weight gradients comes to be on
-// the way, not before its temporary. W makes a parameter's gradient before it adds it to the sum.
-void refine_for_executor(const Lowering& lowering, const StageInfo& info, const StageActivations& sums,
-                         std::array<PassMemory, 5>& memory) {
-  PassMemory& input = memory[index_of(ActionKind::I)];
-  input.temporary = Bytes(std::max<std::int64_t>(0, sums.input_peak - input.take.base()));
+// A profile stands for our executor, whose W is known more closely: it makes a parameter's gradient before it adds it to the sum.
+std::int64_t weight_rise(const Lowering& lowering, const StageInfo& info) {
   std::int64_t freed = 0, rise = 0;
   for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
     const UnitCost& unit = lowering.unit(info, u);
@@ -73,7 +67,7 @@ void refine_for_executor(const Lowering& lowering, const StageInfo& info, const 
     rise = std::max(rise, static_cast<std::int64_t>(bytes) - freed);
     freed += unit.kept_for_weight.base() / lowering.plan.schedule.splits;
   }
-  memory[index_of(ActionKind::W)].temporary = Bytes(rise);
+  return rise;
 }
 
 // As Pfeife's planner counts (ICML 2025, github MerHS/pfeife): the temporary of a stage is the largest of (activations up to and
@@ -210,16 +204,14 @@ void make_memory(Lowering& lowering) {
     const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
     for (std::size_t slice = 0; slice < info.memory.size(); ++slice) {
       auto& memory = info.memory[slice];
-      const WorkloadCost& workload = lowering.workload(info);
-      StageActivations sums =
-          sum_activations(workload.units.data(), info.first_unit, info.end_unit, info.recompute,
-                          lowering.costs.temporary_over_before(), SliceBytes(lowering, static_cast<int>(slice)));
-      if (all_in_weight) sums.kept_for_weight = info.recompute_apart ? sums.saved : sums.kept;
-      fill_passes(info, sums, memory);
-      if (all_in_weight)
-        std::swap(memory[index_of(ActionKind::I)].temporary, memory[index_of(ActionKind::W)].temporary);
-      else if (lowering.scenario.profile && info.weight_apart)
-        refine_for_executor(lowering, info, sums, memory);
+      const auto sums = [&](Recompute mode) {
+        return sum_activations(lowering.workload(info), info.first_unit, info.end_unit, mode,
+                               lowering.costs.temporary_over_before(), SliceBytes(lowering, static_cast<int>(slice)));
+      };
+      const StageActivations kept = sums(info.recompute);
+      fill_passes(info, kept, info.recompute_apart ? sums(Recompute::None) : kept, all_in_weight, memory);
+      if (lowering.scenario.profile && info.weight_apart && !all_in_weight)
+        memory[index_of(ActionKind::W)].temporary = Bytes(weight_rise(lowering, info));
     }
   }
   for (int rank = 0; rank < lowering.plan.pipeline; ++rank) {

@@ -104,8 +104,8 @@ double slice_share(const Lowering& lowering, const UnitCost& unit, const PassCos
 
 class PassBuilder {
  public:
-  PassBuilder(const Lowering& lowering, const StageInfo& info, int slice) : lowering_(lowering), slice_(slice) {
-    site_ = info.site;
+  PassBuilder(const Lowering& lowering, const StageInfo& info, int slice)
+      : lowering_(lowering), trains_(info.trains), site_(info.site), slice_(slice) {
     first_flow_ = lowering.flow_of_collective.at(site_);
   }
 
@@ -135,6 +135,18 @@ class PassBuilder {
     }
     draft_.breakdown = draft_.breakdown + pass.breakdown;
     draft_.launches += pass.launches;
+  }
+  // The gradients of a unit are whole. A train of them that is ready ends the compute step, unless the step hides a collective
+  // that what follows would then have to wait for: such a train is ready with the next one.
+  void gradients_made(int unit) {
+    for (; next_train_ < trains_.size() && trains_[next_train_].unit >= unit; ++next_train_) {
+      if (draft_.steps.empty() || draft_.pieces.empty()) continue;
+      Draft& last = draft_.steps.back();
+      const bool hides = !last.collective && !last.closed && draft_.steps.size() > 1 && draft_.steps.end()[-2].overlapped;
+      if (hides || last.overlapped) continue;
+      last.closed = true;
+      last.train = draft_.pieces.back().train = static_cast<int>(next_train_);
+    }
   }
   // What follows starts a compute step of its own: it may not hide the collective that the step before hides.
   void close() {
@@ -187,6 +199,8 @@ class PassBuilder {
   }
 
   const Lowering& lowering_;
+  const std::vector<BucketTrain>& trains_;
+  std::size_t next_train_ = 0;
   int site_ = 0;
   std::int32_t first_flow_ = 0;
   int slice_ = 0;
@@ -234,8 +248,10 @@ PassDraft draft_forward(const Lowering& lowering, const StageInfo& info, int sli
 
 PassDraft draft_weight(const Lowering& lowering, const StageInfo& info, int slice) {
   PassBuilder builder(lowering, info, slice);
-  for (int u = info.end_unit - 1; u >= info.first_unit; --u)
+  for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
     builder.add(lowering.unit(info, u), lowering.unit(info, u).weight_gradient, AttentionWork::None, true, true);
+    builder.gradients_made(u);
+  }
   return builder.take();
 }
 
@@ -258,6 +274,7 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
       const UnitCost& unit = lowering.unit(info, u);
       if (with_weight && unit.backward) {
         builder.add(unit, *unit.backward, AttentionWork::Backward, true);
+        builder.gradients_made(u);
         continue;
       }
       builder.add(unit, unit.input_gradient, AttentionWork::Backward, with_weight);
@@ -265,6 +282,7 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
       builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
       const auto& pieces = unit.input_gradient.pieces;
       if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; })) builder.close();
+      builder.gradients_made(u);
     }
   });
   return builder.take();
@@ -288,6 +306,17 @@ void apply_host_and_jitter(const Lowering& lowering, PassDraft& draft, double fa
     draft.breakdown.memory = draft.breakdown.memory * jitter;
     draft.breakdown.launch = draft.breakdown.launch * jitter;
   }
+}
+
+std::vector<std::int32_t> steps_of_trains(const std::vector<std::pair<int, std::int32_t>>& found, std::size_t trains,
+                                          std::int32_t steps) {
+  std::vector<std::int32_t> result(trains, -1);
+  for (const auto& [train, before] : found)
+    if (before < steps) result[static_cast<std::size_t>(train)] = before;
+  // One that the pass could not stop for is ready with the next one.
+  for (std::size_t k = trains; k-- > 1;)
+    if (result[k - 1] < 0) result[k - 1] = result[k];
+  return result;
 }
 
 Ticks idle_duration(const ProgramStep* first, const ProgramStep* last) {

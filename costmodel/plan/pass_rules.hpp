@@ -1,6 +1,8 @@
 // Rules of passes that the lowering and the searches share, each once.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "costmodel/scenario/scenario.hpp"
@@ -23,6 +25,17 @@ inline std::optional<ActionKind> work_of_pass(ActionKind kind, bool all_in_weigh
 // Whether messages of this direction are those of a pass of this kind: activations of F, gradients of B or I.
 inline bool has_messages(ActionKind kind, bool backward) {
   return backward ? kind == ActionKind::B || kind == ActionKind::I : kind == ActionKind::F;
+}
+
+// Bytes of a bucket in which gradients are reduced. A profile stands for our executor, whose buckets are PyTorch's default
+// (exec/engine/training/gradients.hpp).
+inline Bytes gradient_bucket(const Scenario& scenario, int data, double bytes_of_element) {
+  if (scenario.gradient_bucket) return *scenario.gradient_bucket;
+  const Framework& framework = scenario.framework;
+  if (scenario.profile != nullptr || framework.gradient_bucket_elements <= 0)
+    return scenario.profile != nullptr ? Framework{}.gradient_bucket : framework.gradient_bucket;
+  const double elements = std::max(framework.gradient_bucket_elements, framework.gradient_bucket_elements_per_copy * data);
+  return Bytes(static_cast<std::int64_t>(elements * bytes_of_element));
 }
 
 }  // namespace panpipe

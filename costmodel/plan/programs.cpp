@@ -4,6 +4,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/plan/pass_draft.hpp"
+#include "costmodel/plan/unit_lanes.hpp"
 
 namespace panpipe {
 
@@ -48,13 +49,48 @@ std::int32_t add_program(TaskGraph& graph, const PassDraft& draft, double share)
   return static_cast<std::int32_t>(graph.programs.size()) - 1;
 }
 
-std::int32_t add_pass_program(Lowering& lowering, PassDraft draft, double share, int device_type) {
-  if (!lowering.graph.by_units) return add_program(lowering.graph, draft, share);
+// `trains`: the trains of gradients that the pass makes whole, and how many of its steps come before.
+std::int32_t add_pass_program(Lowering& lowering, PassDraft draft, double share, int site,
+                              std::vector<std::pair<int, std::int32_t>>& trains) {
+  if (!lowering.graph.by_units) {
+    for (std::size_t s = 0; s < draft.steps.size(); ++s)
+      if (draft.steps[s].train >= 0) trains.emplace_back(draft.steps[s].train, static_cast<std::int32_t>(s) + 1);
+    return add_program(lowering.graph, draft, share);
+  }
   const WovenProgram woven = weave(lowering.graph, {&draft.pieces}, false);
+  trains = woven.trains;
   const std::int32_t program = add_unit_program(lowering, woven, 1, false, shared_out(draft.breakdown, share));
   lowering.unit_passes[static_cast<std::size_t>(program)] = {std::move(draft.pieces), std::move(draft.bare), draft.launches,
-                                                             device_type};
+                                                             site};
   return program;
+}
+
+Ticks time_of_steps(const TaskGraph& graph, std::int32_t program, std::int32_t steps) {
+  Program part = graph.programs[static_cast<std::size_t>(program)];
+  if (!graph.by_units) {
+    const ProgramStep* const first = graph.steps.data() + part.first_step;
+    return idle_duration(first, first + steps);
+  }
+  part.steps = steps;
+  UnitLanes lanes;
+  std::vector<MemberRun> runs(part.members);
+  return Ticks(run_cell(graph, part, lanes, runs.data(), [](std::int32_t, double, double) {}));
+}
+
+// Where in a pass the trains of its stage are ready.
+std::vector<std::int32_t> add_points(TaskGraph& graph, std::int32_t program, const std::vector<std::int32_t>& steps) {
+  std::vector<std::int32_t> points;
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    if (steps[k] < 0) {
+      points.push_back(-1);
+    } else if (k > 0 && steps[k] == steps[k - 1]) {
+      points.push_back(points.back());
+    } else {
+      points.push_back(static_cast<std::int32_t>(graph.points.size()));
+      graph.points.push_back({program, steps[k], time_of_steps(graph, program, steps[k])});
+    }
+  }
+  return points;
 }
 
 // Tensor-parallel collectives become flows, one range per site in use. Under sequence splits each carries its share.
@@ -107,8 +143,13 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
   const auto finish = [&](ActionKind kind, PassDraft draft) {
     apply_host_and_jitter(lowering, draft, host_factor(lowering, info, draft));
     add_message_work(lowering, stage, kind, draft);
-    info.programs[static_cast<std::size_t>(slice)][index_of(kind)] =
-        add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits, info.device_type);
+    std::vector<std::pair<int, std::int32_t>> trains;
+    const std::int32_t program = add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits, info.site, trains);
+    info.programs[static_cast<std::size_t>(slice)][index_of(kind)] = program;
+    if (trains.empty()) return;
+    const std::int32_t steps = lowering.graph.programs[static_cast<std::size_t>(program)].steps;
+    info.train_points[static_cast<std::size_t>(slice)][index_of(kind)] =
+        add_points(lowering.graph, program, steps_of_trains(trains, info.trains.size(), steps));
   };
   const auto is_used = [&](ActionKind kind) { return used[index_of(kind)]; };
   // Where nobody waits for the input gradient, W is the whole backward.

@@ -14,6 +14,8 @@ namespace {
 
 // Measured layers name no parameters: a layer's is told apart by its unit.
 using ParameterKey = std::pair<bool, int>;
+// Points inside passes that a plan has at most: far below what the estimate's tables hold.
+constexpr std::size_t kMostPoints = 16384;
 ParameterKey key_of(const ParameterUse& use, int unit) {
   return use.tensor >= 0 ? ParameterKey(true, use.tensor) : ParameterKey(false, unit);
 }
@@ -40,16 +42,54 @@ bool alike(const Cluster& cluster, const Groups& groups) {
   return true;
 }
 
-// All go on when the slowest has ended: their passes meet at every tensor-parallel collective.
-std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
-  if (bytes <= Bytes(0) || groups.front().size() < 2) return -1;
-  CollectiveCost cost = lowering.costs.collective(kind, bytes, groups.front());
-  if (!alike(lowering.scenario.cluster, groups))
-    for (std::size_t g = 1; g < groups.size(); ++g)
-      if (const CollectiveCost other = lowering.costs.collective(kind, bytes, groups[g]); other.time > cost.time) cost = other;
+std::int32_t add_flow(Lowering& lowering, const CollectiveCost& cost) {
   const Ticks latency = to_ticks(cost.latency);
   lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency});
   return static_cast<std::int32_t>(lowering.graph.flows.size()) - 1;
+}
+
+// All go on when the slowest has ended: their passes meet at every tensor-parallel collective.
+CollectiveCost slowest_of(const Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
+  CollectiveCost cost = lowering.costs.collective(kind, bytes, groups.front());
+  if (alike(lowering.scenario.cluster, groups)) return cost;
+  for (std::size_t g = 1; g < groups.size(); ++g)
+    if (const CollectiveCost other = lowering.costs.collective(kind, bytes, groups[g]); other.time > cost.time) cost = other;
+  return cost;
+}
+
+std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
+  if (bytes <= Bytes(0) || groups.front().size() < 2) return -1;
+  return add_flow(lowering, slowest_of(lowering, kind, bytes, groups));
+}
+
+// Collectives one behind another as one.
+CollectiveCost in_a_row(CollectiveCost first, std::int64_t times, const CollectiveCost& second) {
+  const auto all = static_cast<double>(times);
+  first.bytes = first.bytes * times + second.bytes;
+  first.wire_bytes = first.wire_bytes * times + second.wire_bytes;
+  first.latency = first.latency * all + second.latency;
+  first.time = first.time * all + second.time;
+  return first;
+}
+
+// Flows of a stage's trains. Layers are alike, and so are their trains.
+std::vector<std::int32_t> add_train_flows(Lowering& lowering, const StageInfo& info, CollectiveKind kind,
+                                          const Groups& groups,
+                                          std::map<std::pair<int, std::int64_t>, std::int32_t>& known) {
+  std::vector<std::int32_t> flows;
+  const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes());
+  for (const BucketTrain& train : info.trains) {
+    const auto [entry, is_new] = known.try_emplace({train.whole, train.rest.base()}, -1);
+    if (is_new) {
+      CollectiveCost cost, rest;
+      cost.kind = kind;
+      if (train.whole > 0) cost = slowest_of(lowering, kind, size, groups);
+      if (train.rest > Bytes(0)) rest = slowest_of(lowering, kind, train.rest, groups);
+      entry->second = add_flow(lowering, train.whole > 0 ? in_a_row(cost, train.whole, rest) : rest);
+    }
+    flows.push_back(entry->second);
+  }
+  return flows;
 }
 
 // Weights as the passes read them.
@@ -59,9 +99,10 @@ Bytes weight_size(const Lowering& lowering, const HeldParameters& held) {
 }
 
 // ZeRO 3 gathers block by block: the whole parameters of the block that runs and of the one that is prefetched meanwhile.
-Bytes gathered_at_once(const Lowering& lowering, const StageInfo& info) {
-  Bytes largest(0), before(0);
-  for (int u = info.first_unit; u < info.end_unit;) {
+GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) {
+  GatheredBlocks gathered;
+  int blocks = 0;
+  for (int u = info.first_unit; u < info.end_unit; ++blocks) {
     HeldParameters held;
     const std::string& block = lowering.unit(info, u).block;
     do {
@@ -72,10 +113,12 @@ Bytes gathered_at_once(const Lowering& lowering, const StageInfo& info) {
       ++u;
     } while (!block.empty() && u < info.end_unit && lowering.unit(info, u).block == block);
     const Bytes size = weight_size(lowering, held);
-    largest = std::max(largest, before + size);
-    before = size;
+    gathered.at_once = std::max(gathered.at_once, gathered.last + size);
+    gathered.last = size;
+    if (blocks == 0) gathered.first = size;
   }
-  return largest;
+  gathered.one_block = blocks == 1;
+  return gathered;
 }
 
 bool ends_gradient(const Lowering& lowering, const Action& action) {
@@ -172,6 +215,55 @@ Bytes gradient_size(const Lowering& lowering, const HeldParameters& held) {
   return bytes_of(static_cast<double>(held.elements), lowering.costs.reduced_bytes()) + held.given;
 }
 
+// A parameter's gradient is whole when the backward has done the first unit that uses it.
+void make_bucket_trains(Lowering& lowering) {
+  const bool beside = lowering.scenario.overlap_gradients || lowering.zero() >= 2;
+  if (lowering.plan.data == 1 || !beside) return;
+  std::vector<bool> written(lowering.stages.size(), false);  // the schedule says itself where it is reduced
+  for (const auto& row : lowering.plan.schedule.order)
+    for (const Action& action : row)
+      if (action.kind == ActionKind::ReduceGrad && action.stage >= 0) written[static_cast<std::size_t>(action.stage)] = true;
+  const std::int64_t size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes()).base();
+  const std::size_t most = std::max<std::size_t>(1, kMostPoints / (lowering.stages.size() * lowering.stages[0].programs.size()));
+  for (std::size_t s = 0; s < lowering.stages.size(); ++s) {
+    StageInfo& info = lowering.stages[s];
+    const std::int64_t all = gradient_size(lowering, held_parameters(lowering, {static_cast<int>(s)})).base();
+    if (written[s] || all <= size) continue;
+    HeldParameters made;
+    std::vector<ParameterKey> seen;  // by units before, which use them too
+    std::vector<HeldParameters> of_unit(static_cast<std::size_t>(info.end_unit - info.first_unit));
+    for (int u = info.first_unit; u < info.end_unit; ++u)
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        const ParameterKey key = key_of(use, u);
+        if (key.first && std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
+        seen.push_back(key);
+        of_unit[static_cast<std::size_t>(u - info.first_unit)].elements += use.elements;
+        of_unit[static_cast<std::size_t>(u - info.first_unit)].given += use.given;
+      }
+    std::int64_t started = 0;  // buckets
+    for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
+      made.elements += of_unit[static_cast<std::size_t>(u - info.first_unit)].elements;
+      made.given += of_unit[static_cast<std::size_t>(u - info.first_unit)].given;
+      const bool last = u == info.first_unit;
+      const std::int64_t full = last ? all / size : gradient_size(lowering, made).base() / size;
+      const BucketTrain train{u, static_cast<int>(full - started), Bytes(last ? all % size : 0)};
+      started = full;
+      if (train.whole == 0 && train.rest == Bytes(0)) continue;
+      info.trains.push_back(train);
+    }
+    const std::size_t several = (info.trains.size() + most - 1) / most;
+    for (std::size_t k = 0; several > 1 && k < info.trains.size(); ++k) {  // merged with those behind
+      BucketTrain merged = info.trains[k];
+      for (std::size_t i = 1; i < several && k + 1 < info.trains.size(); ++i) {
+        const BucketTrain next = info.trains[k + 1];
+        info.trains.erase(info.trains.begin() + static_cast<std::ptrdiff_t>(k));
+        merged = {next.unit, merged.whole + next.whole, next.rest};
+      }
+      info.trains[k] = merged;
+    }
+  }
+}
+
 RankReductions rank_reductions(Lowering& lowering, int rank) {
   const int zero = lowering.zero();
   RankReductions reductions;
@@ -179,18 +271,21 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
   reductions.gather_flow.assign(lowering.stages.size(), -1);
   reductions.reduce_flow.assign(lowering.stages.size(), -1);
   reductions.update_flow.assign(lowering.stages.size(), -1);
+  reductions.train_flows.resize(lowering.stages.size());
   find_ends(lowering, rank, reductions);
   if (lowering.plan.data == 1) return reductions;
   const Groups group = data_groups(lowering, rank);
+  std::map<std::pair<int, std::int64_t>, std::int32_t> trains;
   for (const int stage : lowering.stages_of_rank(rank)) {
     const HeldParameters held = held_parameters(lowering, {stage});
     const auto s = static_cast<std::size_t>(stage);
     const CollectiveKind kind = zero >= 1 ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
     reductions.reduce_flow[s] = add_flow(lowering, kind, gradient_size(lowering, held), group);
+    reductions.train_flows[s] = add_train_flows(lowering, lowering.stage(stage), kind, group, trains);
     if (zero == 1 || zero == 2)
       reductions.update_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
     if (zero != 3) continue;
-    lowering.stage(stage).gathered = gathered_at_once(lowering, lowering.stage(stage));
+    lowering.stage(stage).gathered = gathered_blocks(lowering, lowering.stage(stage));
     reductions.gather_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
   }
   return reductions;

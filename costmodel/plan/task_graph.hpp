@@ -71,6 +71,13 @@ struct Task {
 struct Input {
   std::int32_t task = -1;      // producer
   std::int32_t transfer = -1;  // index into TaskGraph::transfers, or -1: a plain dependency
+  std::int32_t point = -1;     // plain: index into TaskGraph::points, a point inside the producer; -1 = its end
+};
+
+// A point inside a pass that runs alone: so many steps of its program have ended, on idle links so long after its start.
+struct PassPoint {
+  std::int32_t program = 0, steps = 0;
+  Ticks at{0};
 };
 
 // A stage hand-over of one microbatch between ranks; each (data, tensor) copy sends its own over its own route.
@@ -116,6 +123,7 @@ struct TaskGraph {
   std::vector<Task> tasks;               // grouped by rank, in lane order within each (rank, lane)
   std::vector<std::int32_t> rank_begin;  // ranks + 1 offsets into tasks
   std::vector<Input> inputs;
+  std::vector<PassPoint> points;
   std::vector<Transfer> transfers;
   std::vector<TransferLink> links;
   std::vector<RankMemory> memory;  // per rank

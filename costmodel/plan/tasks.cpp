@@ -57,14 +57,14 @@ class RankTasks {
   }
 
  private:
-  std::int32_t add(const Task& task, std::int32_t after) {
+  std::int32_t add(const Task& task, std::int32_t after, std::int32_t point = -1) {
     lowering_.graph.tasks.push_back(task);
     lowering_.graph.tasks.back().rank = rank_;
-    lowering_.after.push_back(after);
+    lowering_.after.push_back({after, -1, point});
     return static_cast<std::int32_t>(lowering_.graph.tasks.size()) - 1;
   }
 
-  std::int32_t add_collective(ActionKind kind, int stage, std::int32_t flow, std::int32_t after) {
+  std::int32_t add_collective(ActionKind kind, int stage, std::int32_t flow, std::int32_t after, std::int32_t point = -1) {
     if (flow < 0) return -1;
     Task task;
     task.kind = TaskKind::Collective;
@@ -72,7 +72,7 @@ class RankTasks {
     task.action.kind = kind;
     task.action.stage = stage;
     task.flow = flow;
-    return last_collective_ = add(task, after);
+    return last_collective_ = add(task, after, point);
   }
 
   // ZeRO 3: the parameters of a pass are gathered while the pass before it runs.
@@ -81,7 +81,7 @@ class RankTasks {
     const std::int32_t flow = reductions_.gather_flow[static_cast<std::size_t>(action.stage)];
     const std::int32_t gather = add_collective(ActionKind::Unshard, action.stage, flow, pass_before_);
     if (gather < 0) return;
-    lowering_.graph.tasks[static_cast<std::size_t>(gather)].take = lowering_.stage(action.stage).gathered;
+    lowering_.graph.tasks[static_cast<std::size_t>(gather)].take = lowering_.stage(action.stage).gathered.at_once;
     gathers_.push_back(gather);
   }
 
@@ -138,16 +138,34 @@ class RankTasks {
     task.give = memory.give;
     task.temporary = memory.temporary;
     task.gradients = gradients_made(action, info);
-    std::int32_t after = -1;
+    std::int32_t gather = -1;
     if (!gathers_.empty() && action.kind != ActionKind::W) {
-      after = gathers_.front();
+      gather = gathers_.front();
       gathers_.erase(gathers_.begin());
-      task.give += info.gathered;
+      task.give += info.gathered.at_once;
+      share_gathered(action, gather);
     }
     pass_before_ = last_pass_;
-    last_pass_ = add(task, after);
+    last_pass_ = add(task, gather);
+    gathered_pass_ = gather >= 0 && woven_ < 0 ? last_pass_ : -1;
     group_tasks_.push_back(last_pass_);
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
+  }
+
+  // Blocks are gathered and let go one by one, so that a pass and the one before it hold two of them between them and not two
+  // each. Members of a woven group run side by side: they do hold their own.
+  void share_gathered(const Action& action, std::int32_t gather) {
+    if (gathered_pass_ < 0 || gathered_pass_ != last_pass_ || (woven_ >= 0 && !group_tasks_.empty())) return;
+    Task& before = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
+    const GatheredBlocks &held = lowering_.stage(before.action.stage).gathered, &next = lowering_.stage(action.stage).gathered;
+    const auto forwards = [](ActionKind kind) { return kind == ActionKind::F || kind == ActionKind::R; };
+    const bool from_first = forwards(before.action.kind), to_first = forwards(action.kind);
+    const Bytes ends_with = from_first ? held.last : held.first, begins_with = to_first ? next.first : next.last;
+    const bool same_block = before.action.stage == action.stage && (held.one_block || from_first != to_first);
+    const Bytes between = same_block ? ends_with : ends_with + begins_with;
+    const Bytes shared = held.at_once + next.at_once - std::max({held.at_once, next.at_once, between});
+    before.give -= shared;
+    lowering_.graph.tasks[static_cast<std::size_t>(gather)].take -= shared;
   }
 
   // The executor makes a stage's gradients in the first backward of its step, and lets them go at the end of it; with
@@ -162,8 +180,34 @@ class RankTasks {
     return Bytes(static_cast<std::int64_t>(static_cast<double>(elements) * lowering_.costs.gradient_bytes()));
   }
 
+  // Behind the last pass; or in buckets beside it, where it runs alone. Each bucket has its latency: where they would end later
+  // than the whole, the whole is reduced.
   void add_reduction(int stage) {
-    add_collective(ActionKind::ReduceGrad, stage, reductions_.reduce_flow[static_cast<std::size_t>(stage)], last_pass_);
+    const std::int32_t whole = reductions_.reduce_flow[static_cast<std::size_t>(stage)];
+    const std::vector<std::int32_t>& flows = reductions_.train_flows[static_cast<std::size_t>(stage)];
+    const Task& pass = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
+    const auto points = lowering_.stage(stage).train_points[lowering_.slice_of(pass.action)][index_of(pass.action.kind)];
+    const bool alone = group_.size() == 1 && pass.action.stage == stage;
+    if (lowering_.whole_reductions || flows.empty() || points.empty() || !alone || !buckets_pay(whole, flows, points, pass))
+      return static_cast<void>(add_collective(ActionKind::ReduceGrad, stage, whole, last_pass_));
+    const std::int32_t backward = last_pass_;
+    for (std::size_t k = 0; k < flows.size(); ++k) add_collective(ActionKind::ReduceGrad, stage, flows[k], backward, points[k]);
+  }
+
+  bool buckets_pay(std::int32_t whole, const std::vector<std::int32_t>& flows, const std::vector<std::int32_t>& points,
+                   const Task& pass) const {
+    const TaskGraph& graph = lowering_.graph;
+    const auto time = [&](std::int32_t flow) {
+      const CollectiveFlow& of = graph.flows[static_cast<std::size_t>(flow)];
+      return of.latency + of.transfer;
+    };
+    const Ticks duration = graph.programs[static_cast<std::size_t>(pass.program)].duration;
+    Ticks end(0);
+    for (std::size_t k = 0; k < flows.size(); ++k) {
+      const Ticks ready = points[k] < 0 ? duration : graph.points[static_cast<std::size_t>(points[k])].at;
+      end = std::max(end, ready) + time(flows[k]);
+    }
+    return end <= duration + time(whole);
   }
 
   // An offload follows the pass before it and leaves the device when the copy ends; a reload takes memory when it starts.
@@ -213,6 +257,7 @@ class RankTasks {
   std::vector<std::int32_t> group_tasks_;  // and those of its tasks that exist
   std::int32_t woven_ = -1;                // the group's own program, by units
   std::int32_t last_pass_ = -1;            // the last task of the compute lane
+  std::int32_t gathered_pass_ = -1;        // the last pass of its own with gathered parameters
   std::int32_t pass_before_ = -1;          // and the one before it
   std::int32_t last_collective_ = -1;      // of the data lane
 };

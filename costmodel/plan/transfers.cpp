@@ -151,7 +151,7 @@ void connect_tasks(Lowering& lowering) {
     const auto task = static_cast<std::int32_t>(t);
     const auto first = static_cast<std::int32_t>(graph.inputs.size());
     if (graph.tasks[t].kind == TaskKind::Pass) connect_pass(lowering, task, graph.tasks[t].action);
-    if (lowering.after[t] >= 0) graph.inputs.push_back({lowering.after[t], -1});
+    if (lowering.after[t].task >= 0) graph.inputs.push_back(lowering.after[t]);
     graph.tasks[t].first_input = first;
     graph.tasks[t].inputs = static_cast<std::int32_t>(graph.inputs.size()) - first;
   }

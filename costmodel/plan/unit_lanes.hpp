@@ -41,10 +41,11 @@ struct MemberRun {
   double end() const { return std::max(compute_end, collective_end); }
 };
 
-// Runs a cell on idle links. `on_collective(step, start, end)` is called for each. Returns the end of the cell.
-template <class OnCollective>
-double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes, MemberRun* members,
-                OnCollective on_collective) {
+// Runs a cell on idle links. `on_collective(step, start, end)` is called for each, `on_steps(steps, time)` after each step: how
+// many of the program's have ended, and when all of its member had. Returns the end of the cell.
+template <class OnCollective, class OnSteps>
+double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes, MemberRun* members, OnCollective on_collective,
+                OnSteps on_steps) {
   const std::int32_t count = program.members;
   if (program.all_inputs) {
     for (std::int32_t m = 1; m < count; ++m) members[0].input = std::max(members[0].input, members[m].input);
@@ -69,6 +70,7 @@ double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes
     if (!run.started) run.start = start;
     run.started = true;
     if (run.output_steps == s + 1) run.output = run.end();
+    on_steps(s + 1, run.end());
   }
   double end = collectives_end;
   for (std::int32_t m = 0; m < count; ++m) {
@@ -82,6 +84,12 @@ double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes
   for (std::int32_t m = 0; m < count; ++m)
     if (!members[m].started) lanes.compute = std::max(lanes.compute, members[m].compute_end);
   return end;
+}
+
+template <class OnCollective>
+double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes, MemberRun* members,
+                OnCollective on_collective) {
+  return run_cell(graph, program, lanes, members, on_collective, [](std::int32_t, double) {});
 }
 
 }  // namespace panpipe

@@ -23,6 +23,9 @@ Framework load_framework(const std::string& name_or_path, const std::string& dir
   file.read("distributed_optimizer", f.distributed_optimizer);
   file.read("overlap_tensor_collectives", f.overlap_tensor_collectives);
   file.read("residual_before_reduction", f.residual_before_reduction);
+  file.read("gradient_bucket", f.gradient_bucket);
+  file.read("gradient_bucket_elements", f.gradient_bucket_elements);
+  file.read("gradient_bucket_elements_per_copy", f.gradient_bucket_elements_per_copy);
   file.read("gradient_bytes", f.gradient_bytes);
   file.read("bf16_extra_gradient_bytes", f.bf16_extra_gradient_bytes);
   file.read("replicated_saved_factor", f.replicated_saved_factor);

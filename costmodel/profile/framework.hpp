@@ -31,6 +31,11 @@ struct Framework {
   bool distributed_optimizer = false;
   bool overlap_tensor_collectives = false;  // a full backward hides the input gradient's collective behind the weight gradient
   bool residual_before_reduction = false;   // each tensor-parallel rank adds its part of the residual before the all-reduce
+  // Buckets of gradients that are reduced beside the backward: so many bytes; or, where elements are given, these, and no fewer
+  // than so many for each data-parallel copy.
+  Bytes gradient_bucket = mib(25);
+  double gradient_bucket_elements = 0;
+  double gradient_bucket_elements_per_copy = 0;
   // Memory.
   int gradient_bytes = 0;                      // per parameter; 0 = by precision
   int bf16_extra_gradient_bytes = 0;           // kept besides under bf16 (an accumulation copy)

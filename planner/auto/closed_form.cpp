@@ -5,6 +5,7 @@
 
 #include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/pass_rules.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -67,6 +68,8 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   per.step = costs.optimizer(0, type).total.base();
   per.step_per_element = (costs.optimizer(kMany, type).total.base() - per.step) / kMany;
   per.zero = zero_in_effect(scenario.framework, degrees);
+  if (scenario.overlap_gradients || per.zero >= 2)
+    per.bucket = static_cast<double>(gradient_bucket(scenario, degrees.data, per.reduced).base());
   per.data = degrees.data;
   return per;
 }
@@ -143,12 +146,21 @@ void Surroundings::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
 void Surroundings::add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte) {
   const auto zero = at(per.zero);
   const auto& stages = layout_->table.stages;
-  double known_bytes = -1, known_reduce = 0, known_weights = -1, known_gather = 0;
+  double known_bytes = -1, known_weights = -1, known_gather = 0;
+  // On the data lane, and of it what is surely behind the backward.
+  struct Reduction {
+    double all = 0, last = 0;
+  } known_reduce;
+  const auto collective = [&](double bytes) { return per.zero >= 1 ? reductions.scatter(bytes) : reductions.all_reduce(bytes); };
   const auto reduce = [&](const StageCost& stage) {
     const double bytes = static_cast<double>(stage.elements) * per.reduced + static_cast<double>(stage.given);
-    if (bytes != known_bytes) {
-      known_bytes = bytes;
-      known_reduce = per.zero >= 1 ? reductions.scatter(bytes) : reductions.all_reduce(bytes);
+    if (bytes == known_bytes) return known_reduce;
+    known_bytes = bytes;
+    known_reduce.all = known_reduce.last = collective(bytes);
+    if (per.bucket > 0 && bytes > per.bucket) {  // the lowering takes the whole where buckets do not pay
+      const double full = std::floor(bytes / per.bucket), rest = bytes - full * per.bucket;
+      known_reduce.all = std::min(known_reduce.all, full * collective(per.bucket) + collective(rest));
+      known_reduce.last = std::min(known_reduce.last, collective(rest > 0 ? rest : per.bucket));
     }
     return known_reduce;
   };
@@ -162,24 +174,26 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
     double all = 0, least = 0, gathers = 0;
     for (int c = 0; c < layout_->chunks && per.data > 1; ++c) {
       const StageCost& stage = stages[at(layout_->stage_of(r, c))];
-      const double time = reduce(stage);
-      least = c == 0 ? time : std::min(least, time);
-      all += time;
+      const Reduction time = reduce(stage);
+      least = c == 0 ? time.last : std::min(least, time.last);
+      all += time.all;
       if (per.zero >= 1) gathers += gather(stage);
     }
     const Layout::Rank& sums = layout_->rank[at(r)];
     double closing = per.step + per.step_per_element * static_cast<double>(sums.elements) + sums.optimizer;
-    closing += ground_->overlap_gradients || per.zero >= 2 ? least : all;
     if (per.zero == 1 || per.zero == 2) closing += gathers;
-    rank.closing[zero] = closing;
+    rank.closing[zero] = closing + (per.bucket > 0 ? least : all);
+    rank.draining[zero] = closing + all;
     // A microbatch's gradients one after another, under ZeRO 3 also the weights of its forward and its backward.
     rank.data_lane[zero] = per.zero >= 2 ? all + (per.zero == 3 ? 2 * gathers : 0) : 0;
   }
   const double share = per.zero >= 2 ? per.data : 1;
   for (const Layout::Tied& tied : layout_->tied) {
     const double time = tied_time_per_byte * static_cast<double>(tied.elements) * per.reduced / share;
-    rank_[at(tied.first)].closing[zero] += time;
-    rank_[at(tied.last)].closing[zero] += time;
+    for (const int r : {tied.first, tied.last}) {
+      rank_[at(r)].closing[zero] += time;
+      rank_[at(r)].draining[zero] += time;
+    }
   }
 }
 
@@ -230,8 +244,14 @@ std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatc
     if (ground_->blocking) tail -= rank.to_before;  // counted as waiting
     if (ground_->early_gradients && !form.split) tail -= sums.weight * jitter_;
     late = std::max(late, end - after * sums.weight * jitter_ + tail);
-    for (std::size_t z = 0; z < longest.size(); ++z)
+    // With one stage all else that the rank runs stands before its last backward or weight gradient, which buckets may run
+    // beside.
+    const StageCost& own = layout_->table.stages[at(layout_->stage_of(r, 0))];
+    const double last = std::max(own.backward, own.weight_gradient) * jitter_ + (ground_->blocking ? rank.to_before : 0);
+    for (std::size_t z = 0; z < longest.size(); ++z) {
       longest[z] = std::max({longest[z], end + rank.closing[z], rank.arrive + m * rank.data_lane[z]});
+      if (layout_->chunks == 1) longest[z] = std::max(longest[z], end - last + rank.draining[z]);
+    }
   }
   if (form.placement == StagePlacement::Line && ground_->count_collectives) {
     if (form.name == "gpipe")

@@ -52,6 +52,7 @@ struct PerParameter {
   double weights = 0, gradients = 0, optimizer = 0;  // bytes kept
   double reduced = 0, element = 0;                   // bytes that travel: gradients, weights
   double step = 0, step_per_element = 0;             // optimizer: seconds
+  double bucket = 0;                                 // bytes; 0 = gradients are reduced as a whole, behind the passes
   int zero = 0, data = 1;
 };
 PerParameter per_parameter(const CostModel& model, const Degrees& degrees);
@@ -61,8 +62,7 @@ struct Ground {
   bool blocking = false;          // senders wait
   bool count_collectives = true;  // false where passes may run beside the collectives of others
   bool early_gradients = false;   // a full backward hands on before its last weight gradient
-  bool overlap_gradients = false;
-  bool as_pfeife = false;  // memory as Pfeife counts it
+  bool as_pfeife = false;         // memory as Pfeife counts it
   bool one_message =
       false;  // of hand-overs only what waits for one pass takes room, as in the executor, for which a profile stands
   // Of a schedule that is taken as it is: the share of a pass's work that it surely does (slices of a sequence leave out what a
@@ -103,6 +103,7 @@ class Surroundings {
     double blocked = 0;                     // a microbatch: waiting for own sends
     double to_before = 0;                   // hand-over of a gradient
     std::array<double, 4> closing{};        // by ZeRO stage, after the last pass
+    std::array<double, 4> draining{};       // the same from the start of its last backward, which buckets may run beside
     std::array<double, 4> data_lane{};      // a microbatch
   };
   double phases(int microbatches) const;

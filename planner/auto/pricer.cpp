@@ -40,7 +40,6 @@ Ground ground_of(const Experiment& experiment) {
   ground.blocking = transfer_semantics(scenario, costs.measured()) != TransferSemantics::Asynchronous;
   ground.early_gradients = scenario.transfers.full_backward_sends != TransferRules::FullBackwardSends::End;
   ground.count_collectives = !scenario.collectives_run_on && !ground.early_gradients;
-  ground.overlap_gradients = scenario.overlap_gradients;
   ground.as_pfeife = scenario.memory_model == MemoryModelKind::Pfeife;
   ground.one_message = scenario.profile != nullptr;
   const ScheduleRequest& stated = scenario.schedule;

@@ -242,16 +242,12 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   stage.forward_work = b.forward_work - a.forward_work;
   stage.input_work = b.input_work - a.input_work;
   stage.weight_work = b.weight_work - a.weight_work;
-  const StageActivations sums =
-      sum_activations(workload_->units.data(), first, end, mode, costs.temporary_over_before(), WholeBytes{});
+  const StageActivations sums = sum_activations(*workload_, first, end, mode, costs.temporary_over_before(), WholeBytes{});
   stage.kept = sums.kept;
   stage.kept_for_weight = sums.kept_for_weight;
   stage.forward_rise = std::max<std::int64_t>(sums.forward_peak - sums.kept, 0);
   stage.backward_rise = sums.backward_peak;
-  // Under recompute an input gradient leaves what the weight gradient reads, on top of what is there; in the executor, for which
-  // a profile stands, that comes to be on the way.
-  const std::int64_t left = mode != Recompute::None ? sums.kept_for_weight : 0;
-  stage.input_rise = scenario_.profile ? std::max(left, sums.input_peak) : left + sums.backward_peak;
+  stage.input_rise = sums.input_rise();
   const std::int64_t each = size_of(compute_dtype(scenario_.precision)).base();
   std::int64_t block = 0;
   for (int u = first; u < end; ++u) {

@@ -1,6 +1,7 @@
 #include "planner/pfeife/search_space.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <tuple>
 #include <unordered_map>
@@ -19,6 +20,14 @@ Plan fixed_parts(const Scenario& scenario) {
     std::iota(plan.devices.begin(), plan.devices.end(), 0);
   }
   return plan;
+}
+
+// Where buckets of gradients begin and end depends on the cut: while cuts are compared a stage's are one bucket, which is never
+// faster. What is found is estimated as it is.
+Scenario without_buckets(const Scenario& scenario) {
+  Scenario whole = scenario;
+  whole.gradient_bucket = Bytes(std::numeric_limits<std::int64_t>::max());
+  return whole;
 }
 
 const Scenario& checked(const Scenario& scenario) {
@@ -81,6 +90,7 @@ void EdgeCosts::set_edges(const std::vector<EdgeCost>& edges) {
 
 SearchSpace::SearchSpace(const Experiment& experiment)
     : scenario_(checked(experiment.scenario)),
+      whole_(without_buckets(scenario_)),
       base_(fixed_parts(scenario_)),
       costs_(experiment.model, base_),
       stage_costs_(scenario_, costs_, base_.pipeline),
@@ -107,7 +117,7 @@ TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLin
   }
   if (!costs) costs = std::make_unique<EdgeCosts>(model_, base_, types_);
   costs->set_edges(edges);
-  TaskGraph graph = lower(scenario_, plan, *costs);
+  TaskGraph graph = lower(whole_, plan, *costs);
   const std::lock_guard lock(mutex_);
   spare_edges_.push_back(std::move(costs));
   return graph;

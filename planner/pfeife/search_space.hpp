@@ -41,6 +41,7 @@ class SearchSpace {
   explicit SearchSpace(const Experiment& experiment);
 
   const Scenario& scenario() const { return scenario_; }
+  const Scenario& with_whole_reductions() const { return whole_; }
   const LoweringCosts& costs() const { return costs_; }
   const StageCosts& stages() const { return stage_costs_; }
   const Crossings& crossings() const { return crossings_; }
@@ -70,6 +71,7 @@ class SearchSpace {
 
  private:
   const Scenario& scenario_;
+  const Scenario whole_;
   Plan base_;  // degrees and devices
   ModelCosts costs_;
   StageCosts stage_costs_;

@@ -68,7 +68,8 @@ TEST(Reductions, Zero2ReducesEveryMicrobatch) {
   EXPECT_TRUE(test::replay(lowered(2, false).graph).finished);
 }
 
-// ZeRO 3 gathers a stage's parameters before each F and B, while the pass before runs, and gives them back after it.
+// ZeRO 3 gathers a stage's parameters before each F and B, while the pass before runs. Stages of one block: a forward is followed
+// by one of its own kind over the same block, which it leaves there; rank 0 changes its stage and takes another block.
 TEST(Reductions, Zero3GathersBeforeEveryPass) {
   const Made made = lowered(3, false);
   EXPECT_EQ(made.count(ActionKind::Unshard, 0), 2 * 2 * 4);
@@ -76,8 +77,11 @@ TEST(Reductions, Zero3GathersBeforeEveryPass) {
   std::int64_t left = 0;
   for (const Task& task : made.graph.tasks) left += task.take.base() - task.give.base();
   EXPECT_EQ(left, 0);
-  const Task& pass = made.graph.tasks[static_cast<std::size_t>(test::find_task(made.graph, "0F0"))];
-  EXPECT_EQ(pass.give, Bytes(100 * 4));  // 100 elements in fp32
+  const auto pass = [&](const char* text) {
+    return made.graph.tasks[static_cast<std::size_t>(test::find_task(made.graph, text))];
+  };
+  EXPECT_EQ(pass("0F0").give, Bytes(0));        // 0F1 follows on the same block
+  EXPECT_EQ(pass("0F1").give, Bytes(100 * 4));  // 2F0 follows on another: 100 elements in fp32
 }
 
 // Unit 3 (rank 1) uses the parameter of unit 0 (rank 0), as a head uses the embedding.

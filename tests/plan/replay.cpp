@@ -28,6 +28,8 @@ double inputs_ready(const TaskGraph& graph, const Replay& state, const Task& tas
       const auto link = static_cast<std::size_t>(graph.transfers[static_cast<std::size_t>(input.transfer)].link);
       at += graph.links[link].latency.base() + graph.links[link].transfer.base();
     }
+    if (input.point >= 0)
+      at += graph.points[static_cast<std::size_t>(input.point)].at.base() - duration_of(graph, graph.tasks[source]);
     ready = std::max(ready, at);
   }
   return ready;

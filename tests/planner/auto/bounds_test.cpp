@@ -103,7 +103,7 @@ TEST(AutoBounds, HoldWhereSendersWait) { expect_near(distances(testing::two_node
 TEST(AutoBounds, HoldWhereTransfersRunBeside) { expect_near(distances(testing::eight_cards(), 60)); }
 
 TEST(AutoBounds, HoldWithGradientsReducedBesideTheBackward) {
-  expect_near(distances(testing::two_nodes("overlap_gradients: true\ntransfers: {semantics: asynchronous}\n"), 40));
+  expect_near(distances(testing::two_nodes("overlap_gradients: true\ntransfers: {semantics: asynchronous}\n"), 45));
 }
 
 TEST(AutoBounds, HoldWherePassesRunUnitByUnit) {

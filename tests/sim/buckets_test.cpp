@@ -1,0 +1,81 @@
+// Buckets of gradients beside the backward in both engines: equal times where no link is shared, whether passes are one timer
+// each, go step by step beside tensor-parallel sums, or run by units.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "costmodel/estimate/estimate.hpp"
+#include "sim/simulate.hpp"
+#include "tests/plan/tables.hpp"
+#include "tests/sim/graph_maker.hpp"
+
+namespace panpipe::sim {
+namespace {
+
+struct BucketCosts : test::TableCosts {
+  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
+    CollectiveCost cost = TableCosts::collective(kind, bytes, devices);
+    cost.latency = micros(200);
+    cost.wire_bytes = bytes;
+    cost.time = cost.latency + Duration(5e-6) * static_cast<double>(bytes.base());
+    return cost;
+  }
+};
+
+// Every pair of devices has a path of its own.
+Cluster paths_of_their_own(int devices) {
+  test::ClusterMaker cluster(devices);
+  for (int from = 0; from < devices; ++from)
+    for (int to = 0; to < devices; ++to)
+      if (from != to)
+        cluster.route(from, to, {{cluster.resource(std::to_string(from) + "-" + std::to_string(to), gb_per_s(100)), 1}},
+                      micros(0));
+  return cluster.make();
+}
+
+TEST(Buckets, BothEnginesAgree) {
+  for (const std::string family : {"1f1b", "interleaved-1f1b", "zb-h1", "zb-v", "stp", "dualpipe-v"})
+    for (const int zero : {0, 1, 2})
+      for (const int tensor : {1, 2})
+        for (const bool by_units : {false, true})
+          for (const bool hidden : {false, true}) {
+            BucketCosts costs;
+            static_cast<test::TableCosts&>(costs) = test::chain_of(16, 10e-3, 12e-3, 7e-3);
+            costs.is_measured = false;
+            costs.slowdown = 0.2;
+            costs.table.collectives.resize(1);
+            costs.table.collectives[0].members = tensor;
+            costs.table.collectives[0].bytes = costs.table.collectives[0].wire_bytes = Bytes(1000);
+            costs.table.collectives[0].time = millis(4);
+            if (tensor > 1)
+              for (UnitCost& unit : costs.table.units) {
+                test::add_collective(unit.forward, millis(4));
+                test::add_collective(unit.input_gradient, millis(4), hidden);
+              }
+            Scenario scenario = test::scenario_of(2, 12, family, 1, 2 * tensor);
+            scenario.parallel.data = 2;
+            scenario.parallel.tensor = tensor;
+            if (family == "interleaved-1f1b" || family == "zb-v" || family == "stp" || family == "dualpipe-v")
+              scenario.parallel.virtual_stages = 2;
+            scenario.parallel.zero = zero;
+            scenario.overlap_gradients = true;
+            scenario.gradient_bucket = Bytes(700);
+            scenario.collectives_run_on = by_units;
+            const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+            std::size_t inside = 0;
+            for (const Input& input : graph.inputs) inside += input.point >= 0 ? 1 : 0;
+            // By units a backward that hides the sum at its unit's end goes on without it: no bucket ends there.
+            if (!by_units || !hidden || tensor == 1) EXPECT_GT(inside, 0U) << family;
+            const Duration estimated = estimate(graph).step_time;
+            for (const bool merge : {true, false}) {
+              const Timeline simulated =
+                  simulate(graph, paths_of_their_own(4 * tensor), {Backend::FlowSolver, merge, /* fold */ true});
+              EXPECT_NEAR(simulated.step_time.base(), estimated.base(), 1e-9)
+                  << family << ", ZeRO " << zero << ", tensor " << tensor << (by_units ? ", by units" : "")
+                  << (merge ? ", merged" : "") << (hidden ? ", hidden" : "");
+            }
+          }
+}
+
+}  // namespace
+}  // namespace panpipe::sim
