@@ -100,6 +100,17 @@ def ranks(scenario):
     return p.get("pipeline", 1), p.get("data", 1), p.get("tensor", 1)
 
 
+def short(rng, hints, *families):
+    """The hints, half of the time narrowed to passes that the host's launches and memory bound: few tokens, one sample."""
+    if rng.random() < 0.5:
+        return hints
+    some = {"family": families} if families and rng.random() < 0.5 else {}
+    return {**hints, **some, "kinds": False, "model": ("gpt", "gpt", "llama", "bert", "vit"), "sequence": (1, 16, 64, 128), "micro": (1,),
+            "cluster": ("dgx-a100-80g", "dgx-a100-80g", "a100-80g-pcie-x4", "rtx3090x8", "h100x8")}
+
+
+APART = ("zb-h1", "zb-h2", "zb-v", "interleaved-zero-bubble", "stp", "dualpipe-v")
+
 # ---- faster, more -------------------------------------------------------------------------------------------------------------
 
 # Calibration numbers: towards a faster device. Efficiencies go half of the way to 1, the others are halved.
@@ -116,6 +127,9 @@ class Faster(Property):
     name = "faster-hardware"
     says = "a device, link, network, calibration or framework number that is better never makes the estimate longer; cuts are stated, so that orders stay"
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds. The estimate alone: on shared links one flow's gain may be another's loss"
+
+    def hinted(self, rng):
+        return short(rng, self.hints, *APART)
 
     def knobs(self, program, scenario):
         values, found = program.resolved(scenario), []
@@ -176,6 +190,9 @@ class MoreWork(Property):
     says = "more layers, microbatches, hidden, ffn, sequence, samples, vocabulary or pixels never make the estimate shorter; cuts are stated"
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds"
     KNOBS = ("workload.layers", "batch.microbatches", "workload.hidden", "workload.ffn", "workload.sequence", "batch.micro", "workload.vocabulary", "workload.image")
+
+    def hinted(self, rng):
+        return short(rng, self.hints)
 
     def draw(self, rng, program, scenario):
         need(cut(scenario))
@@ -749,6 +766,12 @@ class LaunchFloor(Property):
             "over the ranks, since some rank has at least the mean")
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds"
     hints = {"kinds": False, "framework": ("megatron", "eager", "stp", "megatron-deepspeed", "flash-attn", "megatron-zb")}
+
+    def hinted(self, rng):
+        # Groups that are woven, over many microbatches: what hides there must not be the host's time.
+        if rng.random() < 0.4:
+            return {**self.hints, "model": ("gpt",), "family": ("stp", "dualpipe-v"), "tensor": (2, 4, 8), "pipeline": (1, 2), "microbatches": (24, 60), "micro": (1,)}
+        return short(rng, self.hints)
 
     def judge(self, program, scenario, parameters):
         need(get(scenario, "cluster.file"))

@@ -1,7 +1,8 @@
 """Random scenarios. Most are valid; those that are not are refused by the program and drawn again.
 
 Hints narrow what is drawn: {"model": [...], "family": [...], "cluster": [...], "nodes": (least, most), "kinds": True (unlike
-devices), "data": [...], "tensor": [...], "pipeline": [...], "framework": [...], "plain": True (default order of devices, no rare keys)}.
+devices), "data": [...], "tensor": [...], "pipeline": [...], "framework": [...], "sequence": [...], "micro": [...], "microbatches": [...],
+"plain": True (default order of devices, no rare keys)}.
 """
 from program import Call, Refused
 from shipped import names
@@ -32,7 +33,7 @@ def workload(rng, hints):
     if model == "unet":
         return {"model": model, "layers": rng.choice((1, 2, 5)), "hidden": rng.choice((64, 128, 320)), "image": rng.choice((16, 32, 64))}
     if model in ("gpt", "bert", "llama"):
-        drawn["sequence"] = rng.choice((16, 64, 128, 256, 512, 1024, 1024, 2048))
+        drawn["sequence"] = some(rng, hints, "sequence", (16, 64, 128, 256, 512, 1024, 1024, 2048))
         drawn["vocabulary"] = rng.choice((1024, 8192, 32000, 51200))
     if model == "vit":
         drawn["image"] = rng.choice((64, 224))
@@ -85,7 +86,7 @@ def schedule(rng, hints, program, pipeline):
     for key in families[name][1]:
         if key in OPTIONS and rng.random() < 0.6:
             options[key] = rng.choice(OPTIONS[key])
-    microbatches = rng.choice((1, 2, 4, 4, 6, 8, 8, 12, 16, 3 * pipeline, 4 * pipeline))
+    microbatches = some(rng, hints, "microbatches", (1, 2, 4, 4, 6, 8, 8, 12, 16, 3 * pipeline, 4 * pipeline))
     order = program.order(name, pipeline, microbatches, tuple(sorted(options.items())))
     if not order["legal"]:
         raise Refused("an order that cannot finish")
@@ -148,7 +149,7 @@ def draw(rng, program, hints):
     where, width, devices = cluster(rng, hints, program)
     parallel = degrees(rng, hints, width, devices, sized)
     family, options, microbatches, stages = schedule(rng, hints, program, parallel["pipeline"])
-    scenario = {"panpipe": 1, "cluster": where, "workload": sized, "batch": {"micro": rng.choice((1, 1, 2, 4, 8)), "microbatches": microbatches},
+    scenario = {"panpipe": 1, "cluster": where, "workload": sized, "batch": {"micro": some(rng, hints, "micro", (1, 1, 2, 4, 8)), "microbatches": microbatches},
                 "precision": rng.choice(PRECISIONS), "parallel": parallel, "schedule": {"name": family, **options} if options else family}
     if rng.random() < 0.85:
         scenario["framework"] = some(rng, hints, "framework", names("frameworks"))
