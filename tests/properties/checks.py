@@ -313,7 +313,7 @@ class ZeroMemory(Property):
         need(data > 1)
         calls = [estimate(put(scenario, "parallel.zero", z)) for z in (stage - 1, stage)]
         before, after = ({row["device"]: row for row in program.answer(call).document["memory"]} for call in calls)
-        for device in before.keys() & after.keys():
+        for device in sorted(before.keys() & after.keys()):
             allowed, parts = 0.0, before[device]["parts"]
             if stage == 3:
                 counted = sum(v for k, v in parts.items() if k not in ("context", "fragmentation"))
@@ -344,7 +344,7 @@ class ZeroGathers(ZeroMemory):
         calls = [estimate(put(scenario, "parallel.zero", z)) for z in (2, 3)]
         before, after = ({row["device"]: row for row in program.answer(call).document["memory"]} for call in calls)
         two = self.gathered(program, scenario)
-        for device in before.keys() & after.keys():
+        for device in sorted(before.keys() & after.keys()):
             parts = before[device]["parts"]
             counted = sum(v for k, v in parts.items() if k not in ("context", "fragmentation"))
             factor = 1 + parts.get("fragmentation", 0) / counted
@@ -504,7 +504,7 @@ class CopiesApart(Property):
         for call in calls:
             spans = [s for s in program.answer(call).document["timeline"] if s["lane"] == "send" and s["microbatch"] == 0]
             seen.append({(s["device"] // 1, s["action"]): s["end_s"] - s["start_s"] for s in spans})
-        for span in seen[0].keys() & seen[1].keys():
+        for span in sorted(seen[0].keys() & seen[1].keys()):
             a, b = seen[0][span], seen[1][span]
             if abs(a - b) > SAME * b + 2e-12:
                 return Finding(calls, f"device {span[0]} {span[1]}: {milliseconds(a)} with a copy elsewhere, {milliseconds(b)} alone", abs(a / b - 1))
@@ -559,7 +559,7 @@ class EnginesAgree(Property):
 def same_metrics(program, calls, tolerance, leave=("contention_s",)):
     a, b = (program.answer(call).metrics for call in calls)
     step = b["step_time_s"]
-    for key in a.keys() & b.keys():
+    for key in (key for key in a if key in b):
         if key == "per_device" or key in leave:
             continue
         x, y = a[key], b[key]

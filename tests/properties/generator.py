@@ -74,8 +74,9 @@ def cluster(rng, hints, program):
 
 
 def shipped_cluster(program, file):
-    return program.resolved({"panpipe": 1, "cluster": file, "workload": {"model": "gpt", "layers": 1, "hidden": 64, "heads": 1},
-                             "batch": {"micro": 1, "microbatches": 1}, "parallel": {"pipeline": 1}})
+    small = {"panpipe": 1, "cluster": file, "workload": {"model": "gpt", "layers": 1, "hidden": 64, "heads": 1},
+             "batch": {"micro": 1, "microbatches": 1}, "parallel": {"pipeline": 1}}
+    return program.kept(["cluster", file], lambda: program.resolved(small))
 
 
 def schedule(rng, hints, program, pipeline):
@@ -137,10 +138,13 @@ def rare_keys(rng, scenario):
 
 
 def units_of(program, scenario):
-    kept = {key: scenario[key] for key in ("panpipe", "workload", "batch") if key in scenario}
-    alone = {**kept, "batch": {"micro": 1, "microbatches": 1}, "cluster": "clusters/dgx-a100-80g.yaml", "parallel": {"pipeline": 1}}
-    return [{"index": unit["index"], "name": unit["name"], "block": unit["block"]}
-            for unit in program.answer(Call("check", alone, ("--units", "--json"))).document["units"]]
+    """The movable units of the scenario's workload."""
+    alone = {"panpipe": 1, "workload": scenario["workload"], "batch": {"micro": 1, "microbatches": 1}, "cluster": "clusters/dgx-a100-80g.yaml", "parallel": {"pipeline": 1}}
+
+    def make():
+        units = program.answer(Call("check", alone, ("--units", "--json"))).document["units"]
+        return [{key: unit[key] for key in ("index", "name", "block")} for unit in units]
+    return program.kept(["units", scenario["workload"]], make)
 
 
 def draw(rng, program, hints):

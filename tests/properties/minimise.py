@@ -6,7 +6,7 @@ from checks import NotApplicable, family, options
 from program import Broken, Refused, drop, get, put
 from shipped import names
 
-PLAIN_MODEL = {"model": "gpt", "layers": 2, "hidden": 1024, "heads": 16}
+PLAIN_MODEL = {"model": "gpt", "hidden": 1024, "heads": 16}
 PLAIN_CLUSTERS = ("dgx-a100-80g", "rtx3090x8")
 PLAIN_FAMILIES = ("1f1b", "gpipe", "zb-h1", "interleaved-1f1b", "zb-v")
 KEYS = ("transfers", "transfers.semantics", "transfers.braid_inputs", "transfers.braid_outputs", "transfers.full_backward_sends", "trailing_collectives",
@@ -53,7 +53,7 @@ def smaller(value, least=1):
 def steps(program, scenario):
     """Plainer scenarios, most telling first."""
     if get(scenario, "workload.model") != "gpt":
-        yield shared_out(program, {**scenario, "workload": dict(PLAIN_MODEL)})
+        yield shared_out(program, {**scenario, "workload": {**PLAIN_MODEL, "layers": get(scenario, "workload.layers", 2)}})
     for name in PLAIN_CLUSTERS:
         file = f"clusters/{name}.yaml"
         if get(scenario, "cluster.file") != file and get(scenario, "cluster.file") != f"clusters/{PLAIN_CLUSTERS[0]}.yaml":

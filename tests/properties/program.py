@@ -80,14 +80,19 @@ class Program:
         self.path = str(pathlib.Path(path).resolve())
         self.timeout = timeout
         self.calls = 0
-        self.known = collections.OrderedDict()
+        self.known = collections.OrderedDict()  # recent answers
+        self.orders = {}
+        self.stopped = False
         self.lock = threading.Lock()
 
     def start(self, *arguments):
+        if self.stopped:
+            return Answer(3, "", "stopped")
         environment = dict(os.environ, NO_COLOR="1", PANPIPE_DATA=str(SHIPPED))
         self.calls += 1
-        try:
-            done = subprocess.run([self.path, *arguments], capture_output=True, text=True, errors="replace", timeout=self.timeout, env=environment)
+        try:  # in a session of its own: Ctrl-C ends this program, and no call half-way
+            done = subprocess.run([self.path, *arguments], capture_output=True, text=True, errors="replace", timeout=self.timeout, env=environment,
+                                  start_new_session=True)
         except subprocess.TimeoutExpired:
             return Answer(3, "", f"no answer within {self.timeout} s")
         return Answer(done.returncode, done.stdout, done.stderr)
@@ -132,47 +137,47 @@ class Program:
             raise Refused(answer.error.strip() or answer.text[:200])
         return answer
 
+    def kept(self, key, make):
+        """What does not depend on a scenario's costs is asked once."""
+        key = json.dumps(key)
+        if key not in self.orders:
+            self.orders[key] = make()
+        if isinstance(self.orders[key], Refused):
+            raise self.orders[key]
+        return self.orders[key]
+
+    def schedule(self, family, ranks, microbatches, options, form):
+        arguments = [part for name, value in options for part in ("--option", f"{name}={str(value).lower()}")]
+        answer = self.start("schedule", family, "--ranks", str(ranks), "--microbatches", str(microbatches), *arguments, form)
+        return answer if answer.accepted else Refused(answer.error.strip() or "an order that is not legal")
+
     def order(self, family, ranks, microbatches, options=()):
         """What `panpipe schedule` says of an order: its document."""
-        key = json.dumps(["schedule", family, ranks, microbatches, sorted(options)])
-        with self.lock:
-            if key in self.known:
-                return self.known[key]
-        arguments = [part for name, value in options for part in ("--option", f"{name}={str(value).lower()}")]
-        answer = self.start("schedule", family, "--ranks", str(ranks), "--microbatches", str(microbatches), *arguments, "--json")
-        if not answer.accepted:
-            raise Refused(answer.error.strip() or "an order that is not legal")
-        document = answer.document
-        document["options"] = arguments
-        with self.lock:
-            self.known[key] = document
-        return document
+        def make():
+            answer = self.schedule(family, ranks, microbatches, options, "--json")
+            return answer if isinstance(answer, Refused) else answer.document
+        return self.kept(["schedule", family, ranks, microbatches, sorted(options)], make)
 
     def order_csv(self, family, ranks, microbatches, options=()):
-        arguments = [part for name, value in options for part in ("--option", f"{name}={str(value).lower()}")]
-        answer = self.start("schedule", family, "--ranks", str(ranks), "--microbatches", str(microbatches), *arguments, "--csv")
-        if not answer.accepted:
-            raise Refused(answer.error.strip())
+        answer = self.schedule(family, ranks, microbatches, options, "--csv")
+        if isinstance(answer, Refused):
+            raise answer
         return answer.text
 
     def families(self):
         """name -> (description, options with their defaults), of the families whose orders do not depend on costs."""
-        with self.lock:
-            if "families" in self.known:
-                return self.known["families"]
-        found, name = {}, None
-        for line in self.start("schedule", "--list").text.splitlines():
-            words = line.split()
-            if line and not line.startswith(" ") and len(words) > 1:
-                name = words[0]
-                found[name] = (" ".join(words[1:]), {})
-            elif name and len(words) > 1 and words[0] == "--option":
-                key, _, value = line.strip()[len("--option "):].partition("=")
-                found[name][1][key] = value
-        found = {name: entry for name, entry in found.items() if "searched" not in entry[0]}
-        with self.lock:
-            self.known["families"] = found
-        return found
+        def make():
+            found, name = {}, None
+            for line in self.start("schedule", "--list").text.splitlines():
+                words = line.split()
+                if line and not line.startswith(" ") and len(words) > 1:
+                    name = words[0]
+                    found[name] = (" ".join(words[1:]), {})
+                elif name and len(words) > 1 and words[0] == "--option":
+                    key, _, value = line.strip()[len("--option "):].partition("=")
+                    found[name][1][key] = value
+            return {name: entry for name, entry in found.items() if "searched" not in entry[0]}
+        return self.kept(["families"], make)
 
     def resolved(self, scenario):
         """Dotted key -> value as `panpipe check` prints it, of a scenario with all its defaults and the files that it names."""

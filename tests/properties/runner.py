@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import random
-import re
 import sys
 import textwrap
 import time
@@ -86,11 +85,17 @@ class Run:
                     for future in ended:
                         self.book(*future.result())
             except KeyboardInterrupt:
-                self.stopped = True
+                self.stopped = self.program.stopped = True
                 for future in waiting:
                     future.cancel()
                 return 130
-        return 1 if self.violations() else 0
+        return 1 if self.violations() or self.idle() else 0
+
+    def idle(self):
+        """Properties that compared nothing, although the run was as long as it was asked to be."""
+        if self.stopped or self.most is None and any(count.comparisons for count in self.counts.values()):
+            return []
+        return [name for name, count in self.counts.items() if not count.comparisons]
 
     def violations(self):
         return sum(count.violations for count in self.counts.values()) + len(self.broken)
@@ -130,8 +135,6 @@ class Run:
         for i, side in enumerate(files):
             side = renamed(side, name)
             write(side, self.output, f"{name}{'' if i == 0 else f'-{i + 1}'}.yaml", head if i == 0 else f"# the other side of {name}.yaml\n")
-        if files and scenario not in files:
-            pass  # the drawn scenario is one that the sides were made of; the sides alone show the violation
         return self.output / f"{name}.yaml"
 
     def table(self):
@@ -141,6 +144,8 @@ class Run:
             lines.append(f"{name:{width}}  {count.comparisons:11}  {count.violations:10}")
         total = sum(count.comparisons for count in self.counts.values())
         lines.append(f"{'all':{width}}  {total:11}  {self.violations():10}")
+        for name in self.idle():
+            lines.append(f"{name}: nothing was compared in {self.counts[name].refused} turns; the program refuses what is drawn for it")
         for prop, broken in self.broken:
             lines.append(f"no answer while comparing {prop.name}: {broken}")
         lines.append(f"{self.program.calls} calls of the program in {time.monotonic() - self.started:.0f} s, seed {self.seed}")
@@ -201,4 +206,4 @@ def main(arguments):
     return 1 if run.violations() else code
 
 
-__all__ = ["Run", "main", "re"]
+__all__ = ["Run", "main"]
