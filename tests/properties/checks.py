@@ -40,6 +40,7 @@ class Property:
     name = says = tolerance = ""
     hints = {}
     searches = False  # a search per comparison: drawn less often
+    turns = 1  # how often it is drawn while others are drawn once
 
     def hinted(self, rng):
         return self.hints
@@ -124,7 +125,7 @@ FRAMEWORK_COSTS = ("elementwise_factor", "replicated_factor", "score_factor", "l
 
 @add
 class Faster(Property):
-    name = "faster-hardware"
+    name, turns = "faster-hardware", 3
     says = "a device, link, network, calibration or framework number that is better never makes the estimate longer; cuts are stated, so that orders stay"
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds. The estimate alone: on shared links one flow's gain may be another's loss"
 
@@ -186,7 +187,7 @@ class Faster(Property):
 
 @add
 class MoreWork(Property):
-    name = "more-work"
+    name, turns = "more-work", 2
     says = "more layers, microbatches, hidden, ffn, sequence, samples, vocabulary or pixels never make the estimate shorter; cuts are stated"
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds"
     KNOBS = ("workload.layers", "batch.microbatches", "workload.hidden", "workload.ffn", "workload.sequence", "batch.micro", "workload.vocabulary", "workload.image")
@@ -787,6 +788,26 @@ class LaunchFloor(Property):
         return None
 
 
+@add
+class SizesAlike(Property):
+    name = "sizes-alike"
+    says = ("a vocabulary that makes the logits as large as the hidden state is a size as any other: with 128 entries a tensor-parallel rank more, the head keeps no less, and "
+            "more by no greater share than the vocabulary grew")
+    tolerance = "1 %: what the head keeps beside the logits"
+    hints = {"model": ("gpt", "llama"), "kinds": False, "pipeline": (1, 2), "plain": True}
+
+    def judge(self, program, scenario, parameters):
+        t = ranks(scenario)[2]
+        hidden = get(scenario, "workload.hidden")
+        need(get(scenario, "workload.model") in ("gpt", "llama") and hidden * t % 128 == 0 and hidden >= 512)
+        scenario = drop(scenario, "partition")
+        calls = [Call("check", put(scenario, "workload.vocabulary", v), ("--costs", "--json")) for v in (hidden * t, (hidden + 128) * t)]
+        a, b = (program.answer(call).document["devices"][0]["units"][-1]["saved_bytes"] for call in calls)
+        if not a <= b <= a * (1 + 128 / hidden + 0.01):
+            return Finding(calls, f"the head keeps {a / 2**20:.2f} MiB with a vocabulary of {hidden * t}, {b / 2**20:.2f} MiB with {(hidden + 128) * t}", abs(b / a - 1))
+        return None
+
+
 # ---- searches ----------------------------------------------------------------------------------------------------------------------------
 
 # The families that `plan --method auto` searches in full (docs/models/plan-auto.md).
@@ -903,7 +924,7 @@ class PlanSettings(Search):
     tolerance = f"{SAME}"
 
     def draw(self, rng, program, scenario):
-        return {**super().draw(rng, program, scenario), "method": rng.choice(("auto", "pfeife"))}
+        return {**super().draw(rng, program, scenario), "method": rng.choice(("auto", "pfeife")), "tight": rng.choice((0, 0.95, 0.8, 0.6))}
 
     def judge(self, program, scenario, parameters):
         opened = self.open(scenario, parameters)
@@ -911,6 +932,9 @@ class PlanSettings(Search):
             # That method takes the degrees as stated.
             opened = {**drop(scenario, "partition"), "schedule": {"name": "pfeife"}, "recompute": "auto"}
             need(ranks(scenario)[0] > 1)
+            if parameters["tight"]:  # so little memory that some stages have to recompute
+                peak = program.answer(estimate({**opened, "recompute": "none"})).peak
+                opened = put(put(opened, "cluster.device.memory", f"{peak * parameters['tight'] / 2**30:.4f} GiB"), "cluster.device.usable", "100 %")
         search = Call("plan", opened, ("--method", parameters["method"], "--json"))
         found = program.answer(search).document
         need(found["feasible"])

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import tempfile
 import threading
@@ -30,7 +31,7 @@ class Call:
 
     def line(self, file="FILE"):
         """The command as a reader would type it."""
-        line = " ".join(["panpipe", self.verb, file, *self.options])
+        line = " ".join(["panpipe", self.verb, file, *map(shlex.quote, self.options)])
         if self.form == "scenario.yaml":
             return f"{line} -o DIR; panpipe {self.verb} DIR/scenario.yaml"
         return f"{line} -o DIR; {line} --plan DIR/plan.yaml" if self.form == "plan.yaml" else line

@@ -37,13 +37,14 @@ def comparison(prop, program, seed, index):
 
 
 def turns(properties):
-    """Properties in turn; a search takes as long as twenty other comparisons, and has every fourth turn."""
-    turn = 0
+    """Properties in turn, with a number each. A search takes as long as twenty other comparisons, and has every fourth turn."""
+    number = 0
     while True:
         for prop in properties:
-            if not prop.searches or turn % 4 == 0 or all(p.searches for p in properties):
-                yield prop, turn
-        turn += 1
+            if not prop.searches or number % 4 == 0 or all(p.searches for p in properties):
+                for again in range(prop.turns):
+                    yield prop, number * prop.turns + again
+        number += 1
 
 
 class Run:
