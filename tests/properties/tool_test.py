@@ -71,11 +71,11 @@ def run(program, *arguments, fault="", code=0):
 def sound(program, folder):
     """A program without fault breaks none of these, and every one of them compares something."""
     names = ("more-work", "recompute-memory", "unused-nodes", "more-memory")
-    done = run(program, *(part for name in names for part in ("--property", name)), "--comparisons", 8, "--output", folder / "none")
+    done = run(program, *(part for name in names for part in ("--property", name)), "--comparisons", 10, "--output", folder / "none")
     expect(done.stdout.splitlines()[0] == "property          comparisons  violations", "the table's head", done.stdout)
     for line in done.stdout.splitlines()[1:5]:
         name, compared, violated = line.split()
-        expect(name in names and int(compared) == 2 and violated == "0", f"2 turns each and no violation, not '{line}'", done.stdout)
+        expect(name in names and int(compared) == (4 if name == "more-work" else 2) and violated == "0", f"2 turns each, twice as many of more-work, and no violation, not '{line}'", done.stdout)
     expect(not (folder / "none").exists(), "no folder is made where nothing is found")
 
 
@@ -123,6 +123,10 @@ def messages(program, folder):
     done = run(program, "--seconds", "0", code=2)
     expect("error: --seconds and --comparisons are above 0" in done.stderr, "no time", done.stderr)
     done = run(program, "--list")
+    page = (ROOT / "docs/properties.md").read_text(encoding="utf-8")
+    listed = [line.split(":")[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
+    absent = [name for name in listed if f"`{name}`" not in page]
+    expect(len(listed) > 25 and not absent, f"docs/properties.md has a row for {', '.join(absent)}")
     expect("unused-nodes: nodes that the plan does not use change neither step nor memory." in done.stdout, "the list", done.stdout)
 
 
