@@ -1,6 +1,6 @@
 """Makes a scenario that breaks a property small: keys are dropped, numbers shrink, model, cluster and family become plainer, as long as
 the same property is still broken with the same change."""
-import time
+import json
 
 from checks import NotApplicable, family, options
 from program import Broken, Refused, drop, get, put
@@ -87,19 +87,21 @@ def steps(program, scenario):
         yield {**scenario, "precision": "fp16"}
 
 
-def minimise(prop, program, scenario, parameters, finding, seconds=20):
+def minimise(prop, program, scenario, parameters, finding, tries=400):
     """The smallest scenario that was found to break the property at least half as much, and what it shows."""
-    until, most = time.monotonic() + seconds, finding.size
+    most, failed = finding.size, set()
     progress = True
-    while progress and time.monotonic() < until:
+    while progress and len(failed) < tries:
         progress = False
         for candidate in steps(program, scenario):
-            if time.monotonic() >= until:
-                break
-            if candidate == scenario:
+            key = json.dumps(candidate, sort_keys=True)
+            if candidate == scenario or key in failed:
                 continue
             found = judged(prop, program, candidate, parameters)
             if found and found.size >= most / 2:
                 scenario, finding, progress = candidate, found, True
+                break
+            failed.add(key)
+            if len(failed) >= tries:
                 break
     return scenario, finding
