@@ -265,7 +265,7 @@ class RecomputeMemory(RecomputeTime):
 @add
 class RecomputeKeeps(Property):
     name = "recompute-keeps-inputs"
-    says = "under full recompute every device keeps activations: what its stages received is where the recompute starts"
+    says = "under full recompute every device keeps what its stages received, because the recompute starts there; a rank that has the model's first stage alone receives nothing"
     tolerance = "none: more than 0 bytes. Measured layers and profiles are not drawn"
 
     def draw(self, rng, program, scenario):
@@ -273,8 +273,12 @@ class RecomputeKeeps(Property):
 
     def judge(self, program, scenario, parameters):
         call = estimate({**scenario, "recompute": "full"})
-        for row in program.answer(call).document["memory"]:
-            if row["parts"].get("activations", 0) <= 0:
+        order = program.order(family(scenario), ranks(scenario)[0], get(scenario, "batch.microbatches"), options(scenario))
+        receives = {order["stage_to_rank"][stage] for chain in order["chains"] for stage in chain[1:]}
+        document = program.answer(call).document
+        rank = {row["device"]: row["rank"] for row in document["metrics"]["per_device"]}
+        for row in document["memory"]:
+            if row["parts"].get("activations", 0) <= 0 and rank[row["device"]] in receives:
                 return Finding([call], f"device {row['device']} keeps no activations: {row['parts']}", 1)
         return None
 
@@ -283,7 +287,8 @@ class RecomputeKeeps(Property):
 class ZeroMemory(Property):
     name = "zero-memory"
     says = ("a higher ZeRO stage never needs more memory on any device; stage 3 may need more than 2 by what its gathered blocks exceed the weights that it "
-            "gives up: allocator factor x (two neighbouring blocks with most parameters, once for each stage that the rank may be in, - weights x (1 - 1/data))")
+            "gives up: allocator factor x (the two blocks with most parameters, twice where a rank has several stages, - weights x (1 - 1/data)). Two blocks are gathered at a time: "
+            "neighbours, or the last of a pass and the first of the next")
     tolerance = f"{BYTES} bytes: rounding of a device's parts"
     hints = {"data": (2, 3, 4, 8), "plain": True, "kinds": False}
 
@@ -292,7 +297,7 @@ class ZeroMemory(Property):
         return {"stage": rng.choice((1, 2, 3, 3))}
 
     def gathered(self, program, scenario):
-        """Bytes of the two neighbouring blocks with most parameters: each unit alone on a rank of a large cluster says what it has."""
+        """Bytes of the two blocks with most parameters: each unit alone on a rank of a large cluster says what it has."""
         units = units_of(program, scenario)
         tensor = ranks(scenario)[2]
         apart = {key: scenario[key] for key in ("panpipe", "workload", "precision", "framework", "optimizer") if key in scenario}
@@ -307,7 +312,7 @@ class ZeroMemory(Property):
             else:
                 blocks.append(size)
             last = unit["block"]
-        return max(a + b for a, b in zip(blocks, blocks[1:])) if len(blocks) > 1 else blocks[0]
+        return sum(sorted(blocks)[-2:])
 
     def judge(self, program, scenario, parameters):
         stage, data = parameters["stage"], ranks(scenario)[1]
@@ -332,7 +337,7 @@ class ZeroMemory(Property):
 @add
 class ZeroGathers(ZeroMemory):
     name = "zero-gathers"
-    says = ("under ZeRO 3 a rank of one stage holds at most two neighbouring blocks beside its own parts: its peak is at most that of ZeRO 2 less the weights given up "
+    says = ("under ZeRO 3 a rank of one stage holds at most two gathered blocks beside its own parts: its peak is at most that of ZeRO 2 less the weights given up "
             "plus allocator factor x these two blocks")
     hints = {"data": (2, 4, 8), "plain": True, "kinds": False, "model": ("gpt", "llama", "bert"), "family": ("gpipe", "1f1b", "zb-h1")}
 

@@ -14,7 +14,7 @@ import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHIPPED = ROOT / "scenarios"
+SHIPPED = pathlib.Path(os.environ.get("PANPIPE_DATA") or ROOT / "scenarios")
 FILES = "_files"
 IN_WORDS = (0, 1, 2, 3)  # exit codes that say something; 70 is a fault of the program, a negative one a signal
 
