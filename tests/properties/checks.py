@@ -5,8 +5,9 @@ A property that does not apply to a scenario raises NotApplicable; a change that
 counts as a comparison.
 """
 import dataclasses
+import random
 
-from generator import FABRICS, units_of
+from generator import units_of
 from program import Call, get, put, drop
 from shipped import numbers, scaled, with_calibration, with_file, with_framework
 
@@ -241,7 +242,7 @@ class RecomputeTime(Property):
     name = "recompute-time"
     says = "recompute none is never slower than selective, selective never slower than full; cuts are stated"
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds"
-    key, first = "step_time_s", "none"
+    key = "step_time_s"
 
     def draw(self, rng, program, scenario):
         return {"pair": rng.choice((("none", "selective"), ("selective", "full"), ("none", "full")))}
@@ -266,10 +267,7 @@ class RecomputeMemory(RecomputeTime):
 class RecomputeKeeps(Property):
     name = "recompute-keeps-inputs"
     says = "under full recompute every device keeps what its stages received, because the recompute starts there; a rank that has the model's first stage alone receives nothing"
-    tolerance = "none: more than 0 bytes. Measured layers and profiles are not drawn"
-
-    def draw(self, rng, program, scenario):
-        return {}
+    tolerance = "none: more than 0 bytes"
 
     def judge(self, program, scenario, parameters):
         call = estimate({**scenario, "recompute": "full"})
@@ -509,7 +507,7 @@ class CopiesApart(Property):
         seen = []
         for call in calls:
             spans = [s for s in program.answer(call).document["timeline"] if s["lane"] == "send" and s["microbatch"] == 0]
-            seen.append({(s["device"] // 1, s["action"]): s["end_s"] - s["start_s"] for s in spans})
+            seen.append({(s["device"], s["action"]): s["end_s"] - s["start_s"] for s in spans})
         for span in sorted(seen[0].keys() & seen[1].keys()):
             a, b = seen[0][span], seen[1][span]
             if abs(a - b) > SAME * b + 2e-12:
@@ -525,7 +523,6 @@ class SimulateEqual(Property):
     name = "simulate-equal"
     says = "where the simulation reports no link with two flows at once it gives the estimate's step"
     tolerance = f"{SAME}"
-    hints = {}
     shared = False
 
     def judge(self, program, scenario, parameters):
@@ -839,14 +836,12 @@ class Search(Property):
 
     def members(self, program, scenario, parameters, number):
         """Random members of the searched space, as scenarios."""
-        import random
         rng = random.Random(parameters["seed"])
         opened = self.open(scenario, parameters)
-        devices = len(program.answer(estimate(put(scenario, "cluster", opened["cluster"]))).metrics["per_device"])
         values = program.resolved(scenario)
         width = int(values["cluster.devices_per_node"])
         devices = width * int(values.get("cluster.nodes", 1))
-        for _ in range(4 * number):
+        for _ in range(number):
             tensor = rng.choice([n for n in (1, 2, 4, 8) if n <= width])
             data = rng.choice([n for n in (1, 2, 4, 8, 16) if parameters["global"] % n == 0 and tensor * n <= devices] or [1])
             pipeline = rng.choice([n for n in (1, 1, 2, 2, 4, 8) if tensor * data * n <= devices])
@@ -872,7 +867,7 @@ class PlanNotBeaten(Search):
         need(found["feasible"])
         best = found["best"].get("simulated") or found["best"]["metrics"]
         make = simulate if "simulated" in found["best"] else estimate
-        for member in self.members(program, scenario, parameters, 6):
+        for member in self.members(program, scenario, parameters, 24):
             call = make(member)
             answer = program.ask(estimate(member))
             if not answer.accepted or answer.step > best["step_time_s"] * (1 - ROUNDED) or not answer.metrics["fits"]:
@@ -895,7 +890,7 @@ class PlanBound(Search):
         found = program.answer(search).document
         need(found["feasible"])
         bound = found["search"]["lower_bound"]
-        for member in self.members(program, scenario, parameters, 6):
+        for member in self.members(program, scenario, parameters, 24):
             answer = program.ask(estimate(member))
             if answer.accepted and answer.metrics["fits"] and answer.step < bound * (1 - ROUNDED):
                 return Finding([search, estimate(member)], f"the bound {milliseconds(bound)}, this member {milliseconds(answer.step)}", bound / answer.step - 1)
@@ -950,6 +945,3 @@ class PlanSettings(Search):
             if abs(a[key] - b[key]) > SAME * abs(b[key]):
                 return Finding([search, again], f"{key}: printed {a[key]}, set again {b[key]}")
         return None
-
-
-__all__ = ["FABRICS", "PROPERTIES", "Finding", "NotApplicable", "Property", "family", "options", "ranks"]

@@ -3,6 +3,7 @@ the same property is still broken with the same change."""
 import json
 
 from checks import NotApplicable, family, options
+from generator import units_of
 from program import Broken, Refused, drop, get, put
 from shipped import names
 
@@ -27,7 +28,6 @@ def shared_out(program, scenario):
     """The scenario with its cuts evenly over as many stages as its family now has."""
     if "partition" not in scenario:
         return scenario
-    from generator import units_of
     try:
         order = program.order(family(scenario), get(scenario, "parallel.pipeline"), get(scenario, "batch.microbatches"), options(scenario))
         units, stages = units_of(program, scenario), len(order["chains"][0])
@@ -87,7 +87,7 @@ def steps(program, scenario):
         yield {**scenario, "precision": "fp16"}
 
 
-def minimise(prop, program, scenario, parameters, finding, tries=400):
+def minimise(prop, program, scenario, parameters, finding, tries=200):
     """The smallest scenario that was found to break the property at least half as much, and what it shows."""
     most, failed = finding.size, set()
     progress = True

@@ -206,5 +206,3 @@ def main(arguments):
         print("stopped; what was found so far stands above", file=sys.stderr)
     return 1 if run.violations() else code
 
-
-__all__ = ["Run", "main"]
