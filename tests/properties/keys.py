@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""Every numeric or yes-no key of scenario, cluster, device, framework and calibration acts on some figure, or is refused.
+
+    keys.py PANPIPE [KEY...]
+
+The keys are found, not listed: what `panpipe check` prints of the scenarios below with all defaults, what the shipped calibrations and
+frameworks state, and what the tables and examples of docs/ name. Each is changed in one scenario after the other until an engine's
+answer changes.
+"""
+import re
+import sys
+
+from program import ROOT, Call, Program, drop, get, put
+from shipped import names, numbers, scaled, with_calibration, with_framework
+
+# Keys that act on no prediction, and why. What stands here and acts all the same is reported too.
+BY_DESIGN = {
+    "seed": "weights, dropout and synthetic data: predictions draw nothing",
+    "training": "what a run does beyond its passes",
+    "optimizer": "what the optimizer computes: predictions ask for its name alone",
+}
+# Legal values of documented keys that no shipped file states and whose default is no number.
+VALUES = {
+    "usable": "50 %", "batch.global": 64, "cluster.network.spine": "1 GB/s", "calibration.launch_contention": 1,
+    "calibration.gemm_fill": 96, "framework.gradient_bytes": 8, "framework.bf16_extra_gradient_bytes": 4,
+    "framework.released_by_input_gradient": 0.5, "optimizer.weight_decay": 0.01, "optimizer.momentum": 0.9,
+}
+# Documented keys whose value is a word, a list, a file or a map of the keys that stand on their own rows.
+NOT_NUMBERS = ("cluster", "workload", "batch", "auto", "placement", "optimizer", "profile", "framework", "memory_model", "tied_embedding", "transfers", "schedule.braid",
+               "trailing_collectives", "data", "training", "partition", "schedule", "recompute", "precision", "optimizer.betas", "optimizer.epsilon", "training.decay",
+               "training.clip_gradients", "training.loss_scale", "training.keep_checkpoints")
+FACTORS = (1.5, 0.5, 8, 0.1, 0.01)
+
+
+def made(cluster, degrees, **more):
+    base = {"panpipe": 1, "cluster": cluster, "workload": {"model": "gpt", "layers": 4, "hidden": 1024, "heads": 16, "sequence": 512, "vocabulary": 8192},
+            "batch": {"micro": 2, "microbatches": 8}, "precision": "fp16", "parallel": degrees, "framework": "eager"}
+    return {**base, **more}
+
+
+def one_node(name, nodes=None, **more):
+    return {"file": f"clusters/{name}.yaml", **({"nodes": nodes} if nodes else {}), **more}
+
+
+LLAMA = {"model": "llama", "layers": 4, "hidden": 1024, "heads": 16, "kv_heads": 4, "ffn": 2816, "sequence": 2048, "vocabulary": 32000}
+MLLM = {"model": "mllm", "layers": 2, "hidden": 512, "heads": 8, "ffn": 1024, "vision_layers": 2, "vision_hidden": 256, "vision_heads": 4, "image": 224, "patch": 14, "sequence": 512}
+# Together they use every part of the model: paths of every class, reductions inside and across nodes, fused and unfused attention, products
+# outside the tensor cores, woven groups, copies to the host, split backwards, every kind of model.
+SCENARIOS = [
+    made(one_node("dgx-a100-80g", 2), {"pipeline": 2, "tensor": 2, "data": 4}),
+    made(one_node("rtx3090x8"), {"pipeline": 4, "tensor": 2}),
+    made(one_node("rtx3090x8", 2), {"pipeline": 2, "data": 8}, framework="megatron"),
+    made(one_node("h100x8", 2), {"pipeline": 1, "tensor": 8, "data": 2, "sequence_parallel": True}, workload=LLAMA, framework="flash-attn", precision="bf16"),
+    made(one_node("a100-80g-pcie-x4"), {"pipeline": 2, "data": 2}, framework="stp"),
+    made(one_node("a100-80g-pcie-x4-nobridge"), {"tensor": 4, "pipeline": 1}, precision="bf16", framework="megatron-deepspeed"),
+    made(one_node("dgx-a100-80g"), {"pipeline": 4, "tensor": 2}, schedule="stp", batch={"micro": 1, "microbatches": 16}, framework="stp"),
+    made(one_node("dgx-a100-80g"), {"pipeline": 4, "tensor": 2}, schedule="zb-h1", framework="megatron-zb", precision="bf16"),
+    made(one_node("rtx3090x8-nobridge"), {"pipeline": 8}, schedule={"name": "1f1b", "offload": "full"}, framework="pfeife-huggingface"),
+    made(one_node("dgx-a100-40g", 2), {"pipeline": 1, "data": 16, "zero": 3}, framework="llm-foundry", precision="bf16"),
+    made(one_node("dgx-a100-80g"), {"pipeline": 1, "data": 8, "zero": 1}, workload={"model": "gpt", "layers": 2, "hidden": 1000, "heads": 10, "sequence": 128, "dropout": 0.1}),
+    made(one_node("dgx-a100-80g"), {"pipeline": 2, "virtual_stages": 2}, schedule={"name": "interleaved-1f1b", "group": 2}),
+    made(one_node("rtx3090x8"), {"pipeline": 2}, schedule={"name": "pfeife", "stages_per_rank": 2, "loop_batch": 4, "prefetch": 1}, workload={"model": "bert", "layers": 8, "hidden": 512, "heads": 8, "sequence": 128}),
+    made(one_node("dgx-a100-80g"), {"pipeline": 2}, schedule={"name": "seq-1f1b", "sequence_splits": 2}, workload=LLAMA, framework="torch-compile"),
+    made(one_node("h200x8"), {"pipeline": 4, "data": 2}, workload={"model": "vit", "layers": 4, "hidden": 512, "heads": 8, "image": 224, "patch": 16, "classes": 1000}, framework="pfeife-timm"),
+    made(one_node("dgx-a100-80g"), {"pipeline": 2}, workload={"model": "unet", "layers": 2, "hidden": 64, "heads": 2, "image": 32, "sequence": 77}, recompute="full"),
+    made(one_node("dgx-a100-80g"), {"pipeline": 2, "tensor": 2}, workload=MLLM, framework="flash-attn"),
+    made(one_node("h20x8-x2"), {"pipeline": 2, "tensor": 4, "data": 2}, transfers={"semantics": "batched"}, framework="stp", precision="bf16"),
+    made(one_node("a800x8", 2), {"pipeline": 4, "data": 4, "zero": 2}, transfers={"semantics": "blocking"}, framework="sagemaker", recompute="selective"),
+    made(one_node("rtx3090ti-x2"), {"pipeline": 2}, precision="tf32", framework="llm.c"),
+    made(one_node("epyc-7742-x2"), {"pipeline": 2}, precision="fp32", framework="eager-sdpa"),
+    made(one_node("dgx-a100-80g", 8, network={"oversubscription": 4, "spine": "50 GB/s"}), {"pipeline": 1, "data": 64}, framework="eager-sdpa-chunked-loss"),
+    made({"device": {"file": "devices/a100-80g-sxm.yaml"}, "wiring": {"topology": str(ROOT / "tests/cluster/data/topo-dgx-a100.txt")}}, {"pipeline": 4, "tensor": 2}),
+    made({"devices": 4, "memory": "24 GiB", "link": {"latency": "0.26 ms", "bandwidth": "10 GB/s"}}, {"data": 2},
+         workload={"layers": str(ROOT / "scenarios/workloads/six-layers-with-skip.yaml")}),
+    {"panpipe": 1, "cluster": one_node("rtx3090x8", 2), "workload": {"model": "gpt2-large"}, "batch": {"micro": 1, "microbatches": 16}, "parallel": {"tensor": 2, "data": 2, "zero": 1}},
+]
+for scenario in SCENARIOS:
+    if "layers" in scenario["workload"] and "model" not in scenario["workload"]:
+        scenario.pop("framework"), scenario.pop("precision")
+
+
+def documented():
+    """key -> example or default, of the tables and examples in the documents."""
+    found = {}
+    for file, prefix, column in (("docs/file-formats.md", "", 1), ("docs/models/braids.md", "", 1), ("docs/models/calibration.md", "calibration.", 2),
+                                 ("docs/models/collectives.md", "calibration.", 2), ("docs/models/compute.md", "framework.", 2)):
+        inside = False
+        for line in (ROOT / file).read_text(encoding="utf-8").splitlines():
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            if not cells:
+                inside = False
+            elif cells[0].startswith("key"):
+                inside = True
+            elif inside and not cells[0].startswith("---"):
+                keys = [re.sub(r"[`\s]|[a-z]$", lambda m: "" if m.group() in "` " else m.group(), key) for key in cells[0].split(",")]
+                defaults = cells[column].strip("`").split(", ")
+                for i, key in enumerate(keys):
+                    key = re.sub(r"collective_latencya$", "collective_latency", key)
+                    found.setdefault(prefix + key, defaults[min(i, len(defaults) - 1)])
+    text = (ROOT / "docs/models/topology.md").read_text(encoding="utf-8")
+    block = re.search(r"```yaml\n(panpipe: 1\nkind: cluster.*?)```", text, re.S).group(1)
+    above = ""
+    for line in block.splitlines():
+        depth, key = len(line) - len(line.lstrip()), line.strip().split(":")[0]
+        if key in ("sources", "panpipe", "kind") or line.strip().startswith("-"):
+            continue
+        above = key if depth == 0 else above
+        path = key if depth == 0 else f"{above}.{key}"
+        for name, value in re.findall(r"(\w+): ([0-9][0-9.]*(?: [A-Za-z%/]+)?)(?=[,}\s]|$)", line[line.index(":"):]):
+            found.setdefault(f"cluster.{path}.{name}", value)
+        if re.fullmatch(r"\s*\w+: [0-9]+(\s+#.*)?", line):
+            found.setdefault(f"cluster.{path}", line.split(":")[1].split("#")[0].strip())
+    return found
+
+
+def other_values(value):
+    """Legal values beside this one, those that are most likely to act first."""
+    value = str(value)
+    if value in ("true", "false"):
+        return [value == "false"]
+    if scaled(value, 1) is None:
+        return []
+    whole = re.fullmatch(r"\d+", value)
+    if whole:
+        n = int(value)
+        return [m for m in dict.fromkeys((2 * n, n + n // 2 + n % 2, n + 1, n // 2, 1, 0.5, 0, n - 1, 8 * n)) if m != n and m >= 0]
+    if float(value.split()[0]) == 0:
+        unit = value.partition(" ")[2]
+        return [f"5 {unit}", f"500 {unit}"] if unit else [0.1, 0.5, 1]
+    return [scaled(value, factor) for factor in FACTORS]
+
+
+class Keys:
+    def __init__(self, program):
+        self.program = program
+        self.resolved = [program.resolved(scenario) for scenario in SCENARIOS]
+
+    def all(self):
+        """key -> its value where nothing else states one."""
+        found = {}
+        for values in self.resolved:
+            for path, value in values.items():
+                if ".sources" in path or path.endswith("panpipe") or "[" in path or path == "warning":
+                    continue
+                if other_values(value):
+                    found.setdefault(path, None)
+        for kind, key in (("calibrations", "calibration"), ("frameworks", "framework")):
+            for name in names(kind):
+                for number, value in numbers(kind, name).items():
+                    found.setdefault(f"{key}.{number}", value)
+        for key, value in documented().items():
+            if key in found or key in NOT_NUMBERS or any(key in values for values in self.resolved):
+                continue
+            found[key] = VALUES.get(key, value)
+        return found
+
+    def figures(self, call):
+        answer = self.program.ask(call)
+        if not answer.accepted:
+            return None, answer.error
+        document = answer.document
+        return (document["metrics"], document["memory"]), ""
+
+    def changed(self, i, key, stated):
+        """Pairs of scenarios that differ in this key alone."""
+        scenario, values = SCENARIOS[i], self.resolved[i]
+        kind, _, name = key.partition(".")
+        if kind in ("calibration", "framework") and name:
+            file = values.get("cluster.device.calibration" if kind == "calibration" else "framework")
+            folder = f"{kind}s"
+            if not file or file not in names(folder):
+                return
+            own = numbers(folder, file).get(name)
+            value = own if own is not None else stated
+            if value is None:
+                return
+            for other in ([] if own is not None else [value]) + other_values(value):
+                yield scenario, (with_calibration if kind == "calibration" else with_framework)(scenario, file, name, str(other).lower() if isinstance(other, bool) else other)
+            return
+        value = values.get(key, stated)
+        if value is None or key not in values and key.startswith("cluster.") and get(scenario, "cluster.file") is None:
+            return
+        for other in ([value] if key not in values else []) + other_values(value):
+            if key == "batch.global":  # stands in the place of the other count
+                yield scenario, put(drop(scenario, "batch.microbatches"), key, other)
+            elif kind == "optimizer":
+                named = {**scenario, "optimizer": {"name": "momentum" if name == "momentum" else "adamw"}}
+                yield named, put(named, key, other)
+            else:
+                yield scenario, put(scenario, key, other)
+
+    def fate(self, key, stated):
+        """acts, refused or dead; and why it was refused."""
+        accepted, reason = False, "no scenario of the set has it"
+        for verb in (("estimate",), ("simulate", "--backend", "flow")):
+            for i in range(len(SCENARIOS)):
+                for scenario, other in self.changed(i, key, stated):
+                    after, error = self.figures(Call(verb[0], other, verb[1:]))
+                    if after is None:
+                        reason = error.strip().splitlines()[0] if error.strip() else reason
+                        continue
+                    before, _ = self.figures(Call(verb[0], scenario, verb[1:]))
+                    accepted = accepted or before is not None
+                    if before is not None and after != before:
+                        return "acts", ""
+        return ("dead", "") if accepted else ("refused", reason)
+
+
+def designed(key):
+    return next((why for start, why in BY_DESIGN.items() if key == start or key.startswith(start + ".")), None)
+
+
+def main(path, wanted=()):
+    program = Program(path)
+    keys = Keys(program)
+    found = keys.all()
+    unknown = [key for key in wanted if key not in found]
+    if unknown:
+        print(f"no key {', '.join(unknown)}; there are {', '.join(sorted(found))}")
+        return 2
+    fates = {"acts": 0, "refused": 0, "dead": 0, "by design": 0}
+    wrong = []
+    for key, stated in found.items():
+        if wanted and key not in wanted:
+            continue
+        if stated is not None and not other_values(stated):
+            wrong.append(f"{key}: the documents name it, no shipped file states it and '{stated}' is no number: give it a value in VALUES or name it in NOT_NUMBERS of {pathname()}")
+            continue
+        fate, reason = keys.fate(key, stated)
+        why = designed(key)
+        if why and fate == "dead":
+            fate = "by design"
+        elif why and fate == "acts":
+            wrong.append(f"{key} acts, although {pathname()} says that it does not by design: {why}")
+        elif fate == "dead":
+            wrong.append(f"{key} changes no figure of any of {len(SCENARIOS)} scenarios in either engine: let it act, refuse it, or say in BY_DESIGN of {pathname()} why not")
+        fates[fate] += 1
+        if wanted or fate == "refused":
+            print(f"{key}: {fate}{': ' + reason if reason else ''}")
+    print("\n".join(wrong))
+    print(f"{sum(fates.values())} keys: " + ", ".join(f"{number} {fate}" for fate, number in fates.items()) + f"; {program.calls} calls")
+    return 1 if wrong or not fates["acts"] else 0
+
+
+def pathname():
+    return "tests/properties/keys.py"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

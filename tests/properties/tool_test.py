@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""tools/properties on a program that is wrong on purpose: the checks can fail, what they find is made small, and the messages say what to do."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = ROOT / "tools" / "properties"
+
+# A step takes 1 ms a layer and microbatch, a device needs 1 MiB a layer, and nothing else matters; FAULT adds what is wrong.
+FAKE = '''#!{python} -SE
+import json, os, sys
+fault = os.environ.get("FAULT", "")
+verb, arguments = sys.argv[1], sys.argv[2:]
+if verb == "schedule":
+    if "--list" in arguments:
+        print("gpipe      all forwards, then all backwards\\n1f1b       one forward, one backward\\nzb-auto    zb-h1 searched: the shortest step")
+    else:
+        ranks = int(arguments[arguments.index("--ranks") + 1])
+        print(json.dumps({{"legal": True, "chains": [list(range(ranks))], "stage_to_rank": list(range(ranks))}}))
+    sys.exit(0)
+scenario = json.load(open(arguments[0]))
+layers, cluster = scenario["workload"].get("layers", 1), scenario["cluster"]
+nodes = cluster.get("nodes", 1) if isinstance(cluster, dict) else 1
+if verb == "check":
+    if "--units" in arguments:
+        names = ["embedding"] + [f"h.{{i}}" for i in range(layers)] + ["head"]
+        print(json.dumps({{"units": [{{"index": i, "name": name, "block": name}} for i, name in enumerate(names)]}}))
+    else:
+        print(f"cluster:\\n  nodes: {{nodes}}\\n  # devices_per_node: 8\\n  # network.bandwidth: 25 GB/s")
+        for part in ("workload", "batch"):
+            print(f"{{part}}:\\n" + "\\n".join(f"  {{key}}: {{value}}" for key, value in scenario[part].items()))
+    sys.exit(0)
+if fault == "abort":
+    print("terminate called", file=sys.stderr)
+    sys.exit(70)
+if fault == "refuse":
+    print("scenario.yaml:1:1: error: no", file=sys.stderr)
+    sys.exit(2)
+step = 1e-3 * layers * scenario["batch"]["microbatches"]
+if fault == "nodes" and layers >= 3 and nodes > 1:
+    step *= 2
+peak = layers * 2**20
+if fault == "memory" and scenario.get("recompute") == "full":
+    peak += 2**20
+row = {{"step_time_s": step, "compute_s": step, "exposed_communication_s": 0.0, "bubble_step": 0.0, "peak_memory_bytes": peak, "memory_limit_bytes": 2**36, "fits": True, "device": 0}}
+print(json.dumps({{"metrics": {{**row, "per_device": [row]}}, "memory": [{{"device": 0, "parts": {{"activations": peak}}, "peak_bytes": peak}}]}}))
+'''
+
+
+class Failed(Exception):
+    pass
+
+
+def expect(condition, what, shown=""):
+    if not condition:
+        raise Failed(f"{what}\n{shown}")
+
+
+def run(program, *arguments, fault="", code=0):
+    done = subprocess.run([str(TOOL), "--panpipe", str(program), "--jobs", "1", *map(str, arguments)], capture_output=True, text=True, timeout=240, env=dict(os.environ, FAULT=fault))
+    expect(done.returncode == code, f"exit {done.returncode}, not {code}", done.stdout + done.stderr)
+    return done
+
+
+def sound(program, folder):
+    """A program without fault breaks none of these, and every one of them compares something."""
+    names = ("more-work", "recompute-memory", "unused-nodes", "more-memory")
+    done = run(program, *(part for name in names for part in ("--property", name)), "--comparisons", 10, "--output", folder / "none")
+    expect(done.stdout.splitlines()[0] == "property          comparisons  violations", "the table's head", done.stdout)
+    for line in done.stdout.splitlines()[1:5]:
+        name, compared, violated = line.split()
+        expect(name in names and int(compared) == (4 if name == "more-work" else 2) and violated == "0", f"2 turns each, twice as many of more-work, and no violation, not '{line}'", done.stdout)
+    expect(not (folder / "none").exists(), "no folder is made where nothing is found")
+
+
+def small(program, folder):
+    """The step doubles on two nodes and more from three layers on: exactly that remains of a random scenario."""
+    done = run(program, "--property", "unused-nodes", "--comparisons", 5, "--seed", 3, "--output", folder / "found", "--small", 1, fault="nodes", code=1)
+    expect("unused-nodes: step_time_s" in done.stdout and str(folder / "found" / "unused-nodes-1.yaml") in done.stdout, "the violation is told with its file", done.stdout)
+    text = (folder / "found" / "unused-nodes-1.yaml").read_text()
+    head = [line for line in text.splitlines() if line.startswith("#")]
+    expect(head[0] == "# unused-nodes: nodes that the plan does not use change neither step nor memory.", "the property", text)
+    # 3 layers x 1 microbatch x 1 ms, doubled.
+    expect(head[1] == "# found: step_time_s 0.006 against 0.003", "the figures of both sides", text)
+    expect(head[2:] == ["# seed 3", "# panpipe estimate unused-nodes-1.yaml", "# panpipe estimate unused-nodes-1-2.yaml"] or
+           head[2:] == ["# seed 3", "# panpipe simulate unused-nodes-1.yaml --backend flow", "# panpipe simulate unused-nodes-1-2.yaml --backend flow"], "seed and commands", text)
+    sides = [{key: json.loads(value) for key, _, value in (line.partition(": ") for line in (folder / "found" / name).read_text().splitlines() if not line.startswith("#"))}
+             for name in ("unused-nodes-1.yaml", "unused-nodes-1-2.yaml")]
+    wanted = {"panpipe": 1, "workload": {"model": "gpt", "layers": 3, "hidden": 64, "heads": 1}, "batch": {"micro": 1, "microbatches": 1},
+              "parallel": {"pipeline": 1, "tensor": 1, "data": 1}, "schedule": "1f1b"}
+    for side in sides:
+        nodes = side.pop("cluster")
+        expect(nodes["file"] == "clusters/dgx-a100-80g.yaml", "the plain cluster", text)
+        expect(side == wanted, f"nothing but what the violation needs: {side}", text)
+    line = next(line for line in done.stdout.splitlines() if line.startswith("unused-nodes  "))
+    expect(int(line.split()[2]) >= 2 and not (folder / "found" / "unused-nodes-2.yaml").exists(), "all are counted, one is written", done.stdout)
+    again = run(program, "--property", "unused-nodes", "--comparisons", 5, "--seed", 3, "--small", 1, fault="nodes", code=1)
+    strip = lambda text: [line.split("s  ")[-1] for line in text.splitlines() if "calls of the program" not in line and ".yaml" not in line]
+    expect(strip(done.stdout) == strip(again.stdout), "the same seed finds the same", done.stdout + again.stdout)
+
+
+def other_faults(program, folder):
+    done = run(program, "--property", "recompute-memory", "--comparisons", 4, "--small", 0, fault="memory", code=1)
+    expect(int(done.stdout.splitlines()[1].split()[2]) > 0, "more memory under recompute", done.stdout)
+    done = run(program, "--property", "more-work", "--comparisons", 3, "--output", folder / "abort", fault="abort", code=1)
+    expect("no answer while comparing more-work: exit code 70: terminate called" in done.stdout, "an end without words is a violation of every property", done.stdout)
+    expect("The program ended neither with an answer nor in words" in (folder / "abort" / "no-answer-1.yaml").read_text(), "and is written")
+    done = run(program, "--property", "more-work", "--comparisons", 2, fault="refuse", code=1)
+    expect("more-work: nothing was compared in 2 turns; the program refuses what is drawn for it" in done.stdout, "a run that compares nothing is no success", done.stdout)
+
+
+def messages(program, folder):
+    done = run(program, "--property", "faster", code=2)
+    expect("error: no property 'faster'; there are faster-hardware, more-work" in done.stderr, "an unknown property", done.stderr)
+    done = run(folder / "absent", code=2)
+    expect(f"error: '{folder / 'absent'}' is no program; build it with 'make build', or name one with --panpipe" in done.stderr, "no program", done.stderr)
+    done = run(program, "--seconds", "0", code=2)
+    expect("error: --seconds and --comparisons are above 0" in done.stderr, "no time", done.stderr)
+    done = run(program, "--list")
+    page = (ROOT / "docs/properties.md").read_text(encoding="utf-8")
+    listed = [line.split(":")[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
+    absent = [name for name in listed if f"`{name}`" not in page]
+    expect(len(listed) > 25 and not absent, f"docs/properties.md has a row for {', '.join(absent)}")
+    expect("unused-nodes: nodes that the plan does not use change neither step nor memory." in done.stdout, "the list", done.stdout)
+
+
+def stopped(program, folder):
+    """Ctrl-C prints the table of what was found so far and ends with 1, because something was."""
+    environment = dict(os.environ, FAULT="nodes")
+    tool = subprocess.Popen([str(TOOL), "--panpipe", str(program), "--property", "unused-nodes", "--seconds", "200", "--small", "1"], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, env=environment)
+    first = tool.stdout.readline()
+    tool.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    out, error = tool.communicate(timeout=60)
+    expect("unused-nodes" in first and "comparisons  violations" in out, "the table so far", first + out + error)
+    expect(error == "stopped; what was found so far stands above\n" and tool.returncode == 1, f"said, with exit 1, not {tool.returncode}", out + error)
+    expect(time.monotonic() - started < 50, "without going on to the end")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="panpipe-properties-test-") as name:
+        folder = pathlib.Path(name)
+        program = folder / "fake"
+        program.write_text(FAKE.format(python=sys.executable))
+        program.chmod(0o755)
+        for test in (sound, small, other_faults, messages, stopped):
+            try:
+                test(program, folder)
+            except Failed as failed:
+                print(f"{test.__name__}: {failed}")
+                return 1
+            print(f"{test.__name__}: ok")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
