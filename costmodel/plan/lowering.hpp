@@ -102,7 +102,9 @@ struct Lowering {
   StageInfo& stage(int index) { return stages[static_cast<std::size_t>(index)]; }
   const StageInfo& stage(int index) const { return stages[static_cast<std::size_t>(index)]; }
   const WorkloadCost& workload(const StageInfo& info) const { return costs.workload(info.device_type); }
-  const UnitCost& unit(const StageInfo& info, int index) const { return workload(info).units[static_cast<std::size_t>(index)]; }
+  const UnitCost& unit(const StageInfo& info, int index) const {
+    return costs.units(info.device_type).units[static_cast<std::size_t>(index)];
+  }
 };
 
 inline std::size_t index_of(ActionKind pass) { return static_cast<std::size_t>(pass); }
@@ -112,6 +114,8 @@ void make_stages(Lowering& lowering);
 
 // programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes that the schedule has.
 void make_programs(Lowering& lowering);
+// Tensor-parallel collectives become flows, one range per device type in use. Under sequence splits each carries its share.
+void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>& collectives);
 // Of the attention core's work, or of its scores, the share of a slice of the sequence.
 double attention_share(const Lowering& lowering, const UnitCost& unit, int slice);
 double score_share(const Lowering& lowering, const UnitCost& unit, int slice);

@@ -39,6 +39,12 @@ class LoweringCosts {
   virtual bool temporary_over_before() const { return measured(); }
 };
 
+// What the host adds to device time that it launches, as a factor.
+inline double host_factor(const LoweringCosts& costs, double device, int launches, int device_type) {
+  if (device <= 0) return 1;
+  return costs.host_bound(Duration(device), launches, device_type).base() / device;
+}
+
 Plan make_plan(const Scenario& scenario, const PlanRequest& request, const LoweringCosts& costs);
 inline Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
   return make_plan(scenario, request_of(scenario), costs);

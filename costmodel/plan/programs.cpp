@@ -9,13 +9,6 @@ namespace panpipe {
 
 namespace {
 
-// Device time without the synchronous part after the host-device norm, as a factor: backward passes that are run apart share
-// the factor of the two together, because the host launches both.
-double host_factor(const Lowering& lowering, const StageInfo& info, double device, int launches) {
-  if (device <= 0) return 1;
-  return lowering.costs.host_bound(Duration(device), launches, info.device_type).base() / device;
-}
-
 Breakdown shared_out(Breakdown breakdown, double share) {
   breakdown.work = breakdown.work * share;
   breakdown.traffic = Bytes(static_cast<std::int64_t>(static_cast<double>(breakdown.traffic.base()) * share));
@@ -55,21 +48,13 @@ std::int32_t add_pass_program(Lowering& lowering, PassDraft draft, double share)
   return program;
 }
 
-// Tensor-parallel collectives become flows, one range per device type in use. Under sequence splits each carries its share.
 void make_flows(Lowering& lowering) {
-  const double share = 1.0 / lowering.plan.schedule.splits;
   lowering.flow_of_collective.assign(std::max<std::size_t>(1, lowering.scenario.cluster.types.size()), -1);
   for (const StageInfo& info : lowering.stages) {
     std::int32_t& first = lowering.flow_of_collective[static_cast<std::size_t>(info.device_type)];
     if (first >= 0) continue;
     first = static_cast<std::int32_t>(lowering.graph.flows.size());
-    for (CollectiveCost cost : lowering.workload(info).collectives) {
-      const Duration wire = (cost.time - cost.latency) * share;
-      cost.time = cost.latency + wire;
-      cost.bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.bytes.base()) * share));
-      cost.wire_bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.wire_bytes.base()) * share));
-      lowering.graph.flows.push_back({cost, to_ticks(cost.latency), to_ticks(cost.time) - to_ticks(cost.latency)});
-    }
+    add_collective_flows(lowering, lowering.workload(info).collectives);
   }
 }
 
@@ -109,7 +94,7 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
         add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits);
   };
   const auto own_factor = [&](const PassDraft& draft) {
-    return host_factor(lowering, info, device_time(draft, false), draft.launches);
+    return host_factor(lowering.costs, device_time(draft, false), draft.launches, info.device_type);
   };
   if (used[index_of(ActionKind::F)]) {
     PassDraft draft = draft_forward(lowering, info, slice);
@@ -135,13 +120,25 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
     input = draft_backward(lowering, info, false, slice);
     weight = draft_weight(lowering, info, slice);
   }
-  const double factor =
-      host_factor(lowering, info, device_time(input, false) + device_time(weight, false), input.launches + weight.launches);
+  // Backward passes that are run apart share the factor of the two together, because the host launches both.
+  const double factor = host_factor(lowering.costs, device_time(input, false) + device_time(weight, false),
+                                    input.launches + weight.launches, info.device_type);
   if (used[index_of(ActionKind::I)]) finish(ActionKind::I, std::move(input), factor);
   if (used[index_of(ActionKind::W)]) finish(ActionKind::W, std::move(weight), factor);
 }
 
 }  // namespace
+
+void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>& collectives) {
+  const double share = 1.0 / lowering.plan.schedule.splits;
+  for (CollectiveCost cost : collectives) {
+    const Duration wire = (cost.time - cost.latency) * share;
+    cost.time = cost.latency + wire;
+    cost.bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.bytes.base()) * share));
+    cost.wire_bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.wire_bytes.base()) * share));
+    lowering.graph.flows.push_back({cost, to_ticks(cost.latency), to_ticks(cost.time) - to_ticks(cost.latency)});
+  }
+}
 
 std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown) {
   PassDraft draft;
