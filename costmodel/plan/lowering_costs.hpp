@@ -45,6 +45,12 @@ inline double host_factor(const LoweringCosts& costs, double device, int launche
   return costs.host_bound(Duration(device), launches, device_type).base() / device;
 }
 
+// A unit's pass run by itself, host and device together: what cuts are balanced by, and searched orders are made for. Sums of it
+// over a stage are near the stage's time (docs/decisions/0010-stage-table.md).
+inline Duration time_alone(const LoweringCosts& costs, const PassCost& pass, int device_type) {
+  return costs.host_bound(pass.breakdown.total, pass.launches, device_type);
+}
+
 Plan make_plan(const Scenario& scenario, const PlanRequest& request, const LoweringCosts& costs);
 inline Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
   return make_plan(scenario, request_of(scenario), costs);

@@ -1,38 +1,22 @@
 #include "costmodel/plan/pass_means.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <vector>
 
 #include "costmodel/cluster/host_path.hpp"
+#include "costmodel/plan/cut_links.hpp"
 #include "costmodel/schedule/memory_actions.hpp"
 
 namespace panpipe {
 namespace {
 
-// A tensor crosses every cut between its producer and its last consumer, once.
 Bytes mean_crossing(const WorkloadCost& workload) {
-  struct Tensor {
-    int from, last;
-    Bytes bytes;
-  };
-  std::map<int, Tensor> tensors;
+  const CutLinks links(workload);
+  const auto units = static_cast<int>(workload.units.size());
   double crossing = 0;
-  const auto cross = [&](int from, int to, Bytes bytes) {
-    crossing += static_cast<double>(bytes.base()) * std::max(0, to - from);
-  };
-  for (const EdgeCost& edge : workload.edges) {
-    if (edge.tensor < 0) {
-      cross(edge.from, edge.to, edge.bytes);
-      continue;
-    }
-    Tensor& tensor = tensors.try_emplace(edge.tensor, Tensor{edge.from, edge.to, edge.bytes}).first->second;
-    tensor.last = std::max(tensor.last, edge.to);
-  }
-  for (const auto& [id, tensor] : tensors) cross(tensor.from, tensor.last, tensor.bytes);
-  const double cuts = std::max<double>(1, static_cast<double>(workload.units.size()) - 1);
-  return Bytes(static_cast<std::int64_t>(crossing / cuts));
+  for (int cut = 1; cut < units; ++cut) crossing += static_cast<double>(links.bytes_across(cut));
+  return Bytes(static_cast<std::int64_t>(crossing / std::max(1, units - 1)));
 }
 
 // Copies are planned for the moment when all devices that share a link copy; staggered, one rank of each run of ranks. A device
@@ -58,9 +42,7 @@ struct UnitTimes {
 // Of units [first, end), with what recompute adds to I.
 UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int device_type, int first, int end) {
   UnitTimes sum;
-  const auto add = [&](Duration& to, const PassCost& pass) {
-    to += costs.host_bound(pass.breakdown.total, pass.launches, device_type);
-  };
+  const auto add = [&](Duration& to, const PassCost& pass) { to += time_alone(costs, pass, device_type); };
   const std::vector<UnitCost>& units = costs.units(device_type).units;
   for (int u = first; u < end; ++u) {
     const UnitCost& unit = units[static_cast<std::size_t>(u)];

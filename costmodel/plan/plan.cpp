@@ -138,7 +138,7 @@ Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int device_
   Duration time(0);
   Flops work(0);
   for (const PassCost* pass : {&unit.forward, &unit.input_gradient, &unit.weight_gradient}) {
-    time += costs.host_bound(pass->breakdown.total, pass->launches, device_type);
+    time += time_alone(costs, *pass, device_type);
     work += pass->breakdown.work;
   }
   const ComputeRate pretended(1e15);  // only ratios matter

@@ -48,7 +48,7 @@ void each_part(PassSums& sums, Visit visit) {
 
 }  // namespace
 
-StageTable::StageTable(const Scenario& scenario, const LoweringCosts& costs, int device_type, const std::vector<Recompute>& modes)
+StageTable::StageTable(const Scenario& scenario, const LoweringCosts& costs, int device_type, const std::set<Recompute>& modes)
     : costs_(costs), type_(device_type) {
   const WorkloadCost& workload = costs.units(device_type);
   units_ = static_cast<int>(workload.units.size());

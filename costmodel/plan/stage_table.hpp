@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "costmodel/plan/lowering_costs.hpp"
@@ -29,9 +30,10 @@ struct TiedParameter {
 class StageTable {
  public:
   // `costs` must outlive it. `modes`: the ways to recompute that will be asked for.
-  StageTable(const Scenario& scenario, const LoweringCosts& costs, int device_type, const std::vector<Recompute>& modes);
+  StageTable(const Scenario& scenario, const LoweringCosts& costs, int device_type, const std::set<Recompute>& modes);
 
   int units() const { return units_; }
+  int device_type() const { return type_; }
   // Of F, I, W or B, one microbatch, before the host's part and jitter. Recompute stands in the backward: in I and B.
   const PassSums& sums(ActionKind kind, Recompute mode) const {
     switch (kind) {

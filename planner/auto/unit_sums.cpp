@@ -13,8 +13,6 @@ namespace {
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 std::size_t at(Recompute mode) { return static_cast<std::size_t>(mode); }
 
-constexpr std::array<Recompute, kModes> kAllModes = {Recompute::None, Recompute::Selective, Recompute::Full};
-
 Degrees on_one_rank(const WorkloadShape& shape) {
   return {.tensor = shape.tensor_degree, .sequence_parallel = shape.sequence_parallel, .micro = shape.microbatch};
 }
@@ -55,7 +53,7 @@ UnitSums::UnitSums(const CostModel& model, BalancedCuts& balanced)
       workload_(model.workload(type_)),
       count_(static_cast<int>(workload_.units.size())),
       most_stages_(most_stages_of(workload_.units)),
-      table_(scenario_, costs_, type_, {kAllModes.begin(), kAllModes.end()}) {
+      table_(scenario_, costs_, type_, {Recompute::None, Recompute::Selective, Recompute::Full}) {
   // A profile may know each unit's own time.
   constexpr double kCoarse = 16, kFine = 4096;
   parts_ = !scenario_.profile && table_.distinct() * 8 <= count_ ? kCoarse : kFine;

@@ -125,7 +125,7 @@ bool CutEvaluator::holds_links(Variant& variant) const {
 }
 
 CutEvaluator::Variant& CutEvaluator::variant_of(const Cuts& cuts) {
-  const Crossings& crossings = space_.crossings();
+  const CutLinks& crossings = space_.crossings();
   if (crossings.is_chain() && !variants_.empty()) return *variants_.front();
   crossings.links(cuts, links_);
   if (!crossings.is_connected()) {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "costmodel/experiment/experiment.hpp"
+#include "costmodel/plan/cut_links.hpp"
 #include "costmodel/plan/model_costs.hpp"
-#include "planner/pfeife/crossings.hpp"
 #include "planner/pfeife/stage_costs.hpp"
 
 namespace panpipe::planner {
@@ -41,7 +41,7 @@ class SearchSpace {
   const Scenario& scenario() const { return scenario_; }
   const LoweringCosts& costs() const { return costs_; }
   const StageCosts& stages() const { return stage_costs_; }
-  const Crossings& crossings() const { return crossings_; }
+  const CutLinks& crossings() const { return crossings_; }
   int units() const { return stage_costs_.units(); }
   int ranks() const { return base_.pipeline; }
   int type_of_rank(int rank) const { return types_[static_cast<std::size_t>(rank)]; }
@@ -71,7 +71,7 @@ class SearchSpace {
   Plan base_;  // degrees and devices
   ModelCosts costs_;
   StageCosts stage_costs_;
-  Crossings crossings_;
+  CutLinks crossings_;
   std::vector<int> types_;
   bool has_optimizer_ = false;
   const CostModel& model_;

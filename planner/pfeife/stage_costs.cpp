@@ -27,7 +27,7 @@ StageCosts::StageCosts(const Scenario& scenario, const LoweringCosts& costs, int
     if (of.table) continue;
     const WorkloadCost& workload = costs.workload(device.type);
     if (modes_.empty()) choose_modes(scenario, workload);
-    of.table.emplace(scenario, costs, device.type, modes_);
+    of.table.emplace(scenario, costs, device.type, std::set<Recompute>(modes_.begin(), modes_.end()));
     if (any_ == nullptr) any_ = &*of.table;
     synchronous_ = synchronous_ || of.table->synchronises();
     for (const Recompute mode : modes_)
