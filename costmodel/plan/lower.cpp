@@ -133,10 +133,7 @@ void begin(Lowering& lowering) {
 
 }  // namespace
 
-namespace {
-
-TaskGraph lower_copy(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int copy,
-                     bool whole_reductions = false) {
+TaskGraph lower_copy(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int copy, bool whole_reductions) {
   Lowering lowering{scenario, plan, costs, copy, whole_reductions};
   begin(lowering);
   make_memory(lowering);
@@ -145,8 +142,6 @@ TaskGraph lower_copy(const Scenario& scenario, const Plan& plan, const LoweringC
   fill_totals(lowering);
   return std::move(lowering.graph);
 }
-
-}  // namespace
 
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
   const std::vector<int> like = like_copies(scenario, plan, costs);

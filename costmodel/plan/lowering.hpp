@@ -145,6 +145,8 @@ void make_stages(Lowering& lowering);
 
 // programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes that the schedule has.
 void make_programs(Lowering& lowering);
+// Tensor-parallel collectives become flows, one range per site in use. Under sequence splits each carries its share.
+void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>& collectives);
 // Of the attention core's work, or of its scores, the share of a slice of the sequence.
 double attention_share(const Lowering& lowering, const UnitCost& unit, int slice);
 double score_share(const Lowering& lowering, const UnitCost& unit, int slice);

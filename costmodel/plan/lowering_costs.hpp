@@ -43,10 +43,25 @@ class LoweringCosts {
   virtual bool temporary_over_before() const { return measured(); }
 };
 
+// What the host adds to device time that it launches, as a factor.
+inline double host_factor(const LoweringCosts& costs, double device, int launches, int site) {
+  if (device <= 0) return 1;
+  return costs.host_bound(Duration(device), launches, site).base() / device;
+}
+
+// A unit's pass run by itself, host and device together: what cuts are balanced by, and searched orders are made for. Sums of it
+// over a stage are near the stage's time (docs/decisions/0010-stage-table.md).
+inline Duration time_alone(const LoweringCosts& costs, const PassCost& pass, int site) {
+  return costs.host_bound(pass.breakdown.total, pass.launches, site);
+}
+
 Plan make_plan(const Scenario& scenario, const PlanRequest& request, const LoweringCosts& costs);
 inline Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
   return make_plan(scenario, request_of(scenario), costs);
 }
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
+// As if all data-parallel copies were like this one. `whole_reductions`: no gradient is reduced in buckets.
+TaskGraph lower_copy(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int copy,
+                     bool whole_reductions = false);
 
 }  // namespace panpipe

@@ -1,38 +1,22 @@
 #include "costmodel/plan/pass_means.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <vector>
 
 #include "costmodel/cluster/host_path.hpp"
+#include "costmodel/plan/cut_links.hpp"
 #include "costmodel/schedule/memory_actions.hpp"
 
 namespace panpipe {
 namespace {
 
-// A tensor crosses every cut between its producer and its last consumer, once.
 Bytes mean_crossing(const WorkloadCost& workload) {
-  struct Tensor {
-    int from, last;
-    Bytes bytes;
-  };
-  std::map<int, Tensor> tensors;
+  const CutLinks links(workload);
+  const auto units = static_cast<int>(workload.units.size());
   double crossing = 0;
-  const auto cross = [&](int from, int to, Bytes bytes) {
-    crossing += static_cast<double>(bytes.base()) * std::max(0, to - from);
-  };
-  for (const EdgeCost& edge : workload.edges) {
-    if (edge.tensor < 0) {
-      cross(edge.from, edge.to, edge.bytes);
-      continue;
-    }
-    Tensor& tensor = tensors.try_emplace(edge.tensor, Tensor{edge.from, edge.to, edge.bytes}).first->second;
-    tensor.last = std::max(tensor.last, edge.to);
-  }
-  for (const auto& [id, tensor] : tensors) cross(tensor.from, tensor.last, tensor.bytes);
-  const double cuts = std::max<double>(1, static_cast<double>(workload.units.size()) - 1);
-  return Bytes(static_cast<std::int64_t>(crossing / cuts));
+  for (int cut = 1; cut < units; ++cut) crossing += static_cast<double>(links.bytes_across(cut));
+  return Bytes(static_cast<std::int64_t>(crossing / std::max(1, units - 1)));
 }
 
 // Copies are planned for the moment when all devices that share a link copy; staggered, one rank of each run of ranks. A device
@@ -56,12 +40,10 @@ struct UnitTimes {
 };
 
 // Of units [first, end), with what recompute adds to I.
-UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int device_type, int first, int end) {
+UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int site, int first, int end) {
   UnitTimes sum;
-  const auto add = [&](Duration& to, const PassCost& pass) {
-    to += costs.host_bound(pass.breakdown.total, pass.launches, device_type);
-  };
-  const std::vector<UnitCost>& units = costs.units(device_type).units;
+  const auto add = [&](Duration& to, const PassCost& pass) { to += time_alone(costs, pass, site); };
+  const std::vector<UnitCost>& units = costs.units(site).units;
   for (int u = first; u < end; ++u) {
     const UnitCost& unit = units[static_cast<std::size_t>(u)];
     add(sum.F, unit.forward);
@@ -75,10 +57,10 @@ UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int device_t
 
 }  // namespace
 
-PassCosts mean_pass_costs(const Cluster& cluster, const PlanRequest& request, const LoweringCosts& costs, int device_type,
+PassCosts mean_pass_costs(const Cluster& cluster, const PlanRequest& request, const LoweringCosts& costs, int site,
                           int stages) {
-  const WorkloadCost& workload = costs.units(device_type);
-  const UnitTimes sum = times_of(request.recompute, costs, device_type, 0, static_cast<int>(workload.units.size()));
+  const WorkloadCost& workload = costs.units(site);
+  const UnitTimes sum = times_of(request.recompute, costs, site, 0, static_cast<int>(workload.units.size()));
   Bytes saved(0), waiting(0);
   for (const UnitCost& unit : workload.units) {
     saved += unit.saved;
@@ -107,12 +89,12 @@ PassCosts mean_pass_costs(const Cluster& cluster, const PlanRequest& request, co
   return means;
 }
 
-void add_stage_costs(const PlanRequest& request, const LoweringCosts& costs, int device_type, const std::vector<int>& cuts,
+void add_stage_costs(const PlanRequest& request, const LoweringCosts& costs, int site, const std::vector<int>& cuts,
                      PassCosts& means) {
-  const int units = static_cast<int>(costs.units(device_type).units.size());
+  const int units = static_cast<int>(costs.units(site).units.size());
   for (std::size_t k = 0; k <= cuts.size(); ++k) {
     const UnitTimes sum =
-        times_of(request.recompute, costs, device_type, k == 0 ? 0 : cuts[k - 1], k < cuts.size() ? cuts[k] : units);
+        times_of(request.recompute, costs, site, k == 0 ? 0 : cuts[k - 1], k < cuts.size() ? cuts[k] : units);
     means.stages.push_back({sum.F.base(), sum.I.base(), sum.W.base()});
   }
 }

@@ -134,11 +134,11 @@ Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const
 }
 
 // What a unit weighs when the model is cut: its time on the device and the host, or without rates its work.
-Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int device_type, bool timed) {
+Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int site, bool timed) {
   Duration time(0);
   Flops work(0);
   for (const PassCost* pass : {&unit.forward, &unit.input_gradient, &unit.weight_gradient}) {
-    time += costs.host_bound(pass->breakdown.total, pass->launches, device_type);
+    time += time_alone(costs, *pass, site);
     work += pass->breakdown.work;
   }
   const ComputeRate pretended(1e15);  // only ratios matter
@@ -167,18 +167,18 @@ PlanRequest request_of(const Scenario& scenario) {
 
 Plan make_plan(const Scenario& scenario, const PlanRequest& request, const LoweringCosts& costs) {
   // On a cluster of several types of device the first one's times balance the cuts.
-  const int device_type = scenario.cluster.devices.empty() ? 0 : scenario.cluster.devices.front().type;
-  const std::vector<UnitCost>& all = costs.units(device_type).units;
+  const int site = scenario.cluster.devices.empty() ? 0 : scenario.cluster.devices.front().type;
+  const std::vector<UnitCost>& all = costs.units(site).units;
   const bool timed = std::any_of(all.begin(), all.end(), [](const UnitCost& unit) {
     return unit.forward.breakdown.total + unit.input_gradient.breakdown.total + unit.weight_gradient.breakdown.total >
            Duration(0);
   });
   std::vector<PartitionUnit> units;
-  for (const UnitCost& unit : all) units.push_back({unit.name, unit.block, weight_of(costs, unit, device_type, timed)});
+  for (const UnitCost& unit : all) units.push_back({unit.name, unit.block, weight_of(costs, unit, site, timed)});
   return plan_with_units(scenario, request, units, [&](int stages, bool each) {
-    PassCosts means = mean_pass_costs(scenario.cluster, request, costs, device_type, stages);
+    PassCosts means = mean_pass_costs(scenario.cluster, request, costs, site, stages);
     if (each && timed && stages <= static_cast<int>(units.size()))
-      add_stage_costs(request, costs, device_type, cuts_of(scenario, request, units, stages), means);
+      add_stage_costs(request, costs, site, cuts_of(scenario, request, units, stages), means);
     return means;
   });
 }

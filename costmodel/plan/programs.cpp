@@ -10,14 +10,6 @@ namespace panpipe {
 
 namespace {
 
-// Device time without the synchronous part after the host-device norm, as a factor. Each pass has its own launches, also where a
-// backward is run as I and W: what one of them launches does not slow the other.
-double host_factor(const Lowering& lowering, const StageInfo& info, const PassDraft& draft) {
-  const double device = device_time(draft, false);
-  if (device <= 0) return 1;
-  return lowering.costs.host_bound(Duration(device), draft.launches, info.site).base() / device;
-}
-
 Breakdown shared_out(Breakdown breakdown, double share) {
   breakdown.work = breakdown.work * share;
   breakdown.traffic = Bytes(static_cast<std::int64_t>(static_cast<double>(breakdown.traffic.base()) * share));
@@ -93,19 +85,11 @@ std::vector<std::int32_t> add_points(TaskGraph& graph, std::int32_t program, con
   return points;
 }
 
-// Tensor-parallel collectives become flows, one range per site in use. Under sequence splits each carries its share.
 void make_flows(Lowering& lowering) {
-  const double share = 1.0 / lowering.plan.schedule.splits;
   for (const StageInfo& info : lowering.stages) {
     const auto first = static_cast<std::int32_t>(lowering.graph.flows.size());
     if (!lowering.flow_of_collective.try_emplace(info.site, first).second) continue;
-    for (CollectiveCost cost : lowering.workload(info).collectives) {
-      const Duration wire = (cost.time - cost.latency) * share;
-      cost.time = cost.latency + wire;
-      cost.bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.bytes.base()) * share));
-      cost.wire_bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.wire_bytes.base()) * share));
-      lowering.graph.flows.push_back({cost, to_ticks(cost.latency), to_ticks(cost.time) - to_ticks(cost.latency)});
-    }
+    add_collective_flows(lowering, lowering.workload(info).collectives);
   }
 }
 
@@ -141,7 +125,7 @@ void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind ki
 void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array<bool, 5>& used, int slice) {
   StageInfo& info = lowering.stages[stage];
   const auto finish = [&](ActionKind kind, PassDraft draft) {
-    apply_host_and_jitter(lowering, draft, host_factor(lowering, info, draft));
+    apply_host_and_jitter(lowering, draft, host_factor(lowering.costs, device_time(draft, false), draft.launches, info.site));
     add_message_work(lowering, stage, kind, draft);
     std::vector<std::pair<int, std::int32_t>> trains;
     const std::int32_t program = add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits, info.site, trains);
@@ -163,6 +147,17 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
 }
 
 }  // namespace
+
+void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>& collectives) {
+  const double share = 1.0 / lowering.plan.schedule.splits;
+  for (CollectiveCost cost : collectives) {
+    const Duration wire = (cost.time - cost.latency) * share;
+    cost.time = cost.latency + wire;
+    cost.bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.bytes.base()) * share));
+    cost.wire_bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.wire_bytes.base()) * share));
+    lowering.graph.flows.push_back({cost, to_ticks(cost.latency), to_ticks(cost.time) - to_ticks(cost.latency)});
+  }
+}
 
 std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown) {
   PassDraft draft;

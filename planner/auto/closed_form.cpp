@@ -12,7 +12,7 @@ namespace {
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
-Layout::Layout(const StageTable& of, const std::vector<TiedParameter>& parameters, int p, int v, StagePlacement s)
+Layout::Layout(const Stages& of, const std::vector<TiedParameter>& parameters, int p, int v, StagePlacement s)
     : ranks(p), chunks(v), placement(s), rank(at(p)), table(of) {
   for (int r = 0; r < p; ++r) {
     Rank& sum = rank[at(r)];

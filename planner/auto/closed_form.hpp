@@ -17,7 +17,7 @@ namespace panpipe::planner {
 // A table of stages laid out over ranks: sums per rank for one microbatch.
 class Layout {
  public:
-  Layout(const StageTable& table, const std::vector<TiedParameter>& tied, int ranks, int chunks, StagePlacement placement);
+  Layout(const Stages& table, const std::vector<TiedParameter>& tied, int ranks, int chunks, StagePlacement placement);
 
   struct Rank {
     double fused = 0, split = 0, work = 0;  // seconds a microbatch: F and B; F, I and W; no collectives
@@ -36,7 +36,7 @@ class Layout {
   StagePlacement placement = StagePlacement::Line;
   std::vector<Rank> rank;
   std::vector<Tied> tied;  // on several ranks
-  const StageTable& table;
+  const Stages& table;
 
   int stage_of(int r, int chunk) const {
     return placement == StagePlacement::Vee && chunk % 2 == 1 ? (chunk + 1) * ranks - 1 - r : chunk * ranks + r;

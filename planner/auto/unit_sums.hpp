@@ -1,5 +1,4 @@
-// Costs of any run of a workload's units in constant time, and of the stages of a cut: what closed forms stand on. Made once per
-// (tensor degree, microbatch, sequence parallelism) from the lowering itself, unit by unit.
+// Costs of the stages of a cut: what closed forms stand on. Made once per (tensor degree, microbatch, sequence parallelism).
 #pragma once
 
 #include <array>
@@ -10,8 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
+#include "costmodel/plan/stage_table.hpp"
 
 namespace panpipe::planner {
 
@@ -33,13 +33,7 @@ struct StageCost {
   double optimizer = 0;                                // measured layers
 };
 
-// A parameter that several units use.
-struct TiedParameter {
-  std::int64_t elements = 0;
-  std::vector<int> units;
-};
-
-struct StageTable {
+struct Stages {
   std::vector<int> cuts;  // first unit of each stage after the first
   std::vector<StageCost> stages;
   std::vector<std::vector<int>> tied_stages;  // per tied parameter: the stages that use it, each once
@@ -71,43 +65,30 @@ class UnitSums {
   UnitSums(const CostModel& model, BalancedCuts& balanced);
 
   int units() const { return count_; }
-  bool split_backward() const { return workload_->split_backward; }
+  bool split_backward() const { return workload_.split_backward; }
   int most_stages() const { return most_stages_; }
-  const StageTable& table(Recompute mode, int stages);
-  const std::vector<TiedParameter>& tied() const { return tied_; }
+  const Stages& table(Recompute mode, int stages);
+  const std::vector<TiedParameter>& tied() const { return table_.tied(); }
   // Forward and backward of one microbatch without collectives and host effects, all units: a bound for any order.
   double least_work(Recompute mode) const;
 
  private:
-  struct Row {                                                                  // sums up to a unit
-    double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;  // device
-    double forward_sync = 0, backward_sync = 0, input_sync = 0, weight_sync = 0;
-    double work = 0, forward_work = 0, input_work = 0, weight_work = 0;
-    int forward_launches = 0, backward_launches = 0, input_launches = 0, weight_launches = 0;
-  };
-  void add_programs(Recompute mode);
-  void add_up(Recompute mode);
-  void find_alike();
-  void find_tied();
   StageCost stage(Recompute mode, int first, int end) const;
   bool stages_alike(int first, int other, int units) const;
-  void add_boundaries(StageTable& table) const;
+  void add_boundaries(Stages& table) const;
   std::vector<int> cuts(Recompute mode, int stages);
 
-  const CostModel& model_;
   const Scenario& scenario_;
-  const Degrees degrees_;  // of one rank: the shape of the workload alone
+  const ModelCosts costs_;  // of one rank: the shape of the workload alone
   BalancedCuts& balanced_;
-  const WorkloadCost* workload_ = nullptr;
-  int type_ = 0;
-  int count_ = 0, most_stages_ = 1;
-  std::array<std::vector<Row>, kModes> rows_;
-  std::vector<TiedParameter> tied_;
-  std::vector<int> alike_;  // per unit: the first one that costs the same
-  double parts_ = 1;        // how finely units are weighed when the model is cut
+  const int type_;
+  const WorkloadCost& workload_;
+  const int count_, most_stages_;
+  const StageTable table_;
+  double parts_ = 1;  // how finely units are weighed when the model is cut
   std::array<std::vector<PartitionUnit>, kModes> weights_;
   std::array<BalancedCuts::Weighed*, kModes> weighed_{};
-  std::array<std::map<int, std::unique_ptr<StageTable>>, kModes> tables_;
+  std::array<std::map<int, std::unique_ptr<Stages>>, kModes> tables_;
 };
 
 }  // namespace panpipe::planner

@@ -42,7 +42,7 @@ CutBound::CutBound(const CutEvaluator& evaluator)
   const SearchSpace& space = evaluator.space();
   for (int rank = 0; rank < space.ranks(); ++rank) {
     Sums floor(static_cast<std::size_t>(units_) + 1, 0);
-    const double each = space.optimizer_per_element(space.type_of_rank(rank));
+    const double each = space.optimizer_per_element(space.site_of_rank(rank));
     for (std::size_t u = 0; u < floor.size(); ++u)
       floor[u] = each * static_cast<double>(space.stages().elements()[u]) + 1e12 * space.stages().given_optimizer()[u];
     elements_.push_back(std::move(floor));
@@ -59,7 +59,7 @@ CutBound::CutBound(const CutEvaluator& evaluator)
 
 void CutBound::add_stage_terms(const CutEvaluator& evaluator, std::size_t position) {
   const SearchSpace& space = evaluator.space();
-  const int rank = evaluator.rank_of(static_cast<int>(position)), type = space.type_of_rank(rank);
+  const int rank = evaluator.rank_of(static_cast<int>(position)), type = space.site_of_rank(rank);
   for (const ActionKind kind : kPasses) {
     if (!evaluator.uses(kind)) continue;
     const std::optional<ActionKind> done = work_of_pass(kind, evaluator.all_in_weight(static_cast<int>(position)));

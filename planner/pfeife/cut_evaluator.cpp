@@ -45,7 +45,7 @@ void CutEvaluator::map_tasks(const TaskGraph& graph, Variant& variant) const {
     known[entry] = true;
     if (task.kind == TaskKind::Pass) {
       PassEntry pass{entry, position_of_stage_[static_cast<std::size_t>(task.action.stage)], task.action.kind, 0, {}};
-      pass.type = space_.type_of_rank(rank_of(pass.position));
+      pass.type = space_.site_of_rank(rank_of(pass.position));
       for (const Recompute mode : space_.stages().modes())
         pass.plain[static_cast<std::size_t>(mode)] =
             space_.stages().plain_ticks(pass.kind, pass.type, all_in_weight(pass.position), mode);
@@ -93,7 +93,7 @@ std::unique_ptr<CutEvaluator::Variant> CutEvaluator::make_variant(const Cuts& cu
   space_.set_cuts(plan_, cuts, {});
   const bool as_it_is = space_.crossings().is_chain() || !space_.crossings().is_connected();
   const TaskGraph graph =
-      as_it_is ? lower(space_.with_whole_reductions(), plan_, space_.costs()) : space_.lowered_with(plan_, links_, cuts);
+      as_it_is ? lower_copy(space_.with_whole_reductions(), plan_, space_.costs(), 0) : space_.lowered_with(plan_, links_, cuts);
   variant->graph = compile(graph);
   map_tasks(graph, *variant);
   variant->program = std::make_unique<BatchProgram>(variant->graph.structure);
@@ -126,7 +126,7 @@ bool CutEvaluator::holds_links(Variant& variant) const {
 }
 
 CutEvaluator::Variant& CutEvaluator::variant_of(const Cuts& cuts) {
-  const Crossings& crossings = space_.crossings();
+  const CutLinks& crossings = space_.crossings();
   if (crossings.is_chain() && !variants_.empty()) return *variants_.front();
   crossings.links(cuts, links_);
   if (!crossings.is_connected()) {
@@ -220,7 +220,7 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& m
                stages.given_optimizer()[static_cast<std::size_t>(begin_of(cuts, k))];
     }
     put_cost(optimizer.entry,
-             elements == 0 && given == 0 ? 0.0 : space_.optimizer(elements, given, space_.type_of_rank(optimizer.rank)));
+             elements == 0 && given == 0 ? 0.0 : space_.optimizer(elements, given, space_.site_of_rank(optimizer.rank)));
   }
   for (const FlowEntry& flow : variant.flows)
     put_cost(flow.entry, std::nearbyint(flow.latency + flow.per_element * static_cast<double>(element_sum(flow.position))));

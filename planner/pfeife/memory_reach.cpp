@@ -42,7 +42,7 @@ MemoryReach::MemoryReach(const CutEvaluator& evaluator) : units_(evaluator.space
     return (static_cast<double>(memory_limit(scenario, type).base()) - context) / factor + kRounding;
   };
   for (std::size_t k = 0; k < stages; ++k) {
-    const int rank = evaluator.rank_of(static_cast<int>(k)), type = space.type_of_rank(rank);
+    const int rank = evaluator.rank_of(static_cast<int>(k)), type = space.site_of_rank(rank);
     if (types_.count(type) == 0) types_.emplace(type, sum_units(space, type));
     parts_.push_back(&types_.at(type).least);
     if (limit_of(rank) > 0) fill(evaluator, k, types_.at(type), limit_of(rank));

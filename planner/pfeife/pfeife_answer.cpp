@@ -36,7 +36,7 @@ Candidate PfeifeSearch::candidate(Searched& searched) const {
   const Cluster& cluster = space_.scenario().cluster;
   result.metrics = figures_of(predict(graph, cluster));
   if (options_.simulate) result.simulated = figures_of(predict(graph, cluster, options_.simulate));
-  result.stages = planner::stages_of(*plan, space_.costs().workload(space_.type_of_rank(0)));
+  result.stages = planner::stages_of(*plan, space_.costs().workload(space_.site_of_rank(0)));
   std::string cuts;
   for (const int cut : search.cuts()) cuts += fmt::format("{}{}", cuts.empty() ? "" : ", ", cut);
   result.schedule = searched.member.name;

@@ -73,7 +73,7 @@ Answer PfeifeSearch::run() {
 void PfeifeSearch::read_partition() {
   if (experiment_.scenario.partition.empty()) return;
   std::vector<PartitionUnit> units;
-  for (const UnitCost& unit : experiment_.model.units(space_.type_of_rank(0)).units)
+  for (const UnitCost& unit : experiment_.model.units(space_.site_of_rank(0)).units)
     units.push_back({unit.name, unit.block, Duration(0)});
   const std::vector<std::string>& starts = experiment_.scenario.partition;
   try {
@@ -86,8 +86,8 @@ void PfeifeSearch::read_partition() {
 Cuts PfeifeSearch::start_for(int stages) const {
   if (stated_cuts_) return *stated_cuts_;
   const StageCosts& costs = space_.stages();
-  Sums both = costs.floor(ActionKind::F, space_.type_of_rank(0));
-  const Sums& backward = costs.floor(ActionKind::B, space_.type_of_rank(0));
+  Sums both = costs.floor(ActionKind::F, space_.site_of_rank(0));
+  const Sums& backward = costs.floor(ActionKind::B, space_.site_of_rank(0));
   for (std::size_t u = 0; u < both.size(); ++u) both[u] += backward[u];
   return even_cuts(both, stages);
 }
@@ -110,7 +110,7 @@ void PfeifeSearch::add_member(Member member) {
 }
 
 void PfeifeSearch::add_members(int stages_per_rank) {
-  const bool splits = space_.costs().workload(space_.type_of_rank(0)).split_backward;
+  const bool splits = space_.costs().workload(space_.site_of_rank(0)).split_backward;
   Family family = family_of(experiment_.scenario, stages_per_rank, splits);
   absent_.insert(absent_.end(), family.absent.begin(), family.absent.end());
   for (Member& member : family.members) add_member(std::move(member));

@@ -30,6 +30,16 @@ Scenario without_buckets(const Scenario& scenario) {
   return whole;
 }
 
+// Of each rank's first copy.
+std::vector<int> sites_of(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
+  std::vector<int> sites;
+  for (int rank = 0; rank < plan.pipeline; ++rank) {
+    const auto first = plan.devices.begin() + rank * plan.data * plan.tensor;
+    sites.push_back(costs.site_of(scenario.cluster, {first, first + plan.tensor}));
+  }
+  return sites;
+}
+
 const Scenario& checked(const Scenario& scenario) {
   if (scenario.parallel.zero >= 3)
     throw fault_at(scenario, "parallel.zero", "--method pfeife does not know gathered parameters",
@@ -70,9 +80,9 @@ void SearchSpace::meet(int stages, const std::vector<StageLink>& links) {
   met = united(links, met);
 }
 
-EdgeCosts::EdgeCosts(const CostModel& model, const Plan& plan, const std::vector<int>& types)
+EdgeCosts::EdgeCosts(const CostModel& model, const Plan& plan, const std::vector<int>& sites)
     : ModelCosts(model, plan), model_(&model) {
-  for (const int type : types) workloads_.try_emplace(type, model.workload(type));
+  for (const int site : sites) workloads_.try_emplace(site, model.workload(site));
 }
 
 const WorkloadCost& EdgeCosts::workload(int site) const {
@@ -93,13 +103,12 @@ SearchSpace::SearchSpace(const Experiment& experiment)
       whole_(without_buckets(scenario_)),
       base_(fixed_parts(scenario_)),
       costs_(experiment.model, base_),
-      stage_costs_(scenario_, costs_, base_.pipeline),
-      crossings_(costs_.workload(scenario_.cluster.devices[static_cast<std::size_t>(base_.device(0, 0, 0))].type)),
+      sites_(sites_of(scenario_, base_, costs_)),
+      stage_costs_(scenario_, costs_, base_.pipeline, sites_),
+      crossings_(costs_.workload(sites_.front())),
       model_(experiment.model) {
-  for (int rank = 0; rank < base_.pipeline; ++rank)
-    types_.push_back(scenario_.cluster.devices[static_cast<std::size_t>(base_.device(rank, 0, 0))].type);
   const std::int64_t elements = stage_costs_.elements().back();
-  has_optimizer_ = stage_costs_.given_optimizer().back() > 0 || (elements > 0 && optimizer(elements, 0, types_.front()) > 0);
+  has_optimizer_ = stage_costs_.given_optimizer().back() > 0 || (elements > 0 && optimizer(elements, 0, sites_.front()) > 0);
 }
 
 TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLink>& links, const Cuts& cuts) const {
@@ -115,9 +124,9 @@ TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLin
       spare_edges_.pop_back();
     }
   }
-  if (!costs) costs = std::make_unique<EdgeCosts>(model_, base_, types_);
+  if (!costs) costs = std::make_unique<EdgeCosts>(model_, base_, sites_);
   costs->set_edges(edges);
-  TaskGraph graph = lower(whole_, plan, *costs);
+  TaskGraph graph = lower_copy(whole_, plan, *costs, 0);
   const std::lock_guard lock(mutex_);
   spare_edges_.push_back(std::move(costs));
   return graph;

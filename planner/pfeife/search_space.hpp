@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "costmodel/experiment/experiment.hpp"
+#include "costmodel/plan/cut_links.hpp"
 #include "costmodel/plan/model_costs.hpp"
-#include "planner/pfeife/crossings.hpp"
 #include "planner/pfeife/stage_costs.hpp"
 
 namespace panpipe::planner {
@@ -18,7 +18,7 @@ namespace panpipe::planner {
 // The model's costs with other edges: which stages talk to each other is then the caller's choice.
 class EdgeCosts final : public ModelCosts {
  public:
-  EdgeCosts(const CostModel& model, const Plan& plan, const std::vector<int>& types);
+  EdgeCosts(const CostModel& model, const Plan& plan, const std::vector<int>& sites);
   void set_edges(const std::vector<EdgeCost>& edges);
   const WorkloadCost& workload(int site) const override;
   const WorkloadCost& units(int site) const override { return workload(site); }
@@ -44,10 +44,10 @@ class SearchSpace {
   const Scenario& with_whole_reductions() const { return whole_; }
   const LoweringCosts& costs() const { return costs_; }
   const StageCosts& stages() const { return stage_costs_; }
-  const Crossings& crossings() const { return crossings_; }
+  const CutLinks& crossings() const { return crossings_; }
   int units() const { return stage_costs_.units(); }
   int ranks() const { return base_.pipeline; }
-  int type_of_rank(int rank) const { return types_[static_cast<std::size_t>(rank)]; }
+  int site_of_rank(int rank) const { return sites_[static_cast<std::size_t>(rank)]; }
   int device_of_rank(int rank) const { return base_.device(rank, 0, 0); }
 
   // The plan lowered with one byte for each of these links, instead of the tensors that cross its cuts.
@@ -74,9 +74,9 @@ class SearchSpace {
   const Scenario whole_;
   Plan base_;  // degrees and devices
   ModelCosts costs_;
+  std::vector<int> sites_;  // of the ranks
   StageCosts stage_costs_;
-  Crossings crossings_;
-  std::vector<int> types_;
+  CutLinks crossings_;
   bool has_optimizer_ = false;
   const CostModel& model_;
   std::map<int, std::vector<StageLink>> links_met_;

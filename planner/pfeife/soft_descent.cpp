@@ -19,7 +19,7 @@ constexpr double kForget = 0.93;  // per round: later paths weigh more in the me
 SoftDescent::SoftDescent(CutEvaluator& evaluator, const CutBound& bound, const Cuts& start)
     : evaluator_(evaluator), bound_of_(bound), temperature_(kHot) {
   const SearchSpace& space = evaluator.space();
-  const int type = space.type_of_rank(0);
+  const int type = space.site_of_rank(0);
   work_ = space.stages().floor(ActionKind::F, type);
   const Sums& backward = space.stages().floor(ActionKind::B, type);
   for (std::size_t u = 0; u < work_.size(); ++u) work_[u] += backward[u];

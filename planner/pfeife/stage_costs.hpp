@@ -1,10 +1,11 @@
-// What a run of units costs as a stage, in O(1), from sums over units.
+// The stage table in ticks, as the lowering rounds them, and what no cut can be below.
 #pragma once
 
 #include <array>
+#include <optional>
 #include <vector>
 
-#include "costmodel/plan/lowering_costs.hpp"
+#include "costmodel/plan/stage_table.hpp"
 
 namespace panpipe::planner {
 
@@ -12,58 +13,50 @@ using Sums = std::vector<double>;  // [units + 1]: of the units before
 
 class StageCosts {
  public:
-  // `pipeline`: ranks, for the jitter between them.
-  StageCosts(const Scenario& scenario, const LoweringCosts& costs, int pipeline);
+  // `pipeline`: ranks, for the jitter between them. `sites`: of the ranks (cost_model.hpp).
+  StageCosts(const Scenario& scenario, const LoweringCosts& costs, int pipeline, const std::vector<int>& sites);
+  StageCosts(const StageCosts&) = delete;  // its parts refer to each other
 
-  int units() const { return units_; }
+  int units() const { return any_->units(); }
   // Ways to recompute that a stage may choose from, the fastest first: what the scenario says, or, where it leaves that open,
   // those of none, selective and full that hold less memory than those before them.
   const std::vector<Recompute>& modes() const { return modes_; }
   // Ticks of a pass (F, I, W, B) of units [first, end). `all_in_weight`: see
   // pass_rules.hpp.
-  double ticks(ActionKind kind, int type, int first, int end, bool all_in_weight, Recompute mode) const;
+  double ticks(ActionKind kind, int site, int first, int end, bool all_in_weight, Recompute mode) const;
   // Where ticks() is a difference of two sums, rounded: those sums. Else null.
-  const double* plain_ticks(ActionKind kind, int type, bool all_in_weight, Recompute mode) const;
+  const double* plain_ticks(ActionKind kind, int site, bool all_in_weight, Recompute mode) const;
   // To the nearest whole number, as std::nearbyint does for what is neither negative nor above 2^51; without its call.
   static double rounded(double ticks) {
     constexpr double kWhole = 4503599627370496.0;  // 2^52: beyond it doubles are whole
     return (ticks + kWhole) - kWhole;
   }
   // In the fastest mode: ticks >= floor[end] - floor[first], with equality where the host does not count.
-  const Sums& floor(ActionKind kind, int type) const { return types_[index(type)].floor[index(kind)]; }
+  const Sums& floor(ActionKind kind, int site) const { return sites_[index(site)].floor[index(kind)]; }
   // Of the optimizer step: parameters before each unit, and what is given in seconds.
-  const std::vector<std::int64_t>& elements() const { return elements_; }
-  const Sums& given_optimizer() const { return given_optimizer_; }
+  const std::vector<std::int64_t>& elements() const { return any_->elements(); }
+  const Sums& given_optimizer() const { return any_->given_optimizer(); }
   // Whether `ticks` is what the lowering comes to, apart from rounding: not beside tensor-parallel collectives.
-  bool exact() const { return exact_; }
+  bool exact() const { return !any_->has_collectives(); }
 
  private:
-  struct PassSums {
-    Sums device, synchronous, launches;  // seconds, seconds, operators
-    Sums ticks;                          // of both times
-  };
-  using Passes = std::array<PassSums, 4>;  // by ActionKind F, I, W, B
-  struct OfType {
-    std::array<Passes, 3> of_mode;
-    std::array<Sums, 4> floor;  // ticks
+  struct OfSite {
+    std::optional<StageTable> table;
+    std::array<std::array<Sums, 4>, 3> ticks;  // of device times, by mode and kind
+    std::array<Sums, 4> floor;                 // ticks
   };
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   static std::size_t index(ActionKind kind) { return static_cast<std::size_t>(kind); }
   static std::size_t index(Recompute mode) { return static_cast<std::size_t>(mode); }
   void choose_modes(const Scenario& scenario, const WorkloadCost& workload);
-  void add_pass(PassSums& sums, std::size_t unit, const PassCost& pass, bool may_hide);
-  void sum_units(const WorkloadCost& workload, Recompute recompute, Passes& passes);
-  void make_floors(OfType& type, int device_type);
-  double host_factor(double device, double launches, int type) const;
+  void make_floors(OfSite& of, int site);
 
   const LoweringCosts& costs_;
-  int units_ = 0;
+  const StageTable* any_ = nullptr;  // parameters are the same everywhere
   double jitter_ = 1;
-  bool exact_ = true, host_counts_ = false, synchronous_ = false;
+  bool host_counts_ = false, synchronous_ = false;
   std::vector<Recompute> modes_;
-  std::vector<OfType> types_;
-  std::vector<std::int64_t> elements_;
-  Sums given_optimizer_;
+  std::vector<OfSite> sites_;
 };
 
 }  // namespace panpipe::planner

@@ -12,6 +12,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/cost/optimizer_state.hpp"
+#include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/stage_links.hpp"
 
 namespace panpipe::planner::piper {
@@ -101,46 +102,45 @@ void add_profiled_layers(const Scenario& scenario, const LayerTable& table, doub
 // Time and bytes of a unit, on one tensor rank.
 class UnitChoices {
  public:
-  UnitChoices(const CostModel& model, int type, const Degrees& degrees) : model_(model), type_(type), degrees_(degrees) {}
+  UnitChoices(const CostModel& model, int type, const Degrees& degrees)
+      : scenario_(model.scenario()), costs_(model, degrees), type_(type) {}
 
   std::vector<Choice> of(const UnitCost& unit) const {
-    const Scenario& scenario = model_.scenario();
     std::vector<Choice> choices;
-    if (wanted(scenario, false)) choices.push_back(choice(unit, "none", false, Duration(0), unit.saved));
-    const bool selective = !is_open(scenario, "recompute") && scenario.recompute == Recompute::Selective;
-    if (!wanted(scenario, true)) return choices;
+    if (wanted(scenario_, false)) choices.push_back(choice(unit, "none", false, Duration(0), unit.saved));
+    const bool selective = !is_open(scenario_, "recompute") && scenario_.recompute == Recompute::Selective;
+    if (!wanted(scenario_, true)) return choices;
     if (selective)
-      choices.push_back(choice(unit, "selective", true, time_of(unit.recompute_selective), unit.saved_selective));
+      choices.push_back(choice(unit, "selective", true, time_alone(unit.recompute_selective), unit.saved_selective));
     else
-      choices.push_back(choice(unit, "full", true, time_of(unit.recompute_full), unit.saved_full));
+      choices.push_back(choice(unit, "full", true, time_alone(unit.recompute_full), unit.saved_full));
     return choices;
   }
 
  private:
-  Duration time_of(const PassCost& pass) const { return model_.host_bound(pass.breakdown.total, pass.launches, type_, degrees_); }
+  Duration time_alone(const PassCost& pass) const { return panpipe::time_alone(costs_, pass, type_); }
 
   Choice choice(const UnitCost& unit, const char* name, bool recompute, Duration again, Bytes saved) const {
     Choice choice;
     choice.name = name;
     choice.recompute = recompute;
     const Duration gradients =
-        unit.backward ? time_of(*unit.backward) : time_of(unit.input_gradient) + time_of(unit.weight_gradient);
-    choice.time = (time_of(unit.forward) + gradients + again).base();
+        unit.backward ? time_alone(*unit.backward) : time_alone(unit.input_gradient) + time_alone(unit.weight_gradient);
+    choice.time = (time_alone(unit.forward) + gradients + again).base();
     choice.in_flight = static_cast<double>(saved.base());
     for (const ParameterUse& use : unit.parameters) {
       const auto elements = static_cast<double>(use.elements);
       const auto given = static_cast<double>(use.given.base());
-      choice.parameters += elements * model_.gradient_bytes(degrees_) + given;
-      choice.fixed +=
-          elements * (model_.parameter_bytes(degrees_) + model_.gradient_bytes(degrees_) + model_.optimizer_bytes(degrees_)) +
-          given * (2 + moments(model_.scenario().optimizer.name));
+      choice.parameters += elements * costs_.gradient_bytes() + given;
+      choice.fixed += elements * (costs_.parameter_bytes() + costs_.gradient_bytes() + costs_.optimizer_bytes()) +
+                      given * (2 + moments(scenario_.optimizer.name));
     }
     return choice;
   }
 
-  const CostModel& model_;
-  int type_;
-  Degrees degrees_;
+  const Scenario& scenario_;
+  const ModelCosts costs_;
+  const int type_;
 };
 
 // The largest activations that one block makes again, and the largest temporary: there once, whatever else a stage holds.

@@ -14,7 +14,6 @@
 namespace panpipe::test {
 namespace {
 
-using planner::Cuts;
 
 // Calls visit(cuts) for every way to cut `units` into `stages`.
 template <class Visit>

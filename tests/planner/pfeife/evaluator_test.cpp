@@ -14,7 +14,6 @@
 namespace panpipe::test {
 namespace {
 
-using planner::Cuts;
 
 Cuts random_cuts(std::mt19937& random, int units, int stages) {
   std::vector<int> places;

@@ -1,11 +1,11 @@
-#include "planner/pfeife/crossings.hpp"
+#include "costmodel/plan/cut_links.hpp"
 
 #include <algorithm>
 #include <map>
 
-namespace panpipe::planner {
+namespace panpipe {
 
-Crossings::Crossings(const WorkloadCost& workload) {
+CutLinks::CutLinks(const WorkloadCost& workload) {
   const std::size_t n = workload.units.size();
   std::map<std::pair<int, int>, std::size_t> known;
   int unnamed = -2;  // an edge without tensor is a tensor of its own
@@ -39,7 +39,14 @@ Crossings::Crossings(const WorkloadCost& workload) {
   for (std::size_t u = 1; u < n; ++u) connected_ = connected_ && next_unit_[u].from == 1 && next_unit_[u].gradient;
 }
 
-void Crossings::links(const Cuts& cuts, std::vector<StageLink>& links) const {
+std::int64_t CutLinks::bytes_across(int cut) const {
+  std::int64_t bytes = 0;
+  for (const int t : alive_[static_cast<std::size_t>(cut)])
+    bytes += tensors_[static_cast<std::size_t>(t)].consumers.front().bytes;
+  return bytes;
+}
+
+void CutLinks::links(const Cuts& cuts, std::vector<StageLink>& links) const {
   links.clear();
   for (std::size_t p = 0; p < cuts.size(); ++p) {
     const int begin = p == 0 ? 0 : cuts[p - 1];
@@ -74,4 +81,4 @@ void Crossings::links(const Cuts& cuts, std::vector<StageLink>& links) const {
   }
 }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe

@@ -1,15 +1,15 @@
 // The index that a search asks for each cut, against the rule.
-#include "planner/pfeife/crossings.hpp"
+#include "costmodel/plan/cut_links.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-namespace panpipe::planner {
+namespace panpipe {
 namespace {
 
-TEST(Crossings, AreTheStageLinksOfAnyCut) {
+TEST(CutLinks, AreTheStageLinksOfAnyCut) {
   std::mt19937 random(5);
   int links_seen = 0;
   for (int round = 0; round < 300; ++round) {
@@ -30,7 +30,7 @@ TEST(Crossings, AreTheStageLinksOfAnyCut) {
     for (int u = 0; u < units; ++u)
       stage_of.push_back(static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), u) - cuts.begin()));
     std::vector<StageLink> found;
-    Crossings(workload).links(cuts, found);
+    CutLinks(workload).links(cuts, found);
     const std::vector<StageLink> expected = stage_links(workload.edges, stage_of);
     ASSERT_EQ(found.size(), expected.size()) << round;
     for (std::size_t i = 0; i < found.size(); ++i) {
@@ -44,4 +44,4 @@ TEST(Crossings, AreTheStageLinksOfAnyCut) {
 }
 
 }  // namespace
-}  // namespace panpipe::planner
+}  // namespace panpipe

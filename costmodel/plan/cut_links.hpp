@@ -1,4 +1,4 @@
-// What travels between stages for given cuts: tensors of the workload, each once per consuming stage.
+// What travels between stages, by cut: stage_links() for whoever asks for many cuts of one workload.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,19 @@
 
 #include "costmodel/plan/stage_links.hpp"
 
-namespace panpipe::planner {
+namespace panpipe {
 
 // First unit of each stage after the first, ascending.
 using Cuts = std::vector<int>;
 
-class Crossings {
+class CutLinks {
  public:
-  explicit Crossings(const WorkloadCost& workload);
+  explicit CutLinks(const WorkloadCost& workload);
 
   // stage_links() of the stages' positions along the chain, without looking at every edge: a search asks for each cut.
   void links(const Cuts& cuts, std::vector<StageLink>& links) const;
+  // Every tensor made before unit `cut` and read at or after it, once.
+  std::int64_t bytes_across(int cut) const;
   // Every tensor goes from a unit to the next one.
   bool is_chain() const { return chain_; }
   // Every unit reads something of the unit before it: a stage then depends on the stage before it, wherever the cuts are.
@@ -40,4 +42,4 @@ class Crossings {
   bool chain_ = true, connected_ = true;
 };
 
-}  // namespace panpipe::planner
+}  // namespace panpipe

@@ -1,0 +1,156 @@
+#include "costmodel/plan/stage_table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "costmodel/plan/pass_draft.hpp"
+
+namespace panpipe {
+namespace {
+
+double between(const std::vector<double>& sums, int first, int end) {
+  return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(first)];
+}
+
+bool cost_alike(const UnitCost& a, const UnitCost& b) {
+  if (a.structure.empty() || a.structure != b.structure || a.block.empty() != b.block.empty()) return false;
+  const auto same = [](const PassCost& x, const PassCost& y) {
+    return x.launches == y.launches && x.synchronises == y.synchronises && x.breakdown.total == y.breakdown.total;
+  };
+  const auto bytes = [](const UnitCost& u) {
+    return std::array{u.saved, u.saved_selective, u.saved_full, u.kept_for_weight, u.temporary};
+  };
+  const auto elements = [](const UnitCost& u) {
+    std::int64_t sum = 0;
+    for (const ParameterUse& use : u.parameters) sum += use.elements;
+    return sum;
+  };
+  return bytes(a) == bytes(b) && elements(a) == elements(b) && same(a.forward, b.forward) &&
+         same(a.input_gradient, b.input_gradient) && same(a.weight_gradient, b.weight_gradient) &&
+         a.backward.has_value() == b.backward.has_value() && (!a.backward || same(*a.backward, *b.backward)) &&
+         same(a.recompute_full, b.recompute_full) && same(a.recompute_selective, b.recompute_selective);
+}
+
+// Fills one entry of the sums, which are added up later.
+void put(PassSums& sums, std::size_t entry, const PassDraft& draft) {
+  sums.device[entry] = device_time(draft, false);
+  sums.synchronous[entry] = device_time(draft, true);
+  sums.launches[entry] = draft.launches;
+  for (const UnitPiece& piece : draft.pieces)
+    if (!piece.collective) sums.compute[entry] += piece.time;
+}
+
+template <class Visit>
+void each_part(PassSums& sums, Visit visit) {
+  for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches}) visit(*part);
+}
+
+}  // namespace
+
+StageTable::StageTable(const Scenario& scenario, const LoweringCosts& costs, int site, const std::set<Recompute>& modes)
+    : costs_(costs), site_(site) {
+  const WorkloadCost& workload = costs.units(site);
+  units_ = static_cast<int>(workload.units.size());
+  find_alike(workload);
+  add_parameters(workload);
+  // Each unit a stage by itself, on one rank.
+  const Plan plan;
+  Lowering lowering{scenario, plan, costs};
+  lowering.flow_of_collective[site] = 0;
+  add_collective_flows(lowering, workload.collectives);
+  StageInfo info;
+  info.site = site;
+  info.cost = &workload;
+  std::vector<PassSums*> all = {&forward_, &weight_};
+  for (const Recompute mode : modes)
+    for (auto* of_mode : {&input_, &whole_}) all.push_back(&(*of_mode)[static_cast<std::size_t>(mode)]);
+  for (PassSums* sums : all)
+    each_part(*sums, [&](std::vector<double>& part) { part.assign(static_cast<std::size_t>(units_) + 1, 0.0); });
+  for (int u = 0; u < units_; ++u) {
+    if (like(u) != u) continue;
+    const auto entry = static_cast<std::size_t>(u) + 1;
+    info.first_unit = u;
+    info.end_unit = u + 1;
+    put(forward_, entry, draft_forward(lowering, info, 0));
+    put(weight_, entry, draft_weight(lowering, info, 0));
+    for (const Recompute mode : modes) {
+      info.recompute = mode;
+      put(input_[static_cast<std::size_t>(mode)], entry, draft_backward(lowering, info, false, 0));
+      put(whole_[static_cast<std::size_t>(mode)], entry, draft_backward(lowering, info, true, 0));
+    }
+    const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
+    for (const PassCost* pass : {&unit.forward, &unit.input_gradient, &unit.weight_gradient})
+      has_collectives_ = has_collectives_ || std::any_of(pass->pieces.begin(), pass->pieces.end(),
+                                                         [](const Piece& piece) { return piece.collective; });
+  }
+  for (PassSums* sums : all) {
+    each_part(*sums, [&](std::vector<double>& part) {
+      for (std::size_t u = part.size() - 1; u > 0; --u) part[u] = part[static_cast<std::size_t>(like_[u - 1]) + 1];
+      for (std::size_t u = 1; u < part.size(); ++u) part[u] += part[u - 1];
+    });
+    synchronises_ = synchronises_ || sums->synchronous.back() > 0;
+  }
+}
+
+void StageTable::find_alike(const WorkloadCost& workload) {
+  std::vector<int> firsts;
+  for (int u = 0; u < units_; ++u) {
+    const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
+    const auto same = [&](int other) { return cost_alike(workload.units[static_cast<std::size_t>(other)], unit); };
+    const auto found = unit.structure.empty() ? firsts.end() : std::find_if(firsts.begin(), firsts.end(), same);
+    like_.push_back(found == firsts.end() ? u : *found);
+    if (found == firsts.end()) firsts.push_back(u);
+  }
+  distinct_ = static_cast<int>(firsts.size());
+}
+
+void StageTable::add_parameters(const WorkloadCost& workload) {
+  elements_.push_back(0);
+  given_.push_back(0);
+  given_optimizer_.push_back(0);
+  std::map<int, TiedParameter> uses;
+  for (int u = 0; u < units_; ++u) {
+    const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
+    elements_.push_back(elements_.back());
+    given_.push_back(given_.back());
+    given_optimizer_.push_back(given_optimizer_.back() + unit.optimizer.base());
+    for (const ParameterUse& use : unit.parameters) {
+      elements_.back() += use.elements;
+      given_.back() += use.given.base();
+      if (use.tensor < 0) continue;
+      TiedParameter& parameter = uses[use.tensor];
+      parameter.elements = use.elements;
+      if (parameter.units.empty() || parameter.units.back() != u) parameter.units.push_back(u);
+    }
+  }
+  for (const auto& [tensor, parameter] : uses)
+    if (parameter.units.size() > 1) tied_.push_back(parameter);
+}
+
+double StageTable::host_factor(ActionKind kind, Recompute mode, int first, int end) const {
+  const PassSums& of = sums(kind, mode);
+  return panpipe::host_factor(costs_, between(of.device, first, end), static_cast<int>(between(of.launches, first, end)), site_);
+}
+
+double StageTable::device(ActionKind kind, Recompute mode, int first, int end) const {
+  const PassSums& of = sums(kind, mode);
+  return between(of.device, first, end) + between(of.synchronous, first, end);
+}
+
+double StageTable::time(ActionKind kind, Recompute mode, int first, int end) const {
+  const PassSums& of = sums(kind, mode);
+  return between(of.device, first, end) * host_factor(kind, mode, first, end) + between(of.synchronous, first, end);
+}
+
+std::int64_t StageTable::elements_held(int first, int end) const {
+  std::int64_t sum = elements_[static_cast<std::size_t>(end)] - elements_[static_cast<std::size_t>(first)];
+  for (const TiedParameter& parameter : tied_) {
+    const auto begin = std::lower_bound(parameter.units.begin(), parameter.units.end(), first);
+    const std::int64_t uses = std::lower_bound(begin, parameter.units.end(), end) - begin;
+    sum -= std::max<std::int64_t>(0, uses - 1) * parameter.elements;
+  }
+  return sum;
+}
+
+}  // namespace panpipe
