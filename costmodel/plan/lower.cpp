@@ -150,9 +150,8 @@ TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts&
   for (std::size_t copy = 0; copy < like.size(); ++copy)
     if (like[copy] == static_cast<int>(copy)) of_copy[copy] = lower_copy(scenario, plan, costs, like[copy]);
   // All copies of a rank reduce alike: in buckets only where that pays for each of them.
-  const bool agree = std::all_of(like.begin(), like.end(), [&](int copy) {
-    return same_tasks(of_copy[static_cast<std::size_t>(copy)], of_copy.front());
-  });
+  const bool agree = std::all_of(like.begin(), like.end(),
+                                 [&](int copy) { return same_tasks(of_copy[static_cast<std::size_t>(copy)], of_copy.front()); });
   for (std::size_t copy = 0; copy < like.size() && !agree; ++copy)
     if (like[copy] == static_cast<int>(copy)) of_copy[copy] = lower_copy(scenario, plan, costs, like[copy], true);
   return join_copies(plan, like, of_copy);

@@ -57,8 +57,7 @@ UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int site, in
 
 }  // namespace
 
-PassCosts mean_pass_costs(const Cluster& cluster, const PlanRequest& request, const LoweringCosts& costs, int site,
-                          int stages) {
+PassCosts mean_pass_costs(const Cluster& cluster, const PlanRequest& request, const LoweringCosts& costs, int site, int stages) {
   const WorkloadCost& workload = costs.units(site);
   const UnitTimes sum = times_of(request.recompute, costs, site, 0, static_cast<int>(workload.units.size()));
   Bytes saved(0), waiting(0);
@@ -93,8 +92,7 @@ void add_stage_costs(const PlanRequest& request, const LoweringCosts& costs, int
                      PassCosts& means) {
   const int units = static_cast<int>(costs.units(site).units.size());
   for (std::size_t k = 0; k <= cuts.size(); ++k) {
-    const UnitTimes sum =
-        times_of(request.recompute, costs, site, k == 0 ? 0 : cuts[k - 1], k < cuts.size() ? cuts[k] : units);
+    const UnitTimes sum = times_of(request.recompute, costs, site, k == 0 ? 0 : cuts[k - 1], k < cuts.size() ? cuts[k] : units);
     means.stages.push_back({sum.F.base(), sum.I.base(), sum.W.base()});
   }
 }

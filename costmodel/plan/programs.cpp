@@ -128,7 +128,8 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
     apply_host_and_jitter(lowering, draft, host_factor(lowering.costs, device_time(draft, false), draft.launches, info.site));
     add_message_work(lowering, stage, kind, draft);
     std::vector<std::pair<int, std::int32_t>> trains;
-    const std::int32_t program = add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits, info.site, trains);
+    const std::int32_t program =
+        add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits, info.site, trains);
     info.programs[static_cast<std::size_t>(slice)][index_of(kind)] = program;
     if (trains.empty()) return;
     const std::int32_t steps = lowering.graph.programs[static_cast<std::size_t>(program)].steps;

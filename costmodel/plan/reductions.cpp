@@ -73,8 +73,7 @@ CollectiveCost in_a_row(CollectiveCost first, std::int64_t times, const Collecti
 }
 
 // Flows of a stage's trains. Layers are alike, and so are their trains.
-std::vector<std::int32_t> add_train_flows(Lowering& lowering, const StageInfo& info, CollectiveKind kind,
-                                          const Groups& groups,
+std::vector<std::int32_t> add_train_flows(Lowering& lowering, const StageInfo& info, CollectiveKind kind, const Groups& groups,
                                           std::map<std::pair<int, std::int64_t>, std::int32_t>& known) {
   std::vector<std::int32_t> flows;
   const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes());

@@ -92,8 +92,7 @@ class OrderReplay {
   void fill_members(int s, const StageCost& stage, std::size_t slot, double jitter, double down, double up) {
     if (order_.groups.empty()) return;
     const auto set = [&](Pass pass, double time, double send) {
-      costs_[member_entry(order_.slices(), order_.groups.size(), pass, s)].value[slot] =
-          to_ticks(Duration(time + send)).base();
+      costs_[member_entry(order_.slices(), order_.groups.size(), pass, s)].value[slot] = to_ticks(Duration(time + send)).base();
     };
     const double longer = jitter - 1;
     set(Pass::F, stage.forward_device + stage.forward_work * longer, down);

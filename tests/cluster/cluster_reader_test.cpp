@@ -87,7 +87,7 @@ TEST(ClusterFile, AKeyBesideFileReplacesTheFilesOwn) {
   const Cluster many = cluster_from("{file: clusters/dgx-a100-80g.yaml, nodes: 16, network: {oversubscription: 4}}");
   EXPECT_EQ(many.name, "dgx-a100-80g");
   EXPECT_EQ(many.size(), 128);
-  EXPECT_EQ(many.node.front().network, gb_per_s(50));  // 8 NICs of 25 GB/s, of which a quarter leaves the node
+  EXPECT_EQ(many.node.front().network, gb_per_s(50));   // 8 NICs of 25 GB/s, of which a quarter leaves the node
   EXPECT_EQ(many.route(0, 8).bandwidth, gb_per_s(25));  // one NIC is still narrower than the uplink's 50 GB/s
   EXPECT_EQ(many.route(0, 8).hops.size(), 4u);
 }

@@ -14,7 +14,6 @@
 namespace panpipe::test {
 namespace {
 
-
 // Calls visit(cuts) for every way to cut `units` into `stages`.
 template <class Visit>
 void every_cut(int units, int stages, Visit visit) {

@@ -14,7 +14,6 @@
 namespace panpipe::test {
 namespace {
 
-
 Cuts random_cuts(std::mt19937& random, int units, int stages) {
   std::vector<int> places;
   for (int c = 1; c < units; ++c) places.push_back(c);
