@@ -32,64 +32,78 @@ bool cost_alike(const UnitCost& a, const UnitCost& b) {
          same(a.recompute_full, b.recompute_full) && same(a.recompute_selective, b.recompute_selective);
 }
 
-// Fills one entry of the sums, which are added up later.
-void put(PassSums& sums, std::size_t entry, const PassDraft& draft) {
-  sums.device[entry] = device_time(draft, false);
-  sums.synchronous[entry] = device_time(draft, true);
-  sums.launches[entry] = draft.launches;
-  for (const UnitPiece& piece : draft.pieces)
-    if (!piece.collective) sums.compute[entry] += piece.time;
+bool has_collective(const PassDraft& draft) {
+  return std::any_of(draft.steps.begin(), draft.steps.end(), [](const Draft& step) { return step.collective; });
 }
 
-template <class Visit>
-void each_part(PassSums& sums, Visit visit) {
-  for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches}) visit(*part);
+double compute_of(const PassDraft& draft) {
+  double sum = 0;
+  for (const UnitPiece& piece : draft.pieces)
+    if (!piece.collective) sum += piece.time;
+  return sum;
+}
+
+// Of units that cost alike only the first one's entries are filled: puts them at the others, and adds up.
+void add_up(std::vector<double>& part, const std::vector<int>& like) {
+  for (std::size_t u = like.size(); u > 0; --u) part[u] = part[static_cast<std::size_t>(like[u - 1]) + 1];
+  for (std::size_t u = 1; u < part.size(); ++u) part[u] += part[u - 1];
 }
 
 }  // namespace
 
 StageTable::StageTable(const Scenario& scenario, const LoweringCosts& costs, int site, const std::set<Recompute>& modes)
     : costs_(costs), site_(site) {
-  const WorkloadCost& workload = costs.units(site);
+  const WorkloadCost& workload = costs.workload(site);
   units_ = static_cast<int>(workload.units.size());
   find_alike(workload);
   add_parameters(workload);
-  // Each unit a stage by itself, on one rank.
-  const Plan plan;
-  Lowering lowering{scenario, plan, costs};
-  lowering.flow_of_collective[site] = 0;
-  add_collective_flows(lowering, workload.collectives);
-  StageInfo info;
-  info.site = site;
-  info.cost = &workload;
-  std::vector<PassSums*> all = {&forward_, &weight_};
+  draft_units(scenario, workload, modes);
+  each_sums(modes, [&](PassSums& sums) {
+    for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches}) add_up(*part, like_);
+    synchronises_ = synchronises_ || sums.synchronous.back() > 0;
+  });
+}
+
+template <class Visit>
+void StageTable::each_sums(const std::set<Recompute>& modes, Visit visit) {
+  visit(forward_);
+  visit(weight_);
   for (const Recompute mode : modes)
-    for (auto* of_mode : {&input_, &whole_}) all.push_back(&(*of_mode)[static_cast<std::size_t>(mode)]);
-  for (PassSums* sums : all)
-    each_part(*sums, [&](std::vector<double>& part) { part.assign(static_cast<std::size_t>(units_) + 1, 0.0); });
+    for (auto* of_modes : {&input_, &whole_}) visit((*of_modes)[static_cast<std::size_t>(mode)]);
+}
+
+// Each unit a stage by itself, on one rank.
+void StageTable::draft_units(const Scenario& scenario, const WorkloadCost& workload, const std::set<Recompute>& modes) {
+  const Plan plan;
+  Lowering lowering{scenario, plan, costs_};
+  lowering.flow_of_collective[site_] = 0;
+  add_collective_flows(lowering, workload.collectives);
+  each_sums(modes, [&](PassSums& sums) {
+    for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches})
+      part->assign(static_cast<std::size_t>(units_) + 1, 0.0);
+  });
+  StageInfo info;
+  info.site = site_;
+  info.cost = &workload;
+  const auto put = [&](PassSums& sums, const PassDraft& draft) {
+    const auto entry = static_cast<std::size_t>(info.end_unit);
+    sums.device[entry] = device_time(draft, false);
+    sums.synchronous[entry] = device_time(draft, true);
+    sums.compute[entry] = compute_of(draft);
+    sums.launches[entry] = draft.launches;
+    has_collectives_ = has_collectives_ || has_collective(draft);
+  };
   for (int u = 0; u < units_; ++u) {
     if (like(u) != u) continue;
-    const auto entry = static_cast<std::size_t>(u) + 1;
     info.first_unit = u;
     info.end_unit = u + 1;
-    put(forward_, entry, draft_forward(lowering, info, 0));
-    put(weight_, entry, draft_weight(lowering, info, 0));
+    put(forward_, draft_forward(lowering, info, 0));
+    put(weight_, draft_weight(lowering, info, 0));
     for (const Recompute mode : modes) {
       info.recompute = mode;
-      put(input_[static_cast<std::size_t>(mode)], entry, draft_backward(lowering, info, false, 0));
-      put(whole_[static_cast<std::size_t>(mode)], entry, draft_backward(lowering, info, true, 0));
+      put(input_[static_cast<std::size_t>(mode)], draft_backward(lowering, info, false, 0));
+      put(whole_[static_cast<std::size_t>(mode)], draft_backward(lowering, info, true, 0));
     }
-    const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
-    for (const PassCost* pass : {&unit.forward, &unit.input_gradient, &unit.weight_gradient})
-      has_collectives_ = has_collectives_ || std::any_of(pass->pieces.begin(), pass->pieces.end(),
-                                                         [](const Piece& piece) { return piece.collective; });
-  }
-  for (PassSums* sums : all) {
-    each_part(*sums, [&](std::vector<double>& part) {
-      for (std::size_t u = part.size() - 1; u > 0; --u) part[u] = part[static_cast<std::size_t>(like_[u - 1]) + 1];
-      for (std::size_t u = 1; u < part.size(); ++u) part[u] += part[u - 1];
-    });
-    synchronises_ = synchronises_ || sums->synchronous.back() > 0;
   }
 }
 

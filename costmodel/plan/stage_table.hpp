@@ -33,7 +33,6 @@ class StageTable {
   StageTable(const Scenario& scenario, const LoweringCosts& costs, int site, const std::set<Recompute>& modes);
 
   int units() const { return units_; }
-  int site() const { return site_; }
   // Of F, I, W or B, one microbatch, before the host's part and jitter. Recompute stands in the backward: in I and B.
   const PassSums& sums(ActionKind kind, Recompute mode) const {
     switch (kind) {
@@ -69,6 +68,9 @@ class StageTable {
   std::int64_t elements_held(int first, int end) const;
 
  private:
+  template <class Visit>
+  void each_sums(const std::set<Recompute>& modes, Visit visit);
+  void draft_units(const Scenario& scenario, const WorkloadCost& workload, const std::set<Recompute>& modes);
   void find_alike(const WorkloadCost& workload);
   void add_parameters(const WorkloadCost& workload);
 

@@ -39,6 +39,12 @@ TEST(CutLinks, AreTheStageLinksOfAnyCut) {
           << round;
       ++links_seen;
     }
+    // Of one cut, the one link from before it to behind it.
+    for (int cut = 1; cut < units; ++cut) {
+      CutLinks(workload).links({cut}, found);
+      ASSERT_EQ(found.size(), 1U);
+      EXPECT_EQ(CutLinks(workload).bytes_across(cut), found.front().bytes) << round;
+    }
   }
   EXPECT_GT(links_seen, 500);
 }
