@@ -12,17 +12,14 @@
 namespace panpipe::planner {
 namespace {
 
-// Plans that are simulated. Apart from how many are shown, so that what is shown does not change what is best.
-constexpr std::size_t kSimulated = 8;
-
-Candidate candidate_of(const Exact& exact, Evaluator& evaluator, const SearchOptions& options, bool simulated) {
+Candidate candidate_of(const Exact& exact, Evaluator& evaluator) {
   Candidate candidate;
   const TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
   const CostModel& model = evaluator.model(exact.configuration);
   const Cluster& cluster = model.scenario().cluster;
   candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name);
   candidate.metrics = figures_of(predict(graph, cluster));
-  if (simulated) candidate.simulated = figures_of(predict(graph, cluster, options.simulate));
+  candidate.simulated = exact.simulated;
   candidate.stages = stages_of(*exact.plan, model.units(cluster.devices.front().type));
   candidate.schedule = exact.plan->schedule.name;
   const PlanRequest request = evaluator.request(exact.configuration);
@@ -50,18 +47,21 @@ std::string last_text(const Account& account, const Answer& answer) {
 
 }  // namespace
 
+void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options) {
+  const TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
+  exact.simulated = figures_of(predict(graph, evaluator.model(exact.configuration).scenario().cluster, options.simulate));
+}
+
 void add_finalists(const std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer) {
-  const std::size_t shown = std::max<std::size_t>(1, options.candidates);
-  const std::size_t simulated = options.simulate ? std::min(kSimulated, best.size()) : 0;
-  std::vector<Candidate>& candidates = answer.candidates;
-  for (std::size_t i = 0; i < std::min(std::max(shown, simulated), best.size()); ++i)
-    candidates.push_back(candidate_of(best[i], evaluator, options, i < simulated && !options.stopped()));
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    if (a.simulated.empty() || b.simulated.empty()) return !a.simulated.empty() && b.simulated.empty();
-    return a.simulated.front().second < b.simulated.front().second;
+  std::vector<const Exact*> order;
+  for (const Exact& one : best) order.push_back(&one);
+  std::stable_sort(order.begin(), order.end(), [](const Exact* a, const Exact* b) {
+    if (a->simulated.empty() || b->simulated.empty()) return !a->simulated.empty() && b->simulated.empty();
+    return a->simulated.front().second < b->simulated.front().second;
   });
-  answer.simulation_decides = !candidates.front().simulated.empty();
-  if (candidates.size() > shown) candidates.resize(shown);
+  order.resize(std::min(order.size(), std::max<std::size_t>(1, options.candidates)));
+  for (const Exact* one : order) answer.candidates.push_back(candidate_of(*one, evaluator));
+  answer.simulation_decides = !answer.candidates.front().simulated.empty();
 }
 
 std::vector<std::string> notes_of(const Account& account, const Space& space, const Answer& answer, bool least_proved) {
@@ -86,8 +86,14 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
   if (least_proved)
     notes.push_back(fmt::format(
         "proved on idle links{}: nothing else that was searched in closed form is estimated faster, with the cuts that balance "
-        "it; other cuts and contention are not covered",
+        "it; other cuts, several stages on a rank that is alone, and contention are not covered",
         answer.search.proved_optimal ? "" : fmt::format(", for the least estimate ({})", to_text(Duration(answer.search.best)))));
+  if (account.simulated > 0)
+    notes.push_back(fmt::format(
+        "simulated {} plans{}", account.simulated,
+        account.could_be_faster > 0
+            ? fmt::format("; {} more have a bound below the least simulated step", account.could_be_faster)
+            : account.below_simulated ? ": all that closed forms and estimates put below the least simulated step" : ""));
   if (tally.least_work > 0 && answer.search.best > 0)
     notes.push_back(
         fmt::format("with any cuts and in any order none of them takes less than {}: the work alone, shared out evenly",

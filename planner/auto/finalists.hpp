@@ -18,6 +18,9 @@ struct Account {
   std::int64_t open = 0;                             // neither excluded nor estimated
   std::vector<std::string> tried_last;               // families without closed forms
   double gained_last = 0;                            // share of the estimated step that they take off
+  std::size_t simulated = 0;                         // plans
+  std::int64_t could_be_faster = 0;                  // not simulated, with a bound below the least simulated step
+  bool below_simulated = false;                      // all below that step were looked for
   int largest_micro = 0;                             // larger microbatches were left out: this one fits nowhere; 0 = none were
 };
 
@@ -25,8 +28,10 @@ struct Account {
 std::vector<std::string> notes_of(const Account& account, const Space& space, const Answer& answer, bool least_proved);
 std::string reason_of(const Account& account, const Ground& ground);
 
-// The best ones, `best` being in the order of their estimates. Where the options say how, a fixed number of them is simulated,
-// whatever number is shown, and these come first, fastest first.
+// Fills `simulated`, as the options say how.
+void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options);
+
+// As many as are shown: those that were simulated, fastest first, then the others of `best` in the order of their estimates.
 void add_finalists(const std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer);
 
 }  // namespace panpipe::planner

@@ -2,6 +2,7 @@
 // estimated, until no bound is left below the best plan; then its neighbours, and the finalists with contention.
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <tuple>
 
@@ -22,6 +23,11 @@ constexpr std::size_t kEstimatedAtOnce = 16;  // does not depend on the number o
 constexpr std::size_t kMostEstimated = 640;
 constexpr int kImproved = 3, kMovesEach = 96;
 constexpr std::size_t kTriedLast = 3;
+// Plans that are simulated: so many at least, and while an estimate is below the least simulated step so many at most. Apart from
+// how many are shown, so that what is shown does not change what is best.
+constexpr std::size_t kSimulated = 8, kMostSimulated = 32;
+constexpr std::size_t kOfOneShape = 2;         // plans of the same degrees that are estimated because contention may choose them
+constexpr std::size_t kMostContended = 96;     // of all degrees
 
 class AutoSearch {
  public:
@@ -39,6 +45,7 @@ class AutoSearch {
     refine();
     improve();
     try_last();
+    contend();
     return answer();
   }
 
@@ -123,7 +130,7 @@ class AutoSearch {
       }
     }
     std::sort(best_.begin(), best_.end());
-    if (best_.size() > kKept) best_.resize(kKept);
+    if (best_.size() > kept_) best_.resize(kept_);
   }
 
   template <class Work>
@@ -194,11 +201,67 @@ class AutoSearch {
     if (incumbent() < before) gained_last_ = 1 - incumbent() / before;
   }
 
+  double least_simulated() const {
+    double least = kInfinite;
+    for (const Exact& one : best_)
+      if (!one.simulated.empty()) least = std::min(least, one.simulated.front().second);
+    return least;
+  }
+
+  // Contention only adds to an estimate: a plan whose estimate is above a simulated step cannot be faster.
+  void simulate_best(std::size_t least) {
+    for (std::size_t i = 0; i < best_.size() && simulated_ < kMostSimulated && !options_.stopped(); ++i) {
+      if (!best_[i].simulated.empty()) continue;
+      if (simulated_ >= least && best_[i].step_time >= least_simulated()) return;
+      simulate(best_[i], *evaluators_.front(), options_);
+      ++simulated_;
+    }
+  }
+
+  // Where links are shared the plan with the least estimate need not be the fastest: all degrees whose bound is below the least
+  // simulated step are looked at once more.
+  void contend() {
+    if (best_.empty() || !options_.simulate) return;
+    simulate_best(kSimulated);
+    constexpr double kRounding = 1 + 1e-9;
+    if (options_.stopped() || least_simulated() <= incumbent() * kRounding) return;
+    Sweep again(common_, options_);
+    for (const bool whole : {true, false})
+      for (const int micro : space_.micro)
+        if (!options_.stopped()) again.run({micro}, whole, least_simulated());
+    std::map<std::tuple<int, int, int, int, int, Recompute, bool, AxisOrder>, std::size_t> of_shape;
+    std::vector<Priced> chosen;
+    std::int64_t others = 0;
+    for (const Priced& one : again.take()) {
+      const auto known = [&](const Exact& exact) {
+        return !(exact.configuration < one.configuration) && !(one.configuration < exact.configuration);
+      };
+      std::size_t& count = of_shape[degrees_key(one.configuration)];
+      if (std::any_of(best_.begin(), best_.end(), known)) {
+        ++count;
+      } else if (chosen.size() < kMostContended && count < kOfOneShape) {
+        ++count;
+        chosen.push_back(one);
+      } else {
+        ++others;
+      }
+    }
+    kept_ = kKept + chosen.size();
+    estimate_all(chosen);
+    simulate_best(kSimulated);
+    below_simulated_ = true;
+    const double least = least_simulated();
+    could_be_faster_ = others + std::count_if(best_.begin(), best_.end(), [&](const Exact& one) {
+                         return one.simulated.empty() && one.step_time < least;
+                       });
+    if (again.dropped() < least) ++could_be_faster_;
+  }
+
+  static std::tuple<int, int, int, int, int, Recompute, bool, AxisOrder> degrees_key(const Configuration& c) {
+    return {c.tensor, c.pipeline, c.data, c.micro, c.zero, c.recompute, c.sequence_parallel, c.order};
+  }
   static bool same_degrees(const Configuration& a, const Configuration& b) {
-    const auto key = [](const Configuration& c) {
-      return std::tuple(c.tensor, c.pipeline, c.data, c.micro, c.zero, c.recompute, c.sequence_parallel, c.order);
-    };
-    return key(a) == key(b);
+    return degrees_key(a) == degrees_key(b);
   }
 
   // Closed forms take the first type's times: on several types they bound nothing.
@@ -240,6 +303,9 @@ class AutoSearch {
     account.largest_micro = largest_micro_;
     account.tried_last = tried_last_;
     account.gained_last = gained_last_;
+    account.simulated = simulated_;
+    account.could_be_faster = could_be_faster_;
+    account.below_simulated = below_simulated_ || (simulated_ > 0 && least_simulated() <= incumbent() * (1 + 1e-9));
     answer.notes = notes_of(account, space_, answer, least_proved);
     if (best_.empty())
       answer.reason = answer.interrupted ? "stopped before a plan was found" : reason_of(account, common_.ground);
@@ -247,6 +313,9 @@ class AutoSearch {
   }
 
   static constexpr std::size_t kKept = 64;
+  std::size_t kept_ = kKept, simulated_ = 0;
+  std::int64_t could_be_faster_ = 0;
+  bool below_simulated_ = false;
   const Experiment& experiment_;
   const SearchOptions& options_;
   Space space_;
