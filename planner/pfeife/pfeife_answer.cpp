@@ -26,6 +26,18 @@ std::string recompute_text(const Plan& plan) {
   return text;
 }
 
+// What one key can say of the recompute of all stages: the mode that keeps least of those in use.
+Recompute most_recomputed(const Plan& plan) {
+  Recompute most = Recompute::None;
+  for (const StagePlan& stage : plan.stages) most = std::max(most, stage.recompute);
+  return most;
+}
+
+bool recomputes_alike(const Plan& plan) {
+  return std::all_of(plan.stages.begin(), plan.stages.end(),
+                     [&](const StagePlan& stage) { return stage.recompute == plan.stages.front().recompute; });
+}
+
 }  // namespace
 
 Candidate PfeifeSearch::candidate(Searched& searched) const {
@@ -48,6 +60,7 @@ Candidate PfeifeSearch::candidate(Searched& searched) const {
     text += fmt::format(", {}: {}", key, value.find(',') == std::string::npos ? value : "\"" + value + "\"");
   if (experiment_.scenario.schedule.csv.empty()) result.settings.emplace_back("schedule", text + "}");
   result.settings.emplace_back("partition", "[" + cuts + "]");
+  if (space_.stages().modes().size() > 1) result.settings.emplace_back("recompute", std::string(name_of(most_recomputed(*plan))));
   result.plan = std::move(plan);
   return result;
 }
@@ -84,6 +97,10 @@ void PfeifeSearch::add_notes(Answer& answer) const {
       searched_.size(), excluded_members_, repeated_, illegal_.size(),
       illegal_.empty() ? "" : " (" + illegal_.front() + (illegal_.size() > 1 ? ", ...)" : ")")));
   for (const std::string& text : absent_) answer.notes.push_back("not tried: " + text);
+  if (!answer.candidates.empty() && !recomputes_alike(*answer.candidates.front().plan))
+    answer.notes.emplace_back(
+        "the stages recompute differently, which one key of a scenario cannot say: its settings recompute every stage as the one "
+        "that recomputes most; take the plan file (-o FILE, then --plan FILE) for this plan");
   if (!space_.crossings().is_connected())
     answer.notes.emplace_back(
         "no lower bound: some units do not read the unit before them, and the bounds follow a chain of stages");
