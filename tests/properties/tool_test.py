@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "properties"
@@ -133,15 +132,13 @@ def messages(program, folder):
 def stopped(program, folder):
     """Ctrl-C prints the table of what was found so far and ends with 1, because something was."""
     environment = dict(os.environ, FAULT="nodes")
-    tool = subprocess.Popen([str(TOOL), "--panpipe", str(program), "--property", "unused-nodes", "--seconds", "200", "--small", "1"], stdout=subprocess.PIPE,
+    tool = subprocess.Popen([str(TOOL), "--panpipe", str(program), "--property", "unused-nodes", "--seconds", "100000", "--small", "1"], stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, env=environment)
     first = tool.stdout.readline()
     tool.send_signal(signal.SIGINT)
-    started = time.monotonic()
-    out, error = tool.communicate(timeout=60)
+    out, error = tool.communicate(timeout=300)
     expect("unused-nodes" in first and "comparisons  violations" in out, "the table so far", first + out + error)
     expect(error == "stopped; what was found so far stands above\n" and tool.returncode == 1, f"said, with exit 1, not {tool.returncode}", out + error)
-    expect(time.monotonic() - started < 50, "without going on to the end")
 
 
 def main():
