@@ -22,9 +22,7 @@ struct DeviceType {
   double usable = 1.0;  // share of memory that programs get: the driver keeps the rest
   Bandwidth memory_bandwidth{0};
   std::map<Precision, ComputeRate> peak;  // dense peak with fp32 accumulation; Bf16Pure/Fp16Pure fall back to Bf16/Fp16
-  ComputeRate vector_peak{0};             // fp32 outside tensor cores
   int multiprocessors = 0;
-  Bytes l2{0};
   Bandwidth copy_bandwidth{0};                 // host <-> device, one direction (PCIe); for offload
   bool peer_access = true;                     // GeForce cards: false, unbridged pairs copy through the host
   bool multicast = false;                      // NVLink SHARP (NVLS) with a switch of its generation

@@ -50,9 +50,7 @@ DeviceType read_device(const Node& node, ReadLog& log) {
   type.usable = reader.fraction("usable", 1.0);
   type.memory_bandwidth = reader.bandwidth("memory_bandwidth");
   read_peaks(reader, type);
-  type.vector_peak = reader.compute_rate("vector_peak");
   if (reader.has("multiprocessors")) type.multiprocessors = reader.integer("multiprocessors", 1);
-  if (reader.has("l2")) type.l2 = reader.bytes("l2");
   type.copy_bandwidth = reader.bandwidth("copy_bandwidth");
   type.peer_access = reader.boolean("peer_access", true);
   type.multicast = reader.boolean("multicast", false);

@@ -75,10 +75,25 @@ TEST(InPlace, TablesMustGrow) {
 }
 
 constexpr const char* kServer = R"(
-device: {name: X, memory: 24 GiB, memory_bandwidth: 936 GB/s, peak: {fp32: 35 TFLOP/s}, vector_peak: 35 TFLOP/s,
+device: {name: X, memory: 24 GiB, memory_bandwidth: 936 GB/s, peak: {fp32: 35 TFLOP/s},
          copy_bandwidth: 25 GB/s, peer_access: false}
 devices_per_node: 4
 )";
+
+// Keys that no prediction reads are none.
+TEST(ClusterFile, ADeviceHasOnlyKeysWithAnEffect) {
+  EXPECT_EQ(
+      faults_of(
+          "device: {name: X, memory: 24 GiB, memory_bandwidth: 936 GB/s, peak: {fp32: 35 TFLOP/s}, copy_bandwidth: 25 GB/s,\n"
+          "         l2: 6 MiB}\n"
+          "devices_per_node: 4\n"),
+      "c.yaml:2:10: error: unknown key 'l2'\n"
+      "  at device.l2\n"
+      "    2 |          l2: 6 MiB}\n"
+      "      |          ^\n"
+      "  help: known here: kind, panpipe, description, name, processor, memory, usable, memory_bandwidth, peak, "
+      "copy_bandwidth, peer_access, multicast, nvlink and sources\n");
+}
 
 TEST(ClusterFile, AKeyBesideFileReplacesTheFilesOwn) {
   const Cluster one = cluster_from("clusters/dgx-a100-80g.yaml");

@@ -111,6 +111,11 @@ TEST(AutoBounds, HoldWherePassesRunUnitByUnit) {
   expect_compared(distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 25));
 }
 
+// Small units: launches are most of a pass, weaving hides none of them.
+TEST(AutoBounds, HoldWhereTheHostIsTheLimit) {
+  expect_compared(distances(testing::two_nodes("", {"workload.hidden=512", "workload.heads=8", "workload.sequence=512"}), 25));
+}
+
 TEST(AutoBounds, HoldWithMemoryAsPfeifeCounts) {
   for (const auto& [name, d] : distances(testing::eight_cards("memory_model: pfeife\n"), 20)) EXPECT_GT(d.memory, 0) << name;
 }
