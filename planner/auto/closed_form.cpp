@@ -182,7 +182,9 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
     const Layout::Rank& sums = layout_->rank[at(r)];
     double closing = per.step + per.step_per_element * static_cast<double>(sums.elements) + sums.optimizer;
     if (per.zero == 1 || per.zero == 2) closing += gathers;
-    rank.closing[zero] = closing + (per.bucket > 0 ? least : all);
+    // Who waits for the send of its last pass reduces meanwhile.
+    const double reduced = per.bucket > 0 ? least : all;
+    rank.closing[zero] = closing + reduced - (ground_->blocking ? std::min(rank.to_before, reduced) : 0);
     rank.draining[zero] = closing + all;
     // A microbatch's gradients one after another, under ZeRO 3 also the weights of its forward and its backward.
     rank.data_lane[zero] = per.zero >= 2 ? all + (per.zero == 3 ? 2 * gathers : 0) : 0;
