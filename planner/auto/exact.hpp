@@ -19,7 +19,7 @@ struct Exact {
   double memory = 0;     // bytes, largest device's
   bool fits = false;
   std::shared_ptr<const Plan> plan;
-  std::string fault;  // why there is no such plan
+  std::string fault;                                      // why there is no such plan
   std::vector<std::pair<std::string, double>> simulated;  // figures with contention; empty = not simulated
 
   bool usable() const { return step_time > 0 && fits; }

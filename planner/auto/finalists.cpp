@@ -89,11 +89,12 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
         "it; other cuts, several stages on a rank that is alone, and contention are not covered",
         answer.search.proved_optimal ? "" : fmt::format(", for the least estimate ({})", to_text(Duration(answer.search.best)))));
   if (account.simulated > 0)
-    notes.push_back(fmt::format(
-        "simulated {} plans{}", account.simulated,
-        account.could_be_faster > 0
-            ? fmt::format("; {} more have a bound below the least simulated step", account.could_be_faster)
-            : account.below_simulated ? ": all that closed forms and estimates put below the least simulated step" : ""));
+    notes.push_back(
+        fmt::format("simulated {} plans{}", account.simulated,
+                    account.could_be_faster > 0
+                        ? fmt::format("; {} more have a bound below the least simulated step", account.could_be_faster)
+                    : account.below_simulated ? ": all that closed forms and estimates put below the least simulated step"
+                                              : ""));
   if (tally.least_work > 0 && answer.search.best > 0)
     notes.push_back(
         fmt::format("with any cuts and in any order none of them takes less than {}: the work alone, shared out evenly",

@@ -26,8 +26,8 @@ constexpr std::size_t kTriedLast = 3;
 // Plans that are simulated: so many at least, and while an estimate is below the least simulated step so many at most. Apart from
 // how many are shown, so that what is shown does not change what is best.
 constexpr std::size_t kSimulated = 8, kMostSimulated = 32;
-constexpr std::size_t kOfOneShape = 2;         // plans of the same degrees that are estimated because contention may choose them
-constexpr std::size_t kMostContended = 96;     // of all degrees
+constexpr std::size_t kOfOneShape = 2;      // plans of the same degrees that are estimated because contention may choose them
+constexpr std::size_t kMostContended = 96;  // of all degrees
 
 class AutoSearch {
  public:
@@ -251,18 +251,15 @@ class AutoSearch {
     simulate_best(kSimulated);
     below_simulated_ = true;
     const double least = least_simulated();
-    could_be_faster_ = others + std::count_if(best_.begin(), best_.end(), [&](const Exact& one) {
-                         return one.simulated.empty() && one.step_time < least;
-                       });
+    could_be_faster_ = others + std::count_if(best_.begin(), best_.end(),
+                                              [&](const Exact& one) { return one.simulated.empty() && one.step_time < least; });
     if (again.dropped() < least) ++could_be_faster_;
   }
 
   static std::tuple<int, int, int, int, int, Recompute, bool, AxisOrder> degrees_key(const Configuration& c) {
     return {c.tensor, c.pipeline, c.data, c.micro, c.zero, c.recompute, c.sequence_parallel, c.order};
   }
-  static bool same_degrees(const Configuration& a, const Configuration& b) {
-    return degrees_key(a) == degrees_key(b);
-  }
+  static bool same_degrees(const Configuration& a, const Configuration& b) { return degrees_key(a) == degrees_key(b); }
 
   // Closed forms take the first type's times: on several types they bound nothing.
   bool one_type() const {

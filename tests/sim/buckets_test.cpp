@@ -65,7 +65,9 @@ TEST(Buckets, BothEnginesAgree) {
             std::size_t inside = 0;
             for (const Input& input : graph.inputs) inside += input.point >= 0 ? 1 : 0;
             // By units a backward that hides the sum at its unit's end goes on without it: no bucket ends there.
-            if (!by_units || !hidden || tensor == 1) EXPECT_GT(inside, 0U) << family;
+            if (!by_units || !hidden || tensor == 1) {
+              EXPECT_GT(inside, 0U) << family;
+            }
             const Duration estimated = estimate(graph).step_time;
             for (const bool merge : {true, false}) {
               const Timeline simulated =
