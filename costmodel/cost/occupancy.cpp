@@ -94,17 +94,28 @@ Occupancy::Axis Occupancy::axis_of(const std::vector<int>& group) const {
   return one_copy ? Axis::Tensor : Axis::Data;
 }
 
+// A member sends over its own NIC: a ring leaves a node over as many as it has members there.
+double Occupancy::nic_of(const std::vector<int>& group) const {
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const int to = group[(i + 1) % group.size()];
+    if (node(group[i]) != node(to)) return cluster_->route(group[i], to).bandwidth.base();
+  }
+  return kInfinity;
+}
+
 double Occupancy::ring_network(const std::vector<int>& group) const {
   const Axis axis = axis_of(group);
+  const double nic = nic_of(group);
+  std::map<int, int> members;
+  for (const int device : group) ++members[node(device)];
   double least = kInfinity;
   int own_hops = 0;
   for (std::size_t i = 0; i < group.size(); ++i) {
     const int device = group[i];
     if (node(device) != node(group[(i + 1) % group.size()])) ++own_hops;
-    const double out = cluster_->node_of(device).network.base();
     // A group of several ranks (holders of one parameter) goes beside its like in the other copies.
     const int rings = axis == Axis::Other ? mates(device) : std::max(1, crossings(axis).rings[at(node(device))]);
-    least = std::min(least, out / rings);
+    least = std::min({least, cluster_->node_of(device).network.base() / rings, nic * members.at(node(device))});
   }
   if (own_hops == 0) return kInfinity;
   if (cluster_->spine > Bandwidth(0)) {
@@ -115,7 +126,7 @@ double Occupancy::ring_network(const std::vector<int>& group) const {
 }
 
 double Occupancy::member_network(const std::vector<int>& group) const {
-  double least = kInfinity;
+  double least = nic_of(group);
   for (const int device : group)
     least = std::min(least, cluster_->node_of(device).network.base() / std::max(1, in_use_[at(node(device))]));
   if (cluster_->spine > Bandwidth(0)) least = std::min(least, cluster_->spine.base() / std::max<double>(1, devices_.size()));

@@ -61,6 +61,7 @@ class Occupancy {
   Crossings crossings_of(Axis axis) const;
   const Crossings& crossings(Axis axis) const { return axis == Axis::Data ? data_ : tensor_; }
   int mates(int device) const;
+  double nic_of(const std::vector<int>& group) const;
   double ring_network(const std::vector<int>& group) const;
   double member_network(const std::vector<int>& group) const;
   int node(int device) const { return cluster_->devices[static_cast<std::size_t>(device)].node; }

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "costmodel/cost/occupancy.hpp"
 #include "costmodel/experiment/prediction.hpp"
 #include "sim/simulate.hpp"
 
@@ -187,6 +188,21 @@ framework: eager
   const Both spine = predict_both(yaml("spine: 200 GB/s"));
   EXPECT_GT(spine.estimated.metrics.step_time_s, step_of(yaml("oversubscription: 1")));
   EXPECT_NEAR(spine.simulated.metrics.step_time_s, spine.estimated.metrics.step_time_s, 1e-6);
+}
+
+// One copy a node: each sends over its own NIC of 25 GB/s, though seven others of its node idle. Two nodes: a byte is sent once.
+TEST(Collectives, AMemberHasItsOwnNic) {
+  const Experiment experiment(parse_scenario(R"(panpipe: 1
+cluster: {file: clusters/dgx-a100-80g.yaml, nodes: 2}
+workload: {model: gpt, layers: 2, hidden: 2048, heads: 16, sequence: 2048}
+batch: {micro: 1, microbatches: 1}
+parallel: {pipeline: 1, data: 2}
+placement: [0, 8]
+)",
+                                             "test", "."));
+  const Occupancy occupancy = Occupancy::of(experiment.scenario, degrees_of(experiment.scenario));
+  EXPECT_DOUBLE_EQ(occupancy.network_of({0, 8}).ring, 25e9);
+  EXPECT_DOUBLE_EQ(occupancy.network_of({0, 8}).member, 25e9);
 }
 
 // Nodes without a rank change nothing.
