@@ -15,6 +15,14 @@ double rate_of(Bytes bytes, Ticks transfer) {
   return transfer > Ticks(0) ? static_cast<double>(bytes.base()) / to_duration(transfer).base() : 0;
 }
 
+// The tensor-parallel member whose way is the slowest: a link's cost is its.
+std::size_t slowest_member(const std::vector<Route>& routes, int tensor, Bytes bytes) {
+  std::size_t slowest = 0;
+  for (std::size_t t = 1; t < at(tensor); ++t)
+    if (routes[t].time_alone(bytes) > routes[slowest].time_alone(bytes)) slowest = t;
+  return slowest;
+}
+
 }  // namespace
 
 FlowTable::FlowTable(const TaskGraph& graph, const Platform& platform, Folding& folding)
@@ -44,12 +52,14 @@ FlowSpec FlowTable::flow_over(const Route& route, std::int32_t shared_route, dou
   return spec;
 }
 
-// A link's cost is that of the first copy. Others use the same share of their own route's bandwidth, and their own latency.
+// A link's cost is that of the first copy's slowest member. Others use the same share of their own route's bandwidth, and their
+// own latency.
 void FlowTable::add_transfers() {
   for (const TransferLink& link : graph_->links) {
     const int path = platform_->path(PathKind::Between, link.from_rank, link.to_rank);
     const std::vector<Route>& routes = platform_->paths()[at(path)].routes;
-    const Route& first = routes.front();
+    const std::size_t reference = slowest_member(routes, graph_->tensor, link.cost.bytes);
+    const Route& first = routes[reference];
     double share = std::min(1.0, rate_of(link.cost.bytes, link.transfer) / first.bandwidth.base());
     if (!std::isfinite(first.bandwidth.base()) || share >= kRounding) share = 1;
     for (int cls = 0; cls < classes_; ++cls) {
@@ -63,7 +73,7 @@ void FlowTable::add_transfers() {
       }
       if (!route.table && !route.hops.empty() && route.bandwidth != first.bandwidth)
         transfer = to_ticks(Duration(bytes / (share * route.bandwidth.base())));
-      if (cls == 0) transfer = link.transfer;
+      if (at(folding_->copy_of[at(cls)]) == reference) transfer = link.transfer;
       specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, share, latency, transfer));
     }
   }

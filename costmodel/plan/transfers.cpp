@@ -25,7 +25,12 @@ std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes byte
   TransferLink link;
   link.from_rank = from_rank;
   link.to_rank = to_rank;
-  link.cost = lowering.costs.transfer(lowering.device(from_rank), lowering.device(to_rank), share);
+  // The members of a tensor-parallel group go on together: when the slowest hand-over has arrived.
+  for (int t = 0; t < lowering.plan.tensor; ++t) {
+    const int from = lowering.plan.device(from_rank, lowering.copy, t), to = lowering.plan.device(to_rank, lowering.copy, t);
+    const TransferCost cost = lowering.costs.transfer(from, to, share);
+    if (t == 0 || cost.time > link.cost.time) link.cost = cost;
+  }
   link.latency = to_ticks(link.cost.latency + link.cost.gather);
   link.transfer = to_ticks(link.cost.time) - link.latency;
   lowering.graph.links.push_back(link);

@@ -152,7 +152,11 @@ Plan SearchSpace::plan(const Schedule& schedule, const Cuts& cuts, const Modes& 
 
 // As the lowering rounds it: latency and bytes apart.
 double SearchSpace::transfer(int from_rank, int to_rank, std::int64_t bytes) const {
-  return to_ticks(costs_.transfer(device_of_rank(from_rank), device_of_rank(to_rank), Bytes(bytes)).time).base();
+  double slowest = 0;
+  for (int t = 0; t < base_.tensor; ++t)
+    slowest = std::max(
+        slowest, to_ticks(costs_.transfer(base_.device(from_rank, 0, t), base_.device(to_rank, 0, t), Bytes(bytes)).time).base());
+  return slowest;
 }
 
 const Sums& SearchSpace::hops(int from_rank, int to_rank, bool gradient) const {

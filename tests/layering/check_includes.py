@@ -42,7 +42,7 @@ FENCED = {
     r"nccl\.h|cuda|gloo/": ["exec/engine"],
     r"yaml-cpp/": ["costmodel/input/document.cpp"],
     r"CLI/": ["cli", "exec", "tests/exec"],
-    r"thread|mutex|condition_variable|tbb/|oneapi/": ["costmodel/base/parallel_for.cpp", "costmodel/base/inputs_kept.cpp", "planner", "sim", "exec", "validation", "cli", "tests", "bench"],
+    r"thread|mutex|condition_variable|tbb/|oneapi/": ["costmodel/base/parallel_for.cpp", "costmodel/base/inputs_kept.cpp", "costmodel/cost/site.hpp", "planner", "sim", "exec", "validation", "cli", "tests", "bench"],
 }
 LOCAL = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 SYSTEM = re.compile(r"^\s*#\s*include\s+<([^>]+)>")

@@ -21,7 +21,7 @@ BY_DESIGN = {
 }
 # Legal values of documented keys that no shipped file states and whose default is no number.
 VALUES = {
-    "usable": "50 %", "batch.global": 64, "cluster.network.spine": "1 GB/s", "calibration.launch_contention": 1,
+    "usable": "50 %", "gradient_bucket": "1 MiB", "batch.global": 64, "cluster.network.spine": "1 GB/s", "calibration.launch_contention": 1,
     "calibration.gemm_fill": 96, "framework.gradient_bytes": 8, "framework.bf16_extra_gradient_bytes": 4,
     "framework.released_by_input_gradient": 0.5, "optimizer.weight_decay": 0.01, "optimizer.momentum": 0.9,
 }
@@ -69,6 +69,7 @@ SCENARIOS = [
     made(one_node("rtx3090ti-x2"), {"pipeline": 2}, precision="tf32", framework="llm.c"),
     made(one_node("epyc-7742-x2"), {"pipeline": 2}, precision="fp32", framework="eager-sdpa"),
     made(one_node("dgx-a100-80g", 8, network={"oversubscription": 4, "spine": "50 GB/s"}), {"pipeline": 1, "data": 64}, framework="eager-sdpa-chunked-loss"),
+    made(one_node("dgx-a100-80g", 8), {"pipeline": 1, "data": 64}, framework="megatron", overlap_gradients=True, workload={"model": "gpt", "layers": 8, "hidden": 4096, "heads": 32, "sequence": 512}),
     made({"device": {"file": "devices/a100-80g-sxm.yaml"}, "wiring": {"topology": str(ROOT / "tests/cluster/data/topo-dgx-a100.txt")}}, {"pipeline": 4, "tensor": 2}),
     made({"devices": 4, "memory": "24 GiB", "link": {"latency": "0.26 ms", "bandwidth": "10 GB/s"}}, {"data": 2},
          workload={"layers": str(ROOT / "scenarios/workloads/six-layers-with-skip.yaml")}),

@@ -93,7 +93,7 @@ void expect_near(const std::map<std::string, Distance>& found) {
     const bool near = name.find("ZeRO") == std::string::npos && name.find("stp") == std::string::npos &&
                       name.find("dualpipe") == std::string::npos;
     EXPECT_GE(d.bound / d.count, near ? 0.8 : 0.65) << name;  // waves and short turns wait where no closed form says so
-    EXPECT_GE(d.replay / d.count, near ? 0.99 : 0.65) << name;
+    EXPECT_GE(d.replay / d.count, near ? 0.985 : 0.65) << name;
     EXPECT_GE(d.memory / d.count, near ? 0.88 : 0.6) << name;
   }
 }
@@ -107,8 +107,8 @@ TEST(AutoBounds, HoldWithGradientsReducedBesideTheBackward) {
 }
 
 TEST(AutoBounds, HoldWherePassesRunUnitByUnit) {
-  expect_compared(distances(testing::eight_cards("trailing_collectives: overlapped\n"), 25));
-  expect_compared(distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 25));
+  expect_compared(distances(testing::eight_cards("trailing_collectives: overlapped\n"), 35));
+  expect_compared(distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 35));
 }
 
 // Small units: launches are most of a pass, weaving hides none of them.
