@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "costmodel/base/error.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -28,7 +30,7 @@ Occupancy Occupancy::of(const Scenario& scenario, const Degrees& degrees) {
   return {scenario.cluster, degrees, placed_devices(scenario, degrees)};
 }
 
-Occupancy::Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector<int> devices)
+Occupancy::Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector<int> devices, bool rings)
     : cluster_(&cluster),
       degrees_(degrees),
       devices_(std::move(devices)),
@@ -45,6 +47,8 @@ Occupancy::Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector
     if (used[type]) types_.push_back(static_cast<int>(type));
   if (nodes_ < 2) return;
   count_mates();
+  find_widest();
+  if (!rings) return;
   tensor_ = crossings_of(Axis::Tensor);
   data_ = crossings_of(Axis::Data);
 }
@@ -105,6 +109,7 @@ double Occupancy::nic_of(const std::vector<int>& group) const {
 
 double Occupancy::ring_network(const std::vector<int>& group) const {
   const Axis axis = axis_of(group);
+  PANPIPE_CHECK(axis == Axis::Other || !crossings(axis).rings.empty(), "rings were not counted");
   const double nic = nic_of(group);
   std::map<int, int> members;
   for (const int device : group) ++members[node(device)];
@@ -155,13 +160,11 @@ void Occupancy::count_mates() {
   }
 }
 
-double Occupancy::widest_hand_over() const {
-  if (nodes_ < 2) return kInfinity;
-  double widest = 0;
+void Occupancy::find_widest() {
+  widest_ = 0;
   for (std::size_t p = 0; p < devices_.size(); ++p)
-    widest = std::max(widest, cluster_->node_of(devices_[p]).network.base() / mates_[p]);
-  if (cluster_->spine > Bandwidth(0)) widest = std::min(widest, cluster_->spine.base() / (degrees_.data * degrees_.tensor));
-  return widest;
+    widest_ = std::max(widest_, cluster_->node_of(devices_[p]).network.base() / mates_[p]);
+  if (cluster_->spine > Bandwidth(0)) widest_ = std::min(widest_, cluster_->spine.base() / (degrees_.data * degrees_.tensor));
 }
 
 HandOver Occupancy::hand_over(int from, int to) const {

@@ -2,7 +2,7 @@
 // way out, and everything between nodes shares the spine.
 #pragma once
 
-#include <string>
+#include <limits>
 #include <vector>
 
 #include "costmodel/cluster/cluster.hpp"
@@ -26,7 +26,8 @@ struct HandOver {
 class Occupancy {
  public:
   // `devices`: of position (rank, data, tensor), tensor fastest, then data. The cluster must outlive it.
-  Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector<int> devices);
+  // `rings`: false where nobody will ask about groups over tensor or data indices, which saves most of the time.
+  Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector<int> devices, bool rings = true);
   // The scenario's placement, else devices in order. Positions that the cluster has no device for are left out.
   static Occupancy of(const Scenario& scenario, const Degrees& degrees);
 
@@ -43,7 +44,7 @@ class Occupancy {
   GroupNetwork network_of(const std::vector<int>& group) const;
   HandOver hand_over(int from, int to) const;
   // The most that a sender of any hand-over between nodes gets of the network.
-  double widest_hand_over() const;
+  double widest_hand_over() const { return widest_; }
 
   // Equal for groups of devices that are alike in everything that costs depend on: types, nodes, who shares them, and where in a
   // node they lie if others of the group are there too.
@@ -57,6 +58,7 @@ class Occupancy {
     int hops = 0;            // of all rings, between nodes
   };
   void count_mates();
+  void find_widest();
   Axis axis_of(const std::vector<int>& group) const;
   Crossings crossings_of(Axis axis) const;
   const Crossings& crossings(Axis axis) const { return axis == Axis::Data ? data_ : tensor_; }
@@ -77,6 +79,7 @@ class Occupancy {
   std::vector<int> in_use_;     // per node
   std::vector<int> mates_;      // per position: copies of its rank that lie in its node, itself included
   Crossings tensor_, data_;
+  double widest_ = std::numeric_limits<double>::infinity();
   int nodes_ = 0;
   std::vector<int> types_;
 };

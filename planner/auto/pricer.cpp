@@ -121,19 +121,19 @@ void Pricer::prepare(Surroundings& surroundings, const Layout& layout, const Con
                        routes_.chain(c.place(1, 0, 0), c.pipeline), times, common_.reductions(c), zeros, tied);
 }
 
-// Of the last configuration that was asked about: a sweep asks about many in a row that lie on the same devices.
+// For hand-overs. A sweep asks about many configurations of one pipeline length in a row.
 const Occupancy& Pricer::occupancy_of(const Configuration& c) {
-  const std::tuple key{c.pipeline, c.data, c.order};
-  if (!occupancy_ || key != occupied_by_) {
-    std::vector<int> devices;
-    devices.reserve(static_cast<std::size_t>(c.devices()));
-    for (int r = 0; r < c.pipeline; ++r)
-      for (int d = 0; d < c.data; ++d)
-        for (int t = 0; t < c.tensor; ++t) devices.push_back(routes_.positions().device(c.place(r, d, t)));
-    occupancy_.emplace(common_.experiment.scenario.cluster, c.degrees(), std::move(devices));
-    occupied_by_ = key;
-  }
-  return *occupancy_;
+  if (c.pipeline != occupied_by_) occupancies_.clear();
+  occupied_by_ = c.pipeline;
+  const auto known = occupancies_.find({c.data, c.order});
+  if (known != occupancies_.end()) return known->second;
+  std::vector<int> devices;
+  devices.reserve(static_cast<std::size_t>(c.devices()));
+  for (int r = 0; r < c.pipeline; ++r)
+    for (int d = 0; d < c.data; ++d)
+      for (int t = 0; t < c.tensor; ++t) devices.push_back(routes_.positions().device(c.place(r, d, t)));
+  const Cluster& cluster = common_.experiment.scenario.cluster;
+  return occupancies_.try_emplace({c.data, c.order}, cluster, c.degrees(), std::move(devices), /* rings */ false).first->second;
 }
 
 // Of a byte: the time of fewer bytes is no smaller a share of it than of many.
@@ -143,7 +143,7 @@ double Pricer::tied_time(const Layout& layout, const Configuration& c) {
   for (const Layout::Tied& tied : layout.tied) {
     const std::vector<int> pair = {routes_.positions().device(c.place(tied.first, 0, 0)),
                                    routes_.positions().device(c.place(tied.last, 0, 0))};
-    const GroupNetwork network = occupancy_->network_of(pair);
+    const GroupNetwork network = occupancy_of(c).network_of(pair);
     double& known = pair_times_.try_emplace(std::tuple{pair[0], pair[1], network.ring}, -1).first->second;
     const Bytes bytes(static_cast<std::int64_t>(kMany));
     if (known < 0) known = variant_.model.collective(CollectiveKind::AllReduce, bytes, pair, network).time.base() / kMany;

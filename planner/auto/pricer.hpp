@@ -64,8 +64,8 @@ class Pricer {
   std::map<std::pair<int, int>, std::unique_ptr<PerParameter>> per_parameter_;
   std::map<int, HandOvers> hand_overs_;  // by data degree
   std::map<std::tuple<int, int, double>, double> pair_times_;
-  std::optional<Occupancy> occupancy_;
-  std::tuple<int, int, AxisOrder> occupied_by_{};
+  int occupied_by_ = 0;                                         // pipeline length
+  std::map<std::pair<int, AxisOrder>, Occupancy> occupancies_;  // by data degree and numbering
 };
 
 }  // namespace panpipe::planner
