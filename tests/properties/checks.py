@@ -483,14 +483,14 @@ class GroupAcrossNodes(Property):
     name = "group-across-nodes"
     says = "a step takes longer when the last rank's tensor-parallel group lies across two nodes instead of inside one behind a switch"
     tolerance = f"longer by more than {ROUNDED}: every microbatch's last forward waits for these collectives"
-    hints = {"nodes": (2, 2), "kinds": False, "plain": True, "pipeline": (2, 3), "tensor": (2, 4), "data": (1,), "cluster": ("dgx-a100-80g", "h100x8", "a800x8"),
+    hints = {"nodes": (2, 2), "kinds": False, "plain": True, "pipeline": (1, 2, 3), "tensor": (2, 4), "data": (1,), "cluster": ("dgx-a100-80g", "h100x8", "a800x8"),
              "family": ("gpipe", "1f1b"), "model": ("gpt", "llama", "bert")}
 
     def judge(self, program, scenario, parameters):
         p, d, t = ranks(scenario)
         values = program.resolved(scenario)
         width = int(values.get("cluster.devices_per_node", 0))
-        need(p > 1 and d == 1 and t > 1 and p * t + t <= width and int(values.get("cluster.nodes", 1)) > 1 and cut(scenario) and "cluster.wiring.switch.bandwidth" in values)
+        need(d == 1 and t > 1 and p * t + t <= width and int(values.get("cluster.nodes", 1)) > 1 and cut(scenario) and "cluster.wiring.switch.bandwidth" in values)
         inside = {**scenario, "placement": list(range(p * t))}
         # The second half of the group moves to the same places of the other node; what hands over to its first device stays.
         across = {**scenario, "placement": [*range(p * t - t // 2), *range(width + p * t - t // 2, width + p * t)]}
