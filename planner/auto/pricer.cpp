@@ -13,6 +13,15 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+// Devices of position (rank, copy, tensor index): a rank lies `step` positions behind the one before, a copy `stride`.
+std::vector<int> devices_at(const Positions& positions, const Degrees& degrees, std::int64_t step, std::int64_t stride) {
+  std::vector<int> devices;
+  for (int r = 0; r < degrees.pipeline; ++r)
+    for (int d = 0; d < degrees.data; ++d)
+      for (int t = 0; t < degrees.tensor; ++t) devices.push_back(positions.device(r * step + d * stride + t));
+  return devices;
+}
+
 void fill_jitter(const Experiment& experiment, Ground& ground) {
   const Scenario& scenario = experiment.scenario;
   Degrees degrees = degrees_of(scenario);
@@ -80,13 +89,8 @@ const Reductions& Common::reductions(const Configuration& c) {
   auto& known = reductions_[{stride, c.data, step, used}];
   if (!known) {
     const Positions positions(experiment.scenario);
-    std::vector<int> devices;
-    for (int r = 0; r < used; ++r)
-      for (int d = 0; d < c.data; ++d)
-        for (int t = 0; t < c.tensor; ++t)
-          devices.push_back(positions.device(std::int64_t{r} * step + std::int64_t{d} * stride + t));
-    const Occupancy occupancy(experiment.scenario.cluster, {.pipeline = used, .tensor = c.tensor, .data = c.data},
-                              std::move(devices));
+    const Degrees degrees{.pipeline = used, .tensor = c.tensor, .data = c.data};
+    const Occupancy occupancy(experiment.scenario.cluster, degrees, devices_at(positions, degrees, step, stride));
     known = std::make_unique<Reductions>(
         experiment.model, occupancy, data_groups(c.data, stride, step, used, positions, experiment.scenario.cluster, occupancy));
   }
@@ -127,11 +131,7 @@ const Occupancy& Pricer::occupancy_of(const Configuration& c) {
   occupied_by_ = c.pipeline;
   const auto known = occupancies_.find({c.data, c.order});
   if (known != occupancies_.end()) return known->second;
-  std::vector<int> devices;
-  devices.reserve(static_cast<std::size_t>(c.devices()));
-  for (int r = 0; r < c.pipeline; ++r)
-    for (int d = 0; d < c.data; ++d)
-      for (int t = 0; t < c.tensor; ++t) devices.push_back(routes_.positions().device(c.place(r, d, t)));
+  std::vector<int> devices = devices_at(routes_.positions(), c.degrees(), c.place(1, 0, 0), c.place(0, 1, 0));
   const Cluster& cluster = common_.experiment.scenario.cluster;
   return occupancies_.try_emplace({c.data, c.order}, cluster, c.degrees(), std::move(devices), /* rings */ false).first->second;
 }

@@ -25,6 +25,11 @@ schedule: 1f1b
 framework: eager
 )";
 
+TaskGraph lowered(const std::string& yaml) {
+  const Experiment experiment(parse_scenario(yaml, "test", "."));
+  return lower(experiment.scenario, experiment.plan(""), experiment.model);
+}
+
 struct Both {
   Prediction estimated, simulated;
 };
@@ -113,8 +118,7 @@ double step_of(const std::string& yaml) { return predict_both(yaml).estimated.me
 
 // Time of the tensor-parallel collectives that a rank's passes wait for, on idle links.
 double waits_of_rank(const std::string& yaml, int rank) {
-  const Experiment experiment(parse_scenario(yaml, "test", "."));
-  const TaskGraph graph = lower(experiment.scenario, experiment.plan(""), experiment.model);
+  const TaskGraph graph = lowered(yaml);
   double sum = 0;
   for (const Task& task : graph.tasks)
     if (task.rank == rank && task.kind == TaskKind::Pass)
@@ -231,8 +235,7 @@ schedule: 1f1b
 framework: eager
 )";
   const auto hand_over = [](const std::string& yaml) {
-    const Experiment experiment(parse_scenario(yaml, "test", "."));
-    const TaskGraph graph = lower(experiment.scenario, experiment.plan(""), experiment.model);
+    const TaskGraph graph = lowered(yaml);
     double slowest = 0;
     for (const TransferLink& link : graph.links)
       if (link.cost.path == PathClass::Network) slowest = std::max(slowest, link.cost.time.base());
