@@ -126,7 +126,7 @@ std::optional<std::string> find_file(const std::string& reference, const std::st
 // similar name that is there) when it does not exist. `what` is the word for it: "cluster", "table of layers".
 std::optional<std::string> read_file_reference(const Node& node, ReadLog& log, const std::string& what);
 
-// Folder of the shipped scenarios: $PANPIPE_DATA, else <program>/../share/panpipe, else the source tree's scenarios/.
+// Folder of the shipped scenarios: $PANPIPE_DATA, else share/panpipe of the prefix (costmodel/base/installation.hpp).
 std::string data_directory();
 
 }  // namespace panpipe
