@@ -80,6 +80,11 @@ constexpr Verb kVerbs[] = {
      "  panpipe run scenarios/runs/gpt-small-cpu-x2.yaml --steps 10\n"
      "  panpipe run my.yaml --steps 10 --transport local\n",
      cli::add_run_verb},
+    {"completion", "print what makes a shell complete verbs, options and names: bash, zsh, fish",
+     "  source <(panpipe completion bash)\n"
+     "  panpipe completion fish > ~/.config/fish/completions/panpipe.fish\n",
+     cli::add_completion_verb},
+    {"manual", "print a man page", "  panpipe manual estimate | man -l -\n", cli::add_manual_verb},
 };
 
 const Verb* find_verb(const std::string& name) {
