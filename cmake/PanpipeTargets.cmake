@@ -18,7 +18,9 @@ function(panpipe_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(panpipe_${name} STATIC ${ARG_SOURCES})
   add_library(panpipe::${name} ALIAS panpipe_${name})
-  target_link_libraries(panpipe_${name} PUBLIC panpipe_flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  set_target_properties(panpipe_${name} PROPERTIES EXPORT_NAME ${name})
+  # Warnings and sanitizers are ours: programs that link an installed library choose their own.
+  target_link_libraries(panpipe_${name} PUBLIC $<BUILD_INTERFACE:panpipe_flags> ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
 # panpipe_test(NAME SOURCES a_test.cpp ... LIBRARIES lib ... [LABELS gpu]) makes one GoogleTest program of a folder and registers each
