@@ -32,3 +32,18 @@ format: ## rewrite the sources with clang-format
 
 clean:  ## remove build/
 	@rm -rf build
+
+# Nothing but programs is built for these.
+.PHONY: install uninstall deb
+PREFIX ?= /usr/local
+install: ## install programs, documents, man pages and completions under PREFIX (/usr/local)
+	@$(MAKE) --no-print-directory build PROGRAMS=1
+	@tools/install "$(PREFIX)"
+
+uninstall: ## remove again what make install laid under PREFIX
+	@tools/install --remove "$(PREFIX)"
+
+deb:    ## Debian packages in build/deb/
+	@$(MAKE) --no-print-directory build PROGRAMS=1
+	@cd $(RELEASE) && cpack -G DEB -B "$(CURDIR)/build/deb"
+	@rm -rf build/deb/_CPack_Packages
