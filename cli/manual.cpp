@@ -58,7 +58,7 @@ std::string page_of(const CLI::App& app, const CLI::App* verb) {
                      " \\- " + roff(described.get_description()) + "\n.SH SYNOPSIS\n.B panpipe";
   const auto verbs = app.get_subcommands([](const CLI::App* sub) { return !sub->get_group().empty(); });
   if (verb == nullptr) {
-    page += "\n.I VERB\n[\n.I OPTIONS\n] ...\n.SH VERBS\n";
+    page += "\n.I VERB\n.RI [ OPTIONS ]\n.SH VERBS\n";
     for (const CLI::App* each : verbs)
       page += ".TP\n.BR panpipe\\-" + each->get_name() + " (1)\n" + roff(each->get_description()) + "\n";
     page += ".SH OPTIONS\n";
@@ -82,7 +82,7 @@ std::string page_of(const CLI::App& app, const CLI::App* verb) {
   page += " " + roff(verb->get_name());
   const auto parts = verb->get_subcommands([](const CLI::App* sub) { return !sub->get_group().empty(); });
   if (!parts.empty()) page += "\n.I " + std::string("KIND");
-  page += "\n[\n.I OPTIONS\n]\n";
+  page += "\n.RI [ OPTIONS ]\n";
   for (const CLI::Option* option : verb->get_options())
     if (option->get_positional()) page += ".I " + roff(option->get_name(true)) + "\n";
   if (const std::string examples = examples_of(*verb); !examples.empty())
