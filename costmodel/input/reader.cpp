@@ -106,13 +106,16 @@ void ReadLog::error(const Node& at, const std::string& message, const std::strin
 
 void ReadLog::error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help,
                            FaultCode code) {
+  if (is_full()) return;  // finding the key and drawing its line take time
   Diagnostic diagnostic = diagnostic_at_key(map, key, message, help);
   diagnostic.code = code;
   add(std::move(diagnostic));
 }
 
+bool ReadLog::is_full() const { return diagnostics_.size() >= kMostDiagnostics; }
+
 void ReadLog::add(Diagnostic diagnostic) {
-  if (diagnostics_.size() >= kMostDiagnostics) return;
+  if (is_full()) return;
   for (const Diagnostic& known : diagnostics_)
     if (known.text == diagnostic.text) return;
   if (std::find(files_.begin(), files_.end(), diagnostic.file) == files_.end()) files_.push_back(diagnostic.file);
@@ -323,6 +326,7 @@ void MapReader::finish() {
   complain_missing(unread);
   bool known_were_listed = false;
   for (const std::string& key : unread) {
+    if (log_->is_full()) return;
     auto nearest = nearest_name(key, absent);
     if (!nearest) nearest = nearest_name(key, read_);
     if (nearest) {

@@ -174,6 +174,26 @@ TEST_F(Reader, AtMostTwentyFaultsSortedByPlaceWithoutRepetition) {
   }
 }
 
+// Of very many faults the first twenty are looked for, and no more.
+TEST_F(Reader, AFullLogIsNotLookedUpFor) {
+  std::string text;
+  for (int i = 0; i < 30'000; ++i) text += "key" + std::to_string(i) + "x: 1\n";
+  const NodePtr root = parse_document(text, "many.yaml", "");
+  ReadLog log;
+  MapReader reader(*root, log);
+  reader.find("entirely_other");
+  EXPECT_FALSE(log.is_full());
+  reader.finish();
+  EXPECT_TRUE(log.is_full());
+  try {
+    log.throw_if_errors();
+    FAIL();
+  } catch (const InputError& error) {
+    ASSERT_EQ(error.diagnostics().size(), 20U);
+    EXPECT_EQ(error.diagnostics().back().message, "unknown key 'key19x'");
+  }
+}
+
 TEST_F(Reader, ListsInWords) {
   EXPECT_EQ(list_of({}), "");
   EXPECT_EQ(list_of({"a"}), "a");
