@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/input/shipped.hpp"
 
 namespace panpipe {
 namespace {

@@ -106,16 +106,14 @@ void ReadLog::error(const Node& at, const std::string& message, const std::strin
 
 void ReadLog::error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help,
                            FaultCode code) {
-  if (is_full()) return;  // finding the key and drawing its line take time
+  if (diagnostics_.size() >= kMostDiagnostics) return;  // finding the key and drawing its line take time
   Diagnostic diagnostic = diagnostic_at_key(map, key, message, help);
   diagnostic.code = code;
   add(std::move(diagnostic));
 }
 
-bool ReadLog::is_full() const { return diagnostics_.size() >= kMostDiagnostics; }
-
 void ReadLog::add(Diagnostic diagnostic) {
-  if (is_full()) return;
+  if (diagnostics_.size() >= kMostDiagnostics) return;
   for (const Diagnostic& known : diagnostics_)
     if (known.text == diagnostic.text) return;
   if (std::find(files_.begin(), files_.end(), diagnostic.file) == files_.end()) files_.push_back(diagnostic.file);
@@ -325,8 +323,8 @@ void MapReader::finish() {
     if (std::find(read_.begin(), read_.end(), entry.key) == read_.end()) unread.push_back(entry.key);
   complain_missing(unread);
   bool known_were_listed = false;
+  if (unread.size() > kMostDiagnostics) unread.resize(kMostDiagnostics);  // more are not kept
   for (const std::string& key : unread) {
-    if (log_->is_full()) return;
     auto nearest = nearest_name(key, absent);
     if (!nearest) nearest = nearest_name(key, read_);
     if (nearest) {

@@ -30,7 +30,6 @@ class ReadLog {
   void add(Diagnostic diagnostic);
   void add(const InputError& error);  // everything another file's reading gathered
   bool has_errors() const { return !diagnostics_.empty(); }
-  bool is_full() const;          // further faults would be dropped: they need not be looked for
   void throw_if_errors() const;  // InputError with everything gathered
 
   void resolved(std::string path, std::string value, std::string origin);
@@ -129,10 +128,5 @@ std::optional<std::string> read_file_reference(const Node& node, ReadLog& log, c
 
 // Folder of the shipped scenarios: $PANPIPE_DATA, else <program>/../share/panpipe, else the source tree's scenarios/.
 std::string data_directory();
-
-// Names of the files in a folder of the shipped data ("devices"), without ".yaml", sorted.
-std::vector<std::string> shipped_names(const std::string& folder);
-// "a, b and c" of them for a message; where there are none, which folder holds none and what to do.
-std::string shipped_list(const std::string& folder);
 
 }  // namespace panpipe

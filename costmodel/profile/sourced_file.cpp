@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/input/shipped.hpp"
 
 namespace panpipe {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/input/reader.hpp"
+#include "costmodel/input/shipped.hpp"
 #include "costmodel/input/source_text.hpp"
 
 namespace panpipe {
