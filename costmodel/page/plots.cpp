@@ -12,7 +12,7 @@
 namespace panpipe::page {
 namespace {
 
-constexpr double kHeight = 380;
+constexpr double kHeight = 380, kLinesHeight = 280;
 
 struct Values {
   std::vector<double> x, y;
@@ -91,13 +91,13 @@ std::string to_html(const Lines& plot) {
     names.push_back(line.name);
     for (const Point& point : line.points) values.add(point);
   }
-  Chart chart(plot.x, values.x, plot.y, values.y, kHeight);
+  Chart chart(plot.x, values.x, plot.y, values.y, kLinesHeight);
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {
     std::string path;
     bool pen_down = false;
     for (const Point& point : plot.lines[i].points) {
       const bool shown = chart.can_show(point);
-      if (shown) path += (pen_down ? "L" : "M") + place(chart, point.x, point.y);
+      if (shown) path.append(pen_down ? "L" : "M").append(place(chart, point.x, point.y));
       pen_down = shown;
     }
     if (!path.empty()) chart.outline(fmt::format("line l{} d{}", i % kSeriesColours, i / kSeriesColours % 4), path);

@@ -14,7 +14,7 @@ namespace panpipe::page {
 enum class AxisKind : std::uint8_t { Linear, FromZero, Log };
 
 struct Axis {
-  std::string title;  // with its unit: "step time, ms"; where 0 is out of sight, the drawing adds where the axis starts
+  std::string title;  // with its unit: "step time, ms"; where 0 is out of sight, the drawing adds where a y axis starts
   AxisKind kind = AxisKind::Linear;
 };
 

@@ -57,8 +57,7 @@ class SweepPage {
         plots.push_back(numeric(grid_.axes[axis]) ? to_html(lines(axis)) : to_html(bars(axis)));
     page.side_by_side(plots);
     page.heading("Every cell");
-    if (const std::string answer = conclusion(grid_, cells_); !answer.empty())
-      page.note(static_cast<char>(std::toupper(static_cast<unsigned char>(answer[0]))) + answer.substr(1) + ".");
+    if (const std::string answer = conclusion(grid_, cells_); !answer.empty()) page.note(capital(answer) + ".");
     page.add(table());
     for (const std::string& reason : verdicts_.reasons) page.note(reason);
     return page.to_html();
@@ -69,12 +68,12 @@ class SweepPage {
     return grid_.engine == "simulate" ? "simulated, links are shared" : "estimated, links are idle";
   }
 
-  // "Step time", or "Time per sample".
-  std::string measured() const {
-    std::string name = measure_.name();
-    name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
-    return name;
+  static std::string capital(std::string text) {
+    text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+    return text;
   }
+
+  std::string measured() const { return capital(measure_.name()); }  // "Step time", or "Time per sample"
 
   double time(const SweepCell& cell) const { return scale_.factor * measure_.of(cell).value_or(kNone); }
   double step(const SweepCell& cell) const { return step_scale_.factor * cell.metric("step_time_s").value_or(kNone); }
@@ -161,11 +160,15 @@ class SweepPage {
     return {own.key, *low > 0 && *high >= 8 * *low ? page::AxisKind::Log : page::AxisKind::Linear};
   }
 
-  // The other axes' values.
+  // The other axes' values; numbers with their keys.
   std::string others_of(std::size_t axis, std::size_t cell) const {
     std::string name;
-    for (std::size_t other = 0; other < grid_.axes.size(); ++other)
-      if (other != axis && grid_.axes[other].values.size() > 1) name += (name.empty() ? "" : ", ") + values_[cell][other];
+    for (std::size_t other = 0; other < grid_.axes.size(); ++other) {
+      if (other == axis || grid_.axes[other].values.size() < 2) continue;
+      if (!name.empty()) name += ", ";
+      if (numeric(grid_.axes[other])) name.append(grid_.axes[other].key).append("=");
+      name += values_[cell][other];
+    }
     return name;
   }
 
@@ -191,6 +194,10 @@ class SweepPage {
       const auto at = static_cast<std::size_t>(place(axis, i));
       add(plot.lines[line->second].points[at], places[at], i, best);
     }
+    std::erase_if(plot.lines, [](const page::Line& line) {
+      return std::none_of(line.points.begin(), line.points.end(),
+                          [](const page::Point& point) { return std::isfinite(point.y); });
+    });
     return plot;
   }
 
@@ -239,7 +246,7 @@ class SweepPage {
         bar.values = {time(cell)};
         bar.label = to_text(Duration(*seconds));
         bar.hollow = cell.status != CellStatus::Fits;
-        if (least > 0) bar.label += fmt::format(", {:+.1f} %", 100 * (*seconds / least - 1));
+        if (const double more = 100 * (*seconds / least - 1); more >= 0.05) bar.label += fmt::format(", +{:.1f} %", more);
         if (!(least > 0)) least = *seconds;
         if (bar.hollow) bar.label += fmt::format(", {}", name_of(cell.status));
       }
@@ -250,14 +257,14 @@ class SweepPage {
   page::Table table() const {
     page::Table table;
     for (const SweepAxis& axis : grid_.axes) table.columns.push_back({axis.key, "", numeric(axis), ""});
-    table.columns.push_back({"step time", step_scale_.unit, true, ""});
+    table.columns.insert(table.columns.end(), {{"verdict", "", false, ""}, {"step time", step_scale_.unit, true, ""}});
     if (measure_.per_sample) table.columns.push_back({"a sample", scale_.unit, true, "step time by samples in a step"});
     table.columns.insert(table.columns.end(), {{"samples", "1/s", true, ""},
                                                {"MFU", "%", true, "of the dense peak of all devices"},
                                                {"bubble", "%", true, "share of the step that compute lanes are idle"},
                                                {"peak memory", memory_scale_.unit, true, "of the fullest device"},
-                                               {"where the step goes", "", false, "mean over devices"},
-                                               {"verdict", "", false, ""}});
+                                               {"where the step goes", "", false, "mean over devices"}});
+    if (!grid_.method.empty()) table.columns.push_back({"plan", "", false, ""});
     table.parts = {"compute", "exposed communication", "idle, nothing in flight"};
     table.colours = {0, 1, page::kIdleColour};
     for (const std::size_t i : order_) table.rows.push_back(row(i));
@@ -276,6 +283,7 @@ class SweepPage {
       row.push_back(page::words(values_[i][axis]));
       if (numeric(grid_.axes[axis])) row.back().value = parse_number(values_[i][axis]).value;
     }
+    row.push_back(verdict(i));
     const auto metric = [&](const char* name) { return cell.metric(name).value_or(kNone); };
     const page::Tone tone = cell.status == CellStatus::TooLarge ? page::Tone::Bad : page::Tone::Plain;
     row.push_back(page::number(step(cell), 2));
@@ -285,15 +293,17 @@ class SweepPage {
     row.push_back(page::number(100 * metric("bubble_step"), 1));
     row.push_back(page::number(memory(cell), 1, tone));
     row.push_back(where_it_goes(cell));
-    const std::string& said = verdicts_.of_cell[i];
-    if (cell.status == CellStatus::Fits) {
-      row.push_back(said.empty() ? page::words("fits", page::Tone::Muted) : page::words(said, page::Tone::Good));
-    } else {
-      row.push_back(page::words(said, page::Tone::Bad));
-      row.back().hint = cell.reason;
-    }
-    if (!cell.plan.empty()) row.back().text += "; " + cell.plan;
+    if (!grid_.method.empty()) row.push_back(page::words(cell.plan));
     return row;
+  }
+
+  page::Cell verdict(std::size_t i) const {
+    const std::string& said = verdicts_.of_cell[i];
+    if (cells_[i].status == CellStatus::Fits)
+      return said.empty() ? page::words("fits", page::Tone::Muted) : page::words(said, page::Tone::Good);
+    page::Cell result = page::words(said, page::Tone::Bad);
+    result.hint = cells_[i].reason;
+    return result;
   }
 
   static page::Cell where_it_goes(const SweepCell& cell) {

@@ -66,11 +66,11 @@ TEST(PageAxis, WhatCannotBeShownMovesNothing) {
 
 TEST(PageAxis, NoValuesAndOneValue) {
   for (const AxisKind kind : {AxisKind::Linear, AxisKind::FromZero, AxisKind::Log}) {
-    const AxisScale none({"t", kind, {}}, {}, 0, 300);
+    const AxisScale none({"t", kind}, {}, 0, 300);
     EXPECT_LT(none.low(), none.high());
     EXPECT_GE(none.ticks().size(), 2U);
     for (const double only : {0.0, 5.0, -5.0, 1e-9, 1e12}) {
-      const AxisScale one({"t", kind, {}}, {only}, 0, 300);
+      const AxisScale one({"t", kind}, {only}, 0, 300);
       EXPECT_LT(one.low(), one.high()) << only;
       if (!one.can_show(only)) continue;
       EXPECT_THAT(one.at(only), ::testing::AllOf(::testing::Ge(0.0), ::testing::Le(300.0))) << only;
@@ -83,7 +83,7 @@ TEST(PageAxis, ValuesAtTheEndsOfDoublesLeaveAnAxis) {
   for (const AxisKind kind : {AxisKind::Linear, AxisKind::FromZero, AxisKind::Log})
     for (const std::vector<double>& values : std::vector<std::vector<double>>{
              {1e-308, 16}, {tiny, huge}, {0, tiny}, {-huge, huge}, {huge, 1, 2}, {1e-150, 1e150}, {-1e150, 1e150}}) {
-      const AxisScale scale({"t", kind, {}}, values, 0, 300);
+      const AxisScale scale({"t", kind}, values, 0, 300);
       EXPECT_LT(scale.low(), scale.high()) << values[0];
       EXPECT_TRUE(std::isfinite(scale.low()) && std::isfinite(scale.high())) << values[0];
       EXPECT_THAT(scale.ticks().size(), ::testing::AllOf(::testing::Ge(2U), ::testing::Le(40U))) << values[0];
@@ -109,7 +109,7 @@ TEST(PageAxis, RandomValuesLieInsideAndTicksAreFew) {
     std::vector<double> values;
     for (int i = 0; i < 5; ++i) values.push_back(mantissa(random) * std::pow(10, magnitude(random) * (round % 3) / 2));
     for (const AxisKind kind : {AxisKind::Linear, AxisKind::FromZero, AxisKind::Log}) {
-      const AxisScale scale({"t", kind, {}}, values, 0, 600);
+      const AxisScale scale({"t", kind}, values, 0, 600);
       for (const double value : values) {
         EXPECT_GE(scale.at(value), -1e-6);
         EXPECT_LE(scale.at(value), 600 + 1e-6);
