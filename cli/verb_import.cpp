@@ -163,10 +163,11 @@ int import_topology(const TopologyOptions& options) {
   write_file(options.output, file, kAdvice);
   const std::size_t links = import.matrix.nvlinks.size(), sockets = import.matrix.sockets.size();
   std::fputs(
-      fmt::format("written to {0}: {1} devices a node, {2} pairs with NVLink{3}, {4} socket{5}; look at it with panpipe check "
+      fmt::format("written to {0}: {1} devices a node, {2} pairs with NVLink{3}, {4} socket{5}{6}; look at it with panpipe check "
                   "SCENARIO --links, use it with --set cluster={0}\n",
                   options.output, import.matrix.devices, links,
-                  has_nvswitch(import.matrix, import.nodes.type) ? " (a switch)" : "", sockets, sockets == 1 ? "" : "s")
+                  has_nvswitch(import.matrix, import.nodes.type) ? " (a switch)" : "", sockets, sockets == 1 ? "" : "s",
+                  adapters_text(import.matrix))
           .c_str(),
       stderr);
   return 0;

@@ -87,10 +87,11 @@ void check_bytes(const std::string& text, const SourceText& source) {
 }  // namespace
 
 std::string read_text_file(const std::string& path) {
-  std::error_code ignored;
+  std::error_code problem;
   if (path.empty()) fail("''", "a file name is empty");
-  const auto status = std::filesystem::status(path, ignored);
-  if (!std::filesystem::exists(status)) fail(path, "there is no such file");
+  const auto status = std::filesystem::status(path, problem);
+  if (status.type() == std::filesystem::file_type::not_found) fail(path, "there is no such file");
+  if (problem && !std::filesystem::exists(status)) fail(path, fmt::format("the file cannot be read: {}", problem.message()));
   if (std::filesystem::is_directory(status)) fail(path, "this is a folder, not a file");
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) fail(path, fmt::format("the file cannot be read: {}", std::strerror(errno)));

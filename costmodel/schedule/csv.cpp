@@ -133,6 +133,10 @@ class CsvReader {
       std::size_t from = first, to = end;
       while (from < to && (line.text[from] == ' ' || line.text[from] == '\t')) ++from;
       while (to > from && (line.text[to - 1] == ' ' || line.text[to - 1] == '\t')) --to;
+      if (to > from + 1 && line.text[from] == '"' && line.text[to - 1] == '"') {  // as spreadsheets write texts
+        ++from;
+        --to;
+      }
       if (from == to) {
         ++waiting;
       } else {

@@ -35,6 +35,19 @@ TEST(ImportTopology, TheFileIsACluster) {
             "# Written by `panpipe import topology` from " + kMatrix.substr(0, 30));
 }
 
+// Two adapters beside each pair of devices, four more beside each other only.
+TEST(ImportTopology, SaysHowManyAdaptersBelongToADevice) {
+  const std::string cluster = temporary_folder() + "/dgx.yaml";
+  const Outcome written = panpipe("import topology tests/cluster/data/topo-dgx-a100.txt --device a100-40g-sxm -o " + cluster);
+  ASSERT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_EQ(written.err,
+            "written to " + cluster +
+                ": 8 devices a node, 28 pairs with NVLink (a switch), 4 sockets, 12 network adapters, of which 8 lie beside a "
+                "device (PIX, PXB): if the others are for storage, give --nics 8; look at it with panpipe check SCENARIO "
+                "--links, use it with --set cluster=" +
+                cluster + "\n");
+}
+
 TEST(ImportTopology, SaysWhatIsMissing) {
   const auto fault = [](const std::string& arguments) {
     const Outcome run = panpipe("import topology " + arguments);

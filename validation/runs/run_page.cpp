@@ -27,8 +27,8 @@ page::Scatter scatter(const RunReport& report, bool memory) {
   page::Scatter plot;
   plot.title = memory ? "Peak memory" : "Step time";
   const std::string unit = memory ? "GiB" : "s";
-  plot.x = {"measured, " + unit, page::AxisKind::Log, {}};
-  plot.y = {"predicted, " + unit, page::AxisKind::Log, {}};
+  plot.x = {"measured, " + unit, page::AxisKind::Log};
+  plot.y = {"predicted, " + unit, page::AxisKind::Log};
   plot.band = kBand;
   for (const auto& entry : report.groups.at("source")) plot.series.push_back(entry.first);
   for (const RunPrediction& run : report.runs) {
@@ -130,8 +130,9 @@ std::string to_page(const RunReport& report, const std::string& command) {
     out.list(lines);
   }
   out.heading("Measured and predicted").note("The band is 10 % to both sides of equality.");
-  out.add(scatter(report, false));
-  if (report.summary.memory.rows > 0) out.add(scatter(report, true));
+  std::vector<std::string> plots = {to_html(scatter(report, false))};
+  if (report.summary.memory.rows > 0) plots.push_back(to_html(scatter(report, true)));
+  out.side_by_side(plots);
   out.heading("Errors by group");
   for (const auto& [kind, names] : report.groups) out.add(group_table(kind, names));
   out.heading("Rows").note("Worst first; a head sorts. Bars: where the predicted time goes on the device that computes longest.");

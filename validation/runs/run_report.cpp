@@ -152,6 +152,9 @@ RunTolerance parse_run_tolerance(const std::string& text) {
   const Parsed<double> parsed = limit.find('%') != std::string::npos ? parse_fraction(limit) : parse_number(limit);
   if (!parsed.value) throw InputError(fmt::format("--tolerance {}: {}", text, parsed.problem));
   tolerance.limit = *parsed.value;
+  if (limit.find('%') == std::string::npos && tolerance.limit > 1)  // every figure is a share
+    throw InputError(
+        fmt::format("--tolerance {}: {} is {:g} %; write {}% for that many per cent", text, limit, 100 * tolerance.limit, limit));
   if (find_figure(tolerance.figure) == nullptr) {
     std::vector<std::string> names;
     std::string list;
