@@ -11,7 +11,7 @@
 namespace panpipe::sim {
 
 enum class Backend : std::uint8_t {
-  SimGrid,     // SimGrid 3.32's fluid network model
+  SimGrid,     // SimGrid's fluid network model
   FlowSolver,  // our own max-min solver: checks SimGrid in the tests, serves searches
 };
 
