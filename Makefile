@@ -47,3 +47,7 @@ deb:    ## Debian packages in build/deb/
 	@$(MAKE) --no-print-directory build PROGRAMS=1
 	@cd $(RELEASE) && cpack -G DEB -B "$(CURDIR)/build/deb"
 	@rm -rf build/deb/_CPack_Packages
+
+.PHONY: wheel
+wheel: setup  ## a Python wheel for machines without compiler or apt, in build/wheel/
+	@tools/wheel
