@@ -1,6 +1,7 @@
 #include "costmodel/cluster/reference.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>

@@ -1,6 +1,7 @@
 // The table of schedule families: the one place that lists them all. A new family is a file with its generator, a
 // declaration in building.hpp and a row here.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,6 @@
 // A sweep as a page: what is best, step time against memory, step time along each axis, every cell.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>

@@ -1,6 +1,7 @@
 // Plots as text: what is drawn, what is left out, which points are best.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
