@@ -31,7 +31,7 @@ def library(path, needs=(), search=None, text=""):
 
 def wheel_in_order(folder):
     library(folder / "panpipe/_prefix/bin/panpipe", ["libfmt-1a2b3c4d.so.9.1.0", "libc.so.6"], "$ORIGIN/../../../panpipe.libs")
-    library(folder / "panpipe/_prefix/bin/panpipe-exec", ["libtorch_cpu.so", "libc10.so", "libstdc++.so.6"])
+    library(folder / "panpipe/_prefix/lib/panpipe/panpipe-exec", ["libtorch_cpu.so", "libc10.so", "libstdc++.so.6"])
     library(folder / "panpipe/_prefix/lib/panpipe/panpipe_simgrid.so", ["libsimgrid-0a1b2c3d.so.3.32"], "$ORIGIN/../../../../panpipe.libs")
     library(folder / "panpipe.libs/libfmt-1a2b3c4d.so.9.1.0", ["libm.so.6"])
     library(folder / "panpipe.libs/libsimgrid-0a1b2c3d.so.3.32")
@@ -73,8 +73,8 @@ expect("a program that wants a library of the machine", lambda folder: library(f
        "panpipe/_prefix/bin/panpipe wants libyaml-cpp.so.0.7, which is neither in the wheel")
 expect("the program linked with torch", lambda folder: library(folder / "panpipe/_prefix/bin/panpipe", ["libc10.so"]),
        "panpipe/_prefix/bin/panpipe wants torch's libraries")
-expect("a search path of the machine", lambda folder: library(folder / "panpipe/_prefix/bin/panpipe-exec", ["libc10.so"], "/home/someone/.venv/lib"),
-       "panpipe/_prefix/bin/panpipe-exec searches for libraries in /home/someone/.venv/lib")
+expect("a search path of the machine", lambda folder: library(folder / "panpipe/_prefix/lib/panpipe/panpipe-exec", ["libc10.so"], "/home/someone/.venv/lib"),
+       "panpipe/_prefix/lib/panpipe/panpipe-exec searches for libraries in /home/someone/.venv/lib")
 expect("a path of the machine in a program", lambda folder: library(folder / "panpipe/_prefix/bin/panpipe", text="/home/someone/panpipe/cli/main.cpp"),
        "panpipe/_prefix/bin/panpipe holds the text /home/someone/panpipe", build_paths=["/home/someone/panpipe"])
 for part in DECLARED:
@@ -91,7 +91,7 @@ expect("no source of SimGrid", lambda folder: (folder / LICENCES / "NOTICE").wri
 
 def without_executor(folder):
     """Torch's headers are inside only where the executor is."""
-    (folder / "panpipe/_prefix/bin/panpipe-exec").unlink()
+    (folder / "panpipe/_prefix/lib/panpipe/panpipe-exec").unlink()
     (folder / LICENCES / "PyTorch-copyright").unlink()
 
 

@@ -34,7 +34,7 @@ with zipfile.ZipFile(wheel) as archive:
     info = f"panpipe-{version}.dist-info"
     metadata = archive.read(f"{info}/METADATA").decode().split("\n\n", 1)[0].splitlines()
     scripts = archive.read(f"{info}/entry_points.txt").decode()
-has_executor = "panpipe/_prefix/bin/panpipe-exec" in names
+has_executor = "panpipe/_prefix/lib/panpipe/panpipe-exec" in names
 declared = sorted(line.split(": ", 1)[1] for line in metadata if line.startswith("License-File: "))
 shipped = sorted(name.removeprefix(f"{info}/licenses/") for name in names if name.startswith(f"{info}/licenses/"))
 expect(declared == shipped and "NOTICE" in declared, f"licence files in the metadata {declared}, in the wheel {shipped}")

@@ -41,8 +41,10 @@ class Arguments(unittest.TestCase):
         self.refuses(["trixie", "make demo", "--root-only"], "--root-only runs no COMMAND, but 'make demo' is given")
 
     def test_options(self):
-        self.refuses(["--fast", "trixie"], "unknown option '--fast'; known: --keep, --ccache DIR, --root-only, --help")
+        self.refuses(["--fast", "trixie"], "unknown option '--fast'; known: --keep, --ccache DIR, --lend DIR, --root-only, --help")
         self.refuses(["trixie", "--ccache"], "--ccache needs a folder")
+        self.refuses(["trixie", "--lend"], "--lend needs a folder")
+        self.refuses(["trixie", "--lend", "/no/such"], "--lend /no/such: there is no such folder")
 
     def test_help_is_the_head_of_the_file(self):
         done = try_on("--help")
@@ -196,6 +198,20 @@ class Try(unittest.TestCase):
         self.assertIn(f"try-on: the system is kept: chroot {kept}\n", done.stderr)
         self.assertEqual((kept / "root/file").read_text(), "here\n")
         shutil.rmtree(kept)
+
+    def test_lent_folders(self):
+        """Two folders are found at their places, a space in the name or not, and the command cannot write to them."""
+        folders = [self.folder / "lent", self.folder / "lent too"]
+        for folder in folders:
+            folder.mkdir()
+            (folder / "file").write_text(f"of {folder.name}\n")
+        done = self.run_it("--lend", str(folders[0]), "--lend", str(folders[1]),
+                           f"cat {folders[0]}/file '{folders[1]}/file'; echo spoilt >'{folders[1]}/file' || echo refused")
+        lines = [re.sub("^ +[0-9]+ s  ", "", line) for line in done.stdout.splitlines()]
+        self.assertEqual(lines[:2], ["of lent", "of lent too"], done.stderr)
+        self.assertEqual(lines[3], "refused")  # lines[2] is the shell's message
+        self.assertEqual((folders[1] / "file").read_text(), "of lent too\n")
+        self.assertEqual(self.left(), ["forky.lock", "forky.tar"])
 
     def test_a_killed_try_leaves_no_process(self):
         for kill in [signal.SIGTERM, signal.SIGKILL]:
