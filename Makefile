@@ -45,5 +45,6 @@ uninstall: ## remove again what make install laid under PREFIX
 
 deb:    ## Debian packages in build/deb/
 	@$(MAKE) --no-print-directory build PROGRAMS=1
-	@cd $(RELEASE) && cpack -G DEB -B "$(CURDIR)/build/deb"
+	@# The time of the commit, so that a commit makes the same package twice.
+	@cd $(RELEASE) && SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} cpack -G DEB -B "$(CURDIR)/build/deb"
 	@rm -rf build/deb/_CPack_Packages
