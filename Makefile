@@ -44,6 +44,7 @@ uninstall: ## remove again what make install laid under PREFIX
 	@tools/install --remove "$(PREFIX)"
 
 deb:    ## Debian packages in build/deb/
+	@for tool in dpkg-shlibdeps file; do command -v $$tool >/dev/null || { echo "deb: needs $$tool: apt-get install dpkg-dev file" >&2; exit 3; }; done
 	@$(MAKE) --no-print-directory build PROGRAMS=1
 	@# The time of the commit, so that a commit makes the same package twice.
 	@cd $(RELEASE) && SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} cpack -G DEB -B "$(CURDIR)/build/deb"
