@@ -63,6 +63,7 @@ foreach(folder ${exported})
     FILES_MATCHING PATTERN *.hpp)
 endforeach()
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/panpipe)
+install(FILES LICENSE DESTINATION share/doc/panpipe-dev RENAME copyright COMPONENT development)
 install(EXPORT panpipe NAMESPACE panpipe:: FILE panpipe-targets.cmake DESTINATION ${package_folder} COMPONENT development)
 set(data_folder share/panpipe)
 configure_package_config_file(cmake/package/panpipe-config.cmake.in installed/panpipe-config.cmake
@@ -75,10 +76,15 @@ install(FILES ${CMAKE_BINARY_DIR}/installed/panpipe-config.cmake ${CMAKE_BINARY_
 # Debian packages, by `cpack -G DEB` or `make deb`: panpipe (all that runs) and panpipe-dev (the CMake package).
 set(CPACK_PACKAGE_NAME panpipe)
 set(CPACK_PACKAGE_VENDOR "Panpipe")
+# Debian wants to know who made a package, by the variables that its own tools read.
 set(CPACK_PACKAGE_CONTACT "The Panpipe maintainers")
+if(NOT "$ENV{DEBEMAIL}" STREQUAL "")
+  set(CPACK_PACKAGE_CONTACT "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+endif()
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "pipeline-parallel training: predict, plan, simulate and run")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/cmake/package/clamp_times.cmake)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_COMPONENTS_ALL program pages simulation executor development)
 foreach(component PROGRAM PAGES SIMULATION EXECUTOR)
@@ -95,13 +101,16 @@ endif()
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME panpipe)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS python3)
-set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "Predicts the time and memory of a pipeline-parallel training step, searches the best split and schedule,
-simulates the links that are shared, and trains for real to check the prediction.
-Training loads LibTorch of the torch package (PyPI), which is not part of this package.")
+set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "Predicts the time and memory of a pipeline-parallel training step,
+searches the best split and schedule, simulates the links that are shared,
+and trains for real to check the prediction.
+Training loads LibTorch of the torch package for Python, which is not part of
+this package.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME panpipe-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
   "panpipe (= ${PROJECT_VERSION}), libfmt-dev, libmd-dev, libyaml-cpp-dev, nlohmann-json3-dev")
-set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "The cost model of Panpipe as static libraries with a CMake package: a scenario to an estimate.")
+set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "The cost model of Panpipe as static libraries with a CMake package:
+from a scenario to an estimate.")
 include(CPack)

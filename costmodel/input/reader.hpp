@@ -21,7 +21,10 @@ struct ResolvedValue {
   std::string origin;
 };
 
-// Gathers faults (at most 20 are kept) and resolved values of one load.
+// Beyond so many, one after another says the same.
+constexpr std::size_t kMostDiagnostics = 20;
+
+// Gathers faults (at most kMostDiagnostics are kept) and resolved values of one load.
 class ReadLog {
  public:
   void error(const Node& at, const std::string& message, const std::string& help = "");

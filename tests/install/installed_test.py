@@ -18,20 +18,27 @@ SCENARIO = "scenarios/examples/gpt2-large-rtx3090x8.yaml"
 SMALL = "workload={model: gpt, layers: 2, hidden: 64, heads: 2, vocabulary: 256, sequence: 32}"
 
 
+def install(command, **options):
+    """Installs, and keeps the list that an installation by hand has left in the build folder."""
+    listed = BUILD / "install_manifest.txt"
+    before = listed.read_bytes() if listed.exists() else None
+    run = subprocess.run(command, capture_output=True, text=True, **options)
+    if before is not None:
+        listed.write_bytes(before)
+    elif listed.exists():
+        listed.unlink()
+    return run
+
+
 class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="panpipe-installed-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        # The list of a real installation from this build folder is kept.
-        listed = BUILD / "install_manifest.txt"
-        before = listed.read_bytes() if listed.exists() else None
         first = cls.folder / "first"
-        subprocess.run([CMAKE, "--install", BUILD, "--prefix", first], check=True, stdout=subprocess.DEVNULL)
-        if before is None:
-            listed.unlink()
-        else:
-            listed.write_bytes(before)
+        run = install([CMAKE, "--install", BUILD, "--prefix", first])
+        if run.returncode:
+            raise RuntimeError(run.stderr)
         cls.prefix = cls.folder / "moved here"
         first.rename(cls.prefix)
         cls.program = cls.prefix / "bin" / "panpipe"
@@ -53,15 +60,12 @@ class Installed(unittest.TestCase):
     def test_predictions_come_from_the_moved_prefix(self):
         document = json.loads(self.answer("estimate", SCENARIO, "--json"))
         self.assertGreater(document["metrics"]["step_time_s"], 0)
-        files = [entry["file"] for entry in document["inputs"]]
+        files = list(document["context"]["hashes"])
         self.assertGreater(len(files), 2)  # the scenario, its cluster, the cluster's device
         for file in files:
             self.assertTrue(pathlib.Path(file).is_relative_to(self.prefix), file)
         # The name without the folder of the source tree is the same file.
         self.assertEqual(self.answer("estimate", SCENARIO.removeprefix("scenarios/")).splitlines()[1:], self.answer("estimate", SCENARIO).splitlines()[1:])
-        missing = self.panpipe("estimate", SCENARIO, "--set", "cluster=clusters/none.yaml")
-        self.assertEqual(missing.returncode, 2)
-        self.assertIn(f"'{self.prefix}/share/panpipe'", missing.stderr)
 
     def test_the_module_that_simulates_is_found(self):
         self.require("panpipe_simgrid.so")
@@ -138,8 +142,8 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.bash("estimate", "--pl"), ["--plan"])
         self.assertEqual(self.bash("run", "x.yaml", "--transport", ""), ["local", "gloo", "nccl"])
         self.assertEqual(self.bash("run", "x.yaml", "--transport", "g"), ["gloo"])
-        self.assertEqual(self.bash("schedule", "zb-"), ["zb-h1", "zb-v", "zb-auto"])
-        self.assertEqual(self.bash("estimate", "examples/gpt2-large-rtx"), ["examples/gpt2-large-rtx3090x8.yaml"])
+        self.assertEqual(self.bash("schedule", "zb-"), ["zb-h1", "zb-h2", "zb-v", "zb-auto", "zb-v-auto"])
+        self.assertEqual(self.bash("estimate", "examples/gpt3"), ["examples/gpt3-175b-a100x64.yaml"])
         self.assertEqual(self.bash("import", "t"), ["topology"])
         # = and : are words of their own to readline, and only what follows them is replaced.
         self.assertEqual(self.bash("estimate", "x.yaml", "--set", "clus"), ["cluster="])
@@ -176,6 +180,66 @@ class Installed(unittest.TestCase):
         run = subprocess.run([build / "consumer", SCENARIO], cwd=self.folder, env={**self.environment, "PANPIPE_DATA": data}, capture_output=True, text=True)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         self.assertEqual(float(run.stdout), json.loads(self.answer("estimate", SCENARIO, "--json"))["metrics"]["step_time_s"])
+
+class MakeInstall(unittest.TestCase):
+    """tools/install, which make install and make uninstall call."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="panpipe-make-install-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def tool(self, *arguments, **environment):
+        return install([SOURCE / "tools/install", *arguments], env={**os.environ, **environment})
+
+    def entries(self, folder):
+        return sorted(str(entry.relative_to(folder)) for entry in folder.rglob("*"))
+
+    def test_what_is_installed_is_removed_and_nothing_else(self):
+        prefix = self.folder / "prefix"
+        (prefix / "share").mkdir(parents=True)  # a folder that was there stays, even when it is empty
+        (prefix / "bin").mkdir()
+        (prefix / "bin/other").write_text("of somebody else")
+        before = self.entries(prefix)
+        run = self.tool("--from", BUILD, prefix)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertEqual(run.stdout, f"installed: {prefix}/bin/panpipe; to remove it: make uninstall PREFIX={prefix}\n")
+        laid_down = self.entries(prefix)
+        self.assertTrue(set(laid_down) > {"bin/panpipe", "share/panpipe/clusters", "lib/panpipe/installed", "share/man/man1/panpipe.1.gz"})
+
+        # A newer release without some file: here an older one that had it.
+        record = prefix / "lib/panpipe/installed"
+        record.write_text(record.read_text() + "share/panpipe/gone/old.yaml\nshare/panpipe/gone/\n")
+        (prefix / "share/panpipe/gone").mkdir()
+        (prefix / "share/panpipe/gone/old.yaml").touch()
+        (prefix / "share/panpipe/clusters/mine.yaml").touch()
+        self.assertEqual(self.tool("--from", BUILD, prefix).returncode, 0)
+        self.assertEqual(self.entries(prefix), sorted([*laid_down, "share/panpipe/clusters/mine.yaml"]))
+
+        moved = self.folder / "moved"
+        prefix.rename(moved)
+        run = self.tool("--remove", moved)
+        self.assertEqual((run.returncode, run.stdout), (0, f"removed from {moved}\n"))
+        mine = ["share/panpipe", "share/panpipe/clusters", "share/panpipe/clusters/mine.yaml"]
+        self.assertEqual(self.entries(moved), sorted(before + mine))
+
+        run = self.tool("--remove", moved)
+        self.assertEqual((run.returncode, run.stderr), (2, f"install: nothing to remove: {moved}/lib/panpipe/installed is not there\n"))
+
+    def test_a_staged_installation_stays_below_the_stage(self):
+        stage = self.folder / "stage"
+        self.assertEqual(self.tool("--from", BUILD, "/usr", DESTDIR=str(stage)).returncode, 0)
+        self.assertTrue((stage / "usr/bin/panpipe").is_file())
+        completion = "vendor-completions" if pathlib.Path("/etc/debian_version").exists() else "site-functions"
+        self.assertTrue((stage / "usr/share/zsh" / completion / "_panpipe").is_file())
+        self.assertEqual(self.tool("--remove", "/usr", DESTDIR=str(stage)).returncode, 0)
+        self.assertEqual(self.entries(stage), ["usr"])
+
+    def test_a_prefix_that_cannot_be_written_is_told(self):
+        (self.folder / "file").touch()
+        run = self.tool("--from", BUILD, self.folder / "file/prefix")
+        self.assertEqual((run.returncode, run.stderr), (3, f"install: {self.folder}/file/prefix cannot be written; become root, or choose another PREFIX\n"))
+        run = self.tool()
+        self.assertEqual((run.returncode, run.stderr), (2, "install: one prefix is expected: tools/install [--remove | --from FOLDER] PREFIX\n"))
 
 
 if __name__ == "__main__":
