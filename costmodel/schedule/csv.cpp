@@ -131,11 +131,15 @@ class CsvReader {
     for (int cell = 1;; ++cell) {
       const std::size_t end = std::min(line.text.find(',', first), line.text.size());
       std::size_t from = first, to = end;
-      while (from < to && (line.text[from] == ' ' || line.text[from] == '\t')) ++from;
-      while (to > from && (line.text[to - 1] == ' ' || line.text[to - 1] == '\t')) --to;
+      const auto trim = [&] {
+        while (from < to && (line.text[from] == ' ' || line.text[from] == '\t')) ++from;
+        while (to > from && (line.text[to - 1] == ' ' || line.text[to - 1] == '\t')) --to;
+      };
+      trim();
       if (to > from + 1 && line.text[from] == '"' && line.text[to - 1] == '"') {  // as spreadsheets write texts
         ++from;
         --to;
+        trim();
       }
       if (from == to) {
         ++waiting;

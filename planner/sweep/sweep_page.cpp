@@ -224,6 +224,7 @@ class SweepPage {
       groups[group->second].push_back(i);
     }
     for (const auto& group : groups) {
+      if (!best && !cells_[group.front()].has_answer()) continue;  // none of the group has one
       if (!best) plot.bars.push_back({others_of(axis, group.front()), {}, ""});
       add_bars(plot, axis, group, best && others > 1);
     }

@@ -78,7 +78,7 @@ TEST_F(FileReference, ShippedFilesAreListedOrTheFolderWithoutThemIsNamed) {
   for (const char* file : {"data/devices/b.yaml", "data/devices/a.yaml", "data/devices/notes.md"})
     std::ofstream(base_ / file) << "a: 1\n";
   EXPECT_EQ(shipped_list("devices"), "a, b");
-  EXPECT_EQ(shipped_list("clusters"), "none, because '" + (base_ / "data/clusters").string() +
+  EXPECT_EQ(shipped_list("clusters"), "none: '" + (base_ / "data/clusters").string() +
                                           "' holds no files; PANPIPE_DATA names that folder: correct it, or unset it");
 }
 
