@@ -1,6 +1,5 @@
 // panpipe plan: the best cuts, schedule and degrees for a model on a cluster.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -53,7 +52,7 @@ class ProgressLine {
 
  private:
   std::string objective_;
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  bool terminal_ = progress_wanted();
   bool shown_ = false;
 };
 

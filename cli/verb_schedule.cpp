@@ -1,8 +1,6 @@
 // panpipe schedule: print, draw, convert and check the order of a family or of a file.
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -163,11 +161,7 @@ Schedule obtain(const Settings& settings, const ScheduleOptions& options, const 
   return schedule;
 }
 
-int terminal_width() {
-  struct winsize size {};
-  if (isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 120;
-}
+constexpr int kDrawingWidth = 120;  // where standard output is no terminal
 
 std::string count(int number, const char* noun) { return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s"); }
 
@@ -281,7 +275,7 @@ int show(const Settings& settings) {
     return static_cast<int>(ExitCode::CheckFailed);
   } else if (evaluation) {
     if (!settings.drawing) text = summary(schedule, *evaluation);
-    text += draw(schedule, *evaluation, terminal_width(), color);
+    text += draw(schedule, *evaluation, terminal_width() > 0 ? terminal_width() : kDrawingWidth, color);
   } else {
     text = fault_report(schedule, problems);
   }

@@ -1,6 +1,5 @@
 // panpipe sweep: what-if studies over any keys of a scenario.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -115,7 +114,7 @@ int sweep(const SweepSettings& settings) {
   options.workers = settings.threads > 0 ? settings.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   if (!settings.shard.empty()) read_shard(settings.shard, options);
   options.stop = &stop_requested();
-  if (isatty(STDERR_FILENO) != 0) options.progress = show_progress;
+  if (progress_wanted()) options.progress = show_progress;
   options.load = [&](const auto& overrides) { load_cell(settings.scenario, overrides); };
   options.answer = [&](const auto& overrides) { return answer_of_cell(grid, overrides); };
   grid.heading = heading_of(grid);
