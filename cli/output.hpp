@@ -4,6 +4,7 @@
 #include <string>
 
 #include "costmodel/base/standard_output.hpp"
+#include "costmodel/base/terminal.hpp"
 
 namespace panpipe::cli {
 
@@ -12,7 +13,7 @@ using panpipe::print;
 // What to do where the file of -o cannot be written.
 inline constexpr const char* kAdvice = "choose another file with -o";
 
-// Whether standard output is a terminal that wants colour (NO_COLOR unset).
-bool color_wanted();
+// Text for people: lines within the terminal's width.
+void show(const std::string& text);
 
 }  // namespace panpipe::cli

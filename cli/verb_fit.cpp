@@ -136,7 +136,7 @@ int run_profile_fit(const FitSettings& settings) {
   log.throw_if_errors();
   if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
   const ProfileFit result = fit_profile(operators, profiles, device, settings.precision);
-  print(to_table(result));
+  show(to_table(result));
   if (settings.output.empty()) return 0;
   const std::string name = std::filesystem::path(settings.output).stem().string();
   write_file(settings.output, to_yaml(result, name, device.name, command_of(settings)), kAdvice);
@@ -170,7 +170,7 @@ int run_fit(FitSettings settings) {
     std::fputs(fmt::format("panpipe: {}: mean error {:.2f} %\n", progress.doing, 100 * progress.mean_error).c_str(), stderr);
   };
   const Fit result = fit(prepared.rows, start, settings.fit);
-  print(to_table(result));
+  show(to_table(result));
   wanted.left_out.insert(wanted.left_out.end(), prepared.left_out.begin(), prepared.left_out.end());
   if (!settings.output.empty()) write(settings, result, wanted.left_out);
   return 0;
@@ -190,19 +190,19 @@ void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
       ->allow_extra_args(false);
   sub.add_option("-o", settings->output, "write the calibration into this file")->type_name("FILE");
   sub.add_option("--start", settings->start,
-                 "calibration to start from, and to take from what is not fitted (default: a-priori values)")
+                 "start from this calibration, and keep its numbers where none is fitted (default: a-priori values)")
       ->type_name("FILE");
   sub.add_option("--only", settings->fit.only, "fit these numbers alone")->type_name("KEY,KEY")->delimiter(',');
   sub.add_option("--without", settings->without,
                  "leave out rows of this id or source; the reason goes into the file (repeatable)")
       ->type_name("NAME[=WHY]")
       ->allow_extra_args(false);
-  sub.add_option("--precision", settings->precision, "of a profile's operators (default fp32)")
+  sub.add_option("--precision", settings->precision, "precision of a profile's operators (default fp32)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
           {"fp32", Precision::Fp32}, {"tf32", Precision::Tf32}, {"bf16", Precision::Bf16}, {"fp16", Precision::Fp16}}))
       ->type_name("NAME");
   sub.add_option("--folds", settings->fit.folds, "parts of the cross-validation (default 5)")->check(CLI::Range(2, 1000));
-  sub.add_option("--iterations", settings->fit.iterations, "at most (default 30)")->check(CLI::Range(1, 1000));
+  sub.add_option("--iterations", settings->fit.iterations, "most iterations of the fit (default 30)")->check(CLI::Range(1, 1000));
   sub.add_option("--robust-scale", settings->fit.robust_scale,
                  "logarithm of an error beyond which a row counts by its size, not its square (default 0.05)")
       ->check(CLI::Range(0.001, 10.0));

@@ -67,7 +67,7 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--threads", options->prediction.threads, "threads that predict rows (default: all cores)")->type_name("N");
   sub.add_option("-o", options->output, "write validation.json, validation.html and every row's scenario into this folder")
       ->type_name("DIR");
-  sub.add_flag("--all", options->all, "list every row, not the worst only");
+  sub.add_flag("--all", options->all, "list every row, not only the worst");
   sub.add_flag("--json", options->json, "print a JSON document instead of the table");
   run = [options] {
     constexpr std::size_t kShown = 20;
@@ -78,7 +78,10 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
       for (RunRow& row : read_runs(file)) rows.push_back(std::move(row));
     if (!options->output.empty()) check_report_files(rows, options->output);
     const RunReport report = make_run_report(predict(rows, options->prediction), tolerances);
-    print(options->json ? to_json(report) : to_table(report, options->all ? 0 : kShown));
+    if (options->json)
+      print(to_json(report));
+    else
+      show(to_table(report, options->all ? 0 : kShown));
     if (!options->output.empty()) write_report(report, options->files, options->output);
     return static_cast<int>(report.ok() ? ExitCode::Done : ExitCode::CheckFailed);
   };

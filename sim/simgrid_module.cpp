@@ -155,7 +155,7 @@ void wait_for(pid_t process, const Head& head) {
 
 }  // namespace
 
-bool has_simgrid() { return module().make_backend != nullptr; }
+const std::string& why_no_simgrid() { return module().fault; }
 
 ReplayRecord replay_in_simgrid(const ReplayInput& input) {
   if (!module().make_backend)

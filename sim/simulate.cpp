@@ -84,7 +84,9 @@ std::vector<LinkContention> contention_of(const ReplayRecord& record, const Netw
 
 }  // namespace
 
-bool has_backend(Backend backend) { return backend == Backend::FlowSolver || has_simgrid(); }
+bool has_backend(Backend backend) { return why_no_backend(backend).empty(); }
+
+std::string why_no_backend(Backend backend) { return backend == Backend::FlowSolver ? "" : why_no_simgrid(); }
 
 Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options& options, Statistics* statistics) {
   // First on idle links: it refuses orders that cannot finish, and tells what contention costs.

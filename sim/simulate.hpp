@@ -32,5 +32,7 @@ struct Statistics {
 Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options& options = {}, Statistics* statistics = nullptr);
 
 bool has_backend(Backend backend);
+// Why the back end is not here; empty where it is.
+std::string why_no_backend(Backend backend);
 
 }  // namespace panpipe::sim

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_read.hpp"
+#include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/input/json_input.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 
@@ -266,12 +265,10 @@ ResultDocument read_result(const std::string& path) {
     if (file != fs::path(path)) fail(path, "this folder holds no result.json; give a folder written with -o");
     fail(path, "this file does not exist");
   }
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream content;
-  content << stream.rdbuf();
-  if (!stream) fail(file.string(), "this file cannot be read");
+  const std::optional<std::string> content = input_bytes(file.string());
+  if (!content) fail(file.string(), "this file cannot be read");
   report_file_read(file.string());
-  return parse_result(content.str(), file.string());
+  return parse_result(*content, file.string());
 }
 
 }  // namespace panpipe

@@ -102,7 +102,7 @@ std::string resolve_reference(const std::string& reference, const ReferenceKind&
   if (bare.ends_with(".yaml")) bare.resize(bare.size() - 5);
   if (reference.find('/') == std::string::npos)
     for (const std::string& name : names)
-      if (folded(name) == folded(bare)) return fmt::format("{}/{}/{}.yaml", data_directory(), kind.folder, name);
+      if (folded(name) == folded(bare)) return shipped_file(kind.folder, name);
   const auto near = nearest_name(bare, names);
   const std::string help =
       near ? fmt::format("did you mean '{}/{}.yaml'?", kind.folder, *near)
@@ -120,6 +120,7 @@ void read_heading(MapReader& reader, const ReferenceKind& kind) {
     if (const auto number = read_integer(*version, reader.log(), 1); number && *number != 1)
       reader.log().error(*version, fmt::format("this version of panpipe reads format 1, not {}", *number));
   reader.find("description");
+  reader.find("source");  // of the whole, in a line
 }
 
 std::map<std::string, std::string> read_sources(MapReader& reader) {

@@ -51,8 +51,8 @@ TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(run.err,
             "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
-            "  verbs: check, schedule, estimate, simulate, plan, sweep, compare, report, profile, import, validate, fit, run, "
-            "completion, manual\n");
+            "  verbs: check, schedule, estimate, simulate, plan, sweep, compare, report, profile, import, validate, fit, "
+            "run, new, list, doctor, version, completion, manual\n");
 }
 
 TEST(CommandLine, AnUnknownOptionIsAnInputError) {
@@ -354,7 +354,7 @@ TEST(CommandLine, CheckPrintsAllThatIsAskedFor) {
   const Outcome both = panpipe("check --links --costs " + kGpt2);
   EXPECT_EQ(both.out, panpipe("check --links " + kGpt2).out + "\n" + panpipe("check --costs " + kGpt2).out);
   EXPECT_EQ(panpipe("check --json " + kGpt2).err,
-            "error: --json needs --links, --costs or --units, one of them: each is a document\n");
+            "error: --json needs exactly one of --links, --costs and --units: each is a document\n");
 }
 
 TEST(CommandLine, OneKeyOfADeviceCanBeSet) {

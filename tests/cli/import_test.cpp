@@ -56,7 +56,7 @@ TEST(ImportTopology, SaysWhatIsMissing) {
     return run.err;
   };
   EXPECT_THAT(fault(kMatrix + " --device rtx-3090 --nodes 2"),
-              HasSubstr("2 nodes need a network: say what an adapter carries, for example --network-bandwidth '25 GB/s'"));
+              HasSubstr("2 nodes need a network: give the bandwidth of an adapter, for example --network-bandwidth '25 GB/s'"));
   EXPECT_THAT(fault(kMatrix + " --device rtx-3090 --nics 2"), HasSubstr("go with --network-bandwidth"));
   EXPECT_THAT(fault(kMatrix + " --device rtx-309"),
               HasSubstr("--device: error: no device file 'rtx-309'\n  help: did you mean 'devices/rtx-3090.yaml'?"));
