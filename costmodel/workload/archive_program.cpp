@@ -59,12 +59,6 @@ ArchiveProgram::ArchiveProgram(std::string archive, const ArchiveDocument& docum
 }
 
 OperatorGraph ArchiveProgram::translate() {
-  constexpr std::int64_t kSchema = 8;  // torch/_export/serde/schema.py, SCHEMA_VERSION of PyTorch 2.5 to 2.11
-  const Json& version = document_.object(document_.root(), "schema_version", "the program");
-  const std::int64_t major =
-      document_.integer(document_.member(version, "major", "'schema_version'"), "'major' of 'schema_version'");
-  if (major != kSchema)
-    document_.fault(fmt::format("written in format {}, this program reads format {} (PyTorch 2.11)", major, kSchema));
   const Json& module = document_.object(document_.root(), "graph_module", "the program");
   Scope scope;
   scope.graph = &document_.object(module, "graph", "'graph_module'");

@@ -271,8 +271,6 @@ TEST(Archive, WrongProgramsAreRefused) {
             "model.pt2: models/model.json:1:129: error: this is nested more than 128 levels deep\n"
             "    1 | ..." +
                 std::string(160, '[') + "...\n      |    " + std::string(80, ' ') + "^");
-  EXPECT_EQ(fault_of([](TinyModel& m) { m.program["schema_version"]["major"] = 9; }),
-            "error: model.pt2: models/model.json: written in format 9, this program reads format 8 (PyTorch 2.11)");
   EXPECT_EQ(fault_of([](TinyModel& m) { m.nodes()[1]["inputs"][0]["arg"] = tensor("nobody"); }),
             "error: model.pt2: models/model.json: 'torch.ops.aten.tanh.default' reads 'nobody' before it is made");
   EXPECT_EQ(fault_of([](TinyModel& m) { m.nodes()[1]["outputs"][0] = tensor("linear"); }),
@@ -294,6 +292,48 @@ TEST(Archive, WrongProgramsAreRefused) {
         m.nodes()[1]["inputs"][0]["arg"] = {{"as_sym_ints", Json::array({{{"as_int", 2}}, {{"as_float", 1e300}}})}};
       }),
       "error: model.pt2: models/model.json: a list of 'torch.ops.aten.tanh.default' should hold whole numbers, and has 1e+300");
+}
+
+// PyTorch counts breaking changes by the major number and compatible additions by the minor one.
+TEST(Archive, UnknownSchemasAreRefusedWithTheReleaseNamed) {
+  const auto written_by = [](TinyModel& m, const char* release, int major, int minor) {
+    m.program["torch_version"] = release;
+    m.program["schema_version"] = {{"major", major}, {"minor", minor}};
+  };
+  EXPECT_EQ(
+      fault_of([&](TinyModel& m) { written_by(m, "3.0.0+cu140", 9, 1); }),
+      "error: model.pt2: models/model.json: PyTorch 3.0.0+cu140 wrote it in schema 9.1, and Panpipe reads schema 8; export the "
+      "model with PyTorch 2.11 to 2.15");
+  EXPECT_EQ(fault_of([&](TinyModel& m) {
+              m.program["schema_version"] = {{"major", 7}, {"minor", 3}};
+            }),
+            "error: model.pt2: models/model.json: PyTorch of unknown release wrote it in schema 7.3, and Panpipe reads schema 8; "
+            "export the model with PyTorch 2.11 to 2.15");
+  // It is told before anything of the archive is understood otherwise.
+  EXPECT_EQ(
+      fault_of([&](TinyModel& m) {
+        written_by(m, "3.0.0", 9, 1);
+        m.weights = {{"payloads", 3}};
+      }),
+      "error: model.pt2: models/model.json: PyTorch 3.0.0 wrote it in schema 9.1, and Panpipe reads schema 8; export the model "
+      "with PyTorch 2.11 to 2.15");
+  // Additions are read past; where one of them is used, the fault says who made it.
+  EXPECT_EQ(fault_of([&](TinyModel& m) { written_by(m, "2.15.0+cu130", 8, 20); }), "accepted");
+  EXPECT_EQ(fault_of([&](TinyModel& m) {
+              written_by(m, "2.16.0", 8, 21);
+              m.program["placements"] = Json::array({"new"});
+            }),
+            "accepted");
+  const auto with_new_kind = [&](TinyModel& m, int minor) {
+    written_by(m, "2.16.0", 8, minor);
+    m.program["graph_module"]["signature"]["input_specs"][2] = {{"shared_input", {{"arg", tensor("x")}}}};
+  };
+  const std::string fault = "error: model.pt2: models/model.json: an input of unknown kind 'shared_input'";
+  EXPECT_EQ(fault_of([&](TinyModel& m) { with_new_kind(m, 20); }), fault);
+  EXPECT_EQ(fault_of([&](TinyModel& m) { with_new_kind(m, 21); }),
+            fault +
+                "\n  help: PyTorch 2.16.0 wrote the archive in schema 8.21, newer than 8.20, the newest that was tried; export "
+                "the model with PyTorch 2.11 to 2.15");
 }
 
 TEST(Archive, WhatCannotBeTrainedIsSaid) {

@@ -11,6 +11,10 @@
 
 #include "costmodel/base/error.hpp"
 
+#ifndef PANPIPE_GLOO_NAMES
+#error "Gloo's own headers were found before exec/engine/transport/gloo_names.hpp: they need not be of LibTorch's release"
+#endif
+
 namespace panpipe::exec {
 namespace {
 
