@@ -181,7 +181,7 @@ NodeWiring start_wiring(MapReader* reader, int devices, const DeviceType& type, 
   const std::optional<TopologyMatrix> matrix = load_matrix(*topology, log);
   if (!matrix) return wiring;
   if (devices != 0 && matrix->devices != devices)
-    log.error(*topology, fmt::format("the matrix shows {} devices, 'devices_per_node' says {}", matrix->devices, devices));
+    log.error(*topology, fmt::format("the matrix has {} devices, but 'devices_per_node' is {}", matrix->devices, devices));
   try {
     return wiring_from_matrix(*matrix, type);
   } catch (const InputError& error) {

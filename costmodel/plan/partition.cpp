@@ -128,7 +128,7 @@ std::vector<int> stated_cuts(const std::vector<PartitionUnit>& units, const std:
                       "the stages after it",
                       text));
     if (!cuts.empty() && cut <= cuts.back())
-      throw InputError(fmt::format("partition: '{}' does not stand behind '{}'; cuts must follow the order of the units", text,
+      throw InputError(fmt::format("partition: '{}' does not come after '{}'; list cuts in the order of the units", text,
                                    starts[cuts.size() - 1]));
     cuts.push_back(cut);
   }

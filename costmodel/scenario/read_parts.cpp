@@ -354,7 +354,7 @@ DataRequest read_data(MapReader& scenario) {
   reader.finish();
   if (node->kind != NodeKind::Map) return data;
   if (given != 1 && given == static_cast<int>(node->entries.size())) {
-    log.error(*node, given == 0 ? "data says nothing" : "data come from one place only",
+    log.error(*node, given == 0 ? "'data' is empty" : "'data' takes exactly one source",
               "write {synthetic: true}, {tensors: FILE} or {tokens: FILE}");
     return data;
   }

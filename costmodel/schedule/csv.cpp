@@ -327,7 +327,7 @@ class CsvReader {
         const bool again = copy && seen.count({ActionKind::I, a.stage, a.microbatch, a.split, false}) != 0;
         const auto [first, is_new] = seen.try_emplace({a.kind, a.stage, a.microbatch, a.split, again}, i);
         if (!is_new)
-          fault_at(rank, i, fmt::format("stands twice, first in cell {}", places_[rank][first->second].cell),
+          fault_at(rank, i, fmt::format("occurs twice; the first is in cell {}", places_[rank][first->second].cell),
                    "every stage runs every pass of a microbatch once");
       }
     }

@@ -25,7 +25,7 @@ class HeaderReader {
     }
     if (word == "place") {
       if (header_.place_line)
-        return add_fault_(line, 0, fmt::format("#place stands twice, first in line {}", header_.place_line->number), "");
+        return add_fault_(line, 0, fmt::format("#place occurs twice; the first is in line {}", header_.place_line->number), "");
       header_.place_line = line;
       return read_list(line, rest, column, "rank", header_.place);
     }

@@ -95,7 +95,7 @@ class RowChecker {
     if (table.empty()) table.assign(products_.places(), -1);
     const int cell = cell_of(action_->kind);
     if (cell < 0 || parks_again(cell)) return false;
-    report(fmt::format("stands twice: it is in cell {} already", cell));
+    report(fmt::format("occurs twice; the first is in cell {}", cell));
     return true;
   }
 

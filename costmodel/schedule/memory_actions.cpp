@@ -108,7 +108,7 @@ Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options,
   const bool waiting = boolean_option(options, "offload_waiting", false);
   const int stagger = offload_stagger(options);
   if (offload == "none" && (waiting || stagger > 1))
-    throw InputError("options 'offload_waiting' and 'offload_stagger' say how to offload: choose offload=selective or full too");
+    throw InputError("options 'offload_waiting' and 'offload_stagger' need offload=selective or offload=full");
   if (!recompute.any && offload == "none") return schedule;
   if (!check_schedule(schedule).empty()) return schedule;  // whoever asked is told what is wrong with the order
   if (recompute.any) schedule = add_recompute(schedule, costs, recompute.stages);

@@ -113,7 +113,7 @@ ArchiveContainer::Directory ArchiveContainer::find_directory() {
       const std::string locator = bytes_at(locator_at, kLocator, "ZIP64 locator");
       if (number(locator, 0, 4) == kLocator64Signature) {
         const std::string end = bytes_at(static_cast<std::int64_t>(number(locator, 8, 8)), kEnd64, "ZIP64 directory end");
-        if (number(end, 0, 4) != kEnd64Signature) damaged("the archive is damaged: its ZIP64 directory end is not there");
+        if (number(end, 0, 4) != kEnd64Signature) damaged("the archive is damaged: its ZIP64 directory end is missing");
         entries = number(end, 32, 8);
         length = number(end, 40, 8);
         offset = number(end, 48, 8);
@@ -163,7 +163,7 @@ void ArchiveContainer::read_directory(const Directory& directory) {
     if (i == 0) top = folder;
     if (slash == std::string::npos || folder != top)
       damaged(fmt::format("the entry '{}' is outside the archive's folder '{}'", name, top));
-    if (!entries_.emplace(name.substr(slash + 1), entry).second) damaged(fmt::format("the entry '{}' is there twice", name));
+    if (!entries_.emplace(name.substr(slash + 1), entry).second) damaged(fmt::format("the archive contains '{}' twice", name));
     at += kFixed + name_length + extra_length + comment_length;
   }
 }
@@ -174,7 +174,7 @@ void ArchiveContainer::place_entry(ArchiveEntry& entry, const std::string& name,
   const std::string bytes = bytes_at(header, kFixed, what.c_str());
   if (number(bytes, 0, 4) != kHeaderSignature)
     damaged(fmt::format("the archive is damaged: '{}' is not where it should be", name));
-  if (number(bytes, 8, 2) != 0) damaged(fmt::format("the archive is damaged: '{}' says twice how it is stored", name));
+  if (number(bytes, 8, 2) != 0) damaged(fmt::format("the archive is damaged: the two headers of '{}' differ", name));
   entry.offset = header + kFixed + static_cast<std::int64_t>(number(bytes, 26, 2) + number(bytes, 28, 2));
   if (entry.bytes < 0 || entry.offset > directory || entry.bytes > directory - entry.offset)
     damaged(fmt::format("the archive is damaged: its entry '{}' lies outside the file", name));

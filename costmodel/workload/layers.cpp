@@ -152,7 +152,7 @@ void check_order(const std::vector<ListedEdge>& edges, const std::vector<ListedL
     const std::vector<int> path = path_between(edges, to, from, layers.size());
     if (path.empty()) {
       log.error(*e.node, fmt::format("layer '{}' feeds '{}', which is listed before it", name(from), name(to)),
-                fmt::format("list '{}' after '{}': layers stand in topological order", name(to), name(from)));
+                fmt::format("list '{}' after '{}': layers are listed in topological order", name(to), name(from)));
       continue;
     }
     std::string cycle = name(from);
@@ -215,7 +215,7 @@ std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLaye
   check_listed_tensors(edges, layers, log);
   for (const ListedLayer& layer : layers)
     if (layer.has_output)
-      log.error_at_key(*layer.node, "output", "'output' is for files without 'edges'; the edges say what the layer sends");
+      log.error_at_key(*layer.node, "output", "use 'output' or 'edges', not both: edges give the bytes that a layer sends");
   std::vector<LayerEdge> result;
   for (ListedEdge& e : edges) result.push_back(std::move(e.edge));
   return result;

@@ -59,7 +59,7 @@ std::vector<std::string> why_together(const OperatorGraph& graph) {
     if (op.module == graph.operators[i - 1].module)
       reasons[i] = fmt::format("{} holds the operator before it too, and is not cut inside", module_of(op));
     else
-      reasons[i] = fmt::format("{} belongs to '{}', which is the smallest part that moves", module_of(op),
+      reasons[i] = fmt::format("{} is part of '{}', the smallest unit that can be moved", module_of(op),
                                graph.units[static_cast<std::size_t>(op.unit)].name);
     for (const int made : op.outputs) {
       const int owned = owner[static_cast<std::size_t>(made)];

@@ -58,7 +58,7 @@ void read_model(MapReader& map, WorkloadRequest& request) {
     if (!value) continue;
     if (count.asked == &WorkloadRequest::layers && value->kind == NodeKind::Scalar && !is_count(*value)) {
       log.error(*value, fmt::format("'{}' is not a number of layers", value->text),
-                "with a model 'layers' is a count; a file of measured layers stands alone");
+                "with a model 'layers' is a count; a file of measured layers takes no 'model'");
       continue;
     }
     const bool known =

@@ -114,7 +114,7 @@ std::string told_before_start(const HostUse& use, bool overcommit) {
   if (known)
     text += fmt::format("; {} need{} about {} of {}", use.ranks == 1 ? "it" : "they", use.ranks == 1 ? "s" : "", about(need),
                         about(use.memory));
-  if (crowded) text += ". There are more ranks than cores: they take turns, and a step is as much longer";
+  if (crowded) text += ". There are more ranks than cores: they take turns, so a step takes correspondingly longer";
   return text;
 }
 

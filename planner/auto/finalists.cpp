@@ -72,10 +72,10 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
                   tally.evaluated, tally.without_room, tally.too_slow));
   if (tally.skipped_slow > 0)
     notes.push_back(
-        fmt::format("not looked at: {} whose work alone takes longer than a plan that was found", tally.skipped_slow));
+        fmt::format("skipped: {} whose compute alone exceeds the step of a plan that was found", tally.skipped_slow));
   if (tally.skipped_shape > 0) notes.push_back(fmt::format("not possible: {} ({})", tally.skipped_shape, tally.shape_reason));
   if (account.largest_micro > 0)
-    notes.push_back(fmt::format("microbatches above {} were left out: of those with that one, what is not too slow does not fit",
+    notes.push_back(fmt::format("microbatches above {} were left out: with that one every plan is too slow or does not fit",
                                 account.largest_micro));
   notes.push_back(fmt::format(
       "replayed {}, estimated {} ({} did not fit after all, {} have no order that finishes); {} excluded by their bounds",
@@ -86,7 +86,7 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
   if (least_proved)
     notes.push_back(fmt::format(
         "proved on idle links{}: nothing else that was searched in closed form is estimated faster, with the cuts that balance "
-        "it; other cuts, several stages on a rank that is alone, and contention are not covered",
+        "it; the proof does not cover other cuts, several stages on a single rank, or contention",
         answer.search.proved_optimal ? "" : fmt::format(", for the least estimate ({})", to_text(Duration(answer.search.best)))));
   if (account.simulated > 0)
     notes.push_back(

@@ -30,7 +30,7 @@ class Builder {
       Schedule schedule = make_schedule(name, scenario_.parallel.pipeline, scenario_.microbatches, options);
       family_.members.push_back({name, options, std::move(schedule)});
     } catch (const InputError& error) {
-      family_.absent.push_back(fmt::format("{} is not there: {}", name, error.what()));
+      family_.absent.push_back(fmt::format("{} is unavailable: {}", name, error.what()));
     }
   }
 

@@ -68,7 +68,7 @@ Candidate PfeifeSearch::candidate(Searched& searched) const {
 std::string PfeifeSearch::why_nothing_fits() const {
   if (searched_.empty()) {
     if (!illegal_.empty()) return fmt::format("no schedule can finish: {} orders itself into a cycle", illegal_.front());
-    return absent_.empty() ? "no schedule that may be chosen has as many stages as the partition" : absent_.front();
+    return absent_.empty() ? "no allowed schedule has the partition's number of stages" : absent_.front();
   }
   CutSearch* nearest = nullptr;
   for (const Searched& searched : searched_)
@@ -99,8 +99,8 @@ void PfeifeSearch::add_notes(Answer& answer) const {
   for (const std::string& text : absent_) answer.notes.push_back("not tried: " + text);
   if (!answer.candidates.empty() && !recomputes_alike(*answer.candidates.front().plan))
     answer.notes.emplace_back(
-        "the stages recompute differently, which one key of a scenario cannot say: its settings recompute every stage as the one "
-        "that recomputes most; take the plan file (-o FILE, then --plan FILE) for this plan");
+        "the stages recompute differently, and the scenario's key 'recompute' cannot express that: its settings recompute every "
+        "stage as the one that recomputes most; take the plan file (-o FILE, then --plan FILE) for this plan");
   if (!space_.crossings().is_connected())
     answer.notes.emplace_back(
         "no lower bound: some units do not read the unit before them, and the bounds follow a chain of stages");

@@ -66,12 +66,12 @@ std::string key_of(const std::string& assignment) { return assignment.substr(0, 
 
 SweepAxis parse_axis(const std::string& text) {
   const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) throw bad_axis(text, "there is no key and '='", kSpelling);
+  if (equals == std::string::npos || equals == 0) throw bad_axis(text, "a key and '=' are missing", kSpelling);
   SweepAxis axis{text.substr(0, equals), split_values(text.substr(equals + 1))};
   std::set<std::string> seen;
   for (const std::string& value : axis.values) {
     if (value.empty()) throw bad_axis(text, "a value is empty", kSpelling);
-    if (!seen.insert(value).second) throw bad_axis(text, fmt::format("the value '{}' stands there twice", value), kSpelling);
+    if (!seen.insert(value).second) throw bad_axis(text, fmt::format("the value '{}' is listed twice", value), kSpelling);
   }
   return axis;
 }

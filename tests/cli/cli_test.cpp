@@ -217,7 +217,7 @@ TEST_F(WithExecutor, RanksThatWouldHaveHadGpusAreToldOfOnce) {
       "panpipe: no GPU here: 2 ranks run on the CPU, [0-9]+ cores?; they need about [0-9.]+ [GM]iB of [0-9.]+ [GM]iB(\\. There "
       "are "
       "more ranks "
-      "than cores: they take turns, and a step is as much longer)?\n";
+      "than cores: they take turns, so a step takes correspondingly longer)?\n";
   const std::string arguments =
       "run scenarios/examples/gpt2-large-rtx3090x8.yaml --set 'workload={model: gpt, layers: 2, hidden: 256, "
       "heads: 4, vocabulary: 2048, sequence: 128}' --set parallel.pipeline=2";

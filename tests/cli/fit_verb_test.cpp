@@ -48,7 +48,7 @@ TEST_F(FitVerb, ADeviceThatNoRowWasMeasuredOn) {
 
 TEST_F(FitVerb, FewerRowsThanNumbers) {
   EXPECT_EQ(refused(rows_ + " --device H100-SXM").err,
-            "error: 1 row cannot say what 12 numbers are; give more rows, or fewer numbers with --only\n");
+            "error: 1 row cannot determine 12 numbers; give more rows, or fewer numbers with --only\n");
 }
 
 TEST_F(FitVerb, RowsToLeaveOutThatAreNotThere) {

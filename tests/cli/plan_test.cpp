@@ -96,8 +96,8 @@ TEST(Plan, ACutInsideAUnitIsRefusedWithTheReason) {
     EXPECT_THAT(
         run.err,
         HasSubstr("error: partition: no cut may stand in front of 'transformer.h.3.attn.c_attn' (operator 61, aten::linear): it "
-                  "lies inside unit 'h.3.attention' (operators 60 to 73), because module 'transformer.h.3.attn.c_attn' belongs "
-                  "to 'h.3.attention', which is the smallest part that moves; cut in front of 'h.3.attention' or "
+                  "lies inside unit 'h.3.attention' (operators 60 to 73), because module 'transformer.h.3.attn.c_attn' is part "
+                  "of 'h.3.attention', the smallest unit that can be moved; cut in front of 'h.3.attention' or "
                   "'h.3.mlp'\n"));
   }
   const Outcome begins = panpipe("estimate " + kGpt2 + " --set 'partition=[transformer.h.3.ln_1]'");
@@ -110,7 +110,7 @@ TEST(Plan, ACutInsideAUnitIsRefusedWithTheReason) {
   EXPECT_EQ(document["units"][1]["name"], "h.0.attention");
   EXPECT_TRUE(document["units"][1]["operators"][0]["no_cut_before"].is_null());
   EXPECT_EQ(document["units"][1]["operators"][1]["no_cut_before"],
-            "module 'transformer.h.0.attn.c_attn' belongs to 'h.0.attention', which is the smallest part that moves");
+            "module 'transformer.h.0.attn.c_attn' is part of 'h.0.attention', the smallest unit that can be moved");
 }
 
 TEST(Plan, AMethodThatDoesNotExistIsAnInputError) {

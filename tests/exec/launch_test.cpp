@@ -198,7 +198,7 @@ TEST(RunOptions, WhatCannotBeIsRefusedWithTheRemedy) {
       {{"--deadline", "0"}, "--deadline is between 0.1 and 86400 seconds, not 0"},
       {{"--deadline", "inf"}, "--deadline is between 0.1 and 86400 seconds, not inf"},
       {{"--transport", "nccl", "--device", "cpu"}, "--transport nccl moves tensors between GPUs: it goes with --device cuda"},
-      {{"--checkpoint-every", "2"}, "--checkpoint-every needs --checkpoint DIR: where to write"},
+      {{"--checkpoint-every", "2"}, "--checkpoint-every needs --checkpoint DIR"},
       {{"--resume", "auto"}, "--resume auto looks for the newest checkpoint in the folder of --checkpoint, which is not given"},
       {{"--resume", "nowhere/step-3"}, "--resume: there is no folder nowhere/step-3"},
       {{"-o", "CMakeLists.txt"}, "-o: CMakeLists.txt is a file, not a folder"},
@@ -297,7 +297,7 @@ std::string cannot(const HostUse& use) {
 // 8 + 2 GiB of the model and eight processes of 100 MiB.
 TEST(BeforeStart, WithoutGpusItSaysWhatStartsAndWhatThatNeeds) {
   HostUse use = eight_ranks();
-  const std::string turns = ". There are more ranks than cores: they take turns, and a step is as much longer";
+  const std::string turns = ". There are more ranks than cores: they take turns, so a step takes correspondingly longer";
   EXPECT_EQ(told_before_start(use, false),
             "no GPU here: 8 ranks run on the CPU, 2 cores; they need about 10.8 GiB of 23.0 GiB" + turns);
   use.gpus = 2, use.cores = 16;

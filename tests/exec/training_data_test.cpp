@@ -95,7 +95,7 @@ TEST(Data, WrongFilesAreRefused) {
        [&](const Folder& f) {
          write(f, {{"input_ids", at::zeros({4, 9}, at::kLong)}, {"labels", ids}});
        },
-       "'input_ids' has shape (4, 9); the model wants (samples, 8)"},
+       "'input_ids' has shape (4, 9); the model expects (samples, 8)"},
       {"type", "tensors",
        [&](const Folder& f) {
          write(f, {{"input_ids", at::zeros({4, 8})}, {"labels", ids}});
@@ -152,7 +152,7 @@ TEST(Options, OfCheckpointsGoTogether) {
   const std::string file = folder.write("s.yaml", small_gpt(1, 1, 1));
   RunRequest request = quiet(file, 1);
   request.checkpoint_every = 2;
-  EXPECT_EQ(run_threads(file, request).error(), "--checkpoint-every says when, but not where: give --checkpoint DIR too");
+  EXPECT_EQ(run_threads(file, request).error(), "--checkpoint-every needs --checkpoint DIR");
   request = quiet(file, 1);
   request.resume = "auto";
   EXPECT_EQ(run_threads(file, request).error(), "--resume auto looks into the folder of checkpoints: give --checkpoint DIR too");

@@ -67,7 +67,7 @@ TEST(CsvErrors, EachMistakeInACell) {
 
 TEST(CsvErrors, WhatTheRowsSayTogether) {
   EXPECT_EQ(error_of("0F0,0B0,0F0\n"),
-            "order.csv:1:9: error: cell 3, 0F0: stands twice, first in cell 1\n"
+            "order.csv:1:9: error: cell 3, 0F0: occurs twice; the first is in cell 1\n"
             "    1 | 0F0,0B0,0F0\n"
             "      |         ^\n"
             "  help: every stage runs every pass of a microbatch once");

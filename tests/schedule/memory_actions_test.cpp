@@ -112,7 +112,7 @@ TEST(MemoryOptions, WrongOnesAreNamed) {
             "error: option 'recompute' of a schedule must be none, full, or how many of each rank's stages are recomputed, not "
             "'some'");
   EXPECT_EQ(message({{"offload_stagger", "2"}}),
-            "error: options 'offload_waiting' and 'offload_stagger' say how to offload: choose offload=selective or full too");
+            "error: options 'offload_waiting' and 'offload_stagger' need offload=selective or offload=full");
   EXPECT_EQ(message({{"offload", "full"}, {"offload_waiting", "yes"}}),
             "error: option 'offload_waiting' of a schedule must be true or false, not 'yes'");
   EXPECT_EQ(message({{"offload", "full"}, {"offload_stagger", "2x"}}),

@@ -42,10 +42,10 @@ TEST(SweepGrid, CommasInsideBracketsAndQuotesBelongToTheValue) {
 
 TEST(SweepGrid, WrongAxesAreExplained) {
   const std::string help = "\n  help: write --over KEY=VALUE,VALUE, as in --over parallel.pipeline=2,4,8";
-  EXPECT_EQ(message_of([] { parse_axis("batch.micro"); }), "--over batch.micro: error: there is no key and '='" + help);
+  EXPECT_EQ(message_of([] { parse_axis("batch.micro"); }), "--over batch.micro: error: a key and '=' are missing" + help);
   EXPECT_EQ(message_of([] { parse_axis("batch.micro=1,,2"); }), "--over batch.micro=1,,2: error: a value is empty" + help);
   EXPECT_EQ(message_of([] { parse_axis("batch.micro=1,2,1"); }),
-            "--over batch.micro=1,2,1: error: the value '1' stands there twice" + help);
+            "--over batch.micro=1,2,1: error: the value '1' is listed twice" + help);
   EXPECT_EQ(message_of([] {
               check_grid(grid_of({{"a", {"1"}}, {"a", {"2"}}}));
             }),

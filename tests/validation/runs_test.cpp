@@ -86,7 +86,7 @@ TEST(Runs, EveryFaultOfATableIsNamedWithItsPlace) {
   } catch (const InputError& error) {
     ASSERT_EQ(error.diagnostics().size(), 3U);
     EXPECT_THAT(error.diagnostics()[0].text, HasSubstr(":2:9: error: layers: "));
-    EXPECT_THAT(error.diagnostics()[1].text, HasSubstr(":3:1: error: the id 'a' stands twice"));
+    EXPECT_THAT(error.diagnostics()[1].text, HasSubstr(":3:1: error: the id 'a' occurs twice"));
     EXPECT_THAT(error.diagnostics()[2].text, HasSubstr(":3:7: error: step_s: must be positive, not -1"));
   }
 }

@@ -227,7 +227,7 @@ TEST(Archive, NamesThatArePathsAreRefused) {
       fault_of_entry(0, [](ZipEntry& entry) { entry.name = "other/weight_0"; }),
       std::string("error: model.pt2: the entry 'm/data/weights/weight_1' is outside the archive's folder 'other'") + kAgain);
   EXPECT_EQ(fault_of_entry(0, [](ZipEntry& entry) { entry.name = "m/data/weights/weight_1"; }),
-            std::string("error: model.pt2: the entry 'm/data/weights/weight_1' is there twice") + kAgain);
+            std::string("error: model.pt2: the archive contains 'm/data/weights/weight_1' twice") + kAgain);
   EXPECT_EQ(fault_of_entry(4, [](ZipEntry& entry) { entry.name = "m/models/other.json"; }),
             std::string("error: model.pt2: the archive holds no 'models/model.json'") + kAgain);
 }

@@ -108,7 +108,7 @@ TEST_F(Layers, WrongInputsAreExplained) {
             "  at edges[0]\n"
             "    9 | - {from: b, to: a, bytes: 8 B}\n"
             "      |   ^\n"
-            "  help: list 'a' after 'b': layers stand in topological order");
+            "  help: list 'a' after 'b': layers are listed in topological order");
   EXPECT_EQ(fault(kThree + "- {from: b, to: b, bytes: 8 B}\n"),
             "FILE:9:3: error: layer 'b' feeds itself\n"
             "  at edges[0]\n"

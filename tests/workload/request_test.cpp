@@ -94,7 +94,7 @@ TEST(Request, WrongInputsAreExplained) {
             "  at workload.layers\n"
             "    1 | workload: {model: gpt2, layers: table.yaml}\n"
             "      |                                 ^\n"
-            "  help: with a model 'layers' is a count; a file of measured layers stands alone");
+            "  help: with a model 'layers' is a count; a file of measured layers takes no 'model'");
   EXPECT_EQ(fault("{model: gpt2, pt2: model.pt2}"),
             "test.yaml:1:25: error: 'pt2' and 'model' exclude each other\n"
             "  at workload.pt2\n"

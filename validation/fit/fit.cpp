@@ -222,7 +222,7 @@ bool fit_available() { return true; }
 Fit fit(const std::vector<FitRow>& rows, const Calibration& start, const FitOptions& options) {
   const std::size_t numbers = chosen(options.only).size();
   if (rows.size() <= numbers)
-    throw InputError(fmt::format("{} row{} cannot say what {} numbers are; give more rows, or fewer numbers with --only",
+    throw InputError(fmt::format("{} row{} cannot determine {} numbers; give more rows, or fewer numbers with --only",
                                  rows.size(), rows.size() == 1 ? "" : "s", numbers));
   return Fitter(rows, start, options).run();
 }

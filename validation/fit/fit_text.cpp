@@ -161,7 +161,7 @@ std::string to_table(const Fit& fit) {
                        value_text(*p.parameter, p.parameter->low), value_text(*p.parameter, p.parameter->high),
                        p.at_bound     ? ", at its end"
                        : p.determined ? ""
-                                      : ", little said of it");
+                                      : ", hardly determined");
   const auto line = [&](const std::string& what, const FitErrors& e) {
     out += fmt::format("  {:<28}{:>5} rows: mean {:>7}, median {:>7}, worst {:>7}, bias {:+.1f} %\n", what, e.rows,
                        percent(e.mean), percent(e.median), percent(e.worst), 100 * e.bias);

@@ -106,7 +106,7 @@ std::vector<const Column*> match_heading(const CsvTable& table, ReadLog& log) {
     const auto same = std::find_if(columns().begin(), columns().end(), [&](const Column& c) { return c.name == cell.text; });
     found.push_back(same == columns().end() ? nullptr : &*same);
     if (!seen.insert(cell.text).second)
-      log.add(diagnostic_at(table, cell, fmt::format("the column '{}' stands twice", cell.text)));
+      log.add(diagnostic_at(table, cell, fmt::format("the column '{}' occurs twice", cell.text)));
     if (found.back() != nullptr) continue;
     if (const auto near = nearest_name(cell.text, run_columns()); near && !cell.text.empty())
       log.add(diagnostic_at(table, cell, fmt::format("there is no column '{}'", cell.text),
@@ -148,7 +148,7 @@ std::vector<RunRow> read_runs(const std::string& path) {
     }
     if (row.id.empty()) log.add(diagnostic_at(table, cells.front(), "this row has no id"));
     if (!row.id.empty() && !ids.insert(row.id).second)
-      log.add(diagnostic_at(table, cells.front(), fmt::format("the id '{}' stands twice", row.id)));
+      log.add(diagnostic_at(table, cells.front(), fmt::format("the id '{}' occurs twice", row.id)));
   }
   log.throw_if_errors();
   return rows;

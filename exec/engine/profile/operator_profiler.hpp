@@ -1,5 +1,5 @@
-// Times and saved memory operator by operator, to see what a unit's time is made of. Every operator is waited for, and autograd's
-// nodes are watched one by one, so that the sum over a unit is somewhat more than the unit as a profile has it.
+// Times and saved memory of each operator, which show how the time of a unit comes about. Operators are timed one at a time, so
+// their sum slightly exceeds the unit's profiled time.
 #pragma once
 
 #include <string>

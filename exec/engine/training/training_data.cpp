@@ -56,7 +56,7 @@ void check_tensor(const PreparedRun& run, const SafetensorsFile& file, int input
                             text_of(wanted.shape)));
   std::vector<std::int64_t> rest(stored.shape.begin() + (stored.shape.empty() ? 0 : 1), stored.shape.end());
   if (stored.shape.empty() || !std::equal(rest.begin(), rest.end(), wanted.shape.begin() + 1, wanted.shape.end()))
-    throw fault(fmt::format("'{}' has shape {}; the model wants (samples{}{})", wanted.name, text_of(stored.shape),
+    throw fault(fmt::format("'{}' has shape {}; the model expects (samples{}{})", wanted.name, text_of(stored.shape),
                             wanted.shape.size() > 1 ? ", " : "", fmt::join(wanted.shape.begin() + 1, wanted.shape.end(), ", ")));
   const at::ScalarType type = scalar_type(wanted.dtype);
   const bool whole_numbers = !at::isFloatingType(type) && type != at::kBool;

@@ -53,7 +53,7 @@ void check_training(const PreparedRun& run) {
           fmt::format("export it in {}, or train it in mixed precision: {}", name_of(compute_dtype(scenario.precision)),
                       scenario.precision == Precision::Bf16Pure ? "bf16" : "fp16"));
   if (run.request.checkpoint.empty() && run.request.checkpoint_every > 0)
-    throw InputError("--checkpoint-every says when, but not where: give --checkpoint DIR too");
+    throw InputError("--checkpoint-every needs --checkpoint DIR");
   if (run.request.checkpoint.empty() && run.request.resume == "auto")
     throw InputError("--resume auto looks into the folder of checkpoints: give --checkpoint DIR too");
 }
