@@ -282,9 +282,9 @@ TEST(CommandLine, RanksThatOutnumberTheProfiledCoresAreToldOf) {
     EXPECT_EQ(panpipe(arguments).err, "") << verb << "two ranks, two cores";
     EXPECT_EQ(
         panpipe(arguments + " --set cluster.devices=3").err,
-        "panpipe: 3 ranks share a host of 2 cores, as the profile states it: passes take 1.30 times as long as with cores for "
-        "each "
-        "rank. How long messages wait for a core is not predicted: a measured step is longer. For hosts with more cores change "
+        "panpipe: 3 ranks share a host of 2 cores, as the profile states it: each pass takes 1.30 times as long as if every "
+        "rank had cores of its own. How long messages wait for a core is not predicted: a measured step is longer. For hosts "
+        "with more cores change "
         "`cores` in " +
             file + "\n")
         << verb;

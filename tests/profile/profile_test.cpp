@@ -246,7 +246,8 @@ TEST_F(SharedCores, AStepIsAsLongAsCoresNeedForItsWork) {
   EXPECT_NEAR(step(3, 8, "", crowded), 1.3 * alone, 1e-9);
   EXPECT_EQ(
       told_of_cores(scenario_, 3),
-      "3 ranks share a host of 2 cores, as the profile states it: passes take 1.30 times as long as with cores for each rank. "
+      "3 ranks share a host of 2 cores, as the profile states it: each pass takes 1.30 times as long as if every rank had cores "
+      "of its own. "
       "How long messages wait for a core is not predicted: a measured step is longer. For hosts with more cores change `cores` "
       "in " +
           file_);
@@ -265,7 +266,8 @@ TEST_F(SharedCores, AStepIsAsLongAsCoresNeedForItsWork) {
 TEST_F(SharedCores, AProfileOfAsManyRanksHoldsWhatTheyCostEachOther) {
   const double alone = step(3, 8, "", {{"cores", "3"}, {"ranks", "3"}, {"threads", "1"}});
   EXPECT_NEAR(step(3, 8, "", {{"cores", "2"}, {"ranks", "3"}, {"threads", "1"}}), 1.3 / 1.5 * alone, 1e-9);
-  EXPECT_NE(told_of_cores(scenario_, 3).find("change `cores` in " + file_ + "; 3 ranks took turns in it, which --ranks 2 avoids"),
+  EXPECT_NE(told_of_cores(scenario_, 3)
+                .find("change `cores` in " + file_ + "; it was made with 3 ranks that took turns: profile with --ranks 2"),
             std::string::npos)
       << told_of_cores(scenario_, 3);
   EXPECT_NEAR(step(2, 8, "", {{"cores", "2"}, {"ranks", "3"}, {"threads", "1"}}),
