@@ -44,7 +44,8 @@ if(LibTorch_FOUND)
   file(GLOB LibTorch_nvidia_libraries ${LibTorch_ROOT_DIR}/../nvidia/*/lib)
   find_library(LibTorch_CUDA_LIBRARY torch_cuda PATHS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
   find_library(LibTorch_C10_CUDA_LIBRARY c10_cuda PATHS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
-  find_path(LibTorch_CUDA_INCLUDE_DIR cuda_runtime_api.h PATHS ${LibTorch_nvidia_includes} /usr/local/cuda/include)
+  # The headers of CUDA include these, which are a package of their own.
+  find_path(LibTorch_CUDA_INCLUDE_DIR crt/host_config.h PATHS ${LibTorch_nvidia_includes} /usr/local/cuda/include)
   find_path(LibTorch_NCCL_INCLUDE_DIR nccl.h PATHS ${LibTorch_nvidia_includes} /usr/local/cuda/include)
   find_library(LibTorch_CUDART_LIBRARY NAMES cudart libcudart.so.13 libcudart.so.12
     PATHS ${LibTorch_nvidia_libraries} /usr/local/cuda/lib64)

@@ -17,7 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Clock::duration kPatience = std::chrono::seconds(60);
 constexpr std::uint32_t kTag = 0xFFFFF000U;  // far from the tags of a step's messages
 constexpr int kMostRanksForAllPairs = 8;
 

@@ -10,6 +10,9 @@
 
 namespace panpipe::exec {
 
+// How long ranks wait for one another between measurements.
+constexpr Clock::duration kPatience = std::chrono::seconds(60);
+
 struct MeasuredMessages {
   std::vector<ProfiledTransfers> transfers;
   std::optional<ProfiledCollective> work;  // what each end computes for a message: kind "message". On CPUs, of the first pair

@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Clock::duration kPatience = std::chrono::seconds(60), kLongPatience = std::chrono::minutes(10);
+constexpr Clock::duration kLongPatience = std::chrono::minutes(10);
 constexpr int kWarmUp = 2, kLeastRepetitions = 5;
 
 std::int64_t window_bytes(const ProfileRequest& request, at::Device device) {
