@@ -92,7 +92,7 @@ struct Candidates {
 };
 
 // Names of the shipped files of a kind: "clusters" -> dgx-a100x8, ...
-std::vector<std::string> shipped(const std::string& folder) {
+std::vector<std::string> shipped_names(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(fs::path(data_directory()) / folder, ignored))
@@ -125,7 +125,7 @@ void offer_setting(Candidates& out) {
   if (key == "schedule") offer_schedules(out, before);
   for (const Key& known : kKeys)
     if (key == known.name)
-      for (const std::string& name : shipped(known.folder)) out.offer(before + name);
+      for (const std::string& name : shipped_names(known.folder)) out.offer(before + name);
 }
 
 // Choices that an option's type states: "local|gloo|nccl", or "TEXT:{fp32,bf16}" of CLI11's own check.
@@ -158,13 +158,14 @@ void offer_value(const CLI::Option& option, Candidates& out) {
     return;
   }
   if (is("--device") || is("DEVICE")) {
-    for (const std::string& device : shipped("devices")) out.offer(device);
+    for (const std::string& device : shipped_names("devices")) out.offer(device);
     return;
   }
   if (is("NAME_OR_FILE")) offer_schedules(out);
   if (is("SCENARIO") || stated("SCENARIO"))
     for (const char* folder : {"examples", "runs"})
-      for (const std::string& each : shipped(folder)) out.offer(std::string(folder) + "/" + each + ".yaml", "shipped scenario");
+      for (const std::string& each : shipped_names(folder))
+        out.offer(std::string(folder) + "/" + each + ".yaml", "shipped scenario");
   // A positional argument of no stated type is a file in all verbs.
   out.files = stated("FILE") || stated("DIR") || stated("SCENARIO") || stated("CLUSTER") || option.get_positional();
 }
@@ -172,7 +173,7 @@ void offer_value(const CLI::Option& option, Candidates& out) {
 bool takes_value(const CLI::Option& option) { return option.get_expected_max() > 0 && option.get_type_size_max() > 0; }
 
 // The verb and the place in it that `words` lead to, the last of them being typed.
-Candidates after(const CLI::App& program, const std::vector<std::string>& words) {
+Candidates words_after(const CLI::App& program, const std::vector<std::string>& words) {
   Candidates out;
   out.typed = words.empty() ? "" : words.back();
   const CLI::App* verb = &program;
@@ -229,7 +230,7 @@ void add_completion_verb(CLI::App& sub, std::function<int()>& run) {
   run = [settings, &sub] {
     const std::string& shell = settings->shell;
     if (shell == "words") {
-      const Candidates found = after(*sub.get_parent(), settings->words);
+      const Candidates found = words_after(*sub.get_parent(), settings->words);
       std::string text;
       for (const std::string& line : found.lines) text += line + "\n";
       print(text + (found.files ? ":files\n" : ""));
