@@ -10,6 +10,9 @@ namespace panpipe::cli {
 
 using panpipe::print;
 
+// What to do where the file of -o cannot be written.
+inline constexpr const char* kAdvice = "choose another file with -o";
+
 // Text for people: lines within the terminal's width.
 void show(const std::string& text);
 

@@ -11,9 +11,6 @@
 #include "validation/compare.hpp"
 
 namespace panpipe::cli {
-namespace {
-constexpr const char* kAdvice = "choose another file with -o";
-}  // namespace
 
 void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
   struct Settings {

@@ -24,8 +24,6 @@
 namespace panpipe::cli {
 namespace {
 
-constexpr const char* kAdvice = "choose another file with -o";
-
 struct Settings {
   std::vector<std::string> files, devices, without;
   std::string output, start;

@@ -20,8 +20,6 @@
 namespace panpipe::cli {
 namespace {
 
-constexpr const char* kAdvice = "choose another file with -o";
-
 struct PiperOptions {
   std::string file, output, memory, bandwidth;
   std::optional<int> devices, microbatches;

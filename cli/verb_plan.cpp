@@ -21,8 +21,6 @@
 namespace panpipe::cli {
 namespace {
 
-constexpr const char* kAdvice = "choose another file with -o";
-
 struct PlanOptions {
   std::string scenario;
   std::vector<std::string> overrides;

@@ -25,8 +25,6 @@
 namespace panpipe::cli {
 namespace {
 
-constexpr const char* kAdvice = "choose another file with -o";
-
 struct Settings {
   std::string name_or_file;
   std::optional<int> ranks, microbatches;

@@ -14,7 +14,7 @@
 namespace panpipe::cli {
 namespace {
 
-constexpr const char* kAdvice = "choose another folder with -o";
+constexpr const char* kFolderAdvice = "choose another folder with -o";
 
 // Of a row's scenario, in the folder.
 std::string scenario_file(std::string id) {
@@ -26,14 +26,14 @@ std::string scenario_file(std::string id) {
 void check_report_files(const std::vector<RunRow>& rows, const std::string& folder) {
   std::set<std::string> files{"validation.json", "validation.html"};
   for (const RunRow& row : rows) files.insert(scenario_file(row.id));
-  check_outputs(folder, {files.begin(), files.end()}, kAdvice);
+  check_outputs(folder, {files.begin(), files.end()}, kFolderAdvice);
 }
 
 void write_report(const RunReport& report, const std::vector<std::string>& files, const std::string& folder) {
   namespace fs = std::filesystem;
-  make_folder((fs::path(folder) / "scenarios").string(), kAdvice);
+  make_folder((fs::path(folder) / "scenarios").string(), kFolderAdvice);
   const auto write = [&](const std::string& name, const std::string& text) {
-    write_file((fs::path(folder) / name).string(), text, kAdvice);
+    write_file((fs::path(folder) / name).string(), text, kFolderAdvice);
   };
   std::string command = "panpipe validate";
   for (const std::string& file : files) command += " " + file;

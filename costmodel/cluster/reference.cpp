@@ -101,10 +101,12 @@ std::string resolve_reference(const std::string& reference, const ReferenceKind&
   if (bare.ends_with(".yaml")) bare.resize(bare.size() - 5);
   if (reference.find('/') == std::string::npos)
     for (const std::string& name : names)
-      if (folded(name) == folded(bare)) return shipped_file(kind.folder, name);
+      if (folded(name) == folded(bare)) return fmt::format("{}/{}/{}.yaml", data_directory(), kind.folder, name);
   const auto near = nearest_name(bare, names);
-  const std::string help = near ? fmt::format("did you mean '{}/{}.yaml'?", kind.folder, *near)
-                                : fmt::format("give a file, or one that is shipped: {}", fmt::join(names, ", "));
+  const std::string help =
+      near ? fmt::format("did you mean '{}/{}.yaml'?", kind.folder, *near)
+           : (names.empty() ? "give a file; of shipped ones there are " : "give a file, or one that is shipped: ") +
+                 shipped_list(kind.folder);
   throw InputError({diagnostic_at(at, fmt::format("no {} file '{}'", kind.kind, reference), help)});
 }
 
