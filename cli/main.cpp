@@ -98,6 +98,11 @@ constexpr Verb kVerbs[] = {
      "  panpipe version\n"
      "  panpipe --version\n",
      cli::add_version_verb},
+    {"completion", "print what makes a shell complete verbs, options and names: bash, zsh, fish",
+     "  source <(panpipe completion bash)\n"
+     "  panpipe completion fish > ~/.config/fish/completions/panpipe.fish\n",
+     cli::add_completion_verb},
+    {"manual", "print a man page", "  panpipe manual estimate | man -l -\n", cli::add_manual_verb},
 };
 
 const Verb* find_verb(const std::string& name) {

@@ -24,7 +24,7 @@
 namespace panpipe::cli {
 namespace {
 
-struct Settings {
+struct FitSettings {
   std::vector<std::string> files, devices, without;
   std::string output, start;
   Precision precision = Precision::Fp32;  // of a profile's operators
@@ -39,7 +39,7 @@ std::string shown_path(const std::string& path) {
   return path;
 }
 
-std::string command_of(const Settings& settings) {
+std::string command_of(const FitSettings& settings) {
   std::string command = "panpipe fit";
   for (const std::string& file : settings.files) command += " " + shown_path(file);
   for (const std::string& device : settings.devices) command += " --device " + device;
@@ -59,7 +59,7 @@ std::string command_of(const Settings& settings) {
 }
 
 // A path, or the name of a shipped calibration.
-std::string start_file(const Settings& settings) {
+std::string start_file(const FitSettings& settings) {
   namespace fs = std::filesystem;
   const std::string shipped = data_directory() + "/calibrations/" + settings.start + ".yaml";
   return !fs::exists(settings.start) && fs::exists(shipped) ? shipped : fs::absolute(settings.start).string();
@@ -70,7 +70,7 @@ struct WantedRows {
   std::vector<std::string> left_out;
 };
 
-WantedRows wanted_rows(const Settings& settings) {
+WantedRows wanted_rows(const FitSettings& settings) {
   WantedRows wanted;
   std::vector<bool> used(settings.without.size());
   for (const std::string& file : settings.files)
@@ -99,7 +99,7 @@ std::string devices_of(const std::vector<RunRow>& rows) {
   return names.empty() ? "they name none" : fmt::format("they have {}", fmt::join(names, ", "));
 }
 
-void write(const Settings& settings, const Fit& result, std::vector<std::string> left_out) {
+void write(const FitSettings& settings, const Fit& result, std::vector<std::string> left_out) {
   FitRecord record;
   record.name = std::filesystem::path(settings.output).stem().string();
   record.command = command_of(settings);
@@ -119,7 +119,7 @@ bool is_yaml(const std::string& file) {
 bool is_profile(const std::string& file) { return is_yaml(file) || is_operator_table(file); }
 
 // Profiles and tables of operators, in place of runs: what they say of one device, without a search.
-int run_profile_fit(const Settings& settings) {
+int run_profile_fit(const FitSettings& settings) {
   if (settings.devices.size() != 1) throw InputError("--device: operators were measured on one device; name that one");
   std::vector<TimedOperator> operators;
   std::vector<Profile> profiles;
@@ -144,7 +144,7 @@ int run_profile_fit(const Settings& settings) {
   return 0;
 }
 
-int run_fit(Settings settings) {
+int run_fit(FitSettings settings) {
   const auto profiles = std::count_if(settings.files.begin(), settings.files.end(), is_profile);
   if (profiles == static_cast<std::ptrdiff_t>(settings.files.size())) return run_profile_fit(settings);
   if (profiles > 0) throw InputError("panpipe fit takes measured runs or profiles of operators, not both at once");
@@ -179,7 +179,7 @@ int run_fit(Settings settings) {
 }  // namespace
 
 void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
-  auto settings = std::make_shared<Settings>();
+  auto settings = std::make_shared<FitSettings>();
   sub.add_option("RUNS", settings->files,
                  "tables of measured runs (CSV); or profiles (YAML) and tables of operators (CSV) of panpipe profile")
       ->required();

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "sim/flow_solver.hpp"
 #include "sim/replay.hpp"
@@ -12,8 +13,6 @@
 
 namespace panpipe::sim {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 std::vector<bool> merged_ranks(const TaskGraph& graph, const Platform& platform, const Folding& folding, const FlowTable& flows,
                                bool merge) {

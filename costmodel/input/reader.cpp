@@ -13,8 +13,6 @@ namespace panpipe {
 
 namespace {
 
-constexpr std::size_t kMostDiagnostics = 20;
-
 std::string words_for(const Node& node) {
   switch (node.kind) {
     case NodeKind::Null:

@@ -10,11 +10,12 @@
 namespace panpipe::exec {
 
 struct FoundLibTorch {
-  std::string folder;               // of the torch package, with lib/libtorch_cpu.so in it; empty = there is none that fits
-  std::string version;              // "2.11.0+cu130"
-  std::string why;                  // the place it was found in: "VIRTUAL_ENV=/home/me/venv"
-  std::string built_with;           // the version that the executor was built with; empty = there is no executor here
-  std::vector<std::string> looked;  // every place looked at before, and why it was left: "CONDA_PREFIX=/opt/conda: no torch in it"
+  std::string folder;      // of the torch package, with lib/libtorch_cpu.so in it; empty = there is none that fits
+  std::string version;     // "2.11.0+cu130"
+  std::string why;         // the place it was found in: "VIRTUAL_ENV=/home/me/venv"
+  std::string built_with;  // the version that the executor was built with; empty = there is no executor here
+  std::vector<std::string>
+      looked;  // every place looked at before, and why it was left: "CONDA_PREFIX=/opt/conda: no torch in it"
 };
 
 // Where LibTorch is looked for besides the environment.

@@ -6,6 +6,7 @@
 
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/page/page.hpp"
+#include "validation/percent.hpp"
 #include "validation/runs/run_report.hpp"
 
 namespace panpipe {
@@ -20,8 +21,6 @@ const std::vector<std::string> kTerms = {"products",          "traffic",      "t
 std::vector<double> term_values(const StepTerms& t) {
   return {t.products, t.traffic, t.tensor, std::max(0.0, t.host), t.optimizer, t.communication, std::max(0.0, t.idle)};
 }
-
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 page::Scatter scatter(const RunReport& report, bool memory) {
   page::Scatter plot;
@@ -74,7 +73,7 @@ page::Table group_table(const std::string& kind, const std::map<std::string, Sum
   return table;
 }
 
-page::Table rows_table(const RunReport& report) {
+page::Table page_rows(const RunReport& report) {
   page::Table table;
   table.columns = {{"row", "", false, ""},
                    {"error", "%", true, "predicted / measured - 1"},
@@ -135,7 +134,7 @@ std::string to_page(const RunReport& report, const std::string& command) {
   out.heading("Errors by group");
   for (const auto& [kind, names] : report.groups) out.add(group_table(kind, names));
   out.heading("Rows").note("Worst first; a head sorts. Bars: where the predicted time goes on the device that computes longest.");
-  out.add(rows_table(report));
+  out.add(page_rows(report));
   std::vector<std::string> skipped;
   for (const RunPrediction& run : report.runs)
     if (!run.predicted()) skipped.push_back(run.row.id + ": " + run.skipped);
