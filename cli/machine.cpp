@@ -35,14 +35,14 @@ void look_at_data(Machine& machine) {
   const char* variable = std::getenv("PANPIPE_DATA");
   if (variable != nullptr && *variable != '\0')
     machine.data_why = "PANPIPE_DATA names it";
-  else if (fs::weakly_canonical(machine.data_folder, ignored) ==
-           fs::weakly_canonical(installation_prefix() / "share" / "panpipe", ignored))
+  else if (const fs::path shared = installation_prefix() / "share" / "panpipe";
+           fs::is_directory(shared, ignored) && !fs::is_symlink(shared, ignored))
     machine.data_why = "beside the installed program";
   else
     machine.data_why = "the source tree that the program was built from";
 }
 
-// "12.4.1" for 12 x 10000 + 4 x 100 + 1, NCCL's own number since 2.9 (nccl.h, NCCL_VERSION).
+// "2.27.5" for 2 x 10000 + 27 x 100 + 5, NCCL's own number since 2.9 (nccl.h, NCCL_VERSION).
 std::string nccl_version(void* library) {
   const auto version = reinterpret_cast<int (*)(int*)>(dlsym(library, "ncclGetVersion"));
   int number = 0;

@@ -13,6 +13,7 @@
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/experiment/heading.hpp"
+#include "costmodel/input/reader.hpp"
 #include "costmodel/input/shipped.hpp"
 #include "costmodel/schedule/find_family.hpp"
 #include "costmodel/workload/models.hpp"
@@ -53,7 +54,7 @@ template <class Figures>
 std::vector<Item> files_of(const std::string& folder, Figures figures) {
   std::vector<Item> items;
   for (const std::string& name : shipped_names(folder)) {
-    const std::string path = shipped_file(folder, name);
+    const std::string path = data_directory() + "/" + folder + "/" + name + ".yaml";
     const NodePtr root = load_document(path);
     Item item;
     item.name = name;

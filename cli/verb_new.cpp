@@ -19,8 +19,6 @@
 namespace panpipe::cli {
 namespace {
 
-constexpr const char* kAdvice = "choose another file with -o";
-
 struct NewSettings {
   std::string model = "gpt2", cluster = "rtx3090x8", schedule = "1f1b", output;
 };

@@ -102,7 +102,7 @@ std::string resolve_reference(const std::string& reference, const ReferenceKind&
   if (bare.ends_with(".yaml")) bare.resize(bare.size() - 5);
   if (reference.find('/') == std::string::npos)
     for (const std::string& name : names)
-      if (folded(name) == folded(bare)) return shipped_file(kind.folder, name);
+      if (folded(name) == folded(bare)) return fmt::format("{}/{}/{}.yaml", data_directory(), kind.folder, name);
   const auto near = nearest_name(bare, names);
   const std::string help =
       near ? fmt::format("did you mean '{}/{}.yaml'?", kind.folder, *near)

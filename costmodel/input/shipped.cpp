@@ -23,8 +23,12 @@ std::vector<std::string> shipped_names(const std::string& folder) {
   return names;
 }
 
-std::string shipped_file(const std::string& folder, const std::string& name) {
-  return data_directory() + "/" + folder + "/" + name + ".yaml";
+std::string shipped_list(const std::string& folder) {
+  const std::vector<std::string> names = shipped_names(folder);
+  if (!names.empty()) return fmt::format("{}", fmt::join(names, ", "));
+  const char* wanted = std::getenv("PANPIPE_DATA");
+  return fmt::format("none: '{}' holds no files{}", (fs::path(data_directory()) / folder).string(),
+                     wanted != nullptr && *wanted != '\0' ? "; PANPIPE_DATA names that folder: correct it, or unset it" : "");
 }
 
 std::string shipped_list(const std::string& folder) {

@@ -19,7 +19,7 @@ std::string resolve(const std::string& kind, const std::string& name_or_path, co
     if (auto found = find_file(name_or_path, directory)) return *found;
     throw InputError(fmt::format("{} file '{}' does not exist", kind, name_or_path));
   }
-  const std::string path = shipped_file(kind + "s", name_or_path);
+  const std::string path = fmt::format("{}/{}s/{}.yaml", data_directory(), kind, name_or_path);
   if (!name_or_path.empty() && std::filesystem::exists(path)) return path;
   const auto names = shipped_names(kind + "s");
   const auto near = nearest_name(name_or_path, names);
