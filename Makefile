@@ -11,7 +11,7 @@ setup:  ## install what is missing (Debian packages, LibTorch in .venv); a secon
 	@tools/setup
 
 build: setup  ## release build; programs in build/release/bin/
-	@[ -f $(RELEASE)/build.ninja ] || cmake --preset release
+	@[ -f $(RELEASE)/build.ninja ] && [ -z "$(PANPIPE_LIBTORCH)" ] || cmake --preset release
 	@cmake --build --preset release -j $(JOBS)
 
 demo: build  ## the main job: predict two training steps, show what contention costs
