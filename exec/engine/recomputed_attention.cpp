@@ -9,6 +9,8 @@
 #include <array>
 #include <utility>
 
+#include "exec/engine/autograd_node.hpp"
+
 namespace panpipe::exec {
 namespace {
 
@@ -67,7 +69,7 @@ void recomputed_attention(std::function<void(torch::jit::Stack&)> attention, tor
     wanted |= operands.back().requires_grad();
   }
   if (!records || !wanted) return attention(stack);
-  const std::shared_ptr<RecomputedAttention> node(new RecomputedAttention, torch::autograd::deleteNode);
+  const auto node = make_node<RecomputedAttention>();
   node->set_next_edges(torch::autograd::collect_next_edges(operands));
   node->others = stack;
   for (std::size_t i = 0; i < kOperands; ++i) {

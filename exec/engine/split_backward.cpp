@@ -123,8 +123,8 @@ InputGradients input_gradients(const std::vector<Edge>& outputs, const std::vect
   if (through.edges.empty()) return result;
 
   std::vector<Node*> meeting;
-  std::vector<std::shared_ptr<Node>> held;
-  std::unordered_map<Node*, std::shared_ptr<Node>> owners;
+  std::vector<NodePtr> held;
+  std::unordered_map<Node*, NodePtr> owners;
   for (const Edge& edge : through.edges) owners[edge.function.get()] = edge.function;
   for (Node* node : reach)
     for (const Edge& edge : node->next_edges())
@@ -149,9 +149,9 @@ InputGradients input_gradients(const std::vector<Edge>& outputs, const std::vect
   // From here on the meeting nodes lead to parameters only.
   std::size_t next = wanted_input.size();
   for (std::size_t m = 0; m < meeting.size(); ++m) {
-    std::shared_ptr<Discard> sink;
+    NodePtr sink;
     if (must_compute_all(*meeting[m]) && found[next].defined()) {
-      sink = std::make_shared<Discard>();
+      sink = make_node<Discard>();
       sink->add_input_metadata(found[next]);  // a normalization's input is shaped like its result
     }
     for (Edge& edge : meeting[m]->next_edges())

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/edge.h>
 
 #include <vector>
+
+#include "exec/engine/autograd_node.hpp"
 
 namespace panpipe::exec {
 

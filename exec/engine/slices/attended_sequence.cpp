@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/autograd_node.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -73,7 +74,7 @@ at::Tensor AttendedSequence::append(std::shared_ptr<Whole>& whole, const at::Ten
     all.set_(whole->values.storage(), 0, shape, whole->values.strides());
   }
   if (at::GradMode::is_enabled() && own.requires_grad()) {
-    const std::shared_ptr<AppendBackward> node(new AppendBackward(whole, before, length), torch::autograd::deleteNode);
+    const auto node = make_node<AppendBackward>(whole, before, length);
     node->set_next_edges(torch::autograd::collect_next_edges(own));
     torch::autograd::set_history(all, node);
   }
