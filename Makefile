@@ -1,30 +1,32 @@
 # The commands of this repository; `make help` lists them. Everything real is in CMakePresets.json and tools/.
 .DEFAULT_GOAL := help
-JOBS ?= $(shell nproc)
+export JOBS ?= $(shell nproc)
 RELEASE := build/release
+# Given to CMake when build/release is configured, which is done again when they change: make build CMAKE_OPTIONS=-DPANPIPE_SIM=OFF
+export CMAKE_OPTIONS
 
-.PHONY: help setup build demo test bench accuracy check-format format clean
+.PHONY: help setup build demo test bench accuracy format clean
 help:   ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup:  ## install what is missing (Debian packages, LibTorch in .venv); a second when nothing is
 	@tools/setup
 
-build: setup  ## release build; programs in build/release/bin/
-	@[ -f $(RELEASE)/build.ninja ] && [ -z "$(PANPIPE_LIBTORCH)" ] || cmake --preset release
-	@cmake --build --preset release -j $(JOBS)
+build:  ## release build, programs in build/release/bin/; PROGRAMS=1: no tests, no benchmarks
+	@tools/setup $(if $(PROGRAMS),--programs)
+	@tools/build $(if $(PROGRAMS),programs,all)
 
-demo: build  ## the main job: predict two training steps, show what contention costs
+demo:   ## two training steps predicted, what contention costs, a small model run; builds what that needs
 	@tools/demo
 
-test: build  ## every test that needs no GPU
-	@# Tests of deadlines and killed processes share the machine with others: one that fails is run once more, and both show.
-	@ctest --preset release -LE gpu -j $(JOBS) --repeat until-pass:2
+test:   ## every test that needs no GPU; says first how long that takes
+	@tools/test
 
 bench: build  ## Google Benchmark programs; JSON beside the table in build/bench/
 	@tools/bench
 
-accuracy: build  ## predict the published runs and write docs/accuracy.md
+accuracy: ## predict the published runs and write docs/accuracy.md
+	@$(MAKE) --no-print-directory build PROGRAMS=1
 	@tools/accuracy $(RELEASE)/bin/panpipe
 
 format: ## rewrite the sources with clang-format
@@ -32,3 +34,24 @@ format: ## rewrite the sources with clang-format
 
 clean:  ## remove build/
 	@rm -rf build
+
+# Nothing but programs is built for these.
+.PHONY: install uninstall deb
+PREFIX ?= /usr/local
+install: ## install programs, documents, man pages and completions under PREFIX (/usr/local)
+	@$(MAKE) --no-print-directory build PROGRAMS=1
+	@tools/install "$(PREFIX)"
+
+uninstall: ## remove again what make install laid under PREFIX
+	@tools/install --remove "$(PREFIX)"
+
+deb:    ## Debian packages in build/deb/
+	@for tool in dpkg-shlibdeps file; do command -v $$tool >/dev/null || { echo "deb: needs $$tool: apt-get install dpkg-dev file" >&2; exit 3; }; done
+	@$(MAKE) --no-print-directory build PROGRAMS=1
+	@# The time of the commit, so that a commit makes the same package twice.
+	@cd $(RELEASE) && SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} cpack -G DEB -B "$(CURDIR)/build/deb"
+	@rm -rf build/deb/_CPack_Packages
+
+.PHONY: wheel
+wheel: setup  ## a Python wheel for machines without compiler or apt, in build/wheel/
+	@tools/wheel

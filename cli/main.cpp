@@ -8,7 +8,9 @@
 #include <sstream>
 #include <string>
 
+#include "cli/build_info.hpp"
 #include "cli/output.hpp"
+#include "cli/standard_input.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/inputs_kept.hpp"
@@ -27,52 +29,52 @@ struct Verb {
 };
 
 constexpr Verb kVerbs[] = {
-    {"check", "read a scenario and print it resolved, or its links, or the costs the model believes",
+    {"check", "read a scenario or a cluster file and show how it is understood: values, links, costs",
      "  panpipe check scenarios/examples/gpt2-large-rtx3090x8.yaml\n"
-     "  panpipe check scenarios/examples/gpt3-175b-a100x64.yaml --links\n",
+     "  panpipe check scenarios/clusters/rtx3090x8.yaml --links\n",
      cli::add_check_verb},
     {"schedule", "print, draw, convert and check schedules",
      "  panpipe schedule 1f1b --ranks 4 --microbatches 8 --draw\n"
      "  panpipe schedule my_order.csv --costs F=10,I=12,W=8,comm=1 --json\n",
      cli::add_schedule_verb},
-    {"estimate", "predict a training step on idle links: the fast replay",
+    {"estimate", "predict a training step quickly, as if links were never shared",
      "  panpipe estimate scenarios/examples/gpt2-large-rtx3090x8.yaml\n"
      "  panpipe estimate my.yaml --set batch.micro=4 --json\n",
      cli::add_estimate_verb},
-    {"simulate", "predict a training step on the topology, where links are shared",
+    {"simulate", "predict a training step on the topology, where transfers share links",
      "  panpipe simulate scenarios/examples/gpt2-large-rtx3090x8.yaml -o out/gpt2\n"
      "  panpipe simulate my.yaml --backend flow --set cluster=clusters/rtx3090x8-nobridge.yaml\n",
      cli::add_simulate_verb},
-    {"plan", "search the best cuts, schedule and degrees, and say how good they are",
+    {"plan", "search the best cuts, schedule and degrees, and say how good the plan is",
      "  panpipe plan scenarios/examples/gpt2-large-rtx3090x8.yaml --method pfeife -o plan.yaml\n"
      "  panpipe plan my.yaml --set schedule=auto --set partition=auto --json\n",
      cli::add_plan_verb},
-    {"sweep", "what-if studies: a grid over any keys of a scenario, all cores, table and plots",
+    {"sweep", "predict a grid over any keys of a scenario, on all cores; table and plots",
      "  panpipe sweep my.yaml --over schedule=1f1b,zb-h1 --over parallel.pipeline=2,4,8\n"
      "  panpipe sweep my.yaml --over cluster=clusters/rtx3090x8.yaml,clusters/rtx3090x8-nobridge.yaml --engine simulate -o "
      "out/bridges\n",
      cli::add_sweep_verb},
-    {"compare", "two results side by side: metrics, actions, what devices waited for",
+    {"compare", "compare two results: metrics, actions, and the reasons why devices waited",
      "  panpipe compare out/estimated out/measured --tolerance step_time_s=5%\n"
      "  panpipe compare out/estimated out/measured -o both.json\n",
      cli::add_compare_verb},
-    {"report", "one self-contained page of a result, or of two over each other: drawing, breakdown, hints",
+    {"report", "write a page about one result, or about two over each other: drawing, breakdown, hints",
      "  panpipe report out/simulated -o step.html\n"
      "  panpipe report out/estimated out/measured -o both.html\n",
      cli::add_report_verb},
-    {"profile", "measure this machine: the workload's units, messages, sums, the optimizer",
+    {"profile", "measure on this machine how long units, messages, sums and the optimizer take",
      "  panpipe profile my.yaml -o my-profile.yaml --ranks 2\n"
      "  panpipe estimate my.yaml --set profile=my-profile.yaml\n",
      cli::add_profile_verb},
-    {"import", "other tools' inputs as a scenario",
+    {"import", "turn the inputs of other tools into scenarios and cluster files",
      "  panpipe import piper bert.json --devices 64 --memory '8 GiB' --bandwidth '25 GB/s' --microbatches 1920 -o bert.yaml\n"
      "  panpipe plan bert.yaml --method piper\n",
      cli::add_import_verb},
-    {"validate", "predict published and recorded runs: how far predictions can be trusted",
+    {"validate", "predict measured runs, and say how far predictions can be trusted",
      "  panpipe validate runs.csv --tolerance mean=5%\n"
      "  panpipe validate runs.csv --calibration mine.yaml --json\n",
      cli::add_validate_verb},
-    {"fit", "measured runs to a device calibration: robust least squares on the estimate",
+    {"fit", "fit a device calibration to measured runs by robust least squares",
      "  panpipe fit runs.csv --device A100-80G-SXM -o a100.yaml\n"
      "  panpipe fit runs.csv --device RTX3090 --only launch,step -o mine.yaml\n",
      cli::add_fit_verb},
@@ -80,6 +82,27 @@ constexpr Verb kVerbs[] = {
      "  panpipe run scenarios/runs/gpt-small-cpu-x2.yaml --steps 10\n"
      "  panpipe run my.yaml --steps 10 --transport local\n",
      cli::add_run_verb},
+    {"new", "write a scenario to start from, with a comment on every line",
+     "  panpipe new --model llama2-7b --cluster h100x8 -o my.yaml\n"
+     "  panpipe new | panpipe estimate -\n",
+     cli::add_new_verb},
+    {"list", "list the models, clusters, devices, schedules, frameworks or calibrations that a scenario may name",
+     "  panpipe list models\n"
+     "  panpipe list clusters --json\n",
+     cli::add_list_verb},
+    {"doctor", "say what this machine has, what each verb can do here, and how to get the rest",
+     "  panpipe doctor\n"
+     "  panpipe doctor --json\n",
+     cli::add_doctor_verb},
+    {"version", "print the version and the parts that are built in",
+     "  panpipe version\n"
+     "  panpipe --version\n",
+     cli::add_version_verb},
+    {"completion", "print what makes a shell complete verbs, options and names: bash, zsh, fish",
+     "  source <(panpipe completion bash)\n"
+     "  panpipe completion fish > ~/.config/fish/completions/panpipe.fish\n",
+     cli::add_completion_verb},
+    {"manual", "print a man page", "  panpipe manual estimate | man -l -\n", cli::add_manual_verb},
 };
 
 const Verb* find_verb(const std::string& name) {
@@ -145,7 +168,11 @@ std::string fault_of(const CLI::App& where, const CLI::ParseError& error) {
 
 int run(int argc, char** argv) {
   CLI::App app{"Predicts, simulates and explains pipeline-parallel training steps.", "panpipe"};
-  app.set_version_flag("--version", std::string("panpipe ") + panpipe::kVersion);
+  app.set_version_flag("--version", [] {
+    std::string text = cli::version_text();
+    text.pop_back();  // CLI11 ends the line
+    return text;
+  });
   app.require_subcommand(0, 1);
   app.formatter(std::make_shared<HelpWithExamples>());
   app.get_formatter()->column_width(34);
@@ -183,6 +210,7 @@ int run(int argc, char** argv) {
 int run_to_exit_code(int argc, char** argv) {
   try {
     const InputsKept inputs;
+    cli::name_standard_streams(argc, argv);
     return run(argc, argv);
   } catch (const InputError& error) {
     std::string text;

@@ -1,11 +1,7 @@
 #include "cli/output.hpp"
 
-#include <unistd.h>
-
-#include <cstdlib>
-
 namespace panpipe::cli {
 
-bool color_wanted() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
+void show(const std::string& text) { print(wrapped(text, terminal_width())); }
 
 }  // namespace panpipe::cli

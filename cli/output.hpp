@@ -4,12 +4,16 @@
 #include <string>
 
 #include "costmodel/base/standard_output.hpp"
+#include "costmodel/base/terminal.hpp"
 
 namespace panpipe::cli {
 
 using panpipe::print;
 
-// Whether standard output is a terminal that wants colour (NO_COLOR unset).
-bool color_wanted();
+// What to do where the file of -o cannot be written.
+inline constexpr const char* kAdvice = "choose another file with -o";
+
+// Text for people: lines within the terminal's width.
+void show(const std::string& text);
 
 }  // namespace panpipe::cli

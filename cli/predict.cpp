@@ -5,27 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "cli/build_info.hpp"
 #include "cli/output.hpp"
 #include "costmodel/base/index_ranges.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/experiment/describe_plan.hpp"
 
 namespace panpipe::cli {
-namespace {
-
-// Those that take part in a prediction and whose versions are known here; fmt prints the numbers.
-std::vector<std::pair<std::string, std::string>> libraries() {
-  std::vector<std::pair<std::string, std::string>> used = {
-      {"CLI11", CLI11_VERSION},
-      {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
-#ifdef PANPIPE_SIMGRID_VERSION
-  used.emplace_back("simgrid", PANPIPE_SIMGRID_VERSION);
-#endif
-  return used;
-}
-
-}  // namespace
-
 void add_scenario_options(CLI::App& sub, std::string& scenario, std::vector<std::string>& overrides) {
   sub.add_option("SCENARIO", scenario, "scenario file (YAML)")->required();
   sub.add_option("--set", overrides, "override a key: --set batch.micro=4 (repeatable)")
@@ -82,7 +68,8 @@ void present(const Experiment& experiment, const Plan& plan, const Prediction& p
   if (options.json) {
     print(to_result_json(timeline, figures, context, described, options.timeline));
   } else {
-    print(described.heading + to_table(timeline, figures, color_wanted()) + all_notes);
+    const TextStyle style = style_of_output();
+    print(result_text(experiment, timeline, figures, described, style) + wrapped(all_notes, style.width));
   }
   if (options.output.empty()) return;
   std::fputs(write_results(experiment, plan, timeline, context, all_notes, options.output).c_str(), stderr);

@@ -1,6 +1,7 @@
 #include "cli/schedule_transfers.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -7,10 +7,10 @@
 namespace panpipe::cli {
 namespace {
 
-std::atomic<bool> stop{false};
+std::atomic<bool> stop_asked{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-extern "C" void request_stop(int) { stop.store(true, std::memory_order_relaxed); }
+extern "C" void request_stop(int) { stop_asked.store(true, std::memory_order_relaxed); }
 
 void set_timer(double seconds) {
   itimerval timer{};
@@ -21,10 +21,10 @@ void set_timer(double seconds) {
 
 }  // namespace
 
-const std::atomic<bool>& stop_requested() { return stop; }
+const std::atomic<bool>& stop_requested() { return stop_asked; }
 
 StopOnSignal::StopOnSignal(double time_limit) {
-  stop = false;
+  stop_asked = false;
   struct sigaction action {};
   action.sa_handler = request_stop;
   action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);

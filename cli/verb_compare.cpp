@@ -11,9 +11,6 @@
 #include "validation/compare.hpp"
 
 namespace panpipe::cli {
-namespace {
-constexpr const char* kAdvice = "choose another file with -o";
-}  // namespace
 
 void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
   struct Settings {
@@ -23,11 +20,12 @@ void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
   };
   auto options = std::make_shared<Settings>();
   sub.add_option("A", options->a, "result.json, or a folder written with -o")->required();
-  sub.add_option("B", options->b, "the other one")->required();
+  sub.add_option("B", options->b, "the result to compare with: result.json, or a folder written with -o")->required();
   sub.add_option("--tolerance", options->tolerances, "exit 1 when a metric differs by more: step_time_s=3% (repeatable)")
       ->type_name("METRIC=LIMIT")
       ->allow_extra_args(false);
-  sub.add_flag("--metrics-only", options->metrics_only, "leave actions out: results without timeline, or of different plans");
+  sub.add_flag("--metrics-only", options->metrics_only,
+               "compare metrics alone: for results without a timeline, or from different plans");
   sub.add_flag("--json", options->json, "print a JSON document instead of the tables");
   sub.add_option("-o", options->trace, "write both timelines into one Chrome trace, for ui.perfetto.dev")->type_name("FILE");
   run = [options] {
@@ -36,7 +34,10 @@ void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
     const ResultDocument a = read_result(options->a), b = read_result(options->b);
     if (!options->trace.empty()) check_outputs({options->trace}, kAdvice);
     const Comparison comparison = compare(a, b, tolerances, options->metrics_only);
-    print(options->json ? to_json(comparison) : to_table(comparison));
+    if (options->json)
+      print(to_json(comparison));
+    else
+      show(to_table(comparison));
     if (!options->trace.empty()) {
       write_file(options->trace,
                  to_trace_json(

@@ -24,9 +24,7 @@
 namespace panpipe::cli {
 namespace {
 
-constexpr const char* kAdvice = "choose another file with -o";
-
-struct Settings {
+struct FitSettings {
   std::vector<std::string> files, devices, without;
   std::string output, start;
   Precision precision = Precision::Fp32;  // of a profile's operators
@@ -41,7 +39,7 @@ std::string shown_path(const std::string& path) {
   return path;
 }
 
-std::string command_of(const Settings& settings) {
+std::string command_of(const FitSettings& settings) {
   std::string command = "panpipe fit";
   for (const std::string& file : settings.files) command += " " + shown_path(file);
   for (const std::string& device : settings.devices) command += " --device " + device;
@@ -61,7 +59,7 @@ std::string command_of(const Settings& settings) {
 }
 
 // A path, or the name of a shipped calibration.
-std::string start_file(const Settings& settings) {
+std::string start_file(const FitSettings& settings) {
   namespace fs = std::filesystem;
   const std::string shipped = data_directory() + "/calibrations/" + settings.start + ".yaml";
   return !fs::exists(settings.start) && fs::exists(shipped) ? shipped : fs::absolute(settings.start).string();
@@ -72,7 +70,7 @@ struct WantedRows {
   std::vector<std::string> left_out;
 };
 
-WantedRows wanted_rows(const Settings& settings) {
+WantedRows wanted_rows(const FitSettings& settings) {
   WantedRows wanted;
   std::vector<bool> used(settings.without.size());
   for (const std::string& file : settings.files)
@@ -101,7 +99,7 @@ std::string devices_of(const std::vector<RunRow>& rows) {
   return names.empty() ? "they name none" : fmt::format("they have {}", fmt::join(names, ", "));
 }
 
-void write(const Settings& settings, const Fit& result, std::vector<std::string> left_out) {
+void write(const FitSettings& settings, const Fit& result, std::vector<std::string> left_out) {
   FitRecord record;
   record.name = std::filesystem::path(settings.output).stem().string();
   record.command = command_of(settings);
@@ -121,7 +119,7 @@ bool is_yaml(const std::string& file) {
 bool is_profile(const std::string& file) { return is_yaml(file) || is_operator_table(file); }
 
 // Profiles and tables of operators, in place of runs: what they say of one device, without a search.
-int run_profile_fit(const Settings& settings) {
+int run_profile_fit(const FitSettings& settings) {
   if (settings.devices.size() != 1) throw InputError("--device: operators were measured on one device; name that one");
   std::vector<TimedOperator> operators;
   std::vector<Profile> profiles;
@@ -138,7 +136,7 @@ int run_profile_fit(const Settings& settings) {
   log.throw_if_errors();
   if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
   const ProfileFit result = fit_profile(operators, profiles, device, settings.precision);
-  print(to_table(result));
+  show(to_table(result));
   if (settings.output.empty()) return 0;
   const std::string name = std::filesystem::path(settings.output).stem().string();
   write_file(settings.output, to_yaml(result, name, device.name, command_of(settings)), kAdvice);
@@ -146,7 +144,7 @@ int run_profile_fit(const Settings& settings) {
   return 0;
 }
 
-int run_fit(Settings settings) {
+int run_fit(FitSettings settings) {
   const auto profiles = std::count_if(settings.files.begin(), settings.files.end(), is_profile);
   if (profiles == static_cast<std::ptrdiff_t>(settings.files.size())) return run_profile_fit(settings);
   if (profiles > 0) throw InputError("panpipe fit takes measured runs or profiles of operators, not both at once");
@@ -172,7 +170,7 @@ int run_fit(Settings settings) {
     std::fputs(fmt::format("panpipe: {}: mean error {:.2f} %\n", progress.doing, 100 * progress.mean_error).c_str(), stderr);
   };
   const Fit result = fit(prepared.rows, start, settings.fit);
-  print(to_table(result));
+  show(to_table(result));
   wanted.left_out.insert(wanted.left_out.end(), prepared.left_out.begin(), prepared.left_out.end());
   if (!settings.output.empty()) write(settings, result, wanted.left_out);
   return 0;
@@ -181,7 +179,7 @@ int run_fit(Settings settings) {
 }  // namespace
 
 void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
-  auto settings = std::make_shared<Settings>();
+  auto settings = std::make_shared<FitSettings>();
   sub.add_option("RUNS", settings->files,
                  "tables of measured runs (CSV); or profiles (YAML) and tables of operators (CSV) of panpipe profile")
       ->required();
@@ -192,19 +190,19 @@ void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
       ->allow_extra_args(false);
   sub.add_option("-o", settings->output, "write the calibration into this file")->type_name("FILE");
   sub.add_option("--start", settings->start,
-                 "calibration to start from, and to take from what is not fitted (default: a-priori values)")
+                 "start from this calibration, and keep its numbers where none is fitted (default: a-priori values)")
       ->type_name("FILE");
   sub.add_option("--only", settings->fit.only, "fit these numbers alone")->type_name("KEY,KEY")->delimiter(',');
   sub.add_option("--without", settings->without,
                  "leave out rows of this id or source; the reason goes into the file (repeatable)")
       ->type_name("NAME[=WHY]")
       ->allow_extra_args(false);
-  sub.add_option("--precision", settings->precision, "of a profile's operators (default fp32)")
+  sub.add_option("--precision", settings->precision, "precision of a profile's operators (default fp32)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
           {"fp32", Precision::Fp32}, {"tf32", Precision::Tf32}, {"bf16", Precision::Bf16}, {"fp16", Precision::Fp16}}))
       ->type_name("NAME");
   sub.add_option("--folds", settings->fit.folds, "parts of the cross-validation (default 5)")->check(CLI::Range(2, 1000));
-  sub.add_option("--iterations", settings->fit.iterations, "at most (default 30)")->check(CLI::Range(1, 1000));
+  sub.add_option("--iterations", settings->fit.iterations, "most iterations of the fit (default 30)")->check(CLI::Range(1, 1000));
   sub.add_option("--robust-scale", settings->fit.robust_scale,
                  "logarithm of an error beyond which a row counts by its size, not its square (default 0.05)")
       ->check(CLI::Range(0.001, 10.0));

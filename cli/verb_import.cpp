@@ -4,15 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
-#include <iterator>
 #include <memory>
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
-#include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/topology_import.hpp"
@@ -22,8 +19,6 @@
 
 namespace panpipe::cli {
 namespace {
-
-constexpr const char* kAdvice = "choose another file with -o";
 
 struct PiperOptions {
   std::string file, output, memory, bandwidth;
@@ -73,14 +68,18 @@ int import_piper(const PiperOptions& options) {
 
 void add_piper(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<PiperOptions>();
-  CLI::App* piper = sub.add_subcommand("piper", "Piper's planning input (JSON): a scenario and a table of profiled layers");
+  CLI::App* piper =
+      sub.add_subcommand("piper", "turn a planning input of Piper (JSON) into a scenario and a table of profiled layers");
   piper->add_option("FILE", options->file, "input of the Piper planner")->required();
   piper->add_option("--devices", options->devices, "devices of the cluster (default: the file's maxDevices)")
       ->type_name("K")
       ->check(CLI::Range(1, 65536));
-  piper->add_option("--memory", options->memory, "of a device (default: the file's)")->type_name("BYTES");
-  piper->add_option("--bandwidth", options->bandwidth, "between any two devices (default: the file's)")->type_name("RATE");
-  piper->add_option("--microbatches", options->microbatches, "of a step, all replicas together (default: the file's mbsInBatch)")
+  piper->add_option("--memory", options->memory, "memory of a device (default: the file's)")->type_name("BYTES");
+  piper->add_option("--bandwidth", options->bandwidth, "bandwidth between any two devices (default: the file's)")
+      ->type_name("RATE");
+  piper
+      ->add_option("--microbatches", options->microbatches,
+                   "microbatches of a step, all replicas together (default: the file's mbsInBatch)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000000000));
   piper->add_option("--max-data", options->most_data, "largest data-parallel degree to choose")
@@ -109,7 +108,7 @@ std::optional<NetworkParameters> network_of(const TopologyOptions& options, cons
   if (!bandwidth) {
     if (options.nodes > 1)
       throw InputError(fmt::format(
-          "{} nodes need a network: say what an adapter carries, for example --network-bandwidth '25 GB/s'", options.nodes));
+          "{} nodes need a network: give the bandwidth of an adapter, for example --network-bandwidth '25 GB/s'", options.nodes));
     if (options.nics || latency || options.oversubscription != 1)
       throw InputError("--nics, --network-latency and --oversubscription go with --network-bandwidth");
     return std::nullopt;
@@ -144,12 +143,9 @@ DeviceType device_named(const std::string& name) {
 }
 
 int import_topology(const TopologyOptions& options) {
-  const bool piped = options.file == "-";
-  if (piped) keep_input("/dev/stdin");
-  const std::string text = piped ? std::string{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}
-                                 : read_text_file(options.file);
+  const std::string text = read_text_file(options.file);
   TopologyImport import;
-  import.source = piped ? "standard input" : options.file;
+  import.source = options.file == "/dev/stdin" ? "standard input" : options.file;
   import.matrix = parse_topology_matrix(text, import.source);
   import.nodes.type = device_named(options.device);
   import.reference = device_reference(options.device, options.output);
@@ -163,10 +159,11 @@ int import_topology(const TopologyOptions& options) {
   write_file(options.output, file, kAdvice);
   const std::size_t links = import.matrix.nvlinks.size(), sockets = import.matrix.sockets.size();
   std::fputs(
-      fmt::format("written to {0}: {1} devices a node, {2} pairs with NVLink{3}, {4} socket{5}; look at it with panpipe check "
-                  "SCENARIO --links, use it with --set cluster={0}\n",
+      fmt::format("written to {0}: {1} devices a node, {2} pairs with NVLink{3}, {4} socket{5}{6}; look at it with panpipe check "
+                  "{0} --links, use it with --set cluster={0}\n",
                   options.output, import.matrix.devices, links,
-                  has_nvswitch(import.matrix, import.nodes.type) ? " (a switch)" : "", sockets, sockets == 1 ? "" : "s")
+                  has_nvswitch(import.matrix, import.nodes.type) ? " (a switch)" : "", sockets, sockets == 1 ? "" : "s",
+                  adapters_text(import.matrix))
           .c_str(),
       stderr);
   return 0;
@@ -174,20 +171,22 @@ int import_topology(const TopologyOptions& options) {
 
 void add_topology(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<TopologyOptions>();
-  CLI::App* topology = sub.add_subcommand("topology", "what `nvidia-smi topo -m` prints: a cluster file");
-  topology->add_option("FILE", options->file, "output of `nvidia-smi topo -m`; -: standard input")->required();
+  CLI::App* topology = sub.add_subcommand("topology", "turn the output of `nvidia-smi topo -m` into a cluster file");
+  topology->add_option("FILE", options->file, "output of `nvidia-smi topo -m`; - for standard input")->required();
   topology->add_option("--device", options->device, "device file, or the name of a shipped one (rtx-3090)")
       ->type_name("NAME")
       ->required();
-  topology->add_option("--nodes", options->nodes, "equal nodes of the cluster (default 1)")
+  topology->add_option("--nodes", options->nodes, "number of equal nodes (default 1)")
       ->type_name("N")
       ->check(CLI::Range(1, 65536));
-  topology->add_option("--nics", options->nics, "network adapters a node computes with (default: as many as the matrix shows)")
+  topology->add_option("--nics", options->nics, "network adapters of a node (default: as many as the matrix shows)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
-  topology->add_option("--network-bandwidth", options->bandwidth, "of an adapter, one way")->type_name("RATE");
-  topology->add_option("--network-latency", options->latency, "between nodes (default 5 us)")->type_name("TIME");
-  topology->add_option("--oversubscription", options->oversubscription, "of the tree between nodes (default 1: it never blocks)")
+  topology->add_option("--network-bandwidth", options->bandwidth, "bandwidth of an adapter, one way")->type_name("RATE");
+  topology->add_option("--network-latency", options->latency, "latency between nodes (default 5 us)")->type_name("TIME");
+  topology
+      ->add_option("--oversubscription", options->oversubscription,
+                   "oversubscription of the tree between nodes (default 1: it never blocks)")
       ->type_name("K")
       ->check(CLI::Range(1.0, 1000.0));
   topology->add_option("-o", options->output, "cluster file to write instead of standard output")->type_name("CLUSTER");

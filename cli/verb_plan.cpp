@@ -1,6 +1,5 @@
 // panpipe plan: the best cuts, schedule and degrees for a model on a cluster.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -14,14 +13,13 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/experiment/describe_plan.hpp"
 #include "costmodel/experiment/heading.hpp"
-#include "planner/planner.hpp"
+#include "planner/answer_text.hpp"
 #include "sim/simulate.hpp"
 
 namespace panpipe::cli {
 namespace {
-
-constexpr const char* kAdvice = "choose another file with -o";
 
 struct PlanOptions {
   std::string scenario;
@@ -42,8 +40,10 @@ class ProgressLine {
   void show(const planner::SearchState& state) {
     if (!terminal_) return;
     std::string text = fmt::format("evaluated {}  excluded {}", state.evaluated, state.pruned);
-    if (state.best > 0) text += "  best " + planner::objective_text(objective_, state.best);
-    if (state.lower_bound > 0) text += "  bound " + planner::objective_text(objective_, state.lower_bound);
+    // A figure without a unit has a name.
+    const std::string name = objective_.ends_with("_s") ? "" : objective_ + " ";
+    if (state.best > 0) text += "  best " + name + planner::objective_text(objective_, state.best);
+    if (state.lower_bound > 0) text += "  bound " + name + planner::objective_text(objective_, state.lower_bound);
     std::fputs(("\r\x1b[K" + text).c_str(), stderr);
     shown_ = true;
   }
@@ -53,7 +53,7 @@ class ProgressLine {
 
  private:
   std::string objective_;
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  bool terminal_ = progress_wanted();
   bool shown_ = false;
 };
 
@@ -97,13 +97,17 @@ int run_plan(const PlanOptions& options) {
   planner::Answer answer;
   {
     // Piper counts in the unit of its input.
-    ProgressLine line(search_options.method == planner::Method::Piper ? "" : "step_time_s");
+    const std::string of_piper = options.objective.empty() ? "time_per_sample" : options.objective;
+    ProgressLine line(search_options.method == planner::Method::Piper ? of_piper : "step_time_s");
     const StopOnSignal stop(options.time_limit);
     search_options.progress = [&line](const planner::SearchState& state) { line.show(state); };
     answer = planner::search(experiment, search_options);
   }
-  print(options.json ? to_json(answer)
-                     : heading_of_search(experiment.scenario, experiment.workload) + to_table(answer, color_wanted()));
+  if (options.json)
+    print(to_json(answer));
+  else
+    show(heading_of_search(experiment.scenario, experiment.workload) +
+         to_table(answer, style_of_output(), tokens_per_sample(experiment.workload)));
   if (answer.candidates.empty()) return static_cast<int>(ExitCode::CheckFailed);
   if (!options.output.empty()) write_plan(experiment, answer, options.output);
   return static_cast<int>(ExitCode::Done);
@@ -117,8 +121,9 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--method", options->method,
                  "auto (default): every degree and schedule; pfeife: cuts and schedule together; piper: degrees per stage, exact")
       ->type_name("auto|pfeife|piper");
-  sub.add_option("--objective", options->objective,
-                 "of piper: time_per_sample (default: the slowest stage), or step: with fill, drain and optimizer state")
+  sub.add_option(
+         "--objective", options->objective,
+         "with --method piper: time_per_sample (default; the slowest stage) or step (with fill, drain and optimizer state)")
       ->type_name("time_per_sample|step");
   sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
   sub.add_flag("--json", options->json, "print the answer as a document");

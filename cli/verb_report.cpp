@@ -20,9 +20,9 @@ void add_report_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("RESULT", settings->results, "one or two results: result.json, or a folder written with -o")
       ->type_name("FILE|DIR")
       ->required();
-  sub.add_option("-o", settings->output, "the page")->type_name("FILE.html")->required();
+  sub.add_option("-o", settings->output, "page to write")->type_name("FILE.html")->required();
   run = [settings] {
-    if (settings->results.size() > 2) throw InputError("panpipe report: one result, or two to lay over each other, not more");
+    if (settings->results.size() > 2) throw InputError("panpipe report: give one result, or two to lay over each other");
     std::vector<ReportInput> inputs;
     for (const std::string& path : settings->results) inputs.push_back(read_report_input(path));
     write_file(settings->output, to_report_page(inputs), "choose another file with -o");

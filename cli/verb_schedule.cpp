@@ -1,8 +1,6 @@
 // panpipe schedule: print, draw, convert and check the order of a family or of a file.
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -26,8 +24,6 @@
 
 namespace panpipe::cli {
 namespace {
-
-constexpr const char* kAdvice = "choose another file with -o";
 
 struct Settings {
   std::string name_or_file;
@@ -163,11 +159,7 @@ Schedule obtain(const Settings& settings, const ScheduleOptions& options, const 
   return schedule;
 }
 
-int terminal_width() {
-  struct winsize size {};
-  if (isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 120;
-}
+constexpr int kDrawingWidth = 120;  // where standard output is no terminal
 
 std::string count(int number, const char* noun) { return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s"); }
 
@@ -247,7 +239,7 @@ int show(const Settings& settings) {
   }
   if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
   if (settings.name_or_file.empty())
-    throw InputError("say which schedule: a family (panpipe schedule --list shows them) or a CSV file");
+    throw InputError("no schedule is given: name a family (panpipe schedule --list shows them) or a CSV file");
   bool split_groups = false;
   const ScheduleOptions options = parse_options(settings.options, split_groups);
   const PassCosts costs = parse_costs(settings.costs);
@@ -281,7 +273,7 @@ int show(const Settings& settings) {
     return static_cast<int>(ExitCode::CheckFailed);
   } else if (evaluation) {
     if (!settings.drawing) text = summary(schedule, *evaluation);
-    text += draw(schedule, *evaluation, terminal_width(), color);
+    text += draw(schedule, *evaluation, terminal_width() > 0 ? terminal_width() : kDrawingWidth, color);
   } else {
     text = fault_report(schedule, problems);
   }
@@ -294,19 +286,19 @@ int show(const Settings& settings) {
 void add_schedule_verb(CLI::App& sub, std::function<int()>& run) {
   auto settings = std::make_shared<Settings>();
   sub.add_option("NAME_OR_FILE", settings->name_or_file, "a family (see --list), or a CSV file with an order");
-  sub.add_option("--ranks", settings->ranks, "pipeline ranks");
-  sub.add_option("--microbatches", settings->microbatches, "microbatches of a step");
+  sub.add_option("--ranks", settings->ranks, "number of pipeline ranks");
+  sub.add_option("--microbatches", settings->microbatches, "number of microbatches in a step");
   sub.add_option("--option", settings->options, "KEY=VALUE of the family, such as stages_per_rank=2; repeat for more")
       ->expected(1)
       ->take_all();
   sub.add_option("--costs", settings->costs,
                  "time of each pass of a stage: F=1,I=1,W=1,B=2,comm=0,offload=1,reload=1; B is I+W and reload is offload unless "
                  "given; F=1/1/2/1: of each stage");
-  CLI::Option* drawing = sub.add_flag("--draw", settings->drawing, "only the drawing");
-  CLI::Option* json = sub.add_flag("--json", settings->json, "the document panpipe-schedule/1");
-  CLI::Option* csv = sub.add_flag("--csv", settings->csv, "the order as CSV");
-  CLI::Option* torch = sub.add_flag("--torch", settings->torch, "the order as CSV that PyTorch loads");
-  CLI::Option* svg = sub.add_flag("--svg", settings->svg, "the order as a picture; -o FILE.svg asks for it too");
+  CLI::Option* drawing = sub.add_flag("--draw", settings->drawing, "print the drawing alone");
+  CLI::Option* json = sub.add_flag("--json", settings->json, "print the document panpipe-schedule/1");
+  CLI::Option* csv = sub.add_flag("--csv", settings->csv, "print the order as CSV");
+  CLI::Option* torch = sub.add_flag("--torch", settings->torch, "print the order as CSV that PyTorch loads");
+  CLI::Option* svg = sub.add_flag("--svg", settings->svg, "draw the order as a picture; -o FILE.svg does so too");
   CLI::Option* sweep = sub.add_flag("--memory-sweep", settings->memory_sweep,
                                     "of a searched family: bubble against memory, as a table, --json or a picture (-o FILE.svg)");
   sweep->excludes(drawing)->excludes(csv)->excludes(torch);
@@ -319,7 +311,7 @@ void add_schedule_verb(CLI::App& sub, std::function<int()>& run) {
                "with --lower send-recv: receives right before the pass that needs them");
   sub.add_option("--semantics", settings->semantics,
                  "run sends and receives as asynchronous, buffered, blocking or batched transfers, or as all of them");
-  sub.add_flag("--list", settings->list, "the families and their options");
+  sub.add_flag("--list", settings->list, "list the families and their options");
   sub.add_option("-o", settings->output, "write to this file instead of standard output");
   run = [settings] { return show(*settings); };
 }

@@ -35,7 +35,7 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
   add_predict_options(sub, *options);
   sub.add_option_function<std::string>(
          "--backend", [options](const std::string& name) { options->sim.backend = backend_named(name); },
-         "simgrid (default), or flow: the own max-min flow solver")
+         "simgrid (default), or flow: Panpipe's own max-min flow solver")
       ->type_name("simgrid|flow");
   sub.add_flag("--no-merge", options->no_merge, "simulate every step of every pass as an activity of its own");
   sub.add_flag("--no-fold", options->no_fold, "simulate every tensor- and data-parallel copy");

@@ -1,6 +1,5 @@
 // panpipe sweep: what-if studies over any keys of a scenario.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -62,7 +61,8 @@ void check_engine(const std::string& engine) {
 void present(const SweepSettings& settings, const planner::SweepGrid& grid, const std::vector<SweepCell>& cells,
              const std::string& shard) {
   if (settings.json) return print(planner::to_json(grid, cells, shard));
-  print(settings.csv ? planner::to_csv(grid, cells) : planner::to_table(grid, cells));
+  if (settings.csv) return print(planner::to_csv(grid, cells));
+  show(planner::to_table(grid, cells));
 }
 
 // Cells without an answer are answers of the sweep, unless there is nothing else, or they are bugs.
@@ -115,7 +115,7 @@ int sweep(const SweepSettings& settings) {
   options.workers = settings.threads > 0 ? settings.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   if (!settings.shard.empty()) read_shard(settings.shard, options);
   options.stop = &stop_requested();
-  if (isatty(STDERR_FILENO) != 0) options.progress = show_progress;
+  if (progress_wanted()) options.progress = show_progress;
   options.load = [&](const auto& overrides) { load_cell(settings.scenario, overrides); };
   options.answer = [&](const auto& overrides) { return answer_of_cell(grid, overrides); };
   grid.heading = heading_of(grid);
@@ -151,11 +151,10 @@ void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
       ->allow_extra_args(false);
   sub.add_option("--engine", settings->engine, "estimate (idle links) or simulate (shared links)")->type_name("NAME");
   sub.add_flag("--plan-each", settings->plan_each, "search the best plan for each cell");
-  sub.add_option("--method", settings->method, "of --plan-each: auto (default), pfeife or piper")->type_name("NAME");
-  sub.add_option("-o", settings->output,
-                 "keep cells in this folder as they are done (the same call goes on there), and write sweep.html")
+  sub.add_option("--method", settings->method, "method of --plan-each: auto (default), pfeife or piper")->type_name("NAME");
+  sub.add_option("-o", settings->output, "keep finished cells in this folder, where the same call goes on, and write sweep.html")
       ->type_name("DIR");
-  sub.add_option("--threads", settings->threads, "cells at a time; default: all cores")->check(CLI::Range(1, 4096));
+  sub.add_option("--threads", settings->threads, "number of cells at a time (default: all cores)")->check(CLI::Range(1, 4096));
   sub.add_flag("--json", settings->json, "print the document instead of the table");
   sub.add_flag("--csv", settings->csv, "print the cells as CSV");
   sub.add_option("--shard", settings->shard, "do the I-th of N parts: for job arrays")->type_name("I/N");

@@ -14,7 +14,7 @@
 namespace panpipe::cli {
 namespace {
 
-constexpr const char* kAdvice = "choose another folder with -o";
+constexpr const char* kFolderAdvice = "choose another folder with -o";
 
 // Of a row's scenario, in the folder.
 std::string scenario_file(std::string id) {
@@ -26,14 +26,14 @@ std::string scenario_file(std::string id) {
 void check_report_files(const std::vector<RunRow>& rows, const std::string& folder) {
   std::set<std::string> files{"validation.json", "validation.html"};
   for (const RunRow& row : rows) files.insert(scenario_file(row.id));
-  check_outputs(folder, {files.begin(), files.end()}, kAdvice);
+  check_outputs(folder, {files.begin(), files.end()}, kFolderAdvice);
 }
 
 void write_report(const RunReport& report, const std::vector<std::string>& files, const std::string& folder) {
   namespace fs = std::filesystem;
-  make_folder((fs::path(folder) / "scenarios").string(), kAdvice);
+  make_folder((fs::path(folder) / "scenarios").string(), kFolderAdvice);
   const auto write = [&](const std::string& name, const std::string& text) {
-    write_file((fs::path(folder) / name).string(), text, kAdvice);
+    write_file((fs::path(folder) / name).string(), text, kFolderAdvice);
   };
   std::string command = "panpipe validate";
   for (const std::string& file : files) command += " " + file;
@@ -67,7 +67,7 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--threads", options->prediction.threads, "threads that predict rows (default: all cores)")->type_name("N");
   sub.add_option("-o", options->output, "write validation.json, validation.html and every row's scenario into this folder")
       ->type_name("DIR");
-  sub.add_flag("--all", options->all, "list every row, not the worst only");
+  sub.add_flag("--all", options->all, "list every row, not only the worst");
   sub.add_flag("--json", options->json, "print a JSON document instead of the table");
   run = [options] {
     constexpr std::size_t kShown = 20;
@@ -78,7 +78,10 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
       for (RunRow& row : read_runs(file)) rows.push_back(std::move(row));
     if (!options->output.empty()) check_report_files(rows, options->output);
     const RunReport report = make_run_report(predict(rows, options->prediction), tolerances);
-    print(options->json ? to_json(report) : to_table(report, options->all ? 0 : kShown));
+    if (options->json)
+      print(to_json(report));
+    else
+      show(to_table(report, options->all ? 0 : kShown));
     if (!options->output.empty()) write_report(report, options->files, options->output);
     return static_cast<int>(report.ok() ? ExitCode::Done : ExitCode::CheckFailed);
   };

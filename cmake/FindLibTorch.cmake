@@ -59,7 +59,6 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   add_library(LibTorch::cpu INTERFACE IMPORTED)
   target_include_directories(LibTorch::cpu SYSTEM INTERFACE ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
   target_compile_definitions(LibTorch::cpu INTERFACE _GLIBCXX_USE_CXX11_ABI=1 USE_DISTRIBUTED USE_C10D_GLOO)
-  target_link_options(LibTorch::cpu INTERFACE "LINKER:-rpath,${LibTorch_ROOT_DIR}/lib")
   # The kernels register themselves: the library must stay although no symbol of it may be named.
   target_link_libraries(LibTorch::cpu INTERFACE "-Wl,--no-as-needed" ${LibTorch_CPU_LIBRARY} "-Wl,--as-needed" ${LibTorch_C10_LIBRARY})
 endif()

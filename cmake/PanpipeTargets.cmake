@@ -13,12 +13,26 @@ if(PANPIPE_SANITIZE)
   endif()
 endif()
 
+# panpipe_join(TARGET): a release compiles the files of a target several at a time, in the order in which they are listed. Most of
+# what a file costs is what it includes. A name in an anonymous namespace is therefore the only one of its kind in its target; a
+# file that cannot keep to that gets SKIP_UNITY_BUILD_INCLUSION. Without joined files: every preset but release.
+function(panpipe_join target)
+  if(PANPIPE_JOIN_FILES)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE ${PANPIPE_JOIN_FILES})
+    # A joined file includes the others by their whole paths, which ccache does not make relative (HidePaths.cmake).
+    target_compile_options(${target} PRIVATE "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=")
+  endif()
+endfunction()
+
 # panpipe_library(NAME SOURCES a.cpp ... [PUBLIC lib ...] [PRIVATE lib ...]) makes panpipe_NAME and panpipe::NAME.
 function(panpipe_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(panpipe_${name} STATIC ${ARG_SOURCES})
   add_library(panpipe::${name} ALIAS panpipe_${name})
-  target_link_libraries(panpipe_${name} PUBLIC panpipe_flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  set_target_properties(panpipe_${name} PROPERTIES EXPORT_NAME ${name})
+  # Warnings and sanitizers are ours: programs that link an installed library choose their own.
+  target_link_libraries(panpipe_${name} PUBLIC $<BUILD_INTERFACE:panpipe_flags> ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  panpipe_join(panpipe_${name})
 endfunction()
 
 # panpipe_test(NAME SOURCES a_test.cpp ... LIBRARIES lib ... [LABELS gpu]) makes one GoogleTest program of a folder and registers each

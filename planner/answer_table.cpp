@@ -7,8 +7,10 @@
 
 #include "costmodel/base/index_ranges.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/schedule/find_family.hpp"
 #include "costmodel/timeline/memory_room.hpp"
-#include "planner/planner.hpp"
+#include "costmodel/timeline/rate_text.hpp"
+#include "planner/answer_text.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -96,10 +98,16 @@ std::vector<StageRow> stage_rows(const std::vector<PlannedStage>& stages) {
   return rows;
 }
 
-std::string stages_table(const Candidate& candidate) {
+std::string stages_table(const Candidate& candidate, const TextStyle& style) {
+  constexpr std::size_t kFigures = 59;  // columns of a row besides the names of its units, with short lists of devices
+  constexpr std::size_t kLeastNames = 12;
   const std::vector<StageRow> rows = stage_rows(candidate.stages);
   std::size_t width = 0, shown = 0;
   for (const StageRow& row : rows) width = std::max(width, row.units.size());
+  if (!style.fits(width + kFigures)) {
+    const auto columns = static_cast<std::size_t>(style.width);
+    width = std::min(width, std::max(columns - std::min(columns, kFigures), kLeastNames));
+  }
   std::string out = fmt::format("  {:>7}  units  {:<{}}  data  tensor  recomputed  devices\n", "stage", "from ... to", width);
   for (const StageRow& row : rows) {
     if (shown++ >= kMostRows) {
@@ -110,8 +118,8 @@ std::string stages_table(const Candidate& candidate) {
     const bool several = row.last > row.first;
     out += fmt::format("  {:>7}  {:>5}  {:<{}}  {:>4}  {:>6}  {:>10}  {}{}\n",
                        several ? fmt::format("{}-{}", row.first, row.last) : fmt::format("{}", row.first), stage.operators.size(),
-                       row.units, width, stage.data, stage.tensor, stage.recompute.size(), ranges_text(row.devices, kMostRanges),
-                       several ? fmt::format(", {} a stage", stage.devices.size()) : "");
+                       shortened(row.units, width), width, stage.data, stage.tensor, stage.recompute.size(),
+                       ranges_text(row.devices, kMostRanges), several ? fmt::format(", {} a stage", stage.devices.size()) : "");
   }
   return out;
 }
@@ -138,13 +146,30 @@ std::string memory_cell(const Candidate& candidate) {
          (share > 0 ? fmt::format(" {:>4.0f} %", std::floor(100 * share)) : "");
 }
 
+// What the step's figures mean for training, by the engine that decided.
+std::string rates_line(const Answer& answer, const Candidate& best, int tokens_per_sample) {
+  const auto& metrics = answer.simulation_decides && find_metric(best.simulated, "samples_per_s") ? best.simulated : best.metrics;
+  const double* samples = find_metric(metrics, "samples_per_s");
+  const double* mfu = find_metric(metrics, "mfu");
+  const std::string text = rates_text(samples ? *samples : 0, tokens_per_sample, mfu ? *mfu : 0);
+  return text.empty() ? "" : "  " + text + "\n";
+}
+
+// Names of schedules say little to whoever meets them first.
+std::string schedule_line(const Candidate& candidate) {
+  const ScheduleFamily* family = find_family(candidate.schedule);
+  return family == nullptr ? "" : fmt::format("  {}: {}\n", family->name, family->summary);
+}
+
 // In the order of the first column of figures.
-std::string candidates_table(const Answer& answer) {
+std::string candidates_table(const Answer& answer, const TextStyle& style) {
+  constexpr int kPlanColumn = 49;  // where summaries start, and go on below
   const std::string objective = is_time(answer) ? "estimated" : "objective";
   const auto row = [&](const std::string& number, std::string of_objective, std::string simulated, const std::string& memory,
                        const std::string& plan) {
     if (answer.simulation_decides) std::swap(of_objective, simulated);
-    return fmt::format("  {:>2}  {:>10}  {:>10}  {:>17}  {}\n", number, of_objective, simulated, memory, plan);
+    return wrapped(fmt::format("  {:>2}  {:>10}  {:>10}  {:>17}  {}\n", number, of_objective, simulated, memory, plan),
+                   style.width, kPlanColumn);
   };
   std::string out = row("", objective, "simulated", "memory", "plan");
   for (std::size_t c = 0; c < answer.candidates.size(); ++c) {
@@ -159,14 +184,18 @@ std::string candidates_table(const Answer& answer) {
 
 }  // namespace
 
-std::string to_table(const Answer& answer, bool color) {
+std::string to_table(const Answer& answer, bool color) { return to_table(answer, TextStyle{.color = color}, 0); }
+
+std::string to_table(const Answer& answer, const TextStyle& style, int tokens_per_sample) {
+  const bool color = style.color;
   std::string out;
   if (answer.candidates.empty()) {
     out = bold("no plan", color) + ": " + answer.reason + "\n";
   } else {
     const Candidate& best = answer.candidates.front();
-    out = headline(answer, color) + "\n  " + best.summary + "\n" + stages_table(best) + memory_line(best) +
-          unused_line(answer, best) + candidates_table(answer);
+    out = headline(answer, color) + "\n  " + best.summary + "\n" + schedule_line(best) +
+          rates_line(answer, best, tokens_per_sample) + stages_table(best, style) + memory_line(best) +
+          unused_line(answer, best) + candidates_table(answer, style);
   }
   out += fmt::format("  {} evaluated, {} excluded", answer.search.evaluated, answer.search.pruned);
   if (answer.search.lower_bound > 0)
@@ -174,7 +203,7 @@ std::string to_table(const Answer& answer, bool color) {
                        is_time(answer) ? " on idle links" : "");
   out += "\n";
   for (const std::string& note : answer.notes) out += "  " + note + "\n";
-  return out;
+  return wrapped(out, style.width);
 }
 
 }  // namespace panpipe::planner

@@ -5,12 +5,12 @@
 #include <map>
 #include <unordered_map>
 
+#include "costmodel/base/index.hpp"
+
 #include <fmt/format.h>
 
 namespace panpipe::sim {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Signatures are 64-bit hashes; sums of mixed values make them independent of order. With 10^5 signatures two different ones
 // meet with probability 10^-9.

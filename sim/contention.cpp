@@ -2,13 +2,9 @@
 
 #include <algorithm>
 
+#include "costmodel/base/index.hpp"
+
 namespace panpipe::sim {
-namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 ContentionLog::ContentionLog(const Network& network)
     : network_(&network), loads_(network.resources.size()), uses_(network.resources.size()) {
   for (const auto& route : network.routes) most_hops_ = std::max(most_hops_, route.size());

@@ -5,11 +5,10 @@
 #include <limits>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 
 namespace panpipe::sim {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 constexpr double kTicksPerSecond = 1e12;
 // Shares this close belong to the same bottleneck: they differ only by the rounding of the divisions before.

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/base/index.hpp"
+
 namespace panpipe::sim {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // A lowered time is a whole number of picoseconds; a rate taken from it may differ from the route's by that rounding.
 constexpr double kRounding = 1 - 1e-6;

@@ -4,12 +4,11 @@
 #include <optional>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "sim/step_runner.hpp"
 
 namespace panpipe::sim {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // What an event means, in a token's top bits; the rest is an index.
 enum class Kind : std::uint64_t {

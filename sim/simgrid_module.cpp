@@ -19,6 +19,7 @@
 #include <new>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/installation.hpp"
 
 namespace panpipe::sim {
 namespace {
@@ -33,20 +34,16 @@ struct Module {
   std::string fault;
 };
 
-// Beside the program (build tree), or in lib/ beside its bin/ (installed).
 Module load() {
-  std::error_code ignored;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  for (const fs::path& file : {folder / kModule, folder / ".." / "lib" / kModule}) {
-    if (!fs::exists(file, ignored)) continue;
-    void* library = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
-    if (!library) return {nullptr, fmt::format("cannot load {}: {}", file.lexically_normal().string(), dlerror())};
-    void* symbol = dlsym(library, "panpipe_simgrid_backend");
-    if (!symbol) return {nullptr, fmt::format("{} is not of this version of panpipe", file.lexically_normal().string())};
-    return {reinterpret_cast<MakeBackend>(symbol), {}};
-  }
-  return {nullptr,
-          fmt::format("{} is not in {}: this build has no SimGrid (configured with PANPIPE_SIM=OFF)", kModule, folder.string())};
+  const fs::path file = find_part(kModule);
+  if (file.empty())
+    return {nullptr, fmt::format("{} is not in {}: this build has no SimGrid (configured with PANPIPE_SIM=OFF)", kModule,
+                                 program_folder().string())};
+  void* library = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (!library) return {nullptr, fmt::format("cannot load {}: {}", file.string(), dlerror())};
+  void* symbol = dlsym(library, "panpipe_simgrid_backend");
+  if (!symbol) return {nullptr, fmt::format("{} is not of this version of panpipe", file.string())};
+  return {reinterpret_cast<MakeBackend>(symbol), {}};
 }
 
 const Module& module() {
@@ -158,7 +155,7 @@ void wait_for(pid_t process, const Head& head) {
 
 }  // namespace
 
-bool has_simgrid() { return module().make_backend != nullptr; }
+const std::string& why_no_simgrid() { return module().fault; }
 
 ReplayRecord replay_in_simgrid(const ReplayInput& input) {
   if (!module().make_backend)

@@ -3,11 +3,14 @@
 // process and cannot be taken back to the start.
 #pragma once
 
+#include <string>
+
 #include "sim/replay.hpp"
 
 namespace panpipe::sim {
 
-bool has_simgrid();  // is the module there and loadable?
+// Why the module cannot be loaded; empty where it can.
+const std::string& why_no_simgrid();
 
 // Throws MachineError when the module cannot be loaded or the child process fails.
 ReplayRecord replay_in_simgrid(const ReplayInput& input);

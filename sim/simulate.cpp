@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "sim/flow_solver.hpp"
 #include "sim/replay.hpp"
@@ -12,8 +13,6 @@
 
 namespace panpipe::sim {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 std::vector<bool> merged_ranks(const TaskGraph& graph, const Platform& platform, const Folding& folding, const FlowTable& flows,
                                bool merge) {
@@ -85,7 +84,9 @@ std::vector<LinkContention> contention_of(const ReplayRecord& record, const Netw
 
 }  // namespace
 
-bool has_backend(Backend backend) { return backend == Backend::FlowSolver || has_simgrid(); }
+bool has_backend(Backend backend) { return why_no_backend(backend).empty(); }
+
+std::string why_no_backend(Backend backend) { return backend == Backend::FlowSolver ? "" : why_no_simgrid(); }
 
 Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options& options, Statistics* statistics) {
   // First on idle links: it refuses orders that cannot finish, and tells what contention costs.

@@ -11,7 +11,7 @@
 namespace panpipe::sim {
 
 enum class Backend : std::uint8_t {
-  SimGrid,     // SimGrid 3.32's fluid network model
+  SimGrid,     // SimGrid's fluid network model
   FlowSolver,  // our own max-min solver: checks SimGrid in the tests, serves searches
 };
 
@@ -32,5 +32,7 @@ struct Statistics {
 Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options& options = {}, Statistics* statistics = nullptr);
 
 bool has_backend(Backend backend);
+// Why the back end is not here; empty where it is.
+std::string why_no_backend(Backend backend);
 
 }  // namespace panpipe::sim

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include "costmodel/base/index.hpp"
+
 namespace panpipe::sim {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 constexpr auto kLanesOfRank = static_cast<std::int32_t>(kLanes);
 
 }  // namespace

@@ -1,14 +1,9 @@
 #include "sim/task_net.hpp"
 
+#include "costmodel/base/index.hpp"
 #include "costmodel/estimate/order_net.hpp"
 
 namespace panpipe::sim {
-namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 void Lists::assign(std::size_t keys, const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) {
   begin_.assign(keys + 1, 0);
   values_.resize(pairs.size());

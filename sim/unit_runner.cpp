@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/base/index.hpp"
 #include "costmodel/plan/unit_lanes.hpp"
 
 namespace panpipe::sim {
-namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 UnitRunner::UnitRunner(const TaskGraph& graph, const TaskNet& net, const Folding& folding, const FlowTable& flows,
                        const std::vector<bool>& merged, UnitHost& host)
     : graph_(graph), net_(net), folding_(folding), flows_(flows), merged_(merged), host_(host), classes_(folding.classes) {

@@ -16,6 +16,7 @@ With --loss own the module returns the scalar loss first and takes the inputs th
 import argparse
 import ast
 import importlib
+import inspect
 import io
 import os
 import pathlib
@@ -218,6 +219,13 @@ def hugging_face(options):
     return with_loss(model, "own"), (), inputs
 
 
+def first_parameter(model):
+    """Name of the input in the model's forward: the archive's, which data files use. None where it has none of its own."""
+    parameters = list(inspect.signature(model.forward).parameters.values())
+    named = parameters and parameters[0].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and parameters[0].name != "labels"
+    return parameters[0].name if named else None
+
+
 def any_module(options):
     import torch
 
@@ -245,7 +253,8 @@ def any_module(options):
         classes = output.shape[-1] if output.dim() in (2, 3) else output.shape[1]
         where = output.shape[:-1] if output.dim() in (2, 3) else (output.shape[0], *output.shape[2:])
         labels = torch.randint(0, classes, where)
-    return with_loss(model, options.loss), (sample,), {"labels": labels}
+    name = first_parameter(model)
+    return with_loss(model, options.loss), () if name else (sample,), {**({name: sample} if name else {}), "labels": labels}
 
 
 def main():

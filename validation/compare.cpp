@@ -9,6 +9,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/timeline/metric_table.hpp"
 #include "validation/waits.hpp"
 
 namespace panpipe {
@@ -16,9 +17,10 @@ namespace {
 
 constexpr std::size_t kWorst = 8;  // actions shown
 
+// Devices without a peak rate have no MFU; documents hold a 0 for it.
 std::optional<double> value_of(const ResultDocument& result, const std::string& name) {
   for (const auto& [key, value] : result.metrics)
-    if (key == name) return value;
+    if (key == name) return name == "mfu" && value == 0 ? std::nullopt : std::optional(value);
   return std::nullopt;
 }
 
@@ -231,6 +233,12 @@ Tolerance parse_tolerance(const std::string& text) {
   const Parsed<double> parsed = tolerance.relative ? parse_fraction(value) : parse_number(value);
   if (!parsed.value || *parsed.value < 0) throw InputError("--tolerance '" + text + "'" + help);
   tolerance.value = *parsed.value;
+  const Metric* metric = find_metric(tolerance.metric);
+  if (!tolerance.relative && tolerance.value > 1 && metric != nullptr && metric->unit == MetricUnit::Share)
+    throw InputError(
+        fmt::format("--tolerance '{}': {} is a share, and {} would be {:g} % of the whole; write {}={}% for a difference of "
+                    "that many per cent",
+                    text, tolerance.metric, value, 100 * tolerance.value, tolerance.metric, value));
   return tolerance;
 }
 

@@ -34,11 +34,11 @@ std::string metric_text(const std::string& name, const std::optional<double>& va
   return fmt::format("{:.4g}", *value);
 }
 
-std::string percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
+std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 
 std::string difference_text(const ComparedMetric& metric) {
   if (!metric.a || !metric.b) return "";
-  if (metric.relative) return percent(*metric.relative);
+  if (metric.relative) return signed_percent(*metric.relative);
   return metric.difference == 0 ? "0" : "from 0";
 }
 
@@ -53,7 +53,7 @@ std::string verdict_text(const ComparedMetric& metric) {
 
 std::string ratio_text(const Comparison& comparison, double a, double b) {
   const double reference = comparison.reference_is_b ? b : a, other = comparison.reference_is_b ? a : b;
-  return reference > 0 ? percent(other / reference - 1) : "";
+  return reference > 0 ? signed_percent(other / reference - 1) : "";
 }
 
 std::string class_name(const ComparedClass& row) {

@@ -5,21 +5,20 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_read.hpp"
+#include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/input/json_input.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 
 namespace panpipe {
 namespace {
 
-using json = nlohmann::ordered_json;  // metrics keep the document's order
+using Json = nlohmann::ordered_json;  // metrics keep the document's order
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSchema = "panpipe-result/1";
@@ -31,7 +30,7 @@ class OutOfRange : public std::runtime_error {
 };
 
 // What a foreign document most likely is.
-std::string guess(const json& document) {
+std::string guess(const Json& document) {
   if (!document.is_object()) return "a JSON " + std::string(document.type_name());
   if (const auto schema = document.find("schema"); schema != document.end() && schema->is_string())
     return "a document of schema '" + schema->get<std::string>() + "'";
@@ -40,7 +39,7 @@ std::string guess(const json& document) {
 }
 
 // No result of ours holds numbers near the ends of a double: sums and quotients of such would be none.
-void check_numbers(const json& value, const std::string& place, const std::string& path) {
+void check_numbers(const Json& value, const std::string& place, const std::string& path) {
   constexpr double kMost = 1e60;
   if (value.is_number_float()) {
     const double size = std::abs(value.get<double>());
@@ -80,28 +79,28 @@ constexpr std::int64_t kMostDevices = 10'000'000;
 // Indices count from 0; -1 stands for none.
 constexpr std::int64_t kNone = -1, kLargestIndex = std::numeric_limits<std::int32_t>::max();
 
-double figure(const json& value) { return value.get<double>(); }
-double figure(const json& row, const char* key, double fallback) { return row.contains(key) ? figure(row[key]) : fallback; }
+double figure(const Json& value) { return value.get<double>(); }
+double figure(const Json& row, const char* key, double fallback) { return row.contains(key) ? figure(row[key]) : fallback; }
 
-std::int64_t whole(const json& value, std::int64_t least, std::int64_t most) {
+std::int64_t whole(const Json& value, std::int64_t least, std::int64_t most) {
   // A figure may be written with a point (bytes that were averaged); the library would convert any number without a look.
   const double found = value.get<double>();
   if (!(found >= static_cast<double>(least) && found <= static_cast<double>(most)))
     throw OutOfRange(fmt::format("{} is not in the range {} to {}", value.dump(), least, most));
   return value.get<std::int64_t>();
 }
-std::int32_t index(const json& row, const char* key, std::int64_t fallback) {
+std::int32_t index(const Json& row, const char* key, std::int64_t fallback) {
   return static_cast<std::int32_t>(row.contains(key) ? whole(row[key], kNone, kLargestIndex) : fallback);
 }
-std::int32_t device_of(const json& row) { return static_cast<std::int32_t>(whole(row.at("device"), 0, kMostDevices)); }
-Bytes bytes_of(const json& value) {
+std::int32_t device_of(const Json& row) { return static_cast<std::int32_t>(whole(row.at("device"), 0, kMostDevices)); }
+Bytes bytes_of(const Json& value) {
   constexpr std::int64_t kLargest = 1'000'000'000'000'000'000;  // beyond any memory; sums of them fit
   return Bytes(whole(value, -kLargest, kLargest));
 }
-Bytes bytes_of(const json& row, const char* key) { return row.contains(key) ? bytes_of(row[key]) : Bytes(0); }
-Duration time_of(const json& value) { return Duration(figure(value)); }
+Bytes bytes_of(const Json& row, const char* key) { return row.contains(key) ? bytes_of(row[key]) : Bytes(0); }
+Duration time_of(const Json& value) { return Duration(figure(value)); }
 
-Span to_span(const json& row, const std::string& path) {
+Span to_span(const Json& row, const std::string& path) {
   Span span;
   span.device = device_of(row);
   span.lane = lane_of(row.at("lane"), path);
@@ -120,11 +119,11 @@ Span to_span(const json& row, const std::string& path) {
 // that has a row, and without one the first of all.
 class Originals {
  public:
-  explicit Originals(const json& memory) {
-    for (const json& row : memory) {
+  explicit Originals(const Json& memory) {
+    for (const Json& row : memory) {
       const std::int32_t device = device_of(row);
       own_.push_back(device);
-      for (const json& copy : row.value("copies", json::array())) original_[copy.get<std::int32_t>()] = device;
+      for (const Json& copy : row.value("copies", Json::array())) original_[copy.get<std::int32_t>()] = device;
     }
   }
 
@@ -143,24 +142,24 @@ class Originals {
   std::map<std::int32_t, std::int32_t> original_, of_rank_;
 };
 
-void add_devices(const json& document, Timeline& timeline) {
-  const json memory = document.value("memory", json::array());
+void add_devices(const Json& document, Timeline& timeline) {
+  const Json memory = document.value("memory", Json::array());
   Originals originals(memory);
   std::vector<std::size_t> copies;
-  for (const json& row : document.at("metrics").at("per_device")) {
+  for (const Json& row : document.at("metrics").at("per_device")) {
     DeviceTimeline device;
     device.device = device_of(row);
     device.rank = index(row, "rank", 0);
     device.peak = bytes_of(row, "peak_memory_bytes");
     originals.note_rank(device);
-    const auto own = std::find_if(memory.begin(), memory.end(), [&](const json& m) { return m.at("device") == device.device; });
+    const auto own = std::find_if(memory.begin(), memory.end(), [&](const Json& m) { return m.at("device") == device.device; });
     if (own == memory.end()) {
       copies.push_back(timeline.devices.size());
     } else {
       device.limit = bytes_of(*own, "limit_bytes");
-      const json parts = own->value("parts", json::object());
+      const Json parts = own->value("parts", Json::object());
       for (const auto& [name, bytes] : parts.items()) device.peak_parts.push_back({name, bytes_of(bytes)});
-      for (const json& sample : own->value("curve", json::array()))
+      for (const Json& sample : own->value("curve", Json::array()))
         device.memory.push_back({time_of(sample.at(0)), bytes_of(sample.at(1))});
     }
     timeline.devices.push_back(std::move(device));
@@ -168,7 +167,7 @@ void add_devices(const json& document, Timeline& timeline) {
   for (const std::size_t i : copies) timeline.devices[i].same_as = originals.of(timeline.devices[i], timeline.devices);
 }
 
-PlanFacts to_plan(const json& row) {
+PlanFacts to_plan(const Json& row) {
   PlanFacts plan;
   plan.schedule = row.value("schedule", "");
   plan.transfers = row.value("transfers", "");
@@ -186,7 +185,7 @@ PlanFacts to_plan(const json& row) {
   return plan;
 }
 
-DeviceMetrics to_device_metrics(const json& row) {
+DeviceMetrics to_device_metrics(const Json& row) {
   DeviceMetrics device;
   device.device = device_of(row);
   device.rank = index(row, "rank", 0);
@@ -197,7 +196,7 @@ DeviceMetrics to_device_metrics(const json& row) {
   return device;
 }
 
-LinkContention to_contention(const json& row) {
+LinkContention to_contention(const Json& row) {
   LinkContention link;
   link.resource = row.at("resource");
   link.busy = Duration(figure(row, "busy_s", 0));
@@ -208,7 +207,7 @@ LinkContention to_contention(const json& row) {
   return link;
 }
 
-ResultDocument to_result(const json& document, const std::string& path) {
+ResultDocument to_result(const Json& document, const std::string& path) {
   ResultDocument result;
   result.path = path;
   const std::string kind = document.at("kind");
@@ -219,9 +218,9 @@ ResultDocument to_result(const json& document, const std::string& path) {
     known = true;
   }
   if (!known) fail(path, "kind is estimated, simulated or measured, not '" + kind + "'");
-  result.scenario = document.value("context", json::object()).value("scenario", "");
+  result.scenario = document.value("context", Json::object()).value("scenario", "");
   result.heading = document.value("heading", std::vector<std::string>());
-  result.paths = document.value("paths", json::object()).get<std::map<std::string, std::vector<std::string>>>();
+  result.paths = document.value("paths", Json::object()).get<std::map<std::string, std::vector<std::string>>>();
   if (const auto plan = document.find("plan"); plan != document.end()) result.plan = to_plan(*plan);
   result.timeline.kind = result.kind;
   for (const auto& [name, value] : document.at("metrics").items()) {
@@ -230,11 +229,11 @@ ResultDocument to_result(const json& document, const std::string& path) {
   }
   result.timeline.step_time = time_of(document.at("metrics").at("step_time_s"));
   add_devices(document, result.timeline);
-  for (const json& row : document.at("metrics").at("per_device")) result.per_device.push_back(to_device_metrics(row));
-  for (const json& row : document.value("contention", json::array())) result.timeline.contention.push_back(to_contention(row));
+  for (const Json& row : document.at("metrics").at("per_device")) result.per_device.push_back(to_device_metrics(row));
+  for (const Json& row : document.value("contention", Json::array())) result.timeline.contention.push_back(to_contention(row));
   result.has_timeline = document.contains("timeline");
   if (!result.has_timeline) return result;
-  for (const json& row : document["timeline"]) result.timeline.spans.push_back(to_span(row, path));
+  for (const Json& row : document["timeline"]) result.timeline.spans.push_back(to_span(row, path));
   std::stable_sort(result.timeline.spans.begin(), result.timeline.spans.end(), [](const Span& a, const Span& b) {
     return std::tuple(a.device, a.lane, a.start) < std::tuple(b.device, b.lane, b.start);
   });
@@ -244,15 +243,15 @@ ResultDocument to_result(const json& document, const std::string& path) {
 }  // namespace
 
 ResultDocument parse_result(const std::string& text, const std::string& path) {
-  const json document = parse_json<json>(text, path);
-  if (!document.is_object() || document.value("schema", json()) != kSchema)
+  const Json document = parse_json<Json>(text, path);
+  if (!document.is_object() || document.value("schema", Json()) != kSchema)
     fail(path, "this is " + guess(document) + ", not a result of panpipe estimate, simulate or run");
   check_numbers(document, "", path);
   try {
     return to_result(document, path);
   } catch (const OutOfRange& error) {
     fail(path, std::string("this result is broken: ") + error.what());
-  } catch (const json::exception& error) {
+  } catch (const Json::exception& error) {
     // The library's sentence names the key: "[json.exception.out_of_range.403] key 'metrics' not found".
     const std::string what = error.what();
     fail(path, "this result is broken: " + what.substr(std::min(what.size(), what.find("] ") + 2)));
@@ -266,12 +265,10 @@ ResultDocument read_result(const std::string& path) {
     if (file != fs::path(path)) fail(path, "this folder holds no result.json; give a folder written with -o");
     fail(path, "this file does not exist");
   }
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream content;
-  content << stream.rdbuf();
-  if (!stream) fail(file.string(), "this file cannot be read");
+  const std::optional<std::string> content = input_bytes(file.string());
+  if (!content) fail(file.string(), "this file cannot be read");
   report_file_read(file.string());
-  return parse_result(content.str(), file.string());
+  return parse_result(*content, file.string());
 }
 
 }  // namespace panpipe

@@ -3,8 +3,8 @@
 #include <sha256.h>
 
 #include <cstdint>
-#include <fstream>
-#include <sstream>
+
+#include "costmodel/base/inputs_kept.hpp"
 
 namespace panpipe {
 
@@ -14,11 +14,6 @@ std::string sha256_of(const std::string& text) {
   return digest;
 }
 
-std::string sha256_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  content << file.rdbuf();
-  return sha256_of(content.str());
-}
+std::string sha256_of_file(const std::string& path) { return sha256_of(input_bytes(path).value_or("")); }
 
 }  // namespace panpipe

@@ -1,6 +1,8 @@
 // Which files a call has read: no output of the same call may take the place of one of them.
 #pragma once
 
+#include <limits>
+#include <optional>
 #include <string>
 
 namespace panpipe {
@@ -20,5 +22,9 @@ void keep_input(const std::string& path);
 
 // The name under which the file at `path` was read; empty when it was not, or when nobody remembers.
 std::string name_as_input(const std::string& path);
+
+// The bytes of an input file, `most` + 1 at most; none where it cannot be read (errno says why). What is no regular file, a FIFO,
+// say, gives its bytes once: they are kept for whoever reads the same name again, as for the hash in a result.
+std::optional<std::string> input_bytes(const std::string& path, std::size_t most = std::numeric_limits<std::size_t>::max() - 1);
 
 }  // namespace panpipe

@@ -1,6 +1,7 @@
 #include "costmodel/cluster/reference.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -8,6 +9,7 @@
 #include <optional>
 
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/input/shipped.hpp"
 
 namespace panpipe {
 namespace {
@@ -19,15 +21,6 @@ std::string folded(const std::string& name) {
   for (const char c : name)
     if (c != '-' && c != '_') result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return result;
-}
-
-std::vector<std::string> shipped_names(const ReferenceKind& kind) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(data_directory() + "/" + kind.folder, ignored))
-    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 NodePtr copy_with_prefix(const Node& node, const std::string& prefix) {
@@ -104,15 +97,17 @@ std::string resolve_reference(const std::string& reference, const ReferenceKind&
   if (const auto file = find_file(reference, directory)) return *file;
   for (const char* suffix : {"", ".yaml"})
     if (const auto file = find_file(fmt::format("{}/{}{}", kind.folder, reference, suffix), directory)) return *file;
-  const std::vector<std::string> names = shipped_names(kind);
+  const std::vector<std::string> names = shipped_names(kind.folder);
   std::string bare = std::filesystem::path(reference).filename().string();
   if (bare.ends_with(".yaml")) bare.resize(bare.size() - 5);
   if (reference.find('/') == std::string::npos)
     for (const std::string& name : names)
-      if (folded(name) == folded(bare)) return fmt::format("{}/{}/{}.yaml", data_directory(), kind.folder, name);
+      if (folded(name) == folded(bare)) return shipped_file(kind.folder, name);
   const auto near = nearest_name(bare, names);
-  const std::string help = near ? fmt::format("did you mean '{}/{}.yaml'?", kind.folder, *near)
-                                : fmt::format("give a file, or one that is shipped: {}", fmt::join(names, ", "));
+  const std::string help =
+      near ? fmt::format("did you mean '{}/{}.yaml'?", kind.folder, *near)
+           : (names.empty() ? "give a file; of shipped ones there are " : "give a file, or one that is shipped: ") +
+                 shipped_list(kind.folder);
   throw InputError({diagnostic_at(at, fmt::format("no {} file '{}'", kind.kind, reference), help)});
 }
 
@@ -125,6 +120,7 @@ void read_heading(MapReader& reader, const ReferenceKind& kind) {
     if (const auto number = read_integer(*version, reader.log(), 1); number && *number != 1)
       reader.log().error(*version, fmt::format("this version of panpipe reads format 1, not {}", *number));
   reader.find("description");
+  reader.find("source");  // of the whole, in a line
 }
 
 std::map<std::string, std::string> read_sources(MapReader& reader) {

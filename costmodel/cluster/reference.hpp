@@ -23,7 +23,7 @@ std::string resolve_reference(const std::string& reference, const ReferenceKind&
 // all else is replaced), and paths as seen from the node ("cluster.nodes"). Files may refer to files. Throws InputError.
 NodePtr expand_reference(const Node& node, const ReferenceKind& kind);
 
-// Reads and checks `panpipe` and `kind`, which a tree written in place may leave out, and skips `description`.
+// Reads and checks `panpipe` and `kind`, which a tree written in place may leave out, and skips `description` and `source`.
 void read_heading(MapReader& reader, const ReferenceKind& kind);
 
 // `sources:` of the reader's map: dotted key -> text. A key that names nothing in the tree is an error.

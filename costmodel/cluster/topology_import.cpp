@@ -103,7 +103,10 @@ class Writer {
 
   void write_network() {
     const std::size_t shown = import_.matrix.nics.size();
-    if (shown > 0) line(fmt::format("# The matrix shows {} adapters, those for storage included.", shown));
+    const auto near = std::count(import_.matrix.near.begin(), import_.matrix.near.end(), true);
+    if (shown > 0)
+      line(fmt::format("# The matrix shows {} adapters, those for storage included; {} lie beside a device (PIX, PXB).", shown,
+                       near));
     if (const auto& network = import_.nodes.network) {
       line(fmt::format("network: {{nics_per_node: {}, bandwidth: {}, latency: {}, oversubscription: {}}}", network->nics_per_node,
                        written(network->nic), written(network->latency), network->oversubscription),
@@ -120,6 +123,16 @@ class Writer {
 };
 
 }  // namespace
+
+std::string adapters_text(const TopologyMatrix& matrix) {
+  const auto all = matrix.nics.size(), near = static_cast<std::size_t>(std::count(matrix.near.begin(), matrix.near.end(), true));
+  if (all == 0) return "";
+  std::string text = fmt::format(", {} network adapter{}", all, all == 1 ? "" : "s");
+  if (near > 0 && near < all)
+    text += fmt::format(", of which {} {} beside a device (PIX, PXB): if the others are for storage, give --nics {}", near,
+                        near == 1 ? "lies" : "lie", near);
+  return text;
+}
 
 std::string cluster_file_of(const TopologyImport& import) { return Writer(import).write(); }
 

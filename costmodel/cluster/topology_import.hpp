@@ -19,4 +19,7 @@ struct TopologyImport {
 // InputError.
 std::string cluster_file_of(const TopologyImport& import);
 
+// ", 10 network adapters, of which 8 lie beside a device (PIX, PXB) and --nics 8 would count"; nothing without adapters.
+std::string adapters_text(const TopologyMatrix& matrix);
+
 }  // namespace panpipe

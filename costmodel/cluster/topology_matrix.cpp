@@ -131,6 +131,10 @@ void read_rows(const Text& text, const Line& header, std::size_t columns, Topolo
       if (!is_relation(line.words[i]))
         fail(text, line.number, line.words[i], fmt::format("'{}' is no relation of two devices", line.words[i]),
              "X, NV#, PIX, PXB, PHB, NODE or SYS");
+    for (std::size_t nic = 0; nic < matrix.nics.size(); ++nic) {
+      const std::string& relation = line.words[1 + static_cast<std::size_t>(matrix.devices) + nic];
+      if (relation == "PIX" || relation == "PXB") matrix.near[nic] = true;
+    }
     matrix.cells.emplace_back(line.words.begin() + 1, line.words.begin() + 1 + matrix.devices);
     affinity.push_back(line.words.size() > columns + 1 ? line.words[columns + 1] : "");
   }
@@ -168,6 +172,7 @@ TopologyMatrix parse_topology_matrix(const std::string& content, const std::stri
     else
       break;
   }
+  matrix.near.resize(matrix.nics.size(), false);
   std::vector<std::string> affinity;
   read_rows(text, *header, columns, matrix, affinity);
   check_symmetry(text, *header, matrix);

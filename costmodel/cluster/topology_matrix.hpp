@@ -18,6 +18,7 @@ struct TopologyMatrix {
   int devices = 0;
   std::vector<std::vector<std::string>> cells;  // device x device: "X", "NV4", "PIX", "PXB", "PHB", "NODE", "SYS"
   std::vector<std::string> nics;                // "NIC0" or "mlx5_0", in order
+  std::vector<bool> near;                       // of each adapter: behind one PCIe switch with a device (PIX, PXB)
   std::vector<NvlinkPair> nvlinks;              // first < second
   std::vector<std::vector<int>> roots;          // devices behind one PCIe switch (PIX, PXB), groups of two or more
   std::vector<std::vector<int>> sockets;        // devices that need not cross between sockets (all but SYS), by lowest device

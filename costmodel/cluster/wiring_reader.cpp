@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <utility>
 
 #include "costmodel/base/files_read.hpp"
+#include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/cluster/topology_matrix.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
 
@@ -165,8 +165,7 @@ void read_host(const Node& node, NodeWiring& wiring, ReadLog& log) {
 std::optional<TopologyMatrix> load_matrix(const Node& node, ReadLog& log) {
   const auto path = read_file_reference(node, log, "topology matrix");
   if (!path) return std::nullopt;
-  std::ifstream file(*path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string text = input_bytes(*path).value_or("");
   report_file_read(*path);
   return parse_topology_matrix(text, *path);
 }

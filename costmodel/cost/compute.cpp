@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "costmodel/cost/whole_bytes.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -15,8 +17,6 @@ constexpr std::int64_t kTensorCoreAlignment = 8;  // elements; cuBLAS falls back
 constexpr double kFlashBackward = 3.125;
 
 constexpr double kRampAt = 4096;  // tokens for which the calibrated rate of fused attention is meant
-
-Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::llround(bytes))); }
 
 }  // namespace
 
@@ -91,7 +91,7 @@ Breakdown gemm_cost(const GemmShape& g, const DeviceRates& rates) {
   Breakdown cost;
   cost.work = Flops(2 * batch * m * n * k);
   const double bytes = rates.element * batch * (m * k + k * n + m * n);
-  cost.traffic = whole(bytes);
+  cost.traffic = whole_bytes(bytes);
   const Duration loop = std::max(felt_work(batch, m, n, k, rates) / rates.gemm, Duration(bytes / rates.memory.base()));
   // A block of threads fills its stages of copies before the first product and drains them behind the last, with one or two
   // blocks on a multiprocessor in nobody's shadow: as long as so many elements of k more take to compute. The traffic of the
@@ -138,7 +138,7 @@ AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) 
 
 Breakdown traffic_cost(double bytes, const DeviceRates& rates) {
   Breakdown cost;
-  cost.traffic = whole(bytes);
+  cost.traffic = whole_bytes(bytes);
   cost.memory = Duration(bytes / rates.memory.base());
   cost.total = cost.memory;
   return cost;

@@ -4,11 +4,10 @@
 
 #include "costmodel/cost/fusion.hpp"
 #include "costmodel/cost/unit_template.hpp"
+#include "costmodel/cost/whole_bytes.hpp"
 
 namespace panpipe {
 namespace {
-
-Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::llround(bytes))); }
 
 struct Saved {
   std::vector<int> tensors;  // by the tensor that owns the memory
@@ -106,16 +105,16 @@ void count_memory(const UnitView& unit, const std::vector<int>& externals, const
     } else {
       const auto found = std::find(externals.begin(), externals.end(), t);
       result.saved_external.push_back(
-          {static_cast<int>(found - externals.begin()), whole(unit.bytes(t) * rates.replicated_saved_factor)});
+          {static_cast<int>(found - externals.begin()), whole_bytes(unit.bytes(t) * rates.replicated_saved_factor)});
     }
   }
   // The loss keeps its softmax in fp32 (4 bytes a logit, or what the framework leaves) until the backward; the rest of what
   // it holds is temporary.
   const double kept_per_logit = std::min(4.0, rates.loss_live_bytes);
-  result.saved_inside = whole(inside + kept_per_logit * loss_logits);
-  result.attention_core = whole(saved.attention);
-  result.temporary = whole(std::max(working_set(unit, rates), (rates.loss_live_bytes - kept_per_logit) * loss_logits));
-  result.kept_for_weight = whole(needed_for_weights(unit) + kept_per_logit * loss_logits / 2);
+  result.saved_inside = whole_bytes(inside + kept_per_logit * loss_logits);
+  result.attention_core = whole_bytes(saved.attention);
+  result.temporary = whole_bytes(std::max(working_set(unit, rates), (rates.loss_live_bytes - kept_per_logit) * loss_logits));
+  result.kept_for_weight = whole_bytes(needed_for_weights(unit) + kept_per_logit * loss_logits / 2);
   for (int t : externals)
     if (unit.tensor(t).role == TensorRole::Input) result.graph_inputs += unit.tensor(t).bytes();
 }

@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 
 namespace panpipe {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::vector<int> placed_devices(const Scenario& scenario, const Degrees& degrees) {
   const std::int64_t positions = std::int64_t{degrees.pipeline} * degrees.data * degrees.tensor;

@@ -4,13 +4,12 @@
 #include <set>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "costmodel/cost/ring.hpp"
 #include "costmodel/cost/workload_cost.hpp"
 
 namespace panpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Sizes at which two groups must agree to be alike: latency, and bandwidth.
 constexpr std::int64_t kProbes[] = {1, std::int64_t{64} << 20, std::int64_t{4} << 30};

@@ -11,8 +11,8 @@ namespace {
 
 // Megatron's scatter/gather (Narayanan et al., arXiv 2104.04473, section 4.1): between nodes each of the t ranks sends
 // 1/t of the tensor over its own NIC, and the receivers gather it over the in-node fabric.
-TransferCost between_nodes(const Cluster& cluster, const Calibration& c, const Framework& framework, const Degrees& degrees,
-                           const Route& route, const HandOver& hand_over, Bytes tensor) {
+TransferCost hand_over_between_nodes(const Cluster& cluster, const Calibration& c, const Framework& framework,
+                                     const Degrees& degrees, const Route& route, const HandOver& hand_over, Bytes tensor) {
   const int t = framework.scatter_gather ? degrees.tensor : 1;
   TransferCost cost;
   cost.path = route.path;
@@ -69,7 +69,7 @@ TransferCost CostModel::transfer(const HandOver& hand_over, Bytes tensor_bytes, 
   }
   const Calibration& c = calibration(cluster.devices[static_cast<std::size_t>(from)].type);
   if (route.path == PathClass::Network)
-    return between_nodes(cluster, c, scenario_->framework, degrees, route, hand_over, tensor_bytes);
+    return hand_over_between_nodes(cluster, c, scenario_->framework, degrees, route, hand_over, tensor_bytes);
   cost.latency = route.latency + c.transfer_latency;
   // NVLink is stated as the data sheet's rate, which a hand-over does not reach; links through the host as measured.
   if (route.path == PathClass::Switch) cost.efficiency = c.transfer_efficiency;

@@ -10,7 +10,6 @@
 namespace panpipe {
 namespace {
 
-constexpr std::uint32_t kUnset = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kNothing = kUnset;
 
 // What a pass of a slice reads and writes: columns of its microbatch's row, forwards first, then gradients.

@@ -6,12 +6,11 @@
 #include <fmt/format.h>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "costmodel/estimate/order_net.hpp"
 
 namespace panpipe {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // A value and how much later than it something may start.
 struct Dependency {

@@ -4,15 +4,10 @@
 #include <map>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "costmodel/schedule/deadlock.hpp"
 
 namespace panpipe {
-namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 OrderNet::OrderNet(const TaskGraph& graph) : graph_(graph) {
   make_lanes();
   make_blocks();

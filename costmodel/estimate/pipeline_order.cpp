@@ -11,8 +11,6 @@
 namespace panpipe {
 namespace {
 
-constexpr std::uint32_t kUnset = std::numeric_limits<std::uint32_t>::max();
-
 Pass pass_of(const Action& action) {
   switch (action.kind) {
     case ActionKind::F:

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "costmodel/estimate/structure.hpp"
 #include "costmodel/schedule/schedule.hpp"
 
 namespace panpipe {
+
+// No entry of a table yet.
+constexpr std::uint32_t kUnset = std::numeric_limits<std::uint32_t>::max();
 
 enum class Pass : std::uint8_t { F, I, W, B };
 

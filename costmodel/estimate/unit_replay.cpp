@@ -4,13 +4,12 @@
 #include <map>
 #include <utility>
 
+#include "costmodel/base/index.hpp"
 #include "costmodel/estimate/order_net.hpp"
 #include "costmodel/plan/unit_lanes.hpp"
 
 namespace panpipe {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class UnitReplay {
  public:

@@ -73,7 +73,7 @@ std::string write_results(const Experiment& experiment, const Plan& plan, const 
   write("scenario.yaml", resolved_text(experiment.scenario));
   write("plan.yaml", to_yaml(plan, experiment.model.units(experiment.scenario.cluster.devices.front().type),
                              settings_of(experiment.scenario)));
-  write("report.txt", described.heading + to_table(timeline, figures, false) + notes);
+  write("report.txt", result_text(experiment, timeline, figures, described, {}) + notes);
   write("schedule.svg", to_svg(picture_of(timeline, fs::path(context.scenario).stem().string())));
   return "written to " + folder +
          ": result.json, trace.json (open it at ui.perfetto.dev), scenario.yaml, plan.yaml, report.txt, schedule.svg\n";

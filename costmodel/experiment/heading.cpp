@@ -30,17 +30,6 @@ std::string resolved_value(const Scenario& scenario, const std::string& path) {
   return "";
 }
 
-// "devices" of one type: "8 x RTX-3090"; of several: "4 x A100-80G-SXM and 4 x RTX-3090".
-std::string devices_text(const Cluster& cluster) {
-  if (cluster.given) return counted(cluster.size(), "device");
-  std::map<int, int> counts;
-  for (const Device& device : cluster.devices) ++counts[device.type];
-  std::vector<std::string> texts;
-  for (const auto& [type, count] : counts)
-    texts.push_back(fmt::format("{} x {}", count, cluster.types[static_cast<std::size_t>(type)].name));
-  return list_of(texts);
-}
-
 // The file as the scenario names it.
 std::string cluster_reference(const Scenario& scenario) {
   const Node* cluster = scenario.document ? scenario.document->find("cluster") : nullptr;
@@ -196,8 +185,7 @@ class Heading {
 
   std::string cluster() const {
     const Cluster& cluster = scenario_.cluster;
-    std::string text = devices_text(cluster);
-    if (cluster.nodes > 1) text += fmt::format(" in {} nodes", cluster.nodes);
+    const std::string text = devices_of(cluster);
     const std::string reference = cluster_reference(scenario_);
     return reference.empty() ? text : fmt::format("{} ({})", text, reference);
   }
@@ -216,6 +204,16 @@ class Heading {
 };
 
 }  // namespace
+
+std::string devices_of(const Cluster& cluster) {
+  if (cluster.given) return counted(cluster.size(), "device");
+  std::map<int, int> counts;
+  for (const Device& device : cluster.devices) ++counts[device.type];
+  std::vector<std::string> texts;
+  for (const auto& [type, count] : counts)
+    texts.push_back(fmt::format("{} x {}", count, cluster.types[static_cast<std::size_t>(type)].name));
+  return list_of(texts) + (cluster.nodes > 1 ? fmt::format(" in {} nodes", cluster.nodes) : std::string());
+}
 
 std::string heading_of(const Scenario& scenario, const Workload& workload, const Plan& plan) {
   return Heading(scenario, workload).of(plan);

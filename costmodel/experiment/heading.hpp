@@ -24,4 +24,7 @@ std::string heading_of_search(const Scenario& scenario, const Workload& workload
 std::string heading_of_sweep(const Scenario& scenario, const Workload& workload, const std::vector<std::string>& keys,
                              bool planned);
 
+// "16 x A100-80G-SXM in 2 nodes", "4 x H100-SXM and 4 x RTX3090".
+std::string devices_of(const Cluster& cluster);
+
 }  // namespace panpipe

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "costmodel/input/parse_source.hpp"
+#include "costmodel/input/reader.hpp"
 #include "costmodel/input/render.hpp"
 #include "costmodel/input/source_text.hpp"
 
@@ -24,7 +25,6 @@ namespace {
 
 // Deeper than any sensible file, and shallower than yaml-cpp's own limit of 500, whose message has no words.
 constexpr std::size_t kDeepest = 64;
-constexpr std::size_t kMostDiagnostics = 20;
 
 struct Place {
   int line = 0, column = 0;

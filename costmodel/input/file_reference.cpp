@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "costmodel/base/installation.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/input/reader.hpp"
 
@@ -67,13 +68,11 @@ std::optional<std::string> read_file_reference(const Node& node, ReadLog& log, c
 
 std::string data_directory() {
   if (const char* folder = std::getenv("PANPIPE_DATA"); folder != nullptr && *folder != '\0') return folder;
+  // In a build folder this is a link to the source tree's scenarios/: messages name what it points to.
+  const fs::path shared = installation_prefix() / "share" / "panpipe";
   std::error_code failed;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failed);
-  if (!failed) {
-    const fs::path installed = program.parent_path().parent_path() / "share" / "panpipe";
-    if (fs::is_directory(installed, failed)) return installed.string();
-  }
-  return PANPIPE_SOURCE_DATA;
+  const fs::path real = fs::canonical(shared, failed);
+  return failed ? shared.string() : real.string();
 }
 
 }  // namespace panpipe

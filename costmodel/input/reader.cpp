@@ -13,8 +13,6 @@ namespace panpipe {
 
 namespace {
 
-constexpr std::size_t kMostDiagnostics = 20;
-
 std::string words_for(const Node& node) {
   switch (node.kind) {
     case NodeKind::Null:
@@ -106,6 +104,7 @@ void ReadLog::error(const Node& at, const std::string& message, const std::strin
 
 void ReadLog::error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help,
                            FaultCode code) {
+  if (diagnostics_.size() >= kMostDiagnostics) return;  // finding the key and drawing its line take time
   Diagnostic diagnostic = diagnostic_at_key(map, key, message, help);
   diagnostic.code = code;
   add(std::move(diagnostic));
@@ -322,6 +321,7 @@ void MapReader::finish() {
     if (std::find(read_.begin(), read_.end(), entry.key) == read_.end()) unread.push_back(entry.key);
   complain_missing(unread);
   bool known_were_listed = false;
+  if (unread.size() > kMostDiagnostics) unread.resize(kMostDiagnostics);  // more are not kept
   for (const std::string& key : unread) {
     auto nearest = nearest_name(key, absent);
     if (!nearest) nearest = nearest_name(key, read_);

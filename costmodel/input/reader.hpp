@@ -21,7 +21,10 @@ struct ResolvedValue {
   std::string origin;
 };
 
-// Gathers faults (at most 20 are kept) and resolved values of one load.
+// Beyond so many, one after another says the same.
+constexpr std::size_t kMostDiagnostics = 20;
+
+// Gathers faults (at most kMostDiagnostics are kept) and resolved values of one load.
 class ReadLog {
  public:
   void error(const Node& at, const std::string& message, const std::string& help = "");
@@ -126,7 +129,7 @@ std::optional<std::string> find_file(const std::string& reference, const std::st
 // similar name that is there) when it does not exist. `what` is the word for it: "cluster", "table of layers".
 std::optional<std::string> read_file_reference(const Node& node, ReadLog& log, const std::string& what);
 
-// Folder of the shipped scenarios: $PANPIPE_DATA, else <program>/../share/panpipe, else the source tree's scenarios/.
+// Folder of the shipped scenarios: $PANPIPE_DATA, else share/panpipe of the prefix (costmodel/base/installation.hpp).
 std::string data_directory();
 
 }  // namespace panpipe

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
+#include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "costmodel/base/files_read.hpp"
+#include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/input/render.hpp"
 
 namespace panpipe {
@@ -87,23 +88,18 @@ void check_bytes(const std::string& text, const SourceText& source) {
 }  // namespace
 
 std::string read_text_file(const std::string& path) {
-  std::error_code ignored;
+  std::error_code problem;
   if (path.empty()) fail("''", "a file name is empty");
-  const auto status = std::filesystem::status(path, ignored);
-  if (!std::filesystem::exists(status)) fail(path, "there is no such file");
+  const auto status = std::filesystem::status(path, problem);
+  if (status.type() == std::filesystem::file_type::not_found) fail(path, "there is no such file");
+  if (problem && !std::filesystem::exists(status)) fail(path, fmt::format("the file cannot be read: {}", problem.message()));
   if (std::filesystem::is_directory(status)) fail(path, "this is a folder, not a file");
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) fail(path, fmt::format("the file cannot be read: {}", std::strerror(errno)));
-  std::string text;
-  char buffer[1 << 16];
-  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, file.get())) > 0;) {
-    text.append(buffer, got);
-    if (static_cast<long long>(text.size()) > kLargestFile)
-      fail(path, fmt::format("the file is larger than {} MiB", kLargestFile >> 20));
-  }
-  if (std::ferror(file.get())) fail(path, fmt::format("the file cannot be read: {}", std::strerror(errno)));
+  std::optional<std::string> text = input_bytes(path, kLargestFile);
+  if (!text) fail(path, fmt::format("the file cannot be read: {}", std::strerror(errno)));
+  if (static_cast<long long>(text->size()) > kLargestFile)
+    fail(path, fmt::format("the file is larger than {} MiB", kLargestFile >> 20));
   report_file_read(path);
-  return text;
+  return std::move(*text);
 }
 
 std::string checked_text(const std::string& bytes, SourceText& source) {

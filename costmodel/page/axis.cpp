@@ -27,13 +27,7 @@ std::vector<double> mantissas(double decades) {
 }  // namespace
 
 AxisScale::AxisScale(const Axis& axis, const std::vector<double>& values, double begin, double end)
-    : logarithmic_(axis.kind == AxisKind::Log && axis.categories.empty()), begin_(begin), end_(end) {
-  if (!axis.categories.empty()) {
-    low_ = -0.5;
-    high_ = static_cast<double>(axis.categories.size()) - 0.5;
-    for (std::size_t i = 0; i < axis.categories.size(); ++i) ticks_.push_back({static_cast<double>(i), axis.categories[i]});
-    return;
-  }
+    : logarithmic_(axis.kind == AxisKind::Log), begin_(begin), end_(end) {
   bool any = false;
   for (const double value : values) {
     if (!can_show(value)) continue;
@@ -71,6 +65,7 @@ void AxisScale::set_linear(double pixels, bool from_zero) {
   }
   low_ = ticks_.front().value;
   high_ = ticks_.back().value;
+  cut_ = low_ > 0;
 }
 
 void AxisScale::set_logarithmic() {

@@ -24,12 +24,13 @@ class AxisScale {
   double low() const { return low_; }
   double high() const { return high_; }
   const std::vector<Tick>& ticks() const { return ticks_; }
+  bool is_cut() const { return cut_; }  // evenly ticked, and starts above 0: lengths on it are no proportions
 
  private:
   void set_linear(double pixels, bool from_zero);
   void set_logarithmic();
 
-  bool logarithmic_ = false;
+  bool logarithmic_ = false, cut_ = false;
   double low_ = 0, high_ = 1, begin_, end_;
   std::vector<Tick> ticks_;
 };

@@ -53,6 +53,12 @@ Page& Page::add(const Scatter& plot) { return add_markup(page::to_html(plot)); }
 Page& Page::add(const Lines& plot) { return add_markup(page::to_html(plot)); }
 Page& Page::add(const Bars& plot) { return add_markup(page::to_html(plot)); }
 
+Page& Page::side_by_side(const std::vector<std::string>& figures) {
+  std::string html;
+  for (const std::string& figure : figures) html += figure;
+  return add_markup("<div class=\"side\">\n" + html + "</div>\n");
+}
+
 Page& Page::add_markup(const std::string& html) {
   body_ += html;
   return *this;

@@ -48,6 +48,8 @@ class Page {
   Page& add(const Scatter& plot);
   Page& add(const Lines& plot);
   Page& add(const Bars& plot);
+  // Figures (to_html of a plot) beside each other where the window has room, else one under the other.
+  Page& side_by_side(const std::vector<std::string>& figures);
 
   // For parts that have markup or a script of their own: what is handed over must be safe already.
   Page& add_markup(const std::string& html);

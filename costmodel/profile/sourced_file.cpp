@@ -1,24 +1,14 @@
 #include "costmodel/profile/sourced_file.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "costmodel/base/quantity_text.hpp"
+#include "costmodel/input/shipped.hpp"
 
 namespace panpipe {
 namespace {
-
-std::vector<std::string> shipped_names(const std::string& kind) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(data_directory() + "/" + kind + "s", ignored))
-    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 bool looks_like_a_path(const std::string& text) {
   return text.find('/') != std::string::npos || (text.size() > 5 && text.compare(text.size() - 5, 5, ".yaml") == 0);
@@ -29,12 +19,12 @@ std::string resolve(const std::string& kind, const std::string& name_or_path, co
     if (auto found = find_file(name_or_path, directory)) return *found;
     throw InputError(fmt::format("{} file '{}' does not exist", kind, name_or_path));
   }
-  const std::string path = fmt::format("{}/{}s/{}.yaml", data_directory(), kind, name_or_path);
+  const std::string path = shipped_file(kind + "s", name_or_path);
   if (!name_or_path.empty() && std::filesystem::exists(path)) return path;
-  const auto names = shipped_names(kind);
+  const auto names = shipped_names(kind + "s");
   const auto near = nearest_name(name_or_path, names);
   throw InputError(fmt::format("no {} '{}'{}; there are {}", kind, name_or_path,
-                               near ? fmt::format(", did you mean '{}'?", *near) : std::string(), fmt::join(names, ", ")));
+                               near ? fmt::format(", did you mean '{}'?", *near) : std::string(), shipped_list(kind + "s")));
 }
 
 }  // namespace

@@ -359,8 +359,20 @@ const Node& nearest_node(const Node& root, const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+// The file itself, else the shipped one of that name: examples/gpt.yaml, or as documents write it, scenarios/examples/gpt.yaml.
+std::string file_of_scenario(const std::string& path) {
+  constexpr std::string_view kInSources = "scenarios/";
+  if (const auto found = find_file(path, "")) return *found;
+  if (!path.starts_with(kInSources)) return path;
+  return find_file(path.substr(kInSources.size()), data_directory()).value_or(path);
+}
+
+}  // namespace
+
 Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides, const std::string& plan_file) {
-  const NodePtr root = load_document(path);
+  const NodePtr root = load_document(file_of_scenario(path));
   if (!plan_file.empty()) apply_plan_keys(*root, *load_document(plan_file));
   apply_overrides(*root, overrides);
   return read_scenario(root, path);

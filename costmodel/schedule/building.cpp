@@ -1,6 +1,7 @@
 #include "costmodel/schedule/building.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

@@ -15,7 +15,6 @@ namespace {
 
 using Row = std::vector<Action>;
 
-bool is_send(ActionKind kind) { return kind == ActionKind::SendF || kind == ActionKind::SendB; }
 bool is_receive(ActionKind kind) { return kind == ActionKind::RecvF || kind == ActionKind::RecvB; }
 
 Action make_action(ActionKind kind, int stage, const Action& like) {

@@ -6,6 +6,8 @@
 
 namespace panpipe {
 
+constexpr bool is_send(ActionKind kind) { return kind == ActionKind::SendF || kind == ActionKind::SendB; }
+
 enum class Receives : std::uint8_t {
   Early,  // where the sender's rank emits the send: receives may stand long before the pass that needs them
   Late,   // right before the pass that needs them, but before a send to the same peer when that peer has the higher number

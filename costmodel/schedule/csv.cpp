@@ -11,15 +11,14 @@
 #include <sys/stat.h>
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <tuple>
 #include <utility>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_read.hpp"
+#include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/schedule/csv_cell.hpp"
 #include "costmodel/schedule/csv_header.hpp"
 #include "costmodel/schedule/csv_shape.hpp"
@@ -131,8 +130,16 @@ class CsvReader {
     for (int cell = 1;; ++cell) {
       const std::size_t end = std::min(line.text.find(',', first), line.text.size());
       std::size_t from = first, to = end;
-      while (from < to && (line.text[from] == ' ' || line.text[from] == '\t')) ++from;
-      while (to > from && (line.text[to - 1] == ' ' || line.text[to - 1] == '\t')) --to;
+      const auto trim = [&] {
+        while (from < to && (line.text[from] == ' ' || line.text[from] == '\t')) ++from;
+        while (to > from && (line.text[to - 1] == ' ' || line.text[to - 1] == '\t')) --to;
+      };
+      trim();
+      if (to > from + 1 && line.text[from] == '"' && line.text[to - 1] == '"') {  // as spreadsheets write texts
+        ++from;
+        --to;
+        trim();
+      }
       if (from == to) {
         ++waiting;
       } else {
@@ -355,12 +362,10 @@ Schedule load_schedule_csv(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) fail(fmt::format("cannot read the file: {}", std::strerror(errno)));
   if (S_ISDIR(status.st_mode)) fail("this is a directory, not a schedule");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(fmt::format("cannot read the file: {}", std::strerror(errno)));
-  std::ostringstream text;
-  text << file.rdbuf();
+  const std::optional<std::string> text = input_bytes(path);
+  if (!text) fail(fmt::format("cannot read the file: {}", std::strerror(errno)));
   report_file_read(path);
-  return read_schedule_csv(text.str(), path);
+  return read_schedule_csv(*text, path);
 }
 
 }  // namespace panpipe

@@ -1,5 +1,6 @@
 // Schedules written as text; csv.cpp describes the format.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/schedule/csv_shape.hpp"

@@ -1,6 +1,7 @@
 // The table of schedule families: the one place that lists them all. A new family is a file with its generator, a
-// declaration in building.hpp and a row here.
+// declaration in building.hpp, a row here and a source below.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
@@ -70,6 +71,42 @@ const ScheduleFamily* find_family(std::string_view name) {
   for (const ScheduleFamily& family : schedule_families())
     if (family.name == name) return &family;
   return nullptr;
+}
+
+std::string_view source_of(const ScheduleFamily& family) {
+  constexpr std::string_view kControllable = "Qi et al., Pipeline parallelism with controllable memory, NeurIPS 2024";
+  constexpr std::string_view kZeroBubble = "Qi et al., Zero bubble pipeline parallelism, ICLR 2024";
+  constexpr std::string_view kOffload = "Wan et al., PipeOffload, ICML 2025";
+  constexpr std::string_view kDeepSeek = "DeepSeek-V3 technical report, 2024; github.com/deepseek-ai/DualPipe";
+  constexpr std::pair<std::string_view, std::string_view> kSources[] = {
+      {"gpipe", "Huang et al., GPipe, NeurIPS 2019"},
+      {"1f1b", "Fan et al., DAPPLE, PPoPP 2021; Narayanan et al., ICML 2021"},
+      {"kfkb", "Wang et al., Ada-Grouper, arXiv 2303.01675, 2023"},
+      {"seq-1f1b", "Sun et al., Seq1F1B, arXiv 2406.03488, 2024"},
+      {"interleaved-1f1b", "Narayanan et al., SC 2021; Megatron-LM"},
+      {"looped-bfs", "Lamy-Poirier, Breadth-first pipeline parallelism, MLSys 2023"},
+      {"pfeife", "Pfeife, ICML 2025"},
+      {"1f1b-v", kControllable},
+      {"hanayo", "Liu et al., Hanayo, SC 2023"},
+      {"chimera", "Li and Hoefler, Chimera, SC 2021"},
+      {"zb-h1", kZeroBubble},
+      {"zb-h2", kZeroBubble},
+      {"interleaved-zero-bubble", "PyTorch, ScheduleInterleavedZeroBubble"},
+      {"group-interleaved", kOffload},
+      {"gis-h", kOffload},
+      {"zb-v", kControllable},
+      {"zb-auto", kZeroBubble},
+      {"zb-v-auto", kControllable},
+      {"v-half", kControllable},
+      {"v-min", kControllable},
+      {"v-auto", kControllable},
+      {"dualpipe", kDeepSeek},
+      {"dualpipe-v", kDeepSeek},
+      {"stp", "Qi et al., Synergistic tensor and pipeline parallelism, NeurIPS 2025"},
+  };
+  for (const auto& [name, source] : kSources)
+    if (name == family.name) return source;
+  return "";
 }
 
 std::optional<std::string> default_option(const ScheduleFamily& family, std::string_view key) {

@@ -14,4 +14,7 @@ const ScheduleFamily* find_family(std::string_view name);
 // None where the family has no such option.
 std::optional<std::string> default_option(const ScheduleFamily& family, std::string_view key);
 
+// Where the order was published.
+std::string_view source_of(const ScheduleFamily& family);
+
 }  // namespace panpipe

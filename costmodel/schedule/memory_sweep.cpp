@@ -1,6 +1,7 @@
 #include "costmodel/schedule/memory_sweep.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

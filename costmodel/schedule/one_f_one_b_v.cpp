@@ -18,12 +18,12 @@ enum Kind : std::uint8_t { F0, F1, B1, B0, kKinds, Tail, Free };
 constexpr int length(int kind) { return kind < B1 ? 1 : 2; }
 constexpr bool goes_down(int kind) { return kind == F0 || kind == B1; }  // from rank 0 to the last; the others come back
 
-using Block = std::array<std::vector<int>, kKinds>;  // per kind and rank: the slot of microbatch 0
+using SlotBlock = std::array<std::vector<int>, kKinds>;  // per kind and rank: the slot of microbatch 0
 
 // Down the V and up again, forwards in one slot each, then backwards in two, with a pause of three slots after every third
 // backward: no two passes of a rank stand on the same slot modulo six.
-Block block_modulo_period(int ranks) {
-  Block block;
+SlotBlock block_modulo_period(int ranks) {
+  SlotBlock block;
   int now = 1, until_pause = 0;
   for (int kind = F0; kind < kKinds; ++kind) {
     if (kind == B1) {
@@ -44,8 +44,8 @@ Block block_modulo_period(int ranks) {
 }
 
 // Every pass on the first slot behind its input that the block allows.
-Block first_block(int ranks) {
-  Block block = block_modulo_period(ranks);
+SlotBlock first_block(int ranks) {
+  SlotBlock block = block_modulo_period(ranks);
   int at = kPeriod;
   for (int kind = F0; kind < kKinds; ++kind)
     for (int i = 0; i < ranks; ++i) {
@@ -59,7 +59,7 @@ Block first_block(int ranks) {
 class SquaredPaper {
  public:
   SquaredPaper(int ranks, int microbatches) : ranks_(ranks) {
-    const Block block = first_block(ranks);
+    const SlotBlock block = first_block(ranks);
     const std::size_t width = static_cast<std::size_t>(block[B0][0] + 2 + kPeriod * microbatches);
     lines_.resize(static_cast<std::size_t>(ranks));
     for (std::size_t rank = 0; rank < lines_.size(); ++rank) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "costmodel/schedule/communication.hpp"
 #include "costmodel/schedule/deadlock.hpp"
 #include "costmodel/schedule/parking.hpp"
 #include "costmodel/schedule/pass_costs.hpp"
@@ -9,7 +10,6 @@
 namespace panpipe {
 namespace {
 
-bool is_send(ActionKind kind) { return kind == ActionKind::SendF || kind == ActionKind::SendB; }
 bool is_transfer(ActionKind kind) { return kind >= ActionKind::SendF && kind <= ActionKind::RecvB; }
 
 constexpr double kNotYet = -1;

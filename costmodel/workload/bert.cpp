@@ -6,8 +6,7 @@
 namespace panpipe {
 namespace {
 
-constexpr double kEpsilon = 1e-12;
-constexpr std::string_view kInit = "normal(0.02)";
+constexpr double kBertEpsilon = 1e-12;
 constexpr int kTokenTypes = 2;
 
 struct Bert {
@@ -21,14 +20,14 @@ int embed(const Bert& bert, int tokens, int types, int word_weight) {
   g.module(name + ".word_embeddings");
   const int words = g.sum_parallel(g.vocabulary_embedding(tokens, word_weight, d.vocabulary));
   g.module(name + ".token_type_embeddings");
-  const int type_weight = g.parameter(name + ".token_type_embeddings.weight", {kTokenTypes, d.hidden}, kInit);
+  const int type_weight = g.parameter(name + ".token_type_embeddings.weight", {kTokenTypes, d.hidden}, kNormalInit);
   const int with_types = g.add(words, g.embedding(types, type_weight));
   g.module(name + ".position_embeddings");
-  const int position_weight = g.parameter(name + ".position_embeddings.weight", {d.positions, d.hidden}, kInit);
+  const int position_weight = g.parameter(name + ".position_embeddings.weight", {d.positions, d.hidden}, kNormalInit);
   const int position_ids = g.buffer("position_ids", DType::Int64, {1, d.sequence}, "arange");
   const int sum = g.add(with_types, g.embedding(position_ids, position_weight));
   const int part = g.scatter_sequence(sum);
-  return g.dropout(g.layer_norm(part, name + ".LayerNorm", kEpsilon));
+  return g.dropout(g.layer_norm(part, name + ".LayerNorm", kBertEpsilon));
 }
 
 int attention(const Bert& bert, int x, const std::string& layer) {
@@ -47,21 +46,21 @@ int attention(const Bert& bert, int x, const std::string& layer) {
   const int mixed = g.transpose(g.attention(q, k, v, false), 1, 2);
   const int joined = g.reshape(mixed, {batch, d.sequence, heads * head_size});
   const int projected = g.linear(joined, name + ".output.dense", d.hidden, {.split = Split::Row});
-  return g.layer_norm(g.add(g.dropout(projected), x), name + ".output.LayerNorm", kEpsilon);
+  return g.layer_norm(g.add(g.dropout(projected), x), name + ".output.LayerNorm", kBertEpsilon);
 }
 
 int mlp(const Bert& bert, int x, const std::string& layer) {
   auto& [g, d] = bert;
   const int wide = g.linear(g.enter_parallel(x), layer + ".intermediate.dense", d.ffn, {.split = Split::Column});
   const int narrow = g.linear(g.gelu(wide, "none"), layer + ".output.dense", d.hidden, {.split = Split::Row});
-  return g.layer_norm(g.add(g.dropout(narrow), x), layer + ".output.LayerNorm", kEpsilon);
+  return g.layer_norm(g.add(g.dropout(narrow), x), layer + ".output.LayerNorm", kBertEpsilon);
 }
 
 int masked_token_loss(const Bert& bert, int x, int labels, int word_weight) {
   auto& [g, d] = bert;
   const std::string name = "cls.predictions";
   const int hidden = g.gelu(g.linear(x, name + ".transform.dense", d.hidden), "none");
-  const int normal = g.enter_vocabulary(g.layer_norm(hidden, name + ".transform.LayerNorm", kEpsilon));
+  const int normal = g.enter_vocabulary(g.layer_norm(hidden, name + ".transform.LayerNorm", kBertEpsilon));
   g.module(name + ".decoder");
   const int weight = g.tied_parameter(name + ".decoder.weight", word_weight);
   const int bias = g.vocabulary_parameter(name + ".bias", {d.vocabulary}, "zeros");
@@ -97,7 +96,7 @@ OperatorGraph build_bert(const std::string& model, const ModelDimensions& d, con
   const int next = g.input("next_sentence_label", DType::Int64, {batch});
 
   g.unit("embedding");
-  const int word_weight = g.vocabulary_parameter("bert.embeddings.word_embeddings.weight", {d.vocabulary, d.hidden}, kInit);
+  const int word_weight = g.vocabulary_parameter("bert.embeddings.word_embeddings.weight", {d.vocabulary, d.hidden}, kNormalInit);
   int x = embed(bert, tokens, types, word_weight);
   for (int i = 0; i < d.layers; ++i) {
     const std::string number = std::to_string(i), block = "h." + number, layer = "bert.encoder.layer." + number;

@@ -12,13 +12,16 @@
 
 namespace panpipe {
 
+// Initial weights of the transformers built here (Radford et al. 2019).
+inline constexpr std::string_view kNormalInit = "normal(0.02)";
+
 // How a weight is cut over the tensor-parallel ranks: not at all, by output features, or by input features.
 enum class Split : std::uint8_t { None, Column, Row };
 
 struct LinearOptions {
   bool bias = true;
   Split split = Split::None;
-  std::string_view init = "normal(0.02)";
+  std::string_view init = kNormalInit;
   int blocks = 1;    // matrices fused in one weight, each cut for itself
   int replicas = 1;  // neighbouring ranks that hold the same shard (more ranks than key-value heads)
 };

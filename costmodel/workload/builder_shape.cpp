@@ -5,14 +5,13 @@
 #include <numeric>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "costmodel/workload/builder.hpp"
 
 namespace panpipe {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
-
-std::size_t at(int dimension) { return static_cast<std::size_t>(dimension); }
 
 std::int64_t elements(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());

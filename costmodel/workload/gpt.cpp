@@ -13,8 +13,7 @@
 namespace panpipe {
 namespace {
 
-constexpr double kEpsilon = 1e-5;
-constexpr std::string_view kInit = "normal(0.02)";  // Radford et al. 2019
+constexpr double kGptEpsilon = 1e-5;
 
 struct Gpt {
   GraphBuilder& g;
@@ -27,7 +26,7 @@ int embed(const Gpt& gpt, int tokens, int word_weight) {
   g.module("transformer.wte");
   const int words = g.sum_parallel(g.vocabulary_embedding(tokens, word_weight, d.vocabulary));
   g.module("transformer.wpe");
-  const int position_weight = g.parameter("transformer.wpe.weight", {d.positions, d.hidden}, kInit);
+  const int position_weight = g.parameter("transformer.wpe.weight", {d.positions, d.hidden}, kNormalInit);
   const int position_ids = g.buffer("position_ids", DType::Int64, {1, d.sequence}, "arange");
   const int positions = g.embedding(position_ids, position_weight);
   g.module("transformer.drop");
@@ -40,7 +39,7 @@ int attention(const Gpt& gpt, int x, const std::string& layer) {
   const std::int64_t batch = g.request().microbatch;
   const std::int64_t heads = d.heads / g.tensor_degree();
   const std::int64_t head_size = d.hidden / d.heads;
-  const int normal = g.enter_parallel(g.layer_norm(x, layer + ".ln_1", kEpsilon));
+  const int normal = g.enter_parallel(g.layer_norm(x, layer + ".ln_1", kGptEpsilon));
   const int fused = g.linear(normal, name + ".c_attn", 3 * d.hidden, {.split = Split::Column, .blocks = 3});
   g.module(name);
   std::vector<int> qkv = g.split(fused, heads * head_size, 2);
@@ -54,7 +53,7 @@ int attention(const Gpt& gpt, int x, const std::string& layer) {
 int mlp(const Gpt& gpt, int x, const std::string& layer) {
   auto& [g, d, residual_init] = gpt;
   const std::string name = layer + ".mlp";
-  const int normal = g.enter_parallel(g.layer_norm(x, layer + ".ln_2", kEpsilon));
+  const int normal = g.enter_parallel(g.layer_norm(x, layer + ".ln_2", kGptEpsilon));
   const int wide = g.linear(normal, name + ".c_fc", d.ffn, {.split = Split::Column});
   g.module(name + ".act");
   const int active = g.gelu(wide, "tanh");
@@ -87,7 +86,7 @@ OperatorGraph build_gpt(const std::string& model, const ModelDimensions& d, cons
   const int labels = g.input("labels", DType::Int64, {batch, d.sequence});  // already the next tokens
 
   g.unit("embedding");
-  const int word_weight = g.vocabulary_parameter("transformer.wte.weight", {d.vocabulary, d.hidden}, kInit);
+  const int word_weight = g.vocabulary_parameter("transformer.wte.weight", {d.vocabulary, d.hidden}, kNormalInit);
   int x = embed(gpt, tokens, word_weight);
   for (int i = 0; i < d.layers; ++i) {
     const std::string block = "h." + std::to_string(i), layer = "transformer." + block;
@@ -98,8 +97,8 @@ OperatorGraph build_gpt(const std::string& model, const ModelDimensions& d, cons
   }
 
   g.unit("head");
-  x = g.enter_parallel(g.layer_norm(x, "transformer.ln_f", kEpsilon));
-  return g.finish(next_token_loss(g, d, x, labels, word_weight, kInit));
+  x = g.enter_parallel(g.layer_norm(x, "transformer.ln_f", kGptEpsilon));
+  return g.finish(next_token_loss(g, d, x, labels, word_weight, kNormalInit));
 }
 
 }  // namespace panpipe

@@ -162,7 +162,7 @@ void check_order(const std::vector<ListedEdge>& edges, const std::vector<ListedL
 }
 
 // Two edges of one tensor carry the same bytes, and no edge stands twice.
-void check_tensors(const std::vector<ListedEdge>& edges, const std::vector<ListedLayer>& layers, ReadLog& log) {
+void check_listed_tensors(const std::vector<ListedEdge>& edges, const std::vector<ListedLayer>& layers, ReadLog& log) {
   const auto name = [&](int index) -> const std::string& { return layers[static_cast<std::size_t>(index)].layer.name; };
   std::map<std::pair<int, std::string>, Bytes> sizes;
   std::set<std::tuple<int, int, std::string>> seen;
@@ -212,7 +212,7 @@ std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLaye
   }
   tell_unnamed_apart(edges);
   check_order(edges, layers, log);
-  check_tensors(edges, layers, log);
+  check_listed_tensors(edges, layers, log);
   for (const ListedLayer& layer : layers)
     if (layer.has_output)
       log.error_at_key(*layer.node, "output", "'output' is for files without 'edges'; the edges say what the layer sends");

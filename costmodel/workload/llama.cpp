@@ -10,8 +10,7 @@
 namespace panpipe {
 namespace {
 
-constexpr double kEpsilon = 1e-5;
-constexpr std::string_view kInit = "normal(0.02)";
+constexpr double kLlamaEpsilon = 1e-5;
 constexpr int kRotaryBase = 10000;
 
 using Llama = LlamaLayers;
@@ -38,7 +37,7 @@ int llama_attention(const LlamaLayers& llama, int x, const std::string& layer) {
   const int replicas = std::max(1, g.tensor_degree() / d.kv_heads);
   const LinearOptions query{.bias = false, .split = Split::Column};
   const LinearOptions key_value{.bias = false, .split = Split::Column, .replicas = replicas};
-  const int normal = g.enter_parallel(g.rms_norm(x, layer + ".input_layernorm", kEpsilon));
+  const int normal = g.enter_parallel(g.rms_norm(x, layer + ".input_layernorm", kLlamaEpsilon));
   const auto project = [&](const std::string& part, int heads, const LinearOptions& options) {
     const int flat = g.linear(normal, name + part, heads * head_size, options);
     return g.transpose(g.view(flat, {batch, d.sequence, g.shape(flat).back() / head_size, head_size}), 1, 2);
@@ -58,7 +57,7 @@ int llama_mlp(const LlamaLayers& llama, int x, const std::string& layer) {
   auto& g = llama.g;
   const std::string name = layer + ".mlp";
   const LinearOptions column{.bias = false, .split = Split::Column};
-  const int normal = g.enter_parallel(g.rms_norm(x, layer + ".post_attention_layernorm", kEpsilon));
+  const int normal = g.enter_parallel(g.rms_norm(x, layer + ".post_attention_layernorm", kLlamaEpsilon));
   const int gate = g.linear(normal, name + ".gate_proj", llama.d.ffn, column);
   const int up = g.linear(normal, name + ".up_proj", llama.d.ffn, column);
   g.module(name + ".act_fn");
@@ -77,8 +76,8 @@ void add_rotary_tables(LlamaLayers& llama) {
 int llama_head(const LlamaLayers& llama, int x, int labels, int word_weight) {
   auto& g = llama.g;
   const auto& d = llama.d;
-  x = g.enter_parallel(g.rms_norm(x, "model.norm", kEpsilon));
-  return next_token_loss(g, d, x, labels, word_weight, kInit);
+  x = g.enter_parallel(g.rms_norm(x, "model.norm", kLlamaEpsilon));
+  return next_token_loss(g, d, x, labels, word_weight, kNormalInit);
 }
 
 void check_llama_degree(const ModelDimensions& d, const WorkloadShape& shape, const std::string& model) {
@@ -102,7 +101,7 @@ OperatorGraph build_llama(const std::string& model, const ModelDimensions& d, co
 
   g.unit("embedding");
   g.module("model.embed_tokens");
-  const int word_weight = g.vocabulary_parameter("model.embed_tokens.weight", {d.vocabulary, d.hidden}, kInit);
+  const int word_weight = g.vocabulary_parameter("model.embed_tokens.weight", {d.vocabulary, d.hidden}, kNormalInit);
   int x = g.leave_parallel(g.vocabulary_embedding(tokens, word_weight, d.vocabulary));
   for (int i = 0; i < d.layers; ++i) {
     const std::string number = std::to_string(i), block = "h." + number, layer = "model.layers." + number;

@@ -8,8 +8,7 @@
 namespace panpipe {
 namespace {
 
-constexpr double kEpsilon = 1e-6;
-constexpr std::string_view kInit = "normal(0.02)";
+constexpr double kMergerEpsilon = 1e-6;
 constexpr int kJoined = 4;  // patches in one token of the language model
 
 ModelDimensions encoder(const ModelDimensions& d) {
@@ -28,7 +27,7 @@ int embed_image(const VitLayers& vit, int pixels) {
   const int grid = g.conv2d(pixels, "visual.patch_embed.proj", d.hidden, d.patch, d.patch, 0);
   g.module("visual");
   const int patches = g.transpose(g.reshape(grid, {g.request().microbatch, d.hidden, tokens}), 1, 2);
-  const int positions = g.parameter("visual.position_embeddings", {1, tokens, d.hidden}, kInit);
+  const int positions = g.parameter("visual.position_embeddings", {1, tokens, d.hidden}, kNormalInit);
   return g.scatter_sequence(g.add(patches, positions));
 }
 
@@ -36,12 +35,12 @@ int embed_image(const VitLayers& vit, int pixels) {
 int project(const VitLayers& vit, int x, std::int64_t width) {
   auto& [g, d, tokens] = vit;
   const std::int64_t joined = std::int64_t{kJoined} * d.hidden;
-  const int normal = g.gather_sequence(g.layer_norm(x, "visual.merger.ln_q", kEpsilon));
+  const int normal = g.gather_sequence(g.layer_norm(x, "visual.merger.ln_q", kMergerEpsilon));
   g.module("visual.merger");
   const int wide = g.enter_vocabulary(g.reshape(normal, {g.request().microbatch, tokens / kJoined, joined}));
   const int first = g.linear(wide, "visual.merger.mlp.0", joined, {.split = Split::Column});
   const int active = g.gelu(first, "none");
-  const int weight = g.parameter("visual.merger.mlp.2.weight", {width, joined}, kInit, 1);
+  const int weight = g.parameter("visual.merger.mlp.2.weight", {width, joined}, kNormalInit, 1);
   const int bias = g.parameter("visual.merger.mlp.2.bias", {width}, "zeros");
   g.module("visual.merger.mlp.2");
   return g.add(g.sum_parallel(g.linear_op(active, weight)), bias);  // whole on every rank, whatever the sequence does
@@ -80,7 +79,7 @@ OperatorGraph build_mllm(const std::string& model, const ModelDimensions& d, con
   add_rotary_tables(llama);
   g.unit("embedding");
   g.module("model.embed_tokens");
-  const int word_weight = g.vocabulary_parameter("model.embed_tokens.weight", {d.vocabulary, d.hidden}, kInit);
+  const int word_weight = g.vocabulary_parameter("model.embed_tokens.weight", {d.vocabulary, d.hidden}, kNormalInit);
   const int words = g.sum_parallel(g.vocabulary_embedding(tokens, word_weight, d.vocabulary));
   g.module("model");
   x = g.scatter_sequence(g.cat({image, words}, 1));

@@ -21,7 +21,7 @@ constexpr int kTextFeatures = 2048;  // two text encoders side by side: 768 + 12
 constexpr int kPooledFeatures = 1280;
 constexpr int kSizeNumbers = 6;     // original size, crop, target size
 constexpr int kSizeFeatures = 256;  // sinusoidal features of each of them
-constexpr double kEpsilon = 1e-5;
+constexpr double kUnetEpsilon = 1e-5;
 constexpr double kTransformerEpsilon = 1e-6;  // group norm in front of the transformer blocks
 
 // A weight's initial values: PyTorch's default, uniform in +-1/sqrt(fan-in).
@@ -95,12 +95,12 @@ class Unet {
     g.module(name);
     if (skip >= 0) x = g.cat({x, skip}, 1);
     const std::int64_t in = g.shape(x)[1];
-    int y = g.unary("silu", g.group_norm(x, name + ".norm1", kGroups, kEpsilon));
+    int y = g.unary("silu", g.group_norm(x, name + ".norm1", kGroups, kUnetEpsilon));
     y = g.conv2d(y, name + ".conv1", out, 3, 1, 1);
     g.module(name + ".time_emb_proj");
     const int shift = linear(g.unary("silu", condition), name + ".time_emb_proj", out);
     y = g.add(y, g.unsqueeze(g.unsqueeze(shift, 2), 3));
-    y = g.unary("silu", g.group_norm(y, name + ".norm2", kGroups, kEpsilon));
+    y = g.unary("silu", g.group_norm(y, name + ".norm2", kGroups, kUnetEpsilon));
     y = g.conv2d(g.dropout(y), name + ".conv2", out, 3, 1, 1);
     const int shortcut = in == out ? x : g.conv2d(x, name + ".conv_shortcut", out, 1, 1, 0);
     return g.add(shortcut, y);
@@ -120,10 +120,10 @@ class Unet {
 
   int transformer_block(int x, const std::string& name, std::int64_t head_count) {
     const std::int64_t width = g.shape(x).back();
-    const int self = g.layer_norm(x, name + ".norm1", kEpsilon);
+    const int self = g.layer_norm(x, name + ".norm1", kUnetEpsilon);
     x = g.add(attention(self, self, name + ".attn1", head_count), x);
-    x = g.add(attention(g.layer_norm(x, name + ".norm2", kEpsilon), text, name + ".attn2", head_count), x);
-    const int wide = linear(g.layer_norm(x, name + ".norm3", kEpsilon), name + ".ff.net.0.proj", 8 * width);
+    x = g.add(attention(g.layer_norm(x, name + ".norm2", kUnetEpsilon), text, name + ".attn2", head_count), x);
+    const int wide = linear(g.layer_norm(x, name + ".norm3", kUnetEpsilon), name + ".ff.net.0.proj", 8 * width);
     const std::vector<int> halves = g.split(wide, 4 * width, 2);
     return g.add(linear(g.mul(halves[0], g.gelu(halves[1], "none")), name + ".ff.net.2", width), x);
   }
@@ -189,7 +189,7 @@ class Unet {
 
   int head(int x) {
     g.unit("head");
-    x = g.unary("silu", g.group_norm(x, "conv_norm_out", kGroups, kEpsilon));
+    x = g.unary("silu", g.group_norm(x, "conv_norm_out", kGroups, kUnetEpsilon));
     const int predicted = g.conv2d(x, "conv_out", kLatentChannels, 3, 1, 1);
     g.module("loss");
     return g.mse_loss(predicted, noise);

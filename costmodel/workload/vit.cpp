@@ -9,8 +9,7 @@
 namespace panpipe {
 namespace {
 
-constexpr double kEpsilon = 1e-6;
-constexpr std::string_view kInit = "normal(0.02)";
+constexpr double kVitEpsilon = 1e-6;
 
 using Vit = VitLayers;
 
@@ -21,9 +20,9 @@ int embed(const Vit& vit, int pixels) {
   const int grid = g.conv2d(pixels, name + ".patch_embeddings.projection", d.hidden, d.patch, d.patch, 0);
   g.module(name);
   const int patches = g.transpose(g.reshape(grid, {batch, d.hidden, tokens - 1}), 1, 2);
-  const int class_token = g.parameter(name + ".cls_token", {1, 1, d.hidden}, kInit);
+  const int class_token = g.parameter(name + ".cls_token", {1, 1, d.hidden}, kNormalInit);
   const int all = g.cat({g.expand(class_token, {batch, 1, d.hidden}), patches}, 1);
-  const int positions = g.parameter(name + ".position_embeddings", {1, tokens, d.hidden}, kInit);
+  const int positions = g.parameter(name + ".position_embeddings", {1, tokens, d.hidden}, kNormalInit);
   return g.dropout(g.scatter_sequence(g.add(all, positions)));
 }
 
@@ -36,7 +35,7 @@ int vit_attention(const VitLayers& vit, int x, const std::string& layer) {
   const std::string name = layer + ".attention";
   const std::int64_t batch = g.request().microbatch, head_size = d.hidden / d.heads;
   const std::int64_t heads = d.heads / g.tensor_degree();
-  const int normal = g.enter_parallel(g.layer_norm(x, layer + ".layernorm_before", kEpsilon));
+  const int normal = g.enter_parallel(g.layer_norm(x, layer + ".layernorm_before", kVitEpsilon));
   const auto project = [&](const char* part) {
     const int flat = g.linear(normal, name + ".attention." + part, d.hidden, {.split = Split::Column});
     return g.transpose(g.view(flat, {batch, tokens, heads, head_size}), 1, 2);
@@ -51,7 +50,7 @@ int vit_attention(const VitLayers& vit, int x, const std::string& layer) {
 
 int vit_mlp(const VitLayers& vit, int x, const std::string& layer) {
   auto& [g, d, tokens] = vit;
-  const int normal = g.enter_parallel(g.layer_norm(x, layer + ".layernorm_after", kEpsilon));
+  const int normal = g.enter_parallel(g.layer_norm(x, layer + ".layernorm_after", kVitEpsilon));
   const int wide = g.linear(normal, layer + ".intermediate.dense", d.ffn, {.split = Split::Column});
   const int narrow = g.linear(g.gelu(wide, "none"), layer + ".output.dense", d.hidden, {.split = Split::Row});
   return g.add(x, g.dropout(narrow));
@@ -80,7 +79,7 @@ OperatorGraph build_vit(const std::string& model, const ModelDimensions& d, cons
   }
 
   g.unit("head");
-  const int normal = g.gather_sequence(g.layer_norm(x, "vit.layernorm", kEpsilon));
+  const int normal = g.gather_sequence(g.layer_norm(x, "vit.layernorm", kVitEpsilon));
   g.module("classifier");
   const int scores = g.linear(g.select(normal, 1, 0), "classifier", d.classes);
   g.module("loss");

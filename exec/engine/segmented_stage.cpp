@@ -17,7 +17,7 @@ constexpr std::string_view kLossOverVocabulary = "panpipe::vocabulary_parallel_c
 constexpr std::string_view kScatterSequence = "panpipe::scatter_to_sequence_parallel";
 constexpr std::string_view kGatherSequence = "panpipe::gather_sequence";
 
-int tensor_argument(const Operator& op, std::size_t i) { return std::get<TensorRef>(op.arguments.at(i)).tensor; }
+int tensor_of(const Operator& op, std::size_t i) { return std::get<TensorRef>(op.arguments.at(i)).tensor; }
 std::int64_t integer_argument(const Operator& op, std::size_t i) { return std::get<std::int64_t>(op.arguments.at(i)); }
 
 // The sequence's, of operators that cut it.
@@ -120,7 +120,7 @@ void SegmentedStage::run_segment(Part& part, ForwardFlow& flow) {
 void SegmentedStage::run_collective(Part& part, ForwardFlow& flow) {
   const Operator& op = operator_of(part);
   if (op.target == kLossOverVocabulary) return run_loss(part, flow);
-  at::Tensor value = take_value(flow, part, tensor_argument(op, 0));
+  at::Tensor value = take_value(flow, part, tensor_of(op, 0));
   Value& made = flow.values[op.outputs[0]];
   if (op.forward_collective != CollectiveKind::None)
     made.posted = group_->post(op.forward_collective, std::move(value), dimension_of(op));
@@ -131,8 +131,8 @@ void SegmentedStage::run_collective(Part& part, ForwardFlow& flow) {
 void SegmentedStage::run_loss(Part& part, ForwardFlow& flow) {
   const Operator& op = operator_of(part);
   VocabularyPart own;
-  own.logits = take_value(flow, part, tensor_argument(op, 0));
-  own.labels = take_value(flow, part, tensor_argument(op, 1));
+  own.logits = take_value(flow, part, tensor_of(op, 0));
+  own.labels = take_value(flow, part, tensor_of(op, 1));
   const std::int64_t vocabulary = integer_argument(op, 3), width = own.logits.size(1);
   own.first = width * group_->shard();
   own.columns = std::clamp<std::int64_t>(vocabulary - own.first, 0, width);
@@ -219,7 +219,7 @@ void SegmentedStage::return_collective(Part& part, BackwardFlow& flow) {
   const Operator& op = operator_of(part);
   at::Tensor gradient = take_gradient(flow, op.outputs[0]);
   if (!gradient.defined()) return;
-  Value& back = flow.gradients[tensor_argument(op, 0)].emplace_back();
+  Value& back = flow.gradients[tensor_of(op, 0)].emplace_back();
   if (op.target == kLossOverVocabulary) {
     const auto [own, whole] = std::move(part.losses.extract(flow.microbatch).mapped());
     back.tensor = vocabulary_gradient(own, whole, gradient);

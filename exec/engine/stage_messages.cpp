@@ -10,15 +10,12 @@
 #include "exec/engine/scalar_types.hpp"
 
 namespace panpipe::exec {
-namespace {
 
 std::size_t position_in(const std::vector<int>& names, int tensor) {
   const auto found = std::find(names.begin(), names.end(), tensor);
   PANPIPE_CHECK(found != names.end(), fmt::format("tensor {} is not of this stage", tensor));
   return static_cast<std::size_t>(found - names.begin());
 }
-
-}  // namespace
 
 StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const Layout& layout, Transport& transport,
                              at::Device device, Clock::duration deadline, std::string& doing)

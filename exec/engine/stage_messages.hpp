@@ -15,6 +15,9 @@
 
 namespace panpipe::exec {
 
+// Where `tensor` stands in a list of a stage's tensors; it must.
+std::size_t position_in(const std::vector<int>& names, int tensor);
+
 class StageMessages {
  public:
   // Between ranks of the same replica and shard. `doing` is told what is awaited, and set back. References must outlive this.

@@ -20,12 +20,6 @@ c10::Event marked(c10::Device device) {
   return event;
 }
 
-std::size_t position_in(const std::vector<int>& names, int tensor) {
-  const auto found = std::find(names.begin(), names.end(), tensor);
-  PANPIPE_CHECK(found != names.end(), fmt::format("tensor {} is not of this stage", tensor));
-  return static_cast<std::size_t>(found - names.begin());
-}
-
 }  // namespace
 
 Worker::Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layout, int position, int replica,

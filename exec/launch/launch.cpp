@@ -10,8 +10,10 @@
 #include <filesystem>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/installation.hpp"
 #include "costmodel/experiment/experiment.hpp"
 #include "exec/launch/fits_host.hpp"
+#include "exec/launch/libtorch.hpp"
 #include "exec/launch/run_options.hpp"
 #include "exec/launch/world.hpp"
 
@@ -20,14 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// panpipe-exec stands beside panpipe.
 std::string executor() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path() / "panpipe-exec";
-  if (!fs::exists(program, error))
+  const fs::path program = find_part("panpipe-exec");
+  if (program.empty())
     throw MachineError(
         "this build has no executor: it was made without LibTorch; run make setup, which installs it into .venv, then make "
         "build");
+  use_libtorch();
   return program.string();
 }
 

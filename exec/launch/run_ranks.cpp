@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,8 +136,11 @@ class Ranks {
       setpgid(0, 0);                      // Ctrl-C of the terminal comes through the launcher, once
       sigprocmask(SIG_SETMASK, &before_, nullptr);
       signal(SIGPIPE, SIG_DFL);
-      const int nothing = open("/dev/null", O_RDONLY);
-      dup2(nothing, STDIN_FILENO);
+      struct stat input {};  // a file may hold the scenario (`panpipe run - < s.yaml`); nobody reads what a person types
+      if (fstat(STDIN_FILENO, &input) != 0 || !S_ISREG(input.st_mode)) {
+        const int nothing = open("/dev/null", O_RDONLY);
+        dup2(nothing, STDIN_FILENO);
+      }
       if (number != 0) dup2(theirs.get(), STDOUT_FILENO);
       dup2(theirs.get(), STDERR_FILENO);
       setenv("RANK", place.c_str(), 1);

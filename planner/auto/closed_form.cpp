@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/base/index.hpp"
 #include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/pass_rules.hpp"
 
 namespace panpipe::planner {
-namespace {
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-}  // namespace
 
 Layout::Layout(const Stages& of, const std::vector<TiedParameter>& parameters, int p, int v, StagePlacement s)
     : ranks(p), chunks(v), placement(s), rank(at(p)), table(of) {

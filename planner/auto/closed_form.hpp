@@ -1,6 +1,6 @@
 // Step time and memory of a configuration without an order of passes: what each rank has to do, what it must wait for first, and
 // what is left to do after it. The time is a lower bound of the estimate, the memory one that is reached for most orders
-// (docs/models/plan-auto.md has the equations and how far they are off).
+// (docs/models/plan-auto.md has the equations, plan-auto-notes.md their distance from estimates).
 #pragma once
 
 #include <array>

@@ -4,11 +4,9 @@
 #include <set>
 #include <tuple>
 
-namespace panpipe::planner {
+#include "costmodel/base/index.hpp"
 
-namespace {
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-}  // namespace
+namespace panpipe::planner {
 
 int RouteClasses::class_of(int from, int to) {
   if (from == to) return -1;

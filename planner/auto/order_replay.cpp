@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "costmodel/base/parallel_for.hpp"
 #include "costmodel/estimate/pipeline_order.hpp"
 #include "costmodel/estimate/replay.hpp"
@@ -12,7 +13,6 @@
 namespace panpipe::planner {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 constexpr std::size_t kLargest = 4'000'000;  // passes of an order that is worth a replay
 
 using OrderKey = std::tuple<int, int, int, int>;  // family, ranks, stages a rank, microbatches

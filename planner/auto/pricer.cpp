@@ -4,14 +4,13 @@
 #include <limits>
 #include <set>
 
+#include "costmodel/base/index.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
 
 namespace panpipe::planner {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Devices of position (rank, copy, tensor index): a rank lies `step` positions behind the one before, a copy `stride`.
 std::vector<int> devices_at(const Positions& positions, const Degrees& degrees, std::int64_t step, std::int64_t stride) {

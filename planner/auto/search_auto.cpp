@@ -16,7 +16,6 @@
 namespace panpipe::planner {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr std::size_t kPerRound = 4;          // estimated after each round of the sweep: they exclude what follows
 constexpr std::size_t kReplayed = 512;        // orders replayed at a time
 constexpr std::size_t kEstimatedAtOnce = 16;  // does not depend on the number of threads, so the answer does not either

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "costmodel/base/parallel_for.hpp"
 #include "planner/auto/families.hpp"
 
@@ -12,8 +13,6 @@ namespace panpipe::planner {
 namespace {
 
 constexpr std::size_t kMostKept = 200'000;
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

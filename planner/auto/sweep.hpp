@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "planner/planner.hpp"
 
 namespace panpipe::planner {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct Priced {
   double bound = 0;   // seconds

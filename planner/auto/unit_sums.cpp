@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/base/index.hpp"
 #include "costmodel/plan/pass_rules.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 #include "costmodel/plan/stage_links.hpp"
 
 namespace panpipe::planner {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-std::size_t at(Recompute mode) { return static_cast<std::size_t>(mode); }
 
 Degrees on_one_rank(const WorkloadShape& shape) {
   return {.tensor = shape.tensor_degree, .sequence_parallel = shape.sequence_parallel, .micro = shape.microbatch};

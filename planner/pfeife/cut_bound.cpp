@@ -4,11 +4,12 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/pfeife/stage_costs.hpp"
+
 namespace panpipe::planner {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr std::array<ActionKind, 4> kPasses = {ActionKind::F, ActionKind::I, ActionKind::W, ActionKind::B};
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);

@@ -201,7 +201,8 @@ bool CutSearch::descend(std::size_t cut, int at, Descent& descent) {
   const std::size_t last = descent.cuts.size();
   const auto limit = [&] { return std::min(best_, descent.enough); };
   if (cut == last) {
-    descent.leaves.push_back(descent.cuts);
+    // Assigned: in a copy g++ 14 takes the space and the elements from two looks at the vector, and warns that they could differ.
+    descent.leaves.emplace_back() = descent.cuts;
     if (descent.leaves.size() < static_cast<std::size_t>(kBatch) && last > 0) return true;
     evaluator_.replay(descent.leaves, descent.times);
     counts_.evaluated += static_cast<std::int64_t>(descent.leaves.size());

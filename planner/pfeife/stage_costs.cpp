@@ -9,7 +9,6 @@ namespace panpipe::planner {
 namespace {
 
 constexpr double kTicksPerSecond = 1e12;
-constexpr std::array<ActionKind, 4> kPasses = {ActionKind::F, ActionKind::I, ActionKind::W, ActionKind::B};
 // Slopes of the host's bound are taken numerically; floors stay below it by more than that is wrong.
 constexpr double kSlopeSafety = 1 - 1e-7;
 

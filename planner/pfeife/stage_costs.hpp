@@ -9,6 +9,9 @@
 
 namespace panpipe::planner {
 
+// The passes whose costs a stage has.
+constexpr std::array<ActionKind, 4> kPasses = {ActionKind::F, ActionKind::I, ActionKind::W, ActionKind::B};
+
 using Sums = std::vector<double>;  // [units + 1]: of the units before
 
 class StageCosts {

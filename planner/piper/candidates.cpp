@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "costmodel/experiment/prediction.hpp"
 
 namespace panpipe::planner::piper {
@@ -13,13 +14,6 @@ namespace {
 
 // Passes of a step beyond which a candidate is not estimated: the search itself takes milliseconds.
 constexpr long long kMostPasses = 50000;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-const Choice& choice_of(const Problem& problem, const Stage& stage, std::size_t member) {
-  const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor) - problem.degrees.begin();
-  return problem.layers[at(stage.layers[member])].choices[static_cast<std::size_t>(degree)][at(stage.choice[member])];
-}
 
 // "data 4, 2 x 8" for stages with 4, 8 and 8 replicas.
 std::string degrees_text(const std::vector<Stage>& stages, int Stage::*degree) {

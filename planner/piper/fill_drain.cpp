@@ -4,11 +4,6 @@
 #include <tuple>
 
 namespace panpipe::planner::piper {
-namespace {
-
-constexpr double kRounding = 1e-11;
-
-}  // namespace
 
 // What the layers before still need: devices, and their own time but for one stage that may be left out.
 bool FillDrain::hopeless(std::size_t outer, const CostLabel& label) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/base/index.hpp"
 #include "planner/piper/knapsack.hpp"
 
 namespace panpipe::planner::piper {
@@ -10,8 +11,6 @@ namespace {
 
 constexpr double kMostBytes = 24e6;  // of all sums
 constexpr int kMostSlots = 64;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // What a byte costs, at a tenth, half and nine tenths of the bytes that the layers can save by other choices.
 std::vector<double> typical_prices(const Problem& problem) {

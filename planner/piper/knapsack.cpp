@@ -10,8 +10,6 @@
 namespace panpipe::planner::piper {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 struct Step {
   double price = 0, memory = 0;
   std::size_t layer = 0;

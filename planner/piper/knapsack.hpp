@@ -1,9 +1,12 @@
 // One option per layer: least time within a memory limit, exactly.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 namespace panpipe::planner::piper {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Option {
   double time = 0;

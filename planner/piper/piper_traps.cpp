@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "costmodel/base/index.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "planner/piper/piper_file.hpp"
 
@@ -13,9 +14,7 @@ namespace {
 // Seconds of one microbatch on one device beyond which a time looks like milliseconds: profiled models take 0.1 to a few seconds.
 constexpr double kLongMicrobatch = 20;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-std::string amount(double bytes) { return fmt::format("{:.0f} B", bytes); }
+std::string whole_bytes(double bytes) { return fmt::format("{:.0f} B", bytes); }
 
 const LayerProfile* first_plain(const PiperNode& node) {
   for (const LayerProfile& profile : node.profiles)
@@ -72,8 +71,8 @@ void warn_of_swapped_edges(PiperFile& file) {
   file.warnings.push_back(warning_at(
       *first->at,
       fmt::format("'{}' sends {} to '{}' but {} to '{}', which receives {} from '{}': the two look swapped ({} such edge{})",
-                  name(first->from), amount(right->bytes), name(right->to), amount(first->bytes), name(first->to),
-                  amount(other->bytes), name(other->from), count, count == 1 ? "" : "s"),
+                  name(first->from), whole_bytes(right->bytes), name(right->to), whole_bytes(first->bytes), name(first->to),
+                  whole_bytes(other->bytes), name(other->from), count, count == 1 ? "" : "s"),
       "the edges are taken as they are"));
 }
 

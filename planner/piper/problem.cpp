@@ -3,13 +3,9 @@
 #include <algorithm>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 
 namespace panpipe::planner::piper {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-double extra(const std::vector<double>& bytes, std::size_t position) { return bytes.empty() ? 0 : bytes[position]; }
 
 const Choice& choice_of(const Problem& problem, const Stage& stage, std::size_t member) {
   const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor);
@@ -19,6 +15,8 @@ const Choice& choice_of(const Problem& problem, const Stage& stage, std::size_t 
   PANPIPE_CHECK(at(stage.choice[member]) < choices.size(), "a stage has a choice that its layer does not offer");
   return choices[at(stage.choice[member])];
 }
+
+namespace {
 
 void evaluate_stage(const Problem& problem, const Incidence& edges, Stage& stage) {
   std::vector<bool> inside(problem.layers.size(), false);

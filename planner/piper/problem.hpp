@@ -20,6 +20,9 @@ struct Choice {
   std::vector<double> receive, send;
 };
 
+// What such a list holds at a position.
+inline double extra(const std::vector<double>& bytes, std::size_t position) { return bytes.empty() ? 0 : bytes[position]; }
+
 struct Layer {
   std::string name;
   std::vector<std::vector<Choice>> choices;  // by index of Problem::degrees; an empty list: the layer has no such degree
@@ -56,6 +59,9 @@ struct Stage {
   double load = 0;          // time per microbatch of the whole step
   double memory = 0;        // bytes of a device
 };
+
+// The choice that `stage` makes for its layer number `member`.
+const Choice& choice_of(const Problem& problem, const Stage& stage, std::size_t member);
 
 // Loads and memory of a plan whose stages name layers, degrees and choices, summed from the layers: what a search claims is
 // checked against this. Sets in_flight, load and memory of every stage; returns the largest load.

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/plan/model_costs.hpp"
@@ -19,8 +20,6 @@ namespace panpipe::planner::piper {
 namespace {
 
 constexpr int kDegrees[] = {1, 2, 4, 8};  // tensor degrees that are tried where the scenario leaves it open
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // Piper's model has one bandwidth for every pair: the narrowest between neighbours.
 double flat_bandwidth(const Cluster& cluster) {

@@ -23,7 +23,7 @@ Objective objective_named(const std::string& name) {
 
 const char* metric_of(Objective objective) { return objective == Objective::Step ? "synchronous_step_time" : "time_per_sample"; }
 
-double value_of(const Problem& problem, Objective objective, const std::vector<Stage>& stages) {
+double objective_value(const Problem& problem, Objective objective, const std::vector<Stage>& stages) {
   if (objective == Objective::Step) return step_time(problem, stages);
   double slowest = 0;
   for (const Stage& stage : stages) slowest = std::max(slowest, stage.load);
@@ -87,7 +87,7 @@ class Search {
         uniform.least_data = uniform.most_data = data;
         const Problem one = only_degree(uniform, g);
         const Solution solution = solve(one, false);
-        if (!solution.stages.empty()) found.push_back({value_of(one, objective_, solution.stages), one, solution.stages});
+        if (!solution.stages.empty()) found.push_back({objective_value(one, objective_, solution.stages), one, solution.stages});
       }
     std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.value < b.value; });
     for (const Found& plan : found) {

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 #include "planner/piper/stage_costs.hpp"
 
 namespace panpipe::planner::piper {
@@ -11,8 +12,6 @@ namespace {
 // Bounds are kept within this, whatever the number of suffixes and of microbatches in flight.
 constexpr double kTableBytes = 64e6;
 constexpr std::size_t kMostPrices = 16, kFewestPrices = 3;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // Prices of a byte at evenly spread shares of all bytes that recomputing can save: the relaxation of a stage has its price near
 // one of them.

@@ -4,15 +4,12 @@
 #include <tuple>
 
 #include "costmodel/base/error.hpp"
+#include "costmodel/base/index.hpp"
 
 namespace panpipe::planner::piper {
 namespace {
 
 constexpr std::size_t kMostBases = 400000;  // 10 MB
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-double extra(const std::vector<double>& bytes, std::size_t position) { return bytes.empty() ? 0 : bytes[position]; }
 
 // Without `one_choice_per_stage` mode 0 is the fastest; with it, mode is whether the stage recomputes (a layer that has only one
 // way takes it in both).

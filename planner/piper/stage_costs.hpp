@@ -17,7 +17,8 @@
 
 namespace panpipe::planner::piper {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Sums of the same times in another order differ by less than this share: bounds give way by it.
+constexpr double kRounding = 1e-11;
 
 // Layers of `outer` that are not in `inner`, on tensor groups of degree number `degree`.
 struct Cut {

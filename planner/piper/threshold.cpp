@@ -11,8 +11,6 @@ namespace {
 
 // Fewer suffixes are done before a second thread has started.
 constexpr std::size_t kWorthThreads = 1500;
-// Sums of the same times in another order differ by less than this share: bounds give way by it.
-constexpr double kRounding = 1e-11;
 
 // Least units that can serve `work` in `limit` each.
 int at_least(double work, double limit) {

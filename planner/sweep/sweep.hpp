@@ -70,6 +70,20 @@ SweepMeasure measure_for(const std::vector<SweepCell>& cells);
 // Indices into `cells`: of those that fit, no other one takes both less memory and less time (by their measure).
 std::vector<std::size_t> pareto_cells(const std::vector<SweepCell>& cells);
 
+// The cells as readers want them, as indices into `cells`: those that fit from the best on, those that are too large from the
+// fastest on, those without an answer in the grid's order. The documents (CSV, JSON) keep the grid's order.
+std::vector<std::size_t> ranking(const std::vector<SweepCell>& cells);
+// The answer in one line: "best: schedule=zb-h1, ...: 131.7 ms a sample, 8.9 GiB; 2.1 % less than the next".
+std::string conclusion(const SweepGrid& grid, const std::vector<SweepCell>& cells);
+
+// What is said of each cell: "best", "best within 8.9 GiB" (no other that needs no more memory is as fast), "does not fit: ...",
+// "refused (1)". The reasons of cells without an answer stand once each, below the table: the first is "(1) refused: ...".
+struct SweepVerdicts {
+  std::vector<std::string> of_cell;  // as many as cells
+  std::vector<std::string> reasons;
+};
+SweepVerdicts verdicts(const std::vector<SweepCell>& cells);
+
 // `shard`: "2/8", empty for all cells.
 std::string to_json(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::string& shard);  // panpipe-sweep/1
 std::string to_csv(const SweepGrid& grid, const std::vector<SweepCell>& cells);

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <tuple>
 
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/page/plots.hpp"
@@ -60,6 +63,8 @@ std::vector<bool> marks(const std::vector<SweepCell>& cells) {
   return on_front;
 }
 
+std::string memory_text(double bytes) { return to_text(Bytes(static_cast<std::int64_t>(bytes))); }
+
 // Columns as wide as what stands in them; numbers to the right.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t words) {
   std::vector<std::size_t> widths;
@@ -80,19 +85,17 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size
   return text;
 }
 
-std::vector<std::string> row_of(const SweepGrid& grid, const SweepCell& cell, bool on_front) {
+std::vector<std::string> row_of(const SweepGrid& grid, const SweepCell& cell, const SweepMeasure& measure,
+                                const std::string& verdict) {
   std::vector<std::string> row = grid.values(cell.index);
-  const auto shown = [&](const char* name, auto&& text) {
-    const auto value = cell.metric(name);
-    row.push_back(value ? text(*value) : "-");
-  };
-  shown("step_time_s", [](double value) { return to_text(Duration(value)); });
-  shown("samples_per_s", [](double value) { return fmt::format("{:.4g}", value); });
-  shown("mfu", [](double value) { return value > 0 ? fmt::format("{:.1f} %", 100 * value) : std::string("-"); });
-  shown("bubble_step", [](double value) { return fmt::format("{:.1f} %", 100 * value); });
-  shown("peak_memory_bytes", [](double value) { return to_text(Bytes(static_cast<std::int64_t>(value))); });
-  std::string verdict = on_front ? "best for its memory" : "";
-  if (cell.status != CellStatus::Fits) verdict = fmt::format("{}: {}", name_of(cell.status), cell.reason);
+  const auto shown = [&](const std::optional<double>& value, auto&& text) { row.push_back(value ? text(*value) : "-"); };
+  const auto time = [](double value) { return to_text(Duration(value)); };
+  shown(cell.metric("step_time_s"), time);
+  if (measure.per_sample) shown(measure.of(cell), time);
+  shown(cell.metric("samples_per_s"), [](double value) { return fmt::format("{:.4g}", value); });
+  shown(cell.metric("mfu"), [](double value) { return value > 0 ? fmt::format("{:.1f} %", 100 * value) : std::string("-"); });
+  shown(cell.metric("bubble_step"), [](double value) { return fmt::format("{:.1f} %", 100 * value); });
+  shown(cell.metric("peak_memory_bytes"), memory_text);
   row.push_back(cell.plan.empty() ? verdict : verdict + (verdict.empty() ? "" : "; ") + cell.plan);
   return row;
 }
@@ -124,6 +127,62 @@ std::vector<std::size_t> pareto_cells(const std::vector<SweepCell>& cells) {
     points.push_back({memory.value_or(0), time.value_or(0), 0, "", cell.status != CellStatus::Fits || !memory || !time});
   }
   return page::pareto_front(points);
+}
+
+std::vector<std::size_t> ranking(const std::vector<SweepCell>& cells) {
+  const SweepMeasure measure = measure_for(cells);
+  const auto key = [&](std::size_t i) {
+    const int kind = cells[i].status == CellStatus::Fits ? 0 : cells[i].has_answer() ? 1 : 2;
+    const std::optional<double> time = kind < 2 ? measure.of(cells[i]) : std::nullopt;
+    return std::tuple(kind, time.value_or(std::numeric_limits<double>::infinity()),
+                      kind < 2 ? cells[i].metric("peak_memory_bytes").value_or(0) : 0);
+  };
+  std::vector<std::size_t> order(cells.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  return order;
+}
+
+std::string conclusion(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  const std::vector<std::size_t> order = ranking(cells);
+  if (order.empty()) return "";
+  const SweepMeasure measure = measure_for(cells);
+  const SweepCell& best = cells[order.front()];
+  if (best.status != CellStatus::Fits) return best.has_answer() ? "no cell fits" : "no cell has an answer";
+  const std::optional<double> time = measure.of(best);
+  std::string text = fmt::format("best: {}", grid.title(best.index));
+  if (time) text += fmt::format(": {} a {}", to_text(Duration(*time)), measure.per_sample ? "sample" : "step");
+  if (const auto memory = best.metric("peak_memory_bytes")) text += ", " + memory_text(*memory);
+  if (order.size() > 1 && time && cells[order[1]].status == CellStatus::Fits)
+    if (const auto next = measure.of(cells[order[1]]); next && *next > 0) {
+      const double less = 100 * (1 - *time / *next);
+      text += less < 0.05 ? "; others are as fast" : fmt::format("; {:.1f} % less than the next", less);
+    }
+  return text;
+}
+
+SweepVerdicts verdicts(const std::vector<SweepCell>& cells) {
+  SweepVerdicts result;
+  std::map<std::string, std::size_t> numbers;  // of reasons
+  for (const SweepCell& cell : cells) {
+    if (cell.status == CellStatus::Fits) {
+      result.of_cell.emplace_back();
+      continue;
+    }
+    const std::string reason = fmt::format("{}: {}", name_of(cell.status), cell.reason);
+    if (cell.has_answer()) {
+      result.of_cell.push_back(reason);
+      continue;
+    }
+    const auto [number, is_new] = numbers.emplace(reason, numbers.size() + 1);
+    if (is_new) result.reasons.push_back(fmt::format("({}) {}", number->second, reason));
+    result.of_cell.push_back(fmt::format("{} ({})", name_of(cell.status), number->second));
+  }
+  const std::vector<std::size_t> order = ranking(cells);
+  for (const std::size_t i : pareto_cells(cells))
+    result.of_cell[i] =
+        i == order.front() ? "best" : "best within " + memory_text(cells[i].metric("peak_memory_bytes").value_or(0));
+  return result;
 }
 
 std::string to_json(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::string& shard) {
@@ -167,12 +226,18 @@ std::string to_csv(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
 }
 
 std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  const SweepMeasure measure = measure_for(cells);
+  const SweepVerdicts said = verdicts(cells);
   std::vector<std::vector<std::string>> rows(1);
   for (const SweepAxis& axis : grid.axes) rows[0].push_back(axis.key);
-  rows[0].insert(rows[0].end(), {"step time", "samples/s", "MFU", "bubble", "peak memory", ""});
-  const std::vector<bool> on_front = marks(cells);
-  for (std::size_t i = 0; i < cells.size(); ++i) rows.push_back(row_of(grid, cells[i], on_front[i]));
-  return grid.heading + aligned(rows, grid.axes.size());
+  rows[0].emplace_back("step time");
+  if (measure.per_sample) rows[0].emplace_back("a sample");
+  rows[0].insert(rows[0].end(), {"samples/s", "MFU", "bubble", "peak memory", ""});
+  for (const std::size_t i : ranking(cells)) rows.push_back(row_of(grid, cells[i], measure, said.of_cell[i]));
+  std::string text = grid.heading + aligned(rows, grid.axes.size());
+  for (const std::string& reason : said.reasons) text += "  " + reason + "\n";
+  const std::string answer = conclusion(grid, cells);
+  return text + (answer.empty() ? "" : answer + "\n");
 }
 
 }  // namespace panpipe::planner

@@ -1,5 +1,5 @@
-// SimGrid's fluid network behind FlowBackend: the only file that names SimGrid. Built as a module that is loaded on demand
-// (sim/simgrid_module.cpp).
+// SimGrid's fluid network behind FlowBackend: only this folder names SimGrid, and only versions.hpp knows its versions apart.
+// Built as a module that is loaded on demand (sim/simgrid_module.cpp).
 //
 // What of SimGrid is used, and why so little: timers for delays and one Comm per flow. Its Exec, actors, mailboxes and task
 // graphs cost two to many times as much per activity.
@@ -18,11 +18,13 @@
 #include <xbt/log.h>
 
 #include "sim/simgrid/module_interface.hpp"
+#include "sim/simgrid/versions.hpp"
 
 namespace panpipe::sim {
 namespace {
 
 namespace sg = simgrid::s4u;
+namespace version = simgrid_version;
 
 constexpr double kSecondsPerTick = 1e-12;
 // SimGrid counts bytes in whole numbers: counting in 1/1024 byte keeps that rounding below a picosecond.
@@ -34,8 +36,8 @@ constexpr const char* kSettings[] = {
     "network/model:CM02",
     "network/TCP-gamma:0",
     "network/crosstraffic:0",
-    "surf/precision:1e-12",
 };
+constexpr double kPrecision = 1e-12;  // seconds
 
 sg::Engine& make_engine() {
   xbt_log_control_set("root.thresh:error");
@@ -44,6 +46,7 @@ sg::Engine& make_engine() {
   static int count = 1;
   static sg::Engine engine(&count, arguments);
   for (const char* setting : kSettings) sg::Engine::set_config(setting);
+  sg::Engine::set_config(version::kTimingPrecision, kPrecision);
   return engine;
 }
 
@@ -51,7 +54,7 @@ class SimGridBackend final : public FlowBackend {
  public:
   explicit SimGridBackend(const Network& network) : engine_(make_engine()) {
     make_platform(network);
-    sg::Activity::on_completion_cb([this](const sg::Activity& activity) { on_completion(activity); });
+    version::at_end_of_flows([this](const sg::Activity& activity) { on_completion(activity); });
   }
 
   Ticks now() const override { return Ticks(now_); }
@@ -109,23 +112,24 @@ class SimGridBackend final : public FlowBackend {
   // SimGrid would weight a flow's share by the inverse of its latency. A rate cap is a link that bounds each flow alone
   // (FATPIPE): Comm::set_rate() is ignored for Comms between two hosts.
   void make_platform(const Network& network) {
-    sg::NetZone* root = sg::create_full_zone("network");
+    sg::NetZone* root = version::make_root_zone(engine_);
     const std::vector<Bound> bounds = bounds_of(network);
     std::vector<std::vector<sg::LinkInRoute>> route(network.ways.size());
     for (std::size_t i = 0; i < bounds.size(); ++i) {
-      const sg::Link* link = root->create_link(std::to_string(i), bounds[i].capacity * kUnitsPerByte)->set_latency(0)->seal();
+      const sg::Link* link =
+          version::make_link(root, std::to_string(i), bounds[i].capacity * kUnitsPerByte)->set_latency(0)->seal();
       for (const auto& [way, times] : bounds[i].users)
         route[way].insert(route[way].end(), static_cast<std::size_t>(times), sg::LinkInRoute(link));
     }
     for (std::size_t way = 0; way < network.ways.size(); ++way) {
       const std::string name = std::to_string(way);
       if (const double cap = network.ways[way].rate_cap; cap > 0) {
-        sg::Link* link = root->create_link(name + "cap", cap * kUnitsPerByte)->set_latency(0);
+        sg::Link* link = version::make_link(root, name + "cap", cap * kUnitsPerByte)->set_latency(0);
         route[way].emplace_back(link->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)->seal());
       }
-      sg::NetZone* zone = sg::create_full_zone(name)->set_parent(root);
-      sg::Host* host = zone->create_host(name, 1.0)->seal();
-      zone->add_route(host->get_netpoint(), host->get_netpoint(), nullptr, nullptr, route[way], false);
+      sg::NetZone* zone = version::make_zone(root, name);
+      sg::Host* host = version::make_host(zone, name)->seal();
+      version::make_loop(zone, host, route[way]);
       zone->seal();
       ends_.push_back(host);
     }

@@ -51,7 +51,8 @@ TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(run.err,
             "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
-            "  verbs: check, schedule, estimate, simulate, plan, sweep, compare, report, profile, import, validate, fit, run\n");
+            "  verbs: check, schedule, estimate, simulate, plan, sweep, compare, report, profile, import, validate, fit, "
+            "run, new, list, doctor, version, completion, manual\n");
 }
 
 TEST(CommandLine, AnUnknownOptionIsAnInputError) {
@@ -176,8 +177,8 @@ class WithExecutor : public testing::Test {
   }
   // Without GPUs, whatever this machine has.
   Outcome run(const std::string& arguments, const std::string& environment = "") const {
-    const std::string command = "cd .. && CUDA_VISIBLE_DEVICES= " + environment + " " + folder_ + "/panpipe " + arguments + " >" +
-                                folder_ + "/out 2>" + folder_ + "/err";
+    const std::string command = "cd .. && CUDA_VISIBLE_DEVICES= PANPIPE_DATA=scenarios " + environment + " " + folder_ +
+                                "/panpipe " + arguments + " >" + folder_ + "/out 2>" + folder_ + "/err";
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), read_file(folder_ + "/out"), read_file(folder_ + "/err")};
   }
@@ -353,7 +354,7 @@ TEST(CommandLine, CheckPrintsAllThatIsAskedFor) {
   const Outcome both = panpipe("check --links --costs " + kGpt2);
   EXPECT_EQ(both.out, panpipe("check --links " + kGpt2).out + "\n" + panpipe("check --costs " + kGpt2).out);
   EXPECT_EQ(panpipe("check --json " + kGpt2).err,
-            "error: --json needs --links, --costs or --units, one of them: each is a document\n");
+            "error: --json needs exactly one of --links, --costs and --units: each is a document\n");
 }
 
 TEST(CommandLine, OneKeyOfADeviceCanBeSet) {

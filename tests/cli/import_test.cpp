@@ -35,6 +35,19 @@ TEST(ImportTopology, TheFileIsACluster) {
             "# Written by `panpipe import topology` from " + kMatrix.substr(0, 30));
 }
 
+// Two adapters beside each pair of devices, four more beside each other only.
+TEST(ImportTopology, SaysHowManyAdaptersBelongToADevice) {
+  const std::string cluster = temporary_folder() + "/dgx.yaml";
+  const Outcome written = panpipe("import topology tests/cluster/data/topo-dgx-a100.txt --device a100-40g-sxm -o " + cluster);
+  ASSERT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_EQ(written.err,
+            "written to " + cluster +
+                ": 8 devices a node, 28 pairs with NVLink (a switch), 4 sockets, 12 network adapters, of which 8 lie beside a "
+                "device (PIX, PXB): if the others are for storage, give --nics 8; look at it with panpipe check SCENARIO "
+                "--links, use it with --set cluster=" +
+                cluster + "\n");
+}
+
 TEST(ImportTopology, SaysWhatIsMissing) {
   const auto fault = [](const std::string& arguments) {
     const Outcome run = panpipe("import topology " + arguments);
@@ -43,7 +56,7 @@ TEST(ImportTopology, SaysWhatIsMissing) {
     return run.err;
   };
   EXPECT_THAT(fault(kMatrix + " --device rtx-3090 --nodes 2"),
-              HasSubstr("2 nodes need a network: say what an adapter carries, for example --network-bandwidth '25 GB/s'"));
+              HasSubstr("2 nodes need a network: give the bandwidth of an adapter, for example --network-bandwidth '25 GB/s'"));
   EXPECT_THAT(fault(kMatrix + " --device rtx-3090 --nics 2"), HasSubstr("go with --network-bandwidth"));
   EXPECT_THAT(fault(kMatrix + " --device rtx-309"),
               HasSubstr("--device: error: no device file 'rtx-309'\n  help: did you mean 'devices/rtx-3090.yaml'?"));

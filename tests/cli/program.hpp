@@ -14,6 +14,10 @@ struct Outcome {
 // Runs `panpipe ARGUMENTS` through the shell, from the source folder, without a terminal.
 // Standard output goes to `out`, or is caught in the outcome.
 Outcome panpipe(const std::string& arguments, const std::string& out = "");
+// The same with shell text in front ("PANPIPE_DATA=/tmp", "cat x.yaml |").
+Outcome panpipe_after(const std::string& before, const std::string& arguments);
+// On a terminal of so many columns, with these variables in its environment ("TERM=dumb"); what it shows is in `out`.
+Outcome panpipe_on_terminal(const std::string& arguments, int columns, const std::string& variables = "");
 // A new, empty folder that lives until the test program ends.
 std::string temporary_folder();
 std::string read_file(const std::string& path);

@@ -58,6 +58,8 @@ TEST(TopologyMatrix, DgxA100IsSwitched) {
   const TopologyMatrix matrix = parse_topology_matrix(text_of("topo-dgx-a100.txt"), "topo.txt");
   EXPECT_EQ(matrix.devices, 8);
   EXPECT_EQ(matrix.nics.size(), 12u);
+  // NIC4, NIC5, NIC10 and NIC11 share a switch with each other only.
+  EXPECT_EQ(matrix.near, (std::vector<bool>{true, true, true, true, false, false, true, true, true, true, false, false}));
   // NVLink hides the PCIe relations; the CPU affinity shows four NUMA domains with two GPUs each.
   EXPECT_THAT(matrix.sockets, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5), ElementsAre(6, 7)));
   EXPECT_TRUE(has_nvswitch(matrix, device("a100-40g-sxm")));  // 7 x 12 links shown, a GPU has 12

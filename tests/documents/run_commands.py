@@ -1,54 +1,47 @@
 #!/usr/bin/env python3
 """Runs the commands that the documents show, so that they cannot rot.
 
-In every Markdown file, each line of a ```sh block that starts with `panpipe` is run from the source folder, with the
-programs of the build first in PATH. A block followed by ```text is not compared (figures live in golden tests); a command
-must exit with 0, or with N where the line ends in `# exits N`. `make`, `git` and `cd` lines are known and not run.
+In every Markdown file, each line of a ```sh block that starts with `panpipe`, and each `cat > FILE << 'END'`, is run in the order
+of the page, with the programs of the build first in PATH, in a folder of the page's own. A block followed by ```text is not compared
+(figures live in golden tests); a command must exit with 0, or with N where the line ends in `# exits N`. `make`, `git` and `cd` lines
+are known and not run. A build without LibTorch leaves out `run` and `profile`, and what reads a file that these were to make.
 """
-import os
 import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 
-root = pathlib.Path(__file__).resolve().parents[2]
-KNOWN = ("make ", "git ", "cd ", "cmake ", "ctest ", "tools/", "sudo ", "#", "export ", "torchrun ", "srun ", "mpirun ", ".venv/")
+from pages import ROOT, environment, pages, shell, shell_lines, workplace
+
+KNOWN = ("make ", "mkdir ", "git ", "cd ", "cmake ", "ctest ", "tools/", "sudo ", "#", "export ", "torchrun ", "srun ", "mpirun ", "pip ", ".venv/")
+EXECUTOR = re.compile(r"panpipe (run|profile)\b")
 
 
-def commands(text):
-    for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S):
-        for line in block.replace("\\\n", " ").splitlines():
-            if line.strip():
-                yield line.strip()
+def needs(line, absent):
+    return bool(EXECUTOR.match(line)) or any(name in line.split() or f"={name}" in line for name in absent)
 
 
 def main(bin_folder):
-    environment = dict(os.environ, PATH=f"{bin_folder}{os.pathsep}{os.environ['PATH']}", NO_COLOR="1")
     failures, ran = [], 0
-    executor = (pathlib.Path(bin_folder) / "panpipe-exec").exists()  # builds without LibTorch have none
-    files = [root / "README.md", *sorted((root / "docs").rglob("*.md")), root / "CONTRIBUTING.md"]
-    with tempfile.TemporaryDirectory() as work:
-        # Commands may write: they run in a folder whose entries are links to the source tree's.
-        for entry in root.iterdir():
-            if entry.name not in (".git", "out"):
-                os.symlink(entry, pathlib.Path(work) / entry.name)
-        for file in files:
-            for line in commands(file.read_text(encoding="utf-8")):
-                name = file.relative_to(root)
+    executor = (pathlib.Path(bin_folder) / "panpipe-exec").exists()
+    for file in pages():
+        absent = set()  # what the executor would have made
+        with workplace() as work:
+            for line in shell_lines(file.read_text(encoding="utf-8")):
+                name = file.relative_to(ROOT)
                 if line.startswith(KNOWN):
                     continue
-                if not line.startswith("panpipe"):
+                if not line.startswith(("panpipe", "cat > ")):
                     failures.append(f"{name}: a command this test does not know: {line}")
                     continue
-                if not executor and re.match(r"panpipe (run|profile)\b", line):
+                if not executor and needs(line, absent):
+                    absent.update(re.findall(r"-o (\S+)", line))
                     continue
                 expected = int(match.group(1)) if (match := re.search(r"#\s*exits (\d+)", line)) else 0
-                done = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=work, env=environment, capture_output=True, text=True, timeout=120)
+                done = shell(line, work, environment(bin_folder))
                 ran += 1
                 if done.returncode != expected:
-                    failures.append(f"{name}: exit {done.returncode} instead of {expected}: {line}\n{done.stdout[-800:]}{done.stderr[-800:]}")
-    print("\n".join(failures) or f"{ran} commands of {len(files)} documents run")
+                    failures.append(f"{name}: exit {done.returncode} instead of {expected}: {line}\n{done.stdout[-1600:]}")
+    print("\n".join(failures) or f"{ran} commands of {len(pages())} documents run")
     return 1 if failures or ran == 0 else 0
 
 

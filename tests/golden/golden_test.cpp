@@ -2,6 +2,7 @@
 // PANPIPE_UPDATE=1, and has a line in CHANGELOG.md under "Changed predictions".
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>

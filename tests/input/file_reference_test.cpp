@@ -5,7 +5,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "costmodel/base/error.hpp"
 #include "costmodel/input/reader.hpp"
+#include "costmodel/input/shipped.hpp"
+#include "costmodel/input/source_text.hpp"
 
 namespace panpipe {
 namespace {
@@ -67,6 +70,30 @@ TEST_F(FileReference, AMissingFileNamesWhereItWasLookedFor) {
               "      |                   ^\n"
               "  help: looked in '" +
                   folder + "' and in '" + (base_ / "data").string() + "'");
+  }
+}
+
+TEST_F(FileReference, ShippedFilesAreListedOrTheFolderWithoutThemIsNamed) {
+  fs::create_directories(base_ / "data/devices");
+  for (const char* file : {"data/devices/b.yaml", "data/devices/a.yaml", "data/devices/notes.md"})
+    std::ofstream(base_ / file) << "a: 1\n";
+  EXPECT_EQ(shipped_list("devices"), "a, b");
+  EXPECT_EQ(shipped_list("clusters"), "none: '" + (base_ / "data/clusters").string() +
+                                          "' holds no files; PANPIPE_DATA names that folder: correct it, or unset it");
+}
+
+// Permission is not asked of a superuser, so that a loop of links stands for what cannot be looked at.
+TEST_F(FileReference, WhatCannotBeReadIsNotCalledMissing) {
+  fs::create_symlink("loop.yaml", base_ / "loop.yaml");
+  for (const auto& [file, message] : std::vector<std::pair<std::string, std::string>>{
+           {"loop.yaml", "the file cannot be read: Too many levels of symbolic links"}, {"none.yaml", "there is no such file"}}) {
+    const std::string path = base_ / file;
+    try {
+      read_text_file(path);
+      ADD_FAILURE() << path;
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.what(), path + ": error: " + message);
+    }
   }
 }
 

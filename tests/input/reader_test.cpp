@@ -174,6 +174,24 @@ TEST_F(Reader, AtMostTwentyFaultsSortedByPlaceWithoutRepetition) {
   }
 }
 
+// Of very many faults the first twenty are looked for, and no more.
+TEST_F(Reader, OfVeryManyUnknownKeysTheFirstAreTold) {
+  std::string text;
+  for (int i = 0; i < 30'000; ++i) text += "key" + std::to_string(i) + "x: 1\n";
+  const NodePtr root = parse_document(text, "many.yaml", "");
+  ReadLog log;
+  MapReader reader(*root, log);
+  reader.find("entirely_other");
+  reader.finish();
+  try {
+    log.throw_if_errors();
+    FAIL();
+  } catch (const InputError& error) {
+    ASSERT_EQ(error.diagnostics().size(), 20U);
+    EXPECT_EQ(error.diagnostics().back().message, "unknown key 'key19x'");
+  }
+}
+
 TEST_F(Reader, ListsInWords) {
   EXPECT_EQ(list_of({}), "");
   EXPECT_EQ(list_of({"a"}), "a");

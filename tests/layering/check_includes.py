@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails when a folder includes from a folder it may not know. The table below is the architecture; docs/architecture.md draws it."""
+"""Fails when a folder includes from a folder it may not know, and when a file leaves out a header that only some systems bring along.
+The first table below is the architecture; docs/architecture.md draws it."""
 import pathlib
 import re
 import sys
@@ -44,6 +45,14 @@ FENCED = {
     r"CLI/": ["cli", "exec", "tests/exec"],
     r"thread|mutex|condition_variable|tbb/|oneapi/": ["costmodel/base/parallel_for.cpp", "costmodel/base/inputs_kept.cpp", "costmodel/cost/site.hpp", "planner", "sim", "exec", "validation", "cli", "tests", "bench"],
 }
+# Names whose header other headers include on some systems and not on others: the file itself, or a header of this project that it
+# includes, must name it.
+NEEDED = {
+    r"\bfmt::join\b": "fmt/ranges.h",  # fmt 11 moved it there from fmt/format.h
+    r"\bstd::(sort|stable_sort|find|find_if|find_if_not|any_of|all_of|none_of|count|count_if|reverse|rotate|clamp|min_element|max_element"
+    r"|transform|unique|remove_if|nth_element|partition|shuffle|binary_search|set_\w+)\(": "algorithm",  # g++ 14 brings it less often
+    r"\bstd::(accumulate|iota|gcd|lcm|partial_sum|inner_product)\b": "numeric",
+}
 LOCAL = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 SYSTEM = re.compile(r"^\s*#\s*include\s+<([^>]+)>")
 
@@ -53,8 +62,32 @@ def folder_of(path):
     return max(names, key=len) if names else None
 
 
+def included(path, texts, seen):
+    """System headers that a file names, itself or through headers of this project."""
+    if path in seen or path not in texts:
+        return set()
+    seen.add(path)
+    headers = set()
+    for line in texts[path].splitlines():
+        local, system = LOCAL.match(line), SYSTEM.match(line)
+        if system:
+            headers.add(system.group(1))
+        elif local:
+            headers |= included(local.group(1), texts, seen)
+    return headers
+
+
+def left_out(path, texts):
+    code = [(number, line.split("//")[0]) for number, line in enumerate(texts[path].splitlines(), 1)]
+    for pattern, header in NEEDED.items():
+        uses = [(number, found.group(0)) for number, line in code if (found := re.search(pattern, line))]
+        if uses and header not in included(path, texts, set()):
+            yield f"{path}:{uses[0][0]}: {uses[0][1].rstrip('(')} needs #include <{header}>"
+
+
 def main():
     problems, files = [], 0
+    texts = {}
     for file in sorted(root.rglob("*.[ch]pp")):
         path = file.relative_to(root).as_posix()
         if path.startswith(("build", ".")):
@@ -64,7 +97,8 @@ def main():
         if folder is None:
             problems.append(f"{path}: no folder of the table in {pathlib.Path(__file__).name} holds it")
             continue
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        texts[path] = file.read_text(encoding="utf-8")
+        for number, line in enumerate(texts[path].splitlines(), 1):
             local, system = LOCAL.match(line), SYSTEM.match(line)
             if local:
                 target = folder_of(local.group(1))
@@ -76,6 +110,8 @@ def main():
                 for pattern, allowed in FENCED.items():
                     if re.match(pattern, system.group(1)) and not any(path == a or path.startswith(a + "/") for a in allowed):
                         problems.append(f"{path}:{number}: only {', '.join(allowed)} may include <{system.group(1)}>")
+    for path in texts:
+        problems += left_out(path, texts)
     print("\n".join(problems) or f"{files} files, every include in its direction")
     if files < 30:
         problems.append("hardly any file was found: the check looks in the wrong place")

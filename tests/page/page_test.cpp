@@ -26,11 +26,11 @@ TEST(Page, EscapesEverything) {
   Page page(kEvil, kEvil);
   page.heading(kEvil).subheading(kEvil).note(kEvil).list({kEvil}).figures({{kEvil, kEvil, kEvil, Tone::Good}});
   page.preformatted(kEvil, kEvil).add(table_of(kEvil));
-  Scatter scatter{
-      kEvil, {kEvil, AxisKind::Linear, {}}, {kEvil, AxisKind::Linear, {}}, {kEvil, kEvil}, {{1, 1, 0, kEvil, false}}, 0.1, true};
+  Scatter scatter{kEvil, {kEvil, AxisKind::Linear}, {kEvil, AxisKind::Linear}, {kEvil, kEvil}, {{1, 1, 0, kEvil, false}}, 0.1,
+                  true};
   page.add(scatter);
-  page.add(Lines{kEvil, {kEvil, AxisKind::Linear, {kEvil}}, {kEvil, AxisKind::Log, {}}, {{kEvil, {{0, 1, 0, kEvil, false}}}}});
-  page.add(Bars{kEvil, {kEvil, AxisKind::Linear, {}}, {kEvil, kEvil}, {{kEvil, {1, 2}, kEvil}}});
+  page.add(Lines{kEvil, {kEvil, AxisKind::Linear}, {kEvil, AxisKind::Log}, {{kEvil, {{0, 1, 0, kEvil, false}}}}});
+  page.add(Bars{kEvil, {kEvil, AxisKind::Linear}, {kEvil, kEvil}, {{kEvil, {1, 2}, kEvil}}});
   page.heading("two").heading("three");  // a list of contents
   const std::string html = page.to_html();
   EXPECT_EQ(html.find("alert(\"x\")"), std::string::npos);
@@ -73,6 +73,15 @@ TEST(PageTable, SortsByValuesThatStandInTheCells) {
             std::string::npos);
   table.sortable = false;
   EXPECT_EQ(count(to_html(table), "<button"), 0U);
+}
+
+TEST(PageTable, ShortCellsStayOnOneLine) {
+  Table table;
+  table.columns = {{"parallel", "", false, ""}, {"verdict", "", false, ""}};
+  table.rows = {{words("{pipeline: 4, tensor: 2, data: 2}"), words(std::string(49, 'x'), Tone::Bad)}};
+  const std::string html = to_html(table);
+  EXPECT_NE(html.find("<td>{pipeline: 4"), std::string::npos);
+  EXPECT_NE(html.find("<td class=\"bad long\">xxx"), std::string::npos);
 }
 
 TEST(PageTable, EmptyTablesAndBarsWithoutLength) {

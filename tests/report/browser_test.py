@@ -74,6 +74,15 @@ const loaded = performance.getEntriesByType("resource").filter((entry) => !entry
 if (loaded.length) document.title += "; loads " + loaded.map((entry) => entry.name).join(", ");
 for (const part of document.querySelectorAll("figure svg, table, canvas"))
   if (part.getBoundingClientRect().right > innerWidth + 1 && !part.closest(".wide")) document.title += "; wider than the window: " + part.outerHTML.slice(0, 60);
+// Two figures beside each other in a wide window, one in a narrow one; letters of the same size in both.
+const whole_width = document.querySelector("main").clientWidth;
+for (const figure of document.querySelectorAll("figure")) {
+  const wide = figure.getBoundingClientRect().width, plot = figure.querySelector("svg.plot");
+  if (wide < (innerWidth < 1100 ? 0.99 : 0.48) * whole_width || plot.getBoundingClientRect().width < 0.4 * wide)
+    document.title += "; narrow figure: " + figure.textContent.slice(0, 40);
+  for (const text of plot.querySelectorAll("text"))
+    if (parseFloat(getComputedStyle(text).fontSize) < 12 || Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b) < 0.99) document.title += "; small text: " + text.textContent;
+}
 dispatchEvent(new Event("beforeprint"));
 if ([...document.querySelectorAll("details")].some((part) => !part.open)) document.title += "; folded on paper";
 dispatchEvent(new Event("afterprint"));
@@ -88,19 +97,22 @@ def browser():
     return None
 
 
-def open_page(program, page, extra=()):
-    command = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--window-size=1400,1800",
+NARROW = 500  # pixels: as narrow as Chromium makes a window
+
+
+def open_page(program, page, extra=(), width=1400):
+    command = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", f"--window-size={width},1800",
                "--virtual-time-budget=4000", "--enable-logging=stderr", "--log-level=0", *extra, page.as_uri()]
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
 
 
-def check(program, page, checks, problems):
+def check(program, page, checks, problems, width=1400):
     probe = page.with_suffix(".probe.html")
     probe.write_text(page.read_text(encoding="utf-8").replace("</body>", "<script>{" + checks + "}{" + COMMON_CHECKS + "}</script></body>"), encoding="utf-8")
-    done = open_page(program, probe, ["--dump-dom"])
+    done = open_page(program, probe, ["--dump-dom"], width)
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
     if not title or title.group(1) != "checked":
-        problems.append(f"{page.name}: {title.group(1) if title else 'no document: ' + done.stderr[-500:]}")
+        problems.append(f"{page.name} at {width} pixels: {title.group(1) if title else 'no document: ' + done.stderr[-500:]}")
     problems += [f"{page.name}: {line}" for line in done.stderr.splitlines() if "CONSOLE" in line]
     probe.unlink()
 
@@ -129,10 +141,13 @@ def main():
         pages = (("one.html", REPORT_CHECKS), ("two.html", REPORT_CHECKS), ("sweep/sweep.html", SWEEP_CHECKS), ("validation/validation.html", VALIDATION_CHECKS))
         for page, checks in pages:
             check(program, (folder / page).resolve(), checks, problems)
+            if page in ("one.html", "sweep/sweep.html"):
+                check(program, (folder / page).resolve(), 'document.title = "checked";', problems, NARROW)
             if keep:
                 for mode, extra in (("light", []), ("dark", ["--blink-settings=preferredColorScheme=0"])):
                     picture = (folder / page).with_suffix(f".{mode}.png")
                     open_page(program, (folder / page).resolve(), [f"--screenshot={picture}", *extra])
+                open_page(program, (folder / page).resolve(), [f"--screenshot={(folder / page).with_suffix('.narrow.png')}"], NARROW)
                 open_page(program, (folder / page).resolve(), [f"--print-to-pdf={(folder / page).with_suffix('.pdf')}"])
     print("\n".join(problems) or "four pages, no errors on the console, nothing loaded; sorting, zoom, keys, hints and printing work")
     return 1 if problems else 0

@@ -96,7 +96,7 @@ TEST(ReportVerb, WritesThePageAndExplainsWhatIsMissing) {
   EXPECT_EQ(test::panpipe("report nowhere -o " + folder + "/x.html").exit_code, 2);
   EXPECT_EQ(test::panpipe("report " + folder).exit_code, 2);
   EXPECT_EQ(test::panpipe("report " + folder + " " + folder + " " + folder + " -o " + folder + "/x.html").err,
-            "error: panpipe report: one result, or two to lay over each other, not more\n");
+            "error: panpipe report: give one result, or two to lay over each other\n");
 }
 
 }  // namespace

@@ -52,6 +52,10 @@ TEST(Csv, BlanksAndLineEndsAreFree) {
   EXPECT_EQ(to_csv(read(" 0F0 ,\t( 0F1 ; 0B0 )OVERLAP_F_B, 0B1"), false), "0F0,(0F1;0B0)OVERLAP_F_B,0B1\r\n");
 }
 
+TEST(Csv, CellsInQuotesAreCells) {
+  EXPECT_EQ(to_csv(read("\"0F0\",\"\",\" (0F1;0B0)OVERLAP_F_B \",0B1\r\n"), false), "0F0,,(0F1;0B0)OVERLAP_F_B,0B1\r\n");
+}
+
 TEST(Csv, EverythingThatIsOursComesBack) {
   const std::string text =
       "#chain 0,1\r\n"

@@ -1,6 +1,7 @@
 // Published orders and their times. The repository carries the smaller ones (tests/reference); PANPIPE_REFERENCE may name a
 // folder with longer files of the same form.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>

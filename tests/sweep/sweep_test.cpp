@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include "planner/sweep/sweep.hpp"
 #include "sim/simulate.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/page/markup.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -98,6 +100,66 @@ TEST(Sweep, DocumentSaysWhatIsBestForItsMemory) {
   EXPECT_EQ(document["cells"][2]["reason"], "no such b");
 }
 
+// Of 15 cells: (a, x) fits with 1/a s, (2, y) and (3, y) fit as well, (1, y) is too large, nine have no answer for three reasons.
+TEST(Sweep, TheTableIsSortedAndConcluded) {
+  const SweepRun run = run_sweep(grid_of(), options_of(""));
+  EXPECT_EQ(ranking(run.cells), (std::vector<std::size_t>{10, 11, 5, 6, 0, 1, 2, 3, 4, 7, 8, 9, 12, 13, 14}));
+  EXPECT_EQ(conclusion(grid_of(), run.cells), "best: a=3, b=x: 333.3 ms a step, 2.794 GiB; others are as fast");
+  EXPECT_EQ(to_table(grid_of(), run.cells),
+            "  a  b       step time  samples/s  MFU  bubble  peak memory\n"
+            "  3  x        333.3 ms         24    -       -    2.794 GiB  best\n"
+            "  3  y        333.3 ms         24    -       -    2.794 GiB\n"
+            "  2  x          500 ms         16    -       -    1.863 GiB  best within 1.863 GiB\n"
+            "  2  y          500 ms         16    -       -    1.863 GiB\n"
+            "  1  x             1 s          8    -       -    953.7 MiB  best within 953.7 MiB\n"
+            "  1  y             1 s          8    -       -    953.7 MiB  does not fit: too much\n"
+            "  1  bad             -          -    -       -            -  refused (1)\n"
+            "  1  stuck           -          -    -       -            -  no answer (2)\n"
+            "  1  broken          -          -    -       -            -  not on this machine (3)\n"
+            "  2  bad             -          -    -       -            -  refused (1)\n"
+            "  2  stuck           -          -    -       -            -  no answer (2)\n"
+            "  2  broken          -          -    -       -            -  not on this machine (3)\n"
+            "  3  bad             -          -    -       -            -  refused (1)\n"
+            "  3  stuck           -          -    -       -            -  no answer (2)\n"
+            "  3  broken          -          -    -       -            -  not on this machine (3)\n"
+            "  (1) refused: no such b\n"
+            "  (2) no answer: rank 0 waits for rank 1\n"
+            "  (3) not on this machine: not here\n"
+            "best: a=3, b=x: 333.3 ms a step, 2.794 GiB; others are as fast\n");
+  std::vector<SweepCell> slow = {run.cells[5], run.cells[0]};  // 500 ms and 1 s
+  EXPECT_THAT(conclusion(grid_of(), slow), ::testing::EndsWith("; 50.0 % less than the next"));
+  EXPECT_EQ(conclusion(grid_of(), {run.cells[1]}), "no cell fits");
+  EXPECT_EQ(conclusion(grid_of(), {run.cells[2]}), "no cell has an answer");
+}
+
+// Values without an order are bars with their differences, numbers are lines; what has no point is in no legend.
+TEST(Sweep, ThePageDrawsWordsAsBarsAndNumbersAsLines) {
+  const SweepRun run = run_sweep(grid_of(), options_of(""));
+  const std::string page = to_page(grid_of(), run.cells, "");
+  EXPECT_THAT(page, HasSubstr("<p>Best: a=3, b=x: 333.3 ms a step, 2.794 GiB; others are as fast.</p>"));
+  EXPECT_THAT(page, HasSubstr("<p>(1) refused: no such b</p>"));
+  EXPECT_EQ(count(page, "refused: no such b"), 1U);
+  EXPECT_THAT(page, HasSubstr("<figcaption>Step time by a</figcaption>"));
+  EXPECT_EQ(count(page, "class=\"line l"), 2U) << "x and y";
+  EXPECT_THAT(page, HasSubstr("<figcaption>Step time by b</figcaption>"));
+  EXPECT_THAT(page, HasSubstr(">a=3</text>"));
+  EXPECT_THAT(page, HasSubstr(">333.3 ms</text>"));
+  EXPECT_THAT(page, HasSubstr(">1 s, does not fit</text>"));
+  EXPECT_THAT(page, HasSubstr(">not on this machine</text>"));
+}
+
+// 2,000 bytes: GiB would be 0.0.
+TEST(Sweep, SmallMemoryHasAUnitThatShowsIt) {
+  SweepGrid grid = grid_of();
+  grid.axes = {{"a", {"1", "2"}}};
+  SweepOptions options = options_of("");
+  options.answer = [](const auto&) -> CellAnswer { return {{{"step_time_s", 1}, {"peak_memory_bytes", 2000}}, true, "", ""}; };
+  const std::string page = to_page(grid, run_sweep(grid, options).cells, "");
+  EXPECT_THAT(page, HasSubstr(">2.0 KiB<"));
+  EXPECT_THAT(page, HasSubstr("peak memory <span class=\"soft\">KiB</span>"));
+  EXPECT_EQ(page.find("GiB"), std::string::npos);
+}
+
 TEST(Sweep, DifferentBatchesAreComparedBySample) {
   SweepGrid grid = grid_of();
   grid.axes = {{"batch.microbatches", {"1", "2"}}};
@@ -112,6 +174,8 @@ TEST(Sweep, DifferentBatchesAreComparedBySample) {
   EXPECT_DOUBLE_EQ(*measure_for(run.cells).of(run.cells[1]), 0.75);
   EXPECT_EQ(pareto_cells(run.cells), (std::vector<std::size_t>{1}));
   EXPECT_THAT(to_page(grid, run.cells, ""), HasSubstr("Time per sample against memory"));
+  EXPECT_THAT(to_table(grid, run.cells), HasSubstr("step time  a sample  samples/s"));
+  EXPECT_EQ(conclusion(grid, run.cells), "best: batch.microbatches=2: 750 ms a sample, 953.7 MiB; 25.0 % less than the next");
   EXPECT_FALSE(measure_for(run_sweep(grid_of(), options_of("")).cells).per_sample);
 }
 

@@ -95,6 +95,13 @@ def export(folder, *arguments, code=0):
     return subprocess.CompletedProcess(arguments, found, out.getvalue(), error.getvalue())
 
 
+def input_names(folder, archive):
+    """Of the program's inputs, as files with training data name them."""
+    import torch
+
+    return list(torch.export.load(folder / archive).graph_signature.user_inputs)
+
+
 def train(binary, folder, archive, micro):
     """Two ranks, cut by panpipe itself; the same loss as one rank, and it falls."""
     (folder / "job.yaml").write_text(
@@ -185,6 +192,9 @@ def main():
         export(folder, "models:Tagger", "--input", "5", "--tokens", "11", "--micro", "2", "-o", "tagger.pt2")
         export(folder, "models:OwnLoss", "--loss", "own", "--micro", "3", "-o", "own.pt2")
         export(folder, "models:classifier", "--input", "6", "--loss", "mse", "--micro", "4", "-o", "mse.pt2")
+        # The forward's own names: nn.Sequential's is `input`.
+        expect([input_names(folder, archive) for archive in ("classifier.pt2", "tagger.pt2", "own.pt2")],
+               [["input", "labels"], ["ids", "labels"], ["x", "y"]], "names of inputs")
         if (binary / "panpipe-exec").exists():
             for archive, micro in (("classifier.pt2", 4), ("tagger.pt2", 2), ("own.pt2", 3), ("mse.pt2", 4)):
                 train(binary, folder, archive, micro)

@@ -92,6 +92,21 @@ TEST(Compare, AToleranceWithoutPercentIsInTheMetricsUnit) {
   EXPECT_TRUE(compare(a, b, {parse_tolerance("bubble_step=0"), parse_tolerance("fits=0")}).ok());
 }
 
+// Devices without rates: the document holds a 0, which is no share of any peak.
+TEST(Compare, AnMfuOfZeroIsNone) {
+  json with = result("simulated", 1, 1), without = result("measured", 1, 1);
+  with["metrics"]["mfu"] = 0.25;
+  without["metrics"]["mfu"] = 0.0;
+  const ResultDocument a = read(with), b = read(without);
+  const Comparison comparison = compare(a, b, {});
+  const auto mfu =
+      std::find_if(comparison.metrics.begin(), comparison.metrics.end(), [](const auto& row) { return row.name == "mfu"; });
+  ASSERT_NE(mfu, comparison.metrics.end());
+  EXPECT_EQ(mfu->a, 0.25);
+  EXPECT_EQ(mfu->b, std::nullopt);
+  EXPECT_THAT(to_table(comparison), ::testing::HasSubstr("mfu                             25.0 %           -\n"));
+}
+
 TEST(Compare, AMetricThatOneResultLacksBreaksItsTolerance) {
   json with = result("simulated", 1, 1);
   with["metrics"]["contention_s"] = 0.5;
@@ -462,6 +477,10 @@ TEST(CompareFaults, SayWhatIsWrong) {
        "--tolerance 'step_time_s=-3%': write METRIC=3% or METRIC=0.02, for example step_time_s=3%"},
       {[&] { parse_tolerance("step_time_s=soon"); },
        "--tolerance 'step_time_s=soon': write METRIC=3% or METRIC=0.02, for example step_time_s=3%"},
+      {[&] { parse_tolerance("bubble_step=5"); },
+       "--tolerance 'bubble_step=5': bubble_step is a share, and 5 would be 500 % of the whole; write bubble_step=5% for a "
+       "difference of that "
+       "many per cent"},
   };
   for (const auto& [call, message] : table) EXPECT_EQ(message_of(call), message);
   // Without timeline the metrics remain.

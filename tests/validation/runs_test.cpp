@@ -252,6 +252,12 @@ TEST(Runs, TolerancesAreErrorsToStayUnderOrSharesToReach) {
   EXPECT_TRUE(ok("pairs_ordered=100%"));
   EXPECT_THROW(ok("other.mean=5%"), InputError);
   try {
+    parse_run_tolerance("mean=5");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--tolerance mean=5: 5 is 500 %; write 5% for that many per cent"));
+  }
+  try {
     parse_run_tolerance("medium=5%");
     FAIL();
   } catch (const InputError& error) {

@@ -15,12 +15,12 @@
 
 namespace panpipe {
 
-namespace {
-
 // The node of a rank's first and last entry of the compute lane.
 struct RankEnds {
   std::uint32_t first = 0, last = 0;
 };
+
+namespace {
 
 std::vector<RankEnds> compute_ends(const TaskGraph& graph, const CompiledGraph& compiled) {
   std::vector<RankEnds> ends(static_cast<std::size_t>(graph.ranks));

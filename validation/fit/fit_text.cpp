@@ -10,11 +10,10 @@
 #include "costmodel/input/reader.hpp"
 #include "costmodel/input/scalar_text.hpp"
 #include "validation/fit/fit.hpp"
+#include "validation/percent.hpp"
 
 namespace panpipe {
 namespace {
-
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 std::string errors_text(const FitErrors& e) {
   return fmt::format("{{rows: {}, mean: {}, median: {}, worst: {}, bias: {:+.1f} %}}", e.rows, percent(e.mean), percent(e.median),

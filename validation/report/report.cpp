@@ -147,7 +147,7 @@ class Report {
     page.heading("Where the time goes");
     page::Bars bars;
     bars.title = "Each device's step";
-    bars.value = {scale_.unit, page::AxisKind::FromZero, {}};
+    bars.value = {scale_.unit, page::AxisKind::FromZero};
     bars.parts = {"compute", "exposed communication", "idle, nothing in flight"};
     bars.colours = {0, 1, page::kIdleColour};
     std::vector<std::size_t> shown;  // copies of a rank have the same figures
@@ -197,7 +197,7 @@ class Report {
     }
     page::Bars bars;
     bars.title = "What the longest chain consists of";
-    bars.value = {scale_.unit, page::AxisKind::FromZero, {}};
+    bars.value = {scale_.unit, page::AxisKind::FromZero};
     for (const PathKind kind : kinds) bars.parts.emplace_back(name_of(kind));
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       page::Bar bar{names_[i], {}, ""};
@@ -329,7 +329,7 @@ class Report {
       for (const DeviceTimeline& device : input.result.timeline.devices)
         most = std::max(most, static_cast<double>(device.peak.base()));
     const MemoryScale scale = memory_scale(most);
-    bars.value = {scale.unit, page::AxisKind::FromZero, {}};
+    bars.value = {scale.unit, page::AxisKind::FromZero};
     bars.parts = parts;
     for (std::size_t i = 0; i < inputs_.size(); ++i)
       for (const DeviceTimeline& device : inputs_[i].result.timeline.devices) {

@@ -1,6 +1,7 @@
 #include "validation/report/timeline_view.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

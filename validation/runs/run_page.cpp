@@ -6,6 +6,7 @@
 
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/page/page.hpp"
+#include "validation/percent.hpp"
 #include "validation/runs/run_report.hpp"
 
 namespace panpipe {
@@ -21,14 +22,12 @@ std::vector<double> term_values(const StepTerms& t) {
   return {t.products, t.traffic, t.tensor, std::max(0.0, t.host), t.optimizer, t.communication, std::max(0.0, t.idle)};
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
 page::Scatter scatter(const RunReport& report, bool memory) {
   page::Scatter plot;
   plot.title = memory ? "Peak memory" : "Step time";
   const std::string unit = memory ? "GiB" : "s";
-  plot.x = {"measured, " + unit, page::AxisKind::Log, {}};
-  plot.y = {"predicted, " + unit, page::AxisKind::Log, {}};
+  plot.x = {"measured, " + unit, page::AxisKind::Log};
+  plot.y = {"predicted, " + unit, page::AxisKind::Log};
   plot.band = kBand;
   for (const auto& entry : report.groups.at("source")) plot.series.push_back(entry.first);
   for (const RunPrediction& run : report.runs) {
@@ -74,7 +73,7 @@ page::Table group_table(const std::string& kind, const std::map<std::string, Sum
   return table;
 }
 
-page::Table rows_table(const RunReport& report) {
+page::Table page_rows(const RunReport& report) {
   page::Table table;
   table.columns = {{"row", "", false, ""},
                    {"error", "%", true, "predicted / measured - 1"},
@@ -130,12 +129,13 @@ std::string to_page(const RunReport& report, const std::string& command) {
     out.list(lines);
   }
   out.heading("Measured and predicted").note("The band is 10 % to both sides of equality.");
-  out.add(scatter(report, false));
-  if (report.summary.memory.rows > 0) out.add(scatter(report, true));
+  std::vector<std::string> plots = {to_html(scatter(report, false))};
+  if (report.summary.memory.rows > 0) plots.push_back(to_html(scatter(report, true)));
+  out.side_by_side(plots);
   out.heading("Errors by group");
   for (const auto& [kind, names] : report.groups) out.add(group_table(kind, names));
   out.heading("Rows").note("Worst first; a head sorts. Bars: where the predicted time goes on the device that computes longest.");
-  out.add(rows_table(report));
+  out.add(page_rows(report));
   std::vector<std::string> skipped;
   for (const RunPrediction& run : report.runs)
     if (!run.predicted()) skipped.push_back(run.row.id + ": " + run.skipped);

@@ -86,18 +86,18 @@ std::string row_json(const RunPrediction& run) {
       assumed, run.predicted() ? "null" : quoted(run.skipped), run.predicted() ? terms_json(run.terms) : "null");
 }
 
-std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+std::string hundredths(double share) { return fmt::format("{:.1f}", 100 * share); }
 
 std::string group_line(const std::string& name, const Summary& s) {
   const ErrorSummary& e = s.errors;
   if (e.rows == 0) return fmt::format("  {:<24}{:>6}\n", name, 0);
-  std::string line =
-      fmt::format("  {:<24}{:>6}{:>7}{:>8}{:>7}{:>7}{:>7}{:>8}", name, e.rows, percent(e.mean), percent(e.median), percent(e.p90),
-                  percent(e.worst), fmt::format("{:+.1f}", 100 * e.bias), e.pairs > 0 ? percent(e.pairs_ordered) : "-");
-  line += s.choice.groups > 0 ? fmt::format("{:>8}{:>8}", s.choice.pairs > 0 ? percent(s.choice.pairs_ordered) : "-",
+  std::string line = fmt::format("  {:<24}{:>6}{:>7}{:>8}{:>7}{:>7}{:>7}{:>8}", name, e.rows, hundredths(e.mean),
+                                 hundredths(e.median), hundredths(e.p90), hundredths(e.worst),
+                                 fmt::format("{:+.1f}", 100 * e.bias), e.pairs > 0 ? hundredths(e.pairs_ordered) : "-");
+  line += s.choice.groups > 0 ? fmt::format("{:>8}{:>8}", s.choice.pairs > 0 ? hundredths(s.choice.pairs_ordered) : "-",
                                             fmt::format("{:.2f}", 100 * s.choice.mean_regret))
                               : fmt::format("{:>8}{:>8}", "-", "-");
-  line += s.memory.rows > 0 ? fmt::format("{:>8}", percent(s.memory.mean)) : fmt::format("{:>8}", "-");
+  line += s.memory.rows > 0 ? fmt::format("{:>8}", hundredths(s.memory.mean)) : fmt::format("{:>8}", "-");
   return line + "\n";
 }
 
@@ -152,6 +152,9 @@ RunTolerance parse_run_tolerance(const std::string& text) {
   const Parsed<double> parsed = limit.find('%') != std::string::npos ? parse_fraction(limit) : parse_number(limit);
   if (!parsed.value) throw InputError(fmt::format("--tolerance {}: {}", text, parsed.problem));
   tolerance.limit = *parsed.value;
+  if (limit.find('%') == std::string::npos && tolerance.limit > 1)  // every figure is a share
+    throw InputError(
+        fmt::format("--tolerance {}: {} is {:g} %; write {}% for that many per cent", text, limit, 100 * tolerance.limit, limit));
   if (find_figure(tolerance.figure) == nullptr) {
     std::vector<std::string> names;
     std::string list;

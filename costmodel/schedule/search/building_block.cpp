@@ -6,8 +6,6 @@
 namespace panpipe::search {
 namespace {
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
-
 // One rank's period as a circle with the passes that are placed on it.
 class Circle {
  public:

@@ -8,8 +8,6 @@
 namespace panpipe::search {
 namespace {
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
-
 // A pass in its row.
 struct Place {
   int rank, position;

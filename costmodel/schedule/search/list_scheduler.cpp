@@ -63,7 +63,6 @@ class Scheduler {
     double wanted = kNever, at = kNever;
   };
 
-  static std::size_t size(int n) { return static_cast<std::size_t>(n); }
   // A rank decides again at this time, or when it is free, if it does not decide sooner.
   void wake(int rank, double time) {
     wake_[size(rank)] = std::min(wake_[size(rank)], std::max(time, ranks_[size(rank)].free_at));

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "costmodel/schedule/schedule.hpp"
 
 namespace panpipe::search {
+
+inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
 enum class Kind : std::uint8_t { F, I, W };
 

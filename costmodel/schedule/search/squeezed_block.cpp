@@ -8,8 +8,6 @@
 namespace panpipe::search {
 namespace {
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
-
 // Passes of a rank in the order a microbatch goes through them; then the weight gradients of both chunks together.
 enum Line { F0, F1, I1, I0, W, kLines };
 

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 #include <torch/headeronly/version.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/standard_output.hpp"
+#include "costmodel/base/terminal.hpp"
 #include "costmodel/experiment/describe_plan.hpp"
 #include "exec/engine/device.hpp"
 
@@ -30,7 +29,7 @@ void present(const PreparedRun& run, const Timeline& timeline, const FilesRead& 
   if (run.request.json)
     print(to_result_json(timeline, figures, context, described, run.request.timeline));
   else
-    print(described.heading + to_table(timeline, figures, isatty(STDOUT_FILENO) != 0 && !std::getenv("NO_COLOR")));
+    print(result_text(run.experiment, timeline, figures, described, style_of_output()));
   if (const int gpus = gpu_count_of(run); gpus > 0 && gpus < run.world_size())
     std::fputs(fmt::format("panpipe: {} ranks share {}: a rank's memory is what all ranks of its GPU take together\n",
                            run.world_size(), gpus == 1 ? std::string("a GPU") : fmt::format("{} GPUs", gpus))

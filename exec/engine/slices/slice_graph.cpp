@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/operator_arguments.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -40,11 +41,6 @@ int cut_dimension(const Shape& whole, const Shape& part, int splits) {
     found = static_cast<int>(d);
   }
   return found;
-}
-
-int tensor_argument(const Operator& op, std::size_t position) {
-  const auto* reference = position < op.arguments.size() ? std::get_if<TensorRef>(&op.arguments[position]) : nullptr;
-  return reference ? reference->tensor : -1;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
+#include "costmodel/timeline/rate_text.hpp"
 
 namespace panpipe::exec {
 
@@ -69,8 +70,8 @@ void MetricsLog::write(const StepMetrics& metrics) {
   }
   if (!run_.request.progress) return;
   const int last = run_.request.warmup + run_.request.steps;
-  std::string text = fmt::format("step {}/{}  loss {:.6g}  {:.4g} s  {:.4g} {}/s", metrics.step, last, metrics.loss,
-                                 metrics.step_time_s, rate, tokens_ > 0 ? "tokens" : "samples");
+  std::string text = fmt::format("step {}/{}  loss {:.6g}  {:.4g} s  {} {}/s", metrics.step, last, metrics.loss,
+                                 metrics.step_time_s, rate_text(rate), tokens_ > 0 ? "tokens" : "samples");
   if (metrics.warmup) text += "  warm-up";
   if (metrics.skipped) text += fmt::format("  skipped: gradients overflowed at a loss scale of {:g}", metrics.loss_scale);
   fmt::print(stderr, "{}\n", text);

@@ -6,17 +6,12 @@
 #include <algorithm>
 #include <string_view>
 
+#include "exec/engine/operator_arguments.hpp"
 #include "exec/engine/scalar_types.hpp"
 #include "exec/engine/shards.hpp"
 
 namespace panpipe::exec {
 namespace {
-
-int tensor_argument(const Operator& op, std::size_t position) {
-  if (position >= op.arguments.size()) return -1;
-  const auto* reference = std::get_if<TensorRef>(&op.arguments[position]);
-  return reference ? reference->tensor : -1;
-}
 
 std::string_view base_name(std::string_view target) { return target.substr(0, target.find('.')); }
 

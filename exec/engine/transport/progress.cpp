@@ -9,9 +9,6 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-// Below this share of one core a process is idle: its background threads wake now and then.
-constexpr double kIdleShare = 0.05;
-
 }  // namespace
 
 std::chrono::nanoseconds process_cpu_time() {

@@ -6,6 +6,11 @@
 
 namespace panpipe::exec {
 
+// Below this share of one core a process is idle: its background threads wake now and then.
+constexpr double kIdleShare = 0.05;
+
+inline double in_seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
 // Processor time of all threads of this process.
 std::chrono::nanoseconds process_cpu_time();
 

@@ -13,13 +13,12 @@
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/transport/line.hpp"
+#include "exec/engine/transport/progress.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 using nlohmann::json;
-
-double in_seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }

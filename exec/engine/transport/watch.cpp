@@ -30,15 +30,12 @@ using Steady = std::chrono::steady_clock;
 
 // Below this a change of the byte counters is our own reading of them.
 constexpr std::uint64_t kLeastBytes = 4096;
-constexpr double kIdleShare = 0.05;  // as in progress.cpp
 // A verdict names who is lost; it comes a little before the waits of the others, who only know what they wait for, give up.
 constexpr double kVerdictShare = 0.85;
 
 std::int64_t milliseconds(Steady::duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
 }
-
-double in_seconds(Steady::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 // Bytes that read() and write() of this process moved: checkpoints and data files, not sockets.
 std::uint64_t bytes_moved() {

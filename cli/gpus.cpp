@@ -1,0 +1,140 @@
+#include "cli/gpus.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "exec/launch/launch.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The part of NVML's interface that is used here (NVIDIA, NVML API reference): functions return 0 when they succeed.
+constexpr const char* kLibrary = "libnvidia-ml.so.1";
+constexpr unsigned kTextLength = 96;  // NVML's longest buffer (NVML_DEVICE_NAME_V2_BUFFER_SIZE)
+struct NvmlMemory {
+  unsigned long long total = 0, free = 0, used = 0;
+};
+using NvmlDevice = void*;
+
+class Nvml {
+ public:
+  Nvml() : library_(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
+    if (library_ == nullptr) {
+      problem_ = fmt::format("the driver's library {} cannot be loaded", kLibrary);
+      return;
+    }
+    int (*start)() = nullptr;
+    if (!find("nvmlInit_v2", start) || start() != 0)
+      problem_ = fmt::format("the driver does not answer ({} cannot be initialised)", kLibrary);
+    else
+      started_ = true;
+  }
+  ~Nvml() {
+    int (*stop)() = nullptr;
+    if (started_ && find("nvmlShutdown", stop)) stop();
+    if (library_ != nullptr) dlclose(library_);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  bool started() const { return started_; }
+  const std::string& problem() const { return problem_; }
+
+  std::string driver() const {
+    int (*version)(char*, unsigned) = nullptr;
+    std::array<char, kTextLength> text{};
+    return find("nvmlSystemGetDriverVersion", version) && version(text.data(), kTextLength) == 0 ? text.data() : "";
+  }
+
+  // 12040 is 12.4.
+  std::string cuda() const {
+    int (*version)(int*) = nullptr;
+    int number = 0;
+    if (!find("nvmlSystemGetCudaDriverVersion_v2", version) || version(&number) != 0) return "";
+    return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+  }
+
+  std::vector<Gpu> devices() const {
+    int (*count)(unsigned*) = nullptr;
+    int (*handle)(unsigned, NvmlDevice*) = nullptr;
+    int (*name)(NvmlDevice, char*, unsigned) = nullptr;
+    int (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
+    std::vector<Gpu> found;
+    unsigned number = 0;
+    if (!find("nvmlDeviceGetCount_v2", count) || !find("nvmlDeviceGetHandleByIndex_v2", handle) || count(&number) != 0)
+      return found;
+    for (unsigned i = 0; i < number; ++i) {
+      NvmlDevice device = nullptr;
+      if (handle(i, &device) != 0) continue;
+      Gpu gpu;
+      std::array<char, kTextLength> text{};
+      if (find("nvmlDeviceGetName", name) && name(device, text.data(), kTextLength) == 0) gpu.name = text.data();
+      NvmlMemory bytes;
+      if (find("nvmlDeviceGetMemoryInfo", memory) && memory(device, &bytes) == 0) {
+        gpu.memory = static_cast<std::int64_t>(bytes.total);
+        gpu.free = static_cast<std::int64_t>(bytes.free);
+      }
+      found.push_back(std::move(gpu));
+    }
+    return found;
+  }
+
+ private:
+  template <class Function>
+  bool find(const char* name, Function& function) const {
+    function = reinterpret_cast<Function>(dlsym(library_, name));
+    return function != nullptr;
+  }
+
+  void* library_;
+  bool started_ = false;
+  std::string problem_;
+};
+
+// "Model:   NVIDIA GeForce RTX 3090" in /proc/driver/nvidia/gpus/*/information.
+std::vector<Gpu> gpus_of_proc() {
+  std::vector<Gpu> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
+    std::ifstream file(entry.path() / "information");
+    Gpu gpu;
+    for (std::string line; std::getline(file, line);)
+      if (line.rfind("Model:", 0) == 0)
+        gpu.name = line.substr(std::min(line.size(), line.find_first_not_of(" \t", sizeof("Model:") - 1)));
+    found.push_back(std::move(gpu));
+  }
+  return found;
+}
+
+}  // namespace
+
+Gpus find_gpus() {
+  Gpus gpus;
+  gpus.visible = exec::visible_gpus();
+  const Nvml nvml;
+  if (nvml.started()) {
+    gpus.driver = nvml.driver();
+    gpus.cuda = nvml.cuda();
+    gpus.devices = nvml.devices();
+  } else {
+    gpus.devices = gpus_of_proc();
+    std::error_code ignored;
+    if (gpus.devices.empty() && gpus.visible == 0 && !fs::exists("/proc/driver/nvidia/version", ignored))
+      gpus.problem = "there is no NVIDIA driver";
+    else
+      gpus.problem = nvml.problem();
+  }
+  if (gpus.devices.size() < static_cast<std::size_t>(gpus.visible)) gpus.devices.resize(static_cast<std::size_t>(gpus.visible));
+  if (gpus.problem.empty() && gpus.devices.empty()) gpus.problem = "the driver knows no GPU";
+  return gpus;
+}
+
+}  // namespace panpipe::cli

@@ -1,0 +1,105 @@
+// panpipe new: a scenario to start from, with a comment on every line.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/files_write.hpp"
+#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/input/scalar_text.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+constexpr const char* kAdvice = "choose another file with -o";
+
+struct NewSettings {
+  std::string model = "gpt2", cluster = "rtx3090x8", schedule = "1f1b", output;
+};
+
+std::string line(const std::string& text, const std::string& comment) { return fmt::format("{:<44}# {}\n", text, comment); }
+
+std::string scenario_text(const NewSettings& settings, const std::string& precision, int microbatches, int replicas) {
+  std::string text =
+      "# A scenario of Panpipe. `panpipe check` says what each key was understood as, `panpipe estimate` predicts a step,\n"
+      "# `panpipe plan` searches whatever is left out or `auto`. Every key: docs/file-formats.md.\n";
+  text += line("panpipe: 1", "the format of this file");
+  text += line("cluster: " + scalar_text(settings.cluster),
+               "panpipe list clusters; a file of your own: {file: my-cluster.yaml, nodes: 2}");
+  text += line(fmt::format("workload: {{model: {}}}", scalar_text(settings.model)),
+               "panpipe list models; {pt2: FILE} for a model of your own (docs/exported.md)");
+  text += line(fmt::format("batch: {{micro: 1, microbatches: {}}}", microbatches),
+               "samples a microbatch, microbatches a step of each replica; or {micro, global}");
+  text += line("precision: " + precision, "fp32, tf32, bf16, fp16, bf16-pure, fp16-pure");
+  text += line("schedule: " + scalar_text(settings.schedule), "panpipe list schedules; options as {name: kfkb, group: 4}");
+  text +=
+      line(fmt::format("parallel: {{tensor: 1, data: {}, zero: 0}}", replicas), "the pipeline gets the devices that these leave");
+  text += line("# recompute: none", "none, selective, full");
+  text += line("# framework: megatron", "panpipe list frameworks; without it, as suits the model");
+  text += line("# optimizer: adam", "none, sgd, momentum, adam, adamw, with options as a map (docs/training.md)");
+  return text;
+}
+
+// The rate that training usually runs at, where every device has it.
+std::string precision_for(const Cluster& cluster) {
+  for (const DeviceType& type : cluster.types)
+    if (!type.has_rates() || type.peak_for(Precision::Bf16) <= ComputeRate(0)) return "fp32";
+  return "bf16";
+}
+
+// The names that were given, in the place of the defaults; a fault of one stands at its option.
+Scenario draft_of(const NewSettings& settings) {
+  const std::vector<std::tuple<const char*, std::string, std::string>> names = {{"--cluster", "cluster", settings.cluster},
+                                                                                {"--model", "workload.model", settings.model},
+                                                                                {"--schedule", "schedule", settings.schedule}};
+  std::vector<std::string> overrides;
+  for (const auto& [option, key, name] : names) overrides.push_back(key + "=" + scalar_text(name));
+  try {
+    return parse_scenario(scenario_text({}, "fp32", 1, 1), "panpipe new", "", overrides);
+  } catch (const InputError& error) {
+    std::vector<Diagnostic> faults = error.diagnostics();
+    for (Diagnostic& fault : faults)
+      for (const auto& [option, key, name] : names)
+        if (fault.override_text == key + "=" + scalar_text(name)) fault = shown_at(fault, fmt::format("{} {}", option, name));
+    throw InputError(faults);
+  }
+}
+
+int make_new(const NewSettings& settings) {
+  if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
+  const Scenario draft = draft_of(settings);
+  const int replicas = std::max(1, draft.cluster.nodes);                      // a pipeline through each node
+  const int microbatches = 4 * std::max(1, draft.cluster.size() / replicas);  // a bubble of about a fifth of the step
+  const std::string text = scenario_text(settings, precision_for(draft.cluster), microbatches, replicas);
+  const Experiment experiment(parse_scenario(text, "panpipe new", ""));
+  (void)experiment.plan("");
+  if (settings.output.empty()) {
+    print(text);
+    return 0;
+  }
+  write_file(settings.output, text, kAdvice);
+  std::fputs(fmt::format("written to {0}; next: panpipe estimate {0}\n", settings.output).c_str(), stderr);
+  return 0;
+}
+
+}  // namespace
+
+void add_new_verb(CLI::App& sub, std::function<int()>& run) {
+  auto settings = std::make_shared<NewSettings>();
+  sub.add_option("--model", settings->model, "a built-in model (panpipe list models); default gpt2")->type_name("NAME");
+  sub.add_option("--cluster", settings->cluster, "a shipped cluster (panpipe list clusters) or a file; default rtx3090x8")
+      ->type_name("NAME");
+  sub.add_option("--schedule", settings->schedule, "a schedule (panpipe list schedules); default 1f1b")->type_name("NAME");
+  sub.add_option("-o", settings->output, "scenario to write instead of standard output")->type_name("FILE");
+  run = [settings] { return make_new(*settings); };
+}
+
+}  // namespace panpipe::cli

@@ -1,0 +1,146 @@
+// panpipe list: each list is the one that readers use.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "costmodel/input/reader.hpp"
+#include "costmodel/schedule/schedule.hpp"
+#include "tests/cli/program.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::vector<std::string> kKinds = {"models", "clusters", "devices", "schedules", "frameworks", "calibrations"};
+
+json list_of_kind(const std::string& kind) {
+  const Outcome run = panpipe("list --json " + kind);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  return json::parse(run.out);
+}
+
+TEST(List, EveryNameHasALineAndASource) {
+  for (const std::string& kind : kKinds) {
+    const json list = list_of_kind(kind);
+    EXPECT_EQ(list["schema"], "panpipe-list/1");
+    EXPECT_EQ(list["kind"], kind);
+    EXPECT_EQ(list["count"], list["items"].size());
+    EXPECT_GE(list["items"].size(), 9u) << kind;
+    const std::string text = panpipe("list " + kind).out;
+    for (const json& item : list["items"]) {
+      const std::string name = item["name"];
+      EXPECT_GE(item["line"].get<std::string>().size(), 8u) << kind << " " << name;
+      EXPECT_GE(item["source"].get<std::string>().size(), 4u) << kind << " " << name;
+      EXPECT_THAT("\n" + text, testing::ContainsRegex("\n" + name + " ")) << kind;
+    }
+    EXPECT_THAT(text, HasSubstr("\n" + std::to_string(list["items"].size()) + " " + kind + "; a scenario names one as "));
+  }
+}
+
+TEST(List, FilesAreThoseOfTheDataFolderAndSchedulesThoseOfTheTable) {
+  for (const std::string kind : {"clusters", "devices", "frameworks", "calibrations"}) {
+    std::vector<std::string> files, names;
+    for (const auto& entry : std::filesystem::directory_iterator(data_directory() + "/" + kind))
+      files.push_back(entry.path().stem().string());
+    const json list = list_of_kind(kind);
+    for (const json& item : list["items"]) names.push_back(item["name"]);
+    EXPECT_THAT(names, testing::UnorderedElementsAreArray(files));
+    EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  }
+  const json schedules = list_of_kind("schedules")["items"];
+  ASSERT_EQ(schedules.size(), schedule_families().size());
+  for (std::size_t i = 0; i < schedules.size(); ++i) EXPECT_EQ(schedules[i]["name"], schedule_families()[i].name);
+}
+
+// What is listed is what a scenario takes.
+TEST(List, ListedModelsAndClustersLoad) {
+  const std::string base = "check scenarios/examples/gpt2-large-rtx3090x8.yaml ";
+  const json clusters = list_of_kind("clusters");
+  for (const json& item : clusters["items"]) {
+    const Outcome run = panpipe("check --links --json " + item["file"].get<std::string>());
+    EXPECT_EQ(run.exit_code, 0) << item["name"] << run.err;
+  }
+  for (const char* model : {"bert-large", "llama2-7b", "vit-l-17"}) {
+    const json models = list_of_kind("models")["items"];
+    const bool listed = std::any_of(models.begin(), models.end(), [&](const json& item) { return item["name"] == model; });
+    EXPECT_EQ(panpipe(base + "--set workload.model=" + model).exit_code == 0, listed) << model;
+  }
+}
+
+TEST(List, WithoutAKindItCountsThem) {
+  const std::string text = panpipe("list").out;
+  for (const std::string& kind : kKinds)
+    EXPECT_THAT(text, testing::ContainsRegex(kind + " +" + std::to_string(list_of_kind(kind)["items"].size()) + "  "));
+}
+
+TEST(List, AnUnknownKindIsAnInputErrorThatNamesTheKnown) {
+  const Outcome run = panpipe("list gpu");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(run.err,
+            "error: panpipe list: there is no list of 'gpu'; there are models, clusters, devices, schedules, frameworks, "
+            "calibrations\n");
+  EXPECT_THAT(panpipe("list modles").err, HasSubstr("'modles', did you mean 'models'?"));
+}
+
+// Whatever is on the lists: with every model on the default cluster, with every cluster and every schedule.
+TEST(New, WhatItWritesIsAScenario) {
+  const auto accepted = [](const std::string& options) {
+    const Outcome run = panpipe("new " + options);
+    EXPECT_EQ(run.exit_code, 0) << options << run.err;
+    const std::string file = temporary_folder() + "/new.yaml";
+    write_file(file, run.out);
+    const Outcome check = panpipe("check " + file);
+    EXPECT_EQ(check.exit_code, 0) << options << check.err;
+  };
+  accepted("");
+  const json clusters = list_of_kind("clusters");
+  for (const json& item : clusters["items"]) accepted("--cluster " + item["name"].get<std::string>());
+  for (const char* model : {"bert-large", "llama2-7b"}) accepted(std::string("--cluster h100x8 --model ") + model);
+  for (const char* schedule : {"gpipe", "zb-h1", "interleaved-1f1b", "dualpipe"}) accepted(std::string("--schedule ") + schedule);
+}
+
+TEST(New, ItsLinesAreExplainedAndItsFaultsAreThoseOfTheOption) {
+  const Outcome run = panpipe("new");
+  std::istringstream lines(run.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_THAT(line, HasSubstr("# "));
+  EXPECT_THAT(panpipe_after(std::getenv("PANPIPE_BIN") + std::string("/panpipe new |"), "estimate -").out,
+              HasSubstr("step time  "));
+  EXPECT_THAT(panpipe("new --model gpt-2").err, testing::StartsWith("--model gpt-2: error: "));
+  EXPECT_EQ(panpipe("new --cluster nowhere").exit_code, 2);
+}
+
+TEST(CheckCluster, AClusterFileIsCheckedByItself) {
+  const std::string file = "scenarios/clusters/dgx-a100-80g.yaml";
+  const Outcome run = panpipe("check " + file + " --set nodes=2");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, testing::StartsWith("# dgx-a100-80g: 16 x A100-80G-SXM in 2 nodes\n# DGX A100, 80 GB: eight GPUs"));
+  EXPECT_THAT(run.out, testing::ContainsRegex("\nnodes: 2 +# --set\n"));
+  EXPECT_THAT(run.out, HasSubstr("\n# 16 devices: legal; --links shows the path between each pair\n"));
+  // The same pairs as through a scenario that names the file.
+  const std::string scenario = "scenarios/examples/gpt2-large-rtx3090x8.yaml";
+  EXPECT_EQ(panpipe("check --links scenarios/clusters/rtx3090x8.yaml").out, panpipe("check --links " + scenario).out);
+  EXPECT_EQ(panpipe("check --links --json scenarios/clusters/rtx3090x8.yaml").out,
+            panpipe("check --links --json " + scenario).out);
+}
+
+TEST(CheckCluster, WhatNeedsAModelIsRefused) {
+  const std::string file = "scenarios/clusters/dgx-a100-80g.yaml";
+  const Outcome run = panpipe("check --costs " + file);
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.err,
+            "error: " + file + " is a cluster file: --costs, --operators and --units need a scenario, which names a model\n");
+  const Outcome wrong = panpipe("check " + file + " --set nodes=0");
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, testing::StartsWith("--set nodes=0: error: "));
+}
+
+}  // namespace
+}  // namespace panpipe::test
