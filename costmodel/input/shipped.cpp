@@ -31,12 +31,4 @@ std::string shipped_list(const std::string& folder) {
                      wanted != nullptr && *wanted != '\0' ? "; PANPIPE_DATA names that folder: correct it, or unset it" : "");
 }
 
-std::string shipped_list(const std::string& folder) {
-  const std::vector<std::string> names = shipped_names(folder);
-  if (!names.empty()) return fmt::format("{}", fmt::join(names, ", "));
-  const char* wanted = std::getenv("PANPIPE_DATA");
-  return fmt::format("none: '{}' holds no files{}", (fs::path(data_directory()) / folder).string(),
-                     wanted != nullptr && *wanted != '\0' ? "; PANPIPE_DATA names that folder: correct it, or unset it" : "");
-}
-
 }  // namespace panpipe
