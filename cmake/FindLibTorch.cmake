@@ -68,12 +68,12 @@ if(LibTorch_FOUND)
   file(GLOB LibTorch_nvidia_libraries ${LibTorch_ROOT_DIR}/../nvidia/*/lib)
   find_library(LibTorch_CUDA_LIBRARY torch_cuda PATHS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
   find_library(LibTorch_C10_CUDA_LIBRARY c10_cuda PATHS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
-  # The headers of CUDA include these, which are a package of their own.
-  find_path(LibTorch_CUDA_INCLUDE_DIR crt/host_config.h PATHS ${LibTorch_nvidia_includes} /usr/local/cuda/include)
-  find_path(LibTorch_CRT_INCLUDE_DIR crt/host_config.h PATHS ${LibTorch_nvidia_includes} /usr/local/cuda/include)  # included by CUDA's
-  find_path(LibTorch_NCCL_INCLUDE_DIR nccl.h PATHS ${LibTorch_nvidia_includes} /usr/local/cuda/include)
-  find_library(LibTorch_CUDART_LIBRARY NAMES cudart libcudart.so.13 libcudart.so.12
-    PATHS ${LibTorch_nvidia_libraries} /usr/local/cuda/lib64)
+  find_path(LibTorch_CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS ${LibTorch_nvidia_includes} PATHS /usr/local/cuda/include)
+  # The headers of CUDA include these, which are a package of their own; torch 2.15 does not ask for it.
+  find_path(LibTorch_CRT_INCLUDE_DIR crt/host_config.h HINTS ${LibTorch_nvidia_includes} PATHS /usr/local/cuda/include)
+  find_path(LibTorch_NCCL_INCLUDE_DIR nccl.h HINTS ${LibTorch_nvidia_includes} PATHS /usr/local/cuda/include)
+  find_library(LibTorch_CUDART_LIBRARY NAMES cudart libcudart.so.13 libcudart.so.12 NAMES_PER_DIR
+    HINTS ${LibTorch_nvidia_libraries} PATHS /usr/local/cuda/lib64)
 endif()
 if(LibTorch_CUDA_LIBRARY AND LibTorch_C10_CUDA_LIBRARY AND LibTorch_CUDA_INCLUDE_DIR AND LibTorch_CRT_INCLUDE_DIR
    AND LibTorch_NCCL_INCLUDE_DIR AND LibTorch_CUDART_LIBRARY)
