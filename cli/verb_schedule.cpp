@@ -232,7 +232,7 @@ int show_memory_sweep(const Settings& settings, const ScheduleOptions& options, 
   return 0;
 }
 
-int show(const Settings& settings) {
+int show_schedule(const Settings& settings) {
   if (settings.list) {
     print(table_of_families());
     return 0;
@@ -313,7 +313,7 @@ void add_schedule_verb(CLI::App& sub, std::function<int()>& run) {
                  "run sends and receives as asynchronous, buffered, blocking or batched transfers, or as all of them");
   sub.add_flag("--list", settings->list, "list the families and their options");
   sub.add_option("-o", settings->output, "write to this file instead of standard output");
-  run = [settings] { return show(*settings); };
+  run = [settings] { return show_schedule(*settings); };
 }
 
 }  // namespace panpipe::cli
