@@ -142,7 +142,7 @@ def setup(folder):
            (0, "", f"setup: LibTorch 2.10.1 (VIRTUAL_ENV, {old}) is left out: Panpipe builds with {OLDEST} to {NEWEST}.\n"
                    "setup: installing torch==2.11.0 into .venv (a few minutes, 5 GB)\n"), "downloads")
     expect([line for line in root.log.read_text().splitlines() if "install" in line],
-           ["-m pip install -q --disable-pip-version-check --retries 5 --timeout 60 torch==2.11.0"], "what pip was told")
+           ["-m pip install -q --disable-pip-version-check --retries 5 --timeout 60 torch==2.11.0 nvidia-cuda-crt==13.0.88"], "what pip was told")
 
 
 def cmake(folder):
