@@ -1,5 +1,6 @@
 // panpipe schedule: print, draw, convert and check the order of a family or of a file.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>

@@ -77,14 +77,16 @@ std::string told_of_cores(const Scenario& scenario, int pipeline) {
   if (!host.crowded()) return "";
   return fmt::format(
       "{:g} ranks{} share a host of {} core{}, as the profile states it: each pass takes {:.2f} times as long as if every "
-      "rank had cores of its own. How long messages wait for a core is not predicted: a measured step is longer. For hosts with more cores change "
+      "rank had cores of its own. How long messages wait for a core is not predicted: a measured step is longer. For hosts with "
+      "more cores change "
       "`cores` in {}{}",
       host.ranks, host.threads > 1 ? fmt::format(" of {} threads", host.threads) : std::string(), host.cores,
       host.cores == 1 ? "" : "s", alone_slowdown(host, degrees),
       scenario.profile->file.empty() ? "the profile" : scenario.profile->file,
-      host.profiled_ranks * host.threads > host.cores ? fmt::format("; it was made with {} ranks that took turns: profile with --ranks {}",
-                                                                    host.profiled_ranks, std::max(1, host.cores / host.threads))
-                                                      : std::string());
+      host.profiled_ranks * host.threads > host.cores
+          ? fmt::format("; it was made with {} ranks that took turns: profile with --ranks {}", host.profiled_ranks,
+                        std::max(1, host.cores / host.threads))
+          : std::string());
 }
 
 }  // namespace panpipe

@@ -77,8 +77,8 @@ Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options
   if (execution != "loop") {
     for (const char* key : {"loop_batch", "prefetch"})
       if (options.count(key) != 0)
-        throw InputError(fmt::format("option '{}' of schedule pfeife belongs to execution=loop, not to execution={}",
-                                     key, execution));
+        throw InputError(
+            fmt::format("option '{}' of schedule pfeife belongs to execution=loop, not to execution={}", key, execution));
     return make_stage_by_stage(ranks, microbatches, chunks, execution == "pipeless");
   }
 

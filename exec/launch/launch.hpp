@@ -30,8 +30,8 @@ inline constexpr const char* kNoProfile = "panpipe: stopped as asked: no profile
 // GPUs of this host that its ranks may use.
 int visible_gpus();
 
-// panpipe-exec, with the LibTorch that it will load found (libtorch.hpp). MachineError in words where this build has no executor, or
-// this machine no such LibTorch.
+// panpipe-exec, with the LibTorch that it will load found (libtorch.hpp). MachineError in words where this build has no executor,
+// or this machine no such LibTorch.
 std::string executor_program();
 // This process becomes the command. MachineError when it cannot be started.
 [[noreturn]] void become_program(const std::vector<std::string>& command);

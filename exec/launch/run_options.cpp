@@ -59,8 +59,7 @@ void check_run_options(const RunRequest& request) {
     throw InputError(fmt::format("--deadline is between 0.1 and 86400 seconds, not {:g}", request.deadline_s));
   if (request.transport == "nccl" && request.device == "cpu")
     throw InputError("--transport nccl moves tensors between GPUs: it goes with --device cuda");
-  if (request.checkpoint_every > 0 && request.checkpoint.empty())
-    throw InputError("--checkpoint-every needs --checkpoint DIR");
+  if (request.checkpoint_every > 0 && request.checkpoint.empty()) throw InputError("--checkpoint-every needs --checkpoint DIR");
   if (request.resume == "auto" && request.checkpoint.empty())
     throw InputError("--resume auto looks for the newest checkpoint in the folder of --checkpoint, which is not given");
   std::error_code error;

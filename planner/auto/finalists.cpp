@@ -71,8 +71,7 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
       fmt::format("in closed form: {} configurations; {} above the memory limit, {} with a bound above a plan found before",
                   tally.evaluated, tally.without_room, tally.too_slow));
   if (tally.skipped_slow > 0)
-    notes.push_back(
-        fmt::format("skipped: {} whose compute alone exceeds the step of a plan that was found", tally.skipped_slow));
+    notes.push_back(fmt::format("skipped: {} whose compute alone exceeds the step of a plan that was found", tally.skipped_slow));
   if (tally.skipped_shape > 0) notes.push_back(fmt::format("not possible: {} ({})", tally.skipped_shape, tally.shape_reason));
   if (account.largest_micro > 0)
     notes.push_back(fmt::format("microbatches above {} were left out: with that one every plan is too slow or does not fit",

@@ -237,8 +237,8 @@ TEST_F(WithExecutor, ASmallRunOnProcessorsStartsWithoutAWord) {
     EXPECT_THAT(
         run(verb + one + " --threads 99999").err,
         testing::MatchesRegex("panpipe: 1 rank of 99999 threads runs on the CPU, [0-9]+ cores?; it needs about [0-9.]+ [GM]iB of "
-                              "[0-9.]+ [GM]iB\\. There are more ranks than cores: they take turns, and a step is as much "
-                              "longer\nstarted\n"))
+                              "[0-9.]+ [GM]iB\\. There are more ranks than cores: they take turns, so a step takes "
+                              "correspondingly longer\nstarted\n"))
         << verb;
 }
 

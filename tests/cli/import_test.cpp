@@ -18,11 +18,9 @@ TEST(ImportTopology, TheFileIsACluster) {
   const std::string folder = temporary_folder(), cluster = folder + "/mine.yaml", direct = folder + "/direct.yaml";
   const Outcome written = panpipe("import topology " + kMatrix + " --device rtx-3090 -o " + cluster);
   ASSERT_EQ(written.exit_code, 0) << written.err;
-  EXPECT_EQ(written.err,
-            "written to " + cluster +
-                ": 8 devices a node, 4 pairs with NVLink, 2 sockets; look at it with panpipe check SCENARIO --links, "
-                "use it with --set cluster=" +
-                cluster + "\n");
+  EXPECT_EQ(written.err, "written to " + cluster +
+                             ": 8 devices a node, 4 pairs with NVLink, 2 sockets; look at it with panpipe check " + cluster +
+                             " --links, use it with --set cluster=" + cluster + "\n");
   write_file(direct, "panpipe: 1\nkind: cluster\ndevice: rtx-3090\nwiring: {topology: " +
                          std::filesystem::absolute("cluster/data/topo-rtx3090x8.txt").string() + "}\n");
   const auto prediction = [](const std::string& file) {
@@ -43,9 +41,8 @@ TEST(ImportTopology, SaysHowManyAdaptersBelongToADevice) {
   EXPECT_EQ(written.err,
             "written to " + cluster +
                 ": 8 devices a node, 28 pairs with NVLink (a switch), 4 sockets, 12 network adapters, of which 8 lie beside a "
-                "device (PIX, PXB): if the others are for storage, give --nics 8; look at it with panpipe check SCENARIO "
-                "--links, use it with --set cluster=" +
-                cluster + "\n");
+                "device (PIX, PXB): if the others are for storage, give --nics 8; look at it with panpipe check " +
+                cluster + " --links, use it with --set cluster=" + cluster + "\n");
 }
 
 TEST(ImportTopology, SaysWhatIsMissing) {

@@ -104,8 +104,7 @@ TEST(StatedCuts, FaultsAreExplained) {
   EXPECT_EQ(message_of({"6"}, 2), "partition: there is no unit 6; the workload has units 0 to 5");
   EXPECT_EQ(message_of({"-1"}, 2), "partition: there is no unit -1; the workload has units 0 to 5");
   EXPECT_EQ(message_of({"3"}, 3), "partition: 3 stages need 2 cuts (units that start a stage after the first), not 1");
-  EXPECT_EQ(message_of({"3", "h.0.mlp"}, 3),
-            "partition: 'h.0.mlp' does not come after '3'; list cuts in the order of the units");
+  EXPECT_EQ(message_of({"3", "h.0.mlp"}, 3), "partition: 'h.0.mlp' does not come after '3'; list cuts in the order of the units");
   EXPECT_EQ(message_of({"embedding"}, 2),
             "partition: 'embedding' is the first unit, which starts the first stage anyway; name the units that start the stages "
             "after it");

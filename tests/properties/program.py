@@ -182,7 +182,7 @@ class Program:
 
     def resolved(self, scenario):
         """Dotted key -> value as `panpipe check` prints it, of a scenario with all its defaults and the files that it names."""
-        text = self.answer(Call("check", scenario)).text
+        text = self.answer(Call("check", scenario, ("--all",))).text
         values, path = {}, []
         for line in text.splitlines():
             body = line.lstrip()

@@ -172,7 +172,7 @@ class Setup(unittest.TestCase):
             tree = pathlib.Path(folder)
             shutil.copytree(ROOT / "tools", tree / "tools", ignore=shutil.ignore_patterns("__pycache__"))
             site = tree / ".venv/lib/python3.11/site-packages"
-            for path in ("torch-2.11.0.dist-info/RECORD", "torch/lib/libtorch_cpu.so", "torch/lib/libc10.so", "torch/include/ATen/ATen.h"):
+            for path in ("torch-2.11.0.dist-info/RECORD", "torch/lib/libtorch_cpu.so", "torch/lib/libc10.so", "torch/include/ATen/ATen.h", "nvidia/cu13/include/crt/host_config.h"):
                 (site / path).parent.mkdir(parents=True, exist_ok=True)
                 (site / path).touch()
             version = site / "torch/include/torch/headeronly/version.h"
@@ -185,6 +185,9 @@ class Setup(unittest.TestCase):
                 return subprocess.run([tree / "tools/setup", "--libtorch", "--check", *arguments], env=environment).returncode
 
             self.assertEqual((missing(), missing("--run-only")), (0, 0))
+            (site / "nvidia/cu13/include/crt/host_config.h").rename(site / "elsewhere")  # without it the module for GPUs cannot be compiled
+            self.assertEqual((missing(), missing("--run-only")), (1, 0))
+            (site / "elsewhere").rename(site / "nvidia/cu13/include/crt/host_config.h")
             (tree / ".venv/without-cuda-libraries").touch()
             self.assertEqual((missing(), missing("--run-only")), (1, 0))
             (site / "torch-2.11.0.dist-info/RECORD").unlink()  # broken off
