@@ -36,7 +36,7 @@ with zipfile.ZipFile(wheel) as archive:
     scripts = archive.read(f"{info}/entry_points.txt").decode()
 has_executor = "panpipe/_prefix/lib/panpipe/panpipe-exec" in names
 declared = sorted(line.split(": ", 1)[1] for line in metadata if line.startswith("License-File: "))
-shipped = sorted(name.removeprefix(f"{info}/licenses/") for name in names if name.startswith(f"{info}/licenses/"))
+shipped = sorted(name.removeprefix(f"{info}/licenses/") for name in names if name.startswith(f"{info}/licenses/") and not name.endswith("/"))
 expect(declared == shipped and "NOTICE" in declared, f"licence files in the metadata {declared}, in the wheel {shipped}")
 expression = next((line for line in metadata if line.startswith("License-Expression: ")), "")
 for term in ("Apache-2.0", "LGPL-2.1-only", "MPL-2.0", "MIT", "BSD-3-Clause"):
