@@ -24,6 +24,12 @@ function(panpipe_join target)
   endif()
 endfunction()
 
+# panpipe_compile_lightly(TARGET): for what reads options, writes texts and draws pages. It runs for milliseconds; most of what it
+# costs is its compilation, which is what a newcomer waits for.
+function(panpipe_compile_lightly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # panpipe_library(NAME SOURCES a.cpp ... [PUBLIC lib ...] [PRIVATE lib ...]) makes panpipe_NAME and panpipe::NAME.
 function(panpipe_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
@@ -41,8 +47,7 @@ function(panpipe_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   target_link_libraries(test_${name} PRIVATE panpipe_flags ${ARG_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
-  # Tests are many and run briefly: most of what they cost is their compilation.
-  target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  panpipe_compile_lightly(test_${name})
   include(GoogleTest)
   set(labels)
   if(ARG_LABELS)
