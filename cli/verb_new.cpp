@@ -33,7 +33,7 @@ std::string scenario_text(const NewSettings& settings, const std::string& precis
   text += line("cluster: " + scalar_text(settings.cluster),
                "panpipe list clusters; a file of your own: {file: my-cluster.yaml, nodes: 2}");
   text += line(fmt::format("workload: {{model: {}}}", scalar_text(settings.model)),
-               "panpipe list models; {pt2: FILE} for a model of your own (docs/exported.md)");
+               "panpipe list models; {pt2: FILE} for a model of your own (docs/models/exported.md)");
   text += line(fmt::format("batch: {{micro: 1, microbatches: {}}}", microbatches),
                "samples a microbatch, microbatches a step of each replica; or {micro, global}");
   text += line("precision: " + precision, "fp32, tf32, bf16, fp16, bf16-pure, fp16-pure");
