@@ -17,4 +17,10 @@ function(panpipe_hide_path target path name)
   target_compile_options(${target} INTERFACE "$<$<CONFIG:Release>:-ffile-prefix-map=${path}/=${name}>")
 endfunction()
 
+# panpipe_hide_sources(TARGET): the same for the sources of one target, whatever ccache does. Joined files include whole paths, which
+# ccache leaves as they are; so does a ccache that asks the compiler what a file includes (CCACHE_DEPEND).
+function(panpipe_hide_sources target)
+  target_compile_options(${target} PRIVATE "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=")
+endfunction()
+
 panpipe_hide_path(panpipe_flags ${CMAKE_SOURCE_DIR} "")

@@ -19,8 +19,7 @@ endif()
 function(panpipe_join target)
   if(PANPIPE_JOIN_FILES)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE ${PANPIPE_JOIN_FILES})
-    # A joined file includes the others by their whole paths, which ccache does not make relative (HidePaths.cmake).
-    target_compile_options(${target} PRIVATE "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=")
+    panpipe_hide_sources(${target})
   endif()
 endfunction()
 
