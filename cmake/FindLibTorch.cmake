@@ -56,7 +56,7 @@ find_package_handle_standard_args(LibTorch REQUIRED_VARS LibTorch_CPU_LIBRARY Li
   VERSION_VAR LibTorch_VERSION
   REASON_FAILURE_MESSAGE "run make setup, or give -DPANPIPE_LIBTORCH=<folder of the torch package>, or configure with -DPANPIPE_EXEC=OFF")
 if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
-  add_library(LibTorch::cpu INTERFACE IMPORTED)
+  add_library(LibTorch::cpu INTERFACE IMPORTED GLOBAL)
   target_include_directories(LibTorch::cpu SYSTEM INTERFACE ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
   target_compile_definitions(LibTorch::cpu INTERFACE _GLIBCXX_USE_CXX11_ABI=1 USE_DISTRIBUTED USE_C10D_GLOO)
   # The kernels register themselves: the library must stay although no symbol of it may be named.
@@ -79,7 +79,7 @@ if(LibTorch_CUDA_LIBRARY AND LibTorch_C10_CUDA_LIBRARY AND LibTorch_CUDA_INCLUDE
    AND LibTorch_NCCL_INCLUDE_DIR AND LibTorch_CUDART_LIBRARY)
   set(LibTorch_CUDA_FOUND ON)
   if(NOT TARGET LibTorch::cuda)
-    add_library(LibTorch::cuda INTERFACE IMPORTED)
+    add_library(LibTorch::cuda INTERFACE IMPORTED GLOBAL)
     target_include_directories(LibTorch::cuda SYSTEM INTERFACE ${LibTorch_CUDA_INCLUDE_DIR} ${LibTorch_NCCL_INCLUDE_DIR}
       ${LibTorch_CRT_INCLUDE_DIR})
     target_compile_definitions(LibTorch::cuda INTERFACE USE_C10D_NCCL)

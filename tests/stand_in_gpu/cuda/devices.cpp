@@ -1,0 +1,242 @@
+#include "tests/stand_in_gpu/cuda/devices.hpp"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tests/stand_in_gpu/cuda/streams.hpp"
+#include "tests/stand_in_gpu/cuda/work.hpp"
+#include "tests/stand_in_gpu/settings.hpp"
+
+namespace panpipe::stand_in {
+namespace {
+
+// CUDA's driver 13.0, as the function below and NVML write it.
+constexpr int kCudaVersion = 13000;
+
+std::atomic<bool>& broken() {
+  static std::atomic<bool> state{false};
+  return state;
+}
+
+thread_local int this_threads_device = 0;
+thread_local cudaError_t last_error = cudaSuccess;
+
+// CUDA takes the list up to the first number that is no device.
+std::vector<int> visible_devices() {
+  const int all = static_cast<int>(number_setting("STAND_IN_GPUS", 8));
+  std::vector<int> found;
+  const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!list) {
+    for (int device = 0; device < all; ++device) found.push_back(device);
+    return found;
+  }
+  for (const std::string& part : split(list, ',')) {
+    char* end = nullptr;
+    const long device = std::strtol(part.c_str(), &end, 10);
+    if (part.empty() || *end != '\0' || device < 0 || device >= all) break;
+    found.push_back(static_cast<int>(device));
+  }
+  return found;
+}
+
+const std::vector<int>& devices() {
+  static const std::vector<int> found = visible_devices();
+  return found;
+}
+
+// The kernels are LibTorch's on the CPU (kernels/install.cpp). They can take the place of CUDA's only after LibTorch has
+// registered those, which is when it first asks for devices; a process that never asks pays nothing for them.
+void load_kernels() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // Without LibTorch in the process there is nothing to replace.
+    if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_NOLOAD)) return;
+    Dl_info here{};
+    dladdr(reinterpret_cast<void*>(&stand_in_enqueue), &here);
+    const std::string path = std::filesystem::path(here.dli_fname).replace_filename("libstand_in_kernels.so");
+    if (!dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) std::fprintf(stderr, "stand-in GPU: %s\n", dlerror());
+  });
+}
+
+}  // namespace
+
+int device_count() { return static_cast<int>(devices().size()); }
+int physical_device(int device) { return devices().at(static_cast<std::size_t>(device)); }
+int current_device() { return this_threads_device; }
+void set_current_device(int device) { this_threads_device = device; }
+std::size_t device_memory() { return static_cast<std::size_t>(number_setting("STAND_IN_MEMORY_MIB", 4096)) << 20; }
+
+cudaError_t remember(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+cudaError_t health() { return broken() ? remember(cudaErrorAssert) : cudaSuccess; }
+
+}  // namespace panpipe::stand_in
+
+using namespace panpipe::stand_in;
+
+extern "C" {
+
+void stand_in_break(const char* why) {
+  if (!broken().exchange(true)) std::fprintf(stderr, "stand-in GPU: %s\n", why);
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  load_kernels();
+  *count = device_count();
+  return *count > 0 ? cudaSuccess : remember(cudaErrorNoDevice);
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device();
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
+  set_current_device(device);
+  return cudaSuccess;
+}
+
+// STAND_IN_SPIN says how hosts wait.
+cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
+
+// As between consumer cards: copies from one device to another go through the runtime.
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return remember(cudaErrorPeerAccessUnsupported); }
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
+  // The sizes are those of an RTX 3090 (NVIDIA Ampere GA102 white paper, compute capability 8.6).
+  *properties = {};
+  std::snprintf(properties->name, sizeof(properties->name), "Stand-in GPU");
+  properties->totalGlobalMem = device_memory();
+  properties->major = 8;
+  properties->minor = 6;
+  properties->multiProcessorCount = 82;
+  properties->warpSize = 32;
+  properties->maxThreadsPerBlock = 1024;
+  properties->maxThreadsPerMultiProcessor = 1536;
+  properties->sharedMemPerBlock = 48 << 10;
+  properties->regsPerBlock = 64 << 10;
+  properties->l2CacheSize = 6 << 20;
+  properties->maxGridSize[0] = 0x7fffffff;
+  properties->maxGridSize[1] = properties->maxGridSize[2] = 65535;
+  properties->maxThreadsDim[0] = properties->maxThreadsDim[1] = 1024;
+  properties->maxThreadsDim[2] = 64;
+  properties->pciBusID = physical_device(device) + 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  cudaDeviceProp properties;
+  if (const cudaError_t error = cudaGetDeviceProperties(&properties, device)) return error;
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = properties.major;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = properties.minor;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = properties.multiProcessorCount;
+      break;
+    case cudaDevAttrWarpSize:
+      *value = properties.warpSize;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(properties.sharedMemPerBlock);
+      break;
+    default:
+      *value = 0;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
+  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0", physical_device(device) + 1);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  wait_for_device(current_device());
+  return health();
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = kCudaVersion;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = kCudaVersion;
+  return cudaSuccess;
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorNoDevice:
+      return "cudaErrorNoDevice";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorInvalidResourceHandle:
+      return "cudaErrorInvalidResourceHandle";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
+    case cudaErrorAssert:
+      return "cudaErrorAssert";
+    case cudaErrorNotSupported:
+      return "cudaErrorNotSupported";
+    default:
+      return "cudaErrorUnknown";
+  }
+}
+
+// The words are those of CUDA's runtime.
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorNotReady:
+      return "device not ready";
+    case cudaErrorAssert:
+      return "device-side assert triggered";
+    case cudaErrorNotSupported:
+      return "operation not supported";
+    default:
+      return "unknown error";
+  }
+}
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = last_error;
+  last_error = cudaSuccess;
+  return error;
+}
+cudaError_t cudaPeekAtLastError() { return last_error; }
+}

@@ -1,0 +1,21 @@
+// The devices of this process, and each thread's current one.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+namespace panpipe::stand_in {
+
+int device_count();               // those that CUDA_VISIBLE_DEVICES leaves of STAND_IN_GPUS
+int physical_device(int device);  // its number on the host
+int current_device();
+void set_current_device(int device);
+std::size_t device_memory();  // bytes of one device
+
+// CUDA's error of a thread: told once by cudaGetLastError. Returns what it is given.
+cudaError_t remember(cudaError_t error);
+// What a function that waits for a device answers: cudaErrorAssert once a kernel has failed, for ever.
+cudaError_t health();
+
+}  // namespace panpipe::stand_in

@@ -1,0 +1,310 @@
+// Stands for libnccl.so.2. What an operation promises, as NCCL's user guide has it: the call returns when the operation is in its
+// stream; in stream order it then blocks the stream until all its members have come to it; members match by order alone. A send
+// ends when its receiver has taken everything: NCCL may end it earlier for small messages, which no program may rely on.
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "tests/stand_in_gpu/cuda/work.hpp"
+#include "tests/stand_in_gpu/nccl/communicator.hpp"
+#include "tests/stand_in_gpu/nccl/sockets.hpp"
+#include "tests/stand_in_gpu/nccl/types.hpp"
+#include "tests/stand_in_gpu/settings.hpp"
+
+namespace {
+
+using namespace panpipe::stand_in;
+
+// STAND_IN_HANG=RANK,N or RANK,N,NAME: the N-th operation (of those whose name contains NAME) of that rank, from 1 on.
+struct Hang {
+  int rank = -1, turn = 0;
+  std::string name;
+};
+const Hang& hang() {
+  static const Hang asked = [] {
+    const std::string value = text_setting("STAND_IN_HANG");
+    if (value.empty()) return Hang{};
+    const std::vector<std::string> parts = split(value, ',');
+    if (parts.size() < 2 || parts.size() > 3) refuse_setting("STAND_IN_HANG", value, "RANK,N or RANK,N,NAME");
+    return Hang{std::atoi(parts[0].c_str()), std::atoi(parts[1].c_str()), parts.size() == 3 ? parts[2] : ""};
+  }();
+  return asked;
+}
+
+bool hangs(const char* name) {
+  static std::atomic<int> turns{0};
+  return hang().rank >= 0 && hang().rank == world_rank() && std::strstr(name, hang().name.c_str()) && ++turns == hang().turn;
+}
+
+// An operation that was posted: runs in its stream, in its communicator's turn.
+struct Operation {
+  const char* name;
+  ncclComm_t communicator;
+  cudaStream_t stream;
+  std::function<void()> run;
+};
+
+void enqueue_operations(std::vector<Operation> operations) {
+  const Operation& first = operations.front();
+  ncclComm_t communicator = first.communicator;
+  int slower = 0;
+  const char* hanging = nullptr;
+  for (const Operation& operation : operations) {
+    stand_in_count(operation.name);
+    slower += slower_by_ms(operation.name);
+    if (hangs(operation.name)) hanging = operation.name;
+  }
+  const std::uint64_t turn = communicator->next_turn();
+  enqueue(communicator->device(), first.stream, [=, operations = std::move(operations)] {
+    if (!communicator->wait_for_turn(turn)) return;
+    if (hanging) std::fprintf(stderr, "stand-in GPU: %s of rank %d does not end (STAND_IN_HANG)\n", hanging, world_rank());
+    while (hanging && !communicator->aborted()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(slower));
+    // The operations of a group run at once, so that two members may send to each other in it.
+    std::vector<std::thread> others;
+    for (std::size_t i = 1; i < operations.size(); ++i) others.emplace_back(operations[i].run);
+    operations.front().run();
+    for (std::thread& other : others) other.join();
+    communicator->end_turn();
+  });
+}
+
+thread_local int open_groups = 0;
+thread_local std::vector<Operation> grouped;
+
+ncclResult_t post(Operation operation) {
+  if (operation.communicator->aborted()) return ncclInvalidUsage;
+  if (open_groups > 0)
+    grouped.push_back(std::move(operation));
+  else
+    enqueue_operations({std::move(operation)});
+  return ncclSuccess;
+}
+
+// What a member says of its part before the data: another operation or another size on the other side is the program's fault,
+// with undefined results in NCCL.
+struct Header {
+  char name[16];
+  std::uint64_t bytes;
+};
+
+Header header_of(const char* name, std::size_t bytes) {
+  Header header{};
+  std::snprintf(header.name, sizeof(header.name), "%s", name);
+  header.bytes = bytes;
+  return header;
+}
+
+void expect_header(const Header& mine, const Header& theirs, int rank, int other) {
+  if (std::memcmp(mine.name, theirs.name, sizeof(mine.name)) == 0 && mine.bytes == theirs.bytes) return;
+  std::fprintf(stderr, "stand-in GPU: member %d of a communicator is at %.16s of %llu bytes, member %d at %.16s of %llu bytes\n",
+               rank, mine.name, static_cast<unsigned long long>(mine.bytes), other, theirs.name,
+               static_cast<unsigned long long>(theirs.bytes));
+  std::_Exit(70);
+}
+
+// Begins when the taker is ready, which is when it has come to its receive.
+bool give(ncclComm_t c, int member, const char* name, const void* data, std::size_t bytes) {
+  char ready = 0;
+  const Header header = header_of(name, bytes);
+  return receive_all(c->to(member), &ready, 1, c->aborted()) && send_all(c->to(member), &header, sizeof(header), c->aborted()) &&
+         send_all(c->to(member), data, bytes, c->aborted());
+}
+
+bool take(ncclComm_t c, int member, const char* name, void* data, std::size_t bytes) {
+  const char ready = 1;
+  Header header{};
+  if (!send_all(c->from(member), &ready, 1, c->aborted()) || !receive_all(c->from(member), &header, sizeof(header), c->aborted()))
+    return false;
+  expect_header(header_of(name, bytes), header, c->rank(), member);
+  return receive_all(c->from(member), data, bytes, c->aborted());
+}
+
+// Everybody's part, in member order, at every member: through member `root`, which takes all and gives all.
+bool gather_parts(ncclComm_t c, const char* name, const void* mine, char* all, std::size_t bytes, int root) {
+  std::memmove(all + bytes * static_cast<std::size_t>(c->rank()), mine, bytes);
+  if (c->rank() != root) return give(c, root, name, all + bytes * static_cast<std::size_t>(c->rank()), bytes);
+  for (int member = 0; member < c->size(); ++member)
+    if (member != root && !take(c, member, name, all + bytes * static_cast<std::size_t>(member), bytes)) return false;
+  return true;
+}
+bool spread(ncclComm_t c, const char* name, void* data, std::size_t bytes, int root) {
+  if (c->rank() != root) return take(c, root, name, data, bytes);
+  for (int member = 0; member < c->size(); ++member)
+    if (member != root && !give(c, member, name, data, bytes)) return false;
+  return true;
+}
+
+// The reduction of all members' buffers at `root`, in member order.
+bool reduce_to(ncclComm_t c, const char* name, const void* in, std::vector<char>& result, std::size_t count, ncclDataType_t type,
+               ncclRedOp_t operation, int root) {
+  const std::size_t bytes = count * width_of(type);
+  std::vector<char> all(c->rank() == root ? bytes * static_cast<std::size_t>(c->size()) : 0);
+  if (c->rank() != root) return give(c, root, name, in, bytes);
+  if (!gather_parts(c, name, in, all.data(), bytes, root)) return false;
+  result.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(bytes));
+  for (int member = 1; member < c->size(); ++member)
+    reduce(result.data(), all.data() + bytes * static_cast<std::size_t>(member), count, type, operation);
+  if (operation == ncclAvg) divide(result.data(), count, type, c->size());
+  return true;
+}
+
+bool unusable(ncclDataType_t type, ncclRedOp_t operation) {
+  if (can_reduce(type, operation)) return false;
+  std::fprintf(stderr, "stand-in GPU: NCCL's reduction %d of type %d is not here\n", static_cast<int>(operation),
+               static_cast<int>(type));
+  return true;
+}
+
+ncclResult_t join(ncclComm_t* communicator, int size, const ncclUniqueId& id, int rank) {
+  auto* made = new ncclComm(rank, size);
+  if (!made->connect(id)) return ncclSystemError;
+  stand_in_count("communicators");
+  *communicator = made;
+  return ncclSuccess;
+}
+
+// NCCL refuses a configuration that was not made by the initializer of its own header.
+bool is_foreign(const ncclConfig_t* config) {
+  const ncclConfig_t own = NCCL_CONFIG_INITIALIZER;
+  return config && (config->magic != own.magic || config->size != own.size || config->version != own.version);
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t result) {
+  return result == ncclSuccess ? "no error" : "error of the stand-in GPU's NCCL";
+}
+const char* ncclGetLastError(ncclComm_t) { return ""; }
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) { return make_unique_id(*id) ? ncclSuccess : ncclSystemError; }
+ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int size, ncclUniqueId id, int rank) {
+  return join(communicator, size, id, rank);
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  return is_foreign(config) ? ncclInvalidArgument : join(communicator, size, id, rank);
+}
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* communicator, int size, int rank, int, ncclUniqueId* ids,
+                                      ncclConfig_t* config) {
+  return is_foreign(config) ? ncclInvalidArgument : join(communicator, size, ids[0], rank);
+}
+// Not freed: what is enqueued may still look at it.
+ncclResult_t ncclCommAbort(ncclComm_t communicator) {
+  communicator->abort();
+  return ncclSuccess;
+}
+// Ends what is posted first, as NCCL does.
+ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
+  const std::uint64_t turn = communicator->next_turn();
+  communicator->wait_for_turn(turn);
+  return ncclCommAbort(communicator);
+}
+ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
+ncclResult_t ncclCommCount(const ncclComm_t communicator, int* count) {
+  *count = communicator->size();
+  return ncclSuccess;
+}
+ncclResult_t ncclCommUserRank(const ncclComm_t communicator, int* rank) {
+  *rank = communicator->rank();
+  return ncclSuccess;
+}
+ncclResult_t ncclCommCuDevice(const ncclComm_t communicator, int* device) {
+  *device = communicator->device();
+  return ncclSuccess;
+}
+// Between GPUs of one host NCCL notices nothing of a peer that is gone.
+ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* error) {
+  *error = ncclSuccess;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++open_groups;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  if (--open_groups > 0) return ncclSuccess;
+  std::vector<Operation> all = std::move(grouped);
+  grouped.clear();
+  while (!all.empty()) {
+    const Operation first = all.front();
+    std::vector<Operation> together, rest;
+    for (Operation& each : all)
+      (each.communicator == first.communicator && each.stream == first.stream ? together : rest).push_back(std::move(each));
+    enqueue_operations(std::move(together));
+    all = std::move(rest);
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t c, cudaStream_t stream) {
+  return post({"send", c, stream, [=] { give(c, peer, "p2p", data, count * width_of(type)); }});
+}
+ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t c, cudaStream_t stream) {
+  return post({"recv", c, stream, [=] { take(c, peer, "p2p", data, count * width_of(type)); }});
+}
+
+ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t c,
+                           cudaStream_t stream) {
+  const std::size_t bytes = count * width_of(type);
+  return post({"broadcast", c, stream, [=] {
+                 if (c->rank() == root) std::memmove(out, in, bytes);
+                 spread(c, "broadcast", out, bytes, root);
+               }});
+}
+ncclResult_t ncclBcast(void* data, size_t count, ncclDataType_t type, int root, ncclComm_t c, cudaStream_t stream) {
+  return ncclBroadcast(data, data, count, type, root, c, stream);
+}
+
+ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t operation, ncclComm_t c,
+                           cudaStream_t stream) {
+  if (unusable(type, operation)) return ncclInvalidArgument;
+  return post({"allreduce", c, stream, [=] {
+                 std::vector<char> result;
+                 if (!reduce_to(c, "allreduce", in, result, count, type, operation, 0)) return;
+                 if (c->rank() == 0) std::memcpy(out, result.data(), result.size());
+                 spread(c, "allreduce", out, count * width_of(type), 0);
+               }});
+}
+ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t operation, int root,
+                        ncclComm_t c, cudaStream_t stream) {
+  if (unusable(type, operation)) return ncclInvalidArgument;
+  return post({"reduce", c, stream, [=] {
+                 std::vector<char> result;
+                 if (reduce_to(c, "reduce", in, result, count, type, operation, root) && c->rank() == root)
+                   std::memcpy(out, result.data(), result.size());
+               }});
+}
+ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t operation, ncclComm_t c,
+                               cudaStream_t stream) {
+  if (unusable(type, operation)) return ncclInvalidArgument;
+  return post({"reducescatter", c, stream, [=] {
+                 const std::size_t bytes = count * width_of(type), all = bytes * static_cast<std::size_t>(c->size());
+                 std::vector<char> result;
+                 if (!reduce_to(c, "reducescatter", in, result, count * static_cast<std::size_t>(c->size()), type, operation, 0))
+                   return;
+                 result.resize(all);
+                 if (!spread(c, "reducescatter", result.data(), all, 0)) return;
+                 std::memcpy(out, result.data() + bytes * static_cast<std::size_t>(c->rank()), bytes);
+               }});
+}
+ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t c, cudaStream_t stream) {
+  return post({"allgather", c, stream, [=] {
+                 const std::size_t bytes = count * width_of(type);
+                 if (gather_parts(c, "allgather", in, static_cast<char*>(out), bytes, 0))
+                   spread(c, "allgather", out, bytes * static_cast<std::size_t>(c->size()), 0);
+               }});
+}
+}

@@ -1,0 +1,75 @@
+// The settings of the stand-in GPU, from the environment. README.md lists them with their meaning.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace panpipe::stand_in {
+
+inline std::string text_setting(const char* name, const char* otherwise = "") {
+  const char* value = std::getenv(name);
+  return value ? value : otherwise;
+}
+
+[[noreturn]] inline void refuse_setting(const char* name, const std::string& value, const char* expected) {
+  std::fprintf(stderr, "stand-in GPU: %s is '%s'; expected %s\n", name, value.c_str(), expected);
+  std::_Exit(2);
+}
+
+inline long number_setting(const char* name, long otherwise) {
+  const std::string value = text_setting(name);
+  if (value.empty()) return otherwise;
+  char* end = nullptr;
+  const long number = std::strtol(value.c_str(), &end, 10);
+  if (*end != '\0' || number < 0) refuse_setting(name, value, "a whole number");
+  return number;
+}
+
+inline std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+// The rank of this process in its world; -1 where none was given.
+inline int world_rank() { return static_cast<int>(number_setting("RANK", -1)); }
+
+// STAND_IN_SLOW: milliseconds that an operation takes longer, where its name contains one of the names that are given.
+inline int slower_by_ms(std::string_view operation) {
+  struct Slow {
+    std::string name;
+    int ms;
+  };
+  static const std::vector<Slow> all = [] {
+    constexpr const char* kName = "STAND_IN_SLOW";
+    std::vector<Slow> found;
+    const std::string value = text_setting(kName);
+    if (value.empty()) return found;
+    for (const std::string& part : split(value, ',')) {
+      constexpr const char* kExpected = "NAME:MILLISECONDS or NAME@RANK:MILLISECONDS, separated by commas";
+      const std::size_t colon = part.rfind(':'), at = part.find('@');
+      if (colon == std::string::npos || colon == 0) refuse_setting(kName, value, kExpected);
+      if (at < colon && std::atoi(part.c_str() + at + 1) != world_rank()) continue;
+      const std::string name = part.substr(0, std::min(at, colon));
+      // LibTorch's fused optimizers are _fused_adam_, _fused_adamw_ and _fused_sgd_.
+      for (const std::string& each :
+           name == "optimizer" ? std::vector<std::string>{"_fused_adam", "_fused_sgd"} : std::vector<std::string>{name})
+        found.push_back({each, std::atoi(part.c_str() + colon + 1)});
+    }
+    return found;
+  }();
+  int ms = 0;
+  for (const Slow& slow : all)
+    if (operation.find(slow.name) != std::string_view::npos) ms += slow.ms;
+  return ms;
+}
+
+}  // namespace panpipe::stand_in

@@ -1,0 +1,105 @@
+#include "tests/stand_in_gpu/stand_in.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "tests/cli/program.hpp"
+
+namespace panpipe::test {
+namespace {
+
+std::vector<nlohmann::json> lines_of_json(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  if (!std::filesystem::exists(path)) return lines;
+  std::istringstream text(read_file(path));
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+// The common part of runs on the stand-in and on the CPU.
+template <class Run>
+Trained train(const std::string& scenario, const std::string& options, Run run) {
+  const std::string metrics = temporary_folder() + "/metrics.jsonl";
+  Trained trained;
+  static_cast<Ended&>(trained) =
+      run(fmt::format("run {} --threads 1 --no-progress --json --metrics {} --deadline 60 {}", scenario, metrics, options));
+  trained.metrics = lines_of_json(metrics);
+  if (trained.exit_code == 0) trained.result = nlohmann::json::parse(trained.out, nullptr, /*allow_exceptions=*/false);
+  return trained;
+}
+
+void expect_close(double found, double expected, double relative, const char* what) {
+  EXPECT_LE(std::abs(found - expected), relative * std::abs(expected)) << what << " " << found << ", expected " << expected;
+}
+
+}  // namespace
+
+Started start_on_stand_in(const std::string& arguments, const Settings& settings, const std::string& out) {
+  const char* bin = std::getenv("PANPIPE_BIN");
+  if (!bin) throw std::runtime_error("PANPIPE_BIN is not set; run through ctest");
+  std::vector<std::string> command{"tests/stand_in_gpu/with-stand-in-gpu", std::string(bin) + "/panpipe"};
+  std::istringstream words(arguments);
+  for (std::string word; words >> word;) command.push_back(word);
+  Settings all = settings;
+  all.insert(
+      {{"STAND_IN_GPUS", "8"}, {"STAND_IN_JITTER_US", "200"}, {"PANPIPE_STAND_IN", std::string(bin) + "/../stand_in_gpu"}});
+  return Started(command, all, out);
+}
+
+Ended on_stand_in(const std::string& arguments, const Settings& settings) { return start_on_stand_in(arguments, settings).end(); }
+
+Trained train_on_stand_in(const std::string& scenario, const std::string& options, const Settings& settings) {
+  Settings all = settings;
+  const std::string counts = all.try_emplace("STAND_IN_COUNTS", temporary_folder() + "/counts.jsonl").first->second;
+  Trained trained = train(scenario,
+                          options + (options.find("--transport") == std::string::npos ? " --transport nccl" : "") +
+                              (options.find("--device") == std::string::npos ? " --device cuda" : ""),
+                          [&](const std::string& arguments) { return on_stand_in(arguments, all); });
+  for (const nlohmann::json& line : lines_of_json(counts)) trained.counts[line.at("rank").get<int>()] = line;
+  return trained;
+}
+
+Trained train_on_cpu(const std::string& scenario, const std::string& options) {
+  return train(scenario, options + " --transport local --device cpu",
+               [](const std::string& arguments) { return start_panpipe(arguments).end(); });
+}
+
+void expect_same_training(const Trained& found, const Trained& expected, double relative) {
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  ASSERT_EQ(expected.exit_code, 0) << expected.err;
+  ASSERT_FALSE(expected.metrics.empty());
+  ASSERT_EQ(found.metrics.size(), expected.metrics.size());
+  for (std::size_t step = 0; step < expected.metrics.size(); ++step) {
+    SCOPED_TRACE(fmt::format("step {}", step + 1));
+    const nlohmann::json &one = found.metrics[step], &other = expected.metrics[step];
+    EXPECT_EQ(one.at("skipped"), other.at("skipped"));
+    for (const char* what : {"loss", "gradient_norm"}) {
+      ASSERT_TRUE(one.at(what).is_number()) << one;  // null stands for what is no number
+      expect_close(one.at(what).get<double>(), other.at(what).get<double>(), relative, what);
+    }
+  }
+}
+
+std::string small_gpt(const Ranks& ranks, const std::string& more, int layers, int microbatches) {
+  return fmt::format(
+      "panpipe: 1\n"
+      "cluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
+      "workload: {{model: gpt, layers: {}, hidden: 16, heads: 2, sequence: 8, vocabulary: 48}}\n"
+      "batch: {{micro: 2, microbatches: {}}}\n"
+      "parallel: {{pipeline: {}, data: {}, tensor: {}}}\n"
+      "{}\n",
+      ranks.pipeline * ranks.data * ranks.tensor, layers, microbatches, ranks.pipeline, ranks.data, ranks.tensor, more);
+}
+
+std::string scenario_file(const std::string& text) {
+  const std::string path = temporary_folder() + "/scenario.yaml";
+  write_file(path, text);
+  return path;
+}
+
+}  // namespace panpipe::test
