@@ -5,8 +5,19 @@
 #include <c10/core/ScalarType.h>
 
 #include <optional>
+#include <string_view>
+
+#include "costmodel/base/precision.hpp"
+#include "costmodel/workload/graph.hpp"
 
 namespace panpipe::exec {
+
+// What products are computed in: a graph in fp32 (an exported one) reaches mixed precision through autocast; built-in graphs are
+// in their precision already, and nothing comes back.
+std::optional<c10::ScalarType> autocast_of(const OperatorGraph& graph, Precision precision);
+
+// Does autocast cast every fp32 operand of this operator ("aten::linear"), on a CPU and on a GPU? Of products that read weights.
+bool autocast_lowers(std::string_view name);
 
 class AutocastRegion {
  public:

@@ -173,12 +173,16 @@ struct ParkingEngine : torch::autograd::Engine {
   }
 };
 
-ParkedActivations::ParkedActivations(at::Device device) : shelf_(std::make_shared<Shelf>(device)) {
-  static const bool installed = [] {
+torch::autograd::Engine& autograd_engine() {
+  static torch::autograd::Engine& engine = [&]() -> torch::autograd::Engine& {
     torch::autograd::set_default_engine_stub(&ParkingEngine::the);
-    return true;
+    return ParkingEngine::the();
   }();
-  (void)installed;
+  return engine;
+}
+
+ParkedActivations::ParkedActivations(at::Device device) : shelf_(std::make_shared<Shelf>(device)) {
+  autograd_engine();  // asked how to save before any backward
 }
 
 ParkedActivations::~ParkedActivations() = default;

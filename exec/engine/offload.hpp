@@ -13,7 +13,15 @@
 #include <optional>
 #include <vector>
 
+namespace torch::autograd {
+struct Engine;
+}
+
 namespace panpipe::exec {
+
+// The engine that every backward goes through: LibTorch's, which can also park. LibTorch starts autograd's threads for devices
+// once per process, with queues of the engine that is there at the first backward, so this one must be in place before it.
+torch::autograd::Engine& autograd_engine();
 
 // One direction's copies, for the timeline.
 struct CopyNote {

@@ -15,6 +15,7 @@
 #include "exec/engine/recomputed_attention.hpp"
 #include "exec/engine/scalar_types.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
+#include "exec/engine/weight_copies.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -190,7 +191,9 @@ c10::IValue OperatorProgram::literal(Node& node, int position, const Argument& a
       [&](const auto& given) {
         using T = std::decay_t<decltype(given)>;
         if constexpr (std::is_same_v<T, TensorRef>) {
-          node.fills.push_back({position, -1, slot_of(given.tensor)});
+          const Tensor& tensor = graph_->tensors[static_cast<std::size_t>(given.tensor)];
+          const bool weight = tensor.role == TensorRole::Parameter && tensor.dtype == DType::Float32;
+          node.fills.push_back({position, -1, slot_of(given.tensor), weight ? given.tensor : -1});
         } else if constexpr (std::is_same_v<T, TensorList>) {
           for (std::size_t i = 0; i < given.tensors.size(); ++i)
             if (given.tensors[i] >= 0) node.fills.push_back({position, static_cast<int>(i), slot_of(given.tensors[i])});
@@ -239,6 +242,11 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
     node.arguments.push_back(coerce(std::move(value), wanted[position].type()));
   }
   for (const int tensor : op.outputs) node.results.push_back(slot_of(tensor));
+  const bool lowers = !node.surrounded && autocast_lowers(name);  // a region of the author's has a type of its own
+  for (Fill& fill : node.fills) {
+    if (!lowers) fill.weight = -1;
+    if (fill.weight >= 0) lowered_weights_.push_back(fill.weight);
+  }
   return node;
 }
 
@@ -270,11 +278,14 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
   for (std::size_t i = 0; i < values.size(); ++i) slots[static_cast<std::size_t>(input_slots_[i])] = std::move(values[i]);
   torch::jit::Stack stack;
   for (const Node& node : nodes_) {
+    if (observer) observer->before(node.index);
     stack.assign(node.arguments.begin(), node.arguments.end());
     for (std::size_t i = 0; i < node.fills.size(); ++i) {
       const Fill& fill = node.fills[i];
       c10::IValue& argument = stack[static_cast<std::size_t>(fill.position)];
-      if (fill.element < 0) {
+      if (fill.weight >= 0 && context.copies) {
+        argument = context.copies->stand_in(slots[static_cast<std::size_t>(fill.slot)].toTensor());
+      } else if (fill.element < 0) {
         argument = slots[static_cast<std::size_t>(fill.slot)];
       } else {
         // The compiled list is shared by all calls: filled in a copy.
@@ -289,7 +300,6 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
         }
       }
     }
-    if (observer) observer->before(node.index);
     try {
       if (node.attends && context.slice) context.slice->sequence->attend(node.index, context.slice->index, stack);
       if (context.recompute_attention && node.attends && graph_->operators[static_cast<std::size_t>(node.index)].recorded)

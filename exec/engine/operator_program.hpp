@@ -16,6 +16,7 @@
 namespace panpipe::exec {
 
 struct SequenceSlice;
+class WeightCopies;
 
 // What varies from call to call besides the values.
 struct CallContext {
@@ -24,6 +25,7 @@ struct CallContext {
   std::optional<at::ScalarType> autocast{};      // mixed precision of a graph that is in fp32: what its products compute in
   std::shared_ptr<const SequenceSlice> slice{};  // of the sequence, where sequences are cut
   bool recompute_attention = false;              // in the backward: what is inside it is not kept
+  const WeightCopies* copies = nullptr;          // with autocast: what products read in place of weights
 };
 
 class OperatorProgram {
@@ -36,6 +38,8 @@ class OperatorProgram {
   // buffers. Graph tensors that come back, as asked for.
   const std::vector<int>& inputs() const { return inputs_; }
   const std::vector<int>& outputs() const { return outputs_; }
+  // Parameters that autocast would cast at a use, by graph tensor; some more than once.
+  const std::vector<int>& lowered_weights() const { return lowered_weights_; }
 
   // Runs the slice. `values` in the order of inputs(). Autograd records unless a no-grad guard is held by the caller.
   std::vector<at::Tensor> run(std::vector<at::Tensor> values, const CallContext& context) const;
@@ -52,6 +56,7 @@ class OperatorProgram {
  private:
   struct Fill {  // argument `position` comes from slot `slot`; inside a list, element `element`
     int position, element, slot;
+    int weight = -1;  // graph tensor, where autocast would cast a parameter here
   };
   struct Node {
     c10::OperatorHandle handle;
@@ -75,7 +80,7 @@ class OperatorProgram {
   at::Device device_;
   std::vector<Node> nodes_;
   std::vector<int> slot_of_tensor_;  // -1 = none
-  std::vector<int> inputs_, outputs_, input_slots_, output_slots_;
+  std::vector<int> inputs_, outputs_, input_slots_, output_slots_, lowered_weights_;
   int slots_ = 0;
 };
 

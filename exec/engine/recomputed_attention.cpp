@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "exec/engine/autograd_node.hpp"
+#include "exec/engine/offload.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -49,8 +50,8 @@ struct RecomputedAttention : Node {
     if (wanted.empty()) return result;
     const torch::autograd::edge_list roots = {torch::autograd::impl::gradient_edge(output)};
     output.reset();
-    const variable_list found = torch::autograd::Engine::get_default_engine().execute(
-        roots, {arrived[0]}, /*keep_graph=*/false, /*create_graph=*/false, /*accumulate_grad=*/false, wanted);
+    const variable_list found = autograd_engine().execute(roots, {arrived[0]}, /*keep_graph=*/false, /*create_graph=*/false,
+                                                          /*accumulate_grad=*/false, wanted);
     for (std::size_t i = 0; i < wanted.size(); ++i) result[wanted_operand[i]] = found[i];
     return result;
   }

@@ -35,7 +35,8 @@ CallContext context_of(const CallContext& context, bool divided, int shard) {
 }  // namespace
 
 SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
-                               const std::vector<bool>& needs_gradient, at::Device device, TensorGroup* group)
+                               const std::vector<bool>& needs_gradient, at::Device device, TensorGroup* group,
+                               WeightCopies* copies)
     : graph_(graph), group_(group), outputs_(range.outputs) {
   const std::vector<StagePart> cut = cut_at_collectives(graph, range);
   std::set<int> made, read;
@@ -46,7 +47,7 @@ SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& ran
     const std::vector<int>& outputs = cut.size() == 1 ? range.outputs : part.makes;
     if (!part.communicates)
       parts_.back().stage = std::make_unique<Stage>(graph, part.first_operator, part.end_operator, outputs, parameters,
-                                                    needs_gradient, false, device);
+                                                    needs_gradient, false, device, copies);
     for (const int tensor : part.reads)
       if (made.count(tensor) == 0) read.insert(tensor);
     made.insert(part.makes.begin(), part.makes.end());

@@ -26,9 +26,9 @@ class SegmentedStage {
   using Take = std::function<std::vector<at::Tensor>()>;      // called by the first step
   using Give = std::function<void(std::vector<at::Tensor>)>;  // called at the end of the last
 
-  // `group`: null without tensor parallelism. References must outlive the stage.
+  // `group`: null without tensor parallelism; `copies`: null without autocast. References must outlive the stage.
   SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
-                 const std::vector<bool>& needs_gradient, at::Device device, TensorGroup* group);
+                 const std::vector<bool>& needs_gradient, at::Device device, TensorGroup* group, WeightCopies* copies = nullptr);
 
   // Graph tensors that F takes and gives, and whose gradients a backward gives and takes.
   const std::vector<int>& inputs() const { return inputs_; }

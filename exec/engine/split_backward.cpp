@@ -8,12 +8,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "exec/engine/offload.hpp"
+
 namespace panpipe::exec {
 namespace {
 
 using torch::autograd::Edge;
 using edge_list = std::vector<torch::autograd::Edge>;
-using torch::autograd::Engine;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
@@ -142,8 +143,8 @@ InputGradients input_gradients(const std::vector<Edge>& outputs, const std::vect
     }
   }
   const variable_list found =
-      Engine::get_default_engine().execute(through.edges, through.gradients, /*keep_graph=*/true, /*create_graph=*/false,
-                                           /*accumulate_grad=*/false, wanted);
+      autograd_engine().execute(through.edges, through.gradients, /*keep_graph=*/true, /*create_graph=*/false,
+                                /*accumulate_grad=*/false, wanted);
   for (std::size_t i = 0; i < wanted_input.size(); ++i) result.gradients[wanted_input[i]] = found[i];
 
   // From here on the meeting nodes lead to parameters only.
@@ -167,16 +168,16 @@ InputGradients input_gradients(const std::vector<Edge>& outputs, const std::vect
 
 void weight_gradients(WeightWork work) {
   if (work.roots.empty()) return;
-  Engine::get_default_engine().execute(work.roots, work.gradients, /*keep_graph=*/false, /*create_graph=*/false,
-                                       /*accumulate_grad=*/true, {});
+  autograd_engine().execute(work.roots, work.gradients, /*keep_graph=*/false, /*create_graph=*/false,
+                            /*accumulate_grad=*/true, {});
 }
 
 std::vector<at::Tensor> full_backward(const std::vector<Edge>& outputs, const std::vector<at::Tensor>& output_gradients,
                                       const std::vector<at::Tensor>& inputs) {
   const Roots roots = reached(outputs, output_gradients);
   if (!roots.edges.empty())
-    Engine::get_default_engine().execute(roots.edges, roots.gradients, /*keep_graph=*/false, /*create_graph=*/false,
-                                         /*accumulate_grad=*/true, {});
+    autograd_engine().execute(roots.edges, roots.gradients, /*keep_graph=*/false, /*create_graph=*/false,
+                              /*accumulate_grad=*/true, {});
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& input : inputs) gradients.push_back(input.grad());
   return gradients;

@@ -7,12 +7,13 @@
 #include "exec/engine/autocast_region.hpp"
 #include "exec/engine/scalar_types.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
+#include "exec/engine/weight_copies.hpp"
 
 namespace panpipe::exec {
 
 Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
-             const std::vector<bool>& needs_gradient, bool recompute, at::Device device)
-    : program_(graph, first, end, outputs, device), parameters_(&parameters), recompute_(recompute) {
+             const std::vector<bool>& needs_gradient, bool recompute, at::Device device, WeightCopies* copies)
+    : program_(graph, first, end, outputs, device), parameters_(&parameters), copies_(copies), recompute_(recompute) {
   for (const int tensor : program_.outputs())
     output_types_.push_back(scalar_type(graph.tensors[static_cast<std::size_t>(tensor)].dtype));
   for (const int tensor : program_.inputs()) {
@@ -25,6 +26,8 @@ Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<i
       gradient_inputs_.push_back(needs_gradient[static_cast<std::size_t>(tensor)]);
     }
   }
+  if (copies)
+    for (const int tensor : program_.lowered_weights()) copies->add(parameters_->tensor(tensor));
 }
 
 std::vector<at::Tensor> Stage::run(Live& live) {
@@ -55,6 +58,7 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
   PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
   Live& state = live_[microbatch];
   state.context = context;
+  state.context.copies = copies_;
   for (std::size_t i = 0; i < values.size(); ++i) {
     // What arrives is a leaf here; its gradient is what goes back. Data want none: a first layer's would be computed in vain.
     at::Tensor leaf = values[i].detach();

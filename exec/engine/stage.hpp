@@ -23,9 +23,10 @@ class ParameterStore {
 class Stage {
  public:
   // Operators [first, end) of the graph; `outputs` are the tensors other stages (or the step: the loss) want. `needs_gradient`
-  // says per graph tensor whether a gradient flows back to it.
+  // says per graph tensor whether a gradient flows back to it. `copies`: with autocast, of the rank's weights; this stage's are
+  // added.
   Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
-        const std::vector<bool>& needs_gradient, bool recompute, at::Device device = at::kCPU);
+        const std::vector<bool>& needs_gradient, bool recompute, at::Device device = at::kCPU, WeightCopies* copies = nullptr);
 
   // Graph tensors that forward() takes (data and activations, no parameters) and gives.
   const std::vector<int>& inputs() const { return inputs_; }
@@ -62,6 +63,7 @@ class Stage {
 
   OperatorProgram program_;
   const ParameterStore* parameters_;
+  const WeightCopies* copies_;
   bool recompute_;
   std::vector<int> inputs_;
   std::vector<at::ScalarType> output_types_;  // of the graph, one per output

@@ -1,5 +1,6 @@
 #include "exec/engine/worker.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
@@ -34,13 +35,15 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layou
       options_(options),
       labels_(layout.splits > 1 ? labels_of(graph) : -1),
       fault_(transport.rank()),
-      messages_(graph, plan, layout, transport, options.device, options.deadline, doing_) {
+      messages_(graph, plan, layout, transport, options.device, options.deadline, doing_),
+      feed_(options.device) {
   make_tensor_group();
+  if (options.autocast) copies_ = std::make_unique<WeightCopies>(*options.autocast);
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
     if (plan.schedule.stage_to_rank[s] != position) continue;
     stages_.emplace(static_cast<int>(s),
                     std::make_unique<SegmentedStage>(graph, layout.stages[s], parameters, layout.needs_gradient, options_.device,
-                                                     tensor_group_.get()));
+                                                     tensor_group_.get(), copies_.get()));
   }
   for (const Action& action : plan.schedule.order[static_cast<std::size_t>(position)])
     if (action.kind == ActionKind::R)
@@ -114,8 +117,7 @@ Steps Worker::forward(const Action& action) {
         begin_work(*running_);
         for (const int input : layout_.stages[static_cast<std::size_t>(action.stage)].data) {
           const at::Tensor whole = data_(input, sample);
-          values[position_in(stage.inputs(), input)] =
-              (slice ? slice->part(input, whole).contiguous() : whole).to(options_.device);
+          values[position_in(stage.inputs(), input)] = feed_.on_device(slice ? slice->part(input, whole).contiguous() : whole);
         }
         return values;
       },
@@ -129,9 +131,22 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
   const at::Tensor& value = outputs[position_in(stages_.at(action.stage)->outputs(), graph_.loss)];
   const double share = loss_share(action);
   if (share == 0) return;  // a slice without a label that counts: the mean over none of them is no number
-  const double loss = fault_.loss(to_text(action), step_, value.item<double>());
-  if (options_.on_loss) options_.on_loss(layout_.microbatch_of_step(action.stage, action.microbatch), loss);
-  if (!tensor_group_ || tensor_group_->shard() == 0) result_->loss_sum += share * loss;
+  if (!losses_.defined()) {
+    const auto most = static_cast<std::int64_t>(plan_.schedule.order[static_cast<std::size_t>(position_)].size());
+    losses_ = at::empty({most}, at::TensorOptions(value.scalar_type()).pinned_memory(!options_.device.is_cpu()));
+  }
+  losses_[std::ssize(noted_)].copy_(value, /*non_blocking=*/true);
+  noted_.push_back({action, share});
+}
+
+// When the step is over: reading a loss at once would make the host wait for the GPU in every microbatch.
+void Worker::read_losses() {
+  for (std::size_t i = 0; i < noted_.size(); ++i) {
+    const auto& [action, share] = noted_[i];
+    const double loss = fault_.loss(to_text(action), step_, losses_[static_cast<std::int64_t>(i)].item<double>());
+    if (options_.on_loss) options_.on_loss(layout_.microbatch_of_step(action.stage, action.microbatch), loss);
+    if (!tensor_group_ || tensor_group_->shard() == 0) result_->loss_sum += share * loss;
+  }
 }
 
 Steps Worker::backward(const Action& action) {
@@ -220,9 +235,10 @@ void Worker::end_work(Running& running) {
 }
 
 void Worker::read_marks() {
-  if (marks_.empty()) return;
-  marks_.back().end.synchronize();
+  if (options_.device.is_cpu()) return;
+  marked(options_.device).synchronize();
   for (const Marks& mark : marks_) {
+    if (result_->spans[mark.span].lane == Lane::Copy) mark.end.synchronize();  // on a stream of its own
     result_->spans[mark.span].start = millis(step_mark_->elapsedTime(mark.start));
     result_->spans[mark.span].end = millis(step_mark_->elapsedTime(mark.end));
   }
@@ -299,7 +315,9 @@ StepResult Worker::step(std::int64_t step_index) {
     step_mark_ = marked(options_.device);
     step_mark_->synchronize();
   }
+  noted_.clear();
   result.started = Clock::now();
+  if (copies_) copies_->refresh();
   messages_.begin_step(result.started, result.spans);
   for (std::size_t first = 0; first < order.size();) {
     const std::size_t members = std::min<std::size_t>(std::max<std::size_t>(1, order[first].group_size), order.size() - first);
@@ -313,6 +331,7 @@ StepResult Worker::step(std::int64_t step_index) {
   masks_->clear();
   sequences_.clear();
   read_marks();
+  read_losses();
   if (tensor_group_)
     for (Span& span : tensor_group_->take_spans(result.started)) result.spans.push_back(std::move(span));
   result_ = nullptr;

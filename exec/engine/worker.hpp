@@ -14,6 +14,7 @@
 
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
+#include "exec/engine/data_feed.hpp"
 #include "exec/engine/fault.hpp"
 #include "exec/engine/layout.hpp"
 #include "exec/engine/measure/memory_account.hpp"
@@ -22,6 +23,7 @@
 #include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage_messages.hpp"
 #include "exec/engine/transport/transport.hpp"
+#include "exec/engine/weight_copies.hpp"
 
 namespace panpipe::exec {
 
@@ -36,7 +38,8 @@ struct WorkerOptions {
   int receives_ahead = 4;                               // actions whose receives are posted before their turn
   std::int64_t first_sample = 0;                        // added to the count of microbatches: data begin further on
   std::optional<at::ScalarType> autocast{};             // mixed precision of an fp32 graph
-  // Called around each entry of the rank's order, and with each microbatch's loss.
+  // Called around each entry of the rank's order; and at the end of a step with each microbatch's loss, in the order of the
+  // passes.
   std::function<void(std::size_t)> before_action{}, after_action{};
   std::function<void(int, double)> on_loss{};
   double loss_scale = 1.0;  // multiplies the loss's gradient; the optimizer divides
@@ -98,6 +101,7 @@ class Worker {
   void end_work(Running& running);
   void read_marks();
   void note_loss(const Action& action, const std::vector<at::Tensor>& outputs);
+  void read_losses();
   Duration since_start(Clock::time_point time) const;
 
   const OperatorGraph& graph_;
@@ -111,7 +115,9 @@ class Worker {
   Fault fault_;
   std::string doing_;
   StageMessages messages_;
+  DataFeed feed_;
   std::unique_ptr<TensorGroup> tensor_group_;  // null without tensor parallelism
+  std::unique_ptr<WeightCopies> copies_;       // null without autocast
   std::map<int, std::unique_ptr<SegmentedStage>> stages_;
   std::set<Key> recomputed_;                                                  // that the order has an R for
   std::map<Key, std::unique_ptr<ParkedActivations>> parked_;                  // that it offloads
@@ -127,6 +133,14 @@ class Worker {
     c10::Event start, end;
   };
   std::optional<c10::Event> step_mark_;
+
+  // Losses of the current step, to be read when it is over.
+  struct NotedLoss {
+    Action action;
+    double share;
+  };
+  std::vector<NotedLoss> noted_;
+  at::Tensor losses_;  // on the host, one per entry of noted_
   std::vector<Marks> marks_;
 };
 

@@ -3,8 +3,10 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 
 #include "costmodel/workload/archive.hpp"
+#include "exec/engine/profile/profile_rank.hpp"
 #include "tests/exec/exported_check.hpp"
 
 namespace panpipe::exec {
@@ -107,6 +109,32 @@ TEST(RecordedModels, OfPyTorch215IsReadAndTrained) {
   const OperatorGraph graph = load_exported(path, 2);
   EXPECT_EQ(graph.to_text(), load_exported(old + ".pt2", 2).to_text());
   expect_reference(graph, read_reference(old + ".safetensors"));
+}
+
+// Of an fp32 program on one rank, by unit.
+std::map<std::string, ProfiledUnit> profiled(const std::string& precision) {
+  ProfileRequest request;
+  request.scenario = testing::TempDir() + "panpipe-exported-profile.yaml";
+  std::ofstream(request.scenario) << "panpipe: 1\ncluster: {devices: 1, memory: 4 GiB}\nworkload: {pt2: " << path_of("gpt")
+                                  << ".pt2}\nbatch: {micro: 2, microbatches: 1}\nprecision: " << precision << "\n";
+  request.transport = "local";
+  request.repetitions = 1;
+  request.seconds = 0.1;
+  std::map<std::string, ProfiledUnit> units;
+  for (ProfiledUnit& unit : profile_rank(PreparedProfile(request), *make_local_transports(1).front()).units)
+    units[unit.name] = unit;
+  return units;
+}
+
+// A run of an fp32 program in bf16 computes its products under autocast; so does its profile. An MLP (hidden 16) of 2 x 12 rows
+// keeps what goes into the activation and what comes out, 4 x 16 each, for its products. In fp32 it keeps its input too, which is
+// another unit's tensor; in bf16 it makes a cast of it.
+TEST(ExportedProfile, ComputesInThePrecisionOfTheRun) {
+  const ProfiledUnit single = profiled("fp32").at("h.1.mlp"), mixed = profiled("bf16").at("h.1.mlp");
+  EXPECT_EQ(single.saved, Bytes(2 * 24 * 64 * 4));
+  EXPECT_EQ(single.keeps, std::vector<int>{0});
+  EXPECT_EQ(mixed.saved, Bytes(2 * 24 * 64 * 2 + 24 * 16 * 2));
+  EXPECT_EQ(mixed.keeps, std::vector<int>{});
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Exported, testing::Values("gpt", "llama", "bert", "vit", "unet", "batchnorm", "odd", "dropout"),

@@ -1,4 +1,5 @@
 // Profiling: robust numbers, windows, units' memory by closed form, and a whole profile that predicts the run it stands for.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,9 @@
 #include "exec/engine/profile/profile_rank.hpp"
 #include "exec/engine/profile/robust.hpp"
 #include "exec/engine/profile/unit_profiler.hpp"
+#include "exec/engine/run/run.hpp"
+#include "exec/engine/training/synthetic_data.hpp"
+#include "exec/engine/worker.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -62,6 +66,59 @@ TEST(UnitMemory, OfAnMlpHalfByClosedForm) {
   // W needs the inputs and result gradients of both products and of the norm; never more than that and all that was saved.
   EXPECT_GE(memory.kept_for_weight, 32 * (row + 4 * row));
   EXPECT_GT(memory.temporary, 0);
+}
+
+// The same half under autocast: the same three tensors of 2 bytes an element, each cast or made by a product; the norm computes
+// in fp32. The weights' copies are the step's, not the microbatch's.
+TEST(UnitMemory, UnderAutocastIsHalfOfWhatProductsKeep) {
+  const PreparedProfile job(request_of(1));
+  const auto& units = job.graph().units;
+  int mlp = 0;
+  while (units[static_cast<std::size_t>(mlp)].name.find("mlp") == std::string::npos) ++mlp;
+  MemoryAccount account;
+  DeviceMemory on_cpu(at::kCPU, account, DeviceMemory::Count::Requested);
+  const UnitProfiler profiler(job.graph(), job.layout, mlp, mlp + 1, 0, at::kCPU, 0, at::kBFloat16);
+  const UnitMemory memory = profiler.memory(mlp, on_cpu);
+  const std::int64_t row = 2 * 32;
+  EXPECT_EQ(memory.saved, 32 * (row + 2 * 4 * row + 8));
+  EXPECT_EQ(memory.keeps.size(), 1u);
+}
+
+// The peak of a step of gpipe on one rank: all microbatches are in flight.
+std::int64_t peak_of(int microbatches, std::optional<at::ScalarType> autocast) {
+  RunRequest request;
+  request.scenario = "exec/small_gpt.yaml";
+  request.overrides = {"cluster.devices=1", "schedule=gpipe", fmt::format("batch.microbatches={}", microbatches)};
+  request.progress = false;
+  const PreparedRun run(request);
+  const auto transports = make_local_transports(1);
+  MemoryAccount account;
+  const SeededParameters parameters(run.graph(), run.layout, {0}, 0);
+  WorkerOptions options;
+  options.autocast = autocast;
+  Worker worker(run.graph(), run.plan, run.layout, 0, 0, parameters, synthetic_data(run.graph(), 0), *transports[0], options);
+  worker.step(0);  // makes the gradients
+  account.begin(0);
+  worker.step(1);
+  return account.end().peak;
+}
+
+// What a microbatch in flight takes of a run is what the profile says that a forward keeps, and the data.
+TEST(UnitMemory, AddsUpToARunsMicrobatchInFlight) {
+  const PreparedProfile job(request_of(1));
+  Plan whole;
+  whole.pipeline = 1;
+  whole.schedule = make_schedule("gpipe", 1, 1, {});
+  whole.stages.push_back({0, static_cast<int>(job.graph().units.size()), Recompute::None});
+  const Layout layout = make_layout(job.graph(), whole);
+  for (const std::optional<at::ScalarType> autocast : {std::optional<at::ScalarType>(), std::optional(at::kBFloat16)}) {
+    MemoryAccount account;
+    DeviceMemory on_cpu(at::kCPU, account, DeviceMemory::Count::Requested);
+    const UnitMemory kept = UnitProfiler(job.graph(), layout, 0, 1, 0, at::kCPU, 0, autocast).memory(0, on_cpu);
+    // Ids and labels are 32 integers of 8 bytes each.
+    const std::int64_t data = 2 * 32 * 8;
+    EXPECT_EQ((peak_of(6, autocast) - peak_of(2, autocast)) / 4, kept.saved + data) << (autocast ? "autocast" : "fp32");
+  }
 }
 
 // On threads, as many as were asked for.

@@ -3,6 +3,7 @@
 #include "exec/engine/shards.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -68,53 +70,135 @@ std::vector<json> together(Transport& transport, Clock::duration deadline, const
 // Tags of the passes' messages and of gradients stay below: those count within one step.
 constexpr std::uint32_t kGatherTag = 0xC0000000U;
 
-// Whole tensors of what this rank's position and replica write, on the first of its tensor-parallel ranks; nothing on the others.
-std::vector<std::pair<std::string, at::Tensor>> whole_tensors(const Trainer& trainer, const std::vector<NamedState>& state,
-                                                              std::uint32_t tag) {
-  const Plan& plan = trainer.run().plan;
-  Transport& transport = trainer.transport();
-  const MeshPlace place = place_of(plan, transport.rank());
-  std::vector<std::pair<std::string, at::Tensor>> named;
-  std::vector<PendingPtr> sends;
-  for (const NamedState& entry : state) {
-    ++tag;  // the same on all of the tensor-parallel ranks: they keep the same things
-    if (!entry.writes) continue;
-    std::vector<at::Tensor> shards;
-    for (const int shard : first_holders(*entry.parameter, plan.tensor)) {
-      const int from = world_rank(plan, {place.position, place.replica, shard});
-      if (shard == place.shard && shard > 0)
-        sends.push_back(
-            transport.send(entry.value.detach().contiguous(), world_rank(plan, {place.position, place.replica, 0}), tag));
-      if (place.shard != 0) continue;
-      if (shard == 0) {
-        shards.push_back(entry.value.detach());
-        continue;
-      }
-      const PendingPtr pending =
-          transport.receive({entry.value.sizes().vec(), entry.value.scalar_type(), entry.value.device()}, from, tag);
-      pending->wait(disk_deadline(trainer.run()), "gathering the checkpoint");
-      shards.push_back(pending->value);
-    }
-    if (place.shard == 0) named.emplace_back(entry.name, whole_of(*entry.parameter, shards));
+// One kind of state, written into one file. Tags count the entries of all parts, the same on all tensor-parallel ranks: they keep
+// the same things.
+struct StatePart {
+  const char* kind;
+  std::vector<NamedState> state;
+  std::uint32_t first_tag;
+};
+
+std::vector<StatePart> parts_of(const Trainer& trainer) {
+  std::vector<StatePart> parts;
+  parts.push_back({"model", trainer.model_state(), kGatherTag});
+  parts.push_back({"optimizer", trainer.optimizer_state(), kGatherTag + static_cast<std::uint32_t>(parts[0].state.size())});
+  return parts;
+}
+
+at::Tensor on_host(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
+
+// What is cut over tensor-parallel ranks is put together by the first of them, tensor after tensor, on the host: the GPU's memory
+// may be full. It asks for each shard when it is about to write the tensor, so that no shard waits in its memory.
+class ShardGather {
+ public:
+  explicit ShardGather(const Trainer& trainer)
+      : plan_(trainer.run().plan),
+        transport_(trainer.transport()),
+        deadline_(disk_deadline(trainer.run())),
+        place_(place_of(plan_, transport_.rank())),
+        open_(static_cast<std::size_t>(plan_.tensor)) {}
+
+  // On the first shard: what will be asked for, in this order.
+  void expect(const NamedState& entry, std::uint32_t tag) {
+    for (const int shard : others(entry)) open_[static_cast<std::size_t>(shard)].push_back(tag);
   }
-  for (const PendingPtr& send : sends) send->wait(disk_deadline(trainer.run()), "gathering the checkpoint");
-  return named;
+  at::Tensor whole(const NamedState& entry, std::uint32_t tag) {
+    std::vector<PendingPtr> asked, arriving;
+    for (const int shard : others(entry)) {
+      open_[static_cast<std::size_t>(shard)].pop_front();
+      arriving.push_back(
+          transport_.receive({entry.value.sizes().vec(), entry.value.scalar_type(), at::kCPU}, rank_of(shard), tag));
+      asked.push_back(answer(shard, tag, true));
+    }
+    std::vector<at::Tensor> shards = {on_host(entry.value)};
+    for (const PendingPtr& one : arriving) {
+      one->wait(deadline_, kWhat);
+      shards.push_back(std::move(one->value));
+    }
+    for (const PendingPtr& one : asked) one->wait(deadline_, kWhat);
+    return whole_of(*entry.parameter, shards);
+  }
+  // The file could not be written: nobody needs to wait for being asked.
+  void stop() {
+    for (std::size_t shard = 0; shard < open_.size(); ++shard)
+      if (!open_[shard].empty()) answer(static_cast<int>(shard), open_[shard].front(), false)->wait(deadline_, kWhat);
+  }
+
+  // On the other shards: false when nothing more is wanted.
+  bool give(const NamedState& entry, std::uint32_t tag) {
+    const std::vector<int> from = others(entry);
+    if (std::find(from.begin(), from.end(), place_.shard) == from.end()) return true;
+    const PendingPtr question = transport_.receive({{1}, at::kBool, at::kCPU}, rank_of(0), tag);
+    question->wait(deadline_, kWhat);
+    if (!question->value.item<bool>()) return false;
+    transport_.send(on_host(entry.value), rank_of(0), tag)->wait(deadline_, kWhat);
+    return true;
+  }
+
+ private:
+  static constexpr const char* kWhat = "gathering the checkpoint";
+
+  std::vector<int> others(const NamedState& entry) const {
+    std::vector<int> shards = first_holders(*entry.parameter, plan_.tensor);
+    shards.erase(shards.begin());  // the first is shard 0
+    return shards;
+  }
+  int rank_of(int shard) const { return world_rank(plan_, {place_.position, place_.replica, shard}); }
+  PendingPtr answer(int shard, std::uint32_t tag, bool wanted) {
+    return transport_.send(at::full({1}, wanted, at::kBool), rank_of(shard), tag);
+  }
+
+  const Plan& plan_;
+  Transport& transport_;
+  Clock::duration deadline_;
+  MeshPlace place_;
+  std::vector<std::deque<std::uint32_t>> open_;  // by shard: tags of what it was not asked for yet
+};
+
+// Calls `use` with each entry that this rank's position and replica write, until it returns false.
+template <class Use>
+void for_each_written(const StatePart& part, Use use) {
+  for (std::size_t i = 0; i < part.state.size(); ++i)
+    if (part.state[i].writes && !use(part.state[i], part.first_tag + static_cast<std::uint32_t>(i))) return;
+}
+
+json write_part(const Trainer& trainer, const StatePart& part, ShardGather& gather, const fs::path& folder, json& tensors) {
+  std::vector<TensorToWrite> to_write;
+  const std::string name = fmt::format("{}-{}.safetensors", part.kind, trainer.transport().rank());
+  for_each_written(part, [&](const NamedState& entry, std::uint32_t tag) {
+    to_write.push_back({entry.name, entry.value.scalar_type(), whole_shape(*entry.parameter),
+                        [&gather, &entry, tag] { return gather.whole(entry, tag); }});
+    tensors[entry.name] = name;
+    return true;
+  });
+  if (to_write.empty()) return nullptr;
+  const WrittenFile written = write_safetensors(folder / name, to_write, {{"format", "pt"}});
+  return {{"name", written.name}, {"bytes", written.bytes}, {"sha256", written.sha256}};
 }
 
 json write_share(const Trainer& trainer, const fs::path& folder) {
   json files = json::array(), tensors = json::object();
-  std::uint32_t tag = kGatherTag;
-  const auto write = [&](const char* kind, const std::vector<NamedState>& state) {
-    const auto named = whole_tensors(trainer, state, tag);
-    tag += static_cast<std::uint32_t>(state.size());
-    if (named.empty()) return;
-    const std::string name = fmt::format("{}-{}.safetensors", kind, trainer.transport().rank());
-    const WrittenFile written = write_safetensors(folder / name, named, {{"format", "pt"}});
-    files.push_back({{"name", written.name}, {"bytes", written.bytes}, {"sha256", written.sha256}});
-    for (const auto& [tensor, value] : named) tensors[tensor] = name;
-  };
-  write("model", trainer.model_state());
-  write("optimizer", trainer.optimizer_state());
+  const std::vector<StatePart> parts = parts_of(trainer);
+  ShardGather gather(trainer);
+  if (place_of(trainer.run().plan, trainer.transport().rank()).shard > 0) {
+    bool wanted = true;
+    for (const StatePart& part : parts)
+      for_each_written(part,
+                       [&](const NamedState& entry, std::uint32_t tag) { return wanted = wanted && gather.give(entry, tag); });
+  } else {
+    for (const StatePart& part : parts)
+      for_each_written(part, [&](const NamedState& entry, std::uint32_t tag) {
+        gather.expect(entry, tag);
+        return true;
+      });
+    try {
+      for (const StatePart& part : parts)
+        if (json file = write_part(trainer, part, gather, folder, tensors); !file.is_null()) files.push_back(std::move(file));
+    } catch (const MachineError&) {
+      gather.stop();
+      throw;
+    }
+  }
   return {{"files", std::move(files)}, {"tensors", std::move(tensors)}};
 }
 

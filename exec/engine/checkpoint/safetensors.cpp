@@ -1,6 +1,7 @@
 #include "exec/engine/checkpoint/safetensors.hpp"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sha256.h>
@@ -111,16 +112,16 @@ at::Tensor SafetensorsFile::read_rows(const std::string& name, std::int64_t firs
   return read_bytes(name, shape, stored.shape[0] == 0 ? 0 : stored.bytes / stored.shape[0] * first);
 }
 
-WrittenFile write_safetensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+WrittenFile write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors,
                               const std::map<std::string, std::string>& metadata) {
   json header = json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::int64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const char* type = safetensors_name(tensor.scalar_type());
-    PANPIPE_CHECK(type != nullptr, fmt::format("'{}' has an element type that cannot be stored", name));
-    const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
-    header[name] = {{"dtype", type}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, offset + bytes}}};
+  for (const TensorToWrite& tensor : tensors) {
+    const char* type = safetensors_name(tensor.dtype);
+    PANPIPE_CHECK(type != nullptr, fmt::format("'{}' has an element type that cannot be stored", tensor.name));
+    const std::int64_t bytes = c10::multiply_integers(tensor.shape) * static_cast<std::int64_t>(c10::elementSize(tensor.dtype));
+    header[tensor.name] = {{"dtype", type}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
   }
   std::string text = header.dump();
@@ -129,11 +130,20 @@ WrittenFile write_safetensors(const std::string& path, const std::vector<std::pa
   const std::uint64_t header_bytes = text.size();
   writer.write(&header_bytes, 8);
   writer.write(text.data(), static_cast<std::int64_t>(text.size()));
-  for (const auto& [name, tensor] : tensors) {
-    const at::Tensor value = tensor.detach().to(at::kCPU).contiguous();
+  for (const TensorToWrite& tensor : tensors) {
+    const at::Tensor value = tensor.value().detach().to(at::kCPU).contiguous();
+    PANPIPE_CHECK(value.scalar_type() == tensor.dtype && value.sizes() == at::IntArrayRef(tensor.shape), tensor.name);
     writer.write(value.data_ptr(), static_cast<std::int64_t>(value.nbytes()));
   }
   return writer.finish();
+}
+
+WrittenFile write_safetensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorToWrite> to_write;
+  for (const auto& [name, tensor] : tensors)
+    to_write.push_back({name, tensor.scalar_type(), tensor.sizes().vec(), [tensor = tensor] { return tensor; }});
+  return write_safetensors(path, to_write, metadata);
 }
 
 std::string sha256_of_file(const std::string& path) {

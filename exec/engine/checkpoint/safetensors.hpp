@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -47,8 +48,19 @@ struct WrittenFile {
   std::string sha256;
 };
 
-// Writes and flushes to the disk. Tensors of any device, in the order given. MachineError with the reason ("No space left on
-// device"); nothing is there then.
+// A tensor that is made when its turn to be written comes, so that not all of them are in memory at once.
+struct TensorToWrite {
+  std::string name;
+  at::ScalarType dtype{};
+  std::vector<std::int64_t> shape;
+  std::function<at::Tensor()> value;  // of that type and shape, on any device; called once
+};
+
+// Writes and flushes to the disk, one tensor after the other in the order given. MachineError with the reason ("No space left on
+// device"), and what a tensor's value() throws; nothing is there then.
+WrittenFile write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors,
+                              const std::map<std::string, std::string>& metadata = {});
+// Of tensors that are there already, on any device.
 WrittenFile write_safetensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                               const std::map<std::string, std::string>& metadata = {});
 

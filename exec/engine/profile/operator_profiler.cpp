@@ -12,9 +12,11 @@
 #include <unordered_set>
 
 #include "costmodel/workload/operands.hpp"
+#include "exec/engine/autocast_region.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
 #include "exec/engine/profile/unit_profiler.hpp"
 #include "exec/engine/split_backward.hpp"
+#include "exec/engine/weight_copies.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -156,7 +158,7 @@ std::string shapes_text(const OperatorGraph& graph, const Operator& op) {
 
 std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const Layout& layout, int unit,
                                            const ParameterStore& parameters, std::uint64_t seed, int repetitions,
-                                           at::Device device, DeviceMemory& memory) {
+                                           at::Device device, DeviceMemory& memory, std::optional<at::ScalarType> autocast) {
   const StageRange& stage = layout.stages[static_cast<std::size_t>(unit)];
   const std::vector<StagePart> cut = cut_at_collectives(graph, stage);
   const Stopwatch watch(device);
@@ -165,6 +167,10 @@ std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const Lay
     if (part.communicates) continue;
     const std::vector<int>& outputs = cut.size() == 1 ? stage.outputs : part.makes;
     const OperatorProgram program(graph, part.first_operator, part.end_operator, outputs, device);
+    WeightCopies copies(autocast.value_or(at::kFloat));
+    if (autocast)
+      for (const int tensor : program.lowered_weights()) copies.add(parameters.tensor(tensor));
+    const CallContext context{seed, 0, autocast, {}, false, autocast ? &copies : nullptr};
     for (int repetition = -1; repetition < repetitions; ++repetition) {  // one to warm up
       std::vector<at::Tensor> values, leaves;
       for (const int tensor : program.inputs()) {
@@ -178,7 +184,11 @@ std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const Lay
         leaves.push_back(values.back().requires_grad_(true));
       }
       ForwardWatch forward(values, watch, memory);
-      std::vector<at::Tensor> results = program.run(std::move(values), {seed, 0}, &forward);
+      std::vector<at::Tensor> results;
+      {
+        const AutocastRegion region(autocast, device.type());
+        results = program.run(std::move(values), context, &forward);
+      }
       const std::vector<torch::autograd::Edge> roots = backward_roots(results);
       results.clear();
       NodeTimes backward{watch};

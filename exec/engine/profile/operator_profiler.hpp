@@ -2,6 +2,7 @@
 // their sum slightly exceeds the unit's profiled time.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,10 @@ struct OperatorRow {
 };
 
 // Operators of unit `unit` (a stage of plan_of_units()), in graph order; communicating ones are left out. `parameters` hold what
-// the unit uses, for tensor-parallel rank `shard`.
+// the unit uses, for tensor-parallel rank `shard`. `autocast`: as a run of this graph and precision has it.
 std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const Layout& layout, int unit,
                                            const ParameterStore& parameters, std::uint64_t seed, int repetitions,
-                                           at::Device device, DeviceMemory& memory);
+                                           at::Device device, DeviceMemory& memory, std::optional<at::ScalarType> autocast);
 
 // docs/file-formats.md: a line per operator, with its unit, module path, shapes.
 std::string operators_csv(const OperatorGraph& graph, const std::vector<OperatorRow>& rows);

@@ -9,7 +9,9 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "exec/engine/autocast_region.hpp"
 #include "exec/engine/device.hpp"
+#include "exec/engine/float32_products.hpp"
 #include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/profile/link_profiler.hpp"
 #include "exec/engine/profile/robust.hpp"
@@ -119,6 +121,7 @@ class Windows {
         device_(device.device()),
         profile_(profile),
         operators_(operators),
+        autocast_(autocast_of(job.graph(), job.experiment.scenario.precision)),
         windows_(windows(job.graph(), job.layout, window_bytes(job.request, device_))) {}
 
   void measure() {
@@ -130,7 +133,7 @@ class Windows {
  private:
   void measure_window(int first, int end) {
     UnitProfiler profiler(job_.graph(), job_.layout, first, end, static_cast<std::uint64_t>(job_.experiment.scenario.seed),
-                          device_, transport_.rank() % job_.experiment.scenario.parallel.tensor);
+                          device_, transport_.rank() % job_.experiment.scenario.parallel.tensor, autocast_);
     const auto together = [&] { transport_.barrier(kPatience, "measuring units"); };
     std::vector<UnitSamples> samples;
     double round = 0;
@@ -167,7 +170,7 @@ class Windows {
     for (int u = first; u < end && (device_.is_cpu() || transport_.rank() == 0); ++u)
       for (const OperatorRow& row :
            measure_operators(job_.graph(), job_.layout, u, parameters, static_cast<std::uint64_t>(job_.experiment.scenario.seed),
-                             job_.request.repetitions, device_, memory))
+                             job_.request.repetitions, device_, memory, autocast_))
         if (transport_.rank() == 0) operators_->push_back(row);
   }
 
@@ -187,6 +190,7 @@ class Windows {
   at::Device device_;
   Profile& profile_;
   std::vector<OperatorRow>* operators_;  // null: not asked for
+  std::optional<at::ScalarType> autocast_;
   std::vector<std::pair<int, int>> windows_;
   double optimizer_s_ = 0;
   std::int64_t elements_ = 0;
@@ -211,6 +215,7 @@ PreparedProfile::PreparedProfile(ProfileRequest asked)
 Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vector<OperatorRow>* operators) {
   Profile profile;
   const RankDevice device(job.request.device, transport.rank());
+  set_float32_products(job.experiment.scenario.precision);
   const int tensor = job.experiment.scenario.parallel.tensor;
   transport.barrier(kPatience, "the start of the profile");
   if (!job.request.only_transfers) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "costmodel/workload/operands.hpp"
+#include "exec/engine/autocast_region.hpp"
 #include "exec/engine/scalar_types.hpp"
 #include "exec/engine/training/synthetic_data.hpp"
 
@@ -41,7 +42,7 @@ std::vector<int> from_outside(const OperatorGraph& graph, int first, int end) {
 class HeldForward {
  public:
   HeldForward(const OperatorGraph& graph, const Layout& layout, const OperatorProgram& program, const ParameterStore& parameters,
-              const std::vector<at::Tensor>& data, std::uint64_t seed, at::Device device) {
+              const std::vector<at::Tensor>& data, const CallContext& context, at::Device device) {
     std::vector<at::Tensor> values;
     std::size_t next_data = 0;
     for (const int t : program.inputs()) {
@@ -63,7 +64,8 @@ class HeldForward {
       leaf_bytes += static_cast<std::int64_t>(leaf.storage().nbytes());
       arrived.emplace_back(t, values.back().storage().getWeakStorageImpl());
     }
-    std::vector<at::Tensor> results = program.run(std::move(values), {seed, 0});
+    const AutocastRegion region(context.autocast, device.type());
+    std::vector<at::Tensor> results = program.run(std::move(values), context);
     roots = backward_roots(results);
   }
 
@@ -134,12 +136,14 @@ std::vector<std::pair<int, int>> windows(const OperatorGraph& graph, const Layou
 }
 
 UnitProfiler::UnitProfiler(const OperatorGraph& graph, const Layout& layout, int first, int end, std::uint64_t seed,
-                           at::Device device, int shard)
+                           at::Device device, int shard, std::optional<at::ScalarType> autocast)
     : graph_(graph),
       layout_(layout),
       seed_(seed),
       device_(device),
       shard_(shard),
+      copies_(autocast ? std::make_unique<WeightCopies>(*autocast) : nullptr),
+      context_{seed, 0, autocast, {}, false, copies_.get()},
       parameters_(graph, layout, range(first, end), seed, /*masters=*/false, device, shard),
       watch_(device) {
   for (int u = first; u < end; ++u) {
@@ -160,7 +164,7 @@ UnitProfiler::Part UnitProfiler::make_part(const StageRange& stage, const StageP
     return part;
   }
   part.stage = std::make_unique<Stage>(graph_, range.first_operator, range.end_operator, alone ? stage.outputs : range.makes,
-                                       parameters_, layout_.needs_gradient, /*recompute=*/false, device_);
+                                       parameters_, layout_.needs_gradient, /*recompute=*/false, device_, copies_.get());
   part.inputs = stand_in_values(graph_, part.stage->inputs(), seed_, device_);
   part.output_gradients = stand_in_gradients(graph_, layout_, part.stage->outputs(), device_);
   return part;
@@ -180,15 +184,13 @@ VocabularyPart UnitProfiler::make_loss(const Operator& op) const {
   return own;
 }
 
-void UnitProfiler::forward(const Unit& unit, Part& part) {
+void UnitProfiler::forward(Part& part) {
   watch_.time(part.samples.forward, [&] {
     if (part.loss) {
       part.found = vocabulary_loss(*part.loss, vocabulary_statistics(*part.loss, shard_, graph_.tensor_degree));
-      part.found.loss.item<double>();
       return;
     }
-    const auto outputs = part.stage->forward(0, part.inputs, {seed_, 0});
-    if (unit.index == layout_.loss_stage && graph_.tensor_degree == 1) outputs.back().item<double>();  // as a worker does
+    part.stage->forward(0, part.inputs, context_);
   });
 }
 
@@ -210,7 +212,7 @@ void UnitProfiler::repeat(const std::function<void()>& together, std::vector<Uni
   for (const bool split : {false, true}) {
     together();
     for (Unit& unit : units_)
-      for (Part& part : unit.parts) forward(unit, part);
+      for (Part& part : unit.parts) forward(part);
     for (auto unit = units_.rbegin(); unit != units_.rend(); ++unit)
       for (auto part = unit->parts.rbegin(); part != unit->parts.rend(); ++part) backward(*part, split);
     watch_.read();
@@ -243,7 +245,7 @@ void UnitProfiler::add_memory(const StageRange& stage, const StagePart& range, c
   for (const bool split : {false, true}) {
     account.begin(0);
     std::int64_t before = account.live();
-    HeldForward held(graph_, layout_, program, parameters_, data, seed_, device_);
+    HeldForward held(graph_, layout_, program, parameters_, data, context_, device_);
     before += held.leaf_bytes;
     const std::int64_t kept = account.live() - before;
     sum.temporary = std::max(sum.temporary, account.end().peak - before - kept);

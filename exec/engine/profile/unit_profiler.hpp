@@ -16,6 +16,7 @@
 #include "exec/engine/profile/stopwatch.hpp"
 #include "exec/engine/segments.hpp"
 #include "exec/engine/vocabulary_loss.hpp"
+#include "exec/engine/weight_copies.hpp"
 
 namespace panpipe::exec {
 
@@ -48,8 +49,9 @@ std::vector<at::Tensor> stand_in_gradients(const OperatorGraph& graph, const Lay
 class UnitProfiler {
  public:
   // Holds units [first, end) of the layout made from plan_of_units(). `shard`: which of the tensor-parallel ranks this one is.
+  // `autocast`: as a run of this graph and precision has it.
   UnitProfiler(const OperatorGraph& graph, const Layout& layout, int first, int end, std::uint64_t seed,
-               at::Device device = at::kCPU, int shard = 0);
+               at::Device device = at::kCPU, int shard = 0, std::optional<at::ScalarType> autocast = {});
 
   // Forward through all units of the window and back, once with B and once with I and W. `together` is called before each
   // part: ranks that compute side by side start together.
@@ -74,7 +76,7 @@ class UnitProfiler {
   };
   Part make_part(const StageRange& stage, const StagePart& range, bool alone);
   VocabularyPart make_loss(const Operator& op) const;
-  void forward(const Unit& unit, Part& part);
+  void forward(Part& part);
   void backward(Part& part, bool split);
   void add_memory(const StageRange& stage, const StagePart& range, const std::vector<int>& outputs,
                   const std::vector<int>& outside, DeviceMemory& account, UnitMemory& sum) const;
@@ -85,6 +87,8 @@ class UnitProfiler {
   std::uint64_t seed_;
   at::Device device_;
   int shard_;
+  std::unique_ptr<WeightCopies> copies_;  // null without autocast
+  CallContext context_;
   SeededParameters parameters_;
   Stopwatch watch_;
   std::vector<Unit> units_;

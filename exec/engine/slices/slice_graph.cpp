@@ -13,7 +13,7 @@ namespace panpipe::exec {
 namespace {
 
 constexpr std::string_view kAttention = "aten::scaled_dot_product_attention";
-constexpr std::size_t kIsCausal = 5;  // argument of its schema
+constexpr std::size_t kCausalArgument = 5;  // argument of its schema
 
 // Can what one token becomes be computed from the tokens before it?
 void check_looks_back_only(const OperatorGraph& graph) {
@@ -21,7 +21,7 @@ void check_looks_back_only(const OperatorGraph& graph) {
   for (const Operator& op : graph.operators) {
     if (op.target != kAttention) continue;
     attends = true;
-    const auto* causal = op.arguments.size() > kIsCausal ? std::get_if<bool>(&op.arguments[kIsCausal]) : nullptr;
+    const auto* causal = op.arguments.size() > kCausalArgument ? std::get_if<bool>(&op.arguments[kCausalArgument]) : nullptr;
     if (causal == nullptr || !*causal)
       throw InputError(
           fmt::format("{} cannot be cut into slices of the sequence: the attention of '{}' also looks ahead, at "

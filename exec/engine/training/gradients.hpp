@@ -23,6 +23,9 @@ namespace panpipe::exec {
 // Pipeline positions that use each parameter (by root), ascending; of parameters that are trained.
 std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Layout& layout, const Plan& plan);
 
+// Of all elements together. Each tensor's norm is formed in fp32: one of fp16 gradients may lie beyond fp16, and bf16 has 8 bits.
+double squared_norm(const std::vector<at::Tensor>& gradients);
+
 class Gradients {
  public:
   // Bytes of a bucket: PyTorch's DistributedDataParallel takes 25 MiB.
@@ -65,6 +68,9 @@ class Gradients {
     bool ready = false;
     bool late = false;  // summed over others than the replicas: those are at different points of the step
     bool once = true;   // one segment of one stage uses it: what its last backward adds comes at once
+    // On a GPU, where launches count: wide slots of the same set are added to together, after a detour through fp32.
+    int set = -1;
+    at::Tensor arrived, in_float;
     int bucket = -1;
     int stage = -1;               // of that last backward
     std::size_t last_action = 0;  // its index
@@ -86,7 +92,9 @@ class Gradients {
   void make_groups(Groups& made);
   void find_last_actions();
   void make_buckets(const Groups& groups, std::int64_t bucket_bytes);
+  void make_sets();
   void accumulated(std::size_t slot);
+  void add_arrived();
   void make_ready(std::size_t slot);
   void start(Bucket& bucket);
   void poll();
@@ -104,6 +112,7 @@ class Gradients {
   std::vector<std::vector<std::size_t>> arms_;  // by action index
   std::vector<Bucket> buckets_;                 // in the order they are started
   std::size_t next_bucket_ = 0;
+  std::vector<std::size_t> arrived_;  // slots of one set whose `arrived` is not in the sum yet
 };
 
 }  // namespace panpipe::exec

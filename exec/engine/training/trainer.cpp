@@ -1,11 +1,10 @@
 #include "exec/engine/training/trainer.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +13,9 @@
 #include <numeric>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/autocast_region.hpp"
+#include "exec/engine/float32_products.hpp"
 #include "exec/engine/run/deadline.hpp"
-#include "exec/engine/scalar_types.hpp"
 #include "exec/engine/training/gradient_dump.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 #include "exec/engine/training/training_data.hpp"
@@ -33,17 +33,6 @@ std::vector<int> stages_of(const Plan& plan, int position) {
 std::uint64_t seed_of(const PreparedRun& run) { return static_cast<std::uint64_t>(run.experiment.scenario.seed); }
 
 bool mixed(Precision precision) { return precision == Precision::Bf16 || precision == Precision::Fp16; }
-
-// Graphs in fp32 (exported ones) reach the wanted precision through autocast; built-in ones are in it already.
-std::optional<at::ScalarType> autocast_of(const PreparedRun& run) {
-  const Precision precision = run.experiment.scenario.precision;
-  if (!mixed(precision)) return std::nullopt;
-  const auto& tensors = run.graph().tensors;
-  const bool wide = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
-    return tensor.role == TensorRole::Parameter && tensor.dtype == DType::Float32;
-  });
-  return wide ? std::optional(scalar_type(compute_dtype(precision))) : std::nullopt;
-}
 
 // Parameters dealt to replicas so that all keep about as much optimizer state: the largest first, to whom has least.
 std::vector<int> dealt(const Gradients& gradients, const SeededParameters& parameters, int replicas) {
@@ -76,6 +65,7 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       at_(start),
       worker_(run.graph(), run.plan, run.layout, place_.position, place_.replica, parameters_, training_data(run), transport,
               worker_options(start)) {
+  set_float32_products(run.experiment.scenario.precision);
   make_optimizer();
 }
 
@@ -84,7 +74,7 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
   options.seed = seed_of(run_);
   options.device = device_.device();
   options.deadline = deadline_;
-  options.autocast = autocast_of(run_);
+  options.autocast = autocast_of(run_.graph(), run_.experiment.scenario.precision);
   const std::int64_t micro = run_.experiment.scenario.micro;
   options.first_sample = start.samples / micro - start.step * run_.layout.microbatches * run_.plan.data;
   options.before_action = [this](std::size_t action) { gradients_.before_action(action); };
@@ -110,15 +100,11 @@ void Trainer::make_optimizer() {
   optimizer_ = std::make_unique<Optimizer>(run_.experiment.scenario.optimizer, std::move(masters));
 }
 
-double Trainer::squared_norm() const {
+double Trainer::counted_squared_norm() const {
   std::vector<at::Tensor> counted;
   for (std::size_t i = 0; i < gradients_.roots().size(); ++i)
     if (gradients_.counts(i)) counted.push_back(gradients_.of(i));
-  if (counted.empty()) return 0;
-  std::vector<at::Tensor> norms = at::_foreach_norm(counted, 2);
-  for (at::Tensor& norm : norms) norm = norm.to(at::kDouble);
-  const at::Tensor all = at::stack(norms);
-  return all.mul(all).sum().item<double>();
+  return squared_norm(counted);
 }
 
 StepResult Trainer::step(std::int64_t step_index) {
@@ -147,7 +133,7 @@ void Trainer::update(std::int64_t step_index, std::vector<Span>& spans, Clock::t
 
   double factor = 1 / scale;
   const bool decides = training.clip_gradients > 0 || scaler_.dynamic();
-  if (decides || !run_.request.metrics.empty()) notes_.squared_norm = squared_norm();
+  if (decides || !run_.request.metrics.empty()) notes_.squared_norm = counted_squared_norm();
   if (decides) {
     std::string mine(sizeof(double), '\0');
     std::memcpy(mine.data(), &notes_.squared_norm, sizeof(double));
@@ -186,11 +172,15 @@ void Trainer::apply(double factor, double rate) {
   for (const std::size_t i : updated_) gradients.push_back(gradients_.of(i));
   if (factor != 1 && !gradients.empty()) at::_foreach_mul_(gradients, factor);
   optimizer_->step(gradients, rate);
+  std::vector<at::Tensor> copies, masters;
   for (const std::size_t i : updated_) {
     const at::Tensor& value = parameters_.trained().at(gradients_.roots()[i]);
     const at::Tensor& master = parameters_.masters().at(gradients_.roots()[i]);
-    if (value.scalar_type() != master.scalar_type()) value.detach().copy_(master);
+    if (value.scalar_type() == master.scalar_type()) continue;
+    copies.push_back(value.detach());
+    masters.push_back(master);
   }
+  if (!copies.empty()) at::_foreach_copy_(copies, masters);
   if (run_.plan.zero == 1 && gradients_.replicas()) share_updates();
 }
 
@@ -226,11 +216,14 @@ void Trainer::share_updates() {
   }
   for (Share& share : shares) {
     share.pending->wait(deadline_, "the updated parameters of the other replicas");
+    if (share.mine) continue;
+    std::vector<at::Tensor> parts;
     std::int64_t offset = 0;
-    for (at::Tensor& value : share.values) {
-      if (!share.mine) value.copy_(share.flat.narrow(0, offset, value.numel()).view(value.sizes()));
+    for (const at::Tensor& value : share.values) {
+      parts.push_back(share.flat.narrow(0, offset, value.numel()).view(value.sizes()));
       offset += value.numel();
     }
+    at::_foreach_copy_(share.values, parts);
   }
 }
 
