@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/connect_ranks.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/scalar_types.hpp"
 #include "exec/engine/training/gradient_dump.hpp"
@@ -66,7 +67,7 @@ std::vector<int> dealt(const Gradients& gradients, const SeededParameters& param
 Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPosition& start)
     : run_(run),
       transport_(transport),
-      device_(run.request.device, transport.rank()),
+      device_(run.request.device, transport.local_rank()),
       deadline_(deadline_of(run.request)),
       place_(place_of(run.plan, transport.rank())),
       parameters_(run.graph(), run.layout, stages_of(run.plan, place_.position), seed_of(run),
@@ -77,6 +78,7 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       worker_(run.graph(), run.plan, run.layout, place_.position, place_.replica, parameters_, training_data(run), transport,
               worker_options(start)) {
   make_optimizer();
+  connect_ranks(run.plan, run.layout, transport, device_.device(), deadline_);
 }
 
 WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
