@@ -9,6 +9,7 @@
 #include "cli/build_info.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/experiment/experiment.hpp"
+#include "exec/launch/gpus.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -53,6 +54,20 @@ std::string gpus_text(const Gpus& gpus) {
     all += fmt::format("; programs see {} of them (CUDA_VISIBLE_DEVICES, /dev/nvidia*)", gpus.visible);
   if (!gpus.problem.empty()) all += "; " + gpus.problem;
   return all;
+}
+
+// Whether the driver serves the CUDA release that the torch package is built with.
+exec::DriverFit driver_of(const Machine& machine) {
+  return exec::driver_fit(machine.gpus.driver, machine.gpus.cuda, exec::cuda_of_torch(machine.libtorch_version));
+}
+
+Finding gpu_finding(const Machine& machine) {
+  const Gpus& gpus = machine.gpus;
+  if (gpus.devices.empty())
+    return {"GPUs", "none: " + gpus.problem, "a machine with NVIDIA GPUs and their driver; predictions need none"};
+  if (const exec::DriverFit fit = driver_of(machine); !fit.problem.empty())
+    return {"GPUs", gpus_text(gpus) + "; not usable: " + fit.problem, fit.remedy};
+  return {"GPUs", gpus_text(gpus), gpus.problem.empty() ? "" : "install the driver's libraries (nvidia-smi must work)"};
 }
 
 constexpr const char* kExecutorRemedy = "install LibTorch (make setup puts it into .venv), then make build";
@@ -106,12 +121,7 @@ std::vector<Finding> findings_of(const Machine& machine) {
   list.push_back(machine.executor.empty() ? Finding{"executor", "not in this build", kExecutorRemedy}
                                           : Finding{"executor", machine.executor, ""});
   list.push_back(libtorch_finding(machine));
-  if (machine.gpus.devices.empty())
-    list.push_back(
-        {"GPUs", "none: " + machine.gpus.problem, "a machine with NVIDIA GPUs and their driver; predictions need none"});
-  else
-    list.push_back({"GPUs", gpus_text(machine.gpus),
-                    machine.gpus.problem.empty() ? "" : "install the driver's libraries (nvidia-smi must work)"});
+  list.push_back(gpu_finding(machine));
   list.push_back(machine.nccl.empty() ? Finding{"NCCL", "none", "a torch package with CUDA brings it (nvidia-nccl)"}
                                       : Finding{"NCCL", with_version(machine.nccl_version, machine.nccl), ""});
   list.push_back({"cores", cores_text(machine), ""});
@@ -126,6 +136,7 @@ std::vector<Finding> findings_of(const Machine& machine) {
 std::string missing_for_nccl(const Machine& machine) {
   if (machine.gpus.visible == 0) return machine.gpus.devices.empty() ? "a GPU" : "a GPU that programs may see";
   if (!machine.libtorch_cuda) return "a LibTorch with CUDA";
+  if (!driver_of(machine).problem.empty()) return "a driver for the CUDA release of the torch package: see above";
   if (!machine.executor_nccl) return "the executor's module for NCCL (built where LibTorch comes with CUDA)";
   if (machine.nccl.empty()) return "the NCCL library";
   return "";
@@ -139,7 +150,7 @@ VerbAbility training_ability(const Machine& machine) {
   if (machine.ports_problem.empty()) can.emplace_back("gloo");
   const std::string missing = missing_for_nccl(machine);
   if (missing.empty() && machine.ports_problem.empty()) can.emplace_back("nccl");
-  const bool cuda = machine.gpus.visible > 0 && machine.libtorch_cuda;
+  const bool cuda = machine.gpus.visible > 0 && machine.libtorch_cuda && driver_of(machine).problem.empty();
   const std::string on =
       cuda ? fmt::format("on {} and the CPU",
                          machine.gpus.visible == 1 ? std::string("1 GPU") : fmt::format("{} GPUs", machine.gpus.visible))

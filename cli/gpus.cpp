@@ -9,7 +9,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "exec/launch/launch.hpp"
+#include "exec/launch/gpus.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 
 // The part of NVML's interface that is used here (NVIDIA, NVML API reference): functions return 0 when they succeed.
 constexpr const char* kLibrary = "libnvidia-ml.so.1";
+constexpr const char* kWslLibrary = "/usr/lib/wsl/lib/libnvidia-ml.so.1";
 constexpr unsigned kTextLength = 96;  // NVML's longest buffer (NVML_DEVICE_NAME_V2_BUFFER_SIZE)
 struct NvmlMemory {
   unsigned long long total = 0, free = 0, used = 0;
@@ -27,6 +28,7 @@ using NvmlDevice = void*;
 class Nvml {
  public:
   Nvml() : library_(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
+    if (library_ == nullptr) library_ = dlopen(kWslLibrary, RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) {
       problem_ = fmt::format("the driver's library {} cannot be loaded", kLibrary);
       return;
@@ -59,7 +61,7 @@ class Nvml {
     int (*version)(int*) = nullptr;
     int number = 0;
     if (!find("nvmlSystemGetCudaDriverVersion_v2", version) || version(&number) != 0) return "";
-    return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+    return exec::cuda_release(number);
   }
 
   std::vector<Gpu> devices() const {

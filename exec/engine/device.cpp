@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <mutex>
 
 #include "costmodel/base/error.hpp"
+#include "exec/launch/gpus.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -24,6 +26,26 @@ std::string load_cuda() {
   return failure;
 }
 
+// LibTorch says only that there are none.
+std::string why_no_gpu() {
+  int supported = 0, needed = 0;
+  // Under WSL2 the library lies in a place of its own, which the loader need not know.
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!driver) driver = dlopen("/usr/lib/wsl/lib/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!driver) return "there is no NVIDIA driver (libcuda.so.1 cannot be loaded)";
+  const auto version_of = [](void* library, const char* function, int& version) {
+    const auto ask = reinterpret_cast<int (*)(int*)>(dlsym(library, function));
+    if (!ask || ask(&version) != 0) version = 0;
+  };
+  version_of(driver, "cuDriverGetVersion", supported);
+  version_of(RTLD_DEFAULT, "cudaRuntimeGetVersion", needed);
+  const DriverFit fit = driver_fit(driver_version(), cuda_release(supported), cuda_release(needed));
+  if (!fit.problem.empty()) return fit.problem + ": " + fit.remedy;
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible ? fmt::format("the NVIDIA driver shows none to this process (CUDA_VISIBLE_DEVICES={})", visible)
+                 : "the NVIDIA driver shows none to this process";
+}
+
 }  // namespace
 
 int gpu_count(std::string* why) noexcept {
@@ -34,7 +56,7 @@ int gpu_count(std::string* why) noexcept {
     try {
       reason = load_cuda();
       if (reason.empty() && c10::impl::hasDeviceGuardImpl(kCuda)) count = c10::impl::getDeviceGuardImpl(kCuda)->deviceCount();
-      if (reason.empty() && count == 0) reason = "no NVIDIA driver or no GPU was found";
+      if (reason.empty() && count == 0) reason = why_no_gpu();
     } catch (const std::exception& error) {
       reason = error.what();
     }
@@ -49,7 +71,7 @@ RankDevice::RankDevice(const std::string& kind, int local_rank) {
   std::string why;
   const int count = gpu_count(&why);
   if (count == 0) throw MachineError(fmt::format("this machine has no GPU to run on: {}; run with --device cpu", why));
-  device_ = c10::Device(kCuda, static_cast<c10::DeviceIndex>(local_rank % count));
+  device_ = c10::Device(kCuda, static_cast<c10::DeviceIndex>(gpu_of_rank(local_rank, count)));
   const auto* guard = c10::impl::getDeviceGuardImpl(kCuda);
   guard->setDevice(device_);
   before_ = guard->exchangeStream(guard->getStreamFromGlobalPool(device_, /*isHighPriority=*/false));

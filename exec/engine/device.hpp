@@ -10,14 +10,15 @@
 namespace panpipe::exec {
 
 // GPUs that can be used now; 0 where there are none. Loads LibTorch's CUDA libraries the first time; never throws. `why` gets
-// the reason for 0 in words: no CUDA libraries in this LibTorch, no driver, no device.
+// the reason for 0 in words: no CUDA libraries in this LibTorch, no driver, one too old, no device.
 int gpu_count(std::string* why = nullptr) noexcept;
 
 // The device of a rank; lives as long as the rank computes. On a GPU the calling thread gets a stream of its own, so that ranks
 // that share a device overlap.
 class RankDevice {
  public:
-  // "cpu", or "cuda" with `local_rank` modulo the number of GPUs. MachineError in words where there is none.
+  // "cpu", or "cuda" with the GPU that is the rank's by its number on this host (gpu_of_rank). MachineError in words where there
+  // is none.
   RankDevice(const std::string& kind, int local_rank);
   ~RankDevice();
   RankDevice(const RankDevice&) = delete;

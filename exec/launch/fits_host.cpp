@@ -10,8 +10,8 @@
 #include "costmodel/base/quantity_text.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/peak_memory.hpp"
+#include "exec/launch/gpus.hpp"
 #include "exec/launch/host.hpp"
-#include "exec/launch/launch.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -56,6 +56,14 @@ std::string counted(int n, const char* what) { return fmt::format("{} {}{}", n, 
 std::string why_processors(const HostUse& use) {
   if (!use.for_gpus) return "";
   return use.gpus == 0 ? "no GPU here: " : fmt::format("{} here for {}: ", counted(use.gpus, "GPU"), counted(use.ranks, "rank"));
+}
+
+// Where GPUs are here and the ranks leave them alone: why, and what to do.
+std::string how_to_use_gpus(const HostUse& use) {
+  if (!use.for_gpus || use.gpus == 0) return "";
+  return use.gloo_asked ? ". --transport gloo leaves GPUs alone: --device cuda uses them"
+                        : ". Ranks run on GPUs where each has its own: start as many ranks as GPUs, or let ranks share them with "
+                          "--device cuda --transport gloo";
 }
 
 // "8 ranks run on the CPU, 2 cores"
@@ -114,6 +122,7 @@ std::string told_before_start(const HostUse& use, bool overcommit) {
   if (known)
     text += fmt::format("; {} need{} about {} of {}", use.ranks == 1 ? "it" : "they", use.ranks == 1 ? "s" : "", about(need),
                         about(use.memory));
+  text += how_to_use_gpus(use);
   if (crowded) text += ". There are more ranks than cores: they take turns, so a step takes correspondingly longer";
   return text;
 }

@@ -24,7 +24,8 @@ struct HostUse {
   int ranks = 1;
   int threads = 0;           // of each, as asked; 0 = cores / ranks
   bool one_process = false;  // ranks are threads
-  bool for_gpus = false;     // the scenario's devices are GPUs, and processors were not asked for
+  bool for_gpus = false;     // GPUs are here or the scenario's devices, and processors were not asked for
+  bool gloo_asked = false;   // that is why GPUs that would do are left alone
   int gpus = 0;              // that are here
   int cores = 1;
   std::int64_t memory = 0;

@@ -5,14 +5,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/installation.hpp"
 #include "costmodel/experiment/experiment.hpp"
 #include "exec/launch/fits_host.hpp"
+#include "exec/launch/gpus.hpp"
 #include "exec/launch/libtorch.hpp"
 #include "exec/launch/run_options.hpp"
 #include "exec/launch/world.hpp"
@@ -32,30 +35,18 @@ std::string executor() {
   return program.string();
 }
 
-}  // namespace
-
-int visible_gpus() {
-  int count = 0;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/dev", error)) {
-    const std::string name = entry.path().filename();
-    if (name.rfind("nvidia", 0) == 0 && name.size() > 6 && name.find_first_not_of("0123456789", 6) == std::string::npos) ++count;
-  }
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (!visible) return count;
-  const std::string list = visible;
-  if (list.empty() || list[0] == '-') return 0;
-  return std::min(count, 1 + static_cast<int>(std::count(list.begin(), list.end(), ',')));
-}
-
-namespace {
-
 // Devices and transport that were not asked for: GPUs where every rank has one.
-void choose(RunRequest& request, int ranks_here) {
-  const bool enough = visible_gpus() >= ranks_here;
+void choose(RunRequest& request, int ranks_here, const std::optional<World>& world) {
+  const bool enough = gpu_for_each_rank(ranks_here, world);
   if (request.device.empty())
     request.device = request.transport == "nccl" || (enough && request.transport != "gloo") ? "cuda" : "cpu";
   if (request.transport.empty()) request.transport = request.device == "cuda" && enough ? "nccl" : "gloo";
+}
+
+// Once per host, before ranks that share its memory start.
+void tell_of_shared_memory(const RunRequest& request, int ranks_here) {
+  if (request.transport != "nccl" || ranks_here < 2) return;
+  if (const std::string text = small_shared_memory(); !text.empty()) std::fputs(("panpipe: " + text + "\n").c_str(), stderr);
 }
 
 [[noreturn]] void become(const std::vector<std::string>& command) {
@@ -67,7 +58,8 @@ void choose(RunRequest& request, int ranks_here) {
 }
 
 // Ranks [first, first + count) of a run and the memory that they need of this host.
-HostUse use_of(const RunRequest& request, const Experiment& experiment, const Plan& plan, int first, int count, bool cpu_asked) {
+HostUse use_of(const RunRequest& request, const Experiment& experiment, const Plan& plan, int first, int count,
+               const RunRequest& asked) {
   HostUse use;
   use.scenario = request.scenario;
   use.purpose = "run";
@@ -76,7 +68,8 @@ HostUse use_of(const RunRequest& request, const Experiment& experiment, const Pl
   use.one_process = request.transport == "local";
   const auto& types = experiment.scenario.cluster.types;
   const bool gpus = std::any_of(types.begin(), types.end(), [](const DeviceType& type) { return type.kind == "gpu"; });
-  use.for_gpus = gpus && !cpu_asked && visible_gpus() < count;
+  use.for_gpus = asked.device != "cpu" && (gpus || visible_gpus() > 0);
+  use.gloo_asked = asked.transport == "gloo";
   const std::vector<std::int64_t> all = run_memory(experiment, plan);
   for (int rank = first; rank < std::min(first + count, static_cast<int>(all.size())); ++rank)
     use.need.push_back(all[static_cast<std::size_t>(rank)]);
@@ -85,13 +78,12 @@ HostUse use_of(const RunRequest& request, const Experiment& experiment, const Pl
 
 // For a world that somebody else started: the first rank of each host speaks for its host, and what fits is told by rank 0 alone.
 // Faults of the scenario are left to the ranks, who compare notes and tell them once. False where this process ends.
-bool fits_here(const RunRequest& request, const World& world, bool cpu_asked) {
+bool fits_here(const RunRequest& request, const World& world, const RunRequest& asked) {
   try {
     const Experiment experiment(load_scenario(request.scenario, request.overrides, request.plan));
     const Plan plan = experiment.plan(request.plan);
     if (plan.pipeline * plan.data * plan.tensor != world.size) return true;
-    const HostUse use =
-        use_of(request, experiment, plan, std::max(0, world.rank - world.local_rank), world.local_size, cpu_asked);
+    const HostUse use = use_of(request, experiment, plan, std::max(0, world.rank - world.local_rank), world.local_size, asked);
     if (world.rank == 0)
       tell_before_start(use, request.overcommit);
     else
@@ -120,13 +112,14 @@ void become_program(const std::vector<std::string>& command) { become(command); 
 int launch(RunRequest request) {
   check_run_options(request);
   executor();  // before anything that takes long
-  const bool cpu_asked = request.device == "cpu";
+  const RunRequest asked = request;
   if (const auto world = world_of_environment()) {
     if (request.transport == "local")
       throw InputError(fmt::format("--transport local runs all ranks in one process, but {} started {}: leave out one of the two",
                                    world->launcher, world->size));
-    choose(request, world->local_size);
-    if (request.device == "cpu" && !fits_here(request, *world, cpu_asked)) return static_cast<int>(ExitCode::MachineCannot);
+    choose(request, world->local_size, world);
+    if (request.device == "cpu" && !fits_here(request, *world, asked)) return static_cast<int>(ExitCode::MachineCannot);
+    if (world->local_rank == 0) tell_of_shared_memory(request, world->local_size);
     become(command_of(request));
   }
   if (request.transport == "local" && request.device.empty()) request.device = visible_gpus() > 0 ? "cuda" : "cpu";
@@ -136,9 +129,10 @@ int launch(RunRequest request) {
     const Experiment experiment(load_scenario(request.scenario, request.overrides, request.plan));
     const Plan plan = experiment.plan(request.plan);
     ranks = plan.pipeline * plan.data * plan.tensor;
-    choose(request, ranks);
-    if (request.device == "cpu") tell_before_start(use_of(request, experiment, plan, 0, ranks, cpu_asked), request.overcommit);
+    choose(request, ranks, std::nullopt);
+    if (request.device == "cpu") tell_before_start(use_of(request, experiment, plan, 0, ranks, asked), request.overcommit);
   }
+  tell_of_shared_memory(request, ranks);
   if (request.transport == "local") become(command_of(request));
   return run_ranks(command_of(request), ranks, request.deadline_s);
 }

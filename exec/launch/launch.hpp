@@ -27,9 +27,6 @@ int run_ranks(const std::vector<std::string>& command, int ranks, double deadlin
 // The sentence of a profile that was ended.
 inline constexpr const char* kNoProfile = "panpipe: stopped as asked: no profile was written\n";
 
-// GPUs of this host that its ranks may use.
-int visible_gpus();
-
 // panpipe-exec, with the LibTorch that it will load found (libtorch.hpp). MachineError in words where this build has no executor,
 // or this machine no such LibTorch.
 std::string executor_program();

@@ -9,6 +9,7 @@
 #include "costmodel/base/files_write.hpp"
 #include "costmodel/base/quantity_text.hpp"
 #include "exec/launch/fits_host.hpp"
+#include "exec/launch/gpus.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/option_checks.hpp"
 

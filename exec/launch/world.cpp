@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
@@ -28,17 +29,44 @@ std::optional<std::string> text_of(const Environment& environment, const char* n
   return value && *value ? std::optional<std::string>(value) : std::nullopt;
 }
 
-// A whole number of at least `least`, or what to say. Slurm writes "2(x4)" for two tasks on each of four nodes: `prefix` takes
-// the 2.
-std::optional<int> number_of(const Environment& environment, const char* name, int least, bool prefix = false) {
+// A whole number of at least `least`, or what to say.
+std::optional<int> number_of(const Environment& environment, const char* name, int least) {
   const auto text = text_of(environment, name);
   if (!text) return std::nullopt;
   int value = 0;
   const char* end = text->data() + text->size();
   const auto [stop, fault] = std::from_chars(text->data(), end, value);
-  if (fault != std::errc() || (stop != end && !prefix) || value < least)
+  if (fault != std::errc() || stop != end || value < least)
     throw InputError(fmt::format("environment: {} must be a whole number of at least {}, not '{}'", name, least, *text));
   return value;
+}
+
+// "2(x4),1" is two tasks on each of four nodes and one on the fifth (Slurm, srun's SLURM_STEP_TASKS_PER_NODE).
+std::optional<int> tasks_of_node(const std::string& list, int node) {
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    int tasks = 0, nodes = 1;
+    const char *text = list.data() + begin, *stop = list.data() + end;
+    const auto [rest, fault] = std::from_chars(text, stop, tasks);
+    if (fault != std::errc() || tasks < 1) return std::nullopt;
+    if (stop - rest > 2 && rest[0] == '(' && rest[1] == 'x') std::from_chars(rest + 2, stop, nodes);
+    if (node < nodes) return tasks;
+    node -= nodes;
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+// Ranks of this host, as the launcher says.
+std::optional<int> local_size_of(const Environment& environment, const Names& names) {
+  if (names.launcher != kSlurm.launcher) return number_of(environment, names.local_size, 1);
+  const auto list = text_of(environment, names.local_size);
+  if (!list) return std::nullopt;
+  const auto tasks = tasks_of_node(*list, number_of(environment, "SLURM_NODEID", 0).value_or(0));
+  if (!tasks)
+    throw InputError(
+        fmt::format("environment: {} must list the tasks of each node, as 2(x4), not '{}'", names.local_size, *list));
+  return tasks;
 }
 
 World place(const Environment& environment, const Names& names) {
@@ -57,8 +85,11 @@ World place(const Environment& environment, const Names& names) {
   world.rank = *rank;
   world.size = *size;
   world.launcher = names.launcher;
-  world.local_rank = number_of(environment, names.local_rank, 0).value_or(0);
-  world.local_size = number_of(environment, names.local_size, 1, true).value_or(1);
+  const auto local_rank = number_of(environment, names.local_rank, 0);
+  const auto local_size = local_size_of(environment, names);
+  world.local_rank = local_rank.value_or(0);
+  world.local_size = local_size.value_or(1);
+  world.local_told = world.size == 1 || (local_rank && local_size);
   return world;
 }
 

@@ -36,8 +36,8 @@ cli::Machine whole_machine() {
   machine.libtorch_cuda = true;
   machine.gpus.devices = {{"NVIDIA H100", 80 * kGib, 79 * kGib}, {"NVIDIA H100", 80 * kGib, 79 * kGib}};
   machine.gpus.visible = 2;
-  machine.gpus.driver = "550.54.15";
-  machine.gpus.cuda = "12.4";
+  machine.gpus.driver = "580.65.06";
+  machine.gpus.cuda = "13.0";
   machine.nccl = "/venv/nvidia/nccl/lib/libnccl.so.2";
   machine.nccl_version = "2.27.5";
   machine.cores = machine.cores_of_machine = 16;
@@ -55,7 +55,7 @@ TEST(Doctor, OnAMachineWithEverythingEveryVerbWorks) {
             "  Ceres      built in\n"
             "  executor   /opt/panpipe/lib/panpipe/panpipe-exec\n"
             "  LibTorch   2.11.0+cu130, /venv/torch (VIRTUAL_ENV=/venv)\n"
-            "  GPUs       2 x NVIDIA H100 (80 GiB, 79 GiB free); driver 550.54.15 for CUDA up to 12.4\n"
+            "  GPUs       2 x NVIDIA H100 (80 GiB, 79 GiB free); driver 580.65.06 for CUDA up to 13.0\n"
             "  NCCL       2.27.5, /venv/nvidia/nccl/lib/libnccl.so.2\n"
             "  cores      16 usable\n"
             "  memory     128 GiB usable, 100 GiB available; /dev/shm 64 GiB, 64 GiB free\n"
@@ -106,6 +106,21 @@ TEST(Doctor, WhatIsMissingTakesAwayWhatStandsOnIt) {
   machine.gpus.visible = 0;  // CUDA_VISIBLE_DEVICES is empty
   EXPECT_EQ(verbs(machine)["run"]["rest"], "--transport nccl needs a GPU that programs may see");
   EXPECT_THAT(cli::doctor_text(machine, {}), HasSubstr("; programs see 0 of them (CUDA_VISIBLE_DEVICES, /dev/nvidia*)\n"));
+
+  machine = whole_machine();
+  machine.gpus.driver = "550.54.15";
+  machine.gpus.cuda = "12.4";
+  EXPECT_EQ(verbs(machine)["run"]["works"], "partly");
+  EXPECT_EQ(verbs(machine)["run"]["text"], "transports local, gloo on the CPU (16 cores, 128 GiB)");
+  EXPECT_EQ(verbs(machine)["run"]["rest"],
+            "--transport nccl needs a driver for the CUDA release of the torch package: see above");
+  EXPECT_THAT(
+      cli::doctor_text(machine, {}),
+      HasSubstr("driver 550.54.15 for CUDA up to 12.4; not usable: the NVIDIA driver 550.54.15 supports CUDA up to 12.4, and "
+                "this torch "
+                "package is built with CUDA 13.0\n"
+                "             to get it: install a driver of at least 580, or a torch package that is built with CUDA 12: "
+                "PANPIPE_TORCH_INDEX=URL tools/setup with an index of such packages, then make build (docs/installing.md)\n"));
 
   machine = whole_machine();
   machine.ports_problem = "Operation not permitted";

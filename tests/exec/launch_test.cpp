@@ -18,6 +18,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "exec/launch/fits_host.hpp"
+#include "exec/launch/gpus.hpp"
 #include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/run_options.hpp"
@@ -61,6 +62,7 @@ TEST(World, Torchrun) {
   EXPECT_EQ(world->size, 8);
   EXPECT_EQ(world->local_rank, 1);
   EXPECT_EQ(world->local_size, 2);
+  EXPECT_TRUE(world->local_told);
   EXPECT_EQ(world->master_address, "10.0.0.1");
   EXPECT_EQ(world->master_port, 1234);
   EXPECT_EQ(world->launcher, "torchrun");
@@ -94,6 +96,26 @@ TEST(World, Slurm) {
   EXPECT_EQ(world->launcher, "srun");
   variables.erase("SLURM_STEP_ID");  // a batch script is no step: panpipe run starts the ranks there
   EXPECT_FALSE(world_of(variables));
+}
+
+// Two nodes of four tasks, one of two, one of one.
+TEST(World, SlurmsNodesMayHoldDifferentNumbersOfTasks) {
+  Variables variables{{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "5"},           {"SLURM_STEP_NUM_TASKS", "11"},
+                      {"SLURM_LOCALID", "0"}, {"SLURM_STEP_NODELIST", "gpu1"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2),2,1"}};
+  const std::vector<int> tasks = {4, 4, 2, 1};
+  for (int node = 0; node < 4; ++node) {
+    variables["SLURM_NODEID"] = std::to_string(node);
+    EXPECT_EQ(world_of(variables)->local_size, tasks[static_cast<std::size_t>(node)]) << node;
+  }
+  variables["SLURM_NODEID"] = "4";
+  EXPECT_EQ(refusal([&] { world_of(variables); }),
+            "error: environment: SLURM_STEP_TASKS_PER_NODE must list the tasks of each node, as 2(x4), not '4(x2),2,1'");
+}
+
+TEST(World, WhereNobodySaysTheLocalNumberTheRanksFindIt) {
+  EXPECT_FALSE(world_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "head"}})->local_told);
+  EXPECT_FALSE(world_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "head"}})->local_told);
+  EXPECT_TRUE(world_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->local_told) << "alone";
 }
 
 TEST(World, FirstHostOfSlurmsLists) {
@@ -215,6 +237,109 @@ TEST(RunOptions, WhatCannotBeIsRefusedWithTheRemedy) {
 
 // --- ranks on processors ---
 
+// --- GPUs ---
+
+// A folder like the root of a file system.
+struct Root {
+  std::filesystem::path path;
+  Root() {
+    std::string name = (std::filesystem::temp_directory_path() / "panpipe-root-XXXXXX").string();
+    path = mkdtemp(name.data());
+  }
+  ~Root() { std::filesystem::remove_all(path); }
+  void put(const std::string& file, const std::string& text = "") const {
+    std::filesystem::create_directories((path / file).parent_path());
+    std::ofstream(path / file) << text;
+  }
+};
+
+int gpus_of(const Root& root, const Variables& variables = {}) {
+  return visible_gpus(
+      [&](const char* name) -> const char* {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+      },
+      root.path.string());
+}
+
+TEST(Gpus, AreTheDeviceNodesThatCudaVisibleDevicesDoesNotHide) {
+  const Root root;
+  EXPECT_EQ(gpus_of(root), 0);
+  for (const char* node : {"dev/nvidia0", "dev/nvidia1", "dev/nvidia10", "dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia"})
+    root.put(node);
+  EXPECT_EQ(gpus_of(root), 3);
+  EXPECT_EQ(gpus_of(root, {{"CUDA_VISIBLE_DEVICES", "1,0"}}), 2);
+  EXPECT_EQ(gpus_of(root, {{"CUDA_VISIBLE_DEVICES", "GPU-8a1"}}), 1);
+  EXPECT_EQ(gpus_of(root, {{"CUDA_VISIBLE_DEVICES", ""}}), 0);
+  EXPECT_EQ(gpus_of(root, {{"CUDA_VISIBLE_DEVICES", "-1"}}), 0);
+}
+
+// The library there is one that knows two devices (wsl_driver.cpp).
+TEST(Gpus, UnderWsl2AreCountedByTheDriversLibrary) {
+  const Root root;
+  std::filesystem::create_directories(root.path / "usr/lib/wsl/lib");
+  std::filesystem::copy_file(PANPIPE_WSL_DRIVER, root.path / "usr/lib/wsl/lib/libcuda.so.1");
+  EXPECT_EQ(gpus_of(root), 0) << "without the node it is not WSL2";
+  root.put("dev/dxg");
+  EXPECT_EQ(gpus_of(root), 2);
+}
+
+TEST(Gpus, EachRankHasItsOwnWhereThereAreEnoughOrALauncherShowsOneEach) {
+  const Variables one{{"CUDA_VISIBLE_DEVICES", "0"}}, two{{"CUDA_VISIBLE_DEVICES", "0,1"}};
+  const auto enough = [](int visible, int ranks, const char* launcher, const Variables& variables) {
+    std::optional<World> world;
+    if (*launcher) world.emplace().launcher = launcher;
+    return gpu_for_each_rank(visible, ranks, world, [&](const char* name) -> const char* {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  EXPECT_TRUE(enough(8, 8, "", {}));
+  EXPECT_FALSE(enough(7, 8, "", {}));
+  EXPECT_TRUE(enough(1, 8, "srun", one));
+  EXPECT_TRUE(enough(1, 8, "mpirun", one));
+  EXPECT_FALSE(enough(1, 8, "srun", {})) << "all tasks see the one GPU of the host";
+  EXPECT_FALSE(enough(2, 8, "srun", two));
+  EXPECT_FALSE(enough(1, 8, "torchrun", one)) << "its processes share one environment";
+  EXPECT_FALSE(enough(1, 8, "", one)) << "so do those of panpipe run";
+}
+
+TEST(Gpus, ADriverServesTheReleasesOfItsMajorNumberAndEarlierOnes) {
+  const DriverFit fit = driver_fit("535.129.03", "12.2", "13.0");
+  EXPECT_EQ(fit.problem, "the NVIDIA driver 535.129.03 supports CUDA up to 12.2, and this torch package is built with CUDA 13.0");
+  EXPECT_EQ(
+      fit.remedy,
+      "install a driver of at least 580, or a torch package that is built with CUDA 12: PANPIPE_TORCH_INDEX=URL tools/setup with "
+      "an index of such packages, then make build (docs/installing.md)");
+  EXPECT_EQ(driver_fit("535.129.03", "12.2", "12.6").problem, "") << "minor releases serve one another";
+  EXPECT_EQ(driver_fit("580.65.06", "13.0", "12.6").problem, "");
+  EXPECT_EQ(driver_fit("", "", "13.0").problem, "") << "not known";
+  EXPECT_EQ(cuda_of_torch("2.11.0+cu130"), "13.0");
+  EXPECT_EQ(cuda_of_torch("2.11.0+cu126"), "12.6");
+  EXPECT_EQ(cuda_of_torch("2.11.0+cpu"), "");
+  EXPECT_EQ(cuda_of_torch("2.11.0"), "");
+  EXPECT_EQ(cuda_release(12040), "12.4");
+  EXPECT_EQ(cuda_release(0), "");
+}
+
+TEST(Gpus, TheDriversVersionIsTheKernelModules) {
+  const Root root;
+  EXPECT_EQ(driver_version(root.path.string()), "");
+  root.put("proc/driver/nvidia/version",
+           "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n"
+           "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n");
+  EXPECT_EQ(driver_version(root.path.string()), "535.129.03");
+}
+
+TEST(Gpus, SharedMemoryThatIsTooSmallForNcclIsTold) {
+  EXPECT_EQ(
+      small_shared_memory(std::int64_t{64} << 20),
+      "/dev/shm holds 64 MiB: ranks of one host may need up to 1 GiB there, because NCCL goes through it where GPUs have no "
+      "direct connection. Start the container with --shm-size=1g");
+  EXPECT_EQ(small_shared_memory(std::int64_t{1} << 30), "");
+  EXPECT_EQ(small_shared_memory(0), "") << "not known";
+}
+
 // A folder like /sys/fs/cgroup.
 class Groups : public testing::Test {
  protected:
@@ -301,9 +426,16 @@ TEST(BeforeStart, WithoutGpusItSaysWhatStartsAndWhatThatNeeds) {
   EXPECT_EQ(told_before_start(use, false),
             "no GPU here: 8 ranks run on the CPU, 2 cores; they need about 10.8 GiB of 23.0 GiB" + turns);
   use.gpus = 2, use.cores = 16;
-  EXPECT_EQ(told_before_start(use, false),
-            "2 GPUs here for 8 ranks: 8 ranks run on the CPU, 16 cores; they need about 10.8 GiB of 23.0 GiB");
-  use.for_gpus = false;
+  EXPECT_EQ(
+      told_before_start(use, false),
+      "2 GPUs here for 8 ranks: 8 ranks run on the CPU, 16 cores; they need about 10.8 GiB of 23.0 GiB. Ranks run on GPUs where "
+      "each has its own: start as many ranks as GPUs, or let ranks share them with --device cuda --transport gloo");
+  use.gpus = 8, use.gloo_asked = true;
+  EXPECT_EQ(
+      told_before_start(use, false),
+      "8 GPUs here for 8 ranks: 8 ranks run on the CPU, 16 cores; they need about 10.8 GiB of 23.0 GiB. --transport gloo leaves "
+      "GPUs alone: --device cuda uses them");
+  use.for_gpus = use.gloo_asked = false;
   EXPECT_EQ(told_before_start(use, false), "") << "processors were asked for, and there are enough";
   use.threads = 3;
   EXPECT_EQ(told_before_start(use, false),

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/transport/nccl_fit.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "tests/exec/transport_world.hpp"
 
@@ -306,6 +307,66 @@ TEST_P(Contract, RanksAgreeOrAreToldWhoHasWhat) {
   });
 }
 
+// What cannot be sent any more is told as a lost peer, by the wait for it or the next one, not in Gloo's words.
+TEST(GlooTransport, SendingToARankThatIsGoneIsALoss) {
+  run_world("gloo", 2, kDeadline, [](Transport& transport) {
+    if (transport.rank() == 1) return;  // its connections close
+    const at::Tensor large = at::zeros({1 << 18});
+    try {
+      for (std::uint32_t tag = 0; tag < 1000; ++tag) {
+        transport.send(large, 1, tag)->wait(kDeadline, "0F2");
+        std::this_thread::sleep_for(5ms);
+      }
+      ADD_FAILURE() << "all was sent";
+    } catch (const PeerLost& lost) {
+      EXPECT_THAT(lost.what(), AllOf(HasSubstr("0F2: "), HasSubstr("rank 1")));
+    }
+  });
+}
+
+// Two worlds of threads on this host: nobody says their local numbers, so they count themselves in the order of ranks.
+TEST(GlooTransport, RanksFindTheirNumberOnTheHostWhereNobodySaysIt) {
+  const int port = free_port();
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 3; ++rank)
+    ranks.emplace_back([rank, port] {
+      ProcessOptions options = process_options(rank, 3, port, kDeadline);
+      options.world.local_told = rank == 1;  // what is told stays
+      options.world.local_rank = rank == 1 ? 7 : 0;
+      options.world.local_size = rank == 1 ? 8 : 1;
+      const auto transport = make_gloo_transport(options);
+      EXPECT_EQ(transport->local_rank(), rank == 1 ? 7 : rank);
+      EXPECT_EQ(transport->local_size(), rank == 1 ? 8 : 3);
+      transport->barrier(kDeadline, "the end");
+    });
+  for (std::thread& rank : ranks) rank.join();
+}
+
+TEST(NcclFit, HeadersOfAnotherNcclAreRefusedByName) {
+  const NcclFit same{22809, 22809, 80, 80};
+  EXPECT_EQ(same.problem(), "");
+  EXPECT_EQ((NcclFit{22809, 22900, 80, 80}.problem()), "") << "a later library serves earlier headers";
+  const std::string remedy =
+      ": compile Panpipe with the headers that this torch package comes with: make build, with its folder in PANPIPE_LIBTORCH if "
+      "it is "
+      "not the one in .venv";
+  // Of 2.21 and 2.28: 48 and 80 bytes.
+  EXPECT_EQ((NcclFit{22105, 22809, 48, 80}.problem()),
+            "the NCCL transport was compiled with headers of NCCL 2.21.5, whose configuration takes 48 bytes, and LibTorch with "
+            "others, "
+            "whose takes 80" +
+                remedy);
+  EXPECT_EQ(
+      (NcclFit{22809, 22105, 80, 80}.problem()),
+      "the NCCL transport was compiled with headers of NCCL 2.28.9, and the library that is loaded is NCCL 2.21.5" + remedy);
+  EXPECT_EQ((NcclFit{22809, 30000, 80, 80}.problem()),
+            "the NCCL transport was compiled with headers of NCCL 2.28.9, and the library that is loaded is NCCL 3.0.0" + remedy);
+  EXPECT_EQ((NcclFit{22809, 0, 80, 80}.problem()),
+            "the NCCL transport was compiled with headers of NCCL 2.28.9, and the library that is loaded is NCCL of an unknown "
+            "release" +
+                remedy);
+}
+
 // Where there is no GPU, at least that the module's symbols are all found, and what it says.
 TEST(NcclModule, LoadsAndSaysThatThereIsNoGpu) {
   const char* bin = std::getenv("PANPIPE_BIN");
@@ -321,8 +382,7 @@ TEST(NcclModule, LoadsAndSaysThatThereIsNoGpu) {
     make(process_options(1, 2, 1, 1s));
     ADD_FAILURE() << "a transport without a GPU";
   } catch (const MachineError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "--transport nccl needs a GPU for every rank: rank 1 is number 2 on this host, which has 0");
+    EXPECT_EQ(std::string(error.what()), "--transport nccl needs an NVIDIA GPU for every rank, and this process sees none");
   }
 }
 

@@ -62,7 +62,7 @@ class Root:
         (self.stubs / name).chmod(0o755)
 
     def call(self, *command, **environment):
-        clean = {name: value for name, value in os.environ.items() if name not in ("PANPIPE_LIBTORCH", "VIRTUAL_ENV", "CONDA_PREFIX", "PANPIPE_NO_TORCH")}
+        clean = {name: value for name, value in os.environ.items() if name not in ("PANPIPE_LIBTORCH", "PANPIPE_TORCH_INDEX", "VIRTUAL_ENV", "CONDA_PREFIX", "PANPIPE_NO_TORCH")}
         clean["PATH"] = f"{self.stubs}:{clean['PATH']}"
         return subprocess.run([str(word) for word in command], cwd=self.root, capture_output=True, text=True,
                               env=clean | {name: str(value) for name, value in environment.items()})
@@ -145,6 +145,35 @@ def setup(folder):
            ["-m pip install -q --disable-pip-version-check --retries 5 --timeout 60 torch==2.11.0 nvidia-cuda-crt==13.0.88"], "what pip was told")
 
 
+def index(folder):
+    """PANPIPE_TORCH_INDEX is told to pip, once; with CUDA 12 the headers come from its compiler's package."""
+    root = Root(folder)
+    own = package(root.root / ".venv", "2.11.0")
+    (root.root / ".venv/bin").mkdir()
+    pip = root.root / ".venv/bin/python3"
+    pip.write_text(f'#!/bin/sh\necho "$*" >>{root.log}\n[ "$3" != list ] || echo "nvidia-cuda-runtime-cu12 12.6.77"\n')
+    pip.chmod(0o755)
+    common = "-m pip install -q --disable-pip-version-check --retries 5 --timeout 60"
+
+    def installed(**environment):
+        root.log.unlink(missing_ok=True)
+        done = root.call("tools/setup", **environment)
+        return done.returncode, done.stderr, [line for line in root.log.read_text().splitlines() if "install" in line] if root.log.exists() else []
+
+    url = "https://wheels.example/cu126"
+    expect(installed(PANPIPE_TORCH_INDEX=url),
+           (0, f"setup: installing torch==2.11.0 from {url} into .venv (a few minutes, up to 5 GB)\n",
+            [f"{common} --index-url {url} --force-reinstall torch==2.11.0", f"{common} --no-deps nvidia-cuda-nvcc-cu12==12.6.*"]), "an index")
+    expect(installed(PANPIPE_TORCH_INDEX=url), (0, "", []), "the same index again")
+    expect(installed(), (0, "", []), "what an index brought is kept")
+    expect(root.call("tools/setup", "--check", PANPIPE_TORCH_INDEX=url).returncode, 0, "--check")
+    expect(root.call("tools/setup", "--check", PANPIPE_TORCH_INDEX="https://wheels.example/cu118").returncode, 1, "--check of another")
+    pip.write_text(f'#!/bin/sh\necho "$*" >>{root.log}\n')
+    code, words, calls = installed(PANPIPE_TORCH_INDEX="https://wheels.example/cpu")
+    expect((code, words.splitlines()[-1], len(calls)), (0, "setup: this torch comes without CUDA: panpipe run uses the CPU", 1), "an index without CUDA")
+    expect(root.find(), taken(own, "2.11.0", ".venv"), ".venv")
+
+
 def cmake(folder):
     """CMake takes what the script says, and a build folder keeps what it took until another is asked for."""
     root = Root(folder)
@@ -181,7 +210,7 @@ def one_range():
 
 
 def main():
-    for check in (order, out_of_range, setup, cmake):
+    for check in (order, out_of_range, setup, index, cmake):
         with tempfile.TemporaryDirectory(prefix="panpipe-libtorch-") as name:
             check(pathlib.Path(name).resolve())
     one_range()

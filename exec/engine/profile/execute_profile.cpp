@@ -152,9 +152,9 @@ int profile_process(const ProfileRequest& request, const World& world) {
   const FilesRead files;
   const PreparedProfile job(request);
   check_profile_outputs(request);
-  set_threads(threads_of_rank(request, world.local_size));
   const ProcessOptions options{world, std::chrono::seconds(60), kVersion, true};
   const auto transport = request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
+  set_threads(threads_of_rank(request, transport->local_size()));
   std::vector<OperatorRow> operators;
   Profile profile = profile_rank(job, *transport, &operators);
   if (world.rank == 0) {

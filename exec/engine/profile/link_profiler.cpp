@@ -1,6 +1,8 @@
 #include "exec/engine/profile/link_profiler.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <time.h>
 
 #include <algorithm>
@@ -17,7 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint32_t kTag = 0xFFFFF000U;  // far from the tags of a step's messages
+constexpr std::uint32_t kTag = 0xFFFFF000U, kGoOnTag = 0xFFFFF001U;  // far from the tags of a step's messages
+constexpr const char* kMeasuring = "measuring messages";
 constexpr int kMostRanksForAllPairs = 8;
 
 const std::vector<std::int64_t>& message_sizes() {
@@ -34,12 +37,16 @@ int repetitions_for(std::int64_t bytes, int repetitions) {
   return std::max(5, bytes > (4 << 20) ? repetitions / 4 : repetitions);
 }
 
-void send(Transport& transport, const at::Tensor& value, int to) {
-  transport.send(value, to, kTag)->wait(kPatience, "measuring messages");
+// Transports that give a device its messages as work of its streams: a run is ahead of its device, and what the host does for a
+// message (over NCCL: to announce it) is hidden. Over Gloo tensors pass through the host, which waits for the device.
+bool ahead_of(const Transport& transport, at::Device device) {
+  return !device.is_cpu() && std::string_view(transport.name()) != "gloo";
 }
 
+void send(Transport& transport, const at::Tensor& value, int to) { transport.send(value, to, kTag)->wait(kPatience, kMeasuring); }
+
 void take(Transport& transport, std::int64_t bytes, int from, at::Device device) {
-  transport.receive({{bytes / 4}, at::kFloat, device}, from, kTag)->wait(kPatience, "measuring messages");
+  transport.receive({{bytes / 4}, at::kFloat, device}, from, kTag)->wait(kPatience, kMeasuring);
   Stopwatch(device).wait();  // a device's transports return before the data are there
 }
 
@@ -49,6 +56,33 @@ double computed_seconds(const Transport& transport) {
   clock_gettime(std::string_view(transport.name()) == "local" ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
+
+// Work that keeps a device busy while the host gives it what is to be timed.
+class HeadStart {
+ public:
+  explicit HeadStart(at::Device device)
+      : from_(at::zeros({kBytes}, at::TensorOptions(at::kByte).device(device))),
+        to_(at::empty_like(from_)),
+        passed_(device.type()) {}
+  void give() {
+    for (int i = 0; i < rounds_; ++i) to_.copy_(from_);
+    passed_.record(c10::impl::VirtualGuardImpl(to_.device().type()).getStream(to_.device()));
+  }
+  // After the host gave out the work: whether the device has come to it before, so that the next head start must be longer.
+  bool too_short() {
+    if (rounds_ >= kMostRounds || !passed_.query()) return false;
+    rounds_ *= 2;
+    return true;
+  }
+  void lengthen() { rounds_ = std::min(2 * rounds_, kMostRounds); }
+
+ private:
+  static constexpr std::int64_t kBytes = 16 << 20;
+  static constexpr int kMostRounds = 1 << 12;  // about 0.1 s of a GPU that moves 1 TB/s
+  at::Tensor from_, to_;
+  c10::Event passed_;
+  int rounds_ = 4;
+};
 
 struct RoundTrips {
   std::vector<double> one_way, work;  // half of what a round trip takes, and of what this rank computes for it
@@ -76,12 +110,80 @@ RoundTrips ping_pong(Transport& transport, int first, int second, std::int64_t b
   return trips;
 }
 
+// Round trips that a device does one after the other, of messages of so many bytes: several of small ones, because the device's
+// clock ticks in half microseconds (NVIDIA, cudaEventElapsedTime).
+int trips_of(std::int64_t bytes) {
+  return static_cast<int>(std::clamp<std::int64_t>((16 << 20) / std::max<std::int64_t>(bytes, 1), 1, 8));
+}
+
+// Seconds one way by the first rank's device, which is behind its host. The first rank says whether there is one more.
+std::vector<double> device_round_trips(Transport& transport, int first, int second, std::int64_t bytes, int repetitions,
+                                       at::Device device) {
+  const at::Tensor value = message(std::max<std::int64_t>(bytes, 4), device);  // a run sends nothing empty
+  const int trips = trips_of(bytes), me = transport.rank(), other = me == first ? second : first;
+  const TensorSpec expected{value.sizes().vec(), value.scalar_type(), device};
+  const auto go_on = [&](bool more) {
+    if (me == first)
+      return transport.send(at::full({1}, more ? 1 : 0, at::kInt), other, kGoOnTag)->wait(kPatience, kMeasuring), more;
+    const PendingPtr word = transport.receive({{1}, at::kInt, at::kCPU}, other, kGoOnTag);
+    word->wait(kPatience, kMeasuring);
+    return word->value.item<int>() == 1;
+  };
+  HeadStart head_start(device);
+  Stopwatch watch(device);
+  std::vector<double> samples, kept;
+  std::vector<PendingPtr> sent;
+  for (int i = -2; go_on(i < repetitions);) {  // two to warm up
+    const auto take = [&] { transport.receive(expected, other, kTag)->wait(kPatience, kMeasuring); };
+    const auto give = [&] { sent.push_back(transport.send(value, other, kTag)); };
+    if (me == first) head_start.give();
+    watch.time(samples, [&] {
+      for (int trip = 0; trip < trips; ++trip) {
+        if (me != first) take();
+        give();
+        if (me == first) take();
+      }
+    });
+    const bool again = me == first && head_start.too_short();
+    for (const PendingPtr& one : sent) one->wait(kPatience, kMeasuring);
+    sent.clear();
+    watch.read();
+    watch.wait();
+    if (again) continue;
+    if (++i > 0) kept.push_back(samples.back() / (2 * trips));
+  }
+  return kept;
+}
+
 std::vector<std::pair<int, int>> pairs(int ranks) {
   std::vector<std::pair<int, int>> all;
   for (int a = 0; a < ranks; ++a)
     for (int b = a + 1; b < ranks; ++b)
       if (ranks <= kMostRanksForAllPairs || b == a + 1) all.emplace_back(a, b);
   return all;
+}
+
+// Sums by the devices' clocks. A sum of one element lets them begin together.
+std::vector<double> device_sums(Transport& transport, const Group& group, const at::Tensor& value, int repetitions) {
+  const at::Device device = value.device();
+  const at::Tensor word = message(4, device);
+  HeadStart head_start(device);
+  Stopwatch watch(device);
+  std::vector<double> samples, kept;
+  for (int i = -2; i < repetitions;) {
+    head_start.give();
+    transport.all_reduce(word, group)->wait(kPatience, "measuring sums");
+    watch.time(samples, [&] { transport.all_reduce(value, group)->wait(kPatience, "measuring sums"); });
+    const bool mine = head_start.too_short();
+    watch.read();
+    // Ranks begin anew together.
+    const auto all = transport.all_gather(mine ? "again" : "", kPatience, "measuring sums");
+    const bool again = std::find(all.begin(), all.end(), "again") != all.end();
+    if (again && !mine) head_start.lengthen();
+    if (again) continue;
+    if (++i > 0) kept.push_back(samples.back());
+  }
+  return kept;
 }
 
 // [[size, seconds], ...] of the rank that measured, on every rank.
@@ -105,7 +207,11 @@ MeasuredMessages measure_transfers(Transport& transport, int repetitions, at::De
     json times = json::array(), work = json::array();
     if (transport.rank() == first || transport.rank() == second) {
       for (const std::int64_t bytes : message_sizes()) {
-        const RoundTrips trips = ping_pong(transport, first, second, bytes, repetitions_for(bytes, repetitions), device);
+        const int count = repetitions_for(bytes, repetitions);
+        const RoundTrips trips =
+            ahead_of(transport, device)
+                ? RoundTrips{device_round_trips(transport, first, second, bytes, count, device), std::vector<double>(1, 0.0)}
+                : ping_pong(transport, first, second, bytes, count, device);
         times.push_back({bytes, robust(trips.one_way).median});
         work.push_back({bytes, robust(trips.work).median});
       }
@@ -133,7 +239,8 @@ std::vector<ProfiledCollective> measure_collectives(Transport& transport, int re
     if (bytes == 0) continue;
     const at::Tensor value = message(bytes, device);
     std::vector<double> samples;
-    for (int i = -2; i < repetitions_for(bytes, repetitions); ++i) {
+    if (ahead_of(transport, device)) samples = device_sums(transport, mine_group, value, repetitions_for(bytes, repetitions));
+    for (int i = -2; i < repetitions_for(bytes, repetitions) && !ahead_of(transport, device); ++i) {
       transport.barrier(kPatience, "measuring sums");
       const auto start = Clock::now();
       transport.all_reduce(value, mine_group)->wait(kPatience, "measuring sums");

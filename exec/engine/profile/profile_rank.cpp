@@ -214,7 +214,7 @@ PreparedProfile::PreparedProfile(ProfileRequest asked)
 
 Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vector<OperatorRow>* operators) {
   Profile profile;
-  const RankDevice device(job.request.device, transport.rank());
+  const RankDevice device(job.request.device, transport.local_rank());
   set_float32_products(job.experiment.scenario.precision);
   const int tensor = job.experiment.scenario.parallel.tensor;
   transport.barrier(kPatience, "the start of the profile");

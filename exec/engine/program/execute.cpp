@@ -60,8 +60,8 @@ int run_process(const RunRequest& request, const World& world) {
   std::unique_ptr<Transport> transport;
   try {
     const auto begin = Clock::now();
-    set_threads(request.threads, world.local_size);
     transport = connect(request, world);
+    set_threads(request.threads, transport->local_size());
     transport->doing("reading the scenario");
     const FilesRead files;
     const PreparedRun run(request);

@@ -14,6 +14,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/autocast_region.hpp"
+#include "exec/engine/connect_ranks.hpp"
 #include "exec/engine/float32_products.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/training/gradient_dump.hpp"
@@ -55,7 +56,7 @@ std::vector<int> dealt(const Gradients& gradients, const SeededParameters& param
 Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPosition& start)
     : run_(run),
       transport_(transport),
-      device_(run.request.device, transport.rank()),
+      device_(run.request.device, transport.local_rank()),
       deadline_(deadline_of(run.request)),
       place_(place_of(run.plan, transport.rank())),
       parameters_(run.graph(), run.layout, stages_of(run.plan, place_.position), seed_of(run),
@@ -67,6 +68,7 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
               worker_options(start)) {
   set_float32_products(run.experiment.scenario.precision);
   make_optimizer();
+  connect_ranks(run.plan, run.layout, transport, device_.device(), deadline_);
 }
 
 WorkerOptions Trainer::worker_options(const TrainingPosition& start) {

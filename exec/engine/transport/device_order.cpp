@@ -23,9 +23,11 @@ DeviceOrder DeviceOrder::now(const at::Tensor& value) {
 void DeviceOrder::before(at::Device device, const at::Tensor& value) const {
   if (!event_ || !device.is_cuda()) return;
   const c10::impl::VirtualGuardImpl guard(device.type());
-  const c10::Stream stream = guard.getStream(device);
-  event_->block(stream);
-  if (value.device() == device) guard.recordDataPtrOnStream(value.storage().data_ptr(), stream);
+  event_->block(guard.getStream(device));
+  // Between devices LibTorch copies on the current stream of the source's device, in this thread.
+  const c10::Stream reads = guard.getStream(value.device());
+  if (value.device() != device) event_->block(reads);
+  guard.recordDataPtrOnStream(value.storage().data_ptr(), reads);
 }
 
 std::string describe(at::ScalarType dtype, at::IntArrayRef shape) {

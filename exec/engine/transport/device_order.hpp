@@ -19,7 +19,8 @@ class DeviceOrder {
  public:
   // After everything posted so far on the current stream of the tensor's device.
   static DeviceOrder now(const at::Tensor& value);
-  // Makes the current stream of `device` wait for it, and keeps the tensor's memory until that stream is past.
+  // Makes the current stream of `device` wait for it, and of the tensor's own device, on which a copy to another one runs; keeps
+  // the tensor's memory until that one is past.
   void before(at::Device device, const at::Tensor& value) const;
 
  private:

@@ -24,9 +24,10 @@ struct Sent : Pending {
   Watch* watch = nullptr;
   std::shared_ptr<Mailbox::Flag> flag;
   at::Tensor kept;
+  int to = 0;
   bool done() override { return mailbox->get(*flag); }
   void wait(Clock::duration deadline, const std::string& what) override {
-    completed = mailbox->wait(*flag, *watch, deadline, what);
+    completed = mailbox->wait(*flag, *watch, deadline, what, to);
   }
 };
 
@@ -123,6 +124,10 @@ GlooTransport::GlooTransport(const ProcessOptions& options)
     : options_(options),
       mailbox_(std::make_shared<Mailbox>()),
       met_(meet(options, [mailbox = mailbox_](const std::string& reason, bool input) { mailbox->end(reason, input); })) {
+  if (!options_.world.local_told) {
+    options_.world.local_rank = met_.local_rank;
+    options_.world.local_size = met_.local_size;
+  }
   auto group = make_gloo_group(met_.store, "world", rank(), size(), met_.address, options.deadline);
   links_ = std::make_unique<GlooLinks>(std::move(group), rank(), size(), *mailbox_, *met_.watch);
 }
@@ -137,6 +142,7 @@ PendingPtr GlooTransport::send(at::Tensor value, int to, std::uint32_t tag) {
   pending->mailbox = mailbox_;
   pending->watch = met_.watch.get();
   pending->kept = on_cpu(value);
+  pending->to = to;
   pending->flag = links_->send(pending->kept, to, Channel::User, tag);
   return pending;
 }

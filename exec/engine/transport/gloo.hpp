@@ -14,6 +14,8 @@ class GlooTransport : public Transport, public Ending {
 
   int rank() const override { return options_.world.rank; }
   int size() const override { return options_.world.size; }
+  int local_rank() const override { return options_.world.local_rank; }
+  int local_size() const override { return options_.world.local_size; }
   const char* name() const override { return "gloo"; }
   PendingPtr send(at::Tensor value, int to, std::uint32_t tag) override;
   PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) override;

@@ -41,6 +41,12 @@ struct Header {
 constexpr std::int64_t kHeaderBytes = 256;
 static_assert(sizeof(Header) <= kHeaderBytes);
 
+// c10d's messages go on with a trace of its calls.
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
 at::Tensor byte_tensor(std::int64_t bytes) { return at::empty({bytes}, at::kByte); }
 
 at::Tensor bytes_of(const at::Tensor& value, std::int64_t offset, std::int64_t count) {
@@ -58,9 +64,8 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo> make_gloo_group(const c10::intrusive_
     options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(address)};
     return c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(name, store), rank, size, options);
   } catch (const std::exception& error) {
-    const std::string text = error.what();
-    throw MachineError(fmt::format("the ranks cannot connect to each other (group {}, this host is {}): {}", name, address,
-                                   text.substr(0, text.find('\n'))));
+    throw MachineError(
+        fmt::format("the ranks cannot connect to each other (group {}, this host is {}): {}", name, address, first_line(error)));
   }
 }
 
@@ -149,8 +154,7 @@ void GlooLinks::State::read(Link& link) {
       if (!take(link, slots[next])) return;
     }
   } catch (const std::exception& error) {
-    const std::string text = error.what();
-    mailbox.broken(link.peer, text.substr(0, text.find('\n')));
+    mailbox.broken(link.peer, first_line(error));
   }
 }
 
@@ -166,8 +170,7 @@ void GlooLinks::State::release(Link& link) {
     try {
       next.work->wait(kNever);
     } catch (const std::exception& error) {
-      const std::string text = error.what();
-      mailbox.broken(link.peer, text.substr(0, text.find('\n')));
+      mailbox.broken(link.peer, first_line(error));
       const std::lock_guard hold(link.lock);
       link.outgoing.clear();  // nobody takes them any more
       link.changed.notify_all();
@@ -232,12 +235,18 @@ std::shared_ptr<Mailbox::Flag> GlooLinks::send(const at::Tensor& value, int to, 
   auto done = std::make_shared<Mailbox::Flag>(Mailbox::Flag{header.inlined != 0, Clock::now()});
   const std::lock_guard together(link.posting);
   std::vector<Link::Outgoing> posted;
-  std::vector<at::Tensor> tensors{first};
-  posted.push_back({state_->group->send(tensors, to, kHeaderTag), first, nullptr});
-  for (std::int64_t offset = 0; offset < bytes && !header.inlined; offset += kPieceBytes) {
-    const std::int64_t count = std::min(kPieceBytes, bytes - offset);
-    std::vector<at::Tensor> piece{bytes_of(value, offset, count)};
-    posted.push_back({state_->group->send(piece, to, kPieceTag), piece[0], offset + count == bytes ? done : nullptr});
+  try {
+    std::vector<at::Tensor> tensors{first};
+    posted.push_back({state_->group->send(tensors, to, kHeaderTag), first, nullptr});
+    for (std::int64_t offset = 0; offset < bytes && !header.inlined; offset += kPieceBytes) {
+      const std::int64_t count = std::min(kPieceBytes, bytes - offset);
+      std::vector<at::Tensor> piece{bytes_of(value, offset, count)};
+      posted.push_back({state_->group->send(piece, to, kPieceTag), piece[0], offset + count == bytes ? done : nullptr});
+    }
+  } catch (const std::exception& error) {
+    // The receiver is gone. The watch says who is lost and why, in whatever this rank waits for next: for this message, if that.
+    state_->mailbox.broken(to, first_line(error));
+    done->set = false;
   }
   {
     const std::lock_guard hold(link.lock);

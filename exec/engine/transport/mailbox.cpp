@@ -71,10 +71,10 @@ bool Mailbox::get(const Flag& flag) {
   return flag.set;
 }
 
-Clock::time_point Mailbox::wait(const Flag& flag, Watch& watch, Clock::duration deadline, const std::string& what) {
+Clock::time_point Mailbox::wait(const Flag& flag, Watch& watch, Clock::duration deadline, const std::string& what, int peer) {
   std::unique_lock hold(lock_);
   wait_for(
-      hold, [&] { return flag.set; }, -1, watch, deadline, what);
+      hold, [&] { return flag.set; }, peer, watch, deadline, what);
   return flag.at;
 }
 

@@ -44,7 +44,8 @@ class Mailbox {
   void set(Flag& flag);
   bool get(const Flag& flag);
   // Waits until flag is set; returns when it was. PeerLost when the run is over or nobody makes progress.
-  Clock::time_point wait(const Flag& flag, Watch& watch, Clock::duration deadline, const std::string& what);
+  // `peer`: whose connection it needs; -1 = none in particular.
+  Clock::time_point wait(const Flag& flag, Watch& watch, Clock::duration deadline, const std::string& what, int peer = -1);
 
   // The run is over: every wait ends with this reason. The first reason stays. `input`: what was given is wrong, and the reason
   // is the text for the user.

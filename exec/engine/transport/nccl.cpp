@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/device.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
@@ -20,11 +21,11 @@ std::string module_path() {
 }  // namespace
 
 std::unique_ptr<Transport> make_nccl_transport(const ProcessOptions& options) {
-  if (!std::filesystem::exists("/dev/nvidiactl"))
-    throw MachineError("--transport nccl needs an NVIDIA GPU for every rank, and this machine has none; use --transport gloo");
-  // CUDA's kernels register themselves in LibTorch when they are loaded; the module finds their symbols there.
-  if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL))
-    throw MachineError(fmt::format("LibTorch's CUDA part cannot be loaded ({}); use --transport gloo", dlerror()));
+  // Loads LibTorch's CUDA libraries, in which the module finds its symbols.
+  std::string why;
+  if (gpu_count(&why) == 0)
+    throw MachineError(fmt::format(
+        "--transport nccl needs an NVIDIA GPU for every rank, and this machine has none to use: {}; use --transport gloo", why));
   const std::string path = module_path();
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!module)

@@ -6,15 +6,22 @@
 // Everything that is not on a GPU goes the way of Gloo.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <new>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
@@ -22,12 +29,66 @@
 #include "costmodel/base/error.hpp"
 #include "exec/engine/transport/device_order.hpp"
 #include "exec/engine/transport/gloo.hpp"
+#include "exec/engine/transport/nccl_fit.hpp"
+#include "exec/launch/gpus.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using NcclPtr = c10::intrusive_ptr<c10d::ProcessGroupNCCL>;
+
+// Thread blocks, each of which holds a multiprocessor, that one direction of one pair may take. A receive holds them from the
+// announcement on, while the sender still computes, and a rank in a pipeline has four directions. Four blocks move 80 GB/s and
+// more: NCCL plans 20 GB/s or more for each (its source, src/graph/search.cc, speedArrayIntra). NCCL_MAX_CTAS overrides this.
+constexpr int kBlocksOfADirection = 4;
+constexpr std::uint32_t kFirstTag = 0xFFFFFE00U;  // of connect(); far from the tags of a step's messages
+
+// The same memory as bytes: NCCL lacks some of LibTorch's types.
+at::Tensor as_bytes(const at::Tensor& value) { return value.view({-1}).view(at::kByte); }
+
+// The same, of memory that CUDA's allocator does not take for its own. Otherwise c10d binds a received tensor to NCCL's stream,
+// and its memory comes back only when the next receive on that stream has ended. The operation keeps the tensor alive, and
+// whoever waits for it binds the tensor to the stream that computes.
+at::Tensor lent_bytes(const at::Tensor& value) {
+  return at::from_blob(
+      value.data_ptr(), {static_cast<std::int64_t>(value.nbytes())}, [value](void*) {},
+      at::TensorOptions(at::kByte).device(value.device()), value.device());
+}
+
+// Types that NCCL sums as they are; the others go by way of the host.
+bool nccl_sums(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+    case at::kDouble:
+    case at::kHalf:
+    case at::kBFloat16:
+    case at::kInt:
+    case at::kLong:
+    case at::kChar:
+    case at::kByte:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What LibTorch makes of its options, whose constructor is in libtorch_cuda: the size of NCCL's configuration as it knows it. In
+// more room than any release takes, because that size is the question.
+std::size_t configuration_of_libtorch() {
+  using Options = c10d::ProcessGroupNCCL::Options;
+  constexpr std::size_t kRoom = 64 * 1024;
+  static_assert(sizeof(Options) < kRoom / 2);
+  alignas(alignof(std::max_align_t)) static std::array<std::byte, kRoom> room;
+  const auto* options = new (room.data()) Options(false);  // never destroyed: its members may lie elsewhere
+  return options->config.size;
+}
+
+void check_nccl() {
+  NcclFit fit{NCCL_VERSION_CODE, 0, sizeof(ncclConfig_t), configuration_of_libtorch()};
+  if (const auto version = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "ncclGetVersion"))) version(&fit.loaded);
+  if (const std::string problem = fit.problem(); !problem.empty()) throw MachineError(problem);
+}
 
 // On the GPU things are done in the order of streams: wait() returns when the current stream will see the result.
 struct OnStream : Pending {
@@ -44,8 +105,10 @@ struct Nothing : Pending {
 
 class NcclTransport : public GlooTransport {
  public:
-  explicit NcclTransport(const ProcessOptions& options) : GlooTransport(options), device_(options.world.local_rank) {
+  explicit NcclTransport(const ProcessOptions& options)
+      : GlooTransport(options), device_(static_cast<c10::DeviceIndex>(gpu_of_rank(local_rank(), c10::cuda::device_count()))) {
     c10::cuda::set_device(device_);
+    check_own_gpu(options.deadline);
     for (int peer = 0; peer < size(); ++peer)
       if (peer != rank()) takers_.emplace_back([this, peer] { take_from(peer); });
   }
@@ -63,7 +126,7 @@ class NcclTransport : public GlooTransport {
     words.insert(words.end(), value.sizes().begin(), value.sizes().end());
     announce(at::tensor(words, at::kLong), to, sent_[to]++);
     if (value.numel() == 0) return std::make_shared<Nothing>();
-    std::vector<at::Tensor> tensors{pending->kept};
+    std::vector<at::Tensor> tensors{as_bytes(pending->kept)};
     pending->work = pair(rank(), to)->send(tensors, 1, 0);
     return pending;
   }
@@ -71,7 +134,7 @@ class NcclTransport : public GlooTransport {
   PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) override;
 
   PendingPtr all_reduce(at::Tensor value, const Group& group) override {
-    if (!value.is_cuda() || value.scalar_type() == at::kShort) return GlooTransport::all_reduce(std::move(value), group);
+    if (!value.is_cuda() || !nccl_sums(value.scalar_type())) return GlooTransport::all_reduce(std::move(value), group);
     if (value.numel() == 0) return std::make_shared<Nothing>();
     return collective(std::move(value), [&](std::vector<at::Tensor>& tensors) { return members(group)->allreduce(tensors); });
   }
@@ -81,8 +144,33 @@ class NcclTransport : public GlooTransport {
     if (value.numel() == 0) return std::make_shared<Nothing>();
     c10d::BroadcastOptions options;
     options.rootRank = std::find(group.ranks.begin(), group.ranks.end(), root) - group.ranks.begin();
-    return collective(std::move(value),
-                      [&](std::vector<at::Tensor>& tensors) { return members(group)->broadcast(tensors, options); });
+    return collective(std::move(value), [&](std::vector<at::Tensor>& tensors) {
+      std::vector<at::Tensor> bytes{as_bytes(tensors.front())};
+      return members(group)->broadcast(bytes, options);
+    });
+  }
+
+  Group make_group(const std::vector<int>& ranks) override {
+    Group group = GlooTransport::make_group(ranks);
+    made_[group.id] = group;
+    return group;
+  }
+
+  void connect(const std::vector<std::pair<int, int>>& ways, at::Device device, Clock::duration deadline) override {
+    if (!device.is_cuda()) return;
+    const std::string what = "connecting the GPUs";
+    const at::Tensor word = at::zeros({1}, at::TensorOptions(at::kFloat).device(device));
+    std::vector<PendingPtr> pending;
+    for (const auto& [from, to] : ways)
+      if (to == rank()) pending.push_back(receive({{1}, at::kFloat, device}, from, kFirstTag));
+    for (const auto& [from, to] : ways)
+      if (from == rank()) pending.push_back(send(word, to, kFirstTag));
+    for (const PendingPtr& one : pending) one->wait(deadline, what);
+    for (const auto& [id, group] : made_)
+      if (std::find(group.ranks.begin(), group.ranks.end(), rank()) != group.ranks.end())
+        all_reduce(at::zeros_like(word), group)->wait(deadline, what);
+    c10::cuda::getCurrentCUDAStream(device_).synchronize();
+    barrier(deadline, what);
   }
 
   // The work that fills a tensor which has been put into the mailbox; called once per message.
@@ -115,8 +203,29 @@ class NcclTransport : public GlooTransport {
     return pending;
   }
 
-  NcclPtr make_pair_or_group(const std::string& name, int place, int count) {
-    auto options = c10d::ProcessGroupNCCL::Options::create();
+  // NCCL gives a GPU to one rank of a communicator alone. By what it tells them apart (NCCL's source, src/init.cc): host and
+  // place on the bus.
+  void check_own_gpu(Clock::duration deadline) {
+    char bus[32] = {}, host[256] = {};
+    cudaDeviceGetPCIBusId(bus, sizeof(bus), device_);
+    gethostname(host, sizeof(host) - 1);
+    const std::string mine = fmt::format("{} of host {}", bus, host);
+    const std::vector<std::string> all = all_gather(mine, deadline, "comparing GPUs");
+    std::vector<int> sharing;
+    for (std::size_t other = 0; other < all.size(); ++other)
+      if (all[other] == mine) sharing.push_back(static_cast<int>(other));
+    if (sharing.size() > 1)
+      throw MachineError(
+          fmt::format("--transport nccl needs a GPU for every rank: ranks {} share GPU {}, and each sees {} there. Start as many "
+                      "ranks on a host "
+                      "as it has GPUs, show each another one (CUDA_VISIBLE_DEVICES), or share with --transport gloo",
+                      fmt::join(sharing, ", "), mine, c10::cuda::device_count()));
+  }
+
+  // On streams of high priority, so that the little that NCCL computes need not wait for a large kernel to end.
+  NcclPtr make_pair_or_group(const std::string& name, int place, int count, bool pair) {
+    auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
+    if (pair) options->config.maxCTAs = kBlocksOfADirection;
     options->timeout = std::chrono::hours(24 * 365);  // who gives up, and when, is the watch's matter
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>(name, store()), place, count,
                                                        options);
@@ -125,7 +234,7 @@ class NcclTransport : public GlooTransport {
   NcclPtr pair(int from, int to) {
     const std::lock_guard hold(lock_);
     NcclPtr& group = pairs_[{from, to}];
-    if (!group) group = make_pair_or_group(fmt::format("nccl-{}-to-{}", from, to), rank() == from ? 0 : 1, 2);
+    if (!group) group = make_pair_or_group(fmt::format("nccl-{}-to-{}", from, to), rank() == from ? 0 : 1, 2, true);
     return group;
   }
   NcclPtr members(const Group& asked) {
@@ -134,7 +243,7 @@ class NcclTransport : public GlooTransport {
       meet_members(asked.ranks);
       const auto mine = std::find(asked.ranks.begin(), asked.ranks.end(), rank());
       group = make_pair_or_group(fmt::format("nccl-group-{}", fmt::join(asked.ranks, "-")),
-                                 static_cast<int>(mine - asked.ranks.begin()), static_cast<int>(asked.ranks.size()));
+                                 static_cast<int>(mine - asked.ranks.begin()), static_cast<int>(asked.ranks.size()), false);
     }
     return group;
   }
@@ -153,7 +262,7 @@ class NcclTransport : public GlooTransport {
         const Mailbox::Key key{peer, Channel::Device, static_cast<std::uint32_t>(word[0])};
         WorkPtr work;
         if (value.numel() > 0) {
-          std::vector<at::Tensor> tensors{value};
+          std::vector<at::Tensor> tensors{lent_bytes(value)};
           work = pair(peer, rank())->recv(tensors, 0, 0);
         }
         {
@@ -171,6 +280,7 @@ class NcclTransport : public GlooTransport {
   std::mutex lock_;
   std::map<std::pair<int, int>, NcclPtr> pairs_;
   std::map<int, NcclPtr> groups_;
+  std::map<int, Group> made_;  // by id: in the order in which all ranks made them
   std::map<int, std::uint32_t> sent_;
   std::map<Mailbox::Key, std::deque<WorkPtr>> arriving_;
   std::atomic<bool> closing_{false};
@@ -208,10 +318,8 @@ PendingPtr NcclTransport::receive(const TensorSpec& expected, int from, std::uin
 }  // namespace panpipe::exec
 
 extern "C" panpipe::exec::Transport* panpipe_make_nccl_transport(const panpipe::exec::ProcessOptions& options) {
-  const int gpus = c10::cuda::device_count();
-  if (options.world.local_rank >= gpus)
-    throw panpipe::MachineError(
-        fmt::format("--transport nccl needs a GPU for every rank: rank {} is number {} on this host, which has {}",
-                    options.world.rank, options.world.local_rank + 1, gpus));
+  if (c10::cuda::device_count() == 0)
+    throw panpipe::MachineError("--transport nccl needs an NVIDIA GPU for every rank, and this process sees none");
+  panpipe::exec::check_nccl();
   return new panpipe::exec::NcclTransport(options);
 }

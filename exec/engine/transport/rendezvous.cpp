@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
@@ -27,6 +29,15 @@ std::string host_name() {
   char name[256] = {};
   gethostname(name, sizeof(name) - 1);
   return name;
+}
+
+// Tells hosts apart, as NCCL does: hosts of a cluster may have one name, containers of one host have one boot but their own
+// names.
+std::string host_identity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::getline(file, boot);
+  return host_name() + " " + boot;
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
@@ -66,6 +77,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
 struct Verdict {
   int watch_port = 0;
   std::string token;
+  std::vector<std::string> hosts;  // of every rank, as host_identity() says
 };
 
 class Handshake {
@@ -73,7 +85,8 @@ class Handshake {
   Handshake(const ProcessOptions& options, c10d::Store& store) : options_(options), world_(options.world), store_(store) {}
 
   // Rank 0: says what it is, waits for everybody, answers. Returns an address of another rank that is not on this host, if any.
-  std::string lead(const Verdict& verdict) {
+  std::string lead(Verdict& verdict) {
+    verdict.hosts = {host_identity()};
     claim();
     store_.set("master", bytes_of(json{{"size", world_.size}, {"version", options_.version}, {"host", host_name()}}.dump()));
     std::string other;
@@ -85,11 +98,14 @@ class Handshake {
         if (Clock::now() > end) throw MachineError(refuse(missing()));
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
-      const std::string address = json::parse(text_of(store_.get(key))).at("address");
+      const json hello = json::parse(text_of(store_.get(key)));
+      verdict.hosts.push_back(hello.at("host"));
+      const std::string address = hello.at("address");
       if (address.rfind("127.", 0) != 0 && address != "::1") other = address;
     }
     throw_complaint();
-    store_.set("verdict", bytes_of(json{{"port", verdict.watch_port}, {"token", verdict.token}}.dump()));
+    store_.set("verdict",
+               bytes_of(json{{"port", verdict.watch_port}, {"token", verdict.token}, {"hosts", verdict.hosts}}.dump()));
     return other;
   }
 
@@ -110,7 +126,7 @@ class Handshake {
           "the ranks run different versions of panpipe: rank {} on {} has {}, rank 0 on {} has {}", world_.rank, host_name(),
           options_.version, master.at("host").get<std::string>(), master.at("version").get<std::string>())));
     claim();
-    store_.set("hello/" + std::to_string(world_.rank), bytes_of(json{{"address", address}}.dump()));
+    store_.set("hello/" + std::to_string(world_.rank), bytes_of(json{{"address", address}, {"host", host_identity()}}.dump()));
     // Rank 0 waits for the others from its own start; this rank may be the first.
     const auto end = Clock::now() + options_.deadline + options_.deadline / 10;
     while (!store_.check({"verdict"})) {
@@ -121,7 +137,7 @@ class Handshake {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     const json verdict = json::parse(text_of(store_.get("verdict")));
-    return {verdict.at("port"), verdict.at("token")};
+    return {verdict.at("port"), verdict.at("token"), verdict.at("hosts")};
   }
 
  private:
@@ -155,6 +171,12 @@ class Handshake {
   c10d::Store& store_;
 };
 
+// Where this rank stands among those of its host.
+void find_place(Rendezvous& met, const std::vector<std::string>& hosts, std::size_t rank) {
+  met.local_rank = static_cast<int>(std::count(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(rank), hosts[rank]));
+  met.local_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[rank]));
+}
+
 }  // namespace
 
 Rendezvous meet(const ProcessOptions& options, std::function<void(const std::string&, bool)> lost) {
@@ -165,6 +187,7 @@ Rendezvous meet(const ProcessOptions& options, std::function<void(const std::str
   WatchOptions watch{options.world.rank, options.world.size, options.deadline, options.kill_when_stuck, std::move(lost)};
   if (options.world.rank != 0) {
     const Verdict verdict = handshake.follow(met.address);
+    find_place(met, verdict.hosts, static_cast<std::size_t>(options.world.rank));
     met.watch = std::make_unique<Watch>(std::move(watch), options.world.master_address, verdict.watch_port, verdict.token);
     return met;
   }
@@ -175,6 +198,7 @@ Rendezvous meet(const ProcessOptions& options, std::function<void(const std::str
   try {
     // A host's own name may mean loopback to itself; then its address is the one on the way to the others.
     const std::string other = handshake.lead(verdict);
+    find_place(met, verdict.hosts, 0);
     if (!other.empty()) met.address = address_towards(other, options.world.master_port);
   } catch (...) {
     close(listener);

@@ -18,7 +18,8 @@ namespace panpipe::exec {
 struct Rendezvous {
   c10::intrusive_ptr<c10d::Store> store;
   std::unique_ptr<Watch> watch;
-  std::string address;  // of this host, as the others reach it
+  std::string address;                 // of this host, as the others reach it
+  int local_rank = 0, local_size = 1;  // among the ranks of this host, in the order of ranks
 };
 
 // Everybody is there and fits: same world size, same version, each rank once. MachineError: the master cannot be reached, ranks

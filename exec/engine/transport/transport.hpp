@@ -16,6 +16,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/launch/world.hpp"
@@ -64,6 +65,9 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual const char* name() const = 0;
+  // This rank among those of its host, and how many these are; threads are all of one.
+  virtual int local_rank() const { return rank(); }
+  virtual int local_size() const { return size(); }
 
   virtual PendingPtr send(at::Tensor value, int to, std::uint32_t tag) = 0;
   virtual PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) = 0;
@@ -74,6 +78,12 @@ class Transport {
   // The value of rank `root` (a member, numbered as in the world) to the whole group, in place. Ordered as all_reduce.
   virtual PendingPtr broadcast(at::Tensor value, int root, const Group& group) = 0;
 
+  // Makes now, and uses once, what the first messages between GPUs and the first sums of the groups made so far would make: they
+  // are then as fast as the later ones. `ways`: (from, to) of those that this rank sends or takes; every rank calls it, in its
+  // own thread, with its device and stream set. Nothing to do where connections are made at the start.
+  virtual void connect(const std::vector<std::pair<int, int>>& ways, at::Device device, Clock::duration deadline) {
+    static_cast<void>(ways), static_cast<void>(device), static_cast<void>(deadline);
+  }
   virtual void barrier(Clock::duration deadline, const std::string& what) = 0;
   // Every rank's bytes, in rank order, on every rank. Small control data.
   virtual std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) = 0;

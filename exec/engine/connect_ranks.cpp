@@ -1,0 +1,47 @@
+#include "exec/engine/connect_ranks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "exec/engine/measure/device_memory.hpp"
+#include "exec/engine/mesh.hpp"
+
+namespace panpipe::exec {
+
+std::vector<std::pair<int, int>> ways_of(const Plan& plan, const Layout& layout, int rank) {
+  const MeshPlace mine = place_of(plan, rank);
+  const auto rank_of = [&](int stage) {
+    return world_rank(plan, {plan.schedule.stage_to_rank[static_cast<std::size_t>(stage)], mine.replica, mine.shard});
+  };
+  std::set<std::pair<int, int>> ways;
+  for (const Message& message : layout.messages) {
+    const int from = rank_of(message.from), to = rank_of(message.to);
+    if (from == to || (from != rank && to != rank)) continue;
+    ways.emplace(from, to);
+    if (std::find(message.gradient.begin(), message.gradient.end(), true) != message.gradient.end()) ways.emplace(to, from);
+  }
+  return {ways.begin(), ways.end()};
+}
+
+void connect_ranks(const Plan& plan, const Layout& layout, Transport& transport, at::Device device, Clock::duration deadline) {
+  if (!device.is_cuda() || std::string_view(transport.name()) != "nccl") return;
+  transport.doing("connecting the GPUs");
+  const std::int64_t free = free_memory(device);
+  transport.connect(ways_of(plan, layout, transport.rank()), device, deadline);
+  const std::int64_t taken = free - free_memory(device);
+  std::int64_t most = 0;
+  for (const std::string& bytes : transport.all_gather(std::to_string(taken), deadline, "connecting the GPUs"))
+    most = std::max(most, static_cast<std::int64_t>(std::stoll(bytes)));
+  if (transport.rank() == 0 && most > 0)
+    std::fputs(fmt::format("panpipe: NCCL's connections take {:.0f} MiB of a GPU's memory, which predictions do not count\n",
+                           static_cast<double>(most) / 0x1p20)
+                   .c_str(),
+               stderr);
+}
+
+}  // namespace panpipe::exec

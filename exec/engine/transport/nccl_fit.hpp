@@ -1,0 +1,42 @@
+// Whether the module for NCCL was compiled with headers of the NCCL that LibTorch and it are run with. LibTorch's options hold
+// NCCL's configuration by value: with headers of another release the module would make them too small, and LibTorch write past
+// their end.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <string>
+
+namespace panpipe::exec {
+
+// NCCL's number of a release: 22809 is 2.28.9.
+inline std::string nccl_release(int number) {
+  return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
+}
+
+struct NcclFit {
+  int headers = 0;                   // NCCL_VERSION_CODE of the headers
+  int loaded = 0;                    // ncclGetVersion() of the library; 0: it has no such function
+  std::size_t size_in_headers = 0;   // of ncclConfig_t
+  std::size_t size_in_libtorch = 0;  // as LibTorch fills it in
+
+  // Empty where they fit. A later library serves earlier headers; NCCL keeps to that within its major release.
+  std::string problem() const {
+    const std::string remedy =
+        "compile Panpipe with the headers that this torch package comes with: make build, with its folder in "
+        "PANPIPE_LIBTORCH if it is not the one in .venv";
+    if (size_in_headers != size_in_libtorch)
+      return fmt::format(
+          "the NCCL transport was compiled with headers of NCCL {}, whose configuration takes {} bytes, and LibTorch with "
+          "others, "
+          "whose takes {}: {}",
+          nccl_release(headers), size_in_headers, size_in_libtorch, remedy);
+    if (loaded / 10000 != headers / 10000 || loaded < headers)
+      return fmt::format("the NCCL transport was compiled with headers of NCCL {}, and the library that is loaded is NCCL {}: {}",
+                         nccl_release(headers), loaded == 0 ? "of an unknown release" : nccl_release(loaded), remedy);
+    return "";
+  }
+};
+
+}  // namespace panpipe::exec
