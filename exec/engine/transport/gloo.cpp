@@ -137,6 +137,8 @@ GlooTransport::~GlooTransport() {
   connected_.clear();
 }
 
+c10::intrusive_ptr<c10d::Store> GlooTransport::store() const { return met_.store->clone(); }
+
 PendingPtr GlooTransport::send(at::Tensor value, int to, std::uint32_t tag) {
   auto pending = std::make_shared<Sent>();
   pending->mailbox = mailbox_;

@@ -33,7 +33,9 @@ class GlooTransport : public Transport, public Ending {
   // Returns when all members are here. Connecting cannot be interrupted and is taken for standing still; this wait is neither.
   void meet_members(const std::vector<int>& ranks);
   void announce(const at::Tensor& words, int to, std::uint32_t turn) { links_->send(words, to, Channel::Announced, turn); }
-  const c10::intrusive_ptr<c10d::Store>& store() const { return met_.store; }
+  // A new connection to the store at which the ranks met. One connection answers one question at a time: a thread that waits in
+  // it for what another rank will write would keep this rank from writing what that rank waits for.
+  c10::intrusive_ptr<c10d::Store> store() const;
   Mailbox& mailbox() { return *mailbox_; }
   Watch& watch() { return *met_.watch; }
 
