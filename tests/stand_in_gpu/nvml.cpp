@@ -156,5 +156,10 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(Handle, unsigned long long* reason
 int nvmlDeviceGetCurrentClocksEventReasons(Handle device, unsigned long long* reasons) {
   return nvmlDeviceGetCurrentClocksThrottleReasons(device, reasons);
 }
+// LibTorch looks for these when it says who uses a device's memory, and how devices are linked.
+int nvmlDeviceGetComputeRunningProcesses(Handle, unsigned* count, void*) { return give(count, 0); }
+int nvmlDeviceGetNvLinkRemoteDeviceType(Handle, unsigned, int*) { return kNotSupported; }
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(Handle, unsigned, PciInfo*) { return kNotSupported; }
+int nvmlDeviceGetGpuFabricInfoV(Handle, void*) { return kNotSupported; }
 int nvmlDeviceGetNvLinkState(Handle, unsigned, unsigned*) { return kNotSupported; }
 }

@@ -13,14 +13,6 @@
 namespace panpipe::test {
 namespace {
 
-std::vector<nlohmann::json> lines_of_json(const std::string& path) {
-  std::vector<nlohmann::json> lines;
-  if (!std::filesystem::exists(path)) return lines;
-  std::istringstream text(read_file(path));
-  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
-}
-
 // The common part of runs on the stand-in and on the CPU.
 template <class Run>
 Trained train(const std::string& scenario, const std::string& options, Run run) {
@@ -33,33 +25,55 @@ Trained train(const std::string& scenario, const std::string& options, Run run) 
   return trained;
 }
 
+std::string programs() {
+  const char* bin = std::getenv("PANPIPE_BIN");
+  if (!bin) throw std::runtime_error("PANPIPE_BIN is not set; run through ctest");
+  return bin;
+}
+
 void expect_close(double found, double expected, double relative, const char* what) {
   EXPECT_LE(std::abs(found - expected), relative * std::abs(expected)) << what << " " << found << ", expected " << expected;
 }
 
 }  // namespace
 
-Started start_on_stand_in(const std::string& arguments, const Settings& settings, const std::string& out) {
-  const char* bin = std::getenv("PANPIPE_BIN");
-  if (!bin) throw std::runtime_error("PANPIPE_BIN is not set; run through ctest");
-  std::vector<std::string> command{"tests/stand_in_gpu/with-stand-in-gpu", std::string(bin) + "/panpipe"};
+std::vector<nlohmann::json> lines_of_json(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  if (!std::filesystem::exists(path)) return lines;
+  std::istringstream text(read_file(path));
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+std::vector<std::string> stand_in_command(const std::string& arguments, const std::string& folder) {
+  std::vector<std::string> command{"tests/stand_in_gpu/with-stand-in-gpu", (folder.empty() ? programs() : folder) + "/panpipe"};
   std::istringstream words(arguments);
   for (std::string word; words >> word;) command.push_back(word);
-  Settings all = settings;
-  all.insert(
-      {{"STAND_IN_GPUS", "8"}, {"STAND_IN_JITTER_US", "200"}, {"PANPIPE_STAND_IN", std::string(bin) + "/../stand_in_gpu"}});
-  return Started(command, all, out);
+  return command;
+}
+
+Settings stand_in_settings(Settings settings) {
+  settings.insert({{"STAND_IN_GPUS", "8"}, {"STAND_IN_JITTER_US", "200"}, {"PANPIPE_STAND_IN", programs() + "/../stand_in_gpu"}});
+  return settings;
+}
+
+Started start_on_stand_in(const std::string& arguments, const Settings& settings, const std::string& out) {
+  return Started(stand_in_command(arguments), stand_in_settings(settings), out);
 }
 
 Ended on_stand_in(const std::string& arguments, const Settings& settings) { return start_on_stand_in(arguments, settings).end(); }
 
-Trained train_on_stand_in(const std::string& scenario, const std::string& options, const Settings& settings) {
-  Settings all = settings;
+std::string mutants() { return programs() + "/../stand_in_gpu/mutants"; }
+
+Trained train_on_stand_in(const std::string& scenario, const std::string& options, const Settings& settings,
+                          const std::string& folder) {
+  Settings all = stand_in_settings(settings);
   const std::string counts = all.try_emplace("STAND_IN_COUNTS", temporary_folder() + "/counts.jsonl").first->second;
-  Trained trained = train(scenario,
-                          options + (options.find("--transport") == std::string::npos ? " --transport nccl" : "") +
-                              (options.find("--device") == std::string::npos ? " --device cuda" : ""),
-                          [&](const std::string& arguments) { return on_stand_in(arguments, all); });
+  Trained trained =
+      train(scenario,
+            options + (options.find("--transport") == std::string::npos ? " --transport nccl" : "") +
+                (options.find("--device") == std::string::npos ? " --device cuda" : ""),
+            [&](const std::string& arguments) { return Started(stand_in_command(arguments, folder), all, "").end(); });
   for (const nlohmann::json& line : lines_of_json(counts)) trained.counts[line.at("rank").get<int>()] = line;
   return trained;
 }

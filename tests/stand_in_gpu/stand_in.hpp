@@ -21,14 +21,23 @@ struct Trained : Ended {
   std::map<int, nlohmann::json> counts;  // STAND_IN_COUNTS: by rank, calls by name
 };
 
-// `panpipe ARGUMENTS` (split at spaces), not yet ended: for tests that signal it.
+// The words of a command, and its whole environment, that run `panpipe ARGUMENTS` (split at spaces) on the stand-in.
+// `folder`: that of the program, if not the build's own.
+std::vector<std::string> stand_in_command(const std::string& arguments, const std::string& folder = "");
+Settings stand_in_settings(Settings settings);
+// That, not yet ended: for tests that signal it.
 Started start_on_stand_in(const std::string& arguments, const Settings& settings = {}, const std::string& out = "");
 // The same, until it ends.
 Ended on_stand_in(const std::string& arguments, const Settings& settings = {});
+// A file of one JSON document a line; none where there is no file.
+std::vector<nlohmann::json> lines_of_json(const std::string& path);
 
 // `panpipe run SCENARIO --transport nccl --device cuda` with metrics, the result document and a deadline of 60 s; what `options`
 // adds counts more. `scenario` is a file.
-Trained train_on_stand_in(const std::string& scenario, const std::string& options, const Settings& settings = {});
+Trained train_on_stand_in(const std::string& scenario, const std::string& options, const Settings& settings = {},
+                          const std::string& folder = "");
+// The folder of programs whose NCCL transport has faults that STAND_IN_MUTANT turns on (mutate.py).
+std::string mutants();
 // The same on the CPU, all ranks in one process.
 Trained train_on_cpu(const std::string& scenario, const std::string& options);
 

@@ -78,9 +78,9 @@ class Call {
       }
       const c10::IValue& argument = given_[as_size(written_[i])];
       if (argument.isTensor() && values[i].isTensor() && argument.toTensor().sizes() != values[i].toTensor().sizes()) {
-        at::Tensor grown = argument.toTensor();
+        const at::Tensor grown = argument.toTensor();
         grown.resize_(values[i].toTensor().sizes());
-        on_host(grown).copy_(values[i].toTensor());
+        write_now(grown, values[i].toTensor());
       }
       results.push_back(argument);
     }
@@ -116,7 +116,17 @@ class Call {
     }
   }
 
-  // A kernel must not read what the host may change meanwhile, nor give a tensor another size after the host has seen it.
+  // In stream order: the memory may have had another owner, whose work is not done yet.
+  void write_now(const at::Tensor& to, const at::Tensor& values) const {
+    if (to.numel() == 0) return;
+    enqueue_on(stream(), [to = on_host(to), values]() mutable {
+      const KernelGuard guard;
+      to.copy_(values);
+    });
+    stand_in_drain(device_, stream().stream());
+  }
+
+  // A kernel must not read what the host may change meanwhile, and numbers are wanted at once.
   bool can_wait() const {
     for (const c10::IValue& value : given_)
       for (const at::Tensor& tensor : tensors_in(value))
@@ -124,17 +134,22 @@ class Call {
     for (std::size_t i = 0; i < written_.size(); ++i) {
       const auto kind = op_.schema().returns()[i].type()->kind();
       if (written_[i] < 0 && kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType) return false;
-      if (written_[i] < 0) continue;
-      for (const at::Tensor& tensor : tensors_in(given_[as_size(written_[i])]))
-        if (tensor.defined() && tensor.numel() == 0) return false;
     }
     return true;
+  }
+
+  // An empty output is made as large as what is written into it.
+  bool may_grow(std::size_t result) const {
+    return written_[result] >= 0 && given_[as_size(written_[result])].isTensor() &&
+           given_[as_size(written_[result])].toTensor().numel() == 0;
   }
 
   // Room for the results, of the shapes that the operator's meta kernel says; where it has none, that the CPU's says on zeros.
   bool make_results() {
     made_.assign(written_.size(), c10::IValue());
-    if (std::all_of(written_.begin(), written_.end(), [](int argument) { return argument >= 0; })) return true;
+    bool known = true;
+    for (std::size_t i = 0; i < written_.size(); ++i) known = known && written_[i] >= 0 && !may_grow(i);
+    if (known) return true;
     for (const bool of_meta : {true, false}) {
       try {
         Stack shapes = of_meta ? mapped(as_meta, c10::kMeta) : mapped(zeros_on_host, c10::kCPU);
@@ -142,8 +157,12 @@ class Call {
           call_on(op_, c10::DispatchKey::Meta, shapes);
         else
           draws_.during(shapes, [&] { call_on(op_, c10::DispatchKey::CPU, shapes); });
-        for (std::size_t i = 0; i < shapes.size(); ++i)
-          if (written_[i] < 0) made_[i] = room_for(shapes[i]);
+        for (std::size_t i = 0; i < shapes.size(); ++i) {
+          if (written_[i] < 0)
+            made_[i] = room_for(shapes[i]);
+          else if (may_grow(i))
+            given_[as_size(written_[i])].toTensor().resize_(shapes[i].toTensor().sizes());
+        }
         return true;
       } catch (const std::exception&) {
       }
@@ -175,7 +194,7 @@ class Call {
   c10::IValue on_device(const c10::IValue& value) const {
     const auto moved = [this](const at::Tensor& tensor) {
       at::Tensor result = room_for(tensor);
-      if (tensor.defined() && tensor.numel() > 0) on_host(result).copy_(tensor);
+      if (tensor.defined()) write_now(result, tensor);
       return result;
     };
     if (value.isTensor()) return moved(value.toTensor());
