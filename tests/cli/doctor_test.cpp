@@ -172,21 +172,22 @@ TEST(Doctor, ADataFolderThatIsMissingIsNamedWithTheVariable) {
   EXPECT_THAT(run.out, HasSubstr("  check, estimate, plan, validate   partly: only scenarios whose files you have"));
 }
 
-// As NVML's functions are declared by NVIDIA; here a library that has them.
+// As NVML's functions are declared by NVIDIA; here the stand-in GPU's library has them.
 TEST(Doctor, GpusAreAskedOfTheDriver) {
-  const Outcome run = panpipe_after("LD_LIBRARY_PATH=" PANPIPE_FAKE_NVML, "doctor --json");
+  const Outcome run = panpipe_after(
+      "LD_PRELOAD=" PANPIPE_STAND_IN_NVML " STAND_IN_GPUS=2 STAND_IN_MEMORY_MIB=8192 STAND_IN_DRIVER=550.54.15", "doctor --json");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json gpus = json::parse(run.out)["found"]["gpus"];
   EXPECT_EQ(gpus["found"], 2);
   EXPECT_EQ(gpus["driver"], "550.54.15");
   EXPECT_EQ(gpus["cuda"], "12.4");
   for (const json& device : gpus["devices"]) {
-    EXPECT_EQ(device["name"], "Imaginary GPU");
+    EXPECT_EQ(device["name"], "Stand-in GPU");
     EXPECT_EQ(device["memory_bytes"], 8 * kGib);
     EXPECT_EQ(device["free_bytes"], 6 * kGib);
   }
   EXPECT_THAT(gpus["text"].get<std::string>(),
-              StartsWith("2 x Imaginary GPU (8 GiB, 6 GiB free); driver 550.54.15 for CUDA up to 12.4"));
+              StartsWith("2 x Stand-in GPU (8 GiB, 6 GiB free); driver 550.54.15 for CUDA up to 12.4"));
 }
 
 TEST(Version, NamesWhatIsBuiltIn) {

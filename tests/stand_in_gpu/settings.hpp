@@ -1,6 +1,7 @@
 // The settings of the stand-in GPU, from the environment. README.md lists them with their meaning.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
