@@ -53,6 +53,7 @@ struct Seen {
   bool waits = false, left = false;
   bool through = false;  // needs the others no more
   std::string at = "the start";
+  std::vector<Standing> operations;  // of its device
 };
 
 }  // namespace
@@ -71,6 +72,7 @@ struct Watch::State {
   std::string reason;     // of the loss, once there is one
   std::string complaint;  // of abort(), to be told
   bool about_input = false;
+  std::string device_waits;  // what for
   bool over = false;
   Steady::time_point over_since;
   bool all_are_through = false, all_left = false;
@@ -102,7 +104,9 @@ struct Watch::State {
   void end(const std::string& why, bool input);
   void settle();
   void sample();
+  Seen own() const;
   json report() const;
+  std::string hanging(const std::map<int, Seen>& ranks) const;
   void judge();
   void hear_hub();
   void hear_ranks();
@@ -157,29 +161,66 @@ void Watch::State::sample() {
   const std::uint64_t bytes = bytes_moved();
   const double share = std::chrono::duration<double>(used - cpu) / std::chrono::duration<double>(now - sampled);
   const std::lock_guard hold(lock);
-  if (!self.waits && (share > kIdleShare || bytes > moved + kLeastBytes)) progressed = now;
+  if (!self.waits && device_waits.empty() && (share > kIdleShare || bytes > moved + kLeastBytes)) progressed = now;
   self.quiet = now - progressed;
   cpu = used;
   sampled = now;
   moved = bytes;
 }
 
-json Watch::State::report() const {
+// What this rank says of itself.
+Seen Watch::State::own() const {
   const std::lock_guard hold(lock);
-  return {{"rank", options.rank}, {"waits", self.waits}, {"quiet", milliseconds(self.quiet)}, {"at", self.at}};
+  Seen mine = self;
+  mine.heard = Steady::now();
+  if (device_waits.empty()) return mine;
+  mine.waits = true;
+  mine.at += fmt::format(", its GPU waiting for {}", device_waits);
+  return mine;
+}
+
+json Watch::State::report() const {
+  const Seen mine = own();
+  json operations = json::array();
+  for (const Standing& one : mine.operations)
+    operations.push_back({one.id, one.members, one.sentence, milliseconds(one.time)});
+  return {{"rank", options.rank},
+          {"waits", mine.waits},
+          {"quiet", milliseconds(mine.quiet)},
+          {"at", mine.at},
+          {"operations", std::move(operations)}};
+}
+
+// The operation that all whom it takes have been in for longest, where that is too long; else empty.
+std::string Watch::State::hanging(const std::map<int, Seen>& ranks) const {
+  const auto now = Steady::now();
+  struct Met {
+    int members = 0, present = 0;
+    std::string sentence;
+    Steady::duration time = Steady::duration::max();  // since the last of them came
+  };
+  std::map<std::string, Met> met;
+  for (const auto& [rank, one] : ranks)
+    for (const Standing& operation : one.operations) {
+      Met& all = met[operation.id];
+      all.members = operation.members;
+      ++all.present;
+      if (!operation.sentence.empty()) all.sentence = operation.sentence;
+      all.time = std::min(all.time, operation.time + (now - one.heard));
+    }
+  const Met* longest = nullptr;
+  for (const auto& [id, one] : met)
+    if (one.present == one.members && one.time > patience() && (!longest || one.time > longest->time)) longest = &one;
+  if (!longest) return "";
+  return fmt::format("{} has stood still between the GPUs for {:.2g} s", longest->sentence, in_seconds(longest->time));
 }
 
 // Rank 0: who is lost? And how long has nobody made progress?
 void Watch::State::judge() {
   const auto now = Steady::now();
-  Seen mine;
-  {
-    const std::lock_guard hold(lock);
-    mine = self;
-    mine.heard = now;
-  }
   std::map<int, Seen> all = seen;
-  all[0] = mine;
+  all[0] = own();
+  if (const std::string operation = hanging(all); !operation.empty()) return declare(operation);
   auto quiet = Steady::duration::max();
   std::string text;
   for (const auto& [rank, one] : all) {
@@ -223,6 +264,10 @@ void Watch::State::hear_ranks() {
       one.quiet = std::chrono::milliseconds(document.value("quiet", 0));
       one.waits = document.value("waits", false);
       one.at = document.value("at", "");
+      one.operations.clear();
+      for (const json& operation : document.value("operations", json::array()))
+        one.operations.push_back({operation.at(0), operation.at(1), operation.at(2),
+                                  std::chrono::milliseconds(operation.at(3).get<std::int64_t>())});
     }
     if (!ended || one.left) continue;
     one.left = true;
@@ -420,6 +465,12 @@ void Watch::end_wait() {
 void Watch::progress() {
   const std::lock_guard hold(state_->lock);
   state_->progressed = Steady::now();
+}
+
+void Watch::device(const std::string& waits_for, std::vector<Standing> operations) {
+  const std::lock_guard hold(state_->lock);
+  state_->device_waits = waits_for;
+  state_->self.operations = std::move(operations);
 }
 
 void Watch::abort(const std::string& why) noexcept {

@@ -3,9 +3,12 @@
 //   its connection closed without a goodbye          the process ended (noticed at once)
 //   nothing heard for the deadline                   stopped, or its host is unreachable
 //   it waits for nobody and stands still for it      stuck
+//   all whom it takes are in an operation of their   the operation hangs
+//     devices, and it has stood still for it
 //   it said so                                       abort()
 // The end is no loss: each rank says when it needs the others no more, and goes when rank 0 says that all have said so.
-// Progress is processor time of the process, bytes read and written, or a message that arrived; so long compute is no loss.
+// Progress is processor time of the process, bytes read and written, or a message that arrived; so long compute is no loss. While
+// the rank's device waits for another's, its host's processor time is none: hosts spin for their devices.
 // No LibTorch here.
 #pragma once
 
@@ -13,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace panpipe::exec {
 
@@ -25,6 +29,14 @@ struct WatchOptions {
   // Called once, on the watch's thread: the run is over, and why. `input`: because what was given is wrong; `reason` is then
   // the whole text for the user.
   std::function<void(const std::string& reason, bool input)> lost;
+};
+
+// An operation that devices of several ranks do together, and that this rank's has come to.
+struct Standing {
+  std::string id;        // the same on all of them
+  int members = 2;       // how many
+  std::string sentence;  // of one of them: "rank 1 is stuck: its message to rank 0"; else empty
+  std::chrono::steady_clock::duration time{};  // since it came to it
 };
 
 class Watch {
@@ -41,7 +53,10 @@ class Watch {
   // Marks the time in which the rank waits for another, and what for.
   void begin_wait(const std::string& what);
   void end_wait();
-  void progress();  // a message arrived
+  void progress();  // a message arrived, or the device computes
+  // What the rank's device waits for ("" for nothing), and the operations that it stands in, at most one of those that are done in
+  // order.
+  void device(const std::string& waits_for, std::vector<Standing> operations);
   void abort(const std::string& reason) noexcept;
   void refuse(const std::string& text) noexcept;  // abort() because what was given is wrong, with the text for the user
 
