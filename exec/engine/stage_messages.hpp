@@ -51,8 +51,8 @@ class StageMessages {
   void post_message(int index, int cell, bool backward);
   std::vector<at::Tensor> take(int index, const Action& of, bool backward);
   void give(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values);
-  void note_transfer(int index, const Action& of, bool backward, bool sends, SpanLog::Moment start, std::vector<SpanLog::Moment> ends,
-                     std::int64_t bytes);
+  void note_transfer(int index, const Action& of, bool backward, bool sends, SpanLog::Moment start,
+                     std::vector<SpanLog::Moment> ends, std::int64_t bytes);
 
   const OperatorGraph& graph_;
   const Plan& plan_;

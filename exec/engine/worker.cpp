@@ -118,22 +118,27 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
   const at::Tensor& value = outputs[position_in(stages_.at(action.stage)->outputs(), graph_.loss)];
   const double share = loss_share(action);
   if (share == 0) return;  // a slice without a label that counts: the mean over none of them is no number
+  // A host on its own reads it at once; it would wait for a GPU, in every microbatch.
+  if (options_.device.is_cpu()) return tell_loss(action, share, value.item<double>(), *result_);
   if (!losses_.defined()) {
     const auto most = static_cast<std::int64_t>(plan_.schedule.order[static_cast<std::size_t>(position_)].size());
-    losses_ = at::empty({most}, at::TensorOptions(value.scalar_type()).pinned_memory(!options_.device.is_cpu()));
+    losses_ = at::empty({most}, at::TensorOptions(value.scalar_type()).pinned_memory(true));
   }
   losses_[std::ssize(noted_)].copy_(value, /*non_blocking=*/true);
   noted_.push_back({action, share});
 }
 
-// When the step is over: reading a loss at once would make the host wait for the GPU in every microbatch.
+void Worker::tell_loss(const Action& action, double share, double value, StepResult& result) {
+  const double loss = fault_.loss(to_text(action), step_, value);
+  if (options_.on_loss) options_.on_loss(layout_.microbatch_of_step(action.stage, action.microbatch), loss);
+  if (!tensor_group_ || tensor_group_->shard() == 0) result.loss_sum += share * loss;
+}
+
 void Worker::read_losses(StepResult& result) {
   if (!noted_.empty()) transport_.settle(options_.device, options_.deadline, "the losses of the step");
   for (std::size_t i = 0; i < noted_.size(); ++i) {
     const auto& [action, share] = noted_[i];
-    const double loss = fault_.loss(to_text(action), step_, losses_[static_cast<std::int64_t>(i)].item<double>());
-    if (options_.on_loss) options_.on_loss(layout_.microbatch_of_step(action.stage, action.microbatch), loss);
-    if (!tensor_group_ || tensor_group_->shard() == 0) result.loss_sum += share * loss;
+    tell_loss(action, share, losses_[static_cast<std::int64_t>(i)].item<double>(), result);
   }
   noted_.clear();
 }

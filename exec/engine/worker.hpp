@@ -38,8 +38,8 @@ struct WorkerOptions {
   int receives_ahead = 4;                               // actions whose receives are posted before their turn
   std::int64_t first_sample = 0;                        // added to the count of microbatches: data begin further on
   std::optional<at::ScalarType> autocast{};             // mixed precision of an fp32 graph
-  // Called around each entry of the rank's order; and at the end of a step with each microbatch's loss, in the order of the
-  // passes.
+  // Called around each entry of the rank's order; and with each microbatch's loss in the order of the passes, on a GPU at the end
+  // of the step.
   std::function<void(std::size_t)> before_action{}, after_action{};
   std::function<void(int, double)> on_loss{};
   double loss_scale = 1.0;  // multiplies the loss's gradient; the optimizer divides
@@ -105,6 +105,7 @@ class Worker {
   void begin_work(Running& running);
   void end_work(Running& running);
   void note_loss(const Action& action, const std::vector<at::Tensor>& outputs);
+  void tell_loss(const Action& action, double share, double value, StepResult& result);
 
   const OperatorGraph& graph_;
   const Plan& plan_;

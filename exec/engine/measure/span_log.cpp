@@ -23,7 +23,10 @@ void SpanLog::note(Span span, Moment start, std::vector<Moment> ends, std::vecto
 }
 
 Duration SpanLog::time_of(const Moment& moment) const {
-  if (moment.mark) return seconds(moment.mark.seconds_since(zero_));
+  if (moment.mark) {
+    moment.mark.wait();
+    return seconds(moment.mark.seconds_since(zero_));
+  }
   return seconds(std::chrono::duration<double>(moment.host - started_).count());
 }
 

@@ -32,7 +32,8 @@ class SpanLog {
   Moment done(const Pending& operation) const;
   // It ends with the last of `ends`. `waits`: in which the work of the span stood still; their sum becomes its `waiting`.
   void note(Span span, Moment start, std::vector<Moment> ends, std::vector<Interval> waits = {});
-  // The spans of the step. The device must have done everything (Transport::settle).
+  // The spans of the step. The device must have done everything (Transport::settle): marks beside the rank's own work come to
+  // their turn then, if they have not.
   std::vector<Span> take();
 
  private:

@@ -1,5 +1,5 @@
-// What a rank's device has under way with the devices of other ranks, for the watch. A host is ahead of its device: it may stand in
-// a call that waits for the device, and spin there, while the device itself waits for another that never comes.
+// What a rank's device has under way with the devices of other ranks, for the watch. A host is ahead of its device: it may stand
+// in a call that waits for the device, and spin there, while the device itself waits for another that never comes.
 //
 // Operations that the ranks give to one channel (one direction of a pair, a group) are done in order, and alike on all of them.
 #pragma once

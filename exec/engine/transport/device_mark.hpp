@@ -11,7 +11,7 @@ namespace panpipe::exec {
 
 class DeviceMark {
  public:
-  DeviceMark() = default;  // of no device: reached
+  DeviceMark() = default;                                                                              // of no device: reached
   explicit DeviceMark(c10::Event&& event) : event_(std::make_shared<c10::Event>(std::move(event))) {}  // recorded, with timing
   // After everything that this thread's current stream of `device` has been given. Of no device on a CPU, where what was called
   // is done.

@@ -33,18 +33,25 @@ struct WatchOptions {
 
 // An operation that devices of several ranks do together, and that this rank's has come to.
 struct Standing {
-  std::string id;        // the same on all of them
-  int members = 2;       // how many
-  std::string sentence;  // of one of them: "rank 1 is stuck: its message to rank 0"; else empty
+  std::string id;                              // the same on all of them
+  int members = 2;                             // how many
+  std::string sentence;                        // of one of them: "rank 1 is stuck: its message to rank 0"; else empty
   std::chrono::steady_clock::duration time{};  // since it came to it
 };
 
+class Line;
+// Over a connection to rank 0's watch: this rank and rank 0 show each other that they know the token. False when what answers
+// there does not, or goes, or takes until `end`.
+bool introduce(Line& line, int rank, const std::string& token, std::chrono::steady_clock::time_point end);
+
 class Watch {
  public:
-  // Rank 0 listens on a port of the system's choice ...
+  // Rank 0 listens on a port of the system's choice, at all of its addresses or where only this host reaches it ...
   static int listen_anywhere(int& port);
-  // ... and is its own listener's owner; the others connect to it. `token` is what all of a run share. Returns when everybody is
-  // there; MachineError after the deadline, naming who is missing.
+  static int listen_here(int& port);
+  // ... and is its own listener's owner; the others connect to it. `token` is what all of a run share: each side shows the other
+  // that it knows it, and does not send it. Whatever else comes to the port is dropped. Returns when everybody is there;
+  // MachineError after the deadline, naming who is missing.
   Watch(WatchOptions options, int listener, const std::string& token);
   Watch(WatchOptions options, const std::string& host, int port, const std::string& token);
   ~Watch();  // says goodbye
@@ -54,8 +61,8 @@ class Watch {
   void begin_wait(const std::string& what);
   void end_wait();
   void progress();  // a message arrived, or the device computes
-  // What the rank's device waits for ("" for nothing), and the operations that it stands in, at most one of those that are done in
-  // order.
+  // What the rank's device waits for ("" for nothing), and the operations that it stands in, at most one of those that are done
+  // in order.
   void device(const std::string& waits_for, std::vector<Standing> operations);
   void abort(const std::string& reason) noexcept;
   void refuse(const std::string& text) noexcept;  // abort() because what was given is wrong, with the text for the user
