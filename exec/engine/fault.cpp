@@ -27,9 +27,10 @@ Fault::Fault(int rank) : Fault(rank, from_environment()) {}
 Fault::Fault(int rank, const std::string& text) {
   if (text.empty()) return;
   const auto wrong = [&] {
-    return InputError(fmt::format(
-        "PANPIPE_FAULT is 'rank=1,action=0B2,kind=kill|stop|stuck|fail|nan', with step=N where it is one step only; not '{}'",
-        text));
+    return InputError(
+        fmt::format("PANPIPE_FAULT is 'rank=1,action=0B2,kind=kill|stop|stuck|spin|fail|nan', with step=N where it is one step "
+                    "only; not '{}'",
+                    text));
   };
   std::map<std::string, std::string> fields;
   std::istringstream parts(text);
@@ -47,7 +48,8 @@ Fault::Fault(int rank, const std::string& text) {
   if (fields.count("step")) step_ = number("step");
   action_ = fields["action"];
   kind_ = fields["kind"];
-  const bool known = kind_ == "kill" || kind_ == "stop" || kind_ == "stuck" || kind_ == "fail" || kind_ == "nan";
+  const bool known =
+      kind_ == "kill" || kind_ == "stop" || kind_ == "stuck" || kind_ == "spin" || kind_ == "fail" || kind_ == "nan";
   if (!known || action_.empty()) throw wrong();
 }
 
@@ -60,6 +62,8 @@ void Fault::before(const std::string& action, std::int64_t step) const {
   if (kind_ == "kill") raise(SIGKILL);
   if (kind_ == "stop") raise(SIGSTOP);
   while (kind_ == "stuck") sleep(1000);  // signals end a sleep
+  for (volatile bool again = true; again && kind_ == "spin";) {
+  }
   if (kind_ == "fail") throw std::runtime_error("a fault was asked for (PANPIPE_FAULT)");
 }
 

@@ -18,7 +18,7 @@ std::size_t position_in(const std::vector<int>& names, int tensor) {
 }
 
 StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const Layout& layout, Transport& transport,
-                             at::Device device, Clock::duration deadline, std::string& doing)
+                             at::Device device, Clock::duration deadline, std::string& doing, SpanLog& spans)
     : graph_(graph),
       plan_(plan),
       layout_(layout),
@@ -26,12 +26,8 @@ StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const
       device_(device),
       deadline_(deadline),
       doing_(doing),
-      place_(place_of(plan, transport.rank())) {}
-
-void StageMessages::begin_step(Clock::time_point started, std::vector<Span>& spans) {
-  started_ = started;
-  spans_ = &spans;
-}
+      place_(place_of(plan, transport.rank())),
+      spans_(spans) {}
 
 int StageMessages::rank_of_stage(int stage) const {
   return world_rank(plan_, {plan_.schedule.stage_to_rank[static_cast<std::size_t>(stage)], place_.replica, place_.shard});
@@ -76,17 +72,17 @@ std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool ba
                        backward ? "gradient" : "activation", of.microbatch,
                        layout_.splits > 1 ? fmt::format(", slice {},", of.split) : "", stage, other);
   auto arriving = posted_.extract(key);  // held by name: the loop must not outlive it
-  Clock::time_point arrived{};
+  std::vector<SpanLog::Moment> arrived;
   std::int64_t bytes = 0;
   for (Posted& posted : arriving.mapped()) {
     posted.pending->wait(deadline_, doing_);
-    arrived = std::max(arrived, posted.pending->completed == Clock::time_point{} ? Clock::now() : posted.pending->completed);
+    arrived.push_back(spans_.done(*posted.pending));
     at::Tensor& value = values[static_cast<std::size_t>(posted.tensor)];
     value = std::move(posted.pending->value);
     bytes += static_cast<std::int64_t>(value.nbytes());
     charge_to_this_thread(value);
   }
-  if (!arriving.mapped().empty()) note_transfer(index, of, backward, false, arriving.mapped().front().at, arrived, bytes);
+  if (!arrived.empty()) note_transfer(index, of, backward, false, {arriving.mapped().front().at, {}}, std::move(arrived), bytes);
   doing_ = action;
   return values;
 }
@@ -99,7 +95,7 @@ void StageMessages::give(int index, const Action& of, bool backward, const std::
     local_[{index, {cell, backward}}] = values;
     return;
   }
-  const Clock::time_point ready = Clock::now();
+  const SpanLog::Moment ready = spans_.now();
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (backward && !message.gradient[i]) continue;
@@ -111,17 +107,13 @@ void StageMessages::give(int index, const Action& of, bool backward, const std::
     bytes += static_cast<std::int64_t>(value.nbytes());
     sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), cell, backward)));
   }
-  if (bytes > 0) note_transfer(index, of, backward, true, ready, Clock::now(), bytes);
+  if (bytes > 0) note_transfer(index, of, backward, true, ready, {spans_.now()}, bytes);
   std::erase_if(sends_, [](const PendingPtr& send) { return send->done(); });
 }
 
-Duration StageMessages::since_start(Clock::time_point time) const {
-  return seconds(std::chrono::duration<double>(time - started_).count());
-}
-
 // One span per message, however many tensors it has: as predictions count.
-void StageMessages::note_transfer(int index, const Action& of, bool backward, bool sends, Clock::time_point start,
-                                  Clock::time_point end, std::int64_t bytes) {
+void StageMessages::note_transfer(int index, const Action& of, bool backward, bool sends, SpanLog::Moment start,
+                                  std::vector<SpanLog::Moment> ends, std::int64_t bytes) {
   const Message& message = this->message(index);
   const int producer = backward ? message.to : message.from, consumer = backward ? message.from : message.to;
   Span span;
@@ -132,11 +124,9 @@ void StageMessages::note_transfer(int index, const Action& of, bool backward, bo
   span.action.microbatch = of.microbatch;
   span.action.split = of.split;
   span.peer = rank_of_stage(sends ? consumer : producer);
-  span.start = since_start(start);
-  span.end = since_start(end);
   span.bytes = Bytes(bytes);
   span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, layout_.cell(of), backward));
-  spans_->push_back(std::move(span));
+  spans_.note(std::move(span), std::move(start), std::move(ends));
 }
 
 std::vector<at::Tensor> StageMessages::take_inputs(const Action& action, const std::vector<int>& tensors) {

@@ -10,6 +10,7 @@
 
 #include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/layout.hpp"
+#include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/transport/transport.hpp"
 
@@ -20,11 +21,11 @@ std::size_t position_in(const std::vector<int>& names, int tensor);
 
 class StageMessages {
  public:
-  // Between ranks of the same replica and shard. `doing` is told what is awaited, and set back. References must outlive this.
+  // Between ranks of the same replica and shard. `doing` is told what is awaited, and set back. Transfers are noted in `spans`.
+  // References must outlive this.
   StageMessages(const OperatorGraph& graph, const Plan& plan, const Layout& layout, Transport& transport, at::Device device,
-                Clock::duration deadline, std::string& doing);
+                Clock::duration deadline, std::string& doing, SpanLog& spans);
 
-  void begin_step(Clock::time_point started, std::vector<Span>& spans);
   // Receives that the action needs, so that data travel while others compute.
   void post(const Action& action);
   // Of stage `action.stage`: activations that F reads, by graph tensor in the order of `tensors` (undefined where it is data);
@@ -50,9 +51,8 @@ class StageMessages {
   void post_message(int index, int cell, bool backward);
   std::vector<at::Tensor> take(int index, const Action& of, bool backward);
   void give(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values);
-  Duration since_start(Clock::time_point time) const;
-  void note_transfer(int index, const Action& of, bool backward, bool sends, Clock::time_point start, Clock::time_point end,
-                     std::int64_t bytes);
+  void note_transfer(int index, const Action& of, bool backward, bool sends, SpanLog::Moment start,
+                     std::vector<SpanLog::Moment> ends, std::int64_t bytes);
 
   const OperatorGraph& graph_;
   const Plan& plan_;
@@ -65,8 +65,7 @@ class StageMessages {
   std::map<MessageKey, std::vector<Posted>> posted_;
   std::map<MessageKey, std::vector<at::Tensor>> local_;  // between stages of this rank
   std::vector<PendingPtr> sends_;
-  Clock::time_point started_{};
-  std::vector<Span>* spans_ = nullptr;
+  SpanLog& spans_;
 };
 
 }  // namespace panpipe::exec

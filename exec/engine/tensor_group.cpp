@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "costmodel/base/error.hpp"
 
@@ -30,8 +31,8 @@ bool is_exclusive(const at::Tensor& value) {
 
 }  // namespace
 
-TensorGroup::TensorGroup(Transport& transport, Group group, int shard, Clock::duration deadline)
-    : transport_(transport), group_(std::move(group)), shard_(shard), deadline_(deadline) {}
+TensorGroup::TensorGroup(Transport& transport, Group group, int shard, Clock::duration deadline, SpanLog& spans)
+    : transport_(transport), group_(std::move(group)), shard_(shard), deadline_(deadline), spans_(spans) {}
 
 TensorGroup::PostedPtr TensorGroup::post(CollectiveKind kind, at::Tensor value, std::int64_t dimension) {
   const at::NoGradGuard no_graph;
@@ -48,20 +49,23 @@ TensorGroup::PostedPtr TensorGroup::post(CollectiveKind kind, at::Tensor value, 
   } else {
     posted->value = is_exclusive(value) ? std::move(value) : value.clone(at::MemoryFormat::Contiguous);
   }
-  posted->at = Clock::now();
+  posted->at = spans_.now();
   posted->pending = transport_.all_reduce(posted->value, group_);
   return posted;
 }
 
 at::Tensor TensorGroup::take(Posted& posted) {
-  const Clock::time_point asked = Clock::now();
+  SpanLog::Moment asked = spans_.now();
   posted.pending->wait(deadline_, fmt::format("{}, waiting for the {} of the tensor-parallel ranks", to_text(posted.action),
                                               label_of(posted.kind)));
-  const Clock::time_point now = Clock::now();
-  waited_ += now - asked;
-  const Clock::time_point end = posted.pending->completed == Clock::time_point{} ? now : posted.pending->completed;
-  done_.push_back(
-      {posted.action, posted.kind, posted.at, std::max(posted.at, end), static_cast<std::int64_t>(posted.value.nbytes())});
+  waits_.emplace_back(std::move(asked), spans_.now());
+  Span span;
+  span.device = transport_.rank();
+  span.lane = Lane::Tensor;
+  span.action = posted.action;
+  span.label = label_of(posted.kind);
+  span.bytes = Bytes(static_cast<std::int64_t>(posted.value.nbytes()));
+  spans_.note(std::move(span), posted.at, {posted.at, spans_.done(*posted.pending)});
   posted.pending.reset();
   at::Tensor value = std::move(posted.value);
   return posted.kind == CollectiveKind::ReduceScatter ? own_part(value, posted.dimension) : value;
@@ -73,28 +77,9 @@ at::Tensor TensorGroup::own_part(const at::Tensor& value, std::int64_t dimension
   return value.narrow(dimension, part * shard_, part).clone(at::MemoryFormat::Contiguous);
 }
 
-Duration TensorGroup::take_waiting() {
-  const Duration waited = seconds(std::chrono::duration<double>(waited_).count());
-  waited_ = {};
-  return waited;
-}
-
-std::vector<Span> TensorGroup::take_spans(Clock::time_point step_started) {
-  const auto at = [&](Clock::time_point time) { return seconds(std::chrono::duration<double>(time - step_started).count()); };
-  std::vector<Span> spans;
-  for (const Done& done : done_) {
-    Span span;
-    span.device = transport_.rank();
-    span.lane = Lane::Tensor;
-    span.action = done.action;
-    span.label = label_of(done.kind);
-    span.start = at(done.start);
-    span.end = at(done.end);
-    span.bytes = Bytes(done.bytes);
-    spans.push_back(std::move(span));
-  }
-  done_.clear();
-  return spans;
+void TensorGroup::move_waits_to(std::vector<SpanLog::Interval>& waits) {
+  std::move(waits_.begin(), waits_.end(), std::back_inserter(waits));
+  waits_.clear();
 }
 
 }  // namespace panpipe::exec

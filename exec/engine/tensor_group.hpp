@@ -13,6 +13,7 @@
 
 #include "costmodel/timeline/timeline.hpp"
 #include "costmodel/workload/graph.hpp"
+#include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
@@ -25,12 +26,12 @@ class TensorGroup {
     CollectiveKind kind{};
     std::int64_t dimension = 0;
     Action action;  // of whose pass it is part
-    Clock::time_point at;
+    SpanLog::Moment at;
   };
   using PostedPtr = std::shared_ptr<Posted>;
 
-  // `shard`: this rank's place in the group.
-  TensorGroup(Transport& transport, Group group, int shard, Clock::duration deadline);
+  // `shard`: this rank's place in the group. Collectives are noted in `spans`, on the tensor lane.
+  TensorGroup(Transport& transport, Group group, int shard, Clock::duration deadline, SpanLog& spans);
   int shard() const { return shard_; }
   int degree() const { return static_cast<int>(group_.ranks.size()); }
 
@@ -42,25 +43,17 @@ class TensorGroup {
   at::Tensor take(Posted& posted);
   at::Tensor own_part(const at::Tensor& value, std::int64_t dimension) const;
 
-  // Host time spent waiting since it was last asked.
-  Duration take_waiting();
-  // Of the collectives taken since it was last asked: the tensor lane.
-  std::vector<Span> take_spans(Clock::time_point step_started);
+  // The waits of take() since it was last asked, appended.
+  void move_waits_to(std::vector<SpanLog::Interval>& waits);
 
  private:
-  struct Done {
-    Action action;
-    CollectiveKind kind;
-    Clock::time_point start, end;
-    std::int64_t bytes;
-  };
   Transport& transport_;
   Group group_;
   int shard_;
   Clock::duration deadline_;
   Action action_;
-  Clock::duration waited_{};
-  std::vector<Done> done_;
+  SpanLog& spans_;
+  std::vector<SpanLog::Interval> waits_;
 };
 
 }  // namespace panpipe::exec

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,15 +12,6 @@
 #include "exec/engine/weave.hpp"
 
 namespace panpipe::exec {
-namespace {
-
-c10::Event marked(c10::Device device) {
-  c10::Event event(device.type(), c10::EventFlag::BACKEND_DEFAULT);  // with timing
-  event.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
-  return event;
-}
-
-}  // namespace
 
 Worker::Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layout, int position, int replica,
                const ParameterStore& parameters, DataSource data, Transport& transport, const WorkerOptions& options)
@@ -35,7 +25,8 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layou
       options_(options),
       labels_(layout.splits > 1 ? labels_of(graph) : -1),
       fault_(transport.rank()),
-      messages_(graph, plan, layout, transport, options.device, options.deadline, doing_),
+      spans_(options.device),
+      messages_(graph, plan, layout, transport, options.device, options.deadline, doing_, spans_),
       feed_(options.device) {
   make_tensor_group();
   if (options.autocast) copies_ = std::make_unique<WeightCopies>(*options.autocast);
@@ -62,16 +53,12 @@ void Worker::make_tensor_group() {
       for (int shard = 0; shard < plan_.tensor; ++shard) ranks.push_back(world_rank(plan_, {position, replica, shard}));
       const Group group = transport_.make_group(ranks);
       if (position == mine.position && replica == mine.replica)
-        tensor_group_ = std::make_unique<TensorGroup>(transport_, group, mine.shard, options_.deadline);
+        tensor_group_ = std::make_unique<TensorGroup>(transport_, group, mine.shard, options_.deadline, spans_);
     }
   }
 }
 
 std::string Worker::doing() const { return doing_; }
-
-Duration Worker::since_start(Clock::time_point time) const {
-  return seconds(std::chrono::duration<double>(time - result_->started).count());
-}
 
 // Microbatches over all steps and replicas.
 std::int64_t Worker::sample_of(const Action& action) const {
@@ -131,22 +118,29 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
   const at::Tensor& value = outputs[position_in(stages_.at(action.stage)->outputs(), graph_.loss)];
   const double share = loss_share(action);
   if (share == 0) return;  // a slice without a label that counts: the mean over none of them is no number
+  // A host on its own reads it at once; it would wait for a GPU, in every microbatch.
+  if (options_.device.is_cpu()) return tell_loss(action, share, value.item<double>(), *result_);
   if (!losses_.defined()) {
     const auto most = static_cast<std::int64_t>(plan_.schedule.order[static_cast<std::size_t>(position_)].size());
-    losses_ = at::empty({most}, at::TensorOptions(value.scalar_type()).pinned_memory(!options_.device.is_cpu()));
+    losses_ = at::empty({most}, at::TensorOptions(value.scalar_type()).pinned_memory(true));
   }
   losses_[std::ssize(noted_)].copy_(value, /*non_blocking=*/true);
   noted_.push_back({action, share});
 }
 
-// When the step is over: reading a loss at once would make the host wait for the GPU in every microbatch.
-void Worker::read_losses() {
+void Worker::tell_loss(const Action& action, double share, double value, StepResult& result) {
+  const double loss = fault_.loss(to_text(action), step_, value);
+  if (options_.on_loss) options_.on_loss(layout_.microbatch_of_step(action.stage, action.microbatch), loss);
+  if (!tensor_group_ || tensor_group_->shard() == 0) result.loss_sum += share * loss;
+}
+
+void Worker::read_losses(StepResult& result) {
+  if (!noted_.empty()) transport_.settle(options_.device, options_.deadline, "the losses of the step");
   for (std::size_t i = 0; i < noted_.size(); ++i) {
     const auto& [action, share] = noted_[i];
-    const double loss = fault_.loss(to_text(action), step_, losses_[static_cast<std::int64_t>(i)].item<double>());
-    if (options_.on_loss) options_.on_loss(layout_.microbatch_of_step(action.stage, action.microbatch), loss);
-    if (!tensor_group_ || tensor_group_->shard() == 0) result_->loss_sum += share * loss;
+    tell_loss(action, share, losses_[static_cast<std::int64_t>(i)].item<double>(), result);
   }
+  noted_.clear();
 }
 
 Steps Worker::backward(const Action& action) {
@@ -172,17 +166,19 @@ Steps Worker::backward(const Action& action) {
 Steps Worker::copy(const Action& action) {
   return {[this, action] {
     ParkedActivations& parked = *parked_.at(key_of(action));
-    const Clock::time_point start = Clock::now();
+    SpanLog::Moment start{Clock::now(), {}}, end;
     CopyNote note = action.kind == ActionKind::Offload ? parked.offload() : parked.reload();
     Span span;
     span.device = transport_.rank();
     span.lane = Lane::Copy;
     span.action = action;
-    span.start = since_start(start);
-    span.end = since_start(Clock::now());
     span.bytes = Bytes(note.bytes);
-    if (note.end) marks_.push_back({result_->spans.size(), std::move(*note.start), std::move(*note.end)});
-    result_->spans.push_back(std::move(span));
+    end.host = Clock::now();
+    if (note.end) {
+      start.mark = DeviceMark(std::move(*note.start));
+      end.mark = DeviceMark(std::move(*note.end));
+    }
+    spans_.note(std::move(span), start, {end});
   }};
 }
 
@@ -216,33 +212,14 @@ Worker::Running Worker::prepare(std::size_t index) {
 }
 
 // Once its inputs are there: waiting for them is not the action's time.
-void Worker::begin_work(Running& running) {
-  running.started = Clock::now();
-  if (!options_.device.is_cpu()) running.mark = marked(options_.device);
-}
+void Worker::begin_work(Running& running) { running.started = spans_.now(); }
 
-// The span's times are final on a CPU, and the host's until read_marks() on a GPU.
 void Worker::end_work(Running& running) {
   Span span;
   span.device = transport_.rank();
   span.lane = Lane::Compute;
   span.action = running.action;
-  span.start = since_start(running.started);
-  span.end = since_start(Clock::now());
-  span.waiting = running.waited;
-  if (running.mark) marks_.push_back({result_->spans.size(), std::move(*running.mark), marked(options_.device)});
-  result_->spans.push_back(std::move(span));
-}
-
-void Worker::read_marks() {
-  if (options_.device.is_cpu()) return;
-  marked(options_.device).synchronize();
-  for (const Marks& mark : marks_) {
-    if (result_->spans[mark.span].lane == Lane::Copy) mark.end.synchronize();  // on a stream of its own
-    result_->spans[mark.span].start = millis(step_mark_->elapsedTime(mark.start));
-    result_->spans[mark.span].end = millis(step_mark_->elapsedTime(mark.end));
-  }
-  marks_.clear();
+  spans_.note(std::move(span), std::move(running.started), {spans_.now()}, std::move(running.waits));
 }
 
 void Worker::run_step(Running& running) {
@@ -262,7 +239,7 @@ void Worker::run_step(Running& running) {
     const ParkedActivations::Capture capture(captures ? parked->second.get() : nullptr);
     running.steps[running.next++]();
   }
-  if (tensor_group_) running.waited += tensor_group_->take_waiting();
+  if (tensor_group_) tensor_group_->move_waits_to(running.waits);
   if (running.next < running.steps.size()) return;
   if (computes) end_work(running);
 }
@@ -305,20 +282,28 @@ void Worker::run_cell(std::size_t first, std::size_t members) {
 }
 
 StepResult Worker::step(std::int64_t step_index) {
+  StepResult result = run(step_index);
+  end(result);
+  return result;
+}
+
+void Worker::end(StepResult& result) {
+  transport_.settle(options_.device, options_.deadline, "the end of the step");
+  read_losses(result);
+  result.spans = spans_.take();
+}
+
+StepResult Worker::run(std::int64_t step_index) {
   step_ = step_index;
   StepResult result;
   result_ = &result;
   const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
   const auto ahead = static_cast<std::size_t>(std::max(1, options_.receives_ahead));
-  result.spans.reserve(order.size() * (1 + layout_.messages.size()) + 64);  // so that measuring does not allocate
-  if (!options_.device.is_cpu()) {
-    step_mark_ = marked(options_.device);
-    step_mark_->synchronize();
-  }
   noted_.clear();
-  result.started = Clock::now();
+  transport_.settle(options_.device, options_.deadline, "the start of the step");
+  spans_.begin(order.size() * (1 + layout_.messages.size()) + 64);
+  result.started = spans_.started();
   if (copies_) copies_->refresh();
-  messages_.begin_step(result.started, result.spans);
   for (std::size_t first = 0; first < order.size();) {
     const std::size_t members = std::min<std::size_t>(std::max<std::size_t>(1, order[first].group_size), order.size() - first);
     for (std::size_t a = first; a < std::min(first + members - 1 + ahead, order.size()); ++a) messages_.post(order[a]);
@@ -330,10 +315,6 @@ StepResult Worker::step(std::int64_t step_index) {
   doing_ = "the end of the step";
   masks_->clear();
   sequences_.clear();
-  read_marks();
-  read_losses();
-  if (tensor_group_)
-    for (Span& span : tensor_group_->take_spans(result.started)) result.spans.push_back(std::move(span));
   result_ = nullptr;
   running_ = nullptr;
   return result;

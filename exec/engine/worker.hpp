@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/Event.h>
 
 #include <functional>
 #include <map>
@@ -18,6 +17,7 @@
 #include "exec/engine/fault.hpp"
 #include "exec/engine/layout.hpp"
 #include "exec/engine/measure/memory_account.hpp"
+#include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/offload.hpp"
 #include "exec/engine/segmented_stage.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
@@ -38,8 +38,8 @@ struct WorkerOptions {
   int receives_ahead = 4;                               // actions whose receives are posted before their turn
   std::int64_t first_sample = 0;                        // added to the count of microbatches: data begin further on
   std::optional<at::ScalarType> autocast{};             // mixed precision of an fp32 graph
-  // Called around each entry of the rank's order; and at the end of a step with each microbatch's loss, in the order of the
-  // passes.
+  // Called around each entry of the rank's order; and with each microbatch's loss in the order of the passes, on a GPU at the end
+  // of the step.
   std::function<void(std::size_t)> before_action{}, after_action{};
   std::function<void(int, double)> on_loss{};
   double loss_scale = 1.0;  // multiplies the loss's gradient; the optimizer divides
@@ -65,6 +65,12 @@ class Worker {
 
   // Forward and backward of one step: gradients are summed into the parameters' grad(), scaled by 1 / (microbatches x replicas).
   StepResult step(std::int64_t step_index);
+  // The same in two, for what is done between: run() gives the device its work and notes spans, end() waits until it has done
+  // all and fills in result.spans.
+  StepResult run(std::int64_t step_index);
+  SpanLog& spans() { return spans_; }
+  void read_losses(StepResult& result);  // waits for the device; end() does it too
+  void end(StepResult& result);
 
   void set_loss_scale(double scale) { options_.loss_scale = scale; }  // of the steps that follow
 
@@ -78,9 +84,8 @@ class Worker {
     Action action;
     Steps steps;
     std::size_t next = 0;
-    Clock::time_point started;  // then
-    std::optional<c10::Event> mark;
-    Duration waited{0};
+    SpanLog::Moment started;  // then
+    std::vector<SpanLog::Interval> waits;
   };
 
   using Key = std::pair<int, int>;  // (stage, cell)
@@ -99,10 +104,8 @@ class Worker {
   void run_step(Running& running);
   void begin_work(Running& running);
   void end_work(Running& running);
-  void read_marks();
   void note_loss(const Action& action, const std::vector<at::Tensor>& outputs);
-  void read_losses();
-  Duration since_start(Clock::time_point time) const;
+  void tell_loss(const Action& action, double share, double value, StepResult& result);
 
   const OperatorGraph& graph_;
   const Plan& plan_;
@@ -114,6 +117,7 @@ class Worker {
   int labels_;  // graph input; -1 where sequences are not cut
   Fault fault_;
   std::string doing_;
+  SpanLog spans_;
   StageMessages messages_;
   DataFeed feed_;
   std::unique_ptr<TensorGroup> tensor_group_;  // null without tensor parallelism
@@ -127,13 +131,6 @@ class Worker {
   StepResult* result_ = nullptr;  // of the current step
   Running* running_ = nullptr;    // whose step is running
 
-  // A GPU runs behind the host: its spans come from events on the rank's stream, read when the step is over.
-  struct Marks {
-    std::size_t span;
-    c10::Event start, end;
-  };
-  std::optional<c10::Event> step_mark_;
-
   // Losses of the current step, to be read when it is over.
   struct NotedLoss {
     Action action;
@@ -141,7 +138,6 @@ class Worker {
   };
   std::vector<NotedLoss> noted_;
   at::Tensor losses_;  // on the host, one per entry of noted_
-  std::vector<Marks> marks_;
 };
 
 }  // namespace panpipe::exec

@@ -15,7 +15,8 @@ int launch(RunRequest request);
 
 // Starts `command` once per rank, with the environment of a rank and this host as the master, and looks after the processes:
 // what they say goes to standard error with the rank in front, rank 0's standard output is ours, Ctrl-C is passed on once and
-// ends them the second time, and when one fails the others get `deadline_s` before they are killed. No process outlives this one.
+// ends them the second time, and when one fails the others get `deadline_s` before they are killed; so do all that were asked to
+// stop and hang, beyond the time that steps have taken. No process outlives this one.
 // Returns the exit code of the run: 0, or that of the rank whose failure explains the others'.
 enum class OnInterrupt {
   EndStep,  // the ranks hear it, and end in order
@@ -35,6 +36,8 @@ std::string executor_program();
 
 // A line of a rank's final error, for the launcher: it is held back and told once at the end, not once per rank.
 inline constexpr char kErrorMark = '\x1e';
+// A line of rank 0 between steps: the next begins, or a checkpoint is being written, which takes as long as it takes.
+inline constexpr char kStepMark = '\x1d', kWritingMark = '\x1c';
 inline constexpr const char* kLaunchedVariable = "PANPIPE_LAUNCHED";           // set for ranks of panpipe run
 inline constexpr const char* kMasterSocketVariable = "PANPIPE_MASTER_SOCKET";  // of rank 0: a listening socket
 

@@ -19,16 +19,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/standard_output.hpp"
 #include "exec/launch/launch.hpp"
+#include "exec/launch/world.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 using Steady = std::chrono::steady_clock;
+
+// Beyond the deadline, for processes to end.
+constexpr auto kGrace = std::chrono::seconds(2);
 
 // A file descriptor that closes itself.
 class Handle {
@@ -93,6 +98,8 @@ class Ranks {
     signals_ = Handle(signalfd(-1, &awaited, SFD_CLOEXEC | SFD_NONBLOCK));
     signal(SIGPIPE, SIG_IGN);
     ranks_.resize(static_cast<std::size_t>(count));
+    std::random_device random;
+    token_ = fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
     int port = 0;
     Handle master = open_master(port);
     for (int rank = 0; rank < count; ++rank) start(rank, master.get(), port);
@@ -113,7 +120,9 @@ class Ranks {
       for (std::size_t i = 0; i < ranks_.size(); ++i) read(i);
       hear_signals();
       bury();
-      if (failure_ && Steady::now() > *failure_ + deadline_ + std::chrono::seconds(2)) give_up();
+      if (failure_ && Steady::now() > *failure_ + deadline_ + kGrace) give_up("after the failure");
+      if (stopping_ && !failure_ && !writing_ && Steady::now() > *stopping_ + 2 * longest_step_ + deadline_ + kGrace)
+        give_up("after it was asked to stop");
     }
     return verdict();
   }
@@ -150,6 +159,7 @@ class Ranks {
       setenv("MASTER_ADDR", "127.0.0.1", 1);
       setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
       setenv(kLaunchedVariable, "1", 1);
+      setenv(kTokenVariable, token_.c_str(), 1);
       if (number == 0) {
         const int socket = dup(master);  // without close-on-exec
         setenv(kMasterSocketVariable, std::to_string(socket).c_str(), 1);
@@ -185,11 +195,21 @@ class Ranks {
     }
     for (std::size_t end; (end = rank.rest.find('\n')) != std::string::npos; rank.rest.erase(0, end + 1)) {
       const std::string line = rank.rest.substr(0, end);
-      if (!line.empty() && line[0] == kErrorMark)
+      if (number == 0 && !line.empty() && (line[0] == kStepMark || line[0] == kWritingMark))
+        between_steps(line[0] == kWritingMark);
+      else if (!line.empty() && line[0] == kErrorMark)
         rank.error += line.substr(1) + "\n";
       else
         std::fputs(fmt::format("[rank {}] {}\n", number, line).c_str(), stderr);
     }
+  }
+
+  void between_steps(bool writing) {
+    const auto now = Steady::now();
+    if (step_since_ && !writing_) longest_step_ = std::max(longest_step_, now - *step_since_);
+    step_since_ = now;
+    if (stopping_) stopping_ = now;
+    writing_ = writing;
   }
 
   void hear_signals() {
@@ -204,6 +224,7 @@ class Ranks {
             "panpipe: stopping: the ranks end their step and write a checkpoint where one is asked for; once more ends them "
             "now\n",
             stderr);
+        stopping_ = Steady::now();
         end_all(static_cast<int>(info.ssi_signo) == SIGHUP ? SIGTERM : static_cast<int>(info.ssi_signo));
       } else {
         end_all(SIGKILL);
@@ -237,13 +258,14 @@ class Ranks {
   bool stopped() const { return ending_ && ranks_[0].failed(); }
 
   // The others had their time.
-  void give_up() {
+  void give_up(const char* when) {
     failure_.reset();
+    stopping_.reset();
     given_up_ = true;
     for (std::size_t i = 0; i < ranks_.size(); ++i)
       if (ranks_[i].running)
-        std::fputs(fmt::format("panpipe: rank {} did not end within {:.3g} s after the failure and was killed\n", i,
-                               std::chrono::duration<double>(deadline_).count())
+        std::fputs(fmt::format("panpipe: rank {} did not end within {:.3g} s {} and was killed\n", i,
+                               std::chrono::duration<double>(deadline_).count(), when)
                        .c_str(),
                    stderr);
     end_all(SIGKILL);
@@ -287,6 +309,11 @@ class Ranks {
   std::vector<Rank> ranks_;
   int ended_ = 0, interrupts_ = 0;
   bool given_up_ = false;
+  // A stop that was asked for comes after the step under way, and a hung rank never comes to it.
+  std::optional<Steady::time_point> stopping_, step_since_;
+  Steady::duration longest_step_{};
+  bool writing_ = false;
+  std::string token_;
   bool ending_ = false;  // EndNow, and rank 0 was told
   std::optional<Steady::time_point> failure_;
 };

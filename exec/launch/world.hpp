@@ -18,6 +18,11 @@ struct World {
   std::string store_prefix;      // one agent's store serves several attempts
 };
 
+// What the ranks of a run know and strangers do not: the word itself, or a file that holds it
+// (exec/engine/transport/job_secret.hpp).
+inline constexpr const char* kTokenVariable = "PANPIPE_TOKEN";
+inline constexpr const char* kTokenFileVariable = "PANPIPE_TOKEN_FILE";
+
 using Environment = std::function<const char*(const char* name)>;
 
 // Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT (torchrun, panpipe run), else SLURM_* (srun), else OMPI_* (Open

@@ -139,10 +139,10 @@ TEST(Faults, AStuckThreadDoesNotHoldTheProcess) {
 TEST(Faults, AMisspeltFaultIsRefused) {
   const Ended run = start_panpipe(small("--transport local"), {{"PANPIPE_FAULT", "rank=1,action=1F0,kind=explode"}}).end();
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_EQ(
-      run.err,
-      "error: PANPIPE_FAULT is 'rank=1,action=0B2,kind=kill|stop|stuck|fail|nan', with step=N where it is one step only; not "
-      "'rank=1,action=1F0,kind=explode'\n");
+  EXPECT_EQ(run.err,
+            "error: PANPIPE_FAULT is 'rank=1,action=0B2,kind=kill|stop|stuck|spin|fail|nan', with step=N where it is one step "
+            "only; not "
+            "'rank=1,action=1F0,kind=explode'\n");
 }
 
 TEST(Faults, NoInputIsReplaced) {
@@ -212,6 +212,18 @@ TEST(Stopping, CtrlCEndsTheRunInOrder) {
   }
 }
 
+// What spins looks like work to the watch, so nobody fails; whoever asked for an end gets it all the same.
+TEST(Stopping, OneSignalEndsARunWhoseRankNeverComesToItsEnd) {
+  Started started = start_panpipe(small("--steps 1000000"), {{"PANPIPE_FAULT", "rank=1,step=2,kind=spin,action=1F1"}});
+  started.wait_for_rank_at_work(1);
+  kill(started.process(), SIGTERM);
+  const Ended run = started.end();
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("panpipe: stopping: the ranks end their step"));
+  EXPECT_THAT(run.err, HasSubstr("panpipe: rank 1 did not end within 2 s after it was asked to stop and was killed\n"));
+  EXPECT_THAT(run.left_behind, testing::IsEmpty());
+}
+
 TEST(Stopping, KillingTheLauncherLeavesNoRank) {
   Started started = start_panpipe(small("--steps 1000000"));
   started.wait_for_rank_at_work(1);
@@ -276,6 +288,50 @@ TEST(Starting, TorchrunStartsRanks) {
           .end();
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("\"kind\": \"measured\""));
+}
+
+// What one rank knows and another does not is told before anything is shared.
+TEST(Starting, RanksWithDifferentTokensAreTold) {
+  const auto with = [](int rank, int port, const std::string& name, const std::string& value) {
+    auto environment = place(rank, 2, port);
+    if (!name.empty()) environment[name] = value;
+    return environment;
+  };
+  for (const auto& [name, words] : {std::pair("PANPIPE_TOKEN", "has another"), std::pair("", "has none")}) {
+    SCOPED_TRACE(words);
+    const int port = unused_port();
+    Started first = start_panpipe(small(""), with(0, port, "PANPIPE_TOKEN", "a long word")),
+            second = start_panpipe(small(""), with(1, port, name, "another word"));
+    for (Started* started : {&first, &second}) {
+      const Ended ended = started->end();
+      EXPECT_EQ(ended.exit_code, 2);
+      EXPECT_THAT(ended.err, ContainsRegex(std::string("^error: the ranks were given different words in PANPIPE_TOKEN: rank 1 on "
+                                                       "[^ ]+ ") +
+                                           words + ", rank 0 on [^ ]+ has its own; give every rank the same, or none\n$"));
+      EXPECT_THAT(ended.err, Not(HasSubstr("word\""))) << "nobody says the words";
+    }
+  }
+}
+
+TEST(Starting, ATokenComesFromAFileThatOnlyItsOwnerReads) {
+  const std::string file = temporary_folder() + "/token";
+  write_file(file, "a long word\n");
+  const auto with = [&](int rank, int port) {
+    auto environment = place(rank, 2, port);
+    environment[rank == 0 ? "PANPIPE_TOKEN_FILE" : "PANPIPE_TOKEN"] = rank == 0 ? file : "a long word";
+    return environment;
+  };
+  chmod(file.c_str(), 0600);
+  const int port = unused_port();
+  Started first = start_panpipe(small("--json"), with(0, port)), second = start_panpipe(small("--json"), with(1, port));
+  const Ended zero = first.end(), one = second.end();
+  EXPECT_EQ(zero.exit_code, 0) << zero.err;
+  EXPECT_EQ(one.exit_code, 0) << one.err;
+  chmod(file.c_str(), 0644);
+  const Ended refused = start_panpipe(small(""), with(0, unused_port())).end();
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(refused.err,
+            "error: environment: PANPIPE_TOKEN_FILE: others than its owner may read " + file + ": chmod 600 " + file + "\n");
 }
 
 TEST(Starting, AMissingRankIsNamed) {

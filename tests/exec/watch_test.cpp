@@ -1,11 +1,19 @@
 // The end of a run as the watch sees it: a rank that goes before all are through is lost, one that goes after is not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "exec/engine/transport/ending.hpp"
 #include "exec/engine/transport/line.hpp"
@@ -23,12 +31,14 @@ struct TwoRanks {
   std::promise<void> through;
   std::unique_ptr<Watch> watch;
   Line peer;
-  TwoRanks() {
+  // `before`: what comes to the port before rank 1 does.
+  explicit TwoRanks(const std::function<void(int port)>& before = [](int) {}) {
     int port = 0;
     const int listener = Watch::listen_anywhere(port);
     std::thread other([&] {
+      before(port);
       peer = std::move(*Line::connect("127.0.0.1", port, 20s));
-      peer.say({{"hello", 1}, {"token", "t"}});
+      EXPECT_TRUE(introduce(peer, 1, "t", std::chrono::steady_clock::now() + 20s));
     });
     WatchOptions options{0, 2, 20s, false, [this](const std::string& reason, bool) { lost.set_value(reason); }};
     watch = std::make_unique<Watch>(options, listener, "t");
@@ -63,6 +73,151 @@ TEST(Watch, ARankThatGoesWhenAllAreThroughIsNotLost) {
   ranks.peer.close();          // without a goodbye: killed on its way out, which its launcher tells
   ranks.watch->farewell(20s);  // returns when it is gone
   EXPECT_EQ(ranks.lost.get_future().wait_for(100ms), std::future_status::timeout);
+}
+
+// Sends bytes and goes; or stays, to send more.
+struct AnyBytes {
+  int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  explicit AnyBytes(int port, const std::string& bytes = "") {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    EXPECT_EQ(connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    say(bytes);
+  }
+  AnyBytes(AnyBytes&& other) noexcept : socket(std::exchange(other.socket, -1)) {}
+  ~AnyBytes() { close(socket); }
+  void say(const std::string& bytes) const { send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+};
+
+TEST(Strangers, NoBytesEndOrBlockTheStart) {
+  std::string binary;
+  for (int i = 0; i < 4096; ++i) binary += static_cast<char>(i * 37);
+  const std::vector<std::string> said = {
+      "{\"hello\":\"x\"}\n",
+      "{\"hello\":1}\n",
+      "{\"hello\":1,\"nonce\":7,\"proof\":[1]}\n",
+      "{\"hello\":1e99,\"proof\":null}\n",
+      "{\"hello\":-5,\"nonce\":\"\",\"proof\":\"\"}\n",
+      "{\"hello\":99999999999999999999}\n",
+      "[1]\n",
+      "\n\n\n",
+      "GET / HTTP/1.1\r\n\r\n",
+      std::string(100000, '['),
+      std::string(3 << 20, 'x'),  // a line without an end
+      binary,
+  };
+  for (const std::string& bytes : said) {
+    SCOPED_TRACE(bytes.substr(0, 40));
+    std::optional<AnyBytes> stays;
+    TwoRanks ranks([&](int port) {
+      { const AnyBytes goes(port, bytes); }
+      stays.emplace(port, bytes);
+    });
+    ranks.leave();
+    ranks.peer.say({{"through", true}});
+    ranks.through.get_future().get();  // rank 1 is heard, and nobody else
+  }
+}
+
+TEST(Strangers, ManyAndSlowOnesDoNotKeepARankOut) {
+  std::vector<AnyBytes> many;
+  std::atomic<bool> over{false};
+  std::thread drip;
+  TwoRanks ranks([&](int port) {
+    for (int i = 0; i < 300; ++i) many.emplace_back(port, i % 2 == 0 ? "{" : "");
+    drip = std::thread([&over, slow = AnyBytes(port)] {
+      for (; !over; std::this_thread::sleep_for(5ms)) slow.say(" ");
+    });
+  });
+  over = true;
+  drip.join();
+  ranks.leave();
+  ranks.peer.say({{"through", true}});
+  ranks.through.get_future().get();
+}
+
+TEST(Strangers, ARankOfAnotherRunIsNotTaken) {
+  bool taken = true;
+  TwoRanks ranks([&](int port) {
+    Line other = std::move(*Line::connect("127.0.0.1", port, 20s));
+    taken = introduce(other, 1, "u", std::chrono::steady_clock::now() + 20s);
+  });
+  EXPECT_FALSE(taken);
+}
+
+// What answers at rank 0's port must show that it knows the token before it is believed.
+TEST(Strangers, WhoCannotShowTheTokenIsNotRankZero) {
+  int port = 0;
+  const int listener = Watch::listen_here(port);
+  std::atomic<bool> over{false};
+  std::thread impostor([&] {
+    std::vector<Line> lines;
+    while (!over) {
+      pollfd wait{listener, POLLIN, 0};
+      if (poll(&wait, 1, 10) != 1) continue;
+      lines.emplace_back(accept(listener, nullptr, nullptr));
+      lines.back().say({{"challenge", "c"}});
+      lines.back().say({{"welcome", "come in"}});
+      lines.back().say({{"lost", "the end"}});
+    }
+  });
+  try {
+    const Watch watch(WatchOptions{1, 2, 1s, false, {}}, "127.0.0.1", port, "t");
+    ADD_FAILURE() << "it was believed";
+  } catch (const MachineError& error) {
+    EXPECT_EQ(std::string(error.what()), "rank 1 reached 127.0.0.1 port " + std::to_string(port) +
+                                             ", but what answers there did not show within 1 s that it is rank 0 of this run");
+  }
+  over = true;
+  impostor.join();
+  close(listener);
+}
+
+// An operation of two devices: {id, members, sentence, milliseconds}.
+nlohmann::json in_operation(const std::string& id, int members, const std::string& sentence, int ms) {
+  return {{"rank", 1}, {"waits", true}, {"at", "1F3"}, {"quiet", 0}, {"operations", {{id, members, sentence, ms}}}};
+}
+
+TEST(Watch, AnOperationThatAllAreInAndThatStandsStillIsNamed) {
+  TwoRanks ranks;
+  ranks.watch->device("a message from rank 1", {{"1>0#9", 2, "", 30s}});
+  ranks.peer.say(in_operation("1>0#9", 2, "rank 1 is stuck: its message to rank 0 at 1B2 of step 3", 40000));
+  EXPECT_EQ(ranks.lost.get_future().get(),
+            "rank 1 is stuck: its message to rank 0 at 1B2 of step 3 has stood still between the GPUs for 30 s");
+}
+
+TEST(Watch, AnOperationThatNotAllAreInIsNoLoss) {
+  TwoRanks ranks;
+  ranks.watch->device("a message from rank 1", {{"1>0#9", 2, "", 30s}});
+  ranks.peer.say(in_operation("1>0#8", 2, "rank 1 is stuck: its message to rank 0 at 1B2 of step 3", 40000));
+  ranks.leave();
+  ranks.peer.say({{"through", true}});
+  ranks.through.get_future().get();
+  EXPECT_EQ(ranks.lost.get_future().wait_for(1s), std::future_status::timeout);  // it looks twice a second
+}
+
+// A host that spins for a device that waits makes no progress, and is not stuck itself.
+TEST(Watch, ProcessorTimeIsNoProgressWhileTheDeviceWaits) {
+  for (const bool device_waits : {false, true}) {
+    SCOPED_TRACE(device_waits);
+    TwoRanks ranks;
+    ranks.watch->end_wait();
+    ranks.watch->device(device_waits ? "a message from rank 1" : "", {});
+    const auto end = std::chrono::steady_clock::now() + 3s;
+    auto quiet = 0s;
+    for (auto now = std::chrono::steady_clock::now(); now < end; now = std::chrono::steady_clock::now()) {
+      ranks.peer.say({{"rank", 1}, {"waits", true}, {"quiet", 100000}, {"at", "1F3"}});
+      for (const auto spin = now + 100ms; std::chrono::steady_clock::now() < spin;) {
+      }
+      quiet = std::max(quiet, std::chrono::duration_cast<std::chrono::seconds>(ranks.watch->world_quiet()));
+    }
+    if (device_waits)
+      EXPECT_GE(quiet, 2s);
+    else
+      EXPECT_LT(quiet, 2s);
+  }
 }
 
 // Whoever goes first: its connections close while the others are still on their way out.

@@ -4,16 +4,10 @@
 
 namespace panpipe::exec {
 
-c10::Event Stopwatch::marked() const {
-  c10::Event event(device_.type(), c10::EventFlag::BACKEND_DEFAULT);  // with timing
-  event.record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
-  return event;
-}
-
 void Stopwatch::read() {
   if (unread_.empty()) return;
-  unread_.back().end.synchronize();
-  for (const Piece& piece : unread_) piece.samples->push_back(piece.start.elapsedTime(piece.end) * 1e-3);  // milliseconds
+  unread_.back().end.wait();
+  for (const Piece& piece : unread_) piece.samples->push_back(piece.end.seconds_since(piece.start));
   unread_.clear();
 }
 

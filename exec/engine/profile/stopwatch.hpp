@@ -4,13 +4,13 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <c10/core/Event.h>
 
 #include <chrono>
 #include <utility>
 #include <vector>
 
 #include "exec/engine/profile/robust.hpp"
+#include "exec/engine/transport/device_mark.hpp"
 
 namespace panpipe::exec {
 
@@ -27,9 +27,9 @@ class Stopwatch {
       samples.push_back(seconds_since(start));
       return;
     }
-    c10::Event start = marked();
+    DeviceMark start = DeviceMark::on(device_);
     work();
-    unread_.push_back({&samples, std::move(start), marked()});
+    unread_.push_back({&samples, std::move(start), DeviceMark::on(device_)});
   }
 
   // Waits for the device, and appends what was timed since, in order. Nothing to do on a CPU.
@@ -40,9 +40,8 @@ class Stopwatch {
  private:
   struct Piece {
     std::vector<double>* samples;
-    c10::Event start, end;
+    DeviceMark start, end;
   };
-  c10::Event marked() const;
 
   c10::Device device_;
   std::vector<Piece> unread_;

@@ -29,7 +29,8 @@ Timeline run_rank(const PreparedRun& run, Transport& transport) {
     refuse(transport, error);
     throw;
   } catch (const std::exception& error) {
-    transport.abort(error.what());  // nobody waits for this rank until the deadline
+    const std::string why = error.what();
+    transport.abort(why.substr(0, why.find('\n')));  // nobody waits for this rank until the deadline
     throw;
   }
 }

@@ -248,7 +248,6 @@ void Gradients::begin_step() {
   for (Bucket& bucket : buckets_) {
     bucket.missing = static_cast<int>(bucket.slots.size());
     bucket.pending = nullptr;
-    bucket.done = false;
   }
 }
 
@@ -260,7 +259,6 @@ void Gradients::after_action(std::size_t index) {
   add_arrived();
   for (const std::size_t i : arms_[index])
     if (!slots_[i].ready) make_ready(i);  // no gradient came
-  poll();
 }
 
 // Autograd added a microbatch's gradient to the parameter's.
@@ -316,19 +314,11 @@ void Gradients::make_ready(std::size_t i) {
 
 void Gradients::start(Bucket& bucket) {
   add_arrived();
-  bucket.started = Clock::now();
+  bucket.started = {Clock::now(), DeviceMark::on(bucket.flat.device())};
   bucket.pending = transport_.all_reduce(bucket.flat, bucket.group);
 }
 
-void Gradients::poll() {
-  for (Bucket& bucket : buckets_) {
-    if (!bucket.pending || bucket.done || !bucket.pending->done()) continue;
-    bucket.done = true;
-    bucket.ended = Clock::now();
-  }
-}
-
-void Gradients::finish() {
+void Gradients::finish(SpanLog& spans) {
   add_arrived();
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (!slots_[i].ready) make_ready(i);
@@ -336,27 +326,15 @@ void Gradients::finish() {
   for (Bucket& bucket : buckets_) {
     bucket.pending->wait(deadline_,
                          fmt::format("the sum of gradients of stage {} over {} ranks", bucket.stage, bucket.group.ranks.size()));
-    if (!bucket.done) bucket.ended = Clock::now();
-    bucket.done = true;
-  }
-}
-
-std::vector<Span> Gradients::spans(Clock::time_point step_started) const {
-  std::vector<Span> spans;
-  const auto at = [&](Clock::time_point time) { return seconds(std::chrono::duration<double>(time - step_started).count()); };
-  for (const Bucket& bucket : buckets_) {
     Span span;
     span.device = transport_.rank();
     span.lane = Lane::Data;
     span.action.kind = ActionKind::ReduceGrad;
     span.action.stage = bucket.stage;
     span.label = "all_reduce";
-    span.start = at(bucket.started);
-    span.end = at(bucket.ended);
     span.bytes = Bytes(static_cast<std::int64_t>(bucket.flat.nbytes()));
-    spans.push_back(span);
+    spans.note(std::move(span), bucket.started, {spans.done(*bucket.pending)});
   }
-  return spans;
 }
 
 std::int64_t Gradients::bytes() const {

@@ -14,6 +14,7 @@
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/layout.hpp"
+#include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/transport/transport.hpp"
@@ -42,8 +43,8 @@ class Gradients {
   // Around each action of the rank's order: before and after entry `index`.
   void before_action(std::size_t index);
   void after_action(std::size_t index);
-  // After the last action: starts what is left, waits for all. Then of() is whole.
-  void finish();
+  // After the last action: starts what is left, waits for all, and notes them on the data lane. Then of() is whole.
+  void finish(SpanLog& spans);
 
   // Trained parameters of this rank, by root, ascending; what follows is in this order.
   const std::vector<int>& roots() const { return roots_; }
@@ -52,8 +53,6 @@ class Gradients {
   // Is this rank the one that counts the parameter where each must count once (norms, dumps, checkpoints)?
   bool counts(std::size_t i) const { return slots_[i].counts; }
 
-  // Reductions of the last step, on the data lane.
-  std::vector<Span> spans(Clock::time_point step_started) const;
   // The replicas of this rank's position and shard; nothing without data parallelism.
   const std::optional<Group>& replicas() const { return replicas_; }
   std::int64_t bytes() const;  // of buckets and fp32 sums
@@ -83,8 +82,7 @@ class Gradients {
     bool late = false;  // started at the end
     int missing = 0;
     PendingPtr pending;
-    bool done = false;
-    Clock::time_point started, ended;
+    SpanLog::Moment started;
   };
 
   using Groups = std::map<std::vector<int>, Group>;  // by ranks
@@ -97,7 +95,6 @@ class Gradients {
   void add_arrived();
   void make_ready(std::size_t slot);
   void start(Bucket& bucket);
-  void poll();
 
   const OperatorGraph& graph_;
   const Plan& plan_;

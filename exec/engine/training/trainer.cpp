@@ -113,17 +113,17 @@ StepResult Trainer::step(std::int64_t step_index) {
   at_.step = step_index;
   gradients_.begin_step();
   worker_.set_loss_scale(scaler_.scale());
-  StepResult result = worker_.step(step_index);
-  gradients_.finish();
-  for (Span& span : gradients_.spans(result.started)) result.spans.push_back(std::move(span));
-  update(step_index, result.spans, result.started);
+  StepResult result = worker_.run(step_index);
+  gradients_.finish(worker_.spans());
+  update(step_index, result);
+  worker_.end(result);
   ++at_.step;
   at_.samples += static_cast<std::int64_t>(run_.experiment.scenario.micro) * run_.layout.microbatches * run_.plan.data;
   return result;
 }
 
 // Everything after the gradients: what all ranks must decide together, they decide from the same numbers in the same order.
-void Trainer::update(std::int64_t step_index, std::vector<Span>& spans, Clock::time_point started) {
+void Trainer::update(std::int64_t step_index, StepResult& result) {
   const at::NoGradGuard no_graph;
   const TrainingRequest& training = run_.experiment.scenario.training;
   const double scale = scaler_.scale();
@@ -135,7 +135,10 @@ void Trainer::update(std::int64_t step_index, std::vector<Span>& spans, Clock::t
 
   double factor = 1 / scale;
   const bool decides = training.clip_gradients > 0 || scaler_.dynamic();
-  if (decides || !run_.request.metrics.empty()) notes_.squared_norm = counted_squared_norm();
+  if (decides || !run_.request.metrics.empty()) {
+    worker_.read_losses(result);  // which end the run in better words than the norm of what came of them
+    notes_.squared_norm = counted_squared_norm();
+  }
   if (decides) {
     std::string mine(sizeof(double), '\0');
     std::memcpy(mine.data(), &notes_.squared_norm, sizeof(double));
@@ -161,11 +164,10 @@ void Trainer::update(std::int64_t step_index, std::vector<Span>& spans, Clock::t
   span.device = transport_.rank();
   span.lane = Lane::Compute;
   span.action.kind = ActionKind::Opt;
-  const auto now = [&] { return seconds(std::chrono::duration<double>(Clock::now() - started).count()); };
-  span.start = now();
+  SpanLog& spans = worker_.spans();
+  const SpanLog::Moment start = spans.now();
   apply(factor, notes_.learning_rate);
-  span.end = now();
-  spans.push_back(span);
+  spans.note(std::move(span), start, {spans.now()});
   ++at_.updates;
 }
 

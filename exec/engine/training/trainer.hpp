@@ -70,7 +70,7 @@ class Trainer {
  private:
   WorkerOptions worker_options(const TrainingPosition& start);
   void make_optimizer();
-  void update(std::int64_t step_index, std::vector<Span>& spans, Clock::time_point started);
+  void update(std::int64_t step_index, StepResult& result);
   double counted_squared_norm() const;
   void apply(double factor, double rate);
   void share_updates();

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "costmodel/base/error.hpp"
@@ -13,6 +14,7 @@
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/launch/checkpoint_folder.hpp"
+#include "exec/launch/launch.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -36,6 +38,12 @@ Word unpacked(const std::string& bytes) {
   PANPIPE_CHECK(bytes.size() == sizeof(Word), "what a rank says between steps");
   std::memcpy(&word, bytes.data(), sizeof(Word));
   return word;
+}
+
+// Rank 0 of panpipe run, between steps.
+void tell_launcher(char mark) {
+  static const bool launched = std::getenv(kLaunchedVariable) != nullptr;
+  if (launched) std::fputs((std::string(1, mark) + "\n").c_str(), stderr);
 }
 
 void say(const std::string& sentence) { std::fputs(fmt::format("panpipe: {}\n", sentence).c_str(), stderr); }
@@ -133,6 +141,7 @@ void TrainingRun::tell() {
 
 std::string TrainingRun::checkpoint() {
   last_checkpoint_ = step_;
+  if (transport_.rank() == 0) tell_launcher(kWritingMark);
   return write_checkpoint(*trainer_, run_.request.checkpoint, run_.experiment.scenario.training.keep_checkpoints);
 }
 
@@ -151,6 +160,7 @@ bool TrainingRun::next() {
     checkpoint();
     transport_.barrier(deadline_, "the start of a step");
   }
+  if (transport_.rank() == 0) tell_launcher(kStepMark);
   return true;
 }
 

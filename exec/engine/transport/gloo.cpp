@@ -221,6 +221,18 @@ PendingPtr GlooTransport::broadcast(at::Tensor value, int root, const Group& gro
 
 void GlooTransport::barrier(Clock::duration deadline, const std::string& what) { all_gather("", deadline, what); }
 
+// While the device computes, the rank makes progress.
+void GlooTransport::settle(at::Device device, Clock::duration deadline, const std::string& what) {
+  const DeviceMark end = DeviceMark::on(device);
+  if (end.reached()) return;
+  mailbox_->poll(
+      [&] {
+        if (!device_waits()) met_.watch->progress();
+        return end.reached();
+      },
+      *met_.watch, deadline, what);
+}
+
 // Over rank 0: everybody's bytes to it, all of them back. Two messages deep, and the one way in which waits are ended by the
 // watch.
 std::vector<std::string> GlooTransport::all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) {

@@ -23,6 +23,7 @@ class GlooTransport : public Transport, public Ending {
   PendingPtr all_reduce(at::Tensor value, const Group& group) override;
   PendingPtr broadcast(at::Tensor value, int root, const Group& group) override;
   void barrier(Clock::duration deadline, const std::string& what) override;
+  void settle(at::Device device, Clock::duration deadline, const std::string& what) override;
   std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) override;
   void doing(const std::string& action) override;
   void abort(const std::string& reason) noexcept override;
@@ -36,6 +37,8 @@ class GlooTransport : public Transport, public Ending {
   // A new connection to the store at which the ranks met. One connection answers one question at a time: a thread that waits in
   // it for what another rank will write would keep this rank from writing what that rank waits for.
   c10::intrusive_ptr<c10d::Store> store() const;
+  // Does this rank's device stand still because of another's? Then its host's processor time is no progress.
+  virtual bool device_waits() { return false; }
   Mailbox& mailbox() { return *mailbox_; }
   Watch& watch() { return *met_.watch; }
 

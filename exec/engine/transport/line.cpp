@@ -17,7 +17,6 @@ namespace panpipe::exec {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-constexpr std::size_t kLongestLine = 1 << 20;  // far above what a watch says; a stranger's stream is cut here
 
 // A connected socket, or -1. `patience` bounds the attempt: an unreachable host answers nothing at all.
 int connect_once(const addrinfo& address, int patience_ms) {
@@ -85,7 +84,7 @@ bool Line::say(const nlohmann::json& document) {
   return !jammed_;
 }
 
-std::vector<nlohmann::json> Line::hear(bool& ended) {
+std::vector<nlohmann::json> Line::hear(bool& ended, std::size_t longest) {
   ended = !open();
   char buffer[8192];
   while (!ended) {
@@ -93,7 +92,7 @@ std::vector<nlohmann::json> Line::hear(bool& ended) {
     if (count > 0) rest_.append(buffer, static_cast<std::size_t>(count));
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) ended = true;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    if (rest_.size() > kLongestLine) ended = true;
+    if (rest_.size() > longest) ended = true;
   }
   std::vector<nlohmann::json> documents;
   for (std::size_t end; (end = rest_.find('\n')) != std::string::npos; rest_.erase(0, end + 1)) {

@@ -26,8 +26,11 @@ class Line {
   // False when the other side is gone or does not take what it is sent (then nothing more is sent: half a line may be on its
   // way).
   bool say(const nlohmann::json& document);
-  // What has arrived, without waiting. `ended` when the other side closed, or sent what is no line of ours.
-  std::vector<nlohmann::json> hear(bool& ended);
+  // What has arrived, without waiting. `ended` when the other side closed, or sent what is no line of ours: not a JSON object, or
+  // longer than `longest` bytes.
+  std::vector<nlohmann::json> hear(bool& ended, std::size_t longest = kLongest);
+  // Far above what a watch says.
+  static constexpr std::size_t kLongest = 1 << 20;
 
  private:
   int socket_ = -1;

@@ -108,7 +108,7 @@ struct Receive : Pending {
     }
     check_arrived(expected, letter.value, std::get<0>(key), what);
     letter.written.before(expected.device, letter.value);
-    completed = letter.sent;
+    if (letter.value.is_cpu()) completed = letter.sent;  // a GPU is behind its host
     value = letter.value.device() == expected.device ? std::move(letter.value) : letter.value.to(expected.device);
     taken = true;
   }
@@ -127,7 +127,7 @@ struct Joined : Pending {
     std::unique_lock hold(hub->lock);
     hub->wait(hold, rank, deadline, what, [&] { return collective->done; });
     collective->written.before(mine.device(), mine);
-    completed = collective->finished;
+    if (mine.is_cpu()) completed = collective->finished;
   }
 };
 
@@ -186,6 +186,16 @@ class LocalTransport : public Transport, public Ending {
   }
 
   void barrier(Clock::duration deadline, const std::string& what) override { all_gather("", deadline, what); }
+
+  // A device that computes is no loss, however long it takes; only the others' ends are.
+  void settle(at::Device device, Clock::duration, const std::string& what) override {
+    const DeviceMark end = DeviceMark::on(device);
+    for (Pauses pauses; !end.reached(); pauses.next()) {
+      const std::lock_guard hold(hub_->lock);
+      if (hub_->refusal) throw *hub_->refusal;
+      if (hub_->aborted) throw PeerLost(fmt::format("{}: {}", what, hub_->reason));
+    }
+  }
 
   std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) override {
     std::unique_lock hold(hub_->lock);

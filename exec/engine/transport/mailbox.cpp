@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/transport/progress.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -102,26 +103,46 @@ void Mailbox::broken(int rank, const std::string& message) {
   changed_.notify_all();
 }
 
+namespace {
+
+struct Waiting {
+  Watch& watch;
+  Waiting(Watch& whose, const std::string& what) : watch(whose) { watch.begin_wait(what); }
+  ~Waiting() { watch.end_wait(); }
+};
+
+}  // namespace
+
+// Is there a reason to wait no longer? Under the lock.
+void Mailbox::throw_end(int from, Watch& watch, Clock::duration deadline, const std::string& what) const {
+  if (!reason_.empty() && about_input_) throw refusal(reason_);
+  if (!reason_.empty()) throw PeerLost(fmt::format("{}: {}", what, reason_));
+  if (const auto gone = broken_.find(from); gone != broken_.end() && Clock::now() - gone->second.first > kWatchFirst)
+    throw PeerLost(fmt::format("{}: the connection to rank {} broke: {}", what, from, gone->second.second));
+  if (watch.world_quiet() > deadline) {
+    const std::string others = watch.others();
+    throw PeerLost(fmt::format("{}: nothing arrived and no rank made progress for {:.3g} s{}", what,
+                               std::chrono::duration<double>(deadline).count(), others.empty() ? "" : "; " + others));
+  }
+}
+
 void Mailbox::wait_for(std::unique_lock<std::mutex>& hold, const std::function<bool()>& ready, int from, Watch& watch,
                        Clock::duration deadline, const std::string& what) {
   if (ready()) return;
-  struct Waiting {
-    Watch& watch;
-    Waiting(Watch& whose, const std::string& what) : watch(whose) { watch.begin_wait(what); }
-    ~Waiting() { watch.end_wait(); }
-  } waiting(watch, what);
+  const Waiting waiting(watch, what);
   const auto slice = std::clamp<Clock::duration>(deadline / 10, 1ms, 100ms);
   while (!ready()) {
-    if (!reason_.empty() && about_input_) throw refusal(reason_);
-    if (!reason_.empty()) throw PeerLost(fmt::format("{}: {}", what, reason_));
-    if (const auto gone = broken_.find(from); gone != broken_.end() && Clock::now() - gone->second.first > kWatchFirst)
-      throw PeerLost(fmt::format("{}: the connection to rank {} broke: {}", what, from, gone->second.second));
-    if (watch.world_quiet() > deadline) {
-      const std::string others = watch.others();
-      throw PeerLost(fmt::format("{}: nothing arrived and no rank made progress for {:.3g} s{}", what,
-                                 std::chrono::duration<double>(deadline).count(), others.empty() ? "" : "; " + others));
-    }
+    throw_end(from, watch, deadline, what);
     changed_.wait_for(hold, slice);
+  }
+}
+
+void Mailbox::poll(const std::function<bool()>& ready, Watch& watch, Clock::duration deadline, const std::string& what) {
+  if (ready()) return;
+  const Waiting waiting(watch, what);
+  for (Pauses pauses; !ready(); pauses.next()) {
+    const std::lock_guard hold(lock_);
+    throw_end(-1, watch, deadline, what);
   }
 }
 

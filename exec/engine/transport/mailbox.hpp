@@ -47,6 +47,9 @@ class Mailbox {
   // `peer`: whose connection it needs; -1 = none in particular.
   Clock::time_point wait(const Flag& flag, Watch& watch, Clock::duration deadline, const std::string& what, int peer = -1);
 
+  // Asks until the answer is yes, as a wait: of what tells nobody when it is done. PeerLost as above.
+  void poll(const std::function<bool()>& ready, Watch& watch, Clock::duration deadline, const std::string& what);
+
   // The run is over: every wait ends with this reason. The first reason stays. `input`: what was given is wrong, and the reason
   // is the text for the user.
   void end(const std::string& reason, bool input = false);
@@ -55,6 +58,7 @@ class Mailbox {
   void broken(int rank, const std::string& message);
 
  private:
+  void throw_end(int from, Watch& watch, Clock::duration deadline, const std::string& what) const;
   void wait_for(std::unique_lock<std::mutex>& hold, const std::function<bool()>& ready, int from, Watch& watch,
                 Clock::duration deadline, const std::string& what);
   Letter pop(const Key& key);

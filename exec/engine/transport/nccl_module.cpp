@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -27,6 +28,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/transport/device_ledger.hpp"
 #include "exec/engine/transport/device_order.hpp"
 #include "exec/engine/transport/gloo.hpp"
 #include "exec/engine/transport/nccl_fit.hpp"
@@ -94,9 +96,25 @@ void check_nccl() {
 struct OnStream : Pending {
   WorkPtr work;
   at::Tensor kept;
+  DeviceLedger* ledger = nullptr;
+  DeviceLedger::OperationPtr noted;
   bool done() override { return work->isCompleted(); }
-  void wait(Clock::duration, const std::string&) override { work->wait(); }
+  void wait(Clock::duration, const std::string&) override {
+    ledger->about_to_wait(noted);
+    work->wait();
+    landed = noted->landed;
+  }
 };
+
+std::string fault_of(const WorkPtr& work) {
+  if (!work->isCompleted() || !work->exception()) return "";
+  try {
+    std::rethrow_exception(work->exception());
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return text.substr(0, text.find('\n'));
+  }
+}
 
 struct Nothing : Pending {
   bool done() override { return true; }
@@ -109,12 +127,15 @@ class NcclTransport : public GlooTransport {
       : GlooTransport(options), device_(static_cast<c10::DeviceIndex>(gpu_of_rank(local_rank(), c10::cuda::device_count()))) {
     c10::cuda::set_device(device_);
     check_own_gpu(options.deadline);
+    ledger_ = std::make_unique<DeviceLedger>(at::Device(at::kCUDA, device_), watch(), options.deadline,
+                                             [this](const std::string& why) { abort(why); });
     for (int peer = 0; peer < size(); ++peer)
       if (peer != rank()) takers_.emplace_back([this, peer] { take_from(peer); });
   }
   ~NcclTransport() override {
     closing_ = true;
     for (std::thread& taker : takers_) taker.join();
+    ledger_.reset();
   }
   const char* name() const override { return "nccl"; }
 
@@ -127,7 +148,10 @@ class NcclTransport : public GlooTransport {
     announce(at::tensor(words, at::kLong), to, sent_[to]++);
     if (value.numel() == 0) return std::make_shared<Nothing>();
     std::vector<at::Tensor> tensors{as_bytes(pending->kept)};
-    pending->work = pair(rank(), to)->send(tensors, 1, 0);
+    give(*pending,
+         {fmt::format("{}>{}", rank(), to), 2, fmt::format("rank {} is stuck: its message to rank {} at {}", rank(), to, action_),
+          fmt::format("rank {} to take a message", to)},
+         [&] { return pair(rank(), to)->send(tensors, 1, 0); });
     return pending;
   }
 
@@ -136,7 +160,8 @@ class NcclTransport : public GlooTransport {
   PendingPtr all_reduce(at::Tensor value, const Group& group) override {
     if (!value.is_cuda() || !nccl_sums(value.scalar_type())) return GlooTransport::all_reduce(std::move(value), group);
     if (value.numel() == 0) return std::make_shared<Nothing>();
-    return collective(std::move(value), [&](std::vector<at::Tensor>& tensors) { return members(group)->allreduce(tensors); });
+    return collective(std::move(value), group, "sum",
+                      [&](std::vector<at::Tensor>& tensors) { return members(group)->allreduce(tensors); });
   }
 
   PendingPtr broadcast(at::Tensor value, int root, const Group& group) override {
@@ -144,7 +169,7 @@ class NcclTransport : public GlooTransport {
     if (value.numel() == 0) return std::make_shared<Nothing>();
     c10d::BroadcastOptions options;
     options.rootRank = std::find(group.ranks.begin(), group.ranks.end(), root) - group.ranks.begin();
-    return collective(std::move(value), [&](std::vector<at::Tensor>& tensors) {
+    return collective(std::move(value), group, "broadcast", [&](std::vector<at::Tensor>& tensors) {
       std::vector<at::Tensor> bytes{as_bytes(tensors.front())};
       return members(group)->broadcast(bytes, options);
     });
@@ -169,23 +194,48 @@ class NcclTransport : public GlooTransport {
     for (const auto& [id, group] : made_)
       if (std::find(group.ranks.begin(), group.ranks.end(), rank()) != group.ranks.end())
         all_reduce(at::zeros_like(word), group)->wait(deadline, what);
-    c10::cuda::getCurrentCUDAStream(device_).synchronize();
+    settle(device, deadline, what);
     barrier(deadline, what);
   }
 
-  // The work that fills a tensor which has been put into the mailbox; called once per message.
-  WorkPtr work_of(const Mailbox::Key& key) {
+  bool device_waits() override { return ledger_->device_waits(); }
+  DeviceLedger& ledger() { return *ledger_; }
+
+  // What fills a tensor which has been put into the mailbox; called once per message.
+  std::shared_ptr<OnStream> work_of(const Mailbox::Key& key) {
     const std::lock_guard hold(lock_);
     auto& works = arriving_.at(key);
-    WorkPtr work = works.front();
+    auto work = works.front();
     works.pop_front();
     if (works.empty()) arriving_.erase(key);
     return work;
   }
 
  private:
+  // Calls NCCL, and enters it into the ledger. When an operation is done is seen from a stream that does nothing else, one per
+  // communicator: nothing of the rank's own work delays the mark.
   template <class Call>
-  PendingPtr collective(at::Tensor value, Call call) {
+  void give(OnStream& pending, DeviceLedger::Operation operation, Call call) {
+    operation.ready = DeviceMark::on({at::kCUDA, device_});
+    pending.work = call();
+    {
+      const c10::cuda::CUDAStreamGuard beside(marks_of(operation.channel));
+      pending.work->wait();
+      operation.landed = DeviceMark::on({at::kCUDA, device_});
+    }
+    operation.fault = [work = pending.work] { return fault_of(work); };
+    pending.ledger = ledger_.get();
+    pending.noted = ledger_->add(std::move(operation));
+  }
+  c10::cuda::CUDAStream marks_of(const std::string& channel) {
+    // Neither of the pool that ranks compute on nor of NCCL's.
+    constexpr int kPriority = -1;
+    const std::lock_guard hold(lock_);
+    return marks_.try_emplace(channel, c10::cuda::getStreamFromPool(kPriority, device_)).first->second;
+  }
+
+  template <class Call>
+  PendingPtr collective(at::Tensor value, const Group& group, const char* kind, Call call) {
     struct Copied : OnStream {
       at::Tensor wanted;
       void wait(Clock::duration deadline, const std::string& what) override {
@@ -199,7 +249,12 @@ class NcclTransport : public GlooTransport {
     pending->kept = value.detach().contiguous();
     if (!pending->kept.is_same(value) && pending->kept.data_ptr() != value.data_ptr()) pending->wanted = value.detach();
     std::vector<at::Tensor> tensors{pending->kept};
-    pending->work = call(tensors);
+    const std::string ranks = fmt::format("{}", fmt::join(group.ranks, ", "));
+    give(*pending,
+         {fmt::format("group {}", group.id), static_cast<int>(group.ranks.size()),
+          rank() == group.ranks.front() ? fmt::format("ranks {} are stuck: their {} at {}", ranks, kind, action_) : std::string(),
+          fmt::format("the {} over ranks {}", kind, ranks)},
+         [&] { return call(tensors); });
     return pending;
   }
 
@@ -260,10 +315,12 @@ class NcclTransport : public GlooTransport {
         const at::Tensor value =
             at::empty(shape, at::TensorOptions(static_cast<at::ScalarType>(word[1])).device(at::kCUDA, device_));
         const Mailbox::Key key{peer, Channel::Device, static_cast<std::uint32_t>(word[0])};
-        WorkPtr work;
+        std::shared_ptr<OnStream> work;
         if (value.numel() > 0) {
           std::vector<at::Tensor> tensors{lent_bytes(value)};
-          work = pair(peer, rank())->recv(tensors, 0, 0);
+          work = std::make_shared<OnStream>();
+          give(*work, {fmt::format("{}>{}", peer, rank()), 2, "", fmt::format("a message from rank {}", peer)},
+               [&] { return pair(peer, rank())->recv(tensors, 0, 0); });
         }
         {
           const std::lock_guard hold(lock_);
@@ -282,7 +339,9 @@ class NcclTransport : public GlooTransport {
   std::map<int, NcclPtr> groups_;
   std::map<int, Group> made_;  // by id: in the order in which all ranks made them
   std::map<int, std::uint32_t> sent_;
-  std::map<Mailbox::Key, std::deque<WorkPtr>> arriving_;
+  std::map<Mailbox::Key, std::deque<std::shared_ptr<OnStream>>> arriving_;
+  std::map<std::string, c10::cuda::CUDAStream> marks_;  // by channel
+  std::unique_ptr<DeviceLedger> ledger_;
   std::atomic<bool> closing_{false};
   std::vector<std::thread> takers_;
 };
@@ -296,8 +355,9 @@ struct ArrivingOnDevice : Pending {
   void wait(Clock::duration deadline, const std::string& what) override {
     if (taken) return;
     value = transport->mailbox().take(key, transport->watch(), deadline, what).value;
-    if (const WorkPtr work = transport->work_of(key)) {
-      work->wait();
+    if (const auto work = transport->work_of(key)) {
+      work->wait(deadline, what);
+      landed = work->landed;
       c10::cuda::CUDACachingAllocator::recordStream(value.storage().data_ptr(), c10::cuda::getCurrentCUDAStream());
     }
     check_arrived(expected, value, std::get<0>(key), what);
@@ -321,5 +381,8 @@ extern "C" panpipe::exec::Transport* panpipe_make_nccl_transport(const panpipe::
   if (c10::cuda::device_count() == 0)
     throw panpipe::MachineError("--transport nccl needs an NVIDIA GPU for every rank, and this process sees none");
   panpipe::exec::check_nccl();
+  // The run's own watch says who is lost, and ends the processes; c10d's would end them before that, with pages of its state.
+  for (const char* own : {"TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_ASYNC_ERROR_HANDLING"})
+    setenv(own, "0", 0);
   return new panpipe::exec::NcclTransport(options);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <thread>
 
 namespace panpipe::exec {
 namespace {
@@ -33,6 +34,11 @@ bool Quiet::over(std::chrono::nanoseconds used) {
     sampled_ = now;
   }
   return now - since_ >= deadline_;
+}
+
+void Pauses::next() {
+  constexpr Steady::duration kLongest = 1ms;
+  std::this_thread::sleep_for(std::min((Steady::now() - since_) / 20, kLongest));
 }
 
 }  // namespace panpipe::exec

@@ -28,4 +28,14 @@ class Quiet {
   std::chrono::nanoseconds used_{-1};
 };
 
+// Between two questions to somebody who tells nothing by himself, such as a device: sleeps for a twentieth of the time since the
+// first question, so that the answer comes at most so much late, and a millisecond at the longest.
+class Pauses {
+ public:
+  void next();
+
+ private:
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace panpipe::exec

@@ -8,12 +8,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/transport/job_secret.hpp"
 #include "exec/engine/transport/line.hpp"
 #include "exec/engine/transport/progress.hpp"
 
@@ -82,13 +82,20 @@ struct Verdict {
 
 class Handshake {
  public:
-  Handshake(const ProcessOptions& options, c10d::Store& store) : options_(options), world_(options.world), store_(store) {}
+  // `secret`: of the run; it is compared, and not told.
+  Handshake(const ProcessOptions& options, c10d::Store& store, const std::string& secret)
+      : options_(options),
+        world_(options.world),
+        store_(store),
+        token_(secret.empty() ? "none" : keyed_hash(secret, "which word it is").substr(0, 16)) {}
 
   // Rank 0: says what it is, waits for everybody, answers. Returns an address of another rank that is not on this host, if any.
   std::string lead(Verdict& verdict) {
     verdict.hosts = {host_identity()};
     claim();
-    store_.set("master", bytes_of(json{{"size", world_.size}, {"version", options_.version}, {"host", host_name()}}.dump()));
+    store_.set(
+        "master",
+        bytes_of(json{{"size", world_.size}, {"version", options_.version}, {"host", host_name()}, {"token", token_}}.dump()));
     std::string other;
     const auto end = Clock::now() + options_.deadline;
     for (int rank = 1; rank < world_.size; ++rank) {
@@ -125,6 +132,12 @@ class Handshake {
       throw InputError(refuse(fmt::format(
           "the ranks run different versions of panpipe: rank {} on {} has {}, rank 0 on {} has {}", world_.rank, host_name(),
           options_.version, master.at("host").get<std::string>(), master.at("version").get<std::string>())));
+    if (master.at("token") != token_)
+      throw InputError(
+          refuse(fmt::format("the ranks were given different words in {}: rank {} on {} has {}, rank 0 on {} has {}; give "
+                             "every rank the same, or none",
+                             kTokenVariable, world_.rank, host_name(), token_ == "none" ? "none" : "another",
+                             master.at("host").get<std::string>(), master.at("token") == "none" ? "none" : "its own")));
     claim();
     store_.set("hello/" + std::to_string(world_.rank), bytes_of(json{{"address", address}, {"host", host_identity()}}.dump()));
     // Rank 0 waits for the others from its own start; this rank may be the first.
@@ -169,6 +182,7 @@ class Handshake {
   const ProcessOptions& options_;
   const World& world_;
   c10d::Store& store_;
+  std::string token_;
 };
 
 // Where this rank stands among those of its host.
@@ -183,18 +197,21 @@ Rendezvous meet(const ProcessOptions& options, std::function<void(const std::str
   Rendezvous met;
   met.store = open_store(options);
   met.address = address_towards(options.world.master_address, options.world.master_port);
-  Handshake handshake(options, *met.store);
+  const std::string secret = job_secret();
+  Handshake handshake(options, *met.store, secret);
   WatchOptions watch{options.world.rank, options.world.size, options.deadline, options.kill_when_stuck, std::move(lost)};
   if (options.world.rank != 0) {
     const Verdict verdict = handshake.follow(met.address);
     find_place(met, verdict.hosts, static_cast<std::size_t>(options.world.rank));
-    met.watch = std::make_unique<Watch>(std::move(watch), options.world.master_address, verdict.watch_port, verdict.token);
+    met.watch = std::make_unique<Watch>(std::move(watch), options.world.master_address, verdict.watch_port,
+                                        secret.empty() ? verdict.token : secret);
     return met;
   }
   Verdict verdict;
-  std::random_device random;
-  verdict.token = fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
-  const int listener = Watch::listen_anywhere(verdict.watch_port);
+  // Without a word of their own the ranks share one over the store: it keeps out whoever errs, not who reads the store.
+  if (secret.empty()) verdict.token = random_word();
+  const bool one_host = options.world.master_address == "localhost" || options.world.master_address.rfind("127.", 0) == 0;
+  const int listener = one_host ? Watch::listen_here(verdict.watch_port) : Watch::listen_anywhere(verdict.watch_port);
   try {
     // A host's own name may mean loopback to itself; then its address is the one on the way to the others.
     const std::string other = handshake.lead(verdict);
@@ -204,7 +221,7 @@ Rendezvous meet(const ProcessOptions& options, std::function<void(const std::str
     close(listener);
     throw;
   }
-  met.watch = std::make_unique<Watch>(std::move(watch), listener, verdict.token);
+  met.watch = std::make_unique<Watch>(std::move(watch), listener, secret.empty() ? verdict.token : secret);
   return met;
 }
 

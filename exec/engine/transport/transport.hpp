@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/engine/transport/device_mark.hpp"
 #include "exec/launch/world.hpp"
 
 namespace panpipe::exec {
@@ -48,8 +49,10 @@ class Pending {
   virtual void wait(Clock::duration deadline, const std::string& what) = 0;
   // After wait() of a receive: what arrived. The receiver may write into it.
   at::Tensor value;
-  // After wait(): when it was done (arrived, reduced), where the transport noticed by itself; else not set.
+  // After wait(): when it was done (arrived, reduced), where the transport noticed by itself: by the host's clock, or on the
+  // device. Else neither is set.
   Clock::time_point completed{};
+  DeviceMark landed;
 };
 using PendingPtr = std::shared_ptr<Pending>;
 
@@ -87,6 +90,10 @@ class Transport {
   virtual void barrier(Clock::duration deadline, const std::string& what) = 0;
   // Every rank's bytes, in rank order, on every rank. Small control data.
   virtual std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) = 0;
+
+  // Returns when `device` has done what this thread's current stream was given; nothing to do on a CPU. To be called before the
+  // host reads what a device computes: that read cannot be interrupted, this wait ends as any other.
+  virtual void settle(at::Device device, Clock::duration deadline, const std::string& what) = 0;
 
   // What this rank is about to do, for the messages of other ranks when this one is lost: an action, "writing the checkpoint".
   virtual void doing(const std::string& action) = 0;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
+#include <deque>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/transport/job_secret.hpp"
 #include "exec/engine/transport/line.hpp"
 #include "exec/engine/transport/progress.hpp"
 
@@ -37,6 +39,26 @@ std::int64_t milliseconds(Steady::duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
 }
 
+// Connections of which nobody knows yet whose they are: enough for all ranks of a run at once. Then the oldest go.
+constexpr std::size_t kMostStrangers = 1024;
+constexpr std::size_t kLongestOfAStranger = 1024;  // bytes; a rank introduces itself in less than 200
+
+// What a document holds under a key, where it is of that type: a stranger's may hold anything.
+std::string text_in(const json& document, const char* key) {
+  const auto found = document.find(key);
+  return found != document.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+std::int64_t number_in(const json& document, const char* key, std::int64_t otherwise) {
+  const auto found = document.find(key);
+  return found != document.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
+}
+
+// What a rank shows to rank 0, and rank 0 to it. Each has chosen one of the two words, so neither can be shown a second time.
+std::string proof(const std::string& token, const char* of, std::int64_t rank, const std::string& challenge,
+                  const std::string& nonce) {
+  return keyed_hash(token, fmt::format("{} {} {} {}", of, rank, challenge, nonce));
+}
+
 // Bytes that read() and write() of this process moved: checkpoints and data files, not sockets.
 std::uint64_t bytes_moved() {
   std::ifstream file("/proc/self/io");
@@ -53,6 +75,7 @@ struct Seen {
   bool waits = false, left = false;
   bool through = false;  // needs the others no more
   std::string at = "the start";
+  std::vector<Standing> operations;  // of its device
 };
 
 }  // namespace
@@ -71,6 +94,7 @@ struct Watch::State {
   std::string reason;     // of the loss, once there is one
   std::string complaint;  // of abort(), to be told
   bool about_input = false;
+  std::string device_waits;  // what for
   bool over = false;
   Steady::time_point over_since;
   bool all_are_through = false, all_left = false;
@@ -102,7 +126,9 @@ struct Watch::State {
   void end(const std::string& why, bool input);
   void settle();
   void sample();
+  Seen own() const;
   json report() const;
+  std::string hanging(const std::map<int, Seen>& ranks) const;
   void judge();
   void hear_hub();
   void hear_ranks();
@@ -157,29 +183,65 @@ void Watch::State::sample() {
   const std::uint64_t bytes = bytes_moved();
   const double share = std::chrono::duration<double>(used - cpu) / std::chrono::duration<double>(now - sampled);
   const std::lock_guard hold(lock);
-  if (!self.waits && (share > kIdleShare || bytes > moved + kLeastBytes)) progressed = now;
+  if (!self.waits && device_waits.empty() && (share > kIdleShare || bytes > moved + kLeastBytes)) progressed = now;
   self.quiet = now - progressed;
   cpu = used;
   sampled = now;
   moved = bytes;
 }
 
-json Watch::State::report() const {
+// What this rank says of itself.
+Seen Watch::State::own() const {
   const std::lock_guard hold(lock);
-  return {{"rank", options.rank}, {"waits", self.waits}, {"quiet", milliseconds(self.quiet)}, {"at", self.at}};
+  Seen mine = self;
+  mine.heard = Steady::now();
+  if (device_waits.empty()) return mine;
+  mine.waits = true;
+  mine.at += fmt::format(", its GPU waiting for {}", device_waits);
+  return mine;
+}
+
+json Watch::State::report() const {
+  const Seen mine = own();
+  json operations = json::array();
+  for (const Standing& one : mine.operations) operations.push_back({one.id, one.members, one.sentence, milliseconds(one.time)});
+  return {{"rank", options.rank},
+          {"waits", mine.waits},
+          {"quiet", milliseconds(mine.quiet)},
+          {"at", mine.at},
+          {"operations", std::move(operations)}};
+}
+
+// The operation that all whom it takes have been in for longest, where that is too long; else empty.
+std::string Watch::State::hanging(const std::map<int, Seen>& ranks) const {
+  const auto now = Steady::now();
+  struct Met {
+    int members = 0, present = 0;
+    std::string sentence;
+    Steady::duration time = Steady::duration::max();  // since the last of them came
+  };
+  std::map<std::string, Met> met;
+  for (const auto& [rank, one] : ranks)
+    for (const Standing& operation : one.operations) {
+      Met& all = met[operation.id];
+      all.members = operation.members;
+      ++all.present;
+      if (!operation.sentence.empty()) all.sentence = operation.sentence;
+      all.time = std::min(all.time, operation.time + (now - one.heard));
+    }
+  const Met* longest = nullptr;
+  for (const auto& [id, one] : met)
+    if (one.present == one.members && one.time > patience() && (!longest || one.time > longest->time)) longest = &one;
+  if (!longest) return "";
+  return fmt::format("{} has stood still between the GPUs for {:.2g} s", longest->sentence, in_seconds(longest->time));
 }
 
 // Rank 0: who is lost? And how long has nobody made progress?
 void Watch::State::judge() {
   const auto now = Steady::now();
-  Seen mine;
-  {
-    const std::lock_guard hold(lock);
-    mine = self;
-    mine.heard = now;
-  }
   std::map<int, Seen> all = seen;
-  all[0] = mine;
+  all[0] = own();
+  if (const std::string operation = hanging(all); !operation.empty()) return declare(operation);
   auto quiet = Steady::duration::max();
   std::string text;
   for (const auto& [rank, one] : all) {
@@ -223,6 +285,10 @@ void Watch::State::hear_ranks() {
       one.quiet = std::chrono::milliseconds(document.value("quiet", 0));
       one.waits = document.value("waits", false);
       one.at = document.value("at", "");
+      one.operations.clear();
+      for (const json& operation : document.value("operations", json::array()))
+        one.operations.push_back(
+            {operation.at(0), operation.at(1), operation.at(2), std::chrono::milliseconds(operation.at(3).get<std::int64_t>())});
     }
     if (!ended || one.left) continue;
     one.left = true;
@@ -294,6 +360,12 @@ void Watch::State::loop() {
       since = over_since;
     }
     if (ended && options.kill_when_stuck && Steady::now() - since > options.deadline) {
+      std::string told;
+      {
+        const std::lock_guard hold(lock);
+        told = fmt::format("panpipe: rank {}: {}: {}\n", options.rank, self.at, reason);
+      }
+      std::fputs(told.c_str(), stderr);
       std::fputs("panpipe-exec: this rank did not end by itself after the loss: ended by its watch\n", stderr);
       _exit(1);
     }
@@ -317,7 +389,11 @@ void Watch::State::loop() {
 // Rank 0, at the start: one line per rank, which names itself and the run.
 void Watch::State::accept_all() {
   const auto end = Steady::now() + options.deadline;
-  std::vector<Line> strangers;
+  struct Stranger {
+    Line line;
+    std::string challenge;
+  };
+  std::deque<Stranger> strangers;
   while (static_cast<int>(lines.size()) + 1 < options.size) {
     if (Steady::now() > end) {
       std::string missing;
@@ -330,20 +406,57 @@ void Watch::State::accept_all() {
     pollfd wait{listener, POLLIN, 0};
     if (poll(&wait, 1, 10) == 1) {
       const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-      if (socket >= 0) strangers.emplace_back(socket);
-    }
-    for (Line& line : strangers) {
-      bool ended = false;
-      for (const json& document : line.hear(ended)) {
-        const int rank = document.value("hello", -1);
-        if (document.value("token", "") != token || rank < 1 || rank >= options.size || lines.count(rank)) continue;
-        lines[rank] = std::move(line);
-        seen[rank] = Seen{};
-        break;
+      if (socket >= 0) {
+        strangers.push_back({Line(socket), random_word()});
+        strangers.back().line.say({{"challenge", strangers.back().challenge}});
       }
+      if (strangers.size() > kMostStrangers) strangers.pop_front();
     }
-    std::erase_if(strangers, [](const Line& line) { return !line.open(); });
+    for (Stranger& stranger : strangers) {
+      bool ended = false;
+      const std::vector<json> said = stranger.line.hear(ended, kLongestOfAStranger);
+      if (said.empty() && !ended) continue;
+      const std::int64_t rank = said.empty() ? -1 : number_in(said.front(), "hello", -1);
+      const std::string nonce = said.empty() ? "" : text_in(said.front(), "nonce");
+      if (rank >= 1 && rank < options.size && !lines.count(static_cast<int>(rank)) &&
+          same_word(text_in(said.front(), "proof"), proof(token, "rank", rank, stranger.challenge, nonce))) {
+        stranger.line.say({{"welcome", proof(token, "welcome", rank, stranger.challenge, nonce)}});
+        lines[static_cast<int>(rank)] = std::move(stranger.line);
+        seen[static_cast<int>(rank)] = Seen{};
+      }
+      stranger.line.close();
+    }
+    std::erase_if(strangers, [](const Stranger& stranger) { return !stranger.line.open(); });
   }
+}
+
+bool introduce(Line& line, int rank, const std::string& token, Steady::time_point end) {
+  const std::string nonce = random_word();
+  std::string challenge;
+  for (bool ended = false; !ended && Steady::now() < end;) {
+    pollfd wait{line.socket(), POLLIN, 0};
+    poll(&wait, 1, 20);
+    for (const json& document : line.hear(ended)) {
+      if (!challenge.empty()) return same_word(text_in(document, "welcome"), proof(token, "welcome", rank, challenge, nonce));
+      challenge = text_in(document, "challenge");
+      if (challenge.empty()) return false;
+      line.say({{"hello", rank}, {"nonce", nonce}, {"proof", proof(token, "rank", rank, challenge, nonce)}});
+    }
+  }
+  return false;
+}
+
+int Watch::listen_here(int& port) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  if (listener < 0 || bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(listener, 128) != 0 ||
+      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    throw MachineError("no TCP port can be opened for the ranks to watch each other");
+  port = ntohs(address.sin_port);
+  return listener;
 }
 
 int Watch::listen_anywhere(int& port) {
@@ -376,18 +489,27 @@ Watch::Watch(WatchOptions options, int listener, const std::string& token) : sta
     ~Closed() { close(socket); }
   } closed{listener};
   state_->accept_all();
-  for (auto& [rank, line] : state_->lines) line.say({{"welcome", true}});
   state_->thread = std::thread([state = state_.get()] { state->loop(); });
 }
 
 Watch::Watch(WatchOptions options, const std::string& host, int port, const std::string& token)
     : state_(std::make_unique<State>(std::move(options))) {
   const auto deadline = state_->options.deadline;
-  auto line = Line::connect(host, port, deadline);
+  const auto end = Steady::now() + deadline;
+  std::optional<Line> line;
+  bool known = false;
+  do {  // rank 0 may have dropped it among many strangers
+    line = Line::connect(host, port, std::max<Steady::duration>(end - Steady::now(), 1ms));
+    known = line && introduce(*line, state_->options.rank, token, end);
+  } while (!known && Steady::now() < end && (std::this_thread::sleep_for(20ms), true));
+  if (line && !known)
+    throw MachineError(
+        fmt::format("rank {} reached {} port {}, but what answers there did not show within {:.3g} s that it is rank 0 "
+                    "of this run",
+                    state_->options.rank, host, port, in_seconds(deadline)));
   if (!line)
     throw MachineError(fmt::format("rank {} cannot reach rank 0 at {} port {} within {:.3g} s (a firewall between the hosts?)",
                                    state_->options.rank, host, port, in_seconds(deadline)));
-  line->say({{"hello", state_->options.rank}, {"token", token}});
   state_->lines[0] = std::move(*line);
   state_->thread = std::thread([state = state_.get()] { state->loop(); });
 }
@@ -420,6 +542,12 @@ void Watch::end_wait() {
 void Watch::progress() {
   const std::lock_guard hold(state_->lock);
   state_->progressed = Steady::now();
+}
+
+void Watch::device(const std::string& waits_for, std::vector<Standing> operations) {
+  const std::lock_guard hold(state_->lock);
+  state_->device_waits = waits_for;
+  state_->self.operations = std::move(operations);
 }
 
 void Watch::abort(const std::string& why) noexcept {

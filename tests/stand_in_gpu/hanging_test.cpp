@@ -1,0 +1,61 @@
+// What happens to a run over NCCL when an operation never ends or a rank is lost: it ends, in time, and in words of its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/stand_in_gpu/stand_in.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+// Time to load LibTorch on a busy machine, and time enough to tell a hang from that.
+std::string endless(const std::string& scenario) {
+  return "run " + scenario_file(scenario) +
+         " --transport nccl --device cuda --steps 1000000 --deadline 6 --no-progress --threads 1";
+}
+
+void expect_told(const Ended& run, const std::string& what) {
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, ContainsRegex(what));
+  EXPECT_THAT(run.err, Not(HasSubstr("frame #"))) << "no traces of LibTorch's";
+  EXPECT_THAT(run.left_behind, testing::IsEmpty());
+}
+
+// A host that waits for its device spins, which is processor time, or sleeps.
+class Hanging : public testing::TestWithParam<const char*> {
+ protected:
+  Settings hang(const std::string& where) const { return {{"STAND_IN_HANG", where}, {"STAND_IN_SPIN", GetParam()}}; }
+};
+
+TEST_P(Hanging, AMessageIsNamedWithItsRanksAndItsAction) {
+  const Ended run = on_stand_in(endless(small_gpt({2})), hang("1,9,send"));
+  expect_told(run, "rank 1 is stuck: its message to rank 0 at 1B[0-3] of step [0-9]+ has stood still between the GPUs for [56]");
+}
+
+TEST_P(Hanging, ASumIsNamedWithItsRanks) {
+  const Ended run = on_stand_in(endless(small_gpt({1, 2})), hang("1,3,allreduce"));
+  expect_told(run, "ranks 0, 1 are stuck: their sum at .* has stood still between the GPUs for [56]");
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, Hanging, testing::Values("0", "1"),
+                         [](const auto& of) { return std::string(of.param) == "1" ? "Spins" : "Sleeps"; });
+
+TEST(Losing, AKilledRankIsToldInOurWords) {
+  const Ended run = on_stand_in(endless(small_gpt({2})), {{"PANPIPE_FAULT", "rank=1,step=1,kind=kill,action=1F2"}});
+  expect_told(run, "panpipe: rank 0: .*rank 1 is lost: its process ended; it was last seen at: 1");
+  EXPECT_THAT(run.err, HasSubstr("panpipe: rank 1 was killed by signal 9 (Killed)\n"));
+  for (const char* of_others : {"ProcessGroupNCCL", "TCPStore", "c10d", "watchdog"})
+    EXPECT_THAT(run.err, Not(HasSubstr(of_others)));
+}
+
+TEST(Losing, ALossThatIsNoNumberIsToldFirst) {
+  const Ended run = on_stand_in(endless(small_gpt({2})), {{"PANPIPE_FAULT", "rank=1,step=1,kind=nan,action=1F2"}});
+  expect_told(run, "step 2: the loss of microbatch 2 is nan \\(rank 1, replica 0\\)");
+  EXPECT_THAT(run.err, Not(HasSubstr("killed by signal"))) << "healthy ranks end by themselves";
+}
+
+}  // namespace
+}  // namespace panpipe::test
