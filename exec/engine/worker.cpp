@@ -132,8 +132,9 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
   const double share = loss_share(action);
   if (share == 0) return;  // a slice without a label that counts: the mean over none of them is no number
   if (!losses_.defined()) {
-    const auto most = static_cast<std::int64_t>(plan_.schedule.order[static_cast<std::size_t>(position_)].size());
-    losses_ = at::empty({most}, at::TensorOptions(value.scalar_type()).pinned_memory(!options_.device.is_cpu()));
+    const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
+    const auto forwards = std::count_if(order.begin(), order.end(), [](const Action& a) { return a.kind == ActionKind::F; });
+    losses_ = at::empty({forwards}, at::TensorOptions(value.scalar_type()).pinned_memory(!options_.device.is_cpu()));
   }
   losses_[std::ssize(noted_)].copy_(value, /*non_blocking=*/true);
   noted_.push_back({action, share});
