@@ -121,8 +121,9 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
   // A host on its own reads it at once; it would wait for a GPU, in every microbatch.
   if (options_.device.is_cpu()) return tell_loss(action, share, value.item<double>(), *result_);
   if (!losses_.defined()) {
-    const auto most = static_cast<std::int64_t>(plan_.schedule.order[static_cast<std::size_t>(position_)].size());
-    losses_ = at::empty({most}, at::TensorOptions(value.scalar_type()).pinned_memory(true));
+    const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
+    const auto forwards = std::count_if(order.begin(), order.end(), [](const Action& a) { return a.kind == ActionKind::F; });
+    losses_ = at::empty({forwards}, at::TensorOptions(value.scalar_type()).pinned_memory(true));
   }
   losses_[std::ssize(noted_)].copy_(value, /*non_blocking=*/true);
   noted_.push_back({action, share});

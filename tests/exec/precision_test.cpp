@@ -42,7 +42,7 @@ TEST(Precision, NormsOfTwoByteGradientsAreFormedInFp32) {
   // 257 ones: the norm is 16.03122, which bf16 would round to 16 and lose the last element.
   EXPECT_NEAR(squared_norm({at::ones({257}, at::kBFloat16)}), 257, 1e-3);
   EXPECT_NEAR(squared_norm({at::ones({257}, at::kBFloat16), at::full({3}, 2.0, at::kFloat)}), 257 + 12, 1e-3);
-  EXPECT_EQ(squared_norm({at::full({2}, 3.0, at::kDouble)}), 18);
+  EXPECT_DOUBLE_EQ(squared_norm({at::full({2}, 3.0, at::kDouble)}), 18);
   EXPECT_TRUE(std::isinf(squared_norm({at::full({2}, INFINITY, at::kHalf)}))) << "an overflow stays one";
   EXPECT_EQ(squared_norm({}), 0);
 }

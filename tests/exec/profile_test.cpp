@@ -1,4 +1,5 @@
 // Profiling: robust numbers, windows, units' memory by closed form, and a whole profile that predicts the run it stands for.
+#include <ATen/Context.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -115,9 +116,9 @@ TEST(UnitMemory, AddsUpToARunsMicrobatchInFlight) {
     MemoryAccount account;
     DeviceMemory on_cpu(at::kCPU, account, DeviceMemory::Count::Requested);
     const UnitMemory kept = UnitProfiler(job.graph(), layout, 0, 1, 0, at::kCPU, 0, autocast).memory(0, on_cpu);
-    // Ids and labels are 32 integers of 8 bytes each.
-    const std::int64_t data = 2 * 32 * 8;
-    EXPECT_EQ((peak_of(6, autocast) - peak_of(2, autocast)) / 4, kept.saved + data) << (autocast ? "autocast" : "fp32");
+    // Ids and labels are 32 integers of 8 bytes each; the loss waits for the end of the step as one number.
+    const std::int64_t data = 2 * 32 * 8, loss = 4;
+    EXPECT_EQ((peak_of(6, autocast) - peak_of(2, autocast)) / 4, kept.saved + data + loss) << (autocast ? "autocast" : "fp32");
   }
 }
 
@@ -135,6 +136,17 @@ Profile profiled(const PreparedProfile& job, std::vector<OperatorRow>* operators
   for (std::thread& rank : ranks) rank.join();
   if (operators) *operators = rows.front();
   return profile;
+}
+
+TEST(Profile, TakesTf32AsTheRunDoes) {
+  for (const bool wanted : {true, false}) {
+    ProfileRequest request = request_of(1);
+    request.only_transfers = true;
+    request.overrides = {wanted ? "precision=tf32" : "precision=fp32"};
+    profiled(PreparedProfile(request));
+    EXPECT_EQ(at::globalContext().allowTF32CuBLAS(), wanted);
+    EXPECT_EQ(at::globalContext().allowTF32CuDNN(), wanted);
+  }
 }
 
 TEST(Profile, OfTwoRanksCoversEveryUnitAndPredictsAStep) {
