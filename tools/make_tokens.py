@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Texts to a file of tokens for `data: {tokens: FILE}`: little-endian 16-bit ids, one per byte of text or one per word.
+"""Texts to a file of tokens for `data: {tokens: FILE}`: little-endian ids of 16 bits (or 32), one per byte of text or one per word.
 
   tools/make_tokens.py -o train.bin /usr/share/common-licenses
   tools/make_tokens.py --words 4000 -o train.bin --vocabulary words.txt book1.txt book2.txt
 
 Byte ids are 0..255 (a model wants vocabulary 256). With --words N the N - 1 most frequent words (runs of letters and digits, and
-single other characters) get ids from 1 in that order, everything else 0. Folders are read whole, in the order of their names.
+single other characters) get ids from 1 in that order, everything else 0. Ids beyond 65535 take --width 32. Folders are read whole, in
+the order of their names.
 """
 import argparse
 import array
@@ -41,15 +42,17 @@ def main():
     parser.add_argument("-o", "--output", required=True, help="the file of tokens to write")
     parser.add_argument("--words", type=int, metavar="N", help="word ids below N instead of bytes")
     parser.add_argument("--vocabulary", metavar="FILE", help="with --words: writes the words, one per line, id 1 first")
+    parser.add_argument("--width", type=int, choices=(16, 32), default=16, help="bits of an id; 32: read with {tokens: FILE, width: 32}")
     arguments = parser.parse_args()
-    if arguments.words is not None and not 2 <= arguments.words <= 65536:
-        sys.exit("make_tokens: --words takes 2 to 65536: ids have 16 bits")
+    most = 1 << min(arguments.width, 31)
+    if arguments.words is not None and not 2 <= arguments.words <= most:
+        sys.exit(f"make_tokens: --words takes 2 to {most}: ids have {arguments.width} bits")
     data = b"\n".join(path.read_bytes() for path in files_of(arguments.texts))
     if arguments.words is None:
         ids, kept = list(data), None
     else:
         ids, kept = word_ids(data.decode("utf-8", "replace"), arguments.words)
-    tokens = array.array("H", ids)
+    tokens = array.array("H" if arguments.width == 16 else "I", ids)
     if sys.byteorder == "big":
         tokens.byteswap()
     pathlib.Path(arguments.output).write_bytes(tokens.tobytes())

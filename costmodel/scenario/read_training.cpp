@@ -37,6 +37,40 @@ void read_betas(MapReader& reader, OptimizerRequest& optimizer) {
   }
 }
 
+// A word, or a list of words.
+void read_no_decay(MapReader& reader, OptimizerRequest& optimizer) {
+  const Node* node = reader.find("no_decay");
+  if (node == nullptr) return;
+  const auto add = [&](const Node& item) {
+    if (const auto text = read_string(item, reader.log())) optimizer.no_decay.push_back(*text);
+  };
+  if (node->kind == NodeKind::Sequence)
+    for (const auto& item : node->items) add(*item);
+  else
+    add(*node);
+}
+
+void read_groups(MapReader& reader, OptimizerRequest& optimizer) {
+  const Node* node = reader.find("groups");
+  if (node == nullptr) return;
+  ReadLog& log = reader.log();
+  if (node->kind != NodeKind::Sequence || node->items.empty()) {
+    log.error(*node, "groups are a list of maps", "as in 'groups: [{match: \"*.wpe.weight\", learning_rate: 0.0001}]'");
+    return;
+  }
+  for (const auto& item : node->items) {
+    MapReader one(*item, log);
+    OptimizerRequest::Group group;
+    if (const Node* match = one.require("match")) group.match = read_string(*match, log).value_or("");
+    if (const Node* rate = one.find("learning_rate")) group.learning_rate = read_number(*rate, log, Sign::NonNegative);
+    if (const Node* decay = one.find("weight_decay")) group.weight_decay = read_number(*decay, log, Sign::NonNegative);
+    one.finish();
+    if (item->kind == NodeKind::Map && !one.has("learning_rate") && !one.has("weight_decay"))
+      log.error(*item, "a group states a learning_rate, a weight_decay, or both");
+    optimizer.groups.push_back(std::move(group));
+  }
+}
+
 void read_numbers(MapReader& reader, OptimizerRequest& optimizer) {
   if (belongs(reader, "learning_rate", optimizer.name != "none", optimizer.name, "it updates nothing"))
     optimizer.learning_rate = reader.number("learning_rate", Sign::NonNegative, optimizer.learning_rate);
@@ -48,24 +82,37 @@ void read_numbers(MapReader& reader, OptimizerRequest& optimizer) {
   if (belongs(reader, "betas", adaptive(optimizer), optimizer.name, "adam and adamw have")) read_betas(reader, optimizer);
   if (belongs(reader, "epsilon", adaptive(optimizer), optimizer.name, "adam and adamw have"))
     optimizer.epsilon = reader.number("epsilon", Sign::Positive, optimizer.epsilon);
+  if (belongs(reader, "no_decay", optimizer.name != "none", optimizer.name, "it updates nothing"))
+    read_no_decay(reader, optimizer);
+  if (belongs(reader, "groups", optimizer.name != "none", optimizer.name, "it updates nothing")) read_groups(reader, optimizer);
 }
 
 void read_schedule_of_rate(MapReader& reader, TrainingRequest& training) {
   using Decay = TrainingRequest::Decay;
   training.warmup_steps = reader.integer("warmup_steps", 0, 0);
   training.decay = reader.choice<Decay>(
-      "decay", {{"constant", Decay::Constant}, {"linear", Decay::Linear}, {"cosine", Decay::Cosine}}, Decay::Constant);
+      "decay",
+      {{"constant", Decay::Constant}, {"linear", Decay::Linear}, {"cosine", Decay::Cosine}, {"inverse_sqrt", Decay::InverseSqrt}},
+      Decay::Constant);
+  const Node* start = reader.find("decay_start");
   const Node* steps = reader.find("decay_steps");
   const Node* minimum = reader.find("minimum_learning_rate");
   const Node* decay = reader.node().find("decay");
   if (training.decay == Decay::Constant && decay != nullptr && decay->text != "constant") return;  // complained about above
   if (training.decay == Decay::Constant) {
-    for (const Node* node : {steps, minimum})
+    for (const Node* node : {start, steps, minimum})
       if (node != nullptr)
         reader.log().error(*node, "a constant learning rate does not decay", "give 'decay: linear' or 'decay: cosine'");
     return;
   }
   if (minimum != nullptr) training.minimum_learning_rate = read_number(*minimum, reader.log(), Sign::NonNegative).value_or(0);
+  if (training.decay == Decay::InverseSqrt) {
+    for (const Node* node : {start, steps})
+      if (node != nullptr)
+        reader.log().error(*node, "the inverse square root falls from the end of the warm-up on, and has no end",
+                           "leave the key out, or give 'decay: linear' or 'decay: cosine'");
+    return;
+  }
   if (steps == nullptr) {
     reader.log().error_at_key(reader.node(), "decay", "a learning rate that decays needs decay_steps",
                               "the number of updates after which minimum_learning_rate is reached, as in 'decay_steps: 1000'");
@@ -75,6 +122,24 @@ void read_schedule_of_rate(MapReader& reader, TrainingRequest& training) {
   if (training.decay_steps <= training.warmup_steps)
     reader.log().error(*steps, fmt::format("the decay ends within the warm-up of {} steps", training.warmup_steps),
                        "decay_steps counts from the first step, warm-up included");
+  training.decay_start = training.warmup_steps;
+  if (start == nullptr) return;
+  training.decay_start = read_integer(*start, reader.log(), 0).value_or(training.warmup_steps);
+  if (training.decay_start < training.warmup_steps || training.decay_start >= training.decay_steps)
+    reader.log().error(
+        *start,
+        fmt::format("the decay starts at update {}, which is not between the warm-up of {} steps and decay_steps, {}",
+                    training.decay_start, training.warmup_steps, training.decay_steps),
+        "decay_start counts from the first step, warm-up included");
+}
+
+void read_evaluation(MapReader& reader, TrainingRequest& training) {
+  const Node* node = reader.find("evaluate");
+  if (node == nullptr) return;
+  MapReader evaluate(*node, reader.log());
+  training.evaluate_every = evaluate.integer("every", 1);
+  if (evaluate.find("steps") != nullptr) training.evaluate_steps = evaluate.integer("steps", 1);
+  evaluate.finish();
 }
 
 void read_loss_scale(MapReader& reader, TrainingRequest& training) {
@@ -135,7 +200,8 @@ OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback
   if (known) {
     read_numbers(reader, optimizer);
   } else {  // which keys it may have is not known
-    for (const char* key : {"learning_rate", "weight_decay", "momentum", "betas", "epsilon"}) reader.find(key);
+    for (const char* key : {"learning_rate", "weight_decay", "momentum", "betas", "epsilon", "no_decay", "groups"})
+      reader.find(key);
   }
   reader.finish();
   return optimizer;
@@ -151,6 +217,7 @@ TrainingRequest read_training(MapReader& scenario) {
     if (const Node* clip = reader.find("clip_gradients"))
       training.clip_gradients = read_number(*clip, scenario.log(), Sign::Positive).value_or(0);
     read_loss_scale(reader, training);
+    read_evaluation(reader, training);
     if (const Node* keep = reader.find("keep_checkpoints"))
       training.keep_checkpoints = read_integer(*keep, scenario.log(), 1).value_or(0);
   }

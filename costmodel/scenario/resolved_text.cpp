@@ -40,6 +40,8 @@ class Printer {
     absolute("schedule.csv", scenario.schedule.csv);
     absolute("data.tensors", scenario.data.file);
     absolute("data.tokens", scenario.data.file);
+    absolute("data.validation", scenario.data.validation);
+    absolute("workload.weights", scenario.workload.weights);
   }
 
   std::string print() {

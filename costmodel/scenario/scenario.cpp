@@ -268,6 +268,14 @@ void read_transfer_rules(MapReader& reader, bool given_cluster, Scenario& scenar
   scenario.collectives_run_on = reader.choice<bool>("trailing_collectives", {{"awaited", false}, {"overlapped", true}}, false);
 }
 
+void check_evaluation(MapReader& reader, const Scenario& scenario) {
+  const bool held_out = !scenario.data.validation.empty() || scenario.data.held_out > 0;
+  const Node* training = reader.node().find("training");
+  if (scenario.training.evaluate_every == 0 || held_out || reader.log().has_errors()) return;
+  reader.log().error_at_key(*training, "evaluate", "an evaluation needs samples that training does not see",
+                            "name them, as in 'data: {tokens: FILE, validation: FILE}' or 'data: {tokens: FILE, held_out: 5 %}'");
+}
+
 Scenario read_scenario(const NodePtr& root, const std::string& name) {
   Scenario scenario;
   scenario.file = name;
@@ -299,6 +307,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   scenario.profile = read_profile_part(reader);
   read_usable(reader, cluster, scenario);
   scenario.data = read_data(reader);
+  check_evaluation(reader, scenario);
   reader.find("kind");
   reader.finish();
   log.throw_if_errors();
@@ -343,16 +352,20 @@ void apply_plan_keys(Node& root, const Node& plan) {
   root.entries.push_back({"placement", devices->line, devices->column, placement});
 }
 
-// The written node nearest to a path: "schedule.group" -> schedule.group, schedule, or the document.
+// The written node nearest to a path: "schedule.group" -> schedule.group, schedule, or the document; "optimizer.groups[1].match".
 const Node& nearest_node(const Node& root, const std::string& path) {
   const Node* node = &root;
   std::size_t begin = 0;
   while (begin < path.size() && node->kind == NodeKind::Map) {
-    const std::size_t end = std::min(path.find('.', begin), path.size());
-    const Node* next = node->find(path.substr(begin, end - begin));
+    const std::size_t end = std::min(path.find('.', begin), path.size()), bracket = std::min(path.find('[', begin), end);
+    const Node* next = node->find(path.substr(begin, bracket - begin));
     if (next == nullptr) break;
     node = next;
     begin = end + 1;
+    if (bracket == end || node->kind != NodeKind::Sequence) continue;
+    const std::size_t item = std::stoul(path.substr(bracket + 1));
+    if (item >= node->items.size()) break;
+    node = node->items[item].get();
   }
   return *node;
 }

@@ -63,7 +63,11 @@ struct TransferRules {
 struct DataRequest {
   enum class Kind { Synthetic, Tensors, Tokens };
   Kind kind = Kind::Synthetic;
-  std::string file;  // path as found; empty for synthetic data
+  std::string file;        // path as found; empty for synthetic data
+  int width = 0;           // bits of a token; 0 = as an index beside the file says, else 16
+  bool shuffle = false;    // each pass over the data in an order of its own, by the scenario's seed
+  std::string validation;  // path as found of the file that evaluations take; empty = none
+  double held_out = 0;     // share of the file, at its end, that evaluations take and training does not
 };
 
 struct Scenario {

@@ -71,6 +71,13 @@ void read_model(MapReader& map, WorkloadRequest& request) {
   }
   if (map.has("tied_embedding")) request.tied_embedding = map.boolean("tied_embedding");
   map.find("tied_embedding");
+  if (const Node* weights = map.find("weights")) {
+    request.weights = read_file_reference(*weights, log, "file or folder of weights").value_or("");
+    // Other families have no published files under the names of their parameters here.
+    const bool known = !model || model->family->name == "gpt" || model->family->name == "llama";
+    if (!known)
+      log.error(*weights, fmt::format("weights are read into the families gpt and llama, not into {}", model->family->name));
+  }
   request.dropout = map.number("dropout", Sign::NonNegative, 0.0);
   if (request.dropout >= 1) log.error(*map.find("dropout"), fmt::format("a dropout of {} leaves nothing", request.dropout));
   if (!model || log.has_errors()) return;

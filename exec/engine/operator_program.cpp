@@ -12,6 +12,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/autocast_region.hpp"
+#include "exec/engine/mixed_bits.hpp"
 #include "exec/engine/recomputed_attention.hpp"
 #include "exec/engine/scalar_types.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
@@ -110,18 +111,26 @@ bool draws(const c10::OperatorHandle& handle) {
          name == "aten::rnn_relu" || name.compare(0, 10, "aten::rand") == 0;
 }
 
-// SplitMix64: neighbouring (operator, microbatch) pairs get unrelated streams. Steele, Lea, Flood, OOPSLA 2014.
-std::uint64_t mixed(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15ULL;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
-  return value ^ (value >> 31);
-}
-
 // The default generator is one per process and shared by rank threads: held from seeding until the draw is done.
 std::mutex& generator_lock() {
   static std::mutex lock;
   return lock;
+}
+
+// Arguments by which PyTorch's operators tell training from evaluation. A normalization without running statistics has none to
+// take.
+std::vector<std::pair<int, c10::IValue>> outside_training(const c10::FunctionSchema& schema, const Operator& op,
+                                                          const std::vector<int>& given) {
+  const auto statistics = schema.argumentIndexWithName("running_mean");
+  const int own = statistics ? given[static_cast<std::size_t>(*statistics)] : -1;
+  const bool learns = own >= 0 && std::holds_alternative<TensorRef>(op.arguments[static_cast<std::size_t>(own)]);
+  std::vector<std::pair<int, c10::IValue>> arguments;
+  for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
+    const std::string& name = schema.arguments()[i].name();
+    if (name == "dropout_p") arguments.emplace_back(static_cast<int>(i), 0.0);
+    if (name == "train" || (name == "training" && (learns || !statistics))) arguments.emplace_back(static_cast<int>(i), false);
+  }
+  return arguments;
 }
 
 [[noreturn]] void cannot(const Operator& op, const std::string& why) {
@@ -227,11 +236,13 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
             {},
             draws(*found),
             !op.recorded || op.autocast.has_value(),
-            name == "aten::scaled_dot_product_attention"};
+            name == "aten::scaled_dot_product_attention",
+            {}};
   const auto& wanted = found->schema().arguments();
   if (op.arguments.size() > wanted.size())
     cannot(op, fmt::format("{} arguments were given, its schema takes {}", op.arguments.size(), wanted.size()));
   const std::vector<int> given = given_arguments(op, found->schema());
+  node.evaluation = outside_training(found->schema(), op, given);
   for (std::size_t position = 0; position < wanted.size(); ++position) {
     if (given[position] < 0) {
       if (!wanted[position].default_value()) cannot(op, fmt::format("argument '{}' is missing", wanted[position].name()));
@@ -257,7 +268,9 @@ void OperatorProgram::call(const Node& node, const CallContext& context, torch::
   at::Generator generator =
       device_.is_cpu() ? at::detail::getDefaultCPUGenerator() : at::globalContext().defaultGenerator(device_);
   generator.set_current_seed(
-      mixed(context.seed ^ mixed(static_cast<std::uint64_t>(context.sample) ^ mixed(static_cast<std::uint64_t>(node.index)))));
+      // Neighbouring (operator, microbatch) pairs get unrelated streams.
+      mixed_bits(context.seed ^
+                 mixed_bits(static_cast<std::uint64_t>(context.sample) ^ mixed_bits(static_cast<std::uint64_t>(node.index)))));
   call_as_stated(node, stack);
 }
 
@@ -300,6 +313,8 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
         }
       }
     }
+    if (context.evaluates)
+      for (const auto& [position, value] : node.evaluation) stack[static_cast<std::size_t>(position)] = value;
     try {
       if (node.attends && context.slice) context.slice->sequence->attend(node.index, context.slice->index, stack);
       if (context.recompute_attention && node.attends && graph_->operators[static_cast<std::size_t>(node.index)].recorded)

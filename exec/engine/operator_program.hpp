@@ -26,6 +26,7 @@ struct CallContext {
   std::shared_ptr<const SequenceSlice> slice{};  // of the sequence, where sequences are cut
   bool recompute_attention = false;              // in the backward: what is inside it is not kept
   const WeightCopies* copies = nullptr;          // with autocast: what products read in place of weights
+  bool evaluates = false;  // no training: nothing is dropped out, and normalizations take the statistics that they have learnt
 };
 
 class OperatorProgram {
@@ -68,6 +69,7 @@ class OperatorProgram {
     bool random;               // draws from the generator
     bool surrounded;           // stands in a region without gradients or with autocast
     bool attends;              // fused attention: reads the slices of the sequence before this one, may be recomputed
+    std::vector<std::pair<int, c10::IValue>> evaluation;  // arguments that differ outside training
   };
 
   Node compile(const Operator& op, int index);

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "costmodel/base/error.hpp"
+#include "exec/engine/published_weights.hpp"
 #include "exec/engine/scalar_types.hpp"
 #include "exec/engine/shards.hpp"
 
@@ -95,14 +96,17 @@ at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor) {
 }
 
 SeededParameters::SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages,
-                                   std::uint64_t seed, bool masters, at::Device device, int shard)
+                                   std::uint64_t seed, bool masters, at::Device device, int shard,
+                                   const PublishedWeights* weights)
     : graph_(&graph) {
   const auto made = [&](const Tensor& tensor) {
     if (is_of_the_rank(tensor)) return at::full({}, parse(tensor.init).value * shard, at::kLong);
-    if (!is_sharded(tensor)) return initial_value(tensor, seed);
     Tensor whole = tensor;
-    whole.shape = tensor.full_shape;
-    return shard_of(tensor, initial_value(whole, seed), shard, graph.tensor_degree);
+    whole.shape = whole_shape(tensor);
+    const at::Tensor values = weights != nullptr && tensor.role == TensorRole::Parameter
+                                  ? weights->read(tensor).to(scalar_type(tensor.dtype))
+                                  : initial_value(whole, seed);
+    return shard_of(tensor, values, shard, graph.tensor_degree);
   };
   for (const int stage : stages) {
     for (const int used : layout.stages[static_cast<std::size_t>(stage)].parameters) {

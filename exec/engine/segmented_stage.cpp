@@ -169,15 +169,28 @@ Steps SegmentedStage::forward_steps(std::shared_ptr<ForwardFlow> flow, Take inpu
   return steps;
 }
 
+// In the order in which a stage that is one part wants its inputs.
+std::vector<at::Tensor> SegmentedStage::of_only_part(std::vector<at::Tensor> values) const {
+  std::vector<at::Tensor> ordered;
+  for (const int tensor : parts_[0].stage->inputs())
+    ordered.push_back(
+        std::move(values[static_cast<std::size_t>(std::lower_bound(inputs_.begin(), inputs_.end(), tensor) - inputs_.begin())]));
+  return ordered;
+}
+
+Steps SegmentedStage::evaluate(int microbatch, const CallContext& context, Take inputs, Give outputs) {
+  if (parts_.size() == 1)
+    return {[this, context, inputs = std::move(inputs), outputs = std::move(outputs)] {
+      outputs(parts_[0].stage->evaluate(of_only_part(inputs()), context));
+    }};
+  auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, context, false, {}});
+  return forward_steps(std::move(flow), std::move(inputs), std::move(outputs));
+}
+
 Steps SegmentedStage::forward(int microbatch, const CallContext& context, bool drop, Take inputs, Give outputs) {
   if (parts_.size() == 1) {  // keeps what recompute needs itself, copies of written buffers too
     return {[this, microbatch, context, drop, inputs = std::move(inputs), outputs = std::move(outputs)] {
-      std::vector<at::Tensor> values = inputs(), ordered;
-      for (const int tensor : parts_[0].stage->inputs())
-        ordered.push_back(std::move(
-            values[static_cast<std::size_t>(std::lower_bound(inputs_.begin(), inputs_.end(), tensor) - inputs_.begin())]));
-      values.clear();
-      outputs(parts_[0].stage->forward(microbatch, std::move(ordered), context, drop));
+      outputs(parts_[0].stage->forward(microbatch, of_only_part(inputs()), context, drop));
     }};
   }
   auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, context, !drop, {}});

@@ -37,6 +37,8 @@ class SegmentedStage {
   // F. `drop`: only the inputs stay alive; R, or else the backward itself, runs it again.
   Steps forward(int microbatch, const CallContext& context, bool drop, Take inputs, Give outputs);
   Steps recompute(int microbatch);
+  // As forward() without a backward to come: nothing stays alive.
+  Steps evaluate(int microbatch, const CallContext& context, Take inputs, Give outputs);
   // `kind`: B or I. Undefined gradients where none flows.
   Steps backward(ActionKind kind, int microbatch, Take output_gradients, Give input_gradients);
   Steps weight_gradient(int microbatch);  // W
@@ -72,6 +74,7 @@ class SegmentedStage {
   const Operator& operator_of(const Part& part) const;
   bool sums(const Part& part, bool backward) const;
   std::vector<std::pair<std::size_t, std::size_t>> stretches(bool backward) const;
+  std::vector<at::Tensor> of_only_part(std::vector<at::Tensor> values) const;
   at::Tensor resolve(Value& value);
   at::Tensor take_value(ForwardFlow& flow, const Part& part, int tensor);
   at::Tensor take_gradient(BackwardFlow& flow, int tensor);

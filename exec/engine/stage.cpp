@@ -80,6 +80,17 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
   return results;
 }
 
+std::vector<at::Tensor> Stage::evaluate(const std::vector<at::Tensor>& values, const CallContext& context) {
+  PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
+  const at::NoGradGuard no_graph;
+  Live state;
+  state.context = context;
+  state.context.copies = copies_;
+  state.inputs = values;
+  for (const std::size_t buffer : written_) state.before.push_back(kept_[buffer].clone());  // these are written, not the buffers
+  return run(state);
+}
+
 void Stage::recompute(int microbatch) {
   Live& state = live(microbatch);
   if (!state.roots.empty()) return;

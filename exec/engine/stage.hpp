@@ -35,6 +35,8 @@ class Stage {
   // F. Values in the order of inputs(). The outputs are detached: they leave the stage. `drop`: nothing but the inputs is kept,
   // also where the stage is not recomputed throughout.
   std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop = false);
+  // As forward(), keeping nothing for a backward and changing no buffer.
+  std::vector<at::Tensor> evaluate(const std::vector<at::Tensor>& values, const CallContext& context);
   // R. Rebuilds what recompute dropped; called by the backward when no R action did it before.
   void recompute(int microbatch);
   // B, I, W. Gradients in the order of outputs(), undefined where none flows; those of inputs() come back (B, I).

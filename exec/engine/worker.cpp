@@ -90,6 +90,18 @@ double Worker::loss_share(const Action& action) {
   return static_cast<double>(own) / static_cast<double>(all);
 }
 
+// What a forward pass of a stage reads: activations that arrive, and data.
+std::vector<at::Tensor> Worker::take_inputs(const Action& action, std::int64_t sample, const SequenceSlice* slice) {
+  const std::vector<int>& inputs = stages_.at(action.stage)->inputs();
+  std::vector<at::Tensor> values = messages_.take_inputs(action, inputs);
+  begin_work(*running_);
+  for (const int input : layout_.stages[static_cast<std::size_t>(action.stage)].data) {
+    const at::Tensor whole = data_(input, sample);
+    values[position_in(inputs, input)] = feed_.on_device(slice != nullptr ? slice->part(input, whole).contiguous() : whole);
+  }
+  return values;
+}
+
 Steps Worker::forward(const Action& action) {
   SegmentedStage& stage = *stages_.at(action.stage);
   const std::int64_t sample = sample_of(action);
@@ -99,15 +111,7 @@ Steps Worker::forward(const Action& action) {
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
   return stage.forward(
       layout_.cell(action), {options_.seed, draws, options_.autocast, slice, recompute == Recompute::Selective}, drop,
-      [this, action, sample, slice, &stage] {
-        std::vector<at::Tensor> values = messages_.take_inputs(action, stage.inputs());
-        begin_work(*running_);
-        for (const int input : layout_.stages[static_cast<std::size_t>(action.stage)].data) {
-          const at::Tensor whole = data_(input, sample);
-          values[position_in(stage.inputs(), input)] = feed_.on_device(slice ? slice->part(input, whole).contiguous() : whole);
-        }
-        return values;
-      },
+      [this, action, sample, slice] { return take_inputs(action, sample, slice.get()); },
       [this, action, &stage](const std::vector<at::Tensor>& outputs) {
         messages_.give_outputs(action, stage.outputs(), outputs);
         if (layout_.stages[static_cast<std::size_t>(action.stage)].has_loss) note_loss(action, outputs);
@@ -319,6 +323,64 @@ StepResult Worker::run(std::int64_t step_index) {
   result_ = nullptr;
   running_ = nullptr;
   return result;
+}
+
+// The order's forward passes alone: they depend on one another as in the whole order, so they end as it does. No two are woven,
+// and no fault is looked for.
+double Worker::evaluate(std::int64_t round, const DataSource& data) {
+  const DataSource training = std::exchange(data_, data);
+  const std::int64_t first_sample = std::exchange(options_.first_sample, 0), step = std::exchange(step_, round);
+  std::vector<Action> order;
+  for (const Action& action : plan_.schedule.order[static_cast<std::size_t>(position_)])
+    if (action.kind == ActionKind::F) order.push_back(action);
+  const auto ahead = static_cast<std::size_t>(std::max(1, options_.receives_ahead));
+  std::vector<std::shared_ptr<const SequenceSlice>> slices;  // later slices attend to earlier ones
+  std::vector<std::pair<at::Tensor, double>> losses;         // with their shares; read when the passes are over
+  StepResult untold;
+  Running running;
+  result_ = &untold;
+  running_ = &running;
+  untold.started = Clock::now();
+  if (copies_) copies_->refresh();
+  messages_.begin_step(untold.started, untold.spans);
+  for (std::size_t a = 0; a < order.size(); ++a) {
+    for (std::size_t next = a; next < std::min(a + ahead, order.size()); ++next) messages_.post(order[next]);
+    const Action& action = order[a];
+    SegmentedStage& stage = *stages_.at(action.stage);
+    doing_ = to_text(action);
+    transport_.doing(fmt::format("{} of an evaluation", doing_));
+    if (tensor_group_) tensor_group_->set_action(action);
+    slices.push_back(slice_of(action));
+    const std::int64_t sample = sample_of(action);
+    CallContext context{options_.seed, sample, options_.autocast, slices.back()};
+    context.evaluates = true;
+    const Steps steps = stage.evaluate(
+        layout_.cell(action), context, [&] { return take_inputs(action, sample, slices.back().get()); },
+        [&](const std::vector<at::Tensor>& outputs) {
+          messages_.give_outputs(action, stage.outputs(), outputs);
+          if (!layout_.stages[static_cast<std::size_t>(action.stage)].has_loss) return;
+          const double share = loss_share(action);
+          if (share > 0 && (!tensor_group_ || tensor_group_->shard() == 0))
+            losses.emplace_back(outputs[position_in(stage.outputs(), graph_.loss)], share);
+        });
+    for (const auto& one : steps) one();
+  }
+  doing_ = "the end of an evaluation, waiting for its sends to be taken";
+  messages_.finish();
+  doing_ = "the end of an evaluation";
+  for (const auto& [loss, share] : losses) untold.loss_sum += share * loss.item<double>();
+  masks_->clear();
+  sequences_.clear();
+  if (tensor_group_) {
+    tensor_group_->take_waiting();
+    tensor_group_->take_spans(untold.started);
+  }
+  result_ = nullptr;
+  running_ = nullptr;
+  data_ = training;
+  options_.first_sample = first_sample;
+  step_ = step;
+  return untold.loss_sum;
 }
 
 }  // namespace panpipe::exec

@@ -72,6 +72,10 @@ class Worker {
   void read_losses(StepResult& result);  // waits for the device; end() does it too
   void end(StepResult& result);
 
+  // The forward passes of a step on other data, whose microbatches count from 0 through all rounds and replicas: without dropout,
+  // and leaving nothing behind. The losses' sum, as StepResult::loss_sum. The ranks must meet between rounds.
+  double evaluate(std::int64_t round, const DataSource& data);
+
   void set_loss_scale(double scale) { options_.loss_scale = scale; }  // of the steps that follow
 
   // What the rank is doing, for messages of faults: "0B3 (waiting for the gradient from stage 1, rank 1)".
@@ -97,6 +101,7 @@ class Worker {
   double loss_share(const Action& action);
   Running prepare(std::size_t index);
   Steps forward(const Action& action);
+  std::vector<at::Tensor> take_inputs(const Action& action, std::int64_t sample, const SequenceSlice* slice);
   Steps backward(const Action& action);
   Steps copy(const Action& action);
   bool can_weave(std::size_t first, std::size_t members) const;

@@ -82,6 +82,13 @@ std::string content(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+std::vector<nlohmann::json> metrics_lines(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
 Outcome run_threads(const std::string& scenario_file, const RunRequest& request) {
   RunRequest asked = request;
   asked.scenario = scenario_file;

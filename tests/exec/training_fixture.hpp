@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ RunRequest quiet(const std::string& scenario_file, int steps);
 RunRequest with_checkpoints(const std::string& scenario_file, int steps, const std::string& directory, int every = 0);
 std::string step_folder(const std::string& directory, std::int64_t step);  // of a checkpoint
 std::string content(const std::string& path);                              // of a file
+
+std::vector<nlohmann::json> metrics_lines(const std::string& path);  // what --metrics wrote
 
 // Everything in a file, or in all files of a checkpoint, by name.
 std::map<std::string, at::Tensor> tensors_of(const std::string& path);

@@ -2,6 +2,7 @@
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/experiment/result_files.hpp"
+#include "exec/engine/published_weights.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/training/training_run.hpp"
@@ -37,6 +38,7 @@ PreparedRun::PreparedRun(RunRequest asked)
   plan = experiment.plan(request.plan);
   slices = sliced(experiment, plan.schedule);
   layout = make_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
+  weights = published_weights(scenario, whole_graph());
   check_training(*this);
   check_run_outputs(request);
   if (!request.output.empty()) check_result_files(request.output);

@@ -1,6 +1,7 @@
 // A run from a rank's point of view: what every rank prepares alike, and a rank's life from the first barrier to the result.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "costmodel/experiment/experiment.hpp"
@@ -10,6 +11,8 @@
 #include "exec/launch/run_request.hpp"
 
 namespace panpipe::exec {
+
+class PublishedWeights;
 
 // The same on every rank, and immutable: threads of one process share it.
 struct PreparedRun {
@@ -21,6 +24,7 @@ struct PreparedRun {
   Plan plan;
   std::optional<SliceGraph> slices;  // where the schedule cuts sequences
   Layout layout;
+  std::shared_ptr<const PublishedWeights> weights;  // null: the model begins with drawn values
 
   // What a pass computes; and what data are for: they differ where the schedule cuts sequences.
   const OperatorGraph& graph() const { return slices ? slices->graph : whole_graph(); }

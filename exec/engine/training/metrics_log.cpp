@@ -64,14 +64,18 @@ void MetricsLog::write(const StepMetrics& metrics) {
                                    {tokens_ > 0 ? "tokens_per_s" : "samples_per_s", rate},
                                    {"loss_scale", metrics.loss_scale},
                                    {"skipped", metrics.skipped}};
+    if (metrics.epoch) line["epoch"] = *metrics.epoch;
+    if (metrics.validation_loss) line["validation_loss"] = *metrics.validation_loss;
     if (metrics.warmup) line["warmup"] = true;
     file_ << line.dump() << "\n" << std::flush;
     if (!file_) throw MachineError(fmt::format("cannot write {}: {}", run_.request.metrics, std::strerror(errno)));
   }
   if (!run_.request.progress) return;
   const int last = run_.request.warmup + run_.request.steps;
-  std::string text = fmt::format("step {}/{}  loss {:.6g}  {:.4g} s  {} {}/s", metrics.step, last, metrics.loss,
+  const std::string epoch = metrics.epoch ? fmt::format("  epoch {:.2f}", *metrics.epoch) : "";
+  std::string text = fmt::format("step {}/{}{}  loss {:.6g}  {:.4g} s  {} {}/s", metrics.step, last, epoch, metrics.loss,
                                  metrics.step_time_s, rate_text(rate), tokens_ > 0 ? "tokens" : "samples");
+  if (metrics.validation_loss) text += fmt::format("  validation loss {:.6g}", *metrics.validation_loss);
   if (metrics.warmup) text += "  warm-up";
   if (metrics.skipped) text += fmt::format("  skipped: gradients overflowed at a loss scale of {:g}", metrics.loss_scale);
   fmt::print(stderr, "{}\n", text);

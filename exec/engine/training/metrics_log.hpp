@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "exec/engine/run/run.hpp"
@@ -17,6 +18,8 @@ struct StepMetrics {
   double step_time_s = 0;
   double learning_rate = 0, loss_scale = 1;
   bool skipped = false;
+  std::optional<double> epoch;            // passes over the data, behind the step; none of data without end
+  std::optional<double> validation_loss;  // where the step is followed by an evaluation
 };
 
 class MetricsLog {

@@ -1,59 +1,62 @@
 #include "exec/engine/training/token_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstring>
 
 #include "costmodel/base/error.hpp"
-#include "costmodel/base/inputs_kept.hpp"
 
 namespace panpipe::exec {
+namespace {
 
 static_assert(std::endian::native == std::endian::little, "tokens are mapped as they lie in the file");
 
-TokenFile::TokenFile(const std::string& path, std::int64_t sequence, std::int64_t vocabulary)
-    : sequence_(sequence), vocabulary_(vocabulary) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw InputError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
-  struct stat status {};
-  keep_input(path);
-  const bool regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-  const std::int64_t bytes = regular ? status.st_size : 0;
-  void* mapped = bytes > 0 ? ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
-  ::close(file);
-  if (mapped != MAP_FAILED) tokens_ = static_cast<const std::uint16_t*>(mapped);
-  count_ = bytes / 2;
-  samples_ = (count_ - 1) / sequence_;
-  const auto refuse = [&](const std::string& why) {
-    if (tokens_ != nullptr) ::munmap(mapped, static_cast<std::size_t>(bytes));
-    throw InputError(why);
-  };
-  if (!regular) refuse(fmt::format("{} is not a regular file", path));
-  if (bytes % 2 != 0) refuse(fmt::format("a file of {} bytes does not hold 16-bit tokens: the last one is cut", bytes));
-  if (count_ < sequence_ + 1)
-    refuse(fmt::format("the file holds {} tokens; a sample and its labels take {}", count_, sequence_ + 1));
-  const std::uint16_t* beyond =
-      vocabulary_ <= 0 ? tokens_ + count_
-                       : std::find_if(tokens_, tokens_ + count_, [&](std::uint16_t token) { return token >= vocabulary_; });
-  if (beyond != tokens_ + count_) {
-    const int token = *beyond;
-    const auto at = beyond - tokens_;
-    refuse(fmt::format("token {} has the id {}; the model's vocabulary ends at {}", at, token, vocabulary_ - 1));
-  }
+int bits_of(TokenType type) { return type == TokenType::Unsigned16 ? 16 : 32; }
+
+template <class Number>
+void copy_ids(const char* from, std::int64_t count, std::int64_t* out) {
+  const auto* ids = reinterpret_cast<const Number*>(from);
+  for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<std::int64_t>(ids[i]);
 }
 
-TokenFile::~TokenFile() { ::munmap(const_cast<std::uint16_t*>(tokens_), static_cast<std::size_t>(count_) * 2); }
+}  // namespace
+
+TokenFile::TokenFile(const std::string& path, int width, std::int64_t sequence, std::int64_t vocabulary)
+    : file_(path), sequence_(sequence), vocabulary_(vocabulary) {
+  if (width == 32) type_ = TokenType::Unsigned32;
+  const std::optional<std::string> beside = index_beside(path);
+  if (beside) {
+    const TokenIndex index = read_token_index(*beside);
+    if (width != 0 && width != bits_of(index.type))
+      throw InputError(fmt::format("the index {} says that tokens have {} bits, not {}", *beside, bits_of(index.type), width));
+    type_ = index.type;
+    if (index.tokens * bits_of(type_) / 8 != file_.bytes())
+      throw InputError(fmt::format("the index {} counts {} tokens of {} bits, which are {} bytes; {} has {}", *beside,
+                                   index.tokens, bits_of(type_), index.tokens * bits_of(type_) / 8, path, file_.bytes()));
+  }
+  const std::int64_t element = bits_of(type_) / 8, count = file_.bytes() / element;
+  if (file_.bytes() % element != 0)
+    throw InputError(
+        fmt::format("a file of {} bytes does not hold {}-bit tokens: the last one is cut", file_.bytes(), bits_of(type_)));
+  if (count < sequence_ + 1)
+    throw InputError(fmt::format("the file holds {} tokens; a sample and its labels take {}", count, sequence_ + 1));
+  samples_ = (count - 1) / sequence_;
+}
 
 void TokenFile::read(std::int64_t sample, std::int64_t shift, std::int64_t* out) const {
-  const std::uint16_t* from = tokens_ + sample % samples_ * sequence_ + shift;
-  std::copy(from, from + sequence_, out);
+  const std::int64_t first = sample * sequence_ + shift;
+  const char* from = file_.data() + first * (bits_of(type_) / 8);
+  if (type_ == TokenType::Unsigned16)
+    copy_ids<std::uint16_t>(from, sequence_, out);
+  else if (type_ == TokenType::Unsigned32)
+    copy_ids<std::uint32_t>(from, sequence_, out);
+  else
+    copy_ids<std::int32_t>(from, sequence_, out);
+  for (std::int64_t i = 0; i < sequence_; ++i)
+    if (out[i] < 0 || (vocabulary_ > 0 && out[i] >= vocabulary_))
+      throw InputError(vocabulary_ > 0 ? fmt::format("token {} has the id {}; the model's vocabulary ends at {}", first + i,
+                                                     out[i], vocabulary_ - 1)
+                                       : fmt::format("token {} has the id {}, below 0", first + i, out[i]));
 }
 
 }  // namespace panpipe::exec

@@ -1,27 +1,30 @@
-// A file of token ids: little-endian 16-bit numbers, nothing else; memory mapped.
+// A file of token ids: little-endian numbers of 16 or 32 bits, nothing else; memory mapped, so that only what is read is loaded.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "exec/storage/mapped_file.hpp"
+#include "exec/storage/token_index.hpp"
+
 namespace panpipe::exec {
 
 class TokenFile {
  public:
-  // Sample i is `sequence` tokens from i * sequence on, and the one after them, which is the last label. InputError: unreadable,
-  // of an odd number of bytes, shorter than one sample, an id of `vocabulary` or above (0 = any).
-  TokenFile(const std::string& path, std::int64_t sequence, std::int64_t vocabulary);
-  ~TokenFile();
-  TokenFile(const TokenFile&) = delete;
-  TokenFile& operator=(const TokenFile&) = delete;
+  // Sample i is `sequence` tokens from i * sequence on, and the one after them, which is the last label. `width`: bits of a
+  // token; 0: as the index of Megatron says that lies beside the file (FILE.idx beside FILE.bin), else 16. InputError:
+  // unreadable, bytes that are no whole token, shorter than one sample, another width or another length than the index says.
+  TokenFile(const std::string& path, int width, std::int64_t sequence, std::int64_t vocabulary);
 
   std::int64_t samples() const { return samples_; }
-  // Writes the tokens of a sample, `shift` further on; samples start again after the last.
+  // Writes the tokens of a sample, `shift` further on. InputError, with the token's place in the file: an id of `vocabulary` or
+  // above (0 = any), or below 0.
   void read(std::int64_t sample, std::int64_t shift, std::int64_t* out) const;
 
  private:
-  const std::uint16_t* tokens_ = nullptr;
-  std::int64_t count_ = 0, sequence_, vocabulary_, samples_ = 0;
+  MappedFile file_;
+  TokenType type_ = TokenType::Unsigned16;
+  std::int64_t sequence_, vocabulary_, samples_ = 0;
 };
 
 }  // namespace panpipe::exec

@@ -60,11 +60,12 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       deadline_(deadline_of(run.request)),
       place_(place_of(run.plan, transport.rank())),
       parameters_(run.graph(), run.layout, stages_of(run.plan, place_.position), seed_of(run),
-                  mixed(run.experiment.scenario.precision), device_.device(), place_.shard),
+                  mixed(run.experiment.scenario.precision), device_.device(), place_.shard, run.weights.get()),
       gradients_(run.graph(), run.plan, run.layout, parameters_, transport, deadline_),
       scaler_(run.experiment.scenario.training, run.experiment.scenario.precision),
       at_(start),
-      worker_(run.graph(), run.plan, run.layout, place_.position, place_.replica, parameters_, training_data(run), transport,
+      data_(training_data(run, start.samples)),
+      worker_(run.graph(), run.plan, run.layout, place_.position, place_.replica, parameters_, data_.training, transport,
               worker_options(start)) {
   set_float32_products(run.experiment.scenario.precision);
   make_optimizer();
@@ -93,13 +94,17 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
 void Trainer::make_optimizer() {
   const bool shared = run_.plan.zero == 1 && run_.plan.data > 1;
   owner_ = shared ? dealt(gradients_, parameters_, run_.plan.data) : std::vector<int>(gradients_.roots().size(), -1);
+  const std::map<int, ParameterNumbers> numbers = parameter_numbers(run_.graph(), run_.experiment.scenario);
   std::vector<at::Tensor> masters;
+  std::vector<ParameterNumbers> own;
   for (std::size_t i = 0; i < owner_.size(); ++i) {
     if (shared && owner_[i] != place_.replica) continue;
     updated_.push_back(i);
     masters.push_back(parameters_.masters().at(gradients_.roots()[i]));
+    own.push_back(numbers.at(gradients_.roots()[i]));
   }
-  optimizer_ = std::make_unique<Optimizer>(run_.experiment.scenario.optimizer, std::move(masters));
+  const Scenario& scenario = run_.experiment.scenario;
+  optimizer_ = std::make_unique<GroupedOptimizer>(scenario.optimizer, scenario.training, masters, own);
 }
 
 double Trainer::counted_squared_norm() const {
@@ -120,6 +125,27 @@ StepResult Trainer::step(std::int64_t step_index) {
   ++at_.step;
   at_.samples += static_cast<std::int64_t>(run_.experiment.scenario.micro) * run_.layout.microbatches * run_.plan.data;
   return result;
+}
+
+double Trainer::evaluate(std::int64_t steps) {
+  double sum = 0;
+  for (std::int64_t round = 0; round < steps; ++round) {
+    if (round > 0) transport_.barrier(deadline_, "the next batch of an evaluation");
+    sum += worker_.evaluate(round, data_.validation);
+  }
+  return sum;
+}
+
+std::int64_t Trainer::evaluation_steps() const {
+  if (!data_.validation) return 0;
+  if (const int asked = run_.experiment.scenario.training.evaluate_steps; asked > 0) return asked;
+  const std::int64_t batch = std::int64_t{run_.experiment.scenario.micro} * run_.layout.microbatches * run_.plan.data;
+  return std::max<std::int64_t>(1, data_.held_out / batch);
+}
+
+std::optional<double> Trainer::epoch() const {
+  if (data_.samples == 0) return std::nullopt;
+  return static_cast<double>(at_.samples) / static_cast<double>(data_.samples);
 }
 
 // Everything after the gradients: what all ranks must decide together, they decide from the same numbers in the same order.
@@ -166,16 +192,16 @@ void Trainer::update(std::int64_t step_index, StepResult& result) {
   span.action.kind = ActionKind::Opt;
   SpanLog& spans = worker_.spans();
   const SpanLog::Moment start = spans.now();
-  apply(factor, notes_.learning_rate);
+  apply(factor);
   spans.note(std::move(span), start, {spans.now()});
   ++at_.updates;
 }
 
-void Trainer::apply(double factor, double rate) {
+void Trainer::apply(double factor) {
   std::vector<at::Tensor> gradients;
   for (const std::size_t i : updated_) gradients.push_back(gradients_.of(i));
   if (factor != 1 && !gradients.empty()) at::_foreach_mul_(gradients, factor);
-  optimizer_->step(gradients, rate);
+  optimizer_->step(gradients, at_.updates);
   std::vector<at::Tensor> copies, masters;
   for (const std::size_t i : updated_) {
     const at::Tensor& value = parameters_.trained().at(gradients_.roots()[i]);

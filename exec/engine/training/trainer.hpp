@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/training/gradients.hpp"
 #include "exec/engine/training/loss_scaler.hpp"
-#include "exec/engine/training/optimizer.hpp"
+#include "exec/engine/training/optimizer_groups.hpp"
+#include "exec/engine/training/training_data.hpp"
 #include "exec/engine/worker.hpp"
 
 namespace panpipe::exec {
@@ -51,6 +53,14 @@ class Trainer {
   // One whole step. The loss sum is this rank's; the spans hold every action, also the reductions and the optimizer.
   StepResult step(std::int64_t step_index);
 
+  // The loss of `steps` batches of what is held out, of a step's size each: summed over this rank's microbatches. All ranks
+  // together. Training goes on as if it had not been.
+  double evaluate(std::int64_t steps);
+  // As many batches as the scenario asks for, or as what is held out makes whole; 0: nothing is held out.
+  std::int64_t evaluation_steps() const;
+  // Passes over the data done, with the begun part; nothing where data have no end.
+  std::optional<double> epoch() const;
+
   const StepNotes& notes() const { return notes_; }
   TrainingPosition position() const;
 
@@ -62,7 +72,7 @@ class Trainer {
 
   const SeededParameters& parameters() const { return parameters_; }
   const Gradients& gradients() const { return gradients_; }
-  const Optimizer& optimizer() const { return *optimizer_; }
+  const GroupedOptimizer& optimizer() const { return *optimizer_; }
   const Worker& worker() const { return worker_; }
   Transport& transport() const { return transport_; }
   const PreparedRun& run() const { return run_; }
@@ -72,7 +82,7 @@ class Trainer {
   void make_optimizer();
   void update(std::int64_t step_index, StepResult& result);
   double counted_squared_norm() const;
-  void apply(double factor, double rate);
+  void apply(double factor);
   void share_updates();
 
   const PreparedRun& run_;
@@ -83,11 +93,12 @@ class Trainer {
   SeededParameters parameters_;
   Gradients gradients_;
   LossScaler scaler_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<GroupedOptimizer> optimizer_;
   std::vector<int> owner_;            // by parameter of gradients_: the replica that updates it, -1 = every replica
   std::vector<std::size_t> updated_;  // parameters that this rank updates
   TrainingPosition at_;
   StepNotes notes_;
+  TrainingData data_;
   Worker worker_;
 };
 

@@ -8,11 +8,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 
 #include "costmodel/base/error.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
 #include "exec/engine/scalar_types.hpp"
+#include "exec/engine/training/sample_order.hpp"
 #include "exec/engine/training/synthetic_data.hpp"
 #include "exec/engine/training/token_file.hpp"
 
@@ -33,11 +38,18 @@ void check_ids(const Scenario& scenario, const char* key, const std::string& nam
                  fmt::format("'{}' holds the id {}; the model's end at {}", name, least < 0 ? least : most, limit - 1));
 }
 
-void check_tensor(const PreparedRun& run, const SafetensorsFile& file, int input, std::int64_t limit) {
+// A file of data, open and checked: its samples, in the order of the file.
+struct SampleFile {
+  std::int64_t samples = 0;
+  // The rows of these samples for an input of the graph.
+  std::function<at::Tensor(int input, const std::vector<std::int64_t>& samples)> rows;
+};
+
+void check_tensor(const PreparedRun& run, const char* key, const SafetensorsFile& file, int input, std::int64_t limit) {
   const Scenario& scenario = run.experiment.scenario;
   const Tensor& wanted = run.whole_graph().tensors[static_cast<std::size_t>(input)];
   const auto fault = [&](const std::string& message, const std::string& help = "") {
-    return fault_at(scenario, "data.tensors", message, help);
+    return fault_at(scenario, key, message, help);
   };
   const auto found = file.tensors().find(wanted.name);
   if (found == file.tensors().end()) {
@@ -69,38 +81,38 @@ void check_tensor(const PreparedRun& run, const SafetensorsFile& file, int input
   if (stored.shape[0] < scenario.micro)
     throw fault(
         fmt::format("'{}' holds {} samples, fewer than a microbatch of {}", wanted.name, stored.shape[0], scenario.micro));
-  if (whole_numbers) check_ids(scenario, "data.tensors", wanted.name, file.read(wanted.name), limit);
+  if (whole_numbers) check_ids(scenario, key, wanted.name, file.read(wanted.name), limit);
 }
 
-// Samples [first, first + count) of a file whose samples repeat.
-at::Tensor rows_of(const SafetensorsFile& file, const std::string& name, std::int64_t first, std::int64_t count) {
-  const std::int64_t samples = file.tensors().at(name).shape[0];
+// Neighbours are read together.
+at::Tensor rows_of(const SafetensorsFile& file, const std::string& name, const std::vector<std::int64_t>& samples) {
   std::vector<at::Tensor> parts;
-  for (std::int64_t done = 0; done < count;) {
-    const std::int64_t at = (first + done) % samples, rows = std::min(count - done, samples - at);
-    parts.push_back(file.read_rows(name, at, rows));
-    done += rows;
+  for (std::size_t first = 0; first < samples.size();) {
+    std::size_t end = first + 1;
+    while (end < samples.size() && samples[end] == samples[end - 1] + 1) ++end;
+    parts.push_back(file.read_rows(name, samples[first], static_cast<std::int64_t>(end - first)));
+    first = end;
   }
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
 
-DataSource tensor_data(const PreparedRun& run) {
-  const Scenario& scenario = run.experiment.scenario;
-  const auto file = std::make_shared<SafetensorsFile>(scenario.data.file);
+SampleFile tensor_file(const PreparedRun& run, const std::string& path, const char* key) {
+  const auto file = std::make_shared<SafetensorsFile>(path);
   const std::vector<std::int64_t> limits = integer_limits(run.whole_graph());
   const std::string* first = nullptr;
+  std::int64_t samples = 0;
   for (const int input : run.whole_graph().inputs) {
-    check_tensor(run, *file, input, limits[static_cast<std::size_t>(input)]);
+    check_tensor(run, key, *file, input, limits[static_cast<std::size_t>(input)]);
     const std::string& name = run.whole_graph().tensors[static_cast<std::size_t>(input)].name;
-    if (first == nullptr) first = &name;
-    const std::int64_t samples = file->tensors().at(name).shape[0], others = file->tensors().at(*first).shape[0];
-    if (samples != others)
-      throw fault_at(scenario, "data.tensors", fmt::format("'{}' holds {} samples, '{}' {}", *first, others, name, samples));
+    const std::int64_t own = file->tensors().at(name).shape[0];
+    if (first == nullptr) first = &name, samples = own;
+    if (own != samples)
+      throw fault_at(run.experiment.scenario, key, fmt::format("'{}' holds {} samples, '{}' {}", *first, samples, name, own));
   }
-  return [&run, file, micro = std::int64_t{scenario.micro}](int input, std::int64_t sample) {
-    const Tensor& tensor = run.whole_graph().tensors[static_cast<std::size_t>(input)];
-    return rows_of(*file, tensor.name, sample * micro, micro).to(scalar_type(tensor.dtype));
-  };
+  return {samples, [&run, file](int input, const std::vector<std::int64_t>& wanted) {
+            const Tensor& tensor = run.whole_graph().tensors[static_cast<std::size_t>(input)];
+            return rows_of(*file, tensor.name, wanted).to(scalar_type(tensor.dtype));
+          }};
 }
 
 // Which of the model's inputs are tokens, and which the tokens one further on.
@@ -108,7 +120,7 @@ struct TokenInputs {
   int tokens = -1, labels = -1;
 };
 
-TokenInputs token_inputs(const PreparedRun& run) {
+TokenInputs token_inputs(const PreparedRun& run, const char* key) {
   TokenInputs found;
   std::vector<std::string> others;
   for (const int input : run.whole_graph().inputs) {
@@ -122,7 +134,7 @@ TokenInputs token_inputs(const PreparedRun& run) {
       others.push_back(tensor.name);
   }
   if (found.tokens < 0 || !others.empty())
-    throw fault_at(run.experiment.scenario, "data.tokens",
+    throw fault_at(run.experiment.scenario, key,
                    found.tokens < 0
                        ? "the model reads no tokens: none of its inputs is an 'input_ids' of (samples, sequence)"
                        : fmt::format("the model also reads {}, which a file of tokens does not hold", list_of(others)),
@@ -130,38 +142,75 @@ TokenInputs token_inputs(const PreparedRun& run) {
   return found;
 }
 
-DataSource token_data(const PreparedRun& run) {
+SampleFile token_file(const PreparedRun& run, const std::string& path, const char* key) {
   const Scenario& scenario = run.experiment.scenario;
-  const TokenInputs inputs = token_inputs(run);
+  const TokenInputs inputs = token_inputs(run, key);
   const Tensor& tokens = run.whole_graph().tensors[static_cast<std::size_t>(inputs.tokens)];
   const std::int64_t sequence = tokens.shape[1];
   std::shared_ptr<TokenFile> file;
   try {
-    file = std::make_shared<TokenFile>(scenario.data.file, sequence,
+    file = std::make_shared<TokenFile>(path, scenario.data.width, sequence,
                                        integer_limits(run.whole_graph())[static_cast<std::size_t>(inputs.tokens)]);
   } catch (const InputError& error) {
-    throw placed(error, scenario, "data.tokens");
+    throw placed(error, scenario, key);
   }
-  return [&run, file, inputs, sequence, micro = std::int64_t{scenario.micro}](int input, std::int64_t sample) {
-    const at::Tensor ids = at::empty({micro, sequence}, at::TensorOptions().dtype(at::kLong));
-    for (std::int64_t row = 0; row < micro; ++row)
-      file->read(sample * micro + row, input == inputs.labels ? 1 : 0, ids.data_ptr<std::int64_t>() + row * sequence);
-    return ids.to(scalar_type(run.whole_graph().tensors[static_cast<std::size_t>(input)].dtype));
+  return {file->samples(), [&run, file, inputs, sequence, key](int input, const std::vector<std::int64_t>& wanted) {
+            const at::Tensor ids = at::empty({std::ssize(wanted), sequence}, at::TensorOptions().dtype(at::kLong));
+            auto* to = ids.data_ptr<std::int64_t>();
+            try {
+              for (std::size_t row = 0; row < wanted.size(); ++row)
+                file->read(wanted[row], input == inputs.labels ? 1 : 0, to + static_cast<std::int64_t>(row) * sequence);
+            } catch (const InputError& error) {
+              throw placed(error, run.experiment.scenario, key);
+            }
+            return ids.to(scalar_type(run.whole_graph().tensors[static_cast<std::size_t>(input)].dtype));
+          }};
+}
+
+// Microbatch by microbatch: positions from `sample` x the microbatch's size + `offset` on, in `order`, behind the file's first
+// `begin` samples.
+DataSource in_order(const PreparedRun& run, const SampleFile& file, const SampleOrder& order, std::int64_t offset,
+                    std::int64_t begin) {
+  return [file, order, offset, begin, micro = std::int64_t{run.experiment.scenario.micro}](int input, std::int64_t sample) {
+    std::vector<std::int64_t> wanted;
+    for (std::int64_t row = 0; row < micro; ++row) wanted.push_back(begin + order.at(sample * micro + offset + row));
+    return file.rows(input, wanted);
   };
 }
 
 }  // namespace
 
-DataSource training_data(const PreparedRun& run) {
-  switch (run.experiment.scenario.data.kind) {
-    case DataRequest::Kind::Tensors:
-      return tensor_data(run);
-    case DataRequest::Kind::Tokens:
-      return token_data(run);
-    case DataRequest::Kind::Synthetic:
-      break;
+TrainingData training_data(const PreparedRun& run, std::int64_t samples_done) {
+  const Scenario& scenario = run.experiment.scenario;
+  const DataRequest& asked = scenario.data;
+  const auto seed = static_cast<std::uint64_t>(scenario.seed);
+  TrainingData data;
+  if (asked.kind == DataRequest::Kind::Synthetic) {
+    data.training = synthetic_data(run.whole_graph(), seed);
+    return data;
   }
-  return synthetic_data(run.whole_graph(), static_cast<std::uint64_t>(run.experiment.scenario.seed));
+  const bool tensors = asked.kind == DataRequest::Kind::Tensors;
+  const auto opened = [&](const std::string& path, const char* key) {
+    return tensors ? tensor_file(run, path, key) : token_file(run, path, key);
+  };
+  const SampleFile file = opened(asked.file, tensors ? "data.tensors" : "data.tokens");
+  const std::int64_t micro = scenario.micro;
+  data.samples = file.samples;
+  if (asked.held_out > 0) {
+    data.held_out = std::max<std::int64_t>(1, std::llround(asked.held_out * static_cast<double>(file.samples)));
+    data.samples -= data.held_out;
+    if (data.samples < 1)
+      throw fault_at(scenario, "data.held_out",
+                     fmt::format("of {} samples, {} held out leave none to train on", file.samples, data.held_out));
+    data.validation = in_order(run, file, SampleOrder(data.held_out), 0, data.samples);
+  } else if (!asked.validation.empty()) {
+    const SampleFile held_out = opened(asked.validation, "data.validation");
+    data.held_out = held_out.samples;
+    data.validation = in_order(run, held_out, SampleOrder(data.held_out), 0, 0);
+  }
+  const SampleOrder order(data.samples, asked.shuffle ? std::optional(seed) : std::nullopt);
+  data.training = in_order(run, file, order, samples_done % micro, 0);
+  return data;
 }
 
 }  // namespace panpipe::exec

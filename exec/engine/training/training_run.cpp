@@ -60,6 +60,7 @@ void check_training(const PreparedRun& run) {
           fmt::format("the exported model keeps '{}' in float32, and its operators expect that", tensor.name),
           fmt::format("export it in {}, or train it in mixed precision: {}", name_of(compute_dtype(scenario.precision)),
                       scenario.precision == Precision::Bf16Pure ? "bf16" : "fp16"));
+  parameter_numbers(run.graph(), scenario);
   if (run.request.checkpoint.empty() && run.request.checkpoint_every > 0)
     throw InputError("--checkpoint-every needs --checkpoint DIR");
   if (run.request.checkpoint.empty() && run.request.resume == "auto")
@@ -130,8 +131,20 @@ bool TrainingRun::meet() {
   metrics.learning_rate = notes.learning_rate;
   metrics.loss_scale = notes.loss_scale;
   metrics.skipped = notes.skipped;
+  metrics.epoch = trainer_->epoch();
   untold_ = {metrics};
   return stop;
+}
+
+// All ranks: the loss of what is held out, told together with the step that was the last.
+void TrainingRun::evaluate() {
+  const std::int64_t steps = trainer_->evaluation_steps();
+  const double mine = trainer_->evaluate(steps);
+  double sum = 0;
+  for (const std::string& bytes : transport_.all_gather(packed({.loss_sum = mine}), deadline_, "the end of an evaluation"))
+    sum += unpacked(bytes).loss_sum;
+  const double loss = sum / (static_cast<double>(steps) * run_.layout.microbatches * run_.plan.data);
+  for (StepMetrics& metrics : untold_) metrics.validation_loss = loss;
 }
 
 void TrainingRun::tell() {
@@ -149,6 +162,8 @@ bool TrainingRun::next() {
   const bool stop = meet();
   const bool done = step_ >= run_.request.warmup + run_.request.steps;
   const bool writes = !run_.request.checkpoint.empty() && last_checkpoint_ != step_;
+  const int every = run_.experiment.scenario.training.evaluate_every;
+  if (stepped_ && every > 0 && step_ % every == 0 && (done || !stop)) evaluate();
   if (done || stop) {
     tell();
     const std::string folder = writes && stepped_ ? checkpoint() : "";

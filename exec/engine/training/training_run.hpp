@@ -28,6 +28,7 @@ class TrainingRun {
 
  private:
   bool meet();
+  void evaluate();
   std::string checkpoint();
   void tell_start(const std::string& folder, bool some_passed_over) const;
   void tell();

@@ -1,0 +1,240 @@
+#include "exec/engine/published_weights.hpp"
+
+#include <ATen/ops/equal.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/inputs_kept.hpp"
+#include "costmodel/input/json_input.hpp"
+#include "exec/engine/checkpoint/manifest.hpp"
+#include "exec/engine/shards.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr const char* kWholeName = "model.safetensors";
+
+// Published GPT-2 files keep the matrices of its Conv1D modules as (in, out).
+bool is_of_conv1d(const std::string& name) {
+  return name.ends_with(".c_attn.weight") || name.ends_with(".c_proj.weight") || name.ends_with(".c_fc.weight");
+}
+
+// Masks and tables that older files hold beside the parameters: the model makes them itself.
+bool is_of_no_parameter(const std::string& name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+}
+
+json json_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw InputError(fmt::format("cannot read {}", path.string()));
+  keep_input(path.string());
+  return parse_json<json>(std::string(std::istreambuf_iterator<char>(file), {}), path.string());
+}
+
+// Parameters by root, with the names of those that are tied to each.
+std::map<std::string, std::vector<std::string>> tied_names(const OperatorGraph& graph) {
+  std::map<std::string, std::vector<std::string>> names;
+  for (const Tensor& tensor : graph.tensors) {
+    if (tensor.role != TensorRole::Parameter) continue;
+    const Tensor* root = &tensor;
+    while (root->tied_to >= 0) root = &graph.tensors[static_cast<std::size_t>(root->tied_to)];
+    std::vector<std::string>& others = names[root->name];
+    if (root != &tensor) others.push_back(tensor.name);
+  }
+  return names;
+}
+
+std::string few(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 3;
+  std::string text = fmt::format(
+      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, names.size())), ", "));
+  return names.size() > kMost ? text + fmt::format(" and {} more", names.size() - kMost) : text;
+}
+
+}  // namespace
+
+InputError PublishedWeights::fault(const std::string& message, const std::string& help) const {
+  return fault_at(*scenario_, "workload.weights", message, help);
+}
+
+PublishedWeights::PublishedWeights(const Scenario& scenario, const OperatorGraph& graph)
+    : scenario_(&scenario), path_(scenario.workload.weights) {
+  try {
+    open(path_);
+    if (!own_) check_config(fs::is_directory(path_) ? path_ : fs::path(path_).parent_path().string());
+  } catch (const InputError& error) {
+    throw placed(error, scenario, "workload.weights");
+  }
+  assign(graph);
+}
+
+void PublishedWeights::open(const std::string& path) {
+  const fs::path folder(path);
+  if (!fs::is_directory(folder)) return folder.extension() == ".json" ? open_index(path) : add_file(path);
+  if (fs::exists(folder / kIndexName)) return open_index((folder / kIndexName).string());
+  if (fs::exists(folder / kWholeName)) return add_file((folder / kWholeName).string());
+  if (!fs::exists(folder / "manifest.json"))
+    throw InputError(fmt::format("the folder {} holds neither {} nor {}, nor a checkpoint", path, kWholeName, kIndexName));
+  own_ = true;
+  for (const WrittenFile& file : read_manifest(path).files)
+    if (file.name.rfind("model-", 0) == 0) add_file((folder / file.name).string());
+}
+
+void PublishedWeights::add_file(const std::string& path) {
+  files_.emplace_back(path);
+  for (const auto& [name, tensor] : files_.back().tensors())
+    if (!file_of_.emplace(name, files_.size() - 1).second)
+      throw InputError(fmt::format("{} holds '{}', and {} does too", path, name, files_[file_of_.at(name)].path()));
+}
+
+void PublishedWeights::open_index(const std::string& path) {
+  const json root = json_file(path);
+  const json map = root.is_object() ? root.value("weight_map", json()) : json();
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map.items()) {
+    if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos)
+      throw InputError(fmt::format("{}: '{}' is in no file of the folder", path, tensor));
+    names.insert(file.get<std::string>());
+  }
+  if (names.empty()) throw InputError(fmt::format("{} has no weight_map", path));
+  for (const std::string& name : names) add_file((fs::path(path).parent_path() / name).string());
+  for (const auto& [tensor, file] : map.items()) {
+    const auto found = file_of_.find(tensor);
+    if (found == file_of_.end() || fs::path(files_[found->second].path()).filename() != file.get<std::string>())
+      throw InputError(fmt::format("{} puts '{}' into {}, which does not hold it", path, tensor, file.get<std::string>()));
+  }
+}
+
+// Numbers that the built-in models fix, or that no shape shows: with others the weights would compute something else.
+void PublishedWeights::check_config(const std::string& folder) const {
+  const fs::path path = fs::path(folder) / "config.json";
+  if (!fs::exists(path)) return;
+  const json config = json_file(path);
+  if (!config.is_object()) throw InputError(fmt::format("{} is not an object", path.string()));
+  const auto refuse = [&](const std::string& key, const json& value, const std::string& ours) {
+    throw InputError(fmt::format("{} says {} {}; the built-in model has {}", path.string(), key, value.dump(), ours));
+  };
+  const auto number = [&](const json& of, const char* key, double ours) {
+    const json value = of.value(key, json());
+    if (value.is_number() && std::abs(value.get<double>() - ours) > 1e-9 * std::abs(ours))
+      refuse(key, value, fmt::format("{:g}", ours));
+  };
+  const auto count = [&](std::initializer_list<const char*> keys, const char* dimension) {
+    const std::string wanted = fmt::format("workload.{}", dimension);
+    const auto resolved = std::find_if(scenario_->resolved.begin(), scenario_->resolved.end(),
+                                       [&](const ResolvedValue& value) { return value.path == wanted; });
+    if (resolved == scenario_->resolved.end()) return;
+    for (const char* key : keys)
+      if (const json value = config.value(key, json()); value.is_number_integer() && value.dump() != resolved->value)
+        refuse(key, value, fmt::format("{} {}", resolved->value, dimension));
+  };
+  count({"n_head", "num_attention_heads"}, "heads");
+  count({"num_key_value_heads"}, "kv_heads");
+  count({"n_layer", "num_hidden_layers"}, "layers");
+  number(config, "layer_norm_epsilon", 1e-5);
+  number(config, "rms_norm_eps", 1e-5);
+  number(config, "rope_theta", 10000);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const json rope = config.value(key, json());
+    if (!rope.is_object()) continue;
+    number(rope, "rope_theta", 10000);
+    for (const char* kind : {"rope_type", "type"})
+      if (const json type = rope.value(kind, json("default")); type != "default")
+        refuse(fmt::format("{}.{}", key, kind), type, "\"default\"");
+  }
+  for (const auto& [key, ours] : {std::pair("activation_function", std::set<std::string>{"gelu_new", "gelu_pytorch_tanh"}),
+                                  {"hidden_act", {"silu", "swish"}}})
+    if (const json value = config.value(key, json()); value.is_string() && ours.count(value.get<std::string>()) == 0)
+      refuse(key, value, *ours.begin());
+}
+
+const StoredTensor& PublishedWeights::stored(const std::string& name) const {
+  return files_[file_of_.at(name)].tensors().at(name);
+}
+
+// As the class with the head writes it, or as the model inside it does: without the first part. Empty: neither is there.
+std::string PublishedWeights::found_name(const std::string& name) const {
+  if (file_of_.count(name) > 0) return name;
+  const std::string inner = name.substr(name.find('.') + 1);
+  const bool has_inner = name.rfind("transformer.", 0) == 0 || name.rfind("model.", 0) == 0;
+  return has_inner && file_of_.count(inner) > 0 ? inner : "";
+}
+
+void PublishedWeights::assign(const OperatorGraph& graph) {
+  std::set<std::string> used;
+  std::vector<std::string> missing, foreign;
+  const auto tied = tied_names(graph);
+  for (const Tensor& parameter : graph.tensors) {
+    const auto names = tied.find(parameter.name);
+    if (parameter.role != TensorRole::Parameter || names == tied.end() || parameter.tied_to >= 0) continue;
+    Entry entry;
+    entry.name = found_name(parameter.name);
+    for (const std::string& other : names->second) {
+      const std::string second = found_name(other);
+      if (second.empty()) continue;
+      (entry.name.empty() ? entry.name : entry.tied) = second;
+      used.insert(second);
+    }
+    if (entry.name.empty()) {
+      missing.push_back(parameter.name);
+      continue;
+    }
+    used.insert(entry.name);
+    const StoredTensor& found = stored(entry.name);
+    const Shape& wanted = whole_shape(parameter);
+    entry.transposed = !own_ && is_of_conv1d(parameter.name);
+    Shape shape = wanted;
+    if (entry.transposed) std::reverse(shape.begin(), shape.end());
+    // Positions beyond the sequence are not used.
+    const bool longer = parameter.name.ends_with(".wpe.weight") && found.shape.size() == 2 && found.shape[0] > wanted[0];
+    if (longer) entry.rows = wanted[0], shape[0] = found.shape[0];
+    if (found.shape != shape)
+      throw fault(fmt::format("'{}' has shape ({}); the model's {} wants ({})", entry.name, fmt::join(found.shape, ", "),
+                              parameter.name, fmt::join(shape, ", ")),
+                  "give the model the dimensions of the file");
+    if (!at::isFloatingType(found.dtype))
+      throw fault(fmt::format("'{}' holds {}; weights are real numbers", entry.name, safetensors_name(found.dtype)));
+    entries_.emplace(parameter.name, std::move(entry));
+  }
+  for (const auto& [name, file] : file_of_)
+    if (used.count(name) == 0 && !own_ && !is_of_no_parameter(name)) foreign.push_back(name);
+  if (!missing.empty())
+    throw fault(fmt::format("{} lacks {}", path_, few(missing)),
+                missing.size() == 1 && missing.front() == "lm_head.weight"
+                    ? "a file without a head is of a model that ties it to the embedding: workload.tied_embedding: true"
+                : foreign.empty() ? ""
+                                  : fmt::format("it holds {}, which this model does not have", few(foreign)));
+  if (!foreign.empty())
+    throw fault(fmt::format("{} holds {}, which the model does not have", path_, few(foreign)),
+                "give the model the dimensions of the file");
+}
+
+at::Tensor PublishedWeights::read(const Tensor& parameter) const {
+  const Entry& entry = entries_.at(parameter.name);
+  const SafetensorsFile& file = files_[file_of_.at(entry.name)];
+  at::Tensor value = entry.rows >= 0 ? file.read_rows(entry.name, 0, entry.rows) : file.read(entry.name);
+  if (!entry.tied.empty() && !at::equal(value, files_[file_of_.at(entry.tied)].read(entry.tied)))
+    throw fault(fmt::format("'{}' and '{}' differ, and the model ties the one to the other", entry.name, entry.tied),
+                "give the model a head of its own: workload.tied_embedding: false");
+  return entry.transposed ? value.t().contiguous() : value;
+}
+
+std::shared_ptr<const PublishedWeights> published_weights(const Scenario& scenario, const OperatorGraph& graph) {
+  if (scenario.workload.weights.empty()) return nullptr;
+  return std::make_shared<const PublishedWeights>(scenario, graph);
+}
+
+}  // namespace panpipe::exec

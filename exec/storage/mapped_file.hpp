@@ -1,0 +1,25 @@
+// A file's bytes in memory, loaded as they are read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace panpipe::exec {
+
+class MappedFile {
+ public:
+  // InputError: unreadable, no regular file.
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const char* data() const { return data_; }  // null where the file is empty
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  const char* data_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace panpipe::exec

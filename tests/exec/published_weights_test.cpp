@@ -1,0 +1,177 @@
+// Built-in models that begin with weights which Hugging Face's classes wrote (tests/exec/published_weights/write.py).
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "tests/exec/training_fixture.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kFolders = PANPIPE_SOURCE "/tests/exec/published_weights/";
+
+struct Model {
+  std::string keys;  // of the workload, before `weights`
+  double loss;       // as write.py printed it
+};
+
+const Model kGpt = {"model: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 48", 4.4840755};
+const Model kLlama = {"model: llama, layers: 2, hidden: 16, heads: 4, kv_heads: 2, ffn: 32, sequence: 8, vocabulary: 48",
+                      5.0095901};
+const Model kTied = {kLlama.keys + ", tied_embedding: true", 4.7409377};
+
+// Steps of the two samples of write.py, each twice.
+std::string scenario_of(const std::string& workload, int pipeline, int data, int tensor, const std::string& extra) {
+  return fmt::format(
+      "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
+      "workload: {{{}}}\nbatch: {{micro: 1, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}}}\n"
+      "data: {{tokens: tokens}}\n{}",
+      pipeline * data * tensor, workload, 4 / data, pipeline, data, tensor, extra);
+}
+
+void write_tokens(const Folder& folder) {
+  std::string bytes;
+  for (int i = 0; i < 17; ++i) bytes += static_cast<char>((i * i + 3 * i) % 48), bytes += '\0';
+  folder.write("tokens", bytes);
+}
+
+std::string with(const Model& model, const std::string& weights) { return model.keys + ", weights: " + weights; }
+
+TEST(PublishedWeights, GiveTheLossThatTheirClassComputes) {
+  const Folder folder;
+  write_tokens(folder);
+  for (const auto& [model, name] : {std::pair(kGpt, "gpt"), {kLlama, "llama"}, {kTied, "tied"}}) {
+    for (const auto& [pipeline, data, tensor, extra] : {std::tuple(1, 1, 1, ""),
+                                                        {2, 1, 1, ""},
+                                                        {1, 2, 1, ""},
+                                                        {2, 1, 2, ""},
+                                                        {1, 1, 4, ""},
+                                                        {2, 1, 1, "schedule: dualpipe\n"},
+                                                        {2, 1, 1, "schedule: {name: seq-1f1b, sequence_splits: 4}\n"}}) {
+      if (tensor == 4 && std::string(name) == "gpt") continue;  // two heads
+      SCOPED_TRACE(fmt::format("{} on {} x {} x {} {}", name, pipeline, data, tensor, extra));
+      const std::string file = folder.write("s.yaml", scenario_of(with(model, kFolders + name), pipeline, data, tensor, extra));
+      const Outcome outcome = run_threads(file, quiet(file, 1));
+      ASSERT_EQ(outcome.error(), "");
+      EXPECT_NEAR(outcome.losses()[0], model.loss, 2e-6 * model.loss);
+    }
+  }
+}
+
+// In a microbatch's type, with fp32 masters: they hold the file's values.
+TEST(PublishedWeights, AreTheMastersOfMixedPrecision) {
+  const Folder folder;
+  write_tokens(folder);
+  const std::string file = folder.write("s.yaml", scenario_of(with(kLlama, kFolders + "llama"), 1, 1, 1,
+                                                              "precision: bf16\noptimizer: {name: sgd, learning_rate: 0}\n"));
+  const Outcome outcome = run_threads(file, with_checkpoints(file, 1, folder.file("ck")));
+  ASSERT_EQ(outcome.error(), "");
+  EXPECT_NEAR(outcome.losses()[0], kLlama.loss, 0.02 * kLlama.loss) << "products of eight bits";
+  const auto kept = tensors_of(step_folder(folder.file("ck"), 1));
+  for (const char* part : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"})
+    for (const auto& [name, value] : tensors_of(kFolders + "llama/" + part)) EXPECT_TRUE(at::equal(kept.at(name), value)) << name;
+}
+
+// Names of the model inside, masks of older files, a head beside the embedding it is tied to; a single file, an index, a
+// checkpoint.
+TEST(PublishedWeights, AreReadInTheirSeveralForms) {
+  const Folder folder;
+  write_tokens(folder);
+  const auto loss = [&](const Model& model, const std::string& weights) {
+    const std::string file =
+        folder.write("s.yaml", scenario_of(with(model, weights), 1, 1, 1, "optimizer: {name: sgd, learning_rate: 0}\n"));
+    const Outcome outcome = run_threads(file, with_checkpoints(file, 1, folder.file("ck")));
+    EXPECT_EQ(outcome.error(), "");
+    return outcome.losses().empty() ? 0 : outcome.losses()[0];
+  };
+  const double gpt = loss(kGpt, kFolders + "gpt");
+  EXPECT_EQ(loss(kGpt, step_folder(folder.file("ck"), 1)), gpt) << "a checkpoint keeps (out, in)";
+  EXPECT_EQ(loss(kGpt, kFolders + "gpt/model.safetensors"), gpt);
+  EXPECT_NEAR(loss(kLlama, kFolders + "llama/model.safetensors.index.json"), kLlama.loss, 2e-6 * kLlama.loss);
+  std::vector<std::pair<std::string, at::Tensor>> inner;
+  for (const auto& [name, value] : tensors_of(kFolders + "gpt/model.safetensors")) inner.emplace_back(name.substr(12), value);
+  inner.emplace_back("h.0.attn.bias", at::ones({1, 1, 12, 12}));
+  inner.emplace_back("lm_head.weight", tensors_of(kFolders + "gpt/model.safetensors").at("transformer.wte.weight"));
+  write_safetensors(folder.file("inner.safetensors"), inner);
+  EXPECT_EQ(loss(kGpt, "inner.safetensors"), gpt);
+}
+
+// Each on the tensors of the GPT or of the tied Llama, changed.
+TEST(PublishedWeights, WrongOnesAreRefused) {
+  using Tensors = std::map<std::string, at::Tensor>;
+  const Folder folder;
+  write_tokens(folder);
+  fs::create_directories(folder.file("w"));
+  const Tensors gpt = tensors_of(kFolders + "gpt/model.safetensors"), tied = tensors_of(kFolders + "tied/model.safetensors");
+  const auto refused = [&](const std::string& keys, const Tensors& tensors, const std::string& config = "") {
+    write_safetensors(folder.file("w/model.safetensors"), {tensors.begin(), tensors.end()});
+    fs::remove(folder.file("w/config.json"));
+    if (!config.empty()) folder.write("w/config.json", config);
+    const std::string file = folder.write("s.yaml", scenario_of(keys + ", weights: w", 1, 1, 1, ""));
+    std::string text = run_threads(file, quiet(file, 1)).error();
+    const std::string root = fs::path(file).parent_path().string() + "/";
+    for (std::size_t at; (at = text.find(root)) != std::string::npos;) text.erase(at, root.size());
+    const auto place = text.find("error: "), end = text.find("\n  at workload.weights\n"), help = text.find("\n  help: ");
+    EXPECT_EQ(text.rfind("s.yaml:3:", 0), 0u) << text;
+    if (end == std::string::npos) return text;
+    return text.substr(place + 7, end - place - 7) + (help == std::string::npos ? "" : " / " + text.substr(help + 9));
+  };
+  const auto changed = [](Tensors tensors, const std::string& name, const at::Tensor& value) {
+    value.defined() ? void(tensors[name] = value) : void(tensors.erase(name));
+    return tensors;
+  };
+  EXPECT_EQ(refused(kGpt.keys, changed(gpt, "transformer.ln_f.bias", {})), "w lacks transformer.ln_f.bias");
+  EXPECT_EQ(
+      refused(kGpt.keys, changed(gpt, "transformer.h.0.attn.c_attn.weight", at::ones({48, 16}))),
+      "'transformer.h.0.attn.c_attn.weight' has shape (48, 16); the model's transformer.h.0.attn.c_attn.weight wants (16, 48) / "
+      "give the model the dimensions of the file");
+  EXPECT_EQ(refused(kGpt.keys, changed(gpt, "transformer.ln_f.bias", at::ones({16}, at::kLong))),
+            "'transformer.ln_f.bias' holds I64; weights are real numbers");
+  std::string one_layer = kGpt.keys;
+  one_layer.replace(one_layer.find("layers: 2"), 9, "layers: 1");
+  EXPECT_EQ(
+      refused(one_layer, gpt),
+      "w holds transformer.h.1.attn.c_attn.bias, transformer.h.1.attn.c_attn.weight, transformer.h.1.attn.c_proj.bias and 9 "
+      "more, which the model does not have / give the model the dimensions of the file");
+  EXPECT_EQ(refused(kLlama.keys, tied),
+            "w lacks lm_head.weight / a file without a head is of a model that ties it to the embedding: "
+            "workload.tied_embedding: true");
+  EXPECT_EQ(
+      refused(kTied.keys, changed(tied, "lm_head.weight", at::ones({48, 16}, at::kBFloat16))),
+      "'model.embed_tokens.weight' and 'lm_head.weight' differ, and the model ties the one to the other / give the model a head "
+      "of its own: workload.tied_embedding: false");
+  EXPECT_EQ(refused(kLlama.keys, gpt),
+            "w lacks model.embed_tokens.weight, model.layers.0.input_layernorm.weight, "
+            "model.layers.0.self_attn.q_proj.weight and 18 more / it holds transformer.h.0.attn.c_attn.bias, "
+            "transformer.h.0.attn.c_attn.weight, transformer.h.0.attn.c_proj.bias and 25 more, which this model does not have");
+  EXPECT_EQ(refused(kTied.keys, tied, R"({"num_attention_heads": 2})"),
+            "w/config.json says num_attention_heads 2; the built-in model has 4 heads");
+  EXPECT_EQ(refused(kTied.keys, tied, R"({"rms_norm_eps": 1e-6})"),
+            "w/config.json says rms_norm_eps 1e-06; the built-in model has 1e-05");
+  EXPECT_EQ(refused(kTied.keys, tied, R"({"rope_theta": 500000.0})"),
+            "w/config.json says rope_theta 500000.0; the built-in model has 10000");
+  EXPECT_EQ(refused(kTied.keys, tied, R"({"rope_parameters": {"rope_theta": 10000, "rope_type": "llama3"}})"),
+            "w/config.json says rope_parameters.rope_type \"llama3\"; the built-in model has \"default\"");
+  EXPECT_EQ(refused(kTied.keys, tied, R"({"hidden_act": "gelu"})"),
+            "w/config.json says hidden_act \"gelu\"; the built-in model has silu");
+  fs::remove_all(folder.file("w"));
+  fs::create_directories(folder.file("w"));
+  const auto unreadable = [&](const std::string& weights) {
+    const std::string file = folder.write("s.yaml", scenario_of(kGpt.keys + ", weights: " + weights, 1, 1, 1, ""));
+    return run_threads(file, quiet(file, 1)).error();
+  };
+  EXPECT_THAT(unreadable("w"),
+              testing::HasSubstr("/w holds neither model.safetensors nor model.safetensors.index.json, nor a checkpoint\n"));
+  folder.write("w/model.safetensors.index.json", R"({"weight_map": {"a": "../b.safetensors"}})");
+  EXPECT_THAT(unreadable("w"), testing::HasSubstr("model.safetensors.index.json: 'a' is in no file of the folder\n"));
+  folder.write("w/model.safetensors.index.json", "{}");
+  EXPECT_THAT(unreadable("w"), testing::HasSubstr("model.safetensors.index.json has no weight_map\n"));
+  write_safetensors(folder.file("w/b.safetensors"), {{"b", at::ones({1})}});
+  folder.write("w/model.safetensors.index.json", R"({"weight_map": {"a": "b.safetensors"}})");
+  EXPECT_THAT(unreadable("w"), testing::HasSubstr("puts 'a' into b.safetensors, which does not hold it\n"));
+}
+
+}  // namespace
+}  // namespace panpipe::exec
