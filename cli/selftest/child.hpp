@@ -9,7 +9,7 @@
 namespace panpipe::cli {
 
 struct ChildEnd {
-  int exit_code = 0;     // 128 + the signal where one ended it
+  int exit_code = 0;      // 128 + the signal where one ended it
   bool too_long = false;  // it was ended after its time
   std::string out, err;
   bool done() const { return exit_code == 0; }
@@ -21,9 +21,9 @@ class Interrupted : public std::runtime_error {
   Interrupted() : std::runtime_error("stopped as asked") {}
 };
 
-// Runs `body` in a forked process, its exit code being what `body` returns, and waits for it. After `seconds` it is ended. `pulse`
-// is called every tenth of a second meanwhile. Throws Interrupted when a stop is requested (stop_on_signal.hpp). Neither it nor
-// what it starts outlives this process.
+// Runs `body` in a forked process, its exit code being what `body` returns, and waits for it. After `seconds` it is ended.
+// `pulse` is called every tenth of a second meanwhile. Throws Interrupted when a stop is requested (stop_on_signal.hpp). Neither
+// it nor what it starts outlives this process.
 ChildEnd run_child(const std::function<int()>& body, double seconds, const std::function<void()>& pulse);
 
 // For run_child: this program with other arguments.

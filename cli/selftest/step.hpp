@@ -15,9 +15,9 @@ struct Trouble {
 };
 
 struct StepReport {
-  std::string name;   // "transports"
-  std::string text;   // what came of it, one line
-  bool done = true;   // false: left out, or it could not be done; `text` says why
+  std::string name;  // "transports"
+  std::string text;  // what came of it, one line
+  bool done = true;  // false: left out, or it could not be done; `text` says why
   std::vector<Trouble> troubles;
   nlohmann::ordered_json figures = nlohmann::ordered_json::object();
 

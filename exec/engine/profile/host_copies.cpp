@@ -33,7 +33,7 @@ int execute_copies() {
   for (int number = 0; number < gpus; ++number) {
     const RankDevice device("cuda", number);
     const at::Tensor there = at::zeros({kBytes}, at::TensorOptions(device.device()).dtype(at::kByte));
-    const at::Tensor here = at::zeros({kBytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(true));
+    const at::Tensor here = at::empty({kBytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(true));
     const nlohmann::ordered_json line = {{"gpu", number},
                                          {"to_gpu", copy_rate(here, there, device.device())},
                                          {"from_gpu", copy_rate(there, here, device.device())}};

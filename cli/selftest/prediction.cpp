@@ -1,0 +1,273 @@
+// The machine profiled by `panpipe profile`: its links beside what the cluster states, and a step predicted and run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "cli/selftest/measured_job.hpp"
+#include "cli/selftest/steps.hpp"
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/quantity_text.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
+#include "exec/launch/selftest_parts.hpp"
+#include "validation/compare.hpp"
+#include "validation/runs/run_cluster.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+constexpr double kMostSecondsOfProfile = 240;
+constexpr double kMostSecondsOfCopies = 60;
+constexpr double kMostSecondsOfSteps = 240;
+// Of what the cluster states. NCCL and Gloo reach 70 to 95 % of it where the path is the stated one.
+constexpr double kSlowLink = 0.5;
+// Of the median over pairs that are alike: what spreads more is another path.
+constexpr double kSlowerThanOthers = 1.0 / 3;
+// Predictions from a profile are within it on an idle machine (docs/one-device.md, docs/accuracy.md).
+constexpr double kUsualError = 0.25;
+
+constexpr const char* kRemedyOfLink =
+    "nvidia-smi topo -m shows the path of each pair: look for a bridge that is not seated, a card in a slot of fewer lanes, "
+    "access "
+    "control (ACS) of PCIe bridges; a machine that is wired otherwise is stated by panpipe import topology";
+
+struct StatedLinks {
+  std::optional<Cluster> cluster;
+  std::string name;  // file, or why there is none
+  bool own = false;
+};
+
+Cluster cluster_of_node(const NodePtr& root) {
+  ReadLog log;
+  Cluster cluster = read_cluster(*root, log);
+  log.throw_if_errors();
+  return cluster;
+}
+
+StatedLinks stated_links(const Trial& trial, int ranks) {
+  StatedLinks stated;
+  if (!trial.request.cluster.empty()) {
+    stated.cluster = cluster_of_node(load_document(trial.request.cluster));
+    stated.name = "the cluster file";
+    stated.own = true;
+    return stated;
+  }
+  if (!trial.on_gpus()) {
+    stated.name = "no cluster states a CPU's links";
+    return stated;
+  }
+  RunRow row;
+  row.gpu = gpu_cell(trial);
+  row.gpus = row.gpus_per_node = ranks;
+  const RunCluster shipped = cluster_of(row, "");
+  if (!shipped.problem.empty()) {
+    stated.name = shipped.problem;
+    return stated;
+  }
+  stated.name = "the shipped cluster of this card";
+  try {
+    stated.cluster = cluster_of_node(parse_document(shipped.yaml, "the shipped cluster", ""));
+  } catch (const InputError& error) {  // a board of as many cards is not described
+    stated.name = error.what();
+  }
+  return stated;
+}
+
+std::string rate_text_of(double bytes_per_second) { return to_text(Bandwidth(bytes_per_second)); }
+
+void copies_of_host(Trial& trial, StepReport& report) {
+  const ChildEnd end = trial.run([] { return exec::launch_copies(); }, kMostSecondsOfCopies);
+  if (!end.done()) {
+    report.troubles.push_back({true, "copies between the host and its GPUs failed: " + last_words(end),
+                               "reload the driver, or restart the machine; nvidia-smi must work"});
+    return;
+  }
+  std::istringstream lines(end.out);
+  for (std::string line; std::getline(lines, line);) {
+    auto said = nlohmann::ordered_json::parse(line, nullptr, false);
+    if (said.is_object() && said.contains("to_gpu")) report.figures["host_bytes_per_s"].push_back(std::move(said));
+  }
+}
+
+std::string between_text(const std::vector<MeasuredLink>& links) {
+  if (links.empty()) return "one rank has no links";
+  const auto [slowest, fastest] = std::minmax_element(
+      links.begin(), links.end(), [](const MeasuredLink& a, const MeasuredLink& b) { return a.bandwidth < b.bandwidth; });
+  double latency = 0;
+  for (const MeasuredLink& link : links) latency = std::max(latency, link.latency);
+  const std::string rates = links.size() == 1
+                                ? rate_text_of(slowest->bandwidth)
+                                : fmt::format("{} to {}", rate_text_of(slowest->bandwidth), rate_text_of(fastest->bandwidth));
+  return fmt::format("{} pair{}: {}, {} for the smallest message", links.size(), links.size() == 1 ? "" : "s", rates,
+                     to_text(seconds(latency)));
+}
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+std::vector<MeasuredLink> links_of(const Profile& profile) {
+  std::vector<MeasuredLink> links;
+  for (const ProfiledTransfers& transfers : profile.transfers) {
+    if (transfers.from >= transfers.to || transfers.table.points.empty()) continue;  // the same both ways
+    const auto& [least, shortest] = transfers.table.points.front();
+    const auto& [most, longest] = transfers.table.points.back();
+    links.push_back({transfers.from, transfers.to, shortest.base(), static_cast<double>(most.base()) / longest.base()});
+  }
+  return links;
+}
+
+std::vector<Trouble> troubles_of_links(const std::vector<MeasuredLink>& links, const Cluster* stated, bool own) {
+  std::vector<Trouble> troubles;
+  // Pairs by the path that is stated of them; without a statement all are one kind.
+  std::map<std::string, std::vector<const MeasuredLink*>> kinds;
+  for (const MeasuredLink& link : links) {
+    if (stated == nullptr || std::max(link.first, link.second) >= stated->size()) {
+      kinds[""].push_back(&link);
+      continue;
+    }
+    const Route route = stated->route(link.first, link.second);
+    const std::string path(name_of(route.path));
+    kinds[path].push_back(&link);
+    constexpr Bytes kLarge = mib(64);  // that profiles end with
+    const double expected = static_cast<double>(kLarge.base()) / route.time_alone(kLarge).base();
+    if (link.bandwidth >= kSlowLink * expected) continue;
+    troubles.push_back({own,
+                        fmt::format("between {} and {} {} were measured where {} states {} (path: {})", link.first, link.second,
+                                    rate_text_of(link.bandwidth), own ? "the cluster file" : "the shipped cluster",
+                                    rate_text_of(expected), path),
+                        kRemedyOfLink});
+  }
+  for (const auto& [path, alike] : kinds) {
+    std::vector<double> rates;
+    for (const MeasuredLink* link : alike) rates.push_back(link->bandwidth);
+    for (const MeasuredLink* link : alike) {
+      if (link->bandwidth >= kSlowerThanOthers * median_of(rates)) continue;
+      // Without a statement the pairs may well be wired differently.
+      troubles.push_back({!path.empty(),
+                          fmt::format("between {} and {} {} were measured; of the {} pairs{} half reach {} and more", link->first,
+                                      link->second, rate_text_of(link->bandwidth), alike.size(),
+                                      path.empty() ? "" : " of path " + path, rate_text_of(median_of(rates))),
+                          kRemedyOfLink});
+    }
+  }
+  return troubles;
+}
+
+StepReport measure_links(Trial& trial) {
+  StepReport report;
+  report.name = "links";
+  const MeasuredJob job = job_for(trial);
+  const std::string scenario = trial.folder.write("job.yaml", scenario_of(job)), profile = trial.folder.file("profile.yaml");
+  if (trial.on_gpus()) copies_of_host(trial, report);
+  const std::string transport = trial.transport(job.ranks);
+  const ChildEnd end = trial.run(
+      this_program({"profile", scenario, "-o", profile, "--ranks", std::to_string(job.ranks), "--device", trial.device,
+                    "--transport", job.ranks == 1 ? "local" : transport, "--seconds", trial.request.quick ? "2" : "10"}),
+      kMostSecondsOfProfile);
+  if (!end.done()) {
+    report.done = false;
+    report.text = "panpipe profile failed";
+    report.troubles.push_back({true, "panpipe profile failed: " + last_words(end), remedy_for_transport(transport)});
+    return report;
+  }
+  trial.profile = profile;
+  const std::vector<MeasuredLink> links = links_of(load_profile(profile));
+  const StatedLinks stated = stated_links(trial, job.ranks);
+  const std::vector<Trouble> troubles = troubles_of_links(links, stated.cluster ? &*stated.cluster : nullptr, stated.own);
+  report.troubles.insert(report.troubles.end(), troubles.begin(), troubles.end());
+  report.text = fmt::format("{}; beside: {}", between_text(links), stated.name);
+  report.figures["transport"] = transport;
+  for (const MeasuredLink& link : links) {
+    nlohmann::ordered_json one = {
+        {"first", link.first}, {"second", link.second}, {"latency_s", link.latency}, {"bandwidth_bytes_per_s", link.bandwidth}};
+    if (stated.cluster && std::max(link.first, link.second) < stated.cluster->size()) {
+      const Route route = stated.cluster->route(link.first, link.second);
+      one["stated_path"] = name_of(route.path);
+      one["stated_seconds_of_64_mib"] = route.time_alone(mib(64)).base();
+    }
+    report.figures["pairs"].push_back(std::move(one));
+  }
+  return report;
+}
+
+namespace {
+
+std::optional<double> metric(const ResultDocument& result, const std::string& name) {
+  for (const auto& [each, value] : result.metrics)
+    if (each == name) return value;
+  return std::nullopt;
+}
+
+// False where the verb failed: said in the report.
+bool call_verb(Trial& trial, StepReport& report, const std::vector<std::string>& words) {
+  const ChildEnd end = trial.run(this_program(words), kMostSecondsOfSteps);
+  if (end.done()) return true;
+  report.done = false;
+  report.text = "panpipe " + words.front() + " failed";
+  report.troubles.push_back({true, fmt::format("panpipe {} failed: {}", words.front(), last_words(end)),
+                             "call the verb by itself; where it fails as well, its own message has the remedy"});
+  return false;
+}
+
+}  // namespace
+
+StepReport predict_and_run(Trial& trial) {
+  StepReport report;
+  report.name = "prediction";
+  if (!trial.profile) {
+    report.done = false;
+    report.text = "left out: there is no profile";
+    return report;
+  }
+  const MeasuredJob job = job_for(trial);
+  const std::string scenario = trial.folder.file("job.yaml"), profile = "profile=" + *trial.profile;
+  const std::string predicted = trial.folder.file("predicted"), measured = trial.folder.file("measured");
+  std::vector<std::string> simulate{"simulate", scenario, "--set", profile, "-o", predicted};
+  if (!trial.machine.simgrid_problem.empty()) simulate.insert(simulate.end(), {"--backend", "flow"});
+  const std::vector<std::string> run{"run",
+                                     scenario,
+                                     "--set",
+                                     profile,
+                                     "-o",
+                                     measured,
+                                     "--steps",
+                                     trial.request.quick ? "3" : "10",
+                                     "--warmup",
+                                     "2",
+                                     "--device",
+                                     trial.device,
+                                     "--transport",
+                                     trial.transport(job.ranks),
+                                     "--no-progress",
+                                     "--deadline",
+                                     "60"};
+  if (!call_verb(trial, report, simulate) || !call_verb(trial, report, run)) return report;
+  const ResultDocument ours = read_result(predicted), theirs = read_result(measured);
+  const Comparison comparison = compare(ours, theirs, {}, /*metrics_only=*/true);
+  for (const ComparedMetric& each : comparison.metrics) {
+    if (!each.a || !each.b) continue;
+    nlohmann::ordered_json figure = {{"metric", each.name}, {"predicted", *each.a}, {"measured", *each.b}};
+    figure["relative_error"] = each.relative ? nlohmann::ordered_json(*each.relative) : nlohmann::ordered_json(nullptr);
+    report.figures["metrics"].push_back(std::move(figure));
+  }
+  const double step = metric(theirs, "step_time_s").value_or(0), expected = metric(ours, "step_time_s").value_or(0);
+  const double error = step > 0 ? expected / step - 1 : 0;
+  trial.row = row_of(job, trial, step, metric(theirs, "peak_memory_bytes").value_or(0));
+  report.text = fmt::format("a step of {} layers of {} over {} predicted with {}, measured {}: {:+.1f} %", job.layers, job.hidden,
+                            job.ranks == 1 ? "one rank" : trial.ranks_text(job.ranks), to_text(seconds(expected)),
+                            to_text(seconds(step)), 100 * error);
+  if (std::abs(error) > kUsualError)
+    report.troubles.push_back({false,
+                               fmt::format("the prediction is {:.0f} % off; on an idle machine it is within {:.0f} %",
+                                           100 * std::abs(error), 100 * kUsualError),
+                               "end what else runs on the machine and call it again; clocks that change do the same"});
+  return report;
+}
+
+}  // namespace panpipe::cli
