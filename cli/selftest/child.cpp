@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -15,6 +16,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "cli/stop_on_signal.hpp"
 #include "costmodel/base/error.hpp"
@@ -139,15 +142,22 @@ std::function<int()> this_program(std::vector<std::string> arguments) {
 
 std::string last_words(const ChildEnd& end) {
   if (end.too_long) return "it did not end in its time";
-  // Of several lines of one error the first says most; the launcher tells the cause first.
-  std::string found;
+  // What went wrong, not what was said on the way; where nothing sounds like it, all that Panpipe said.
+  const auto sounds_wrong = [](const std::string& line) {
+    for (const char* word : {"error", "failed", "cannot", "lost", "killed", "did not end", "bug"})
+      if (line.find(word) != std::string::npos) return true;
+    return false;
+  };
+  std::string found, all;
   for (std::size_t at = 0; at < end.err.size();) {
     const std::size_t stop = std::min(end.err.find('\n', at), end.err.size());
     const std::string line = end.err.substr(at, stop - at);
     at = stop + 1;
-    if (line.find("panpipe: ") != std::string::npos || line.find("error") != std::string::npos)
-      found += (found.empty() ? "" : "; ") + line;
+    if (line.find("panpipe") == std::string::npos && !sounds_wrong(line)) continue;
+    std::string& list = sounds_wrong(line) ? found : all;
+    list += (list.empty() ? "" : "; ") + line;
   }
+  if (found.empty()) found = all;
   constexpr std::size_t kMost = 600;
   if (found.size() > kMost) found = found.substr(0, kMost) + "...";
   return found.empty() ? fmt::format("exit code {}, without a word", end.exit_code) : found;

@@ -107,7 +107,7 @@ StepReport try_equality(Trial& trial) {
   if (!alone.done()) {
     report.done = false;
     report.text = "one process cannot train";
-    report.troubles.push_back({true, "one process cannot train: " + last_words(alone), remedy_for_transport("local")});
+    report.troubles.push_back({true, "one process cannot train: " + last_words(alone), remedy_after(alone, "local")});
     return report;
   }
   const TrainedSteps expected = steps_in(trial.folder.file("alone.jsonl"));
@@ -136,7 +136,7 @@ StepReport try_equality(Trial& trial) {
           {true, fmt::format("{} over {} does not equal one process: {}", split.text(), transport, difference),
            end.done() ? "call it again: numbers that change from call to call speak for broken memory or links (nvidia-smi -q -d "
                         "ECC, dmesg); else send the report in: it is a fault of Panpipe"
-                      : remedy_for_transport(transport)});
+                      : remedy_after(end, transport)});
     }
   }
   report.text = fmt::format("{} of {} ways to train on {} equal one process: losses to {:g}, gradient norms to {:g}", equal,

@@ -61,14 +61,14 @@ std::string scenario_of(const MeasuredJob& job) {
       job.ranks, job.layers, job.hidden, job.heads, job.vocabulary, job.sequence, job.micro, job.microbatches, job.precision);
 }
 
-RunRow row_of(const MeasuredJob& job, const Trial& trial, double step_s, double peak_bytes) {
+RunRow row_of(const MeasuredJob& job, const std::string& gpu, double step_s, double peak_bytes, const std::string& note) {
   RunRow row;
   row.id = "selftest";
   row.source = "panpipe-selftest";
   row.where = std::string("panpipe ") + kVersion;
   row.confidence = "measured";
   row.framework = "eager-sdpa";  // LibTorch's operators, one after the other, with its fused attention
-  row.gpu = gpu_cell(trial);
+  row.gpu = gpu;
   row.gpus = row.gpus_per_node = row.pp = job.ranks;
   row.tp = row.dp = 1;
   row.layers = job.layers;
@@ -85,8 +85,7 @@ RunRow row_of(const MeasuredJob& job, const Trial& trial, double step_s, double 
   row.precision = job.precision;
   row.step_s = step_s;
   row.peak_gib = peak_bytes / static_cast<double>(std::int64_t{1} << 30);
-  row.note = fmt::format("adam; transport {}; LibTorch {}{}", trial.transport(job.ranks), trial.machine.libtorch_version,
-                         trial.on_gpus() ? "; driver " + trial.machine.gpus.driver : "");
+  row.note = note;
   return row;
 }
 

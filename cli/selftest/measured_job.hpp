@@ -18,7 +18,7 @@ MeasuredJob job_for(const Trial& trial);
 std::string scenario_of(const MeasuredJob& job);
 
 // The run as a row of a table of runs (docs/validate.md).
-RunRow row_of(const MeasuredJob& job, const Trial& trial, double step_s, double peak_bytes);
+RunRow row_of(const MeasuredJob& job, const std::string& gpu, double step_s, double peak_bytes, const std::string& note);
 
 // What the device is called in such a table; "CPU" without GPUs.
 std::string gpu_cell(const Trial& trial);

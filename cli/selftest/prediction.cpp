@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "cli/selftest/measured_job.hpp"
@@ -39,17 +40,10 @@ struct StatedLinks {
   bool own = false;
 };
 
-Cluster cluster_of_node(const NodePtr& root) {
-  ReadLog log;
-  Cluster cluster = read_cluster(*root, log);
-  log.throw_if_errors();
-  return cluster;
-}
-
 StatedLinks stated_links(const Trial& trial, int ranks) {
   StatedLinks stated;
-  if (!trial.request.cluster.empty()) {
-    stated.cluster = cluster_of_node(load_document(trial.request.cluster));
+  if (trial.cluster) {
+    stated.cluster = trial.cluster;
     stated.name = "the cluster file";
     stated.own = true;
     return stated;
@@ -63,15 +57,13 @@ StatedLinks stated_links(const Trial& trial, int ranks) {
   row.gpus = row.gpus_per_node = ranks;
   const RunCluster shipped = cluster_of(row, "");
   if (!shipped.problem.empty()) {
-    stated.name = shipped.problem;
+    stated.name = shipped.problem.substr(0, shipped.problem.find("; there are"));
     return stated;
   }
   stated.name = "the shipped cluster of this card";
-  try {
-    stated.cluster = cluster_of_node(parse_document(shipped.yaml, "the shipped cluster", ""));
-  } catch (const InputError& error) {  // a board of as many cards is not described
-    stated.name = error.what();
-  }
+  ReadLog log;
+  stated.cluster = read_cluster(*parse_document(shipped.yaml, "the shipped cluster", ""), log);
+  log.throw_if_errors();
   return stated;
 }
 
@@ -123,38 +115,41 @@ std::vector<MeasuredLink> links_of(const Profile& profile) {
 }
 
 std::vector<Trouble> troubles_of_links(const std::vector<MeasuredLink>& links, const Cluster* stated, bool own) {
-  std::vector<Trouble> troubles;
-  // Pairs by the path that is stated of them; without a statement all are one kind.
-  std::map<std::string, std::vector<const MeasuredLink*>> kinds;
+  struct Judged {
+    const MeasuredLink* link;
+    std::string path;     // as stated; empty where nothing is
+    double expected = 0;  // bytes per second of the largest message
+  };
+  std::vector<Judged> all;
+  std::map<std::string, std::vector<double>> rates;  // of the pairs of a path; where nothing is stated all are one kind
   for (const MeasuredLink& link : links) {
-    if (stated == nullptr || std::max(link.first, link.second) >= stated->size()) {
-      kinds[""].push_back(&link);
-      continue;
+    Judged judged{&link, "", 0};
+    if (stated != nullptr && std::max(link.first, link.second) < stated->size()) {
+      constexpr Bytes kLargest = mib(64);  // that profiles end with
+      const Route route = stated->route(link.first, link.second);
+      judged.path = name_of(route.path);
+      judged.expected = static_cast<double>(kLargest.base()) / route.time_alone(kLargest).base();
     }
-    const Route route = stated->route(link.first, link.second);
-    const std::string path(name_of(route.path));
-    kinds[path].push_back(&link);
-    constexpr Bytes kLarge = mib(64);  // that profiles end with
-    const double expected = static_cast<double>(kLarge.base()) / route.time_alone(kLarge).base();
-    if (link.bandwidth >= kSlowLink * expected) continue;
-    troubles.push_back({own,
-                        fmt::format("between {} and {} {} were measured where {} states {} (path: {})", link.first, link.second,
-                                    rate_text_of(link.bandwidth), own ? "the cluster file" : "the shipped cluster",
-                                    rate_text_of(expected), path),
-                        kRemedyOfLink});
+    rates[judged.path].push_back(link.bandwidth);
+    all.push_back(judged);
   }
-  for (const auto& [path, alike] : kinds) {
-    std::vector<double> rates;
-    for (const MeasuredLink* link : alike) rates.push_back(link->bandwidth);
-    for (const MeasuredLink* link : alike) {
-      if (link->bandwidth >= kSlowerThanOthers * median_of(rates)) continue;
-      // Without a statement the pairs may well be wired differently.
-      troubles.push_back({!path.empty(),
-                          fmt::format("between {} and {} {} were measured; of the {} pairs{} half reach {} and more", link->first,
-                                      link->second, rate_text_of(link->bandwidth), alike.size(),
-                                      path.empty() ? "" : " of path " + path, rate_text_of(median_of(rates))),
-                          kRemedyOfLink});
-    }
+  std::vector<Trouble> troubles;
+  for (const Judged& each : all) {
+    const std::vector<double>& alike = rates[each.path];
+    const double usual = median_of(alike);
+    const bool below_stated = each.link->bandwidth < kSlowLink * each.expected;
+    const bool below_others = each.link->bandwidth < kSlowerThanOthers * usual;
+    if (!below_stated && !below_others) continue;
+    std::string what = fmt::format("between {} and {} {} were measured", each.link->first, each.link->second,
+                                   rate_text_of(each.link->bandwidth));
+    if (below_stated)
+      what += fmt::format(", where {} states {} (path: {})", own ? "the cluster file" : "the shipped cluster",
+                          rate_text_of(each.expected), each.path);
+    if (below_others)
+      what += fmt::format("; of {} pairs{} half reach {} and more", alike.size(), each.path.empty() ? "" : " of this path",
+                          rate_text_of(usual));
+    // A shipped cluster, or none, may not be wired as this machine is: then only what should be alike and is not is wrong.
+    troubles.push_back({(below_stated && own) || (below_others && !each.path.empty()), what, kRemedyOfLink});
   }
   return troubles;
 }
@@ -173,7 +168,7 @@ StepReport measure_links(Trial& trial) {
   if (!end.done()) {
     report.done = false;
     report.text = "panpipe profile failed";
-    report.troubles.push_back({true, "panpipe profile failed: " + last_words(end), remedy_for_transport(transport)});
+    report.troubles.push_back({true, "panpipe profile failed: " + last_words(end), remedy_after(end, transport)});
     return report;
   }
   trial.profile = profile;
@@ -258,7 +253,10 @@ StepReport predict_and_run(Trial& trial) {
   }
   const double step = metric(theirs, "step_time_s").value_or(0), expected = metric(ours, "step_time_s").value_or(0);
   const double error = step > 0 ? expected / step - 1 : 0;
-  trial.row = row_of(job, trial, step, metric(theirs, "peak_memory_bytes").value_or(0));
+  const std::string note =
+      fmt::format("adam; transport {}; LibTorch {}{}", trial.transport(job.ranks), trial.machine.libtorch_version,
+                  trial.on_gpus() ? "; driver " + trial.machine.gpus.driver : "");
+  trial.row = row_of(job, gpu_cell(trial), step, metric(theirs, "peak_memory_bytes").value_or(0), note);
   report.text = fmt::format("a step of {} layers of {} over {} predicted with {}, measured {}: {:+.1f} %", job.layers, job.hidden,
                             job.ranks == 1 ? "one rank" : trial.ranks_text(job.ranks), to_text(seconds(expected)),
                             to_text(seconds(step)), 100 * error);

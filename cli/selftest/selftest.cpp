@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "cli/selftest/report.hpp"
 #include "cli/selftest/steps.hpp"

@@ -49,7 +49,7 @@ std::vector<Trouble> troubles_of_contract(const std::string& transport, const st
   }
   if (!end.done() && troubles.empty())
     troubles.push_back({true, fmt::format("{} over {} failed after {} kept rules: {}", transport, ranks, rules, last_words(end)),
-                        remedy_for_transport(transport)});
+                        remedy_after(end, transport)});
   return troubles;
 }
 

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/option_checks.hpp"
 #include "exec/launch/world.hpp"
@@ -46,6 +48,11 @@ Trial::Trial(SelftestRequest asked) : request(std::move(asked)) {
   if (!request.device.empty()) exec::one_of("--device", request.device, {"cpu", "cuda"});
   if (const auto world = exec::world_of_environment())
     throw InputError(fmt::format("panpipe selftest starts its ranks itself: call it once, without {}", world->launcher));
+  if (!request.cluster.empty()) {
+    ReadLog log;
+    cluster = load_cluster(request.cluster, log);
+    log.throw_if_errors();
+  }
   exec::executor_program();
   machine = look_at_machine();
   device = !request.device.empty() ? request.device : machine.gpus.visible > 0 && machine.libtorch_cuda ? "cuda" : "cpu";
@@ -90,6 +97,11 @@ std::string remedy_for_transport(const std::string& transport) {
            "of PCIe bridges, IOMMU); with NCCL_SHM_DISABLE=1: then /dev/shm is; NCCL_DEBUG=INFO shows the paths";
   if (transport == "gloo") return "allow processes of this machine to reach each other over the loopback interface";
   return "test the machine's memory, and send the report in: it may be a fault of Panpipe";
+}
+
+std::string remedy_after(const ChildEnd& end, const std::string& transport) {
+  if (end.exit_code == static_cast<int>(ExitCode::MachineCannot)) return "give the machine what the message says it lacks";
+  return remedy_for_transport(transport);
 }
 
 }  // namespace panpipe::cli

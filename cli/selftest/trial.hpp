@@ -9,6 +9,7 @@
 #include "cli/machine.hpp"
 #include "cli/selftest/child.hpp"
 #include "cli/selftest/gpu_load.hpp"
+#include "costmodel/cluster/cluster.hpp"
 #include "validation/runs/run_row.hpp"
 
 namespace panpipe::cli {
@@ -42,6 +43,7 @@ struct Trial {
   std::string device;  // cpu | cuda
   TemporaryFolder folder;
   GpuLoad load;
+  std::optional<Cluster> cluster;  // of the request
   // Left by steps for later ones.
   std::optional<std::string> profile;  // file
   std::optional<RunRow> row;
@@ -58,7 +60,8 @@ struct Trial {
   ChildEnd run(const std::function<int()>& body, double seconds);
 };
 
-// What to try where a transport or a run fails.
+// What to try where a transport breaks a rule, and where a process that uses it failed.
 std::string remedy_for_transport(const std::string& transport);
+std::string remedy_after(const ChildEnd& end, const std::string& transport);
 
 }  // namespace panpipe::cli

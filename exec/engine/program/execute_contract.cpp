@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,6 +51,10 @@ bool try_contract(Transport& transport, const RankDevice& device) {
       each.run(transport, device.device());
     } catch (const ContractBroken& found) {
       broken = found.what();
+    } catch (const PeerLost&) {
+      throw;
+    } catch (const std::exception& error) {  // of a library below: the rule says what it was asked for
+      throw std::runtime_error(fmt::format("'{}' cannot be tried: {}", each.rule, error.what()));
     }
     kept &= told(transport, each, broken, std::chrono::duration<double>(Clock::now() - start).count());
   }
