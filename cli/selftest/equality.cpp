@@ -139,8 +139,11 @@ StepReport try_equality(Trial& trial) {
                       : remedy_after(end, transport)});
     }
   }
-  report.text = fmt::format("{} of {} ways to train on {} equal one process: losses to {:g}, gradient norms to {:g}", equal,
-                            tried, trial.ranks_text(worlds.back()), of_losses, of_norms);
+  report.text =
+      fmt::format("{} of {} ways to train on {} equal one process: losses to {:g}, gradient norms to {:g}", equal, tried,
+                  worlds.size() == 1 ? trial.ranks_text(worlds.back())
+                                     : fmt::format("{} to {}", worlds.front(), trial.ranks_text(worlds.back())),
+                  of_losses, of_norms);
   return report;
 }
 
