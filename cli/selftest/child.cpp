@@ -148,12 +148,17 @@ std::string last_words(const ChildEnd& end) {
       if (line.find(word) != std::string::npos) return true;
     return false;
   };
-  std::string found, all;
+  std::string found, all, seen;
   for (std::size_t at = 0; at < end.err.size();) {
     const std::size_t stop = std::min(end.err.find('\n', at), end.err.size());
     const std::string line = end.err.substr(at, stop - at);
     at = stop + 1;
     if (line.find("panpipe") == std::string::npos && !sounds_wrong(line)) continue;
+    // Ranks that say the same say it once.
+    const std::string sentence =
+        "\n" + line.substr(line.rfind("[rank ", 0) == 0 ? std::min(line.find("] ") + 2, line.size()) : 0);
+    if (seen.find(sentence) != std::string::npos) continue;
+    seen += sentence;
     std::string& list = sounds_wrong(line) ? found : all;
     list += (list.empty() ? "" : "; ") + line;
   }

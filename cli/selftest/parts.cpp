@@ -63,7 +63,8 @@ std::vector<Trouble> troubles_of_gpus(const Gpus& gpus, const std::vector<GpuSta
                                       const std::vector<PeersApart>& peers_apart) {
   std::vector<Trouble> troubles;
   std::set<std::string> kinds;
-  for (const Gpu& gpu : gpus.devices) kinds.insert(gpu.name);
+  for (const Gpu& gpu : gpus.devices)
+    if (!gpu.name.empty()) kinds.insert(gpu.name);
   if (kinds.size() > 1)
     troubles.push_back({false, fmt::format("the cards are of different kinds: {}", fmt::join(kinds, ", ")),
                         "let programs see those of one kind (CUDA_VISIBLE_DEVICES): the slowest one sets the pace of a pipeline, "

@@ -69,22 +69,34 @@ StatedLinks stated_links(const Trial& trial, int ranks) {
 
 std::string rate_text_of(double bytes_per_second) { return to_text(Bandwidth(bytes_per_second)); }
 
-void copies_of_host(Trial& trial, StepReport& report) {
+std::vector<HostCopies> copies_of_host(Trial& trial, StepReport& report) {
+  std::vector<HostCopies> copies;
   const ChildEnd end = trial.run([] { return exec::launch_copies(); }, kMostSecondsOfCopies);
-  if (!end.done()) {
+  if (!end.done())
     report.troubles.push_back({true, "copies between the host and its GPUs failed: " + last_words(end),
-                               "reload the driver, or restart the machine; nvidia-smi must work"});
-    return;
-  }
+                               "nvidia-smi must work: reload the driver, or restart the machine"});
   std::istringstream lines(end.out);
   for (std::string line; std::getline(lines, line);) {
     auto said = nlohmann::ordered_json::parse(line, nullptr, false);
-    if (said.is_object() && said.contains("to_gpu")) report.figures["host_bytes_per_s"].push_back(std::move(said));
+    if (!said.is_object() || !said.contains("to_gpu")) continue;
+    copies.push_back({said["gpu"], said["to_gpu"], said["from_gpu"]});
+    report.figures["host_bytes_per_s"].push_back(std::move(said));
   }
+  return copies;
+}
+
+std::string copies_text(const std::vector<HostCopies>& copies) {
+  if (copies.empty()) return "";
+  double to = copies.front().to_gpu, from = copies.front().from_gpu;
+  for (const HostCopies& each : copies) {
+    to = std::min(to, each.to_gpu);
+    from = std::min(from, each.from_gpu);
+  }
+  return fmt::format("; host to GPU {}, back {}{}", rate_text_of(to), rate_text_of(from), copies.size() > 1 ? " at least" : "");
 }
 
 std::string between_text(const std::vector<MeasuredLink>& links) {
-  if (links.empty()) return "one rank has no links";
+  if (links.empty()) return "one rank has none";
   const auto [slowest, fastest] = std::minmax_element(
       links.begin(), links.end(), [](const MeasuredLink& a, const MeasuredLink& b) { return a.bandwidth < b.bandwidth; });
   double latency = 0;
@@ -154,12 +166,29 @@ std::vector<Trouble> troubles_of_links(const std::vector<MeasuredLink>& links, c
   return troubles;
 }
 
+std::vector<Trouble> troubles_of_copies(const std::vector<HostCopies>& copies, const Cluster* stated, bool own) {
+  std::vector<Trouble> troubles;
+  for (const HostCopies& each : copies) {
+    if (stated == nullptr || each.gpu >= stated->size()) continue;
+    const double expected = stated->type_of(each.gpu).copy_bandwidth.base();
+    const double slowest = std::min(each.to_gpu, each.from_gpu);
+    if (slowest >= kSlowLink * expected) continue;  // 0 where it is not stated
+    troubles.push_back(
+        {own,
+         fmt::format("copies between the host and GPU {} reach {}, where {} states {}", each.gpu, rate_text_of(slowest),
+                     own ? "the cluster file" : "the card's data sheet", rate_text_of(expected)),
+         "put the card into a slot with all of its PCIe lanes; a process on the other socket is slower too: "
+         "nvidia-smi topo -m shows which cores are near"});
+  }
+  return troubles;
+}
+
 StepReport measure_links(Trial& trial) {
   StepReport report;
   report.name = "links";
   const MeasuredJob job = job_for(trial);
   const std::string scenario = trial.folder.write("job.yaml", scenario_of(job)), profile = trial.folder.file("profile.yaml");
-  if (trial.on_gpus()) copies_of_host(trial, report);
+  const std::vector<HostCopies> copies = trial.on_gpus() ? copies_of_host(trial, report) : std::vector<HostCopies>{};
   const std::string transport = trial.transport(job.ranks);
   const ChildEnd end = trial.run(
       this_program({"profile", scenario, "-o", profile, "--ranks", std::to_string(job.ranks), "--device", trial.device,
@@ -174,9 +203,11 @@ StepReport measure_links(Trial& trial) {
   trial.profile = profile;
   const std::vector<MeasuredLink> links = links_of(load_profile(profile));
   const StatedLinks stated = stated_links(trial, job.ranks);
-  const std::vector<Trouble> troubles = troubles_of_links(links, stated.cluster ? &*stated.cluster : nullptr, stated.own);
-  report.troubles.insert(report.troubles.end(), troubles.begin(), troubles.end());
-  report.text = fmt::format("{}; beside: {}", between_text(links), stated.name);
+  const Cluster* const cluster = stated.cluster ? &*stated.cluster : nullptr;
+  for (const std::vector<Trouble>& found :
+       {troubles_of_links(links, cluster, stated.own), troubles_of_copies(copies, cluster, stated.own)})
+    report.troubles.insert(report.troubles.end(), found.begin(), found.end());
+  report.text = between_text(links) + copies_text(copies) + "; beside: " + stated.name;
   report.figures["transport"] = transport;
   for (const MeasuredLink& link : links) {
     nlohmann::ordered_json one = {

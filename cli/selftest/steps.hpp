@@ -41,6 +41,13 @@ std::vector<MeasuredLink> links_of(const Profile& profile);
 // `stated`: nullptr where nobody states the links; `own`: the user's file says so, not a shipped one.
 std::vector<Trouble> troubles_of_links(const std::vector<MeasuredLink>& links, const Cluster* stated, bool own);
 
+// Copies between the host's memory and a GPU's, bytes per second.
+struct HostCopies {
+  int gpu = 0;
+  double to_gpu = 0, from_gpu = 0;
+};
+std::vector<Trouble> troubles_of_copies(const std::vector<HostCopies>& copies, const Cluster* stated, bool own);
+
 // Loss and gradient norm of each step.
 using TrainedSteps = std::vector<std::pair<double, double>>;
 // What differs from one process's, in words; empty where nothing does. Tolerances are relative.

@@ -121,6 +121,18 @@ TEST(SelftestFindings, ALinkTenTimesSlowerThanItsClusterStates) {
             std::vector<std::string>{"note: between 0 and 3 800 MB/s were measured; of 6 pairs half reach 7 GB/s and more"});
 }
 
+// Half of what PCIe 4.0 is stated to give, and a bit less.
+TEST(SelftestFindings, CopiesThroughTooFewLanes) {
+  const Cluster cluster = cluster_of("{file: clusters/dgx-a100-80g.yaml}");
+  const double stated = cluster.type_of(0).copy_bandwidth.base();
+  ASSERT_GT(stated, 0);
+  EXPECT_THAT(said(cli::troubles_of_copies({{0, 0.51 * stated, 0.9 * stated}}, &cluster, true)), IsEmpty());
+  EXPECT_THAT(said(cli::troubles_of_copies({{0, 0.51 * stated, 0.1 * stated}}, nullptr, false)), IsEmpty());
+  const auto found = said(cli::troubles_of_copies({{3, 0.9 * stated, 0.49 * stated}}, &cluster, false));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0], AllOf(HasSubstr("note: copies between the host and GPU 3 reach "), HasSubstr("the card's data sheet")));
+}
+
 // 64 MiB in 10 ms are 6.7 GB/s; a table is the same both ways and counts once.
 TEST(SelftestFindings, LinksAreReadFromTheProfilesTables) {
   Profile profile;
@@ -156,10 +168,12 @@ TEST(SelftestFindings, RulesThatATransportBreaks) {
       said(cli::troubles_of_contract("gloo", "2 processes", end, rules)),
       std::vector<std::string>{"WRONG: gloo over 2 processes breaks the rule that sums of every type are exact: rank 1: 5"});
   end.out = kept;
-  end.err = "[rank 0] a word on the way\npanpipe: rank 1 was killed by signal 11 (Segmentation fault)\n";
+  end.err =
+      "[rank 0] a word on the way\npanpipe: rank 1 was killed by signal 11 (Segmentation fault)\n"
+      "[rank 0] panpipe: rank 1 is lost\n[rank 2] panpipe: rank 1 is lost\n";
   EXPECT_EQ(said(cli::troubles_of_contract("nccl", "2 GPUs", end, rules)),
             std::vector<std::string>{"WRONG: nccl over 2 GPUs failed after 1 kept rules: panpipe: rank 1 was killed by signal 11 "
-                                     "(Segmentation fault)"});
+                                     "(Segmentation fault); [rank 0] panpipe: rank 1 is lost"});
   end.too_long = true;
   EXPECT_THAT(said(cli::troubles_of_contract("nccl", "2 GPUs", end, rules)).front(), HasSubstr("it did not end in its time"));
 }
