@@ -30,11 +30,13 @@ bool told(Transport& transport, const ContractCase& tried, const std::string& br
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (!all[rank].empty()) faults.push_back(fmt::format("rank {}: {}", rank, all[rank]));
   const bool kept = faults.empty();
-  if (transport.rank() != 0) return kept;
-  const nlohmann::ordered_json line = {
-      {"case", tried.name}, {"rule", tried.rule}, {"broken", std::move(faults)}, {"seconds", seconds}};
-  print(line.dump() + "\n");
-  std::fflush(stdout);  // a later case may end the process
+  if (transport.rank() == 0) {
+    const nlohmann::ordered_json line = {
+        {"case", tried.name}, {"rule", tried.rule}, {"broken", std::move(faults)}, {"seconds", seconds}};
+    print(line.dump() + "\n");
+    std::fflush(stdout);
+  }
+  transport.barrier(kPatienceOfContract, "the next case");  // which may end the process: what was found so far has been told
   return kept;
 }
 
