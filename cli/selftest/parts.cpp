@@ -9,6 +9,7 @@
 #include "cli/doctor_text.hpp"
 #include "cli/selftest/steps.hpp"
 #include "costmodel/base/quantity_text.hpp"
+#include "exec/launch/gpus.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -32,6 +33,9 @@ std::vector<Trouble> troubles_of_parts(const Machine& machine, bool on_gpus) {
     if (of_gpus && !on_gpus) continue;
     troubles.push_back({lack.what != "SimGrid", fmt::format("{}: {}", lack.what, lack.found), lack.rest});
   }
+  if (const std::string small = exec::small_shared_memory(machine.shared_memory);
+      on_gpus && machine.gpus.visible > 1 && !small.empty())
+    troubles.push_back({false, small, "NCCL_SHM_DISABLE=1 does without it, more slowly"});
   return troubles;
 }
 

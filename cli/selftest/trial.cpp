@@ -11,6 +11,7 @@
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_write.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
+#include "exec/launch/gpus.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/option_checks.hpp"
 #include "exec/launch/world.hpp"
@@ -60,6 +61,10 @@ Trial::Trial(SelftestRequest asked) : request(std::move(asked)) {
   if (gpus() == 0)
     throw MachineError("--device cuda: no GPU that programs may see: " +
                        (machine.gpus.problem.empty() ? "CUDA_VISIBLE_DEVICES hides them" : machine.gpus.problem));
+  if (const exec::DriverFit fit =
+          exec::driver_fit(machine.gpus.driver, machine.gpus.cuda, exec::cuda_of_torch(machine.libtorch_version));
+      !fit.problem.empty())
+    throw MachineError("--device cuda: " + fit.problem + ": " + fit.remedy + ", or give --device cpu");
   if (!machine.libtorch_cuda)
     throw MachineError(
         "--device cuda: this LibTorch comes without CUDA: install a torch package with CUDA, or give --device cpu");

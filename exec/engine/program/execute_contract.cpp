@@ -91,7 +91,7 @@ bool try_as_process(const ContractRequest& request, const World& world) {
   const auto transport = request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
   bool kept = false;
   try {
-    const RankDevice device(request.device, world.local_rank);
+    const RankDevice device(request.device, transport->local_rank());
     kept = try_contract(*transport, device);
     device.synchronize();
   } catch (const std::exception& error) {
