@@ -37,7 +37,9 @@ std::string with_version(const std::string& version, const std::string& text) {
   return version.empty() ? text : version + ", " + text;
 }
 
-// "2 x NVIDIA H100 (79.6 GiB, 79.1 free)"; equal ones together.
+}  // namespace
+
+// Equal ones together.
 std::string gpus_text(const Gpus& gpus) {
   std::map<std::string, int> kinds;
   for (const Gpu& gpu : gpus.devices) {
@@ -55,6 +57,8 @@ std::string gpus_text(const Gpus& gpus) {
   if (!gpus.problem.empty()) all += "; " + gpus.problem;
   return all;
 }
+
+namespace {
 
 // Whether the driver serves the CUDA release that the torch package is built with.
 exec::DriverFit driver_of(const Machine& machine) {
@@ -202,6 +206,16 @@ std::string row(const std::string& first, std::size_t width, const std::string& 
 std::string verbs_text(const VerbAbility& verb) { return fmt::format("{}", fmt::join(verb.verbs, ", ")); }
 
 }  // namespace
+
+std::vector<Lack> lacks_of(const Machine& machine) {
+  std::vector<Lack> lacks;
+  for (const Finding& finding : findings_of(machine))
+    if (!finding.rest.empty()) lacks.push_back({finding.what, finding.found, finding.rest});
+  // Each part may be here and still not go together: built for NCCL, say.
+  if (const VerbAbility training = training_ability(machine); training.ability != Ability::Yes)
+    lacks.push_back({"training", training.text, training.rest});
+  return lacks;
+}
 
 std::string doctor_text(const Machine& machine, const TextStyle& style) {
   std::string out = fmt::format("panpipe {} finds on this machine\n", kVersion);

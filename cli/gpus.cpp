@@ -24,6 +24,27 @@ struct NvmlMemory {
   unsigned long long total = 0, free = 0, used = 0;
 };
 using NvmlDevice = void*;
+// Values of NVML's enumerations (nvml.h).
+constexpr int kClockOfMultiprocessors = 1, kTemperatureOfGpu = 0, kPeersRead = 0, kPeersFine = 0, kPeersNotKnown = 6;
+constexpr int kComputeModeDefault = 0;
+
+// Of nvmlGpuP2PStatus_t.
+std::string why_apart(int status) {
+  switch (status) {
+    case 1:
+      return "the chipset does not support it";
+    case 2:
+      return "the cards do not support it";
+    case 3:
+      return "they hang behind different bridges of the host";
+    case 4:
+      return "the driver's settings forbid it";
+    default:
+      return "it is not supported";
+  }
+}
+
+}  // namespace
 
 class Nvml {
  public:
@@ -65,17 +86,10 @@ class Nvml {
   }
 
   std::vector<Gpu> devices() const {
-    int (*count)(unsigned*) = nullptr;
-    int (*handle)(unsigned, NvmlDevice*) = nullptr;
     int (*name)(NvmlDevice, char*, unsigned) = nullptr;
     int (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
     std::vector<Gpu> found;
-    unsigned number = 0;
-    if (!find("nvmlDeviceGetCount_v2", count) || !find("nvmlDeviceGetHandleByIndex_v2", handle) || count(&number) != 0)
-      return found;
-    for (unsigned i = 0; i < number; ++i) {
-      NvmlDevice device = nullptr;
-      if (handle(i, &device) != 0) continue;
+    for (const NvmlDevice device : handles()) {
       Gpu gpu;
       std::array<char, kTextLength> text{};
       if (find("nvmlDeviceGetName", name) && name(device, text.data(), kTextLength) == 0) gpu.name = text.data();
@@ -89,7 +103,64 @@ class Nvml {
     return found;
   }
 
+  std::vector<GpuState> states() const {
+    std::vector<GpuState> found;
+    for (const NvmlDevice device : handles()) {
+      GpuState state;
+      state.clock = number("nvmlDeviceGetClockInfo", device, kClockOfMultiprocessors);
+      state.top_clock = number("nvmlDeviceGetMaxClockInfo", device, kClockOfMultiprocessors);
+      state.temperature = number("nvmlDeviceGetTemperature", device, kTemperatureOfGpu);
+      state.power_limit = number("nvmlDeviceGetEnforcedPowerLimit", device) * 1e-3;  // milliwatts
+      state.usual_power_limit = number("nvmlDeviceGetPowerManagementDefaultLimit", device) * 1e-3;
+      state.pcie_generation = number("nvmlDeviceGetCurrPcieLinkGeneration", device);
+      state.most_pcie_generation = number("nvmlDeviceGetMaxPcieLinkGeneration", device);
+      state.pcie_lanes = number("nvmlDeviceGetCurrPcieLinkWidth", device);
+      state.most_pcie_lanes = number("nvmlDeviceGetMaxPcieLinkWidth", device);
+      state.exclusive = number("nvmlDeviceGetComputeMode", device) != kComputeModeDefault;
+      int (*reasons)(NvmlDevice, unsigned long long*) = nullptr;
+      unsigned long long bits = 0;
+      if (find("nvmlDeviceGetCurrentClocksThrottleReasons", reasons) && reasons(device, &bits) == 0) state.slowed = bits;
+      found.push_back(state);
+    }
+    return found;
+  }
+
+  std::vector<PeersApart> peers_apart() const {
+    std::vector<PeersApart> found;
+    int (*status_of)(NvmlDevice, NvmlDevice, int, int*) = nullptr;
+    if (!find("nvmlDeviceGetP2PStatus", status_of)) return found;
+    const std::vector<NvmlDevice> all = handles();
+    for (std::size_t a = 0; a < all.size(); ++a) {
+      for (std::size_t b = a + 1; b < all.size(); ++b) {
+        int status = kPeersFine;
+        if (status_of(all[a], all[b], kPeersRead, &status) == 0 && status != kPeersFine && status != kPeersNotKnown)
+          found.push_back({static_cast<int>(a), static_cast<int>(b), why_apart(status)});
+      }
+    }
+    return found;
+  }
+
  private:
+  std::vector<NvmlDevice> handles() const {
+    int (*count)(unsigned*) = nullptr;
+    int (*handle)(unsigned, NvmlDevice*) = nullptr;
+    std::vector<NvmlDevice> all;
+    unsigned number_of = 0;
+    if (!find("nvmlDeviceGetCount_v2", count) || !find("nvmlDeviceGetHandleByIndex_v2", handle) || count(&number_of) != 0)
+      return all;
+    for (unsigned i = 0; i < number_of; ++i) {
+      NvmlDevice device = nullptr;
+      if (handle(i, &device) == 0) all.push_back(device);
+    }
+    return all;
+  }
+  // What a function of the form (device, choice..., unsigned*) gives; 0 where it gives nothing.
+  template <class... Choice>
+  int number(const char* function, NvmlDevice device, Choice... choice) const {
+    int (*ask)(NvmlDevice, Choice..., unsigned*) = nullptr;
+    unsigned value = 0;
+    return find(function, ask) && ask(device, choice..., &value) == 0 ? static_cast<int>(value) : 0;
+  }
   template <class Function>
   bool find(const char* name, Function& function) const {
     function = reinterpret_cast<Function>(dlsym(library_, name));
@@ -100,6 +171,8 @@ class Nvml {
   bool started_ = false;
   std::string problem_;
 };
+
+namespace {
 
 // "Model:   NVIDIA GeForce RTX 3090" in /proc/driver/nvidia/gpus/*/information.
 std::vector<Gpu> gpus_of_proc() {
@@ -117,6 +190,13 @@ std::vector<Gpu> gpus_of_proc() {
 }
 
 }  // namespace
+
+GpuMonitor::GpuMonitor() : nvml_(std::make_unique<Nvml>()) {}
+GpuMonitor::~GpuMonitor() = default;
+std::vector<GpuState> GpuMonitor::now() const { return nvml_->started() ? nvml_->states() : std::vector<GpuState>{}; }
+std::vector<PeersApart> GpuMonitor::peers_apart() const {
+  return nvml_->started() ? nvml_->peers_apart() : std::vector<PeersApart>{};
+}
 
 Gpus find_gpus() {
   Gpus gpus;

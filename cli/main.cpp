@@ -94,6 +94,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe doctor\n"
      "  panpipe doctor --json\n",
      cli::add_doctor_verb},
+    {"selftest", "try whether this machine trains as it should; say what is wrong, and write a report",
+     "  panpipe selftest\n"
+     "  panpipe selftest --device cpu --quick -o report\n",
+     cli::add_selftest_verb},
     {"version", "print the version and the parts that are built in",
      "  panpipe version\n"
      "  panpipe --version\n",

@@ -13,11 +13,14 @@
 #include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/base/standard_output.hpp"
 #include "exec/engine/profile/execute_profile.hpp"
+#include "exec/engine/profile/host_copies.hpp"
 #include "exec/engine/program/execute.hpp"
+#include "exec/engine/program/execute_contract.hpp"
 #include "exec/engine/program/failure.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/launch/profile_options.hpp"
 #include "exec/launch/run_options.hpp"
+#include "exec/launch/selftest_parts.hpp"
 
 namespace {
 
@@ -66,6 +69,10 @@ int run(int argc, char** argv) {
   exec::ProfileRequest profile_request;
   CLI::App* profile = app.add_subcommand("profile", "measure this machine");
   exec::add_profile_options(*profile, profile_request);
+  exec::ContractRequest contract_request;
+  CLI::App* contract = app.add_subcommand("contract", "try the rules that a transport keeps");
+  exec::add_contract_options(*contract, contract_request);
+  const CLI::App* copies = app.add_subcommand("copies", "measure copies between the host and its GPUs");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {
@@ -74,9 +81,14 @@ int run(int argc, char** argv) {
     print(text.str());
     return code;
   } catch (const CLI::ParseError& error) {
-    const std::string name = argc > 1 && std::string(argv[1]) == "profile" ? "panpipe profile" : "panpipe run";
+    const std::string verb_asked = argc > 1 ? argv[1] : "";
+    const std::string name = verb_asked == "profile"    ? "panpipe profile"
+                             : verb_asked == "contract" ? "panpipe-exec contract"
+                                                        : "panpipe run";
     return exec::report(name + ": error: " + error.what() + "\n  see " + name + " --help", static_cast<int>(ExitCode::Input));
   }
+  if (copies->parsed()) return exec::execute_copies();
+  if (contract->parsed()) return exec::execute_contract(contract_request, exec::world_of_environment());
   if (profile->parsed()) {
     stop_by(on_stop_of_profile);
     exec::check_profile_options(profile_request);

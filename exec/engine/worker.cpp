@@ -340,9 +340,9 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   Running running;
   result_ = &untold;
   running_ = &running;
-  untold.started = Clock::now();
+  transport_.settle(options_.device, options_.deadline, "the start of an evaluation");
+  spans_.begin(order.size() * (1 + layout_.messages.size()) + 64);
   if (copies_) copies_->refresh();
-  messages_.begin_step(untold.started, untold.spans);
   for (std::size_t a = 0; a < order.size(); ++a) {
     for (std::size_t next = a; next < std::min(a + ahead, order.size()); ++next) messages_.post(order[next]);
     const Action& action = order[a];
@@ -368,13 +368,12 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   doing_ = "the end of an evaluation, waiting for its sends to be taken";
   messages_.finish();
   doing_ = "the end of an evaluation";
+  transport_.settle(options_.device, options_.deadline, doing_);
   for (const auto& [loss, share] : losses) untold.loss_sum += share * loss.item<double>();
   masks_->clear();
   sequences_.clear();
-  if (tensor_group_) {
-    tensor_group_->take_waiting();
-    tensor_group_->take_spans(untold.started);
-  }
+  if (tensor_group_) tensor_group_->move_waits_to(running.waits);
+  spans_.take();  // like the waits, no part of a measured step
   result_ = nullptr;
   running_ = nullptr;
   data_ = training;

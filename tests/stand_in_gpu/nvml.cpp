@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "tests/stand_in_gpu/settings.hpp"
 
@@ -14,7 +15,6 @@ using namespace panpipe::stand_in;
 enum Result { kSuccess = 0, kInvalidArgument = 2, kNotSupported = 3, kNotFound = 6 };
 enum Clock { kGraphics = 0, kSm = 1, kMemory = 2, kVideo = 3 };
 
-constexpr const char* kName = "Stand-in GPU";
 constexpr unsigned kPowerLimit = 350000, kLeastPowerLimit = 100000, kPower = 30000;  // mW
 
 struct Device {
@@ -97,11 +97,21 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* id, Handle* handle) {
 
 int nvmlDeviceGetIndex(Handle device, unsigned* index) { return give(index, device->index); }
 int nvmlDeviceGetMinorNumber(Handle device, unsigned* number) { return give(number, device->index); }
-int nvmlDeviceGetName(Handle, char* text, unsigned length) { return give(text, length, kName); }
+int nvmlDeviceGetName(Handle, char* text, unsigned length) {
+  return give(text, length, text_setting("STAND_IN_NAME", "Stand-in GPU"));
+}
 int nvmlDeviceGetUUID(Handle device, char* text, unsigned length) {
   std::array<char, 64> id{};
   std::snprintf(id.data(), id.size(), "GPU-00000000-0000-0000-0000-%012x", device->index);
   return give(text, length, id.data());
+}
+int nvmlDeviceGetSerial(Handle device, char* text, unsigned length) {
+  return give(text, length, "132092104600" + std::to_string(device->index));
+}
+// STAND_IN_APART=1: what GeForce cards say (nvml.h, NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED).
+int nvmlDeviceGetP2PStatus(Handle, Handle, int, int* status) {
+  *status = static_cast<int>(number_setting("STAND_IN_APART", 0));
+  return kSuccess;
 }
 int nvmlDeviceGetPciInfo_v3(Handle device, PciInfo* info) {
   *info = {};
@@ -150,7 +160,7 @@ int nvmlDeviceGetPersistenceMode(Handle, unsigned* mode) { return give(mode, 1);
 int nvmlDeviceGetComputeMode(Handle, unsigned* mode) { return give(mode, 0); }  // shared
 // Reasons for a lower clock, a bit each: 1 is that the device is idle.
 int nvmlDeviceGetCurrentClocksThrottleReasons(Handle, unsigned long long* reasons) {
-  *reasons = 1;
+  *reasons = static_cast<unsigned long long>(number_setting("STAND_IN_SLOWED", 1));
   return kSuccess;
 }
 int nvmlDeviceGetCurrentClocksEventReasons(Handle device, unsigned long long* reasons) {

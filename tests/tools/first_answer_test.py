@@ -154,7 +154,7 @@ class Demo(unittest.TestCase):
     def test_stages_are_listed(self):
         out = subprocess.run([ROOT / "tools/demo", "--stages"], capture_output=True, text=True, check=True).stdout.split()
         self.assertEqual(out, ["packages", "libtorch", "program", "estimate", "simulate", "contention", "gpt3", "executor", "loop",
-                               "pictures"])
+                               "selftest", "pictures"])
 
 
 class Setup(unittest.TestCase):

@@ -69,6 +69,23 @@ Adapters adapters_of(const RunRow& row) {
 
 }  // namespace
 
+std::string gpu_of_driver_name(const std::string& name) {
+  // As nvidia-smi prints them.
+  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"NVIDIA A100-SXM4-80GB", "A100-80G-SXM"},
+                                                                             {"NVIDIA A100-SXM4-40GB", "A100-40G-SXM"},
+                                                                             {"NVIDIA A100 80GB PCIe", "A100-80G-PCIe"},
+                                                                             {"NVIDIA A800-SXM4-80GB", "A800-80G-SXM"},
+                                                                             {"NVIDIA H100 80GB HBM3", "H100-SXM"},
+                                                                             {"NVIDIA H200", "H200-SXM"},
+                                                                             {"NVIDIA H20", "H20"},
+                                                                             {"NVIDIA GeForce RTX 3090", "RTX3090"},
+                                                                             {"NVIDIA GeForce RTX 3090 Ti", "RTX3090Ti"}};
+  for (const auto& [driver, gpu] : kNames)
+    if (name == driver) return std::string(gpu);
+  constexpr std::string_view kMaker = "NVIDIA ";
+  return name.rfind(kMaker, 0) == 0 ? name.substr(kMaker.size()) : name;
+}
+
 std::string device_file_of(const std::string& gpu) {
   const KnownDevice* known = find_device(gpu);
   return known == nullptr ? "" : std::string(known->device);

@@ -18,6 +18,10 @@ struct RunCluster {
 // `calibration`: a file or name that the devices shall use; empty = their own.
 RunCluster cluster_of(const RunRow& row, const std::string& calibration);
 
+// The `gpu` of a row for a card as its driver names it ("NVIDIA A100-SXM4-80GB" -> "A100-80G-SXM"); the driver's name without
+// the maker's where we know none.
+std::string gpu_of_driver_name(const std::string& name);
+
 // The shipped device that a row's gpu means ("A100-80G-SXM" -> "a100-80g-sxm"); empty where there is none.
 std::string device_file_of(const std::string& gpu);
 

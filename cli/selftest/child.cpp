@@ -1,0 +1,171 @@
+#include "cli/selftest/child.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "cli/stop_on_signal.hpp"
+#include "costmodel/base/error.hpp"
+#include "exec/launch/launch.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+// Of a stream; what a broken program writes without end is not kept.
+constexpr std::size_t kMostKept = 4 << 20;
+
+// A rank's end that is read from here, closed with it.
+class Stream {
+ public:
+  Stream() {
+    if (pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0) throw MachineError(std::string("cannot make a pipe: ") + std::strerror(errno));
+  }
+  ~Stream() {
+    ::close(ends_[0]);
+    close_write();
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // In the child: what it writes there comes here.
+  void take_over(int descriptor) const {
+    fcntl(ends_[1], F_SETFL, 0);
+    dup2(ends_[1], descriptor);
+  }
+  void close_write() {
+    if (ends_[1] >= 0) ::close(ends_[1]);
+    ends_[1] = -1;
+  }
+  int descriptor() const { return ends_[0]; }
+  // False at its end.
+  bool read(std::string& text) const {
+    std::array<char, 1 << 16> buffer{};
+    for (;;) {
+      const ssize_t count = ::read(ends_[0], buffer.data(), buffer.size());
+      if (count < 0) return errno == EAGAIN || errno == EINTR;
+      if (count == 0) return false;
+      if (text.size() < kMostKept) text.append(buffer.data(), static_cast<std::size_t>(count));
+    }
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+[[noreturn]] void be_child(const std::function<int()>& body, pid_t parent, const Stream& out, const Stream& err) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it died before the line above
+  setpgid(0, 0);                      // Ctrl-C of the terminal comes through the parent
+  for (const int each : {SIGINT, SIGTERM, SIGALRM}) signal(each, SIG_DFL);
+  dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  out.take_over(STDOUT_FILENO);
+  err.take_over(STDERR_FILENO);
+  setenv("NO_COLOR", "1", 1);
+  int code = static_cast<int>(ExitCode::Bug);
+  try {
+    code = body();
+  } catch (const MachineError& error) {
+    std::fprintf(stderr, "panpipe: this machine cannot: %s\n", error.what());
+    code = static_cast<int>(ExitCode::MachineCannot);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "panpipe: %s\n", error.what());
+  }
+  std::fflush(nullptr);
+  _exit(code);
+}
+
+}  // namespace
+
+ChildEnd run_child(const std::function<int()>& body, double seconds, const std::function<void()>& pulse) {
+  if (stop_requested()) throw Interrupted();
+  ChildEnd end;
+  Stream out, err;
+  std::fflush(nullptr);  // else both would write it
+  const pid_t parent = getpid(), child = fork();
+  if (child < 0) throw MachineError(std::string("cannot start a process: ") + std::strerror(errno));
+  if (child == 0) be_child(body, parent, out, err);
+  out.close_write();
+  err.close_write();
+  const auto started = std::chrono::steady_clock::now();
+  int status = 0;
+  bool stopped = false;
+  for (bool talks = true, runs = true; talks || runs;) {
+    std::array<pollfd, 2> streams{pollfd{out.descriptor(), POLLIN, 0}, pollfd{err.descriptor(), POLLIN, 0}};
+    if (talks)
+      poll(streams.data(), streams.size(), 100);
+    else
+      poll(nullptr, 0, 10);
+    const bool first = out.read(end.out), second = err.read(end.err);
+    talks = first || second;
+    if (runs && waitpid(child, &status, WNOHANG) == child) runs = false;
+    if (!runs) {  // what it started may hold the streams open for a moment; nothing of it counts any more
+      out.read(end.out);
+      err.read(end.err);
+      break;
+    }
+    pulse();
+    end.too_long = !stopped && std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count() > seconds;
+    if (!stopped && (end.too_long || stop_requested())) {
+      stopped = true;
+      // The ranks of a run end with their launcher (PR_SET_PDEATHSIG).
+      kill(-child, SIGKILL);
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      break;
+    }
+  }
+  if (stop_requested()) throw Interrupted();
+  end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return end;
+}
+
+std::function<int()> this_program(std::vector<std::string> arguments) {
+  std::error_code ignored;
+  arguments.insert(arguments.begin(), std::filesystem::read_symlink("/proc/self/exe", ignored).string());
+  return [arguments = std::move(arguments)]() -> int { exec::become_program(arguments); };
+}
+
+std::string last_words(const ChildEnd& end) {
+  if (end.too_long) return "it did not end in its time";
+  // What went wrong, not what was said on the way; where nothing sounds like it, all that Panpipe said.
+  const auto sounds_wrong = [](const std::string& line) {
+    for (const char* word : {"error", "failed", "cannot", "lost", "killed", "did not end", "bug"})
+      if (line.find(word) != std::string::npos) return true;
+    return false;
+  };
+  std::string found, all, seen;
+  for (std::size_t at = 0; at < end.err.size();) {
+    const std::size_t stop = std::min(end.err.find('\n', at), end.err.size());
+    const std::string line = end.err.substr(at, stop - at);
+    at = stop + 1;
+    if (line.find("panpipe") == std::string::npos && !sounds_wrong(line)) continue;
+    // Ranks that say the same say it once.
+    const std::string sentence =
+        "\n" + line.substr(line.rfind("[rank ", 0) == 0 ? std::min(line.find("] ") + 2, line.size()) : 0);
+    if (seen.find(sentence) != std::string::npos) continue;
+    seen += sentence;
+    std::string& list = sounds_wrong(line) ? found : all;
+    list += (list.empty() ? "" : "; ") + line;
+  }
+  if (found.empty()) found = all;
+  constexpr std::size_t kMost = 600;
+  if (found.size() > kMost) found = found.substr(0, kMost) + "...";
+  return found.empty() ? fmt::format("exit code {}, without a word", end.exit_code) : found;
+}
+
+}  // namespace panpipe::cli

@@ -1,0 +1,45 @@
+#include "exec/engine/profile/host_copies.hpp"
+
+#include <ATen/Functions.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/standard_output.hpp"
+#include "exec/engine/device.hpp"
+#include "exec/engine/profile/stopwatch.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// Bytes per second, over pinned memory as offloading uses it.
+double copy_rate(const at::Tensor& from, const at::Tensor& to, c10::Device gpu) {
+  Stopwatch watch(gpu);
+  std::vector<double> samples;
+  for (int i = 0; i < 7; ++i) watch.time(samples, [&] { to.copy_(from, /*non_blocking=*/true); });
+  watch.read();
+  return static_cast<double>(from.nbytes()) / robust(samples).median;
+}
+
+}  // namespace
+
+int execute_copies() {
+  std::string why;
+  const int gpus = gpu_count(&why);
+  if (gpus == 0) throw MachineError("--device cuda: " + why);
+  constexpr std::int64_t kBytes = 64 << 20;  // some milliseconds over PCIe: what starts a copy does not count
+  for (int number = 0; number < gpus; ++number) {
+    const RankDevice device("cuda", number);
+    const at::Tensor there = at::zeros({kBytes}, at::TensorOptions(device.device()).dtype(at::kByte));
+    const at::Tensor here = at::empty({kBytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(true));
+    const nlohmann::ordered_json line = {{"gpu", number},
+                                         {"to_gpu", copy_rate(here, there, device.device())},
+                                         {"from_gpu", copy_rate(there, here, device.device())}};
+    print(line.dump() + "\n");
+  }
+  return 0;
+}
+
+}  // namespace panpipe::exec

@@ -1,0 +1,116 @@
+#include "exec/engine/program/execute_contract.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "costmodel/base/error.hpp"
+#include "costmodel/base/standard_output.hpp"
+#include "costmodel/experiment/experiment.hpp"
+#include "exec/engine/device.hpp"
+#include "exec/engine/fault.hpp"
+#include "exec/engine/selftest/contract.hpp"
+#include "exec/engine/transport/ending.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+constexpr Clock::duration kPatienceOfContract = std::chrono::seconds(20);
+
+// What every rank says of a case, in rank order: rank 0 prints it. False where the rule is broken.
+bool told(Transport& transport, const ContractCase& tried, const std::string& broken, double seconds) {
+  const auto all = transport.all_gather(broken, kPatienceOfContract, "what came of a case");
+  nlohmann::ordered_json faults = nlohmann::ordered_json::array();
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty()) faults.push_back(fmt::format("rank {}: {}", rank, all[rank]));
+  const bool kept = faults.empty();
+  if (transport.rank() == 0) {
+    const nlohmann::ordered_json line = {
+        {"case", tried.name}, {"rule", tried.rule}, {"broken", std::move(faults)}, {"seconds", seconds}};
+    print(line.dump() + "\n");
+    std::fflush(stdout);
+  }
+  transport.barrier(kPatienceOfContract, "the next case");  // which may end the process: what was found so far has been told
+  return kept;
+}
+
+// A rule that is broken is told, and the next one is tried; a lost rank ends it all.
+bool try_contract(Transport& transport, const RankDevice& device) {
+  const Fault fault(transport.rank());
+  bool kept = true;
+  for (const ContractCase& each : contract_cases()) {
+    transport.doing(each.name);
+    std::string broken;
+    const auto start = Clock::now();
+    try {
+      fault.before(each.name, 0);
+      each.run(transport, device.device());
+    } catch (const ContractBroken& found) {
+      broken = found.what();
+    } catch (const PeerLost&) {
+      throw;
+    } catch (const std::exception& error) {  // of a library below: the rule says what it was asked for
+      throw std::runtime_error(fmt::format("'{}' cannot be tried: {}", each.rule, error.what()));
+    }
+    kept &= told(transport, each, broken, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return kept;
+}
+
+bool try_as_threads(const ContractRequest& request) {
+  const auto transports = make_local_transports(request.ranks);
+  std::vector<std::exception_ptr> errors(transports.size());
+  std::vector<std::thread> ranks;
+  bool kept = false;
+  for (std::size_t rank = 0; rank < transports.size(); ++rank) {
+    ranks.emplace_back([&, rank] {
+      try {
+        const RankDevice device(request.device, static_cast<int>(rank));
+        const bool mine = try_contract(*transports[rank], device);
+        if (rank == 0) kept = mine;
+      } catch (const std::exception& error) {
+        errors[rank] = std::current_exception();
+        transports[rank]->abort(error.what());
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  for (const auto& error : errors)
+    if (error) std::rethrow_exception(error);
+  return kept;
+}
+
+bool try_as_process(const ContractRequest& request, const World& world) {
+  const ProcessOptions options{world, kPatienceOfContract, kVersion, true};
+  const auto transport = request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
+  bool kept = false;
+  try {
+    const RankDevice device(request.device, transport->local_rank());
+    kept = try_contract(*transport, device);
+    device.synchronize();
+  } catch (const std::exception& error) {
+    transport->abort(error.what());
+    throw;
+  }
+  leave(*transport, kPatienceOfContract, "the end of the contract");
+  return kept;
+}
+
+}  // namespace
+
+int execute_contract(const ContractRequest& request, const std::optional<World>& world) {
+  std::string why;
+  if (request.device == "cuda" && gpu_count(&why) == 0) throw MachineError("--device cuda: " + why);
+  if (request.transport != "local" && !world)
+    throw InputError("panpipe-exec contract: a transport between processes needs a launcher (RANK, WORLD_SIZE)");
+  const bool kept = request.transport == "local" ? try_as_threads(request) : try_as_process(request, *world);
+  return static_cast<int>(kept ? ExitCode::Done : ExitCode::CheckFailed);
+}
+
+}  // namespace panpipe::exec

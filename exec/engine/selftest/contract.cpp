@@ -1,0 +1,240 @@
+#include "exec/engine/selftest/contract.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "costmodel/base/error.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+constexpr Clock::duration kPatienceOfCase = std::chrono::seconds(20);  // no wait of a case comes near it
+
+void demand(bool kept, const std::string& what) {
+  if (!kept) throw ContractBroken(what);
+}
+
+// Of each message its own: what a broken case leaves behind is not taken for the next one's.
+enum FirstTag : std::uint32_t { kReach = 0, kOrder = 1000, kSizes = 2000, kTypes = 3000, kErrors = 4000 };
+
+// Ranks in a ring: each sends to the next one and hears from the one before; of two, both are the other.
+int next(const Transport& transport) { return (transport.rank() + 1) % transport.size(); }
+int before(const Transport& transport) { return (transport.rank() + transport.size() - 1) % transport.size(); }
+
+bool contains(const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
+
+std::string extents(at::IntArrayRef shape) {
+  std::string text;
+  for (const std::int64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  return "[" + text + "]";
+}
+
+void reaches_every_other(Transport& transport, c10::Device device) {
+  const int me = transport.rank(), size = transport.size();
+  std::vector<PendingPtr> arriving(static_cast<std::size_t>(size)), sent;
+  for (int other = 0; other < size; ++other)
+    if (other != me) arriving[static_cast<std::size_t>(other)] = transport.receive({{2, 3}, at::kFloat, device}, other, kReach);
+  for (int other = 0; other < size; ++other)
+    if (other != me)
+      sent.push_back(transport.send(at::full({2, 3}, 100.0 * me + other, at::TensorOptions(device)), other, kReach));
+  for (int other = 0; other < size; ++other) {
+    if (other == me) continue;
+    Pending& pending = *arriving[static_cast<std::size_t>(other)];
+    pending.wait(kPatienceOfCase, "a message of the contract");
+    demand(pending.done(), fmt::format("the message of rank {} to rank {} was awaited and is not done", other, me));
+    demand(at::equal(pending.value.cpu(), at::full({2, 3}, 100.0 * other + me)),
+           fmt::format("rank {} got other values than rank {} sent", me, other));
+  }
+  for (const PendingPtr& send : sent) send->wait(kPatienceOfCase, "a message of the contract");
+}
+
+void messages_match_by_tag(Transport& transport, c10::Device device) {
+  constexpr int kCount = 300;
+  std::vector<PendingPtr> arriving, sent;
+  const auto tag_of = [](int number) { return kOrder + static_cast<std::uint32_t>(number); };
+  for (int i = 0; i < kCount; ++i)
+    arriving.push_back(transport.receive({{i % 5 + 1}, at::kFloat, device}, before(transport), tag_of(i)));
+  for (int i = kCount - 1; i >= 0; --i)
+    sent.push_back(transport.send(at::full({i % 5 + 1}, i + 1000.0 * transport.rank(), at::TensorOptions(device)),
+                                  next(transport), tag_of(i)));
+  for (int i = 0; i < kCount; ++i) {
+    const int number = i * 7 % kCount;  // 7 and 300 share no factor: each message once
+    Pending& pending = *arriving[static_cast<std::size_t>(number)];
+    pending.wait(kPatienceOfCase, "a message of the contract");
+    demand(pending.value.sum().item<double>() == (number + 1000.0 * before(transport)) * (number % 5 + 1),
+           fmt::format("rank {} got other values than rank {} sent as message {}", transport.rank(), before(transport), number));
+  }
+  for (const PendingPtr& send : sent) send->wait(kPatienceOfCase, "a message of the contract");
+}
+
+// What the rank sends around the ring in turn, and the receiver knows.
+void around_the_ring(Transport& transport, c10::Device device, std::uint32_t tag, const at::Tensor& mine,
+                     const at::Tensor& expected) {
+  const PendingPtr send = transport.send(mine.to(device), next(transport), tag);
+  const PendingPtr arriving = transport.receive({expected.sizes().vec(), expected.scalar_type(), device}, before(transport), tag);
+  arriving->wait(kPatienceOfCase, "a message of the contract");
+  const auto where = [&](const char* what) {
+    return fmt::format("{} {} from rank {} to rank {}: {}", c10::toString(expected.scalar_type()), extents(expected.sizes()),
+                       before(transport), transport.rank(), what);
+  };
+  demand(arriving->value.scalar_type() == expected.scalar_type(), where("it arrived as another type"));
+  demand(at::equal(arriving->value.cpu(), expected), where("other values arrived than were sent"));
+  send->wait(kPatienceOfCase, "a message of the contract");
+}
+
+void sizes_from_nothing(Transport& transport, c10::Device device) {
+  // Around 64 KiB messages stop travelling with their header; above 16 MiB they travel in pieces.
+  const std::vector<std::vector<std::int64_t>> shapes = {{0},     {3, 0, 2}, {},        {1},         {16383},
+                                                         {16384}, {16385},   {1 << 20}, {9, 1 << 20}};
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const auto values = [&](int rank) {
+      std::int64_t count = 1;
+      for (const std::int64_t extent : shapes[i]) count *= extent;
+      return (at::arange(count, at::kFloat) + rank).reshape(shapes[i]);
+    };
+    around_the_ring(transport, device, kSizes + static_cast<std::uint32_t>(i), values(transport.rank()),
+                    values(before(transport)));
+  }
+}
+
+void every_type_arrives(Transport& transport, c10::Device device) {
+  const std::vector<at::ScalarType> types = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong,
+                                             at::kInt,   at::kShort,  at::kChar, at::kByte,     at::kBool};
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const at::Tensor value = at::arange(10, at::kLong).remainder(2).to(types[i]);
+    around_the_ring(transport, device, kTypes + static_cast<std::uint32_t>(i), value, value);
+  }
+}
+
+void another_size_is_an_error(Transport& transport, c10::Device device) {
+  const auto send = [&](const at::Tensor& value, std::uint32_t tag) {
+    transport.send(value, 1, kErrors + tag)->wait(kPatienceOfCase, "a message of the contract");
+  };
+  const auto expect = [&](std::vector<std::int64_t> shape, std::uint32_t tag, const std::string& message) {
+    std::string found = "no error";
+    try {
+      transport.receive({std::move(shape), at::kFloat, device}, 0, kErrors + tag)->wait(kPatienceOfCase, "1F2");
+    } catch (const InternalError& error) {
+      found = error.what();
+    }
+    demand(found == message, fmt::format("'{}' in place of '{}'", found, message));
+  };
+  const at::TensorOptions options(device);
+  if (transport.rank() == 0) {
+    send(at::zeros({2, 3}, options), 1);
+    send(at::zeros({70000}, options), 2);
+    send(at::zeros({4}, at::kInt).to(device), 3);
+  } else if (transport.rank() == 1) {
+    expect({3, 2}, 1, "1F2: rank 0 sent Float[2, 3], expected Float[3, 2]");
+    expect({7}, 2, "1F2: rank 0 sent Float[70000], expected Float[7]");
+    expect({4}, 3, "1F2: rank 0 sent Int[4], expected Float[4]");
+  }
+  transport.barrier(kPatienceOfCase, "the end of a case");  // the transport works on
+}
+
+// All ranks; the even and the odd ones; neighbours: as far as these are two or more.
+std::vector<std::vector<int>> groups_of(int size) {
+  std::vector<std::vector<int>> all(3);
+  for (int rank = 0; rank < size; ++rank) {
+    all[0].push_back(rank);
+    all[static_cast<std::size_t>(1 + rank % 2)].push_back(rank);
+    if (rank % 2 == 1) all.push_back({rank - 1, rank});
+  }
+  std::vector<std::vector<int>> groups;
+  for (std::vector<int>& ranks : all)
+    if (ranks.size() > 1) groups.push_back(std::move(ranks));
+  return groups;
+}
+
+void groups_sum_and_spread(Transport& transport, c10::Device device) {
+  const int me = transport.rank();
+  std::vector<Group> groups;
+  for (const std::vector<int>& ranks : groups_of(transport.size())) groups.push_back(transport.make_group(ranks));
+  demand(transport.make_group(groups.front().ranks).id == groups.front().id, "the same ranks make another group the second time");
+  std::vector<std::pair<PendingPtr, at::Tensor>> sums;
+  for (const Group& group : groups) {
+    if (!contains(group.ranks, me)) continue;
+    const at::Tensor value = at::full({1000}, static_cast<double>(1 << me), at::TensorOptions(device));
+    sums.emplace_back(transport.all_reduce(value, group), value);
+  }
+  std::size_t at = 0;
+  for (const Group& group : groups) {
+    if (!contains(group.ranks, me)) continue;
+    double expected = 0;  // powers of two: it shows who is missing
+    for (const int member : group.ranks) expected += 1 << member;
+    sums[at].first->wait(kPatienceOfCase, "a sum of the contract");
+    demand(at::equal(sums[at].second.cpu(), at::full({1000}, expected)),
+           fmt::format("rank {} of a group of {} got another sum than {}", me, group.ranks.size(), expected));
+    ++at;
+    for (const int root : group.ranks) {
+      const at::Tensor value = at::full({5}, 100.0 + me, at::TensorOptions(device));
+      transport.broadcast(value, root, group)->wait(kPatienceOfCase, "a broadcast of the contract");
+      demand(at::equal(value.cpu(), at::full({5}, 100.0 + root)),
+             fmt::format("rank {} got other values than rank {} broadcast", me, root));
+    }
+  }
+  transport.barrier(kPatienceOfCase, "the end of a case");
+}
+
+void sums_of_every_type(Transport& transport, c10::Device device) {
+  const int size = transport.size();
+  const Group group = transport.make_group(groups_of(size).front());
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kInt, at::kLong}) {
+    for (const std::int64_t count : {0, 1, 100000}) {
+      const at::Tensor value = at::full({count}, transport.rank() + 1, at::TensorOptions(type).device(device));
+      transport.all_reduce(value, group)->wait(kPatienceOfCase, "a sum of the contract");
+      demand(at::equal(value.cpu(), at::full({count}, size * (size + 1) / 2, type)),  // 1 + 2 + ... + size
+             fmt::format("a sum of {} {} over {} ranks is wrong", count, c10::toString(type), size));
+    }
+  }
+  const at::Tensor strided =
+      at::zeros({4, 6}, at::TensorOptions(device)).t();  // sums go where the tensor is, whatever its strides
+  strided.fill_(transport.rank());
+  transport.all_reduce(strided, group)->wait(kPatienceOfCase, "a sum of the contract");
+  demand(at::equal(strided.cpu(), at::full({6, 4}, size * (size - 1) / 2.0)), "a sum of a transposed tensor is wrong");
+}
+
+void bytes_are_gathered(Transport& transport, c10::Device) {
+  const auto me = static_cast<std::size_t>(transport.rank());
+  for (const std::size_t length : {0u, 5u, 200000u}) {
+    std::string mine(length * me, static_cast<char>('a' + transport.rank()));
+    if (!mine.empty()) mine[0] = '\0';
+    const std::vector<std::string> all = transport.all_gather(mine, kPatienceOfCase, "bytes of the contract");
+    demand(all.size() == static_cast<std::size_t>(transport.size()), "not every rank's bytes were gathered");
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      demand(all[rank].size() == length * rank, fmt::format("rank {} gathered other bytes than rank {} gave", me, rank));
+    demand(all[me] == mine, fmt::format("rank {} gathered other bytes than it gave", me));
+  }
+}
+
+}  // namespace
+
+const std::vector<ContractCase>& contract_cases() {
+  static const std::vector<ContractCase> cases = {
+      {"EveryRankReachesEveryOther", "every rank reaches every other", reaches_every_other},
+      {"MessagesMatchByTagInWhateverOrderTheyAreAwaited", "messages of a pair match in whatever order they are sent and awaited",
+       messages_match_by_tag},
+      {"SizesFromNothingToManyPieces", "messages of 0 bytes to 36 MiB arrive", sizes_from_nothing},
+      {"EveryTypeArrivesAsItWasSent", "every type arrives as it was sent", every_type_arrives},
+      {"AMessageOfAnotherSizeOrTypeIsAnErrorThatNamesBoth", "a message of another size or type is an error",
+       another_size_is_an_error},
+      {"GroupsSumAndSpreadOnTheirOwn", "groups sum and broadcast on their own", groups_sum_and_spread},
+      {"SumsOfEveryTypeThatGradientsHave", "sums of every type are exact", sums_of_every_type},
+      {"EverybodysBytesAreGatheredInRankOrder", "bytes are gathered in the order of ranks", bytes_are_gathered},
+  };
+  return cases;
+}
+
+const ContractCase& contract_case(const std::string& name) {
+  const auto& all = contract_cases();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const ContractCase& each) { return each.name == name; });
+  PANPIPE_CHECK(found != all.end(), "there is no case " + name + " of the contract");
+  return *found;
+}
+
+}  // namespace panpipe::exec
