@@ -291,14 +291,11 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
   for (std::size_t i = 0; i < values.size(); ++i) slots[static_cast<std::size_t>(input_slots_[i])] = std::move(values[i]);
   torch::jit::Stack stack;
   for (const Node& node : nodes_) {
-    if (observer) observer->before(node.index);
     stack.assign(node.arguments.begin(), node.arguments.end());
     for (std::size_t i = 0; i < node.fills.size(); ++i) {
       const Fill& fill = node.fills[i];
       c10::IValue& argument = stack[static_cast<std::size_t>(fill.position)];
-      if (fill.weight >= 0 && context.copies) {
-        argument = context.copies->stand_in(slots[static_cast<std::size_t>(fill.slot)].toTensor());
-      } else if (fill.element < 0) {
+      if (fill.element < 0) {
         argument = slots[static_cast<std::size_t>(fill.slot)];
       } else {
         // The compiled list is shared by all calls: filled in a copy.
@@ -315,6 +312,13 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
     }
     if (context.evaluates)
       for (const auto& [position, value] : node.evaluation) stack[static_cast<std::size_t>(position)] = value;
+    if (observer) observer->before(node.index);
+    if (context.copies)
+      for (const Fill& fill : node.fills)
+        if (fill.weight >= 0) {
+          c10::IValue& argument = stack[static_cast<std::size_t>(fill.position)];
+          argument = context.copies->stand_in(argument.toTensor());
+        }
     try {
       if (node.attends && context.slice) context.slice->sequence->attend(node.index, context.slice->index, stack);
       if (context.recompute_attention && node.attends && graph_->operators[static_cast<std::size_t>(node.index)].recorded)

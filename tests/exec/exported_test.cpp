@@ -115,8 +115,9 @@ TEST(RecordedModels, OfPyTorch215IsReadAndTrained) {
 std::map<std::string, ProfiledUnit> profiled(const std::string& precision) {
   ProfileRequest request;
   request.scenario = testing::TempDir() + "panpipe-exported-profile.yaml";
-  std::ofstream(request.scenario) << "panpipe: 1\ncluster: {devices: 1, memory: 4 GiB}\nworkload: {pt2: " << path_of("gpt")
-                                  << ".pt2}\nbatch: {micro: 2, microbatches: 1}\nprecision: " << precision << "\n";
+  std::ofstream(request.scenario)
+      << "panpipe: 1\ncluster: {devices: 1, memory: 4 GiB, link: {latency: 1 us, bandwidth: 10 GB/s}}\nworkload: {pt2: "
+      << path_of("gpt") << ".pt2}\nbatch: {micro: 2, microbatches: 1}\nprecision: " << precision << "\n";
   request.transport = "local";
   request.repetitions = 1;
   request.seconds = 0.1;

@@ -61,6 +61,17 @@ TEST(Precision, ANormBeyondHalfPrecisionIsNoOverflow) {
   EXPECT_GT(step["gradient_norm"].get<double>() * 131072, 65504);
 }
 
+// A rank reads its losses when the step is over, and yet before it decides about gradients: the cause is named, not what follows.
+TEST(Precision, ALossThatIsNoNumberIsToldBeforeTheNormOfItsGradients) {
+  const Folder folder;
+  const std::string file = folder.write(
+      "s.yaml",
+      small_gpt(2, 1, 2, "optimizer: {name: sgd, learning_rate: 1e38}\nschedule: gpipe\ntraining: {clip_gradients: 1}\n"));
+  const Outcome outcome = run_threads(file, quiet(file, 5));
+  ASSERT_EQ(outcome.errors.size(), 2u);
+  EXPECT_EQ(outcome.errors[1], "step 2: the loss of microbatch 0 is nan (rank 1, replica 0)");
+}
+
 // What the list says, autocast does: an operator that kept fp32 would refuse a weight in bf16.
 TEST(Autocast, LowersWhatTheListSays) {
   const at::Tensor matrix = at::ones({4, 4}), batch = at::ones({2, 4, 4}), line = at::ones({1, 4, 8}),
