@@ -1,5 +1,6 @@
 // Evaluation on held-out data: its loss, and that training does not notice it.
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

@@ -49,6 +49,34 @@ TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
   }
 }
 
+TEST(Processes, ShuffleAndEvaluateAsThreadsDo) {
+  const Folder folder;
+  std::string tokens;
+  for (int i = 0; i <= 8 * 60; ++i) tokens += static_cast<char>((i * i + 3 * i) % 48), tokens += '\0';
+  folder.write("tokens", tokens);
+  const std::string file = folder.write(
+      "s.yaml", scenario(2, 2, "1f1b") +
+                    "data: {tokens: tokens, shuffle: true, held_out: 40 %}\ntraining: {evaluate: {every: 2, steps: 2}}\n");
+  RunRequest request = quiet(file, 2);
+  request.metrics = folder.file("threads.jsonl");
+  ASSERT_EQ(run_threads(file, request).error(), "");
+  const test::Ended run =
+      test::start_panpipe("run " + file + " --steps 2 --transport gloo --device cpu --threads 1 --deadline 60 " + "--metrics " +
+                          folder.file("gloo.jsonl"))
+          .end();
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto threads = metrics_lines(folder.file("threads.jsonl")), gloo = metrics_lines(folder.file("gloo.jsonl"));
+  ASSERT_EQ(threads.size(), 2u);
+  ASSERT_EQ(gloo.size(), 2u);
+  for (const char* key : {"loss", "validation_loss", "epoch"}) {
+    const double expected = threads[1].at(key).get<double>();
+    EXPECT_NEAR(gloo[1].at(key).get<double>(), expected, 1e-5 * expected) << key;
+  }
+  // 36 samples to train on, 12 a step.
+  EXPECT_NE(run.err.find("step 1/2  epoch 0.33  loss "), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("  validation loss "), std::string::npos) << run.err;
+}
+
 TEST(Processes, ProfileWithoutAGpuSaysSo) {
   if (gpu_count() > 0) GTEST_SKIP() << "this machine has one";
   const Folder folder;
