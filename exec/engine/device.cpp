@@ -26,8 +26,8 @@ std::string load_cuda() {
   return failure;
 }
 
-// LibTorch says only that there are none.
-std::string why_no_gpu() {
+// A driver that LibTorch cannot use, in words: LibTorch warns in its own, and counts no GPU.
+std::string driver_problem() {
   int supported = 0, needed = 0;
   // Under WSL2 the library lies in a place of its own, which the loader need not know.
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -40,7 +40,10 @@ std::string why_no_gpu() {
   version_of(driver, "cuDriverGetVersion", supported);
   version_of(RTLD_DEFAULT, "cudaRuntimeGetVersion", needed);
   const DriverFit fit = driver_fit(driver_version(), cuda_release(supported), cuda_release(needed));
-  if (!fit.problem.empty()) return fit.problem + ": " + fit.remedy;
+  return fit.problem.empty() ? "" : fit.problem + ": " + fit.remedy;
+}
+
+std::string no_gpu_visible() {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible ? fmt::format("the NVIDIA driver shows none to this process (CUDA_VISIBLE_DEVICES={})", visible)
                  : "the NVIDIA driver shows none to this process";
@@ -55,8 +58,9 @@ int gpu_count(std::string* why) noexcept {
   std::call_once(once, [] {
     try {
       reason = load_cuda();
+      if (reason.empty()) reason = driver_problem();
       if (reason.empty() && c10::impl::hasDeviceGuardImpl(kCuda)) count = c10::impl::getDeviceGuardImpl(kCuda)->deviceCount();
-      if (reason.empty() && count == 0) reason = why_no_gpu();
+      if (reason.empty() && count == 0) reason = no_gpu_visible();
     } catch (const std::exception& error) {
       reason = error.what();
     }

@@ -41,7 +41,8 @@ std::optional<int> number_of(const Environment& environment, const char* name, i
   return value;
 }
 
-// "2(x4),1" is two tasks on each of four nodes and one on the fifth (Slurm, srun's SLURM_STEP_TASKS_PER_NODE).
+// "2(x4),1" is two tasks on each of four nodes and one on the fifth (Slurm, srun's SLURM_STEP_TASKS_PER_NODE). Nothing where the
+// list does not say.
 std::optional<int> tasks_of_node(const std::string& list, int node) {
   for (std::size_t begin = 0; begin < list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
@@ -61,12 +62,7 @@ std::optional<int> tasks_of_node(const std::string& list, int node) {
 std::optional<int> local_size_of(const Environment& environment, const Names& names) {
   if (names.launcher != kSlurm.launcher) return number_of(environment, names.local_size, 1);
   const auto list = text_of(environment, names.local_size);
-  if (!list) return std::nullopt;
-  const auto tasks = tasks_of_node(*list, number_of(environment, "SLURM_NODEID", 0).value_or(0));
-  if (!tasks)
-    throw InputError(
-        fmt::format("environment: {} must list the tasks of each node, as 2(x4), not '{}'", names.local_size, *list));
-  return tasks;
+  return list ? tasks_of_node(*list, number_of(environment, "SLURM_NODEID", 0).value_or(0)) : std::nullopt;
 }
 
 World place(const Environment& environment, const Names& names) {

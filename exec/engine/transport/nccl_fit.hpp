@@ -17,7 +17,7 @@ inline std::string nccl_release(int number) {
 
 struct NcclFit {
   int headers = 0;                   // NCCL_VERSION_CODE of the headers
-  int loaded = 0;                    // ncclGetVersion() of the library; 0: it has no such function
+  int loaded = 0;                    // ncclGetVersion() of the library; 0: NCCL is inside LibTorch, and its functions are hidden
   std::size_t size_in_headers = 0;   // of ncclConfig_t
   std::size_t size_in_libtorch = 0;  // as LibTorch fills it in
 
@@ -32,9 +32,10 @@ struct NcclFit {
           "others, "
           "whose takes {}: {}",
           nccl_release(headers), size_in_headers, size_in_libtorch, remedy);
+    if (loaded == 0) return "";
     if (loaded / 10000 != headers / 10000 || loaded < headers)
       return fmt::format("the NCCL transport was compiled with headers of NCCL {}, and the library that is loaded is NCCL {}: {}",
-                         nccl_release(headers), loaded == 0 ? "of an unknown release" : nccl_release(loaded), remedy);
+                         nccl_release(headers), nccl_release(loaded), remedy);
     return "";
   }
 };

@@ -17,11 +17,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <new>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -261,20 +261,22 @@ class NcclTransport : public GlooTransport {
   // NCCL gives a GPU to one rank of a communicator alone. By what it tells them apart (NCCL's source, src/init.cc): host and
   // place on the bus.
   void check_own_gpu(Clock::duration deadline) {
-    char bus[32] = {}, host[256] = {};
+    char bus[32] = {};
     cudaDeviceGetPCIBusId(bus, sizeof(bus), device_);
-    gethostname(host, sizeof(host) - 1);
-    const std::string mine = fmt::format("{} of host {}", bus, host);
-    const std::vector<std::string> all = all_gather(mine, deadline, "comparing GPUs");
-    std::vector<int> sharing;
-    for (std::size_t other = 0; other < all.size(); ++other)
-      if (all[other] == mine) sharing.push_back(static_cast<int>(other));
-    if (sharing.size() > 1)
-      throw MachineError(
-          fmt::format("--transport nccl needs a GPU for every rank: ranks {} share GPU {}, and each sees {} there. Start as many "
-                      "ranks on a host "
-                      "as it has GPUs, show each another one (CUDA_VISIBLE_DEVICES), or share with --transport gloo",
-                      fmt::join(sharing, ", "), mine, c10::cuda::device_count()));
+    const std::string mine = fmt::format("GPU {} of host {}", bus, host_name());
+    std::map<std::pair<std::string, std::string>, std::vector<int>> ranks;  // by host and GPU
+    const std::vector<std::string> hosts = all_gather(host_identity(), deadline, "comparing GPUs"),
+                                   gpus = all_gather(mine, deadline, "comparing GPUs");
+    for (std::size_t other = 0; other < gpus.size(); ++other)
+      ranks[{hosts[other], gpus[other]}].push_back(static_cast<int>(other));
+    for (const auto& [gpu, sharing] : ranks) {
+      if (sharing.size() < 2) continue;
+      leave(deadline, "comparing GPUs");  // every rank says the same, and none takes it for the loss of another
+      throw MachineError(fmt::format(
+          "--transport nccl needs a GPU for every rank: ranks {} share {}. Start as many ranks on a host as it has GPUs, "
+          "show each another one (CUDA_VISIBLE_DEVICES), or share with --transport gloo",
+          fmt::join(sharing, ", "), gpu.second));
+    }
   }
 
   // On streams of high priority, so that the little that NCCL computes need not wait for a large kernel to end.
@@ -282,8 +284,12 @@ class NcclTransport : public GlooTransport {
     auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
     if (pair) options->config.maxCTAs = kBlocksOfADirection;
     options->timeout = std::chrono::hours(24 * 365);  // who gives up, and when, is the watch's matter
-    return c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>(name, store()), place, count,
-                                                       options);
+    // With a connection to the store of its own. A member waits there for what the first one lays down, and the one connection
+    // would be closed to the other threads of this process meanwhile: two ranks that begin to send to each other would wait for
+    // ever.
+    const c10::intrusive_ptr<c10d::Store> own = store()->clone();
+    own->setTimeout(store()->getTimeout());
+    return c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>(name, own), place, count, options);
   }
   // The communicator of one direction; the sender is its rank 0.
   NcclPtr pair(int from, int to) {

@@ -25,21 +25,6 @@ using nlohmann::json;
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
-// Tells hosts apart, as NCCL does: hosts of a cluster may have one name, containers of one host have one boot but their own
-// names.
-std::string host_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::getline(file, boot);
-  return host_name() + " " + boot;
-}
-
 c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);  // its warnings repeat what we say in words
   c10::initLogging();                         // outside Python nobody else reads the level
@@ -192,6 +177,21 @@ void find_place(Rendezvous& met, const std::vector<std::string>& hosts, std::siz
 }
 
 }  // namespace
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// Tells hosts apart, as NCCL does: hosts of a cluster may have one name, containers of one host have one boot but their own
+// names.
+std::string host_identity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::getline(file, boot);
+  return host_name() + " " + boot;
+}
 
 Rendezvous meet(const ProcessOptions& options, std::function<void(const std::string&, bool)> lost) {
   Rendezvous met;

@@ -22,6 +22,11 @@ struct Rendezvous {
   int local_rank = 0, local_size = 1;  // among the ranks of this host, in the order of ranks
 };
 
+std::string host_name();
+// Tells hosts apart, as NCCL does: hosts of a cluster may have one name, containers of one host have one boot but their own
+// names.
+std::string host_identity();
+
 // Everybody is there and fits: same world size, same version, each rank once. MachineError: the master cannot be reached, ranks
 // are missing. InputError: a rank was started for another world, with another version, or twice. `lost`: the watch's.
 Rendezvous meet(const ProcessOptions& options, std::function<void(const std::string&, bool)> lost);

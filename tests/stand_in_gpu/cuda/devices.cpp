@@ -17,7 +17,7 @@
 namespace panpipe::stand_in {
 namespace {
 
-// CUDA's driver 13.0, as the function below and NVML write it.
+// Of this runtime, as CUDA writes versions.
 constexpr int kCudaVersion = 13000;
 
 std::atomic<bool>& broken() {
@@ -91,6 +91,8 @@ void stand_in_break(const char* why) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 0;
+  if (cuda_of_driver() < kCudaVersion) return remember(cudaErrorInsufficientDriver);
   load_kernels();
   *count = device_count();
   return *count > 0 ? cudaSuccess : remember(cudaErrorNoDevice);
@@ -178,7 +180,7 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = kCudaVersion;
+  *version = cuda_of_driver();
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {

@@ -112,6 +112,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
   if (!first.timed || !second.timed || first.state->newest() == 0 || second.state->newest() == 0)
     return remember(cudaErrorInvalidResourceHandle);
   if (!first.state->complete() || !second.state->complete()) return remember(cudaErrorNotReady);
+  count("cudaEventElapsedTime");
   *milliseconds = std::chrono::duration<float, std::milli>(second.state->time - first.state->time).count();
   return cudaSuccess;
 }

@@ -21,13 +21,17 @@ void enqueue_copy(const c10::cuda::CUDAStream& stream, const at::Tensor& to, con
   });
 }
 
-// `stream` goes on when everything that is on `other` now is done. The event is made on the device that is recorded.
+// `stream` goes on when everything that is on `other` now is done. The event is made on the device that is recorded; each
+// device's default stream has the same handle, which means that of the device that is set.
 void wait_for(const c10::cuda::CUDAStream& stream, const c10::cuda::CUDAStream& other) {
   const c10::cuda::CUDAGuard guard(other.device_index());
   cudaEvent_t event = nullptr;
   cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
   cudaEventRecord(event, other.stream());
-  cudaStreamWaitEvent(stream.stream(), event, 0);
+  {
+    const c10::cuda::CUDAGuard waits(stream.device_index());
+    cudaStreamWaitEvent(stream.stream(), event, 0);
+  }
   cudaEventDestroy(event);
 }
 

@@ -165,6 +165,7 @@ bool unusable(ncclDataType_t type, ncclRedOp_t operation) {
 ncclResult_t join(ncclComm_t* communicator, int size, const ncclUniqueId& id, int rank) {
   auto* made = new ncclComm(rank, size);
   if (!made->connect(id)) return ncclSystemError;
+  std::this_thread::sleep_for(std::chrono::milliseconds(slower_by_ms("communicators")));
   stand_in_count("communicators");
   *communicator = made;
   return ncclSuccess;
@@ -173,6 +174,7 @@ ncclResult_t join(ncclComm_t* communicator, int size, const ncclUniqueId& id, in
 // NCCL refuses a configuration that was not made by the initializer of its own header.
 bool is_foreign(const ncclConfig_t* config) {
   const ncclConfig_t own = NCCL_CONFIG_INITIALIZER;
+  if (config && config->maxCTAs != own.maxCTAs) stand_in_count("bounded_communicators");
   return config && (config->magic != own.magic || config->size != own.size || config->version != own.version);
 }
 
@@ -181,7 +183,7 @@ bool is_foreign(const ncclConfig_t* config) {
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_VERSION_CODE;
+  *version = static_cast<int>(number_setting("STAND_IN_NCCL", NCCL_VERSION_CODE));
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t result) {
