@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 
 #include "costmodel/base/error.hpp"
@@ -84,7 +85,8 @@ RankDevice::RankDevice(const std::string& kind, int local_rank) {
 RankDevice::~RankDevice() {
   if (!is_gpu()) return;
   try {
-    synchronize();
+    // A run that fails may leave work that never ends.
+    if (std::uncaught_exceptions() == 0) synchronize();
     c10::impl::getDeviceGuardImpl(kCuda)->exchangeStream(before_);
   } catch (...) {  // a device in error: what failed is already on its way to the user
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "exec/engine/transport/progress.hpp"
+
 namespace panpipe::exec {
 
 void SpanLog::begin(std::size_t expected) {
@@ -24,7 +26,8 @@ void SpanLog::note(Span span, Moment start, std::vector<Moment> ends, std::vecto
 
 Duration SpanLog::time_of(const Moment& moment) const {
   if (moment.mark) {
-    moment.mark.wait();
+    for (Pauses pauses; !moment.mark.reached(); pauses.next()) {
+    }
     return seconds(moment.mark.seconds_since(zero_));
   }
   return seconds(std::chrono::duration<double>(moment.host - started_).count());
