@@ -1,11 +1,13 @@
 // Stands for the driver's library, libcuda.so.1: LibTorch asks it whether a device has been used, and nothing else.
 #include <cuda.h>
 
+#include "tests/stand_in_gpu/settings.hpp"
+
 extern "C" {
 
 CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
 CUresult cuDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = panpipe::stand_in::cuda_of_driver();
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {

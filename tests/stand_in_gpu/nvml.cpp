@@ -67,15 +67,10 @@ const char* nvmlErrorString(int result) {
   }
 }
 
-int nvmlSystemGetDriverVersion(char* text, unsigned length) {
-  return give(text, length, text_setting("STAND_IN_DRIVER", "580.65.06"));
-}
-int nvmlSystemGetNVMLVersion(char* text, unsigned length) {
-  return give(text, length, "13." + text_setting("STAND_IN_DRIVER", "580.65.06"));
-}
-// Drivers from 580 on are for CUDA 13.0, those of 550 for 12.4 (CUDA Toolkit release notes, table 3).
+int nvmlSystemGetDriverVersion(char* text, unsigned length) { return give(text, length, driver()); }
+int nvmlSystemGetNVMLVersion(char* text, unsigned length) { return give(text, length, "13." + driver()); }
 int nvmlSystemGetCudaDriverVersion_v2(int* version) {
-  *version = std::atoi(text_setting("STAND_IN_DRIVER", "580").c_str()) >= 580 ? 13000 : 12040;
+  *version = cuda_of_driver();
   return kSuccess;
 }
 int nvmlSystemGetCudaDriverVersion(int* version) { return nvmlSystemGetCudaDriverVersion_v2(version); }
