@@ -81,7 +81,7 @@ TEST(DeviceOfARank, IsTheOneThatSrunShowsEachTask) {
   });
   expect_same_training(ended[0], train_on_cpu(file, "--steps 2"));
   EXPECT_THAT(ended[0].err, Not(HasSubstr("on the CPU")));
-  EXPECT_THAT(read_file(counts), HasSubstr("\"send\": ")) << "it ran over NCCL";
+  EXPECT_THAT(read_file(counts), HasSubstr("\"ncclSend\": ")) << "it ran over NCCL";
 }
 
 TEST(DeviceOfARank, TwoRanksOnOneGpuAreRefusedOverNccl) {
@@ -121,14 +121,14 @@ TEST(LocalTransport, CopiesBetweenGpusWhatTheSenderHasLetGo) {
 // Two seconds of each connection's making are not in the time of the first step, which takes some ten milliseconds.
 TEST(Connections, AreMadeBeforeTheFirstStepsClock) {
   const Trained trained =
-      train_on_stand_in(scenario_file(small_gpt({2})), "--steps 1", {{"STAND_IN_SLOW", "communicators:2000"}});
+      train_on_stand_in(scenario_file(small_gpt({2})), "--steps 1", {{"STAND_IN_SLOW", "ncclCommInit:2000"}});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   ASSERT_EQ(trained.metrics.size(), 1u);
   EXPECT_LT(trained.metrics[0].at("step_time_s").get<double>(), 2.0);
   // Two ranks: an activation one way and its gradient back, and the sum of the embedding's two gradients (it is tied).
   ASSERT_EQ(trained.counts.size(), 2u);
   for (const auto& [rank, counts] : trained.counts) {
-    EXPECT_EQ(counts.at("communicators"), 3) << rank;
+    EXPECT_EQ(counts.at("ncclCommInitRankConfig"), 3) << rank;
     EXPECT_EQ(counts.at("bounded_communicators"), 2) << "of multiprocessors, rank " << rank;
   }
 }

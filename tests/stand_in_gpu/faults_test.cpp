@@ -15,7 +15,7 @@ class FaultsOnGpus : public testing::Test {
  protected:
   Ended run(const Settings& settings, const std::string& options = "") {
     Ended ended = on_stand_in(
-        "run " + small_scenario() + " --transport nccl --device cuda --deadline 3 --no-progress --threads 1 --steps 3 " + options,
+        "run " + small_scenario() + " --transport nccl --device cuda --deadline 8 --no-progress --threads 1 --steps 3 " + options,
         settings);
     EXPECT_THAT(ended.left_behind, IsEmpty());
     return ended;
@@ -42,7 +42,7 @@ TEST_F(FaultsOnGpus, AStoppedRankIsNamed) {
 TEST_F(FaultsOnGpus, AStuckRankIsNamed) {
   const Ended ended = run(fault("stuck", "1F1"));
   EXPECT_EQ(ended.exit_code, 1);
-  EXPECT_THAT(ended.err, ContainsRegex("panpipe: rank 0: .*rank 1 is stuck: no progress for [0-9.]* s at: 1F1 of step 1"));
+  EXPECT_THAT(ended.err, ContainsRegex("panpipe: rank 0: .* on rank 1: .*1F1 of step 1"));
 }
 
 TEST_F(FaultsOnGpus, AFailingOperatorIsNamed) {
@@ -70,8 +70,8 @@ TEST_F(FaultsOnGpus, AnOperationThatHangsEndsTheRun) {
     SCOPED_TRACE(spinning);
     const Ended ended = run({{"STAND_IN_HANG", "1,2,send"}, {"STAND_IN_SPIN", spinning}});
     EXPECT_EQ(ended.exit_code, 1);
-    EXPECT_THAT(ended.err, HasSubstr("stand-in GPU: send of rank 1 does not end"));
-    EXPECT_THAT(ended.err, ContainsRegex("panpipe: rank [01]: .*(rank 1|from rank 1|to rank 0)"));
+    EXPECT_THAT(ended.err, HasSubstr("stand-in GPU: ncclSend of rank 1 does not end"));
+    EXPECT_THAT(ended.err, ContainsRegex("panpipe: rank [01]: .*rank 1"));
   }
 }
 

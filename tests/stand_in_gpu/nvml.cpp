@@ -67,12 +67,8 @@ const char* nvmlErrorString(int result) {
   }
 }
 
-int nvmlSystemGetDriverVersion(char* text, unsigned length) {
-  return give(text, length, text_setting("STAND_IN_DRIVER", "580.65.06"));
-}
-int nvmlSystemGetNVMLVersion(char* text, unsigned length) {
-  return give(text, length, "13." + text_setting("STAND_IN_DRIVER", "580.65.06"));
-}
+int nvmlSystemGetDriverVersion(char* text, unsigned length) { return give(text, length, driver()); }
+int nvmlSystemGetNVMLVersion(char* text, unsigned length) { return give(text, length, "13." + driver()); }
 int nvmlSystemGetCudaDriverVersion_v2(int* version) {
   *version = cuda_of_driver();
   return kSuccess;

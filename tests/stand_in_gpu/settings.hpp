@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -46,6 +47,17 @@ inline int cuda_of_driver() { return std::atoi(text_setting("STAND_IN_DRIVER", "
 // The rank of this process in its world; -1 where none was given.
 inline int world_rank() { return static_cast<int>(number_setting("RANK", -1)); }
 
+// The release of CUDA that the driver of STAND_IN_DRIVER is for, as CUDA writes it: 13000 is 13.0. Drivers from 580 on are for
+// 13.0, those of 550 for 12.4 (NVIDIA, CUDA Toolkit release notes, table 3).
+inline std::string driver() { return text_setting("STAND_IN_DRIVER", "580.65.06"); }
+inline int cuda_of_driver() { return std::atoi(driver().c_str()) >= 580 ? 13000 : 12040; }
+
+// Upper and lower case count the same: `allreduce` is in `ncclAllReduce`.
+inline bool contains(std::string_view text, std::string_view part) {
+  return std::search(text.begin(), text.end(), part.begin(), part.end(),
+                     [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); }) != text.end();
+}
+
 // STAND_IN_SLOW: milliseconds that an operation takes longer, where its name contains one of the names that are given.
 inline int slower_by_ms(std::string_view operation) {
   struct Slow {
@@ -72,7 +84,7 @@ inline int slower_by_ms(std::string_view operation) {
   }();
   int ms = 0;
   for (const Slow& slow : all)
-    if (operation.find(slow.name) != std::string_view::npos) ms += slow.ms;
+    if (contains(operation, slow.name)) ms += slow.ms;
   return ms;
 }
 

@@ -19,7 +19,8 @@ Trained train(const std::string& scenario, const std::string& options, Run run) 
   const std::string metrics = temporary_folder() + "/metrics.jsonl";
   Trained trained;
   static_cast<Ended&>(trained) =
-      run(fmt::format("run {} --threads 1 --no-progress --json --metrics {} --deadline 60 {}", scenario, metrics, options));
+      run(fmt::format("run {} --threads 1 --no-progress --json --metrics {}{} {}", scenario, metrics,
+                      options.find("--deadline") == std::string::npos ? " --deadline 60" : "", options));
   trained.metrics = lines_of_json(metrics);
   if (trained.exit_code == 0) trained.result = nlohmann::json::parse(trained.out, nullptr, /*allow_exceptions=*/false);
   return trained;

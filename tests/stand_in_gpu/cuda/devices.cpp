@@ -17,8 +17,7 @@
 namespace panpipe::stand_in {
 namespace {
 
-// Of this runtime, as CUDA writes versions.
-constexpr int kCudaVersion = 13000;
+constexpr int kRuntimeVersion = 13000;  // of libcudart.so.13: 13.0
 
 std::atomic<bool>& broken() {
   static std::atomic<bool> state{false};
@@ -91,9 +90,9 @@ void stand_in_break(const char* why) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 0;
-  if (cuda_of_driver() < kCudaVersion) return remember(cudaErrorInsufficientDriver);
   load_kernels();
+  *count = 0;
+  if (cuda_of_driver() < kRuntimeVersion) return remember(cudaErrorInsufficientDriver);
   *count = device_count();
   return *count > 0 ? cudaSuccess : remember(cudaErrorNoDevice);
 }
@@ -184,7 +183,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = kCudaVersion;
+  *version = kRuntimeVersion;
   return cudaSuccess;
 }
 
@@ -196,6 +195,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorMemoryAllocation";
     case cudaErrorNoDevice:
       return "cudaErrorNoDevice";
+    case cudaErrorInsufficientDriver:
+      return "cudaErrorInsufficientDriver";
     case cudaErrorInvalidDevice:
       return "cudaErrorInvalidDevice";
     case cudaErrorInvalidResourceHandle:
@@ -220,6 +221,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
     case cudaErrorInvalidResourceHandle:

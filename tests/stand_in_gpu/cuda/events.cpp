@@ -108,6 +108,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  count("cudaEventElapsedTime");
   Event &first = event_of(from), &second = event_of(to);
   if (!first.timed || !second.timed || first.state->newest() == 0 || second.state->newest() == 0)
     return remember(cudaErrorInvalidResourceHandle);

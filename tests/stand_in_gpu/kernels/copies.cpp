@@ -21,17 +21,15 @@ void enqueue_copy(const c10::cuda::CUDAStream& stream, const at::Tensor& to, con
   });
 }
 
-// `stream` goes on when everything that is on `other` now is done. The event is made on the device that is recorded; each
-// device's default stream has the same handle, which means that of the device that is set.
+// `stream` goes on when everything that is on `other` now is done. A stream is named together with its current device: the
+// default streams of all devices have one handle.
 void wait_for(const c10::cuda::CUDAStream& stream, const c10::cuda::CUDAStream& other) {
-  const c10::cuda::CUDAGuard guard(other.device_index());
+  c10::cuda::CUDAGuard guard(other.device_index());
   cudaEvent_t event = nullptr;
   cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
   cudaEventRecord(event, other.stream());
-  {
-    const c10::cuda::CUDAGuard waits(stream.device_index());
-    cudaStreamWaitEvent(stream.stream(), event, 0);
-  }
+  guard.set_index(stream.device_index());
+  cudaStreamWaitEvent(stream.stream(), event, 0);
   cudaEventDestroy(event);
 }
 
@@ -59,7 +57,7 @@ at::Tensor& copy_tensor(at::Tensor& to, const at::Tensor& from, bool non_blockin
     return to;
   }
   stand_in_count("pageable_copies");
-  c10::cuda::stream_synchronize(stream.stream());
+  stream.synchronize();
   return to;
 }
 

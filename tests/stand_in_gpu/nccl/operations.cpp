@@ -39,7 +39,7 @@ const Hang& hang() {
 
 bool hangs(const char* name) {
   static std::atomic<int> turns{0};
-  return hang().rank >= 0 && hang().rank == world_rank() && std::strstr(name, hang().name.c_str()) && ++turns == hang().turn;
+  return hang().rank >= 0 && hang().rank == world_rank() && contains(name, hang().name) && ++turns == hang().turn;
 }
 
 // An operation that was posted: runs in its stream, in its communicator's turn.
@@ -162,11 +162,11 @@ bool unusable(ncclDataType_t type, ncclRedOp_t operation) {
   return true;
 }
 
-ncclResult_t join(ncclComm_t* communicator, int size, const ncclUniqueId& id, int rank) {
+ncclResult_t join(const char* name, ncclComm_t* communicator, int size, const ncclUniqueId& id, int rank) {
+  stand_in_count(name);
+  std::this_thread::sleep_for(std::chrono::milliseconds(slower_by_ms(name)));
   auto* made = new ncclComm(rank, size);
   if (!made->connect(id)) return ncclSystemError;
-  std::this_thread::sleep_for(std::chrono::milliseconds(slower_by_ms("communicators")));
-  stand_in_count("communicators");
   *communicator = made;
   return ncclSuccess;
 }
@@ -193,14 +193,14 @@ const char* ncclGetLastError(ncclComm_t) { return ""; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) { return make_unique_id(*id) ? ncclSuccess : ncclSystemError; }
 ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int size, ncclUniqueId id, int rank) {
-  return join(communicator, size, id, rank);
+  return join("ncclCommInitRank", communicator, size, id, rank);
 }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  return is_foreign(config) ? ncclInvalidArgument : join(communicator, size, id, rank);
+  return is_foreign(config) ? ncclInvalidArgument : join("ncclCommInitRankConfig", communicator, size, id, rank);
 }
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* communicator, int size, int rank, int, ncclUniqueId* ids,
                                       ncclConfig_t* config) {
-  return is_foreign(config) ? ncclInvalidArgument : join(communicator, size, ids[0], rank);
+  return is_foreign(config) ? ncclInvalidArgument : join("ncclCommInitRankScalable", communicator, size, ids[0], rank);
 }
 // Not freed: what is enqueued may still look at it.
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
@@ -252,16 +252,16 @@ ncclResult_t ncclGroupEnd() {
 }
 
 ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t c, cudaStream_t stream) {
-  return post({"send", c, stream, [=] { give(c, peer, "p2p", data, count * width_of(type)); }});
+  return post({"ncclSend", c, stream, [=] { give(c, peer, "p2p", data, count * width_of(type)); }});
 }
 ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t c, cudaStream_t stream) {
-  return post({"recv", c, stream, [=] { take(c, peer, "p2p", data, count * width_of(type)); }});
+  return post({"ncclRecv", c, stream, [=] { take(c, peer, "p2p", data, count * width_of(type)); }});
 }
 
 ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t c,
                            cudaStream_t stream) {
   const std::size_t bytes = count * width_of(type);
-  return post({"broadcast", c, stream, [=] {
+  return post({"ncclBroadcast", c, stream, [=] {
                  if (c->rank() == root) std::memmove(out, in, bytes);
                  spread(c, "broadcast", out, bytes, root);
                }});
@@ -273,7 +273,7 @@ ncclResult_t ncclBcast(void* data, size_t count, ncclDataType_t type, int root, 
 ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t operation, ncclComm_t c,
                            cudaStream_t stream) {
   if (unusable(type, operation)) return ncclInvalidArgument;
-  return post({"allreduce", c, stream, [=] {
+  return post({"ncclAllReduce", c, stream, [=] {
                  std::vector<char> result;
                  if (!reduce_to(c, "allreduce", in, result, count, type, operation, 0)) return;
                  if (c->rank() == 0) std::memcpy(out, result.data(), result.size());
@@ -283,7 +283,7 @@ ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType
 ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t operation, int root,
                         ncclComm_t c, cudaStream_t stream) {
   if (unusable(type, operation)) return ncclInvalidArgument;
-  return post({"reduce", c, stream, [=] {
+  return post({"ncclReduce", c, stream, [=] {
                  std::vector<char> result;
                  if (reduce_to(c, "reduce", in, result, count, type, operation, root) && c->rank() == root)
                    std::memcpy(out, result.data(), result.size());
@@ -292,7 +292,7 @@ ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t 
 ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t operation, ncclComm_t c,
                                cudaStream_t stream) {
   if (unusable(type, operation)) return ncclInvalidArgument;
-  return post({"reducescatter", c, stream, [=] {
+  return post({"ncclReduceScatter", c, stream, [=] {
                  const std::size_t bytes = count * width_of(type), all = bytes * static_cast<std::size_t>(c->size());
                  std::vector<char> result;
                  if (!reduce_to(c, "reducescatter", in, result, count * static_cast<std::size_t>(c->size()), type, operation, 0))
@@ -303,7 +303,7 @@ ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclData
                }});
 }
 ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t c, cudaStream_t stream) {
-  return post({"allgather", c, stream, [=] {
+  return post({"ncclAllGather", c, stream, [=] {
                  const std::size_t bytes = count * width_of(type);
                  if (gather_parts(c, "allgather", in, static_cast<char*>(out), bytes, 0))
                    spread(c, "allgather", out, bytes * static_cast<std::size_t>(c->size()), 0);
