@@ -23,10 +23,11 @@ void enqueue_copy(const c10::cuda::CUDAStream& stream, const at::Tensor& to, con
 
 // `stream` goes on when everything that is on `other` now is done. The event is made on the device that is recorded.
 void wait_for(const c10::cuda::CUDAStream& stream, const c10::cuda::CUDAStream& other) {
-  const c10::cuda::CUDAGuard guard(other.device_index());
+  c10::cuda::CUDAGuard guard(other.device_index());
   cudaEvent_t event = nullptr;
   cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
   cudaEventRecord(event, other.stream());
+  guard.set_index(stream.device_index());  // a default stream is that of the current device
   cudaStreamWaitEvent(stream.stream(), event, 0);
   cudaEventDestroy(event);
 }
