@@ -36,7 +36,7 @@ MeasuredJob job_for(const Trial& trial) {
   MeasuredJob job;
   if (!trial.on_gpus()) return job;
   job.ranks = trial.gpus() == 1 ? 1 : trial.worlds().back();
-  job.layers = 4 * job.ranks;
+  job.layers = (trial.request.quick ? 2 : 4) * job.ranks;
   job.microbatches = std::max(8, 2 * job.ranks);
   const double gib = static_cast<double>(free_memory(trial)) / static_cast<double>(std::int64_t{1} << 30);
   if (trial.request.quick || gib < 8) return job;
