@@ -39,8 +39,8 @@ ALLOWED = {
 # Third-party headers that only these folders may include.
 FENCED = {
     r"simgrid/|xbt": ["sim"],
-    r"torch/|ATen/|c10/|caffe2/": ["exec/engine", "tests/exec", "bench/bench_exec.cpp"],
-    r"nccl\.h|cuda|gloo/": ["exec/engine"],
+    r"torch/|ATen/|c10/|caffe2/": ["exec/engine", "tests/exec", "tests/stand_in_gpu", "bench/bench_exec.cpp"],
+    r"nccl\.h|cuda|gloo/": ["exec/engine", "tests/stand_in_gpu"],
     r"yaml-cpp/": ["costmodel/input/document.cpp"],
     r"CLI/": ["cli", "exec", "tests/exec"],
     r"thread|mutex|condition_variable|tbb/|oneapi/": ["costmodel/base/parallel_for.cpp", "costmodel/base/inputs_kept.cpp", "costmodel/cost/site.hpp", "planner", "sim", "exec", "validation", "cli", "tests", "bench"],

@@ -120,8 +120,7 @@ TEST(LocalTransport, CopiesBetweenGpusWhatTheSenderHasLetGo) {
 
 // Two seconds of each connection's making are not in the time of the first step, which takes some ten milliseconds.
 TEST(Connections, AreMadeBeforeTheFirstStepsClock) {
-  const Trained trained =
-      train_on_stand_in(scenario_file(small_gpt({2})), "--steps 1", {{"STAND_IN_SLOW", "ncclCommInit:2000"}});
+  const Trained trained = train_on_stand_in(scenario_file(small_gpt({2})), "--steps 1", {{"STAND_IN_SLOW", "ncclCommInit:2000"}});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   ASSERT_EQ(trained.metrics.size(), 1u);
   EXPECT_LT(trained.metrics[0].at("step_time_s").get<double>(), 2.0);

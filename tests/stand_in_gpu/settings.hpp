@@ -41,9 +41,6 @@ inline std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// STAND_IN_DRIVER: 580.65.06. Drivers from 580 on are for CUDA 13.0, those of 550 for 12.4 (CUDA Toolkit release notes, table 3).
-inline int cuda_of_driver() { return std::atoi(text_setting("STAND_IN_DRIVER", "580").c_str()) >= 580 ? 13000 : 12040; }
-
 // The rank of this process in its world; -1 where none was given.
 inline int world_rank() { return static_cast<int>(number_setting("RANK", -1)); }
 
