@@ -78,6 +78,9 @@ class Faulty : public Transport {
     if (wrong_ == Wrong::Bytes) std::swap(all.front(), all.back());
     return all;
   }
+  void settle(at::Device device, Clock::duration deadline, const std::string& what) override {
+    inner_.settle(device, deadline, what);
+  }
   void doing(const std::string& action) override { inner_.doing(action); }
   void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
 

@@ -8,6 +8,8 @@
 namespace panpipe::exec {
 namespace {
 
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
 namespace fs = std::filesystem;
 
 const std::string kFolders = PANPIPE_SOURCE "/tests/exec/published_weights/";
@@ -90,7 +92,7 @@ TEST(PublishedWeights, AreReadInTheirSeveralForms) {
   EXPECT_EQ(loss(kGpt, step_folder(folder.file("ck"), 1)), gpt) << "a checkpoint keeps (out, in)";
   EXPECT_EQ(loss(kGpt, kFolders + "gpt/model.safetensors"), gpt);
   EXPECT_NEAR(loss(kLlama, kFolders + "llama/model.safetensors.index.json"), kLlama.loss, 2e-6 * kLlama.loss);
-  std::vector<std::pair<std::string, at::Tensor>> inner;
+  NamedTensors inner;
   for (const auto& [name, value] : tensors_of(kFolders + "gpt/model.safetensors")) inner.emplace_back(name.substr(12), value);
   inner.emplace_back("h.0.attn.bias", at::ones({1, 1, 12, 12}));
   inner.emplace_back("lm_head.weight", tensors_of(kFolders + "gpt/model.safetensors").at("transformer.wte.weight"));
@@ -106,7 +108,7 @@ TEST(PublishedWeights, WrongOnesAreRefused) {
   fs::create_directories(folder.file("w"));
   const Tensors gpt = tensors_of(kFolders + "gpt/model.safetensors"), tied = tensors_of(kFolders + "tied/model.safetensors");
   const auto refused = [&](const std::string& keys, const Tensors& tensors, const std::string& config = "") {
-    write_safetensors(folder.file("w/model.safetensors"), {tensors.begin(), tensors.end()});
+    write_safetensors(folder.file("w/model.safetensors"), NamedTensors(tensors.begin(), tensors.end()));
     fs::remove(folder.file("w/config.json"));
     if (!config.empty()) folder.write("w/config.json", config);
     const std::string file = folder.write("s.yaml", scenario_of(keys + ", weights: w", 1, 1, 1, ""));
@@ -168,7 +170,7 @@ TEST(PublishedWeights, WrongOnesAreRefused) {
   EXPECT_THAT(unreadable("w"), testing::HasSubstr("model.safetensors.index.json: 'a' is in no file of the folder\n"));
   folder.write("w/model.safetensors.index.json", "{}");
   EXPECT_THAT(unreadable("w"), testing::HasSubstr("model.safetensors.index.json has no weight_map\n"));
-  write_safetensors(folder.file("w/b.safetensors"), {{"b", at::ones({1})}});
+  write_safetensors(folder.file("w/b.safetensors"), NamedTensors{{"b", at::ones({1})}});
   folder.write("w/model.safetensors.index.json", R"({"weight_map": {"a": "b.safetensors"}})");
   EXPECT_THAT(unreadable("w"), testing::HasSubstr("puts 'a' into b.safetensors, which does not hold it\n"));
 }
