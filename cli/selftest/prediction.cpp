@@ -202,13 +202,15 @@ StepReport measure_links(Trial& trial) {
     return report;
   }
   trial.profile = profile;
-  const std::vector<MeasuredLink> links = links_of(load_profile(profile));
+  // Ranks that share the only GPU exchange copies within its memory, which are no link.
+  const bool alone = trial.on_gpus() && trial.gpus() == 1;
+  const std::vector<MeasuredLink> links = alone ? std::vector<MeasuredLink>{} : links_of(load_profile(profile));
   const StatedLinks stated = stated_links(trial, job.ranks);
   const Cluster* const cluster = stated.cluster ? &*stated.cluster : nullptr;
   for (const std::vector<Trouble>& found :
        {troubles_of_links(links, cluster, stated.own), troubles_of_copies(copies, cluster, stated.own)})
     report.troubles.insert(report.troubles.end(), found.begin(), found.end());
-  report.text = between_text(links) + copies_text(copies) + "; beside: " + stated.name;
+  report.text = (alone ? "one GPU has none" : between_text(links)) + copies_text(copies) + "; beside: " + stated.name;
   report.figures["transport"] = transport;
   for (const MeasuredLink& link : links) {
     nlohmann::ordered_json one = {

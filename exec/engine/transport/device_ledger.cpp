@@ -18,7 +18,7 @@ DeviceLedger::DeviceLedger(c10::Device device, Watch& watch, Clock::duration dea
                            std::function<void(const std::string&)> failed)
     : device_(device),
       watch_(watch),
-      slice_(std::clamp<Clock::duration>(deadline / 10, 20ms, 500ms)),
+      slice_(std::clamp<Clock::duration>(deadline / 30, 20ms, 500ms)),
       failed_(std::move(failed)),
       thread_([this] { watch_over(); }) {}
 

@@ -137,7 +137,11 @@ GlooTransport::~GlooTransport() {
   connected_.clear();
 }
 
-c10::intrusive_ptr<c10d::Store> GlooTransport::store() const { return met_.store->clone(); }
+c10::intrusive_ptr<c10d::Store> GlooTransport::store() const {
+  c10::intrusive_ptr<c10d::Store> own = met_.store->clone();
+  own->setTimeout(met_.store->getTimeout());
+  return own;
+}
 
 PendingPtr GlooTransport::send(at::Tensor value, int to, std::uint32_t tag) {
   auto pending = std::make_shared<Sent>();

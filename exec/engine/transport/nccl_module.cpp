@@ -287,8 +287,7 @@ class NcclTransport : public GlooTransport {
     // With a connection to the store of its own. A member waits there for what the first one lays down, and the one connection
     // would be closed to the other threads of this process meanwhile: two ranks that begin to send to each other would wait for
     // ever.
-    const c10::intrusive_ptr<c10d::Store> own = store()->clone();
-    own->setTimeout(store()->getTimeout());
+    const c10::intrusive_ptr<c10d::Store> own = store();
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>(name, own), place, count, options);
   }
   // The communicator of one direction; the sender is its rank 0.

@@ -114,7 +114,7 @@ struct Watch::State {
   std::uint64_t moved = bytes_moved();
 
   explicit State(WatchOptions given) : options(std::move(given)) {
-    interval = std::clamp<Steady::duration>(options.deadline / 10, 20ms, 500ms);
+    interval = std::clamp<Steady::duration>(options.deadline / 30, 20ms, 500ms);
   }
 
   void say(int rank, const json& document) {
