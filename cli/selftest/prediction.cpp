@@ -189,11 +189,11 @@ StepReport measure_links(Trial& trial) {
   const MeasuredJob job = job_for(trial);
   const std::string scenario = trial.folder.write("job.yaml", scenario_of(job)), profile = trial.folder.file("profile.yaml");
   const std::vector<HostCopies> copies = trial.on_gpus() ? copies_of_host(trial, report) : std::vector<HostCopies>{};
-  const std::string transport = trial.transport(job.ranks);
+  const std::string transport = job.ranks == 1 ? "local" : trial.transport(job.ranks);
   const ChildEnd end =
       trial.run(this_program({"profile", scenario, "-o", profile, "--ranks", std::to_string(job.ranks), "--device", trial.device,
-                              "--transport", job.ranks == 1 ? "local" : transport, "--seconds", trial.request.quick ? "1" : "10",
-                              "--repetitions", trial.request.quick ? "5" : "20"}),
+                              "--transport", transport, "--seconds", trial.request.quick ? "1" : "10", "--repetitions",
+                              trial.request.quick ? "5" : "20"}),
                 kMostSecondsOfProfile);
   if (!end.done()) {
     report.done = false;
@@ -212,6 +212,7 @@ StepReport measure_links(Trial& trial) {
     report.troubles.insert(report.troubles.end(), found.begin(), found.end());
   report.text = (alone ? "one GPU has none" : between_text(links)) + copies_text(copies) + "; beside: " + stated.name;
   report.figures["transport"] = transport;
+  report.figures["pairs"] = nlohmann::ordered_json::array();
   for (const MeasuredLink& link : links) {
     nlohmann::ordered_json one = {
         {"first", link.first}, {"second", link.second}, {"latency_s", link.latency}, {"bandwidth_bytes_per_s", link.bandwidth}};

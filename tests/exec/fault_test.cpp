@@ -18,6 +18,7 @@
 #include <map>
 
 #include "tests/cli/program.hpp"
+#include "tests/exec/ports.hpp"
 #include "tests/exec/processes.hpp"
 
 namespace panpipe::test {

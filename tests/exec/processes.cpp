@@ -175,6 +175,4 @@ Listener::Listener() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
 }
 Listener::~Listener() { close(socket_); }
 
-int unused_port() { return Listener().port(); }
-
 }  // namespace panpipe::test

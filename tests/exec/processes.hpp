@@ -42,7 +42,6 @@ Started start_panpipe(const std::string& arguments, const std::map<std::string, 
 // A model that trains in milliseconds, pipelined over two ranks by gpipe with three microbatches.
 std::string small_scenario();
 
-int unused_port();
 class Listener {
  public:
   Listener();

@@ -17,6 +17,7 @@
 #include "exec/engine/selftest/contract.hpp"
 #include "exec/engine/transport/nccl_fit.hpp"
 #include "exec/engine/transport/transport.hpp"
+#include "tests/exec/ports.hpp"
 #include "tests/exec/transport_world.hpp"
 
 namespace panpipe::exec {
@@ -268,7 +269,7 @@ TEST(GlooTransport, SendingToARankThatIsGoneIsALoss) {
 
 // Two worlds of threads on this host: nobody says their local numbers, so they count themselves in the order of ranks.
 TEST(GlooTransport, RanksFindTheirNumberOnTheHostWhereNobodySaysIt) {
-  const int port = free_port();
+  const int port = test::unused_port();
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 3; ++rank)
     ranks.emplace_back([rank, port] {

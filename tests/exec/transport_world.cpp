@@ -1,28 +1,15 @@
 #include "tests/exec/transport_world.hpp"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <thread>
 
-namespace panpipe::exec {
+#include "tests/exec/ports.hpp"
 
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  bind(socket, reinterpret_cast<sockaddr*>(&address), size);
-  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
-  close(socket);
-  return ntohs(address.sin_port);
-}
+namespace panpipe::exec {
 
 ProcessOptions process_options(int rank, int size, int port, Clock::duration deadline) {
   ProcessOptions options;
@@ -45,7 +32,7 @@ bool gpus_for(int ranks) {
 void run_world(const std::string& transport, int size, Clock::duration deadline, const std::function<void(Transport&)>& body) {
   std::vector<std::unique_ptr<Transport>> local;
   if (transport == "local") local = make_local_transports(size);
-  const int port = free_port();
+  const int port = test::unused_port();
   signal(SIGPIPE, SIG_IGN);  // as panpipe-exec does: a peer that is gone is an error in words
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < size; ++rank) {

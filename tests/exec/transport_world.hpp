@@ -12,7 +12,6 @@ namespace panpipe::exec {
 void run_world(const std::string& transport, int size, Clock::duration deadline, const std::function<void(Transport&)>& body);
 // Options of one process of a world at a port that is free now.
 ProcessOptions process_options(int rank, int size, int port, Clock::duration deadline);
-int free_port();
 bool gpus_for(int ranks);
 
 }  // namespace panpipe::exec

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "tests/cli/program.hpp"
+#include "tests/exec/ports.hpp"
 #include "tests/stand_in_gpu/stand_in.hpp"
 
 namespace panpipe::test {
@@ -111,7 +112,7 @@ TEST(DeviceOfARank, GpusThatAreLeftAloneAreToldWithTheRemedy) {
 TEST(LocalTransport, CopiesBetweenGpusWhatTheSenderHasLetGo) {
   const std::string file = scenario();
   const Trained cpu = train_on_cpu(file, "--steps 3");
-  for (int turn = 0; turn < 10; ++turn) {
+  for (int turn = 0; turn < 5; ++turn) {
     SCOPED_TRACE(turn);
     expect_same_training(
         train_on_stand_in(file, "--steps 3 --transport local", {{"STAND_IN_GPUS", "4"}, {"STAND_IN_JITTER_US", "300"}}), cpu);
