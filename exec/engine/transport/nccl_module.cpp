@@ -284,11 +284,8 @@ class NcclTransport : public GlooTransport {
     auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
     if (pair) options->config.maxCTAs = kBlocksOfADirection;
     options->timeout = std::chrono::hours(24 * 365);  // who gives up, and when, is the watch's matter
-    // With a connection to the store of its own. A member waits there for what the first one lays down, and the one connection
-    // would be closed to the other threads of this process meanwhile: two ranks that begin to send to each other would wait for
-    // ever.
-    const c10::intrusive_ptr<c10d::Store> own = store();
-    return c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>(name, own), place, count, options);
+    return c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>(name, store()), place, count,
+                                                       options);
   }
   // The communicator of one direction; the sender is its rank 0.
   NcclPtr pair(int from, int to) {
