@@ -16,6 +16,7 @@
 #include "costmodel/base/inputs_kept.hpp"
 #include "costmodel/input/json_input.hpp"
 #include "exec/engine/checkpoint/manifest.hpp"
+#include "exec/engine/parameters.hpp"
 #include "exec/engine/shards.hpp"
 
 namespace panpipe::exec {
@@ -47,12 +48,11 @@ json json_file(const fs::path& path) {
 // Parameters by root, with the names of those that are tied to each.
 std::map<std::string, std::vector<std::string>> tied_names(const OperatorGraph& graph) {
   std::map<std::string, std::vector<std::string>> names;
-  for (const Tensor& tensor : graph.tensors) {
-    if (tensor.role != TensorRole::Parameter) continue;
-    const Tensor* root = &tensor;
-    while (root->tied_to >= 0) root = &graph.tensors[static_cast<std::size_t>(root->tied_to)];
-    std::vector<std::string>& others = names[root->name];
-    if (root != &tensor) others.push_back(tensor.name);
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+    if (graph.tensors[i].role != TensorRole::Parameter) continue;
+    const auto root = static_cast<std::size_t>(root_of(graph, static_cast<int>(i)));
+    std::vector<std::string>& others = names[graph.tensors[root].name];
+    if (root != i) others.push_back(graph.tensors[i].name);
   }
   return names;
 }
