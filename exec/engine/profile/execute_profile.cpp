@@ -12,10 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <exception>
 #include <filesystem>
 #include <fstream>
-#include <thread>
+#include <vector>
 
 #include "costmodel/base/error.hpp"
 #include "costmodel/base/files_read.hpp"
@@ -25,6 +24,7 @@
 #include "exec/engine/profile/profile_rank.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/transport/ending.hpp"
+#include "exec/engine/transport/on_threads.hpp"
 #include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/profile_options.hpp"
@@ -124,25 +124,13 @@ int profile_threads(const ProfileRequest& request) {
   const PreparedProfile job(request);
   check_profile_outputs(request);
   const auto transports = make_local_transports(request.ranks);
-  std::vector<std::exception_ptr> errors(transports.size());
-  std::vector<std::thread> ranks;
   Profile profile;
   std::vector<std::vector<OperatorRow>> operators_of(transports.size());
-  for (std::size_t rank = 0; rank < transports.size(); ++rank) {
-    ranks.emplace_back([&, rank] {
-      try {
-        set_threads(threads_of_rank(request, request.ranks));
-        Profile mine = profile_rank(job, *transports[rank], &operators_of[rank]);
-        if (rank == 0) profile = std::move(mine);
-      } catch (const std::exception& error) {
-        errors[rank] = std::current_exception();
-        transports[rank]->abort(error.what());
-      }
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
-  for (const auto& error : errors)
-    if (error) std::rethrow_exception(error);
+  on_threads(transports, [&](Transport& transport) {
+    set_threads(threads_of_rank(request, request.ranks));
+    Profile mine = profile_rank(job, transport, &operators_of[static_cast<std::size_t>(transport.rank())]);
+    if (transport.rank() == 0) profile = std::move(mine);
+  });
   add_provenance(profile, job, files, request.ranks, transports.front()->name());
   give(job, profile, operators_of.front());
   return 0;

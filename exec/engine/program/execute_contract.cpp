@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "costmodel/base/error.hpp"
@@ -17,6 +16,7 @@
 #include "exec/engine/fault.hpp"
 #include "exec/engine/selftest/contract.hpp"
 #include "exec/engine/transport/ending.hpp"
+#include "exec/engine/transport/on_threads.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -65,24 +65,11 @@ bool try_contract(Transport& transport, const RankDevice& device) {
 
 bool try_as_threads(const ContractRequest& request) {
   const auto transports = make_local_transports(request.ranks);
-  std::vector<std::exception_ptr> errors(transports.size());
-  std::vector<std::thread> ranks;
   bool kept = false;
-  for (std::size_t rank = 0; rank < transports.size(); ++rank) {
-    ranks.emplace_back([&, rank] {
-      try {
-        const RankDevice device(request.device, static_cast<int>(rank));
-        const bool mine = try_contract(*transports[rank], device);
-        if (rank == 0) kept = mine;
-      } catch (const std::exception& error) {
-        errors[rank] = std::current_exception();
-        transports[rank]->abort(error.what());
-      }
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
-  for (const auto& error : errors)
-    if (error) std::rethrow_exception(error);
+  on_threads(transports, [&](Transport& transport) {
+    const bool mine = try_contract(transport, RankDevice(request.device, transport.rank()));
+    if (transport.rank() == 0) kept = mine;
+  });
   return kept;
 }
 
