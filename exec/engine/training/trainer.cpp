@@ -59,12 +59,12 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       device_(run.request.device, transport.local_rank()),
       deadline_(deadline_of(run.request)),
       place_(place_of(run.plan, transport.rank())),
+      data_(training_data(run, start.samples)),
       parameters_(run.graph(), run.layout, stages_of(run.plan, place_.position), seed_of(run),
                   mixed(run.experiment.scenario.precision), device_.device(), place_.shard, run.weights.get()),
       gradients_(run.graph(), run.plan, run.layout, parameters_, transport, deadline_),
       scaler_(run.experiment.scenario.training, run.experiment.scenario.precision),
       at_(start),
-      data_(training_data(run, start.samples)),
       worker_(run.graph(), run.plan, run.layout, place_.position, place_.replica, parameters_, data_.training, transport,
               worker_options(start)) {
   set_float32_products(run.experiment.scenario.precision);

@@ -90,6 +90,7 @@ class Trainer {
   RankDevice device_;  // first made, last given back
   Clock::duration deadline_;
   MeshPlace place_;
+  TrainingData data_;  // before ranks connect to each other: every rank finds by itself what is wrong with a file
   SeededParameters parameters_;
   Gradients gradients_;
   LossScaler scaler_;
@@ -98,7 +99,6 @@ class Trainer {
   std::vector<std::size_t> updated_;  // parameters that this rank updates
   TrainingPosition at_;
   StepNotes notes_;
-  TrainingData data_;
   Worker worker_;
 };
 
