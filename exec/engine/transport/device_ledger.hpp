@@ -38,7 +38,8 @@ class DeviceLedger {
   };
   using OperationPtr = std::shared_ptr<Operation>;
 
-  // Looks thirty times a deadline, on a thread of its own: what hangs is named before the wait for it gives up. `failed`: an operation has failed, and nobody was found lost since.
+  // Looks thirty times a deadline, on a thread of its own: what hangs is named before the wait for it gives up. `failed`: an
+  // operation has failed, and nobody was found lost since.
   DeviceLedger(c10::Device device, Watch& watch, Clock::duration deadline, std::function<void(const std::string&)> failed);
   ~DeviceLedger();
 
