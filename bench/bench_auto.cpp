@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "planner/auto/sweep.hpp"
+#include "planner/auto/enumerate.hpp"
 #include "planner/methods.hpp"
 
 namespace panpipe::planner {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/experiment/experiment.hpp"
-#include "validation/compare.hpp"
+#include "costmodel/prediction/experiment.hpp"
+#include "study/compare/compare.hpp"
 
 namespace panpipe {
 namespace {

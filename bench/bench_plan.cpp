@@ -10,7 +10,7 @@
 #include <fstream>
 #include <random>
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe {

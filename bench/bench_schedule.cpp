@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "costmodel/schedule/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe {
 namespace {

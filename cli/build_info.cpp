@@ -5,8 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "validation/fit/fit.hpp"
+#include "base/version.hpp"
 
 namespace panpipe::cli {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/input/reader.hpp"
-#include "costmodel/schedule/schedule.hpp"
+#include "base/error.hpp"
+#include "base/input/reader.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe::cli {
 namespace {

@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/build_info.hpp"
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/experiment/experiment.hpp"
-#include "exec/launch/gpus.hpp"
+#include "base/text/quantity_text.hpp"
+#include "costmodel/prediction/experiment.hpp"
+#include "exec/launch/visible_gpus.hpp"
+#include "base/version.hpp"
 
 namespace panpipe::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/machine.hpp"
-#include "costmodel/base/text_style.hpp"
+#include "base/text/text_style.hpp"
 
 namespace panpipe::cli {
 

@@ -16,8 +16,8 @@
 #include <fstream>
 #include <thread>
 
-#include "costmodel/base/installation.hpp"
-#include "costmodel/input/reader.hpp"
+#include "base/files/installation.hpp"
+#include "base/input/reader.hpp"
 #include "exec/launch/host.hpp"
 #include "exec/launch/libtorch.hpp"
 #include "sim/simulate.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/gpus.hpp"
+#include "cli/driver_gpus.hpp"
 
 namespace panpipe::cli {
 

@@ -12,10 +12,11 @@
 #include "cli/output.hpp"
 #include "cli/standard_input.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/inputs_kept.hpp"
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/experiment/experiment.hpp"
+#include "base/error.hpp"
+#include "base/files/inputs_kept.hpp"
+#include "base/text/quantity_text.hpp"
+#include "costmodel/prediction/experiment.hpp"
+#include "base/version.hpp"
 
 namespace {
 

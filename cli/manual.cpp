@@ -5,8 +5,9 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/experiment/experiment.hpp"
+#include "base/error.hpp"
+#include "costmodel/prediction/experiment.hpp"
+#include "base/version.hpp"
 
 namespace panpipe::cli {
 namespace {

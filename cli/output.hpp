@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "costmodel/base/standard_output.hpp"
-#include "costmodel/base/terminal.hpp"
+#include "base/files/standard_output.hpp"
+#include "base/text/terminal.hpp"
 
 namespace panpipe::cli {
 

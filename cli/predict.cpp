@@ -7,9 +7,10 @@
 
 #include "cli/build_info.hpp"
 #include "cli/output.hpp"
-#include "costmodel/base/index_ranges.hpp"
+#include "base/index_ranges.hpp"
 #include "costmodel/cost/shared_cores.hpp"
-#include "costmodel/experiment/describe_plan.hpp"
+#include "present/result/describe_plan.hpp"
+#include "present/result/result_files.hpp"
 
 namespace panpipe::cli {
 void add_scenario_options(CLI::App& sub, std::string& scenario, std::vector<std::string>& overrides) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/experiment/prediction.hpp"
+#include "costmodel/prediction/prediction.hpp"
 
 namespace CLI {
 class App;

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/schedule/communication.hpp"
-#include "costmodel/schedule/walk.hpp"
+#include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
+#include "schedule/communication.hpp"
+#include "schedule/walk.hpp"
 
 namespace panpipe::cli {
 namespace {

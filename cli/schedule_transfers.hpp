@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/schedule/semantics.hpp"
+#include "schedule/semantics.hpp"
 
 namespace panpipe::cli {
 

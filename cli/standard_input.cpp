@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/input/source_text.hpp"
+#include "base/error.hpp"
+#include "base/input/source_text.hpp"
 
 namespace panpipe::cli {
 namespace {

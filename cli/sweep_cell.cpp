@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/experiment/prediction.hpp"
+#include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
+#include "costmodel/prediction/prediction.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "planner/planner.hpp"

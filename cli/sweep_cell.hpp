@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/sweep/sweep.hpp"
+#include "study/sweep/sweep.hpp"
 
 namespace panpipe::cli {
 

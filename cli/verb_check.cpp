@@ -8,11 +8,11 @@
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index_ranges.hpp"
+#include "base/error.hpp"
+#include "base/index_ranges.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/links_matrix.hpp"
-#include "costmodel/experiment/heading.hpp"
+#include "present/result/heading.hpp"
 #include "costmodel/workload/movable_units.hpp"
 
 namespace panpipe::cli {

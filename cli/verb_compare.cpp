@@ -5,10 +5,10 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_write.hpp"
-#include "costmodel/timeline/result.hpp"
-#include "validation/compare.hpp"
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "present/result/result.hpp"
+#include "study/compare/compare.hpp"
 
 namespace panpipe::cli {
 

@@ -5,8 +5,8 @@
 
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/files_read.hpp"
-#include "costmodel/experiment/result_files.hpp"
+#include "base/files/files_read.hpp"
+#include "present/result/result_files.hpp"
 
 namespace panpipe::cli {
 

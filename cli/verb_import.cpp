@@ -8,13 +8,13 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_write.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/topology_import.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
-#include "costmodel/input/source_text.hpp"
+#include "base/input/source_text.hpp"
 #include "planner/piper/piper_file.hpp"
 
 namespace panpipe::cli {

@@ -9,13 +9,13 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
-#include "costmodel/experiment/heading.hpp"
-#include "costmodel/input/reader.hpp"
-#include "costmodel/input/shipped.hpp"
-#include "costmodel/schedule/find_family.hpp"
+#include "present/result/heading.hpp"
+#include "base/input/reader.hpp"
+#include "base/input/shipped.hpp"
+#include "schedule/families/find_family.hpp"
 #include "costmodel/workload/models.hpp"
 
 namespace panpipe::cli {

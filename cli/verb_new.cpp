@@ -11,10 +11,10 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_write.hpp"
-#include "costmodel/experiment/experiment.hpp"
-#include "costmodel/input/scalar_text.hpp"
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "costmodel/prediction/experiment.hpp"
+#include "base/input/scalar_text.hpp"
 
 namespace panpipe::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_write.hpp"
-#include "validation/report/report.hpp"
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "study/report/report.hpp"
 
 namespace panpipe::cli {
 

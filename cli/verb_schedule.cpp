@@ -14,14 +14,14 @@
 #include "cli/output.hpp"
 #include "cli/schedule_transfers.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_write.hpp"
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/picture/schedule_picture.hpp"
-#include "costmodel/schedule/find_family.hpp"
-#include "costmodel/schedule/memory_actions.hpp"
-#include "costmodel/schedule/memory_sweep.hpp"
-#include "costmodel/schedule/schedule.hpp"
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "base/text/quantity_text.hpp"
+#include "present/picture/schedule_picture.hpp"
+#include "schedule/families/find_family.hpp"
+#include "schedule/memory/memory_actions.hpp"
+#include "schedule/memory/memory_sweep.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe::cli {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_read.hpp"
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/experiment/result_files.hpp"
+#include "base/error.hpp"
+#include "base/files/files_read.hpp"
+#include "base/text/quantity_text.hpp"
+#include "present/result/result_files.hpp"
 #include "sim/simulate.hpp"
 
 namespace panpipe::cli {

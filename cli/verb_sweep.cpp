@@ -10,11 +10,12 @@
 #include "cli/stop_on_signal.hpp"
 #include "cli/sweep_cell.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/experiment/heading.hpp"
+#include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
+#include "present/result/heading.hpp"
 #include "planner/planner.hpp"
-#include "planner/sweep/sweep.hpp"
+#include "study/sweep/sweep.hpp"
+#include "base/version.hpp"
 
 namespace panpipe::cli {
 namespace {

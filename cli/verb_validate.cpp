@@ -7,8 +7,8 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_write.hpp"
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
 #include "validation/runs/run_report.hpp"
 
 namespace panpipe::cli {

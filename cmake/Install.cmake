@@ -1,7 +1,7 @@
 # What is installed, and where: `cmake --install`, `make install`, the Debian packages (CPack) and the CMake package. Tests and
 # benchmarks are not installed, and need not be configured or built.
 #
-# The programs find their parts by this layout from wherever the prefix lies (costmodel/base/installation.hpp), so it is the same on
+# The programs find their parts by this layout from wherever the prefix lies (base/files/installation.hpp), so it is the same on
 # every system; what only people and other tools look for follows GNUInstallDirs.
 #   bin/             panpipe, and the Python programs panpipe-export-model, panpipe-make-tokens, panpipe-draw-timeline
 #   lib/panpipe/     the module that simulates, the executor and its module
@@ -49,8 +49,8 @@ if(TARGET panpipe_nccl)
   install(TARGETS panpipe_nccl LIBRARY DESTINATION lib/panpipe COMPONENT executor)
 endif()
 
-# The cost model for other programs, from a scenario to an estimate: find_package(panpipe), panpipe::estimate or panpipe::experiment.
-set(exported base input cluster workload schedule profile scenario cost plan timeline estimate picture experiment)
+# The cost model for other programs, from a scenario to an estimate: find_package(panpipe), panpipe::estimate or panpipe::result.
+set(exported base input schedule cluster workload profile scenario cost plan timeline estimate prediction picture result)
 set(exported_targets ${exported})
 list(TRANSFORM exported_targets PREPEND panpipe_)
 foreach(target ${exported_targets})
@@ -58,10 +58,10 @@ foreach(target ${exported_targets})
 endforeach()
 install(TARGETS ${exported_targets} EXPORT panpipe ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/panpipe)
-foreach(folder ${exported})
-  install(DIRECTORY costmodel/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/panpipe/costmodel COMPONENT development
-    FILES_MATCHING PATTERN *.hpp)
-endforeach()
+install(DIRECTORY base schedule costmodel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/panpipe COMPONENT development
+  FILES_MATCHING PATTERN *.hpp)
+install(DIRECTORY present/picture present/result DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/panpipe/present COMPONENT development
+  FILES_MATCHING PATTERN *.hpp)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/panpipe)
 install(FILES LICENSE DESTINATION share/doc/panpipe-dev RENAME copyright COMPONENT development)
 install(EXPORT panpipe NAMESPACE panpipe:: FILE panpipe-targets.cmake DESTINATION ${package_folder} COMPONENT development)

@@ -9,9 +9,9 @@
 #include <sstream>
 #include <string>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/inputs_kept.hpp"
-#include "costmodel/base/standard_output.hpp"
+#include "base/error.hpp"
+#include "base/files/inputs_kept.hpp"
+#include "base/files/standard_output.hpp"
 #include "exec/engine/profile/execute_profile.hpp"
 #include "exec/engine/profile/host_copies.hpp"
 #include "exec/engine/program/execute.hpp"

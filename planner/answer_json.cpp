@@ -1,8 +1,8 @@
 // An answer as the document panpipe-plan/1.
 #include <fmt/ranges.h>
 
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/timeline/json_text.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/text/json_text.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe::planner {

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/base/index_ranges.hpp"
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/schedule/find_family.hpp"
+#include "base/index_ranges.hpp"
+#include "base/text/quantity_text.hpp"
+#include "schedule/families/find_family.hpp"
 #include "costmodel/timeline/memory_room.hpp"
-#include "costmodel/timeline/rate_text.hpp"
+#include "base/text/rate_text.hpp"
 #include "planner/answer_text.hpp"
 
 namespace panpipe::planner {

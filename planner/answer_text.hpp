@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "costmodel/base/text_style.hpp"
+#include "base/text/text_style.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe::planner {

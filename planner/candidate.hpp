@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/experiment/prediction.hpp"
+#include "costmodel/prediction/prediction.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe::planner {

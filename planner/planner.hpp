@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "costmodel/base/index.hpp"
+#include "base/index.hpp"
 
 #include <fmt/format.h>
 

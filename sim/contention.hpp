@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 #include "sim/flow_backend.hpp"
 
 namespace panpipe::sim {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 
 namespace panpipe::sim {
 

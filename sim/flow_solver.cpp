@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace panpipe::sim {
 namespace {

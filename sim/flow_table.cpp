@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/index.hpp"
+#include "base/index.hpp"
 
 namespace panpipe::sim {
 namespace {

@@ -18,8 +18,8 @@
 #include <mutex>
 #include <new>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/installation.hpp"
+#include "base/error.hpp"
+#include "base/files/installation.hpp"
 
 namespace panpipe::sim {
 namespace {

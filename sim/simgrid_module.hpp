@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "sim/replay.hpp"
+#include "sim/network_replay.hpp"
 
 namespace panpipe::sim {
 

@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "sim/flow_solver.hpp"
-#include "sim/replay.hpp"
+#include "sim/network_replay.hpp"
 #include "sim/simgrid_module.hpp"
 
 namespace panpipe::sim {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "costmodel/base/index.hpp"
+#include "base/index.hpp"
 
 namespace panpipe::sim {
 namespace {

@@ -1,6 +1,6 @@
 #include "sim/task_net.hpp"
 
-#include "costmodel/base/index.hpp"
+#include "base/index.hpp"
 #include "costmodel/estimate/order_net.hpp"
 
 namespace panpipe::sim {

@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "cli/stop_on_signal.hpp"
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/launch/launch.hpp"
 
 namespace panpipe::cli {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <vector>
 
-#include "cli/gpus.hpp"
+#include "cli/driver_gpus.hpp"
 
 namespace panpipe::cli {
 

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "validation/runs/run_cluster.hpp"
+#include "base/version.hpp"
 
 namespace panpipe::cli {
 namespace {

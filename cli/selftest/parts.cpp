@@ -8,8 +8,8 @@
 
 #include "cli/doctor_text.hpp"
 #include "cli/selftest/steps.hpp"
-#include "costmodel/base/quantity_text.hpp"
-#include "exec/launch/gpus.hpp"
+#include "base/text/quantity_text.hpp"
+#include "exec/launch/visible_gpus.hpp"
 
 namespace panpipe::cli {
 namespace {

@@ -9,14 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "cli/selftest/report.hpp"
+#include "cli/selftest/selftest_report.hpp"
 #include "cli/selftest/steps.hpp"
 #include "cli/stop_on_signal.hpp"
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_write.hpp"
-#include "costmodel/base/standard_output.hpp"
-#include "costmodel/base/terminal.hpp"
-#include "costmodel/experiment/experiment.hpp"
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "base/files/standard_output.hpp"
+#include "base/text/terminal.hpp"
+#include "costmodel/prediction/experiment.hpp"
+#include "base/version.hpp"
 
 namespace panpipe::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/cluster/host_path.hpp"
 
 namespace panpipe {

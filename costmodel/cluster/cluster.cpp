@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe {
 

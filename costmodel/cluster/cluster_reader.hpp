@@ -4,8 +4,8 @@
 #include <string>
 
 #include "costmodel/cluster/cluster.hpp"
-#include "costmodel/input/document.hpp"
-#include "costmodel/input/reader.hpp"
+#include "base/input/yaml_document.hpp"
+#include "base/input/reader.hpp"
 
 namespace panpipe {
 

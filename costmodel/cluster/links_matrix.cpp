@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe {
 namespace {

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/input/shipped.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/input/shipped.hpp"
 
 namespace panpipe {
 namespace {

@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "costmodel/input/document.hpp"
-#include "costmodel/input/reader.hpp"
+#include "base/input/yaml_document.hpp"
+#include "base/input/reader.hpp"
 
 namespace panpipe {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/quantity_text.hpp"
+#include "base/text/quantity_text.hpp"
 
 namespace panpipe {
 namespace {

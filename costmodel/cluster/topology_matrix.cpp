@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "costmodel/cluster/wiring_defaults.hpp"
-#include "costmodel/input/document.hpp"
+#include "base/input/yaml_document.hpp"
 
 namespace panpipe {
 namespace {

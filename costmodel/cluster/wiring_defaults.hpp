@@ -1,7 +1,7 @@
 // What a cluster file may leave out. Each value names its origin; docs/models/topology.md repeats them.
 #pragma once
 
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 
 namespace panpipe::wiring_defaults {
 

@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "costmodel/base/files_read.hpp"
-#include "costmodel/base/inputs_kept.hpp"
+#include "base/files/files_read.hpp"
+#include "base/files/inputs_kept.hpp"
 #include "costmodel/cluster/topology_matrix.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "costmodel/cluster/assemble.hpp"
-#include "costmodel/input/reader.hpp"
+#include "base/input/reader.hpp"
 
 namespace panpipe {
 

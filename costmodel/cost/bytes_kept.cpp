@@ -1,9 +1,9 @@
 // Bytes per parameter, framework's own memory, optimizer step (docs/models/memory-terms.md).
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/cost/cost_model.hpp"
-#include "costmodel/cost/gradients.hpp"
+#include "costmodel/cost/gradient_traffic.hpp"
 #include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/cost/shared_cores.hpp"

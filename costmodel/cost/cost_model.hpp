@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 #include "costmodel/cluster/cluster.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/scenario/scenario.hpp"

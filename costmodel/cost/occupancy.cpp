@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace panpipe {
 namespace {

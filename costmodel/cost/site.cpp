@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/cost/ring.hpp"
 #include "costmodel/cost/workload_cost.hpp"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 
 namespace panpipe {
 

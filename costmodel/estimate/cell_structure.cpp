@@ -4,7 +4,7 @@
 #include <array>
 #include <limits>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/estimate/pipeline_order.hpp"
 
 namespace panpipe {

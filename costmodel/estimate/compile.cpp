@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/estimate/order_net.hpp"
 
 namespace panpipe {

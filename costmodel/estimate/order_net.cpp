@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index.hpp"
-#include "costmodel/schedule/deadlock.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "schedule/deadlock.hpp"
 
 namespace panpipe {
 OrderNet::OrderNet(const TaskGraph& graph) : graph_(graph) {

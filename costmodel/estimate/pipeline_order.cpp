@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe {
 namespace {

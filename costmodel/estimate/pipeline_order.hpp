@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "costmodel/estimate/structure.hpp"
-#include "costmodel/schedule/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe {
 

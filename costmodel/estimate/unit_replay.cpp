@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "costmodel/base/index.hpp"
+#include "base/index.hpp"
 #include "costmodel/estimate/order_net.hpp"
 #include "costmodel/plan/unit_lanes.hpp"
 

@@ -2,7 +2,7 @@
 // before sends and what the turn behind needs, waited for as a whole. docs/models/transfers.md has the rules.
 #include <algorithm>
 
-#include "costmodel/base/index.hpp"
+#include "base/index.hpp"
 #include "costmodel/plan/lowering.hpp"
 
 namespace panpipe {

@@ -1,7 +1,7 @@
 // Legality of a plan's schedule, as an answer. Private to this folder.
 #pragma once
 
-#include "costmodel/schedule/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/plan/copies.hpp"
+#include "base/error.hpp"
+#include "costmodel/plan/like_replicas.hpp"
 #include "costmodel/plan/lowering.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/prices.hpp"

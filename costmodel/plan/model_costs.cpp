@@ -1,6 +1,6 @@
 #include "costmodel/plan/model_costs.hpp"
 
-#include "costmodel/cost/gradients.hpp"
+#include "costmodel/cost/gradient_traffic.hpp"
 
 namespace panpipe {
 namespace {

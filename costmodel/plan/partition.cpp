@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
 
 namespace panpipe {
 

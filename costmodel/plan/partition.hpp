@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 #include "costmodel/plan/plan.hpp"
 
 namespace panpipe {

@@ -6,7 +6,7 @@
 
 #include "costmodel/cluster/host_path.hpp"
 #include "costmodel/plan/cut_links.hpp"
-#include "costmodel/schedule/memory_actions.hpp"
+#include "schedule/memory/memory_actions.hpp"
 
 namespace panpipe {
 namespace {

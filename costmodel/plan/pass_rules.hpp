@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "costmodel/scenario/scenario.hpp"
-#include "costmodel/schedule/action.hpp"
+#include "schedule/action.hpp"
 
 namespace panpipe {
 

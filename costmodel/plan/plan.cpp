@@ -8,13 +8,13 @@
 #include <numeric>
 #include <set>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
 #include "costmodel/plan/pass_means.hpp"
-#include "costmodel/schedule/find_family.hpp"
-#include "costmodel/schedule/memory_actions.hpp"
+#include "schedule/families/find_family.hpp"
+#include "schedule/memory/memory_actions.hpp"
 
 namespace panpipe {
 

@@ -8,7 +8,7 @@
 
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/scenario/scenario.hpp"
-#include "costmodel/schedule/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe {
 

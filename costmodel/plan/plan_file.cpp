@@ -4,10 +4,10 @@
 
 #include <set>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/input/document.hpp"
-#include "costmodel/input/reader.hpp"
-#include "costmodel/input/scalar_text.hpp"
+#include "base/error.hpp"
+#include "base/input/yaml_document.hpp"
+#include "base/input/reader.hpp"
+#include "base/input/scalar_text.hpp"
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"

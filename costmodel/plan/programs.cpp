@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/plan/pass_draft.hpp"
 #include "costmodel/plan/unit_lanes.hpp"
 

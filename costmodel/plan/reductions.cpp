@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/plan/lowering.hpp"
 
 namespace panpipe {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "costmodel/plan/lowering_costs.hpp"
-#include "costmodel/schedule/action.hpp"
+#include "schedule/action.hpp"
 
 namespace panpipe {
 

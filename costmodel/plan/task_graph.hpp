@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/plan/plan.hpp"
-#include "costmodel/schedule/action.hpp"
+#include "schedule/action.hpp"
 
 namespace panpipe {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/cluster/host_path.hpp"
 #include "costmodel/plan/lowering.hpp"
 

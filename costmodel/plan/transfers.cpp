@@ -3,7 +3,7 @@
 #include <tuple>
 #include <utility>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/plan/lowering.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
 

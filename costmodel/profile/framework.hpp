@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "costmodel/base/quantity.hpp"
-#include "costmodel/input/reader.hpp"
+#include "base/quantity.hpp"
+#include "base/input/reader.hpp"
 
 namespace panpipe {
 

@@ -1,6 +1,6 @@
 #include "costmodel/profile/load_profiles.hpp"
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe {
 namespace {

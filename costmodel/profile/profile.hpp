@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 #include "costmodel/cluster/cluster.hpp"
 
 namespace panpipe {

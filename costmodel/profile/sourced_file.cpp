@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/input/shipped.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/input/shipped.hpp"
 
 namespace panpipe {
 namespace {

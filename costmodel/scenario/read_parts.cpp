@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/schedule/find_family.hpp"
+#include "base/text/quantity_text.hpp"
+#include "schedule/families/find_family.hpp"
 
 namespace panpipe {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "costmodel/input/reader.hpp"
+#include "base/input/reader.hpp"
 #include "costmodel/scenario/scenario.hpp"
 
 namespace panpipe {

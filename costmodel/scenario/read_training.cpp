@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "costmodel/base/quantity_text.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 
 namespace panpipe {

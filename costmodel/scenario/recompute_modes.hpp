@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "costmodel/input/reader.hpp"
+#include "base/input/reader.hpp"
 #include "costmodel/scenario/scenario.hpp"
 
 namespace panpipe {

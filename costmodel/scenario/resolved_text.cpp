@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <map>
 
-#include "costmodel/input/scalar_text.hpp"
+#include "base/input/scalar_text.hpp"
 #include "costmodel/scenario/scenario.hpp"
 
 namespace panpipe {

@@ -13,8 +13,8 @@
 #include "costmodel/scenario/default_framework.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
-#include "costmodel/schedule/find_family.hpp"
-#include "costmodel/schedule/limits.hpp"
+#include "schedule/families/find_family.hpp"
+#include "schedule/limits.hpp"
 
 namespace panpipe {
 

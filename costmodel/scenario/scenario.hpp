@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/precision.hpp"
+#include "base/precision.hpp"
 #include "costmodel/cluster/cluster.hpp"
-#include "costmodel/input/reader.hpp"
+#include "base/input/reader.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/profile/profile.hpp"
 #include "costmodel/scenario/degrees.hpp"
 #include "costmodel/scenario/training.hpp"
-#include "costmodel/schedule/schedule.hpp"
-#include "costmodel/schedule/semantics.hpp"
+#include "schedule/schedule.hpp"
+#include "schedule/semantics.hpp"
 #include "costmodel/workload/workload.hpp"
 
 namespace panpipe {

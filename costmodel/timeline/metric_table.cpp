@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/timeline/json_text.hpp"
+#include "base/error.hpp"
+#include "base/text/json_text.hpp"
 
 namespace panpipe {
 namespace {

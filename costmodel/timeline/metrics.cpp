@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/timeline/intervals.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/metric_table.hpp"

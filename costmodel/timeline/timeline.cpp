@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
 #include "costmodel/timeline/step_time.hpp"
 

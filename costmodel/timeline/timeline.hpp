@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 #include "costmodel/plan/task_graph.hpp"
-#include "costmodel/schedule/action.hpp"
+#include "schedule/action.hpp"
 
 namespace panpipe {
 

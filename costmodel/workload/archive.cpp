@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/workload/archive_container.hpp"
 #include "costmodel/workload/archive_prepare.hpp"
 #include "costmodel/workload/archive_program.hpp"

@@ -8,8 +8,8 @@
 #include <array>
 #include <string_view>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_read.hpp"
+#include "base/error.hpp"
+#include "base/files/files_read.hpp"
 
 namespace panpipe {
 namespace {

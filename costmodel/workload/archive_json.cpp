@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/input/json_input.hpp"
+#include "base/error.hpp"
+#include "base/input/json_input.hpp"
 
 namespace panpipe {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/workload/archive_program.hpp"
 
 namespace panpipe {

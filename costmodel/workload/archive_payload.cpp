@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe {
 namespace {

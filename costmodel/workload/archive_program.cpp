@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe {
 namespace {

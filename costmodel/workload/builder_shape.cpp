@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/workload/builder.hpp"
 
 namespace panpipe {

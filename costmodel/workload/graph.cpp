@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/workload/operands.hpp"
 
 namespace panpipe {

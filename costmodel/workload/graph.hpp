@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "costmodel/base/precision.hpp"
-#include "costmodel/base/quantity.hpp"
+#include "base/precision.hpp"
+#include "base/quantity.hpp"
 
 namespace panpipe {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "costmodel/base/quantity_text.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/workload/workload.hpp"
 
 namespace panpipe {

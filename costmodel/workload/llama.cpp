@@ -1,6 +1,6 @@
 // Llama 2 as Hugging Face's LlamaForCausalLM names it: RMSNorm, rotary positions, grouped key-value heads, SwiGLU, no biases,
 // a head of its own.
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/workload/blocks.hpp"
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"

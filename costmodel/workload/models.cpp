@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe {
 namespace {

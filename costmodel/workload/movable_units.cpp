@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "costmodel/base/quantity_text.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/workload/archive_prepare.hpp"
 
 namespace panpipe {

@@ -9,7 +9,7 @@
 #include <set>
 #include <string_view>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/workload/aliases.hpp"
 #include "costmodel/workload/operands.hpp"
 

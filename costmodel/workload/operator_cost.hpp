@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 #include "costmodel/workload/graph.hpp"
 
 namespace panpipe {

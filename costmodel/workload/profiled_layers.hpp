@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/base/quantity.hpp"
-#include "costmodel/input/reader.hpp"
+#include "base/quantity.hpp"
+#include "base/input/reader.hpp"
 
 namespace panpipe {
 

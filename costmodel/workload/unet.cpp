@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
 

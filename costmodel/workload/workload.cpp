@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "costmodel/base/quantity_text.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/workload/archive.hpp"
 #include "costmodel/workload/models.hpp"
 #include "costmodel/workload/operator_cost.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "costmodel/plan/plan.hpp"
-#include "exec/engine/layout.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {

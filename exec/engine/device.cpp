@@ -8,8 +8,8 @@
 #include <exception>
 #include <mutex>
 
-#include "costmodel/base/error.hpp"
-#include "exec/launch/gpus.hpp"
+#include "base/error.hpp"
+#include "exec/launch/visible_gpus.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -10,9 +10,9 @@
 #include <fstream>
 #include <string_view>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/published_weights.hpp"
-#include "exec/engine/scalar_types.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/shards.hpp"
 
 namespace panpipe::exec {

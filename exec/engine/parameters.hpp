@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/engine/layout.hpp"
-#include "exec/engine/stage.hpp"
+#include "exec/engine/stage_layout.hpp"
+#include "exec/engine/stage/stage.hpp"
 
 namespace panpipe::exec {
 

@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/inputs_kept.hpp"
-#include "costmodel/input/json_input.hpp"
+#include "base/error.hpp"
+#include "base/files/inputs_kept.hpp"
+#include "base/input/json_input.hpp"
 #include "exec/engine/checkpoint/manifest.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/shards.hpp"

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/measure/memory_account.hpp"
-#include "exec/engine/scalar_types.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
 
 namespace panpipe::exec {
 

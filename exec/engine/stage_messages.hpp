@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "costmodel/timeline/timeline.hpp"
-#include "exec/engine/layout.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/transport/transport.hpp"

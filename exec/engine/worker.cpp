@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
-#include "exec/engine/scalar_types.hpp"
+#include "base/error.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/weave.hpp"
 

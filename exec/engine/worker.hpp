@@ -15,15 +15,15 @@
 #include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/data_feed.hpp"
 #include "exec/engine/fault.hpp"
-#include "exec/engine/layout.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/measure/memory_account.hpp"
 #include "exec/engine/measure/span_log.hpp"
-#include "exec/engine/offload.hpp"
-#include "exec/engine/segmented_stage.hpp"
+#include "exec/engine/stage/activation_offload.hpp"
+#include "exec/engine/stage/segmented_stage.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage_messages.hpp"
 #include "exec/engine/transport/transport.hpp"
-#include "exec/engine/weight_copies.hpp"
+#include "exec/engine/stage/weight_copies.hpp"
 
 namespace panpipe::exec {
 

@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <numeric>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/peak_memory.hpp"
-#include "exec/launch/gpus.hpp"
+#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/host.hpp"
 
 namespace panpipe::exec {

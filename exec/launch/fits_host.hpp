@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "exec/launch/profile_request.hpp"
 
 namespace panpipe::exec {

@@ -11,11 +11,11 @@
 #include <filesystem>
 #include <optional>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/installation.hpp"
-#include "costmodel/experiment/experiment.hpp"
+#include "base/error.hpp"
+#include "base/files/installation.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "exec/launch/fits_host.hpp"
-#include "exec/launch/gpus.hpp"
+#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/libtorch.hpp"
 #include "exec/launch/run_options.hpp"
 #include "exec/launch/world.hpp"

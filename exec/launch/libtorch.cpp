@@ -12,8 +12,8 @@
 #include <sstream>
 #include <system_error>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/installation.hpp"
+#include "base/error.hpp"
+#include "base/files/installation.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -5,13 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_write.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "base/text/quantity_text.hpp"
 #include "exec/launch/fits_host.hpp"
-#include "exec/launch/gpus.hpp"
+#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/launch.hpp"
-#include "exec/launch/option_checks.hpp"
+#include "exec/launch/run_option_checks.hpp"
 
 namespace panpipe::exec {
 namespace {

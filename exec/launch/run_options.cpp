@@ -6,10 +6,10 @@
 #include <cmath>
 #include <filesystem>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_write.hpp"
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
 #include "exec/launch/checkpoint_folder.hpp"
-#include "exec/launch/option_checks.hpp"
+#include "exec/launch/run_option_checks.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -22,8 +22,8 @@
 #include <random>
 #include <utility>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/standard_output.hpp"
+#include "base/error.hpp"
+#include "base/files/standard_output.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/world.hpp"
 

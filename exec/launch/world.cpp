@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/inputs_kept.hpp"
+#include "base/error.hpp"
+#include "base/files/inputs_kept.hpp"
 
 namespace panpipe::exec {
 

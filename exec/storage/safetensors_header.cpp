@@ -11,8 +11,8 @@
 #include <set>
 #include <utility>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/input/json_input.hpp"
+#include "base/error.hpp"
+#include "base/input/json_input.hpp"
 
 namespace panpipe::exec {
 namespace {

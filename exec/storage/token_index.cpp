@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/storage/mapped_file.hpp"
 
 namespace panpipe::exec {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/index.hpp"
+#include "base/index.hpp"
 #include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/pass_rules.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/auto/configuration.hpp"
-#include "planner/auto/families.hpp"
+#include "planner/auto/family_counts.hpp"
 #include "planner/auto/links.hpp"
 #include "planner/auto/unit_sums.hpp"
 

@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <optional>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/step_time.hpp"
-#include "planner/auto/families.hpp"
+#include "planner/auto/family_counts.hpp"
 
 namespace panpipe::planner {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/auto/sweep.hpp"
+#include "planner/auto/enumerate.hpp"
 
 namespace panpipe::planner {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "costmodel/base/quantity_text.hpp"
+#include "base/text/quantity_text.hpp"
 #include "planner/auto/last_families.hpp"
 #include "planner/candidate.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/auto/families.hpp"
+#include "planner/auto/family_counts.hpp"
 
 namespace panpipe::planner {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 #include <tuple>
 
-#include "costmodel/base/index.hpp"
+#include "base/index.hpp"
 
 namespace panpipe::planner {
 

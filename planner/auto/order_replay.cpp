@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index.hpp"
-#include "costmodel/base/parallel_for.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "base/parallel_for.hpp"
 #include "costmodel/estimate/pipeline_order.hpp"
 #include "costmodel/estimate/replay.hpp"
-#include "costmodel/schedule/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe::planner {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "planner/auto/sweep.hpp"
+#include "planner/auto/enumerate.hpp"
 
 namespace panpipe::planner {
 

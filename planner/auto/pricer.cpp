@@ -4,7 +4,7 @@
 #include <limits>
 #include <set>
 
-#include "costmodel/base/index.hpp"
+#include "base/index.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"

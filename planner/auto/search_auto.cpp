@@ -6,7 +6,7 @@
 #include <memory>
 #include <tuple>
 
-#include "costmodel/base/parallel_for.hpp"
+#include "base/parallel_for.hpp"
 #include "planner/auto/exact.hpp"
 #include "planner/auto/finalists.hpp"
 #include "planner/auto/last_families.hpp"

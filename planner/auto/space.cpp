@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
-#include "planner/auto/families.hpp"
+#include "base/error.hpp"
+#include "planner/auto/family_counts.hpp"
 #include "planner/auto/unit_sums.hpp"
 
 namespace panpipe::planner {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/index.hpp"
+#include "base/index.hpp"
 #include "costmodel/plan/pass_rules.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 #include "costmodel/plan/stage_links.hpp"

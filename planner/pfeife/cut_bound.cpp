@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "planner/pfeife/stage_costs.hpp"
+#include "planner/pfeife/stage_ticks.hpp"
 
 namespace panpipe::planner {
 namespace {

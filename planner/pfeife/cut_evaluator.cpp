@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/plan/peak_memory.hpp"
 
 namespace panpipe::planner {

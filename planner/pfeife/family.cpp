@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/schedule/find_family.hpp"
+#include "base/error.hpp"
+#include "schedule/families/find_family.hpp"
 
 namespace panpipe::planner {
 namespace {

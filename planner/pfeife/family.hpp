@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "costmodel/scenario/scenario.hpp"
-#include "costmodel/schedule/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe::planner {
 

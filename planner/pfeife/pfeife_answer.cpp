@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/base/parallel_for.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "base/parallel_for.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "planner/candidate.hpp"
 #include "planner/pfeife/pfeife_search.hpp"

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/parallel_for.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "base/error.hpp"
+#include "base/parallel_for.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/plan/partition.hpp"
 #include "planner/methods.hpp"
 #include "planner/pfeife/pfeife_search.hpp"

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::planner {
 namespace {

@@ -8,10 +8,10 @@
 #include <tuple>
 #include <vector>
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "costmodel/plan/cut_links.hpp"
 #include "costmodel/plan/model_costs.hpp"
-#include "planner/pfeife/stage_costs.hpp"
+#include "planner/pfeife/stage_ticks.hpp"
 
 namespace panpipe::planner {
 

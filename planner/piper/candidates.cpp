@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index.hpp"
-#include "costmodel/experiment/prediction.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "costmodel/prediction/prediction.hpp"
 
 namespace panpipe::planner::piper {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/index.hpp"
+#include "base/index.hpp"
 #include "planner/piper/knapsack.hpp"
 
 namespace panpipe::planner::piper {

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "planner/piper/problem.hpp"
+#include "planner/piper/planning_problem.hpp"
 #include "planner/piper/suffixes.hpp"
 
 namespace panpipe::planner::piper {

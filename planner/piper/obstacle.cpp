@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "costmodel/base/quantity_text.hpp"
+#include "base/text/quantity_text.hpp"
 #include "planner/piper/solve.hpp"
 
 namespace panpipe::planner::piper {

@@ -10,8 +10,8 @@
 #include <set>
 #include <utility>
 
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/input/source_text.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/input/source_text.hpp"
 
 namespace panpipe::planner::piper {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/timeline/json_text.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/text/json_text.hpp"
 #include "planner/piper/piper_file.hpp"
 
 namespace panpipe::planner::piper {

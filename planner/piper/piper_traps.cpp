@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <map>
 
-#include "costmodel/base/index.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "base/index.hpp"
+#include "base/text/quantity_text.hpp"
 #include "planner/piper/piper_file.hpp"
 
 namespace panpipe::planner::piper {

@@ -9,9 +9,9 @@
 #include <numeric>
 #include <set>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/cost/optimizer_state.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/stage_links.hpp"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/experiment/experiment.hpp"
-#include "planner/piper/problem.hpp"
+#include "costmodel/prediction/experiment.hpp"
+#include "planner/piper/planning_problem.hpp"
 
 namespace panpipe::planner::piper {
 

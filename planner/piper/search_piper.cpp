@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
 #include "planner/methods.hpp"
 #include "planner/piper/candidates.hpp"
 #include "planner/piper/solve.hpp"

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <tuple>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/index.hpp"
-#include "planner/piper/stage_costs.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "planner/piper/suffix_costs.hpp"
 
 namespace panpipe::planner::piper {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::planner::piper {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/piper/problem.hpp"
+#include "planner/piper/planning_problem.hpp"
 
 namespace panpipe::planner::piper {
 

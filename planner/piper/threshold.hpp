@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "planner/piper/front_bounds.hpp"
-#include "planner/piper/stage_costs.hpp"
+#include "planner/piper/suffix_costs.hpp"
 
 namespace panpipe::planner::piper {
 

@@ -1,8 +1,8 @@
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 #include <gtest/gtest.h>
 
-#include "costmodel/base/precision.hpp"
+#include "base/precision.hpp"
 
 namespace panpipe {
 namespace {

@@ -1,4 +1,4 @@
-#include "costmodel/base/files_read.hpp"
+#include "base/files/files_read.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "costmodel/base/files_write.hpp"
+#include "base/files/files_write.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,9 +16,9 @@
 #include <future>
 #include <sstream>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_read.hpp"
-#include "costmodel/base/inputs_kept.hpp"
+#include "base/error.hpp"
+#include "base/files/files_read.hpp"
+#include "base/files/inputs_kept.hpp"
 
 namespace panpipe {
 namespace {

@@ -1,4 +1,4 @@
-#include "costmodel/base/index_ranges.hpp"
+#include "base/index_ranges.hpp"
 
 #include <gtest/gtest.h>
 

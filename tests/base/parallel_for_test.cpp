@@ -1,4 +1,4 @@
-#include "costmodel/base/parallel_for.hpp"
+#include "base/parallel_for.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "costmodel/base/quantity.hpp"
+#include "base/quantity.hpp"
 
 #include <gtest/gtest.h>
 

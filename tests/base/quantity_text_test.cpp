@@ -1,4 +1,4 @@
-#include "costmodel/base/quantity_text.hpp"
+#include "base/text/quantity_text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "tests/cli/program.hpp"
 
 namespace panpipe::test {

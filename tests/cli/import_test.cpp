@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kMatrix = "tests/cluster/data/topo-rtx3090x8.txt";
+const std::string kMatrix = "tests/costmodel/cluster/data/topo-rtx3090x8.txt";
 
 // The imported cluster, and the same with `topology:` inside, give the same prediction.
 TEST(ImportTopology, TheFileIsACluster) {
@@ -22,7 +22,7 @@ TEST(ImportTopology, TheFileIsACluster) {
                              ": 8 devices a node, 4 pairs with NVLink, 2 sockets; look at it with panpipe check " + cluster +
                              " --links, use it with --set cluster=" + cluster + "\n");
   write_file(direct, "panpipe: 1\nkind: cluster\ndevice: rtx-3090\nwiring: {topology: " +
-                         std::filesystem::absolute("cluster/data/topo-rtx3090x8.txt").string() + "}\n");
+                         std::filesystem::absolute("costmodel/cluster/data/topo-rtx3090x8.txt").string() + "}\n");
   const auto prediction = [](const std::string& file) {
     const Outcome run = panpipe("simulate scenarios/examples/gpt2-large-rtx3090x8.yaml --set cluster=" + file);
     EXPECT_EQ(run.exit_code, 0) << run.err;
@@ -36,7 +36,7 @@ TEST(ImportTopology, TheFileIsACluster) {
 // Two adapters beside each pair of devices, four more beside each other only.
 TEST(ImportTopology, SaysHowManyAdaptersBelongToADevice) {
   const std::string cluster = temporary_folder() + "/dgx.yaml";
-  const Outcome written = panpipe("import topology tests/cluster/data/topo-dgx-a100.txt --device a100-40g-sxm -o " + cluster);
+  const Outcome written = panpipe("import topology tests/costmodel/cluster/data/topo-dgx-a100.txt --device a100-40g-sxm -o " + cluster);
   ASSERT_EQ(written.exit_code, 0) << written.err;
   EXPECT_EQ(written.err,
             "written to " + cluster +

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "costmodel/input/reader.hpp"
-#include "costmodel/schedule/schedule.hpp"
+#include "base/input/reader.hpp"
+#include "schedule/schedule.hpp"
 #include "tests/cli/program.hpp"
 
 namespace panpipe::test {

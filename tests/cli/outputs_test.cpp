@@ -82,7 +82,7 @@ TEST(Outputs, NoVerbReplacesItsInput) {
   fs::create_symlink("layers.yaml", folder + "/link");
   expect_refused("plan " + file + " -o " + file, would_replace(file, file, "file"));
   expect_refused("plan " + file + " -o " + folder + "/link", would_replace(folder + "/link", layers, "file"));
-  write_file(folder + "/topo.txt", read_file("cluster/data/topo-rtx3090x8.txt"));
+  write_file(folder + "/topo.txt", read_file("costmodel/cluster/data/topo-rtx3090x8.txt"));
   const std::string topo = folder + "/topo.txt";
   expect_refused("import topology " + topo + " --device rtx-3090 -o " + topo, would_replace(topo, topo, "file"));
   // The second file of an import, too.
@@ -127,7 +127,7 @@ TEST(Outputs, ADeviceStaysADevice) {
   const Outcome run = panpipe(kOrder + null);
   if (run.exit_code == 3) GTEST_SKIP() << "a device cannot be opened here: " << run.err;
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_EQ(panpipe("import topology tests/cluster/data/topo-rtx3090x8.txt --device rtx-3090 -o " + null).exit_code, 0);
+  EXPECT_EQ(panpipe("import topology tests/costmodel/cluster/data/topo-rtx3090x8.txt --device rtx-3090 -o " + null).exit_code, 0);
   expect_refused(kPiper + null, "error: -o " + null +
                                     ": this is no file, and the layers go into a file beside the scenario\n"
                                     "  help: choose another file with -o\n");

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "cli/selftest/measured_job.hpp"
-#include "cli/selftest/report.hpp"
+#include "cli/selftest/selftest_report.hpp"
 #include "cli/selftest/steps.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "tests/cli/program.hpp"

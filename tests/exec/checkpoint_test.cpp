@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/checkpoint/checkpoint.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/training/training_run.hpp"

@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
 

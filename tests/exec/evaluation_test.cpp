@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "exec/engine/stage.hpp"
+#include "exec/engine/stage/stage.hpp"
 #include "tests/exec/training_fixture.hpp"
 
 namespace panpipe::exec {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
-#include "tests/exec/equality.hpp"
+#include "base/error.hpp"
+#include "tests/exec/pipeline_equality.hpp"
 
 namespace panpipe::exec {
 namespace {

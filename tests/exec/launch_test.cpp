@@ -16,9 +16,9 @@
 #include <map>
 #include <thread>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/launch/fits_host.hpp"
-#include "exec/launch/gpus.hpp"
+#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/run_options.hpp"

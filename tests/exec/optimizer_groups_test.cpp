@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <torch/optim/adamw.h>
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 #include "exec/engine/training/optimizer_groups.hpp"
 #include "tests/exec/training_fixture.hpp"

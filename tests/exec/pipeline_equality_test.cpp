@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tests/exec/equality.hpp"
+#include "tests/exec/pipeline_equality.hpp"
 
 namespace panpipe::exec {
 namespace {

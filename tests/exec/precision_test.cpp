@@ -10,10 +10,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "exec/engine/autocast_region.hpp"
-#include "exec/engine/float32_products.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
+#include "exec/engine/stage/float32_products.hpp"
 #include "exec/engine/training/gradients.hpp"
-#include "exec/engine/weight_copies.hpp"
+#include "exec/engine/stage/weight_copies.hpp"
 #include "tests/exec/training_fixture.hpp"
 
 namespace panpipe::exec {

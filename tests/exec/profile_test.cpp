@@ -7,10 +7,10 @@
 #include <map>
 #include <thread>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "exec/engine/profile/profile_rank.hpp"
-#include "exec/engine/profile/robust.hpp"
+#include "exec/engine/profile/robust_median.hpp"
 #include "exec/engine/profile/unit_profiler.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/training/synthetic_data.hpp"

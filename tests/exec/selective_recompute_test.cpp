@@ -4,8 +4,8 @@
 
 #include "exec/engine/measure/memory_account.hpp"
 #include "exec/engine/parameters.hpp"
-#include "exec/engine/stage.hpp"
-#include "tests/exec/equality.hpp"
+#include "exec/engine/stage/stage.hpp"
+#include "tests/exec/pipeline_equality.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "costmodel/base/error.hpp"
-#include "tests/exec/equality.hpp"
+#include "base/error.hpp"
+#include "tests/exec/pipeline_equality.hpp"
 
 namespace panpipe::exec {
 namespace {

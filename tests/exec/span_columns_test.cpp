@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/measure/span_columns.hpp"
 
 namespace panpipe::exec {

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "exec/engine/segments.hpp"
+#include "exec/engine/stage/segments.hpp"
 #include "exec/engine/shards.hpp"
-#include "exec/engine/vocabulary_loss.hpp"
+#include "exec/engine/stage/vocabulary_loss.hpp"
 #include "exec/engine/weave.hpp"
-#include "tests/exec/equality.hpp"
+#include "tests/exec/pipeline_equality.hpp"
 
 namespace panpipe::exec {
 namespace {

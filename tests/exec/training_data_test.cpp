@@ -13,7 +13,7 @@
 #include <functional>
 #include <thread>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "tests/exec/training_fixture.hpp"
 
 namespace panpipe::exec {

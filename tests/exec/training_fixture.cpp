@@ -7,7 +7,7 @@
 #include <fstream>
 #include <thread>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/run/run.hpp"
 
 namespace panpipe::exec {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 #include "exec/engine/training/loss_scaler.hpp"

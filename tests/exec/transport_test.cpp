@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/selftest/contract.hpp"
 #include "exec/engine/transport/nccl_fit.hpp"
 #include "exec/engine/transport/transport.hpp"

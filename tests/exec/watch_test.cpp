@@ -17,7 +17,7 @@
 
 #include "exec/engine/transport/ending.hpp"
 #include "exec/engine/transport/line.hpp"
-#include "exec/engine/transport/watch.hpp"
+#include "exec/engine/transport/deadline_watch.hpp"
 #include "tests/exec/transport_world.hpp"
 
 namespace panpipe::exec {

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::fuzz {
 

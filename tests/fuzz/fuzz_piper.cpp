@@ -1,5 +1,5 @@
 // Any bytes are a file in Piper's format or an InputError; the layers and the scenario made from it are read.
-#include "costmodel/input/document.hpp"
+#include "base/input/yaml_document.hpp"
 #include "planner/piper/piper_file.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 #include "tests/fuzz/json_mutator.hpp"

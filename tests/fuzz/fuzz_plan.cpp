@@ -1,7 +1,7 @@
 // Any bytes are a plan of a small scenario or a refusal; a plan writes itself down as one that reads the same, and has a finite
 // step.
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "costmodel/base/quantity_text.hpp"
+#include "base/text/quantity_text.hpp"
 
 namespace {
 

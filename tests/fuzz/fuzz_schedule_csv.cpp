@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/schedule/schedule.hpp"
+#include "base/error.hpp"
+#include "schedule/schedule.hpp"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "planner/sweep/folder.hpp"
-#include "planner/sweep/sweep.hpp"
+#include "study/sweep/folder.hpp"
+#include "study/sweep/sweep.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 #include "tests/fuzz/json_mutator.hpp"
 

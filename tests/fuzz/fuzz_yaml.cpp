@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "costmodel/input/document.hpp"
+#include "base/input/yaml_document.hpp"
 
 namespace {
 

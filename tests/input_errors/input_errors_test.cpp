@@ -18,7 +18,7 @@
 #include <set>
 #include <sstream>
 
-#include "costmodel/input/reader.hpp"
+#include "base/input/reader.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/scenario/scenario.hpp"
 

@@ -74,7 +74,7 @@ SCENARIOS = [
     made(one_node("epyc-7742-x2"), {"pipeline": 2}, precision="fp32", framework="eager-sdpa"),
     made(one_node("dgx-a100-80g", 8, network={"oversubscription": 4, "spine": "50 GB/s"}), {"pipeline": 1, "data": 64}, framework="eager-sdpa-chunked-loss"),
     made(one_node("dgx-a100-80g", 8), {"pipeline": 1, "data": 64}, framework="megatron", overlap_gradients=True, workload={"model": "gpt", "layers": 8, "hidden": 4096, "heads": 32, "sequence": 512}),
-    made({"device": {"file": "devices/a100-80g-sxm.yaml"}, "wiring": {"topology": str(ROOT / "tests/cluster/data/topo-dgx-a100.txt")}}, {"pipeline": 4, "tensor": 2}),
+    made({"device": {"file": "devices/a100-80g-sxm.yaml"}, "wiring": {"topology": str(ROOT / "tests/costmodel/cluster/data/topo-dgx-a100.txt")}}, {"pipeline": 4, "tensor": 2}),
     made({"devices": 4, "memory": "24 GiB", "link": {"latency": "0.26 ms", "bandwidth": "10 GB/s"}}, {"data": 2},
          workload={"layers": str(ROOT / "scenarios/workloads/six-layers-with-skip.yaml")}),
     {"panpipe": 1, "cluster": one_node("rtx3090x8", 2), "workload": {"model": "gpt2-large"}, "batch": {"micro": 1, "microbatches": 16}, "parallel": {"tensor": 2, "data": 2, "zero": 1}},

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/schedule/communication.hpp"
-#include "costmodel/schedule/semantics.hpp"
-#include "tests/schedule/rows.hpp"
+#include "base/error.hpp"
+#include "schedule/communication.hpp"
+#include "schedule/semantics.hpp"
+#include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
 namespace {

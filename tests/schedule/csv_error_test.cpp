@@ -1,8 +1,8 @@
 // Files that are no schedule: each mistake with its whole message.
 #include <gtest/gtest.h>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/schedule/schedule.hpp"
+#include "base/error.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe {
 namespace {

@@ -1,8 +1,8 @@
 // The text form: PyTorch's files come back unchanged, ours adds to them and says so.
 #include <gtest/gtest.h>
 
-#include "costmodel/base/error.hpp"
-#include "tests/schedule/rows.hpp"
+#include "base/error.hpp"
+#include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
 namespace {

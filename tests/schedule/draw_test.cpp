@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/schedule/rows.hpp"
+#include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
 namespace {

@@ -1,7 +1,7 @@
 // Times of small orders, worked out by hand.
 #include <gtest/gtest.h>
 
-#include "tests/schedule/rows.hpp"
+#include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
 namespace {

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "costmodel/base/error.hpp"
-#include "tests/schedule/rows.hpp"
+#include "base/error.hpp"
+#include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "costmodel/base/error.hpp"
-#include "tests/schedule/rows.hpp"
+#include "base/error.hpp"
+#include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
 namespace {

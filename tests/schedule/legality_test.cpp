@@ -1,8 +1,8 @@
 // Orders that are wrong, and how that is said: the first fault, whole.
 #include <gtest/gtest.h>
 
-#include "costmodel/base/error.hpp"
-#include "tests/schedule/rows.hpp"
+#include "base/error.hpp"
+#include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
 namespace {

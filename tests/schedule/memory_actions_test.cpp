@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/schedule/activations.hpp"
-#include "costmodel/schedule/copy_slots.hpp"
-#include "costmodel/schedule/memory_actions.hpp"
-#include "tests/schedule/rows.hpp"
+#include "base/error.hpp"
+#include "schedule/activations.hpp"
+#include "schedule/memory/copy_slots.hpp"
+#include "schedule/memory/memory_actions.hpp"
+#include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
 namespace {

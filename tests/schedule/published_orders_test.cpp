@@ -2,7 +2,7 @@
 // the generators named. reference_test.cpp compares many more where their folder is at hand.
 #include <gtest/gtest.h>
 
-#include "tests/schedule/rows.hpp"
+#include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
 namespace {

@@ -12,7 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tests/schedule/rows.hpp"
+#include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/schedule/memory_sweep.hpp"
-#include "tests/schedule/rows.hpp"
+#include "base/error.hpp"
+#include "schedule/memory/memory_sweep.hpp"
+#include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
 namespace {

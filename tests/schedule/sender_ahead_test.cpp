@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "costmodel/schedule/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe {
 namespace {

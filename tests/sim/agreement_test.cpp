@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "sim/simulate.hpp"
 #include "tests/sim/graph_maker.hpp"

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "sim/simulate.hpp"
-#include "tests/plan/tables.hpp"
+#include "tests/costmodel/plan/tables.hpp"
 #include "tests/sim/graph_maker.hpp"
 
 namespace panpipe::sim {

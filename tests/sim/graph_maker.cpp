@@ -5,7 +5,7 @@
 #include <memory>
 #include <numeric>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::test {
 namespace {

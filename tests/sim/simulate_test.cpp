@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/timeline/result.hpp"
+#include "present/result/result.hpp"
 #include "tests/sim/graph_maker.hpp"
 
 namespace panpipe::sim {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "costmodel/cost/occupancy.hpp"
-#include "costmodel/experiment/prediction.hpp"
+#include "costmodel/prediction/prediction.hpp"
 #include "sim/simulate.hpp"
 
 namespace panpipe {

@@ -4,7 +4,7 @@
 
 #include <ostream>
 
-#include "costmodel/schedule/schedule.hpp"
+#include "schedule/schedule.hpp"
 #include "tests/stand_in_gpu/stand_in.hpp"
 
 namespace panpipe::test {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "validation/fit/fit.hpp"
 #include "validation/runs/run_prediction.hpp"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "validation/fit/profile_fit.hpp"
 

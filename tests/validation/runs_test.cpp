@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "validation/runs/run_report.hpp"
 #include "validation/runs/run_scenario.hpp"
 

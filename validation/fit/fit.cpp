@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "validation/fit/left_out.hpp"
 
 namespace panpipe {

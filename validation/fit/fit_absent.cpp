@@ -1,5 +1,5 @@
 // What stands for the fit in a build without Ceres.
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "validation/fit/fit.hpp"
 
 namespace panpipe {

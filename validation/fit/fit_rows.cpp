@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/parallel_for.hpp"
+#include "base/error.hpp"
+#include "base/parallel_for.hpp"
 #include "costmodel/estimate/compile.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/estimate/replay.hpp"

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "costmodel/base/file_hash.hpp"
-#include "costmodel/input/reader.hpp"
-#include "costmodel/input/scalar_text.hpp"
+#include "base/files/file_hash.hpp"
+#include "base/input/reader.hpp"
+#include "base/input/scalar_text.hpp"
 #include "validation/fit/fit.hpp"
-#include "validation/percent.hpp"
+#include "base/text/percent.hpp"
 
 namespace panpipe {
 namespace {

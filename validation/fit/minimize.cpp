@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "validation/fit/robust.hpp"
+#include "validation/fit/robust_loss.hpp"
 #include "validation/fit/row_model.hpp"
 
 namespace panpipe {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/input/scalar_text.hpp"
+#include "base/error.hpp"
+#include "base/input/scalar_text.hpp"
 
 namespace panpipe {
 namespace {

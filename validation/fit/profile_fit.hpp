@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/precision.hpp"
+#include "base/precision.hpp"
 #include "costmodel/cluster/cluster.hpp"
 #include "costmodel/profile/profile.hpp"
 #include "validation/fit/operator_table.hpp"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "costmodel/base/parallel_for.hpp"
+#include "base/parallel_for.hpp"
 
 namespace panpipe {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/base/files_read.hpp"
-#include "costmodel/input/render.hpp"
-#include "costmodel/input/source_text.hpp"
+#include "base/files/files_read.hpp"
+#include "base/input/render.hpp"
+#include "base/input/source_text.hpp"
 
 namespace panpipe {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/input/document.hpp"
+#include "base/error.hpp"
+#include "base/input/yaml_document.hpp"
 
 namespace panpipe {
 

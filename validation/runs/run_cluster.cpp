@@ -7,7 +7,7 @@
 #include <cctype>
 #include <regex>
 
-#include "costmodel/base/quantity_text.hpp"
+#include "base/text/quantity_text.hpp"
 
 namespace panpipe {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/page/page.hpp"
-#include "validation/percent.hpp"
+#include "base/text/quantity_text.hpp"
+#include "present/page/page.hpp"
+#include "base/text/percent.hpp"
 #include "validation/runs/run_report.hpp"
 
 namespace panpipe {

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <mutex>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/parallel_for.hpp"
+#include "base/error.hpp"
+#include "base/parallel_for.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
-#include "costmodel/experiment/prediction.hpp"
+#include "costmodel/prediction/prediction.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/timeline/step_time.hpp"
 #include "validation/runs/run_cluster.hpp"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/timeline/json_text.hpp"
+#include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/text/json_text.hpp"
 
 namespace panpipe {
 namespace {

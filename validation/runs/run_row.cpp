@@ -7,8 +7,8 @@
 #include <limits>
 #include <set>
 
-#include "costmodel/base/quantity_text.hpp"
-#include "costmodel/input/reader.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/input/reader.hpp"
 #include "validation/runs/csv_table.hpp"
 
 namespace panpipe {

@@ -16,7 +16,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/launch/checkpoint_folder.hpp"
 
 namespace panpipe::exec {

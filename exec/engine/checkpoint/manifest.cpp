@@ -12,10 +12,10 @@
 #include <set>
 #include <sstream>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/inputs_kept.hpp"
-#include "costmodel/input/json_input.hpp"
-#include "costmodel/input/reader.hpp"
+#include "base/error.hpp"
+#include "base/files/inputs_kept.hpp"
+#include "base/input/json_input.hpp"
+#include "base/input/reader.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/shards.hpp"
 

@@ -15,9 +15,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_write.hpp"
-#include "costmodel/base/inputs_kept.hpp"
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "base/files/inputs_kept.hpp"
 #include "exec/storage/safetensors_header.hpp"
 
 namespace panpipe::exec {

@@ -3,7 +3,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::exec {
 namespace {

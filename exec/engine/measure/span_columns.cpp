@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -16,10 +16,10 @@
 #include <fstream>
 #include <vector>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_read.hpp"
-#include "costmodel/base/files_write.hpp"
-#include "costmodel/base/standard_output.hpp"
+#include "base/error.hpp"
+#include "base/files/files_read.hpp"
+#include "base/files/files_write.hpp"
+#include "base/files/standard_output.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/profile/profile_rank.hpp"
 #include "exec/engine/run/stop.hpp"
@@ -28,6 +28,8 @@
 #include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/profile_options.hpp"
+#include "base/version.hpp"
+#include "present/result/result_files.hpp"
 
 namespace panpipe::exec {
 namespace {

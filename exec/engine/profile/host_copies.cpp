@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/standard_output.hpp"
+#include "base/error.hpp"
+#include "base/files/standard_output.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
 

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <string_view>
 
-#include "exec/engine/operator_program.hpp"
-#include "exec/engine/profile/robust.hpp"
+#include "exec/engine/stage/operator_program.hpp"
+#include "exec/engine/profile/robust_median.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
 
 namespace panpipe::exec {

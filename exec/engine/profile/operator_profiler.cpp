@@ -12,11 +12,11 @@
 #include <unordered_set>
 
 #include "costmodel/workload/operands.hpp"
-#include "exec/engine/autocast_region.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
 #include "exec/engine/profile/unit_profiler.hpp"
-#include "exec/engine/split_backward.hpp"
-#include "exec/engine/weight_copies.hpp"
+#include "exec/engine/stage/split_backward.hpp"
+#include "exec/engine/stage/weight_copies.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/engine/layout.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/parameters.hpp"
 

@@ -7,14 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
-#include "exec/engine/autocast_region.hpp"
+#include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/device.hpp"
-#include "exec/engine/float32_products.hpp"
+#include "exec/engine/stage/float32_products.hpp"
 #include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/profile/link_profiler.hpp"
-#include "exec/engine/profile/robust.hpp"
+#include "exec/engine/profile/robust_median.hpp"
 #include "exec/engine/profile/unit_profiler.hpp"
 #include "exec/engine/training/optimizer.hpp"
 #include "exec/launch/host.hpp"

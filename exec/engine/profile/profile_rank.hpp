@@ -1,9 +1,9 @@
 // A profile from a rank's point of view: what every rank prepares alike, and what all ranks measure together.
 #pragma once
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "costmodel/profile/profile.hpp"
-#include "exec/engine/layout.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/profile/operator_profiler.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "exec/launch/profile_request.hpp"

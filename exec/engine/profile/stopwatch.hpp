@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/engine/profile/robust.hpp"
+#include "exec/engine/profile/robust_median.hpp"
 #include "exec/engine/transport/device_mark.hpp"
 
 namespace panpipe::exec {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "costmodel/workload/operands.hpp"
-#include "exec/engine/autocast_region.hpp"
-#include "exec/engine/scalar_types.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/training/synthetic_data.hpp"
 
 namespace panpipe::exec {

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "costmodel/plan/plan.hpp"
-#include "exec/engine/layout.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
-#include "exec/engine/segments.hpp"
-#include "exec/engine/vocabulary_loss.hpp"
-#include "exec/engine/weight_copies.hpp"
+#include "exec/engine/stage/segments.hpp"
+#include "exec/engine/stage/vocabulary_loss.hpp"
+#include "exec/engine/stage/weight_copies.hpp"
 
 namespace panpipe::exec {
 

@@ -14,7 +14,7 @@
 #include <optional>
 #include <thread>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/program/failure.hpp"
 #include "exec/engine/program/fingerprint.hpp"
 #include "exec/engine/program/present.hpp"
@@ -24,6 +24,7 @@
 #include "exec/engine/transport/ending.hpp"
 #include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
+#include "base/version.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -9,14 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/standard_output.hpp"
-#include "costmodel/experiment/experiment.hpp"
+#include "base/error.hpp"
+#include "base/files/standard_output.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/fault.hpp"
 #include "exec/engine/selftest/contract.hpp"
 #include "exec/engine/transport/ending.hpp"
 #include "exec/engine/transport/on_threads.hpp"
+#include "base/version.hpp"
 
 namespace panpipe::exec {
 namespace {

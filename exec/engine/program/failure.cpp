@@ -5,9 +5,10 @@
 
 #include <new>
 
-#include "costmodel/experiment/experiment.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/transport/ending.hpp"
+#include "base/version.hpp"
 
 namespace panpipe::exec {
 namespace {

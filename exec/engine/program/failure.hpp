@@ -4,7 +4,7 @@
 #include <exception>
 #include <string>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::exec {
 

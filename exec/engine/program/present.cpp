@@ -5,11 +5,12 @@
 
 #include <cstdio>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/standard_output.hpp"
-#include "costmodel/base/terminal.hpp"
-#include "costmodel/experiment/describe_plan.hpp"
+#include "base/error.hpp"
+#include "base/files/standard_output.hpp"
+#include "base/text/terminal.hpp"
+#include "present/result/describe_plan.hpp"
 #include "exec/engine/device.hpp"
+#include "present/result/result_files.hpp"
 
 namespace panpipe::exec {
 namespace {

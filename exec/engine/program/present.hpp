@@ -1,7 +1,7 @@
 // The result of a run: printed, and written where it was asked for. Rank 0 only.
 #pragma once
 
-#include "costmodel/base/files_read.hpp"
+#include "base/files/files_read.hpp"
 #include "exec/engine/run/run.hpp"
 
 namespace panpipe::exec {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/experiment/result_files.hpp"
+#include "base/error.hpp"
+#include "present/result/result_files.hpp"
 #include "exec/engine/published_weights.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/slices/slice_graph.hpp"

@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "costmodel/experiment/experiment.hpp"
-#include "exec/engine/layout.hpp"
+#include "costmodel/prediction/experiment.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "exec/launch/run_request.hpp"

@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/measure/recorder.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/run/stop.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -10,8 +10,8 @@
 #include <limits>
 #include <utility>
 
-#include "costmodel/base/error.hpp"
-#include "exec/engine/autograd_node.hpp"
+#include "base/error.hpp"
+#include "exec/engine/stage/autograd_node.hpp"
 
 namespace panpipe::exec {
 namespace {

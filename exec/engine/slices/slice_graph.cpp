@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "costmodel/base/error.hpp"
-#include "exec/engine/operator_arguments.hpp"
+#include "base/error.hpp"
+#include "exec/engine/stage/operator_arguments.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "costmodel/schedule/schedule.hpp"
+#include "schedule/schedule.hpp"
 #include "costmodel/workload/workload.hpp"
 
 namespace panpipe::exec {

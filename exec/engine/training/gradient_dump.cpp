@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/run/deadline.hpp"

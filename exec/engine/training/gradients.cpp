@@ -18,7 +18,7 @@
 #include <tuple>
 #include <utility>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "exec/engine/shards.hpp"
 

@@ -13,7 +13,7 @@
 
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
-#include "exec/engine/layout.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::exec {
 namespace {

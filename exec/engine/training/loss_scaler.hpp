@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "costmodel/base/precision.hpp"
+#include "base/precision.hpp"
 #include "costmodel/scenario/training.hpp"
 
 namespace panpipe::exec {

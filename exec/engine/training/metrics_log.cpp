@@ -9,9 +9,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/files_write.hpp"
-#include "costmodel/timeline/rate_text.hpp"
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "base/text/rate_text.hpp"
 
 namespace panpipe::exec {
 

@@ -7,7 +7,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::exec {
 

@@ -7,10 +7,10 @@
 #include <set>
 #include <string_view>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/base/quantity_text.hpp"
+#include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/workload/operands.hpp"
-#include "exec/engine/operator_arguments.hpp"
+#include "exec/engine/stage/operator_arguments.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 

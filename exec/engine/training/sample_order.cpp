@@ -1,6 +1,6 @@
 #include "exec/engine/training/sample_order.hpp"
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/mixed_bits.hpp"
 
 namespace panpipe::exec {

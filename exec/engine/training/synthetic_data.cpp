@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "exec/engine/operator_arguments.hpp"
-#include "exec/engine/scalar_types.hpp"
+#include "exec/engine/stage/operator_arguments.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/shards.hpp"
 
 namespace panpipe::exec {

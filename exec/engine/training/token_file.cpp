@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -12,10 +12,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "costmodel/base/error.hpp"
-#include "exec/engine/autocast_region.hpp"
+#include "base/error.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/connect_ranks.hpp"
-#include "exec/engine/float32_products.hpp"
+#include "exec/engine/stage/float32_products.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/training/gradient_dump.hpp"
 #include "exec/engine/training/learning_rate.hpp"

@@ -14,9 +14,9 @@
 #include <memory>
 #include <optional>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
-#include "exec/engine/scalar_types.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/training/sample_order.hpp"
 #include "exec/engine/training/synthetic_data.hpp"
 #include "exec/engine/training/token_file.hpp"

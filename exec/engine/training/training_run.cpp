@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/checkpoint/checkpoint.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/run/stop.hpp"

@@ -18,7 +18,7 @@
 
 #include "exec/engine/transport/device_mark.hpp"
 #include "exec/engine/transport/transport.hpp"
-#include "exec/engine/transport/watch.hpp"
+#include "exec/engine/transport/deadline_watch.hpp"
 
 namespace panpipe::exec {
 

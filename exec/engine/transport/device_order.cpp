@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {

@@ -1,7 +1,7 @@
 // How a run ends for all ranks alike; for the programs around training, which itself only sends, sums and waits.
 #pragma once
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/transport/device_order.hpp"
 
 namespace panpipe::exec {

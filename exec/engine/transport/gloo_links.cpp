@@ -9,7 +9,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 
 #ifndef PANPIPE_GLOO_NAMES
 #error "Gloo's own headers were found before exec/engine/transport/gloo_names.hpp: they need not be of LibTorch's release"

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <random>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/launch/world.hpp"
 
 namespace panpipe::exec {

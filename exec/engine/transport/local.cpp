@@ -9,7 +9,7 @@
 #include <optional>
 #include <tuple>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/transport/device_order.hpp"
 #include "exec/engine/transport/ending.hpp"
 #include "exec/engine/transport/progress.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/transport/progress.hpp"
 
 namespace panpipe::exec {

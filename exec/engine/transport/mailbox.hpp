@@ -14,7 +14,7 @@
 #include <tuple>
 
 #include "exec/engine/transport/transport.hpp"
-#include "exec/engine/transport/watch.hpp"
+#include "exec/engine/transport/deadline_watch.hpp"
 
 namespace panpipe::exec {
 

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/transport/transport.hpp"
 

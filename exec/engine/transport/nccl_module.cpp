@@ -27,12 +27,12 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/transport/device_ledger.hpp"
 #include "exec/engine/transport/device_order.hpp"
 #include "exec/engine/transport/gloo.hpp"
 #include "exec/engine/transport/nccl_fit.hpp"
-#include "exec/launch/gpus.hpp"
+#include "exec/launch/visible_gpus.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -12,7 +12,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "exec/engine/transport/job_secret.hpp"
 #include "exec/engine/transport/line.hpp"
 #include "exec/engine/transport/progress.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "exec/engine/transport/transport.hpp"
-#include "exec/engine/transport/watch.hpp"
+#include "exec/engine/transport/deadline_watch.hpp"
 
 namespace c10d {
 class Store;

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <limits>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "planner/auto/exact.hpp"
 #include "planner/methods.hpp"

@@ -5,11 +5,11 @@
 #include <random>
 #include <thread>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "planner/pfeife/family.hpp"
 #include "planner/pfeife/search_space.hpp"
-#include "tests/planner/pfeife/layers.hpp"
+#include "tests/planner/pfeife/layer_chains.hpp"
 
 namespace panpipe::test {
 namespace {

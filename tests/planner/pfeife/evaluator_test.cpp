@@ -9,7 +9,7 @@
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/peak_memory.hpp"
 #include "planner/pfeife/cut_search.hpp"
-#include "tests/planner/pfeife/layers.hpp"
+#include "tests/planner/pfeife/layer_chains.hpp"
 
 namespace panpipe::test {
 namespace {

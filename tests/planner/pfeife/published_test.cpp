@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/planner/pfeife/layers.hpp"
+#include "tests/planner/pfeife/layer_chains.hpp"
 
 namespace panpipe::test {
 namespace {

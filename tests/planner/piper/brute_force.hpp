@@ -1,7 +1,7 @@
 // Every plan of a small problem, one after another: what the search is checked against. Shares no code with it.
 #pragma once
 
-#include "planner/piper/problem.hpp"
+#include "planner/piper/planning_problem.hpp"
 
 namespace panpipe::planner::piper {
 

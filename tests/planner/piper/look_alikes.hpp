@@ -1,7 +1,7 @@
 // Problems of the size and shape of the published inputs, which may not be copied: made from sizes and rates alone.
 #pragma once
 
-#include "planner/piper/problem.hpp"
+#include "planner/piper/planning_problem.hpp"
 
 namespace panpipe::planner::piper {
 

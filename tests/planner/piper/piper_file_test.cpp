@@ -10,8 +10,8 @@
 
 #include <unistd.h>
 
-#include "costmodel/base/error.hpp"
-#include "costmodel/experiment/experiment.hpp"
+#include "base/error.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe::planner::piper {

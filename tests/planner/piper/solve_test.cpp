@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "costmodel/base/error.hpp"
+#include "base/error.hpp"
 #include "tests/planner/piper/brute_force.hpp"
 #include "tests/planner/piper/look_alikes.hpp"
 

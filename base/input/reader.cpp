@@ -1,0 +1,340 @@
+#include "base/input/reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <type_traits>
+
+#include "base/text/quantity_text.hpp"
+
+namespace panpipe {
+
+namespace {
+
+std::string words_for(const Node& node) {
+  switch (node.kind) {
+    case NodeKind::Null:
+      return "nothing";
+    case NodeKind::Scalar:
+      return fmt::format("'{}'", node.text);
+    case NodeKind::Sequence:
+      return "a list";
+    case NodeKind::Map:
+      return "a map";
+  }
+  return "";
+}
+
+std::string last_key(const Node& node) {
+  const std::size_t dot = node.path.rfind('.');
+  return dot == std::string::npos ? node.path : node.path.substr(dot + 1);
+}
+
+bool is_scalar(const Node& node, ReadLog& log, const char* expected) {
+  if (node.kind == NodeKind::Scalar) return true;
+  if (node.kind == NodeKind::Null)
+    log.error(node, node.path.empty() ? fmt::format("expected {}, found nothing", expected)
+                                      : fmt::format("'{}' has no value; expected {}", last_key(node), expected));
+  else
+    log.error(node, fmt::format("expected {}, found {}", expected, words_for(node)));
+  return false;
+}
+
+// The sentence for a value outside its limits, empty when it is inside.
+std::string sign_problem(double value, Sign sign, const std::string& text) {
+  if (sign == Sign::Positive && !(value > 0)) return fmt::format("'{}' must be positive", text);
+  if (sign == Sign::NonNegative && value < 0) return fmt::format("'{}' must not be negative", text);
+  return "";
+}
+
+template <class T>
+double plain(T value) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return static_cast<double>(value);
+  else
+    return static_cast<double>(value.base());
+}
+
+template <class T>
+std::optional<T> read_scalar(const Node& node, ReadLog& log, Sign sign, Parsed<T> (*parse)(std::string_view),
+                             const char* expected) {
+  if (!is_scalar(node, log, expected)) return std::nullopt;
+  const Parsed<T> parsed = parse(node.text);
+  if (!parsed.value) {
+    log.error(node, parsed.problem);
+    return std::nullopt;
+  }
+  if (const std::string problem = sign_problem(plain(*parsed.value), sign, node.text); !problem.empty()) {
+    log.error(node, problem);
+    return std::nullopt;
+  }
+  log.resolved(node.path, node.text, origin_of(node));
+  return parsed.value;
+}
+
+template <class T>
+std::optional<std::string> text_of(const std::optional<T>& fallback) {
+  if (!fallback) return std::nullopt;
+  return exact_text(*fallback);
+}
+
+}  // namespace
+
+std::string list_of(const std::vector<std::string>& items) {
+  std::string text;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) text += i + 1 == items.size() ? " and " : ", ";
+    text += items[i];
+  }
+  return text;
+}
+
+std::string origin_of(const Node& node) {
+  if (node.overridden) return "--set";
+  return fmt::format("{}:{}", node.source->name, node.line);
+}
+
+// --- ReadLog ---
+
+void ReadLog::error(const Node& at, const std::string& message, const std::string& help) {
+  add(diagnostic_at(at, message, help));
+}
+
+void ReadLog::error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help,
+                           FaultCode code) {
+  if (diagnostics_.size() >= kMostDiagnostics) return;  // finding the key and drawing its line take time
+  Diagnostic diagnostic = diagnostic_at_key(map, key, message, help);
+  diagnostic.code = code;
+  add(std::move(diagnostic));
+}
+
+void ReadLog::add(Diagnostic diagnostic) {
+  if (diagnostics_.size() >= kMostDiagnostics) return;
+  for (const Diagnostic& known : diagnostics_)
+    if (known.text == diagnostic.text) return;
+  if (std::find(files_.begin(), files_.end(), diagnostic.file) == files_.end()) files_.push_back(diagnostic.file);
+  diagnostics_.push_back(std::move(diagnostic));
+}
+
+void ReadLog::add(const InputError& error) {
+  for (const Diagnostic& diagnostic : error.diagnostics()) add(diagnostic);
+}
+
+void ReadLog::throw_if_errors() const {
+  if (diagnostics_.empty()) return;
+  // File by file, each from top to bottom, as a compiler would say it.
+  std::vector<Diagnostic> sorted = diagnostics_;
+  const auto file_index = [&](const Diagnostic& d) { return std::find(files_.begin(), files_.end(), d.file) - files_.begin(); };
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Diagnostic& a, const Diagnostic& b) {
+    return std::tuple(file_index(a), a.line, a.column) < std::tuple(file_index(b), b.line, b.column);
+  });
+  throw InputError(std::move(sorted));
+}
+
+void ReadLog::resolved(std::string path, std::string value, std::string origin) {
+  resolved_.push_back({std::move(path), std::move(value), std::move(origin)});
+}
+
+// --- scalars ---
+
+std::optional<Duration> read_duration(const Node& node, ReadLog& log, Sign sign) {
+  return read_scalar<Duration>(node, log, sign, parse_duration, "a time, as in '5 us'");
+}
+std::optional<Bytes> read_bytes(const Node& node, ReadLog& log, Sign sign) {
+  return read_scalar<Bytes>(node, log, sign, parse_bytes, "a size, as in '24 GiB'");
+}
+std::optional<Bandwidth> read_bandwidth(const Node& node, ReadLog& log, Sign sign) {
+  return read_scalar<Bandwidth>(node, log, sign, parse_bandwidth, "a bandwidth, as in '25 GB/s'");
+}
+std::optional<ComputeRate> read_compute_rate(const Node& node, ReadLog& log, Sign sign) {
+  return read_scalar<ComputeRate>(node, log, sign, parse_compute_rate, "a compute rate, as in '71 TFLOP/s'");
+}
+std::optional<double> read_number(const Node& node, ReadLog& log, Sign sign) {
+  return read_scalar<double>(node, log, sign, parse_number, "a number");
+}
+
+std::optional<double> read_fraction(const Node& node, ReadLog& log) {
+  if (!is_scalar(node, log, "a share, as in '85 %'")) return std::nullopt;
+  const Parsed<double> parsed = parse_fraction(node.text);
+  if (!parsed.value) {
+    log.error(node, parsed.problem);
+    return std::nullopt;
+  }
+  if (*parsed.value < 0 || *parsed.value > 1) {
+    log.error(node, fmt::format("'{}' must be between 0 % and 100 %", node.text));
+    return std::nullopt;
+  }
+  log.resolved(node.path, node.text, origin_of(node));
+  return parsed.value;
+}
+
+std::optional<int> read_integer(const Node& node, ReadLog& log, int at_least) {
+  if (!is_scalar(node, log, "a whole number")) return std::nullopt;
+  const Parsed<long long> parsed = parse_integer(node.text);
+  std::string problem = parsed.problem;
+  if (parsed.value && *parsed.value < at_least)
+    problem = at_least == 0 ? fmt::format("'{}' must not be negative", node.text)
+                            : fmt::format("'{}' must be at least {}", node.text, at_least);
+  if (parsed.value && *parsed.value > std::numeric_limits<int>::max()) problem = fmt::format("'{}' is too large", node.text);
+  if (!problem.empty()) {
+    log.error(node, problem);
+    return std::nullopt;
+  }
+  log.resolved(node.path, node.text, origin_of(node));
+  return static_cast<int>(*parsed.value);
+}
+
+std::optional<bool> read_boolean(const Node& node, ReadLog& log) {
+  if (!is_scalar(node, log, "true or false")) return std::nullopt;
+  if (node.text != "true" && node.text != "false") {
+    std::string small = node.text;
+    for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    const bool means_true = small == "yes" || small == "on" || small == "y" || small == "1" || small == "true";
+    const bool means_false = small == "no" || small == "off" || small == "n" || small == "0" || small == "false";
+    log.error(node, means_true || means_false
+                        ? fmt::format("'{}' is not true or false; write '{}'", node.text, means_true ? "true" : "false")
+                        : fmt::format("'{}' is not true or false", node.text));
+    return std::nullopt;
+  }
+  log.resolved(node.path, node.text, origin_of(node));
+  return node.text == "true";
+}
+
+std::optional<std::string> read_string(const Node& node, ReadLog& log) {
+  if (!is_scalar(node, log, "a text")) return std::nullopt;
+  if (node.text.empty()) {
+    log.error(node, "the text is empty");
+    return std::nullopt;
+  }
+  log.resolved(node.path, node.text, origin_of(node));
+  return node.text;
+}
+
+// --- MapReader ---
+
+MapReader::MapReader(const Node& node, ReadLog& log) : node_(&node), log_(&log), is_map_(node.kind == NodeKind::Map) {
+  if (!is_map_) log.error(node, fmt::format("expected a map ('key: value'), found {}", words_for(node)));
+}
+
+bool MapReader::has(const std::string& key) const { return is_map_ && node_->find(key) != nullptr; }
+
+const Node* MapReader::find(const std::string& key) {
+  if (std::find(read_.begin(), read_.end(), key) == read_.end()) read_.push_back(key);
+  return is_map_ ? node_->find(key) : nullptr;
+}
+
+const Node* MapReader::require(const std::string& key) {
+  const Node* value = find(key);
+  if (value != nullptr || !is_map_) return value;
+  missing_.push_back(key);
+  return nullptr;
+}
+
+// One complaint for all missing keys, listing those that are there. A key whose misspelling is there is left to the complaint
+// about the misspelling.
+void MapReader::complain_missing(const std::vector<std::string>& unread) {
+  constexpr std::size_t kMostListed = 12;
+  std::vector<std::string> absent, present;
+  for (const std::string& key : missing_)
+    if (!nearest_name(key, unread)) absent.push_back(fmt::format("'{}'", key));
+  if (absent.empty()) return;
+  for (const Node::Entry& entry : node_->entries) present.push_back(fmt::format("'{}'", entry.key));
+  std::string help = "the map is empty";
+  if (present.size() == 1) help = "the only key here is " + present.front();
+  if (present.size() > 1) help = "the keys here are " + list_of(present);
+  if (present.size() > kMostListed) help.clear();
+  log_->error(*node_, fmt::format("missing key{} {}", absent.size() == 1 ? "" : "s", list_of(absent)), help);
+}
+
+std::string MapReader::path_of(const std::string& key) const { return node_->path.empty() ? key : node_->path + "." + key; }
+
+const Node* MapReader::value_of(const std::string& key, const std::optional<std::string>& fallback) {
+  if (!fallback) return require(key);
+  const Node* value = find(key);
+  if (value == nullptr && is_map_) log_->resolved(path_of(key), *fallback, "default");
+  return value;
+}
+
+Duration MapReader::duration(const std::string& key, Sign sign, std::optional<Duration> fallback) {
+  const Node* value = value_of(key, text_of(fallback));
+  return (value ? read_duration(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(Duration(0)));
+}
+Bytes MapReader::bytes(const std::string& key, Sign sign, std::optional<Bytes> fallback) {
+  const Node* value = value_of(key, text_of(fallback));
+  return (value ? read_bytes(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(Bytes(0)));
+}
+Bandwidth MapReader::bandwidth(const std::string& key, Sign sign, std::optional<Bandwidth> fallback) {
+  const Node* value = value_of(key, text_of(fallback));
+  return (value ? read_bandwidth(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(Bandwidth(0)));
+}
+ComputeRate MapReader::compute_rate(const std::string& key, Sign sign, std::optional<ComputeRate> fallback) {
+  const Node* value = value_of(key, text_of(fallback));
+  return (value ? read_compute_rate(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(ComputeRate(0)));
+}
+double MapReader::fraction(const std::string& key, std::optional<double> fallback) {
+  const Node* value = value_of(key, fallback ? std::optional(exact_fraction_text(*fallback)) : std::nullopt);
+  return (value ? read_fraction(*value, *log_) : std::nullopt).value_or(fallback.value_or(0));
+}
+double MapReader::number(const std::string& key, Sign sign, std::optional<double> fallback) {
+  const Node* value = value_of(key, fallback ? std::optional(fmt::format("{}", *fallback)) : std::nullopt);
+  return (value ? read_number(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(0));
+}
+int MapReader::integer(const std::string& key, int at_least, std::optional<int> fallback) {
+  const Node* value = value_of(key, fallback ? std::optional(std::to_string(*fallback)) : std::nullopt);
+  return (value ? read_integer(*value, *log_, at_least) : std::nullopt).value_or(fallback.value_or(at_least));
+}
+bool MapReader::boolean(const std::string& key, std::optional<bool> fallback) {
+  const Node* value = value_of(key, fallback ? std::optional<std::string>(*fallback ? "true" : "false") : std::nullopt);
+  return (value ? read_boolean(*value, *log_) : std::nullopt).value_or(fallback.value_or(false));
+}
+std::string MapReader::string(const std::string& key, std::optional<std::string> fallback) {
+  const Node* value = value_of(key, fallback);
+  return (value ? read_string(*value, *log_) : std::nullopt).value_or(fallback.value_or(""));
+}
+
+std::string MapReader::choice_name(const std::string& key, const std::vector<std::string>& names,
+                                   const std::optional<std::string>& fallback) {
+  const Node* value = value_of(key, fallback);
+  const std::string otherwise = fallback.value_or(names.empty() ? "" : names.front());
+  if (value == nullptr || !is_scalar(*value, *log_, fmt::format("one of {}", list_of(names)).c_str())) return otherwise;
+  if (std::find(names.begin(), names.end(), value->text) == names.end()) {
+    const auto nearest = nearest_name(value->text, names);
+    log_->error(*value,
+                nearest ? fmt::format("unknown {} '{}', did you mean '{}'?", key, value->text, *nearest)
+                        : fmt::format("unknown {} '{}'", key, value->text),
+                fmt::format("{} is one of {}", key, list_of(names)));
+    return otherwise;
+  }
+  log_->resolved(value->path, value->text, origin_of(*value));
+  return value->text;
+}
+
+void MapReader::finish() {
+  if (!is_map_) return;
+  std::vector<std::string> absent;
+  for (const std::string& key : read_)
+    if (node_->find(key) == nullptr) absent.push_back(key);
+  std::vector<std::string> unread;
+  for (const Node::Entry& entry : node_->entries)
+    if (std::find(read_.begin(), read_.end(), entry.key) == read_.end()) unread.push_back(entry.key);
+  complain_missing(unread);
+  bool known_were_listed = false;
+  if (unread.size() > kMostDiagnostics) unread.resize(kMostDiagnostics);  // more are not kept
+  for (const std::string& key : unread) {
+    auto nearest = nearest_name(key, absent);
+    if (!nearest) nearest = nearest_name(key, read_);
+    if (nearest) {
+      log_->error_at_key(*node_, key, fmt::format("unknown key '{}', did you mean '{}'?", key, *nearest), "",
+                         FaultCode::UnknownKey);
+      continue;
+    }
+    std::string help = read_.empty() ? "no key is known here" : fmt::format("known here: {}", list_of(read_));
+    if (known_were_listed) help.clear();
+    known_were_listed = true;
+    log_->error_at_key(*node_, key, fmt::format("unknown key '{}'", key), help, FaultCode::UnknownKey);
+  }
+}
+
+}  // namespace panpipe

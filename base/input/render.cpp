@@ -1,0 +1,71 @@
+#include "base/input/render.hpp"
+
+#include <fmt/format.h>
+
+namespace panpipe {
+
+namespace {
+
+constexpr std::size_t kWidestLine = 160;  // characters of a source line that are shown
+
+bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+// The characters [first, first + count) of UTF-8 text; tabs become one blank, so that the caret stands right.
+std::string characters(const std::string& line, std::size_t first, std::size_t count) {
+  std::string result;
+  std::size_t index = 0;
+  for (const char c : line) {
+    if (starts_character(c)) ++index;
+    if (index > first && index <= first + count) result += c == '\t' ? ' ' : c;
+  }
+  return result;
+}
+
+std::size_t character_count(const std::string& line) {
+  std::size_t count = 0;
+  for (const char c : line) count += starts_character(c) ? 1 : 0;
+  return count;
+}
+
+// The source line and the caret under it; a long line is cut around the caret.
+std::string excerpt(const std::string& line, const std::string& number, int column) {
+  const std::size_t at = column > 0 ? static_cast<std::size_t>(column - 1) : 0;
+  const std::size_t first = character_count(line) > kWidestLine && at > kWidestLine / 2 ? at - kWidestLine / 2 : 0;
+  const std::string left = first > 0 ? "..." : "";
+  const std::string right = character_count(line) > first + kWidestLine ? "..." : "";
+  std::string text = fmt::format("\n{:>5} | {}{}{}", number, left, characters(line, first, kWidestLine), right);
+  if (column > 0) text += fmt::format("\n      | {}^", std::string(left.size() + at - first, ' '));
+  return text;
+}
+
+}  // namespace
+
+Diagnostic render_diagnostic(const SourceText& source, bool overridden, int line, int column, const std::string& path,
+                             const std::string& message, const std::string& help) {
+  Diagnostic diagnostic;
+  diagnostic.file = overridden ? "--set" : source.name;
+  diagnostic.line = overridden ? 0 : line;
+  diagnostic.column = overridden ? 0 : column;
+  diagnostic.message = message;
+  if (overridden) diagnostic.override_text = source.lines.front();
+  diagnostic.place = overridden || line <= 0 ? source.name : fmt::format("{}:{}:{}", source.name, line, column);
+  std::string& text = diagnostic.text;
+  text = fmt::format("{}: error: {}", diagnostic.place, message);
+  if (!path.empty()) text += fmt::format("\n  at {}", path);
+  if (line > 0 && line <= static_cast<int>(source.lines.size()))
+    text += excerpt(source.lines[static_cast<std::size_t>(line - 1)], overridden ? "" : std::to_string(line), column);
+  if (!help.empty()) text += "\n  help: " + help;
+  return diagnostic;
+}
+
+Diagnostic diagnostic_of_file(const std::string& file, const std::string& message, const std::string& help) {
+  Diagnostic diagnostic;
+  diagnostic.file = file;
+  diagnostic.place = file;
+  diagnostic.message = message;
+  diagnostic.text = fmt::format("{}: error: {}", file, message);
+  if (!help.empty()) diagnostic.text += "\n  help: " + help;
+  return diagnostic;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,126 @@
+#include "base/input/source_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/files/files_read.hpp"
+#include "base/files/inputs_kept.hpp"
+#include "base/input/render.hpp"
+
+namespace panpipe {
+
+namespace {
+
+[[noreturn]] void fail(const std::string& file, const std::string& message, const std::string& help = "") {
+  throw InputError(std::vector<Diagnostic>{diagnostic_of_file(file, message, help)});
+}
+
+// Length of the UTF-8 sequence at `i`, 0 when it is not one (overlong forms, surrogates and values above U+10FFFF included).
+std::size_t utf8_length(std::string_view text, std::size_t i) {
+  const auto byte = [&](std::size_t k) { return k < text.size() ? static_cast<unsigned char>(text[k]) : 0U; };
+  const auto follows = [&](std::size_t k) { return (byte(k) & 0xC0U) == 0x80U; };
+  const unsigned first = byte(i);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return follows(i + 1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    if (!follows(i + 1) || !follows(i + 2)) return 0;
+    if ((first == 0xE0 && byte(i + 1) < 0xA0) || (first == 0xED && byte(i + 1) > 0x9F)) return 0;
+    return 3;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    if (!follows(i + 1) || !follows(i + 2) || !follows(i + 3)) return 0;
+    if ((first == 0xF0 && byte(i + 1) < 0x90) || (first == 0xF4 && byte(i + 1) > 0x8F)) return 0;
+    return 4;
+  }
+  return 0;
+}
+
+std::string with_plain_line_ends(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] != '\r') {
+      text += bytes[i];
+    } else {
+      text += '\n';
+      if (i + 1 < bytes.size() && bytes[i + 1] == '\n') ++i;
+    }
+  }
+  return text;
+}
+
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (lines.empty()) lines.emplace_back();
+  return lines;
+}
+
+// Refuses bytes that are no text, naming the first and its line.
+void check_bytes(const std::string& text, const SourceText& source) {
+  int line = 1;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c == '\n') ++line;
+    if (c == 0) fail(source.name, fmt::format("this is a binary file, not text (a zero byte on line {})", line));
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F)
+      fail(source.name, fmt::format("this is a binary file, not text (control byte 0x{:02x} on line {})", c, line));
+    const std::size_t length = utf8_length(text, i);
+    if (length == 0)
+      fail(source.name, fmt::format("this is not UTF-8 text (byte 0x{:02x} on line {})", c, line), "save the file as UTF-8");
+    i += length;
+  }
+}
+
+}  // namespace
+
+std::string read_text_file(const std::string& path) {
+  std::error_code problem;
+  if (path.empty()) fail("''", "a file name is empty");
+  const auto status = std::filesystem::status(path, problem);
+  if (status.type() == std::filesystem::file_type::not_found) fail(path, "there is no such file");
+  if (problem && !std::filesystem::exists(status)) fail(path, fmt::format("the file cannot be read: {}", problem.message()));
+  if (std::filesystem::is_directory(status)) fail(path, "this is a folder, not a file");
+  std::optional<std::string> text = input_bytes(path, kLargestFile);
+  if (!text) fail(path, fmt::format("the file cannot be read: {}", std::strerror(errno)));
+  if (static_cast<long long>(text->size()) > kLargestFile)
+    fail(path, fmt::format("the file is larger than {} MiB", kLargestFile >> 20));
+  report_file_read(path);
+  return std::move(*text);
+}
+
+std::string checked_text(const std::string& bytes, SourceText& source) {
+  std::string_view view = bytes;
+  if (view.substr(0, 2) == "\xFF\xFE" || view.substr(0, 2) == "\xFE\xFF")
+    fail(source.name, "this is UTF-16 text", "save the file as UTF-8");
+  if (view.substr(0, 3) == "\xEF\xBB\xBF") view.remove_prefix(3);
+  std::string text = with_plain_line_ends(view);
+  check_bytes(text, source);
+  source.lines = split_lines(text);
+  return text;
+}
+
+int character_column(const SourceText& source, int line, int byte_offset) {
+  if (line < 1 || line > static_cast<int>(source.lines.size())) return byte_offset + 1;
+  const std::string& text = source.lines[static_cast<std::size_t>(line - 1)];
+  const int end = std::min(byte_offset, static_cast<int>(text.size()));
+  int column = 1;
+  for (int i = 0; i < end; ++i)
+    if ((static_cast<unsigned char>(text[static_cast<std::size_t>(i)]) & 0xC0U) != 0x80U) ++column;
+  return column + (byte_offset - end);
+}
+
+}  // namespace panpipe

@@ -1,0 +1,436 @@
+#include "base/text/quantity_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <initializer_list>
+#include <limits>
+#include <utility>
+
+namespace panpipe {
+
+namespace {
+
+struct Unit {
+  std::string_view name;
+  long double factor;  // of the base unit
+};
+
+// How far from 1 a value other than 0 may be, in the base unit. Far beyond anything that exists, and so far inside a double that
+// no product or quotient of a few of them overflows.
+struct Limits {
+  double least = 0, most = 0;
+  std::string_view words;  // "a time is ..."
+};
+
+constexpr Limits kDurationLimits{1e-18, 1e9, "a time is between 1e-18 s and 1e9 s"};  // an engine counts in 1e-12 s; 30 years
+constexpr Limits kBandwidthLimits{1e-9, 1e18, "a bandwidth is between 1e-9 B/s and 1e6 TB/s"};
+constexpr Limits kComputeLimits{1, 1e30, "a compute rate is between 1 FLOP/s and 1e15 PFLOP/s"};
+constexpr Limits kFlopsLimits{0, 1e30, "an amount of work is at most 1e12 EFLOP"};
+constexpr Limits kFractionLimits{1e-12, 1e9, "a share is between 1e-10 % and 1e11 %"};
+constexpr Limits kNumberLimits{1e-38, 1e38,
+                               "a number is between 1e-38 and 1e38"};  // what fp32 holds: learning rates, loss scales
+
+// Empty when it is inside.
+std::string outside(long double value, const Limits& limits, std::string_view text) {
+  const double size = std::abs(static_cast<double>(value));
+  if (value == 0 || (size >= limits.least && size <= limits.most)) return "";
+  return fmt::format("'{}' is out of range; {}", text, limits.words);
+}
+
+// What a kind of quantity is called, what its units are, and how a bare number should have been written.
+struct Kind {
+  std::string_view article_and_name;
+  std::vector<Unit> units;
+  std::vector<std::string_view> usual;  // units offered to a number without one
+  const Limits* limits = nullptr;       // nullptr: those of its type
+};
+
+const Kind& duration_kind() {
+  static const Kind kind{"a time",
+                         {{"s", 1}, {"ms", 1e-3L}, {"us", 1e-6L}, {"ns", 1e-9L}, {"ps", 1e-12L}, {"min", 60}, {"h", 3600}},
+                         {"us", "ms", "s"},
+                         &kDurationLimits};
+  return kind;
+}
+
+const Kind& bytes_kind() {
+  static const Kind kind{"a size",
+                         {{"B", 1},
+                          {"kB", 1e3L},
+                          {"MB", 1e6L},
+                          {"GB", 1e9L},
+                          {"TB", 1e12L},
+                          {"KiB", 1024.0L},
+                          {"MiB", 1048576.0L},
+                          {"GiB", 1073741824.0L},
+                          {"TiB", 1099511627776.0L}},
+                         {"GiB", "GB"}};
+  return kind;
+}
+
+const Kind& bandwidth_kind() {
+  static const Kind kind{"a bandwidth",
+                         {{"B/s", 1},
+                          {"kB/s", 1e3L},
+                          {"MB/s", 1e6L},
+                          {"GB/s", 1e9L},
+                          {"TB/s", 1e12L},
+                          {"KiB/s", 1024.0L},
+                          {"MiB/s", 1048576.0L},
+                          {"GiB/s", 1073741824.0L},
+                          {"TiB/s", 1099511627776.0L},
+                          {"Mb/s", 1e6L / 8},
+                          {"Gb/s", 1e9L / 8},
+                          {"Tb/s", 1e12L / 8}},
+                         {"GB/s"},
+                         &kBandwidthLimits};
+  return kind;
+}
+
+const Kind& compute_rate_kind() {
+  static const Kind kind{
+      "a compute rate",
+      {{"FLOP/s", 1}, {"kFLOP/s", 1e3L}, {"MFLOP/s", 1e6L}, {"GFLOP/s", 1e9L}, {"TFLOP/s", 1e12L}, {"PFLOP/s", 1e15L}},
+      {"TFLOP/s"},
+      &kComputeLimits};
+  return kind;
+}
+
+const Kind& flops_kind() {
+  static const Kind kind{
+      "an amount of work",
+      {{"FLOP", 1}, {"kFLOP", 1e3L}, {"MFLOP", 1e6L}, {"GFLOP", 1e9L}, {"TFLOP", 1e12L}, {"PFLOP", 1e15L}, {"EFLOP", 1e18L}},
+      {"GFLOP", "TFLOP"},
+      &kFlopsLimits};
+  return kind;
+}
+
+const Kind& fraction_kind() {
+  static const Kind kind{"a share", {{"%", 1e-2L}}, {"%"}, &kFractionLimits};
+  return kind;
+}
+
+// "'a', 'b' or 'c'"
+std::string either(const std::vector<std::string>& items) {
+  std::string text;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) text += i + 1 == items.size() ? " or " : ", ";
+    text += fmt::format("'{}'", items[i]);
+  }
+  return text;
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+// Length of the decimal number at the start: sign, digits, point and digits, exponent. 0 when there is none.
+std::size_t number_length(std::string_view text) {
+  std::size_t i = 0;
+  if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
+  const std::size_t first_digit = i;
+  while (i < text.size() && is_digit(text[i])) ++i;
+  if (i == first_digit) return 0;
+  if (i + 1 < text.size() && text[i] == '.' && is_digit(text[i + 1])) {
+    ++i;
+    while (i < text.size() && is_digit(text[i])) ++i;
+  }
+  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
+    std::size_t j = i + 1;
+    if (j < text.size() && (text[j] == '-' || text[j] == '+')) ++j;
+    if (j < text.size() && is_digit(text[j])) {
+      while (j < text.size() && is_digit(text[j])) ++j;
+      i = j;
+    }
+  }
+  return i;
+}
+
+bool has_leading_zero(std::string_view number) {
+  if (!number.empty() && (number.front() == '-' || number.front() == '+')) number.remove_prefix(1);
+  return number.size() > 1 && number[0] == '0' && is_digit(number[1]);
+}
+
+std::string without_leading_zeros(std::string_view number) {
+  std::string sign;
+  if (number.front() == '-') sign = "-";
+  if (number.front() == '-' || number.front() == '+') number.remove_prefix(1);
+  while (number.size() > 1 && number[0] == '0' && is_digit(number[1])) number.remove_prefix(1);
+  return sign + std::string(number);
+}
+
+// The sentence for text that does not start with a decimal number, or goes on in a way people often write by mistake.
+std::string strange_number(std::string_view text, std::string_view expected) {
+  const std::string small = lower(text);
+  for (const std::string_view word : {"inf", ".inf", "-.inf", "+.inf", "-inf", "+inf", "nan", ".nan", "infinity"})
+    if (small == word || small.rfind(std::string(word) + " ", 0) == 0) return fmt::format("'{}' is not a finite number", text);
+  if (text.empty()) return "the text is empty";
+  return fmt::format("'{}' is not {}", text, expected);
+}
+
+struct NumberAndRest {
+  long double value = 0;
+  std::string_view number, rest;
+  std::string problem;
+};
+
+NumberAndRest split_number(std::string_view text, std::string_view expected) {
+  NumberAndRest result;
+  const std::size_t length = number_length(text);
+  if (length == 0) {
+    result.problem = strange_number(text, expected);
+    return result;
+  }
+  result.number = text.substr(0, length);
+  result.rest = trimmed(text.substr(length));
+  if (has_leading_zero(result.number)) {
+    result.problem = fmt::format("'{}' has a leading zero; numbers are decimal, write '{}'", result.number,
+                                 without_leading_zeros(result.number));
+    return result;
+  }
+  if (!result.rest.empty() && (is_digit(result.rest.front()) || result.rest.front() == '_' || result.rest.front() == ',' ||
+                               result.rest.front() == '.' || result.rest.front() == 'x')) {
+    result.problem =
+        fmt::format("'{}' is not a number; write digits, a decimal point and an exponent only, as in '1500' or '1.5e3'", text);
+    return result;
+  }
+  std::string_view digits = result.number;
+  if (digits.front() == '+') digits.remove_prefix(1);
+  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), result.value);
+  if (status != std::errc() || end != digits.data() + digits.size() || !std::isfinite(static_cast<double>(result.value)))
+    result.problem = fmt::format("'{}' is out of range", text);
+  return result;
+}
+
+std::string no_unit(const NumberAndRest& parts, const Kind& kind) {
+  std::vector<std::string> examples;
+  for (const std::string_view unit : kind.usual) examples.push_back(fmt::format("{} {}", parts.number, unit));
+  if (&kind == &fraction_kind() && parts.value > 0 && parts.value <= 1)
+    examples = {fmt::format("{} %", static_cast<double>(parts.value * 100))};
+  return fmt::format("'{}' has no unit; write {}", parts.number, either(examples));
+}
+
+std::string wrong_unit(const NumberAndRest& parts, std::string_view text, const Kind& kind) {
+  std::vector<std::string> names;
+  for (const Unit& unit : kind.units) names.emplace_back(unit.name);
+  for (const Kind* other :
+       {&duration_kind(), &bytes_kind(), &bandwidth_kind(), &compute_rate_kind(), &flops_kind(), &fraction_kind()})
+    for (const Unit& unit : other->units)
+      if (unit.name == parts.rest)
+        return fmt::format("'{}' is {}, where {} is expected, as in '{} {}'", text, other->article_and_name,
+                           kind.article_and_name, parts.number, kind.usual.front());
+  if (const auto nearest = nearest_name(parts.rest, names))
+    return fmt::format("unknown unit '{}', did you mean '{}'?", parts.rest, *nearest);
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return fmt::format("unknown unit '{}'; {} is given in {}", parts.rest, kind.article_and_name, list);
+}
+
+// The value in the base unit.
+Parsed<long double> parse_in(const Kind& kind, std::string_view text) {
+  text = trimmed(text);
+  if (text == "unlimited") return {{}, "'unlimited' is for bandwidths only"};
+  const std::string example = fmt::format("{} {}", &kind == &fraction_kind() ? 85 : 24, kind.usual.front());
+  NumberAndRest parts = split_number(text, fmt::format("{}; write it as in '{}'", kind.article_and_name, example));
+  if (!parts.problem.empty()) return {{}, parts.problem};
+  if (parts.rest.empty()) {
+    if (parts.value == 0) return {0.0L, ""};
+    return {{}, no_unit(parts, kind)};
+  }
+  for (const Unit& unit : kind.units)
+    if (unit.name == parts.rest) {
+      const long double value = parts.value * unit.factor;
+      const std::string problem = kind.limits ? outside(value, *kind.limits, text) : "";
+      return problem.empty() ? Parsed<long double>{value, ""} : Parsed<long double>{{}, problem};
+    }
+  return {{}, wrong_unit(parts, text, kind)};
+}
+
+template <class T>
+Parsed<T> parse_real(const Kind& kind, std::string_view text) {
+  const Parsed<long double> parsed = parse_in(kind, text);
+  if (!parsed.value) return {{}, parsed.problem};
+  return {T(static_cast<double>(*parsed.value)), ""};
+}
+
+// --- to text ---
+
+std::string without_trailing_zeros(std::string number) {
+  if (number.find('.') == std::string::npos) return number;
+  while (number.back() == '0') number.pop_back();
+  if (number.back() == '.') number.pop_back();
+  return number;
+}
+
+// Three to four significant digits: three decimals below ten, one from there on.
+std::string short_number(double value) {
+  return without_trailing_zeros(fmt::format("{:.{}f}", value, std::abs(value) < 9.9995 ? 3 : 1));
+}
+
+// Units from large to small; the first that leaves at least 1 (after rounding) is taken, else the last.
+std::string scaled(double value, std::initializer_list<std::pair<double, std::string_view>> units) {
+  if (std::isnan(value)) return fmt::format("nan {}", (units.end() - 1)->second);
+  if (std::isinf(value)) return fmt::format("{} {}", value > 0 ? "infinite" : "-infinite", units.begin()->second);
+  for (const auto& [factor, name] : units)
+    if (std::abs(value) / factor >= 0.99995) return fmt::format("{} {}", short_number(value / factor), name);
+  const auto& [factor, name] = *(units.end() - 1);
+  const double small = value / factor;
+  if (value != 0 && std::abs(small) < 0.0005) return fmt::format("{:.3g} {}", small, name);
+  return fmt::format("{} {}", short_number(small), name);
+}
+
+// The unit in which the shortest round-trip number is shortest and parses back to exactly `value`.
+template <class T, class Parse>
+std::string exact(double value, const Kind& kind, Parse parse, const T& original) {
+  std::string best;
+  for (const Unit& unit : kind.units) {
+    const double number = static_cast<double>(static_cast<long double>(value) / unit.factor);
+    const std::string text = fmt::format("{} {}", number, unit.name);
+    const auto back = parse(text);
+    if (!back.value || *back.value != original) continue;
+    if (best.empty() || text.size() < best.size()) best = text;
+  }
+  return best.empty() ? fmt::format("{} {}", value, kind.units.front().name) : best;
+}
+
+int edit_distance(std::string_view a, std::string_view b) {
+  // Optimal string alignment: insert, delete, replace, or swap two neighbours ("memroy").
+  std::vector<std::vector<int>> d(a.size() + 1, std::vector<int>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = static_cast<int>(i);
+  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = static_cast<int>(j);
+  for (std::size_t i = 1; i <= a.size(); ++i)
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+Parsed<Duration> parse_duration(std::string_view text) { return parse_real<Duration>(duration_kind(), text); }
+Parsed<ComputeRate> parse_compute_rate(std::string_view text) { return parse_real<ComputeRate>(compute_rate_kind(), text); }
+Parsed<Flops> parse_flops(std::string_view text) { return parse_real<Flops>(flops_kind(), text); }
+Parsed<double> parse_fraction(std::string_view text) { return parse_real<double>(fraction_kind(), text); }
+
+Parsed<Bandwidth> parse_bandwidth(std::string_view text) {
+  if (trimmed(text) == "unlimited") return {Bandwidth(std::numeric_limits<double>::infinity()), ""};
+  return parse_real<Bandwidth>(bandwidth_kind(), text);
+}
+
+Parsed<Bytes> parse_bytes(std::string_view text) {
+  const Parsed<long double> parsed = parse_in(bytes_kind(), text);
+  if (!parsed.value) return {{}, parsed.problem};
+  constexpr long double kLimit = 9223372036854775807.0L;
+  if (std::abs(*parsed.value) >= kLimit) return {{}, fmt::format("'{}' is out of range", trimmed(text))};
+  return {Bytes(static_cast<std::int64_t>(std::llround(*parsed.value))), ""};
+}
+
+Parsed<double> parse_number(std::string_view text) {
+  text = trimmed(text);
+  const NumberAndRest parts = split_number(text, "a number");
+  if (!parts.problem.empty()) return {{}, parts.problem};
+  if (!parts.rest.empty())
+    return {{}, fmt::format("'{}' is not a number; this value has no unit, write '{}'", text, parts.number)};
+  if (const std::string problem = outside(parts.value, kNumberLimits, text); !problem.empty()) return {{}, problem};
+  return {static_cast<double>(parts.value), ""};
+}
+
+Parsed<long long> parse_integer(std::string_view text) {
+  text = trimmed(text);
+  const NumberAndRest parts = split_number(text, "a whole number");
+  if (!parts.problem.empty()) return {{}, parts.problem};
+  if (!parts.rest.empty())
+    return {{}, fmt::format("'{}' is not a whole number; this value has no unit, write '{}'", text, parts.number)};
+  std::string_view digits = parts.number;
+  if (digits.front() == '+') digits.remove_prefix(1);
+  long long value = 0;
+  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (status == std::errc::result_out_of_range) return {{}, fmt::format("'{}' is out of range", text)};
+  if (end != digits.data() + digits.size()) {
+    // "1e9", "8.0": a whole number in another spelling.
+    const bool whole = std::abs(parts.value) < 1e15L && parts.value == std::floor(parts.value);
+    return {{}, fmt::format("'{}' is not a whole number{}", text, whole ? fmt::format("; write '{:.0f}'", parts.value) : "")};
+  }
+  return {value, ""};
+}
+
+std::string to_text(Duration value) {
+  return scaled(value.base(), {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}, {1e-12, "ps"}});
+}
+
+std::string to_text(Ticks value) { return to_text(to_duration(value)); }
+
+std::string to_text(Bytes value) {
+  return scaled(static_cast<double>(value.base()),
+                {{1099511627776.0, "TiB"}, {1073741824.0, "GiB"}, {1048576.0, "MiB"}, {1024.0, "KiB"}, {1, "B"}});
+}
+
+std::string to_text(Bandwidth value) {
+  if (std::isinf(value.base()) && value.base() > 0) return "unlimited";
+  return scaled(value.base(), {{1e12, "TB/s"}, {1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}, {1, "B/s"}});
+}
+
+std::string to_text(ComputeRate value) {
+  return scaled(value.base(), {{1e15, "PFLOP/s"}, {1e12, "TFLOP/s"}, {1e9, "GFLOP/s"}, {1e6, "MFLOP/s"}, {1, "FLOP/s"}});
+}
+
+std::string to_text(Flops value) {
+  return scaled(value.base(),
+                {{1e18, "EFLOP"}, {1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}, {1e3, "kFLOP"}, {1, "FLOP"}});
+}
+
+std::string fraction_to_text(double value) { return fmt::format("{:.1f} %", value * 100); }
+
+std::string exact_text(Duration value) { return exact(value.base(), duration_kind(), parse_duration, value); }
+std::string exact_text(Bytes value) {
+  std::string best = fmt::format("{} B", value.base());
+  for (const Unit& unit : bytes_kind().units) {
+    const auto factor = static_cast<std::int64_t>(unit.factor);
+    const std::string text = fmt::format("{} {}", value.base() / factor, unit.name);
+    if (value.base() % factor == 0 && text.size() < best.size()) best = text;
+  }
+  return best;
+}
+std::string exact_text(Bandwidth value) {
+  if (std::isinf(value.base())) return "unlimited";
+  return exact(value.base(), bandwidth_kind(), parse_bandwidth, value);
+}
+std::string exact_text(ComputeRate value) { return exact(value.base(), compute_rate_kind(), parse_compute_rate, value); }
+std::string exact_fraction_text(double value) { return exact(value, fraction_kind(), parse_fraction, value); }
+
+std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string small = lower(name);
+  std::optional<std::string> best, prefixed;
+  int best_distance = std::max(1, static_cast<int>(name.size()) / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    if (candidate == name) continue;
+    if (lower(candidate) == small) return candidate;
+    if (candidate.size() > 200 || name.size() > 200) continue;  // the distance is quadratic
+    if (!prefixed && name.size() >= 3 && candidate.compare(0, name.size(), name) == 0) prefixed = candidate;
+    const int distance = edit_distance(name, candidate);
+    if (distance < best_distance && distance < static_cast<int>(std::max(name.size(), candidate.size()))) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best ? best : prefixed;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,7 @@
+#include "base/version.hpp"
+
+namespace panpipe {
+
+const char* const kVersion = PANPIPE_VERSION;
+
+}  // namespace panpipe

@@ -1,0 +1,34 @@
+#include "costmodel/prediction/experiment.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "costmodel/workload/movable_units.hpp"
+
+namespace panpipe {
+namespace {
+// A cut that is stated inside a unit: why not there. What names nothing at all is found when the plan is made.
+void check_stated_cuts(const Scenario& scenario, const OperatorGraph& graph) {
+  for (const std::string& place : scenario.partition) {
+    const auto is_unit = [&](const UnitInfo& unit) { return unit.name == place || unit.name.starts_with(place + "."); };
+    if (std::any_of(graph.units.begin(), graph.units.end(), is_unit)) continue;
+    if (const std::string why = why_no_cut(graph, place); !why.empty())
+      throw placed(InputError("partition: " + why), scenario, "partition");
+  }
+}
+
+}  // namespace
+
+Experiment::Experiment(Scenario loaded)
+    : scenario(std::move(loaded)), workload(make_workload(scenario)), model(scenario, workload) {
+  if (workload.graph) check_stated_cuts(scenario, *workload.graph);
+}
+
+Experiment::Experiment(Scenario loaded, std::vector<Calibration> calibrations)
+    : scenario(std::move(loaded)), workload(make_workload(scenario)), model(scenario, workload, std::move(calibrations)) {}
+
+Plan Experiment::plan(const std::string& file) const {
+  return file.empty() ? make_plan(scenario, model) : load_plan(file, scenario, model);
+}
+
+}  // namespace panpipe

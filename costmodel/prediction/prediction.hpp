@@ -1,0 +1,24 @@
+// A plan to its prediction: tasks, then an engine's timeline, then the figures. Every verb that predicts goes through here.
+#pragma once
+
+#include <functional>
+
+#include "costmodel/prediction/experiment.hpp"
+
+namespace panpipe {
+
+// What plays the tasks. The simulation is outside this layer and is handed in.
+using Engine = std::function<Timeline(const TaskGraph&, const Cluster&)>;
+
+Engine idle_links();  // the fast replay: estimate()
+
+struct Prediction {
+  Timeline timeline;
+  Metrics metrics;
+};
+
+Prediction predict(const Experiment& experiment, const Plan& plan, const Engine& engine = idle_links());
+Prediction predict(const TaskGraph& graph, const Cluster& cluster,
+                   const Engine& engine = idle_links());  // of a plan lowered before
+
+}  // namespace panpipe

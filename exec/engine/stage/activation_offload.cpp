@@ -1,0 +1,196 @@
+#include "exec/engine/stage/activation_offload.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <map>
+#include <utility>
+
+namespace panpipe::exec {
+namespace {
+
+thread_local ParkedActivations* capturing = nullptr;
+
+c10::impl::VirtualGuardImpl guard_of(at::Device device) { return c10::impl::VirtualGuardImpl(device.type()); }
+
+// The current stream of this thread is the copy stream while it lives; the copies come after what the computation did.
+class OnCopyStream {
+ public:
+  OnCopyStream(at::Device device, const c10::Stream& stream) : guard_(guard_of(device)) {
+    c10::Event computed(device.type());
+    computed.record(guard_.getStream(device));
+    computed.block(stream);
+    before_ = guard_.exchangeStream(stream);
+  }
+  ~OnCopyStream() { guard_.exchangeStream(*before_); }
+  OnCopyStream(const OnCopyStream&) = delete;
+  OnCopyStream& operator=(const OnCopyStream&) = delete;
+
+ private:
+  c10::impl::VirtualGuardImpl guard_;
+  std::optional<c10::Stream> before_;
+};
+
+c10::Event timed(const c10::Stream& stream) {
+  c10::Event event(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT);
+  event.record(stream);
+  return event;
+}
+
+}  // namespace
+
+// One tensor that autograd saved.
+struct ParkedActivations::Saved {
+  at::Tensor tensor;  // undefined while it is away
+};
+
+// A piece of memory that is away, with the tensors that lie in it.
+struct ParkedActivations::Moved {
+  at::Tensor host;  // its bytes
+  struct View {
+    std::weak_ptr<Saved> saved;
+    at::TensorOptions options;
+    std::vector<std::int64_t> sizes, strides;
+    std::int64_t offset;
+  };
+  std::vector<View> views;
+};
+
+// Outlives the owner as long as autograd may come back for something.
+struct ParkedActivations::Shelf {
+  explicit Shelf(at::Device on) : device(on) {
+    if (!device.is_cpu()) copies.emplace(guard_of(device).getStreamFromGlobalPool(device));
+  }
+  at::Device device;
+  std::optional<c10::Stream> copies;  // on a GPU
+  std::vector<std::weak_ptr<Saved>> saved;
+  std::vector<Moved> away;
+  std::optional<c10::Event> back;  // of the last reload: computation waits for it once
+
+  CopyNote offload();
+  CopyNote reload();
+  void move_out(std::vector<std::shared_ptr<Saved>> tensors, CopyNote& note);
+};
+
+void ParkedActivations::Shelf::move_out(std::vector<std::shared_ptr<Saved>> tensors, CopyNote& note) {
+  const c10::Storage storage = tensors.front()->tensor.storage();
+  const auto bytes = static_cast<std::int64_t>(storage.nbytes());
+  Moved moved;
+  at::Tensor flat = at::empty({0}, at::TensorOptions().dtype(at::kByte).device(device));
+  flat.set_(storage, 0, {bytes}, {1});
+  moved.host = at::empty({bytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(!device.is_cpu()));
+  moved.host.copy_(flat, /*non_blocking=*/true);
+  // The memory may be used again only when the copy is done.
+  if (copies) guard_of(device).recordDataPtrOnStream(storage.data_ptr(), *copies);
+  for (const auto& one : tensors) {
+    const at::Tensor& tensor = one->tensor;
+    moved.views.push_back({one, tensor.options(), tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset()});
+    one->tensor = at::Tensor();
+  }
+  away.push_back(std::move(moved));
+  note.bytes += bytes;
+}
+
+CopyNote ParkedActivations::Shelf::offload() {
+  const at::NoGradGuard no_graph;
+  CopyNote note;
+  std::map<const c10::StorageImpl*, std::vector<std::shared_ptr<Saved>>> by_memory;
+  for (const auto& weak : saved)
+    if (auto one = weak.lock(); one && one->tensor.defined() && one->tensor.has_storage())
+      by_memory[one->tensor.storage().unsafeGetStorageImpl()].push_back(std::move(one));
+  std::optional<OnCopyStream> on_copies;
+  if (copies) {
+    on_copies.emplace(device, *copies);
+    note.start = timed(*copies);
+  }
+  for (auto& [memory, tensors] : by_memory)
+    if (tensors.front()->tensor.storage().use_count() == tensors.size() && memory->nbytes() > 0)
+      move_out(std::move(tensors), note);
+  if (copies) note.end = timed(*copies);
+  return note;
+}
+
+CopyNote ParkedActivations::Shelf::reload() {
+  const at::NoGradGuard no_graph;
+  CopyNote note;
+  if (away.empty()) return note;
+  std::optional<OnCopyStream> on_copies;
+  if (copies) {
+    on_copies.emplace(device, *copies);
+    note.start = timed(*copies);
+  }
+  for (Moved& moved : std::exchange(away, {})) {
+    const at::Tensor flat = at::empty(moved.host.sizes(), at::TensorOptions().dtype(at::kByte).device(device));
+    flat.copy_(moved.host, /*non_blocking=*/true);
+    note.bytes += static_cast<std::int64_t>(moved.host.nbytes());
+    for (const Moved::View& view : moved.views) {
+      const auto one = view.saved.lock();
+      if (!one) continue;
+      one->tensor = at::empty({0}, view.options);
+      one->tensor.set_(flat.storage(), view.offset, view.sizes, view.strides);
+    }
+  }
+  if (copies) {
+    note.end = timed(*copies);
+    back = timed(*copies);
+  }
+  return note;
+}
+
+// Autograd asks its engine how saved tensors are packed: this one answers for threads that capture, and is LibTorch's engine in
+// everything else.
+struct ParkingEngine : torch::autograd::Engine {
+  struct Hooks : torch::autograd::SavedVariableHooks {
+    explicit Hooks(std::shared_ptr<ParkedActivations::Shelf> to) : shelf(std::move(to)) {}
+    void call_pack_hook(const at::Tensor& tensor) override {
+      saved->tensor = tensor.detach();
+      shelf->saved.push_back(saved);
+    }
+    at::Tensor call_unpack_hook() override {
+      if (!saved->tensor.defined()) shelf->reload();
+      if (shelf->copies) {
+        const auto guard = guard_of(shelf->device);
+        const c10::Stream computing = guard.getStream(shelf->device);
+        if (shelf->back) shelf->back->block(computing);
+        guard.recordDataPtrOnStream(saved->tensor.storage().data_ptr(), computing);
+      }
+      return saved->tensor;
+    }
+    std::shared_ptr<ParkedActivations::Shelf> shelf;
+    std::shared_ptr<ParkedActivations::Saved> saved = std::make_shared<ParkedActivations::Saved>();
+  };
+  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    if (capturing == nullptr) return nullptr;
+    return std::make_unique<Hooks>(capturing->shelf_);
+  }
+  // Lives as long as the process: its threads may outlast everything else.
+  static torch::autograd::Engine& the() {
+    static ParkingEngine* const engine = new ParkingEngine;
+    return *engine;
+  }
+};
+
+torch::autograd::Engine& autograd_engine() {
+  static torch::autograd::Engine& engine = [&]() -> torch::autograd::Engine& {
+    torch::autograd::set_default_engine_stub(&ParkingEngine::the);
+    return ParkingEngine::the();
+  }();
+  return engine;
+}
+
+ParkedActivations::ParkedActivations(at::Device device) : shelf_(std::make_shared<Shelf>(device)) {
+  autograd_engine();  // asked how to save before any backward
+}
+
+ParkedActivations::~ParkedActivations() = default;
+
+ParkedActivations::Capture::Capture(ParkedActivations* owner) : before_(std::exchange(capturing, owner)) {}
+ParkedActivations::Capture::~Capture() { capturing = before_; }
+
+CopyNote ParkedActivations::offload() { return shelf_->offload(); }
+CopyNote ParkedActivations::reload() { return shelf_->reload(); }
+
+}  // namespace panpipe::exec

@@ -1,0 +1,364 @@
+#include "exec/engine/stage/operator_program.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/error.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
+#include "exec/engine/mixed_bits.hpp"
+#include "exec/engine/stage/recomputed_attention.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
+#include "exec/engine/slices/attended_sequence.hpp"
+#include "exec/engine/stage/weight_copies.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// A number where the schema wants a tensor is a wrapped number: a 0-dim tensor that does not take part in type promotion.
+at::Tensor wrapped_number(const at::Scalar& value) {
+  at::Tensor tensor = at::scalar_tensor(value, at::TensorOptions().dtype(value.isFloatingPoint() ? at::kDouble : at::kLong));
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+// The schema's type decides what a literal becomes; the graph's literals are as the model's author wrote them.
+c10::IValue coerce_list(c10::IValue value, const c10::TypePtr& element) {
+  if (element->kind() == c10::TypeKind::BoolType && value.isIntList()) {
+    c10::List<bool> list;
+    for (const std::int64_t one : value.toIntVector()) list.push_back(one != 0);
+    return list;
+  }
+  if (element->kind() == c10::TypeKind::FloatType && value.isIntList()) {
+    c10::List<double> list;
+    for (const std::int64_t one : value.toIntVector()) list.push_back(static_cast<double>(one));
+    return list;
+  }
+  if (element->kind() == c10::TypeKind::FloatType && value.isDouble()) return c10::List<double>({value.toDouble()});
+  if (element->kind() == c10::TypeKind::OptionalType && value.isTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    list.resize(value.toTensorList().size());
+    return list;
+  }
+  if (value.isInt()) return c10::List<std::int64_t>({value.toInt()});  // int[2] given as one int
+  return value;
+}
+
+c10::IValue coerce(c10::IValue value, const c10::TypePtr& type) {
+  c10::TypePtr wanted = type;
+  if (const auto optional = wanted->cast<c10::OptionalType>()) {
+    if (value.isNone()) return value;
+    wanted = optional->getElementType();
+  }
+  if (wanted->kind() == c10::TypeKind::TensorType) {
+    if (value.isInt()) return wrapped_number(at::Scalar(value.toInt()));
+    if (value.isDouble()) return wrapped_number(at::Scalar(value.toDouble()));
+    if (value.isBool()) return wrapped_number(at::Scalar(value.toBool()));
+  }
+  if (wanted->kind() == c10::TypeKind::FloatType && value.isInt()) return static_cast<double>(value.toInt());
+  if (wanted->kind() == c10::TypeKind::ListType)
+    return coerce_list(std::move(value), wanted->expectRef<c10::ListType>().getElementType());
+  return value;
+}
+
+// A region of the model's author: no_grad, or autocast. Weights are cast at each use: a cache would outlive the weights' update.
+class Surroundings {
+ public:
+  explicit Surroundings(const Operator& op) {
+    if (!op.recorded && at::GradMode::is_enabled()) {
+      at::GradMode::set_enabled(false);
+      restores_gradients_ = true;
+    }
+    if (!op.autocast) return;
+    device_ = op.autocast->device == "cuda" ? at::kCUDA : at::kCPU;
+    dtype_ = at::autocast::get_autocast_dtype(*device_);
+    enabled_ = at::autocast::is_autocast_enabled(*device_);
+    cached_ = at::autocast::is_autocast_cache_enabled();
+    at::autocast::set_autocast_dtype(*device_, scalar_type(op.autocast->dtype));
+    at::autocast::set_autocast_enabled(*device_, true);
+    at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~Surroundings() {
+    if (restores_gradients_) at::GradMode::set_enabled(true);
+    if (!device_) return;
+    at::autocast::set_autocast_enabled(*device_, enabled_);
+    at::autocast::set_autocast_dtype(*device_, dtype_);
+    at::autocast::set_autocast_cache_enabled(cached_);
+  }
+  Surroundings(const Surroundings&) = delete;
+  Surroundings& operator=(const Surroundings&) = delete;
+
+ private:
+  bool restores_gradients_ = false, enabled_ = false, cached_ = false;
+  std::optional<at::DeviceType> device_;
+  at::ScalarType dtype_{};
+};
+
+// Operators that draw random numbers: found by the tag that PyTorch gives them, and the two composites that reach one.
+bool draws(const c10::OperatorHandle& handle) {
+  if (handle.hasTag(at::Tag::nondeterministic_seeded)) return true;
+  const std::string& name = handle.schema().name();
+  return name == "aten::dropout" || name == "aten::dropout_" || name == "aten::alpha_dropout" ||
+         name == "aten::feature_dropout" || name == "aten::scaled_dot_product_attention" ||
+         name == "aten::feature_alpha_dropout" || name == "aten::feature_dropout_" || name == "aten::rrelu" ||
+         name == "aten::rrelu_" || name == "aten::lstm" || name == "aten::gru" || name == "aten::rnn_tanh" ||
+         name == "aten::rnn_relu" || name.compare(0, 10, "aten::rand") == 0;
+}
+
+// The default generator is one per process and shared by rank threads: held from seeding until the draw is done.
+std::mutex& generator_lock() {
+  static std::mutex lock;
+  return lock;
+}
+
+// Arguments by which PyTorch's operators tell training from evaluation. A normalization without running statistics has none to
+// take.
+std::vector<std::pair<int, c10::IValue>> outside_training(const c10::FunctionSchema& schema, const Operator& op,
+                                                          const std::vector<int>& given) {
+  const auto statistics = schema.argumentIndexWithName("running_mean");
+  const int own = statistics ? given[static_cast<std::size_t>(*statistics)] : -1;
+  const bool learns = own >= 0 && std::holds_alternative<TensorRef>(op.arguments[static_cast<std::size_t>(own)]);
+  std::vector<std::pair<int, c10::IValue>> arguments;
+  for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
+    const std::string& name = schema.arguments()[i].name();
+    if (name == "dropout_p") arguments.emplace_back(static_cast<int>(i), 0.0);
+    if (name == "train" || (name == "training" && (learns || !statistics))) arguments.emplace_back(static_cast<int>(i), false);
+  }
+  return arguments;
+}
+
+[[noreturn]] void cannot(const Operator& op, const std::string& why) {
+  throw InputError(fmt::format("operator {} of module '{}': {}", op.target, op.module, why));
+}
+
+// Per argument of the schema: which of the operator's it is, -1 where the schema's default holds.
+std::vector<int> given_arguments(const Operator& op, const c10::FunctionSchema& schema) {
+  std::vector<int> given(schema.arguments().size(), -1);
+  for (std::size_t i = 0; i < op.arguments.size(); ++i) {
+    if (op.argument_names.empty()) {
+      given[i] = static_cast<int>(i);
+      continue;
+    }
+    const auto position = schema.argumentIndexWithName(op.argument_names[i]);
+    if (!position) cannot(op, fmt::format("its schema has no argument '{}'", op.argument_names[i]));
+    given[static_cast<std::size_t>(*position)] = static_cast<int>(i);
+  }
+  return given;
+}
+
+}  // namespace
+
+OperatorProgram::OperatorProgram(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs,
+                                 at::Device device)
+    : graph_(&graph), device_(device), slot_of_tensor_(graph.tensors.size(), -1), outputs_(outputs) {
+  std::vector<bool> made(graph.tensors.size(), false);
+  for (int index = first; index < end; ++index) {
+    nodes_.push_back(compile(graph.operators[static_cast<std::size_t>(index)], index));
+    for (const int tensor : graph.operators[static_cast<std::size_t>(index)].outputs)
+      made[static_cast<std::size_t>(tensor)] = true;
+  }
+  for (const int tensor : outputs_) output_slots_.push_back(slot_of(tensor));
+  // Values first, then what is kept from step to step, each in graph order.
+  for (const bool kept : {false, true}) {
+    for (std::size_t tensor = 0; tensor < graph.tensors.size(); ++tensor) {
+      const TensorRole role = graph.tensors[tensor].role;
+      if (slot_of_tensor_[tensor] < 0 || made[tensor] || (role == TensorRole::Parameter || role == TensorRole::Buffer) != kept)
+        continue;
+      inputs_.push_back(static_cast<int>(tensor));
+      input_slots_.push_back(slot_of_tensor_[tensor]);
+    }
+  }
+  std::vector<bool> alive(static_cast<std::size_t>(slots_), false);  // needed by a later node, or an output
+  for (const int slot : output_slots_) alive[static_cast<std::size_t>(slot)] = true;
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    const auto last_use = [&](int slot) {
+      if (slot < 0 || alive[static_cast<std::size_t>(slot)]) return;
+      alive[static_cast<std::size_t>(slot)] = true;
+      node->dead.push_back(slot);
+    };
+    for (const int slot : node->results) last_use(slot);
+    for (const Fill& fill : node->fills) last_use(fill.slot);
+  }
+}
+
+int OperatorProgram::slot_of(int tensor) {
+  int& slot = slot_of_tensor_[static_cast<std::size_t>(tensor)];
+  if (slot < 0) slot = slots_++;
+  return slot;
+}
+
+// An argument that is known beforehand; tensors are noted to be filled in.
+c10::IValue OperatorProgram::literal(Node& node, int position, const Argument& argument) {
+  c10::IValue value;
+  std::visit(
+      [&](const auto& given) {
+        using T = std::decay_t<decltype(given)>;
+        if constexpr (std::is_same_v<T, TensorRef>) {
+          const Tensor& tensor = graph_->tensors[static_cast<std::size_t>(given.tensor)];
+          const bool weight = tensor.role == TensorRole::Parameter && tensor.dtype == DType::Float32;
+          node.fills.push_back({position, -1, slot_of(given.tensor), weight ? given.tensor : -1});
+        } else if constexpr (std::is_same_v<T, TensorList>) {
+          for (std::size_t i = 0; i < given.tensors.size(); ++i)
+            if (given.tensors[i] >= 0) node.fills.push_back({position, static_cast<int>(i), slot_of(given.tensors[i])});
+          value = c10::List<at::Tensor>(std::vector<at::Tensor>(given.tensors.size()));
+        } else if constexpr (std::is_same_v<T, DType>) {
+          value = static_cast<std::int64_t>(scalar_type(given));
+        } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+          value = c10::List<std::int64_t>(given);
+        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+          value = c10::List<double>(given);
+        } else if constexpr (std::is_same_v<T, DeviceOfRank>) {
+          value = device_;
+        } else if constexpr (!std::is_same_v<T, NoArgument>) {
+          value = given;
+        }
+      },
+      argument);
+  return value;
+}
+
+OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
+  const auto dot = op.target.find('.');
+  const std::string name = op.target.substr(0, dot), overload = dot == std::string::npos ? "" : op.target.substr(dot + 1);
+  const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
+  if (!found) cannot(op, "LibTorch has no operator of this name");
+  Node node{*found,
+            index,
+            {},
+            {},
+            {},
+            {},
+            draws(*found),
+            !op.recorded || op.autocast.has_value(),
+            name == "aten::scaled_dot_product_attention",
+            {}};
+  const auto& wanted = found->schema().arguments();
+  if (op.arguments.size() > wanted.size())
+    cannot(op, fmt::format("{} arguments were given, its schema takes {}", op.arguments.size(), wanted.size()));
+  const std::vector<int> given = given_arguments(op, found->schema());
+  node.evaluation = outside_training(found->schema(), op, given);
+  for (std::size_t position = 0; position < wanted.size(); ++position) {
+    if (given[position] < 0) {
+      if (!wanted[position].default_value()) cannot(op, fmt::format("argument '{}' is missing", wanted[position].name()));
+      node.arguments.push_back(*wanted[position].default_value());
+      continue;
+    }
+    c10::IValue value = literal(node, static_cast<int>(position), op.arguments[static_cast<std::size_t>(given[position])]);
+    node.arguments.push_back(coerce(std::move(value), wanted[position].type()));
+  }
+  for (const int tensor : op.outputs) node.results.push_back(slot_of(tensor));
+  const bool lowers = !node.surrounded && autocast_lowers(name);  // a region of the author's has a type of its own
+  for (Fill& fill : node.fills) {
+    if (!lowers) fill.weight = -1;
+    if (fill.weight >= 0) lowered_weights_.push_back(fill.weight);
+  }
+  return node;
+}
+
+// Random operators draw the same whenever and wherever they are called for this operator and sample.
+void OperatorProgram::call(const Node& node, const CallContext& context, torch::jit::Stack& stack) const {
+  if (!node.random) return call_as_stated(node, stack);
+  const std::lock_guard hold(generator_lock());
+  at::Generator generator =
+      device_.is_cpu() ? at::detail::getDefaultCPUGenerator() : at::globalContext().defaultGenerator(device_);
+  generator.set_current_seed(
+      // Neighbouring (operator, microbatch) pairs get unrelated streams.
+      mixed_bits(context.seed ^
+                 mixed_bits(static_cast<std::uint64_t>(context.sample) ^ mixed_bits(static_cast<std::uint64_t>(node.index)))));
+  call_as_stated(node, stack);
+}
+
+void OperatorProgram::call_as_stated(const Node& node, torch::jit::Stack& stack) const {
+  if (!node.surrounded) return node.handle.callBoxed(stack);
+  const Surroundings around(graph_->operators[static_cast<std::size_t>(node.index)]);
+  node.handle.callBoxed(stack);
+}
+
+std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, const CallContext& context) const {
+  return run(std::move(values), context, nullptr);
+}
+
+std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, const CallContext& context,
+                                             Observer* observer) const {
+  PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
+  std::vector<c10::IValue> slots(static_cast<std::size_t>(slots_));
+  for (std::size_t i = 0; i < values.size(); ++i) slots[static_cast<std::size_t>(input_slots_[i])] = std::move(values[i]);
+  torch::jit::Stack stack;
+  for (const Node& node : nodes_) {
+    stack.assign(node.arguments.begin(), node.arguments.end());
+    for (std::size_t i = 0; i < node.fills.size(); ++i) {
+      const Fill& fill = node.fills[i];
+      c10::IValue& argument = stack[static_cast<std::size_t>(fill.position)];
+      if (fill.element < 0) {
+        argument = slots[static_cast<std::size_t>(fill.slot)];
+      } else {
+        // The compiled list is shared by all calls: filled in a copy.
+        const bool first = i == 0 || node.fills[i - 1].position != fill.position;
+        const at::Tensor& value = slots[static_cast<std::size_t>(fill.slot)].toTensor();
+        if (argument.isTensorList()) {
+          if (first) argument = argument.toTensorList().copy();
+          argument.toTensorList().set(static_cast<std::size_t>(fill.element), value);
+        } else {
+          if (first) argument = argument.toOptionalTensorList().copy();
+          argument.toOptionalTensorList().set(static_cast<std::size_t>(fill.element), value);
+        }
+      }
+    }
+    if (context.evaluates)
+      for (const auto& [position, value] : node.evaluation) stack[static_cast<std::size_t>(position)] = value;
+    if (observer) observer->before(node.index);
+    if (context.copies)
+      for (const Fill& fill : node.fills)
+        if (fill.weight >= 0) {
+          c10::IValue& argument = stack[static_cast<std::size_t>(fill.position)];
+          argument = context.copies->stand_in(argument.toTensor());
+        }
+    try {
+      if (node.attends && context.slice) context.slice->sequence->attend(node.index, context.slice->index, stack);
+      if (context.recompute_attention && node.attends && graph_->operators[static_cast<std::size_t>(node.index)].recorded)
+        recomputed_attention(
+            [this, &node, context](torch::jit::Stack& again) {
+              const AutocastRegion region(context.autocast, device_.type());  // the backward stands in none
+              call(node, context, again);
+            },
+            stack);
+      else
+        call(node, context, stack);
+    } catch (const c10::Error& error) {
+      const Operator& op = graph_->operators[static_cast<std::size_t>(node.index)];
+      throw std::runtime_error(
+          fmt::format("operator {} of module '{}' failed: {}", op.target, op.module, error.what_without_backtrace()));
+    } catch (const std::exception& error) {
+      const Operator& op = graph_->operators[static_cast<std::size_t>(node.index)];
+      throw std::runtime_error(fmt::format("operator {} of module '{}' failed: {}", op.target, op.module, error.what()));
+    }
+    if (observer) observer->after(node.index, stack);
+    // An operator that returns a list (split, unbind) has its elements as results.
+    if (stack.size() == 1 && stack[0].isTensorList() && !node.results.empty()) {
+      const auto list = stack[0].toTensorList();
+      for (std::size_t i = 0; i < node.results.size(); ++i)
+        if (node.results[i] >= 0) slots[static_cast<std::size_t>(node.results[i])] = list.get(i);
+    } else {
+      for (std::size_t i = 0; i < node.results.size(); ++i)
+        if (node.results[i] >= 0) slots[static_cast<std::size_t>(node.results[i])] = std::move(stack[i]);
+    }
+    for (const int slot : node.dead) slots[static_cast<std::size_t>(slot)] = c10::IValue();
+  }
+  std::vector<at::Tensor> results;
+  results.reserve(output_slots_.size());
+  for (std::size_t i = 0; i < output_slots_.size(); ++i) {
+    at::Tensor value = slots[static_cast<std::size_t>(output_slots_[i])].toTensor();
+    // What leaves is of the type the graph states, whatever autocast made of it.
+    const at::ScalarType stated = scalar_type(graph_->tensors[static_cast<std::size_t>(outputs_[i])].dtype);
+    results.push_back(value.scalar_type() == stated ? std::move(value) : value.to(stated));
+  }
+  return results;
+}
+
+}  // namespace panpipe::exec

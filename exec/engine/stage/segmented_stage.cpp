@@ -1,0 +1,289 @@
+#include "exec/engine/stage/segmented_stage.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/add.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/error.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+constexpr std::string_view kLossOverVocabulary = "panpipe::vocabulary_parallel_cross_entropy";
+constexpr std::string_view kScatterSequence = "panpipe::scatter_to_sequence_parallel";
+constexpr std::string_view kGatherSequence = "panpipe::gather_sequence";
+
+int tensor_of(const Operator& op, std::size_t i) { return std::get<TensorRef>(op.arguments.at(i)).tensor; }
+std::int64_t integer_argument(const Operator& op, std::size_t i) { return std::get<std::int64_t>(op.arguments.at(i)); }
+
+// The sequence's, of operators that cut it.
+std::int64_t dimension_of(const Operator& op) { return op.arguments.size() > 1 ? integer_argument(op, 1) : 0; }
+
+bool contains(const std::vector<int>& sorted, int value) { return std::binary_search(sorted.begin(), sorted.end(), value); }
+
+// Random operators draw the same on ranks that compute the same, and something else where the work is divided.
+CallContext context_of(const CallContext& context, bool divided, int shard) {
+  CallContext own = context;
+  if (divided) own.seed ^= 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(shard);
+  return own;
+}
+
+}  // namespace
+
+SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
+                               const std::vector<bool>& needs_gradient, at::Device device, TensorGroup* group,
+                               WeightCopies* copies)
+    : graph_(graph), group_(group), outputs_(range.outputs) {
+  const std::vector<StagePart> cut = cut_at_collectives(graph, range);
+  std::set<int> made, read;
+  for (const StagePart& part : cut) {
+    parts_.push_back({part, nullptr, {}});
+    PANPIPE_CHECK(!part.communicates || group_ != nullptr, "operators that communicate, but no tensor-parallel ranks");
+    // A stage of one segment gives its outputs in the stage's own order.
+    const std::vector<int>& outputs = cut.size() == 1 ? range.outputs : part.makes;
+    if (!part.communicates)
+      parts_.back().stage = std::make_unique<Stage>(graph, part.first_operator, part.end_operator, outputs, parameters,
+                                                    needs_gradient, false, device, copies);
+    for (const int tensor : part.reads)
+      if (made.count(tensor) == 0) read.insert(tensor);
+    made.insert(part.makes.begin(), part.makes.end());
+  }
+  inputs_.assign(read.begin(), read.end());
+}
+
+const Operator& SegmentedStage::operator_of(const Part& part) const {
+  return graph_.operators[static_cast<std::size_t>(part.range.first_operator)];
+}
+
+bool SegmentedStage::sums(const Part& part, bool backward) const {
+  if (!part.range.communicates) return false;
+  const Operator& op = operator_of(part);
+  return (backward ? op.backward_collective : op.forward_collective) != CollectiveKind::None;
+}
+
+// Parts [first, end) of each step in the order of execution, which for a backward counts from the last part: a step ends with
+// the part that posts a sum.
+std::vector<std::pair<std::size_t, std::size_t>> SegmentedStage::stretches(bool backward) const {
+  std::vector<std::pair<std::size_t, std::size_t>> found;
+  std::size_t first = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    const bool last = p + 1 == parts_.size();
+    if (!last && !sums(parts_[backward ? parts_.size() - 1 - p : p], backward)) continue;
+    found.emplace_back(first, p + 1);
+    first = p + 1;
+  }
+  return found;
+}
+
+at::Tensor SegmentedStage::resolve(Value& value) {
+  if (value.posted) value.tensor = group_->take(*std::exchange(value.posted, nullptr));
+  return value.tensor;
+}
+
+// Handed over at its last use.
+at::Tensor SegmentedStage::take_value(ForwardFlow& flow, const Part& part, int tensor) {
+  const auto found = flow.values.find(tensor);
+  PANPIPE_CHECK(found != flow.values.end(), fmt::format("tensor {} is not there yet", tensor));
+  resolve(found->second);
+  if (!contains(part.range.dead, tensor)) return found->second.tensor;
+  at::Tensor value = std::move(found->second.tensor);
+  flow.values.erase(found);
+  return value;
+}
+
+at::Tensor SegmentedStage::take_gradient(BackwardFlow& flow, int tensor) {
+  const at::NoGradGuard no_graph;
+  auto found = flow.gradients.extract(tensor);
+  if (found.empty()) return {};
+  at::Tensor sum;
+  for (Value& part : found.mapped()) {
+    at::Tensor value = resolve(part);
+    part.tensor.reset();  // held once: what is summed over ranks next is then summed in place
+    if (value.defined()) sum = sum.defined() ? at::add(sum, value) : std::move(value);
+  }
+  return sum;
+}
+
+void SegmentedStage::run_segment(Part& part, ForwardFlow& flow) {
+  std::vector<at::Tensor> values;
+  for (const int tensor : part.stage->inputs()) values.push_back(take_value(flow, part, tensor));
+  const bool divided = part.range.divided || graph_.sequence_parallel;
+  std::vector<at::Tensor> made =
+      part.stage->forward(flow.microbatch, std::move(values), context_of(flow.context, divided, group_ ? group_->shard() : 0));
+  if (!flow.recorded) part.stage->forget(flow.microbatch);
+  for (std::size_t i = 0; i < made.size(); ++i) flow.values[part.stage->outputs()[i]].tensor = std::move(made[i]);
+}
+
+void SegmentedStage::run_collective(Part& part, ForwardFlow& flow) {
+  const Operator& op = operator_of(part);
+  if (op.target == kLossOverVocabulary) return run_loss(part, flow);
+  at::Tensor value = take_value(flow, part, tensor_of(op, 0));
+  Value& made = flow.values[op.outputs[0]];
+  if (op.forward_collective != CollectiveKind::None)
+    made.posted = group_->post(op.forward_collective, std::move(value), dimension_of(op));
+  else
+    made.tensor = op.target == kScatterSequence ? group_->own_part(value, dimension_of(op)) : std::move(value);
+}
+
+void SegmentedStage::run_loss(Part& part, ForwardFlow& flow) {
+  const Operator& op = operator_of(part);
+  VocabularyPart own;
+  own.logits = take_value(flow, part, tensor_of(op, 0));
+  own.labels = take_value(flow, part, tensor_of(op, 1));
+  const std::int64_t vocabulary = integer_argument(op, 3), width = own.logits.size(1);
+  own.first = width * group_->shard();
+  own.columns = std::clamp<std::int64_t>(vocabulary - own.first, 0, width);
+  own.ignored = integer_argument(op, 4);
+  const auto posted = group_->post(CollectiveKind::AllReduce, vocabulary_statistics(own, group_->shard(), group_->degree()));
+  VocabularyLoss whole = vocabulary_loss(own, group_->take(*posted));
+  flow.values[op.outputs[0]].tensor = whole.loss;
+  if (flow.recorded) part.losses[flow.microbatch] = {std::move(own), std::move(whole)};
+}
+
+Steps SegmentedStage::forward_steps(std::shared_ptr<ForwardFlow> flow, Take inputs, Give outputs) {
+  Steps steps;
+  for (const auto& [first, end] : stretches(false)) {
+    steps.emplace_back([this, flow, first = first, end = end, take = first == 0 ? std::move(inputs) : Take(),
+                        give = end == parts_.size() ? std::move(outputs) : Give()] {
+      if (take) {
+        std::vector<at::Tensor> values = take();
+        for (std::size_t i = 0; i < inputs_.size(); ++i) flow->values[inputs_[i]].tensor = std::move(values[i]);
+      }
+      {
+        std::optional<at::NoGradGuard> no_graph;
+        if (!flow->recorded) no_graph.emplace();
+        for (std::size_t p = first; p < end; ++p)
+          parts_[p].range.communicates ? run_collective(parts_[p], *flow) : run_segment(parts_[p], *flow);
+      }
+      if (!give) return;
+      std::vector<at::Tensor> values;
+      for (const int tensor : outputs_) values.push_back(resolve(flow->values.at(tensor)));
+      flow->values.clear();
+      give(std::move(values));
+    });
+  }
+  return steps;
+}
+
+// In the order in which a stage that is one part wants its inputs.
+std::vector<at::Tensor> SegmentedStage::of_only_part(std::vector<at::Tensor> values) const {
+  std::vector<at::Tensor> ordered;
+  for (const int tensor : parts_[0].stage->inputs())
+    ordered.push_back(
+        std::move(values[static_cast<std::size_t>(std::lower_bound(inputs_.begin(), inputs_.end(), tensor) - inputs_.begin())]));
+  return ordered;
+}
+
+Steps SegmentedStage::evaluate(int microbatch, const CallContext& context, Take inputs, Give outputs) {
+  if (parts_.size() == 1)
+    return {[this, context, inputs = std::move(inputs), outputs = std::move(outputs)] {
+      outputs(parts_[0].stage->evaluate(of_only_part(inputs()), context));
+    }};
+  auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, context, false, {}});
+  return forward_steps(std::move(flow), std::move(inputs), std::move(outputs));
+}
+
+Steps SegmentedStage::forward(int microbatch, const CallContext& context, bool drop, Take inputs, Give outputs) {
+  if (parts_.size() == 1) {  // keeps what recompute needs itself, copies of written buffers too
+    return {[this, microbatch, context, drop, inputs = std::move(inputs), outputs = std::move(outputs)] {
+      outputs(parts_[0].stage->forward(microbatch, of_only_part(inputs()), context, drop));
+    }};
+  }
+  auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, context, !drop, {}});
+  if (!drop) return forward_steps(std::move(flow), std::move(inputs), std::move(outputs));
+  return forward_steps(
+      std::move(flow),
+      [this, microbatch, context, inputs = std::move(inputs)] {
+        std::vector<at::Tensor> values = inputs();
+        dropped_[microbatch] = {context, values};
+        return values;
+      },
+      std::move(outputs));
+}
+
+Steps SegmentedStage::recompute(int microbatch) {
+  if (parts_.size() == 1) return {[this, microbatch] { parts_[0].stage->recompute(microbatch); }};
+  const auto found = dropped_.find(microbatch);
+  PANPIPE_CHECK(found != dropped_.end(), fmt::format("microbatch {} was not dropped", microbatch));
+  Dropped dropped = std::move(found->second);
+  dropped_.erase(found);
+  auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, dropped.context, true, {}});
+  return forward_steps(
+      std::move(flow), [inputs = std::move(dropped.inputs)] { return inputs; }, [](const std::vector<at::Tensor>&) {});
+}
+
+void SegmentedStage::return_segment(Part& part, BackwardFlow& flow, bool apart) {
+  std::vector<at::Tensor> gradients, found;
+  for (const int tensor : part.stage->outputs()) gradients.push_back(take_gradient(flow, tensor));
+  if (flow.kind == ActionKind::B && !apart) {
+    found = part.stage->backward(flow.microbatch, gradients);
+  } else {
+    found = part.stage->input_gradient(flow.microbatch, gradients);
+    if (flow.kind == ActionKind::B) flow.weights.push_back(part.stage.get());
+  }
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (found[i].defined()) flow.gradients[part.stage->inputs()[i]].push_back({std::move(found[i]), nullptr});
+}
+
+void SegmentedStage::return_collective(Part& part, BackwardFlow& flow) {
+  const Operator& op = operator_of(part);
+  at::Tensor gradient = take_gradient(flow, op.outputs[0]);
+  if (!gradient.defined()) return;
+  Value& back = flow.gradients[tensor_of(op, 0)].emplace_back();
+  if (op.target == kLossOverVocabulary) {
+    const auto [own, whole] = std::move(part.losses.extract(flow.microbatch).mapped());
+    back.tensor = vocabulary_gradient(own, whole, gradient);
+  } else if (op.backward_collective != CollectiveKind::None) {
+    back.posted = group_->post(op.backward_collective, std::move(gradient), dimension_of(op));
+  } else {
+    back.tensor = op.target == kGatherSequence ? group_->own_part(gradient, dimension_of(op)) : std::move(gradient);
+  }
+}
+
+Steps SegmentedStage::backward(ActionKind kind, int microbatch, Take output_gradients, Give input_gradients) {
+  Steps steps;
+  if (dropped_.count(microbatch) > 0) {
+    steps = recompute(microbatch);
+    auto arrived = std::make_shared<std::vector<at::Tensor>>();
+    steps.front() = [arrived, take = std::move(output_gradients), first = std::move(steps.front())] {
+      *arrived = take();
+      first();
+    };
+    output_gradients = [arrived] { return std::move(*arrived); };
+  }
+  auto flow = std::make_shared<BackwardFlow>(BackwardFlow{microbatch, kind, {}, {}});
+  for (const auto& [first, end] : stretches(true)) {
+    steps.emplace_back([this, flow, first = first, end = end, take = first == 0 ? std::move(output_gradients) : Take(),
+                        give = end == parts_.size() ? std::move(input_gradients) : Give()] {
+      if (take) {
+        std::vector<at::Tensor> values = take();
+        for (std::size_t i = 0; i < outputs_.size(); ++i)
+          if (values[i].defined()) flow->gradients[outputs_[i]].push_back({std::move(values[i]), nullptr});
+      }
+      const bool posts = sums(parts_[parts_.size() - end], true);
+      for (std::size_t p = first; p < end; ++p) {
+        Part& part = parts_[parts_.size() - 1 - p];
+        part.range.communicates ? return_collective(part, *flow) : return_segment(part, *flow, posts);
+      }
+      for (Stage* stage : std::exchange(flow->weights, {})) stage->weight_gradient(flow->microbatch);
+      if (!give) return;
+      std::vector<at::Tensor> values;
+      for (const int tensor : inputs_) values.push_back(take_gradient(*flow, tensor));
+      give(std::move(values));
+    });
+  }
+  return steps;
+}
+
+Steps SegmentedStage::weight_gradient(int microbatch) {
+  Steps steps;
+  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part)
+    if (part->stage) steps.emplace_back([stage = part->stage.get(), microbatch] { stage->weight_gradient(microbatch); });
+  return steps;
+}
+
+}  // namespace panpipe::exec

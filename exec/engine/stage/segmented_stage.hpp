@@ -1,0 +1,95 @@
+// A stage as a rank runs it: segments, each with an autograd graph of its own, and the communicating operators between them.
+//
+// A pass over it is a list of steps. A step waits for what the step before posted, computes, and posts the next sum over the
+// tensor-parallel ranks; so the steps of two passes can be woven, and one computes while the other's sums travel. Without tensor
+// parallelism a pass is one step. A full backward computes a segment's input gradients, posts, and does its weight gradients
+// while the sum is under way.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "schedule/action.hpp"
+#include "exec/engine/stage/segments.hpp"
+#include "exec/engine/stage/stage.hpp"
+#include "exec/engine/stage/tensor_group.hpp"
+#include "exec/engine/stage/vocabulary_loss.hpp"
+
+namespace panpipe::exec {
+
+using Steps = std::vector<std::function<void()>>;
+
+class SegmentedStage {
+ public:
+  using Take = std::function<std::vector<at::Tensor>()>;      // called by the first step
+  using Give = std::function<void(std::vector<at::Tensor>)>;  // called at the end of the last
+
+  // `group`: null without tensor parallelism; `copies`: null without autocast. References must outlive the stage.
+  SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
+                 const std::vector<bool>& needs_gradient, at::Device device, TensorGroup* group, WeightCopies* copies = nullptr);
+
+  // Graph tensors that F takes and gives, and whose gradients a backward gives and takes.
+  const std::vector<int>& inputs() const { return inputs_; }
+  const std::vector<int>& outputs() const { return outputs_; }
+
+  // F. `drop`: only the inputs stay alive; R, or else the backward itself, runs it again.
+  Steps forward(int microbatch, const CallContext& context, bool drop, Take inputs, Give outputs);
+  Steps recompute(int microbatch);
+  // As forward() without a backward to come: nothing stays alive.
+  Steps evaluate(int microbatch, const CallContext& context, Take inputs, Give outputs);
+  // `kind`: B or I. Undefined gradients where none flows.
+  Steps backward(ActionKind kind, int microbatch, Take output_gradients, Give input_gradients);
+  Steps weight_gradient(int microbatch);  // W
+
+ private:
+  struct Part {
+    StagePart range;
+    std::unique_ptr<Stage> stage;                                               // of a segment
+    std::unordered_map<int, std::pair<VocabularyPart, VocabularyLoss>> losses;  // of a loss over the vocabulary, by microbatch
+  };
+  // A tensor, or one that is being summed.
+  struct Value {
+    at::Tensor tensor;
+    TensorGroup::PostedPtr posted;
+  };
+  struct ForwardFlow {
+    int microbatch;
+    CallContext context;
+    bool recorded;  // for a backward
+    std::unordered_map<int, Value> values;
+  };
+  struct BackwardFlow {
+    int microbatch;
+    ActionKind kind;
+    std::unordered_map<int, std::vector<Value>> gradients;  // to be added up, in this order
+    std::vector<Stage*> weights;  // of segments whose weight gradients come after the next sum is posted
+  };
+  struct Dropped {
+    CallContext context;
+    std::vector<at::Tensor> inputs;
+  };
+
+  const Operator& operator_of(const Part& part) const;
+  bool sums(const Part& part, bool backward) const;
+  std::vector<std::pair<std::size_t, std::size_t>> stretches(bool backward) const;
+  std::vector<at::Tensor> of_only_part(std::vector<at::Tensor> values) const;
+  at::Tensor resolve(Value& value);
+  at::Tensor take_value(ForwardFlow& flow, const Part& part, int tensor);
+  at::Tensor take_gradient(BackwardFlow& flow, int tensor);
+  void run_segment(Part& part, ForwardFlow& flow);
+  void run_collective(Part& part, ForwardFlow& flow);
+  void run_loss(Part& part, ForwardFlow& flow);
+  void return_segment(Part& part, BackwardFlow& flow, bool apart);
+  void return_collective(Part& part, BackwardFlow& flow);
+  Steps forward_steps(std::shared_ptr<ForwardFlow> flow, Take inputs, Give outputs);
+
+  const OperatorGraph& graph_;
+  TensorGroup* group_;
+  std::vector<int> inputs_, outputs_;
+  std::vector<Part> parts_;
+  std::unordered_map<int, Dropped> dropped_;  // by microbatch
+};
+
+}  // namespace panpipe::exec

@@ -1,0 +1,127 @@
+#include "exec/engine/stage/stage.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
+#include "exec/engine/slices/attended_sequence.hpp"
+#include "exec/engine/stage/weight_copies.hpp"
+
+namespace panpipe::exec {
+
+Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
+             const std::vector<bool>& needs_gradient, bool recompute, at::Device device, WeightCopies* copies)
+    : program_(graph, first, end, outputs, device), parameters_(&parameters), copies_(copies), recompute_(recompute) {
+  for (const int tensor : program_.outputs())
+    output_types_.push_back(scalar_type(graph.tensors[static_cast<std::size_t>(tensor)].dtype));
+  for (const int tensor : program_.inputs()) {
+    const TensorRole role = graph.tensors[static_cast<std::size_t>(tensor)].role;
+    if (role == TensorRole::Parameter || role == TensorRole::Buffer) {
+      if (graph.tensors[static_cast<std::size_t>(tensor)].written) written_.push_back(kept_.size());
+      kept_.push_back(parameters_->tensor(tensor));
+    } else {
+      inputs_.push_back(tensor);
+      gradient_inputs_.push_back(needs_gradient[static_cast<std::size_t>(tensor)]);
+    }
+  }
+  if (copies)
+    for (const int tensor : program_.lowered_weights()) copies->add(parameters_->tensor(tensor));
+}
+
+std::vector<at::Tensor> Stage::run(Live& live) {
+  std::vector<at::Tensor> values = live.inputs;
+  values.insert(values.end(), kept_.begin(), kept_.end());
+  if (live.context.slice)
+    for (std::size_t i = live.inputs.size(); i < values.size(); ++i)
+      values[i] = live.context.slice->part(program_.inputs()[i], values[i]);
+  for (std::size_t i = 0; i < live.before.size(); ++i) values[live.inputs.size() + written_[i]] = live.before[i];
+  std::vector<at::Tensor> results;
+  {
+    const AutocastRegion region(live.context.autocast, values.empty() ? at::kCPU : values.front().device().type());
+    results = program_.run(std::move(values), live.context);
+  }
+  // What leaves the stage has the graph's type: the receiver was told that.
+  for (std::size_t i = 0; live.context.autocast && i < results.size(); ++i)
+    if (results[i].is_floating_point()) results[i] = results[i].to(output_types_[i]);
+  return results;
+}
+
+Stage::Live& Stage::live(int microbatch) {
+  const auto found = live_.find(microbatch);
+  PANPIPE_CHECK(found != live_.end(), fmt::format("microbatch {} is not alive", microbatch));
+  return found->second;
+}
+
+std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop) {
+  PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
+  Live& state = live_[microbatch];
+  state.context = context;
+  state.context.copies = copies_;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    // What arrives is a leaf here; its gradient is what goes back. Data want none: a first layer's would be computed in vain.
+    at::Tensor leaf = values[i].detach();
+    if (gradient_inputs_[i]) leaf.requires_grad_(true);
+    state.inputs.push_back(std::move(leaf));
+  }
+  std::vector<at::Tensor> results;
+  if (recompute_ || drop) {
+    const at::NoGradGuard no_graph;
+    std::vector<at::Tensor> before;
+    for (const std::size_t buffer : written_) before.push_back(kept_[buffer].clone());
+    results = run(state);
+    state.before = std::move(before);
+  } else {
+    results = run(state);
+    state.roots = backward_roots(results);
+  }
+  for (at::Tensor& result : results) result = result.detach();
+  return results;
+}
+
+std::vector<at::Tensor> Stage::evaluate(const std::vector<at::Tensor>& values, const CallContext& context) {
+  PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
+  const at::NoGradGuard no_graph;
+  Live state;
+  state.context = context;
+  state.context.copies = copies_;
+  state.inputs = values;
+  for (const std::size_t buffer : written_) state.before.push_back(kept_[buffer].clone());  // these are written, not the buffers
+  return run(state);
+}
+
+void Stage::recompute(int microbatch) {
+  Live& state = live(microbatch);
+  if (!state.roots.empty()) return;
+  state.roots = backward_roots(run(state));
+  state.before.clear();
+}
+
+std::vector<at::Tensor> Stage::backward(int microbatch, const std::vector<at::Tensor>& output_gradients) {
+  recompute(microbatch);
+  Live& state = live(microbatch);
+  std::vector<at::Tensor> gradients = full_backward(state.roots, output_gradients, state.inputs);
+  live_.erase(microbatch);
+  return gradients;
+}
+
+std::vector<at::Tensor> Stage::input_gradient(int microbatch, const std::vector<at::Tensor>& output_gradients) {
+  recompute(microbatch);
+  Live& state = live(microbatch);
+  InputGradients result = input_gradients(state.roots, output_gradients, state.inputs);
+  state.rest = std::move(result.rest);
+  state.roots.clear();
+  state.inputs.clear();
+  return std::move(result.gradients);
+}
+
+void Stage::weight_gradient(int microbatch) {
+  Live& state = live(microbatch);
+  PANPIPE_CHECK(state.rest.has_value(), fmt::format("W of microbatch {} before its I", microbatch));
+  WeightWork work = std::move(*state.rest);
+  live_.erase(microbatch);
+  weight_gradients(std::move(work));
+}
+
+}  // namespace panpipe::exec

@@ -1,0 +1,78 @@
+// One stage of a plan on one rank: its program, its parameters, and what is alive between a microbatch's passes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "exec/engine/stage/operator_program.hpp"
+#include "exec/engine/stage/split_backward.hpp"
+
+namespace panpipe::exec {
+
+// Parameters and buffers of one rank, by graph tensor. Tied parameters on one rank are one tensor.
+class ParameterStore {
+ public:
+  virtual ~ParameterStore() = default;
+  virtual at::Tensor tensor(int graph_tensor) const = 0;
+};
+
+class Stage {
+ public:
+  // Operators [first, end) of the graph; `outputs` are the tensors other stages (or the step: the loss) want. `needs_gradient`
+  // says per graph tensor whether a gradient flows back to it. `copies`: with autocast, of the rank's weights; this stage's are
+  // added.
+  Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
+        const std::vector<bool>& needs_gradient, bool recompute, at::Device device = at::kCPU, WeightCopies* copies = nullptr);
+
+  // Graph tensors that forward() takes (data and activations, no parameters) and gives.
+  const std::vector<int>& inputs() const { return inputs_; }
+  const std::vector<int>& outputs() const { return program_.outputs(); }
+
+  // F. Values in the order of inputs(). The outputs are detached: they leave the stage. `drop`: nothing but the inputs is kept,
+  // also where the stage is not recomputed throughout.
+  std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop = false);
+  // As forward(), keeping nothing for a backward and changing no buffer.
+  std::vector<at::Tensor> evaluate(const std::vector<at::Tensor>& values, const CallContext& context);
+  // R. Rebuilds what recompute dropped; called by the backward when no R action did it before.
+  void recompute(int microbatch);
+  // B, I, W. Gradients in the order of outputs(), undefined where none flows; those of inputs() come back (B, I).
+  std::vector<at::Tensor> backward(int microbatch, const std::vector<at::Tensor>& output_gradients);
+  std::vector<at::Tensor> input_gradient(int microbatch, const std::vector<at::Tensor>& output_gradients);
+  void weight_gradient(int microbatch);
+
+  // Microbatches between their F and the end of their backward.
+  std::size_t live() const { return live_.size(); }
+  void clear() { live_.clear(); }
+  void forget(int microbatch) { live_.erase(microbatch); }
+  const OperatorProgram& program() const { return program_; }
+
+ private:
+  struct Live {
+    CallContext context;
+    std::vector<at::Tensor> inputs;            // leaves
+    std::vector<torch::autograd::Edge> roots;  // where the backward starts, one per output; empty until recompute()
+    std::optional<WeightWork> rest;            // between I and W
+    // Copies of the written buffers as the forward found them: recompute reads and writes these, so that running statistics
+    // count a microbatch once.
+    std::vector<at::Tensor> before;
+  };
+  std::vector<at::Tensor> run(Live& live);
+  Live& live(int microbatch);
+
+  OperatorProgram program_;
+  const ParameterStore* parameters_;
+  const WeightCopies* copies_;
+  bool recompute_;
+  std::vector<int> inputs_;
+  std::vector<at::ScalarType> output_types_;  // of the graph, one per output
+  std::vector<bool> gradient_inputs_;         // one per input
+  std::vector<at::Tensor> kept_;              // parameters and buffers, in the program's order
+  std::vector<std::size_t> written_;          // those that the program writes into
+  std::unordered_map<int, Live> live_;
+};
+
+}  // namespace panpipe::exec

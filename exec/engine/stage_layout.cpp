@@ -1,0 +1,137 @@
+#include "exec/engine/stage_layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "base/error.hpp"
+#include "costmodel/plan/stage_links.hpp"
+#include "costmodel/workload/operands.hpp"
+#include "costmodel/workload/unit_edges.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// Only what the graph says, and only real numbers: an index has no gradient.
+std::vector<bool> find_gradients(const OperatorGraph& graph) {
+  std::vector<bool> needs;
+  for (const Tensor& tensor : graph.tensors) {
+    const bool is_float = tensor.dtype == DType::Float32 || tensor.dtype == DType::Float16 || tensor.dtype == DType::BFloat16 ||
+                          tensor.dtype == DType::Float64 || tensor.dtype == DType::Complex64;
+    needs.push_back(is_float && tensor.requires_gradient &&
+                    (tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Activation));
+  }
+  return needs;
+}
+
+}  // namespace
+
+std::uint32_t Layout::tag(int message, int tensor, int cell, bool backward) const {
+  return static_cast<std::uint32_t>(((message * most_tensors + tensor) * microbatches * splits + cell) * 2 + (backward ? 1 : 0));
+}
+
+namespace {
+
+std::vector<std::vector<int>> chains_of(const Schedule& schedule) {
+  if (!schedule.chains.empty()) return schedule.chains;
+  std::vector<int> all(static_cast<std::size_t>(schedule.stages));
+  std::iota(all.begin(), all.end(), 0);
+  return {all};
+}
+
+void find_operators(const OperatorGraph& graph, const Plan& plan, Layout& layout) {
+  const auto begins = [&](int unit) {
+    return static_cast<int>(std::lower_bound(graph.operators.begin(), graph.operators.end(), unit,
+                                             [](const Operator& op, int wanted) { return op.unit < wanted; }) -
+                            graph.operators.begin());
+  };
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    StageRange& stage = layout.stages[s];
+    stage.first_operator = begins(plan.stages[s].first_unit);
+    stage.end_operator = begins(plan.stages[s].end_unit);
+    if (stage.first_operator == stage.end_operator) throw InputError(fmt::format("stage {} holds no operator; move its cut", s));
+  }
+}
+
+// What the units of the graph read of each other, for the stages of any cut.
+std::vector<EdgeCost> edges_of(const OperatorGraph& graph, const std::vector<bool>& needs_gradient) {
+  std::vector<EdgeCost> edges;
+  for (const UnitEdge& edge : unit_edges(graph))
+    edges.push_back({edge.from, edge.to, edge.tensor, Bytes(0), needs_gradient[static_cast<std::size_t>(edge.tensor)]});
+  return edges;
+}
+
+// What the stages of one forward path, which share out all operators, read and hand to each other.
+void lay_out_chain(const OperatorGraph& graph, const std::vector<EdgeCost>& edges, const std::vector<int>& chain, int number,
+                   Layout& layout) {
+  std::vector<int> stage_of(graph.operators.size());
+  std::vector<int> stage_of_unit(static_cast<std::size_t>(graph.operators.back().unit) + 1, -1);  // ascending with the operators
+  for (const int s : chain) {
+    StageRange& stage = layout.stages[static_cast<std::size_t>(s)];
+    stage.chain = number;
+    for (int op = stage.first_operator; op < stage.end_operator; ++op) {
+      stage_of[static_cast<std::size_t>(op)] = s;
+      stage_of_unit[static_cast<std::size_t>(graph.operators[static_cast<std::size_t>(op)].unit)] = s;
+    }
+  }
+  std::vector<std::set<int>> data(layout.stages.size()), kept(layout.stages.size()), outputs(layout.stages.size());
+  for (std::size_t index = 0; index < graph.operators.size(); ++index) {
+    const int here = stage_of[index];
+    for_each_operand(graph.operators[index], [&](int tensor) {
+      const Tensor& value = graph.tensors[static_cast<std::size_t>(tensor)];
+      if (value.role == TensorRole::Input) {
+        data[static_cast<std::size_t>(here)].insert(tensor);
+      } else if (value.role != TensorRole::Activation) {
+        kept[static_cast<std::size_t>(here)].insert(tensor);
+      }
+    });
+  }
+  const auto first_message = layout.messages.size();
+  for (const Crossing& crossing : crossings(edges, stage_of_unit)) {
+    outputs[static_cast<std::size_t>(crossing.from)].insert(crossing.tensor);
+    if (layout.messages.size() == first_message || layout.messages.back().from != crossing.from ||
+        layout.messages.back().to != crossing.to) {
+      layout.stages[static_cast<std::size_t>(crossing.from)].outgoing.push_back(static_cast<int>(layout.messages.size()));
+      layout.stages[static_cast<std::size_t>(crossing.to)].incoming.push_back(static_cast<int>(layout.messages.size()));
+      layout.messages.push_back({crossing.from, crossing.to, {}, {}});
+    }
+    Message& message = layout.messages.back();
+    message.tensors.push_back(crossing.tensor);
+    message.gradient.push_back(crossing.gradient);
+    layout.most_tensors = std::max(layout.most_tensors, static_cast<int>(message.tensors.size()));
+  }
+  const int loss_stage = stage_of[static_cast<std::size_t>(graph.tensors[static_cast<std::size_t>(graph.loss)].producer)];
+  if (number == 0) layout.loss_stage = loss_stage;
+  layout.stages[static_cast<std::size_t>(loss_stage)].has_loss = true;
+  for (const int number_of : chain) {
+    const auto s = static_cast<std::size_t>(number_of);
+    StageRange& stage = layout.stages[s];
+    stage.data.assign(data[s].begin(), data[s].end());
+    stage.parameters.assign(kept[s].begin(), kept[s].end());
+    stage.outputs.assign(outputs[s].begin(), outputs[s].end());
+    if (stage.has_loss && !outputs[s].count(graph.loss)) stage.outputs.push_back(graph.loss);
+  }
+}
+
+}  // namespace
+
+Layout make_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut) {
+  if (graph.loss < 0) throw InputError("the graph has no loss: training needs a scalar output");
+  Layout layout;
+  PANPIPE_CHECK(plan.schedule.splits == 1 || cut.size() == graph.tensors.size(), "slices run on the graph of one slice");
+  layout.microbatches = plan.schedule.microbatches;
+  layout.splits = plan.schedule.splits;
+  layout.cut = std::move(cut);
+  layout.needs_gradient = find_gradients(graph);
+  layout.stages.resize(plan.stages.size());
+  find_operators(graph, plan, layout);
+  const std::vector<std::vector<int>> chains = chains_of(plan.schedule);
+  layout.chains = static_cast<int>(chains.size());
+  const std::vector<EdgeCost> edges = edges_of(graph, layout.needs_gradient);
+  for (std::size_t c = 0; c < chains.size(); ++c) lay_out_chain(graph, edges, chains[c], static_cast<int>(c), layout);
+  return layout;
+}
+
+}  // namespace panpipe::exec

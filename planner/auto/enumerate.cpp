@@ -1,0 +1,236 @@
+#include "planner/auto/enumerate.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "base/parallel_for.hpp"
+#include "planner/auto/family_counts.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+constexpr std::size_t kMostKept = 200'000;
+
+}  // namespace
+
+void Tally::add(const Tally& other) {
+  evaluated += other.evaluated;
+  without_room += other.without_room;
+  too_slow += other.too_slow;
+  skipped_slow += other.skipped_slow;
+  skipped_shape += other.skipped_shape;
+  if (other.least_memory > 0 && (least_memory == 0 || other.least_memory < least_memory)) {
+    least_memory = other.least_memory;
+    least_memory_of = other.least_memory_of;
+  }
+  if (other.least_work > 0 && (least_work == 0 || other.least_work < least_work)) least_work = other.least_work;
+  if (shape_reason.empty()) shape_reason = other.shape_reason;
+}
+
+// One variant's configurations, over all degrees that are not its own.
+namespace {
+
+class Worker {
+ public:
+  Worker(Common& common, int tensor, int micro, bool sequence_parallel, bool whole, double incumbent)
+      : common_(common), space_(common.space), whole_(whole), incumbent_(incumbent) {
+    base_.tensor = tensor;
+    base_.micro = micro;
+    base_.sequence_parallel = sequence_parallel;
+  }
+
+  void run(const SearchOptions& options) {
+    if (!any_sizes() || !make_pricer()) return;
+    for (auto p = space_.pipeline.rbegin(); p != space_.pipeline.rend(); ++p) {
+      if (options.stopped() || std::int64_t{*p} * base_.tensor > space_.devices) continue;
+      for (const int chunks : space_.chunks) run_layouts(*p, chunks);
+    }
+    surroundings_.clear();
+    pricer_.reset();  // here, beside the other workers
+  }
+
+  Tally tally;
+  std::vector<Priced> found;
+
+ private:
+  bool make_pricer() {
+    try {
+      pricer_.emplace(common_, base_.tensor, base_.micro, base_.sequence_parallel);
+      return true;
+    } catch (const InputError& error) {
+      tally.shape_reason = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
+      tally.skipped_shape = count_all();
+      return false;
+    }
+  }
+
+  bool possible(int p, int d) const { return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0; }
+  bool any_sizes() const {
+    return std::any_of(space_.pipeline.begin(), space_.pipeline.end(), [&](int p) {
+      return std::any_of(space_.data.begin(), space_.data.end(), [&](int d) { return possible(p, d); });
+    });
+  }
+
+  // Configurations of this variant, had it been possible.
+  std::int64_t count_all() const {
+    std::int64_t count = 0;
+    for (const int p : space_.pipeline)
+      for (const int chunks : space_.chunks)
+        for (const int d : space_.data)
+          if (fits_devices(p, d))
+            if (const auto m = static_cast<int>(microbatches_of(space_, base_.micro, d)); m > 0)
+              count += static_cast<std::int64_t>(space_.recompute.size()) * families_of(p, chunks, m, nullptr) * repeats(p, d);
+    return count;
+  }
+
+  bool fits_devices(int p, int d) const {
+    const std::int64_t devices = std::int64_t{p} * d * base_.tensor;
+    return whole_ ? devices == space_.devices : devices < space_.devices;
+  }
+  // ZeRO stages and numberings that make a difference.
+  std::int64_t repeats(int p, int d) const {
+    return static_cast<std::int64_t>(zeros_of(space_, d).size() * (p > 1 && d > 1 ? space_.orders.size() : 1));
+  }
+
+  // How many families there are for these sizes; of one placement, or of all.
+  std::int64_t families_of(int p, int chunks, int m, const StagePlacement* placement) const {
+    return std::count_if(space_.families.begin(), space_.families.end(), [&](int f) {
+      return exists(forms()[at(f)], p, chunks, m) && (placement == nullptr || forms()[at(f)].placement == *placement);
+    });
+  }
+
+  bool exists(const FamilyForm& form, int p, int chunks, int m) const {
+    if (pricer_ && form.split && form.placement != StagePlacement::Opaque && !pricer_->sums().split_backward()) return false;
+    if (form.placement == StagePlacement::Line && chunks != 1) return false;
+    if (form.placement == StagePlacement::Vee && form.own_chunks && chunks != 2) return false;
+    if (form.open_chunks() && (chunks < 2 || chunks > kMaxChunks)) return false;
+    if (p == 1 && space_.families.size() > 1 && form.name != "1f1b") return false;  // one rank: all orders are alike
+    return form.exists(p, chunks, m);
+  }
+
+  void run_layouts(int p, int chunks) {
+    const int stages = p * chunks;
+    if (space_.stages > 0 ? stages != space_.stages : stages > pricer_->sums().most_stages()) return;
+    sizes_.clear();
+    for (const int d : space_.data)
+      if (possible(p, d)) sizes_.push_back(d);
+    if (sizes_.empty()) return;
+    for (const Recompute mode : space_.recompute)
+      for (const StagePlacement placement :
+           {StagePlacement::Line, StagePlacement::Loop, StagePlacement::Vee, StagePlacement::Opaque})
+        run_layout(p, chunks, mode, placement);
+  }
+
+  void run_layout(int p, int chunks, Recompute mode, StagePlacement placement) {
+    std::optional<Layout> layout;
+    for (const int d : sizes_) {
+      const auto m = static_cast<int>(microbatches_of(space_, base_.micro, d));
+      const std::int64_t families = families_of(p, chunks, m, &placement);
+      if (families == 0) continue;
+      // What the ranks must compute on average, in any order.
+      const double work = m * pricer_->sums().least_work(mode) * common_.ground.stated_work / p *
+                          common_.ground.jitter(p, std::int64_t{p} * d * base_.tensor);
+      if (tally.least_work == 0 || work < tally.least_work) tally.least_work = work;
+      if (work >= incumbent_) {
+        tally.skipped_slow += families * repeats(p, d);
+        continue;
+      }
+      if (!layout) layout.emplace(pricer_->layout(mode, p, chunks, placement));
+      run_data(*layout, mode, d, m);
+    }
+  }
+
+  void run_data(const Layout& layout, Recompute mode, int d, int m) {
+    const int p = layout.ranks;
+    base_.pipeline = p;
+    base_.chunks = static_cast<std::int16_t>(layout.chunks);
+    base_.data = d;
+    base_.microbatches = m;
+    base_.recompute = mode;
+    surroundings_.resize(space_.orders.size());
+    const std::size_t orders = p > 1 && d > 1 ? space_.orders.size() : 1;
+    for (std::size_t o = 0; o < orders; ++o) {
+      base_.order = space_.orders[o];
+      pricer_->prepare(surroundings_[o], layout, base_);
+    }
+    for (const int f : space_.families) {
+      const FamilyForm& form = forms()[at(f)];
+      if (form.placement != layout.placement || !exists(form, p, layout.chunks, m)) continue;
+      base_.family = static_cast<std::int16_t>(f);
+      run_family(layout, form, orders);
+    }
+  }
+
+  void run_family(const Layout& layout, const FamilyForm& form, std::size_t orders) {
+    activation_peaks(layout, common_.ground, form, base_.microbatches, peaks_);
+    bounds_.resize(orders);
+    for (std::size_t o = 0; o < orders; ++o) bounds_[o] = surroundings_[o].bounds(form, base_.microbatches);
+    for (const int zero : zeros_of(space_, base_.data)) {
+      base_.zero = static_cast<std::int8_t>(zero);
+      const PerParameter& per = pricer_->per_parameter(zero, base_.data);
+      const double memory = memory_peak(layout, common_.ground, per, peaks_);
+      for (std::size_t o = 0; o < orders; ++o) {
+        base_.order = space_.orders[o];
+        const double bound = bounds_[o][at(per.zero)];
+        ++tally.evaluated;
+        if (memory > static_cast<double>(common_.ground.limit)) {
+          ++tally.without_room;
+          if (tally.least_memory == 0 || memory < tally.least_memory) tally.least_memory = memory, tally.least_memory_of = base_;
+        } else if (bound >= incumbent_) {
+          ++tally.too_slow;
+        } else {
+          found.push_back({bound, memory, base_, false});
+        }
+      }
+    }
+  }
+
+  Common& common_;
+  const Space& space_;
+  bool whole_;
+  double incumbent_;
+  Configuration base_;
+  std::optional<Pricer> pricer_;
+  std::vector<Surroundings> surroundings_;
+  std::vector<double> peaks_;
+  std::vector<std::array<double, 4>> bounds_;  // by numbering of the devices
+  std::vector<int> sizes_;                     // data degrees
+};
+
+}  // namespace
+
+Sweep::Sweep(Common& common, const SearchOptions& options) : common_(common), options_(options), dropped_(kInfinite) {}
+
+void Sweep::run(const std::vector<int>& micros, bool whole, double incumbent) {
+  std::vector<std::unique_ptr<Worker>> workers;
+  const Space& space = common_.space;
+  for (const int micro : micros)
+    for (const int t : space.tensor)
+      for (const bool sequence : space.sequence_parallel)
+        if (!sequence || t > 1 || space.sequence_parallel.size() == 1)
+          workers.push_back(std::make_unique<Worker>(common_, t, micro, sequence, whole, incumbent));
+  parallel_for(workers.size(), options_.threads, [&](std::size_t w, std::size_t) { workers[w]->run(options_); });
+  for (const auto& worker : workers) {
+    tally_.add(worker->tally);
+    keep(worker->found);
+  }
+}
+
+void Sweep::keep(const std::vector<Priced>& found) {
+  kept_.insert(kept_.end(), found.begin(), found.end());
+  if (kept_.size() <= kMostKept) return;
+  const auto last = kept_.begin() + static_cast<std::ptrdiff_t>(kMostKept);
+  std::nth_element(kept_.begin(), last, kept_.end());
+  dropped_ = std::min(dropped_, last->bound);
+  kept_.erase(last, kept_.end());
+}
+
+std::vector<Priced> Sweep::take() {
+  std::sort(kept_.begin(), kept_.end());
+  return std::exchange(kept_, {});
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,99 @@
+#include "planner/pfeife/stage_ticks.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/plan/pass_rules.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+constexpr double kTicksPerSecond = 1e12;
+// Slopes of the host's bound are taken numerically; floors stay below it by more than that is wrong.
+constexpr double kSlopeSafety = 1 - 1e-7;
+
+double difference(const Sums& sums, int first, int end) {
+  return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(first)];
+}
+
+}  // namespace
+
+StageCosts::StageCosts(const Scenario& scenario, const LoweringCosts& costs, int pipeline, const std::vector<int>& sites)
+    : costs_(costs), jitter_(costs.stage_jitter(pipeline)) {
+  sites_.resize(index(*std::max_element(sites.begin(), sites.end())) + 1);
+  for (const int site : sites) {
+    OfSite& of = sites_[index(site)];
+    if (of.table) continue;
+    const WorkloadCost& workload = costs.workload(site);
+    if (modes_.empty()) choose_modes(scenario, workload);
+    of.table.emplace(scenario, costs, site, std::set<Recompute>(modes_.begin(), modes_.end()));
+    if (any_ == nullptr) any_ = &*of.table;
+    synchronous_ = synchronous_ || of.table->synchronises();
+    for (const Recompute mode : modes_)
+      for (const ActionKind kind : kPasses) {
+        Sums& ticks = of.ticks[index(mode)][index(kind)];
+        for (const double device_time : of.table->sums(kind, mode).device)
+          ticks.push_back(device_time * jitter_ * kTicksPerSecond);
+      }
+    make_floors(of, site);
+  }
+}
+
+void StageCosts::choose_modes(const Scenario& scenario, const WorkloadCost& workload) {
+  modes_ = {scenario.recompute};
+  if (!is_open(scenario, "recompute") || scenario.memory_model == MemoryModelKind::Pfeife) return;  // which does not know it
+  const auto saved = [&](Bytes UnitCost::*bytes) {
+    Bytes sum(0);
+    for (const UnitCost& unit : workload.units) sum += unit.block.empty() ? unit.saved : unit.*bytes;
+    return sum;
+  };
+  Bytes least = saved(&UnitCost::saved);
+  for (const auto& [mode, bytes] :
+       {std::pair(Recompute::Selective, &UnitCost::saved_selective), std::pair(Recompute::Full, &UnitCost::saved_full)}) {
+    if (saved(bytes) >= least) continue;
+    least = saved(bytes);
+    modes_.push_back(mode);
+  }
+}
+
+// The host's bound is convex and homogeneous in (device time, launches): a supporting line at the model's own ratio is a floor.
+void StageCosts::make_floors(OfSite& of, int site) {
+  for (const ActionKind kind : kPasses) {
+    const PassSums& sums = of.table->sums(kind, modes_.front());
+    const double device = sums.device.back(), launches = sums.launches.back();
+    double per_second = 1, per_launch = 0;
+    const auto bound = [&](double seconds) {
+      return costs_.host_bound(Duration(seconds), static_cast<int>(launches), site).base();
+    };
+    if (device > 0 && bound(device) != device) {
+      host_counts_ = true;
+      constexpr double kStep = 1e-4;
+      per_second = std::clamp((bound(device * (1 + kStep)) - bound(device * (1 - kStep))) / (2 * kStep * device), 0.0, 1.0);
+      per_launch = launches > 0 ? (bound(device) - per_second * device) / launches * kSlopeSafety : 0;
+      per_second *= kSlopeSafety;
+    }
+    Sums& floor = of.floor[index(kind)];
+    floor.resize(sums.device.size());
+    for (std::size_t u = 0; u < floor.size(); ++u)
+      floor[u] = (per_second * sums.device[u] + per_launch * sums.launches[u] + sums.synchronous[u]) * jitter_ * kTicksPerSecond;
+  }
+}
+
+double StageCosts::ticks(ActionKind kind, int site, int first, int end, bool all_in_weight, Recompute mode) const {
+  const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
+  if (!done) return 0;
+  const StageTable& table = *sites_[index(site)].table;
+  const PassSums& sums = table.sums(*done, mode);
+  const double device = difference(sums.device, first, end), synchronous = difference(sums.synchronous, first, end);
+  const double factor = host_counts_ ? table.host_factor(*done, mode, first, end) : 1;
+  const double ticks = rounded(device * factor * jitter_ * kTicksPerSecond);
+  return synchronous == 0 ? ticks : ticks + rounded(synchronous * jitter_ * kTicksPerSecond);
+}
+
+const double* StageCosts::plain_ticks(ActionKind kind, int site, bool all_in_weight, Recompute mode) const {
+  const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
+  if (host_counts_ || synchronous_ || !done) return nullptr;
+  return sites_[index(site)].ticks[index(mode)][index(*done)].data();
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,78 @@
+#include "planner/piper/planning_problem.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/index.hpp"
+
+namespace panpipe::planner::piper {
+
+const Choice& choice_of(const Problem& problem, const Stage& stage, std::size_t member) {
+  const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor);
+  PANPIPE_CHECK(degree != problem.degrees.end(), "a stage has a tensor degree that the problem does not offer");
+  const auto& choices =
+      problem.layers[at(stage.layers[member])].choices[static_cast<std::size_t>(degree - problem.degrees.begin())];
+  PANPIPE_CHECK(at(stage.choice[member]) < choices.size(), "a stage has a choice that its layer does not offer");
+  return choices[at(stage.choice[member])];
+}
+
+namespace {
+
+void evaluate_stage(const Problem& problem, const Incidence& edges, Stage& stage) {
+  std::vector<bool> inside(problem.layers.size(), false);
+  for (const int layer : stage.layers) inside[at(layer)] = true;
+  bool recomputes = false;
+  double time = 0, bytes = 0, parameters = 0;
+  stage.memory = 0;
+  for (std::size_t i = 0; i < stage.layers.size(); ++i) {
+    const Choice& choice = choice_of(problem, stage, i);
+    time += choice.time;
+    parameters += choice.parameters;
+    stage.memory += choice.in_flight * stage.in_flight + choice.fixed;
+    recomputes |= choice.recompute;
+    const std::vector<int>& into = edges.into[at(stage.layers[i])];
+    for (std::size_t k = 0; k < into.size(); ++k)
+      if (const Edge& edge = problem.edges[at(into[k])]; !inside[at(edge.from)]) bytes += edge.bytes + extra(choice.receive, k);
+    const std::vector<int>& out_of = edges.out_of[at(stage.layers[i])];
+    for (std::size_t k = 0; k < out_of.size(); ++k)
+      if (const Edge& edge = problem.edges[at(out_of[k])]; !inside[at(edge.to)]) bytes += edge.bytes + extra(choice.send, k);
+  }
+  if (recomputes) stage.memory += problem.recompute_reserve;
+  const double d = stage.data;
+  stage.load =
+      (time + 2 * bytes / problem.bandwidth) / d + 4 * (d - 1) / d * parameters / (problem.bandwidth * problem.microbatches);
+}
+
+}  // namespace
+
+Incidence::Incidence(const Problem& problem) : into(problem.layers.size()), out_of(problem.layers.size()) {
+  for (std::size_t e = 0; e < problem.edges.size(); ++e) {
+    into[at(problem.edges[e].to)].push_back(static_cast<int>(e));
+    out_of[at(problem.edges[e].from)].push_back(static_cast<int>(e));
+  }
+}
+
+double evaluate(const Problem& problem, std::vector<Stage>& stages) {
+  const Incidence edges(problem);
+  int replicas = 0;
+  double slowest = 0;
+  for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
+    replicas += stage->data;
+    stage->in_flight = (replicas + stage->data - 1) / stage->data;
+    evaluate_stage(problem, edges, *stage);
+    slowest = std::max(slowest, stage->load);
+  }
+  return slowest;
+}
+
+double step_time(const Problem& problem, const std::vector<Stage>& stages) {
+  double slowest = 0, sum = 0, longest = 0;
+  for (const Stage& stage : stages) {
+    slowest = std::max(slowest, stage.load);
+    sum += stage.data * stage.load;
+    longest = std::max(longest, stage.data * stage.load);
+  }
+  return problem.microbatches * slowest + sum - longest;
+}
+
+}  // namespace panpipe::planner::piper

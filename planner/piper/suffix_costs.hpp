@@ -1,0 +1,120 @@
+// What a stage costs, for every pair of nested suffixes, in constant time but for its border: sums per suffix, and bounds on the
+// choice of profiles under the memory limit. The exact choice is made only where the bounds leave it open.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "planner/piper/knapsack.hpp"
+#include "planner/piper/planning_problem.hpp"
+#include "planner/piper/suffixes.hpp"
+
+namespace panpipe::planner::piper {
+
+// Sums of the same times in another order differ by less than this share: bounds give way by it.
+constexpr double kRounding = 1e-11;
+
+// Layers of `outer` that are not in `inner`, on tensor groups of degree number `degree`.
+struct Cut {
+  std::size_t outer = 0, inner = 0;
+  std::size_t degree = 0;
+};
+
+// Of a cut, what does not depend on data degree and microbatches in flight. load >= (time + (data - 1) * reduction) / data.
+struct StageBase {
+  bool offered = false;  // every layer has the degree
+  double time = 0;       // fastest choices, and the transfers over both borders
+  double reduction = 0;  // gradients of one more replica, spread over the microbatches
+};
+
+class StageCosts {
+ public:
+  StageCosts(const Problem& problem, const Suffixes& suffixes);
+
+  const Problem& problem() const { return *problem_; }
+  const Suffixes& suffixes() const { return *suffixes_; }
+  const std::vector<int>& data_degrees() const { return data_degrees_; }
+
+  // Least over the degrees, of the layers of a suffix: device time (degree x time) and time of a replica.
+  const std::vector<double>& device_time() const { return device_time_; }
+  const std::vector<double>& replica_time() const { return replica_time_; }
+
+  // The time of the fastest choices only; NaN-free: infinite when a layer lacks the degree.
+  double fastest(const Cut& cut) const;
+  StageBase base(const Cut& cut) const;
+  bool has_bases() const { return !bases_.empty(); }  // made at once: asking is quick
+
+  // The load, exactly, when it is at most `limit`; otherwise something above `limit` that the load does not stay below
+  // (infinite: the memory does not suffice). Calls from several threads are fine.
+  double load(const Cut& cut, const StageBase& base, int data, int in_flight, double limit) const;
+
+  // The layers and choices of the stage, load and memory set. The stage must fit.
+  Stage stage(const Cut& cut, int data, int in_flight) const;
+  // Least memory of the stage: its leanest choices.
+  double least_memory(const Cut& cut, int in_flight) const;
+
+ private:
+  // Sums over a suffix, of one degree. Mode 0: the fastest choices, or those without recompute where a stage has one mode;
+  // mode 1 (then only): those with.
+  struct Row {
+    double time[2] = {0, 0}, in_flight[2] = {0, 0}, fixed[2] = {0, 0};
+    double parameters = 0;
+    int missing = 0;  // layers without the degree
+  };
+  struct Degree {
+    std::vector<Row> rows;
+    std::vector<double> enter, leave;  // of every edge: seconds that it costs the stage at its head, at its tail
+    bool alike = true;                 // choices of a layer differ in time and memory only
+  };
+  // For one degree and one number in flight: least memory and Lagrangian bounds per suffix.
+  struct Tables {
+    std::vector<Options> options;  // of every layer
+    std::vector<double> prices;
+    std::vector<double> rows;  // per suffix: least memory, then a bound for every price
+  };
+
+  using ChoiceKey = std::pair<std::uint64_t, std::uint64_t>;  // (outer, inner), (degree, number in flight, data degree)
+  struct ChoiceHash {
+    std::size_t operator()(const ChoiceKey& key) const {
+      return key.first * 0x9E3779B97F4A7C15u ^ (key.second * 0xC2B2AE3D27D4EB4Fu >> 7);
+    }
+  };
+
+  const Row& row(std::size_t degree, std::size_t suffix) const { return degrees_[degree].rows[suffix]; }
+  const Tables& tables(std::size_t degree, int in_flight) const;
+  std::unique_ptr<Tables> make_tables(std::size_t degree, int in_flight) const;
+  double communication(const Cut& cut) const;
+  double bound(const Cut& cut, const Tables& tables, double enough) const;
+  double choice_time(const Cut& cut, int data, int in_flight) const;
+  Picked choose(const Cut& cut, int data, int in_flight) const;
+  Picked choose_mode(const std::vector<int>& layers, std::size_t degree, const std::vector<Options>& options) const;
+  Options options_at_border(const Cut& cut, int layer, int data, int in_flight) const;
+  void prepare_degree(std::size_t degree);
+  void prepare_edges(std::size_t degree);
+  void prepare_cuts();
+  void prepare_bases();
+  StageBase make_base(const Cut& cut) const;
+
+  const Problem* problem_;
+  const Suffixes* suffixes_;
+  Incidence incidence_;
+  std::vector<int> data_degrees_;
+  double memory_left_ = 0;  // of a device, for a stage that recomputes
+  int most_in_flight_ = 1;
+  std::vector<double> device_time_, replica_time_;
+  std::vector<Degree> degrees_;
+  std::vector<std::uint32_t> cut_begin_, cut_edges_;  // edges that arrive from outside, per suffix
+  std::vector<StageBase> bases_;                      // outer, inner, degree; empty: made when asked for
+  mutable std::mutex lock_;
+  mutable std::vector<std::unique_ptr<Tables>> owned_;
+  mutable std::vector<std::atomic<const Tables*>> tables_;  // degree x number in flight
+  mutable std::unordered_map<ChoiceKey, double, ChoiceHash> chosen_;
+};
+
+}  // namespace panpipe::planner::piper

@@ -1,0 +1,77 @@
+// The method that was asked for.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/index_ranges.hpp"
+#include "base/text/quantity_text.hpp"
+#include "planner/methods.hpp"
+
+namespace panpipe::planner {
+
+std::string_view name_of(Method method) {
+  switch (method) {
+    case Method::Auto:
+      return "auto";
+    case Method::Pfeife:
+      return "pfeife";
+    case Method::Piper:
+      return "piper";
+  }
+  return "";
+}
+
+Method method_named(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Method method : {Method::Auto, Method::Pfeife, Method::Piper}) {
+    if (name_of(method) == name) return method;
+    names.emplace_back(name_of(method));
+  }
+  const auto near = nearest_name(name, names);
+  throw InputError(fmt::format("--method is auto, pfeife or piper, not '{}'{}", name,
+                               near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+}
+
+std::string objective_text(const std::string& objective, double value) {
+  return objective.ends_with("_s") ? to_text(Duration(value)) : fmt::format("{:.6g}", value);
+}
+
+std::vector<int> unused_devices(const Answer& answer, const Candidate& candidate) {
+  std::vector<int> used;
+  for (const PlannedStage& stage : candidate.stages) used.insert(used.end(), stage.devices.begin(), stage.devices.end());
+  return unused_indices(used, answer.devices);
+}
+
+namespace {
+
+Answer searched(const Experiment& experiment, const SearchOptions& options) {
+  switch (options.method) {
+    case Method::Pfeife:
+      return search_pfeife(experiment, options);
+    case Method::Auto:
+      return search_auto(experiment, options);
+    case Method::Piper:
+      return search_piper(experiment, options);
+  }
+  PANPIPE_CHECK(false, "a method of search");
+}
+
+}  // namespace
+
+Answer search(const Experiment& experiment, const SearchOptions& options) {
+  Answer answer = searched(experiment, options);
+  answer.devices = experiment.scenario.cluster.size();
+  for (const Candidate& candidate : answer.candidates)
+    for (const auto* figures : {&candidate.metrics, &candidate.simulated})
+      for (const auto& [name, value] : *figures)
+        if (!std::isfinite(value))
+          throw InputError(
+              fmt::format("no finite figure: {} of {} is {}\n  help: a cost that the inputs give is too large or too small; "
+                          "panpipe check --costs "
+                          "prints them, each with its source",
+                          name, candidate.summary, value));
+  return answer;
+}
+
+}  // namespace panpipe::planner

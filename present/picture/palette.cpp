@@ -1,0 +1,166 @@
+#include "present/picture/palette.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace panpipe {
+namespace {
+
+struct Colour {
+  double red, green, blue;  // 0 to 255
+};
+
+Colour mix(const Colour& a, const Colour& b, double share_of_b) {
+  const auto part = [&](double x, double y) { return x + (y - x) * share_of_b; };
+  return {part(a.red, b.red), part(a.green, b.green), part(a.blue, b.blue)};
+}
+
+std::string hex(const Colour& c) {
+  return fmt::format("#{:02x}{:02x}{:02x}", std::lround(c.red), std::lround(c.green), std::lround(c.blue));
+}
+
+// Weights of ITU-R BT.601; text is dark on what is brighter than the middle.
+bool is_bright(const Colour& c) { return 0.299 * c.red + 0.587 * c.green + 0.114 * c.blue > 128; }
+
+constexpr Colour kWhite{255, 255, 255}, kBlack{0, 0, 0};
+
+struct PassColour {
+  const char* name;
+  Colour colour;
+};
+constexpr std::array<PassColour, 6> kPasses = {{{"F", {86, 180, 233}},     // sky blue
+                                                {"I", {230, 159, 0}},      // orange
+                                                {"W", {0, 158, 115}},      // bluish green
+                                                {"B", {213, 94, 0}},       // vermilion
+                                                {"R", {204, 121, 167}},    // reddish purple
+                                                {"O", {120, 125, 133}}}};  // grey
+
+// None is a pass's: chosen so that each is at least 23 (CIE Lab) from every pass, for common colour blindness too, and stands out
+// from white and from black paper.
+constexpr std::array<PassColour, kStripKinds> kStrips = {{{"s-tensor", {140, 30, 140}},   // purple
+                                                          {"s-send", {0, 114, 178}},      // blue
+                                                          {"s-receive", {105, 60, 225}},  // violet
+                                                          {"s-data", {60, 90, 90}},       // slate
+                                                          {"s-copy", {150, 60, 30}}}};    // brown
+
+Colour shaded(const Colour& base, int shade, int shades) {
+  if (shades == 1) return mix(base, kWhite, 0.15);
+  const double at = static_cast<double>(shade) / (shades - 1);  // 0 = light, 1 = dark
+  return at < 0.5 ? mix(base, kWhite, 0.45 * (1 - 2 * at)) : mix(base, kBlack, 0.32 * (2 * at - 1));
+}
+
+// Shapes and sizes; plain values, because simple viewers know no CSS variables.
+constexpr const char* kShapes = R"(
+text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 11px; }
+.title { font-size: 16px; font-weight: 600; } .small { font-size: 10px; } .end { text-anchor: end; } .mid { text-anchor: middle; }
+.n { text-anchor: middle; font-size: 9.5px; pointer-events: none; } .n.half { font-size: 8px; }
+.grid { stroke-width: 0.6; } .frame { fill: none; stroke-width: 1; pointer-events: none; }
+.curve { fill: none; stroke-width: 1; } .area { fill-opacity: 0.55; } .peak { stroke-width: 0.8; stroke-dasharray: 2 2; }
+.limit { stroke-width: 1; }
+)";
+
+// What differs between light and dark.
+constexpr NeutralColours kLight{"#ffffff", "#1b1f24", "#57606a", "#eaedf1", "#c3cad3", "#51606f", "#aab8c6", "#b3261e"};
+constexpr NeutralColours kDark{"#14171b", "#e6e9ed", "#a2acb7", "#262b32", "#414a54", "#a9b6c3", "#4a5866", "#ff8a80"};
+
+std::string neutral_rules(const NeutralColours& c) {
+  return fmt::format(
+      "text {{ fill: {ink}; }} .soft {{ fill: {soft}; }} .paper {{ fill: {paper}; }} .idle {{ fill: {idle}; }} "
+      ".grid {{ stroke: {grid}; }}\n.frame {{ stroke: {ink}; }} .curve, .peak {{ stroke: {curve}; }} .area {{ fill: {fill}; }} "
+      ".limit {{ stroke: {over}; }} .over {{ fill: {over}; }}\n",
+      fmt::arg("ink", c.ink), fmt::arg("soft", c.soft), fmt::arg("paper", c.paper), fmt::arg("idle", c.idle),
+      fmt::arg("grid", c.grid), fmt::arg("curve", c.curve), fmt::arg("fill", c.fill), fmt::arg("over", c.over));
+}
+
+}  // namespace
+
+const NeutralColours& neutral_colours(bool dark) { return dark ? kDark : kLight; }
+
+std::string series_colour(std::size_t series) {
+  // Blue, vermilion, bluish green, reddish purple, orange, sky blue, olive, grey.
+  static constexpr std::array<Colour, kSeriesColours> kSeries = {{{33, 126, 190},
+                                                                  {213, 94, 0},
+                                                                  {0, 158, 115},
+                                                                  {204, 121, 167},
+                                                                  {230, 159, 0},
+                                                                  {86, 180, 233},
+                                                                  {170, 145, 20},
+                                                                  {120, 125, 133}}};
+  return hex(kSeries[series % kSeriesColours]);
+}
+
+int shade_count(int chunks) { return std::clamp(chunks, 1, 4); }
+
+int shade_of(int chunk, int chunks) {
+  const int shades = shade_count(chunks);
+  return chunks <= shades ? chunk : chunk % shades;
+}
+
+const char* class_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::F:
+      return "F";
+    case ActionKind::I:
+      return "I";
+    case ActionKind::W:
+      return "W";
+    case ActionKind::B:
+      return "B";
+    case ActionKind::R:
+      return "R";
+    default:
+      return "O";
+  }
+}
+
+const char* class_of(StripKind kind) { return kStrips[static_cast<std::size_t>(kind)].name; }
+
+const char* words_for(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::F:
+      return "F forward";
+    case ActionKind::I:
+      return "I input gradient";
+    case ActionKind::W:
+      return "W weight gradient";
+    case ActionKind::B:
+      return "B full backward";
+    case ActionKind::R:
+      return "R recompute";
+    default:
+      return "optimizer";
+  }
+}
+
+const char* words_for(StripKind kind) {
+  static constexpr std::array<const char*, kStripKinds> kWords = {"tensor-parallel collective", "send", "receive",
+                                                                  "data-parallel collective", "copy to and from the host"};
+  return kWords[static_cast<std::size_t>(kind)];
+}
+
+std::string fill_of(ActionKind kind, int shade, int shades) {
+  const std::string name = class_of(kind);
+  for (const PassColour& pass : kPasses)
+    if (name == pass.name) return hex(shaded(pass.colour, shade, shades));
+  return hex(kPasses.back().colour);
+}
+
+std::string fill_of(StripKind kind) { return hex(kStrips[static_cast<std::size_t>(kind)].colour); }
+
+std::string style_sheet(int chunks) {
+  std::string text = kShapes + neutral_rules(kLight) + "@media (prefers-color-scheme: dark) {\n" + neutral_rules(kDark) + "}\n";
+  const int shades = shade_count(chunks);
+  for (const PassColour& pass : kPasses)
+    for (int shade = 0; shade < shades; ++shade) {
+      const Colour colour = shaded(pass.colour, shade, shades);
+      text += fmt::format(".{0}{1} {{ fill: {2}; }} .t{0}{1} {{ fill: {3}; }}\n", pass.name, shade, hex(colour),
+                          is_bright(colour) ? "#14171b" : "#ffffff");
+    }
+  for (const PassColour& strip : kStrips) text += fmt::format(".{} {{ fill: {}; }}\n", strip.name, hex(strip.colour));
+  return text;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,39 @@
+// Colours of pictures. Hues are those of Okabe and Ito (Color Universal Design, 2008), which people with any common colour
+// blindness tell apart; shades of a hue tell the stages of one rank apart.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "present/picture/picture.hpp"
+
+namespace panpipe {
+
+// Shades in use for `chunks` stages of a rank: 1 to 4. Further stages take the shades in turn.
+int shade_count(int chunks);
+int shade_of(int chunk, int chunks);
+
+// "#rrggbb" of a box and of a strip, for drawings that have no style sheet.
+std::string fill_of(ActionKind kind, int shade, int shades);
+std::string fill_of(StripKind kind);
+
+// The <style> of a picture: text, axes, boxes by pass and shade ("F1"), stripes ("s-send"), memory; a second set of neutral
+// colours where the reader's screen is dark.
+std::string style_sheet(int chunks);
+
+// Colours of paper, text and lines, on a light or a dark screen.
+struct NeutralColours {
+  const char *paper, *ink, *soft, *idle, *grid, *curve, *fill, *over;  // over: beyond a limit
+};
+const NeutralColours& neutral_colours(bool dark);
+
+// Of the series of a plot, in turn: hues as far apart as the palette has them.
+constexpr std::size_t kSeriesColours = 8;
+std::string series_colour(std::size_t series);
+
+const char* class_of(ActionKind kind);  // "F", "I", ...; "O" for the optimizer and whatever is no pass
+const char* class_of(StripKind kind);
+const char* words_for(ActionKind kind);  // for the legend
+const char* words_for(StripKind kind);
+
+}  // namespace panpipe

@@ -1,0 +1,56 @@
+// A step as a picture: what is drawn, apart from where it comes from, and the SVG made of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedule/action.hpp"
+
+namespace panpipe {
+
+// A pass, or the optimizer.
+struct PictureBox {
+  double start = 0, end = 0;
+  ActionKind kind{};
+  int chunk = 0;     // which of its rank's stages, in the order of the chain: drawn as shade
+  std::string text;  // inside, where it fits: the microbatch
+  std::string hint;  // shown under the mouse
+  int group = -1;    // boxes of one group share a number within their lane; -1 = in none
+};
+
+// Thin lanes under the boxes, drawn in this order.
+enum class StripKind : std::uint8_t { Tensor, Send, Receive, Data, Copy };
+constexpr std::size_t kStripKinds = 5;
+
+struct PictureStripe {
+  StripKind kind{};
+  double start = 0, end = 0;
+  std::string hint;
+};
+
+struct PictureLane {
+  std::string name, detail;  // "rank 0"; "stages 0, 7"
+  std::vector<PictureBox> boxes;
+  std::vector<PictureStripe> stripes;
+  std::vector<std::pair<double, double>> memory;  // time, level from then on; ascending
+  double peak = 0;
+  std::string peak_text;
+};
+
+struct Picture {
+  std::string title, subtitle;
+  double end = 0;         // of the step
+  std::string time_unit;  // beside the axis: "ms"; may be empty
+  int chunks = 1;         // most stages of one rank
+  std::vector<PictureLane> lanes;
+  std::string memory_name;  // what the curves count: "activations"; empty = no curves
+  double memory_limit = 0;  // drawn where it is near the curves; 0 = none
+};
+
+// A self-contained SVG for light and dark backgrounds. Boxes too narrow for their text lose it, boxes too narrow to be seen are
+// drawn together.
+std::string to_svg(const Picture& picture);
+
+}  // namespace panpipe

@@ -1,0 +1,51 @@
+// Where things stand in a picture, in pixels, and the unit that its times are shown in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "present/picture/picture.hpp"
+
+namespace panpipe {
+
+struct PictureLayout {
+  double left = 0, width = 0;  // of the time axis
+  double right = 0;            // margin behind it, for the peaks
+  double top = 0;              // of the first lane
+  double lane = 0;             // height of a lane with everything under it, and the gap
+  double box = 24, strip = 4, strip_gap = 1, curve = 0;
+  double scale = 1;               // pixels per unit of time
+  std::vector<StripKind> strips;  // those in use
+
+  double x(double time) const { return left + time * scale; }
+  double strip_y(std::size_t index) const { return box + 2 + static_cast<double>(index) * (strip + strip_gap); }
+  double curve_y() const { return strip_y(strips.size()) + 3; }
+  double total_width() const { return left + width + right; }
+};
+
+// Wide enough for microbatch numbers in short passes, within limits.
+PictureLayout lay_out(const Picture& picture);
+
+struct TimeScale {
+  double factor;  // from seconds
+  const char* unit;
+};
+TimeScale time_scale(double longest_seconds);
+
+// The smallest of 1, 2, 5 times a power of ten that is not under `least` (> 0).
+double round_step(double least);
+
+// Times at which the axis is labelled: whole multiples of 1, 2 or 5 times a power of ten.
+std::vector<double> axis_ticks(double end, double pixels);
+
+// A box as it is drawn: boxes that overlap in time share the height.
+struct PlacedBox {
+  const PictureBox* box = nullptr;
+  double x = 0, width = 0;
+  int track = 0, tracks = 1;
+};
+std::vector<PlacedBox> place_boxes(const PictureLane& lane, const PictureLayout& layout);
+
+double text_width(const std::string& text, double font_size);  // estimate, UTF-8
+
+}  // namespace panpipe

@@ -1,0 +1,81 @@
+#include "present/picture/schedule_picture.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "schedule/activations.hpp"
+
+namespace panpipe {
+namespace {
+
+// For each stage its place among its rank's stages, in the order in which a microbatch comes through them.
+std::vector<int> chunks_of(const Schedule& schedule) {
+  std::vector<int> seen(static_cast<std::size_t>(schedule.ranks), 0), chunk(static_cast<std::size_t>(schedule.stages), 0);
+  for (const auto& chain : schedule.chains)
+    for (const int stage : chain) {
+      const auto rank = static_cast<std::size_t>(schedule.stage_to_rank[static_cast<std::size_t>(stage)]);
+      chunk[static_cast<std::size_t>(stage)] = seen[rank]++;
+    }
+  return chunk;
+}
+
+std::string stages_of(const Schedule& schedule, int rank) {
+  std::vector<int> stages;
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    if (schedule.stage_to_rank[static_cast<std::size_t>(stage)] == rank) stages.push_back(stage);
+  return fmt::format("{} {}", stages.size() == 1 ? "stage" : "stages", fmt::join(stages, ", "));
+}
+
+PictureLane lane_of(const Schedule& schedule, const ScheduleEvaluation& evaluation, const std::vector<int>& chunks, int rank) {
+  PictureLane lane;
+  lane.name = fmt::format("rank {}", rank);
+  lane.detail = stages_of(schedule, rank);
+  const auto& row = schedule.order[static_cast<std::size_t>(rank)];
+  int group = -1;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const Action& action = row[i];
+    const auto [start, end] = evaluation.times[static_cast<std::size_t>(rank)][i];
+    if (action.group_size > 1) ++group;
+    const std::string hint = fmt::format("{}: {:.6g} to {:.6g}", to_text(action), start, end);
+    if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload)
+      lane.stripes.push_back({StripKind::Copy, start, end, hint});
+    if (!action.is_compute()) continue;
+    std::string text = std::to_string(action.microbatch);
+    if (action.split >= 0) text += fmt::format(".{}", action.split);
+    lane.boxes.push_back({start, end, action.kind, chunks[static_cast<std::size_t>(action.stage)], std::move(text), hint,
+                          action.group == GroupKind::None ? -1 : group});
+  }
+  return lane;
+}
+
+}  // namespace
+
+Picture picture_of(const Schedule& schedule, const ScheduleEvaluation& evaluation) {
+  Picture picture;
+  const auto counted = [](int number, const char* noun) { return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s"); };
+  picture.title = fmt::format(
+      "{}: {}, {}, {}", schedule.name, counted(schedule.ranks, "rank"), counted(schedule.stages, "stage"),
+      schedule.microbatches == 1 ? std::string("1 microbatch") : fmt::format("{} microbatches", schedule.microbatches));
+  const int peak = *std::max_element(evaluation.peak_activations.begin(), evaluation.peak_activations.end());
+  picture.subtitle =
+      fmt::format("makespan {:.6g}; bubble {:.1f} % of the step, {:.1f} % of the ranks' spans; at most {} held on a rank",
+                  evaluation.makespan, 100 * evaluation.bubble_step, 100 * evaluation.bubble_span, counted(peak, "activation"));
+  picture.end = evaluation.makespan;
+  picture.memory_name = "activations held";
+  const std::vector<int> chunks = chunks_of(schedule);
+  for (const int chunk : chunks) picture.chunks = std::max(picture.chunks, chunk + 1);
+  const std::vector<ActivationCurve> curves = activation_curves(schedule, evaluation);
+  for (int rank = 0; rank < schedule.ranks; ++rank) {
+    picture.lanes.push_back(lane_of(schedule, evaluation, chunks, rank));
+    PictureLane& lane = picture.lanes.back();
+    const ActivationCurve& curve = curves[static_cast<std::size_t>(rank)];
+    for (const auto& [at, level] : curve.levels) lane.memory.emplace_back(at, level);
+    lane.peak = curve.peak;
+    lane.peak_text = std::to_string(curve.peak);
+  }
+  return picture;
+}
+
+}  // namespace panpipe

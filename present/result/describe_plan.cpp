@@ -1,0 +1,63 @@
+#include "present/result/describe_plan.hpp"
+
+#include <algorithm>
+
+#include "costmodel/cost/optimizer_state.hpp"
+#include "present/result/heading.hpp"
+#include "present/result/traffic_paths.hpp"
+#include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/transfer_semantics.hpp"
+
+namespace panpipe {
+namespace {
+
+PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
+  const Scenario& scenario = experiment.scenario;
+  PlanFacts facts;
+  facts.schedule = plan.schedule.name;
+  facts.transfers = name_of(transfer_semantics(scenario, ModelCosts(experiment.model, plan).measured()));
+  facts.pipeline = plan.pipeline;
+  facts.tensor = plan.tensor;
+  facts.data = plan.data;
+  facts.zero = plan.data > 1 ? zero_in_effect(scenario.framework, plan) : 0;
+  facts.micro = scenario.micro;
+  facts.stages = plan.schedule.stages;
+  facts.overlaps_reductions = plan.data > 1 && (scenario.overlap_gradients || facts.zero >= 2);
+  std::vector<bool> apart(plan.stages.size(), false);  // recomputed by actions of the schedule
+  for (const auto& row : plan.schedule.order)
+    for (const Action& action : row) {
+      if (action.kind == ActionKind::R) apart[static_cast<std::size_t>(action.stage)] = true;
+      facts.splits_backward = facts.splits_backward || action.kind == ActionKind::W;
+      facts.braided = facts.braided || (action.is_compute() && action.group != GroupKind::None);
+      facts.overlaps_reductions = facts.overlaps_reductions || (plan.data > 1 && action.kind == ActionKind::ReduceGrad);
+    }
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Recompute recompute = plan.stages[s].recompute;
+    facts.recomputed_stages += recompute != Recompute::None || apart[s] ? 1 : 0;
+    facts.fully_recomputed_stages += recompute == Recompute::Full || (recompute == Recompute::None && apart[s]) ? 1 : 0;
+  }
+  return facts;
+}
+
+}  // namespace
+
+ResultPlan describe_plan(const Experiment& experiment, const Plan& plan, const Timeline& timeline) {
+  return {facts_of(experiment, plan), traffic_paths(experiment.scenario.cluster, plan, timeline),
+          heading_of(experiment.scenario, experiment.workload, plan)};
+}
+
+int tokens_per_sample(const Workload& workload) {
+  if (!workload.graph) return 0;
+  for (const int input : workload.graph->inputs) {
+    const Tensor& tensor = workload.graph->tensors[static_cast<std::size_t>(input)];
+    if (tensor.name == "input_ids" && tensor.shape.size() == 2) return static_cast<int>(tensor.shape[1]);
+  }
+  return 0;
+}
+
+std::string result_text(const Experiment& experiment, const Timeline& timeline, const Metrics& metrics, const ResultPlan& plan,
+                        const TextStyle& style) {
+  return wrapped(plan.heading, style.width) + to_table(timeline, metrics, style, tokens_per_sample(experiment.workload));
+}
+
+}  // namespace panpipe

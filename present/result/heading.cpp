@@ -1,0 +1,231 @@
+#include "present/result/heading.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "costmodel/scenario/recompute_modes.hpp"
+
+namespace panpipe {
+namespace {
+
+// "2 replicas", "1 replica".
+std::string counted(long long count, const char* word) { return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s"); }
+
+// "774.0 M", "6.738 B": four digits, as models are spoken of.
+std::string parameters_text(std::int64_t parameters) {
+  const auto count = static_cast<double>(parameters);
+  if (count >= 1e9) return fmt::format("{:#.4g} B", count / 1e9);
+  if (count >= 1e6) return fmt::format("{:#.4g} M", count / 1e6);
+  return std::to_string(parameters);
+}
+
+// The value that a key was resolved to; empty where there is none.
+std::string resolved_value(const Scenario& scenario, const std::string& path) {
+  for (auto value = scenario.resolved.rbegin(); value != scenario.resolved.rend(); ++value)
+    if (value->path == path) return value->value;
+  return "";
+}
+
+// The file as the scenario names it.
+std::string cluster_reference(const Scenario& scenario) {
+  const Node* cluster = scenario.document ? scenario.document->find("cluster") : nullptr;
+  if (cluster != nullptr && cluster->kind == NodeKind::Map) cluster = cluster->find("file");
+  return cluster != nullptr && cluster->kind == NodeKind::Scalar ? cluster->text : "";
+}
+
+// What all stages recompute, or on how many some do.
+std::string recompute_text(const Plan& plan) {
+  const auto count = std::count_if(plan.stages.begin(), plan.stages.end(),
+                                   [](const StagePlan& stage) { return stage.recompute != Recompute::None; });
+  if (count == 0) return "";
+  const Recompute first = plan.stages.front().recompute;
+  const bool alike =
+      std::all_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) { return stage.recompute == first; });
+  if (alike) return fmt::format("recompute {}", name_of(first));
+  return fmt::format("recompute on {} of {} stages", count, plan.stages.size());
+}
+
+std::string schedule_text(const std::string& name, int stages_per_rank) {
+  return stages_per_rank > 1 ? fmt::format("{} with {} stages a rank", name, stages_per_rank) : name;
+}
+
+class Heading {
+ public:
+  Heading(const Scenario& scenario, const Workload& workload, std::vector<std::string> swept = {}, bool planned = false)
+      : scenario_(scenario), workload_(workload), swept_(std::move(swept)), planned_(planned) {}
+
+  std::string of(const Plan& plan) const {
+    std::vector<std::string> terms = {fmt::format("pipeline {} x tensor {} x data {}", plan.pipeline, plan.tensor, plan.data)};
+    if (plan.zero > 0) terms.push_back(fmt::format("ZeRO {}", plan.zero));
+    if (scenario_.parallel.sequence_parallel) terms.emplace_back("sequence parallel");
+    terms.push_back(schedule_text(plan.schedule.name, plan.schedule.ranks > 0 ? plan.schedule.stages / plan.schedule.ranks : 1));
+    if (const std::string recompute = recompute_text(plan); !recompute.empty()) terms.push_back(recompute);
+    add_arithmetic(terms);
+    const int microbatches = plan.schedule.microbatches;
+    return where() + fmt::format("{}; {}\n", fmt::join(terms, ", "), batch_text(microbatches, plan.data));
+  }
+
+  // Without a plan: what is the same whatever is searched or swept, then which keys are not.
+  std::string common() const {
+    std::vector<std::string> terms, open;
+    degrees(terms, open);
+    const bool own_schedule = stated("schedule", open);
+    if (own_schedule)
+      terms.push_back(
+          schedule_text(schedule_name(), is_swept("parallel.virtual_stages") ? 1 : scenario_.parallel.virtual_stages));
+    if (stated("recompute", open) && scenario_.recompute != Recompute::None)
+      terms.push_back(fmt::format("recompute {}", name_of(scenario_.recompute)));
+    add_arithmetic(terms);
+    std::string line = fmt::format("{}", fmt::join(terms, ", "));
+    const auto also = [&](const std::string& text) {
+      if (!text.empty()) line += (line.empty() ? "" : "; ") + text;
+    };
+    also(common_batch(open));
+    if (!open.empty()) also(fmt::format("open: {}", fmt::join(open, ", ")));
+    if (!swept_.empty()) also(fmt::format("swept: {}", fmt::join(swept_, ", ")));
+    return where() + line + "\n";
+  }
+
+ private:
+  // Whether a sweep varies the key, a part of it, or what it is a part of.
+  bool is_swept(const std::string& key) const {
+    return std::any_of(swept_.begin(), swept_.end(), [&](const std::string& swept) {
+      const auto inside = [](const std::string& part, const std::string& whole) {
+        return part.rfind(whole, 0) == 0 && (part.size() == whole.size() || part[whole.size()] == '.');
+      };
+      return inside(key, swept) || inside(swept, key);
+    });
+  }
+  bool any_swept(std::initializer_list<const char*> keys) const {
+    return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return is_swept(key); });
+  }
+
+  // Whether the answer is about one value of the key. What a planner may choose is noted as open.
+  bool stated(const std::string& key, std::vector<std::string>& open) const {
+    if (is_swept(key)) return false;
+    if (!planned_ || !is_open(scenario_, key)) return true;
+    open.push_back(key.substr(key.find('.') + 1));
+    return false;
+  }
+
+  void degrees(std::vector<std::string>& terms, std::vector<std::string>& open) const {
+    const Parallel& parallel = scenario_.parallel;
+    // Not written, it is what the other degrees leave of the devices.
+    const bool derived = is_open(scenario_, "parallel.pipeline") && any_swept({"cluster", "parallel.tensor", "parallel.data"});
+    std::vector<std::string> product;
+    if (stated("parallel.pipeline", open) && !derived) product.push_back(fmt::format("pipeline {}", parallel.pipeline));
+    if (stated("parallel.tensor", open)) product.push_back(fmt::format("tensor {}", parallel.tensor));
+    if (stated("parallel.data", open)) product.push_back(fmt::format("data {}", parallel.data));
+    if (!product.empty()) terms.push_back(fmt::format("{}", fmt::join(product, " x ")));
+    if (stated("parallel.zero", open) && parallel.zero > 0) terms.push_back(fmt::format("ZeRO {}", parallel.zero));
+    if (!is_swept("parallel.sequence_parallel") && parallel.sequence_parallel) terms.emplace_back("sequence parallel");
+  }
+
+  std::string schedule_name() const {
+    if (scenario_.schedule.csv.empty()) return scenario_.schedule.name;
+    return "schedule of " + std::filesystem::path(scenario_.schedule.csv).filename().string();
+  }
+
+  // Precision, framework and profile: what the costs rest on.
+  void add_arithmetic(std::vector<std::string>& terms) const {
+    if (!is_swept("precision")) terms.emplace_back(panpipe::name_of(scenario_.precision));
+    const bool by_model = is_open(scenario_, "framework");
+    if (!scenario_.cluster.given && !is_swept("framework") && !(by_model && any_swept({"workload", "cluster"}))) {
+      const std::string origin = origin_of(scenario_, "framework");
+      terms.push_back("framework " + scenario_.framework.name + (origin.rfind("default", 0) == 0 ? " (" + origin + ")" : ""));
+    }
+    if (scenario_.profile && !is_swept("profile")) terms.push_back("profile " + profile_reference());
+  }
+
+  std::string profile_reference() const {
+    const Node* profile = scenario_.document ? scenario_.document->find("profile") : nullptr;
+    if (profile == nullptr) return "given";
+    if (profile->kind != NodeKind::Sequence) return profile->text;
+    return counted(static_cast<long long>(profile->items.size()), "file");
+  }
+
+  std::string batch_text(int microbatches, int data) const {
+    return fmt::format("global batch {} = {} {} of {} x {}", static_cast<long long>(microbatches) * scenario_.micro * data,
+                       microbatches, microbatches == 1 ? "microbatch" : "microbatches", scenario_.micro,
+                       counted(data, "replica"));
+  }
+
+  // A plan keeps the global batch; a sweep over replicas keeps what the scenario states.
+  std::string common_batch(std::vector<std::string>& open) const {
+    const int data = scenario_.parallel.data;
+    const long long global = static_cast<long long>(scenario_.microbatches) * scenario_.micro * data;
+    stated("batch.micro", open);
+    if (any_swept({"batch.global", "batch.microbatches"})) return "";
+    if (!is_open(scenario_, "batch.global")) return fmt::format("global batch {}", global);
+    if (is_swept("batch.micro")) return "";
+    if (is_swept("parallel.data"))
+      return fmt::format("{} {} of {} a replica", scenario_.microbatches,
+                         scenario_.microbatches == 1 ? "microbatch" : "microbatches", scenario_.micro);
+    return planned_ ? fmt::format("global batch {}", global) : batch_text(scenario_.microbatches, data);
+  }
+
+  std::string model() const {
+    const WorkloadRequest& asked = scenario_.workload;
+    const std::string parameters = parameters_text(workload_.parameters) + " parameters";
+    if (!asked.pt2_file.empty())
+      return fmt::format("exported model {} ({})", std::filesystem::path(asked.pt2_file).filename().string(), parameters);
+    if (workload_.layers)
+      return fmt::format("{} of {}", counted(static_cast<long long>(workload_.layers->layers.size()), "measured layer"),
+                         std::filesystem::path(asked.layers_file).filename().string());
+    std::string sizes;
+    if (const std::string layers = resolved_value(scenario_, "workload.layers"); !layers.empty()) sizes += layers + " layers, ";
+    if (const std::string hidden = resolved_value(scenario_, "workload.hidden"); !hidden.empty())
+      sizes += "hidden " + hidden + ", ";
+    return fmt::format("{} ({}{})", workload_.name, sizes, parameters);
+  }
+
+  std::string cluster() const {
+    const Cluster& cluster = scenario_.cluster;
+    const std::string text = devices_of(cluster);
+    const std::string reference = cluster_reference(scenario_);
+    return reference.empty() ? text : fmt::format("{} ({})", text, reference);
+  }
+
+  std::string where() const {
+    std::string line;
+    if (!is_swept("workload")) line = model();
+    if (!is_swept("cluster")) line += (line.empty() ? "on " : " on ") + cluster();
+    return line.empty() ? "" : line + "\n";
+  }
+
+  const Scenario& scenario_;
+  const Workload& workload_;
+  std::vector<std::string> swept_;
+  bool planned_;
+};
+
+}  // namespace
+
+std::string devices_of(const Cluster& cluster) {
+  if (cluster.given) return counted(cluster.size(), "device");
+  std::map<int, int> counts;
+  for (const Device& device : cluster.devices) ++counts[device.type];
+  std::vector<std::string> texts;
+  for (const auto& [type, count] : counts)
+    texts.push_back(fmt::format("{} x {}", count, cluster.types[static_cast<std::size_t>(type)].name));
+  return list_of(texts) + (cluster.nodes > 1 ? fmt::format(" in {} nodes", cluster.nodes) : std::string());
+}
+
+std::string heading_of(const Scenario& scenario, const Workload& workload, const Plan& plan) {
+  return Heading(scenario, workload).of(plan);
+}
+
+std::string heading_of_search(const Scenario& scenario, const Workload& workload) {
+  return Heading(scenario, workload, {}, true).common();
+}
+
+std::string heading_of_sweep(const Scenario& scenario, const Workload& workload, const std::vector<std::string>& keys,
+                             bool planned) {
+  return Heading(scenario, workload, keys, planned).common();
+}
+
+}  // namespace panpipe

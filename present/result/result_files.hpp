@@ -1,0 +1,28 @@
+// The folder of a result: its files, written together.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/files/files_read.hpp"
+#include "costmodel/prediction/experiment.hpp"
+#include "present/result/result.hpp"
+#include "present/result/result_files.hpp"
+
+namespace panpipe {
+
+// Version, input files with their SHA-256, seed. `libraries`: those that took part, with versions.
+ResultContext result_context(const Experiment& experiment, const std::string& scenario_file, const FilesRead& files,
+                             std::vector<std::pair<std::string, std::string>> libraries, double wall_s);
+
+// Writes result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into the folder, which is made when
+// absent. MachineError when that cannot be written; no file is left half-written. Returns the sentence that says so.
+std::string write_results(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const ResultContext& context,
+                          const std::string& notes, const std::string& folder);
+
+// The same faults before anything is computed: call it once the scenario and the plan are read. Errors as of check_outputs()
+// (base/files/files_write.hpp).
+void check_result_files(const std::string& folder);
+
+}  // namespace panpipe

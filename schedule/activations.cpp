@@ -1,0 +1,97 @@
+#include "schedule/activations.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <tuple>
+
+namespace panpipe {
+namespace {
+
+struct Change {
+  double at = 0;
+  int by = 0;
+};
+
+using Times = std::vector<std::pair<double, double>>;
+
+// Changes made by passes, in the order of the row (which is that of time), and by copies, the same.
+class Changes {
+ public:
+  Changes(const std::vector<Action>& row, const Times& times) : row_(row), times_(times) {
+    for (const Action& action : row)
+      if (action.kind == ActionKind::R) recomputed_.emplace(action.stage, action.microbatch, action.split);
+    passes_.reserve(row.size());
+    for (std::size_t i = 0; i < row.size();) i = add_unit(i);
+  }
+
+  ActivationCurve curve() const {
+    ActivationCurve result;
+    result.levels.emplace_back(0, 0);
+    int live = 0;
+    const auto apply = [&](const Change& change) {
+      live += change.by;
+      result.peak = std::max(result.peak, live);
+      if (result.levels.back().first == change.at) {
+        result.levels.back().second = live;
+      } else {
+        result.levels.emplace_back(change.at, live);
+      }
+    };
+    std::size_t p = 0, c = 0;
+    while (p < passes_.size() || c < copies_.size()) {
+      // At one instant what goes comes first: memory handed from one lane to the other is not counted twice.
+      const bool copy = p == passes_.size() || (c < copies_.size() && before(copies_[c], passes_[p]));
+      apply(copy ? copies_[c++] : passes_[p++]);
+    }
+    return result;
+  }
+
+ private:
+  static bool before(const Change& a, const Change& b) { return a.at != b.at ? a.at < b.at : a.by < b.by; }
+
+  // A lone action, or the members of a group that run at once.
+  std::size_t add_unit(std::size_t first) {
+    std::size_t end = first + 1;
+    while (end < row_.size() && row_[end].group_size == 0 && times_[end] == times_[first]) ++end;
+    for (std::size_t i = first; i < end; ++i) {
+      const ActionKind kind = row_[i].kind;
+      if (kind == ActionKind::F || kind == ActionKind::R) passes_.push_back({times_[i].first, +1});
+      if (kind == ActionKind::Reload && counts(row_[i])) copies_.push_back({times_[i].first, +1});
+    }
+    for (std::size_t i = first; i < end; ++i) {
+      const ActionKind kind = row_[i].kind;
+      if (kind == ActionKind::B || kind == ActionKind::W || (kind == ActionKind::F && is_recomputed(row_[i])))
+        passes_.push_back({times_[i].second, -1});
+      if (kind == ActionKind::Offload && counts(row_[i])) copies_.push_back({times_[i].second, -1});
+      if (kind == ActionKind::I && is_recomputed(row_[i])) waiting_.emplace(row_[i].stage, row_[i].microbatch, row_[i].split);
+    }
+    return end;
+  }
+
+  bool is_recomputed(const Action& a) const {
+    return !recomputed_.empty() && recomputed_.count({a.stage, a.microbatch, a.split}) != 0;
+  }
+
+  // Of what is recomputed the inputs are parked before R, which are not counted; after I what waits for W.
+  bool counts(const Action& copy) const {
+    return !is_recomputed(copy) || waiting_.count({copy.stage, copy.microbatch, copy.split}) != 0;
+  }
+
+  const std::vector<Action>& row_;
+  const Times& times_;
+  std::set<std::tuple<std::int32_t, std::int32_t, std::int8_t>> recomputed_, waiting_;
+  std::vector<Change> passes_, copies_;
+};
+
+}  // namespace
+
+std::vector<ActivationCurve> activation_curves(const Schedule& schedule, const ScheduleEvaluation& evaluation) {
+  std::vector<ActivationCurve> curves;
+  curves.reserve(schedule.order.size());
+  for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
+    curves.push_back(Changes(schedule.order[rank], evaluation.times[rank]).curve());
+  return curves;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,42 @@
+// Cells of a row (lone actions and groups) with their times, for what inserts actions into finished orders.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "schedule/action.hpp"
+
+namespace panpipe {
+
+using CellTimes = std::vector<std::pair<double, double>>;  // per action: start, end
+
+struct Cell {
+  std::size_t first = 0, end = 0;  // actions
+  double start = 0, over = 0;      // time
+};
+
+inline std::vector<Cell> cells_of(const std::vector<Action>& row, const CellTimes& times) {
+  std::vector<Cell> cells;
+  for (std::size_t i = 0; i < row.size();) {
+    const std::size_t end = i + std::max<std::size_t>(1, row[i].group_size);
+    cells.push_back({i, end, times[i].first, times[end - 1].second});
+    i = end;
+  }
+  return cells;
+}
+
+inline bool starts_backward(ActionKind kind) { return kind == ActionKind::B || kind == ActionKind::I; }
+
+// The lone action of another kind on the same microbatch of a stage.
+inline Action with_kind(const Action& like, ActionKind kind) {
+  Action action;
+  action.kind = kind;
+  action.stage = like.stage;
+  action.microbatch = like.microbatch;
+  action.split = like.split;
+  return action;
+}
+
+}  // namespace panpipe

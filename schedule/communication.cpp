@@ -1,0 +1,313 @@
+#include "schedule/communication.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/error.hpp"
+#include "schedule/deadlock.hpp"
+#include "schedule/walk.hpp"
+
+namespace panpipe {
+namespace {
+
+using Row = std::vector<Action>;
+
+bool is_receive(ActionKind kind) { return kind == ActionKind::RecvF || kind == ActionKind::RecvB; }
+
+Action make_action(ActionKind kind, int stage, const Action& like) {
+  Action action;
+  action.kind = kind;
+  action.stage = stage;
+  action.microbatch = like.microbatch;
+  action.split = like.split;
+  return action;
+}
+
+std::size_t cell_size(const Action& first) { return std::max<std::size_t>(1, first.group_size); }
+
+Schedule with_empty_rows(const Schedule& schedule) {
+  Schedule result = schedule;
+  result.empty_cells.clear();
+  for (auto& row : result.order) row.clear();
+  return result;
+}
+
+// Sweeps over the ranks again and again; each rank emits one cell a sweep when what it needs was received or made before.
+class SendsAndReceives {
+ public:
+  explicit SendsAndReceives(const Schedule& schedule)
+      : schedule_(schedule),
+        products_(schedule),
+        result_(with_empty_rows(schedule)),
+        at_(schedule.order.size(), 0),
+        here_(products_.count() + 1, 0) {}
+
+  Schedule run() {
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (std::size_t rank = 0; rank < at_.size(); ++rank) progress |= emit(rank);
+    }
+    for (std::size_t rank = 0; rank < at_.size(); ++rank)
+      if (at_[rank] < schedule_.order[rank].size())
+        throw InputError(fmt::format("no sends and receives for an order that cannot finish: rank {} is blocked at {}", rank,
+                                     cell_text(&schedule_.order[rank][at_[rank]])));
+    return std::move(result_);
+  }
+
+ private:
+  bool emit(std::size_t rank) {
+    const Row& row = schedule_.order[rank];
+    std::size_t& at = at_[rank];
+    if (at == row.size()) return false;
+    const std::size_t end = at + cell_size(row[at]);
+    bool ready = true;
+    for (std::size_t i = at; i < end; ++i)
+      products_.for_inputs(row[i], false, schedule_.stage_to_rank, [&](const Products::Product& p) {
+        // Members of one cell wait for each other as little as passes of one rank: those are in order.
+        if (p.stage != row[i].stage) ready &= here_[products_.number(p.kind, p.stage, p.microbatch, p.split)] != 0;
+      });
+    if (!ready) return false;
+    Row& out = result_.order[rank];
+    out.insert(out.end(), row.begin() + static_cast<std::ptrdiff_t>(at), row.begin() + static_cast<std::ptrdiff_t>(end));
+    for (; at < end; ++at) hand_over(rank, row[at]);
+    return true;
+  }
+
+  void hand_over(std::size_t rank, const Action& a) {
+    const bool forward = a.kind == ActionKind::F;
+    if (!forward && a.kind != ActionKind::I && a.kind != ActionKind::B) return;
+    here_[products_.output(a)] = 1;
+    const int to = forward ? products_.next(a.stage) : products_.previous(a.stage);
+    if (to < 0) return;
+    const auto peer = static_cast<std::size_t>(schedule_.stage_to_rank[static_cast<std::size_t>(to)]);
+    if (peer == rank) return;
+    result_.order[rank].push_back(make_action(forward ? ActionKind::SendF : ActionKind::SendB, a.stage, a));
+    result_.order[peer].push_back(make_action(forward ? ActionKind::RecvF : ActionKind::RecvB, to, a));
+  }
+
+  const Schedule& schedule_;
+  Products products_;
+  Schedule result_;
+  std::vector<std::size_t> at_;     // per rank: its next action
+  std::vector<std::uint8_t> here_;  // made, and received where another rank needs it
+};
+
+// Moves the receives of one row to where they are needed.
+class LateReceives {
+ public:
+  LateReceives(const Schedule& schedule, const Products& products, std::size_t rank)
+      : schedule_(schedule), products_(products), rank_(static_cast<int>(rank)), row_(schedule.order[rank]) {}
+
+  Row run() {
+    for (std::size_t i = 0; i < row_.size();) {
+      const std::size_t end = i + cell_size(row_[i]);
+      if (is_receive(row_[i].kind)) {
+        waiting_.push_back(row_[i]);
+      } else {
+        for (std::size_t member = i; member < end; ++member) receive_for(row_[member]);
+        out_.insert(out_.end(), row_.begin() + static_cast<std::ptrdiff_t>(i), row_.begin() + static_cast<std::ptrdiff_t>(end));
+      }
+      i = end;
+    }
+    out_.insert(out_.end(), waiting_.begin(), waiting_.end());
+    return std::move(out_);
+  }
+
+ private:
+  int rank_of(int stage) const { return schedule_.stage_to_rank[static_cast<std::size_t>(stage)]; }
+  int sender_of(const Action& receive) const {
+    return rank_of(receive.kind == ActionKind::RecvF ? products_.previous(receive.stage) : products_.next(receive.stage));
+  }
+
+  void receive_for(const Action& a) {
+    if (is_send(a.kind)) {
+      // Two ranks that send to each other first would wait for each other: of two, the lower one receives first.
+      const int peer = rank_of(a.kind == ActionKind::SendF ? products_.next(a.stage) : products_.previous(a.stage));
+      if (rank_ < peer) flush(peer, waiting_.size());
+      return;
+    }
+    const ActionKind wanted = a.kind == ActionKind::F                              ? ActionKind::RecvF
+                              : a.kind == ActionKind::I || a.kind == ActionKind::B ? ActionKind::RecvB
+                                                                                   : ActionKind::Sync;
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+      const Action& w = waiting_[i];
+      if (w.kind != wanted || w.stage != a.stage || w.microbatch != a.microbatch || w.split != a.split) continue;
+      return flush(sender_of(w), i + 1);
+    }
+  }
+
+  // Emits the first `count` waiting receives as far as they come from `peer`: those of one peer keep their order.
+  void flush(int peer, std::size_t count) {
+    std::vector<Action> kept;
+    for (std::size_t i = 0; i < waiting_.size(); ++i)
+      (i < count && sender_of(waiting_[i]) == peer ? out_ : kept).push_back(waiting_[i]);
+    waiting_ = std::move(kept);
+  }
+
+  const Schedule& schedule_;
+  const Products& products_;
+  int rank_;
+  const Row& row_;
+  Row out_, waiting_;
+};
+
+// The stages that a row runs next, in order of their next pass.
+class NextStages {
+ public:
+  explicit NextStages(const Row& row) {
+    int cell = -1;
+    for (const Action& action : row) {
+      if (action.group_size != 0) ++cell;
+      if (action.is_compute()) cells_of_[action.stage].push_back(cell);
+    }
+  }
+
+  // From `cell` on: `count` different stages, or more when a group holds further ones.
+  std::vector<int> from(int cell, std::size_t count, const Row& row, std::size_t at) {
+    std::vector<std::pair<int, int>> next;  // cell, stage
+    for (auto& [stage, cells] : cells_of_) {
+      auto& first = first_[stage];
+      while (first < cells.size() && cells[first] < cell) ++first;
+      if (first < cells.size()) next.emplace_back(cells[first], stage);
+    }
+    std::sort(next.begin(), next.end());
+    order_within_group(next, row, at, cell);
+    std::vector<int> stages;
+    for (std::size_t i = 0; i < next.size(); ++i)
+      if (stages.size() < count || next[i].first == next[i - 1].first) stages.push_back(next[i].second);
+    return stages;
+  }
+
+ private:
+  // Stages whose next pass is in one group stand in the group's order, not by number.
+  static void order_within_group(std::vector<std::pair<int, int>>& next, const Row& row, std::size_t at, int cell) {
+    for (std::size_t i = 0; i + 1 < next.size(); ++i) {
+      if (next[i].first != next[i + 1].first) continue;
+      std::size_t position = at;
+      for (int c = cell; c < next[i].first; ++c) position += cell_size(row[position]);
+      for (std::size_t member = position; member < position + cell_size(row[position]); ++member) {
+        const auto found = std::find_if(next.begin() + static_cast<std::ptrdiff_t>(i), next.end(), [&](const auto& entry) {
+          return entry.first == next[i].first && entry.second == row[member].stage;
+        });
+        if (found != next.end()) std::rotate(next.begin() + static_cast<std::ptrdiff_t>(i++), found, found + 1);
+      }
+      --i;
+    }
+  }
+
+  std::map<int, std::vector<int>> cells_of_;  // per stage, ascending
+  std::map<int, std::size_t> first_;          // per stage: of cells_of_, the first not yet passed
+};
+
+Action on_stage(ActionKind kind, int stage) {
+  Action action;
+  action.kind = kind;
+  action.stage = stage;
+  return action;
+}
+
+}  // namespace
+
+Schedule add_sends_and_receives(const Schedule& schedule, Receives receives) {
+  for (const Row& row : schedule.order)
+    for (const Action& action : row)
+      if (is_send(action.kind) || is_receive(action.kind))
+        throw InputError(fmt::format("the order has sends and receives of its own ({})", to_text(action)));
+  Schedule result = SendsAndReceives(schedule).run();
+  if (receives == Receives::Early) return result;
+  const Products products(result);
+  for (std::size_t rank = 0; rank < result.order.size(); ++rank) {
+    Row late = LateReceives(result, products, rank).run();
+    result.order[rank] = std::move(late);
+  }
+  return result;
+}
+
+Schedule add_unshard(const Schedule& schedule, int stages_ahead) {
+  Schedule result = with_empty_rows(schedule);
+  for (std::size_t rank = 0; rank < schedule.order.size(); ++rank) {
+    const Row& row = schedule.order[rank];
+    Row& out = result.order[rank];
+    NextStages next_stages(row);
+    std::vector<int> whole;  // stages whose parameters are gathered, ascending
+    int cell = 0;
+    for (std::size_t i = 0; i < row.size(); ++cell) {
+      const std::size_t end = i + cell_size(row[i]);
+      if (row[i].is_compute()) {
+        const std::vector<int> next = next_stages.from(cell, static_cast<std::size_t>(stages_ahead), row, i);
+        const auto wanted = [&](int stage) { return std::find(next.begin(), next.end(), stage) != next.end(); };
+        for (const int stage : whole)
+          if (!wanted(stage)) out.push_back(on_stage(ActionKind::Reshard, stage));
+        for (const int stage : next)
+          if (!std::binary_search(whole.begin(), whole.end(), stage)) out.push_back(on_stage(ActionKind::Unshard, stage));
+        whole = next;
+        std::sort(whole.begin(), whole.end());
+      }
+      for (; i < end; ++i) out.push_back(row[i]);
+    }
+    for (const int stage : whole) out.push_back(on_stage(ActionKind::Reshard, stage));
+  }
+  return result;
+}
+
+Schedule add_reductions(const Schedule& schedule) {
+  Schedule result = with_empty_rows(schedule);
+  const int last = schedule.microbatches / static_cast<int>(schedule.chains.size()) * schedule.splits;
+  std::vector<int> done(static_cast<std::size_t>(schedule.stages), 0);
+  for (std::size_t rank = 0; rank < schedule.order.size(); ++rank) {
+    const Row& row = schedule.order[rank];
+    Row& out = result.order[rank];
+    for (std::size_t i = 0; i < row.size();) {
+      const std::size_t first = i, end = i + cell_size(row[i]);
+      for (; i < end; ++i) out.push_back(row[i]);
+      for (std::size_t member = first; member < end; ++member)
+        if ((row[member].kind == ActionKind::B || row[member].kind == ActionKind::W) &&
+            ++done[static_cast<std::size_t>(row[member].stage)] == last)
+          out.push_back(on_stage(ActionKind::ReduceGrad, row[member].stage));
+    }
+  }
+  return result;
+}
+
+std::vector<ScheduleProblem> message_order_faults(const Schedule& schedule) {
+  const Products products(schedule);
+  struct Message {
+    std::size_t number;
+    int cell;
+    std::string text;
+  };
+  std::map<std::pair<int, int>, std::vector<Message>> sent, received;  // by sending and receiving rank
+  const auto rank_of = [&](int stage) { return schedule.stage_to_rank[static_cast<std::size_t>(stage)]; };
+  for (int rank = 0; rank < schedule.ranks; ++rank) {
+    int cell = -1;
+    for (const Action& a : schedule.order[static_cast<std::size_t>(rank)]) {
+      if (a.group_size != 0) ++cell;
+      const bool forward = a.kind == ActionKind::SendF || a.kind == ActionKind::RecvF;
+      if (is_send(a.kind)) {
+        const int to = rank_of(forward ? products.next(a.stage) : products.previous(a.stage));
+        sent[{rank, to}].push_back({products.output(a), cell, to_text(a)});
+      } else if (is_receive(a.kind)) {
+        const int from = forward ? products.previous(a.stage) : products.next(a.stage);
+        const Products::Product product{forward ? Products::Activation : Products::Gradient, from, a.microbatch, a.split};
+        received[{rank_of(from), rank}].push_back({products.message(product), cell, to_text(a)});
+      }
+    }
+  }
+  std::vector<ScheduleProblem> problems;
+  for (const auto& [pair, messages] : received) {
+    const auto& sends = sent[pair];
+    for (std::size_t i = 0; i < messages.size() && i < sends.size(); ++i) {
+      if (messages[i].number == sends[i].number) continue;
+      problems.push_back({pair.second, messages[i].cell, messages[i].text,
+                          fmt::format("is receive {} from rank {}, whose send {} is {}: without tags the messages are mixed up",
+                                      i, pair.first, i, sends[i].text)});
+      break;
+    }
+  }
+  return problems;
+}
+
+}  // namespace panpipe

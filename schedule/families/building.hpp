@@ -1,0 +1,92 @@
+// What the files of the families share: empty schedules of each placement, passes, groups, typed options.
+#pragma once
+
+#include <deque>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "schedule/schedule.hpp"
+
+namespace panpipe {
+
+using Row = std::vector<Action>;
+
+// Stage s on rank s.
+Schedule linear_schedule(std::string name, int ranks, int microbatches);
+// `stages_per_rank` stages on each rank, stage s on rank s mod ranks.
+Schedule looped_schedule(std::string name, int ranks, int microbatches, int stages_per_rank);
+// A V: rank r holds stages r and 2p-1-r, so rank 0 the first and the last. With more than two stages a rank a wave: each further
+// turn through the ranks runs the other way.
+Schedule v_schedule(std::string name, int ranks, int microbatches, int stages_per_rank = 2);
+// Two chains that run against each other: stage s of chain 0 on rank s, stage p+s of chain 1 on rank p-1-s. `microbatches`
+// counts both chains and must be even.
+Schedule bidirectional_schedule(std::string name, int ranks, int microbatches);
+
+Action pass(ActionKind kind, int stage, int microbatch, int split = -1);
+void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members);
+
+// Writes the row of one rank pass by pass: every call takes the next microbatch of its pass, so that a family says only which
+// pass of which of the rank's stages ("chunks", in forward order) comes next. I and B count together.
+class RowBuilder {
+ public:
+  RowBuilder(Row& row, std::vector<int> stages)
+      : row_(row), stages_(std::move(stages)), forwards_(stages_.size(), 0), backwards_(stages_.size(), 0) {}
+
+  Action F(int chunk) { return next(ActionKind::F, chunk, forwards_); }
+  Action B(int chunk) { return next(ActionKind::B, chunk, backwards_); }
+  Action I(int chunk);
+  Action W();           // of the input gradient that has waited longest
+  Action W(int chunk);  // the same among those of one chunk
+  bool has_weights() const { return !waiting_.empty(); }
+  int forwards(int chunk) const { return forwards_[static_cast<std::size_t>(chunk)]; }
+
+  void add(const Action& action) { row_.push_back(action); }
+  void add(GroupKind kind, std::initializer_list<Action> members) { add_group(row_, kind, members); }
+
+ private:
+  Action next(ActionKind kind, int chunk, std::vector<int>& counts) const {
+    return pass(kind, stages_[static_cast<std::size_t>(chunk)], counts[static_cast<std::size_t>(chunk)]++);
+  }
+
+  Row& row_;
+  std::vector<int> stages_, forwards_, backwards_;
+  std::deque<Action> waiting_;  // W of the input gradients so far, in their order
+};
+
+// Options were checked against the family's table before; these read the value or fall back. Throw InputError when the text is
+// no number (boolean, word) or below `at_least`.
+int integer_option(const ScheduleOptions& options, const std::string& key, int fallback, int at_least);
+bool boolean_option(const ScheduleOptions& options, const std::string& key, bool fallback);
+// One of `words`, the first when the option is not given.
+std::string word_option(const ScheduleOptions& options, const std::string& key, std::initializer_list<std::string_view> words);
+
+// The generators, one file each.
+Schedule make_gpipe(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_1f1b(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_looped_bfs(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_zb_h1(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_zb_h2(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_zb_v(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_interleaved_zero_bubble(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_dualpipe(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_dualpipe_v(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_1f1b_v(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_kfkb(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_chimera(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_hanayo(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_group_interleaved(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_gis_h(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_stp(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options);
+Schedule make_zb_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
+Schedule make_zb_v_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
+Schedule make_v_half(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
+Schedule make_v_min(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
+Schedule make_v_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
+
+}  // namespace panpipe

@@ -1,0 +1,38 @@
+// Chimera (Li and Hoefler, SC 2021): two 1F1B pipelines that run against each other, so that one fills the gaps of the other.
+// Every stage is twice in memory.
+//
+// A unit is P microbatches, half of them in each direction. With passes of one slot, F of the chain's s-th stage and the unit's
+// j-th microbatch stands in slot s + 2j and its B in slot 2P-1-s + 2j: on a rank the two chains take slots of different parity
+// while both forward or both backward, and else different times, so they never collide. Further units follow without a gap
+// ("direct concatenation"), which is exact for F = B; longer backwards leave gaps between the units.
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "schedule/families/slots.hpp"
+
+namespace panpipe {
+
+Schedule make_chimera(int ranks, int microbatches, const ScheduleOptions&) {
+  if (ranks % 2 != 0)
+    throw InputError(fmt::format("chimera needs an even number of ranks, not {}: its two chains meet in the middle", ranks));
+  if (microbatches % 2 != 0)
+    throw InputError(
+        fmt::format("chimera needs an even number of microbatches, not {}: its two chains take one half each", microbatches));
+  Schedule schedule = bidirectional_schedule("chimera", ranks, microbatches);
+  const WaveSlots slots{ranks, ranks / 2};
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<SlottedPass> passes;
+    passes.reserve(2 * static_cast<std::size_t>(microbatches));
+    for (int chain = 0; chain < 2; ++chain) {
+      const int position = chain == 0 ? rank : ranks - 1 - rank, stage = chain * ranks + position;
+      for (int m = 0; m < microbatches / 2; ++m) {
+        passes.push_back({slots.forward(position, m), pass(ActionKind::F, stage, m)});
+        passes.push_back({slots.backward(position, m), pass(ActionKind::B, stage, m)});
+      }
+    }
+    schedule.order[static_cast<std::size_t>(rank)] = in_order_of_slots(passes);
+  }
+  return schedule;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,17 @@
+// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards, both in ascending microbatch order as PyTorch's
+// ScheduleGPipe and Megatron run them (the paper's figure draws the backwards in reverse).
+#include "schedule/families/building.hpp"
+
+namespace panpipe {
+
+Schedule make_gpipe(int ranks, int microbatches, const ScheduleOptions&) {
+  Schedule schedule = linear_schedule("gpipe", ranks, microbatches);
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    for (int m = 0; m < microbatches; ++m) row.push_back(pass(ActionKind::F, rank, m));
+    for (int m = 0; m < microbatches; ++m) row.push_back(pass(ActionKind::B, rank, m));
+  }
+  return schedule;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,46 @@
+// Group-interleaved 1F1B (Wan et al., "PipeOffload", ICML 2025; its generator without offload): interleaved 1F1B with turns
+// shorter than the pipeline and the backward split, each weight gradient right behind its input gradient. A turn of g
+// microbatches holds g (v-1) + p activations on rank 0, so turns of p/2 hold far fewer than turns of p, for (p-g)(v-1) passes
+// more bubble.
+//
+// The order repeats a block that is g microbatches wide. A last turn that is not full leaves the places of its missing
+// microbatches empty: passes keep their distance as if these were there.
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "schedule/families/building.hpp"
+#include "schedule/families/turns.hpp"
+
+namespace panpipe {
+
+Schedule make_group_interleaved(int ranks, int microbatches, const ScheduleOptions& options) {
+  const int chunks = integer_option(options, "stages_per_rank", 2, 1);
+  const int group = integer_option(options, "group", ranks, 1);
+  const int shortest = (ranks + 1) / 2;
+  if (group < shortest || group > ranks)
+    throw InputError(
+        fmt::format("group-interleaved on {} ranks takes turns of P/2 to P, {} to {} microbatches (option group), not {}: with "
+                    "shorter ones a rank waits for itself, longer ones hold more and gain nothing",
+                    ranks, shortest, ranks, group));
+  Schedule schedule = looped_schedule("group-interleaved", ranks, microbatches, chunks);
+  const int groups = (microbatches + group - 1) / group;
+  const std::vector<Turn> places = turns(groups * group, group, chunks);
+  const std::size_t total = places.size();
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    const auto add = [&](ActionKind kind, int chunk, int microbatch) {
+      if (microbatch < microbatches) row.push_back(pass(kind, chunk * ranks + rank, microbatch));
+    };
+    const auto ahead = static_cast<std::size_t>(group * (chunks - 1) + ranks - 1 - rank);
+    for (std::size_t k = 0; k < total + ahead; ++k) {
+      if (k < total) add(ActionKind::F, places[k].chunk, places[k].microbatch);
+      if (k < ahead) continue;
+      const Turn& back = places[k - ahead];
+      add(ActionKind::I, chunks - 1 - back.chunk, back.microbatch);
+      add(ActionKind::W, chunks - 1 - back.chunk, back.microbatch);
+    }
+  }
+  return schedule;
+}
+
+}  // namespace panpipe

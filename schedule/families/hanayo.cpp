@@ -1,0 +1,38 @@
+// Hanayo (Liu et al., SC 2023): a wave, that is a V with more than two stages a rank; two stages a rank make one wave. It is
+// Chimera folded onto itself: no stage is twice in memory, and more waves mean shorter stages and a smaller bubble.
+//
+// A unit is P microbatches. With passes of one slot, F of stage s and the unit's j-th microbatch stands in slot s + 2j and its B
+// in slot 2vP-1-s + 2j: the stages of a rank take slots of different parity, or different times, and never collide. Further
+// units follow without a gap when F = B.
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "schedule/families/slots.hpp"
+
+namespace panpipe {
+
+Schedule make_hanayo(int ranks, int microbatches, const ScheduleOptions& options) {
+  const int chunks = integer_option(options, "stages_per_rank", 4, 2);
+  if (chunks % 2 != 0)
+    throw InputError(
+        fmt::format("hanayo needs an even number of stages on each rank (option stages_per_rank), not {}: a wave runs "
+                    "through the ranks and back",
+                    chunks));
+  Schedule schedule = v_schedule("hanayo", ranks, microbatches, chunks);
+  const WaveSlots slots{schedule.stages, ranks};
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<SlottedPass> passes;
+    passes.reserve(2 * static_cast<std::size_t>(microbatches) * static_cast<std::size_t>(chunks));
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const int stage = chunk * ranks + (chunk % 2 == 0 ? rank : ranks - 1 - rank);
+      for (int m = 0; m < microbatches; ++m) {
+        passes.push_back({slots.forward(stage, m), pass(ActionKind::F, stage, m)});
+        passes.push_back({slots.backward(stage, m), pass(ActionKind::B, stage, m)});
+      }
+    }
+    schedule.order[static_cast<std::size_t>(rank)] = in_order_of_slots(passes);
+  }
+  return schedule;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,60 @@
+// Interleaved 1F1B (Narayanan et al., SC 2021) as Megatron-LM and PyTorch's ScheduleInterleaved1F1B run it.
+//
+// A rank holds v stages and takes them in turns of `group` microbatches: the k-th forward of a rank walks group after group,
+// stage after stage, microbatch after microbatch; the backwards walk the same turns with the stages reversed. The last group
+// is short when `group` does not divide the microbatches.
+// With `combined`, each steady forward and backward is one group, which needs one more forward of warm-up (Megatron's
+// overlap of expert communication).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "schedule/families/building.hpp"
+#include "schedule/families/turns.hpp"
+
+namespace panpipe {
+namespace {
+
+// Turns at least as long as the pipeline always finish (Megatron asks for that); shorter ones may wait for each other in a
+// circle. Such an order is made as asked: the check of the order explains the circle, the note says how to avoid it.
+void note_short_turns(Schedule& schedule, int group) {
+  const int rest = schedule.microbatches % group;
+  if (group >= schedule.microbatches || (group >= schedule.ranks && (rest == 0 || rest >= schedule.ranks))) return;
+  if (!check_schedule(schedule).empty())
+    schedule.notes.push_back(
+        fmt::format("turns of at least {} microbatches, the last one too, always finish (option group)", schedule.ranks));
+}
+
+}  // namespace
+
+Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOptions& options) {
+  const int chunks = integer_option(options, "stages_per_rank", 2, 1);
+  const bool combined = boolean_option(options, "combined", false);
+  int group = integer_option(options, "group", 0, 1);
+  if (group == 0) group = default_turn("interleaved-1f1b", ranks, microbatches, "group");
+
+  Schedule schedule = looped_schedule("interleaved-1f1b", ranks, microbatches, chunks);
+  const std::vector<Turn> forward = turns(microbatches, group, chunks);
+  const int total = static_cast<int>(forward.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    const TurnsOfRank turn{forward, ranks, chunks, rank};
+    const long long ahead = 2LL * (ranks - 1 - rank) + static_cast<long long>(chunks - 1) * group + (combined ? 1 : 0);
+    const int warmup = static_cast<int>(std::min<long long>(ahead, total));
+    for (int k = 0; k < warmup; ++k) row.push_back(turn.F(k));
+    for (int k = warmup; k < total; ++k) {
+      if (combined) {
+        add_group(row, GroupKind::OverlapFB, {turn.F(k), turn.backward(ActionKind::B, k - warmup)});
+      } else {
+        row.push_back(turn.F(k));
+        row.push_back(turn.backward(ActionKind::B, k - warmup));
+      }
+    }
+    for (int k = total - warmup; k < total; ++k) row.push_back(turn.backward(ActionKind::B, k));
+  }
+  note_short_turns(schedule, group);
+  return schedule;
+}
+
+}  // namespace panpipe

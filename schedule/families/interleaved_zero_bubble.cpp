@@ -1,0 +1,33 @@
+// Interleaved zero bubble (PyTorch's ScheduleInterleavedZeroBubble): the turns of interleaved 1F1B with the backward split as in
+// ZB-H1. Rank r runs (v-1) turns and p-1-r forwards ahead, half of what interleaved 1F1B does, because its input gradients
+// come back sooner, and its weight gradients r behind its input gradients.
+#include <algorithm>
+
+#include "schedule/families/building.hpp"
+#include "schedule/families/turns.hpp"
+
+namespace panpipe {
+
+Schedule make_interleaved_zero_bubble(int ranks, int microbatches, const ScheduleOptions& options) {
+  const int chunks = integer_option(options, "stages_per_rank", 2, 1);
+  const int group = default_turn("interleaved-zero-bubble", ranks, microbatches, "");
+  Schedule schedule = looped_schedule("interleaved-zero-bubble", ranks, microbatches, chunks);
+  const std::vector<Turn> forward = turns(microbatches, group, chunks);
+  const int total = static_cast<int>(forward.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    const TurnsOfRank turn{forward, ranks, chunks, rank};
+    const int warmup = std::min((chunks - 1) * group + ranks - 1 - rank, total);
+    for (int k = 0; k < warmup; ++k) row.push_back(turn.F(k));
+    int weights = 0;
+    for (int k = 0; k < total; ++k) {
+      if (warmup + k < total) row.push_back(turn.F(warmup + k));
+      row.push_back(turn.backward(ActionKind::I, k));
+      if (k >= rank) row.push_back(turn.backward(ActionKind::W, weights++));
+    }
+    while (weights < total) row.push_back(turn.backward(ActionKind::W, weights++));
+  }
+  return schedule;
+}
+
+}  // namespace panpipe

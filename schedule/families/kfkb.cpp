@@ -1,0 +1,30 @@
+// kFkB (Ada-Grouper, Wang et al., 2023): 1F1B whose unit is a group of k microbatches, so that a rank that waits for one
+// transfer has other microbatches to run; k times the activations of 1F1B. k = 1 is 1F1B, k = M is GPipe. The last group is
+// short when k does not divide the microbatches.
+#include <algorithm>
+
+#include "schedule/families/building.hpp"
+
+namespace panpipe {
+
+Schedule make_kfkb(int ranks, int microbatches, const ScheduleOptions& options) {
+  const int group = std::min(integer_option(options, "group", 2, 1), microbatches);
+  Schedule schedule = linear_schedule("kfkb", ranks, microbatches);
+  const int groups = (microbatches + group - 1) / group;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    const auto add_group_of = [&](ActionKind kind, int number) {
+      const int first = number * group;
+      for (int m = first; m < first + std::min(group, microbatches - first); ++m) row.push_back(pass(kind, rank, m));
+    };
+    const int warmup = std::min(ranks - 1 - rank, groups);
+    for (int g = 0; g < warmup; ++g) add_group_of(ActionKind::F, g);
+    for (int g = 0; g < groups; ++g) {
+      if (warmup + g < groups) add_group_of(ActionKind::F, warmup + g);
+      add_group_of(ActionKind::B, g);
+    }
+  }
+  return schedule;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,109 @@
+// The looped family that Pfeife's planner searches (ICML 2025), with its two parameters.
+//
+// Microbatches are cut into groups of `loop_batch`. Forwards: group after group, the rank's stages ascending, all microbatches
+// of the group on each. Backwards: the same groups, stages descending. On rank r the first backward follows forward number
+// (v-1) loop_batch + (p-r) + min(p-1-r, prefetch), counted from 1; from there one backward follows each forward. `prefetch` may
+// also be a list, how far each rank runs ahead ("3,1,0,0"), which the published planner's parameter cannot say. The members
+// are made as the family defines them: some (a loop_batch that leaves a short last group, say) order themselves into a cycle,
+// which check_schedule reports.
+//
+// Besides this order its runtime knows two plainer ones (option `execution`). Breadth-first: all forwards, stage after stage,
+// then all backwards, stages descending, both in ascending microbatch order. Pipeless: the same passes, but a stage's results
+// leave only after its last microbatch, so that stages on different ranks do not overlap; the row states its transfers.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "schedule/families/building.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// Passes of one stage over all microbatches; where the transfers are stated, each input is received right before its pass and
+// all results are sent behind the last one.
+void add_stage(Row& row, const Schedule& schedule, int stage, bool forward, bool state_transfers) {
+  const auto away = [&](int other) {
+    return state_transfers && other >= 0 && other < schedule.stages &&
+           schedule.stage_to_rank[static_cast<std::size_t>(other)] != schedule.stage_to_rank[static_cast<std::size_t>(stage)];
+  };
+  const bool receives = away(forward ? stage - 1 : stage + 1), sends = away(forward ? stage + 1 : stage - 1);
+  for (int m = 0; m < schedule.microbatches; ++m) {
+    if (receives) row.push_back(pass(forward ? ActionKind::RecvF : ActionKind::RecvB, stage, m));
+    row.push_back(pass(forward ? ActionKind::F : ActionKind::B, stage, m));
+  }
+  if (!sends) return;
+  for (int m = 0; m < schedule.microbatches; ++m) row.push_back(pass(forward ? ActionKind::SendF : ActionKind::SendB, stage, m));
+}
+
+// How many forwards each rank runs ahead of 1f1b.
+std::vector<int> forwards_ahead(int ranks, const ScheduleOptions& options) {
+  std::vector<int> ahead;
+  const auto found = options.find("prefetch");
+  if (found == options.end() || found->second.find(',') == std::string::npos) {
+    const int prefetch = integer_option(options, "prefetch", 0, 0);
+    for (int rank = 0; rank < ranks; ++rank) ahead.push_back(std::min(ranks - 1 - rank, prefetch));
+    return ahead;
+  }
+  const std::string& text = found->second;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    ahead.push_back(integer_option({{"prefetch", text.substr(begin, end - begin)}}, "prefetch", 0, 0));
+    begin = end + 1;
+  }
+  if (static_cast<int>(ahead.size()) != ranks)
+    throw InputError(fmt::format("option 'prefetch' of schedule pfeife lists {} ranks, but there are {}", ahead.size(), ranks));
+  return ahead;
+}
+
+Schedule make_stage_by_stage(int ranks, int microbatches, int chunks, bool state_transfers) {
+  Schedule schedule = looped_schedule("pfeife", ranks, microbatches, chunks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    for (int chunk = 0; chunk < chunks; ++chunk) add_stage(row, schedule, chunk * ranks + rank, true, state_transfers);
+    for (int chunk = chunks - 1; chunk >= 0; --chunk) add_stage(row, schedule, chunk * ranks + rank, false, state_transfers);
+  }
+  return schedule;
+}
+
+}  // namespace
+
+Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options) {
+  const int chunks = integer_option(options, "stages_per_rank", 1, 1);
+  const int loop_batch = integer_option(options, "loop_batch", microbatches, 1);
+  const std::vector<int> prefetch = forwards_ahead(ranks, options);
+  const std::string execution = word_option(options, "execution", {"loop", "breadth-first", "pipeless"});
+  if (execution != "loop") {
+    for (const char* key : {"loop_batch", "prefetch"})
+      if (options.count(key) != 0)
+        throw InputError(
+            fmt::format("option '{}' of schedule pfeife belongs to execution=loop, not to execution={}", key, execution));
+    return make_stage_by_stage(ranks, microbatches, chunks, execution == "pipeless");
+  }
+
+  Schedule schedule = looped_schedule("pfeife", ranks, microbatches, chunks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row forwards, backwards;
+    for (int first = 0, end = 0; first < microbatches; first = end) {
+      end = first + std::min(loop_batch, microbatches - first);
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        for (int m = first; m < end; ++m) forwards.push_back(pass(ActionKind::F, chunk * ranks + rank, m));
+        for (int m = first; m < end; ++m) backwards.push_back(pass(ActionKind::B, (chunks - 1 - chunk) * ranks + rank, m));
+      }
+    }
+    const std::size_t total = forwards.size();
+    const auto ahead = static_cast<std::size_t>(chunks - 1) * static_cast<std::size_t>(loop_batch) +
+                       static_cast<std::size_t>(ranks - rank + prefetch[static_cast<std::size_t>(rank)]);
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    std::size_t done = 0;
+    for (std::size_t k = 0; k < total; ++k) {
+      row.push_back(forwards[k]);
+      if (k + 1 >= ahead) row.push_back(backwards[done++]);
+    }
+    while (done < total) row.push_back(backwards[done++]);
+  }
+  return schedule;
+}
+
+}  // namespace panpipe

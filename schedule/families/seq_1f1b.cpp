@@ -1,0 +1,36 @@
+// Seq1F1B (Sun et al., 2024): 1F1B whose unit is a slice of a microbatch's sequence. Forwards take the slices in their order;
+// backwards in reverse, since a slice's gradient needs those of the slices that attended to it. Rank r runs p-1-r slices ahead,
+// and so many more that the last slice of a microbatch is there before its first backward.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+#include "schedule/families/building.hpp"
+
+namespace panpipe {
+
+Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& options) {
+  const int splits = integer_option(options, "sequence_splits", 2, 1);
+  if (splits > std::numeric_limits<std::int8_t>::max())
+    throw InputError(fmt::format("option 'sequence_splits' of a schedule must be at most {}, not {}",
+                                 std::numeric_limits<std::int8_t>::max(), splits));
+  Schedule schedule = linear_schedule("seq-1f1b", ranks, microbatches);
+  schedule.splits = splits;
+  const int total = microbatches * splits;
+  const auto slice = [&](int k) { return splits == 1 ? -1 : k % splits; };
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    const int warmup = std::min(ranks - 1 - rank + splits - 1, total);
+    for (int k = 0; k < warmup; ++k) row.push_back(pass(ActionKind::F, rank, k / splits, slice(k)));
+    for (int k = 0; k < total; ++k) {
+      const int next = warmup + k;
+      if (next < total) row.push_back(pass(ActionKind::F, rank, next / splits, slice(next)));
+      row.push_back(pass(ActionKind::B, rank, k / splits, slice(splits - 1 - k % splits)));
+    }
+  }
+  return schedule;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,14 @@
+// v-half: the V with the memory of the published building block of that name, about half of what ZB-V and 1F1B hold (Qi et al.,
+// Pipeline parallelism with controllable memory, NeurIPS 2024), searched for the costs at hand.
+#include "schedule/families/building.hpp"
+#include "schedule/search/building_block.hpp"
+#include "schedule/search/search_order.hpp"
+
+namespace panpipe {
+
+Schedule make_v_half(int ranks, int microbatches, const ScheduleOptions&, const PassCosts& costs) {
+  const int memory = search::block_memory(search::Pattern::VHalf, ranks);
+  return search::searched_schedule("v-half", ranks, microbatches, 2, memory, costs);
+}
+
+}  // namespace panpipe

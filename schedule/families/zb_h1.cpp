@@ -1,0 +1,36 @@
+// ZB-H1 and ZB-H2, the hand-made orders of the Zero Bubble paper (Qi et al., ICLR 2024): 1F1B with the backward split.
+//
+// With depth 1 (H1) rank r runs its weight gradients r microbatches behind its input gradients: the input gradients leave early
+// and the weight gradients fill the end, with the activations of 1F1B. With depth 2 (H2) it runs twice as many forwards ahead
+// and its weight gradients twice as far behind, which leaves no gap between a rank's first and last pass when F = I = W, for
+// nearly twice the activations. Defined for any number of microbatches.
+#include <algorithm>
+
+#include "schedule/families/building.hpp"
+
+namespace panpipe {
+namespace {
+
+Schedule make(std::string name, int ranks, int microbatches, int depth) {
+  Schedule schedule = linear_schedule(std::move(name), ranks, microbatches);
+  for (int rank = 0; rank < ranks; ++rank) {
+    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    const int warmup = depth * (ranks - 1 - rank), behind = depth * rank;
+    for (int m = 0; m < std::min(warmup, microbatches); ++m) row.push_back(pass(ActionKind::F, rank, m));
+    int weights = 0;
+    for (int m = 0; m < microbatches; ++m) {
+      if (warmup + m < microbatches) row.push_back(pass(ActionKind::F, rank, warmup + m));
+      row.push_back(pass(ActionKind::I, rank, m));
+      if (m >= behind) row.push_back(pass(ActionKind::W, rank, weights++));
+    }
+    while (weights < microbatches) row.push_back(pass(ActionKind::W, rank, weights++));
+  }
+  return schedule;
+}
+
+}  // namespace
+
+Schedule make_zb_h1(int ranks, int microbatches, const ScheduleOptions&) { return make("zb-h1", ranks, microbatches, 1); }
+Schedule make_zb_h2(int ranks, int microbatches, const ScheduleOptions&) { return make("zb-h2", ranks, microbatches, 2); }
+
+}  // namespace panpipe

@@ -1,0 +1,335 @@
+// Is an order executable? Each row is read once (ranges, exactly once, what must come before what on a rank); when that holds,
+// all rows are run against each other to find out whether they can finish.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "schedule/deadlock.hpp"
+#include "schedule/schedule.hpp"
+#include "schedule/walk.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr std::size_t kMaxProblems = 20;  // as compilers do
+
+class RowChecker {
+ public:
+  RowChecker(const Schedule& schedule, const Products& products)
+      : schedule_(schedule), products_(products), receives_(has_receives(schedule)) {
+    for (auto& table : cell_) table.clear();
+    weights_done_.assign(static_cast<std::size_t>(schedule.stages), 0);
+    weights_of_rank_.assign(static_cast<std::size_t>(schedule.ranks), 0);
+    stages_of_rank_.assign(static_cast<std::size_t>(schedule.ranks), 0);
+    for (const int rank : schedule.stage_to_rank) ++stages_of_rank_[static_cast<std::size_t>(rank)];
+  }
+
+  std::vector<ScheduleProblem> run() {
+    for (rank_ = 0; rank_ < schedule_.ranks; ++rank_) {
+      const auto& row = schedule_.order[static_cast<std::size_t>(rank_)];
+      position_ = -1;
+      for (const Action& action : row) {
+        if (action.group_size != 0) ++position_;
+        action_ = &action;
+        if (!in_range() || is_repeated()) continue;
+        check_order();
+        if (action.group != GroupKind::None) check_group_member(row);
+        note();
+      }
+    }
+    check_complete();
+    return std::move(problems_);
+  }
+
+ private:
+  using Table = std::vector<std::int32_t>;
+
+  void report(int rank, int position, std::string action, std::string message) {
+    if (problems_.size() < kMaxProblems) problems_.push_back({rank, position, std::move(action), std::move(message)});
+  }
+  void report(std::string message) { report(rank_, position_, to_text(*action_), std::move(message)); }
+
+  static bool is_on_microbatch(ActionKind kind) {
+    return kind <= ActionKind::RecvB || kind == ActionKind::Offload || kind == ActionKind::Reload;
+  }
+
+  // Cell of an action that stood earlier, -1 when there was none.
+  int cell_of(ActionKind kind, int stage, int microbatch, int split) const {
+    const Table& table = cell_[static_cast<std::size_t>(kind)];
+    return table.empty() ? -1 : table[products_.place(stage, microbatch, split)];
+  }
+  int cell_of(ActionKind kind) const { return cell_of(kind, action_->stage, action_->microbatch, action_->split); }
+  bool came_before(ActionKind kind) const {
+    const int cell = cell_of(kind);
+    return cell >= 0 && cell < position_;  // members of one group run together: none waits for another
+  }
+
+  bool in_range() {
+    const Action& a = *action_;
+    if (a.kind == ActionKind::Opt || a.kind == ActionKind::Sync) return true;
+    if (a.stage < 0 || a.stage >= schedule_.stages) {
+      report(fmt::format("stage {} does not exist: there are {}, numbered from 0", a.stage, schedule_.stages));
+      return false;
+    }
+    if (const int home = schedule_.stage_to_rank[static_cast<std::size_t>(a.stage)]; home != rank_) {
+      report(fmt::format("stage {} lives on rank {}", a.stage, home));
+      return false;
+    }
+    if (!is_on_microbatch(a.kind)) return true;
+    if (a.microbatch < 0 || a.microbatch >= products_.microbatches()) {
+      report(fmt::format("microbatch {} does not exist: there are {}, numbered from 0", a.microbatch, products_.microbatches()));
+      return false;
+    }
+    if (schedule_.splits > 1 ? a.split < 0 || a.split >= schedule_.splits : a.split >= 0) {
+      report(schedule_.splits > 1 ? fmt::format("must name one of the {} sequence splits, numbered from 0", schedule_.splits)
+                                  : std::string("names a sequence split, but the schedule has none"));
+      return false;
+    }
+    return true;
+  }
+
+  bool is_repeated() {
+    if (!is_on_microbatch(action_->kind)) return false;
+    Table& table = cell_[static_cast<std::size_t>(action_->kind)];
+    if (table.empty()) table.assign(products_.places(), -1);
+    const int cell = cell_of(action_->kind);
+    if (cell < 0 || parks_again(cell)) return false;
+    report(fmt::format("occurs twice; the first is in cell {}", cell));
+    return true;
+  }
+
+  // What was parked before I may be parked again after it, until W.
+  bool parks_again(int cell) const {
+    if (action_->kind == ActionKind::Offload) return cell_of(ActionKind::I) > cell;
+    return action_->kind == ActionKind::Reload && cell_of(ActionKind::Offload) > cell;
+  }
+
+  void note() {
+    const Action& a = *action_;
+    if (is_on_microbatch(a.kind))
+      cell_[static_cast<std::size_t>(a.kind)][products_.place(a.stage, a.microbatch, a.split)] = position_;
+    if (a.kind == ActionKind::B || a.kind == ActionKind::W) {
+      ++weights_done_[static_cast<std::size_t>(a.stage)];
+      ++weights_of_rank_[static_cast<std::size_t>(rank_)];
+    }
+  }
+
+  void require(ActionKind kind, const char* why) {
+    if (came_before(kind)) return;
+    const Action& a = *action_;
+    const std::string wanted = text_of(kind, a.stage, a.microbatch, a.split);
+    if (cell_of(kind) >= 0) return report(fmt::format("is in one group with {}, {}", wanted, why));
+    report(fmt::format("comes before {}, {}", wanted, why));
+  }
+
+  void require_receive(ActionKind kind, int from) {
+    if (!receives_ || from < 0 || schedule_.stage_to_rank[static_cast<std::size_t>(from)] == rank_) return;
+    require(kind, "which brings its input");
+  }
+
+  void require_receiver(int to, const char* end) {
+    if (to < 0) return report(fmt::format("has no receiver: stage {} is the {} of its chain", action_->stage, end));
+    if (schedule_.stage_to_rank[static_cast<std::size_t>(to)] == rank_)
+      report(fmt::format("has no receiver: stage {} is on the same rank", to));
+  }
+
+  void check_order() {
+    const Action& a = *action_;
+    switch (a.kind) {
+      case ActionKind::F:
+        require_receive(ActionKind::RecvF, products_.previous(a.stage));
+        if (a.split > 0 && cell_of(ActionKind::F, a.stage, a.microbatch, a.split - 1) < 0)
+          report(fmt::format("comes before {}, whose keys and values it attends to",
+                             text_of(ActionKind::F, a.stage, a.microbatch, a.split - 1)));
+        break;
+      case ActionKind::B:
+      case ActionKind::I:
+        check_backward();
+        break;
+      case ActionKind::W:
+        if (cell_of(ActionKind::B) >= 0) return report("repeats part of the full backward B of the same microbatch");
+        require(ActionKind::I, "whose input gradient it starts from");
+        require_reload();
+        break;
+      case ActionKind::R:
+        require(ActionKind::F, "which it repeats");
+        if (cell_of(ActionKind::I) >= 0 || cell_of(ActionKind::B) >= 0) report("comes after the backward it is for");
+        require_reload();
+        break;
+      case ActionKind::SendF:
+        require_receiver(products_.next(a.stage), "last");
+        require(ActionKind::F, "whose result it sends");
+        break;
+      case ActionKind::SendB:
+        require_receiver(products_.previous(a.stage), "first");
+        if (!came_before(ActionKind::B)) require(ActionKind::I, "whose result it sends");
+        break;
+      case ActionKind::RecvF:
+        if (products_.previous(a.stage) < 0) report(fmt::format("has no sender: stage {} is the first of its chain", a.stage));
+        break;
+      case ActionKind::RecvB:
+        if (products_.next(a.stage) < 0) report(fmt::format("has no sender: stage {} is the last of its chain", a.stage));
+        break;
+      case ActionKind::Offload:
+        require(ActionKind::F, "whose activations it moves");
+        for (const ActionKind last : {ActionKind::B, ActionKind::W})
+          if (cell_of(last) >= 0)
+            report(fmt::format("comes after {}, which has freed its activations", text_of(last, a.stage, a.microbatch, a.split)));
+        break;
+      case ActionKind::Reload:
+        require(ActionKind::Offload, "which it undoes");
+        break;
+      case ActionKind::ReduceGrad:
+        if (weights_done_[static_cast<std::size_t>(a.stage)] < weight_passes())
+          report(fmt::format("comes before the last weight gradient of stage {}", a.stage));
+        break;
+      case ActionKind::Opt:
+        if (weights_of_rank_[static_cast<std::size_t>(rank_)] <
+            weight_passes() * stages_of_rank_[static_cast<std::size_t>(rank_)])
+          report("comes before the last weight gradient of the rank");
+        break;
+      default:
+        break;
+    }
+  }
+
+  void require_reload() {
+    const Action& a = *action_;
+    if (cell_of(ActionKind::Offload) >= 0 && cell_of(ActionKind::Reload) < cell_of(ActionKind::Offload))
+      report(fmt::format("comes before {}, which brings its activations back",
+                         text_of(ActionKind::Reload, a.stage, a.microbatch, a.split)));
+  }
+
+  // Members of a group run at the same time: none may need what another makes. F, B and I of one stage and slice were looked at
+  // in check_order. PyTorch spells every group OVERLAP_F_B, so that name says nothing of the members.
+  void check_group_member(const std::vector<Action>& row) {
+    const Action& a = *action_;
+    const bool belongs = a.group == GroupKind::OverlapFW   ? a.kind == ActionKind::F || a.kind == ActionKind::W
+                         : a.group == GroupKind::OverlapFF ? a.kind == ActionKind::F
+                                                           : true;
+    if (!belongs)
+      report(fmt::format("does not belong into {}, which runs {}", name_of(a.group),
+                         a.group == GroupKind::OverlapFF ? "forwards only" : "forwards with weight gradients"));
+    const Action* first = action_;
+    while (first != row.data() && first->group_size == 0) --first;
+    for (const Action* other = first; other < first + first->group_size; ++other)
+      products_.for_inputs(a, false, schedule_.stage_to_rank, [&](const Products::Product& input) {
+        const bool own = input.stage == a.stage && input.split == a.split;
+        if (!own && other != action_ && can_make(*other) &&
+            products_.output(*other) == products_.number(input.kind, input.stage, input.microbatch, input.split))
+          report(fmt::format("is in one group with {}, whose result it needs", to_text(*other)));
+      });
+  }
+
+  // Is its product one that can be numbered? A member further on in the row was not looked at yet.
+  bool can_make(const Action& a) const {
+    return a.is_compute() && a.stage >= 0 && a.stage < schedule_.stages && a.microbatch >= 0 &&
+           a.microbatch < products_.microbatches() && a.split < schedule_.splits;
+  }
+
+  void check_backward() {
+    const Action& a = *action_;
+    const ActionKind other = a.kind == ActionKind::B ? ActionKind::I : ActionKind::B;
+    if (cell_of(other) >= 0)
+      return report(
+          fmt::format("repeats the backward: {} is in cell {}", text_of(other, a.stage, a.microbatch, a.split), cell_of(other)));
+    require(ActionKind::F, "its forward");
+    require_receive(ActionKind::RecvB, products_.next(a.stage));
+    require_reload();
+    if (a.split < 0) return;
+    if (a.split + 1 < schedule_.splits) {
+      if (cell_of(ActionKind::B, a.stage, a.microbatch, a.split + 1) < 0 &&
+          cell_of(ActionKind::I, a.stage, a.microbatch, a.split + 1) < 0)
+        report(fmt::format("comes before {}, whose gradients of keys and values it needs",
+                           text_of(a.kind, a.stage, a.microbatch, a.split + 1)));
+    }
+  }
+
+  int weight_passes() const { return products_.microbatches() * schedule_.splits; }
+
+  void check_complete() {
+    for (int stage = 0; stage < schedule_.stages; ++stage)
+      for (int m = 0; m < products_.microbatches(); ++m)
+        for (int k = 0; k < schedule_.splits; ++k) check_place(stage, m, schedule_.splits > 1 ? k : -1);
+  }
+
+  void check_place(int stage, int m, int split) {
+    const auto has = [&](ActionKind kind) { return cell_of(kind, stage, m, split) >= 0; };
+    const auto missing = [&](ActionKind kind, const char* what) {
+      report(schedule_.stage_to_rank[static_cast<std::size_t>(stage)], -1, text_of(kind, stage, m, split), what);
+    };
+    if (!has(ActionKind::F)) missing(ActionKind::F, "is missing: every stage runs every microbatch once");
+    if (!has(ActionKind::B) && !has(ActionKind::I)) missing(ActionKind::B, "is missing (as B, or as I and W)");
+    if (has(ActionKind::I) && !has(ActionKind::W)) missing(ActionKind::W, "is missing: its input gradient I runs");
+    if (!receives_) return;
+    if (has(ActionKind::SendF) && products_.next(stage) >= 0 && cell_of(ActionKind::RecvF, products_.next(stage), m, split) < 0)
+      missing(ActionKind::SendF, "is never received");
+    if (has(ActionKind::SendB) && products_.previous(stage) >= 0 &&
+        cell_of(ActionKind::RecvB, products_.previous(stage), m, split) < 0)
+      missing(ActionKind::SendB, "is never received");
+  }
+
+  const Schedule& schedule_;
+  const Products& products_;
+  bool receives_;
+  int rank_ = 0, position_ = -1;
+  const Action* action_ = nullptr;
+  std::array<Table, 16> cell_;  // per kind: cell of each place, -1 = not yet; empty until the kind appears
+  std::vector<int> weights_done_, weights_of_rank_, stages_of_rank_;
+  std::vector<ScheduleProblem> problems_;
+};
+
+// PyTorch (seen in 2.14.1) dumps Schedule1F1B with the last rank's forwards numbered 1..m.
+void explain_pytorch_1f1b(const Schedule& schedule, std::vector<ScheduleProblem>& problems) {
+  if (problems.empty() || schedule.splits != 1 || schedule.chains.size() != 1) return;
+  const int last = schedule.ranks - 1;
+  int expected = 1;
+  for (const Action& action : schedule.order[static_cast<std::size_t>(last)])
+    if (action.kind == ActionKind::F && action.microbatch != expected++) return;
+  if (expected != schedule.microbatches + 1) return;
+  problems.front().message += fmt::format(
+      " (the last rank's forwards are numbered 1..{0}: PyTorch's dump of Schedule1F1B does that; renumber them from 0, or take "
+      "'1f1b' with {1} ranks and {0} microbatches)",
+      schedule.microbatches, schedule.ranks);
+}
+
+// What the other checks index by. A schedule that fails here was put together wrongly by hand.
+std::string shape_fault(const Schedule& s) {
+  const auto stages = static_cast<std::size_t>(std::max(s.stages, 0));
+  if (s.ranks < 1 || s.microbatches < 1 || s.stages < 1 || s.splits < 1)
+    return "ranks, stages, microbatches and splits must be positive";
+  if (s.order.size() != static_cast<std::size_t>(s.ranks)) return fmt::format("{} ranks but {} rows", s.ranks, s.order.size());
+  if (s.stage_to_rank.size() != stages) return fmt::format("{} stages but {} places", stages, s.stage_to_rank.size());
+  for (const int rank : s.stage_to_rank)
+    if (rank < 0 || rank >= s.ranks) return fmt::format("a stage is placed on rank {} of {}", rank, s.ranks);
+  std::vector<int> times(stages, 0);
+  for (const auto& chain : s.chains)
+    for (const int stage : chain) {
+      if (stage < 0 || stage >= s.stages) return fmt::format("a chain names stage {} of {}", stage, s.stages);
+      ++times[static_cast<std::size_t>(stage)];
+    }
+  for (std::size_t stage = 0; stage < stages; ++stage)
+    if (times[stage] != 1) return fmt::format("stage {} is in {} chains, not in one", stage, times[stage]);
+  if (s.microbatches % static_cast<int>(s.chains.size()) != 0)
+    return fmt::format("{} microbatches do not divide over {} chains", s.microbatches, s.chains.size());
+  return "";
+}
+
+}  // namespace
+
+std::vector<ScheduleProblem> check_schedule(const Schedule& schedule) {
+  if (std::string fault = shape_fault(schedule); !fault.empty()) return {{-1, -1, "", std::move(fault)}};
+  const Products products(schedule);
+  std::vector<ScheduleProblem> problems = RowChecker(schedule, products).run();
+  if (!problems.empty()) {
+    explain_pytorch_1f1b(schedule, problems);
+    return problems;
+  }
+  const auto reached = walk(schedule, products, has_receives(schedule), false, [](std::int32_t, std::size_t, std::size_t) {});
+  for (std::size_t rank = 0; rank < reached.size(); ++rank)
+    if (reached[rank] < schedule.order[rank].size()) return explain_deadlock(schedule, products, reached);
+  return {};
+}
+
+}  // namespace panpipe

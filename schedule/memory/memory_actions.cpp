@@ -1,0 +1,134 @@
+// The options that ask for recompute and offload, and recompute itself; offloads are planned in offload.cpp.
+#include "schedule/memory/memory_actions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.hpp"
+#include "schedule/families/building.hpp"
+#include "schedule/cells.hpp"
+
+namespace panpipe {
+namespace {
+
+void refuse_memory_actions(const Schedule& schedule) {
+  for (const Row& row : schedule.order)
+    for (const Action& action : row)
+      if (action.kind == ActionKind::R || action.kind == ActionKind::Offload)
+        throw InputError(fmt::format("the order has memory actions of its own ({})", to_text(action)));
+}
+
+// The first `count` stages of each rank in forward order.
+std::set<int> early_stages(const Schedule& schedule, int count) {
+  std::vector<int> taken(static_cast<std::size_t>(schedule.ranks), 0);
+  std::set<int> stages;
+  std::size_t longest = 0;
+  for (const auto& chain : schedule.chains) longest = std::max(longest, chain.size());
+  for (std::size_t position = 0; position < longest; ++position)
+    for (const auto& chain : schedule.chains) {
+      if (position >= chain.size()) continue;
+      const int rank = schedule.stage_to_rank[static_cast<std::size_t>(chain[position])];
+      if (taken[static_cast<std::size_t>(rank)]++ < count) stages.insert(chain[position]);
+    }
+  return stages;
+}
+
+Row with_recomputes(const Row& row, const std::set<int>& stages) {
+  Row result;
+  for (std::size_t i = 0; i < row.size();) {
+    const std::size_t end = i + std::max<std::size_t>(1, row[i].group_size);
+    for (std::size_t member = i; member < end; ++member)
+      if (starts_backward(row[member].kind) && stages.count(row[member].stage) != 0)
+        result.push_back(with_kind(row[member], ActionKind::R));
+    for (; i < end; ++i) result.push_back(row[i]);
+  }
+  return result;
+}
+
+// Where a backward waits for nothing but its R, and the rank waited before the cell ahead of R for as long as R takes, the two
+// change places.
+Row with_earlier_recomputes(const Row& row, const CellTimes& times, double cost) {
+  const std::vector<Cell> cells = cells_of(row, times);
+  std::vector<Cell> order = cells;
+  for (std::size_t k = 1; k + 1 < cells.size(); ++k) {
+    const Cell &ahead = cells[k - 1], &own = cells[k], &backward = cells[k + 1];
+    if (row[own.first].kind != ActionKind::R || !row[ahead.first].is_compute()) continue;
+    const double before = k >= 2 ? cells[k - 2].over : 0;
+    if (backward.start > own.over || ahead.start - before < cost) continue;
+    const Action& recompute = row[own.first];
+    bool bound = false;
+    for (std::size_t i = ahead.first; i < ahead.end; ++i)
+      bound |= row[i].kind == ActionKind::R ||
+               (row[i].stage == recompute.stage && row[i].microbatch == recompute.microbatch && row[i].split == recompute.split);
+    if (!bound) std::swap(order[k - 1], order[k]);
+  }
+  Row result;
+  for (const Cell& cell : order)
+    result.insert(result.end(), row.begin() + static_cast<std::ptrdiff_t>(cell.first),
+                  row.begin() + static_cast<std::ptrdiff_t>(cell.end));
+  return result;
+}
+
+// --- options ---
+
+struct RecomputeChoice {
+  bool any = false;
+  int stages = 0;  // the first of each rank; 0 = all
+};
+
+RecomputeChoice recompute_choice(const ScheduleOptions& options) {
+  const auto found = options.find("recompute");
+  if (found == options.end() || found->second == "none") return {};
+  if (found->second == "full") return {true, 0};
+  try {
+    return {true, integer_option(options, "recompute", 0, 1)};
+  } catch (const InputError&) {  // besides numbers there are words
+    throw InputError(
+        fmt::format("option 'recompute' of a schedule must be none, full, or how many of each rank's stages are "
+                    "recomputed, not '{}'",
+                    found->second));
+  }
+}
+
+}  // namespace
+
+const std::vector<std::pair<std::string_view, std::string_view>>& memory_options() {
+  static const std::vector<std::pair<std::string_view, std::string_view>> options = {
+      {"recompute", "none"}, {"offload", "none"}, {"offload_waiting", "false"}, {"offload_stagger", "1"}};
+  return options;
+}
+
+int offload_stagger(const ScheduleOptions& options) { return integer_option(options, "offload_stagger", 1, 1); }
+
+Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options, const PassCosts& costs) {
+  const RecomputeChoice recompute = recompute_choice(options);
+  const std::string offload = word_option(options, "offload", {"none", "selective", "full"});
+  const bool waiting = boolean_option(options, "offload_waiting", false);
+  const int stagger = offload_stagger(options);
+  if (offload == "none" && (waiting || stagger > 1))
+    throw InputError("options 'offload_waiting' and 'offload_stagger' need offload=selective or offload=full");
+  if (!recompute.any && offload == "none") return schedule;
+  if (!check_schedule(schedule).empty()) return schedule;  // whoever asked is told what is wrong with the order
+  if (recompute.any) schedule = add_recompute(schedule, costs, recompute.stages);
+  if (offload == "none") return schedule;
+  using Choice = OffloadRequest::Choice;
+  return add_offload(schedule, costs, {offload == "full" ? Choice::Full : Choice::Selective, waiting, stagger});
+}
+
+Schedule add_recompute(const Schedule& schedule, const PassCosts& costs, int stages) {
+  refuse_memory_actions(schedule);
+  const std::set<int> chosen = early_stages(schedule, stages > 0 ? stages : schedule.stages);
+  Schedule plain = schedule;
+  plain.empty_cells.clear();
+  for (Row& row : plain.order) row = with_recomputes(row, chosen);
+  const ScheduleEvaluation evaluation = evaluate(plain, costs);
+  Schedule early = plain;
+  for (std::size_t rank = 0; rank < plain.order.size(); ++rank)
+    early.order[rank] = with_earlier_recomputes(plain.order[rank], evaluation.times[rank], costs.F);
+  if (early.order == plain.order || evaluate(early, costs).makespan >= evaluation.makespan) return plain;
+  return early;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,44 @@
+// Copies between a device and its host: what one moves follows from where it stands in its row, and when it runs from its lane.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "schedule/schedule.hpp"
+#include "schedule/walk.hpp"
+
+namespace panpipe {
+
+inline bool is_copy(ActionKind kind) { return kind == ActionKind::Offload || kind == ActionKind::Reload; }
+// Passes that need on the device what may have been parked.
+inline bool uses_parked(ActionKind kind) {
+  return kind == ActionKind::B || kind == ActionKind::I || kind == ActionKind::W || kind == ActionKind::R;
+}
+
+// The lanes of the ranks on which copies run one behind the other. Looks at a schedule once; then run() and ran() are called in
+// the order of each rank's row. Cheap where nothing is copied.
+class Parking {
+ public:
+  Parking(const Schedule& schedule, const Products& products, const PassCosts& costs);
+  // Start and end of a copy that its rank comes to at `now`.
+  std::pair<double, double> run(const Action& copy, std::size_t rank, double now);
+  void ran(const Action& pass) {
+    if (!gradient_.empty() && pass.kind == ActionKind::I) gradient_[place(pass)] = 1;
+  }
+  bool has_reloaded() const { return !reloaded_.empty(); }
+  // When what the pass needs is back on the device; 0 where it was not away.
+  double back(const Action& pass) const { return reloaded_.empty() || !uses_parked(pass.kind) ? 0 : reloaded_[place(pass)]; }
+
+ private:
+  double cost(const Action& copy) const;
+  std::size_t place(const Action& a) const { return products_.place(a.stage, a.microbatch, a.split); }
+
+  const Products& products_;
+  const PassCosts& costs_;
+  std::vector<std::uint8_t> gradient_, recomputed_;  // by place; empty where nothing is copied
+  std::vector<double> reloaded_;                     // by place; empty while nothing was reloaded
+  std::vector<double> free_at_;                      // per rank
+};
+
+}  // namespace panpipe

@@ -1,0 +1,150 @@
+#include "schedule/search/block_search.hpp"
+
+#include <algorithm>
+
+#include "schedule/search/random.hpp"
+#include "schedule/search/rows.hpp"
+
+namespace panpipe::search {
+namespace {
+
+constexpr int kFewestTries = 6, kMostTries = 2000;
+constexpr std::size_t kElite = 6;
+constexpr double kAny = 1e6;  // slack without limit
+
+// Blocks without waits in all styles, and the published ones.
+std::vector<Knobs> plain_blocks(const Problem& problem) {
+  std::vector<Knobs> blocks;
+  for (const double fit : {1.0, 0.5, 0.0})
+    for (const double slack : {kAny, 0.0, 1.0})
+      for (const bool first : {true, false}) {
+        Knobs knobs;
+        knobs.gradients_first = first;
+        knobs.fit = fit;
+        knobs.slack[0] = knobs.slack[1] = slack;
+        blocks.push_back(knobs);
+      }
+  if (problem.chunks < 2) return blocks;
+  std::vector<Knobs> published;
+  for (const double slack : {0.0, 1.0, kAny})
+    for (const int interval : {0, 2, 3})
+      for (const Pattern pattern : {Pattern::VHalf, Pattern::VMin})
+        for (const bool even : {true, false})
+          for (const double lead : {-1.0, 0.0}) {
+            Knobs knobs;
+            knobs.pattern = pattern;
+            knobs.interval = interval;
+            knobs.slack[0] = knobs.slack[1] = slack;
+            knobs.plan_even = even;
+            knobs.lead = lead;
+            published.push_back(knobs);
+          }
+  blocks.insert(blocks.begin() + 2, published.begin(), published.end());
+  return blocks;
+}
+
+class RandomBlocks {
+ public:
+  explicit RandomBlocks(int chunks) : chunks_(chunks), random_(1) {}
+
+  int below(int n) { return random_.below(n); }
+
+  Knobs any() {
+    Knobs knobs;
+    for (double& stretch : knobs.stretch) stretch = wait();
+    for (double& turn : knobs.turn) turn = wait();
+    for (double& slack : knobs.slack) slack = kSlacks[below(8)];
+    knobs.fit = kFits[below(8)];
+    knobs.patience = below(2) == 0 ? 0 : below(7) / 12.0;
+    knobs.lead = lead();
+    knobs.lead_at_first = lead();
+    knobs.weights_by_time = below(3) == 0;
+    knobs.keep_apart = below(4) != 0;
+    knobs.even = below(3) == 0;
+    knobs.plan_even = below(4) == 0;
+    if (chunks_ == 2 && below(4) == 0) knobs.pattern = below(2) == 0 ? Pattern::VHalf : Pattern::VMin;
+    knobs.interval = below(4);
+    knobs.gradients_first = below(3) == 0;
+    return knobs;
+  }
+
+  // About two of the block's knobs are turned.
+  Knobs near(Knobs knobs) {
+    const Knobs other = any();
+    const auto turn = [&](auto& mine, const auto& theirs) {
+      if (below(9) == 0) mine = theirs;
+    };
+    for (int i = 0; i < 4; ++i) turn(knobs.stretch[i], other.stretch[i]);
+    for (int i = 0; i < 3; ++i) turn(knobs.turn[i], other.turn[i]);
+    for (int i = 0; i < 2; ++i) turn(knobs.slack[i], other.slack[i]);
+    turn(knobs.fit, other.fit);
+    turn(knobs.patience, other.patience);
+    turn(knobs.lead, other.lead);
+    turn(knobs.lead_at_first, other.lead_at_first);
+    turn(knobs.weights_by_time, other.weights_by_time);
+    turn(knobs.keep_apart, other.keep_apart);
+    turn(knobs.even, other.even);
+    turn(knobs.plan_even, other.plan_even);
+    turn(knobs.pattern, other.pattern);
+    turn(knobs.interval, other.interval);
+    turn(knobs.gradients_first, other.gradients_first);
+    return knobs;
+  }
+
+ private:
+  static constexpr double kSlacks[] = {-1, -0.5, 0, 0, 0.5, 1, 2, kAny};
+  static constexpr double kFits[] = {1, 1, 1, 0.75, 0.5, 0.25, 0, 0.01};
+
+  double wait() { return below(2) == 0 ? 0 : below(13) / 12.0; }
+  double lead() { return below(3) > 0 ? -1 : below(9) / 6.0; }
+
+  int chunks_;
+  Random random_;
+};
+
+// Keeps the best of different scores; of equal ones the newer, whose neighbours have not been tried.
+void remember(std::vector<Candidate>& elite, Candidate candidate) {
+  const auto at =
+      std::find_if(elite.begin(), elite.end(), [&](const Candidate& c) { return !c.score.better_than(candidate.score); });
+  if (at != elite.end() && !candidate.score.better_than(at->score)) {
+    at->knobs = candidate.knobs;
+    return;
+  }
+  elite.insert(at, std::move(candidate));
+  if (elite.size() > kElite) elite.pop_back();
+}
+
+}  // namespace
+
+Candidate try_block(const Problem& problem, const Knobs& knobs) {
+  Candidate candidate{knobs, {}, {}};
+  candidate.rows = list_schedule(knobs.plan_even ? evened(problem) : problem, block_policy(problem, knobs), candidate.score);
+  const bool planned_as_timed = knobs.patience == 0 && !knobs.plan_even;
+  if (!candidate.rows.empty() && !planned_as_timed) Replay(problem).run(candidate.rows, candidate.score);
+  return candidate;
+}
+
+std::vector<Candidate> search_blocks(const Problem& problem, const Score& bound, double passes) {
+  const int tries = static_cast<int>(
+      std::clamp(passes / problem.passes(), double{kFewestTries}, std::max(double{kFewestTries}, problem.effort * kMostTries)));
+  const std::vector<Knobs> plain = plain_blocks(problem);
+  RandomBlocks random(problem.chunks);
+  std::vector<Candidate> elite;
+  for (int i = 0; i < tries; ++i) {
+    Knobs knobs;
+    if (i < static_cast<int>(plain.size())) {
+      knobs = plain[static_cast<std::size_t>(i)];
+    } else if (random.below(4) == 0) {
+      knobs = random.any();
+    } else {
+      knobs = random.near(elite[static_cast<std::size_t>(random.below(static_cast<int>(elite.size())))].knobs);
+    }
+    Candidate candidate = try_block(problem, knobs);
+    if (candidate.rows.empty()) continue;
+    remember(elite, std::move(candidate));
+    if (!bound.better_than(elite.front().score)) break;
+  }
+  return elite;
+}
+
+}  // namespace panpipe::search

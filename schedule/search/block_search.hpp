@@ -1,0 +1,23 @@
+// The search over building blocks: published ones, plain ones, and random changes of the best so far.
+#pragma once
+
+#include <vector>
+
+#include "schedule/search/building_block.hpp"
+
+namespace panpipe::search {
+
+struct Candidate {
+  Knobs knobs;
+  Score score;
+  Rows rows;
+};
+
+// The best few orders of different scores, the best first. Tries about `passes` passes in all, each block one order of the
+// problem, but a few blocks at least; stops when `bound` is reached.
+std::vector<Candidate> search_blocks(const Problem& problem, const Score& bound, double passes);
+
+// The order of one block; its rows are empty when its policy gets stuck.
+Candidate try_block(const Problem& problem, const Knobs& knobs);
+
+}  // namespace panpipe::search

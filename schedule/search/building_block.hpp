@@ -1,0 +1,43 @@
+// Policies from repeated building blocks: one microbatch's passes are laid out with some distance between neighbouring ranks, the
+// next microbatch follows one period later, and so on (Qi et al., Pipeline parallelism with controllable memory, NeurIPS 2024).
+// How far apart the passes lie decides how long activations live, thus how many are held.
+#pragma once
+
+#include "schedule/search/list_scheduler.hpp"
+
+namespace panpipe::search {
+
+// Blocks for the V with published distances, in sixths of a period.
+enum class Pattern { Free, VMin, VHalf };
+
+// Activations that a rank holds at most when such a block is repeated.
+int block_memory(Pattern pattern, int ranks);
+
+// What a block is made from. Times are fractions of the period, the work of a rank per microbatch.
+struct Knobs {
+  Pattern pattern = Pattern::Free;
+  int interval = 0;  // of a published pattern: sixths between the last forward and the first input gradient
+  double stretch[4] = {0, 0, 0,
+                       0};     // waits per hop, beside pass and transfer: F down, F back, I down, I back (one chunk: [0], [3])
+  double turn[3] = {0, 0, 0};  // waits where the V turns, at the last forward, and where the V turns back
+  double slack[2] = {0, 0};    // activations held beside those of the block, per chunk
+  double fit = 1;              // as in Policy
+  double patience = 0;         // as in Policy, in periods
+  double lead_at_first = -1, lead = -1;  // as in Policy, in periods; negative: unlimited
+  bool weights_by_time = false;
+  bool keep_apart = true;        // passes of one rank do not overlap in the repeated block
+  bool even = false;             // laid out as if all passes took the same time and transfers none
+  bool plan_even = false;        // and planned so
+  bool gradients_first = false;  // input gradients before forwards whatever the block says
+};
+
+// The problem as if all passes took the same time and transfers none.
+Problem evened(const Problem& problem);
+
+// Start of the pass `kind + 2 chunk` (F and I of both chunks) on rank r in a published block, in sixths of a period; `interval`
+// lies between the last forward and the first input gradient.
+int published_start(Pattern pattern, int ranks, int interval, int r, int pass);
+
+Policy block_policy(const Problem& problem, const Knobs& knobs);
+
+}  // namespace panpipe::search

@@ -1,0 +1,68 @@
+// What a search for an order is given, and the compact order it works on: every rank runs the same one or two stages' passes,
+// F, I and W, with one cost each or one per stage.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "schedule/schedule.hpp"
+
+namespace panpipe::search {
+
+inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
+
+enum class Kind : std::uint8_t { F, I, W };
+
+// One chunk: stage r on rank r. Two chunks: the V, stage r and stage 2p-1-r on rank r.
+struct Problem {
+  int ranks = 1, microbatches = 1, chunks = 1;
+  int memory = 1;                             // activations (of one stage, one microbatch) a rank may hold
+  double F = 1, I = 1, W = 1, comm = 0;       // means over the stages
+  std::vector<std::array<double, 3>> each{};  // F, I, W of every stage; empty = all alike
+  double effort = 1;                          // share of the usual work of a search
+
+  int stages() const { return ranks * chunks; }
+  int rank_of(int stage) const { return stage < ranks ? stage : 2 * ranks - 1 - stage; }
+  int stage_on(int rank, int chunk) const { return chunk == 0 ? rank : 2 * ranks - 1 - rank; }
+  // Delay from `stage` to the next one and back: none where the V turns.
+  double hop(int stage) const { return stage + 1 == ranks ? 0 : comm; }
+  double passes() const { return 3.0 * chunks * ranks * microbatches; }  // of all ranks
+  double length(Kind kind, int stage) const {
+    if (!each.empty()) return each[static_cast<std::size_t>(stage)][static_cast<std::size_t>(kind)];
+    return kind == Kind::F ? F : kind == Kind::I ? I : W;
+  }
+  double work(int rank) const {  // of one rank
+    double one = 0;
+    for (int chunk = 0; chunk < chunks; ++chunk)
+      for (const Kind kind : {Kind::F, Kind::I, Kind::W}) one += length(kind, stage_on(rank, chunk));
+    return microbatches * one;
+  }
+  double mean_work() const { return microbatches * chunks * (F + I + W); }
+};
+
+Problem problem_of(int ranks, int microbatches, int chunks, int memory, const PassCosts& costs);
+
+struct Op {
+  Kind kind{};
+  std::uint8_t chunk = 0;
+  std::int32_t microbatch = 0;
+  bool operator==(const Op&) const = default;
+};
+using Rows = std::vector<std::vector<Op>>;
+
+// What is minimised: the step, and among equals the longest span of a rank.
+struct Score {
+  double makespan = 0, span = 0;
+  // Sums of costs differ in their last digits with the order of addition: closer than this is equal.
+  static constexpr double kTolerance = 1e-9;
+  bool better_than(const Score& other) const {
+    const double slack = kTolerance * (makespan + other.makespan);
+    if (makespan < other.makespan - slack) return true;
+    return makespan <= other.makespan + slack && span < other.span - slack;
+  }
+};
+
+}  // namespace panpipe::search

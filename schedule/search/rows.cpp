@@ -1,0 +1,109 @@
+#include "schedule/search/rows.hpp"
+
+#include <algorithm>
+
+#include "schedule/families/building.hpp"
+
+namespace panpipe::search {
+
+Replay::Replay(const Problem& problem)
+    : problem_(problem),
+      stages_(static_cast<std::size_t>(problem.stages())),
+      microbatches_(static_cast<std::size_t>(problem.microbatches)),
+      end_(3 * stages_ * microbatches_),
+      position_(static_cast<std::size_t>(problem.ranks)),
+      free_at_(position_.size()),
+      first_start_(position_.size()) {}
+
+// Runs a rank as far as its inputs are known; true when it got on.
+bool Replay::advance(int rank, const std::vector<Op>& row) {
+  const auto r = static_cast<std::size_t>(rank);
+  std::size_t& at = position_[r];
+  const std::size_t from = at;
+  for (; at < row.size(); ++at) {
+    const Op op = row[at];
+    const int stage = problem_.stage_on(rank, op.chunk);
+    double start = free_at_[r];
+    if (op.kind == Kind::F && stage > 0) {
+      const double input = end(Kind::F, stage - 1, op.microbatch);
+      if (input < 0) break;
+      start = std::max(start, input + problem_.hop(stage - 1));
+    } else if (op.kind == Kind::I && stage + 1 < problem_.stages()) {
+      const double input = end(Kind::I, stage + 1, op.microbatch);
+      if (input < 0) break;
+      start = std::max(start, input + problem_.hop(stage));
+    }
+    if (first_start_[r] < 0) first_start_[r] = start;
+    free_at_[r] = start + problem_.length(op.kind, stage);
+    end_[place(op.kind, stage, op.microbatch)] = free_at_[r];
+  }
+  return at != from;
+}
+
+bool Replay::run(const Rows& rows, Score& score) {
+  std::fill(end_.begin(), end_.end(), -1);
+  std::fill(position_.begin(), position_.end(), 0);
+  std::fill(free_at_.begin(), free_at_.end(), 0);
+  std::fill(first_start_.begin(), first_start_.end(), -1);
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (int r = 0; r < problem_.ranks; ++r) progress |= advance(r, rows[static_cast<std::size_t>(r)]);
+    for (int r = problem_.ranks; r-- > 0;) progress |= advance(r, rows[static_cast<std::size_t>(r)]);
+  }
+  score = {-1, -1};
+  mean_end_ = 0;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (position_[r] != rows[r].size()) return false;
+    if (free_at_[r] > score.makespan) {
+      score.makespan = free_at_[r];
+      last_ = static_cast<int>(r);
+    }
+    if (free_at_[r] - first_start_[r] > score.span) {
+      score.span = free_at_[r] - first_start_[r];
+      longest_ = static_cast<int>(r);
+    }
+    mean_end_ += free_at_[r];
+  }
+  mean_end_ /= problem_.ranks;
+  return true;
+}
+
+int peak_activations(const std::vector<Op>& row) {
+  int held = 0, peak = 0;
+  for (const Op& op : row) {
+    if (op.kind == Kind::F) peak = std::max(peak, ++held);
+    if (op.kind == Kind::W) --held;
+  }
+  return peak;
+}
+
+Rows rows_of(const Problem& problem, const Schedule& schedule) {
+  Rows rows;
+  for (const auto& order : schedule.order) {
+    auto& row = rows.emplace_back();
+    for (const Action& action : order) {
+      if (action.kind != ActionKind::F && action.kind != ActionKind::I && action.kind != ActionKind::W &&
+          action.kind != ActionKind::B)
+        return {};
+      const Op op = {Kind::F, static_cast<std::uint8_t>(action.stage < problem.ranks ? 0 : 1), action.microbatch};
+      const auto add = [&](Kind kind) { row.push_back({kind, op.chunk, op.microbatch}); };
+      if (action.kind == ActionKind::F) add(Kind::F);
+      if (action.kind == ActionKind::I || action.kind == ActionKind::B) add(Kind::I);
+      if (action.kind == ActionKind::W || action.kind == ActionKind::B) add(Kind::W);
+    }
+  }
+  return rows;
+}
+
+Schedule schedule_of(const Problem& problem, const Rows& rows, std::string name) {
+  Schedule schedule = problem.chunks == 1 ? linear_schedule(std::move(name), problem.ranks, problem.microbatches)
+                                          : v_schedule(std::move(name), problem.ranks, problem.microbatches);
+  constexpr ActionKind kKinds[] = {ActionKind::F, ActionKind::I, ActionKind::W};
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    for (const Op& op : rows[r])
+      schedule.order[r].push_back(
+          pass(kKinds[static_cast<int>(op.kind)], problem.stage_on(static_cast<int>(r), op.chunk), op.microbatch));
+  return schedule;
+}
+
+}  // namespace panpipe::search

@@ -1,0 +1,46 @@
+// Orders as the search handles them: their times, their memory, and the schedule they stand for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedule/search/order_problem.hpp"
+
+namespace panpipe::search {
+
+// Times rows of one problem again and again without allocating.
+class Replay {
+ public:
+  explicit Replay(const Problem& problem);
+  // False when the rows cannot finish. Rows must hold each pass once, F before I before W.
+  bool run(const Rows& rows, Score& score);
+  // Of the last run: end of a pass; the rank that ends last, the one of the longest span, the mean of the ranks'
+  // ends.
+  double end(Kind kind, int stage, int microbatch) const { return end_[place(kind, stage, microbatch)]; }
+  int last_rank() const { return last_; }
+  int longest_rank() const { return longest_; }
+  double mean_end() const { return mean_end_; }
+
+ private:
+  std::size_t place(Kind kind, int stage, int microbatch) const {
+    return (static_cast<std::size_t>(kind) * stages_ + static_cast<std::size_t>(stage)) * microbatches_ +
+           static_cast<std::size_t>(microbatch);
+  }
+  bool advance(int rank, const std::vector<Op>& row);
+
+  const Problem problem_;
+  std::size_t stages_, microbatches_;
+  std::vector<double> end_;  // negative: has not run
+  std::vector<std::size_t> position_;
+  std::vector<double> free_at_, first_start_;
+  int last_ = 0, longest_ = 0;
+  double mean_end_ = 0;
+};
+
+int peak_activations(const std::vector<Op>& row);
+
+// The other way round, for orders that came as schedules (hand-made families); empty when a row holds anything but F, I and W.
+Rows rows_of(const Problem& problem, const Schedule& schedule);
+Schedule schedule_of(const Problem& problem, const Rows& rows, std::string name);
+
+}  // namespace panpipe::search

@@ -1,0 +1,161 @@
+#include "schedule/search/search_order.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "schedule/families/building.hpp"
+#include "schedule/pass_costs.hpp"
+#include "schedule/search/block_search.hpp"
+#include "schedule/search/improve.hpp"
+#include "schedule/search/lower_bound.hpp"
+#include "schedule/search/rows.hpp"
+#include "schedule/search/squeezed_block.hpp"
+
+namespace panpipe::search {
+namespace {
+
+// Passes planned by the block search and timed by the improvement: together a few tenths of a second.
+constexpr double kBlockBudget = 4e6, kImproveBudget = 2e7;
+// Above this size blocks are chosen on fewer microbatches, enough to fill and drain the pipeline, and the chosen ones are then
+// run over all of them: what they repeat in the middle is the same. Improvement could change little of so many passes.
+constexpr double kLargePasses = 6e4;
+constexpr double kMostSqueezed = 5e5;  // a second or so
+
+Problem sample_of(const Problem& problem) {
+  if (problem.passes() <= kLargePasses) return problem;
+  Problem sample = problem;
+  const int enough = static_cast<int>(kLargePasses / (problem.passes() / problem.microbatches));
+  sample.microbatches = std::min(problem.microbatches, std::max(2 * problem.ranks, enough));
+  return sample;
+}
+
+bool fits(const Problem& problem, const Rows& rows) {
+  return std::all_of(rows.begin(), rows.end(), [&](const auto& row) { return peak_activations(row) <= problem.memory; });
+}
+
+class Search {
+ public:
+  explicit Search(const Problem& problem) : p_(problem), replay_(problem) { best_.bound = lower_bound(problem); }
+
+  void consider(Rows rows) {
+    Score score;
+    if (rows.empty() || !fits(p_, rows) || !replay_.run(rows, score)) return;
+    if (best_.rows.empty() || score.better_than(best_.score)) {
+      best_.rows = std::move(rows);
+      best_.score = score;
+    }
+  }
+
+  void run() {
+    if (done()) return;
+    const Problem sample = sample_of(p_);
+    const bool whole = sample.microbatches == p_.microbatches;
+    std::vector<Candidate> blocks = search_blocks(sample, whole ? best_.bound : lower_bound(sample), p_.effort * kBlockBudget);
+    for (Candidate& block : blocks) {
+      if (!whole) block = try_block(p_, block.knobs);
+      consider(block.rows);
+    }
+    // The first block is the one that always gets through.
+    if (best_.rows.empty()) consider(try_block(p_, {}).rows);
+    if (!whole) return;
+    const double budget = p_.effort * kImproveBudget / 2;
+    if (!done()) improve_from(best_.rows, budget);
+    for (const Candidate& block : blocks)
+      if (!done()) improve_from(block.rows, budget / static_cast<double>(blocks.size()));
+  }
+
+  Found result() {
+    PANPIPE_CHECK(fits(p_, best_.rows) && replay_.run(best_.rows, best_.score), "the search found no order");
+    return std::move(best_);
+  }
+
+ private:
+  bool done() const { return !best_.rows.empty() && !best_.bound.better_than(best_.score); }
+
+  void improve_from(Rows rows, double passes) {
+    Random random(2);
+    Score score;
+    replay_.run(rows, score);
+    improve(p_, best_.bound, passes, random, rows, score);
+    consider(std::move(rows));
+  }
+
+  const Problem p_;
+  Replay replay_;
+  Found best_;
+};
+
+// V-Min and V-Half. Squeezing them takes long where there are many passes: there only the larger one that fits is made, and none
+// where zb-v fits.
+std::vector<Rows> published_starts(const Problem& problem) {
+  const bool large = problem.passes() > kLargePasses;
+  std::vector<Rows> starts;
+  if (problem.passes() > kMostSqueezed || (large && problem.memory >= 2 * problem.ranks)) return starts;
+  for (const Pattern pattern : {Pattern::VHalf, Pattern::VMin}) {
+    if (block_memory(pattern, problem.ranks) > problem.memory) continue;
+    starts.push_back(squeezed_block(problem, pattern));
+    if (large) break;
+  }
+  return starts;
+}
+
+std::string note_on(const Problem& problem, const Found& found) {
+  const double makespan = found.score.makespan, bound = found.bound.makespan;
+  const std::string memory = fmt::format("{} activation{} a rank", problem.memory, problem.memory == 1 ? "" : "s");
+  if (makespan <= bound * (1 + 2 * Score::kTolerance))
+    return fmt::format("no order with {} has a shorter step than {:.12g}", memory, makespan);
+  return fmt::format("no order with {} has a shorter step than {:.12g}: this one is at most {:.2f} % longer than the best",
+                     memory, bound, 100 * (makespan / bound - 1));
+}
+
+}  // namespace
+
+Found find_order(const Problem& problem, const std::vector<Rows>& starts) {
+  Search search(problem);
+  for (const Rows& rows : starts) search.consider(rows);
+  search.run();
+  return search.result();
+}
+
+std::vector<Rows> known_orders(const Problem& problem) {
+  std::vector<Rows> orders = problem.chunks == 1 ? std::vector<Rows>() : published_starts(problem);
+  const auto add = [&](const Schedule& schedule) { orders.push_back(rows_of(problem, schedule)); };
+  if (problem.chunks == 1) {
+    add(make_1f1b(problem.ranks, problem.microbatches, {}));
+    add(make_zb_h1(problem.ranks, problem.microbatches, {}));
+    add(make_zb_h2(problem.ranks, problem.microbatches, {}));
+  } else {
+    add(make_zb_v(problem.ranks, problem.microbatches, {}));
+    add(make_1f1b_v(problem.ranks, problem.microbatches, {}));
+  }
+  return orders;
+}
+
+Problem problem_of(int ranks, int microbatches, int chunks, int memory, const PassCosts& costs) {
+  check_stage_costs(costs, ranks * chunks);
+  Problem problem{ranks, microbatches, chunks, memory, costs.F, costs.I, costs.W, costs.comm};
+  if (costs.stages.empty()) return problem;
+  problem.F = problem.I = problem.W = 0;
+  for (const PassCosts::Stage& stage : costs.stages) {
+    problem.each.push_back({stage.F, stage.I, stage.W});
+    problem.F += stage.F / problem.stages();
+    problem.I += stage.I / problem.stages();
+    problem.W += stage.W / problem.stages();
+  }
+  return problem;
+}
+
+Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs,
+                           double effort) {
+  Problem problem = problem_of(ranks, microbatches, chunks, memory, costs);
+  problem.effort = effort;
+  const Found found = find_order(problem, known_orders(problem));
+  Schedule schedule = schedule_of(problem, found.rows, name);
+  schedule.lower_bound = std::min(found.bound.makespan, found.score.makespan);
+  schedule.notes.push_back(note_on(problem, found));
+  return schedule;
+}
+
+}  // namespace panpipe::search

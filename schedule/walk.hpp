@@ -1,0 +1,179 @@
+// Running an order without clocks: which action needs what, and a sweep over all ranks that is linear in actions. The
+// legality check and the evaluation share it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "schedule/schedule.hpp"
+
+namespace panpipe {
+
+// What actions hand to each other, numbered densely: the activation and the gradient that a stage makes of a microbatch (and
+// sequence split), and the message of a send.
+class Products {
+ public:
+  enum Kind : std::int32_t { Activation, Gradient, SentActivation, SentGradient, kKinds };
+
+  // The schedule's shape must be sound (every stage in one chain, microbatches a multiple of the chains).
+  explicit Products(const Schedule& schedule)
+      : splits_(schedule.splits),
+        microbatches_(schedule.microbatches / static_cast<int>(schedule.chains.size())),
+        previous_(static_cast<std::size_t>(schedule.stages), -1),
+        next_(static_cast<std::size_t>(schedule.stages), -1) {
+    for (const auto& chain : schedule.chains)
+      for (std::size_t i = 1; i < chain.size(); ++i) {
+        previous_[static_cast<std::size_t>(chain[i])] = chain[i - 1];
+        next_[static_cast<std::size_t>(chain[i - 1])] = chain[i];
+      }
+    per_kind_ = static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(microbatches_ * splits_);
+  }
+
+  std::size_t count() const { return per_kind_ * kKinds; }
+  int microbatches() const { return microbatches_; }  // of each chain
+  int previous(int stage) const { return previous_[static_cast<std::size_t>(stage)]; }
+  int next(int stage) const { return next_[static_cast<std::size_t>(stage)]; }
+
+  // Number of (stage, microbatch, split) in 0 .. places().
+  std::size_t place(int stage, int microbatch, int split) const {
+    return (static_cast<std::size_t>(stage) * static_cast<std::size_t>(microbatches_) + static_cast<std::size_t>(microbatch)) *
+               static_cast<std::size_t>(splits_) +
+           static_cast<std::size_t>(std::max(split, 0));
+  }
+  std::size_t places() const { return per_kind_; }
+  std::size_t number(Kind kind, int stage, int microbatch, int split) const {
+    return static_cast<std::size_t>(kind) * per_kind_ + place(stage, microbatch, split);
+  }
+
+  struct Product {
+    Kind kind;
+    std::int32_t stage, microbatch, split;
+  };
+
+  // The number of the message that carries it to another rank.
+  std::size_t message(const Product& p) const {
+    return number(p.kind == Activation ? SentActivation : SentGradient, p.stage, p.microbatch, p.split);
+  }
+
+  // Calls use(product) for what the action waits for. With `receives`, the schedule has receive actions of its own: passes then
+  // find their inputs through them, and a receive waits for its send.
+  template <class Use>
+  void for_inputs(const Action& a, bool receives, const std::vector<int>& rank_of, Use&& use) const {
+    const auto away = [&](int other) {
+      return rank_of[static_cast<std::size_t>(other)] != rank_of[static_cast<std::size_t>(a.stage)];
+    };
+    switch (a.kind) {
+      case ActionKind::F:
+        if (const int from = previous(a.stage); from >= 0 && !(receives && away(from)))
+          use(Product{Activation, from, a.microbatch, a.split});
+        if (a.split > 0) use(Product{Activation, a.stage, a.microbatch, a.split - 1});
+        break;
+      case ActionKind::I:
+      case ActionKind::B:
+        use(Product{Activation, a.stage, a.microbatch, a.split});
+        if (const int from = next(a.stage); from >= 0 && !(receives && away(from)))
+          use(Product{Gradient, from, a.microbatch, a.split});
+        if (a.split >= 0 && a.split + 1 < splits_) use(Product{Gradient, a.stage, a.microbatch, a.split + 1});
+        break;
+      case ActionKind::W:
+      case ActionKind::SendB:
+        use(Product{Gradient, a.stage, a.microbatch, a.split});
+        break;
+      case ActionKind::R:
+      case ActionKind::SendF:
+        use(Product{Activation, a.stage, a.microbatch, a.split});
+        break;
+      case ActionKind::RecvF:
+        if (receives) use(Product{SentActivation, previous(a.stage), a.microbatch, a.split});
+        break;
+      case ActionKind::RecvB:
+        if (receives) use(Product{SentGradient, next(a.stage), a.microbatch, a.split});
+        break;
+      default:
+        break;
+    }
+  }
+
+  // The number of what the action makes, or count() when others wait for nothing of it.
+  std::size_t output(const Action& a) const {
+    switch (a.kind) {
+      case ActionKind::F:
+        return number(Activation, a.stage, a.microbatch, a.split);
+      case ActionKind::I:
+      case ActionKind::B:
+        return number(Gradient, a.stage, a.microbatch, a.split);
+      case ActionKind::SendF:
+        return number(SentActivation, a.stage, a.microbatch, a.split);
+      case ActionKind::SendB:
+        return number(SentGradient, a.stage, a.microbatch, a.split);
+      default:
+        return count();
+    }
+  }
+
+ private:
+  int splits_, microbatches_;
+  std::vector<int> previous_, next_;
+  std::size_t per_kind_ = 0;
+};
+
+// Lets every rank go on until it has finished or waits: advance(rank, ready) runs a rank as far as it comes and adds those to
+// `ready` that what it did lets go on.
+template <class Advance>
+void run_ranks(std::size_t ranks, Advance&& advance) {
+  std::vector<std::int32_t> ready;
+  for (std::size_t rank = ranks; rank-- > 0;) ready.push_back(static_cast<std::int32_t>(rank));
+  while (!ready.empty()) {
+    const std::int32_t rank = ready.back();
+    ready.pop_back();
+    advance(rank, ready);
+  }
+}
+
+// Runs units (lone actions and, unless split, whole groups) of all ranks as soon as their inputs exist, each rank in its order;
+// visit(rank, first, count) is called once per unit, never before the units it depends on. Returns how many actions each rank
+// got through: all of them unless the order cannot finish. A rank that waits is looked at again only when what it waits for
+// appears.
+template <class Visit>
+std::vector<std::size_t> walk(const Schedule& schedule, const Products& products, bool receives, bool split_groups,
+                              Visit&& visit) {
+  const auto ranks = static_cast<std::size_t>(schedule.ranks);
+  std::vector<std::uint8_t> made(products.count() + 1, 0);
+  std::vector<std::int32_t> waiter(products.count() + 1, -1);
+  std::vector<std::size_t> position(ranks, 0);
+  run_ranks(ranks, [&](std::int32_t rank, std::vector<std::int32_t>& ready) {
+    const auto& row = schedule.order[static_cast<std::size_t>(rank)];
+    std::size_t& at = position[static_cast<std::size_t>(rank)];
+    while (at < row.size()) {
+      const std::size_t size = split_groups ? 1 : std::max<std::size_t>(1, row[at].group_size);
+      std::size_t missing = products.count();
+      for (std::size_t i = at; i < at + size && missing == products.count(); ++i)
+        products.for_inputs(row[i], receives, schedule.stage_to_rank, [&](const Products::Product& p) {
+          const std::size_t number = products.number(p.kind, p.stage, p.microbatch, p.split);
+          if (!made[number]) missing = number;
+        });
+      if (missing != products.count()) {
+        waiter[missing] = rank;
+        return;
+      }
+      visit(rank, at, size);
+      for (std::size_t i = at; i < at + size; ++i) {
+        const std::size_t number = products.output(row[i]);
+        made[number] = 1;
+        if (const std::int32_t woken = waiter[number]; woken >= 0) {
+          waiter[number] = -1;
+          ready.push_back(woken);
+        }
+      }
+      at += size;
+    }
+  });
+  return position;
+}
+
+// Do the rows have receive actions of their own (PyTorch's compute_comms files)?
+bool has_receives(const Schedule& schedule);
+
+}  // namespace panpipe

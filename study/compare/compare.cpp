@@ -1,0 +1,267 @@
+#include "study/compare/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
+#include "costmodel/timeline/metric_table.hpp"
+#include "study/compare/waits.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr std::size_t kWorst = 8;  // actions shown
+
+// Devices without a peak rate have no MFU; documents hold a 0 for it.
+std::optional<double> value_of(const ResultDocument& result, const std::string& name) {
+  for (const auto& [key, value] : result.metrics)
+    if (key == name) return name == "mfu" && value == 0 ? std::nullopt : std::optional(value);
+  return std::nullopt;
+}
+
+std::string what_is_missing(const ResultDocument& result) {
+  return result.path +
+         ": this result has no timeline, so its actions cannot be compared; make it with -o DIR (or --json --timeline), " +
+         "or give --metrics-only";
+}
+
+// What a compute lane did, without times: the plan as it shows.
+std::set<std::tuple<std::int32_t, int, std::int32_t, std::int32_t, int>> passes(const Timeline& timeline) {
+  std::set<std::tuple<std::int32_t, int, std::int32_t, std::int32_t, int>> found;
+  for (const Span& span : timeline.spans)
+    if (span.lane == Lane::Compute && span.action.is_compute())
+      found.emplace(span.device, static_cast<int>(span.action.kind), span.action.stage, span.action.microbatch,
+                    span.action.split);
+  return found;
+}
+
+// Predictions hold the spans of one of equal copies (tensor- and data-parallel), measured results those of all: what either
+// folded is left out of both.
+Timeline without_copies(const Timeline& timeline, const Timeline& other) {
+  std::set<std::int32_t> copies;
+  for (const Timeline* each : {&timeline, &other})
+    for (const DeviceTimeline& device : each->devices)
+      if (device.same_as >= 0) copies.insert(device.device);
+  Timeline own = timeline;
+  own.spans.erase(
+      std::remove_if(own.spans.begin(), own.spans.end(), [&](const Span& span) { return copies.count(span.device) > 0; }),
+      own.spans.end());
+  return own;
+}
+
+// The same whatever devices do it: of replicas and shards that are equal, one.
+std::set<std::tuple<int, std::int32_t, std::int32_t, int>> work(const Timeline& timeline) {
+  std::set<std::tuple<int, std::int32_t, std::int32_t, int>> found;
+  for (const auto& [device, kind, stage, microbatch, split] : passes(timeline)) found.emplace(kind, stage, microbatch, split);
+  return found;
+}
+
+// The size of a plan, copies among its devices.
+std::string size_text(const Timeline& timeline) {
+  const auto done = work(timeline);
+  std::set<std::int32_t> stages, microbatches;
+  for (const auto& [kind, stage, microbatch, split] : done) {
+    stages.insert(stage);
+    microbatches.insert(microbatch);
+  }
+  return fmt::format("{} devices, {} stages, {} microbatches, {} passes", timeline.devices.size(), stages.size(),
+                     microbatches.size(), done.size());
+}
+
+// The first pass that only one of them has; empty where both have the same. First whether it is done at all, then where, on the
+// devices that neither folded.
+std::string difference_of(const Timeline& a, const Timeline& b, const Timeline& own_a, const Timeline& own_b) {
+  std::string found;
+  const auto look = [&](const Timeline& one, const char* name, const auto& has) {
+    for (const auto& [device, kind, stage, microbatch, split] : passes(one)) {
+      if (!found.empty() || has(device, kind, stage, microbatch, split)) continue;
+      Action action;
+      action.kind = static_cast<ActionKind>(kind);
+      action.stage = stage;
+      action.microbatch = microbatch;
+      action.split = static_cast<std::int8_t>(split);
+      found = fmt::format("only {} has {} on device {}", name, to_text(action), device);
+    }
+  };
+  const auto done_in = [](const Timeline& timeline) {
+    return [done = work(timeline)](std::int32_t, int kind, std::int32_t stage, std::int32_t microbatch, int split) {
+      return done.contains({kind, stage, microbatch, split});
+    };
+  };
+  const auto there_in = [](const Timeline& timeline) {
+    return [there = passes(timeline)](std::int32_t device, int kind, std::int32_t stage, std::int32_t microbatch, int split) {
+      return there.contains({device, kind, stage, microbatch, split});
+    };
+  };
+  look(a, "A", done_in(b));
+  look(b, "B", done_in(a));
+  look(own_a, "A", there_in(own_b));
+  look(own_b, "B", there_in(own_a));
+  return found;
+}
+
+void require_same_plan(const Timeline& a, const Timeline& b, const Timeline& own_a, const Timeline& own_b) {
+  const std::string difference = difference_of(a, b, own_a, own_b);
+  if (difference.empty()) return;
+  throw InputError(
+      fmt::format("these results are of different plans: A has {}; B has {}; {}. Metrics alone can be compared with "
+                  "--metrics-only",
+                  size_text(a), size_text(b), difference));
+}
+
+std::string name_of_span(const Span& span) { return span.label.empty() ? std::string(name_of(span.action.kind)) : span.label; }
+
+void compare_metrics(Comparison& result, const std::vector<Tolerance>& tolerances) {
+  std::vector<std::string> names;
+  for (const auto* document : {result.a, result.b})
+    for (const auto& [name, value] : document->metrics)
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  for (const Tolerance& tolerance : tolerances) {
+    if (std::find(names.begin(), names.end(), tolerance.metric) != names.end()) continue;
+    const auto near = nearest_name(tolerance.metric, names);
+    throw InputError(fmt::format("--tolerance: these results have no metric '{}'{}", tolerance.metric,
+                                 near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+  }
+  for (const std::string& name : names) {
+    ComparedMetric metric;
+    metric.name = name;
+    metric.a = value_of(*result.a, name);
+    metric.b = value_of(*result.b, name);
+    for (const Tolerance& tolerance : tolerances)
+      if (tolerance.metric == name) metric.tolerance = tolerance;
+    if (metric.a && metric.b) {
+      const double reference = result.reference_is_b ? *metric.b : *metric.a;
+      metric.difference = (result.reference_is_b ? *metric.a : *metric.b) - reference;
+      if (reference != 0) metric.relative = metric.difference / std::abs(reference);
+      if (metric.tolerance) {
+        const double off =
+            metric.tolerance->relative ? metric.relative.value_or(metric.difference == 0 ? 0 : INFINITY) : metric.difference;
+        metric.ok = std::abs(off) <= metric.tolerance->value;
+      }
+    } else if (metric.tolerance) {
+      metric.ok = false;
+    }
+    result.metrics.push_back(std::move(metric));
+  }
+}
+
+void compare_classes(Comparison& result, const Timeline& a, const Timeline& b) {
+  using Key = std::tuple<Lane, int, std::string, std::int32_t>;  // (lane, kind, name, stage)
+  struct Sums {
+    int count = 0;
+    double time = 0;
+  };
+  std::map<Key, std::pair<Sums, Sums>> classes;
+  const auto add = [&](const Timeline& timeline, Sums std::pair<Sums, Sums>::*side) {
+    for (const Span& span : timeline.spans) {
+      if (span.lane == Lane::Send) continue;  // the receive tells the same
+      Sums& sums = classes[{span.lane, static_cast<int>(span.action.kind), name_of_span(span), span.action.stage}].*side;
+      ++sums.count;
+      sums.time += (span.end - span.start).base();
+    }
+  };
+  add(a, &std::pair<Sums, Sums>::first);
+  add(b, &std::pair<Sums, Sums>::second);
+  for (const auto& [key, sums] : classes) {
+    ComparedClass row;
+    row.lane = std::get<0>(key);
+    row.name = std::get<2>(key);
+    row.stage = std::get<3>(key);
+    row.count_a = sums.first.count;
+    row.count_b = sums.second.count;
+    row.mean_a = row.count_a ? sums.first.time / row.count_a : 0;
+    row.mean_b = row.count_b ? sums.second.time / row.count_b : 0;
+    row.total_difference = (result.reference_is_b ? 1 : -1) * (sums.first.time - sums.second.time);
+    result.classes.push_back(std::move(row));
+  }
+}
+
+void find_worst(Comparison& result, const Timeline& a, const Timeline& b) {
+  std::map<std::pair<std::int32_t, std::string>, ComparedAction> actions;
+  for (const Span& span : a.spans) {
+    if (span.lane != Lane::Compute) continue;
+    const std::string action = span.label.empty() ? to_text(span.action) : span.label;
+    actions[{span.device, action}] = {action, span.device, (span.end - span.start).base(), 0};
+  }
+  for (const Span& span : b.spans) {
+    if (span.lane != Lane::Compute) continue;
+    const auto found = actions.find({span.device, span.label.empty() ? to_text(span.action) : span.label});
+    if (found != actions.end()) found->second.b = (span.end - span.start).base();
+  }
+  for (const auto& [key, action] : actions) result.worst.push_back(action);
+  std::stable_sort(result.worst.begin(), result.worst.end(),
+                   [](const ComparedAction& x, const ComparedAction& y) { return std::abs(x.a - x.b) > std::abs(y.a - y.b); });
+  if (result.worst.size() > kWorst) result.worst.resize(kWorst);
+}
+
+void compare_waits(Comparison& result, const Timeline& a, const Timeline& b) {
+  std::map<WaitKey, ComparedWait> rows;
+  const auto row = [&](const WaitKey& key) -> ComparedWait& {
+    ComparedWait& wait = rows[key];
+    std::tie(wait.device, wait.reason, wait.peer) = key;
+    return wait;
+  };
+  for (const auto& [key, wait] : waits_of(a)) {
+    row(key).a = wait.idle;
+    row(key).transit_a = wait.transit;
+  }
+  for (const auto& [key, wait] : waits_of(b)) {
+    row(key).b = wait.idle;
+    row(key).transit_b = wait.transit;
+  }
+  for (const auto& [key, wait] : rows) result.waits.push_back(wait);
+  std::stable_sort(result.waits.begin(), result.waits.end(), [](const ComparedWait& x, const ComparedWait& y) {
+    return x.device != y.device ? x.device < y.device : std::max(x.a, x.b) > std::max(y.a, y.b);
+  });
+}
+
+}  // namespace
+
+Tolerance parse_tolerance(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::string help = ": write METRIC=3% or METRIC=0.02, for example step_time_s=3%";
+  if (equals == std::string::npos || equals == 0) throw InputError("--tolerance '" + text + "'" + help);
+  Tolerance tolerance;
+  tolerance.metric = text.substr(0, equals);
+  const std::string value = text.substr(equals + 1);
+  tolerance.relative = value.find('%') != std::string::npos;
+  const Parsed<double> parsed = tolerance.relative ? parse_fraction(value) : parse_number(value);
+  if (!parsed.value || *parsed.value < 0) throw InputError("--tolerance '" + text + "'" + help);
+  tolerance.value = *parsed.value;
+  const Metric* metric = find_metric(tolerance.metric);
+  if (!tolerance.relative && tolerance.value > 1 && metric != nullptr && metric->unit == MetricUnit::Share)
+    throw InputError(
+        fmt::format("--tolerance '{}': {} is a share, and {} would be {:g} % of the whole; write {}={}% for a difference of "
+                    "that many per cent",
+                    text, tolerance.metric, value, 100 * tolerance.value, tolerance.metric, value));
+  return tolerance;
+}
+
+bool Comparison::ok() const {
+  return std::all_of(metrics.begin(), metrics.end(), [](const ComparedMetric& metric) { return metric.ok; });
+}
+
+Comparison compare(const ResultDocument& a, const ResultDocument& b, const std::vector<Tolerance>& tolerances,
+                   bool metrics_only) {
+  Comparison result;
+  result.a = &a;
+  result.b = &b;
+  result.reference_is_b = b.measured() && !a.measured();
+  compare_metrics(result, tolerances);
+  if (metrics_only) return result;
+  for (const ResultDocument* document : {&a, &b})
+    if (!document->has_timeline) throw InputError(what_is_missing(*document));
+  const Timeline own_a = without_copies(a.timeline, b.timeline), own_b = without_copies(b.timeline, a.timeline);
+  require_same_plan(a.timeline, b.timeline, own_a, own_b);
+  compare_classes(result, own_a, own_b);
+  find_worst(result, own_a, own_b);
+  compare_waits(result, own_a, own_b);
+  return result;
+}
+
+}  // namespace panpipe

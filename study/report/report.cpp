@@ -1,0 +1,379 @@
+#include "study/report/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "base/files/files_read.hpp"
+#include "base/text/memory_scale.hpp"
+#include "base/text/quantity_text.hpp"
+#include "present/page/page.hpp"
+#include "present/picture/picture_layout.hpp"
+#include "study/compare/compare.hpp"
+#include "study/report/critical_path.hpp"
+#include "study/report/hints.hpp"
+#include "study/report/timeline_view.hpp"
+#include "study/report/traffic.hpp"
+
+namespace panpipe {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kMostDevices = 64;   // rows of a breakdown that can be read
+constexpr std::size_t kMostLinks = 20;     // the busiest ones
+constexpr std::size_t kMostClasses = 200;  // passes and transfers by stage
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file) report_file_read(path.string());
+  return file ? text.str() : "";
+}
+
+// One digit in the largest unit that leaves something before the point.
+std::string memory_text(double bytes) {
+  const MemoryScale scale = memory_scale(bytes);
+  return fmt::format("{:.1f} {}", scale.factor * bytes, scale.unit);
+}
+
+double metric(const ResultDocument& result, const std::string& name) {
+  for (const auto& [key, value] : result.metrics)
+    if (key == name) return value;
+  return kNone;
+}
+
+class Report {
+ public:
+  explicit Report(const std::vector<ReportInput>& inputs) : inputs_(inputs) {
+    double longest = 0;
+    for (const ReportInput& input : inputs) {
+      std::string name(name_of(input.result.kind));
+      if (!names_.empty() && names_.front() == name) {
+        names_.front() += " A";
+        name += " B";
+      }
+      names_.push_back(name);
+      longest = std::max(longest, input.result.timeline.step_time.base());
+    }
+    scale_ = time_scale(longest);
+  }
+
+  std::string run() {
+    const ResultDocument& first = inputs_.front().result;
+    const std::string scenario = first.scenario.empty() ? first.path : fs::path(first.scenario).filename().string();
+    page::Page page(scenario, subtitle());
+    headings(page);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) page.figures(figures(i));
+    step(page);
+    breakdown(page);
+    hints(page);
+    path(page);
+    traffic(page);
+    if (inputs_.size() == 2) comparison(page);
+    memory(page);
+    assumptions(page);
+    return page.to_html();
+  }
+
+ private:
+  std::string subtitle() const {
+    std::string text;
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+      text += fmt::format("{}{} ({})", i > 0 ? " beside " : "One step, ", names_[i], inputs_[i].result.path);
+    return text;
+  }
+
+  // On model, cluster and plan; once where both results are of the same.
+  void headings(page::Page& page) const {
+    const bool alike = inputs_.size() == 2 && inputs_[0].result.heading == inputs_[1].result.heading;
+    for (std::size_t i = 0; i < (alike ? 1 : inputs_.size()); ++i)
+      for (std::size_t line = 0; line < inputs_[i].result.heading.size(); ++line) {
+        const std::string& text = inputs_[i].result.heading[line];
+        page.note(alike || line > 0 ? text : named(i, text));
+      }
+  }
+
+  // "simulated, " in front of what both have.
+  std::string named(std::size_t i, const std::string& text) const { return inputs_.size() > 1 ? names_[i] + ": " + text : text; }
+
+  std::vector<page::Figure> figures(std::size_t i) const {
+    const ResultDocument& result = inputs_[i].result;
+    const auto of = [&](const char* name) { return metric(result, name); };
+    const bool fits = of("fits") != 0;
+    std::vector<page::Figure> figures = {
+        {named(i, "step time"), to_text(Duration(of("step_time_s"))), fmt::format("{:.4g} samples/s", of("samples_per_s")),
+         page::Tone::Plain},
+        {"bubble", fmt::format("{:.1f} %", 100 * of("bubble_step")),
+         fmt::format("{:.1f} % inside the ranks' own spans", 100 * of("bubble_span")), page::Tone::Plain},
+        {"exposed communication", fmt::format("{:.1f} %", 100 * of("exposed_communication_s") / of("step_time_s")),
+         "mean over devices", page::Tone::Plain},
+        {"peak memory", memory_text(of("peak_memory_bytes")), fits ? "fits" : "does not fit",
+         fits ? page::Tone::Plain : page::Tone::Bad}};
+    if (of("mfu") > 0)
+      figures.insert(figures.begin() + 1,
+                     {"MFU", fmt::format("{:.1f} %", 100 * of("mfu")), "of the dense peak", page::Tone::Plain});
+    if (result.kind == TimelineKind::Simulated)
+      figures.push_back(
+          {"lost to shared links", fmt::format("{:.1f} %", 100 * of("contention_s") / of("step_time_s")), "", page::Tone::Plain});
+    return figures;
+  }
+
+  bool all_have_timelines() const {
+    return std::all_of(inputs_.begin(), inputs_.end(), [](const ReportInput& input) { return input.result.has_timeline; });
+  }
+
+  void step(page::Page& page) const {
+    page.heading("The step");
+    if (!all_have_timelines()) {
+      page.note("A result has no timeline, so that the step cannot be drawn: make it with -o DIR, or with --json --timeline.");
+      return;
+    }
+    std::vector<const ResultDocument*> results;
+    for (const ReportInput& input : inputs_) results.push_back(&input.result);
+    add_timeline_view(page, results, names_);
+  }
+
+  void breakdown(page::Page& page) const {
+    page.heading("Where the time goes");
+    page::Bars bars;
+    bars.title = "Each device's step";
+    bars.value = {scale_.unit, page::AxisKind::FromZero};
+    bars.parts = {"compute", "exposed communication", "idle, nothing in flight"};
+    bars.colours = {0, 1, page::kIdleColour};
+    std::vector<std::size_t> shown;  // copies of a rank have the same figures
+    const auto& devices = inputs_.front().result.timeline.devices;
+    for (std::size_t d = 0; d < devices.size(); ++d)
+      if (devices[d].same_as < 0) shown.push_back(d);
+    for (std::size_t k = 0; k < std::min(shown.size(), kMostDevices); ++k)
+      for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        const auto& rows = inputs_[i].result.per_device;
+        const std::size_t d = shown[k];
+        if (d >= rows.size()) continue;
+        const double all = inputs_[i].result.timeline.step_time.base();
+        const double rest = std::max(0.0, all - rows[d].compute_s - rows[d].exposed_communication_s);
+        bars.bars.push_back(
+            {named(i, fmt::format("rank {}, device {}", rows[d].rank, rows[d].device)),
+             {scale_.factor * rows[d].compute_s, scale_.factor * rows[d].exposed_communication_s, scale_.factor * rest},
+             ""});
+      }
+    page.add(bars);
+    if (shown.size() > kMostDevices) page.note(fmt::format("The first {} of {} devices.", kMostDevices, shown.size()));
+  }
+
+  void hints(page::Page& page) const {
+    page.heading("What would help");
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_.size() > 1) page.subheading(names_[i]);
+      std::vector<std::string> items;
+      for (const Hint& hint : hints_for(inputs_[i].result, traffic_of(inputs_[i].result)))
+        items.push_back(hint.seconds > 0 ? fmt::format("At most {}: {}", to_text(Duration(hint.seconds)), hint.text) : hint.text);
+      if (items.empty()) items.emplace_back("Nothing stands out: no single cause takes a hundredth of the step.");
+      page.list(items);
+    }
+    page.note("Computed from this result alone. Each is an upper bound by itself; they do not add up.");
+  }
+
+  void path(page::Page& page) const {
+    if (!all_have_timelines()) return;
+    page.heading("Critical path");
+    std::vector<std::map<PathKind, double>> sums;
+    std::set<PathKind> kinds;  // that any of the chains has
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const std::vector<PathPart> parts = critical_path(inputs_[i].result);
+      sums.push_back(sums_of(parts));
+      for (const auto& [kind, time] : sums.back())
+        if (time > 0) kinds.insert(kind);
+      page.note(named(i, fmt::format("{} parts, {} changes of device.", parts.size(), hops(parts))));
+    }
+    page::Bars bars;
+    bars.title = "What the longest chain consists of";
+    bars.value = {scale_.unit, page::AxisKind::FromZero};
+    for (const PathKind kind : kinds) bars.parts.emplace_back(name_of(kind));
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      page::Bar bar{names_[i], {}, ""};
+      for (const PathKind kind : kinds) bar.values.push_back(scale_.factor * sums[i][kind]);
+      bars.bars.push_back(bar);
+    }
+    page.add(bars);
+    page.note(
+        "From the step's end back to its start: the action before on the lane, or what came last of the inputs, collectives and "
+        "own transfers that the action had to wait for. "
+        "Only what lies on this chain shortens the step when it gets faster.");
+  }
+
+  static std::size_t hops(const std::vector<PathPart>& parts) {
+    std::size_t hops = 0;
+    for (std::size_t i = 1; i < parts.size(); ++i) hops += parts[i].device != parts[i - 1].device ? 1 : 0;
+    return hops;
+  }
+
+  void traffic(page::Page& page) const {
+    if (!all_have_timelines()) return;
+    page.heading("Links and traffic");
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const ResultDocument& result = inputs_[i].result;
+      if (!result.timeline.contention.empty()) page.add(links(i));
+      page::Table table;
+      table.caption = named(i, "what each device sends, receives and sums");
+      table.columns = {{"device", "", true, ""},
+                       {"rank", "", true, ""},
+                       {"lane", "", false, ""},
+                       {"transfers", "", true, ""},
+                       {"volume", "MiB", true, ""},
+                       {"in flight", scale_.unit, true, "with at least one under way"},
+                       {"rate", "GB/s", true, "volume by time in flight"},
+                       {"exposed", scale_.unit, true, "of it, beside an idle or waiting compute lane"}};
+      for (const LaneTraffic& lane : traffic_of(result).lanes)
+        table.rows.push_back(
+            {page::number(lane.device, 0), page::number(lane.rank, 0), page::words(std::string(name_of(lane.lane))),
+             page::number(static_cast<double>(lane.count), 0), page::number(static_cast<double>(lane.bytes) / (1 << 20), 1),
+             page::number(scale_.factor * lane.busy, 3),
+             page::number(lane.busy > 0 && lane.bytes > 0 ? static_cast<double>(lane.bytes) / lane.busy / 1e9 : kNone, 2),
+             page::number(scale_.factor * lane.exposed, 3)});
+      page.add(table);
+    }
+  }
+
+  page::Table links(std::size_t i) const {
+    std::vector<LinkContention> links = inputs_[i].result.timeline.contention;
+    std::stable_sort(links.begin(), links.end(),
+                     [](const auto& a, const auto& b) { return a.lost != b.lost ? a.lost > b.lost : a.busy > b.busy; });
+    page::Table table;
+    table.caption = named(i, links.size() > kMostLinks
+                                 ? fmt::format("the {} slowest of {} links, by time lost to sharing", kMostLinks, links.size())
+                                 : std::string("links, by time lost to sharing"));
+    table.columns = {{"link", "", false, ""},
+                     {"busy", scale_.unit, true, "with at least one transfer"},
+                     {"shared", scale_.unit, true, "with at least two"},
+                     {"lost", scale_.unit, true, "sum over transfers: taken less what they take alone"},
+                     {"at once", "", true, "largest number of transfers"},
+                     {"utilisation", "%", true, "bytes carried by capacity over the step"}};
+    for (std::size_t k = 0; k < std::min(links.size(), kMostLinks); ++k)
+      table.rows.push_back({page::words(links[k].resource), page::number(scale_.factor * links[k].busy.base(), 3),
+                            page::number(scale_.factor * links[k].shared.base(), 3),
+                            page::number(scale_.factor * links[k].lost.base(), 3,
+                                         links[k].lost > Duration(0) ? page::Tone::Bad : page::Tone::Plain),
+                            page::number(links[k].flows, 0), page::number(100 * links[k].utilisation, 1)});
+    return table;
+  }
+
+  void comparison(page::Page& page) const {
+    page.heading("Side by side");
+    const bool whole = all_have_timelines();
+    const Comparison comparison = compared(whole);
+    page::Table metrics;
+    metrics.caption = fmt::format("differences in per cent of the {} value", names_[comparison.reference_is_b ? 1 : 0]);
+    metrics.columns = {
+        {"metric", "", false, ""}, {names_[0], "", true, ""}, {names_[1], "", true, ""}, {"difference", "%", true, ""}};
+    for (const ComparedMetric& row : comparison.metrics)
+      metrics.rows.push_back(
+          {page::words(row.name), plain(row.a), plain(row.b), page::number(100 * row.relative.value_or(kNone), 1)});
+    page.add(metrics);
+    if (comparison.classes.empty()) return;
+    page::Table classes;
+    classes.caption = "passes and transfers, mean time of one";
+    classes.columns = {{"action", "", false, ""},
+                       {"stage", "", true, ""},
+                       {"count", "", true, ""},
+                       {names_[0], scale_.unit, true, ""},
+                       {names_[1], scale_.unit, true, ""},
+                       {"difference of the sums", scale_.unit, true, ""}};
+    for (std::size_t k = 0; k < std::min(comparison.classes.size(), kMostClasses); ++k) {
+      const ComparedClass& row = comparison.classes[k];
+      classes.rows.push_back({page::words(row.name), page::number(row.stage < 0 ? kNone : row.stage, 0),
+                              page::number(row.count_a, 0), page::number(scale_.factor * row.mean_a, 3),
+                              page::number(scale_.factor * row.mean_b, 3),
+                              page::number(scale_.factor * row.total_difference, 3)});
+    }
+    page.add(classes);
+  }
+
+  // Six digits, whatever the size.
+  static page::Cell plain(const std::optional<double>& value) {
+    page::Cell cell = page::number(value.value_or(kNone), 6);
+    if (value) cell.text = fmt::format("{:.6g}", *value);
+    return cell;
+  }
+
+  // Of two plans that differ, the metrics alone.
+  Comparison compared(bool whole) const {
+    const ResultDocument &a = inputs_[0].result, &b = inputs_[1].result;
+    if (whole) try {
+        return compare(a, b, {});
+      } catch (const InputError&) {
+      }
+    return compare(a, b, {}, true);
+  }
+
+  void memory(page::Page& page) const {
+    page.heading("Memory at the peak");
+    std::vector<std::string> parts;  // in the order of the first device that has them
+    for (const ReportInput& input : inputs_)
+      for (const DeviceTimeline& device : input.result.timeline.devices)
+        for (const MemoryPart& part : device.peak_parts)
+          if (std::find(parts.begin(), parts.end(), part.name) == parts.end()) parts.push_back(part.name);
+    page::Bars bars;
+    bars.title = "What each device holds when it holds most";
+    double most = 0;
+    for (const ReportInput& input : inputs_)
+      for (const DeviceTimeline& device : input.result.timeline.devices)
+        most = std::max(most, static_cast<double>(device.peak.base()));
+    const MemoryScale scale = memory_scale(most);
+    bars.value = {scale.unit, page::AxisKind::FromZero};
+    bars.parts = parts;
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+      for (const DeviceTimeline& device : inputs_[i].result.timeline.devices) {
+        if (device.same_as >= 0 || device.peak_parts.empty() || bars.bars.size() >= 2 * kMostDevices) continue;
+        page::Bar bar{named(i, fmt::format("rank {}, device {}", device.rank, device.device)),
+                      std::vector<double>(parts.size(), 0.0),
+                      device.limit > Bytes(0) ? fmt::format("{} of {}", to_text(device.peak), to_text(device.limit))
+                                              : to_text(device.peak)};
+        for (const MemoryPart& part : device.peak_parts)
+          bar.values[static_cast<std::size_t>(std::find(parts.begin(), parts.end(), part.name) - parts.begin())] +=
+              scale.factor * static_cast<double>(part.bytes.base());
+        bars.bars.push_back(std::move(bar));
+      }
+    page.add(bars);
+  }
+
+  void assumptions(page::Page& page) const {
+    page.heading("Assumptions in force");
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const ReportInput& input = inputs_[i];
+      if (input.scenario.empty()) {
+        page.note(named(i, "the resolved scenario is not beside the result (-o DIR writes it there)."));
+      } else {
+        page.preformatted(input.scenario, named(i, "the resolved scenario: every value, and where it comes from"));
+      }
+      if (!input.plan.empty()) page.preformatted(input.plan, named(i, "the plan"));
+    }
+  }
+
+  const std::vector<ReportInput>& inputs_;
+  std::vector<std::string> names_;
+  TimeScale scale_{1, "s"};
+};
+
+}  // namespace
+
+ReportInput read_report_input(const std::string& path) {
+  ReportInput input{read_result(path), "", ""};
+  const fs::path folder = fs::path(input.result.path).parent_path();
+  input.scenario = text_of(folder / "scenario.yaml");
+  input.plan = text_of(folder / "plan.yaml");
+  return input;
+}
+
+std::string to_report_page(const std::vector<ReportInput>& inputs) { return Report(inputs).run(); }
+
+}  // namespace panpipe

@@ -1,0 +1,75 @@
+#include "study/report/traffic.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "costmodel/timeline/intervals.hpp"
+
+namespace panpipe {
+namespace {
+
+using Lanes = std::map<Lane, std::vector<Interval>>;
+
+bool is_traffic(Lane lane) {
+  return lane == Lane::Tensor || lane == Lane::Send || lane == Lane::Receive || lane == Lane::Data || lane == Lane::Copy;
+}
+
+double outside(const std::vector<Interval>& lane, const std::vector<Interval>& compute) {
+  return length(lane) - common_length(lane, compute);
+}
+
+std::vector<Interval> both(std::vector<Interval> a, const std::vector<Interval>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return united(std::move(a));
+}
+
+// Communication as metrics count it, all lanes together.
+double all_outside(Lanes& lanes, const std::vector<Interval>& compute) {
+  std::vector<Interval> all;
+  for (const Lane lane : {Lane::Tensor, Lane::Send, Lane::Receive, Lane::Data})
+    all.insert(all.end(), lanes[lane].begin(), lanes[lane].end());
+  return outside(united(std::move(all)), compute);
+}
+
+}  // namespace
+
+Traffic traffic_of(const ResultDocument& result) {
+  Traffic traffic;
+  std::map<std::int32_t, Lanes> devices;
+  std::map<std::pair<std::int32_t, Lane>, LaneTraffic> sums;
+  for (const Span& span : result.timeline.spans) {
+    devices[span.device][span.lane].push_back({span.start.base(), span.end.base()});
+    if (!is_traffic(span.lane)) continue;
+    LaneTraffic& sum = sums[{span.device, span.lane}];
+    ++sum.count;
+    sum.bytes += span.bytes.base();
+  }
+  for (const DeviceMetrics& row : result.per_device) {
+    const auto own = devices.find(row.device);
+    if (own == devices.end()) continue;
+    Lanes& lanes = own->second;
+    for (auto& [lane, intervals] : lanes) intervals = united(std::move(intervals));
+    const std::vector<Interval>& compute = lanes[Lane::Compute];
+    // What passes wait for inside themselves is in the metrics, not in the spans.
+    const double inside = std::max(0.0, row.exposed_communication_s - all_outside(lanes, compute));
+    traffic.tensor += inside + outside(lanes[Lane::Tensor], compute);
+    traffic.pipeline += outside(both(lanes[Lane::Send], lanes[Lane::Receive]), compute);
+    traffic.data += outside(lanes[Lane::Data], compute);
+    for (auto sum = sums.lower_bound({row.device, Lane{}}); sum != sums.end() && sum->first.first == row.device; ++sum) {
+      LaneTraffic lane = sum->second;
+      lane.device = row.device;
+      lane.rank = row.rank;
+      lane.lane = sum->first.second;
+      lane.busy = length(lanes[lane.lane]);
+      lane.exposed = outside(lanes[lane.lane], compute) + (lane.lane == Lane::Tensor ? inside : 0);
+      traffic.lanes.push_back(lane);
+    }
+  }
+  const double count = static_cast<double>(std::max<std::size_t>(devices.size(), 1));
+  traffic.tensor /= count;
+  traffic.pipeline /= count;
+  traffic.data /= count;
+  return traffic;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,339 @@
+// A sweep as a page: what is best, step time against memory, step time along each axis, every cell.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <sstream>
+
+#include "base/text/memory_scale.hpp"
+#include "base/text/quantity_text.hpp"
+#include "present/page/page.hpp"
+#include "present/picture/picture_layout.hpp"
+#include "study/sweep/sweep.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+// More lines than this (the palette's hues) cannot be told apart, and more bars are the table again: then only the best over the
+// other axes is drawn.
+constexpr std::size_t kMostLines = 7, kMostBars = 16;
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+class SweepPage {
+ public:
+  SweepPage(const SweepGrid& grid, const std::vector<SweepCell>& cells)
+      : grid_(grid), cells_(cells), measure_(measure_for(cells)), order_(ranking(cells)), verdicts_(verdicts(cells)) {
+    double longest = 0, longest_step = 0, largest = 0;
+    for (const SweepCell& cell : cells) {
+      values_.push_back(grid.values(cell.index));
+      longest = std::max(longest, measure_.of(cell).value_or(0));
+      longest_step = std::max(longest_step, cell.metric("step_time_s").value_or(0));
+      largest = std::max(largest, cell.metric("peak_memory_bytes").value_or(0));
+    }
+    memory_scale_ = memory_scale(largest);
+    scale_ = time_scale(longest);
+    step_scale_ = time_scale(longest_step);
+  }
+
+  std::string run(const std::string& shard) {
+    const std::string name = grid_.scenario.substr(grid_.scenario.find_last_of('/') + 1);
+    page::Page page("Sweep of " + name, fmt::format("{}{}{}; panpipe {}", engine_words(),
+                                                    grid_.method.empty() ? "" : ", planned cell by cell (" + grid_.method + ")",
+                                                    shard.empty() ? "" : ", shard " + shard, grid_.version));
+    std::istringstream heading(grid_.heading);
+    for (std::string line; std::getline(heading, line);) page.note(line);
+    page.figures(figures());
+    page.list(what_varies());
+    if (measure_.per_sample) page.note("The cells differ in samples per step, so they are compared by the time per sample.");
+    page.heading(measured() + " against memory").add(pareto());
+    page.note("The dashed line joins the cells that fit and that no other one beats in both. Hollow marks do not fit.");
+    page.heading("Along one axis");
+    std::vector<std::string> plots;
+    for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis)
+      if (grid_.axes[axis].values.size() > 1)
+        plots.push_back(numeric(grid_.axes[axis]) ? to_html(lines(axis)) : to_html(bars(axis)));
+    page.side_by_side(plots);
+    page.heading("Every cell");
+    if (const std::string answer = conclusion(grid_, cells_); !answer.empty()) page.note(capital(answer) + ".");
+    page.add(table());
+    for (const std::string& reason : verdicts_.reasons) page.note(reason);
+    return page.to_html();
+  }
+
+ private:
+  std::string engine_words() const {
+    return grid_.engine == "simulate" ? "simulated, links are shared" : "estimated, links are idle";
+  }
+
+  static std::string capital(std::string text) {
+    text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+    return text;
+  }
+
+  std::string measured() const { return capital(measure_.name()); }  // "Step time", or "Time per sample"
+
+  double time(const SweepCell& cell) const { return scale_.factor * measure_.of(cell).value_or(kNone); }
+  double step(const SweepCell& cell) const { return step_scale_.factor * cell.metric("step_time_s").value_or(kNone); }
+  double memory(const SweepCell& cell) const { return memory_scale_.factor * cell.metric("peak_memory_bytes").value_or(kNone); }
+
+  std::string hint(std::size_t i) const {
+    const SweepCell& cell = cells_[i];
+    std::string text = grid_.title(cell.index);
+    if (cell.has_answer())
+      text += fmt::format("\n{:.4g} {}, {:.4g} {}", time(cell), scale_.unit, memory(cell), memory_scale_.unit);
+    if (!cell.plan.empty()) text += "\n" + cell.plan;
+    return cell.reason.empty() ? text : text + fmt::format("\n{}: {}", name_of(cell.status), cell.reason);
+  }
+
+  std::vector<page::Figure> figures() const {
+    std::size_t fit = 0, large = 0;
+    const SweepCell *fastest = nullptr, *smallest = nullptr;
+    for (const SweepCell& cell : cells_) {
+      large += cell.status == CellStatus::TooLarge ? 1 : 0;
+      if (cell.status != CellStatus::Fits) continue;
+      ++fit;
+      if (!fastest || time(cell) < time(*fastest)) fastest = &cell;
+      if (!smallest || memory(cell) < memory(*smallest)) smallest = &cell;
+    }
+    std::vector<page::Figure> result = {
+        {"cells", std::to_string(cells_.size()),
+         fmt::format("{} fit, {} too large, {} without an answer", fit, large, cells_.size() - fit - large), page::Tone::Plain}};
+    if (cells_.size() < grid_.size())
+      result.push_back(
+          {"not in this page", std::to_string(grid_.size() - cells_.size()), "cells of other shards", page::Tone::Muted});
+    if (fastest)
+      result.push_back({std::string("least ") + measure_.name(), to_text(Duration(*measure_.of(*fastest))),
+                        grid_.title(fastest->index), page::Tone::Good});
+    if (smallest)
+      result.push_back({"least memory", fmt::format("{:.1f} {}", memory(*smallest), memory_scale_.unit),
+                        grid_.title(smallest->index), page::Tone::Plain});
+    return result;
+  }
+
+  std::vector<std::string> what_varies() const {
+    std::vector<std::string> items;
+    for (const SweepAxis& axis : grid_.axes) items.push_back(fmt::format("{}: {}", axis.key, fmt::join(axis.values, ", ")));
+    if (!grid_.sets.empty()) items.push_back(fmt::format("for all cells: {}", fmt::join(grid_.sets, ", ")));
+    return items;
+  }
+
+  // The axis whose values colours stand for: the schedule if it varies, else the first with few values.
+  std::optional<std::size_t> coloured() const {
+    std::optional<std::size_t> first;
+    for (std::size_t i = 0; i < grid_.axes.size(); ++i) {
+      const std::size_t count = grid_.axes[i].values.size();
+      if (count < 2 || count > 8) continue;
+      if (grid_.axes[i].key.rfind("schedule", 0) == 0) return i;
+      if (!first) first = i;
+    }
+    return first;
+  }
+
+  int place(std::size_t axis, std::size_t cell) const {
+    const auto& values = grid_.axes[axis].values;
+    return static_cast<int>(std::find(values.begin(), values.end(), values_[cell][axis]) - values.begin());
+  }
+
+  page::Scatter pareto() const {
+    page::Scatter plot;
+    const auto axis = coloured();
+    plot.title = "Each cell" + (axis ? ", by " + grid_.axes[*axis].key : std::string());
+    plot.x = {"peak memory of the fullest device, " + memory_scale_.unit, page::AxisKind::Linear};
+    plot.y = {fmt::format("{}, {}", measure_.name(), scale_.unit), page::AxisKind::Log};
+    plot.front = true;
+    if (axis) plot.series = grid_.axes[*axis].values;
+    for (std::size_t i = 0; i < cells_.size(); ++i)
+      if (cells_[i].has_answer())
+        plot.points.push_back(
+            {memory(cells_[i]), time(cells_[i]), axis ? place(*axis, i) : 0, hint(i), cells_[i].status == CellStatus::TooLarge});
+    return plot;
+  }
+
+  // Numbers stand where they are.
+  page::Axis axis_of(std::size_t axis, std::vector<double>& places) const {
+    const SweepAxis& own = grid_.axes[axis];
+    for (const std::string& value : own.values) places.push_back(*parse_number(value).value);
+    const auto [low, high] = std::minmax_element(places.begin(), places.end());
+    return {own.key, *low > 0 && *high >= 8 * *low ? page::AxisKind::Log : page::AxisKind::Linear};
+  }
+
+  // The other axes' values; numbers with their keys.
+  std::string others_of(std::size_t axis, std::size_t cell) const {
+    std::string name;
+    for (std::size_t other = 0; other < grid_.axes.size(); ++other) {
+      if (other == axis || grid_.axes[other].values.size() < 2) continue;
+      if (!name.empty()) name += ", ";
+      if (numeric(grid_.axes[other])) name.append(grid_.axes[other].key).append("=");
+      name += values_[cell][other];
+    }
+    return name;
+  }
+
+  std::string title_of(std::size_t axis, bool best) const {
+    return fmt::format("{} by {}{}", measured(), grid_.axes[axis].key,
+                       best ? ", best over the other keys among cells that fit" : "");
+  }
+
+  // A line per combination of the other axes' values, or the best over all of them.
+  page::Lines lines(std::size_t axis) const {
+    page::Lines plot;
+    std::vector<double> places;
+    plot.x = axis_of(axis, places);
+    const std::size_t count = places.size(), others = grid_.size() / count;
+    const bool best = others > kMostLines;
+    plot.title = title_of(axis, best);
+    plot.y = {fmt::format("{}, {}", measure_.name(), scale_.unit), page::AxisKind::Linear};
+    std::map<std::string, std::size_t> line_of;
+    for (std::size_t i = 0; i < cells_.size(); ++i) {
+      const std::string name = best ? "" : others_of(axis, i);
+      const auto [line, is_new] = line_of.emplace(name, plot.lines.size());
+      if (is_new) plot.lines.push_back({name, std::vector<page::Point>(count, {kNone, kNone, 0, "", false})});
+      const auto at = static_cast<std::size_t>(place(axis, i));
+      add(plot.lines[line->second].points[at], places[at], i, best);
+    }
+    std::erase_if(plot.lines, [](const page::Line& line) {
+      return std::none_of(line.points.begin(), line.points.end(),
+                          [](const page::Point& point) { return std::isfinite(point.y); });
+    });
+    return plot;
+  }
+
+  // A cell without an answer leaves a gap.
+  void add(page::Point& point, double x, std::size_t cell, bool best) const {
+    if (!cells_[cell].has_answer() || (best && cells_[cell].status != CellStatus::Fits)) return;
+    if (best && time(cells_[cell]) >= point.y) return;
+    point = {x, time(cells_[cell]), 0, hint(cell), cells_[cell].status == CellStatus::TooLarge};
+  }
+
+  // Bars of the axis' values, from the best on; where there are few, once for each combination of the others.
+  page::Bars bars(std::size_t axis) const {
+    page::Bars plot;
+    const std::size_t others = grid_.size() / grid_.axes[axis].values.size();
+    const bool best = others == 1 || grid_.size() > kMostBars;
+    plot.title = title_of(axis, best && others > 1);
+    plot.value = {fmt::format("{}, {}", measure_.name(), scale_.unit), page::AxisKind::FromZero};
+    std::vector<std::vector<std::size_t>> groups;  // of cells, from the best group on
+    std::map<std::string, std::size_t> group_of;
+    for (const std::size_t i : order_) {
+      const auto [group, is_new] = group_of.emplace(best ? "" : others_of(axis, i), groups.size());
+      if (is_new) groups.emplace_back();
+      groups[group->second].push_back(i);
+    }
+    for (const auto& group : groups) {
+      if (!best && !cells_[group.front()].has_answer()) continue;  // none of the group has one
+      if (!best) plot.bars.push_back({others_of(axis, group.front()), {}, ""});
+      add_bars(plot, axis, group, best && others > 1);
+    }
+    return plot;
+  }
+
+  // Of each value the first cell: `group` is ordered. With `only_fitting` a value of which none fits is named without a bar.
+  void add_bars(page::Bars& plot, std::size_t axis, const std::vector<std::size_t>& group, bool only_fitting) const {
+    std::vector<bool> seen(grid_.axes[axis].values.size(), false);
+    double least = kNone;
+    for (const std::size_t i : group) {
+      const auto value = static_cast<std::size_t>(place(axis, i));
+      if (seen[value]) continue;
+      seen[value] = true;
+      const SweepCell& cell = cells_[i];
+      page::Bar bar{grid_.axes[axis].values[value], {0}, hint(i)};
+      const auto seconds = measure_.of(cell);
+      if (!seconds || (only_fitting && cell.status != CellStatus::Fits)) {
+        bar.label = only_fitting ? "none fits" : name_of(cell.status);
+      } else {
+        bar.values = {time(cell)};
+        bar.label = to_text(Duration(*seconds));
+        bar.hollow = cell.status != CellStatus::Fits;
+        if (const double more = 100 * (*seconds / least - 1); more >= 0.05) bar.label += fmt::format(", +{:.1f} %", more);
+        if (!(least > 0)) least = *seconds;
+        if (bar.hollow) bar.label += fmt::format(", {}", name_of(cell.status));
+      }
+      plot.bars.push_back(std::move(bar));
+    }
+  }
+
+  page::Table table() const {
+    page::Table table;
+    for (const SweepAxis& axis : grid_.axes) table.columns.push_back({axis.key, "", numeric(axis), ""});
+    table.columns.insert(table.columns.end(), {{"verdict", "", false, ""}, {"step time", step_scale_.unit, true, ""}});
+    if (measure_.per_sample) table.columns.push_back({"a sample", scale_.unit, true, "step time by samples in a step"});
+    table.columns.insert(table.columns.end(), {{"samples", "1/s", true, ""},
+                                               {"MFU", "%", true, "of the dense peak of all devices"},
+                                               {"bubble", "%", true, "share of the step that compute lanes are idle"},
+                                               {"peak memory", memory_scale_.unit, true, "of the fullest device"},
+                                               {"where the step goes", "", false, "mean over devices"}});
+    if (!grid_.method.empty()) table.columns.push_back({"plan", "", false, ""});
+    table.parts = {"compute", "exposed communication", "idle, nothing in flight"};
+    table.colours = {0, 1, page::kIdleColour};
+    for (const std::size_t i : order_) table.rows.push_back(row(i));
+    return table;
+  }
+
+  static bool numeric(const SweepAxis& axis) {
+    return std::all_of(axis.values.begin(), axis.values.end(),
+                       [](const auto& value) { return parse_number(value).value.has_value(); });
+  }
+
+  std::vector<page::Cell> row(std::size_t i) const {
+    const SweepCell& cell = cells_[i];
+    std::vector<page::Cell> row;
+    for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis) {
+      row.push_back(page::words(values_[i][axis]));
+      if (numeric(grid_.axes[axis])) row.back().value = parse_number(values_[i][axis]).value;
+    }
+    row.push_back(verdict(i));
+    const auto metric = [&](const char* name) { return cell.metric(name).value_or(kNone); };
+    const page::Tone tone = cell.status == CellStatus::TooLarge ? page::Tone::Bad : page::Tone::Plain;
+    row.push_back(page::number(step(cell), 2));
+    if (measure_.per_sample) row.push_back(page::number(time(cell), 2));
+    row.push_back(page::number(metric("samples_per_s"), 2));
+    row.push_back(page::number(metric("mfu") > 0 ? 100 * metric("mfu") : kNone, 1));
+    row.push_back(page::number(100 * metric("bubble_step"), 1));
+    row.push_back(page::number(memory(cell), 1, tone));
+    row.push_back(where_it_goes(cell));
+    if (!grid_.method.empty()) row.push_back(page::words(cell.plan));
+    return row;
+  }
+
+  page::Cell verdict(std::size_t i) const {
+    const std::string& said = verdicts_.of_cell[i];
+    if (cells_[i].status == CellStatus::Fits)
+      return said.empty() ? page::words("fits", page::Tone::Muted) : page::words(said, page::Tone::Good);
+    page::Cell result = page::words(said, page::Tone::Bad);
+    result.hint = cells_[i].reason;
+    return result;
+  }
+
+  static page::Cell where_it_goes(const SweepCell& cell) {
+    const auto step = cell.metric("step_time_s");
+    if (!step) return page::words("");
+    const double compute = cell.metric("compute_s").value_or(0), exposed = cell.metric("exposed_communication_s").value_or(0);
+    const double share = *step > 0 ? 100 * compute / *step : 0;
+    return {fmt::format("compute {:.1f} % of the step", share),
+            share,
+            page::Tone::Plain,
+            "",
+            {compute, exposed, std::max(0.0, *step - compute - exposed)}};
+  }
+
+  const SweepGrid& grid_;
+  const std::vector<SweepCell>& cells_;
+  std::vector<std::vector<std::string>> values_;  // of each cell, by axis
+  SweepMeasure measure_;
+  std::vector<std::size_t> order_;
+  SweepVerdicts verdicts_;
+  TimeScale scale_{1, "s"}, step_scale_{1, "s"};  // of the measure, of step times
+  MemoryScale memory_scale_;
+};
+
+}  // namespace
+
+std::string to_page(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::string& shard) {
+  return SweepPage(grid, cells).run(shard);
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,128 @@
+// What a framework does beyond the fused reference: factors on replicated parts, the order of a full backward, what stays kept.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/costmodel/cost/priced_models.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr int kHidden = 4096, kHeads = 32, kKeyValueHeads = 8, kFfn = 11264, kSequence = 2048, kTensor = 2;
+constexpr double kTokens = kSequence;                      // one sample
+constexpr double kReplicated = kTokens * kHidden;          // elements of a tensor that every rank holds whole
+constexpr double kBytesPerSecond = 2039e9 * 0.85 / 0.913;  // A800: memory bandwidth x efficiency over elementwise_scale
+
+// A Llama of two layers with a framework of the given lines, TP2 on A800.
+std::unique_ptr<Made> with(const std::string& lines) {
+  const std::string path = testing::TempDir() + "framework_" + std::to_string(getpid()) + ".yaml";
+  std::ofstream(path) << "panpipe: 1\nkind: framework\nname: trial\n"
+                      << "flash_attention: {value: true, source: test}\ndropout: {value: false, source: test}\n"
+                      << lines;
+  auto made = make(fmt::format(R"(panpipe: 1
+cluster: clusters/a800x8.yaml
+workload: {{model: llama, layers: 2, hidden: {}, heads: {}, kv_heads: {}, ffn: {}, vocabulary: 32000, sequence: {}}}
+batch: {{micro: 1, microbatches: 8}}
+precision: bf16
+parallel: {{pipeline: 1, tensor: {}}}
+framework: {}
+)",
+                               kHidden, kHeads, kKeyValueHeads, kFfn, kSequence, kTensor, path));
+  made->cost();
+  std::filesystem::remove(path);
+  return made;
+}
+
+std::string line(const std::string& key, const std::string& value) {
+  return fmt::format("{}: {{value: {}, source: test}}\n", key, value);
+}
+
+const UnitCost& unit_named(const Made& made, const std::string& name) {
+  for (const UnitCost& unit : made.cost().units)
+    if (unit.name == name) return unit;
+  throw std::runtime_error("no unit " + name);
+}
+
+std::string kinds(const PassCost& pass) {  // c compute, w weight gradient, A collective, H hidden collective
+  std::string text;
+  for (const Piece& piece : pass.pieces)
+    text += piece.collective ? (piece.hidden_behind_next ? 'H' : 'A') : (piece.weight ? 'w' : 'c');
+  return text;
+}
+
+// Forward, per unit: the norm reads and writes 2 x 2 bytes an element, the residual sum reads 2 x 2 and writes 2. Backward: the
+// norm reads the gradient and its input and writes a gradient (6), its weight's gradient reads both again (4), and the residual's
+// gradient is added (6). Sums inside (of the rotary embedding) and statistics of a row are no part of it, or small.
+TEST(ReplicatedFactor, CountsNormsAndResidualSumsAlone) {
+  const auto one = with(""), five = with(line("replicated_factor", "5"));
+  for (const char* name : {"h.0.attention", "h.0.mlp"}) {
+    const UnitCost &a = unit_named(*one, name), &b = unit_named(*five, name);
+    EXPECT_NEAR((b.forward.breakdown.memory - a.forward.breakdown.memory).base(), 4 * 10 * kReplicated / kBytesPerSecond, 1e-7);
+    EXPECT_NEAR((b.input_gradient.breakdown.memory - a.input_gradient.breakdown.memory).base(),
+                4 * 16 * kReplicated / kBytesPerSecond, 1e-7);
+    EXPECT_EQ(a.weight_gradient.breakdown.memory, b.weight_gradient.breakdown.memory);
+    EXPECT_EQ(a.forward.breakdown.compute, b.forward.breakdown.compute);
+  }
+}
+
+TEST(ReplicatedFactor, IsTheElementwiseFactorUnlessStated) {
+  const auto both = with(line("elementwise_factor", "3")),
+             stated = with(line("elementwise_factor", "3") + line("replicated_factor", "3"));
+  for (std::size_t u = 0; u < both->cost().units.size(); ++u) {
+    EXPECT_EQ(both->cost().units[u].forward.breakdown.total, stated->cost().units[u].forward.breakdown.total);
+    EXPECT_EQ(both->cost().units[u].input_gradient.breakdown.total, stated->cost().units[u].input_gradient.breakdown.total);
+  }
+}
+
+TEST(Residual, IsAddedBeforeTheReductionWhereTheFrameworkDoesSo) {
+  const auto after = with(""), before = with(line("residual_before_reduction", "true"));
+  for (const char* name : {"h.0.attention", "h.0.mlp"}) {
+    EXPECT_EQ(kinds(unit_named(*after, name).forward), "cAc");
+    EXPECT_EQ(kinds(unit_named(*before, name).forward), "cA");
+    EXPECT_NEAR(unit_named(*after, name).forward.breakdown.total.base(), unit_named(*before, name).forward.breakdown.total.base(),
+                1e-12);
+  }
+}
+
+// Row-parallel gradients before the all-reduce, column-parallel ones beside it. Attention: the query, key and value matrices are
+// hidden x (heads + 2 kv) x 128, the output one hidden x hidden: 1.5 : 1. MLP: gate and up against down, 2 : 1.
+TEST(FullBackward, HidesTheReductionBehindColumnParallelWeightGradients) {
+  const auto made = with(line("overlap_tensor_collectives", "true"));
+  for (const auto& [name, share] : {std::pair("h.0.attention", 1.5 / 2.5), std::pair("h.0.mlp", 2.0 / 3.0)}) {
+    const UnitCost& unit = unit_named(*made, name);
+    ASSERT_TRUE(unit.backward);
+    EXPECT_EQ(kinds(*unit.backward), "cwcHwc") << name;
+    EXPECT_EQ(kinds(unit.input_gradient), "cHc") << name;
+    double weight = 0, computing = 0, alone = 0;
+    for (const Piece& piece : unit.backward->pieces)
+      (piece.weight ? weight : computing) += piece.collective ? 0 : piece.time.base();
+    for (const Piece& piece : unit.input_gradient.pieces) alone += piece.collective ? 0 : piece.time.base();
+    EXPECT_NEAR(weight, unit.weight_gradient.breakdown.total.base(), 1e-12);
+    EXPECT_NEAR(computing, alone, 1e-12);
+    const double beside = unit.backward->pieces[4].time.base();
+    EXPECT_NEAR(beside / weight, share, 0.02) << name;  // kernel gaps shift it a little
+    EXPECT_EQ(unit.backward->launches, unit.input_gradient.launches + unit.weight_gradient.launches);
+  }
+  EXPECT_FALSE(unit_named(*with(""), "h.0.mlp").backward) << "without overlap the sum of both gradients does";
+}
+
+// Norm input and output of a unit are replicated (2 x 2 bytes an element); gate, its activation, up and their product are not
+// (4 x 2 bytes an element of ffn / t).
+TEST(SavedFactors, CountCopiesOutsideAndInsideTheParallelRegion) {
+  const auto saved = [](const Made& made) { return static_cast<double>(unit_named(made, "h.1.mlp").saved.base()); };
+  const auto one = with(""), outside = with(line("replicated_saved_factor", "2.5")),
+             inside = with(line("sharded_saved_factor", "2"));
+  EXPECT_NEAR(saved(*outside) - saved(*one), 1.5 * 4 * kReplicated, 1);
+  EXPECT_NEAR(saved(*inside) - saved(*one), 8 * kTokens * kFfn / kTensor, 1);
+}
+
+TEST(Released, AStatedShareLeavesTheRestToTheWeightGradient) {
+  const auto made = with(line("released_by_input_gradient", "0.1"));
+  for (const UnitCost& unit : made->cost().units)
+    EXPECT_NEAR(static_cast<double>(unit.kept_for_weight.base()), 0.9 * static_cast<double>(unit.saved.base()), 1) << unit.name;
+}
+
+}  // namespace
+}  // namespace panpipe

@@ -1,0 +1,130 @@
+// Framework presets and calibrations: every shipped file loads and names a source for every number.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "costmodel/cost/cost_model.hpp"
+#include "base/input/reader.hpp"
+#include "costmodel/profile/calibration.hpp"
+#include "costmodel/profile/framework.hpp"
+#include "costmodel/scenario/scenario.hpp"
+
+namespace panpipe {
+namespace {
+
+std::vector<std::string> shipped(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(data_directory() + "/" + folder))
+    names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string message_of(const std::string& yaml) {
+  const std::string path = testing::TempDir() + "framework_" + std::to_string(getpid()) + ".yaml";
+  std::ofstream(path) << yaml;
+  try {
+    load_framework(path, ".");
+  } catch (const InputError& error) {
+    std::string text = error.what();
+    for (auto at = text.find(path); at != std::string::npos; at = text.find(path)) text.replace(at, path.size(), "F");
+    return text;
+  }
+  return "no error";
+}
+
+TEST(Frameworks, EveryShippedOneLoads) {
+  const std::vector<std::string> expected = {"eager",
+                                             "eager-sdpa",
+                                             "eager-sdpa-chunked-loss",
+                                             "flash-attn",
+                                             "llm-foundry",
+                                             "llm.c",
+                                             "megatron",
+                                             "megatron-deepspeed",
+                                             "megatron-zb",
+                                             "pfeife-huggingface",
+                                             "pfeife-timm",
+                                             "sagemaker",
+                                             "stp",
+                                             "torch-compile"};
+  EXPECT_EQ(shipped("frameworks"), expected);
+  for (const auto& name : expected) {
+    const Framework framework = load_framework(name, "");
+    EXPECT_EQ(framework.name, name);
+    EXPECT_GE(framework.sources.size(), 8U);
+    for (const auto& [key, source] : framework.sources) EXPECT_FALSE(source.empty()) << key;
+  }
+  EXPECT_TRUE(load_framework("llm-foundry", "").flash_attention);
+  EXPECT_EQ(load_framework("eager", "").forward_operators, 45);
+}
+
+TEST(Calibrations, EveryShippedOneLoads) {
+  const auto names = shipped("calibrations");
+  EXPECT_GE(names.size(), 5U);
+  for (const auto& name : names) {
+    const Calibration c = load_calibration(name, "");
+    EXPECT_EQ(c.name, name);
+    EXPECT_GE(c.sources.size(), 15U);
+    EXPECT_LE(c.gemm_efficiency, 1.05);
+  }
+  EXPECT_NEAR(load_calibration("a100-80g-sxm", "").launch.base(), 33e-6, 5e-6);
+}
+
+TEST(Calibrations, OneProcessForAllRanksLaunchesForThoseAtWork) {
+  // Eight ranks, eight microbatches: 8 x 8 / (8 + 7) = 64/15 ranks are at work on average, so a launch takes 64/15 times its own
+  // time. Four ranks: 4 x 8 / 11.
+  const Scenario scenario = parse_scenario(
+      "panpipe: 1\ncluster: {file: clusters/rtx3090x8.yaml, device: {calibration: rtx-3090-fp32}}\nworkload: {model: gpt2}\n"
+      "batch: {micro: 1, microbatches: 8}\nschedule: pfeife\nframework: pfeife-huggingface\n",
+      "shared", ".");
+  const Workload workload = make_workload(scenario);
+  const CostModel model(scenario, workload);
+  const auto launch = [&](int ranks) {
+    return model.host_bound(Duration(0), 1, 0, {.pipeline = ranks, .microbatches = 8}).base();
+  };
+  const double own = load_calibration("rtx-3090-fp32", "").launch.base();
+  EXPECT_NEAR(launch(1), own, 1e-12);
+  EXPECT_NEAR(launch(8), own * 64 / 15, 1e-12);
+  EXPECT_NEAR(launch(4), own * 32 / 11, 1e-12);
+}
+
+TEST(Calibrations, ADataSheetAloneGetsTheAPrioriValues) {
+  DeviceType type;
+  type.name = "X1";
+  const Calibration c = calibration_for(type);
+  EXPECT_EQ(c.name, "X1: data sheet, a-priori efficiencies");
+  EXPECT_DOUBLE_EQ(c.gemm_efficiency, 0.85);
+}
+
+TEST(Frameworks, UnknownNamesAreAnswered) {
+  try {
+    load_framework("megatrn", "");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "error: no framework 'megatrn', did you mean 'megatron'?; there are eager, eager-sdpa, eager-sdpa-chunked-loss, "
+        "flash-attn, llm-foundry, "
+        "llm.c, megatron, megatron-deepspeed, megatron-zb, pfeife-huggingface, pfeife-timm, sagemaker, stp, torch-compile");
+  }
+  try {
+    load_framework("./nowhere.yaml", "/tmp");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "error: framework file './nowhere.yaml' does not exist");
+  }
+}
+
+TEST(Frameworks, NumbersNeedASource) {
+  const std::string text = message_of("panpipe: 1\nkind: framework\nname: x\nforward_operators: {value: 30}\n");
+  EXPECT_NE(text.find("F:4:20: error: missing key 'source'"), std::string::npos) << text;
+  const std::string kind = message_of("panpipe: 1\nkind: calibration\nname: x\n");
+  EXPECT_NE(kind.find("F:2:1: error: 'calibration' where a framework is needed"), std::string::npos) << kind;
+}
+
+}  // namespace
+}  // namespace panpipe

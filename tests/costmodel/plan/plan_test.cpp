@@ -1,0 +1,147 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/error.hpp"
+#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/plan/plan.hpp"
+#include "costmodel/workload/workload.hpp"
+#include "tests/costmodel/plan/tables.hpp"
+
+namespace panpipe {
+namespace {
+
+using test::chain_of;
+using test::scenario_of;
+
+template <class Error>
+std::string message_of(const Scenario& scenario, const test::TableCosts& costs) {
+  try {
+    make_plan(scenario, costs);
+  } catch (const Error& error) {
+    const std::string text = error.what();  // an input error without a place reads "error: message"
+    return text.rfind("error: ", 0) == 0 ? text.substr(7) : text;
+  }
+  return "";
+}
+
+TEST(MakePlan, BalancesAndNumbersDevices) {
+  const Scenario scenario = scenario_of(2, 4, "1f1b", 1, 2);
+  const Plan plan = make_plan(scenario, chain_of(4, 1, 1, 1));
+  ASSERT_EQ(plan.stages.size(), 2u);
+  EXPECT_EQ(plan.stages[0].end_unit, 2);
+  EXPECT_EQ(plan.stages[1].first_unit, 2);
+  EXPECT_EQ(plan.stages[1].end_unit, 4);
+  EXPECT_EQ(plan.device(1, 0, 0), 2);  // tensor fastest, then data, then pipeline
+  EXPECT_EQ(plan.device(1, 1, 0), 3);
+}
+
+TEST(MakePlan, StagesPerRankComeFromVirtualStages) {
+  const Plan plan = make_plan(scenario_of(2, 4, "interleaved-1f1b", 3), chain_of(6, 1, 1, 1));
+  EXPECT_EQ(plan.schedule.stages, 6);
+  EXPECT_EQ(plan.stages[5].first_unit, 5);
+}
+
+// Without times floating-point operations are balanced: here 3 + 1 + 1 + 1 units of work.
+TEST(MakePlan, WithoutTimesWorkIsBalanced) {
+  test::TableCosts costs = chain_of(4, 0, 0, 0);
+  for (auto& unit : costs.table.units) unit.forward.breakdown.work = Flops(1e12);
+  costs.table.units[0].forward.breakdown.work = Flops(3e12);
+  const Plan plan = make_plan(scenario_of(2, 2, "gpipe"), costs);
+  EXPECT_EQ(plan.stages[0].end_unit, 1);
+}
+
+TEST(MakePlan, PartsThatDoNotFitAreExplained) {
+  const test::TableCosts costs = chain_of(2, 1, 1, 1);
+  EXPECT_EQ(message_of<InputError>(scenario_of(4, 4, "1f1b"), costs),
+            "4 stages cannot share 2 units: the workload can be cut into 2 stages at most; parallel.pipeline is 4 (default)");
+  EXPECT_EQ(message_of<InputError>(scenario_of(2, 4, "1f1b", 2), costs),
+            "parallel.virtual_stages is 2, but schedule 1f1b has 1 stage per rank");
+  Scenario scenario = scenario_of(2, 4, "1f1b");
+  scenario.parallel.data = 2;
+  EXPECT_EQ(message_of<InputError>(scenario, costs), "pipeline 2 x data 2 x tensor 1 needs 4 devices, but cluster 'row' has 2");
+  scenario = scenario_of(2, 4, "1f1b");
+  scenario.placement = std::vector<int>{0, 0};
+  EXPECT_EQ(message_of<InputError>(scenario, costs), "placement: device 0 is named twice");
+  scenario.placement = std::vector<int>{0, 2};
+  EXPECT_EQ(message_of<InputError>(scenario, costs), "placement: there is no device 2; cluster 'row' has devices 0 to 1");
+  scenario.placement = std::vector<int>{0};
+  EXPECT_EQ(message_of<InputError>(scenario, costs), "placement names 1 devices, but pipeline 2 x data 1 x tensor 1 needs 2");
+}
+
+TEST(MakePlan, AnIllegalScheduleIsAnAnswer) {
+  const std::string path = ::testing::TempDir() + "panpipe_plan_illegal_" + std::to_string(getpid()) + ".csv";
+  std::ofstream(path) << "0F0,0B0\n1B0,1F0\n";
+  Scenario scenario = scenario_of(2, 1, "");
+  scenario.schedule.csv = path;
+  const std::string message = message_of<NoAnswer>(scenario, chain_of(2, 1, 1, 1));
+  EXPECT_NE(message.find("is illegal: rank 1"), std::string::npos) << message;
+}
+
+TEST(MakePlan, AFileForOtherSizesIsRefused) {
+  const std::string path = ::testing::TempDir() + "panpipe_plan_sizes_" + std::to_string(getpid()) + ".csv";
+  std::ofstream(path) << "0F0,0B0\n1F0,1B0\n";
+  Scenario scenario = scenario_of(2, 3, "");
+  scenario.schedule.csv = path;
+  const std::string message = message_of<InputError>(scenario, chain_of(2, 1, 1, 1));
+  EXPECT_NE(message.find("is for 1 microbatches, but batch.microbatches is 3"), std::string::npos) << message;
+}
+
+struct Loaded {
+  Scenario scenario;
+  Workload workload;
+};
+
+Loaded measured_layers(int layers) {
+  const std::string path = ::testing::TempDir() + "panpipe_plan_file_layers_" + std::to_string(getpid()) + ".yaml";
+  std::ofstream file(path);
+  file << "panpipe: 1\nkind: layers\nsource: test\nlayers:\n";
+  for (int l = 0; l < layers; ++l)
+    file << "- {name: op" << l << ", forward: 1 ms, input_gradient: 1 ms, weight_gradient: 1 ms, output: 8 B}\n";
+  file.close();
+  Loaded loaded;
+  loaded.scenario = parse_scenario(
+      "panpipe: 1\ncluster: {devices: 4, memory: 1 GiB, link: {latency: 1 us, bandwidth: unlimited}}\nworkload: {layers: " +
+          path + "}\nbatch: {micro: 1, microbatches: 8}\nschedule: zb-h1\n",
+      "plan.yaml", ::testing::TempDir());
+  loaded.workload = make_workload(loaded.scenario.workload, {});
+  return loaded;
+}
+
+TEST(PlanFile, ComesBackAsItWas) {
+  const Loaded loaded = measured_layers(6);
+  const CostModel model(loaded.scenario, loaded.workload);
+  Plan plan = make_plan(loaded.scenario, model);
+  plan.stages[1].recompute = Recompute::Full;
+  std::swap(plan.devices[0], plan.devices[3]);
+  const std::string path = ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + ".yaml";
+  std::ofstream(path) << to_yaml(plan, model.units(0));
+  const Plan back = load_plan(path, loaded.scenario, model);
+  EXPECT_EQ(to_yaml(back, model.units(0)), to_yaml(plan, model.units(0)));
+  EXPECT_EQ(back.devices, plan.devices);
+  EXPECT_EQ(back.schedule.name, plan.schedule.name);
+  EXPECT_EQ(back.schedule.order, plan.schedule.order);
+  EXPECT_EQ(back.schedule.stage_to_rank, plan.schedule.stage_to_rank);
+  EXPECT_EQ(back.schedule.chains, plan.schedule.chains);
+  EXPECT_EQ(back.stages[1].recompute, Recompute::Full);
+}
+
+TEST(PlanFile, APlanForAnotherWorkloadIsRefused) {
+  const Loaded six = measured_layers(6);
+  const CostModel model(six.scenario, six.workload);
+  const std::string path = ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + ".yaml";
+  std::ofstream(path) << to_yaml(make_plan(six.scenario, model), model.units(0));
+  const Loaded five = measured_layers(5);
+  const CostModel other(five.scenario, five.workload);
+  try {
+    load_plan(path, five.scenario, other);
+    FAIL() << "a plan for six layers was taken for five";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.diagnostics().front().message, "must be [first, end) with first < end, at most the workload's 5 units");
+    EXPECT_GT(error.diagnostics().front().line, 0);
+  }
+}
+
+}  // namespace
+}  // namespace panpipe

@@ -1,0 +1,367 @@
+#include "costmodel/scenario/scenario.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <tuple>
+
+#include "base/input/reader.hpp"
+#include "costmodel/scenario/default_framework.hpp"
+
+namespace panpipe {
+namespace {
+
+const std::string kSmall =
+    "panpipe: 1\n"
+    "cluster: {devices: 8, memory: 24 GiB, usable: 85 %, link: {latency: 0.26 ms, bandwidth: unlimited}}\n"
+    "workload: {model: gpt2}\n"
+    "batch: {micro: 2, microbatches: 8}\n";
+
+Scenario parse(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
+  return parse_scenario(kSmall + more, "folder/small.yaml", "folder", overrides);
+}
+
+// The scenario's share goes before the cluster's, and that before the device's.
+TEST(Scenario, WhatAPlanMayFillOfADevice) {
+  const auto limit_of = [](const std::string& cluster, const std::string& more = "", const std::string& set = "seed=1") {
+    const Scenario s = parse_scenario(
+        "panpipe: 1\ncluster: " + cluster + "\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 8}\n" + more,
+        "small.yaml", "", {set});
+    return memory_limit(s, s.cluster.types.front()) / gib(1);
+  };
+  const std::string cards = "{file: clusters/rtx3090x8.yaml",
+                    in_place = "{devices: 8, memory: 24 GiB, link: {latency: 0 s, bandwidth: 1 GB/s}";
+  EXPECT_NEAR(limit_of(cards + "}"), 24 * 0.987, 1e-6);
+  EXPECT_NEAR(limit_of(cards + "}", "", "cluster.device.usable=90 %"), 24 * 0.9, 1e-6);
+  EXPECT_NEAR(limit_of(cards + "}", "", "cluster.device.memory=48 GiB"), 48 * 0.987, 1e-6);
+  EXPECT_NEAR(limit_of(cards + ", usable: 80 %}"), 24 * 0.8, 1e-6);
+  EXPECT_NEAR(limit_of(cards + ", usable: 80 %}", "usable: 100 %\n"), 24, 1e-6);
+  EXPECT_NEAR(limit_of(in_place + "}"), 24, 1e-6);
+  EXPECT_NEAR(limit_of(in_place + ", usable: 85 %}"), 24 * 0.85, 1e-6);
+}
+
+TEST(Scenario, Defaults) {
+  const Scenario s = parse();
+  EXPECT_EQ(s.file, "folder/small.yaml");
+  EXPECT_EQ(s.name, "small");
+  EXPECT_EQ(s.cluster.size(), 8);
+  EXPECT_TRUE(s.cluster.given);
+  EXPECT_EQ(s.workload.model, "gpt2");
+  EXPECT_EQ(s.micro, 2);
+  EXPECT_EQ(s.microbatches, 8);
+  EXPECT_EQ(s.precision, Precision::Fp32);
+  EXPECT_EQ(s.parallel.pipeline, 8);  // devices / (tensor x data)
+  EXPECT_EQ(s.parallel.tensor, 1);
+  EXPECT_EQ(s.parallel.data, 1);
+  EXPECT_EQ(s.parallel.virtual_stages, 1);
+  EXPECT_EQ(s.parallel.zero, 0);
+  EXPECT_FALSE(s.parallel.sequence_parallel);
+  EXPECT_EQ(s.schedule.name, "1f1b");
+  EXPECT_TRUE(s.schedule.options.empty());
+  EXPECT_TRUE(s.partition.empty());
+  EXPECT_FALSE(s.placement.has_value());
+  EXPECT_EQ(s.recompute, Recompute::None);
+  EXPECT_EQ(s.optimizer.name, "adam");
+  EXPECT_EQ(s.memory_model, MemoryModelKind::Full);
+  EXPECT_EQ(s.tied_embedding, TiedEmbedding::Copy);
+  EXPECT_FALSE(s.overlap_gradients);
+  EXPECT_EQ(s.seed, 0);
+  EXPECT_DOUBLE_EQ(s.usable.value(), 0.85);  // the cluster in place says so
+  EXPECT_EQ(s.data.kind, DataRequest::Kind::Synthetic);
+}
+
+TEST(Scenario, EveryKey) {
+  const Scenario s = parse(
+      "precision: bf16-pure\n"
+      "parallel: {tensor: 2, data: 2, zero: 1, sequence_parallel: true}\n"
+      "schedule: {name: pfeife, stages_per_rank: 3, loop_batch: 4, prefetch: 2}\n"
+      "partition: [3, block.5]\n"
+      "placement: [0, 2, 4, 6, 1, 3, 5, 7]\n"
+      "recompute: selective\n"
+      "optimizer: {name: sgd}\n"
+      "memory_model: pfeife\n"
+      "tied_embedding: one-rank\n"
+      "overlap_gradients: true\n"
+      "framework: eager\n"
+      "usable: 90 %\n"
+      "seed: 7\n"
+      "data: {synthetic: true}\n"
+      "description: everything at once\n");
+  EXPECT_EQ(s.precision, Precision::Bf16Pure);
+  EXPECT_EQ(s.parallel.pipeline, 2);  // 8 / (2 x 2)
+  EXPECT_EQ(s.parallel.zero, 1);
+  EXPECT_TRUE(s.parallel.sequence_parallel);
+  EXPECT_EQ(s.parallel.virtual_stages, 3);
+  EXPECT_EQ(s.schedule.name, "pfeife");
+  EXPECT_EQ(s.schedule.options, (ScheduleOptions{{"stages_per_rank", "3"}, {"loop_batch", "4"}, {"prefetch", "2"}}));
+  EXPECT_EQ(s.partition, (std::vector<std::string>{"3", "block.5"}));
+  EXPECT_EQ(s.placement, (std::vector<int>{0, 2, 4, 6, 1, 3, 5, 7}));
+  EXPECT_EQ(s.recompute, Recompute::Selective);
+  EXPECT_EQ(s.optimizer.name, "sgd");
+  EXPECT_EQ(s.memory_model, MemoryModelKind::Pfeife);
+  EXPECT_EQ(s.tied_embedding, TiedEmbedding::OneRank);
+  EXPECT_TRUE(s.overlap_gradients);
+  EXPECT_EQ(s.framework.name, "eager");
+  EXPECT_DOUBLE_EQ(s.usable.value(), 0.9);
+  EXPECT_EQ(s.seed, 7);
+}
+
+// The options that the file gives are its family's: another one, named by an override, keeps those that it has too.
+TEST(Scenario, AnotherScheduleLeavesTheFilesOptions) {
+  const std::string text = "schedule: {name: pfeife, loop_batch: 4, prefetch: 2, stages_per_rank: 2}\n";
+  EXPECT_EQ(parse(text, {"schedule.name=1f1b"}).schedule.options, ScheduleOptions{});
+  EXPECT_EQ(parse(text, {"schedule.name=interleaved-1f1b"}).schedule.options, (ScheduleOptions{{"stages_per_rank", "2"}}));
+  EXPECT_EQ(parse(text, {"schedule.name=pfeife"}).schedule.options.size(), 3u);
+  EXPECT_EQ(parse(text, {"schedule.prefetch=1"}).schedule.options.at("prefetch"), "1");
+  for (const auto& overrides : {std::vector<std::string>{"schedule.prefetch=1", "schedule.name=1f1b"},
+                                std::vector<std::string>{"schedule.name=1f1b", "schedule.prefetch=1"}}) {
+    try {
+      parse(text, overrides);
+      FAIL() << "an option that was asked for is not dropped";
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.diagnostics().front().message, "the schedule 1f1b has no option 'prefetch'");
+    }
+  }
+}
+
+// `auto` is the default for every verb but plan, which may choose what is open: absent or auto.
+TEST(Scenario, AutoIsTheDefaultAndIsOpen) {
+  const Scenario written = parse(
+      "parallel: {pipeline: auto, tensor: auto, data: auto, virtual_stages: auto, zero: auto, sequence_parallel: auto}\n"
+      "schedule: auto\nrecompute: auto\npartition: auto\nplacement: auto\n");
+  const Scenario absent = parse("");
+  EXPECT_EQ(written.parallel.pipeline, absent.parallel.pipeline);
+  EXPECT_EQ(written.parallel.tensor, 1);
+  EXPECT_EQ(written.schedule.name, "1f1b");
+  EXPECT_EQ(written.recompute, Recompute::None);
+  EXPECT_FALSE(written.placement.has_value());
+  for (const char* key : {"parallel.pipeline", "parallel.zero", "schedule", "schedule.prefetch", "recompute", "partition"}) {
+    EXPECT_TRUE(is_open(written, key)) << key;
+    EXPECT_TRUE(is_open(absent, key)) << key;
+  }
+  const Scenario stated =
+      parse("parallel: {tensor: 2}\nschedule: {name: pfeife, loop_batch: auto, prefetch: 1}\nrecompute: none\n");
+  for (const char* key : {"parallel.tensor", "schedule", "schedule.prefetch", "recompute"})
+    EXPECT_FALSE(is_open(stated, key)) << key;
+  for (const char* key : {"parallel.data", "schedule.loop_batch", "schedule.stages_per_rank"})
+    EXPECT_TRUE(is_open(stated, key)) << key;
+  EXPECT_EQ(stated.schedule.options.count("loop_batch"), 0u);
+}
+
+std::string fault_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_scenario(text, "a.yaml", "", overrides);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const std::string kOnEight =
+    "panpipe: 1\n"
+    "cluster: {devices: 8, memory: 24 GiB, link: {latency: 5 us, bandwidth: 25 GB/s}}\n"
+    "workload: {model: gpt2}\n";
+
+TEST(Scenario, AGlobalBatchGivesTheMicrobatches) {
+  const std::string text = kOnEight + "batch: {micro: 2, global: 48}\n";
+  const auto read = [&](const std::vector<std::string>& overrides) { return parse_scenario(text, "a.yaml", "", overrides); };
+  EXPECT_EQ(read({}).microbatches, 24);
+  for (const int data : {2, 4, 8}) EXPECT_EQ(read({"parallel.data=" + std::to_string(data)}).microbatches, 24 / data);
+  EXPECT_EQ(read({"batch.micro=6", "parallel.data=4"}).microbatches, 2);
+  EXPECT_EQ(read({"batch.micro=auto", "parallel.data=4"}).microbatches, 12);
+  EXPECT_EQ(origin_of(read({"parallel.data=4"}), "batch.microbatches"), "derived: global 48 / (micro 2 x data 4)");
+}
+
+TEST(Scenario, AnOverrideCountsTheBatchAnew) {
+  const std::string by_global = kOnEight + "batch: {micro: 2, global: 48}\n",
+                    by_count = kOnEight + "batch: {micro: 2, microbatches: 5}\n";
+  const auto count = [](const std::string& text, const std::vector<std::string>& overrides) {
+    return parse_scenario(text, "a.yaml", "", overrides).microbatches;
+  };
+  EXPECT_EQ(count(by_count, {"batch.global=48"}), 24);
+  EXPECT_EQ(count(by_count, {"batch.global=48", "parallel.data=2"}), 12);
+  EXPECT_EQ(count(by_global, {"batch.microbatches=7", "parallel.data=2"}), 7);
+  EXPECT_EQ(count(by_global, {"batch={micro: 1, microbatches: 3}"}), 3);
+  EXPECT_EQ(fault_of(by_count, {"batch.microbatches=7", "batch.global=48"}),
+            "--set batch.global=48: error: batch.global and batch.microbatches (--set) exclude each other\n"
+            "  at batch.global\n"
+            "      | batch.global=48\n"
+            "      |              ^\n"
+            "  help: keep one of the two: microbatches = global / (micro x data)");
+}
+
+TEST(Scenario, AGlobalBatchThatIsNotWholeNamesItsNeighbours) {
+  EXPECT_EQ(fault_of(kOnEight + "batch: {micro: 6, global: 50}\n", {"parallel.data=4"}),
+            "a.yaml:4:27: error: a global batch of 50 is no multiple of 24 (micro 6 x data 4)\n"
+            "  at batch.global\n"
+            "    4 | batch: {micro: 6, global: 50}\n"
+            "      |                           ^\n"
+            "  help: microbatches = global / (micro x data); the nearest that fit are 48 and 72");
+  EXPECT_NE(fault_of(kOnEight + "batch: {micro: 6, global: 5}\n")
+                .find("help: microbatches = global / (micro x data); the least that fits is 6"),
+            std::string::npos);
+}
+
+// The default follows the model's kind, and is told; a written one is taken for any model.
+TEST(Scenario, TheDefaultFrameworkIsOfTheModelsKind) {
+  const auto read = [](const std::string& workload, const std::string& more = "") {
+    return parse_scenario("panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: " + workload +
+                              "\nbatch: {micro: 1, microbatches: 8}\n" + more,
+                          "a.yaml", "");
+  };
+  for (const auto& [workload, preset, kind] :
+       {std::tuple("{model: llama2-7b}", "flash-attn", "llama"),
+        {"{model: mllm-14.9b}", "flash-attn", "mllm"},
+        {"{model: gpt2}", "megatron", "gpt"},
+        {"{model: bert-large}", "megatron", "bert"},
+        {"{model: llama, layers: 2, hidden: 64, heads: 4, ffn: 96}", "flash-attn", "llama"}}) {
+    const Scenario scenario = read(workload);
+    EXPECT_EQ(scenario.framework.name, preset) << workload;
+    EXPECT_EQ(scenario.framework.flash_attention, std::string(preset) == "flash-attn") << workload;
+    EXPECT_EQ(origin_of(scenario, "framework"), std::string("default for ") + kind);
+    EXPECT_NE(resolved_text(scenario).find(std::string("# default for ") + kind + "\n"), std::string::npos);
+  }
+  EXPECT_EQ(read("{model: llama2-7b}", "framework: megatron\n").framework.name, "megatron");
+  EXPECT_EQ(read("{layers: ../tests/input_errors/good/layers.yaml}").framework.name, "megatron");
+  WorkloadRequest exported;
+  exported.pt2_file = "x.pt2";
+  EXPECT_EQ(default_framework(exported).name, "eager-sdpa");
+}
+
+TEST(Scenario, StagesOfARankHaveTwoNames) {
+  EXPECT_EQ(parse("parallel: {virtual_stages: 3}\nschedule: interleaved-1f1b\n").schedule.options.at("stages_per_rank"), "3");
+  EXPECT_EQ(parse("schedule: {name: interleaved-1f1b, stages_per_rank: 3}\n").parallel.virtual_stages, 3);
+  EXPECT_EQ(parse("schedule: interleaved-1f1b\n").parallel.virtual_stages, 2);  // the family's default
+  EXPECT_EQ(parse("parallel: {virtual_stages: 1}\nschedule: gpipe\n").parallel.virtual_stages, 1);
+}
+
+TEST(Scenario, MeasuredLayersHaveNoOptimizerUnlessStated) {
+  const std::string text =
+      "panpipe: 1\ncluster: {devices: 4, memory: 24 GiB, link: {latency: 5 us, bandwidth: 25 GB/s}}\n"
+      "workload: {layers: good/layers.yaml}\nbatch: {micro: 1, microbatches: 4}\n";
+  EXPECT_EQ(parse_scenario(text, "x.yaml", "input_errors").optimizer.name, "none");
+  EXPECT_EQ(parse_scenario(text + "optimizer: adam\n", "x.yaml", "input_errors").optimizer.name, "adam");
+  EXPECT_EQ(parse_scenario(text, "x.yaml", "input_errors").workload.layers_file, "input_errors/good/layers.yaml");
+}
+
+TEST(Scenario, TrainingIsReadAndPrinted) {
+  const std::string text =
+      "optimizer: {name: adamw, learning_rate: 3e-4, betas: [0.8, 0.95], epsilon: 1e-6, weight_decay: 0.1}\n"
+      "training: {warmup_steps: 5, decay: cosine, decay_steps: 50, minimum_learning_rate: 1e-5, clip_gradients: 1,\n"
+      "           loss_scale: {initial: 1024, growth_interval: 7}, keep_checkpoints: 3}\n";
+  for (const Scenario& s : {parse(text), parse_scenario(resolved_text(parse(text)), "again.yaml", "/nowhere")}) {
+    EXPECT_EQ(s.optimizer.name, "adamw");
+    EXPECT_EQ(s.optimizer.learning_rate, 3e-4);
+    EXPECT_EQ(s.optimizer.beta1, 0.8);
+    EXPECT_EQ(s.optimizer.beta2, 0.95);
+    EXPECT_EQ(s.optimizer.epsilon, 1e-6);
+    EXPECT_EQ(s.optimizer.weight_decay, 0.1);
+    EXPECT_EQ(s.training.warmup_steps, 5);
+    EXPECT_EQ(s.training.decay, TrainingRequest::Decay::Cosine);
+    EXPECT_EQ(s.training.decay_steps, 50);
+    EXPECT_EQ(s.training.minimum_learning_rate, 1e-5);
+    EXPECT_EQ(s.training.clip_gradients, 1);
+    EXPECT_EQ(s.training.loss_scale, TrainingRequest::LossScale::Dynamic);
+    EXPECT_EQ(s.training.initial_scale, 1024);
+    EXPECT_EQ(s.training.growth_interval, 7);
+    EXPECT_EQ(s.training.keep_checkpoints, 3);
+  }
+  EXPECT_EQ(parse("optimizer: {name: adamw}\n").optimizer.weight_decay, 0.01);
+  EXPECT_EQ(parse("optimizer: momentum\n").optimizer.momentum, 0.9);
+  EXPECT_EQ(parse("optimizer: adam\n", {"optimizer.learning_rate=0.5"}).optimizer.learning_rate, 0.5);
+  EXPECT_EQ(parse("training: {loss_scale: 128}\n").training.loss_scale, TrainingRequest::LossScale::Fixed);
+}
+
+TEST(Scenario, OverridesReachIntoNamesAndFiles) {
+  EXPECT_EQ(parse("", {"batch.micro=4", "batch.microbatches=16"}).microbatches, 16);
+  const Scenario s = parse("schedule: pfeife\n", {"schedule.loop_batch=4", "parallel.data=2"});
+  EXPECT_EQ(s.schedule.options.at("loop_batch"), "4");
+  EXPECT_EQ(s.parallel.pipeline, 4);
+  EXPECT_EQ(origin_of(s, "schedule.loop_batch"), "--set");
+  EXPECT_EQ(origin_of(s, "batch.micro"), "folder/small.yaml:4");
+  const Scenario file = parse_scenario(
+      "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt3-175b}\nbatch: {micro: 1, microbatches: 8}\n",
+      "a.yaml", "", {"cluster.nodes=4", "workload.sequence=1024"});
+  EXPECT_EQ(file.cluster.nodes, 4);
+  EXPECT_EQ(file.cluster.size(), 32);
+  EXPECT_EQ(file.workload.sequence, 1024);
+}
+
+TEST(Scenario, LaterFaultsFindTheirPlace) {
+  const Scenario s = parse("schedule: {name: pfeife, loop_batch: 4}\n");
+  EXPECT_STREQ(fault_at(s, "schedule.loop_batch", "too many").what(),
+               "folder/small.yaml:5:38: error: too many\n"
+               "  at schedule.loop_batch\n"
+               "    5 | schedule: {name: pfeife, loop_batch: 4}\n"
+               "      |                                      ^");
+  // What was not written is placed at what encloses it.
+  EXPECT_EQ(fault_at(s, "schedule.prefetch", "x").diagnostics()[0].line, 5);
+  EXPECT_EQ(fault_at(s, "partition", "x").diagnostics()[0].line, 1);
+  EXPECT_EQ(origin_of(s, "precision"), "default");
+}
+
+using Values = std::map<std::string, std::string>;
+Values values_of(const Scenario& scenario) {
+  Values values;
+  for (const ResolvedValue& value : scenario.resolved) values[value.path] = value.value;
+  return values;
+}
+
+// Loads what resolved_text prints, from another folder, and compares every value.
+void expect_round_trip(const Scenario& scenario) {
+  const std::string text = resolved_text(scenario);
+  SCOPED_TRACE(text);
+  const Scenario again = parse_scenario(text, "again.yaml", "/nowhere");
+  Values before = values_of(scenario), after = values_of(again);
+  // A reference to a file comes back as the path it was found under.
+  for (const char* path : {"cluster", "cluster.file", "workload.layers", "schedule.csv", "schedule", "optimizer", "framework"})
+    before.erase(path), after.erase(path);
+  for (const auto& [path, value] : before) {
+    ASSERT_TRUE(after.count(path)) << path << " is lost";
+    EXPECT_EQ(after[path], value) << path;
+  }
+  EXPECT_EQ(again.cluster.size(), scenario.cluster.size());
+  EXPECT_EQ(again.cluster.name, scenario.cluster.name);
+  EXPECT_EQ(again.schedule.name, scenario.schedule.name);
+  EXPECT_EQ(again.schedule.options, scenario.schedule.options);
+  EXPECT_EQ(again.parallel.pipeline, scenario.parallel.pipeline);
+  EXPECT_EQ(again.placement, scenario.placement);
+  EXPECT_EQ(again.partition, scenario.partition);
+  EXPECT_EQ(again.optimizer.name, scenario.optimizer.name);
+  EXPECT_EQ(again.framework.name, scenario.framework.name);
+  EXPECT_EQ(again.usable, scenario.usable);
+  EXPECT_EQ(resolved_text(again).empty(), false);
+}
+
+TEST(ResolvedText, ShowsTheOriginOfEachValue) {
+  const std::string text = resolved_text(parse("precision: bf16\n", {"batch.micro=4"}));
+  EXPECT_NE(text.find("precision: bf16                                 # folder/small.yaml:5\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  micro: 4                                      # --set\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  tensor: 1                                     # default\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  pipeline: 8                                   # derived: 8 devices / (tensor 1 x data 1)\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(ResolvedText, LoadsAgainInPlace) {
+  expect_round_trip(parse("parallel: {data: 2}\n", {"batch.global=32"}));
+  expect_round_trip(parse());
+  expect_round_trip(parse("partition: [block.3, \"a: b # c\"]\nplacement: [7, 6, 5, 4, 3, 2, 1, 0]\nusable: 50 %\n"));
+  expect_round_trip(parse("schedule: {name: pfeife, loop_batch: 4}\nparallel: {data: 2}\n", {"optimizer.name=sgd"}));
+  expect_round_trip(parse("schedule: interleaved-1f1b\n", {"cluster.link={table: [[0 B, 20 us], [64 MiB, 3195 us]]}"}));
+}
+
+TEST(ResolvedText, EveryExampleLoadsAndLoadsAgain) {
+  int examples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(data_directory() + "/examples")) {
+    if (entry.path().extension() != ".yaml") continue;
+    SCOPED_TRACE(entry.path().string());
+    expect_round_trip(load_scenario(entry.path()));
+    ++examples;
+  }
+  EXPECT_GE(examples, 3);
+}
+
+}  // namespace
+}  // namespace panpipe

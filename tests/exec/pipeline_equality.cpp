@@ -1,0 +1,199 @@
+#include "tests/exec/pipeline_equality.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "exec/engine/mesh.hpp"
+#include "exec/engine/parameters.hpp"
+#include "exec/engine/shards.hpp"
+#include "exec/engine/worker.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+constexpr std::uint64_t kSeed = 7;
+
+// Token ids, labels and pixels that depend on (input, sample) alone.
+DataSource counted_data(const OperatorGraph& graph, bool ignore_labels) {
+  const std::int64_t classes = graph.name.find("bert") == 0 ? 2 : graph.name == "vit" ? 10 : 90;
+  return [&graph, classes, ignore_labels](int input, std::int64_t sample) {
+    const Tensor& tensor = graph.tensors[static_cast<std::size_t>(input)];
+    const at::Tensor counted = at::arange(tensor.elements(), at::kLong) * 31 + sample * 17 + input * 7;
+    if (tensor.dtype == DType::Float32) return counted.to(at::kFloat).sin().reshape(tensor.shape);
+    const at::Tensor ids = counted.remainder(classes).reshape(tensor.shape);
+    if (!ignore_labels || tensor.name != "labels") return ids;
+    const at::Tensor position = at::arange(tensor.shape[1], at::kLong);
+    return ids.masked_fill((position * 7 + sample).remainder(tensor.shape[1]).ge(position), -100);
+  };
+}
+
+std::vector<int> stages_at(const Plan& plan, int position) {
+  std::vector<int> stages;
+  for (int s = 0; s < plan.schedule.stages; ++s)
+    if (plan.schedule.stage_to_rank[static_cast<std::size_t>(s)] == position) stages.push_back(s);
+  return stages;
+}
+
+using Stores = std::vector<std::unique_ptr<SeededParameters>>;
+
+// Sums what ranks hold copies of, puts shards together.
+std::map<std::string, at::Tensor> whole_gradients(const OperatorGraph& graph, const Plan& plan, const Stores& stores) {
+  std::map<int, std::vector<at::Tensor>> by_shard;  // root -> sum per tensor-parallel rank
+  for (std::size_t rank = 0; rank < stores.size(); ++rank) {
+    const auto shard = static_cast<std::size_t>(place_of(plan, static_cast<int>(rank)).shard);
+    for (const auto& [root, value] : stores[rank]->trained()) {
+      if (!value.grad().defined()) continue;
+      auto& sums = by_shard[root];
+      sums.resize(static_cast<std::size_t>(plan.tensor));
+      sums[shard] = sums[shard].defined() ? sums[shard].add(value.grad()) : value.grad();
+    }
+  }
+  std::map<std::string, at::Tensor> gradients;
+  for (const auto& [root, sums] : by_shard) {
+    const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
+    std::vector<at::Tensor> shards;
+    for (const int first : first_holders(parameter, plan.tensor)) {
+      at::Tensor sum;
+      for (const int peer : gradient_peers(parameter, first, plan.tensor)) {
+        const at::Tensor& part = sums[static_cast<std::size_t>(peer)];
+        sum = sum.defined() ? sum.add(part) : part;
+      }
+      shards.push_back(sum);
+    }
+    gradients[parameter.name] = whole_of(parameter, shards);
+  }
+  return gradients;
+}
+
+}  // namespace
+
+WorkloadRequest small_request(const std::string& model) {
+  WorkloadRequest request;
+  request.model = model;
+  request.layers = model == "unet" ? 1 : 4;
+  request.hidden = 32;
+  request.heads = 4;
+  if (model == "vit") {
+    request.image = 16;
+    request.patch = 4;
+    request.classes = 10;
+  } else if (model == "unet") {
+    request.image = 16;
+    request.sequence = 5;
+  } else {
+    request.vocabulary = 96;
+    request.sequence = 16;
+  }
+  if (model == "llama" || model == "mllm") request.ffn = 64;
+  if (model == "mllm") {  // 4 x 4 patches of 4 pixels: 4 tokens of 16
+    request.image = 16;
+    request.patch = 4;
+    request.vision_layers = 2;
+    request.vision_hidden = 16;
+    request.vision_heads = 4;
+  }
+  return request;
+}
+
+namespace {
+
+WorkloadShape small_shape(int tensor, bool sequence_parallel) {
+  return {.microbatch = 2, .tensor_degree = tensor, .sequence_parallel = sequence_parallel, .precision = Precision::Fp32};
+}
+
+}  // namespace
+
+Workload small_model(const std::string& model, int tensor, bool sequence_parallel) {
+  return make_workload(small_request(model), small_shape(tensor, sequence_parallel));
+}
+
+SliceGraph small_slices(const std::string& model, int splits, int tensor, bool sequence_parallel) {
+  const Workload whole = small_model(model, tensor, sequence_parallel);
+  return slice_graph(small_request(model), small_shape(tensor, sequence_parallel), *whole.graph, splits);
+}
+
+Plan plan_over(const OperatorGraph& graph, Schedule schedule, int data, Recompute recompute) {
+  Plan plan;
+  plan.pipeline = schedule.ranks;
+  plan.data = data;
+  plan.tensor = graph.tensor_degree;
+  plan.schedule = std::move(schedule);
+  plan.stages.resize(static_cast<std::size_t>(plan.schedule.stages));
+  const int units = static_cast<int>(graph.units.size());
+  for (const std::vector<int>& chain : plan.schedule.chains) {
+    const int parts = static_cast<int>(chain.size());
+    for (int k = 0; k < parts; ++k)
+      plan.stages[static_cast<std::size_t>(chain[static_cast<std::size_t>(k)])] = {units * k / parts, units * (k + 1) / parts,
+                                                                                   recompute};
+  }
+  return plan;
+}
+
+Plan plan_of(const OperatorGraph& graph, const std::string& family, int ranks, int microbatches, int data,
+             const ScheduleOptions& options) {
+  return plan_over(graph, make_schedule(family, ranks, microbatches, options), data);
+}
+
+Trained train(const OperatorGraph& whole, const Plan& plan, const SliceGraph* slices, bool ignore_labels) {
+  const OperatorGraph& graph = slices ? slices->graph : whole;
+  const Layout layout = make_layout(graph, plan, slices ? slices->cut : std::vector<int>{});
+  const int ranks = plan.pipeline * plan.data * plan.tensor;
+  const auto transports = make_local_transports(ranks);
+  Stores stores;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const MeshPlace place = place_of(plan, rank);
+    stores.push_back(
+        std::make_unique<SeededParameters>(graph, layout, stages_at(plan, place.position), kSeed, false, at::kCPU, place.shard));
+  }
+  Trained result;
+  result.spans.resize(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  std::vector<double> losses(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto r = static_cast<std::size_t>(rank);
+      const MeshPlace place = place_of(plan, rank);
+      at::get_num_threads();  // makes the thread's own copy of the number
+      at::set_num_threads(1);
+      try {
+        Worker worker(graph, plan, layout, place.position, place.replica, *stores[r], counted_data(whole, ignore_labels),
+                      *transports[r], {.seed = kSeed});
+        StepResult step = worker.step(0);
+        losses[r] = step.loss_sum;
+        result.spans[r] = std::move(step.spans);
+      } catch (const std::exception& error) {
+        transports[r]->abort(error.what());
+        ADD_FAILURE() << "rank " << rank << ": " << error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const double loss : losses) result.loss += loss / (layout.microbatches * plan.data);
+  if (!testing::Test::HasFailure()) result.gradients = whole_gradients(graph, plan, stores);
+  return result;
+}
+
+void expect_equal(const Trained& one, const Trained& other) {
+  EXPECT_NEAR(other.loss, one.loss, 1e-5 * std::abs(one.loss));
+  ASSERT_EQ(other.gradients.size(), one.gradients.size());
+  // Where all of a parameter's gradients are rounding errors (a key's bias, which softmax does not see), fp32 resolves no more
+  // than a 1e-8th of the largest gradient of all; a 1e-7th in front of a U-Net's group normalizations, which sum over whole
+  // images.
+  double largest = 0;
+  for (const auto& [name, gradient] : one.gradients) largest = std::max(largest, gradient.abs().max().item<double>());
+  for (const auto& [name, gradient] : one.gradients) {
+    ASSERT_TRUE(other.gradients.count(name)) << name;
+    const at::Tensor& found = other.gradients.at(name);
+    ASSERT_EQ(found.sizes(), gradient.sizes()) << name;
+    const bool in_residual_block = name.find(".resnets.") != std::string::npos && name.ends_with(".bias");
+    const double floor = in_residual_block ? 1e-2 : 1e-3;
+    const double scale = std::max(gradient.abs().max().item<double>(), floor * largest);
+    EXPECT_LE((found - gradient).abs().max().item<double>(), 1e-5 * scale + 1e-9) << name;
+  }
+}
+
+}  // namespace panpipe::exec

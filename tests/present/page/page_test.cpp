@@ -1,0 +1,105 @@
+// Pages: whole, self-contained, and nothing that a file or a flag says can become markup.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "present/page/page.hpp"
+#include "tests/present/page/page_markup.hpp"
+
+namespace panpipe::page {
+namespace {
+
+const std::string kEvil = "</script><script>alert(\"x\")</script> & 'y'\x01";
+const std::string kTame = "&lt;/script&gt;&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; 'y'";
+
+Table table_of(const std::string& text) {
+  Table table;
+  table.caption = text;
+  table.columns = {{text, text, false, text}, {"n", "s", true, ""}, {"parts", "", false, ""}};
+  table.parts = {text, "rest"};
+  table.rows = {{words(text), number(2.5, 1), Cell{text, 1.0, Tone::Bad, text, {1, 3}}}};
+  return table;
+}
+
+TEST(Page, EscapesEverything) {
+  Page page(kEvil, kEvil);
+  page.heading(kEvil).subheading(kEvil).note(kEvil).list({kEvil}).figures({{kEvil, kEvil, kEvil, Tone::Good}});
+  page.preformatted(kEvil, kEvil).add(table_of(kEvil));
+  Scatter scatter{kEvil, {kEvil, AxisKind::Linear}, {kEvil, AxisKind::Linear}, {kEvil, kEvil}, {{1, 1, 0, kEvil, false}}, 0.1,
+                  true};
+  page.add(scatter);
+  page.add(Lines{kEvil, {kEvil, AxisKind::Linear}, {kEvil, AxisKind::Log}, {{kEvil, {{0, 1, 0, kEvil, false}}}}});
+  page.add(Bars{kEvil, {kEvil, AxisKind::Linear}, {kEvil, kEvil}, {{kEvil, {1, 2}, kEvil}}});
+  page.heading("two").heading("three");  // a list of contents
+  const std::string html = page.to_html();
+  EXPECT_EQ(html.find("alert(\"x\")"), std::string::npos);
+  EXPECT_EQ(count(html, "<script>"), 1U);
+  EXPECT_EQ(count(html, "</script>"), 1U);
+  EXPECT_EQ(html.find('\x01'), std::string::npos);
+  EXPECT_GE(count(html, kTame), 20U);
+}
+
+TEST(Page, LoadsNothing) {
+  Page page("title", "");
+  page.heading("a").add(table_of("x")).add(Scatter{});
+  const std::string html = page.to_html();
+  EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
+  for (const char* loading : {"src=\"", "http://", "https://", "@import", "url("})
+    EXPECT_EQ(html.find(loading), std::string::npos) << loading;
+  EXPECT_NE(html.find("prefers-color-scheme: dark"), std::string::npos);
+  EXPECT_NE(html.find("@media print"), std::string::npos);
+}
+
+TEST(Page, ThreeHeadingsMakeContents) {
+  Page page("t", "");
+  page.heading("one").heading("two");
+  EXPECT_EQ(page.to_html().find("<nav"), std::string::npos);
+  page.heading("three");
+  EXPECT_NE(page.to_html().find("<li><a href=\"#s3\">three</a></li>"), std::string::npos);
+  EXPECT_NE(page.to_html().find("<h2 id=\"s3\">three</h2>"), std::string::npos);
+}
+
+TEST(PageTable, SortsByValuesThatStandInTheCells) {
+  Table table;
+  table.columns = {{"id", "", false, ""}, {"step", "ms", true, "of the slowest"}};
+  table.rows = {{words("a"), number(1234.5678, 2)}, {words("b"), number(std::nan(""), 2)}};
+  const std::string html = to_html(table);
+  EXPECT_EQ(broken_markup(html), "");
+  EXPECT_NE(html.find("<td class=\"num\" data-v=\"1234.5678\">1234.57</td>"), std::string::npos);
+  EXPECT_NE(html.find("<td class=\"num\">–</td>"), std::string::npos);
+  EXPECT_NE(html.find("<th scope=\"col\" class=\"num\" title=\"of the slowest\"><button type=\"button\">step <span "
+                      "class=\"soft\">ms</span></button></th>"),
+            std::string::npos);
+  table.sortable = false;
+  EXPECT_EQ(count(to_html(table), "<button"), 0U);
+}
+
+TEST(PageTable, ShortCellsStayOnOneLine) {
+  Table table;
+  table.columns = {{"parallel", "", false, ""}, {"verdict", "", false, ""}};
+  table.rows = {{words("{pipeline: 4, tensor: 2, data: 2}"), words(std::string(49, 'x'), Tone::Bad)}};
+  const std::string html = to_html(table);
+  EXPECT_NE(html.find("<td>{pipeline: 4"), std::string::npos);
+  EXPECT_NE(html.find("<td class=\"bad long\">xxx"), std::string::npos);
+}
+
+TEST(PageTable, EmptyTablesAndBarsWithoutLength) {
+  Table table;
+  table.columns = {{"id", "", false, ""}};
+  EXPECT_EQ(broken_markup(to_html(table)), "");
+  table.parts = {"x", "y"};
+  table.rows = {{Cell{"nothing", 0.0, Tone::Plain, "", {0, 0}}}};
+  EXPECT_EQ(broken_markup(to_html(table)), "");
+  EXPECT_EQ(to_html(table).find("nan"), std::string::npos);
+}
+
+TEST(PageTable, RowsMustFit) {
+  Table table;
+  table.columns = {{"id", "", false, ""}};
+  table.rows = {{words("a"), words("b")}};
+  EXPECT_THROW(to_html(table), InternalError);
+}
+
+}  // namespace
+}  // namespace panpipe::page

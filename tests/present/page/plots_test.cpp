@@ -1,0 +1,184 @@
+// Plots as text: what is drawn, what is left out, which points are best.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "present/page/plots.hpp"
+#include "tests/present/page/page_markup.hpp"
+
+namespace panpipe::page {
+namespace {
+
+const double kNone = std::numeric_limits<double>::quiet_NaN();
+
+TEST(PagePlots, ScatterWithBandHasBothAxesAlike) {
+  Scatter plot;
+  plot.title = "measured against predicted";
+  plot.x = {"measured, s", AxisKind::Log};
+  plot.y = {"predicted, s", AxisKind::Log};
+  plot.band = 0.1;
+  plot.series = {"A100", "RTX 3090"};
+  plot.points = {{1, 1.1, 0, "first", false}, {40, 38, 1, "second", false}};
+  const std::string html = to_html(plot);
+  EXPECT_EQ(broken_markup(html), "");
+  EXPECT_EQ(count(html, "class=\"m f0\""), 1U);
+  EXPECT_EQ(count(html, "class=\"m f1\""), 1U);
+  EXPECT_EQ(count(html, "<title>first</title>"), 1U);
+  EXPECT_EQ(count(html, "<title>within 10 %</title>"), 1U);
+  EXPECT_EQ(count(html, "class=\"diagonal\""), 1U);
+  EXPECT_EQ(count(html, ">50</text>"), 2U);  // both axes end at 50
+  EXPECT_EQ(count(html, "<li>"), 2U);
+  EXPECT_EQ(html.find("left out"), std::string::npos);
+}
+
+TEST(PagePlots, OneSeriesNeedsNoLegend) {
+  Scatter plot;
+  plot.series = {"only"};
+  plot.points = {{1, 1, 0, "", false}};
+  EXPECT_EQ(count(to_html(plot), "legend"), 0U);
+}
+
+TEST(PagePlots, PointsWithoutAPlaceAreCounted) {
+  Scatter plot;
+  plot.x = {"x", AxisKind::Log};
+  plot.points = {{0, 1, 0, "", false}, {kNone, 1, 0, "", false}, {2, 3, 0, "", false}};
+  const std::string html = to_html(plot);
+  EXPECT_NE(html.find("(2 without a value that can be shown are left out)"), std::string::npos);
+  EXPECT_EQ(count(html, "class=\"m "), 1U);
+  plot.points.erase(plot.points.begin());
+  EXPECT_NE(to_html(plot).find("(1 without a value that can be shown is left out)"), std::string::npos);
+}
+
+TEST(PagePlots, EmptyPlotsAreWhole) {
+  EXPECT_EQ(broken_markup(to_html(Scatter{})), "");
+  EXPECT_EQ(broken_markup(to_html(Lines{})), "");
+  EXPECT_EQ(broken_markup(to_html(Bars{})), "");
+  Scatter band;
+  band.band = 0.1;
+  band.front = true;
+  EXPECT_EQ(broken_markup(to_html(band)), "");
+  for (const std::string& html : {to_html(Scatter{}), to_html(Lines{}), to_html(Bars{}), to_html(band)}) {
+    EXPECT_EQ(html.find("nan"), std::string::npos);
+    EXPECT_EQ(html.find("inf"), std::string::npos);
+  }
+}
+
+TEST(PagePlots, FrontByHand) {
+  // (1,9) (2,4) (5,1) are best; (2,6) is behind (2,4), (6,1) behind (5,1), (0,0) is hollow.
+  const std::vector<Point> points = {{6, 1, 0, "", false}, {2, 6, 0, "", false}, {1, 9, 0, "", false}, {5, 1, 0, "", false},
+                                     {2, 4, 0, "", false}, {0, 0, 0, "", true},  {2, 4, 0, "", false}, {kNone, 0, 0, "", false}};
+  EXPECT_EQ(pareto_front(points), (std::vector<std::size_t>{2, 4, 3}));
+}
+
+TEST(PagePlots, FrontEqualsItsDefinition) {
+  std::mt19937 random(3);
+  std::uniform_int_distribution<int> value(0, 12);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Point> points;
+    for (int i = 0; i < 25; ++i)
+      points.push_back({static_cast<double>(value(random)), static_cast<double>(value(random)), 0, "", false});
+    std::vector<std::size_t> best;  // nothing else at or below in both; of equal ones the first
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      bool beaten = false;
+      for (std::size_t j = 0; j < points.size(); ++j) {
+        const bool equal = points[j].x == points[i].x && points[j].y == points[i].y;
+        beaten |= equal ? j < i : points[j].x <= points[i].x && points[j].y <= points[i].y;
+      }
+      if (!beaten) best.push_back(i);
+    }
+    std::sort(best.begin(), best.end(), [&](auto a, auto b) { return points[a].x < points[b].x; });
+    EXPECT_EQ(pareto_front(points), best);
+  }
+}
+
+TEST(PagePlots, LinesBreakWhereAValueIsMissing) {
+  Lines plot;
+  plot.x = {"pipeline", AxisKind::Linear};
+  plot.lines = {{"1f1b", {{0, 4, 0, "a", false}, {1, kNone, 0, "", false}, {2, 2, 0, "b", false}, {3, 1, 0, "c", false}}},
+                {"gpipe", {{0, 5, 0, "d", false}}}};
+  const std::string html = to_html(plot);
+  EXPECT_EQ(broken_markup(html), "");
+  const std::size_t at = html.find("class=\"line l0 d0\" d=\"");
+  ASSERT_NE(at, std::string::npos);
+  const std::string path = html.substr(at, html.find('>', at) - at);
+  EXPECT_EQ(count(path, "M"), 2U);
+  EXPECT_EQ(count(path, "L"), 1U);
+  EXPECT_EQ(count(html, "class=\"m f0\""), 3U);
+  EXPECT_EQ(count(html, "class=\"m f1\""), 1U);
+  EXPECT_NE(html.find("(1 without"), std::string::npos);
+}
+
+TEST(PagePlots, StackedBarsLieSideBySide) {
+  Bars plot;
+  plot.value = {"s", AxisKind::Linear};
+  plot.parts = {"compute", "bubble"};
+  plot.bars = {{"rank 0", {3, 1}, ""}, {"rank 1", {2, 2}, "slow"}};
+  const std::string html = to_html(plot);
+  EXPECT_EQ(broken_markup(html), "");
+  EXPECT_EQ(count(html, "class=\"b f0\""), 2U);
+  EXPECT_EQ(count(html, "class=\"b f1\""), 2U);
+  EXPECT_NE(html.find("<title>rank 0, bubble: 1</title>"), std::string::npos);
+  EXPECT_NE(html.find("<title>rank 1, compute: 2\nslow</title>"), std::string::npos);
+}
+
+TEST(PagePlots, LongNamesAreCutAtWholeCharactersAndKeptInTheHint) {
+  Bars plot;
+  const std::string whole(62, 'a'), name = whole + "é567890";  // 64 bytes are the most, and é has two
+  plot.bars = {{name, {1}, ""}};
+  const std::string html = to_html(plot);
+  EXPECT_NE(html.find(">" + whole + "…<"), std::string::npos);
+  EXPECT_NE(html.find("<title>" + name + "</title>"), std::string::npos);
+}
+
+// Letters keep their size, so that charts are as wide as their place: nothing stands at a pixel along x inside the area.
+TEST(PagePlots, ChartsTakeTheWidthOfTheirPlace) {
+  Scatter plot;
+  plot.x = {"GiB", AxisKind::FromZero};
+  plot.y = {"ms", AxisKind::Linear};
+  plot.front = true;
+  plot.points = {{0, 140, 0, "", false}, {5, 135, 0, "", false}, {10, 131, 0, "", false}};
+  const std::string html = to_html(plot);
+  EXPECT_NE(html.find("<svg class=\"plot\" width=\"100%\""), std::string::npos);
+  EXPECT_NE(html.find("<svg class=\"at\" x=\"50%\""), std::string::npos);  // 5 of 0 to 10
+  EXPECT_NE(html.find("<svg class=\"outlines\" viewBox=\"0 0 720 "), std::string::npos);
+  EXPECT_NE(html.find("<path class=\"front\" d=\"M0 "), std::string::npos);
+  // 131 to 140 on 380 pixels: ticks of 2 (at least 60 pixels apart) from 130 on. The axis from 0 on says nothing.
+  EXPECT_NE(html.find(">ms (the axis starts at 130)</text>"), std::string::npos);
+  EXPECT_NE(html.find(">GiB</text>"), std::string::npos);
+}
+
+TEST(PagePlots, LegendsNameWhatIsDrawnOnly) {
+  Lines lines;
+  lines.lines = {{"1f1b", {{0, 4, 0, "", false}}}, {"stp", {{0, kNone, 0, "", false}}}, {"gpipe", {{0, 5, 0, "", false}}}};
+  const std::string html = to_html(lines);
+  EXPECT_EQ(count(html, "<li>"), 2U);
+  EXPECT_EQ(html.find("stp"), std::string::npos);
+  EXPECT_NE(html.find("<path class=\"f2\""), std::string::npos) << "the third keeps its colour";
+  Bars bars;
+  bars.parts = {"compute", "copies"};
+  bars.bars = {{"rank 0", {3, 0}, ""}};
+  EXPECT_EQ(to_html(bars).find("copies"), std::string::npos);
+}
+
+// Short names stand left of their bars, long ones above; a bar without values is a heading; labels stand at the ends.
+TEST(PagePlots, NamesHeadingsAndLabelsOfBars) {
+  Bars plot;
+  plot.bars = {{"zb-h1", {}, ""}, {"a", {2}, "", "2 ms"}, {"b", {4}, "", "4 ms, +100.0 %", true}};
+  const std::string html = to_html(plot);
+  EXPECT_EQ(broken_markup(html), "");
+  EXPECT_EQ(count(html, "class=\"head\""), 1U);
+  EXPECT_EQ(count(html, "<text class=\"end\" x=\"-6\""), 2U);
+  EXPECT_EQ(count(html, "class=\"b f0\" x=\"0%\""), 1U);
+  EXPECT_EQ(count(html, "class=\"b h0\" x=\"0%\""), 1U);
+  EXPECT_NE(html.find("<text class=\"label\" x=\"50%\" dx=\"6\""), std::string::npos);  // the axis ends at 4
+  plot.bars[1].name = "{pipeline: 4, tensor: 2, data: 2}";
+  const std::string above = to_html(plot);
+  EXPECT_EQ(count(above, "class=\"end\""), 0U);
+  EXPECT_NE(above.find(">{pipeline: 4, tensor: 2, data: 2}</text>"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace panpipe::page

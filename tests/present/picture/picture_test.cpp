@@ -1,0 +1,147 @@
+// Pictures as text: what is drawn, what gives way when it is narrow, and that the file is whole.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "present/picture/picture_layout.hpp"
+#include "present/picture/palette.hpp"
+#include "present/picture/schedule_picture.hpp"
+#include "present/picture/timeline_picture.hpp"
+#include "tests/present/page/page_markup.hpp"
+
+namespace panpipe {
+namespace {
+
+std::string svg_of(const Schedule& schedule, const PassCosts& costs = {}) {
+  return to_svg(picture_of(schedule, evaluate(schedule, costs)));
+}
+
+TEST(Picture, DrawsEveryPassWithItsNumber) {
+  // 1F1B on two ranks, two microbatches: four forwards and four backwards, the last end at 9, six rank-units of 3x2 idle:
+  // 1-12/18.
+  const std::string svg = svg_of(make_schedule("1f1b", 2, 2));
+  EXPECT_EQ(broken_markup(svg), "");
+  EXPECT_EQ(count(svg, "<rect class=\"F0\""), 4U + 1);  // and the legend's
+  EXPECT_EQ(count(svg, "<rect class=\"B0\""), 4U + 1);
+  EXPECT_EQ(count(svg, "<rect class=\"W0\""), 0U);
+  EXPECT_EQ(count(svg, "<text class=\"n tF0\""), 4U);
+  EXPECT_NE(svg.find("<title>0B1: 7 to 9</title>"), std::string::npos);
+  EXPECT_NE(svg.find("1f1b: 2 ranks, 2 stages, 2 microbatches"), std::string::npos);
+  EXPECT_NE(svg.find("makespan 9; bubble 33.3 % of the step, 20.0 % of the ranks' spans; at most 2 activations held on a rank"),
+            std::string::npos);
+  EXPECT_NE(svg.find(">peak 2<"), std::string::npos);
+  EXPECT_NE(svg.find(">peak 1<"), std::string::npos);
+  EXPECT_NE(svg.find("prefers-color-scheme: dark"), std::string::npos);
+}
+
+TEST(Picture, MembersOfAGroupShareTheHeightInsideAFrame) {
+  const Schedule schedule = read_schedule_csv("0F0,0F1,0B0,0B1\r\n1F0,(1F1;1B0)OVERLAP_F_B,1B1\r\n", "order.csv");
+  const std::string svg = svg_of(schedule);
+  EXPECT_EQ(count(svg, "<rect class=\"frame\""), 1U + 1);  // and the legend's
+  EXPECT_EQ(count(svg, "class=\"n half"), 2U);
+  EXPECT_NE(svg.find("passes that overlap as a group"), std::string::npos);
+  EXPECT_EQ(svg_of(make_schedule("1f1b", 2, 2)).find("passes that overlap"), std::string::npos);
+}
+
+TEST(Picture, CopiesLieInALaneUnderThePasses) {
+  const std::string svg = svg_of(make_schedule("gpipe", 1, 4, {{"offload", "selective"}}));
+  EXPECT_EQ(count(svg, "<rect class=\"s-copy\""), 6U + 1);  // three offloads, three reloads, the legend
+  EXPECT_EQ(broken_markup(svg), "");
+}
+
+TEST(Picture, NumbersVanishTogetherAndFilesStaySmall) {
+  const std::string small = svg_of(make_schedule("1f1b", 8, 24));
+  EXPECT_EQ(count(small, "<text class=\"n tF0\""), 8U * 24);
+  // 3*(64+15) = 237 units in 2200 pixels: a forward is 9 wide, too narrow for two digits, a backward has room.
+  const std::string medium = svg_of(make_schedule("1f1b", 16, 64));
+  EXPECT_EQ(count(medium, "<text class=\"n tF0\""), 0U);
+  EXPECT_EQ(count(medium, "<text class=\"n tB0\""), 16U * 64);
+  const std::string large = svg_of(make_schedule("1f1b", 64, 1024));
+  EXPECT_EQ(count(large, "class=\"n t"), 0U);
+  EXPECT_EQ(broken_markup(large), "");
+  EXPECT_LT(large.size(), 6U << 20);
+}
+
+TEST(Picture, NamesFromFilesAreEscaped) {
+  Schedule schedule = make_schedule("1f1b", 2, 2);
+  schedule.name = "a<b> & \"c\"";
+  const std::string svg = svg_of(schedule);
+  EXPECT_EQ(broken_markup(svg), "");
+  EXPECT_NE(svg.find("a&lt;b&gt; &amp; &quot;c&quot;: 2 ranks"), std::string::npos);
+}
+
+TEST(Picture, AxisTicksAreRoundAndNotCrowded) {
+  EXPECT_EQ(axis_ticks(93, 900), (std::vector<double>{0, 10, 20, 30, 40, 50, 60, 70, 80, 90}));
+  EXPECT_EQ(axis_ticks(0.7, 300), (std::vector<double>{0, 0.5}));
+  EXPECT_EQ(axis_ticks(0, 900), (std::vector<double>{0}));
+}
+
+TEST(Picture, OverlappingBoxesGetTracks) {
+  PictureLane lane;
+  lane.boxes = {
+      {0, 4, ActionKind::F, 0, "0", "", 0}, {2, 6, ActionKind::B, 0, "1", "", 0}, {6, 8, ActionKind::F, 0, "2", "", -1}};
+  PictureLayout layout;
+  layout.scale = 10;
+  const std::vector<PlacedBox> placed = place_boxes(lane, layout);
+  ASSERT_EQ(placed.size(), 3U);
+  EXPECT_EQ(placed[0].tracks, 2);
+  EXPECT_EQ(placed[1].track, 1);
+  EXPECT_EQ(placed[2].tracks, 1);
+  EXPECT_EQ(placed[2].x, 60);
+}
+
+TEST(Picture, OfATimeline) {
+  // Device 0 computes 0F0 for 2 ms and sends for 1 ms while 0F1 runs; device 1 copies its spans and is left out.
+  Timeline timeline;
+  timeline.kind = TimelineKind::Simulated;
+  timeline.step_time = Duration(0.004);
+  Span pass;
+  pass.lane = Lane::Compute;
+  pass.action.kind = ActionKind::F;
+  pass.action.stage = 0;
+  pass.action.microbatch = 0;
+  pass.end = Duration(0.002);
+  Span second = pass;
+  second.action.microbatch = 1;
+  second.start = Duration(0.002);
+  second.end = Duration(0.004);
+  Span send = pass;
+  send.lane = Lane::Send;
+  send.action.kind = ActionKind::SendF;
+  send.start = Duration(0.002);
+  send.end = Duration(0.003);
+  send.bytes = Bytes(2 << 20);
+  timeline.spans = {pass, second, send};
+  DeviceTimeline device;
+  device.memory = {{Duration(0), Bytes(1 << 30)}, {Duration(0.002), Bytes(3LL << 30)}};
+  device.peak = Bytes(3LL << 30);
+  device.limit = Bytes(2LL << 30);
+  DeviceTimeline copy;
+  copy.device = 1;
+  copy.same_as = 0;
+  timeline.devices = {device, copy};
+  const Picture picture = picture_of(timeline, "my");
+  ASSERT_EQ(picture.lanes.size(), 1U);
+  EXPECT_EQ(picture.time_unit, "ms");
+  EXPECT_EQ(picture.lanes[0].boxes.size(), 2U);
+  EXPECT_EQ(picture.lanes[0].stripes.size(), 1U);
+  const std::string svg = to_svg(picture);
+  EXPECT_EQ(broken_markup(svg), "");
+  EXPECT_NE(svg.find("my: simulated"), std::string::npos);
+  EXPECT_NE(svg.find("0SEND_F0: 2 to 3 ms, 2.0 MiB"), std::string::npos);
+  EXPECT_NE(svg.find("peak 3.0 GiB"), std::string::npos);
+  EXPECT_NE(svg.find("class=\"small over\""), std::string::npos);  // above the limit of 2 GiB
+  EXPECT_NE(svg.find("more than a device may use"), std::string::npos);
+}
+
+TEST(Picture, ShadesGoFromLightToDark) {
+  EXPECT_EQ(shade_count(1), 1);
+  EXPECT_EQ(shade_count(9), 4);
+  EXPECT_EQ(shade_of(1, 2), 1);
+  EXPECT_EQ(shade_of(5, 9), 1);
+}
+
+}  // namespace
+}  // namespace panpipe

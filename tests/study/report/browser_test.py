@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Opens the pages that panpipe writes in a headless browser: no errors on the console, and sorting, zoom and hover work.
+
+Exits 77 (skipped) where there is no Chromium. `--keep DIR` leaves the pages and pictures of them there, to be looked at.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+root = pathlib.Path(__file__).resolve().parents[3]
+GPT2 = "scenarios/examples/gpt2-large-rtx3090x8.yaml"
+
+# Runs in the page after it was read; what it finds wrong becomes the document's title.
+REPORT_CHECKS = """
+const wrong = [];
+const expect = (what, good) => { if (!good) wrong.push(what); };
+const canvas = document.getElementById("timeline"), view = canvas.panpipeView;
+const whole = view.range();
+document.querySelector("[data-zoom=in]").click();
+const half = view.range();
+expect("zoom", Math.abs((half[1] - half[0]) * 2 - (whole[1] - whole[0])) < 2);
+canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+expect("arrow", view.range()[0] > half[0]);
+canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "0" }));
+expect("whole", view.range()[1] === whole[1] && view.range()[0] === whole[0]);
+view.draw();
+const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data, colours = new Set();
+for (let i = 0; i < pixels.length; i += 4 * 97) colours.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
+expect("drawing has " + colours.size + " colours", colours.size > 4);
+expect("hover: " + view.found(130, 30), /^rank 0[^]*0F0: 0.00000 to/.test(view.found(130, 30)));
+document.title = wrong.length ? "wrong: " + wrong.join("; ") : "checked";
+"""
+SWEEP_CHECKS = """
+const wrong = [];
+const expect = (what, good) => { if (!good) wrong.push(what); };
+const table = document.querySelector("table.sortable"), heads = [...table.tHead.rows[0].cells];
+const column = heads.findIndex((head) => head.textContent.startsWith("step time"));
+const values = () => [...table.tBodies[0].rows].map((row) => Number(row.cells[column].dataset.v));
+heads[column].firstElementChild.click();
+let numbers = values().filter((value) => !isNaN(value));
+expect("descending", numbers.every((value, i) => i === 0 || value <= numbers[i - 1]));
+heads[column].firstElementChild.click();
+numbers = values().filter((value) => !isNaN(value));
+expect("ascending", numbers.length > 2 && numbers.every((value, i) => i === 0 || value >= numbers[i - 1]));
+expect("without a number last", isNaN(values().at(-1)));
+expect("aria-sort", heads[column].getAttribute("aria-sort") === "ascending");
+document.querySelector(".plot .m title").parentElement.dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+expect("hint", !document.getElementById("hint").hidden && document.getElementById("hint").textContent.includes("schedule="));
+document.title = wrong.length ? "wrong: " + wrong.join("; ") : "checked";
+"""
+# Every series has a mark of its own; a row's breakdown has parts; the band lies around the diagonal.
+VALIDATION_CHECKS = """
+const wrong = [];
+const expect = (what, good) => { if (!good) wrong.push(what); };
+for (const legend of document.querySelectorAll("figure .legend")) {
+  const marks = [...legend.querySelectorAll("path")].map((path) => path.getAttribute("class") + path.getAttribute("d"));
+  expect("marks of " + legend.textContent, new Set(marks).size === marks.length);
+}
+const [time] = document.querySelectorAll("svg.plot");
+expect("points", time.querySelectorAll(".m").length > 200);
+const band = time.querySelector(".band").getBBox(), line = time.querySelector(".diagonal").getBBox();
+expect("band", band.width >= line.width && band.height >= line.height);
+const broken_down = [...document.querySelectorAll("table.sortable tbody tr")].filter((row) => row.querySelectorAll("svg.parts rect").length > 1);
+expect("breakdown of " + broken_down.length + " rows", broken_down.length > 200);
+document.title = wrong.length ? "wrong: " + wrong.join("; ") : "checked";
+"""
+# On every page.
+COMMON_CHECKS = """
+const loaded = performance.getEntriesByType("resource").filter((entry) => !entry.name.startsWith("data:"));
+if (loaded.length) document.title += "; loads " + loaded.map((entry) => entry.name).join(", ");
+for (const part of document.querySelectorAll("figure svg, table, canvas"))
+  if (part.getBoundingClientRect().right > innerWidth + 1 && !part.closest(".wide")) document.title += "; wider than the window: " + part.outerHTML.slice(0, 60);
+// Two figures beside each other in a wide window, one in a narrow one; letters of the same size in both.
+const whole_width = document.querySelector("main").clientWidth;
+for (const figure of document.querySelectorAll("figure")) {
+  const wide = figure.getBoundingClientRect().width, plot = figure.querySelector("svg.plot");
+  if (wide < (innerWidth < 1100 ? 0.99 : 0.48) * whole_width || plot.getBoundingClientRect().width < 0.4 * wide)
+    document.title += "; narrow figure: " + figure.textContent.slice(0, 40);
+  for (const text of plot.querySelectorAll("text"))
+    if (parseFloat(getComputedStyle(text).fontSize) < 12 || Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b) < 0.99) document.title += "; small text: " + text.textContent;
+}
+dispatchEvent(new Event("beforeprint"));
+if ([...document.querySelectorAll("details")].some((part) => !part.open)) document.title += "; folded on paper";
+dispatchEvent(new Event("afterprint"));
+if ([...document.querySelectorAll("details")].some((part) => part.open)) document.title += "; unfolded after printing";
+"""
+
+
+def browser():
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if shutil.which(name):
+            return name
+    return None
+
+
+NARROW = 500  # pixels: as narrow as Chromium makes a window
+
+
+def open_page(program, page, extra=(), width=1400):
+    command = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", f"--window-size={width},1800",
+               "--virtual-time-budget=4000", "--enable-logging=stderr", "--log-level=0", *extra, page.as_uri()]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+
+
+def check(program, page, checks, problems, width=1400):
+    probe = page.with_suffix(".probe.html")
+    probe.write_text(page.read_text(encoding="utf-8").replace("</body>", "<script>{" + checks + "}{" + COMMON_CHECKS + "}</script></body>"), encoding="utf-8")
+    done = open_page(program, probe, ["--dump-dom"], width)
+    title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
+    if not title or title.group(1) != "checked":
+        problems.append(f"{page.name} at {width} pixels: {title.group(1) if title else 'no document: ' + done.stderr[-500:]}")
+    problems += [f"{page.name}: {line}" for line in done.stderr.splitlines() if "CONSOLE" in line]
+    probe.unlink()
+
+
+def main():
+    program = browser()
+    if program is None:
+        print("skipped: there is no Chromium here (Debian: chromium)")
+        return 77
+    keep = pathlib.Path(sys.argv[sys.argv.index("--keep") + 1]) if "--keep" in sys.argv else None
+    panpipe = str(pathlib.Path(sys.argv[1]) / "panpipe")
+    problems = []
+    with tempfile.TemporaryDirectory() as work:
+        folder = keep or pathlib.Path(work)
+        folder.mkdir(parents=True, exist_ok=True)
+
+        def run(*arguments):
+            subprocess.run([panpipe, *map(str, arguments)], cwd=root, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        run("estimate", GPT2, "-o", folder / "estimated")
+        run("estimate", GPT2, "--set", "schedule=zb-h1", "-o", folder / "other")
+        run("report", folder / "estimated", "-o", folder / "one.html")
+        run("report", folder / "estimated", folder / "other", "-o", folder / "two.html")
+        run("sweep", GPT2, "--over", "schedule=1f1b,zb-h1,stp", "--over", "parallel.pipeline=2,4,8", "-o", folder / "sweep")
+        run("validate", "validation/published/runs.csv", "-o", folder / "validation")
+        pages = (("one.html", REPORT_CHECKS), ("two.html", REPORT_CHECKS), ("sweep/sweep.html", SWEEP_CHECKS), ("validation/validation.html", VALIDATION_CHECKS))
+        for page, checks in pages:
+            check(program, (folder / page).resolve(), checks, problems)
+            if page in ("one.html", "sweep/sweep.html"):
+                check(program, (folder / page).resolve(), 'document.title = "checked";', problems, NARROW)
+            if keep:
+                for mode, extra in (("light", []), ("dark", ["--blink-settings=preferredColorScheme=0"])):
+                    picture = (folder / page).with_suffix(f".{mode}.png")
+                    open_page(program, (folder / page).resolve(), [f"--screenshot={picture}", *extra])
+                open_page(program, (folder / page).resolve(), [f"--screenshot={(folder / page).with_suffix('.narrow.png')}"], NARROW)
+                open_page(program, (folder / page).resolve(), [f"--print-to-pdf={(folder / page).with_suffix('.pdf')}"])
+    print("\n".join(problems) or "four pages, no errors on the console, nothing loaded; sorting, zoom, keys, hints and printing work")
+    return 1 if problems else 0
+
+
+sys.exit(main())

@@ -1,0 +1,103 @@
+// The page: what it holds for one result and for two, and that nothing in a document becomes markup or script.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "tests/cli/program.hpp"
+#include "tests/present/page/page_markup.hpp"
+#include "study/report/report.hpp"
+
+namespace panpipe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kGpt2 = "scenarios/examples/gpt2-large-rtx3090x8.yaml";
+
+std::string folder_of(const std::string& verb) {
+  const std::string folder = test::temporary_folder();
+  const test::Outcome run = test::panpipe(verb + " " + kGpt2 + " -o " + folder);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  return folder;
+}
+
+TEST(Report, OfOneResult) {
+  const std::string folder = folder_of("estimate");
+  const std::string page = to_report_page({read_report_input(folder)});
+  EXPECT_EQ(page, to_report_page({read_report_input(folder + "/result.json")}));
+  EXPECT_THAT(page, HasSubstr("<h1>gpt2-large-rtx3090x8.yaml</h1>"));
+  for (const char* heading : {"The step", "Where the time goes", "What would help", "Critical path", "Links and traffic",
+                              "Memory at the peak", "Assumptions in force"})
+    EXPECT_THAT(page, HasSubstr(std::string(heading) + "</h2>"));
+  EXPECT_THAT(page, Not(HasSubstr("Side by side</h2>")));
+  EXPECT_THAT(page, HasSubstr("# scenarios/examples/gpt2-large-rtx3090x8.yaml:"));  // an origin in the resolved scenario
+  EXPECT_EQ(count(page, "{name: \"rank "), 8U);
+  EXPECT_EQ(count(page, "<img class=\"still\""), 1U);
+  EXPECT_EQ(count(page, "</script>"), 1U);
+  for (const char* loading : {"src=\"http", "@import", "url("}) EXPECT_THAT(page, Not(HasSubstr(loading)));
+}
+
+// What traffic goes over is in the document: stages of the example follow bridges, sockets and the way between those.
+TEST(Report, KnowsWhatTheTrafficCrosses) {
+  const std::string folder = folder_of("estimate");
+  const ResultDocument result = read_result(folder);
+  ASSERT_EQ(result.paths.size(), 2U) << "one replica, whole layers";
+  EXPECT_THAT(result.paths.at("data"), ::testing::ElementsAre("host-sockets")) << "the embedding that both ends share";
+  EXPECT_THAT(result.paths.at("pipeline"), ::testing::ElementsAre("bridge", "host", "host-sockets"));
+  const std::string pairs = test::temporary_folder();
+  ASSERT_EQ(
+      test::panpipe("estimate " + kGpt2 + " --set 'parallel={pipeline: 2, data: 2, tensor: 2}' --set schedule=1f1b -o " + pairs)
+          .exit_code,
+      0);
+  const ResultDocument split = read_result(pairs);
+  EXPECT_THAT(split.paths.at("tensor"), ::testing::ElementsAre("bridge"));
+  EXPECT_THAT(split.paths.at("data"), ::testing::ElementsAre("host"));
+  EXPECT_THAT(split.paths.at("pipeline"), ::testing::ElementsAre("host-sockets"));
+}
+
+TEST(Report, OfTwoResults) {
+  const std::string page = to_report_page({read_report_input(folder_of("estimate")), read_report_input(folder_of("estimate"))});
+  EXPECT_THAT(page, HasSubstr("names: [\"estimated A\",\"estimated B\"]"));
+  EXPECT_THAT(page, HasSubstr("Side by side</h2>"));
+  EXPECT_EQ(count(page, "<img class=\"still\""), 2U);
+}
+
+TEST(Report, WithoutATimelineSaysHowToGetOne) {
+  const std::string file = test::temporary_folder() + "/result.json";
+  ASSERT_EQ(test::panpipe("estimate " + kGpt2 + " --json", file).exit_code, 0);
+  const std::string page = to_report_page({read_report_input(file)});
+  EXPECT_THAT(page, HasSubstr("make it with -o DIR, or with --json --timeline"));
+  EXPECT_THAT(page, HasSubstr("the resolved scenario is not beside the result"));
+  EXPECT_THAT(page, Not(HasSubstr("<canvas")));
+}
+
+TEST(Report, NamesFromDocumentsStayText) {
+  const std::string folder = folder_of("estimate");
+  std::string text = test::read_file(folder + "/result.json");
+  const std::string evil = "</script><img src=x onerror=alert(1)>";
+  text.replace(text.find(kGpt2), kGpt2.size(), evil);
+  const std::string action = "\"action\": \"0F0\"";
+  ASSERT_NE(text.find(action), std::string::npos);
+  text.replace(text.find(action), action.size(), "\"action\": \"" + evil + "\"");
+  test::write_file(folder + "/result.json", text);
+  test::write_file(folder + "/plan.yaml", evil);
+  const std::string page = to_report_page({read_report_input(folder)});
+  EXPECT_EQ(page.find("<img src=x"), std::string::npos);
+  EXPECT_EQ(count(page, "</script>"), 1U);
+}
+
+TEST(ReportVerb, WritesThePageAndExplainsWhatIsMissing) {
+  const std::string folder = folder_of("estimate");
+  const test::Outcome run = test::panpipe("report " + folder + " -o " + folder + "/page.html");
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.err, "written to " + folder + "/page.html: open it in a browser\n");
+  EXPECT_EQ(test::read_file(folder + "/page.html"), to_report_page({read_report_input(folder)}));
+  EXPECT_EQ(test::panpipe("report nowhere -o " + folder + "/x.html").exit_code, 2);
+  EXPECT_EQ(test::panpipe("report " + folder).exit_code, 2);
+  EXPECT_EQ(test::panpipe("report " + folder + " " + folder + " " + folder + " -o " + folder + "/x.html").err,
+            "error: panpipe report: give one result, or two to lay over each other\n");
+}
+
+}  // namespace
+}  // namespace panpipe
