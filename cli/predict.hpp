@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files/files_read.hpp"
 #include "costmodel/prediction/prediction.hpp"
 
 namespace CLI {

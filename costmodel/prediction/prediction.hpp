@@ -3,7 +3,9 @@
 
 #include <functional>
 
+#include "costmodel/plan/task_graph.hpp"
 #include "costmodel/prediction/experiment.hpp"
+#include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe {
 

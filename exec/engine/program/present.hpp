@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/files/files_read.hpp"
+#include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/run/run.hpp"
 
 namespace panpipe::exec {

@@ -5,8 +5,9 @@
 #include <optional>
 
 #include "costmodel/prediction/experiment.hpp"
-#include "exec/engine/stage_layout.hpp"
+#include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "exec/launch/run_request.hpp"
 
