@@ -248,7 +248,7 @@ TEST(ClusterFile, SizesThatNobodyBuildsAreRefused) {
 }
 
 TEST(ClusterFile, FilesThatReferToThemselvesAreACircle) {
-  EXPECT_EQ(faults_of("{file: cluster/data/circle.yaml}"),
+  EXPECT_EQ(faults_of("{file: costmodel/cluster/data/circle.yaml}"),
             "costmodel/cluster/data/circle.yaml:3:7: error: cluster files refer to each other in a circle\n"
             "  at file\n"
             "    3 | file: circle.yaml\n"

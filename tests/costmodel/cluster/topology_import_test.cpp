@@ -45,8 +45,8 @@ void expect_equal(const Cluster& written, const Cluster& direct) {
 }
 
 TEST(TopologyImport, TwoNodesOfEachKindReadBackToTheSameCluster) {
-  for (const auto& [file, device] :
-       {std::pair{"costmodel/cluster/data/topo-rtx3090x8.txt", "rtx-3090"}, std::pair{"cluster/data/topo-dgx-a100.txt", "a100-40g-sxm"}}) {
+  for (const auto& [file, device] : {std::pair{"costmodel/cluster/data/topo-rtx3090x8.txt", "rtx-3090"},
+                                     std::pair{"costmodel/cluster/data/topo-dgx-a100.txt", "a100-40g-sxm"}}) {
     TopologyImport import = import_of(read_text_file(file), device);
     import.nodes.nodes = 2;
     import.nodes.network = NetworkParameters{8, gb_per_s(25), micros(4), 2, std::nullopt};

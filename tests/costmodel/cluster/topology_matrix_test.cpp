@@ -98,7 +98,7 @@ TEST(TopologyMatrix, InAClusterFile) {
   const Cluster cluster = cluster_from(R"(
 device: rtx-3090
 nodes: 2
-wiring: {topology: cluster/data/topo-rtx3090x8.txt, bridges: {pairs: [[0, 1]], bandwidth: 50 GB/s}}
+wiring: {topology: costmodel/cluster/data/topo-rtx3090x8.txt, bridges: {pairs: [[0, 1]], bandwidth: 50 GB/s}}
 network: {nics_per_node: 1, bandwidth: 12.5 GB/s}
 )",
                                        ".");
