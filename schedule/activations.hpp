@@ -1,5 +1,5 @@
-// What a rank holds over an evaluated step, counted in activations: one stage of one microbatch (one slice of it, with sequence
-// splits).
+// Activations that a rank holds over an evaluated step: one for each stage and microbatch (or slice of a microbatch, with
+// sequence splits).
 #pragma once
 
 #include <utility>
@@ -14,9 +14,9 @@ struct ActivationCurve {
   int peak = 0;                                // may lie inside an instant, when passes take no time
 };
 
-// Of every rank. A forward takes one when it starts, B or W gives it back when it ends. Where the schedule recomputes (R), the
-// forward gives it back when it ends and R takes it anew; what was offloaded does not count from the end of its offload to the
-// start of its reload, whole or what waits for W alike. The inputs of stages, which a recompute starts from, are not counted.
+// One curve per rank. A forward takes an activation when it starts, B or W gives it back when it ends. With recompute the forward
+// gives it back when it ends, and R takes it anew. An offloaded activation, or the part of it that waits for W, does not count
+// from the end of its offload to the start of its reload. The inputs of stages, from which a recompute starts, are not counted.
 std::vector<ActivationCurve> activation_curves(const Schedule& schedule, const ScheduleEvaluation& evaluation);
 
 }  // namespace panpipe

@@ -13,7 +13,7 @@
 
 namespace panpipe {
 
-// Follows who waits for whom from `start` on: cause(x) is what x waits for, or -1. Returns the cycle that this leads into, each
+// Follows waits from `start` on: cause(x) is the one that x waits for, or -1. Returns the cycle that this leads into, each
 // waiting for the next and the last for the first; empty when it ends at something that waits for nothing.
 template <class Cause>
 std::vector<std::int32_t> waiting_cycle(std::int32_t start, Cause&& cause) {

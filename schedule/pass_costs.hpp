@@ -1,4 +1,4 @@
-// What an action costs under plain costs.
+// The time of an action under plain costs.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 
 namespace panpipe {
 
-// Passes and copies; what exchanges parameters or messages takes no time of its own.
+// Passes and copies take time; actions that exchange parameters or messages take none of their own.
 inline double cost_of(ActionKind kind, const PassCosts& costs) {
   switch (kind) {
     case ActionKind::F:
@@ -29,7 +29,7 @@ inline double cost_of(ActionKind kind, const PassCosts& costs) {
   }
 }
 
-// The same of an action's own stage.
+// The same with the costs of the action's stage.
 inline double cost_of(const Action& action, const PassCosts& costs) {
   if (costs.stages.empty() || !action.is_compute()) return cost_of(action.kind, costs);
   const PassCosts::Stage& stage = costs.stages[static_cast<std::size_t>(action.stage)];

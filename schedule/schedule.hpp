@@ -27,7 +27,7 @@ struct Schedule {
   // and after the last one. Empty when there are none.
   std::vector<std::vector<std::int32_t>> empty_cells;
   std::vector<std::string> notes;  // what the reader did beyond reading (letters of an older dialect rewritten)
-  // Of a searched family: no order of these sizes within this memory has a shorter step, under the costs it was made for.
+  // Searched families state it: no order of these sizes within this memory has a shorter step, under the costs of the search.
   std::optional<double> lower_bound;
 };
 

@@ -1,4 +1,5 @@
-// What sends and receives do to the ranks that run them. An order that finishes under one semantics may stop under another.
+// Transfer semantics: how sends and receives hold the ranks that run them. An order that finishes under one semantics may stop
+// under another.
 #pragma once
 
 #include <array>

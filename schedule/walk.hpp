@@ -1,4 +1,4 @@
-// Running an order without clocks: which action needs what, and a sweep over all ranks that is linear in actions. The
+// A walk through an order without clocks: the needs of each action, and one pass over all ranks that is linear in actions. The
 // legality check and the evaluation share it.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace panpipe {
 
-// What actions hand to each other, numbered densely: the activation and the gradient that a stage makes of a microbatch (and
-// sequence split), and the message of a send.
+// The products that actions hand to each other, numbered densely: the activation and the gradient that a stage makes of a
+// microbatch (or slice), and the message of a send.
 class Products {
  public:
   enum Kind : std::int32_t { Activation, Gradient, SentActivation, SentGradient, kKinds };

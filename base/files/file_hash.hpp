@@ -6,7 +6,7 @@
 namespace panpipe {
 
 std::string sha256_of(const std::string& text);
-// Of the content; that of nothing when the file cannot be read.
+// The hash of the file's content; the hash of nothing if the file cannot be read.
 std::string sha256_of_file(const std::string& path);
 
 }  // namespace panpipe

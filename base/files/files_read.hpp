@@ -1,4 +1,4 @@
-// Which files an answer was made from: readers report every input file they open, a caller that wants to know listens.
+// The files that an answer was made from: readers report every input file that they open, and a caller can listen.
 #pragma once
 
 #include <string>

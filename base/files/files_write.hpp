@@ -15,10 +15,10 @@ namespace panpipe {
 // files are one; MachineError where the folder does not let a file be made. `advice` ("choose another file with -o") ends the
 // message.
 void check_outputs(const std::vector<std::string>& files, const std::string& advice = "");
-// Of files in a folder, which may not exist yet.
+// The same for files in a folder, which may not exist yet.
 void check_outputs(const std::string& folder, const std::vector<std::string>& names, const std::string& advice = "");
 
-// Whether writing to it replaces no file: a device, a FIFO or an open file.
+// True if writing to it replaces no file: a device, a FIFO or an open file.
 bool is_written_into(const std::string& path);
 
 // The folder and those above it. MachineError.

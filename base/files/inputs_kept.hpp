@@ -20,11 +20,11 @@ class InputsKept {
 // Remembers a regular file. report_file_read() does it; to be called for inputs that no result names by their hash.
 void keep_input(const std::string& path);
 
-// The name under which the file at `path` was read; empty when it was not, or when nobody remembers.
+// The name under which the file at `path` was read; empty if it was not, or if no object of this class lives.
 std::string name_as_input(const std::string& path);
 
-// The bytes of an input file, `most` + 1 at most; none where it cannot be read (errno says why). What is no regular file, a FIFO,
-// say, gives its bytes once: they are kept for whoever reads the same name again, as for the hash in a result.
+// The bytes of an input file, `most` + 1 at most; none if it cannot be read (errno says why). A file that is not regular, such as
+// a FIFO, gives its bytes once: they are kept for a second reader of the same name, such as the hash in a result.
 std::optional<std::string> input_bytes(const std::string& path, std::size_t most = std::numeric_limits<std::size_t>::max() - 1);
 
 }  // namespace panpipe

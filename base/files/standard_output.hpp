@@ -1,5 +1,5 @@
-// Standard output that does not take what is written is an error of the call, told once, at its end: what the call writes into
-// files does not depend on it.
+// If standard output does not take everything, the call reports one error, at its end. The files that the call writes do not
+// depend on it.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // Typed reading of a map: every key read is marked, finish() reports the others with a suggestion; faults are gathered
-// and thrown together. What was read is remembered with its origin, for `panpipe check`.
+// and thrown together. Every value is remembered with its origin, for `panpipe check`.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/quantity.hpp"
 #include "base/input/yaml_document.hpp"
+#include "base/quantity.hpp"
 
 namespace panpipe {
 
@@ -21,7 +21,7 @@ struct ResolvedValue {
   std::string origin;
 };
 
-// Beyond so many, one after another says the same.
+// Beyond so many, faults mostly repeat those before.
 constexpr std::size_t kMostDiagnostics = 20;
 
 // Gathers faults (at most kMostDiagnostics are kept) and resolved values of one load.
@@ -44,7 +44,7 @@ class ReadLog {
   std::vector<ResolvedValue> resolved_;
 };
 
-// What a number may be. The message names the limit: "must be positive", "must not be negative", "must be at least 1".
+// The limits of a number. The message names the limit: "must be positive", "must not be negative", "must be at least 1".
 enum class Sign { Any, NonNegative, Positive };
 
 template <class T>

@@ -11,7 +11,8 @@
 namespace panpipe {
 
 // A stage into which no gradient-carrying tensor comes (the first one) has no input gradient to compute. The executor's I then
-// does nothing and its W is the whole backward; profiles stand for that executor. Other frameworks split there all the same.
+// does nothing and its W is the whole backward; a profile implies this executor. Other frameworks still
+// split the first stage's backward.
 inline bool backward_all_in_weight(const Scenario& scenario, bool gradient_comes_in) {
   return scenario.profile != nullptr && !gradient_comes_in;
 }

@@ -1,4 +1,4 @@
-// Recompute and offload as actions of an order: what any order can be given to hold less memory.
+// Recompute and offload, written into any order as actions, so that it holds less memory.
 #pragma once
 
 #include "schedule/schedule.hpp"
@@ -33,7 +33,7 @@ struct OffloadRequest {
 // OFFLOAD after forwards (and, `waiting`, after input gradients) and RELOAD before what reads them (R, the backward, W), at least
 // one cell ahead, by the rules of PipeOffload (Wan et al., ICML 2025): long lifespans first, offloads and reloads one after the
 // other on the rank's copy lane, none for what lives shorter than the round trip. Copies stand in the row in the order of the
-// copy lane. Of stages that are recomputed the inputs are parked. Sequence splits: each slice by itself.
+// copy lane. A stage that is recomputed parks its inputs. With sequence splits each slice is parked by itself.
 Schedule add_offload(const Schedule& schedule, const PassCosts& costs, const OffloadRequest& request);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// Copies between a device and its host: what one moves follows from where it stands in its row, and when it runs from its lane.
+// Copies between a device and its host. The place of a copy in its row decides what it moves, its lane decides when it runs.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace panpipe {
 
 inline bool is_copy(ActionKind kind) { return kind == ActionKind::Offload || kind == ActionKind::Reload; }
-// Passes that need on the device what may have been parked.
+// Passes that need tensors which may have been parked.
 inline bool uses_parked(ActionKind kind) {
   return kind == ActionKind::B || kind == ActionKind::I || kind == ActionKind::W || kind == ActionKind::R;
 }
@@ -27,7 +27,7 @@ class Parking {
     if (!gradient_.empty() && pass.kind == ActionKind::I) gradient_[place(pass)] = 1;
   }
   bool has_reloaded() const { return !reloaded_.empty(); }
-  // When what the pass needs is back on the device; 0 where it was not away.
+  // The time at which the tensors that the pass needs are back on the device; 0 if they were not away.
   double back(const Action& pass) const { return reloaded_.empty() || !uses_parked(pass.kind) ? 0 : reloaded_[place(pass)]; }
 
  private:

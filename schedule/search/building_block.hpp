@@ -1,6 +1,6 @@
-// Policies from repeated building blocks: one microbatch's passes are laid out with some distance between neighbouring ranks, the
-// next microbatch follows one period later, and so on (Qi et al., Pipeline parallelism with controllable memory, NeurIPS 2024).
-// How far apart the passes lie decides how long activations live, thus how many are held.
+// Policies from repeated building blocks: the passes of one microbatch are laid out with some distance between neighbouring
+// ranks, and every next microbatch follows one period later (Qi et al., Pipeline parallelism with controllable memory, NeurIPS
+// 2024). The distance between passes decides how long activations live, and so how many a rank holds.
 #pragma once
 
 #include "schedule/search/list_scheduler.hpp"
@@ -13,7 +13,7 @@ enum class Pattern { Free, VMin, VHalf };
 // Activations that a rank holds at most when such a block is repeated.
 int block_memory(Pattern pattern, int ranks);
 
-// What a block is made from. Times are fractions of the period, the work of a rank per microbatch.
+// The numbers that make a block. Times are fractions of the period, which is the work of a rank per microbatch.
 struct Knobs {
   Pattern pattern = Pattern::Free;
   int interval = 0;  // of a published pattern: sixths between the last forward and the first input gradient

@@ -27,9 +27,9 @@ struct Policy {
 };
 
 // Rows of all ranks within the memory limit. Without a limit on leads they are always complete: passes of one kind and stage run
-// in the order of microbatches, and one slot is left to the second chunk, so the oldest microbatch can always go on. With such a
-// limit the rows are empty when the policy got stuck. `score` is that of the times it planned with; running the rows without the
-// waits can only be sooner.
+// in the order of microbatches, and one slot is left to the second chunk, so the oldest microbatch can always go on. With a limit
+// on leads the policy can get stuck; the rows are then empty. `score` belongs to the times that were planned; without the waits
+// the rows can only end sooner.
 Rows list_schedule(const Problem& problem, const Policy& policy, Score& score);
 
 }  // namespace panpipe::search

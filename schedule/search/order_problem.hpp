@@ -1,5 +1,5 @@
-// What a search for an order is given, and the compact order it works on: every rank runs the same one or two stages' passes,
-// F, I and W, with one cost each or one per stage.
+// The input of a search for an order, and the compact order that it works on. Every rank runs F, I and W of one stage or of two,
+// with one cost each or one per stage.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ struct Op {
 };
 using Rows = std::vector<std::vector<Op>>;
 
-// What is minimised: the step, and among equals the longest span of a rank.
+// The search minimises the step, and among equal steps the longest span of a rank.
 struct Score {
   double makespan = 0, span = 0;
   // Sums of costs differ in their last digits with the order of addition: closer than this is equal.

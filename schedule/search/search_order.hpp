@@ -15,14 +15,14 @@ struct Found {
   Score bound;
 };
 
-// Deterministic: what limits it is a number of passes that are planned or timed, not a clock. `starts` are orders to begin with;
+// Deterministic: a number of passes that are planned or timed limits the search, not a clock. `starts` are orders to begin with;
 // those beyond the memory limit are left out. Memory must be at least 1, in the V 2.
 Found find_order(const Problem& problem, const std::vector<Rows>& starts);
 
 // Hand-made and published orders of the placement, whatever they hold.
 std::vector<Rows> known_orders(const Problem& problem);
 
-// What the families do: find_order from the known orders, as a schedule with its bound and a note on both. `effort`: share of the
+// For the families: find_order from the known orders, as a schedule with its bound and a note on both. `effort`: share of the
 // usual search.
 Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs,
                            double effort = 1);

@@ -1,5 +1,5 @@
-// What the rows of a CSV file say about the whole: stages, places, microbatches. The reader uses it where header lines say
-// nothing, the writer to find out which header lines are needed.
+// The shape of a schedule, found from the rows of a CSV file: stages, places, microbatches. The reader uses it if header lines
+// state nothing, the writer to find out which header lines are needed.
 #pragma once
 
 #include <string>
