@@ -75,10 +75,11 @@ class OldFiles(unittest.TestCase):
                 self.panpipe("report", results / name, "-o", page)
                 self.assertIn("<svg", page.read_text())
         # A timeline that was read as an empty one would differ from nothing, so one of today is held against it.
-        for verb, kind in ("estimate", "estimated"), ("simulate", "simulated"):
-            with self.subTest(verb):
+        # The flow solver stands in for SimGrid, which a build may lack; both give one step time.
+        for verb, kind in (["estimate"], "estimated"), (["simulate", "--backend", "flow"], "simulated"):
+            with self.subTest(kind):
                 now = self.folder / f"{kind}.now"
-                self.panpipe(verb, "layers4.yaml", "--plan", f"results/{kind}/plan.yaml", "-o", now)
+                self.panpipe(*verb, "layers4.yaml", "--plan", f"results/{kind}/plan.yaml", "-o", now)
                 limit = f"step_time_s={100 * STEP_TIME}%"
                 compared = self.document("compare", results / kind, now, *([] if UPDATE else ["--tolerance", limit]))
                 self.assertTrue(compared["ok"])
