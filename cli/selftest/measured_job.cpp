@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/version.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "validation/runs/run_cluster.hpp"
-#include "base/version.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -28,6 +29,12 @@ std::string gpu_cell(const Trial& trial) {
   return devices.empty() || devices.front().name.empty() ? "GPU" : gpu_of_driver_name(devices.front().name);
 }
 
+std::string precision_for(const std::string& gpu) {
+  const std::string file = device_file_of(gpu);
+  ReadLog log;
+  return !file.empty() && load_device(file, "", log).peak_for(Precision::Bf16) > ComputeRate(0) ? "bf16" : "fp32";
+}
+
 // Two layers a rank or more. Of a GPU's memory a small part, for others may use it: per layer 12 hidden^2 parameters of 18 bytes
 // (weights, master weights, gradients and moments of Adam), and 34 sequence x hidden bytes of activations for each microbatch in
 // flight, of which the first rank holds as many as there are ranks (arXiv 2205.05198).
@@ -45,8 +52,7 @@ MeasuredJob job_for(const Trial& trial) {
   job.heads = job.hidden / 64;
   job.sequence = 1024;
   job.vocabulary = 32768;
-  // Every card that is described here computes in bf16.
-  if (!device_file_of(gpu_cell(trial)).empty()) job.precision = "bf16";
+  job.precision = precision_for(gpu_cell(trial));
   return job;
 }
 

@@ -14,6 +14,8 @@ struct MeasuredJob {
   std::string precision = "fp32";
 };
 
+// bf16 on cards whose data sheet here has a rate for it, else fp32. `gpu`: as rows call it.
+std::string precision_for(const std::string& gpu);
 MeasuredJob job_for(const Trial& trial);
 std::string scenario_of(const MeasuredJob& job);
 

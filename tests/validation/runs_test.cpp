@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_report.hpp"
 #include "validation/runs/run_scenario.hpp"
 
@@ -170,6 +171,78 @@ TEST(Runs, WhatCannotBeExpressedIsSkippedWithTheReason) {
   const auto runs = predict({row}, {});
   EXPECT_THAT(runs[0].skipped, HasSubstr("chimaera"));
   EXPECT_EQ(runs[0].error(), std::nullopt);
+}
+
+struct NamedGpu {
+  const char *gpu, *device, *cluster;
+  int gpus_per_node;
+};
+
+// GPT-2 small on two cards of each, as a pipeline: what a row calls the card finds its file and its server.
+TEST(Runs, EveryNamedGpuIsPredictedOnItsServer) {
+  const NamedGpu named[] = {
+      {"A100-80G-SXM", "a100-80g-sxm", "dgx-a100-80g", 8},
+      {"A100-40G-SXM", "a100-40g-sxm", "dgx-a100-40g", 8},
+      {"A100-80G-PCIe", "a100-80g-pcie", "a100-80g-pcie-x4", 4},
+      {"A800-80G-SXM", "a800-80g-sxm", "a800x8", 8},
+      {"H100-SXM", "h100-sxm", "h100x8", 8},
+      {"H100-PCIe", "h100-pcie", "h100-pcie-x4", 4},
+      {"H800-80G-SXM", "h800-80g-sxm", "h800x8", 8},
+      {"H200-SXM", "h200-sxm", "h200x8", 8},
+      {"H20", "h20", "h20x8", 8},
+      {"B200", "b200", "b200x8", 8},
+      {"V100-SXM2-32GB", "v100-sxm2-32gb", "dgx-1-v100", 8},
+      {"V100-SXM2-16GB", "v100-sxm2-16gb", "dgx-1-v100", 8},
+      {"RTX3090", "rtx-3090", "rtx3090ti-x2", 2},
+      {"RTX3090Ti", "rtx-3090-ti", "rtx3090ti-x2", 2},
+      {"RTX4090", "rtx-4090", "rtx4090x8", 8},
+      {"A6000", "a6000", "a6000x8", 8},
+      {"L40S", "l40s", "l40sx8", 8},
+  };
+  for (const NamedGpu& name : named) {
+    RunRow row = korthikanti_22b();
+    row.gpu = name.gpu;
+    row.gpus = row.pp = 2;
+    row.gpus_per_node = name.gpus_per_node;
+    row.tp = 1;
+    row.layers = 12;
+    row.hidden = 768;
+    row.heads = 12;
+    row.seq = 1024;
+    row.global_batch = 16;
+    row.schedule = "1f1b";
+    const RunCluster cluster = cluster_of(row, "");
+    EXPECT_EQ(cluster.problem, "") << name.gpu;
+    EXPECT_EQ(cluster.device, name.device);
+    EXPECT_THAT(cluster.yaml, HasSubstr(std::string("{file: clusters/") + name.cluster +
+                                        ".yaml, nodes: 1, device: {file: devices/" + name.device + ".yaml}"));
+    EXPECT_THAT(cluster.assumed, ::testing::IsEmpty()) << name.gpu;
+    const RunPrediction run = predict({row}, {}).front();
+    EXPECT_EQ(run.skipped, "") << name.gpu;
+    EXPECT_GT(run.predicted_s, 0) << name.gpu;
+  }
+}
+
+// Of a server whose wiring names each card a row takes the whole or the first ones; several of them only whole.
+TEST(Runs, AServerThatIsWiredCardByCardIsTakenAsDescribed) {
+  RunRow row = korthikanti_22b();
+  const auto cluster = [&](const char* gpu, int gpus, std::optional<int> per_node, const char* fabric = "") {
+    row.gpu = gpu;
+    row.gpus = gpus;
+    row.gpus_per_node = per_node;
+    row.fabric = fabric;
+    return cluster_of(row, "");
+  };
+  EXPECT_EQ(cluster("H100-PCIe", 8, 8).problem, "8 H100-PCIe in nodes of 8: only a server of 4 is described");
+  EXPECT_EQ(cluster("RTX3090", 4, 2).yaml, "{file: clusters/rtx3090ti-x2.yaml, nodes: 2, device: {file: devices/rtx-3090.yaml}}");
+  EXPECT_EQ(cluster("V100-SXM2-16GB", 16, 4).problem, "16 V100-SXM2-16GB in nodes of 4: only a server of 8 is described");
+  EXPECT_THAT(cluster("RTX4090", 2, 2).assumed, Contains("wiring: the first 2 cards of rtx4090x8"));
+  EXPECT_THAT(cluster("A6000", 4, {}).assumed, Contains("gpus_per_node: 8"));
+  EXPECT_THAT(cluster("A6000", 8, 8, "no NVLink").yaml, HasSubstr("wiring: {bridges: {pairs: []}}"));
+  EXPECT_THAT(cluster("L40S", 8, 8, "no NVLink").yaml, ::testing::Not(HasSubstr("wiring")));
+  const RunCluster dgx = cluster("V100-SXM2-32GB", 16, 8);
+  EXPECT_THAT(dgx.yaml, HasSubstr("nodes: 2"));
+  EXPECT_THAT(dgx.assumed, Contains("network: that of dgx-1-v100"));
 }
 
 TEST(Runs, APublishedStepIsPredicted) {

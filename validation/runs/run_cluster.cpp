@@ -14,17 +14,28 @@ namespace {
 
 struct KnownDevice {
   std::string_view gpu, device, cluster;
+  // Cards of the described server where its wiring names each; 0 where any number hangs off a switch.
+  int server = 0;
+  bool bridged = false;  // a row may say that the NVLink bridges are missing
 };
 // The name that rows use, our device file, and a cluster file with its wiring.
 constexpr std::array kDevices = {KnownDevice{"A100-80G-SXM", "a100-80g-sxm", "dgx-a100-80g"},
                                  KnownDevice{"A100-40G-SXM", "a100-40g-sxm", "dgx-a100-40g"},
-                                 KnownDevice{"A100-80G-PCIe", "a100-80g-pcie", "a100-80g-pcie-x4"},
+                                 KnownDevice{"A100-80G-PCIe", "a100-80g-pcie", "a100-80g-pcie-x4", 4, true},
                                  KnownDevice{"A800-80G-SXM", "a800-80g-sxm", "a800x8"},
                                  KnownDevice{"H100-SXM", "h100-sxm", "h100x8"},
+                                 KnownDevice{"H100-PCIe", "h100-pcie", "h100-pcie-x4", 4, true},
+                                 KnownDevice{"H800-80G-SXM", "h800-80g-sxm", "h800x8"},
                                  KnownDevice{"H200-SXM", "h200-sxm", "h200x8"},
                                  KnownDevice{"H20", "h20", "h20x8"},
-                                 KnownDevice{"RTX3090", "rtx-3090", "rtx3090ti-x2"},
-                                 KnownDevice{"RTX3090Ti", "rtx-3090-ti", "rtx3090ti-x2"}};
+                                 KnownDevice{"B200", "b200", "b200x8"},
+                                 KnownDevice{"V100-SXM2-32GB", "v100-sxm2-32gb", "dgx-1-v100", 8},
+                                 KnownDevice{"V100-SXM2-16GB", "v100-sxm2-16gb", "dgx-1-v100", 8},
+                                 KnownDevice{"RTX3090", "rtx-3090", "rtx3090ti-x2", 2, true},
+                                 KnownDevice{"RTX3090Ti", "rtx-3090-ti", "rtx3090ti-x2", 2, true},
+                                 KnownDevice{"RTX4090", "rtx-4090", "rtx4090x8", 8},
+                                 KnownDevice{"A6000", "a6000", "a6000x8", 8, true},
+                                 KnownDevice{"L40S", "l40s", "l40sx8", 8}};
 
 std::string folded(std::string_view name) {
   std::string result;
@@ -76,10 +87,18 @@ std::string gpu_of_driver_name(const std::string& name) {
                                                                              {"NVIDIA A100 80GB PCIe", "A100-80G-PCIe"},
                                                                              {"NVIDIA A800-SXM4-80GB", "A800-80G-SXM"},
                                                                              {"NVIDIA H100 80GB HBM3", "H100-SXM"},
+                                                                             {"NVIDIA H100 PCIe", "H100-PCIe"},
+                                                                             {"NVIDIA H800", "H800-80G-SXM"},
                                                                              {"NVIDIA H200", "H200-SXM"},
                                                                              {"NVIDIA H20", "H20"},
+                                                                             {"NVIDIA B200", "B200"},
+                                                                             {"Tesla V100-SXM2-32GB", "V100-SXM2-32GB"},
+                                                                             {"Tesla V100-SXM2-16GB", "V100-SXM2-16GB"},
                                                                              {"NVIDIA GeForce RTX 3090", "RTX3090"},
-                                                                             {"NVIDIA GeForce RTX 3090 Ti", "RTX3090Ti"}};
+                                                                             {"NVIDIA GeForce RTX 3090 Ti", "RTX3090Ti"},
+                                                                             {"NVIDIA GeForce RTX 4090", "RTX4090"},
+                                                                             {"NVIDIA RTX A6000", "A6000"},
+                                                                             {"NVIDIA L40S", "L40S"}};
   for (const auto& [driver, gpu] : kNames)
     if (name == driver) return std::string(gpu);
   constexpr std::string_view kMaker = "NVIDIA ";
@@ -103,28 +122,29 @@ RunCluster cluster_of(const RunRow& row, const std::string& calibration) {
   }
   result.device = known->device;
   const int gpus = row.gpus.value_or(row.tp.value_or(1) * row.pp.value_or(1) * row.dp.value_or(1));
-  if (!row.gpus_per_node && gpus > 1) result.assumed.push_back("gpus_per_node: 8");
-  const int per_node = row.gpus_per_node.value_or(8), nodes = (gpus + per_node - 1) / per_node;
+  const int described = known->server == 0 ? 8 : known->server;
+  if (!row.gpus_per_node && gpus > 1) result.assumed.push_back(fmt::format("gpus_per_node: {}", described));
+  const int per_node = row.gpus_per_node.value_or(described), nodes = (gpus + per_node - 1) / per_node;
   std::string overrides;
   std::string device = fmt::format("file: devices/{}.yaml", known->device);
   if (!calibration.empty()) device += fmt::format(", calibration: \"{}\"", calibration);
-  const bool consumer = known->cluster == "rtx3090ti-x2";
-  if (consumer && row.fabric.find("no NVLink") != std::string::npos) overrides += ", wiring: {bridges: {pairs: []}}";
-  if (consumer && (per_node != 2 || nodes > 1)) {
-    result.problem = fmt::format("{} {} in nodes of {}: only servers of two such cards are described", gpus, row.gpu, per_node);
+  if (known->bridged && row.fabric.find("no NVLink") != std::string::npos) overrides += ", wiring: {bridges: {pairs: []}}";
+  if (known->server == 0) {
+    overrides += fmt::format(", devices_per_node: {}", per_node);
+  } else if (nodes > 1 ? per_node != known->server : gpus > known->server) {
+    result.problem =
+        fmt::format("{} {} in nodes of {}: only a server of {} is described", gpus, row.gpu, per_node, known->server);
     return result;
+  } else if (gpus > 1 && per_node != known->server) {
+    result.assumed.push_back(fmt::format("wiring: the first {} cards of {}", gpus, known->cluster));
   }
-  if (known->cluster == "a100-80g-pcie-x4" && gpus > 4) {
-    result.problem = fmt::format("{} {}: only a server of four is described", gpus, row.gpu);
-    return result;
-  }
-  if (!consumer && known->cluster != "a100-80g-pcie-x4") overrides += fmt::format(", devices_per_node: {}", per_node);
   if (nodes > 1) {
     const Adapters adapters = adapters_of(row);
     if (adapters.count > 0)
       overrides += fmt::format(", network: {{nics_per_node: {}, bandwidth: {} GB/s}}", adapters.count, adapters.rate);
     else
-      result.assumed.push_back("network: a 25 GB/s adapter per GPU");
+      result.assumed.push_back(known->server == 0 ? "network: a 25 GB/s adapter per GPU"
+                                                  : fmt::format("network: that of {}", known->cluster));
     if (!adapters.assumed.empty()) result.assumed.push_back(adapters.assumed);
   }
   result.yaml = fmt::format("{{file: clusters/{}.yaml, nodes: {}, device: {{{}}}{}}}", known->cluster, nodes, device, overrides);

@@ -55,7 +55,7 @@ std::vector<std::string> numbers_without_source(const std::string& path) {
 
 TEST(ShippedDevices, EveryNumberHasASource) {
   const std::vector<std::string> files = files_in("devices");
-  EXPECT_GE(files.size(), 10u);
+  EXPECT_GE(files.size(), 18u);
   for (const std::string& file : files) EXPECT_THAT(numbers_without_source(file), testing::IsEmpty()) << file;
 }
 
@@ -74,7 +74,8 @@ TEST(ShippedDevices, LoadWithRates) {
     EXPECT_TRUE(names.insert(type.name).second) << type.name << " is in two files";
   }
   for (const char* name :
-       {"RTX3090", "RTX3090Ti", "A100-40G-SXM", "A100-80G-SXM", "A100-80G-PCIe", "A800-80G-SXM", "H20", "H100-SXM", "H200-SXM"})
+       {"RTX3090", "RTX3090Ti", "A100-40G-SXM", "A100-80G-SXM", "A100-80G-PCIe", "A800-80G-SXM", "H20", "H100-SXM", "H200-SXM",
+        "H100-PCIe", "H800-80G-SXM", "B200", "V100-SXM2-16GB", "V100-SXM2-32GB", "RTX4090", "A6000", "L40S"})
     EXPECT_EQ(names.count(name), 1u) << name;
 }
 
@@ -95,6 +96,11 @@ TEST(ShippedDevices, StateWhatProgramsGetOfTheirMemory) {
   EXPECT_NEAR(usable["A800-80G-SXM"], 79.25, 0.01);
   EXPECT_NEAR(usable["H100-SXM"], 79.11, 0.01);
   EXPECT_NEAR(usable["H20"], 95.00, 0.01);
+  EXPECT_NEAR(usable["B200"], 178.35, 0.01);
+  EXPECT_NEAR(usable["L40S"], 44.42, 0.01);
+  EXPECT_NEAR(usable["RTX4090"], 23.52, 0.01);
+  EXPECT_NEAR(usable["V100-SXM2-16GB"], 15.78, 0.01);
+  EXPECT_NEAR(usable["V100-SXM2-32GB"], 31.74, 0.01);
 }
 
 TEST(ShippedDevices, HaveTheirDataSheetsRates) {
@@ -112,6 +118,15 @@ TEST(ShippedDevices, HaveTheirDataSheetsRates) {
   EXPECT_EQ(a100.nvlink_bandwidth * a100.nvlink_links, gb_per_s(300));
   EXPECT_EQ(load_device("A800-80G-SXM", "", log).nvlink_links * 25, 200);
   EXPECT_TRUE(load_device("H100-SXM", "", log).multicast);
+  // 128 SM x 128 FMA x 2 x 2.52 GHz in fp32; tensor cores twice that with fp32 accumulation, not 330
+  EXPECT_NEAR(load_device("RTX4090", "", log).peak_for(Precision::Fp16).base(), 2 * 128 * 128 * 2 * 2.52e9, 0.01 * 165e12);
+  // 80 SM x 512 FMA x 2 x 1.53 GHz, and no bf16
+  const DeviceType v100 = load_device("V100-SXM2-32GB", "", log);
+  EXPECT_NEAR(v100.peak_for(Precision::Fp16).base(), 80 * 512 * 2 * 1.53e9, 0.01 * 125e12);
+  EXPECT_EQ(v100.peak_for(Precision::Bf16), ComputeRate(0));
+  EXPECT_EQ(load_device("B200", "", log).nvlink_links * 50, 900);
+  EXPECT_EQ(load_device("H800-80G-SXM", "", log).nvlink_links * 25, 200);
+  for (const char* name : {"RTX4090", "L40S"}) EXPECT_EQ(load_device(name, "", log).nvlink_links, 0) << name;
   EXPECT_FALSE(a100.multicast);
   log.throw_if_errors();
 }
@@ -130,12 +145,14 @@ TEST(ShippedClusters, EveryPairIsJoinedTheSameWayThereAndBack) {
         EXPECT_EQ(there.hops.empty(), from == to) << file << " " << from << " " << to;
         EXPECT_GT(there.bandwidth.base(), 0);
         if (from == to) continue;
-        // There and back differ in all directed resources; a copy's "both ways" is the only one they share.
+        // There and back differ in all directed resources; they share a copy's "both ways" and its host's memory, and through
+        // the host below one switch the upstream link, which both cross upwards and downwards.
         for (const Hop& out : there.hops)
           for (const Hop& in : back.hops) {
             if (out.resource != in.resource) continue;
             const std::string& name = cluster.resources[static_cast<std::size_t>(out.resource)].name;
-            EXPECT_TRUE(name.ends_with(".pcie.both") || name.ends_with(".memory")) << name;
+            const bool upstream = there.path == PathClass::Host && name.find(".root") != std::string::npos;
+            EXPECT_TRUE(name.ends_with(".pcie.both") || name.ends_with(".memory") || upstream) << name;
           }
       }
   }
@@ -171,6 +188,17 @@ TEST(ShippedClusters, PathsHaveTheStatedBandwidths) {
       {"h200x8", 0, 1, PathClass::Switch, 450, 2},
       {"h20x8", 0, 1, PathClass::Switch, 450, 2},
       {"epyc-7742-x2", 0, 1, PathClass::HostSockets, 16, 0.5},
+      {"h800x8", 0, 1, PathClass::Switch, 200, 2},
+      {"b200x8", 0, 7, PathClass::Switch, 900, 2},
+      {"h100-pcie-x4", 0, 1, PathClass::Bridge, 300, 2},
+      {"h100-pcie-x4", 1, 2, PathClass::PeerPcie, 50, 2.5},
+      {"rtx4090x8", 0, 1, PathClass::Host, 22.2, 15.2},
+      {"rtx4090x8", 3, 4, PathClass::HostSockets, 10, 15.2},
+      {"a6000x8", 0, 1, PathClass::Bridge, 56.25, 2},
+      {"a6000x8", 1, 2, PathClass::PeerPcie, 24, 2.5},
+      {"a6000x8", 3, 4, PathClass::PeerPcie, 16, 2.5},
+      {"l40sx8", 0, 1, PathClass::PeerPcie, 24, 2.5},
+      {"l40sx8", 0, 4, PathClass::PeerPcie, 22, 2.5},
   };
   for (const Expected& row : rows) {
     const Cluster cluster = cluster_from(row.cluster);
@@ -179,6 +207,29 @@ TEST(ShippedClusters, PathsHaveTheStatedBandwidths) {
     EXPECT_DOUBLE_EQ(route.bandwidth.base(), row.gb_per_s * 1e9) << row.cluster << " " << row.from << " " << row.to;
     EXPECT_NEAR(route.latency.base(), row.latency_us * 1e-6, 1e-12) << row.cluster;
   }
+}
+
+// nvidia-smi topo -m of a DGX-1: each GPU has NV2 to two, NV1 to two others, and none to the other three. The file numbers them
+// along the ring of NV2.
+TEST(ShippedClusters, TheHybridCubeMeshIsWiredAsItsMatrix) {
+  const Cluster cluster = cluster_from("dgx-1-v100");
+  const char* matrix[] = {"X1122...", "1X21.2..", "12X2..1.", "212X...1", "2...X112", ".2..1X21", "..1.12X2", "...1212X"};
+  const int numbers[] = {0, 3, 2, 1, 5, 6, 7, 4};  // of nvidia-smi
+  ASSERT_EQ(cluster.size(), 8);
+  for (int from = 0; from < 8; ++from) {
+    double links = 0;
+    for (int to = 0; to < 8; ++to) {
+      const char shown = matrix[numbers[from]][numbers[to]];
+      const Route route = cluster.route(from, to);
+      if (shown == 'X') continue;
+      EXPECT_EQ(route.path, shown == '.' ? PathClass::HostSockets : PathClass::Bridge) << from << " " << to;
+      EXPECT_EQ(route.bandwidth, gb_per_s(shown == '.' ? 6 : 25 * (shown - '0'))) << from << " " << to;
+      if (shown != '.') links += route.bandwidth.base() / 25e9;
+    }
+    EXPECT_DOUBLE_EQ(links, 6) << from;
+    EXPECT_EQ(cluster.route(from, (from + 1) % 8).bandwidth, gb_per_s(50));
+  }
+  EXPECT_EQ(cluster.fabric_bandwidth, gb_per_s(50));
 }
 
 TEST(ShippedClusters, TwoCopiesThroughTheHostShareAsMeasured) {
