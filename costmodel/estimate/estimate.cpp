@@ -26,11 +26,12 @@ class TaskReplay {
     times_.transfer_end.assign(graph.transfers.size(), Ticks(0));
     units_.resize(at(graph.ranks));
     lane_free_.assign(net_.lane_tails().size(), 0);
-    sends_.resize(tasks);
     points_.resize(graph.programs.size());
     for (std::size_t p = 0; p < graph.points.size(); ++p)
       points_[at(graph.points[p].program)].push_back(static_cast<std::int32_t>(p));
-    for (std::size_t i = 0; i < graph.transfers.size(); ++i)
+    if (std::any_of(graph.tasks.begin(), graph.tasks.end(), [](const Task& task) { return task.waits_for_sends; }))
+      sends_.resize(tasks);
+    for (std::size_t i = 0; i < graph.transfers.size() && !sends_.empty(); ++i)
       if (graph.tasks[at(graph.transfers[i].producer)].waits_for_sends)
         sends_[at(graph.transfers[i].producer)].push_back(static_cast<std::int32_t>(i));
   }
@@ -85,6 +86,7 @@ class TaskReplay {
 
   // The lane of a task goes on when what its block sent has arrived.
   void hold_for_sends(std::int32_t task) {
+    if (sends_.empty()) return;
     for (std::int32_t t = task; t >= 0 && net_.block_of(t) == net_.block_of(task); t = net_.lane_before(t))
       for (const std::int32_t send : sends_[at(t)]) {
         double& free = lane_free(graph_.tasks[at(t)]);
@@ -173,7 +175,7 @@ class TaskReplay {
   std::vector<double> start_, end_, done_, output_;                      // per task; done: its cell has ended, collectives too
   std::vector<UnitLanes> units_;                                         // per rank
   std::vector<double> lane_free_;                                        // of the other lanes
-  std::vector<std::vector<std::int32_t>> sends_;                         // per task, those that are waited for
+  std::vector<std::vector<std::int32_t>> sends_;                         // per task, those that are waited for; empty = none are
   std::vector<std::vector<std::int32_t>> points_;                        // per program
   std::map<std::pair<std::int32_t, std::int32_t>, double> point_times_;  // per task and point
   std::vector<MemberRun> runs_;                                          // of the cell under way
