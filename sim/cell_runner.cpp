@@ -67,8 +67,11 @@ CellRunner::CellRunner(const TaskGraph& graph, const TaskNet& net, const Folding
   }
   for (std::size_t r = 0; r < rings_.size(); ++r) rings_[r].issued.assign(group_[r % group_.size()].size(), 0);
   leader_.resize(graph.tasks.size());
-  for (std::size_t t = 0; t < graph.tasks.size(); ++t)
+  watched_.assign(graph.tasks.size(), false);
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     leader_[t] = graph.tasks[t].group_size == 0 && t > 0 ? leader_[t - 1] : static_cast<std::int32_t>(t);
+    if (graph.tasks[t].output_steps >= 0 || !net.points[static_cast<std::int32_t>(t)].empty()) watched_[at(leader_[t])] = true;
+  }
   for (int rank = 0; rank < graph.ranks; ++rank)
     for (std::int32_t t = graph.rank_begin[at(rank + 1)]; t-- > graph.rank_begin[at(rank)];)
       if (graph.tasks[at(t)].lane == panpipe::Lane::Compute)
@@ -312,6 +315,7 @@ void CellRunner::settle(std::int32_t cell, std::int32_t cls) {
   const Program* const program = program_of(cell);
   const std::int32_t steps = program ? program->steps : 0;
   const std::int32_t done = lane.cell == cell ? lane.next : steps;
+  if (done < steps && !watched_[at(cell)]) return;
   const std::int32_t count = members_of(cell);
   bool ended = done == steps;
   for (std::int32_t m = 0; m < count; ++m) {

@@ -122,6 +122,7 @@ class CellRunner {
   std::vector<Ring> rings_;                       // [rank][tensor group]
   std::vector<Member> members_;                   // [task][class]
   std::vector<std::int32_t> leader_;              // per task, the first of its cell
+  std::vector<bool> watched_;                     // per task: something waits for a point inside its cell
   std::vector<std::int32_t> place_;               // per class, its place in its tensor group
   std::vector<std::vector<std::int32_t>> group_;  // classes of each tensor group
   std::vector<std::int32_t> list_;                // lanes to look at
