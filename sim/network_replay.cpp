@@ -1,42 +1,29 @@
 #include "sim/network_replay.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "sim/step_runner.hpp"
 
 namespace panpipe::sim {
 namespace {
 
 // What an event means, in a token's top bits; the rest is an index.
 enum class Kind : std::uint64_t {
-  Flow,               // slot of the contention log, whose own token follows
-  PassEnd,            // (task, class)
-  GroupPassEnd,       // (rank, lane, tensor group): a merged pass of all the group's members
-  ComputeEnd,         // (rank, lane, class): a compute step of a pass
-  RingReady,          // (rank, lane, tensor group): latency of a collective inside a pass is over
-  RingMemberEnd,      // same
-  TransferReady,      // (transfer, class)
-  TransferEnd,        // same
-  MeetingReady,       // (meeting): latency of a collective that is a task
-  MeetingMemberEnd,   // same
-  UnitEnd,            // a compute step of a pass that runs by units
-  UnitRingReady,      // (rank, tensor group): latency of a collective inside such a pass is over
-  UnitRingMemberEnd,  // same
-  PointReached        // (wait for a point inside a pass, class)
+  Flow,              // slot of the contention log, whose own token follows
+  TaskEnd,           // (task, class): a copy
+  StepEnd,           // a compute step of a pass, or the whole of a cell
+  GroupEnd,          // (rank, tensor group): a cell as one timer of all the group's members
+  RingReady,         // (rank, tensor group): latency of a collective inside a pass is over
+  RingMemberEnd,     // same
+  TransferReady,     // (transfer, class)
+  TransferEnd,       // same
+  MeetingReady,      // (meeting): latency of a collective that is a task
+  MeetingMemberEnd,  // same
+  PointReached       // (wait for a point inside a pass, class)
 };
 constexpr int kKindShift = 56;
 Token token(Kind kind, std::int64_t index) { return static_cast<Token>(kind) << kKindShift | static_cast<Token>(index); }
-
-bool has_collective(const TaskGraph& graph, const Task& task, bool blocking) {
-  if (task.program < 0) return false;
-  const Program& program = graph.programs[at(task.program)];
-  const auto first = graph.steps.begin() + program.first_step;
-  return std::any_of(first, first + program.steps,
-                     [&](const ProgramStep& step) { return step.collective && !(blocking && step.overlapped); });
-}
 
 // A collective that is a task: members of a data group, or tasks of several ranks.
 struct Meeting {
@@ -47,18 +34,17 @@ struct Meeting {
   std::int32_t sending = 0;
 };
 
-class Replay final : public EventHandler, private UnitHost, private StepHost {
+class Replay final : public EventHandler, private CellHost {
  public:
   Replay(const ReplayInput& input, FlowBackend& backend)
       : graph_(*input.graph),
         net_(*input.net),
         folding_(*input.folding),
         flows_(*input.flows),
-        merged_(input.merged),
         backend_(backend),
         log_(input.folding->network),
         classes_(input.folding->classes),
-        steps_(graph_, folding_, flows_, merged_, static_cast<StepHost&>(*this)) {
+        cells_(graph_, net_, folding_, flows_, input.merged, input.timers, static_cast<CellHost&>(*this)) {
     const std::size_t pairs = graph_.tasks.size() * at(classes_), sends = graph_.transfers.size() * at(classes_);
     record_.task_start.assign(pairs, 0);
     record_.task_end.assign(pairs, 0);
@@ -70,7 +56,6 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
     if (graph_.rendezvous)
       for (const std::int32_t before : net_.receiver_before)
         transfer_waits_.insert(transfer_waits_.end(), at(classes_), before >= 0 ? 2 : 1);
-    if (graph_.by_units) units_.emplace(graph_, net_, folding_, flows_, merged_, static_cast<UnitHost&>(*this));
     data_members_ = members(folding_.data_group, folding_.data_groups);
     make_meetings();
   }
@@ -78,10 +63,10 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
   ReplayRecord run() {
     for (std::size_t pair = 0; pair < waiting_for_.size(); ++pair)
       if (waiting_for_[pair] == 0) ready_.push_back(static_cast<std::int32_t>(pair));
-    if (units_) units_->begin();
+    cells_.begin();
     drain();
     if (record_.activities > 0) backend_.run(*this);
-    if (units_) record_units();
+    record_cells();
     record_.uses = log_.uses();
     return std::move(record_);
   }
@@ -157,9 +142,8 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
   // Lists and not recursion: chains of tasks without duration may be long.
   void drain() {
     for (;;) {
-      if (steps_.resume()) continue;
       if (ready_.empty()) {
-        if (units_ && units_->drain()) continue;
+        if (cells_.drain()) continue;
         return;
       }
       const std::int32_t next = ready_.back();
@@ -170,28 +154,24 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
 
   void start(std::int32_t t, std::int32_t cls) {
     const Task& task = graph_.tasks[at(t)];
-    if (units_ && task.lane == Lane::Compute) return units_->inputs_there(t, cls);
+    if (task.lane == Lane::Compute) return cells_.inputs_there(t, cls);
     record_.task_start[pair(t, cls)] = backend_.now().base();
     if (task.kind == TaskKind::Collective && task.flow >= 0) {
       meet(first_meeting_[at(t)] + (net_.round[at(t)] < 0 ? folding_.data_group[at(cls)] : cls));
     } else if (const FlowSpec* copy = flows_.copy(task, cls)) {
-      send(*copy, token(Kind::PassEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
-    } else if (task.program < 0) {
-      finish(t, cls);
+      send(*copy, token(Kind::TaskEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
     } else {
-      steps_.start(t, cls);
+      const Ticks time = task.program < 0 ? Ticks(0) : graph_.programs[at(task.program)].duration;
+      wait(time, token(Kind::TaskEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
     }
   }
 
+  // Of another lane than compute.
   void finish(std::int32_t t, std::int32_t cls) {
-    const std::size_t index = pair(t, cls);
-    record_.task_end[index] = backend_.now().base();
-    ++record_.finished;
-    const bool lane_goes_on = gates_[index] == 0;  // asked before transfers start: one without duration arrives at once
-    for (const std::int32_t transfer : net_.transfers[t]) offer_transfer(transfer, cls);
-    for (const std::int32_t transfer : net_.taken_after[t]) offer_transfer(transfer, cls);
-    for (const std::int32_t successor : net_.successors[t]) release(successor, cls);
-    if (net_.next_on_lane[at(t)] >= 0 && lane_goes_on) release(net_.next_on_lane[at(t)], cls);
+    record_.task_end[pair(t, cls)] = backend_.now().base();
+    output_made(t, cls);
+    cell_ended(t, cls);
+    if (net_.next_on_lane[at(t)] >= 0) release(net_.next_on_lane[at(t)], cls);
   }
 
   // --- points inside passes ---
@@ -200,27 +180,29 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
     point_reached_[pair(wait, cls)] = true;
     release(net_.point_waits[at(wait)].waiter, cls);
   }
-  void pass_begun(std::int32_t task, std::int32_t cls) override {
+  void cell_begun(std::int32_t task, std::int32_t cls) override {
     for (const std::int32_t w : net_.points[task])
       wait(graph_.points[at(net_.point_waits[at(w)].point)].at,
            token(Kind::PointReached, static_cast<std::int64_t>(pair(w, cls))), [&] { reach_point(w, cls); });
   }
-  void steps_ended(std::int32_t task, std::int32_t cls, std::int32_t steps) override {
+  void steps_reached(std::int32_t task, std::int32_t cls, std::int32_t steps) override {
     for (const std::int32_t w : net_.points[task])
       if (graph_.points[at(net_.point_waits[at(w)].point)].steps <= steps) reach_point(w, cls);
   }
-  void unit_steps_ended(std::int32_t task, std::int32_t cls, std::int32_t steps) override { steps_ended(task, cls, steps); }
 
-  // --- passes by units ---
+  // --- cells of the compute lanes ---
   double now() const override { return backend_.now().base(); }
-  void unit_timer(double delay, std::int64_t step) override {
-    wait(Ticks(delay), token(Kind::UnitEnd, step), [&] { units_->unit_ended(step); });
+  void step_timer(double delay, std::int64_t step) override {
+    wait(Ticks(delay), token(Kind::StepEnd, step), [&] { cells_.step_ended(step); });
+  }
+  void group_timer(Ticks delay, std::int64_t ring) override {
+    wait(delay, token(Kind::GroupEnd, ring), [&] { cells_.group_ended(ring); });
   }
   void latency_timer(Ticks delay, std::int64_t ring) override {
-    wait(delay, token(Kind::UnitRingReady, ring), [&] { units_->ring_ready(ring); });
+    wait(delay, token(Kind::RingReady, ring), [&] { cells_.ring_ready(ring); });
   }
   void collective_flow(const FlowSpec& spec, std::int64_t ring) override {
-    send(spec, token(Kind::UnitRingMemberEnd, ring), [&] { units_->ring_member_ended(ring); });
+    send(spec, token(Kind::RingMemberEnd, ring), [&] { cells_.ring_member_ended(ring); });
   }
   bool sends_are_through(std::int32_t cell, std::int32_t cls) const override { return gates_[pair(cell, cls)] == 0; }
   void output_made(std::int32_t task, std::int32_t cls) override {
@@ -231,34 +213,18 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
     for (const std::int32_t transfer : net_.taken_after[task]) offer_transfer(transfer, cls);
     for (const std::int32_t successor : net_.successors[task]) release(successor, cls);
   }
-  void record_units() {
+  void record_cells() {
     for (std::size_t t = 0; t < graph_.tasks.size(); ++t) {
       if (graph_.tasks[t].lane != Lane::Compute) continue;
       for (std::int32_t cls = 0; cls < classes_; ++cls) {
         const std::size_t index = pair(static_cast<std::int32_t>(t), cls);
-        record_.task_start[index] = units_->start[index];
-        record_.task_end[index] = units_->end[index];
+        record_.task_start[index] = cells_.start[index];
+        record_.task_end[index] = cells_.end[index];
       }
     }
-    record_.waiting = std::move(units_->waiting);
-    record_.collectives = std::move(units_->collectives);
+    record_.waiting = std::move(cells_.waiting);
+    record_.collectives = std::move(cells_.collectives);
   }
-
-  // --- passes as blocks ---
-  void compute_timer(Ticks time, std::int32_t run) override { timer(time, token(Kind::ComputeEnd, run)); }
-  void ring_timer(Ticks latency, std::int32_t ring) override {
-    wait(latency, token(Kind::RingReady, ring), [&] { steps_.ring_ready(ring); });
-  }
-  void ring_flow(const FlowSpec& spec, std::int32_t ring) override {
-    send(spec, token(Kind::RingMemberEnd, ring), [&] { steps_.ring_member_ended(ring); });
-  }
-  void pass_timer(Ticks time, std::int32_t task, std::int32_t cls) override {
-    wait(time, token(Kind::PassEnd, static_cast<std::int64_t>(pair(task, cls))), [&] { finish(task, cls); });
-  }
-  void group_timer(Ticks time, std::int32_t ring) override {
-    wait(time, token(Kind::GroupPassEnd, ring), [&] { steps_.group_ended(ring); });
-  }
-  void pass_ended(std::int32_t task, std::int32_t cls) override { finish(task, cls); }
 
   // --- transfers ---
   // With a rendezvous a transfer starts when its receiver is there too.
@@ -287,9 +253,7 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
     record_.transfer_end[pair(transfer, cls)] = backend_.now().base();
     for (const std::int32_t task : net_.consumers[transfer]) release(task, cls);
     const std::int32_t gate = net_.gate[at(transfer)];
-    if (gate < 0 || --gates_[pair(gate, cls)] > 0) return;
-    if (units_) return units_->sends_arrived(gate, cls);
-    if (net_.next_on_lane[at(gate)] >= 0) release(net_.next_on_lane[at(gate)], cls);
+    if (gate >= 0 && --gates_[pair(gate, cls)] == 0) cells_.sends_arrived(gate, cls);
   }
 
   // --- collectives that are tasks ---
@@ -332,16 +296,16 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
     const auto index = static_cast<std::int64_t>(event & ((Token{1} << kKindShift) - 1));
     const auto small = static_cast<std::int32_t>(index);
     switch (static_cast<Kind>(event >> kKindShift)) {
-      case Kind::PassEnd:
+      case Kind::TaskEnd:
         return finish(small / classes_, small % classes_);
-      case Kind::GroupPassEnd:
-        return steps_.group_ended(small);
-      case Kind::ComputeEnd:
-        return steps_.compute_ended(small);
+      case Kind::StepEnd:
+        return cells_.step_ended(index);
+      case Kind::GroupEnd:
+        return cells_.group_ended(index);
       case Kind::RingReady:
-        return steps_.ring_ready(small);
+        return cells_.ring_ready(index);
       case Kind::RingMemberEnd:
-        return steps_.ring_member_ended(small);
+        return cells_.ring_member_ended(index);
       case Kind::TransferReady:
         return send_transfer(small / classes_, small % classes_);
       case Kind::TransferEnd:
@@ -350,12 +314,6 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
         return send_meeting(small);
       case Kind::MeetingMemberEnd:
         return end_meeting_member(small);
-      case Kind::UnitEnd:
-        return units_->unit_ended(index);
-      case Kind::UnitRingReady:
-        return units_->ring_ready(index);
-      case Kind::UnitRingMemberEnd:
-        return units_->ring_member_ended(index);
       case Kind::PointReached:
         return reach_point(small / classes_, small % classes_);
       case Kind::Flow:
@@ -368,7 +326,6 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
   const TaskNet& net_;
   const Folding& folding_;
   const FlowTable& flows_;
-  const std::vector<bool>& merged_;
   FlowBackend& backend_;
   ContentionLog log_;
   const std::int32_t classes_;
@@ -377,29 +334,13 @@ class Replay final : public EventHandler, private UnitHost, private StepHost {
   std::vector<std::int32_t> transfer_waits_;       // [transfer][class], with a rendezvous
   std::vector<bool> point_reached_;                // [wait for a point][class]
   std::vector<std::int32_t> ready_;                // pairs whose prerequisites are there
-  StepRunner steps_;                               // passes as blocks
-  std::optional<UnitRunner> units_;                // passes by units
+  CellRunner cells_;
   std::vector<Meeting> meetings_;
   std::vector<std::int32_t> first_meeting_;  // per task
   std::vector<std::vector<std::int32_t>> data_members_;
 };
 
 }  // namespace
-
-bool merge_keeps_order(const TaskGraph& graph, const Folding& folding, int rank) {
-  std::vector<std::int32_t> members(static_cast<std::size_t>(folding.tensor_groups), 0);
-  bool together = true;  // every tensor group is one class
-  for (const std::int32_t group : folding.tensor_group) together = together && ++members[at(group)] == 1;
-  int lane = -1;
-  for (std::int32_t t = graph.rank_begin[at(rank)]; t < graph.rank_begin[at(rank + 1)]; ++t) {
-    const Task& task = graph.tasks[at(t)];
-    if (!has_collective(graph, task, false)) continue;
-    if (lane >= 0 && lane != static_cast<int>(task.lane)) return false;
-    lane = static_cast<int>(task.lane);
-    if (!together && !has_collective(graph, task, true)) return false;
-  }
-  return true;
-}
 
 ReplayRecord replay(const ReplayInput& input, FlowBackend& backend) { return Replay(input, backend).run(); }
 

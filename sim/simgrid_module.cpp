@@ -87,11 +87,14 @@ void each_part(ReplayRecord& record, Visit visit) {
   visit(record.collectives);
 }
 
-// Collectives inside passes that run by units, of one copy.
-std::size_t unit_collectives(const TaskGraph& graph) {
+// Collectives inside passes that run step by step, of one copy.
+std::size_t collectives_of_steps(const ReplayInput& input) {
+  const TaskGraph& graph = *input.graph;
   std::size_t count = 0;
-  for (const Task& task : graph.tasks) {
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
+    const Task& task = graph.tasks[t];
     if (task.lane != Lane::Compute || task.group_size == 0 || task.program < 0) continue;  // a group shares one program
+    if (input.timers[t]) continue;
     const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
     const auto first = graph.steps.begin() + program.first_step;
     count += static_cast<std::size_t>(
@@ -108,10 +111,8 @@ ReplayRecord empty_record(const ReplayInput& input) {
   record.transfer_start.resize(input.graph->transfers.size() * classes);
   record.transfer_end.resize(record.transfer_start.size());
   record.uses.resize(input.folding->network.resources.size());
-  if (input.graph->by_units) {
-    record.waiting.resize(record.task_start.size());
-    record.collectives.resize(unit_collectives(*input.graph) * classes);
-  }
+  record.waiting.resize(record.task_start.size());
+  record.collectives.resize(collectives_of_steps(input) * classes);
   return record;
 }
 

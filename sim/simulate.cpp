@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/plan/unit_lanes.hpp"
 #include "sim/flow_solver.hpp"
 #include "sim/network_replay.hpp"
 #include "sim/simgrid_module.hpp"
@@ -14,13 +15,9 @@
 namespace panpipe::sim {
 namespace {
 
-std::vector<bool> merged_ranks(const TaskGraph& graph, const Platform& platform, const Folding& folding, const FlowTable& flows,
-                               bool merge) {
+std::vector<bool> merged_ranks(const TaskGraph& graph, const Platform& platform, const FlowTable& flows, bool merge) {
   if (!merge) return std::vector<bool>(at(graph.ranks), false);
-  std::vector<bool> merged = mergeable_ranks(platform, flows.ring_rates());
-  for (int rank = 0; rank < graph.ranks; ++rank)
-    merged[at(rank)] = merged[at(rank)] && (graph.by_units || merge_keeps_order(graph, folding, rank));
-  return merged;
+  return mergeable_ranks(platform, flows.ring_rates());
 }
 
 ReplayRecord run(const ReplayInput& input, Backend backend) {
@@ -44,18 +41,43 @@ std::vector<Ticks> of_class(const std::vector<double>& values, int classes, std:
   return result;
 }
 
-TaskTimes times_of(const TaskGraph& graph, const ReplayRecord& record, const FlowTable& flows, int classes) {
+// Inside cells that were one timer.
+void add_collectives(const TaskGraph& graph, const std::vector<bool>& timers, TaskTimes& times) {
+  std::vector<MemberRun> runs;
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
+    const Task& task = graph.tasks[t];
+    if (!timers[t] || task.group_size == 0) continue;
+    const Program& program = graph.programs[at(task.program)];
+    const auto last = std::max_element(times.task_end.begin() + static_cast<std::ptrdiff_t>(t),
+                                       times.task_end.begin() + static_cast<std::ptrdiff_t>(t + task.group_size));
+    const double begun = (*last - program.duration).base();
+    UnitLanes lanes{begun, begun};
+    runs.assign(program.members, {});
+    run_cell(
+        graph, program, lanes, runs.data(),
+        [&](std::int32_t step, double start, double end) {
+          const auto member = static_cast<std::int32_t>(t) + graph.steps[at(step)].member;
+          times.collectives.push_back({member, step, Ticks(start), Ticks(end)});
+        },
+        [](std::int32_t, double) {});
+  }
+}
+
+TaskTimes times_of(const ReplayInput& input, const ReplayRecord& record) {
+  const TaskGraph& graph = *input.graph;
+  const int classes = input.folding->classes;
   const std::int32_t cls = last_class(record, classes);
   TaskTimes times;
   times.task_start = of_class(record.task_start, classes, cls);
   times.task_end = of_class(record.task_end, classes, cls);
   times.transfer_start = of_class(record.transfer_start, classes, cls);
   times.transfer_end = of_class(record.transfer_end, classes, cls);
-  if (graph.by_units) times.task_waiting = of_class(record.waiting, classes, cls);
-  for (const UnitCollectiveRecord& c : record.collectives)
+  times.task_waiting = of_class(record.waiting, classes, cls);
+  for (const CollectiveRecord& c : record.collectives)
     if (c.cls == cls) times.collectives.push_back({c.task, c.step, Ticks(c.start), Ticks(c.end)});
+  add_collectives(graph, input.timers, times);
   for (const Transfer& transfer : graph.transfers) {
-    const FlowSpec& spec = flows.transfer(transfer.link, cls);
+    const FlowSpec& spec = input.flows->transfer(transfer.link, cls);
     times.transfer_alone.push_back(spec.latency + spec.transfer);
   }
   return times;
@@ -95,12 +117,13 @@ Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options&
   const TaskNet net(graph);
   Folding folding = fold_copies(platform, options.fold);
   const FlowTable flows(graph, platform, folding);
-  const ReplayInput input{&graph, &net, &folding, &flows, merged_ranks(graph, platform, folding, flows, options.merge)};
+  ReplayInput input{&graph, &net, &folding, &flows, merged_ranks(graph, platform, flows, options.merge), {}};
+  input.timers = cells_as_timers(graph, folding, input.merged);
   const ReplayRecord record = run(input, options.backend);
   PANPIPE_CHECK(record.finished == static_cast<std::int64_t>(graph.tasks.size()) * folding.classes,
                 fmt::format("{} of {} tasks finished", record.finished, graph.tasks.size() * at(folding.classes)));
 
-  Timeline timeline = make_timeline(graph, times_of(graph, record, flows, folding.classes), TimelineKind::Simulated);
+  Timeline timeline = make_timeline(graph, times_of(input, record), TimelineKind::Simulated);
   double last = 0, last_idle = 0;
   for (const double end : record.task_end) last = std::max(last, end);
   for (const Ticks end : idle.task_end) last_idle = std::max(last_idle, end.base());

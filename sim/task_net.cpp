@@ -37,7 +37,7 @@ TaskNet::TaskNet(const TaskGraph& graph) {
   for (std::size_t t = 0; t < tasks; ++t) {
     const std::int32_t before = net.lane_before(static_cast<std::int32_t>(t));
     if (before < 0) continue;
-    if (graph.by_units && graph.tasks[t].lane == Lane::Compute) {
+    if (graph.tasks[t].lane == Lane::Compute) {
       if (leader[t] == static_cast<std::int32_t>(t)) next_on_lane[at(leader[at(before)])] = static_cast<std::int32_t>(t);
     } else {
       next_on_lane[at(before)] = static_cast<std::int32_t>(t);
@@ -52,8 +52,8 @@ TaskNet::TaskNet(const TaskGraph& graph) {
       const Input& input = graph.inputs[at(task.first_input + i)];
       const std::int32_t from = net.producer(input);
       if (from < 0 || leader[at(from)] == leader[t]) continue;
-      const std::int32_t waiter = graph.by_units ? static_cast<std::int32_t>(t) : leader[t];
-      ++prerequisites[at(waiter)];
+      const auto waiter = static_cast<std::int32_t>(t);
+      ++prerequisites[t];
       if (input.transfer >= 0) {
         received.emplace_back(input.transfer, waiter);
       } else if (input.point >= 0) {
@@ -66,11 +66,11 @@ TaskNet::TaskNet(const TaskGraph& graph) {
   }
   for (std::size_t i = 0; i < graph.transfers.size(); ++i) {
     const std::int32_t from = graph.transfers[i].producer;
-    sent.emplace_back(graph.by_units ? from : last[at(from)], static_cast<std::int32_t>(i));
+    sent.emplace_back(from, static_cast<std::int32_t>(i));
     receiver_before[i] = net.receiver_before(graph.transfers[i]);
     if (receiver_before[i] >= 0) taken.emplace_back(receiver_before[i], static_cast<std::int32_t>(i));
     if (!graph.tasks[at(from)].waits_for_sends) continue;
-    gate[i] = graph.by_units ? leader[at(from)] : last[at(from)];
+    gate[i] = leader[at(from)];
     ++gated[at(gate[i])];
   }
   successors.assign(tasks, after);

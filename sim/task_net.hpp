@@ -24,13 +24,13 @@ class Lists {
   std::vector<std::int32_t> values_;
 };
 
-// Groups are atomic: their first member waits for all members' inputs, their outputs exist when the last has run. Where passes
-// run by units the members wait and deliver each for itself, and no count includes the order of the compute lane.
+// The members of a group wait and deliver each for itself; no count includes the order of the compute lanes (CellRunner keeps
+// it).
 struct TaskNet {
   explicit TaskNet(const TaskGraph& graph);
 
-  std::vector<std::int32_t> prerequisites;  // per task, with the task before on its lane
-  std::vector<std::int32_t> next_on_lane;   // per task, -1 = last; by units per first task of a cell
+  std::vector<std::int32_t> prerequisites;  // per task; off the compute lanes with the task before
+  std::vector<std::int32_t> next_on_lane;   // per task, -1 = last; on the compute lanes per first task of a cell
   Lists successors;                         // per task whose end makes them ready
   // Tasks that wait for a point inside another.
   struct PointWait {
@@ -40,7 +40,7 @@ struct TaskNet {
   Lists points;                     // per task: those of point_waits that wait for a point of it
   Lists transfers;                  // per task whose end starts them
   Lists consumers;                  // per transfer: the tasks that wait for its arrival
-  std::vector<std::int32_t> gate;   // per transfer: the task after which its lane waits for the arrival, or -1
+  std::vector<std::int32_t> gate;   // per transfer: the cell after which its lane waits for the arrival, or -1
   std::vector<std::int32_t> gated;  // per task: transfers its lane waits for
   // With a rendezvous: what a transfer waits for besides its producer, and per task the transfers that may start behind it.
   std::vector<std::int32_t> receiver_before;  // per transfer, -1 = nothing

@@ -26,7 +26,6 @@ class Compiler {
     make_tables();
     gather_sends();
     result_.task_node.assign(graph_.tasks.size(), 0);
-    result_.ready_node.assign(graph_.tasks.size(), 0);
     resize(result_.structure, 0);
     for (const std::int32_t b : net_.levels()) emit(net_.blocks()[at(b)]);
     finish();
@@ -93,8 +92,8 @@ class Compiler {
              b = net_.lane_before(b)) {
           if (!graph_.tasks[at(b)].waits_for_sends) continue;
           for (const Send& send : sends_[at(b)]) {
-            depend(result_.ready_node[at(b)], send.link);
-            if (send.receiver_before >= 0) depend(result_.ready_node[at(send.receiver_before)], send.link);
+            depend(result_.task_node[at(b)], send.link);
+            if (send.receiver_before >= 0) depend(result_.task_node[at(send.receiver_before)], send.link);
           }
         }
       }
@@ -107,10 +106,10 @@ class Compiler {
         const auto delay = input.transfer >= 0 ? 1 + graph_.transfers[at(input.transfer)].link
                            : input.point >= 0  ? 1 + static_cast<std::int32_t>(graph_.links.size()) + input.point
                                                : 0;
-        depend(result_.ready_node[at(from)], static_cast<std::uint16_t>(delay));
+        depend(result_.task_node[at(from)], static_cast<std::uint16_t>(delay));
         if (input.transfer < 0) continue;
         const std::int32_t receiver = net_.receiver_before(graph_.transfers[at(input.transfer)]);
-        if (receiver >= 0) depend(result_.ready_node[at(receiver)], static_cast<std::uint16_t>(delay));
+        if (receiver >= 0) depend(result_.task_node[at(receiver)], static_cast<std::uint16_t>(delay));
       }
     }
   }
@@ -119,28 +118,20 @@ class Compiler {
     gather_dependencies(block);
     const std::int32_t first = net_.members()[at(block.first_member)];
     std::uint32_t node = net_.lane_before(first) < 0 ? 0 : result_.task_node[at(net_.lane_before(first))];
-    // All but the last dependency, and for tasks side by side the last one as well, go into tasks of no cost.
+    // All but the last dependency, and for tasks side by side the last one as well, go into tasks of no cost. The passes of a
+    // group are one task.
     const std::size_t joins = block.together ? dependencies_.size() : std::max<std::size_t>(1, dependencies_.size()) - 1;
     for (std::size_t i = 0; i < joins; ++i) node = add_node(node, dependencies_[i], 0);
     const Dependency last = joins < dependencies_.size() ? dependencies_.back() : Dependency{};
     const std::uint32_t start = node;
     for (std::int32_t k = 0; k < block.members; ++k) {
       const std::int32_t t = net_.members()[at(block.first_member + k)];
-      node = add_node(block.together ? start : node, k == 0 ? last : Dependency{}, cost_of(graph_.tasks[at(t)]));
+      if (k == 0 || block.together) node = add_node(start, last, cost_of(graph_.tasks[at(t)]));
       result_.task_node[at(t)] = node;
-    }
-    for (std::int32_t k = 0; k < block.members; ++k) {
-      const std::int32_t t = net_.members()[at(block.first_member + k)];
-      result_.ready_node[at(t)] = block.together ? result_.task_node[at(t)] : node;
     }
   }
 
   void finish() {
-    for (const Transfer& transfer : graph_.transfers) {
-      if (!graph_.rendezvous) break;
-      const std::int32_t receiver = net_.receiver_before(transfer);
-      result_.receiver_node.push_back(receiver < 0 ? 0 : result_.ready_node[at(receiver)]);
-    }
     Structure& s = result_.structure;
     s.cost_entries = static_cast<std::uint32_t>(result_.costs.size());
     s.delay_entries = static_cast<std::uint32_t>(result_.delays.size());

@@ -1,4 +1,5 @@
-// From any lowered plan to a Structure and its tables.
+// From a lowered plan to a Structure and its tables, for whoever replays one order with many costs. A cell is a number, its
+// program's duration: as exact as the estimate where durations_are_fixed (plan/unit_lanes.hpp).
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,8 @@ namespace panpipe {
 
 struct CompiledGraph {
   Structure structure;
-  std::vector<double> costs, delays;         // ticks; the structure's tables
-  std::vector<std::uint32_t> task_node;      // of each task: the structure's task that does its work
-  std::vector<std::uint32_t> ready_node;     // of each task: the one after which its outputs exist (a group's last)
-  std::vector<std::uint32_t> receiver_node;  // of each transfer: the one after which its receiver takes it; empty = at any time
+  std::vector<double> costs, delays;     // ticks; the structure's tables
+  std::vector<std::uint32_t> task_node;  // of each task: the structure's task that does its work; a group is one
 };
 
 // Tables: costs[0] = 0, then one entry per program, then one per flow; delays[0] = 0, then one per link, then one per

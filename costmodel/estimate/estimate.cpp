@@ -1,38 +1,190 @@
 #include "costmodel/estimate/estimate.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
-#include "costmodel/estimate/compile.hpp"
-#include "costmodel/estimate/replay.hpp"
-#include "costmodel/estimate/unit_replay.hpp"
+#include "base/index.hpp"
+#include "costmodel/estimate/order_net.hpp"
+#include "costmodel/plan/unit_lanes.hpp"
 
 namespace panpipe {
+namespace {
 
-TaskTimes estimate_times(const TaskGraph& graph) {
-  if (graph.by_units) return replay_by_units(graph);
-  const CompiledGraph compiled = compile(graph);
-  std::vector<double> ends(static_cast<std::size_t>(compiled.structure.tasks) + 1);
-  replay(compiled.structure, compiled.costs.data(), compiled.delays.data(), ends.data());
-  TaskTimes times;
-  times.task_start.reserve(graph.tasks.size());
-  times.task_end.reserve(graph.tasks.size());
-  for (const std::uint32_t node : compiled.task_node) {
-    times.task_end.emplace_back(ends[node]);
-    times.task_start.emplace_back(ends[node] - compiled.costs[compiled.structure.cost[node]]);
+// Cell after cell, each when everything that its members wait for is known.
+class TaskReplay {
+ public:
+  TaskReplay(const TaskGraph& graph, bool with_collectives)
+      : graph_(graph), net_(graph), with_collectives_(with_collectives), fixed_(fixed_cells(graph)) {
+    const std::size_t tasks = graph.tasks.size();
+    start_.assign(tasks, 0);
+    end_.assign(tasks, 0);
+    done_.assign(tasks, 0);
+    output_.assign(tasks, 0);
+    times_.task_waiting.assign(tasks, Ticks(0));
+    times_.transfer_start.assign(graph.transfers.size(), Ticks(0));
+    times_.transfer_end.assign(graph.transfers.size(), Ticks(0));
+    units_.resize(at(graph.ranks));
+    lane_free_.assign(net_.lane_tails().size(), 0);
+    points_.resize(graph.programs.size());
+    for (std::size_t p = 0; p < graph.points.size(); ++p)
+      points_[at(graph.points[p].program)].push_back(static_cast<std::int32_t>(p));
+    if (std::any_of(graph.tasks.begin(), graph.tasks.end(), [](const Task& task) { return task.waits_for_sends; }))
+      sends_.resize(tasks);
+    for (std::size_t i = 0; i < graph.transfers.size() && !sends_.empty(); ++i)
+      if (graph.tasks[at(graph.transfers[i].producer)].waits_for_sends)
+        sends_[at(graph.transfers[i].producer)].push_back(static_cast<std::int32_t>(i));
   }
-  times.transfer_start.reserve(graph.transfers.size());
-  times.transfer_end.reserve(graph.transfers.size());
-  for (std::size_t i = 0; i < graph.transfers.size(); ++i) {
-    const Transfer& transfer = graph.transfers[i];
-    Ticks start(ends[compiled.ready_node[static_cast<std::size_t>(transfer.producer)]]);
-    if (!compiled.receiver_node.empty()) start = std::max(start, Ticks(ends[compiled.receiver_node[i]]));
-    const TransferLink& link = graph.links[static_cast<std::size_t>(transfer.link)];
-    times.transfer_start.push_back(start);
-    times.transfer_end.push_back(start + link.latency + link.transfer);
-  }
-  return times;
-}
 
-Timeline estimate(const TaskGraph& graph) { return make_timeline(graph, estimate_times(graph), TimelineKind::Estimated); }
+  TaskTimes run() {
+    for (const std::int32_t b : net_.levels()) {
+      const Block& block = net_.blocks()[at(b)];
+      const std::int32_t first = net_.members()[at(block.first_member)];
+      hold_for_sends(net_.lane_before(first));
+      if (graph_.tasks[at(first)].kind == TaskKind::Pass)
+        run_passes(block, first);
+      else
+        run_others(block);
+    }
+    for (std::size_t i = 0; i < graph_.transfers.size(); ++i) {
+      times_.transfer_start[i] = Ticks(transfer_start(static_cast<std::int32_t>(i)));
+      times_.transfer_end[i] = times_.transfer_start[i] + link_time(static_cast<std::int32_t>(i));
+    }
+    for (const double start : start_) times_.task_start.emplace_back(start);
+    for (const double end : end_) times_.task_end.emplace_back(end);
+    return std::move(times_);
+  }
+
+ private:
+  Ticks link_time(std::int32_t transfer) const {
+    const TransferLink& link = graph_.links[at(graph_.transfers[at(transfer)].link)];
+    return link.latency + link.transfer;
+  }
+
+  double transfer_start(std::int32_t t) const {
+    const Transfer& transfer = graph_.transfers[at(t)];
+    const std::int32_t receiver = net_.receiver_before(transfer);
+    return std::max(output_[at(transfer.producer)], receiver < 0 ? 0 : done_[at(receiver)]);
+  }
+
+  double arrival(std::int32_t transfer) const { return transfer_start(transfer) + link_time(transfer).base(); }
+
+  double inputs_there(std::int32_t t) const {
+    const Task& task = graph_.tasks[at(t)];
+    double there = 0;
+    for (std::int32_t i = 0; i < task.inputs; ++i) {
+      const Input& input = graph_.inputs[at(task.first_input + i)];
+      if (input.transfer >= 0)
+        there = std::max(there, arrival(input.transfer));
+      else if (input.point >= 0)
+        there = std::max(there, point_times_.at({input.task, input.point}));
+      else if (net_.block_of(input.task) != net_.block_of(t))
+        there = std::max(there, done_[at(input.task)]);
+    }
+    return there;
+  }
+
+  // The lane of a task goes on when what its block sent has arrived.
+  void hold_for_sends(std::int32_t task) {
+    if (sends_.empty()) return;
+    for (std::int32_t t = task; t >= 0 && net_.block_of(t) == net_.block_of(task); t = net_.lane_before(t))
+      for (const std::int32_t send : sends_[at(t)]) {
+        double& free = lane_free(graph_.tasks[at(t)]);
+        free = std::max(free, arrival(send));
+      }
+  }
+
+  double& lane_free(const Task& task) {
+    return task.lane == Lane::Compute ? units_[at(task.rank)].compute : lane_free_[net_.lane_index(task)];
+  }
+
+  void run_passes(const Block& block, std::int32_t first) {
+    const Program& program = graph_.programs[at(graph_.tasks[at(first)].program)];
+    if (fixed_[at(first)] && block.members == 1 && !with_collectives_) return run_fixed(first, program);
+    runs_.assign(at(block.members), {});
+    for (std::int32_t k = 0; k < block.members; ++k) {
+      runs_[at(k)].input = inputs_there(first + k);
+      runs_[at(k)].output_steps = graph_.tasks[at(first + k)].output_steps;
+    }
+    UnitLanes& lanes = units_[at(graph_.tasks[at(first)].rank)];
+    const std::vector<std::int32_t>& points = points_[at(graph_.tasks[at(first)].program)];
+    const double end = run_cell(
+        graph_, program, lanes, runs_.data(),
+        [&](std::int32_t step, double start, double stop) {
+          if (with_collectives_)
+            times_.collectives.push_back({first + graph_.steps[at(step)].member, step, Ticks(start), Ticks(stop)});
+        },
+        [&](std::int32_t steps, double time) {
+          for (const std::int32_t p : points)
+            if (graph_.points[at(p)].steps == steps) point_times_[{first, p}] = time;
+        });
+    double begin = end, stop = 0, busy = 0;
+    for (std::int32_t k = 0; k < block.members; ++k) {
+      const MemberRun& run = runs_[at(k)];
+      const std::size_t t = at(first + k);
+      start_[t] = run.start;
+      end_[t] = graph_.collectives_run_on ? run.compute_end : run.end();
+      done_[t] = end;
+      output_[t] = run.output;
+      begin = std::min(begin, run.start);
+      stop = std::max(stop, end_[t]);
+      busy += run.busy;
+    }
+    times_.task_waiting[at(first)] = Ticks(std::max(0.0, stop - begin - busy));
+  }
+
+  // A pass of which only the duration counts.
+  void run_fixed(std::int32_t pass, const Program& program) {
+    double& lane = units_[at(graph_.tasks[at(pass)].rank)].compute;
+    const double start = std::max(lane, inputs_there(pass));
+    start_[at(pass)] = start;
+    end_[at(pass)] = done_[at(pass)] = output_[at(pass)] = lane = start + program.duration.base();
+    for (const std::int32_t p : points_[at(graph_.tasks[at(pass)].program)])
+      point_times_[{pass, p}] = start + graph_.points[at(p)].at.base();
+    times_.task_waiting[at(pass)] = program.exposed_communication;
+  }
+
+  // The optimizer waits for the tensor lane too; collectives of several ranks start together.
+  void run_others(const Block& block) {
+    double start = 0;
+    for (std::int32_t k = 0; k < block.members; ++k) {
+      const std::int32_t t = net_.members()[at(block.first_member + k)];
+      const Task& task = graph_.tasks[at(t)];
+      if (k > 0) hold_for_sends(net_.lane_before(t));
+      start = std::max({start, lane_free(task), inputs_there(t)});
+      if (task.lane == Lane::Compute) start = std::max(start, units_[at(task.rank)].tensor);
+    }
+    for (std::int32_t k = 0; k < block.members; ++k) {
+      const std::int32_t t = net_.members()[at(block.first_member + k)];
+      const Task& task = graph_.tasks[at(t)];
+      double length = 0;
+      if (task.program >= 0)
+        length = graph_.programs[at(task.program)].duration.base();
+      else if (task.flow >= 0)
+        length = (graph_.flows[at(task.flow)].latency + graph_.flows[at(task.flow)].transfer).base();
+      start_[at(t)] = start;
+      end_[at(t)] = done_[at(t)] = output_[at(t)] = lane_free(task) = start + length;
+    }
+  }
+
+  const TaskGraph& graph_;
+  const OrderNet net_;
+  const bool with_collectives_;
+  const std::vector<bool> fixed_;  // per task: a number of its program's duration
+  TaskTimes times_;
+  std::vector<double> start_, end_, done_, output_;                      // per task; done: its cell has ended, collectives too
+  std::vector<UnitLanes> units_;                                         // per rank
+  std::vector<double> lane_free_;                                        // of the other lanes
+  std::vector<std::vector<std::int32_t>> sends_;                         // per task, those that are waited for; empty = none are
+  std::vector<std::vector<std::int32_t>> points_;                        // per program
+  std::map<std::pair<std::int32_t, std::int32_t>, double> point_times_;  // per task and point
+  std::vector<MemberRun> runs_;                                          // of the cell under way
+};
+
+}  // namespace
+
+TaskTimes estimate_times(const TaskGraph& graph, bool with_collectives) { return TaskReplay(graph, with_collectives).run(); }
+
+Timeline estimate(const TaskGraph& graph) { return make_timeline(graph, estimate_times(graph, true), TimelineKind::Estimated); }
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// The fast replay: end = max(end[lane predecessor], end[source] + delay) + cost, on idle links.
+// Times of a lowered plan on idle links. docs/models/estimate.md.
 #pragma once
 
 #include "costmodel/plan/task_graph.hpp"
@@ -8,7 +8,7 @@ namespace panpipe {
 
 // Throws NoAnswer with each rank's blocked action and the cycle when the order cannot finish.
 Timeline estimate(const TaskGraph& graph);
-// The times alone, without building a timeline.
-TaskTimes estimate_times(const TaskGraph& graph);
+// The times alone, without building a timeline; those of the collectives inside passes only on request.
+TaskTimes estimate_times(const TaskGraph& graph, bool with_collectives = false);
 
 }  // namespace panpipe

@@ -43,18 +43,18 @@ void pack_groups(const Schedule& schedule, PipelineOrder& order) {
     if (is_new) order.groups.push_back(std::move(members));
     order.group_of[i] = entry->second;
   }
-  if (order.slices() * 4 + order.groups.size() >= 65535)
+  if (static_cast<std::size_t>(order.stages) * 4 + order.groups.size() >= 65535)
     throw InputError("a packed order holds at most 65534 different passes and groups");
 }
 
 }  // namespace
 
 PipelineOrder pack(const Schedule& schedule) {
-  if (schedule.stages * schedule.splits > 16383 || schedule.microbatches > 65535)
-    throw InputError("a packed order holds at most 16383 stages (slices of stages, with sequence splits) and 65535 microbatches");
+  if (schedule.splits > 1) throw InputError("only passes of whole sequences can be packed");
+  if (schedule.stages > 16383 || schedule.microbatches > 65535)
+    throw InputError("a packed order holds at most 16383 stages and 65535 microbatches");
   PipelineOrder order;
   order.stages = schedule.stages;
-  order.splits = schedule.splits;
   order.microbatches = schedule.microbatches;
   order.stage_to_rank = schedule.stage_to_rank;
   order.stage_before.assign(static_cast<std::size_t>(schedule.stages), -1);
@@ -67,16 +67,14 @@ PipelineOrder pack(const Schedule& schedule) {
   }
   order.rank_begin.push_back(0);
   for (const std::vector<Action>& rank : schedule.order) {
-    for (const Action& action : rank)
-      order.actions.push_back(
-          pack(pass_of(action), action.stage * schedule.splits + std::max<int>(action.split, 0), action.microbatch));
+    for (const Action& action : rank) order.actions.push_back(pack(pass_of(action), action.stage, action.microbatch));
     order.rank_begin.push_back(static_cast<std::uint32_t>(order.actions.size()));
   }
   pack_groups(schedule, order);
   return order;
 }
 
-void StructureBuilder::prepare(const PipelineOrder& order) {
+void StructureBuilder::prepare(const PipelineOrder& order, Structure& structure) {
   const auto stages = static_cast<std::uint32_t>(order.stages);
   // Microbatches are the rows of ids_: the ranks work on neighbouring ones at a time, so what is in use lies together.
   const std::uint32_t always = 2 * stages, never_read = always + 1;
@@ -104,22 +102,21 @@ void StructureBuilder::prepare(const PipelineOrder& order) {
   }
   ids_.assign(static_cast<std::size_t>(order.microbatches) * width_, kUnset);
   for (std::size_t i = always; i < ids_.size(); i += width_) ids_[i] = 0;
+  const auto ranks = static_cast<std::uint32_t>(order.rank_begin.size() - 1);
+  structure.delay_entries = stages * 2 + 1;
+  structure.lane_last.assign(ranks, 0);
+  heads_.clear();
+  for (std::uint32_t r = 0; r < ranks; ++r)
+    if (order.rank_begin[r] != order.rank_begin[r + 1]) heads_.push_back({order.rank_begin[r], order.rank_begin[r + 1], 0, r});
 }
 
 // Sweeps over the ranks; a sweep is a level. A rank's next action is emitted when everything it reads is from an earlier level.
-bool StructureBuilder::build(const PipelineOrder& order, Structure& structure, Groups groups) {
-  if (order.has_cells()) return build_cells(order, structure, groups);
-  prepare(order);
-  const auto ranks = static_cast<std::uint32_t>(order.rank_begin.size() - 1);
+bool StructureBuilder::build(const PipelineOrder& order, Structure& structure) {
+  prepare(order, structure);
+  if (!order.groups.empty()) return build_cells(order, structure);
   const auto tasks = static_cast<std::uint32_t>(order.actions.size());
   resize(structure, tasks);
   structure.cost_entries = static_cast<std::uint32_t>(order.stages) * 4 + 1;
-  structure.delay_entries = static_cast<std::uint32_t>(order.stages) * 2 + 1;
-  structure.lane_last.assign(ranks, 0);
-  heads_.clear();
-  for (std::uint32_t r = 0; r < ranks; ++r) {
-    if (order.rank_begin[r] != order.rank_begin[r + 1]) heads_.push_back({order.rank_begin[r], order.rank_begin[r + 1], 0, r});
-  }
   const PackedAction* const actions = order.actions.data();
   const Row* const rows = rows_.data();
   std::uint32_t* const ids = ids_.data();

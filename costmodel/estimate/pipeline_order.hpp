@@ -15,8 +15,7 @@ constexpr std::uint32_t kUnset = std::numeric_limits<std::uint32_t>::max();
 
 enum class Pass : std::uint8_t { F, I, W, B };
 
-// (4 stage + pass) << 16 | microbatch. At most 16,384 stages and 65,536 microbatches. With sequence splits every slice of a stage
-// counts as a stage of its own, stage x splits + slice.
+// (4 stage + pass) << 16 | microbatch. At most 16,384 stages and 65,536 microbatches.
 using PackedAction = std::uint32_t;
 constexpr PackedAction pack(Pass pass, int stage, int microbatch) {
   return ((static_cast<std::uint32_t>(stage) * 4 + static_cast<std::uint32_t>(pass)) << 16) |
@@ -34,22 +33,19 @@ constexpr std::uint32_t forward_delay_entry(int producing_stage) { return static
 constexpr std::uint32_t backward_delay_entry(int producing_stage) { return static_cast<std::uint32_t>(producing_stage) * 2 + 2; }
 
 // Entries of groups follow those of all passes.
-constexpr std::uint32_t group_entry(int slices, int group) {
-  return static_cast<std::uint32_t>(slices) * 4 + 1 + static_cast<std::uint32_t>(group);
+constexpr std::uint32_t group_entry(int stages, int group) {
+  return static_cast<std::uint32_t>(stages) * 4 + 1 + static_cast<std::uint32_t>(group);
 }
-// And those of passes as members of a group follow these, where groups are loose.
-constexpr std::uint32_t member_entry(int slices, std::size_t groups, Pass pass, int slice) {
-  return group_entry(slices, static_cast<int>(groups)) + cost_entry(pass, slice) - 1;
+// And those of passes as members of a group follow these.
+constexpr std::uint32_t member_entry(int stages, std::size_t groups, Pass pass, int stage) {
+  return group_entry(stages, static_cast<int>(groups)) + cost_entry(pass, stage) - 1;
 }
 
-// What a group of passes is. Block: it starts when all its members' inputs are there, and gives all outputs at its end. Loose:
-// every member starts with its own input, takes at least its member entry and then gives its output; the rank goes on when all
-// have ended, at least the group's entry after it came to the group. No way to weave the members is faster than that.
-enum class Groups : std::uint8_t { Block, Loose };
-
+// Every member of a group starts with its own input, takes at least its member entry and then gives its output; the rank goes on
+// when all have ended, at least the group's entry after it came to the group. No way to weave the members is faster than that: a
+// lower bound.
 struct PipelineOrder {
   int stages = 0;
-  int splits = 1;  // sequence splits; the vectors below are per stage, whole
   int microbatches = 0;
   std::vector<int> stage_before, stage_after;  // along the forward path; -1 = none
   std::vector<int> stage_to_rank;
@@ -60,20 +56,16 @@ struct PipelineOrder {
   std::vector<std::uint8_t> cell_size;
   std::vector<std::uint16_t> group_of;
   std::vector<std::vector<PackedAction>> groups;  // each kind of group once: its members, microbatches 0
-
-  int slices() const { return stages * splits; }  // what costs are given for
-  bool has_cells() const { return splits > 1 || !groups.empty(); }
 };
 
-// Throws InputError when the schedule has other actions than F, I, W and B, or is too large to pack. Groups are blocks: they
-// start when all their members' inputs are there, and give all outputs at their end.
+// Throws InputError when the schedule has other actions than F, I, W and B of whole sequences, or is too large to pack.
 PipelineOrder pack(const Schedule& schedule);
 
 // Keeps its buffers: building another structure of at most the same size allocates nothing.
 class StructureBuilder {
  public:
   // False when the order cannot finish; explain_deadlock and the estimate say why. O(actions).
-  bool build(const PipelineOrder& order, Structure& structure, Groups groups = Groups::Block);
+  bool build(const PipelineOrder& order, Structure& structure);
 
  private:
   // What an action of a (stage, pass) reads and writes in its microbatch's row of ids_: columns of its input from another stage,
@@ -87,9 +79,16 @@ class StructureBuilder {
   struct Head {
     std::uint32_t next = 0, end = 0, last = 0, rank = 0;
   };
-  void prepare(const PipelineOrder& order);
-  // cell_structure.cpp: the same for orders with groups or sequence splits.
-  bool build_cells(const PipelineOrder& order, Structure& structure, Groups groups);
+  void prepare(const PipelineOrder& order, Structure& structure);
+  // cell_structure.cpp: the same for orders with groups.
+  bool build_cells(const PipelineOrder& order, Structure& structure);
+  bool cell_is_ready(const PipelineOrder& order, const Head& head, std::uint32_t level_begin) const;
+  void emit_cell(const PipelineOrder& order, Head& head, Structure& structure);
+  const Row& row_of(PackedAction action) const { return rows_[action >> 16]; }
+  std::uint32_t* made_of(PackedAction action) { return ids_.data() + static_cast<std::size_t>(microbatch_of(action)) * width_; }
+  const std::uint32_t* made_of(PackedAction action) const {
+    return ids_.data() + static_cast<std::size_t>(microbatch_of(action)) * width_;
+  }
 
   std::vector<Row> rows_;
   std::uint32_t width_ = 0;

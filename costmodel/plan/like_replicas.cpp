@@ -61,16 +61,12 @@ class Joiner {
     all_.data = 1;
     all_.copies = plan.data;
     all_.ranks = plan.pipeline * plan.data;
-    all_.by_units = first.by_units;
     all_.collectives_run_on = first.collectives_run_on;
     all_.rendezvous = first.rendezvous;
     all_.model_flops_per_step = first.model_flops_per_step;
     all_.samples_per_step = first.samples_per_step;
     all_.peak_per_device = first.peak_per_device;
-    for (const int copy : like) {
-      all_.overlap_loss = std::max(all_.overlap_loss, graph(copy).overlap_loss);
-      PANPIPE_CHECK(same_tasks(graph(copy), first), "copies of one plan have the same tasks");
-    }
+    for (const int copy : like) PANPIPE_CHECK(same_tasks(graph(copy), first), "copies of one plan have the same tasks");
   }
 
   TaskGraph join() {

@@ -76,23 +76,6 @@ void check_split_backward(const Lowering& lowering) {
                       lowering.plan.schedule.name));
 }
 
-// Passes run unit by unit only where it makes a difference: that costs the engines more.
-void choose_lanes(Lowering& lowering) {
-  const Scenario& scenario = lowering.scenario;
-  TaskGraph& graph = lowering.graph;
-  const bool early = scenario.transfers.full_backward_sends == TransferRules::FullBackwardSends::InputGradient;
-  bool by_units = scenario.collectives_run_on;
-  for (const auto& row : lowering.plan.schedule.order)
-    for (const Action& action : row)
-      by_units = by_units || (early && action.kind == ActionKind::B) ||
-                 (scenario.schedule.braid == Braid::Split && action.is_compute() && action.group != GroupKind::None);
-  graph.by_units = by_units;
-  graph.collectives_run_on = scenario.collectives_run_on;
-  if (by_units)
-    for (const StageInfo& info : lowering.stages)
-      graph.overlap_loss = std::max(graph.overlap_loss, overlap_loss(lowering.costs, info.site));
-}
-
 // Unknown where it is of one device.
 ComputeRate mean_peak(const Scenario& scenario, const Plan& plan) {
   double sum = 0;
@@ -124,7 +107,7 @@ void begin(Lowering& lowering) {
   for (const int device : plan.devices)
     graph.limits.push_back(memory_limit(lowering.scenario, lowering.scenario.cluster.type_of(device)));
   make_stages(lowering);
-  choose_lanes(lowering);
+  graph.collectives_run_on = lowering.scenario.collectives_run_on;
   check_split_backward(lowering);
   make_stage_edges(lowering);
   make_bucket_trains(lowering);
@@ -168,7 +151,7 @@ TaskGraph prices_of(const Scenario& scenario, const Plan& plan, const CostModel&
   const bool copies = std::any_of(plan.schedule.order.begin(), plan.schedule.order.end(), [](const auto& row) {
     return std::any_of(row.begin(), row.end(), [](const Action& action) { return !action.is_compute(); });
   });
-  if (lowering.graph.by_units || copies) return lower(scenario, plan, costs);
+  if (copies) return lower(scenario, plan, costs);
   make_shared_flows(lowering);
   for (int rank = 0; rank < plan.pipeline; ++rank) {
     rank_reductions(lowering, rank);

@@ -62,13 +62,14 @@ struct StageEdge : StageLink {
   std::int32_t forward_link = -1, backward_link = -1;  // into TaskGraph::links; -1 on one rank
 };
 
-// A piece of one unit of a pass, neither merged with its neighbours nor slowed by collectives beside it: what braids are woven
+// A piece of one unit of a pass, neither merged with its neighbours nor slowed by collectives beside it: what programs are made
 // of.
 struct UnitPiece {
   double time = 0;  // compute, seconds
   std::int32_t flow = -1;
   bool collective = false;
-  bool hidden = false;    // collective: in a lone pass the weight gradient behind it runs meanwhile
+  bool hidden = false;    // collective: in a lone pass what is computed behind it, up to a `closed` piece, runs meanwhile
+  bool closed = false;    // compute: what follows waits for the collective that this one runs beside
   bool weight = false;    // compute of a weight gradient: needs no collective of its pass
   bool in_block = false;  // of a transformer layer, not of the embedding or the head
   bool tail = false;      // what a unit computes behind its collective: goes on with the next unit
@@ -78,10 +79,10 @@ struct UnitPiece {
   int train = -1;            // behind it gradients of this train are whole
 };
 
-// A pass of a stage by units: as it runs alone, with the time of its launches and jitter inside, and as the device would run it
-// if the host were never late, of which groups are woven.
-struct UnitPass {
-  std::vector<UnitPiece> alone, bare;
+// A pass of a stage as the device would run it if the host were never late: what lone passes are timed from and groups woven of.
+struct PassDraft {
+  std::vector<UnitPiece> pieces;
+  Breakdown breakdown;
   int launches = 0;
   int site = 0;
 };
@@ -106,8 +107,8 @@ struct Lowering {
   std::map<int, std::int32_t> flow_of_collective{};       // first flow of a site's tensor-parallel collectives
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
   std::vector<Input> after{};                             // per task: one more task it waits for, -1 = none
-  // Where passes run by units, per program: what it was made of, and where its members end; and the programs of groups.
-  std::vector<UnitPass> unit_passes{};
+  // Per program: what it was made of, and where its members end; and the programs of groups, by those of their members alone.
+  std::vector<PassDraft> drafts{};
   std::vector<std::vector<MemberEnds>> member_ends{};
   std::map<std::vector<std::int32_t>, std::int32_t> group_programs{};
 
@@ -131,6 +132,14 @@ struct Lowering {
                      static_cast<std::size_t>(microbatch * plan.schedule.splits + (split < 0 ? 0 : split))];
   }
   std::size_t slice_of(const Action& action) const { return action.split < 0 ? 0 : static_cast<std::size_t>(action.split); }
+  // Of the passes of the cell that starts there: one, or those of a group.
+  std::vector<std::int32_t> programs_of_cell(const std::vector<Action>& row, std::size_t first) const {
+    std::vector<std::int32_t> programs;
+    for (std::size_t i = first; i < first + std::max<std::size_t>(1, row[first].group_size); ++i)
+      if (row[i].is_compute())
+        programs.push_back(stage(row[i].stage).programs[slice_of(row[i])][static_cast<std::size_t>(row[i].kind)]);
+    return programs;
+  }
   const std::vector<int>& stages_of_rank(int rank) const { return rank_stages[static_cast<std::size_t>(rank)]; }
   StageInfo& stage(int index) { return stages[static_cast<std::size_t>(index)]; }
   const StageInfo& stage(int index) const { return stages[static_cast<std::size_t>(index)]; }
@@ -143,7 +152,7 @@ inline std::size_t index_of(ActionKind pass) { return static_cast<std::size_t>(p
 // lower.cpp: fills Lowering::stages and rank_stages from the plan.
 void make_stages(Lowering& lowering);
 
-// programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes that the schedule has.
+// programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes and groups of the schedule.
 void make_programs(Lowering& lowering);
 // Tensor-parallel collectives become flows, one range per site in use. Under sequence splits each carries its share.
 void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>& collectives);
@@ -153,8 +162,6 @@ double score_share(const Lowering& lowering, const UnitCost& unit, int slice);
 // Adds a program of one compute step.
 std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown);
 
-// braids.cpp: the program of a group of passes, from the programs that they have alone.
-std::int32_t group_program(Lowering& lowering, const std::vector<std::int32_t>& members);
 // Share of its time that compute loses while a collective runs beside it.
 inline double overlap_loss(const LoweringCosts& costs, int site) { return costs.overlap_slowdown(Duration(1), site).base(); }
 

@@ -1,72 +1,29 @@
-// The programs of a stage's passes: drafts rounded to whole picoseconds. docs/models/lowering.md has the equations.
+// The programs of the stages' passes and of the groups of the schedule. docs/models/lowering.md has the equations.
 #include <algorithm>
-#include <cmath>
 
-#include "base/error.hpp"
 #include "costmodel/plan/pass_draft.hpp"
-#include "costmodel/plan/unit_lanes.hpp"
 
 namespace panpipe {
 
 namespace {
 
-Breakdown shared_out(Breakdown breakdown, double share) {
-  breakdown.work = breakdown.work * share;
-  breakdown.traffic = Bytes(static_cast<std::int64_t>(static_cast<double>(breakdown.traffic.base()) * share));
-  for (Duration* part : {&breakdown.compute, &breakdown.memory, &breakdown.launch}) *part = *part * share;
-  return breakdown;
-}
-
-std::int32_t add_program(TaskGraph& graph, const PassDraft& draft, double share) {
-  Program program;
-  program.first_step = static_cast<std::int32_t>(graph.steps.size());
-  program.steps = static_cast<std::int32_t>(draft.steps.size());
-  double compute = 0;
-  for (const Draft& draft_step : draft.steps) {
-    ProgramStep step;
-    step.collective = draft_step.collective;
-    step.overlapped = draft_step.overlapped;
-    step.flow = draft_step.flow;
-    step.time = to_ticks(Duration(draft_step.time));
-    if (!step.collective) compute += step.time.base();
-    graph.steps.push_back(step);
-  }
-  const ProgramStep* const first = graph.steps.data() + program.first_step;
-  program.duration = idle_duration(first, first + program.steps);
-  program.exposed_communication = Ticks(program.duration.base() - compute);
-  program.breakdown = shared_out(draft.breakdown, share);
-  program.breakdown.communication = to_duration(program.exposed_communication);
-  program.breakdown.total = to_duration(program.duration);
-  graph.programs.push_back(program);
-  return static_cast<std::int32_t>(graph.programs.size()) - 1;
-}
-
-// `trains`: the trains of gradients that the pass makes whole, and how many of its steps come before.
-std::int32_t add_pass_program(Lowering& lowering, PassDraft draft, double share, int site,
-                              std::vector<std::pair<int, std::int32_t>>& trains) {
-  if (!lowering.graph.by_units) {
-    for (std::size_t s = 0; s < draft.steps.size(); ++s)
-      if (draft.steps[s].train >= 0) trains.emplace_back(draft.steps[s].train, static_cast<std::int32_t>(s) + 1);
-    return add_program(lowering.graph, draft, share);
-  }
-  const WovenProgram woven = weave(lowering.graph, {&draft.pieces}, false);
-  trains = woven.trains;
-  const std::int32_t program = add_unit_program(lowering, woven, 1, false, shared_out(draft.breakdown, share));
-  lowering.unit_passes[static_cast<std::size_t>(program)] = {std::move(draft.pieces), std::move(draft.bare), draft.launches,
-                                                             site};
-  return program;
+// By train of the stage: how many steps of the pass come before its gradients are whole; -1 = all.
+std::vector<std::int32_t> steps_of_trains(const std::vector<std::pair<int, std::int32_t>>& found, std::size_t trains,
+                                          std::int32_t steps) {
+  std::vector<std::int32_t> result(trains, -1);
+  for (const auto& [train, before] : found)
+    if (before < steps) result[static_cast<std::size_t>(train)] = before;
+  // One that the pass could not stop for is ready with the next one.
+  for (std::size_t k = trains; k-- > 1;)
+    if (result[k - 1] < 0) result[k - 1] = result[k];
+  return result;
 }
 
 Ticks time_of_steps(const TaskGraph& graph, std::int32_t program, std::int32_t steps) {
   Program part = graph.programs[static_cast<std::size_t>(program)];
-  if (!graph.by_units) {
-    const ProgramStep* const first = graph.steps.data() + part.first_step;
-    return idle_duration(first, first + steps);
-  }
   part.steps = steps;
-  UnitLanes lanes;
-  std::vector<MemberRun> runs(part.members);
-  return Ticks(run_cell(graph, part, lanes, runs.data(), [](std::int32_t, double, double) {}));
+  measure_alone(graph, part);
+  return part.duration;
 }
 
 // Where in a pass the trains of its stage are ready.
@@ -108,33 +65,28 @@ double message_work(const Lowering& lowering, std::size_t stage, ActionKind kind
   return sum;
 }
 
+// It comes first, and neither the host nor jitter makes it longer.
 void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind kind, PassDraft& draft) {
-  const double work = message_work(lowering, stage, kind);
-  if (work <= 0) return;
-  draft.breakdown.launch += Duration(work);
-  Draft step;
-  step.time = work;
-  draft.steps.insert(draft.steps.begin(), step);
   UnitPiece piece;
-  piece.time = work;
+  piece.time = message_work(lowering, stage, kind);
   piece.given = true;
-  draft.pieces.insert(draft.pieces.begin(), piece);
-  draft.bare.insert(draft.bare.begin(), piece);
+  if (piece.time > 0) draft.pieces.insert(draft.pieces.begin(), piece);
 }
 
 void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array<bool, 5>& used, int slice) {
   StageInfo& info = lowering.stages[stage];
   const auto finish = [&](ActionKind kind, PassDraft draft) {
-    apply_host_and_jitter(lowering, draft, host_factor(lowering.costs, device_time(draft, false), draft.launches, info.site));
     add_message_work(lowering, stage, kind, draft);
-    std::vector<std::pair<int, std::int32_t>> trains;
-    const std::int32_t program =
-        add_pass_program(lowering, std::move(draft), 1.0 / lowering.plan.schedule.splits, info.site, trains);
+    DraftProgram steps = steps_alone(lowering, draft.pieces);
+    const std::vector<std::pair<int, std::int32_t>> trains = steps.trains;
+    const std::int32_t program = add_program(lowering, std::move(steps), draft);
+    lowering.drafts.resize(lowering.graph.programs.size());
+    lowering.drafts.back() = std::move(draft);
     info.programs[static_cast<std::size_t>(slice)][index_of(kind)] = program;
     if (trains.empty()) return;
-    const std::int32_t steps = lowering.graph.programs[static_cast<std::size_t>(program)].steps;
+    const std::int32_t count = lowering.graph.programs[static_cast<std::size_t>(program)].steps;
     info.train_points[static_cast<std::size_t>(slice)][index_of(kind)] =
-        add_points(lowering.graph, program, steps_of_trains(trains, info.trains.size(), steps));
+        add_points(lowering.graph, program, steps_of_trains(trains, info.trains.size(), count));
   };
   const auto is_used = [&](ActionKind kind) { return used[index_of(kind)]; };
   // Where nobody waits for the input gradient, W is the whole backward.
@@ -142,7 +94,9 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
   if (is_used(ActionKind::F)) finish(ActionKind::F, draft_forward(lowering, info, slice));
   if (is_used(ActionKind::B)) finish(ActionKind::B, draft_backward(lowering, info, true, slice));
   if (is_used(ActionKind::R)) finish(ActionKind::R, draft_recompute(lowering, info, info.recompute, slice));
-  if (is_used(ActionKind::I)) finish(ActionKind::I, all_in_weight ? PassDraft{} : draft_backward(lowering, info, false, slice));
+  PassDraft nothing;
+  nothing.site = info.site;
+  if (is_used(ActionKind::I)) finish(ActionKind::I, all_in_weight ? nothing : draft_backward(lowering, info, false, slice));
   if (is_used(ActionKind::W))
     finish(ActionKind::W, all_in_weight ? draft_backward(lowering, info, true, slice) : draft_weight(lowering, info, slice));
 }
@@ -161,12 +115,14 @@ void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>&
 }
 
 std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown) {
-  PassDraft draft;
-  Draft step;
-  step.time = time.base();
-  draft.steps.push_back(step);
-  draft.breakdown = breakdown;
-  return add_program(graph, draft, 1);
+  Program program;
+  program.first_step = static_cast<std::int32_t>(graph.steps.size());
+  program.steps = 1;
+  program.breakdown = breakdown;
+  graph.steps.emplace_back().time = to_ticks(time);
+  measure_alone(graph, program);
+  graph.programs.push_back(program);
+  return static_cast<std::int32_t>(graph.programs.size()) - 1;
 }
 
 void make_programs(Lowering& lowering) {
@@ -177,6 +133,11 @@ void make_programs(Lowering& lowering) {
       if (action.is_compute()) used[static_cast<std::size_t>(action.stage)][index_of(action.kind)] = true;
   for (std::size_t s = 0; s < lowering.stages.size(); ++s)
     for (int slice = 0; slice < lowering.plan.schedule.splits; ++slice) make_stage_programs(lowering, s, used[s], slice);
+  for (const auto& row : lowering.plan.schedule.order)
+    for (std::size_t i = 0; i < row.size(); i += std::max<std::size_t>(1, row[i].group_size)) {
+      const std::vector<std::int32_t> members = lowering.programs_of_cell(row, i);
+      if (members.size() > 1) add_group_program(lowering, members);
+    }
 }
 
 }  // namespace panpipe

@@ -33,7 +33,7 @@ bool cost_alike(const UnitCost& a, const UnitCost& b) {
 }
 
 bool has_collective(const PassDraft& draft) {
-  return std::any_of(draft.steps.begin(), draft.steps.end(), [](const Draft& step) { return step.collective; });
+  return std::any_of(draft.pieces.begin(), draft.pieces.end(), [](const UnitPiece& piece) { return piece.collective; });
 }
 
 double compute_of_draft(const PassDraft& draft) {
@@ -87,8 +87,9 @@ void StageTable::draft_units(const Scenario& scenario, const WorkloadCost& workl
   info.cost = &workload;
   const auto put = [&](PassSums& sums, const PassDraft& draft) {
     const auto entry = static_cast<std::size_t>(info.end_unit);
-    sums.device[entry] = device_time(draft, false);
-    sums.synchronous[entry] = device_time(draft, true);
+    const DeviceTime time = device_time(lowering, draft);
+    sums.device[entry] = time.launched;
+    sums.synchronous[entry] = time.synchronous;
     sums.compute[entry] = compute_of_draft(draft);
     sums.launches[entry] = draft.launches;
     has_collectives_ = has_collectives_ || has_collective(draft);

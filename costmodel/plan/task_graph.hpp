@@ -29,20 +29,20 @@ struct CollectiveFlow {
 // A step of a program: compute of a given length, or a collective over the rank's tensor group.
 struct ProgramStep {
   bool collective = false;
-  bool overlapped = false;  // collective: the next compute step runs meanwhile; the one after that waits for both
-  bool free = false;        // compute that goes on without the last collective of its pass (a weight gradient). By units only
+  bool free = false;        // compute that goes on without the last collective of its pass (a weight gradient)
   std::uint8_t member = 0;  // of a group: whose step
   std::int32_t flow = -1;   // index into TaskGraph::flows
-  Ticks time{0};            // alone; host effects inside the compute steps, the slow-down beside collectives too unless by units
+  Ticks time{0};            // alone; host effects are inside the compute steps, the slow-down beside collectives is not
 };
 
-// What a pass of a stage does, in units. Shared by all microbatches. `duration` is exact for idle links: steps in order,
-// overlapped collectives beside the compute step that follows. A group of a graph by units has one program for all its members.
+// What a pass of a stage does, or a group of passes: steps on two lanes of a rank, compute and tensor-parallel collectives, by
+// the rules of unit_lanes.hpp. Shared by all microbatches. `duration` is exact on idle links where it is fixed (fixed_cells).
 struct Program {
   std::int32_t first_step = 0, steps = 0;  // into TaskGraph::steps
   std::uint8_t members = 1;
   bool all_inputs = false;  // a group that starts when the inputs of all its members are there
   bool atomic = false;      // a group whose members follow one another: starts with all inputs, gives all outputs at its end
+  double overlap_loss = 0;  // share of its time that a compute step loses while a collective runs beside it
   Ticks duration{0};
   Ticks exposed_communication{0};  // of duration, waiting for collectives
   Breakdown breakdown;             // of the pass, on one device
@@ -58,8 +58,8 @@ struct Task {
   bool waits_for_sends = false;  // the next task of this lane starts only when this task's transfers have arrived
   std::int32_t rank = 0;
   Action action;                             // passes; collectives carry ReduceGrad/Unshard with their stage, optimizer Opt
-  std::int32_t program = -1;                 // passes and optimizer; by units the members of a group share one
-  std::int32_t output_steps = -1;            // by units: the output leaves after so many steps of the program, -1 = after all
+  std::int32_t program = -1;                 // passes, optimizer, copies; the members of a group share one
+  std::int32_t output_steps = -1;            // the output leaves after so many steps of the program, -1 = after all
   std::int32_t flow = -1;                    // collectives over data ranks (or over the two holders of a tied embedding)
   std::int32_t first_input = 0, inputs = 0;  // into TaskGraph::inputs: tasks (same or other rank) or transfers it waits for
   // Memory of one device of this rank: taken when it starts, given back when it ends, and the peak over live while it runs.
@@ -133,11 +133,7 @@ struct TaskGraph {
     std::int32_t flow;
     std::vector<std::int32_t> ranks;
   };
-  // By units: passes run their steps on two lanes of their rank, compute and tensor-parallel collectives (unit_lanes.hpp has the
-  // rules); a group's members are woven. Else a pass is one block and a group runs member by member.
-  bool by_units = false;
-  bool collectives_run_on = false;  // by units: the next pass may start before the last collectives of the one before have ended
-  double overlap_loss = 0;          // by units: share of its time that a compute step loses while a collective runs beside it
+  bool collectives_run_on = false;  // the next pass may start before the last collectives of the one before have ended
   bool rendezvous = false;          // transfers start when their receivers have ended Transfer::taken_after
 
   std::vector<CrossRankFlow> cross_rank_flows;  // tied embeddings: ranks whose devices (same data, tensor index) take part; a

@@ -37,14 +37,14 @@ class RankTasks {
       if (position >= group_end) {
         group_end = position + std::max<std::size_t>(1, action.group_size);
         for (std::size_t member = position; member < group_end; ++member) add_gather(row[member]);
-        begin_group(row, position, group_end);
+        begin_cell(row, position);
       }
       if (action.is_compute()) add_pass(action);
       if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload) add_copy(action);
       const auto& ending = reductions_.stages_ending_at[position];
       ended_.insert(ended_.end(), ending.begin(), ending.end());
       if (position + 1 < group_end) continue;  // the members of a group stay together
-      end_group();
+      end_cell();
       for (const int stage : ended_) add_reduction(stage);
       ended_.clear();
     }
@@ -85,42 +85,39 @@ class RankTasks {
     gathers_.push_back(gather);
   }
 
-  // The passes of a group: one block, or by units one program.
-  void begin_group(const std::vector<Action>& row, std::size_t first, std::size_t end) {
-    group_.clear();
-    group_tasks_.clear();
-    for (std::size_t i = first; i < end; ++i)
-      if (row[i].is_compute())
-        group_.push_back(lowering_.stage(row[i].stage).programs[lowering_.slice_of(row[i])][index_of(row[i].kind)]);
-    woven_ = lowering_.graph.by_units && group_.size() > 1 ? group_program(lowering_, group_) : -1;
+  void begin_cell(const std::vector<Action>& row, std::size_t first) {
+    const std::vector<std::int32_t> alone = lowering_.programs_of_cell(row, first);
+    cell_tasks_.clear();
+    members_ = alone.size();
+    program_ = members_ > 1 ? lowering_.group_programs.at(alone) : -1;
+    woven_ = program_ >= 0 && !lowering_.graph.programs[static_cast<std::size_t>(program_)].atomic;
   }
 
   // In a woven group the backward gives memory back while the forward takes it: only the difference shows.
-  void end_group() {
-    if (woven_ < 0 || lowering_.graph.programs[static_cast<std::size_t>(woven_)].atomic) return;
+  void end_cell() {
+    if (!woven_) return;
     Bytes take(0), give(0), temporary(0);
-    for (const std::int32_t t : group_tasks_) {
+    for (const std::int32_t t : cell_tasks_) {
       Task& task = lowering_.graph.tasks[static_cast<std::size_t>(t)];
       take += task.take;
       give += task.give;
       temporary = std::max(temporary, task.temporary);
       task.take = task.give = task.temporary = Bytes(0);
     }
-    Task& first = lowering_.graph.tasks[static_cast<std::size_t>(group_tasks_.front())];
+    Task& first = lowering_.graph.tasks[static_cast<std::size_t>(cell_tasks_.front())];
     first.take = std::max(take - give, Bytes(0));
     first.give = std::max(give - take, Bytes(0));
     first.temporary = temporary;
   }
 
-  // By units: when a pass's output leaves.
+  // When a pass's output leaves.
   std::int32_t output_steps(const Action& action, std::int32_t program, std::size_t member) const {
-    if (!lowering_.graph.by_units) return -1;
     const TransferRules& rules = lowering_.scenario.transfers;
     const Program& of = lowering_.graph.programs[static_cast<std::size_t>(program)];
     if (of.atomic || (of.members > 1 && rules.braid_outputs == TransferRules::BraidOutputs::End)) return -1;
     const MemberEnds& ends = lowering_.member_ends[static_cast<std::size_t>(program)][member];
     if (action.kind == ActionKind::B && rules.full_backward_sends == TransferRules::FullBackwardSends::InputGradient)
-      return ends.gradient > 0 ? ends.gradient : -1;
+      return ends.gradient > 0 && ends.gradient < of.steps ? ends.gradient : -1;
     return of.members > 1 && ends.all > 0 ? ends.all : -1;
   }
 
@@ -131,9 +128,9 @@ class RankTasks {
     task.kind = TaskKind::Pass;
     task.lane = Lane::Compute;
     task.action = action;
-    task.group_size = static_cast<std::uint8_t>(group_tasks_.empty() ? group_.size() : 0);
-    task.program = woven_ >= 0 ? woven_ : info.programs[lowering_.slice_of(action)][index_of(action.kind)];
-    task.output_steps = output_steps(action, task.program, group_tasks_.size());
+    task.group_size = static_cast<std::uint8_t>(cell_tasks_.empty() ? members_ : 0);
+    task.program = program_ >= 0 ? program_ : info.programs[lowering_.slice_of(action)][index_of(action.kind)];
+    task.output_steps = output_steps(action, task.program, cell_tasks_.size());
     task.take = memory.take;
     task.give = memory.give;
     task.temporary = memory.temporary;
@@ -147,15 +144,15 @@ class RankTasks {
     }
     pass_before_ = last_pass_;
     last_pass_ = add(task, gather);
-    gathered_pass_ = gather >= 0 && woven_ < 0 ? last_pass_ : -1;
-    group_tasks_.push_back(last_pass_);
+    gathered_pass_ = gather >= 0 && !woven_ ? last_pass_ : -1;
+    cell_tasks_.push_back(last_pass_);
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
   }
 
   // Blocks are gathered and let go one by one, so that a pass and the one before it hold two of them between them and not two
   // each. Members of a woven group run side by side: they do hold their own.
   void share_gathered(const Action& action, std::int32_t gather) {
-    if (gathered_pass_ < 0 || gathered_pass_ != last_pass_ || (woven_ >= 0 && !group_tasks_.empty())) return;
+    if (gathered_pass_ < 0 || gathered_pass_ != last_pass_ || (woven_ && !cell_tasks_.empty())) return;
     Task& before = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
     const GatheredBlocks &held = lowering_.stage(before.action.stage).gathered, &next = lowering_.stage(action.stage).gathered;
     const auto forwards = [](ActionKind kind) { return kind == ActionKind::F || kind == ActionKind::R; };
@@ -187,7 +184,7 @@ class RankTasks {
     const std::vector<std::int32_t>& flows = reductions_.train_flows[static_cast<std::size_t>(stage)];
     const Task& pass = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
     const auto points = lowering_.stage(stage).train_points[lowering_.slice_of(pass.action)][index_of(pass.action.kind)];
-    const bool alone = group_.size() == 1 && pass.action.stage == stage;
+    const bool alone = members_ == 1 && pass.action.stage == stage;
     if (lowering_.whole_reductions || flows.empty() || points.empty() || !alone || !buckets_pay(whole, flows, points, pass))
       return static_cast<void>(add_collective(ActionKind::ReduceGrad, stage, whole, last_pass_));
     const std::int32_t backward = last_pass_;
@@ -251,15 +248,16 @@ class RankTasks {
   RankReductions reductions_;
   std::map<std::pair<std::int64_t, bool>, std::int32_t> copy_programs_;  // by bytes and direction
   std::vector<int> with_gradients_;                                      // stages whose gradients exist
-  std::vector<int> ended_;                 // stages whose gradients became whole inside the current group
-  std::vector<std::int32_t> gathers_;      // not yet used by a pass
-  std::vector<std::int32_t> group_;        // the current cell's passes: their programs alone
-  std::vector<std::int32_t> group_tasks_;  // and those of its tasks that exist
-  std::int32_t woven_ = -1;                // the group's own program, by units
-  std::int32_t last_pass_ = -1;            // the last task of the compute lane
-  std::int32_t gathered_pass_ = -1;        // the last pass of its own with gathered parameters
-  std::int32_t pass_before_ = -1;          // and the one before it
-  std::int32_t last_collective_ = -1;      // of the data lane
+  std::vector<int> ended_;                // stages whose gradients became whole inside the current group
+  std::vector<std::int32_t> gathers_;     // not yet used by a pass
+  std::size_t members_ = 0;               // passes of the current cell
+  std::int32_t program_ = -1;             // of a group
+  bool woven_ = false;                    // its members run side by side
+  std::vector<std::int32_t> cell_tasks_;  // those of its tasks that exist
+  std::int32_t last_pass_ = -1;           // the last task of the compute lane
+  std::int32_t gathered_pass_ = -1;       // the last pass of its own with gathered parameters
+  std::int32_t pass_before_ = -1;         // and the one before it
+  std::int32_t last_collective_ = -1;     // of the data lane
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// How passes run unit by unit on the two lanes of a rank, compute and tensor-parallel collectives. The rules, for a cell (a lone
-// pass, or a group whose members' units are woven into one program):
+// How passes run on the two lanes of a rank, compute and tensor-parallel collectives. The rules, for a cell (a lone pass, or a
+// group whose members have one program):
 //  * both lanes serve in program order; a collective is issued when the compute step before it in its pass has ended;
 //  * a compute step waits for its pass's inputs (of all passes of a cell with `all_inputs`) and for the last collective of its
 //  pass, unless it is `free`;
@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "costmodel/plan/task_graph.hpp"
 
@@ -27,6 +28,7 @@ inline double time_beside(double work, double beside, double loss) {
 
 struct UnitLanes {
   double compute = 0, tensor = 0;  // free from
+  bool whole_ticks = true;         // what compute takes beside collectives is rounded
 };
 
 // A member of a cell. `input` and `output_steps` are given, the rest is found.
@@ -44,8 +46,8 @@ struct MemberRun {
 // Runs a cell on idle links. `on_collective(step, start, end)` is called for each, `on_steps(steps, time)` after each step: how
 // many of the program's have ended, and when all of its member had. Returns the end of the cell.
 template <class OnCollective, class OnSteps>
-double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes, MemberRun* members, OnCollective on_collective,
-                OnSteps on_steps) {
+double run_steps(const ProgramStep* steps, const Program& program, bool collectives_run_on, UnitLanes& lanes, MemberRun* members,
+                 OnCollective on_collective, OnSteps on_steps) {
   const std::int32_t count = program.members;
   if (program.all_inputs) {
     for (std::int32_t m = 1; m < count; ++m) members[0].input = std::max(members[0].input, members[m].input);
@@ -53,7 +55,7 @@ double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes
   }
   double collectives_end = 0;
   for (std::int32_t s = 0; s < program.steps; ++s) {
-    const ProgramStep& step = graph.steps[static_cast<std::size_t>(program.first_step + s)];
+    const ProgramStep& step = steps[s];
     MemberRun& run = members[step.member];
     double start = std::max(lanes.compute, run.input);
     if (step.collective) {
@@ -63,7 +65,8 @@ double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes
       on_collective(program.first_step + s, start, lanes.tensor);
     } else {
       if (!step.free) start = std::max(start, program.atomic ? collectives_end : run.collective_end);
-      const double length = std::nearbyint(time_beside(step.time.base(), lanes.tensor - start, graph.overlap_loss));
+      double length = time_beside(step.time.base(), lanes.tensor - start, program.overlap_loss);
+      if (lanes.whole_ticks) length = std::nearbyint(length);
       lanes.compute = run.compute_end = start + length;
       run.busy += length;
     }
@@ -80,16 +83,32 @@ double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes
   }
   for (std::int32_t m = 0; m < count; ++m)
     if (members[m].output_steps < 0) members[m].output = end;
-  lanes.compute = std::max(lanes.compute, graph.collectives_run_on ? 0 : end);
+  lanes.compute = std::max(lanes.compute, collectives_run_on ? 0 : end);
   for (std::int32_t m = 0; m < count; ++m)
     if (!members[m].started) lanes.compute = std::max(lanes.compute, members[m].compute_end);
   return end;
 }
 
-template <class OnCollective>
-double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes, MemberRun* members,
-                OnCollective on_collective) {
-  return run_cell(graph, program, lanes, members, on_collective, [](std::int32_t, double) {});
+template <class OnCollective, class OnSteps>
+double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes, MemberRun* members, OnCollective on_collective,
+                OnSteps on_steps) {
+  return run_steps(graph.steps.data() + program.first_step, program, graph.collectives_run_on, lanes, members, on_collective,
+                   on_steps);
 }
+
+inline double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes, MemberRun* members) {
+  return run_cell(
+      graph, program, lanes, members, [](std::int32_t, double, double) {}, [](std::int32_t, double) {});
+}
+
+// Per task, whether its cell takes its program's duration on idle links from the moment when its inputs are there, and gives all
+// outputs at its end: then one number is all of it. Not so
+//  * a group whose members wait each for its own inputs;
+//  * a cell that gives an output before its end;
+//  * any cell of a graph in which collectives outlive their cell: they run beside the next one.
+// True of tasks that are no passes.
+std::vector<bool> fixed_cells(const TaskGraph& graph);
+// Whether that holds of all: an order of numbers (estimate/compile.hpp) is then as exact as the steps.
+bool durations_are_fixed(const TaskGraph& graph);
 
 }  // namespace panpipe

@@ -54,7 +54,7 @@ class SpanMaker {
   // By (device, lane, start); what starts together keeps the order of tasks, then transfers.
   std::vector<Span> make() {
     for (std::size_t t = 0; t < graph_.tasks.size(); ++t) add_task(t);
-    for (const TaskTimes::UnitCollective& c : times_.collectives)
+    for (const TaskTimes::PassCollective& c : times_.collectives)
       entries(graph_.tasks[static_cast<std::size_t>(c.task)].rank, Lane::Tensor)
           .push_back({to_duration(c.start), to_duration(c.end), c.task, c.step});
     for (std::size_t i = 0; i < graph_.transfers.size(); ++i) add_transfer(i);
@@ -90,43 +90,11 @@ class SpanMaker {
     return entries_[first_list_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(lane)];
   }
 
-  // What a pass takes beyond its time on idle links it spends waiting for its collectives.
-  Ticks excess(std::size_t t, const Program& program) const {
-    return std::max(Ticks(0), times_.task_end[t] - times_.task_start[t] - program.duration);
-  }
-
   void add_task(std::size_t t) {
     const Task& task = graph_.tasks[t];
     entries(task.rank, task.lane)
         .push_back(
             {to_duration(times_.task_start[t]), to_duration(times_.task_end[t]), static_cast<std::int32_t>(t), kWholeTask});
-    if (task.program >= 0 && !graph_.by_units) add_collectives(t, graph_.programs[static_cast<std::size_t>(task.program)]);
-  }
-
-  // The tensor-parallel collectives inside a pass. Time beyond the pass's own is spread over them by their length.
-  void add_collectives(std::size_t t, const Program& program) {
-    Ticks total{0};
-    for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-      const ProgramStep& step = graph_.steps[static_cast<std::size_t>(s)];
-      if (step.collective) total += step.time;
-    }
-    if (total == Ticks(0)) return;
-    auto& list = entries(graph_.tasks[t].rank, Lane::Tensor);
-    const double stretch = 1.0 + excess(t, program) / total;
-    Ticks at = times_.task_start[t];  // when the next step may start
-    Ticks beside{0};                  // end of a collective that runs beside the next compute step; 0 = none
-    for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-      const ProgramStep& step = graph_.steps[static_cast<std::size_t>(s)];
-      if (!step.collective) {
-        at += step.time;
-        if (beside > Ticks(0)) at = std::max(at, beside);
-        beside = Ticks(0);
-        continue;
-      }
-      const Ticks end = at + Ticks(std::nearbyint(step.time.base() * stretch));
-      list.push_back({to_duration(at), to_duration(end), static_cast<std::int32_t>(t), s});
-      (step.overlapped ? beside : at) = end;
-    }
   }
 
   void add_transfer(std::size_t i) {
@@ -159,11 +127,7 @@ class SpanMaker {
       span.bytes = flow(task.flow).cost.bytes;
       span.alone = to_duration(flow(task.flow).latency + flow(task.flow).transfer);
     }
-    if (task.program >= 0) {
-      const Program& program = graph_.programs[static_cast<std::size_t>(task.program)];
-      span.waiting =
-          graph_.by_units ? to_duration(times_.task_waiting[t]) : to_duration(program.exposed_communication + excess(t, program));
-    }
+    if (!times_.task_waiting.empty()) span.waiting = to_duration(times_.task_waiting[t]);
   }
 
   void fill_transfer(std::size_t i, bool send, Span& span) const {

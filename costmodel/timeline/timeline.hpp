@@ -81,13 +81,13 @@ struct TaskTimes {
   std::vector<Ticks> task_start, task_end;
   std::vector<Ticks> transfer_start, transfer_end;
   std::vector<Ticks> transfer_alone;  // empty = as in the graph's links
-  // By units: what a cell's lane did not compute for, at its first task; and every collective inside a pass.
-  struct UnitCollective {
+  std::vector<Ticks> task_waiting;    // how long a cell's lane did not compute, at its first task
+  // Every collective inside a pass.
+  struct PassCollective {
     std::int32_t task = 0, step = 0;  // step: into TaskGraph::steps
     Ticks start{0}, end{0};
   };
-  std::vector<Ticks> task_waiting;
-  std::vector<UnitCollective> collectives;
+  std::vector<PassCollective> collectives;
 };
 // Adds memory curves and peaks from the tasks' effects; folds the tensor- and data-parallel copies (same_as).
 Timeline make_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind);

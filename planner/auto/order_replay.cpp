@@ -32,7 +32,7 @@ class OrderReplay {
     if (form_.open_chunks()) options["stages_per_rank"] = std::to_string(example.chunks);
     order_ = pack(make_schedule(form_.name, example.pipeline, example.microbatches, options));
     StructureBuilder builder;
-    ready_ = builder.build(order_, structure_, Groups::Loose);
+    ready_ = builder.build(order_, structure_);
     if (ready_) program_.emplace(structure_, BatchProgram::Values::KeepAll);
   }
 
@@ -92,7 +92,7 @@ class OrderReplay {
   void fill_members(int s, const StageCost& stage, std::size_t slot, double jitter, double down, double up) {
     if (order_.groups.empty()) return;
     const auto set = [&](Pass pass, double time, double send) {
-      costs_[member_entry(order_.slices(), order_.groups.size(), pass, s)].value[slot] = to_ticks(Duration(time + send)).base();
+      costs_[member_entry(order_.stages, order_.groups.size(), pass, s)].value[slot] = to_ticks(Duration(time + send)).base();
     };
     const double longer = jitter - 1;
     set(Pass::F, stage.forward_device + stage.forward_work * longer, down);
@@ -120,7 +120,7 @@ class OrderReplay {
             work += stage.work - stage.forward_work;
         }
       }
-      costs_[group_entry(order_.slices(), static_cast<int>(g))].value[slot] = to_ticks(Duration(work * jitter)).base();
+      costs_[group_entry(order_.stages, static_cast<int>(g))].value[slot] = to_ticks(Duration(work * jitter)).base();
     }
   }
 

@@ -26,7 +26,7 @@ enum class Topology { PrivatePorts, NodesWithOneNic, StagedThroughHost, Arbitrar
 
 class CaseMaker {
  public:
-  CaseMaker(unsigned seed, Topology topology, bool by_units) : random_(seed), topology_(topology), by_units_(by_units) {}
+  CaseMaker(unsigned seed, Topology topology, bool woven) : random_(seed), topology_(topology), woven_(woven) {}
 
   Case make() {
     ranks_ = pick(1, 4);
@@ -105,7 +105,8 @@ class CaseMaker {
       reduce.member = step.member;
       steps.push_back(reduce);
     }
-    return maker.cell(steps, members, pick(0, 1) == 0, pick(0, 4) == 0);
+    const bool all_inputs = pick(0, 1) == 0, atomic = pick(0, 4) == 0;
+    return maker.cell(steps, members, all_inputs, atomic, overlap_loss_);
   }
 
   // Up to the last step of a member; -1 when it has none.
@@ -117,11 +118,10 @@ class CaseMaker {
   }
 
   // Cells in an order that can finish: inputs come from earlier ones.
-  TaskGraph graph_by_units(const Cluster& cluster) {
+  TaskGraph woven_graph(const Cluster& cluster) {
     GraphMaker maker(ranks_, tensor_, data_);
-    maker.graph().by_units = true;
     maker.graph().collectives_run_on = pick(0, 1) == 1;
-    maker.graph().overlap_loss = pick(0, 2) * 0.15;
+    overlap_loss_ = pick(0, 2) * 0.15;
     maker.graph().rendezvous = pick(0, 3) == 0;
     const TaskGraph shape = maker.make();
     std::vector<std::vector<int>> flows(static_cast<std::size_t>(ranks_)), links(static_cast<std::size_t>(ranks_ * ranks_));
@@ -157,7 +157,7 @@ class CaseMaker {
   }
 
   TaskGraph graph(const Cluster& cluster) {
-    if (by_units_) return graph_by_units(cluster);
+    if (woven_) return woven_graph(cluster);
     GraphMaker maker(ranks_, tensor_, data_);
     const TaskGraph shape = maker.make();
     std::vector<std::vector<int>> programs(static_cast<std::size_t>(ranks_));
@@ -168,9 +168,12 @@ class CaseMaker {
       reductions.push_back(maker.flow(wire(), rate, micros(pick(0, 5))));
       for (int p = 0; p < 2; ++p) {
         std::vector<ProgramStep> steps;
+        bool beside = false;  // the last collective lets compute run
         for (int s = pick(1, 6); s > 0; --s) {
-          steps.push_back(GraphMaker::compute(millis(pick(1, 60))));
-          if (tensor_ > 1) steps.push_back(maker.collective(maker.flow(wire(), rate, micros(pick(0, 5))), pick(0, 3) == 0));
+          steps.push_back(GraphMaker::compute(millis(pick(1, 60)), beside));
+          if (tensor_ == 1) continue;
+          steps.push_back(maker.collective(maker.flow(wire(), rate, micros(pick(0, 5)))));
+          beside = pick(0, 3) == 0;
         }
         programs[static_cast<std::size_t>(rank)].push_back(maker.program(steps));
       }
@@ -199,14 +202,15 @@ class CaseMaker {
 
   std::mt19937 random_;
   Topology topology_;
-  bool by_units_ = false;
+  bool woven_ = false;
+  double overlap_loss_ = 0;
   int ranks_ = 1, tensor_ = 1, data_ = 1, devices_ = 1;
 };
 
 // False when the order cannot finish (a rendezvous).
-bool expect_one_step_time(unsigned seed, Topology topology, bool with_simgrid, bool by_units) {
+bool expect_one_step_time(unsigned seed, Topology topology, bool with_simgrid, bool woven) {
   SCOPED_TRACE("seed " + std::to_string(seed) + ", topology " + std::to_string(static_cast<int>(topology)));
-  const Case test = CaseMaker(seed, topology, by_units).make();
+  const Case test = CaseMaker(seed, topology, woven).make();
   if (test.graph.rendezvous) {
     try {
       estimate_times(test.graph);
@@ -249,7 +253,7 @@ TEST_P(Agreement, BackendsMergingAndFolding) {
   for (unsigned seed = 1; seed <= 60; ++seed) expect_one_step_time(seed, GetParam(), simgrid, false);
 }
 
-TEST_P(Agreement, PassesByUnits) {
+TEST_P(Agreement, GroupsAndTrailingCollectives) {
   const bool simgrid = has_backend(Backend::SimGrid);
   int finished = 0;
   for (unsigned seed = 1; seed <= 60; ++seed) finished += expect_one_step_time(seed, GetParam(), simgrid, true);

@@ -151,7 +151,8 @@ TEST(Congruence, ReplicasPlacedDifferentlyAreNotFolded) {
     }
   GraphMaker graph(2, 1, 2);  // replica 0: devices 0 -> 2, replica 1: 1 -> 3, over the NIC
   const int link = graph.link(0, 1, Bytes(50000000), gb_per_s(50));
-  const TaskId from = graph.pass(0, -1), to = graph.pass(1, -1);
+  const int nothing = graph.program({});
+  const TaskId from = graph.pass(0, nothing), to = graph.pass(1, nothing);
   graph.transfer(from, to, link);
   Statistics statistics;
   const Timeline timeline = simulate(graph.make(), cluster.make(), {Backend::FlowSolver, true, true}, &statistics);

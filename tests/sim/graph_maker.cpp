@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "costmodel/plan/unit_lanes.hpp"
 
 namespace panpipe::test {
 namespace {
@@ -105,47 +106,41 @@ int GraphMaker::link(int from_rank, int to_rank, Bytes bytes, Bandwidth rate, Du
   return static_cast<int>(graph_.links.size()) - 1;
 }
 
-ProgramStep GraphMaker::compute(Duration time) {
+ProgramStep GraphMaker::compute(Duration time, bool free) {
   ProgramStep step;
+  step.free = free;
   step.time = to_ticks(time);
   return step;
 }
 
-ProgramStep GraphMaker::collective(int flow, bool overlapped) const {
+ProgramStep GraphMaker::collective(int flow) const {
   ProgramStep step;
   step.collective = true;
-  step.overlapped = overlapped;
   step.flow = flow;
   step.time = graph_.flows[at_index(flow)].latency + graph_.flows[at_index(flow)].transfer;
   return step;
 }
 
-int GraphMaker::program(const std::vector<ProgramStep>& steps) {
+int GraphMaker::program(const std::vector<ProgramStep>& steps, double overlap_loss) {
+  return cell(steps, 1, false, false, overlap_loss);
+}
+
+int GraphMaker::cell(const std::vector<ProgramStep>& steps, int members, bool all_inputs, bool atomic, double overlap_loss) {
   Program program;
   program.first_step = static_cast<std::int32_t>(graph_.steps.size());
   program.steps = static_cast<std::int32_t>(steps.size());
-  Ticks now{0}, beside{0};  // beside: end of a collective that runs while the next compute step does
-  for (const ProgramStep& step : steps) {
-    if (step.collective) {
-      now = std::max(now, beside);
-      beside = now + step.time;
-      if (!step.overlapped) now = beside;
-    } else {
-      now = std::max(now + step.time, beside);
-    }
-    graph_.steps.push_back(step);
-  }
-  program.duration = std::max(now, beside);
+  program.members = static_cast<std::uint8_t>(members);
+  program.all_inputs = all_inputs || atomic;
+  program.atomic = atomic;
+  program.overlap_loss = overlap_loss;
+  graph_.steps.insert(graph_.steps.end(), steps.begin(), steps.end());
+  UnitLanes lanes;
+  std::vector<MemberRun> runs(at_index(members));
+  program.duration = Ticks(run_cell(graph_, program, lanes, runs.data()));
+  program.exposed_communication = program.duration;
+  for (const MemberRun& run : runs) program.exposed_communication -= Ticks(run.busy);
   graph_.programs.push_back(program);
   return static_cast<int>(graph_.programs.size()) - 1;
-}
-
-int GraphMaker::cell(const std::vector<ProgramStep>& steps, int members, bool all_inputs, bool atomic) {
-  const int index = program(steps);
-  graph_.programs.back().members = static_cast<std::uint8_t>(members);
-  graph_.programs.back().all_inputs = all_inputs || atomic;
-  graph_.programs.back().atomic = atomic;
-  return index;
 }
 
 TaskId GraphMaker::pass(int rank, int program, int microbatch) {

@@ -39,11 +39,13 @@ class GraphMaker {
   int flow(Bytes wire_bytes, Bandwidth rate, Duration latency = Duration(0));
   int flow_between(Bytes wire_bytes, Bandwidth rate, std::vector<std::int32_t> ranks);
   int link(int from_rank, int to_rank, Bytes bytes, Bandwidth rate, Duration latency = Duration(0));
-  static ProgramStep compute(Duration time);
-  ProgramStep collective(int flow, bool overlapped = false) const;
-  int program(const std::vector<ProgramStep>& steps);
-  // By units: a cell of that many passes.
-  int cell(const std::vector<ProgramStep>& steps, int members, bool all_inputs = false, bool atomic = false);
+  // `free`: runs beside the collective before it.
+  static ProgramStep compute(Duration time, bool free = false);
+  ProgramStep collective(int flow) const;
+  int program(const std::vector<ProgramStep>& steps, double overlap_loss = 0);
+  // A group of that many passes.
+  int cell(const std::vector<ProgramStep>& steps, int members, bool all_inputs = false, bool atomic = false,
+           double overlap_loss = 0);
   TaskGraph& graph() { return graph_; }
 
   TaskId pass(int rank, int program, int microbatch = 0);

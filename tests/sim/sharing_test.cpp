@@ -25,7 +25,8 @@ class Flows {
     const int from = 2 * flows_, to = from + 1;
     ++flows_;
     cluster.route(from, to, std::move(hops), latency);
-    const TaskId sends = graph_.pass(from, -1), receives = graph_.pass(to, -1);
+    const int nothing = graph_.program({});
+    const TaskId sends = graph_.pass(from, nothing), receives = graph_.pass(to, nothing);
     graph_.transfer(sends, receives, graph_.link(from, to, bytes, rate, latency));
   }
 

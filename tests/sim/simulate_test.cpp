@@ -79,7 +79,7 @@ TEST_P(Simulate, OverlappedCollective) {
   const Ported ported(2, gb_per_s(100));
   GraphMaker graph(1, 2);
   const int flow = graph.flow(Bytes(300000000), gb_per_s(100));
-  graph.pass(0, graph.program({graph.compute(millis(1)), graph.collective(flow, true), graph.compute(millis(2)),
+  graph.pass(0, graph.program({graph.compute(millis(1)), graph.collective(flow), graph.compute(millis(2), true),
                                graph.compute(millis(1))}));
   for (const bool merge : {true, false})
     EXPECT_DOUBLE_EQ(simulate(graph.make(), ported.cluster.make(), with(GetParam(), merge)).step_time.base(), 5e-3);
@@ -156,7 +156,10 @@ TEST_P(Simulate, GroupsAreAtomic) {
     for (int to = 0; to < 3; ++to) cluster.route(from, to, {});
   GraphMaker graph(3);
   const int brief = graph.program({graph.compute(millis(1))}), longer = graph.program({graph.compute(millis(4))});
-  const TaskId source = graph.pass(0, longer), first = graph.pass(1, brief), second = graph.pass(1, brief),
+  ProgramStep of_second = graph.compute(millis(1));
+  of_second.member = 1;
+  const int group = graph.cell({graph.compute(millis(1)), of_second}, 2, true, true);
+  const TaskId source = graph.pass(0, longer), first = graph.pass(1, group), second = graph.pass(1, group),
                sink = graph.pass(2, brief);
   graph.at(first).group_size = 2;
   graph.at(second).group_size = 0;

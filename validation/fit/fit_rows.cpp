@@ -8,6 +8,7 @@
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/estimate/replay.hpp"
 #include "costmodel/plan/prices.hpp"
+#include "costmodel/plan/unit_lanes.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "costmodel/timeline/step_time.hpp"
 #include "validation/runs/run_cluster.hpp"
@@ -33,7 +34,7 @@ std::vector<RankEnds> compute_ends(const TaskGraph& graph, const CompiledGraph& 
   return ends;
 }
 
-// Where passes run by units there is no table of costs: such rows are lowered each time. Ticks.
+// Where passes have no fixed duration there is no table of costs: such rows are lowered each time. Ticks.
 double lowered_step(const TaskGraph& graph, bool rolling) {
   const TaskTimes times = estimate_times(graph);
   return rolling ? step_period(graph, times) : step_end(times).base();
@@ -45,7 +46,7 @@ struct FitRow::Prepared {
   Scenario scenario;
   Workload workload;
   Plan plan;
-  bool rolling, by_units;
+  bool rolling, fixed;
   Structure structure;
   std::vector<RankEnds> ends;  // per rank
 
@@ -56,8 +57,8 @@ struct FitRow::Prepared {
     const CostModel costs = model(start);
     plan = make_plan(scenario, costs);
     const TaskGraph graph = lower(scenario, plan, costs);
-    by_units = graph.by_units;
-    if (by_units) return;
+    fixed = durations_are_fixed(graph);
+    if (!fixed) return;
     CompiledGraph compiled = compile(graph);
     ends = compute_ends(graph, compiled);
     structure = std::move(compiled.structure);
@@ -94,8 +95,8 @@ const std::string& FitRow::framework() const { return prepared_->scenario.framew
 double FitRow::predicted_s(const Calibration& calibration) const {
   const Prepared& p = *prepared_;
   const CostModel model = p.model(calibration);
-  const double ticks = p.by_units ? lowered_step(lower(p.scenario, p.plan, model), p.rolling)
-                                  : p.replayed_step(tables_of(prices_of(p.scenario, p.plan, model)));
+  const double ticks = p.fixed ? p.replayed_step(tables_of(prices_of(p.scenario, p.plan, model)))
+                               : lowered_step(lower(p.scenario, p.plan, model), p.rolling);
   return to_duration(Ticks(ticks)).base();
 }
 

@@ -50,7 +50,7 @@ int busiest_rank(const TaskGraph& graph) {
     for (auto t = graph.rank_begin[static_cast<std::size_t>(rank)]; t < graph.rank_begin[static_cast<std::size_t>(rank) + 1];
          ++t) {
       const Task& task = graph.tasks[static_cast<std::size_t>(t)];
-      if (task.program >= 0 && task.lane == Lane::Compute)
+      if (task.program >= 0 && task.lane == Lane::Compute && task.group_size > 0)  // a group has one program
         busy += graph.programs[static_cast<std::size_t>(task.program)].duration.base();
     }
     if (busy > most) {
@@ -66,7 +66,7 @@ StepTerms terms_of(const TaskGraph& graph, const Metrics& figures, double step) 
   const auto rank = static_cast<std::size_t>(busiest_rank(graph));
   for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
     const Task& task = graph.tasks[static_cast<std::size_t>(t)];
-    if (task.program < 0 || task.lane != Lane::Compute) continue;
+    if (task.program < 0 || task.lane != Lane::Compute || task.group_size == 0) continue;
     const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
     const double total = to_duration(program.duration).base();
     if (task.kind == TaskKind::Optimizer) {

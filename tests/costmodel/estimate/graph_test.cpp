@@ -5,6 +5,8 @@
 #include "base/error.hpp"
 #include "costmodel/estimate/compile.hpp"
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/estimate/replay.hpp"
+#include "costmodel/timeline/step_time.hpp"
 #include "tests/costmodel/estimate/pipeline_graph.hpp"
 
 namespace panpipe {
@@ -54,8 +56,7 @@ TEST(Graph, AGroupStartsAndDeliversAsOne) {
   const int f1 = g.pass(0, ActionKind::F, 0, 1, p4), b0 = g.pass(0, ActionKind::B, 0, 0, p10);
   const int r0 = g.pass(1, ActionKind::F, 1, 0, p4), rb = g.pass(1, ActionKind::B, 1, 0, p10),
             r1 = g.pass(1, ActionKind::F, 1, 1, p4);
-  g.task(f1).group_size = 2;
-  g.task(b0).group_size = 0;
+  g.group(f1, 2);
   g.sends(f0, r0, link);
   g.sends(f1, r1, link);
   g.sends(rb, b0, back, true);
@@ -108,17 +109,16 @@ TaskGraph random_graph(std::mt19937& random, int ranks, int passes) {
   std::vector<std::vector<int>> tasks(static_cast<std::size_t>(ranks));
   std::vector<int> round;  // a virtual time of each task: inputs come from earlier rounds only
   for (int r = 0; r < ranks; ++r) {
-    int members_left = 0;
+    int members_left = 0, first = 0;
     for (int i = 0; i < passes; ++i) {
       const int t = g.pass(r, ActionKind::F, r, i, programs[static_cast<std::size_t>(roll(5))]);
       tasks[static_cast<std::size_t>(r)].push_back(t);
       round.push_back(members_left > 0 ? round.back() : i);
       if (members_left > 0) {
-        g.task(t).group_size = 0;
-        --members_left;
+        if (--members_left == 0) g.group(first, t - first + 1);
       } else if (i + 3 <= passes && roll(5) == 0) {
         members_left = 1 + roll(2);
-        g.task(t).group_size = static_cast<std::uint8_t>(members_left + 1);
+        first = t;
       }
       g.task(t).waits_for_sends = roll(4) == 0;
     }
@@ -147,7 +147,11 @@ TEST(Graph, RandomGraphsEqualTheDefinition) {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
     const TaskGraph graph = random_graph(random, 2 + round % 3, 4 + round % 9);
-    ASSERT_EQ(values(estimate_times(graph).task_end), testing::naive_ends(graph)) << "round " << round;
+    const TaskTimes times = estimate_times(graph);
+    ASSERT_EQ(values(times.task_end), testing::naive_ends(graph)) << "round " << round;
+    const CompiledGraph compiled = compile(graph);
+    std::vector<double> ends(compiled.structure.tasks + 1);
+    ASSERT_EQ(step_end(times).base(), replay(compiled.structure, compiled.costs.data(), compiled.delays.data(), ends.data()));
   }
 }
 

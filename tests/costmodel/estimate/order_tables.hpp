@@ -12,8 +12,8 @@ struct OrderTables {
   std::vector<double> costs, delays;  // ticks; as the structure of the order indexes them
 };
 
-// Durations of the plan's passes and groups, delays of its hand-overs. The graph is one of the order's schedule; replaying gives
-// estimate_times' step to the last tick, without optimizer and data-parallel collectives, where every group is a block.
+// Durations of the plan's passes, delays of its hand-overs. The graph is one of the order's schedule, which has no groups;
+// replaying gives estimate_times' step to the last tick, without optimizer and data-parallel collectives.
 OrderTables tables_of(const PipelineOrder& order, const TaskGraph& graph);
 
 }  // namespace panpipe::test

@@ -9,6 +9,7 @@
 
 #include "costmodel/estimate/pipeline_order.hpp"
 #include "costmodel/plan/task_graph.hpp"
+#include "costmodel/plan/unit_lanes.hpp"
 
 namespace panpipe::testing {
 
@@ -44,12 +45,37 @@ class GraphBuilder {
     graph_.rank_begin.assign(static_cast<std::size_t>(ranks) + 1, 0);
   }
 
-  int program(double duration, double exposed = 0) {
+  int program(double duration) { return program({{.time = Ticks(duration)}}); }
+  // `members`: of a group whose passes follow one another.
+  int program(const std::vector<ProgramStep>& steps, int members = 1) {
     Program program;
-    program.duration = Ticks(duration);
-    program.exposed_communication = Ticks(exposed);
+    program.first_step = static_cast<std::int32_t>(graph_.steps.size());
+    program.steps = static_cast<std::int32_t>(steps.size());
+    program.members = static_cast<std::uint8_t>(members);
+    program.atomic = program.all_inputs = members > 1;
+    graph_.steps.insert(graph_.steps.end(), steps.begin(), steps.end());
+    UnitLanes lanes;
+    std::vector<MemberRun> runs(static_cast<std::size_t>(members));
+    program.duration = program.exposed_communication = Ticks(run_cell(graph_, program, lanes, runs.data()));
+    for (const MemberRun& run : runs) program.exposed_communication -= Ticks(run.busy);
     graph_.programs.push_back(program);
     return static_cast<int>(graph_.programs.size()) - 1;
+  }
+  // The passes from `first` on become a group of so many, one after another.
+  void group(int first, int members) {
+    std::vector<ProgramStep> steps;
+    for (int m = 0; m < members; ++m) {
+      const Program& program = graph_.programs[static_cast<std::size_t>(task(first + m).program)];
+      for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
+        steps.push_back(graph_.steps[static_cast<std::size_t>(s)]);
+        steps.back().member = static_cast<std::uint8_t>(m);
+      }
+    }
+    const int together = program(steps, members);
+    for (int m = 0; m < members; ++m) {
+      task(first + m).program = together;
+      task(first + m).group_size = static_cast<std::uint8_t>(m == 0 ? members : 0);
+    }
   }
 
   int link(int from, int to, double latency, double transfer, Bytes size = Bytes(0)) {
@@ -179,6 +205,13 @@ inline std::vector<double> naive_ends(const TaskGraph& graph) {
     const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
     return (flow.latency + flow.transfer).base();
   };
+  const auto share = [&](const Task& task, std::size_t member) {  // of a group that follow one another
+    const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
+    double sum = 0;
+    for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s)
+      if (graph.steps[static_cast<std::size_t>(s)].member == member) sum += graph.steps[static_cast<std::size_t>(s)].time.base();
+    return sum;
+  };
   const auto shared = [&](const Task& task) {
     return task.kind == TaskKind::Collective && std::any_of(graph.cross_rank_flows.begin(), graph.cross_rank_flows.end(),
                                                             [&](const auto& f) { return f.flow == task.flow; });
@@ -220,7 +253,7 @@ inline std::vector<double> naive_ends(const TaskGraph& graph) {
       for (std::size_t k = t; k < t + size; ++k) {
         changed |= start[k] != at;
         start[k] = at;
-        at += duration(graph.tasks[k]);
+        at += size == 1 ? duration(graph.tasks[k]) : share(graph.tasks[k], k - t);
         end[k] = at;
       }
       for (std::size_t k = t; k < t + size; ++k) {

@@ -63,11 +63,8 @@ Replay replay(const TaskGraph& graph) {
             ready = there < 0 || ready < 0 ? -1 : std::max(ready, there);
           }
           if (ready < 0) break;
-          double now = ready;
-          for (const std::size_t member : group) {
-            state.start[member] = now;
-            now += duration_of(graph, graph.tasks[member]);
-          }
+          for (const std::size_t member : group) state.start[member] = ready;
+          const double now = ready + duration_of(graph, graph.tasks[group.front()]);
           for (const std::size_t member : group) state.end[member] = now;
           free_at[rank][lane] = now;
           state.makespan = std::max(state.makespan, now);

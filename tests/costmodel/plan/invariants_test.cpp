@@ -176,13 +176,12 @@ TEST(Lowering, GroupsAreWovenUnlessAtomic) {
   for (const Braid braid : {Braid::Split, Braid::Atomic}) {
     scenario.schedule.braid = braid;
     const TaskGraph graph = lower(scenario, plan, costs);
-    EXPECT_EQ(graph.by_units, braid == Braid::Split);
     int groups = 0;
     for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
       if (graph.tasks[t].group_size != 2) continue;
       ++groups;
-      const bool one_program = graph.tasks[t].program == graph.tasks[t + 1].program;
-      EXPECT_EQ(one_program, braid == Braid::Split);
+      EXPECT_EQ(graph.tasks[t].program, graph.tasks[t + 1].program);
+      EXPECT_EQ(graph.programs[static_cast<std::size_t>(graph.tasks[t].program)].atomic, braid == Braid::Atomic);
       EXPECT_EQ(graph.tasks[t + 1].group_size, 0);
     }
     EXPECT_GT(groups, 0);

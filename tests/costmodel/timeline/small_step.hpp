@@ -20,10 +20,10 @@ inline TaskGraph small_step() {
   graph.samples_per_step = 4;
   graph.peak_per_device = tflops_per_s(100);
   const int tensor_flow = g.flow(0.1 * kMs, 0.4 * kMs, mib(8)), gradients = g.flow(0, 1 * kMs, mib(32));
-  const int forward = g.program(2.5 * kMs, 0.5 * kMs), backward = g.program(4 * kMs), optimizer = g.program(1 * kMs);
-  graph.programs[0].steps = 3;
-  graph.steps = {
-      {.time = Ticks(1 * kMs)}, {.collective = true, .flow = tensor_flow, .time = Ticks(0.5 * kMs)}, {.time = Ticks(1 * kMs)}};
+  const int forward = g.program({{.time = Ticks(1 * kMs)},
+                                 {.collective = true, .flow = tensor_flow, .time = Ticks(0.5 * kMs)},
+                                 {.time = Ticks(1 * kMs)}}),
+            backward = g.program(4 * kMs), optimizer = g.program(1 * kMs);
   const int there = g.link(0, 1, 0.2 * kMs, 0.3 * kMs, mib(4)), back = g.link(1, 0, 0.2 * kMs, 0.3 * kMs, mib(4));
 
   const int f0 = g.pass(0, ActionKind::F, 0, 0, forward), b0 = g.pass(0, ActionKind::B, 0, 0, backward);

@@ -52,26 +52,32 @@ TEST(Timeline, CopiesOfARankAreFolded) {
   }
 }
 
-// A pass that took longer than on idle links spent the difference in its collectives.
-TEST(Timeline, TimeLostInAPassIsWaiting) {
+// A pass that took longer than on idle links, because its collective did.
+TEST(Timeline, CollectivesAndWaitingAreThoseOfTheTimes) {
   const TaskGraph graph = testing::small_step();
-  TaskTimes times = estimate_times(graph);
+  TaskTimes times = estimate_times(graph, true);
   times.task_end[0] += Ticks(0.25 * testing::kMs);  // 0F0 0..2.75
+  times.task_waiting[0] += Ticks(0.25 * testing::kMs);
+  times.collectives[0].end += Ticks(0.25 * testing::kMs);
   const Timeline timeline = make_timeline(graph, times, TimelineKind::Simulated);
   EXPECT_NEAR(timeline.spans[0].waiting.base(), 0.75e-3, 1e-15);
   EXPECT_EQ(text_of(timeline.spans[3]), "0 tensor all_reduce 1-1.75");
   EXPECT_NEAR(timeline.spans[3].alone.base(), 0.5e-3, 1e-15);
 }
 
-// An overlapped collective runs beside the compute step that follows; what comes after waits for both.
-TEST(Timeline, OverlappedCollectivesStandBesideTheNextStep) {
+// A collective of 1.5 ms beside 1 ms of compute that is free of it; what comes after waits for both.
+TEST(Timeline, CollectivesStandBesideFreeCompute) {
   TaskGraph graph = testing::small_step();
-  graph.steps[1].overlapped = true;
-  graph.steps[1].time = Ticks(1.5 * testing::kMs);
-  graph.steps.insert(graph.steps.begin() + 3, graph.steps[0]);
-  graph.steps.push_back({.collective = true, .flow = 0, .time = Ticks(0.5 * testing::kMs)});
+  const Ticks ms(testing::kMs);
+  graph.programs[0].first_step = static_cast<std::int32_t>(graph.steps.size());
   graph.programs[0].steps = 5;  // compute 0..1, collective 1..2.5 beside compute 1..2, compute 2.5..3.5, collective 3.5..4
-  graph.programs[0].duration = Ticks(4 * testing::kMs);
+  const ProgramStep steps[] = {{.time = ms},
+                               {.collective = true, .flow = 0, .time = ms * 1.5},
+                               {.free = true, .time = ms},
+                               {.time = ms},
+                               {.collective = true, .flow = 0, .time = ms * 0.5}};
+  graph.steps.insert(graph.steps.end(), std::begin(steps), std::end(steps));
+  graph.programs[0].duration = ms * 4;
   const Timeline timeline = estimate(graph);
   EXPECT_EQ(text_of(timeline.spans[3]), "0 tensor all_reduce 1-2.5");
   EXPECT_EQ(text_of(timeline.spans[4]), "0 tensor all_reduce 3.5-4");

@@ -1,5 +1,6 @@
-// Passes that run unit by unit on two lanes of their rank while links are shared: the event-driven form of the rules in
-// costmodel/plan/unit_lanes.hpp. The replay owns time and flows; this says what starts when.
+// Passes and groups on the compute lanes of all copies while links are shared: the event-driven form of the rules in
+// costmodel/plan/unit_lanes.hpp, step by step, or as one timer where nobody could tell. The replay owns time and flows; this says
+// what starts when.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +13,43 @@
 
 namespace panpipe::sim {
 
-// What the runner asks of the replay. A timer or flow that ends comes back as the call of the same name in UnitRunner; what takes
+// Per task: is its cell one timer? It is where its duration is fixed, nobody else uses its ring's links (`merged`, per rank), and
+// all members of a tensor group that are simulated apart end it together.
+std::vector<bool> cells_as_timers(const TaskGraph& graph, const Folding& folding, const std::vector<bool>& merged);
+
+// What the runner asks of the replay. A timer or flow that ends comes back as the call of the same name in CellRunner; what takes
 // no time may come back at once.
-class UnitHost {
+class CellHost {
  public:
-  virtual ~UnitHost() = default;
+  virtual ~CellHost() = default;
   virtual double now() const = 0;
-  virtual void unit_timer(double delay, std::int64_t step) = 0;
+  virtual void step_timer(double delay, std::int64_t step) = 0;
+  virtual void group_timer(Ticks delay, std::int64_t ring) = 0;
   virtual void latency_timer(Ticks delay, std::int64_t ring) = 0;
   virtual void collective_flow(const FlowSpec& spec, std::int64_t ring) = 0;
-  virtual bool sends_are_through(std::int32_t cell, std::int32_t cls) const = 0;               // those that the lane waits for
-  virtual void output_made(std::int32_t task, std::int32_t cls) = 0;                           // its transfers may start
-  virtual void cell_ended(std::int32_t task, std::int32_t cls) = 0;                            // once per task
-  virtual void unit_steps_ended(std::int32_t task, std::int32_t cls, std::int32_t steps) = 0;  // of a lone pass, from the first
+  virtual bool sends_are_through(std::int32_t cell, std::int32_t cls) const = 0;            // those that the lane waits for
+  virtual void output_made(std::int32_t task, std::int32_t cls) = 0;                        // its transfers may start
+  virtual void cell_ended(std::int32_t task, std::int32_t cls) = 0;                         // once per task
+  virtual void cell_begun(std::int32_t task, std::int32_t cls) = 0;                         // as one timer, which starts now
+  virtual void steps_reached(std::int32_t task, std::int32_t cls, std::int32_t steps) = 0;  // of a lone pass, from the first
 };
 
-struct UnitCollectiveRecord {
+struct CollectiveRecord {
   std::int32_t cls = 0, task = 0, step = 0;
   double start = 0, end = 0;
 };
 
-class UnitRunner {
+class CellRunner {
  public:
-  UnitRunner(const TaskGraph& graph, const TaskNet& net, const Folding& folding, const FlowTable& flows,
-             const std::vector<bool>& merged, UnitHost& host);
+  CellRunner(const TaskGraph& graph, const TaskNet& net, const Folding& folding, const FlowTable& flows,
+             const std::vector<bool>& merged, const std::vector<bool>& timers, CellHost& host);
 
   // Starts what stands first on every compute lane.
   void begin();
   void inputs_there(std::int32_t task, std::int32_t cls);
   void sends_arrived(std::int32_t task, std::int32_t cls);  // those that the lane waits for behind `task`
-  void unit_ended(std::int64_t step);
+  void step_ended(std::int64_t step);
+  void group_ended(std::int64_t ring);
   void ring_ready(std::int64_t ring);
   void ring_member_ended(std::int64_t ring);
   // Works until nothing more can start at this instant. True when something did.
@@ -49,7 +57,7 @@ class UnitRunner {
 
   // [task * classes + class], ticks
   std::vector<double> start, end, waiting;
-  std::vector<UnitCollectiveRecord> collectives;
+  std::vector<CollectiveRecord> collectives;
 
  private:
   // The compute lane of a copy of a rank.
@@ -61,6 +69,7 @@ class UnitRunner {
     std::uint32_t version = 0;  // of the running step's timer
     bool computing = false, slowed = false, listed = false;
     double step_start = 0, work = 0;
+    double busy = 0;  // in the current cell
   };
   // A collective of a rank's tensor group, in the order of issue.
   struct Issued {
@@ -71,6 +80,7 @@ class UnitRunner {
     std::vector<std::int64_t> issued;  // per member, how many so far
     std::int64_t ended = 0;
     std::int32_t sending = 0;
+    std::int32_t arrived = 0;  // members that are at a cell which is one timer for all of them
     bool under_way = false;
     double start = 0;
   };
@@ -82,11 +92,17 @@ class UnitRunner {
   std::size_t pair(std::int32_t task, std::int32_t cls) const {
     return static_cast<std::size_t>(task) * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(cls);
   }
+  std::int64_t timer_token(std::int32_t lane) const {
+    return static_cast<std::int64_t>(lanes_[static_cast<std::size_t>(lane)].version) * static_cast<std::int64_t>(lanes_.size()) +
+           lane;
+  }
   const Program* program_of(std::int32_t task) const;
   std::int32_t members_of(std::int32_t cell) const;
   void list(std::int32_t lane);
   void advance(std::int32_t lane);
   bool may_go_on(const Lane& lane, const Program& program, const ProgramStep& step, std::int32_t cls) const;
+  void start_timer(std::int32_t lane, const Program& program);
+  void end_timer(std::int32_t lane);
   void start_compute(std::int32_t lane, const ProgramStep& step);
   void issue(std::int32_t lane, std::int32_t step, std::int32_t task);
   void mark_start(std::int32_t task, std::int32_t cls);
@@ -99,13 +115,14 @@ class UnitRunner {
   const TaskNet& net_;
   const Folding& folding_;
   const FlowTable& flows_;
-  const std::vector<bool>& merged_;
-  UnitHost& host_;
+  const std::vector<bool>&merged_, &timers_;
+  CellHost& host_;
   const std::int32_t classes_;
   std::vector<Lane> lanes_;                       // [rank][class]
   std::vector<Ring> rings_;                       // [rank][tensor group]
   std::vector<Member> members_;                   // [task][class]
   std::vector<std::int32_t> leader_;              // per task, the first of its cell
+  std::vector<bool> watched_;                     // per task: something waits for a point inside its cell
   std::vector<std::int32_t> place_;               // per class, its place in its tensor group
   std::vector<std::vector<std::int32_t>> group_;  // classes of each tensor group
   std::vector<std::int32_t> list_;                // lanes to look at
