@@ -299,8 +299,8 @@ TEST_F(WithProfile, TheExecutorsPeaksBesideWeightGradients) {
       std::find_if(timeline.devices.begin(), timeline.devices.end(), [](const DeviceTimeline& d) { return d.rank == 1; });
   std::int64_t before = 0;  // without gradients, which come with W
   for (const MemoryPart& part : device->static_parts) {
-    if (part.name != "gradients") before += part.bytes.base();
-    if (part.name == "boundary buffers") {
+    if (part.use != MemoryUse::Gradients) before += part.bytes.base();
+    if (part.use == MemoryUse::BoundaryBuffers) {
       EXPECT_EQ(part.bytes, Bytes(4096)) << "one message is posted ahead";
     }
   }
@@ -352,7 +352,7 @@ TEST_F(WithProfile, GradientsComeWithTheFirstBackward) {
       std::int64_t whole = 0, gradients = 0;
       for (const MemoryPart& part : device.static_parts) whole += part.bytes.base();
       for (const MemoryPart& part : device.static_parts)
-        if (part.name == "gradients") gradients = part.bytes.base();
+        if (part.use == MemoryUse::Gradients) gradients = part.bytes.base();
       ASSERT_GT(gradients, 0);
       // At time 0 rank 0 has begun its first F already: 100 bytes a unit, and 7 while it runs.
       const StagePlan& stage = plan.stages[static_cast<std::size_t>(device.rank)];
