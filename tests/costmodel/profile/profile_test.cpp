@@ -102,6 +102,22 @@ schedule: 1f1b
 optimizer: adam
 )";
 
+// A ring over two devices: 2 latencies of 1 us, and of 1 MB 2 x 1/2 sent at 1 GB/s; an all-gather is half of that. The profile
+// knows all-reduces of 1 KiB to 1 MiB.
+TEST(Profile, CollectivesSayWhereTheirTimesComeFrom) {
+  Scenario scenario = parse_scenario(kScenario, "s.yaml", ".");
+  const Workload workload = make_workload(scenario);
+  const auto cost = [&](CollectiveKind kind, Bytes size) { return CostModel(scenario, workload).collective(kind, size, {0, 1}); };
+  EXPECT_EQ(cost(CollectiveKind::AllReduce, Bytes(1000000)).source, CostSource::Given);
+  EXPECT_NEAR(cost(CollectiveKind::AllReduce, Bytes(1000000)).time.base(), 1.002e-3, 1e-12);
+  scenario.profile = std::make_shared<Profile>(small_profile());
+  EXPECT_EQ(cost(CollectiveKind::AllReduce, mib(1)).source, CostSource::Interpolated);
+  EXPECT_NEAR(cost(CollectiveKind::AllReduce, mib(1)).time.base(), 1.1e-3, 1e-12);
+  EXPECT_EQ(cost(CollectiveKind::AllReduce, mib(2)).source, CostSource::Extrapolated);
+  EXPECT_EQ(cost(CollectiveKind::AllGather, Bytes(1000000)).source, CostSource::Given);
+  EXPECT_NEAR(cost(CollectiveKind::AllGather, Bytes(1000000)).time.base(), 0.501e-3, 1e-12);
+}
+
 class WithProfile : public testing::Test {
  protected:
   // Every unit of the scenario's workload with forward 1 ms, backward 2 ms, I 1.5 ms, W 1 ms; saved 100 B.
