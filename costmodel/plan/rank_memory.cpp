@@ -161,7 +161,7 @@ RankMemory pfeife_rank_memory(const Lowering& lowering, int rank) {
   for (const int s : stages) {
     const StageInfo& info = lowering.stage(s);
     Bytes in(0), out(0), inputs(0);
-    for (const EdgeCost& edge : lowering.workload(info).edges) {  // every edge: a tensor read twice counts twice
+    for (const UnitEdge& edge : lowering.workload(info).edges) {  // every edge: a tensor read twice counts twice
       const int from = stage_of[static_cast<std::size_t>(edge.from)], to = stage_of[static_cast<std::size_t>(edge.to)];
       if (from == to) continue;
       if (to == s) in += edge.bytes;
