@@ -19,59 +19,77 @@ using Problem = std::string;  // empty: none
 struct Column {
   std::string name;
   std::function<Problem(RunRow&, const std::string&)> set;  // of a cell that is not empty
+  std::function<std::string(const RunRow&)> get;            // empty: not stated
 };
 
+template <typename Value>
+std::function<std::string(const RunRow&)> stated(std::optional<Value> RunRow::*member) {
+  return [member](const RunRow& row) { return row.*member ? fmt::format("{}", *(row.*member)) : std::string(); };
+}
+
 Column text(const char* name, std::string RunRow::*member) {
-  return {name, [member](RunRow& row, const std::string& cell) {
+  return {name,
+          [member](RunRow& row, const std::string& cell) {
             row.*member = cell;
             return Problem();
-          }};
+          },
+          [member](const RunRow& row) { return row.*member; }};
 }
 
 Column count(const char* name, std::optional<int> RunRow::*member, int least) {
-  return {name, [member, least](RunRow& row, const std::string& cell) {
+  return {name,
+          [member, least](RunRow& row, const std::string& cell) {
             const Parsed<long long> parsed = parse_integer(cell);
             if (!parsed.value) return parsed.problem;
             if (*parsed.value < least || *parsed.value > std::numeric_limits<int>::max())
               return fmt::format("expected a whole number from {}, not {}", least, cell);
             row.*member = static_cast<int>(*parsed.value);
             return Problem();
-          }};
+          },
+          stated(member)};
 }
 
 Column number(const char* name, std::optional<double> RunRow::*member) {
-  return {name, [member](RunRow& row, const std::string& cell) {
+  return {name,
+          [member](RunRow& row, const std::string& cell) {
             const Parsed<double> parsed = parse_number(cell);
             if (!parsed.value) return parsed.problem;
             if (*parsed.value <= 0) return fmt::format("must be positive, not {}", cell);
             row.*member = *parsed.value;
             return Problem();
-          }};
+          },
+          stated(member)};
 }
 
 // A number of seconds.
 Column time(const char* name, std::optional<double> RunRow::*member) {
-  return {name, [as_number = number(name, member).set](RunRow& row, const std::string& cell) {
+  return {name,
+          [as_number = number(name, member).set](RunRow& row, const std::string& cell) {
             const Problem problem = as_number(row, cell);
             return problem.empty() ? parse_duration(cell + " s").problem : problem;
-          }};
+          },
+          stated(member)};
 }
 
 // One of two words.
 Column choice(const char* name, std::string RunRow::*member, const char* one, const char* other) {
-  return {name, [member, one, other](RunRow& row, const std::string& cell) {
+  return {name,
+          [member, one, other](RunRow& row, const std::string& cell) {
             if (cell != one && cell != other) return fmt::format("expected {} or {}, not '{}'", one, other, cell);
             row.*member = cell;
             return Problem();
-          }};
+          },
+          [member](const RunRow& row) { return row.*member; }};
 }
 
 Column truth(const char* name, std::optional<bool> RunRow::*member) {
-  return {name, [member](RunRow& row, const std::string& cell) {
+  return {name,
+          [member](RunRow& row, const std::string& cell) {
             if (cell != "true" && cell != "false") return fmt::format("expected true or false, not '{}'", cell);
             row.*member = cell == "true";
             return Problem();
-          }};
+          },
+          stated(member)};
 }
 
 const std::vector<Column>& columns() {
@@ -169,6 +187,18 @@ const std::vector<std::string>& run_columns() {
     return all;
   }();
   return names;
+}
+
+std::string run_csv(const RunRow& row) {
+  std::string heading, cells;
+  for (const Column& column : columns()) {
+    const std::string cell = column.get(row);
+    if (cell.empty()) continue;
+    const char* comma = heading.empty() ? "" : ",";
+    heading += comma + column.name;
+    cells.append(comma).append(quoted_cell(cell));
+  }
+  return heading + "\n" + cells + "\n";
 }
 
 std::vector<RunRow> read_runs(const std::string& path) {

@@ -26,6 +26,9 @@ struct RunRow {
 // whose name is nearly one of ours. Other columns that we do not know are left alone.
 std::vector<RunRow> read_runs(const std::string& path);
 
+// A table of this one row, with the columns that it states.
+std::string run_csv(const RunRow& row);
+
 // The columns that are read.
 const std::vector<std::string>& run_columns();
 

@@ -317,7 +317,7 @@ TEST_F(WithProfile, TheExecutorsPeaksBesideWeightGradients) {
   for (const MemoryPart& part : device->static_parts) {
     if (part.use != MemoryUse::Gradients) before += part.bytes.base();
     if (part.use == MemoryUse::BoundaryBuffers) {
-      EXPECT_EQ(part.bytes, Bytes(4096)) << "one message is posted ahead";
+      EXPECT_EQ(part.bytes, Bytes(4096)) << "one message waits for its pass";
     }
   }
   const int first = plan.stages[1].first_unit, units = plan.stages[1].end_unit - first;
