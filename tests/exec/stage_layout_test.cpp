@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "costmodel/plan/stage_links.hpp"
 #include "costmodel/workload/operands.hpp"
