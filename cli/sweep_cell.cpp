@@ -25,20 +25,22 @@ std::string too_much(const Timeline& timeline) {
 
 Timeline simulated_timeline(const TaskGraph& graph, const Cluster& cluster) { return sim::simulate(graph, cluster); }
 
-planner::CellAnswer predicted_cell(const Experiment& experiment, const Plan& plan, bool simulated) {
-  const auto [timeline, figures] = predict(experiment, plan, simulated ? simulated_timeline : idle_links());
+Engine engine_of(const planner::SweepGrid& grid) { return grid.engine == "simulate" ? simulated_timeline : idle_links(); }
+
+planner::CellAnswer answer_from(const Prediction& prediction) {
+  const auto& [timeline, figures] = prediction;
   planner::CellAnswer answer;
   answer.fits = figures.fits;
   if (!figures.fits) answer.reason = too_much(timeline);
   // Columns of the CSV stay where readers of earlier ones look for them. Whether it fits is the status of a cell.
   answer.metrics = figures_of(figures, {"step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
                                         "peak_memory_bytes", "model_flops", "mfu", "samples_per_s"});
-  if (simulated) answer.metrics.emplace_back("contention_s", figures.contention_s);
+  if (timeline.kind == TimelineKind::Simulated) answer.metrics.emplace_back("contention_s", figures.contention_s);
   return answer;
 }
 
 // The best plan that engines can run, under the keys that it decides; what the planner says of one that they cannot.
-planner::CellAnswer plan_and_predict(const planner::SweepGrid& grid, std::vector<std::string> overrides) {
+planner::CellAnswer plan_and_predict(const planner::SweepGrid& grid, const std::vector<std::string>& overrides) {
   planner::SearchOptions options;
   options.method = planner::method_named(grid.method);
   options.threads = 1;  // the cells run beside each other already
@@ -52,16 +54,10 @@ planner::CellAnswer plan_and_predict(const planner::SweepGrid& grid, std::vector
   if (found.candidates.empty()) throw NoAnswer(found.reason.empty() ? "no feasible plan" : found.reason);
   const planner::Candidate& best = found.candidates.front();
   planner::CellAnswer answer;
-  if (best.plan) {
-    // A global batch that is stated gives the microbatches by itself, and both together are refused.
-    const bool by_global = !is_open(asked.scenario, "batch.global");
-    for (const auto& [key, value] : best.settings)
-      if (!by_global || key != "batch.microbatches") overrides.push_back(key + "=" + value);
-    const Experiment chosen(load_scenario(grid.scenario, overrides));
-    answer = predicted_cell(chosen, *best.plan, grid.engine == "simulate");
-  } else {
+  if (best.plan)
+    answer = answer_from(predict(asked.scenario, *best.plan, engine_of(grid)));
+  else
     answer.metrics = best.metrics;
-  }
   answer.plan = best.summary;
   return answer;
 }
@@ -80,7 +76,7 @@ void load_cell(const std::string& file, const std::vector<std::string>& override
 planner::CellAnswer answer_of_cell(const planner::SweepGrid& grid, const std::vector<std::string>& overrides) {
   if (!grid.method.empty()) return plan_and_predict(grid, overrides);
   const Experiment experiment(load_scenario(grid.scenario, overrides));
-  return predicted_cell(experiment, experiment.plan(""), grid.engine == "simulate");
+  return answer_from(predict(experiment, experiment.plan(""), engine_of(grid)));
 }
 
 }  // namespace panpipe::cli

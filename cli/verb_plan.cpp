@@ -6,16 +6,16 @@
 #include <memory>
 #include <thread>
 
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "base/text/quantity_text.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
-#include "base/error.hpp"
-#include "base/files/files_write.hpp"
-#include "base/text/quantity_text.hpp"
+#include "planner/answer_text.hpp"
 #include "present/result/describe_plan.hpp"
 #include "present/result/heading.hpp"
-#include "planner/answer_text.hpp"
 #include "sim/simulate.hpp"
 
 namespace panpipe::cli {
@@ -67,10 +67,8 @@ void write_plan(const Experiment& experiment, const planner::Answer& answer, con
   for (std::size_t c = 0; c < answer.candidates.size(); ++c) {
     const planner::Candidate& candidate = answer.candidates[c];
     if (!candidate.plan) continue;
-    PlanSettings settings = candidate.settings;
-    for (const auto& setting : settings_of(experiment.scenario)) settings.push_back(setting);  // the first of a key counts
     const int type = experiment.scenario.cluster.devices.front().type;
-    write_file(path, to_yaml(*candidate.plan, experiment.model.units(type), settings), kAdvice);
+    write_file(path, to_yaml(*candidate.plan, experiment.model.units(type)), kAdvice);
     std::fputs(
         fmt::format("panpipe: {} written to {}; estimate, simulate and run take it with --plan\n",
                     c == 0 ? std::string("the plan is") : fmt::format("plan {}, the best that the engines can run, is", c + 1),

@@ -91,6 +91,8 @@ RunRow row_of(const MeasuredJob& job, const std::string& gpu, double step_s, dou
   row.zero = 0;
   row.precision = job.precision;
   row.step_s = step_s;
+  row.step_kind = "step";
+  row.peak_kind = "allocated";
   row.peak_gib = peak_bytes / static_cast<double>(std::int64_t{1} << 30);
   row.note = note;
   return row;

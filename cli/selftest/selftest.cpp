@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "cli/selftest/selftest_report.hpp"
-#include "cli/selftest/steps.hpp"
-#include "cli/stop_on_signal.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "base/files/standard_output.hpp"
 #include "base/text/terminal.hpp"
-#include "costmodel/prediction/experiment.hpp"
 #include "base/version.hpp"
+#include "cli/selftest/selftest_report.hpp"
+#include "cli/selftest/steps.hpp"
+#include "cli/stop_on_signal.hpp"
+#include "costmodel/prediction/experiment.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -97,7 +97,7 @@ int selftest(const SelftestRequest& request) {
   make_folder(request.folder, kAdviceOfReport);
   write(kDocument, document.dump(2) + "\n");
   write(kPage, report_page(document));
-  if (row) write(kRuns, runs_csv(*row));
+  if (row) write(kRuns, run_csv(*row));
   const bool right = document["right"];
   teller.say(fmt::format("verdict: {}\nwritten to {}: {}, {}{}; nothing in them names you or this machine\n", verdict_of(steps),
                          request.folder, kDocument, kPage, row ? std::string(", ") + kRuns : std::string()));

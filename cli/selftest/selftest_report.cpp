@@ -11,8 +11,8 @@
 #include <regex>
 #include <set>
 
-#include "costmodel/prediction/experiment.hpp"
 #include "base/version.hpp"
+#include "costmodel/prediction/experiment.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -56,13 +56,6 @@ std::string without_word(std::string text, const std::string& word, const std::s
     at += alone ? instead.size() : 1;
   }
   return text;
-}
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 }  // namespace
@@ -136,43 +129,6 @@ std::string report_page(const nlohmann::ordered_json& document) {
     if (!step["figures"].empty()) page += fmt::format("\n```json\n{}\n```\n", step["figures"].dump(1));
   }
   return page;
-}
-
-std::string runs_csv(const RunRow& row) {
-  std::string heading, cells;
-  const auto add = [&](const char* name, const std::string& cell) {
-    if (cell.empty()) return;
-    heading += (heading.empty() ? "" : ",") + std::string(name);
-    cells += (cells.empty() ? "" : ",") + csv_cell(cell);
-  };
-  const auto number = [](const auto& value) { return value ? fmt::format("{}", *value) : std::string(); };
-  add("id", row.id);
-  add("source", row.source);
-  add("where", row.where);
-  add("confidence", row.confidence);
-  add("framework", row.framework);
-  add("gpu", row.gpu);
-  add("gpus", number(row.gpus));
-  add("gpus_per_node", number(row.gpus_per_node));
-  add("layers", number(row.layers));
-  add("hidden", number(row.hidden));
-  add("heads", number(row.heads));
-  add("seq", number(row.seq));
-  add("vocab", number(row.vocab));
-  add("global_batch", number(row.global_batch));
-  add("micro_batch", number(row.micro_batch));
-  add("tp", number(row.tp));
-  add("pp", number(row.pp));
-  add("dp", number(row.dp));
-  add("schedule", row.schedule);
-  add("recompute", row.recompute);
-  add("seq_parallel", number(row.seq_parallel));
-  add("zero", number(row.zero));
-  add("precision", row.precision);
-  add("step_s", number(row.step_s));
-  add("peak_gib", number(row.peak_gib));
-  add("note", row.note);
-  return heading + "\n" + cells + "\n";
 }
 
 }  // namespace panpipe::cli

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "cli/selftest/step.hpp"
-#include "validation/runs/run_row.hpp"
 
 namespace panpipe::cli {
 
@@ -29,8 +28,6 @@ class PrivateWords {
 nlohmann::ordered_json report_document(const std::vector<StepReport>& steps, const std::string& device);
 // The same for people (Markdown).
 std::string report_page(const nlohmann::ordered_json& document);
-// A table of runs with this row, as `panpipe validate` reads it.
-std::string runs_csv(const RunRow& row);
 
 // "all right" or "2 things are wrong"
 std::string verdict_of(const std::vector<StepReport>& steps);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "costmodel/cost/occupancy.hpp"
@@ -67,6 +68,10 @@ double bytes_per_member(CollectiveKind kind, int n, double bytes) {
   return (kind == CollectiveKind::AllReduce ? 2.0 : 1.0) * share * bytes;
 }
 
+double wire_bytes(const CollectiveCost& base) {
+  return bytes_per_member(base.kind, base.members, static_cast<double>(base.bytes.base()));
+}
+
 CollectiveCost finish(CollectiveCost cost, Algorithm algorithm, double latency, double wire, double bandwidth) {
   cost.algorithm = algorithm;
   cost.latency = Duration(latency);
@@ -75,24 +80,37 @@ CollectiveCost finish(CollectiveCost cost, Algorithm algorithm, double latency, 
   return cost;
 }
 
-CollectiveCost over_given_links(const CollectiveCost& base, const RingHops& hops, double wire) {
-  const int steps = (base.kind == CollectiveKind::AllReduce ? 2 : 1) * (base.members - 1);
-  return finish(base, Algorithm::Ring, steps * hops.latency, wire, hops.bandwidth);
+// Profiles measure all-reduces alone: other kinds are computed, and say so.
+std::optional<CollectiveCost> as_measured(const Profile* profile, CollectiveCost base) {
+  if (profile == nullptr || base.kind != CollectiveKind::AllReduce) return std::nullopt;
+  const TransferTable* table = profile->collective("all_reduce", base.members);
+  if (table == nullptr) return std::nullopt;
+  base.algorithm = Algorithm::Ring;
+  base.source = source_of(*table, base.bytes);
+  base.time = base.latency = table->at(base.bytes);
+  return base;
 }
 
-CollectiveCost in_one_node(const CollectiveCost& base, const Group& g, double start, double wire) {
-  const CollectiveCost ring = finish(base, Algorithm::Ring, start, wire, g.fabric);
+// Links as written: no software latency, the narrowest link carries every step of the ring.
+CollectiveCost over_given_links(CollectiveCost base, const RingHops& hops) {
+  base.source = CostSource::Given;
+  const int steps = (base.kind == CollectiveKind::AllReduce ? 2 : 1) * (base.members - 1);
+  return finish(base, Algorithm::Ring, steps * hops.latency, wire_bytes(base), hops.bandwidth);
+}
+
+CollectiveCost in_one_node(const CollectiveCost& base, const Group& g, double start) {
+  const CollectiveCost ring = finish(base, Algorithm::Ring, start, wire_bytes(base), g.fabric);
   if (!(base.kind == CollectiveKind::AllReduce && g.multicast && g.switched && g.members > 2)) return ring;
   const CollectiveCost nvls = finish(base, Algorithm::Nvls, start, static_cast<double>(base.bytes.base()),
                                      g.fabric / small_ring(g.members) * kNvlsOverRing);
   return nvls.time < ring.time ? nvls : ring;
 }
 
-CollectiveCost between_nodes(const CollectiveCost& base, const Group& g, const Calibration& c, double start, double wire) {
+CollectiveCost between_nodes(const CollectiveCost& base, const Group& g, const Calibration& c, double start) {
   const auto bytes = static_cast<double>(base.bytes.base());
   const double levels = std::log2(g.nodes);
   const double hop = g.in_node > 1 ? std::min(g.fabric, g.network) : g.network;
-  CollectiveCost best = finish(base, Algorithm::Ring, start * (1 + levels), wire, hop);
+  CollectiveCost best = finish(base, Algorithm::Ring, start * (1 + levels), wire_bytes(base), hop);
   if (base.kind != CollectiveKind::AllReduce) return best;
   // Up and down a binary tree over the nodes, a chain inside each: latency grows with the depth, not with the members.
   const CollectiveCost tree = finish(base, Algorithm::Tree, start + 2 * levels * (c.collective_latency.base() + g.hop_latency),
@@ -110,6 +128,14 @@ CollectiveCost between_nodes(const CollectiveCost& base, const Group& g, const C
     if (staged.time < best.time) best = staged;
   }
   return best;
+}
+
+// On links whose rates are known, at the efficiencies of a type of device.
+CollectiveCost computed(const CollectiveCost& base, const Cluster& cluster, const Calibration& c, const std::vector<int>& devices,
+                        const GroupNetwork& network) {
+  const Group g = group_of(cluster, c, devices, network);
+  const double start = c.collective_latency.base() * (1 + std::log2(g.members));
+  return g.nodes == 1 ? in_one_node(base, g, start) : between_nodes(base, g, c, start);
 }
 
 }  // namespace
@@ -141,28 +167,15 @@ CollectiveCost CostModel::collective(CollectiveKind kind, Bytes size, const std:
   base.members = static_cast<int>(devices.size());
   base.bytes = size;
   if (base.members <= 1 || kind == CollectiveKind::None) return base;
-  if (const Profile* profile = scenario_->profile.get(); profile && kind == CollectiveKind::AllReduce) {
-    if (const TransferTable* table = profile->collective("all_reduce", base.members)) {
-      base.algorithm = Algorithm::Ring;
-      base.source = source_of(*table, size);
-      base.time = base.latency = table->at(size);
-      return base;
-    }
-  }
-  const double wire = bytes_per_member(kind, base.members, static_cast<double>(size.base()));
-  // Links as given: no software latency, the narrowest link carries every step of the ring.
-  if (cluster.given) return over_given_links(base, ring_hops(cluster, devices), wire);
+  if (const auto measured = as_measured(scenario_->profile.get(), base)) return *measured;
+  if (cluster.given) return over_given_links(base, ring_hops(cluster, devices));
   // Members of unlike types go at the pace of the slowest.
   std::set<std::int32_t> types;
   for (const int device : devices) types.insert(cluster.devices[static_cast<std::size_t>(device)].type);
   CollectiveCost slowest = base;
-  for (const std::int32_t type : types) {
-    const Calibration& c = calibration(type);
-    const Group g = group_of(cluster, c, devices, network);
-    const double start = c.collective_latency.base() * (1 + std::log2(g.members));
-    const CollectiveCost cost = g.nodes == 1 ? in_one_node(base, g, start, wire) : between_nodes(base, g, c, start, wire);
-    if (cost.time > slowest.time) slowest = cost;
-  }
+  for (const std::int32_t type : types)
+    if (const CollectiveCost cost = computed(base, cluster, calibration(type), devices, network); cost.time > slowest.time)
+      slowest = cost;
   return slowest;
 }
 

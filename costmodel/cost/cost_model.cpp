@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/cost/shared_cores.hpp"
@@ -20,8 +21,6 @@ constexpr double kHostNorm = 4;
 // Standard deviation of the speed of whole nodes. From 16 to 128 GPUs the same 125M to 1.3B models lose 1 to 6 % a GPU
 // (mosaicml/llm-foundry, FSDP, one microbatch); over all published A100 runs 0.8 to 1.0 % fits best (docs/models/compute.md).
 constexpr double kNodeSpread = 0.009;
-
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 void require_rates(const DeviceType& type, const Scenario& scenario) {
   if (!type.has_rates())
@@ -108,7 +107,7 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload, std::ve
 
 const WorkloadCost& CostModel::workload(int site) const {
   if (workload_->layers) return units(site);
-  const DeviceType& type = scenario_->cluster.types[index(type_of(site))];
+  const DeviceType& type = scenario_->cluster.types[at(type_of(site))];
   if (scenario_->profile) {
     const WorkloadCost& cost = units(site);
     if (cost.unmeasured.empty()) return cost;
@@ -152,15 +151,15 @@ Bytes CostModel::loss_bytes_live() const {
   if (!workload_->graph) return Bytes(0);
   const OperatorGraph& graph = *workload_->graph;
   if (graph.loss < 0) return Bytes(0);
-  const Operator& loss = graph.operators[index(graph.tensors[index(graph.loss)].producer)];
+  const Operator& loss = graph.operators[at(graph.tensors[at(graph.loss)].producer)];
   double logits = 0;
   for (const Argument& argument : loss.arguments)
     if (const auto* ref = std::get_if<TensorRef>(&argument);
-        ref != nullptr && graph.tensors[index(ref->tensor)].role == TensorRole::Activation)
-      logits = std::max(logits, static_cast<double>(graph.tensors[index(ref->tensor)].elements()));
+        ref != nullptr && graph.tensors[at(ref->tensor)].role == TensorRole::Activation)
+      logits = std::max(logits, static_cast<double>(graph.tensors[at(ref->tensor)].elements()));
   return Bytes(static_cast<std::int64_t>(logits * scenario_->framework.loss_live_bytes_per_logit));
 }
 
-const Calibration& CostModel::calibration(int device_type) const { return calibrations_[index(device_type)]; }
+const Calibration& CostModel::calibration(int device_type) const { return calibrations_[at(device_type)]; }
 
 }  // namespace panpipe

@@ -12,6 +12,7 @@
 #include "costmodel/cluster/cluster.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "costmodel/workload/unit_edges.hpp"
 #include "costmodel/workload/workload.hpp"
 
 namespace panpipe {
@@ -106,18 +107,10 @@ struct UnitCost {
   bool causal_attention = false;
 };
 
-// A tensor that flows between units. Several edges with one `tensor` are one tensor.
-struct EdgeCost {
-  int from = 0, to = 0;  // units
-  int tensor = -1;
-  Bytes bytes{0};        // on one tensor-parallel rank, unsplit
-  bool gradient = true;  // a gradient of the same size flows back
-};
-
 // Everything the lowering needs to know of a workload on one type of device.
 struct WorkloadCost {
   std::vector<UnitCost> units;  // topological order
-  std::vector<EdgeCost> edges;
+  std::vector<UnitEdge> edges;
   std::vector<CollectiveCost> collectives;
   bool split_backward = true;  // weight gradients can run apart (measured layers with `backward` only: false)
   int loss_unit = -1;

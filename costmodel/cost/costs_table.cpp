@@ -60,7 +60,7 @@ std::map<PathClass, std::pair<int, int>> pairs_by_path(const Cluster& cluster) {
 // The largest tensor that flows between units: a stage hand-over's size.
 Bytes handover_bytes(const WorkloadCost& cost) {
   Bytes largest{0};
-  for (const EdgeCost& edge : cost.edges) largest = std::max(largest, edge.bytes);
+  for (const UnitEdge& edge : cost.edges) largest = std::max(largest, edge.bytes);
   return largest;
 }
 

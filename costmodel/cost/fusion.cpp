@@ -4,6 +4,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "base/index.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -22,17 +24,16 @@ class Chains {
         const int source = unit.root(t);
         if (!unit.inside(source)) return;
         const int maker = unit.tensor(source).producer - unit.first;
-        if (unit.of(maker).kind == OperatorClass::Elementwise) parent_[index(find(maker))] = find(i);
+        if (unit.of(maker).kind == OperatorClass::Elementwise) parent_[at(find(maker))] = find(i);
       });
     }
   }
   int find(int i) const {
-    while (parent_[index(i)] != i) i = parent_[index(i)];
+    while (parent_[at(i)] != i) i = parent_[at(i)];
     return i;
   }
 
  private:
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   const UnitView& unit_;
   std::vector<int> parent_;
 };

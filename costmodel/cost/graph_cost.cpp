@@ -48,7 +48,7 @@ class GraphCost {
     kept_.assign(graph_.tensors.size(), false);
     input_kept_ = kept_;
     for (std::size_t u = 0; u < graph_.units.size(); ++u) add_unit(u);
-    add_edges();
+    result_.edges = unit_edges(graph_);
     return std::move(result_);
   }
 
@@ -192,13 +192,6 @@ class GraphCost {
       const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
       if (tensor.role == TensorRole::Parameter)
         unit.parameters.push_back({tensor.tied_to >= 0 ? tensor.tied_to : t, tensor.elements(), Bytes(0)});
-    }
-  }
-
-  void add_edges() {
-    for (const UnitEdge& edge : unit_edges(graph_)) {
-      const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(edge.tensor)];
-      result_.edges.push_back({edge.from, edge.to, edge.tensor, tensor.bytes(), tensor.requires_gradient});
     }
   }
 

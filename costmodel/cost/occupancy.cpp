@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -199,6 +200,17 @@ Occupancy Occupancy::around(const Cluster& cluster, const std::vector<int>& grou
     for (std::size_t g = 0; g < more; ++g) devices.push_back(others[node][taken[node]++]);
   }
   return {cluster, degrees, std::move(devices)};
+}
+
+bool same_ways(const Cluster& cluster, const std::vector<int>& one, const std::vector<int>& other) {
+  std::set<std::int32_t> nodes;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    const Device& a = cluster.devices[at(one[i])];
+    const Device& b = cluster.devices[at(other[i])];
+    if (a.node != b.node || a.type != b.type) return false;
+    if (!cluster.switched && !nodes.insert(a.node).second) return false;
+  }
+  return true;
 }
 
 std::vector<int> Occupancy::form_of(const std::vector<int>& group) const {

@@ -23,6 +23,10 @@ struct HandOver {
   std::vector<int> receivers;  // the receiver's tensor-parallel group; empty: the first node's fabric stands for it
 };
 
+// Whether two groups of a plan's devices that go along the same ranks cost the same: position by position they are of the same
+// type on the same nodes, and where several lie in a node, they are behind its switch.
+bool same_ways(const Cluster& cluster, const std::vector<int>& one, const std::vector<int>& other);
+
 class Occupancy {
  public:
   // `devices`: of position (rank, data, tensor), tensor fastest, then data. The cluster must outlive it.
@@ -46,9 +50,8 @@ class Occupancy {
   // The most that a sender of any hand-over between nodes gets of the network.
   double widest_hand_over() const { return widest_; }
 
-  // Equal for groups of devices that are alike in everything that costs depend on: types, nodes, who shares them, and where in a
-  // node they lie if others of the group are there too.
-  // Not for devices that the plan does not use.
+  // Equal for groups that are alike wherever they lie, in everything that a pass and its collectives cost: types, nodes, who
+  // shares them, and where in a node they lie if others of the group are there too. Not for devices that the plan does not use.
   std::vector<int> form_of(const std::vector<int>& group) const;
 
  private:

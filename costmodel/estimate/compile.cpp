@@ -40,7 +40,7 @@ class Compiler {
           fmt::format("the plan has {} different passes and collectives and {} different transfers; at most {} of each",
                       graph_.programs.size() + graph_.flows.size(), graph_.links.size(), limit - 1));
     }
-    CostTables tables = tables_of(graph_);
+    CostTables tables = tables_of(prices_of(graph_));
     result_.costs = std::move(tables.costs);
     result_.delays = std::move(tables.delays);
   }
@@ -155,13 +155,12 @@ class Compiler {
 
 }  // namespace
 
-CostTables tables_of(const TaskGraph& graph) {
+CostTables tables_of(const Prices& prices) {
   CostTables tables{{0}, {0}};
-  for (const Program& program : graph.programs) tables.costs.push_back(program.duration.base());
-  for (const CollectiveFlow& flow : graph.flows) tables.costs.push_back((flow.latency + flow.transfer).base());
-  for (const TransferLink& link : graph.links) tables.delays.push_back((link.latency + link.transfer).base());
-  for (const PassPoint& point : graph.points)
-    tables.delays.push_back((point.at - graph.programs[at(point.program)].duration).base());
+  for (const auto* costs : {&prices.programs, &prices.flows})
+    tables.costs.insert(tables.costs.end(), costs->begin(), costs->end());
+  for (const auto* delays : {&prices.links, &prices.points})
+    tables.delays.insert(tables.delays.end(), delays->begin(), delays->end());
   return tables;
 }
 

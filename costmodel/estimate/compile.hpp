@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "costmodel/estimate/structure.hpp"
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/plan/prices.hpp"
 
 namespace panpipe {
 
@@ -21,10 +21,10 @@ struct CompiledGraph {
 // NoAnswer when the order cannot finish, with to_text of the deadlock.
 CompiledGraph compile(const TaskGraph& graph);
 
-// The tables alone, of a graph that may be without tasks (prices_of).
+// The tables alone.
 struct CostTables {
   std::vector<double> costs, delays;
 };
-CostTables tables_of(const TaskGraph& graph);
+CostTables tables_of(const Prices& prices);
 
 }  // namespace panpipe

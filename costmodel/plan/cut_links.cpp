@@ -9,7 +9,7 @@ CutLinks::CutLinks(const WorkloadCost& workload) {
   const std::size_t n = workload.units.size();
   std::map<std::pair<int, int>, std::size_t> known;
   int unnamed = -2;  // an edge without tensor is a tensor of its own
-  for (const EdgeCost& edge : workload.edges) {
+  for (const UnitEdge& edge : workload.edges) {
     const auto [entry, is_new] = known.try_emplace({edge.from, edge.tensor >= 0 ? edge.tensor : unnamed--}, tensors_.size());
     if (is_new) tensors_.push_back({edge.from, {}});
     tensors_[entry->second].consumers.push_back({edge.to, edge.bytes.base(), edge.gradient});

@@ -144,20 +144,30 @@ TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& mod
   return lower(scenario, plan, ModelCosts(model, plan));
 }
 
-TaskGraph prices_of(const Scenario& scenario, const Plan& plan, const CostModel& model) {
+Prices prices_of(const TaskGraph& graph) {
+  Prices prices;
+  for (const Program& program : graph.programs) prices.programs.push_back(program.duration.base());
+  for (const CollectiveFlow& flow : graph.flows) prices.flows.push_back((flow.latency + flow.transfer).base());
+  for (const TransferLink& link : graph.links) prices.links.push_back((link.latency + link.transfer).base());
+  for (const PassPoint& point : graph.points)
+    prices.points.push_back(point.at.base() - prices.programs[static_cast<std::size_t>(point.program)]);
+  return prices;
+}
+
+Prices prices_of(const Scenario& scenario, const Plan& plan, const CostModel& model) {
   const ModelCosts costs(model, plan);
   Lowering lowering{scenario, plan, costs};
   begin(lowering);
   const bool copies = std::any_of(plan.schedule.order.begin(), plan.schedule.order.end(), [](const auto& row) {
     return std::any_of(row.begin(), row.end(), [](const Action& action) { return !action.is_compute(); });
   });
-  if (copies) return lower(scenario, plan, costs);
+  if (copies) return prices_of(lower(scenario, plan, costs));
   make_shared_flows(lowering);
   for (int rank = 0; rank < plan.pipeline; ++rank) {
     rank_reductions(lowering, rank);
     add_optimizer_program(lowering, rank);
   }
-  return std::move(lowering.graph);
+  return prices_of(lowering.graph);
 }
 
 }  // namespace panpipe

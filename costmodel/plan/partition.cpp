@@ -115,10 +115,14 @@ int find_unit(const std::vector<PartitionUnit>& units, const std::string& text) 
 
 }  // namespace
 
-std::vector<int> stated_cuts(const std::vector<PartitionUnit>& units, const std::vector<std::string>& starts, int stages) {
-  if (static_cast<int>(starts.size()) != stages - 1)
+void check_number_of_cuts(std::size_t cuts, int stages) {
+  if (static_cast<int>(cuts) != stages - 1)
     throw InputError(fmt::format("partition: {} stages need {} cuts (units that start a stage after the first), not {}", stages,
-                                 stages - 1, starts.size()));
+                                 stages - 1, cuts));
+}
+
+std::vector<int> stated_cuts(const std::vector<PartitionUnit>& units, const std::vector<std::string>& starts, int stages) {
+  check_number_of_cuts(starts.size(), stages);
   std::vector<int> cuts;
   for (const std::string& text : starts) {
     const int cut = find_unit(units, text);

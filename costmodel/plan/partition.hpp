@@ -18,8 +18,11 @@ struct PartitionUnit {
 // First unit of each stage after the first, balanced; cuts lie between blocks when there are at least as many as stages.
 std::vector<int> automatic_cuts(const std::vector<PartitionUnit>& units, int stages);
 
-// The same from names, module paths (the first unit inside) or indices. Throws InputError: unknown name (with a suggestion),
-// wrong number, wrong order.
+// Throws InputError when there are not stages - 1.
+void check_number_of_cuts(std::size_t cuts, int stages);
+
+// The same as automatic_cuts from names, module paths (the first unit inside) or indices. Throws InputError: unknown name (with a
+// suggestion), wrong number, wrong order.
 std::vector<int> stated_cuts(const std::vector<PartitionUnit>& units, const std::vector<std::string>& starts, int stages);
 
 }  // namespace panpipe

@@ -97,6 +97,10 @@ std::vector<int> requested_devices(const Cluster& cluster, const PlanRequest& re
 std::vector<int> cuts_of(const Scenario& scenario, const PlanRequest& request, const std::vector<PartitionUnit>& units,
                          int parts) {
   return at_key(scenario, "partition", [&] {
+    if (!request.cuts.empty()) {
+      check_number_of_cuts(request.cuts.size(), parts);
+      return request.cuts;
+    }
     return request.partition.empty() ? automatic_cuts(units, parts) : stated_cuts(units, request.partition, parts);
   });
 }
@@ -174,7 +178,7 @@ void check_plan_schedule(const Schedule& schedule) {
 }
 
 PlanRequest request_of(const Scenario& scenario) {
-  return {degrees_of(scenario), scenario.schedule, scenario.partition, scenario.placement, scenario.recompute};
+  return {degrees_of(scenario), scenario.schedule, scenario.partition, {}, scenario.placement, scenario.recompute};
 }
 
 Plan make_plan(const Scenario& scenario, const PlanRequest& request, const LoweringCosts& costs) {

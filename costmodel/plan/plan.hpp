@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "costmodel/cost/cost_model.hpp"
@@ -33,6 +32,7 @@ struct PlanRequest {
   Degrees degrees;
   ScheduleRequest schedule;
   std::vector<std::string> partition;  // as in the scenario
+  std::vector<int> cuts;               // of a search: the first unit of each stage after the first; goes before `partition`
   std::optional<std::vector<int>> placement;
   Recompute recompute = Recompute::None;
 };
@@ -50,13 +50,9 @@ inline Plan make_plan(const Scenario& scenario, const CostModel& model) {
 // among those the most even; dynamic programme over units, exact. Returns the first unit of each stage after the first.
 std::vector<int> balanced_partition(const std::vector<Duration>& unit_times, int stages);
 
-// What a plan decides of its scenario beyond its own parts: keys and values ("batch.micro", "2").
-using PlanSettings = std::vector<std::pair<std::string, std::string>>;
-PlanSettings settings_of(const Scenario& scenario);  // batch.micro, parallel.sequence_parallel
-
-// Reads / writes plan.yaml (docs/file-formats.md): lossless. `settings` are of `batch` and `parallel`. The scenario is one that
-// was loaded with this plan file, or agrees with it; InputError at the key of the plan that it contradicts.
-std::string to_yaml(const Plan& plan, const WorkloadCost& names, const PlanSettings& settings = {});
+// Reads / writes plan.yaml (docs/file-formats.md): lossless. The scenario is one that was loaded with this plan file, or agrees
+// with it; InputError at the key of the plan that it contradicts.
+std::string to_yaml(const Plan& plan, const WorkloadCost& names);
 Plan load_plan(const std::string& path, const Scenario& scenario, const CostModel& model);
 
 }  // namespace panpipe

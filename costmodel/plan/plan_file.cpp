@@ -5,9 +5,9 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "base/input/yaml_document.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/scalar_text.hpp"
+#include "base/input/yaml_document.hpp"
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
@@ -107,17 +107,6 @@ void read_batch(const Node* node, ReadLog& log, const Scenario& scenario) {
   batch.finish();
 }
 
-// "micro: 2, microbatches: 8" of the settings below `top`, with what the plan itself knows in front.
-std::string settings_text(const std::string& top, std::string own, const PlanSettings& settings) {
-  for (const auto& [key, value] : settings) {
-    const std::string name = key.substr(key.find('.') + 1);
-    if (key.rfind(top + ".", 0) != 0 || name == "virtual_stages" || (" " + own).find(" " + name + ": ") != std::string::npos)
-      continue;
-    own += fmt::format("{}{}: {}", own.empty() ? "" : ", ", name, value);
-  }
-  return own;
-}
-
 void check_devices(const Node& node, ReadLog& log, const Plan& plan, const Scenario& scenario) {
   const int size = plan.pipeline * plan.data * plan.tensor;
   if (static_cast<int>(plan.devices.size()) != size)
@@ -150,19 +139,11 @@ void check_cover(const Node& node, const Plan& plan, int units) {
 
 }  // namespace
 
-PlanSettings settings_of(const Scenario& scenario) {
-  return {{"batch.micro", std::to_string(scenario.micro)},
-          {"parallel.sequence_parallel", scenario.parallel.sequence_parallel ? "true" : "false"}};
-}
-
-std::string to_yaml(const Plan& plan, const WorkloadCost& names, const PlanSettings& settings) {
+std::string to_yaml(const Plan& plan, const WorkloadCost& names) {
   std::string text = "panpipe: 1\nkind: plan\n";
-  text += fmt::format("batch: {{{}}}\n",
-                      settings_text("batch", fmt::format("microbatches: {}", plan.schedule.microbatches), settings));
-  text += fmt::format("parallel: {{{}}}\n", settings_text("parallel",
-                                                          fmt::format("pipeline: {}, tensor: {}, data: {}, zero: {}",
-                                                                      plan.pipeline, plan.tensor, plan.data, plan.zero),
-                                                          settings));
+  text += fmt::format("batch: {{microbatches: {}, micro: {}}}\n", plan.schedule.microbatches, plan.micro);
+  text += fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}, sequence_parallel: {}}}\n", plan.pipeline,
+                      plan.tensor, plan.data, plan.zero, plan.sequence_parallel);
   text += fmt::format("devices: [{}]  # of position (pipeline, data, tensor), tensor fastest\n", fmt::join(plan.devices, ", "));
   text += "stages:  # units are [first, end)\n";
   for (const StagePlan& stage : plan.stages)

@@ -136,13 +136,13 @@ RankMemory rank_memory(const Lowering& lowering, int rank) {
   const int copies = moments(lowering.scenario.optimizer.name);  // of parameters that are given in bytes
   RankMemory memory;
   const auto divided = [&](int stage) { return zero >= stage ? given / data : given; };  // the model divides its own
-  memory.parts.push_back({"parameters", whole(elements * costs.parameter_bytes() + divided(3))});
-  memory.parts.push_back({"gradients", whole(elements * costs.gradient_bytes() + divided(2))});
+  memory.parts.push_back({MemoryUse::Parameters, whole(elements * costs.parameter_bytes() + divided(3))});
+  memory.parts.push_back({MemoryUse::Gradients, whole(elements * costs.gradient_bytes() + divided(2))});
   if (const Bytes buckets = bucket_bytes(lowering, rank); buckets > Bytes(0))
-    memory.parts.push_back({"gradient buckets", buckets});
-  memory.parts.push_back({"optimizer", whole(elements * costs.optimizer_bytes() + copies * divided(1))});
-  memory.parts.push_back({"boundary buffers", boundary_buffers(lowering, rank)});
-  memory.parts.push_back({"context", costs.framework_context()});
+    memory.parts.push_back({MemoryUse::GradientBuckets, buckets});
+  memory.parts.push_back({MemoryUse::Optimizer, whole(elements * costs.optimizer_bytes() + copies * divided(1))});
+  memory.parts.push_back({MemoryUse::BoundaryBuffers, boundary_buffers(lowering, rank)});
+  memory.parts.push_back({MemoryUse::Context, costs.framework_context()});
   memory.allocator_factor = costs.allocator_factor();
   return memory;
 }
@@ -161,7 +161,7 @@ RankMemory pfeife_rank_memory(const Lowering& lowering, int rank) {
   for (const int s : stages) {
     const StageInfo& info = lowering.stage(s);
     Bytes in(0), out(0), inputs(0);
-    for (const EdgeCost& edge : lowering.workload(info).edges) {  // every edge: a tensor read twice counts twice
+    for (const UnitEdge& edge : lowering.workload(info).edges) {  // every edge: a tensor read twice counts twice
       const int from = stage_of[static_cast<std::size_t>(edge.from)], to = stage_of[static_cast<std::size_t>(edge.to)];
       if (from == to) continue;
       if (to == s) in += edge.bytes;
@@ -171,8 +171,10 @@ RankMemory pfeife_rank_memory(const Lowering& lowering, int rank) {
     buffers += (3 * in + 2 * out + inputs) * lowering.plan.schedule.microbatches;
   }
   RankMemory memory;
-  memory.parts = {
-      {"parameters", parameters}, {"gradients", parameters}, {"optimizer", 2 * parameters}, {"boundary buffers", buffers}};
+  memory.parts = {{MemoryUse::Parameters, parameters},
+                  {MemoryUse::Gradients, parameters},
+                  {MemoryUse::Optimizer, 2 * parameters},
+                  {MemoryUse::BoundaryBuffers, buffers}};
   return memory;
 }
 

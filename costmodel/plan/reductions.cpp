@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "costmodel/cost/occupancy.hpp"
 #include "costmodel/plan/lowering.hpp"
 
 namespace panpipe {
@@ -32,16 +33,6 @@ Groups data_groups(const Lowering& lowering, int rank) {
   return groups;
 }
 
-// Behind switches groups are alike that lie on the same nodes with one member each, as the members of tensor groups do.
-bool alike(const Cluster& cluster, const Groups& groups) {
-  if (!cluster.switched || cluster.types.size() > 1) return false;
-  const auto node = [&](int device) { return cluster.devices[static_cast<std::size_t>(device)].node; };
-  for (const std::vector<int>& group : groups)
-    for (std::size_t d = 0; d < group.size(); ++d)
-      if (node(group[d]) != node(groups.front()[d])) return false;
-  return true;
-}
-
 std::int32_t add_flow(Lowering& lowering, const CollectiveCost& cost) {
   const Ticks latency = to_ticks(cost.latency);
   lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency});
@@ -51,9 +42,10 @@ std::int32_t add_flow(Lowering& lowering, const CollectiveCost& cost) {
 // All go on when the slowest has ended: their passes meet at every tensor-parallel collective.
 CollectiveCost slowest_of(const Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
   CollectiveCost cost = lowering.costs.collective(kind, bytes, groups.front());
-  if (alike(lowering.scenario.cluster, groups)) return cost;
-  for (std::size_t g = 1; g < groups.size(); ++g)
+  for (std::size_t g = 1; g < groups.size(); ++g) {
+    if (same_ways(lowering.scenario.cluster, groups.front(), groups[g])) continue;
     if (const CollectiveCost other = lowering.costs.collective(kind, bytes, groups[g]); other.time > cost.time) cost = other;
+  }
   return cost;
 }
 

@@ -32,7 +32,7 @@ inline Bytes received_inside_block(const WorkloadCost& workload, int first, int 
   if (first == 0 || first >= end || block(first).empty() || block(first - 1) != block(first)) return Bytes(0);
   Bytes sum(0);
   std::vector<int> counted;
-  for (const EdgeCost& edge : workload.edges) {
+  for (const UnitEdge& edge : workload.edges) {
     if (edge.from >= first || edge.to < first || edge.to >= end) continue;
     if (block(edge.from) != block(first) || block(edge.to) != block(first)) continue;
     if (edge.tensor >= 0 && std::find(counted.begin(), counted.end(), edge.tensor) != counted.end()) continue;

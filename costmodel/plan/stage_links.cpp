@@ -5,10 +5,10 @@
 
 namespace panpipe {
 
-std::vector<Crossing> crossings(const std::vector<EdgeCost>& edges, const std::vector<int>& stage_of_unit) {
+std::vector<Crossing> crossings(const std::vector<UnitEdge>& edges, const std::vector<int>& stage_of_unit) {
   std::vector<Crossing> found;
   int unnamed = -2;
-  for (const EdgeCost& edge : edges) {
+  for (const UnitEdge& edge : edges) {
     const int from = stage_of_unit[static_cast<std::size_t>(edge.from)], to = stage_of_unit[static_cast<std::size_t>(edge.to)];
     if (from < 0 || to < 0 || from == to) continue;
     found.push_back({from, to, edge.tensor >= 0 ? edge.tensor : unnamed--, edge.bytes, edge.gradient});
@@ -27,7 +27,7 @@ std::vector<Crossing> crossings(const std::vector<EdgeCost>& edges, const std::v
   return unique;
 }
 
-std::vector<StageLink> stage_links(const std::vector<EdgeCost>& edges, const std::vector<int>& stage_of_unit) {
+std::vector<StageLink> stage_links(const std::vector<UnitEdge>& edges, const std::vector<int>& stage_of_unit) {
   std::vector<StageLink> links;
   for (const Crossing& crossing : crossings(edges, stage_of_unit)) {
     if (links.empty() || links.back().from != crossing.from || links.back().to != crossing.to)

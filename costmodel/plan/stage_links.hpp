@@ -17,7 +17,7 @@ struct Crossing {
 
 // Ascending by (from, to, tensor). `stage_of_unit`: -1 for units that no stage holds. An edge without tensor is a tensor of its
 // own.
-std::vector<Crossing> crossings(const std::vector<EdgeCost>& edges, const std::vector<int>& stage_of_unit);
+std::vector<Crossing> crossings(const std::vector<UnitEdge>& edges, const std::vector<int>& stage_of_unit);
 
 // All tensors from one stage to another together, in bytes.
 struct StageLink {
@@ -27,6 +27,6 @@ struct StageLink {
 };
 
 // Ascending by (from, to).
-std::vector<StageLink> stage_links(const std::vector<EdgeCost>& edges, const std::vector<int>& stage_of_unit);
+std::vector<StageLink> stage_links(const std::vector<UnitEdge>& edges, const std::vector<int>& stage_of_unit);
 
 }  // namespace panpipe

@@ -10,6 +10,7 @@
 
 #include "base/quantity.hpp"
 #include "costmodel/cost/cost_model.hpp"
+#include "costmodel/plan/memory_part.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "schedule/action.hpp"
 
@@ -64,7 +65,7 @@ struct Task {
   std::int32_t first_input = 0, inputs = 0;  // into TaskGraph::inputs: tasks (same or other rank) or transfers it waits for
   // Memory of one device of this rank: taken when it starts, given back when it ends, and the peak over live while it runs.
   Bytes take{0}, give{0}, temporary{0};
-  Bytes gradients{0};  // of the static part "gradients", what exists only once this task has ended
+  Bytes gradients{0};  // of the static gradients, what exists only once this task has ended
 };
 
 // What a task waits for.
@@ -97,18 +98,6 @@ struct TransferLink {
   TransferCost cost;  // of the (data 0, tensor 0) copy
   Ticks latency{0};   // before bytes flow (and the gather after)
   Ticks transfer{0};  // bytes alone; latency + transfer = time alone
-};
-
-// Static memory of one device of a rank, by part.
-struct MemoryPart {
-  std::string name;  // "parameters", "gradients", "optimizer", "boundary buffers", "communication buffers", "context"
-  Bytes bytes{0};
-};
-
-struct RankMemory {
-  std::vector<MemoryPart> parts;
-  double allocator_factor = 1.0;  // on everything but the context
-  Bytes limit{0};                 // memory x usable, of the device that has least
 };
 
 struct TaskGraph {

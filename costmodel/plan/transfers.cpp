@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "costmodel/cost/occupancy.hpp"
 #include "costmodel/plan/lowering.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
 
@@ -21,13 +22,6 @@ std::vector<int> stage_of_unit(const Lowering& lowering, const std::vector<int>&
   return stage;
 }
 
-// Between the same two nodes all ways are alike, inside one behind its switch too.
-bool same_way(const Cluster& cluster, std::pair<int, int> one, std::pair<int, int> other) {
-  const auto node = [&](int device) { return cluster.devices[static_cast<std::size_t>(device)].node; };
-  const bool between = node(one.first) != node(one.second);
-  return node(one.first) == node(other.first) && node(one.second) == node(other.second) && (between || cluster.switched);
-}
-
 std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes bytes) {
   const Bytes share(bytes.base() / lowering.plan.schedule.splits);
   TransferLink link;
@@ -36,7 +30,7 @@ std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes byte
   // The members of a tensor-parallel group go on together: when the slowest hand-over has arrived.
   for (int t = 0; t < lowering.plan.tensor; ++t) {
     const int from = lowering.plan.device(from_rank, lowering.copy, t), to = lowering.plan.device(to_rank, lowering.copy, t);
-    if (t > 0 && same_way(lowering.scenario.cluster, {lowering.device(from_rank), lowering.device(to_rank)}, {from, to}))
+    if (t > 0 && same_ways(lowering.scenario.cluster, {lowering.device(from_rank), lowering.device(to_rank)}, {from, to}))
       continue;
     const TransferCost cost = lowering.costs.transfer(from, to, share);
     if (t == 0 || cost.time > link.cost.time) link.cost = cost;

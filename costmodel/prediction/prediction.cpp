@@ -15,6 +15,11 @@ Prediction predict(const TaskGraph& graph, const Cluster& cluster, const Engine&
   return prediction;
 }
 
+Prediction predict(const Scenario& scenario, const Plan& plan, const Engine& engine) {
+  const Workload workload = make_workload(scenario, plan);
+  return predict(lower(scenario, plan, CostModel(scenario, workload)), scenario.cluster, engine);
+}
+
 Prediction predict(const Experiment& experiment, const Plan& plan, const Engine& engine) {
   return predict(lower(experiment.scenario, plan, experiment.model), experiment.scenario.cluster, engine);
 }

@@ -20,6 +20,8 @@ struct Prediction {
 };
 
 Prediction predict(const Experiment& experiment, const Plan& plan, const Engine& engine = idle_links());
+// Of a plan with other degrees than the scenario's: the workload is made in its shapes.
+Prediction predict(const Scenario& scenario, const Plan& plan, const Engine& engine = idle_links());
 Prediction predict(const TaskGraph& graph, const Cluster& cluster,
                    const Engine& engine = idle_links());  // of a plan lowered before
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 namespace panpipe {
 namespace {
@@ -56,7 +55,7 @@ class Merge {
 struct Dynamic {
   std::int64_t live = 0, temporary = 0;
   std::int64_t not_made = 0;  // gradients that are still to come
-  std::int64_t sum() const { return live + temporary - not_made; }
+  Bytes sum() const { return Bytes(live + temporary - not_made); }
 };
 
 // Gradients that tasks of a rank bring about.
@@ -70,12 +69,12 @@ std::int64_t late_gradients(const TaskGraph& graph, std::int32_t rank) {
 std::vector<MemoryPart> parts_of_peak(const std::vector<MemoryPart>& static_parts, const Dynamic& at_peak, Bytes peak) {
   std::vector<MemoryPart> parts = static_parts;
   for (MemoryPart& part : parts)
-    if (part.name == "gradients") part.bytes -= Bytes(at_peak.not_made);
+    if (part.use == MemoryUse::Gradients) part.bytes -= Bytes(at_peak.not_made);
   Bytes known{at_peak.live + at_peak.temporary};
   for (const MemoryPart& part : parts) known += part.bytes;
-  if (at_peak.live != 0) parts.push_back({"activations", Bytes(at_peak.live)});
-  if (at_peak.temporary != 0) parts.push_back({"temporary", Bytes(at_peak.temporary)});
-  if (peak != known) parts.push_back({"fragmentation", peak - known});
+  if (at_peak.live != 0) parts.push_back({MemoryUse::Activations, Bytes(at_peak.live)});
+  if (at_peak.temporary != 0) parts.push_back({MemoryUse::Temporary, Bytes(at_peak.temporary)});
+  if (peak != known) parts.push_back({MemoryUse::Fragmentation, peak - known});
   return parts;
 }
 
@@ -83,31 +82,22 @@ std::vector<MemoryPart> parts_of_peak(const std::vector<MemoryPart>& static_part
 
 void add_memory(const TaskGraph& graph, const TaskTimes& times, int rank_index, DeviceTimeline& device) {
   const auto rank = static_cast<std::size_t>(rank_index);
-  double factor = 1.0;
-  std::int64_t context = 0, fixed = 0;
-  if (rank < graph.memory.size()) {
-    const RankMemory& memory = graph.memory[rank];
-    device.static_parts = memory.parts;
-    device.limit = memory.limit;
-    factor = memory.allocator_factor;
-    for (const MemoryPart& part : memory.parts) (part.name == "context" ? context : fixed) += part.bytes.base();
-  }
-  const auto allocated = [&](std::int64_t dynamic) {
-    return Bytes(context + static_cast<std::int64_t>(std::nearbyint(factor * static_cast<double>(fixed + dynamic))));
-  };
+  const RankMemory memory = rank < graph.memory.size() ? graph.memory[rank] : RankMemory{};
+  device.static_parts = memory.parts;
+  device.limit = memory.limit;
   Dynamic now_there;
   now_there.not_made = late_gradients(graph, rank_index);
   Dynamic at_peak = now_there;
   device.memory.clear();
-  device.memory.push_back({Duration(0), allocated(now_there.sum())});
-  device.peak = allocated(now_there.sum());
+  device.memory.push_back({Duration(0), memory.allocated(now_there.sum())});
+  device.peak = memory.allocated(now_there.sum());
   const auto lanes = changes_of_rank(graph, times, rank_index);
   Merge merge(lanes);
   while (const Change* change = merge.next()) {
     now_there.live += change->live;
     now_there.temporary += change->temporary;
     now_there.not_made -= change->gradients;
-    const Bytes now = allocated(now_there.sum());
+    const Bytes now = memory.allocated(now_there.sum());
     const Duration at = to_duration(Ticks(change->at));
     if (now > device.peak) {
       device.peak = now;

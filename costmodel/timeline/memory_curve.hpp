@@ -9,7 +9,7 @@ namespace panpipe {
 
 // Fills `memory`, `static_parts`, `peak_parts`, `peak` and `limit` of `device` from the tasks of a rank of the graph. A task's
 // `take` and `temporary` are allocated when it starts; at its end `give` and `temporary` are returned. Static and dynamic memory,
-// all but the part named "context", is multiplied with the rank's allocator factor. O(tasks).
+// all but the context, is multiplied with the rank's allocator factor. O(tasks).
 void add_memory(const TaskGraph& graph, const TaskTimes& times, int rank, DeviceTimeline& device);
 
 }  // namespace panpipe

@@ -38,7 +38,7 @@ struct DeviceTimeline {
   std::int32_t same_as = -1;  // >= 0: a copy of that device's spans and memory, which are not repeated
   std::vector<MemorySample> memory;
   std::vector<MemoryPart> static_parts;
-  // What the peak consists of: the static parts, then "activations", "temporary", "fragmentation". Adds up to `peak`.
+  // What the peak consists of: the static parts, then activations, temporary, fragmentation. Adds up to `peak`.
   std::vector<MemoryPart> peak_parts;
   Bytes peak{0};
   Bytes limit{0};

@@ -28,11 +28,6 @@ bool flag(const Operator& op, std::size_t position) {
   return value && *value;
 }
 
-bool is_float(DType type) {
-  return type == DType::Float32 || type == DType::Float64 || type == DType::Float16 || type == DType::BFloat16 ||
-         type == DType::Complex64;
-}
-
 // Tensors an operator writes into: its first argument when it works in place, and running statistics in training.
 std::vector<int> written_tensors(const Operator& op) {
   std::vector<int> written;
@@ -78,7 +73,7 @@ void mark_written_and_gradients(OperatorGraph& graph) {
     bool gradient = false;
     for_each_operand(op, [&](int index) { gradient |= tensor(index).requires_gradient; });
     gradient &= op.recorded && name_of_target(op.target) != "aten::detach" && name_of_target(op.target) != "aten::detach_";
-    for (const int made : op.outputs) tensor(made).requires_gradient = gradient && is_float(tensor(made).dtype);
+    for (const int made : op.outputs) tensor(made).requires_gradient = gradient && differentiable(tensor(made).dtype);
     for (const int target : written_tensors(op)) {
       Tensor& owned = tensor(owner[static_cast<std::size_t>(target)]);
       if (owned.role == TensorRole::Parameter)
@@ -90,7 +85,7 @@ void mark_written_and_gradients(OperatorGraph& graph) {
       // Whatever looks at this memory now depends on what was written.
       if (gradient && owned.role == TensorRole::Activation)
         for (const int view : views[static_cast<std::size_t>(owner[static_cast<std::size_t>(target)])])
-          if (is_float(tensor(view).dtype)) tensor(view).requires_gradient = true;
+          if (differentiable(tensor(view).dtype)) tensor(view).requires_gradient = true;
     }
   }
 }

@@ -176,9 +176,7 @@ void ArchiveProgram::read_outputs(const Scope& scope) {
     if (!tensor) throw InputError(fmt::format("{}: the first output is no tensor; {}", archive_, advice));
     graph_.loss = tensor_named(scope, *tensor, "the first output");
     const Tensor& loss = graph_.tensors[static_cast<std::size_t>(graph_.loss)];
-    const bool is_float = loss.dtype == DType::Float32 || loss.dtype == DType::Float64 || loss.dtype == DType::BFloat16 ||
-                          loss.dtype == DType::Float16;
-    if (loss.elements() != 1 || !is_float)
+    if (loss.elements() != 1 || !differentiable(loss.dtype) || loss.dtype == DType::Complex64)
       throw InputError(fmt::format("{}: the first output has shape [{}] and type {}; {}", archive_, fmt::join(loss.shape, ", "),
                                    name_of(loss.dtype), advice));
     if (loss.role != TensorRole::Activation)

@@ -116,7 +116,7 @@ int GraphBuilder::emit(std::string_view target, std::vector<Argument> arguments,
   for_each_operand(arguments,
                    [&](int tensor) { gradient |= graph_.tensors[static_cast<std::size_t>(tensor)].requires_gradient; });
   const int result = make_activation(target, std::move(dimensions), type);
-  graph_.tensors.back().requires_gradient = gradient;
+  graph_.tensors.back().requires_gradient = gradient && differentiable(type);
   Operator& made = graph_.operators.emplace_back();
   made.target = target;
   made.arguments = std::move(arguments);

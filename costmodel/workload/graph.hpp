@@ -31,15 +31,21 @@ enum class TensorRole : std::uint8_t {
   Activation,  // made by an operator
 };
 
+// Numbers that can have a gradient: an index has none.
+constexpr bool differentiable(DType type) {
+  return type == DType::Float32 || type == DType::Float64 || type == DType::Float16 || type == DType::BFloat16 ||
+         type == DType::Complex64;
+}
+
 struct Tensor {
   std::string name;  // "transformer.h.3.attn.c_attn.weight"; parameters keep the framework's own names
   TensorRole role{};
   DType dtype{};
-  Shape shape;        // of this tensor-parallel rank's shard
-  int producer = -1;  // operator index; -1 for inputs, parameters, buffers
-  bool requires_gradient = true;
-  int tied_to = -1;  // a parameter that shares its values with an earlier one (tied embedding): that tensor's index
-  Shape full_shape;  // parameters: the unsharded shape (equals `shape` when not sharded)
+  Shape shape;                    // of this tensor-parallel rank's shard
+  int producer = -1;              // operator index; -1 for inputs, parameters, buffers
+  bool requires_gradient = true;  // differentiable, and a trained parameter or made from one
+  int tied_to = -1;               // a parameter that shares its values with an earlier one (tied embedding): that tensor's index
+  Shape full_shape;               // parameters: the unsharded shape (equals `shape` when not sharded)
   std::string
       init;  // parameters and buffers: "normal(0.02)", "zeros", "ones" ...: how the executor fills it (docs/models/workloads.md)
   // How a parameter is cut over the tensor-parallel ranks: along this dimension, -1 where every rank holds the whole. A

@@ -15,7 +15,7 @@ std::vector<UnitEdge> unit_edges(const OperatorGraph& graph) {
       int& reader = last_reader[static_cast<std::size_t>(t)];
       if (maker == op.unit || reader == op.unit) return;
       reader = op.unit;
-      edges.push_back({maker, op.unit, t});
+      edges.push_back({maker, op.unit, t, tensor.bytes(), tensor.requires_gradient});
     });
   return edges;
 }

@@ -12,21 +12,6 @@
 #include "costmodel/workload/unit_edges.hpp"
 
 namespace panpipe::exec {
-namespace {
-
-// Only what the graph says, and only real numbers: an index has no gradient.
-std::vector<bool> find_gradients(const OperatorGraph& graph) {
-  std::vector<bool> needs;
-  for (const Tensor& tensor : graph.tensors) {
-    const bool is_float = tensor.dtype == DType::Float32 || tensor.dtype == DType::Float16 || tensor.dtype == DType::BFloat16 ||
-                          tensor.dtype == DType::Float64 || tensor.dtype == DType::Complex64;
-    needs.push_back(is_float && tensor.requires_gradient &&
-                    (tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Activation));
-  }
-  return needs;
-}
-
-}  // namespace
 
 std::uint32_t Layout::tag(int message, int tensor, int cell, bool backward) const {
   return static_cast<std::uint32_t>(((message * most_tensors + tensor) * microbatches * splits + cell) * 2 + (backward ? 1 : 0));
@@ -55,16 +40,8 @@ void find_operators(const OperatorGraph& graph, const Plan& plan, Layout& layout
   }
 }
 
-// What the units of the graph read of each other, for the stages of any cut.
-std::vector<EdgeCost> edges_of(const OperatorGraph& graph, const std::vector<bool>& needs_gradient) {
-  std::vector<EdgeCost> edges;
-  for (const UnitEdge& edge : unit_edges(graph))
-    edges.push_back({edge.from, edge.to, edge.tensor, Bytes(0), needs_gradient[static_cast<std::size_t>(edge.tensor)]});
-  return edges;
-}
-
 // What the stages of one forward path, which share out all operators, read and hand to each other.
-void lay_out_chain(const OperatorGraph& graph, const std::vector<EdgeCost>& edges, const std::vector<int>& chain, int number,
+void lay_out_chain(const OperatorGraph& graph, const std::vector<UnitEdge>& edges, const std::vector<int>& chain, int number,
                    Layout& layout) {
   std::vector<int> stage_of(graph.operators.size());
   std::vector<int> stage_of_unit(static_cast<std::size_t>(graph.operators.back().unit) + 1, -1);  // ascending with the operators
@@ -124,12 +101,14 @@ Layout make_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int
   layout.microbatches = plan.schedule.microbatches;
   layout.splits = plan.schedule.splits;
   layout.cut = std::move(cut);
-  layout.needs_gradient = find_gradients(graph);
+  for (const Tensor& tensor : graph.tensors)
+    layout.needs_gradient.push_back(tensor.requires_gradient &&
+                                    (tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Activation));
   layout.stages.resize(plan.stages.size());
   find_operators(graph, plan, layout);
   const std::vector<std::vector<int>> chains = chains_of(plan.schedule);
   layout.chains = static_cast<int>(chains.size());
-  const std::vector<EdgeCost> edges = edges_of(graph, layout.needs_gradient);
+  const std::vector<UnitEdge> edges = unit_edges(graph);
   for (std::size_t c = 0; c < chains.size(); ++c) lay_out_chain(graph, edges, chains[c], static_cast<int>(c), layout);
   return layout;
 }

@@ -62,8 +62,7 @@ PlanRequest request_for(const Configuration& c, const Scenario& base, UnitSums& 
   if (form.open_chunks()) request.schedule.options["stages_per_rank"] = std::to_string(c.chunks);
   if (c.held > 0) request.schedule.options["memory"] = std::to_string(c.held);
   request.degrees.virtual_stages = form.open_chunks() ? c.chunks : 1;
-  if (!base.partition.empty()) return request;
-  for (const int cut : sums.table(c.recompute, c.stages()).cuts) request.partition.push_back(std::to_string(cut));
+  if (base.partition.empty()) request.cuts = sums.table(c.recompute, c.stages()).cuts;
   return request;
 }
 

@@ -93,7 +93,7 @@ const WorkloadCost& EdgeCosts::workload(int site) const {
   return made;
 }
 
-void EdgeCosts::set_edges(const std::vector<EdgeCost>& edges) {
+void EdgeCosts::set_edges(const std::vector<UnitEdge>& edges) {
   edges_ = edges;
   for (auto& [site, workload] : workloads_) workload.edges = edges;
 }
@@ -113,7 +113,7 @@ SearchSpace::SearchSpace(const Experiment& experiment)
 
 TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLink>& links, const Cuts& cuts) const {
   const auto first = [&](int position) { return position == 0 ? 0 : cuts[static_cast<std::size_t>(position) - 1]; };
-  std::vector<EdgeCost> edges;
+  std::vector<UnitEdge> edges;
   for (std::size_t i = 0; i < links.size(); ++i)
     edges.push_back({first(links[i].from), first(links[i].to), static_cast<int>(i), Bytes(1), links[i].gradient});
   std::unique_ptr<EdgeCosts> costs;

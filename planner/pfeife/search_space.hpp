@@ -8,9 +8,9 @@
 #include <tuple>
 #include <vector>
 
-#include "costmodel/prediction/experiment.hpp"
 #include "costmodel/plan/cut_links.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "planner/pfeife/stage_ticks.hpp"
 
 namespace panpipe::planner {
@@ -19,13 +19,13 @@ namespace panpipe::planner {
 class EdgeCosts final : public ModelCosts {
  public:
   EdgeCosts(const CostModel& model, const Plan& plan, const std::vector<int>& sites);
-  void set_edges(const std::vector<EdgeCost>& edges);
+  void set_edges(const std::vector<UnitEdge>& edges);
   const WorkloadCost& workload(int site) const override;
   const WorkloadCost& units(int site) const override { return workload(site); }
 
  private:
   const CostModel* model_;
-  std::vector<EdgeCost> edges_;
+  std::vector<UnitEdge> edges_;
   mutable std::map<int, WorkloadCost> workloads_;  // with these edges, by site
 };
 

@@ -20,9 +20,9 @@ double difference(const Sums& sums, int first, int end) {
 
 StageCosts::StageCosts(const Scenario& scenario, const LoweringCosts& costs, int pipeline, const std::vector<int>& sites)
     : costs_(costs), jitter_(costs.stage_jitter(pipeline)) {
-  sites_.resize(index(*std::max_element(sites.begin(), sites.end())) + 1);
+  sites_.resize(at(*std::max_element(sites.begin(), sites.end())) + 1);
   for (const int site : sites) {
-    OfSite& of = sites_[index(site)];
+    OfSite& of = sites_[at(site)];
     if (of.table) continue;
     const WorkloadCost& workload = costs.workload(site);
     if (modes_.empty()) choose_modes(scenario, workload);
@@ -31,7 +31,7 @@ StageCosts::StageCosts(const Scenario& scenario, const LoweringCosts& costs, int
     synchronous_ = synchronous_ || of.table->synchronises();
     for (const Recompute mode : modes_)
       for (const ActionKind kind : kPasses) {
-        Sums& ticks = of.ticks[index(mode)][index(kind)];
+        Sums& ticks = of.ticks[at(mode)][at(kind)];
         for (const double device_time : of.table->sums(kind, mode).device)
           ticks.push_back(device_time * jitter_ * kTicksPerSecond);
       }
@@ -72,7 +72,7 @@ void StageCosts::make_floors(OfSite& of, int site) {
       per_launch = launches > 0 ? (bound(device) - per_second * device) / launches * kSlopeSafety : 0;
       per_second *= kSlopeSafety;
     }
-    Sums& floor = of.floor[index(kind)];
+    Sums& floor = of.floor[at(kind)];
     floor.resize(sums.device.size());
     for (std::size_t u = 0; u < floor.size(); ++u)
       floor[u] = (per_second * sums.device[u] + per_launch * sums.launches[u] + sums.synchronous[u]) * jitter_ * kTicksPerSecond;
@@ -82,7 +82,7 @@ void StageCosts::make_floors(OfSite& of, int site) {
 double StageCosts::ticks(ActionKind kind, int site, int first, int end, bool all_in_weight, Recompute mode) const {
   const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
   if (!done) return 0;
-  const StageTable& table = *sites_[index(site)].table;
+  const StageTable& table = *sites_[at(site)].table;
   const PassSums& sums = table.sums(*done, mode);
   const double device = difference(sums.device, first, end), synchronous = difference(sums.synchronous, first, end);
   const double factor = host_counts_ ? table.host_factor(*done, mode, first, end) : 1;
@@ -93,7 +93,7 @@ double StageCosts::ticks(ActionKind kind, int site, int first, int end, bool all
 const double* StageCosts::plain_ticks(ActionKind kind, int site, bool all_in_weight, Recompute mode) const {
   const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
   if (host_counts_ || synchronous_ || !done) return nullptr;
-  return sites_[index(site)].ticks[index(mode)][index(*done)].data();
+  return sites_[at(site)].ticks[at(mode)][at(*done)].data();
 }
 
 }  // namespace panpipe::planner

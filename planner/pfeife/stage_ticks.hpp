@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/index.hpp"
 #include "costmodel/plan/stage_table.hpp"
 
 namespace panpipe::planner {
@@ -35,7 +36,7 @@ class StageCosts {
     return (ticks + kWhole) - kWhole;
   }
   // In the fastest mode: ticks >= floor[end] - floor[first], with equality where the host does not count.
-  const Sums& floor(ActionKind kind, int site) const { return sites_[index(site)].floor[index(kind)]; }
+  const Sums& floor(ActionKind kind, int site) const { return sites_[at(site)].floor[at(kind)]; }
   // Of the optimizer step: parameters before each unit, and what is given in seconds.
   const std::vector<std::int64_t>& elements() const { return any_->elements(); }
   const Sums& given_optimizer() const { return any_->given_optimizer(); }
@@ -48,9 +49,6 @@ class StageCosts {
     std::array<std::array<Sums, 4>, 3> ticks;  // of device times, by mode and kind
     std::array<Sums, 4> floor;                 // ticks
   };
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
-  static std::size_t index(ActionKind kind) { return static_cast<std::size_t>(kind); }
-  static std::size_t index(Recompute mode) { return static_cast<std::size_t>(mode); }
   void choose_modes(const Scenario& scenario, const WorkloadCost& workload);
   void make_floors(OfSite& of, int site);
 

@@ -64,17 +64,18 @@ std::string unrunnable(const Problem& problem, const std::vector<Stage>& stages)
   return "";
 }
 
-Scenario scenario_of(const Experiment& experiment, const Problem& problem, const std::vector<Stage>& stages) {
-  Scenario scenario = experiment.scenario;
-  scenario.parallel.pipeline = static_cast<int>(stages.size());
-  scenario.parallel.tensor = stages.front().tensor;
-  scenario.parallel.data = stages.front().data;
-  scenario.parallel.virtual_stages = 1;
-  scenario.microbatches = problem.microbatches / stages.front().data;
-  scenario.placement.reset();
-  scenario.partition.clear();
-  for (std::size_t s = 1; s < stages.size(); ++s) scenario.partition.push_back(std::to_string(stages[s].layers.front()));
-  return scenario;
+Plan plan_of(const Scenario& scenario, const Problem& problem, const std::vector<Stage>& stages) {
+  PlanRequest request = request_of(scenario);
+  request.degrees.pipeline = static_cast<int>(stages.size());
+  request.degrees.tensor = stages.front().tensor;
+  request.degrees.data = stages.front().data;
+  request.degrees.virtual_stages = 1;
+  request.degrees.microbatches = problem.microbatches / stages.front().data;
+  request.placement.reset();
+  request.partition.clear();
+  for (std::size_t s = 1; s < stages.size(); ++s) request.cuts.push_back(stages[s].layers.front());
+  const Workload workload = make_workload(scenario, request.degrees);
+  return make_plan(scenario, request, CostModel(scenario, workload));
 }
 
 }  // namespace
@@ -116,20 +117,19 @@ std::string add_plan(const Experiment& experiment, const Problem& problem, const
                      Candidate& candidate) {
   if (std::string reason = unrunnable(problem, stages); !reason.empty()) return reason;
   try {
-    const Experiment cut(scenario_of(experiment, problem, stages));
-    auto plan = std::make_shared<Plan>(cut.plan(""));
+    auto plan = std::make_shared<Plan>(plan_of(experiment.scenario, problem, stages));
     if (plan->stages.size() != stages.size()) return fmt::format("the schedule {} cuts stages further", plan->schedule.name);
     const Recompute mode = experiment.scenario.recompute == Recompute::Selective ? Recompute::Selective : Recompute::Full;
     for (std::size_t s = 0; s < stages.size(); ++s)
       plan->stages[s].recompute = recomputes(problem, stages[s]) == Recomputes::All ? mode : Recompute::None;
     candidate.schedule = plan->schedule.name;
-    candidate.settings = {{"batch.microbatches", std::to_string(cut.scenario.microbatches)},
+    candidate.settings = {{"batch.microbatches", std::to_string(plan->microbatches)},
                           {"parallel.pipeline", std::to_string(plan->pipeline)},
                           {"parallel.tensor", std::to_string(plan->tensor)},
                           {"parallel.data", std::to_string(plan->data)}};
-    const long long passes = 2LL * plan->pipeline * cut.scenario.microbatches * plan->data * plan->tensor;
+    const long long passes = 2LL * plan->pipeline * plan->microbatches * plan->data * plan->tensor;
     if (passes <= kMostPasses) {
-      const Metrics figures = predict(cut, *plan).metrics;
+      const Metrics figures = predict(experiment.scenario, *plan).metrics;
       candidate.metrics.emplace_back("step_time_s", figures.step_time_s);
       candidate.metrics.emplace_back("estimated_peak_memory_bytes", figures.peak_memory_bytes);
       candidate.metrics.emplace_back("fits", figures.fits ? 1 : 0);

@@ -10,8 +10,9 @@
 #include <set>
 #include <utility>
 
-#include "base/text/quantity_text.hpp"
+#include "base/index.hpp"
 #include "base/input/source_text.hpp"
+#include "base/text/quantity_text.hpp"
 
 namespace panpipe::planner::piper {
 namespace {
@@ -305,8 +306,6 @@ class Reader {
         for (auto* border : {&profile.receive, &profile.send})
           for (auto& entry : *border) entry.first = names.at(entry.first);
   }
-
-  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   PiperFile& file_;
   ReadLog log_;

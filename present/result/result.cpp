@@ -104,7 +104,7 @@ std::string parts_json(const std::vector<MemoryPart>& parts) {
   std::string out = "{";
   for (const MemoryPart& part : parts) {
     if (out.size() > 1) out += ", ";
-    out += json::text(part.name) + ": " + json::number(part.bytes.base());
+    out += json::text(name_of(part.use)) + ": " + json::number(part.bytes.base());
   }
   return out + "}";
 }

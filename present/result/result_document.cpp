@@ -142,7 +142,12 @@ class Originals {
   std::map<std::int32_t, std::int32_t> original_, of_rank_;
 };
 
-void add_devices(const Json& document, Timeline& timeline) {
+MemoryUse use_of(const std::string& name, const std::string& path) {
+  if (const auto use = memory_use_named(name)) return *use;
+  fail(path, "memory: there is no part '" + name + "'");
+}
+
+void add_devices(const Json& document, const std::string& path, Timeline& timeline) {
   const Json memory = document.value("memory", Json::array());
   Originals originals(memory);
   std::vector<std::size_t> copies;
@@ -158,7 +163,7 @@ void add_devices(const Json& document, Timeline& timeline) {
     } else {
       device.limit = bytes_of(*own, "limit_bytes");
       const Json parts = own->value("parts", Json::object());
-      for (const auto& [name, bytes] : parts.items()) device.peak_parts.push_back({name, bytes_of(bytes)});
+      for (const auto& [name, bytes] : parts.items()) device.peak_parts.push_back({use_of(name, path), bytes_of(bytes)});
       for (const Json& sample : own->value("curve", Json::array()))
         device.memory.push_back({time_of(sample.at(0)), bytes_of(sample.at(1))});
     }
@@ -228,7 +233,7 @@ ResultDocument to_result(const Json& document, const std::string& path) {
     if (value.is_boolean()) result.metrics.emplace_back(name, value.get<bool>() ? 1.0 : 0.0);
   }
   result.timeline.step_time = time_of(document.at("metrics").at("step_time_s"));
-  add_devices(document, result.timeline);
+  add_devices(document, path, result.timeline);
   for (const Json& row : document.at("metrics").at("per_device")) result.per_device.push_back(to_device_metrics(row));
   for (const Json& row : document.value("contention", Json::array())) result.timeline.contention.push_back(to_contention(row));
   result.has_timeline = document.contains("timeline");

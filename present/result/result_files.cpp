@@ -44,8 +44,7 @@ std::string write_results(const Experiment& experiment, const Plan& plan, const 
   write("result.json", to_result_json(timeline, figures, context, described, true));
   write("trace.json", to_trace_json(timeline) + "\n");
   write("scenario.yaml", resolved_text(experiment.scenario));
-  write("plan.yaml", to_yaml(plan, experiment.model.units(experiment.scenario.cluster.devices.front().type),
-                             settings_of(experiment.scenario)));
+  write("plan.yaml", to_yaml(plan, experiment.model.units(experiment.scenario.cluster.devices.front().type)));
   write("report.txt", result_text(experiment, timeline, figures, described, {}) + notes);
   write("schedule.svg", to_svg(picture_of(timeline, fs::path(context.scenario).stem().string())));
   return "written to " + folder +

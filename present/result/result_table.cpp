@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "base/text/memory_scale.hpp"
-#include "costmodel/timeline/memory_room.hpp"
 #include "base/text/rate_text.hpp"
+#include "costmodel/timeline/memory_room.hpp"
 #include "present/result/result_text.hpp"
 
 namespace panpipe {
@@ -81,12 +81,12 @@ std::string memory_parts(const DeviceTimeline& device, const Paint& paint) {
   for (const MemoryPart& part : parts) {
     const double share = part.bytes / whole;
     if (std::abs(part.bytes / device.peak) >= kSmallestPart) {
-      out += fmt::format("  {:<{}}{} {:>10}\n", part.name, kNameWidth,
+      out += fmt::format("  {:<{}}{} {:>10}\n", name_of(part.use), kNameWidth,
                          paint(device.peak > device.limit ? kRed : kGreen, paint.bar(share, columns)),
                          memory_text(static_cast<double>(part.bytes.base())));
     } else if (part.bytes != Bytes(0)) {
       small += static_cast<double>(part.bytes.base());
-      small_names += (small_names.empty() ? "" : ", ") + part.name;
+      small_names += (small_names.empty() ? "" : ", ") + std::string(name_of(part.use));
     }
   }
   if (!small_names.empty())

@@ -200,9 +200,9 @@ class Hints {
     if (!fullest) return;
     const auto largest = std::max_element(fullest->peak_parts.begin(), fullest->peak_parts.end(),
                                           [](const MemoryPart& a, const MemoryPart& b) { return a.bytes < b.bytes; });
-    const std::string part = largest == fullest->peak_parts.end()
-                                 ? ""
-                                 : fmt::format(" The largest part is {} with {}.", largest->name, to_text(largest->bytes));
+    const std::string part = largest == fullest->peak_parts.end() ? ""
+                                                                  : fmt::format(" The largest part is {} with {}.",
+                                                                                name_of(largest->use), to_text(largest->bytes));
     if (fullest->peak > fullest->limit) {
       std::vector<std::string> ways;
       if (plan_.fully_recomputed_stages < plan_.stages)

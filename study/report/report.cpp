@@ -321,7 +321,7 @@ class Report {
     for (const ReportInput& input : inputs_)
       for (const DeviceTimeline& device : input.result.timeline.devices)
         for (const MemoryPart& part : device.peak_parts)
-          if (std::find(parts.begin(), parts.end(), part.name) == parts.end()) parts.push_back(part.name);
+          if (std::find(parts.begin(), parts.end(), name_of(part.use)) == parts.end()) parts.emplace_back(name_of(part.use));
     page::Bars bars;
     bars.title = "What each device holds when it holds most";
     double most = 0;
@@ -339,7 +339,7 @@ class Report {
                       device.limit > Bytes(0) ? fmt::format("{} of {}", to_text(device.peak), to_text(device.limit))
                                               : to_text(device.peak)};
         for (const MemoryPart& part : device.peak_parts)
-          bar.values[static_cast<std::size_t>(std::find(parts.begin(), parts.end(), part.name) - parts.begin())] +=
+          bar.values[static_cast<std::size_t>(std::find(parts.begin(), parts.end(), name_of(part.use)) - parts.begin())] +=
               scale.factor * static_cast<double>(part.bytes.base());
         bars.bars.push_back(std::move(bar));
       }

@@ -174,8 +174,8 @@ TEST_F(MeasuredRun, MemoryAddsUpToThePeak) {
     Bytes sum(0), parameters(0), optimizer(0);
     for (const MemoryPart& part : device.peak_parts) {
       sum += part.bytes;
-      if (part.name == "parameters") parameters = part.bytes;
-      if (part.name == "optimizer") optimizer = part.bytes;
+      if (part.use == MemoryUse::Parameters) parameters = part.bytes;
+      if (part.use == MemoryUse::Optimizer) optimizer = part.bytes;
     }
     EXPECT_EQ(sum, device.peak);
     EXPECT_GT(parameters, Bytes(0));

@@ -40,9 +40,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const fuzz::MemoryFile file(fuzz::text_of(data, size));
   Plan plan;
   if (!fuzz::accepts([&] { plan = experiment.plan(file.path()); })) return 0;
-  const std::string written = to_yaml(plan, experiment.model.units(0), settings_of(experiment.scenario));
+  const std::string written = to_yaml(plan, experiment.model.units(0));
   const fuzz::MemoryFile copy(written);
-  if (to_yaml(experiment.plan(copy.path()), experiment.model.units(0), settings_of(experiment.scenario)) != written) std::abort();
+  if (to_yaml(experiment.plan(copy.path()), experiment.model.units(0)) != written) std::abort();
   fuzz::accepts([&] {
     const Metrics found = metrics(estimate(lower(experiment.scenario, plan, experiment.model)));
     fuzz::must_be_finite(found.step_time_s);

@@ -261,7 +261,7 @@ TEST(Runs, APublishedStepIsPredicted) {
 TEST(Runs, PlainPyTorchPrintsAllocatedMemoryAndNamesItsLoss) {
   RunRow row;
   row.source = "ironcore";
-  row.framework = "eager";
+  row.framework = "eager-sdpa";
   row.gpu = "RTX3090";
   row.gpus = row.gpus_per_node = 2;
   row.layers = 8;
@@ -275,20 +275,78 @@ TEST(Runs, PlainPyTorchPrintsAllocatedMemoryAndNamesItsLoss) {
   row.dp = 2;
   row.schedule = row.recompute = "none";
   row.precision = "bf16";
-  row.note = "SDPA flash";
   row.step_s = 0.34481;
   row.peak_gib = 13.8;
+  row.peak_kind = "allocated";
   RunRow chunked = row;
   chunked.micro_batch = 32;
   chunked.step_s = 0.44326;
-  chunked.note = "SDPA flash; chunked cross-entropy";
+  chunked.framework = "eager-sdpa-chunked-loss";
   const auto runs = predict({row, chunked}, {});
   EXPECT_NEAR(*runs[0].error(), 0, 0.08);
   EXPECT_NEAR(*runs[0].peak_error(), 0, 0.03);
-  EXPECT_THAT(runs[0].assumed, Contains(HasSubstr("allocated memory")));
-  EXPECT_THAT(runs[1].assumed, Contains(HasSubstr("eager-sdpa-chunked-loss")));
   EXPECT_NEAR(*runs[1].error(), 0, 0.15);
   EXPECT_LT(runs[1].predicted_peak_gib, runs[0].predicted_peak_gib * 1.5);  // twice the tokens, a fraction of the logits
+}
+
+// What a file without the columns step_kind and peak_kind says in its notes; with one of them the notes are prose.
+TEST(Runs, NotesOfEarlierFilesFillColumns) {
+  const auto read = [](const std::string& column) {
+    return read_runs(file_with("id,gpu,step_s,framework,precision,peak_gib,note" + column + R"(
+optimizer,H20,1,megatron-deepspeed,16bit-mixed,,bf16 optimizer
+tf32,H20,1,eager,bf16,,HF; tf32
+zb,H20,1,megatron-zb,16bit-mixed,,synchronising all-reduce
+compiled,H20,1,eager,bf16,,bf16 + torch.compile
+fused,H20,1,eager,bf16,13.8,SDPA flash
+chunked,H20,1,eager,bf16,,SDPA flash; chunked cross-entropy
+stated,H20,1,eager-sdpa,bf16,3,"SDPA flash, torch.compile"
+)"));
+  };
+  const auto told = [](const RunRow& row) {
+    return row.framework + " " + row.precision + " " + row.step_kind + " " + row.peak_kind;
+  };
+  const std::vector<RunRow> rows = read("");
+  ASSERT_EQ(rows.size(), 7U);
+  EXPECT_EQ(told(rows[0]), "megatron-deepspeed bf16-mixed  ");
+  EXPECT_EQ(told(rows[1]), "eager tf32  allocated");
+  EXPECT_EQ(told(rows[2]), "megatron-zb 16bit-mixed step ");
+  EXPECT_EQ(told(rows[3]), "torch-compile bf16  allocated");
+  EXPECT_EQ(told(rows[4]), "eager-sdpa bf16  allocated");
+  EXPECT_EQ(told(rows[5]), "eager-sdpa-chunked-loss bf16  allocated");
+  EXPECT_EQ(told(rows[6]), "eager-sdpa bf16  ");
+  EXPECT_THAT(rows[4].assumed, ::testing::ElementsAre("peak_kind: allocated", "framework: eager-sdpa (from the note)"));
+}
+
+TEST(Runs, ColumnsSayWhatNotesSaid) {
+  const std::string path = file_with(
+      "id,gpu,step_s,step_kind,framework,peak_gib,peak_kind,note\n"
+      "a,H20,1,period,eager,13.8,,SDPA flash; tf32\n");
+  const RunRow row = read_runs(path).front();
+  EXPECT_EQ(row.framework + " " + row.precision + " " + row.step_kind + " " + row.peak_kind, "eager  period ");
+  EXPECT_THAT(row.assumed, ::testing::IsEmpty());
+  try {
+    read_runs(file_with("id,gpu,step_s,step_kind\na,H20,1,rolling\n"));
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.diagnostics()[0].text, HasSubstr(":2:9: error: step_kind: expected step or period, not 'rolling'"));
+  }
+}
+
+// Zero Bubble's trainer puts no barrier between steps, so its rows mean the period unless they say otherwise.
+TEST(Runs, TheStepOfARowIsTheKindItStates) {
+  RunRow row = korthikanti_22b();
+  row.tp = 1;
+  row.pp = 8;
+  row.schedule = "zb-1p";
+  EXPECT_FALSE(scenario_of(row).rolling);
+  row.framework = "megatron-zb";
+  EXPECT_TRUE(scenario_of(row).rolling);
+  EXPECT_THAT(scenario_of(row).assumed, Contains("step_kind: period"));
+  row.step_kind = "step";
+  EXPECT_FALSE(scenario_of(row).rolling);
+  row.framework = "megatron";
+  row.step_kind = "period";
+  EXPECT_TRUE(scenario_of(row).rolling);
 }
 
 TEST(Runs, FiguresByHand) {

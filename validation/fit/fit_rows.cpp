@@ -7,7 +7,6 @@
 #include "costmodel/estimate/compile.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/estimate/replay.hpp"
-#include "costmodel/plan/prices.hpp"
 #include "costmodel/plan/unit_lanes.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "costmodel/timeline/step_time.hpp"

@@ -92,8 +92,7 @@ StepTerms terms_of(const TaskGraph& graph, const Metrics& figures, double step) 
   return terms;
 }
 
-// Scripts in plain PyTorch print what its allocator has given out (torch.cuda.max_memory_allocated): no context, no
-// fragmentation.
+// What PyTorch's allocator has given out (torch.cuda.max_memory_allocated): no context, no fragmentation.
 double allocated(const Framework& framework, double peak_bytes) {
   return std::max(0.0, peak_bytes - static_cast<double>(framework.context.base())) / framework.allocator_factor;
 }
@@ -130,10 +129,8 @@ void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache,
     const auto [timeline, figures] = predict(graph, experiment.scenario.cluster);
     run.predicted_s = written.rolling ? step_period(timeline) : figures.step_time_s;
     run.predicted_peak_gib = figures.peak_memory_bytes / kGib;
-    if (run.row.framework == "eager") {
+    if (run.row.peak_kind == "allocated")
       run.predicted_peak_gib = allocated(experiment.scenario.framework, figures.peak_memory_bytes) / kGib;
-      if (run.row.peak_gib) run.assumed.emplace_back("peak_gib: allocated memory, without context and fragmentation");
-    }
     run.parameters = static_cast<double>(experiment.workload.parameters);
     run.terms = terms_of(graph, figures, run.predicted_s);
   } catch (const InputError& error) {

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <limits>
 #include <set>
 
-#include "base/text/quantity_text.hpp"
 #include "base/input/reader.hpp"
+#include "base/text/quantity_text.hpp"
 #include "validation/runs/csv_table.hpp"
 
 namespace panpipe {
@@ -18,50 +19,77 @@ using Problem = std::string;  // empty: none
 struct Column {
   std::string name;
   std::function<Problem(RunRow&, const std::string&)> set;  // of a cell that is not empty
+  std::function<std::string(const RunRow&)> get;            // empty: not stated
 };
 
+template <typename Value>
+std::function<std::string(const RunRow&)> stated(std::optional<Value> RunRow::*member) {
+  return [member](const RunRow& row) { return row.*member ? fmt::format("{}", *(row.*member)) : std::string(); };
+}
+
 Column text(const char* name, std::string RunRow::*member) {
-  return {name, [member](RunRow& row, const std::string& cell) {
+  return {name,
+          [member](RunRow& row, const std::string& cell) {
             row.*member = cell;
             return Problem();
-          }};
+          },
+          [member](const RunRow& row) { return row.*member; }};
 }
 
 Column count(const char* name, std::optional<int> RunRow::*member, int least) {
-  return {name, [member, least](RunRow& row, const std::string& cell) {
+  return {name,
+          [member, least](RunRow& row, const std::string& cell) {
             const Parsed<long long> parsed = parse_integer(cell);
             if (!parsed.value) return parsed.problem;
             if (*parsed.value < least || *parsed.value > std::numeric_limits<int>::max())
               return fmt::format("expected a whole number from {}, not {}", least, cell);
             row.*member = static_cast<int>(*parsed.value);
             return Problem();
-          }};
+          },
+          stated(member)};
 }
 
 Column number(const char* name, std::optional<double> RunRow::*member) {
-  return {name, [member](RunRow& row, const std::string& cell) {
+  return {name,
+          [member](RunRow& row, const std::string& cell) {
             const Parsed<double> parsed = parse_number(cell);
             if (!parsed.value) return parsed.problem;
             if (*parsed.value <= 0) return fmt::format("must be positive, not {}", cell);
             row.*member = *parsed.value;
             return Problem();
-          }};
+          },
+          stated(member)};
 }
 
 // A number of seconds.
 Column time(const char* name, std::optional<double> RunRow::*member) {
-  return {name, [as_number = number(name, member).set](RunRow& row, const std::string& cell) {
+  return {name,
+          [as_number = number(name, member).set](RunRow& row, const std::string& cell) {
             const Problem problem = as_number(row, cell);
             return problem.empty() ? parse_duration(cell + " s").problem : problem;
-          }};
+          },
+          stated(member)};
+}
+
+// One of two words.
+Column choice(const char* name, std::string RunRow::*member, const char* one, const char* other) {
+  return {name,
+          [member, one, other](RunRow& row, const std::string& cell) {
+            if (cell != one && cell != other) return fmt::format("expected {} or {}, not '{}'", one, other, cell);
+            row.*member = cell;
+            return Problem();
+          },
+          [member](const RunRow& row) { return row.*member; }};
 }
 
 Column truth(const char* name, std::optional<bool> RunRow::*member) {
-  return {name, [member](RunRow& row, const std::string& cell) {
+  return {name,
+          [member](RunRow& row, const std::string& cell) {
             if (cell != "true" && cell != "false") return fmt::format("expected true or false, not '{}'", cell);
             row.*member = cell == "true";
             return Problem();
-          }};
+          },
+          stated(member)};
 }
 
 const std::vector<Column>& columns() {
@@ -93,7 +121,9 @@ const std::vector<Column>& columns() {
                                           count("zero", &RunRow::zero, 0),
                                           text("precision", &RunRow::precision),
                                           time("step_s", &RunRow::step_s),
+                                          choice("step_kind", &RunRow::step_kind, "step", "period"),
                                           number("peak_gib", &RunRow::peak_gib),
+                                          choice("peak_kind", &RunRow::peak_kind, "device", "allocated"),
                                           text("note", &RunRow::note)};
   return all;
 }
@@ -119,6 +149,35 @@ std::vector<const Column*> match_heading(const CsvTable& table, ReadLog& log) {
   return found;
 }
 
+struct NoteWords {
+  const char* words;
+  const char* column;
+  std::string RunRow::*cell;
+  const char* before;  // nullptr: any
+  const char* after;
+};
+// In files of earlier releases, which have neither `step_kind` nor `peak_kind`, the note says what cells say now.
+constexpr std::array kNoteWords = {
+    NoteWords{"bf16 optimizer", "precision", &RunRow::precision, "16bit-mixed", "bf16-mixed"},
+    NoteWords{"; tf32", "precision", &RunRow::precision, nullptr, "tf32"},
+    NoteWords{"synchronising", "step_kind", &RunRow::step_kind, nullptr, "step"},
+    NoteWords{"torch.compile", "framework", &RunRow::framework, "eager", "torch-compile"},
+    NoteWords{"SDPA flash", "framework", &RunRow::framework, "eager", "eager-sdpa"},
+    NoteWords{"chunked cross-entropy", "framework", &RunRow::framework, "eager-sdpa", "eager-sdpa-chunked-loss"}};
+
+void take_words_of_note(RunRow& row) {
+  if (row.framework == "eager") {
+    row.peak_kind = "allocated";
+    if (row.peak_gib) row.assumed.emplace_back("peak_kind: allocated");
+  }
+  for (const NoteWords& known : kNoteWords) {
+    std::string& cell = row.*known.cell;
+    if (row.note.find(known.words) == std::string::npos || (known.before != nullptr && cell != known.before)) continue;
+    cell = known.after;
+    row.assumed.push_back(fmt::format("{}: {} (from the note)", known.column, known.after));
+  }
+}
+
 }  // namespace
 
 const std::vector<std::string>& run_columns() {
@@ -130,11 +189,26 @@ const std::vector<std::string>& run_columns() {
   return names;
 }
 
+std::string run_csv(const RunRow& row) {
+  std::string heading, cells;
+  for (const Column& column : columns()) {
+    const std::string cell = column.get(row);
+    if (cell.empty()) continue;
+    const char* comma = heading.empty() ? "" : ",";
+    heading += comma + column.name;
+    cells.append(comma).append(quoted_cell(cell));
+  }
+  return heading + "\n" + cells + "\n";
+}
+
 std::vector<RunRow> read_runs(const std::string& path) {
   const CsvTable table = load_csv(path);
   ReadLog log;
   const std::vector<const Column*> heading = match_heading(table, log);
   log.throw_if_errors();
+  const bool notes_count = std::none_of(heading.begin(), heading.end(), [](const Column* column) {
+    return column != nullptr && (column->name == "step_kind" || column->name == "peak_kind");
+  });
   std::vector<RunRow> rows;
   std::set<std::string> ids;
   for (const auto& cells : table.rows) {
@@ -146,6 +220,7 @@ std::vector<RunRow> read_runs(const std::string& path) {
       const Problem problem = heading[c]->set(row, cells[c].text);
       if (!problem.empty()) log.add(diagnostic_at(table, cells[c], heading[c]->name + ": " + problem));
     }
+    if (notes_count) take_words_of_note(row);
     if (row.id.empty()) log.add(diagnostic_at(table, cells.front(), "this row has no id"));
     if (!row.id.empty() && !ids.insert(row.id).second)
       log.add(diagnostic_at(table, cells.front(), fmt::format("the id '{}' occurs twice", row.id)));

@@ -13,16 +13,21 @@ struct RunRow {
   std::string file;
   int line = 0;
   std::string id, source, where, confidence, framework, gpu, fabric, schedule, recompute, precision, note;
+  std::string step_kind, peak_kind;
   std::optional<int> gpus, gpus_per_node;
   std::optional<int> layers, hidden, heads, kv_heads, ffn, seq, vocab;
   std::optional<int> global_batch, micro_batch, tp, pp, dp, virtual_stages, zero;
   std::optional<bool> seq_parallel;
   std::optional<double> step_s, peak_gib;
+  std::vector<std::string> assumed;  // "framework: eager-sdpa (from the note)": columns that a file of an earlier release lacks
 };
 
 // Throws InputError with everything that is wrong: a file without `id`, a value that is no number, a repeated id, a column
 // whose name is nearly one of ours. Other columns that we do not know are left alone.
 std::vector<RunRow> read_runs(const std::string& path);
+
+// A table of this one row, with the columns that it states.
+std::string run_csv(const RunRow& row);
 
 // The columns that are read.
 const std::vector<std::string>& run_columns();

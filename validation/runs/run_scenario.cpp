@@ -19,8 +19,6 @@ constexpr int kHeadSize = 128;
 constexpr int kSearchEffort = 10;  // per cent: orders are 0.2 % longer in the mean, the rows' error is the same, 8 times as fast
 constexpr int kBloomHeads = 96;    // of the 200B models in the BLOOM chronicles where no other number is printed
 
-bool says(const RunRow& row, const char* words) { return row.note.find(words) != std::string::npos; }
-
 class Writer {
  public:
   Writer(const RunRow& row, const std::string& calibration) : row_(row), cluster_(cluster_of(row, calibration)) {}
@@ -30,7 +28,8 @@ class Writer {
     degrees();
     if (result_.skipped.empty()) require_dimensions();
     if (!result_.skipped.empty()) return result_;
-    for (const std::string& assumed : cluster_.assumed) result_.assumed.push_back(assumed);
+    result_.assumed = row_.assumed;
+    result_.assumed.insert(result_.assumed.end(), cluster_.assumed.begin(), cluster_.assumed.end());
     add("panpipe: 1");
     add("cluster: " + cluster_.yaml);
     workload();
@@ -40,7 +39,7 @@ class Writer {
     schedule();
     partition();
     add("recompute: " + stated("recompute", row_.recompute, "none"));
-    framework();
+    add("framework: " + stated("framework", row_.framework, "megatron"));
     if (!result_.skipped.empty()) result_.text.clear();
     return result_;
   }
@@ -121,20 +120,12 @@ class Writer {
   }
 
   void precision() {
-    std::string name = row_.precision.empty() ? stated("precision", "", "fp16-mixed") : row_.precision;
-    if (name == "16bit-mixed") {
-      name = says(row_, "bf16 optimizer") ? "bf16" : "fp16";
-      assume(fmt::format("precision: {}", name));
+    std::string name = stated("precision", row_.precision, "fp16-mixed");
+    if (name == "16bit-mixed") {  // the source does not say which
+      name = "fp16";
+      assume("precision: fp16");
     }
-    if (says(row_, "; tf32")) {  // the column has no such value in some tables
-      name = "tf32";
-      assume("precision: tf32 (from the note)");
-    }
-    if (name == "bf16-mixed") name = "bf16";
-    if (name == "fp16-mixed") name = "fp16";
-    static const std::vector<std::string> known = {"fp32", "tf32", "bf16", "fp16", "bf16-pure", "fp16-pure"};
-    if (std::find(known.begin(), known.end(), name) == known.end()) skip(fmt::format("the precision '{}' is not known", name));
-    add("precision: " + name);
+    add("precision: " + (name == "bf16-mixed" || name == "fp16-mixed" ? name.substr(0, 4) : name));
   }
 
   void parallel() {
@@ -149,6 +140,7 @@ class Writer {
   }
 
   void schedule() {
+    result_.rolling = row_.step_kind == "period";
     std::string name = row_.schedule;
     if (name.empty()) name = stated("schedule", "", pp_ > 1 ? "1f1b" : "none");
     if (name == "none" && pp_ > 1) return skip("a pipeline of more than one stage needs a schedule");
@@ -162,13 +154,14 @@ class Writer {
   }
 
   // Their runtime posts its transfers ahead, and starts the next step without waiting for other ranks (arXiv 2401.10241, section
-  // 4) except in the rows that compare with a synchronising optimizer.
+  // 4).
   void zero_bubble(int memory) {
     add(fmt::format("schedule: {{name: zb-auto, memory: {}, effort: {}}}", memory, kSearchEffort));
     if (row_.framework != "megatron-zb") return;
     add("transfers: {semantics: asynchronous}");
-    result_.rolling = !says(row_, "synchronising");
-    if (result_.rolling) assume("time: the period of steps without a barrier between them");
+    if (!row_.step_kind.empty()) return;
+    result_.rolling = true;
+    assume("step_kind: period");
   }
 
   // Whole layers, as many on every stage; where that does not go out, the embedding and the head count as a layer each; else
@@ -188,23 +181,6 @@ class Writer {
       cuts += fmt::format("{}{}", cuts.empty() ? "" : ", ", layer == layers ? "head" : fmt::format("h.{}.attention", layer));
     }
     add(fmt::format("partition: [{}]", cuts));
-  }
-
-  void framework() {
-    std::string name = stated("framework", row_.framework, "megatron");
-    if (name == "eager" && says(row_, "torch.compile")) {
-      name = "torch-compile";
-      assume("framework: torch-compile (from the note)");
-    }
-    if (name == "eager" && says(row_, "SDPA flash")) {  // no column says which attention
-      name = "eager-sdpa";
-      assume("framework: eager-sdpa (fused attention, from the note)");
-    }
-    if (name == "eager-sdpa" && says(row_, "chunked cross-entropy")) {
-      name = "eager-sdpa-chunked-loss";
-      assume("framework: eager-sdpa-chunked-loss (from the note)");
-    }
-    add("framework: " + name);
   }
 
   const RunRow& row_;

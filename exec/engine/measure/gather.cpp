@@ -31,7 +31,7 @@ json thinned(const std::vector<MemoryAccount::Sample>& samples, Clock::time_poin
 
 json to_json(const StepResult& step, const ClockReadings& clock) {
   json kept = json::array();
-  for (const MemoryPart& part : step.kept) kept.push_back({part.name, part.bytes.base()});
+  for (const MemoryPart& part : step.kept) kept.push_back({std::string(name_of(part.use)), part.bytes.base()});
   const double started = seconds_of(step.started);
   return {
       {"loss", step.loss_sum},           {"started", started - offset_at(clock.first, clock.last, started)},  // on rank 0's clock
@@ -72,11 +72,11 @@ DeviceTimeline device_of(const json& rank, int device, int position, Duration sh
   for (const json& part : rank["kept"]) {
     // What is kept may come in the step, after the peak (gradients, the optimizer's state of a first step).
     const Bytes bytes = std::min(Bytes(part[1].get<std::int64_t>()), rest);
-    result.static_parts.push_back({part[0], bytes});
+    result.static_parts.push_back({memory_use_named(part[0].get<std::string>()).value(), bytes});
     rest -= bytes;
   }
   result.peak_parts = result.static_parts;
-  result.peak_parts.push_back({"activations", rest});
+  result.peak_parts.push_back({MemoryUse::Activations, rest});
   return result;
 }
 

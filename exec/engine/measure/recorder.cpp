@@ -37,7 +37,9 @@ void Recorder::end_step(StepResult& result, const SeededParameters& parameters) 
   for (const auto& [root, value] : parameters.buffers()) weights += static_cast<std::int64_t>(value.nbytes());
   // Between steps nothing else of a rank is alive.
   const std::int64_t optimizer = std::max<std::int64_t>(0, memory_->live() - weights - gradients);
-  result.kept = {{"parameters", Bytes(weights)}, {"gradients", Bytes(gradients)}, {"optimizer", Bytes(optimizer)}};
+  result.kept = {{MemoryUse::Parameters, Bytes(weights)},
+                 {MemoryUse::Gradients, Bytes(gradients)},
+                 {MemoryUse::Optimizer, Bytes(optimizer)}};
 }
 
 Timeline Recorder::gather(const std::vector<StepResult>& measured) {

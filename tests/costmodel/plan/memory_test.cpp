@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/costmodel/plan/action_replay.hpp"
 #include "tests/costmodel/plan/tables.hpp"
 
@@ -110,7 +112,7 @@ TEST(Memory, TheExecutorsGradientBuckets) {
     for (const RankMemory& memory : lower(scenario, make_plan(scenario, costs), costs).memory) {
       found.push_back(0);
       for (const MemoryPart& part : memory.parts)
-        if (part.name == "gradient buckets") found.back() += part.bytes.base();
+        if (part.use == MemoryUse::GradientBuckets) found.back() += part.bytes.base();
     }
     return found;
   };
@@ -119,6 +121,26 @@ TEST(Memory, TheExecutorsGradientBuckets) {
   EXPECT_EQ(buckets("chimera", 1, Precision::Fp32, false), (std::vector<std::int64_t>{0, 0}));
   EXPECT_EQ(buckets("1f1b", 1, Precision::Fp32), (std::vector<std::int64_t>{0, 0}));
   EXPECT_EQ(buckets("1f1b", 2, Precision::Fp32), (std::vector<std::int64_t>{400, 400}));
+}
+
+// 1000 B of parts and 600 B of tasks at a factor of 1.25, and the context as it is: 1.25 x 1600 + 300.
+TEST(Memory, TheAllocatorsFactorIsOnEverythingButTheContext) {
+  RankMemory memory;
+  memory.parts = {{MemoryUse::Parameters, Bytes(1000)}, {MemoryUse::Context, Bytes(300)}};
+  memory.allocator_factor = 1.25;
+  EXPECT_EQ(memory.allocated(Bytes(600)), Bytes(2300));
+  EXPECT_EQ(memory.allocated(Bytes(-200)), Bytes(1300));
+}
+
+TEST(Memory, EveryUseHasANameOfItsOwn) {
+  std::set<std::string_view> names;
+  for (int use = 0; use <= static_cast<int>(MemoryUse::Fragmentation); ++use) {
+    const std::string_view name = name_of(static_cast<MemoryUse>(use));
+    EXPECT_FALSE(name.empty());
+    EXPECT_TRUE(names.insert(name).second) << name;
+    EXPECT_EQ(memory_use_named(name), static_cast<MemoryUse>(use));
+  }
+  EXPECT_EQ(memory_use_named("gradient bucket"), std::nullopt);
 }
 
 }  // namespace

@@ -109,6 +109,39 @@ Loaded measured_layers(int layers) {
   return loaded;
 }
 
+// What a search knows by number means the same as the scenario's names.
+TEST(Plan, CutsByNumberAreThoseByName) {
+  const Loaded loaded = measured_layers(6);
+  const CostModel model(loaded.scenario, loaded.workload);
+  PlanRequest request = request_of(loaded.scenario);
+  request.partition = {"op1", "op3", "op4"};
+  const std::string named = to_yaml(make_plan(loaded.scenario, request, model), model.units(0));
+  request.partition = {"op1"};  // numbers go before names
+  request.cuts = {1, 3, 4};
+  EXPECT_EQ(to_yaml(make_plan(loaded.scenario, request, model), model.units(0)), named);
+  request.cuts = {1, 3};
+  try {
+    make_plan(loaded.scenario, request, model);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.diagnostics().front().message,
+              "partition: 4 stages need 3 cuts (units that start a stage after the first), not 2");
+  }
+}
+
+TEST(PlanFile, StatesBatchAndDegreesOfThePlan) {
+  const Loaded loaded = measured_layers(6);
+  const CostModel model(loaded.scenario, loaded.workload);
+  Plan plan = make_plan(loaded.scenario, model);
+  plan.micro = 3;
+  plan.sequence_parallel = true;
+  EXPECT_EQ(to_yaml(plan, model.units(0))
+                .rfind("panpipe: 1\nkind: plan\nbatch: {microbatches: 8, micro: 3}\n"
+                       "parallel: {pipeline: 4, tensor: 1, data: 1, zero: 0, sequence_parallel: true}\n",
+                       0),
+            0U);
+}
+
 TEST(PlanFile, ComesBackAsItWas) {
   const Loaded loaded = measured_layers(6);
   const CostModel model(loaded.scenario, loaded.workload);

@@ -10,7 +10,7 @@ namespace panpipe {
 namespace {
 
 // Tensor 7 of unit 0 is read by units 1, 2 and 3; a mask (8) carries no gradient; two edges of units 1 to 3 name no tensor.
-std::vector<EdgeCost> some_edges() {
+std::vector<UnitEdge> some_edges() {
   return {{0, 1, 7, Bytes(10), true}, {0, 2, 7, Bytes(10), false}, {0, 3, 7, Bytes(10), false}, {0, 3, 8, Bytes(4), false},
           {1, 3, -1, Bytes(1), true}, {1, 3, -1, Bytes(2), true},  {2, 3, 9, Bytes(5), true}};
 }

@@ -102,6 +102,22 @@ schedule: 1f1b
 optimizer: adam
 )";
 
+// A ring over two devices: 2 latencies of 1 us, and of 1 MB 2 x 1/2 sent at 1 GB/s; an all-gather is half of that. The profile
+// knows all-reduces of 1 KiB to 1 MiB.
+TEST(Profile, CollectivesSayWhereTheirTimesComeFrom) {
+  Scenario scenario = parse_scenario(kScenario, "s.yaml", ".");
+  const Workload workload = make_workload(scenario);
+  const auto cost = [&](CollectiveKind kind, Bytes size) { return CostModel(scenario, workload).collective(kind, size, {0, 1}); };
+  EXPECT_EQ(cost(CollectiveKind::AllReduce, Bytes(1000000)).source, CostSource::Given);
+  EXPECT_NEAR(cost(CollectiveKind::AllReduce, Bytes(1000000)).time.base(), 1.002e-3, 1e-12);
+  scenario.profile = std::make_shared<Profile>(small_profile());
+  EXPECT_EQ(cost(CollectiveKind::AllReduce, mib(1)).source, CostSource::Interpolated);
+  EXPECT_NEAR(cost(CollectiveKind::AllReduce, mib(1)).time.base(), 1.1e-3, 1e-12);
+  EXPECT_EQ(cost(CollectiveKind::AllReduce, mib(2)).source, CostSource::Extrapolated);
+  EXPECT_EQ(cost(CollectiveKind::AllGather, Bytes(1000000)).source, CostSource::Given);
+  EXPECT_NEAR(cost(CollectiveKind::AllGather, Bytes(1000000)).time.base(), 0.501e-3, 1e-12);
+}
+
 class WithProfile : public testing::Test {
  protected:
   // Every unit of the scenario's workload with forward 1 ms, backward 2 ms, I 1.5 ms, W 1 ms; saved 100 B.
@@ -299,9 +315,9 @@ TEST_F(WithProfile, TheExecutorsPeaksBesideWeightGradients) {
       std::find_if(timeline.devices.begin(), timeline.devices.end(), [](const DeviceTimeline& d) { return d.rank == 1; });
   std::int64_t before = 0;  // without gradients, which come with W
   for (const MemoryPart& part : device->static_parts) {
-    if (part.name != "gradients") before += part.bytes.base();
-    if (part.name == "boundary buffers") {
-      EXPECT_EQ(part.bytes, Bytes(4096)) << "one message is posted ahead";
+    if (part.use != MemoryUse::Gradients) before += part.bytes.base();
+    if (part.use == MemoryUse::BoundaryBuffers) {
+      EXPECT_EQ(part.bytes, Bytes(4096)) << "one message waits for its pass";
     }
   }
   const int first = plan.stages[1].first_unit, units = plan.stages[1].end_unit - first;
@@ -352,7 +368,7 @@ TEST_F(WithProfile, GradientsComeWithTheFirstBackward) {
       std::int64_t whole = 0, gradients = 0;
       for (const MemoryPart& part : device.static_parts) whole += part.bytes.base();
       for (const MemoryPart& part : device.static_parts)
-        if (part.name == "gradients") gradients = part.bytes.base();
+        if (part.use == MemoryUse::Gradients) gradients = part.bytes.base();
       ASSERT_GT(gradients, 0);
       // At time 0 rank 0 has begun its first F already: 100 bytes a unit, and 7 while it runs.
       const StagePlan& stage = plan.stages[static_cast<std::size_t>(device.rank)];

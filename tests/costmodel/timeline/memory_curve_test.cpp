@@ -35,13 +35,13 @@ TEST(MemoryCurve, PartsOfThePeakAddUpToIt) {
   const Timeline timeline = estimate(testing::small_step());
   const DeviceTimeline& device = timeline.devices[0];
   ASSERT_EQ(device.peak_parts.size(), 5u);
-  EXPECT_EQ(device.peak_parts[0].name, "parameters");
-  EXPECT_EQ(device.peak_parts[1].name, "context");
-  EXPECT_EQ(device.peak_parts[2].name, "activations");
+  EXPECT_EQ(device.peak_parts[0].use, MemoryUse::Parameters);
+  EXPECT_EQ(device.peak_parts[1].use, MemoryUse::Context);
+  EXPECT_EQ(device.peak_parts[2].use, MemoryUse::Activations);
   EXPECT_EQ(device.peak_parts[2].bytes, mib(100));
-  EXPECT_EQ(device.peak_parts[3].name, "temporary");
+  EXPECT_EQ(device.peak_parts[3].use, MemoryUse::Temporary);
   EXPECT_EQ(device.peak_parts[3].bytes, mib(50));
-  EXPECT_EQ(device.peak_parts[4].name, "fragmentation");  // 0.1 x (400 + 100 + 50)
+  EXPECT_EQ(device.peak_parts[4].use, MemoryUse::Fragmentation);  // 0.1 x (400 + 100 + 50)
   EXPECT_EQ(device.peak_parts[4].bytes, mib(55));
   EXPECT_EQ(sum(device.peak_parts), device.peak.base());
   EXPECT_EQ(device.static_parts.size(), 2u);

@@ -50,7 +50,7 @@ inline TaskGraph small_step() {
   for (const int f : {f0, f1}) g.task(f).take = mib(100), g.task(f).temporary = mib(30);
   for (const int b : {b0, b1}) g.task(b).give = mib(100), g.task(b).temporary = mib(50);
   RankMemory memory;
-  memory.parts = {{"parameters", mib(400)}, {"context", mib(200)}};
+  memory.parts = {{MemoryUse::Parameters, mib(400)}, {MemoryUse::Context, mib(200)}};
   memory.allocator_factor = 1.1;
   memory.limit = mib(800);
   graph.memory = {memory, memory};

@@ -147,7 +147,7 @@ TEST(Table, SmallPeaksHaveDigitsAndParts) {
   for (DeviceTimeline& device : timeline.devices) {
     device.limit = gib(80);
     device.peak = kib(3 * 1024 + 512);
-    device.peak_parts = {{"parameters", mib(2)}, {"activations", kib(1535)}, {"temporary", kib(1)}};
+    device.peak_parts = {{MemoryUse::Parameters, mib(2)}, {MemoryUse::Activations, kib(1535)}, {MemoryUse::Temporary, kib(1)}};
   }
   const std::string table = to_table(timeline, metrics(timeline), false);
   EXPECT_THAT(table, ::testing::HasSubstr("  peak MiB  fits\n"));

@@ -449,6 +449,8 @@ TEST(CompareFaults, SayWhatIsWrong) {
   far["timeline"][0]["device"] = std::int64_t{1} << 40;
   json lane = result("measured", 1, 1);
   lane["timeline"][0]["lane"] = "fast";
+  json part = result("measured", 1, 1);
+  part["memory"][0]["parts"]["attic"] = 1;
   const std::pair<std::function<void()>, std::string> table[] = {
       {[&] { parse_result("{", "x.json"); }, "this is not JSON: unexpected end of input; expected string literal"},
       {[&] { read(far); }, "a.json: this result is broken: 1099511627776 is not in the range 0 to 10000000"},
@@ -460,6 +462,7 @@ TEST(CompareFaults, SayWhatIsWrong) {
       {[&] { read(odd); }, "a.json: kind is estimated, simulated or measured, not 'guessed'"},
       {[&] { read(broken); }, "a.json: this result is broken: key 'metrics' not found"},
       {[&] { read(lane); }, "a.json: timeline: there is no lane 'fast'"},
+      {[&] { read(part); }, "a.json: memory: there is no part 'attic'"},
       {[&] { read_result("/nowhere.json"); }, "/nowhere.json: this file does not exist"},
       {[&] { read_result("/proc/self/fd"); }, "/proc/self/fd: this folder holds no result.json; give a folder written with -o"},
       {[&] { compare(a, read(bare, "b.json"), {}); },

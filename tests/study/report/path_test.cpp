@@ -8,11 +8,11 @@
 
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
-#include "tests/cli/program.hpp"
-#include "tests/costmodel/plan/tables.hpp"
 #include "study/report/critical_path.hpp"
 #include "study/report/hints.hpp"
 #include "study/report/traffic.hpp"
+#include "tests/cli/program.hpp"
+#include "tests/costmodel/plan/tables.hpp"
 
 namespace panpipe {
 namespace {
@@ -58,7 +58,8 @@ ResultDocument two_ranks() {
     device.device = device.rank = d;
     device.peak = Bytes(d == 0 ? 9'000'000'000 : 3'000'000'000);
     device.limit = Bytes(8'000'000'000);
-    device.peak_parts = {{"parameters", Bytes(1'000'000'000)}, {"activations", device.peak - Bytes(1'000'000'000)}};
+    device.peak_parts = {{MemoryUse::Parameters, Bytes(1'000'000'000)},
+                         {MemoryUse::Activations, device.peak - Bytes(1'000'000'000)}};
     timeline.devices.push_back(device);
   }
   DeviceMetrics first, second;

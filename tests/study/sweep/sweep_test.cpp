@@ -13,8 +13,8 @@
 
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
-#include "study/sweep/sweep.hpp"
 #include "sim/simulate.hpp"
+#include "study/sweep/sweep.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/present/page/page_markup.hpp"
 
@@ -337,6 +337,21 @@ TEST(SweepVerb, ThePlannerChoosesInEachCell) {
     EXPECT_GT(cell["metrics"]["step_time_s"], 0);
   }
   EXPECT_EQ(test::panpipe("sweep " + kGpt2 + " --plan-each --method pfeif --over batch.micro=1").exit_code, 2);
+}
+
+// With degrees, microbatches, schedule and recompute open, and the batch stated as a whole.
+TEST(SweepVerb, ACellIsTheEstimateOfItsPlan) {
+  const std::string open = kGpt2 +
+                           " --method auto --set parallel.pipeline=auto --set parallel.data=auto --set parallel.tensor=auto "
+                           "--set schedule=auto --set recompute=auto --set 'batch={micro: auto, global: 32}'";
+  const std::string plan = test::temporary_folder() + "/plan.yaml";
+  ASSERT_EQ(test::panpipe("plan " + open + " -o " + plan).exit_code, 0);
+  const test::Outcome run = test::panpipe("sweep " + open + " --plan-each --over seed=0,1 --json");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json alone = json::parse(test::panpipe("estimate " + kGpt2 + " --plan " + plan + " --json").out);
+  for (const json& cell : json::parse(run.out)["cells"])
+    for (const char* figure : {"step_time_s", "peak_memory_bytes", "mfu", "samples_per_s"})
+      EXPECT_EQ(cell["metrics"][figure], alone["metrics"][figure]) << figure;
 }
 
 // Wherever the signal falls (before the first cell, in the middle, after the last), the same call goes on to the same bytes.
