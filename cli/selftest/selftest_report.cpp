@@ -11,8 +11,9 @@
 #include <regex>
 #include <set>
 
-#include "costmodel/prediction/experiment.hpp"
+#include "base/text/csv_text.hpp"
 #include "base/version.hpp"
+#include "costmodel/prediction/experiment.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -56,13 +57,6 @@ std::string without_word(std::string text, const std::string& word, const std::s
     at += alone ? instead.size() : 1;
   }
   return text;
-}
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 }  // namespace

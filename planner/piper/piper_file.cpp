@@ -10,8 +10,9 @@
 #include <set>
 #include <utility>
 
-#include "base/text/quantity_text.hpp"
 #include "base/input/source_text.hpp"
+#include "base/text/did_you_mean.hpp"
+#include "base/text/quantity_text.hpp"
 
 namespace panpipe::planner::piper {
 namespace {

@@ -470,7 +470,7 @@ TEST(CompareFaults, SayWhatIsWrong) {
        "these results are of different plans: A has 2 devices, 2 stages, 1 microbatches, 4 passes; B has 2 devices, 2 stages, 2 "
        "microbatches, 5 passes; only B has 0F1 on device 0. Metrics alone can be compared with --metrics-only"},
       {[&] { compare(a, a, {parse_tolerance("step_tim_s=3%")}); },
-       "--tolerance: these results have no metric 'step_tim_s'; did you mean 'step_time_s'?"},
+       "--tolerance: these results have no metric 'step_tim_s', did you mean 'step_time_s'?"},
       {[&] { parse_tolerance("step_time_s"); },
        "--tolerance 'step_time_s': write METRIC=3% or METRIC=0.02, for example step_time_s=3%"},
       {[&] { parse_tolerance("step_time_s=-3%"); },
