@@ -15,8 +15,6 @@
 namespace panpipe {
 namespace {
 
-std::string bytes_text(double bytes) { return memory_scale(bytes).text(bytes); }
-
 class LaneMaker {
  public:
   LaneMaker(PictureLane& lane, const std::set<std::int32_t>& stages, const TimeScale& scale)
@@ -26,7 +24,7 @@ class LaneMaker {
     const double start = span.start.base() * scale_.factor, end = span.end.base() * scale_.factor;
     const std::string what = span.label.empty() ? to_text(span.action) : fmt::format("{} {}", to_text(span.action), span.label);
     std::string hint = fmt::format("{}: {:.6g} to {:.6g} {}", what, start, end, scale_.unit);
-    if (span.bytes > Bytes(0)) hint += fmt::format(", {}", bytes_text(static_cast<double>(span.bytes.base())));
+    if (span.bytes > Bytes(0)) hint += fmt::format(", {}", memory_text(static_cast<double>(span.bytes.base())));
     if (span.lane == Lane::Compute) return add_box(span, start, end, std::move(hint));
     if (const auto kind = strip_of(span.lane)) lane_.stripes.push_back({*kind, start, end, std::move(hint)});
   }
@@ -60,7 +58,7 @@ PictureLane lane_of(const DeviceTimeline& device, const std::set<std::int32_t>& 
   for (const MemorySample& sample : device.memory)
     lane.memory.emplace_back(sample.at.base() * scale.factor, static_cast<double>(sample.allocated.base()));
   lane.peak = static_cast<double>(device.peak.base());
-  lane.peak_text = bytes_text(lane.peak);
+  lane.peak_text = memory_text(lane.peak);
   return lane;
 }
 
@@ -111,7 +109,7 @@ Picture picture_of(const Timeline& timeline, const std::string& name) {
   picture.subtitle =
       fmt::format("step {:.4g} {}; bubble {} of the step, {} of the devices' spans; peak memory {}{}",
                   figures.step_time_s * scale.factor, scale.unit, percent(figures.bubble_step), percent(figures.bubble_span),
-                  bytes_text(figures.peak_memory_bytes), figures.fits ? "" : ", more than a device may use");
+                  memory_text(figures.peak_memory_bytes), figures.fits ? "" : ", more than a device may use");
   picture.time_unit = scale.unit;
   picture.memory_name = "memory allocated";
   const StagesOfDevices stages = stages_of_devices(timeline);

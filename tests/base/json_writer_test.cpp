@@ -66,7 +66,8 @@ TEST(JsonWriter, NumbersReadBackTheSame) {
     const std::uint64_t bits = random();
     double number = 0;
     std::memcpy(&number, &bits, sizeof number);
-    if (std::isfinite(number)) EXPECT_EQ(nlohmann::json::parse(json_number(number)).get<double>(), number) << json_number(number);
+    if (!std::isfinite(number)) continue;
+    EXPECT_EQ(nlohmann::json::parse(json_number(number)).get<double>(), number) << json_number(number);
   }
   // Small documents are dumped by nlohmann: the same number is the same text.
   for (const double number : {0.1, 1.0 / 3, 0.0001, 1e-5, 123456789.25, 5e-324, std::numeric_limits<double>::max()})

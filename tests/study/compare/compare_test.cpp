@@ -429,10 +429,10 @@ TEST(Compare, TheTableOfASmallComparison) {
   EXPECT_THAT(table, testing::HasSubstr("A  estimated  a.json  (small.yaml)\nB  measured   b.json  (small.yaml)\n"
                                         "differences: A against B\n"));
   EXPECT_THAT(table,
-              testing::HasSubstr("step_time_s                       12 s        13 s      -7.7 %   broken: more than 3 %\n"));
+              testing::HasSubstr("step_time_s                       12 s        13 s      -7.7 %  broken: more than 3 %\n"));
   EXPECT_THAT(table,
-              testing::HasSubstr("F of stage 1                       2 s         3 s     -33.3 %        1          -1 s\n"));
-  EXPECT_THAT(table, testing::HasSubstr("device 0: gradients of stage 1, from device 1            7 s         8 s   1 s, 1 s\n"));
+              testing::HasSubstr("F of stage 1                       2 s         3 s     -33.3 %      1    -1 s\n"));
+  EXPECT_THAT(table, testing::HasSubstr("device 0: gradients of stage 1, from device 1    7 s  8 s  1 s, 1 s\n"));
 }
 
 TEST(CompareFaults, SayWhatIsWrong) {
