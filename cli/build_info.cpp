@@ -5,9 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/text/text_table.hpp"
+#include "base/version.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "validation/fit/fit.hpp"
-#include "base/version.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -54,9 +55,9 @@ NamesAndValues build_info() {
 }
 
 std::string version_text() {
-  std::string text = fmt::format("panpipe {}\n", kVersion);
-  for (const auto& [name, value] : build_info()) text += fmt::format("  {:<14} {}\n", name, value);
-  return text;
+  TextTable table({"<", "<"});
+  for (const auto& [name, value] : build_info()) table.row({name, value});
+  return fmt::format("panpipe {}\n", kVersion) + table.text();
 }
 
 }  // namespace panpipe::cli

@@ -6,11 +6,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "cli/build_info.hpp"
 #include "base/text/quantity_text.hpp"
+#include "base/text/text_table.hpp"
+#include "base/version.hpp"
+#include "cli/build_info.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "exec/launch/visible_gpus.hpp"
-#include "base/version.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -190,18 +191,8 @@ std::vector<VerbAbility> abilities_of(const Machine& machine) {
   return list;
 }
 
-std::string colored(const TextStyle& style, Ability ability, const std::string& text) {
-  if (!style.color) return text;
-  return fmt::format("\x1b[{}m{}\x1b[0m", ability == Ability::Yes ? "32" : ability == Ability::Partly ? "33" : "31", text);
-}
-
-// A row of two columns, the second one wrapped under itself; `rest` on a line of its own.
-std::string row(const std::string& first, std::size_t width, const std::string& second, const std::string& rest,
-                const TextStyle& style) {
-  const auto indent = static_cast<int>(width + 3);
-  std::string out = wrapped(fmt::format("  {:<{}} {}\n", first, width, second), style.width, indent);
-  if (!rest.empty()) out += wrapped(fmt::format("  {:<{}} to get it: {}\n", "", width, rest), style.width, indent);
-  return out;
+constexpr std::string_view color_of(Ability ability) {
+  return ability == Ability::Yes ? kGreen : ability == Ability::Partly ? kYellow : kRed;
 }
 
 std::string verbs_text(const VerbAbility& verb) { return fmt::format("{}", fmt::join(verb.verbs, ", ")); }
@@ -219,17 +210,18 @@ std::vector<Lack> lacks_of(const Machine& machine) {
 }
 
 std::string doctor_text(const Machine& machine, const TextStyle& style) {
-  std::string out = fmt::format("panpipe {} finds on this machine\n", kVersion);
-  for (const Finding& finding : findings_of(machine)) out += row(finding.what, 10, finding.found, finding.rest, style);
-  out += "\nverbs that work here\n";
-  std::size_t width = 0;
-  for (const VerbAbility& verb : abilities_of(machine)) width = std::max(width, verbs_text(verb).size());
-  if (!style.fits(2 * width)) width = 10;
-  for (const VerbAbility& verb : abilities_of(machine)) {
-    const std::string can = colored(style, verb.ability, name_of(verb.ability)) + (verb.text.empty() ? "" : ": " + verb.text);
-    out += row(verbs_text(verb), width, can, verb.rest, style);
-  }
-  return out;
+  TextTable found({"<", "<"});
+  const auto add = [](TextTable& table, const std::string& name, const std::string& text, const std::string& rest) {
+    table.row({name, text});
+    if (!rest.empty()) table.row({"", "to get it: " + rest});
+  };
+  for (const Finding& finding : findings_of(machine)) add(found, finding.what, finding.found, finding.rest);
+  TextTable verbs({"<", "<"});
+  for (const VerbAbility& verb : abilities_of(machine))
+    add(verbs, verbs_text(verb),
+        style.paint(color_of(verb.ability), name_of(verb.ability)) + (verb.text.empty() ? "" : ": " + verb.text), verb.rest);
+  return fmt::format("panpipe {} finds on this machine\n{}\nverbs that work here\n{}", kVersion, found.text(style),
+                     verbs.text(style));
 }
 
 std::string doctor_json(const Machine& machine) {

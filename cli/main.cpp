@@ -1,4 +1,7 @@
 // panpipe: one table of verbs, and the one place where failures become text and exit codes.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -8,15 +11,15 @@
 #include <sstream>
 #include <string>
 
+#include "base/error.hpp"
+#include "base/files/inputs_kept.hpp"
+#include "base/text/did_you_mean.hpp"
+#include "base/version.hpp"
 #include "cli/build_info.hpp"
 #include "cli/output.hpp"
 #include "cli/standard_input.hpp"
 #include "cli/verbs.hpp"
-#include "base/error.hpp"
-#include "base/files/inputs_kept.hpp"
-#include "base/text/quantity_text.hpp"
 #include "costmodel/prediction/experiment.hpp"
-#include "base/version.hpp"
 
 namespace {
 
@@ -132,14 +135,8 @@ int say(const std::string& text, ExitCode code) {
 // CLI11's own sentence does not suggest; an unknown verb deserves a "did you mean".
 std::string unknown_verb(const std::string& name) {
   std::vector<std::string> names;
-  std::string list;
-  for (const Verb& verb : kVerbs) {
-    names.emplace_back(verb.name);
-    list += (list.empty() ? "" : ", ") + names.back();
-  }
-  const auto nearest = nearest_name(name, names);
-  return "panpipe: error: unknown verb '" + name + "'" + (nearest ? ", did you mean '" + *nearest + "'?" : "") +
-         "\n  verbs: " + list;
+  for (const Verb& verb : kVerbs) names.emplace_back(verb.name);
+  return fmt::format("panpipe: error: unknown verb '{}'{}\n  verbs: {}", name, suggestion(name, names), fmt::join(names, ", "));
 }
 
 // "panpipe help [VERB]": what --help prints.
@@ -157,8 +154,7 @@ std::string suggested_option(const CLI::App& verb, int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
     if (word.rfind("--", 0) != 0 || std::find(known.begin(), known.end(), word) != known.end()) continue;
-    const auto near = nearest_name(word, known);
-    return near ? "; did you mean '" + *near + "'?" : "";
+    return suggestion(word, known);
   }
   return "";
 }

@@ -7,17 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/text/quantity_text.hpp"
+#include "base/text/did_you_mean.hpp"
+#include "base/text/text_table.hpp"
 #include "schedule/communication.hpp"
 #include "schedule/walk.hpp"
 
 namespace panpipe::cli {
 namespace {
-
-std::string hint_for(const std::string& wrong, const std::vector<std::string>& names) {
-  if (const auto nearest = nearest_name(wrong, names)) return fmt::format(", did you mean '{}'?", *nearest);
-  return fmt::format("; there are {}", fmt::join(names, ", "));
-}
 
 struct Order {
   std::string receives;  // "early", "late", "given"
@@ -62,15 +58,16 @@ std::string deadlock_text(const Order& order, const std::vector<TransferSemantic
 }
 
 std::string table_of(const std::vector<Order>& orders, const std::vector<TransferSemantics>& asked) {
-  std::string text = fmt::format("{:<14}", "semantics");
-  for (const Order& order : orders) text += fmt::format("{:>18}", "receives " + order.receives);
-  text += "\n";
+  std::vector<TextColumn> columns = {"<semantics"};
+  for (const Order& order : orders) columns.push_back("receives " + order.receives);
+  TextTable table(std::move(columns), 0);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    text += fmt::format("{:<14}", name_of(asked[i]));
+    std::vector<std::string> row = {std::string(name_of(asked[i]))};
     for (const Order& order : orders)
-      text += fmt::format("{:>18}", order.outcomes[i].finishes ? fmt::format("{:.12g}", order.outcomes[i].makespan) : "deadlock");
-    text += "\n";
+      row.push_back(order.outcomes[i].finishes ? fmt::format("{:.12g}", order.outcomes[i].makespan) : "deadlock");
+    table.row(std::move(row));
   }
+  std::string text = table.text();
   for (const Order& order : orders) text += deadlock_text(order, asked);
   for (const Order& order : orders)
     for (const ScheduleProblem& problem : order.mixed)
@@ -127,7 +124,7 @@ Lowering parse_lowering(const std::string& text, bool defer_receives) {
     } else if (item == "unshard") {
       lowering.unshard = true;
     } else {
-      throw InputError(fmt::format("--lower has no '{}'{}", item, hint_for(item, {"send-recv", "unshard"})));
+      throw InputError(fmt::format("--lower has no '{}'{}", item, suggestion_or_list(item, {"send-recv", "unshard"})));
     }
   }
   if (defer_receives && !lowering.transfers)
@@ -148,7 +145,7 @@ std::vector<TransferSemantics> parse_semantics(const std::string& text) {
   if (const auto found = find_transfer_semantics(text)) return {*found};
   std::vector<std::string> names = {"all"};
   for (const TransferSemantics semantics : kTransferSemantics) names.emplace_back(name_of(semantics));
-  throw InputError(fmt::format("--semantics has no '{}'{}", text, hint_for(text, names)));
+  throw InputError(fmt::format("--semantics has no '{}'{}", text, suggestion_or_list(text, names)));
 }
 
 TransferReport report_transfers(const Schedule& schedule, const PassCosts& costs, const std::vector<TransferSemantics>& asked) {

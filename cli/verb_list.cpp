@@ -7,16 +7,18 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/output.hpp"
-#include "cli/verbs.hpp"
 #include "base/error.hpp"
-#include "base/text/quantity_text.hpp"
-#include "costmodel/cluster/cluster_reader.hpp"
-#include "present/result/heading.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/shipped.hpp"
-#include "schedule/families/find_family.hpp"
+#include "base/text/did_you_mean.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/text/text_table.hpp"
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/workload/models.hpp"
+#include "present/result/heading.hpp"
+#include "schedule/families/find_family.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -160,9 +162,7 @@ const Kind& kind_named(const std::string& name) {
   for (const Kind& kind : kKinds)
     if (name == kind.name || name + "s" == kind.name) return kind;
   const std::vector<std::string> names = kind_names();
-  const auto near = nearest_name(name, names);
-  throw InputError(fmt::format("panpipe list: there is no list of '{}'{}; there are {}", name,
-                               near ? fmt::format(", did you mean '{}'?", *near) : std::string(), fmt::join(names, ", ")));
+  throw InputError(fmt::format("panpipe list: there is no list of '{}'{}", name, suggestion_or_list(name, names)));
 }
 
 // Up to the first semicolon: the document has the whole.
@@ -170,16 +170,13 @@ std::string first_part(const std::string& text) { return text.substr(0, text.fin
 
 std::string list_text(const Kind& kind, const TextStyle& style) {
   const std::vector<Item> items = kind.items();
-  std::size_t width = 0;
-  for (const Item& item : items) width = std::max(width, item.name.size());
-  std::string out;
+  TextTable table({"<", "<"}, 0);
   for (const Item& item : items) {
-    const auto indent = static_cast<int>(width + 2);
-    out += wrapped(fmt::format("{:<{}}  {}\n", item.name, width, item.line), style.width, indent);
-    if (!item.source.empty())
-      out += wrapped(fmt::format("{:<{}}  source: {}\n", "", width, first_part(item.source)), style.width, indent);
+    table.row({item.name, item.line});
+    if (!item.source.empty()) table.row({"", "source: " + first_part(item.source)});
   }
-  return out + wrapped(fmt::format("{} {}; a scenario names one as {}\n", items.size(), kind.name, kind.key), style.width);
+  return table.text(style) +
+         wrapped(fmt::format("{} {}; a scenario names one as {}\n", items.size(), kind.name, kind.key), style.width);
 }
 
 std::string list_json(const Kind& kind) {
@@ -195,9 +192,9 @@ std::string list_json(const Kind& kind) {
 }
 
 std::string kinds_text() {
-  std::string out;
-  for (const Kind& kind : kKinds) out += fmt::format("{:<14} {:>3}  {}\n", kind.name, kind.items().size(), kind.key);
-  return out + "panpipe list KIND shows one of them\n";
+  TextTable table({"<", "", "<"}, 0);
+  for (const Kind& kind : kKinds) table.row({kind.name, std::to_string(kind.items().size()), kind.key});
+  return table.text() + "panpipe list KIND shows one of them\n";
 }
 
 std::string kinds_json() {

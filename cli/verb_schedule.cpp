@@ -11,12 +11,13 @@
 #include <cstdlib>
 #include <memory>
 
-#include "cli/output.hpp"
-#include "cli/schedule_transfers.hpp"
-#include "cli/verbs.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "base/text/quantity_text.hpp"
+#include "base/text/text_table.hpp"
+#include "cli/output.hpp"
+#include "cli/schedule_transfers.hpp"
+#include "cli/verbs.hpp"
 #include "present/picture/schedule_picture.hpp"
 #include "schedule/families/find_family.hpp"
 #include "schedule/memory/memory_actions.hpp"
@@ -36,12 +37,12 @@ struct Settings {
 };
 
 std::string table_of_families() {
-  std::string text;
+  TextTable table({"<", "<"}, 0);
   for (const ScheduleFamily& family : schedule_families()) {
-    text += fmt::format("{:<23} {}\n", family.name, family.summary);
-    for (const auto& [key, fallback] : family.options) text += fmt::format("{:<23}   --option {}={}\n", "", key, fallback);
+    table.row({std::string(family.name), std::string(family.summary)});
+    for (const auto& [key, fallback] : family.options) table.row({"", fmt::format("  --option {}={}", key, fallback)});
   }
-  return text +
+  return table.text() +
          "  P = ranks, M = microbatches. Every schedule: --option braid=split runs the members of a group one by one;\n"
          "  recompute=full and offload=selective|full insert what holds less memory.\n";
 }

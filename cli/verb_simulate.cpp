@@ -5,11 +5,11 @@
 #include <chrono>
 #include <memory>
 
-#include "cli/predict.hpp"
-#include "cli/verbs.hpp"
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
-#include "base/text/quantity_text.hpp"
+#include "base/text/did_you_mean.hpp"
+#include "cli/predict.hpp"
+#include "cli/verbs.hpp"
 #include "present/result/result_files.hpp"
 #include "sim/simulate.hpp"
 
@@ -19,9 +19,7 @@ namespace {
 sim::Backend backend_named(const std::string& name) {
   if (name == "simgrid") return sim::Backend::SimGrid;
   if (name == "flow") return sim::Backend::FlowSolver;
-  const auto near = nearest_name(name, {"simgrid", "flow"});
-  throw InputError(fmt::format("--backend is simgrid or flow, not '{}'{}", name,
-                               near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+  throw InputError(fmt::format("--backend is simgrid or flow, not '{}'{}", name, suggestion(name, {"simgrid", "flow"})));
 }
 
 }  // namespace

@@ -6,16 +6,17 @@
 #include <memory>
 #include <thread>
 
+#include "base/error.hpp"
+#include "base/text/did_you_mean.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/version.hpp"
 #include "cli/output.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "cli/sweep_cell.hpp"
 #include "cli/verbs.hpp"
-#include "base/error.hpp"
-#include "base/text/quantity_text.hpp"
-#include "present/result/heading.hpp"
 #include "planner/planner.hpp"
+#include "present/result/heading.hpp"
 #include "study/sweep/sweep.hpp"
-#include "base/version.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -54,9 +55,8 @@ void read_shard(const std::string& text, planner::SweepOptions& options) {
 
 void check_engine(const std::string& engine) {
   if (engine == "estimate" || engine == "simulate") return;
-  const auto near = nearest_name(engine, {"estimate", "simulate"});
-  throw InputError(fmt::format("--engine is estimate or simulate, not '{}'{}", engine,
-                               near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+  throw InputError(
+      fmt::format("--engine is estimate or simulate, not '{}'{}", engine, suggestion(engine, {"estimate", "simulate"})));
 }
 
 void present(const SweepSettings& settings, const planner::SweepGrid& grid, const std::vector<SweepCell>& cells,

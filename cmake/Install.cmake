@@ -110,7 +110,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME panpipe-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-  "panpipe (= ${PROJECT_VERSION}), libfmt-dev, libmd-dev, libyaml-cpp-dev, nlohmann-json3-dev")
+  "panpipe (= ${PROJECT_VERSION}), libfmt-dev, libmd-dev, libyaml-cpp-dev, nlohmann-json3-dev, zlib1g-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "The cost model of Panpipe as static libraries with a CMake package:
 from a scenario to an estimate.")
 include(CPack)

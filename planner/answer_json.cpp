@@ -1,91 +1,66 @@
 // An answer as the document panpipe-plan/1.
-#include <fmt/ranges.h>
-
+#include "base/text/json_writer.hpp"
 #include "base/text/quantity_text.hpp"
-#include "base/text/json_text.hpp"
+#include "costmodel/timeline/metric_table.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe::planner {
 namespace {
 
-std::string names_json(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + json::text(name);
-  return "[" + out + "]";
-}
-
-std::string indices_json(const std::vector<int>& indices) { return fmt::format("[{}]", fmt::join(indices, ", ")); }
-
-std::string stage_json(const PlannedStage& stage) {
-  return fmt::format(R"({{"operators": {}, "data": {}, "tensor": {}, "recompute": {}, "devices": {}}})",
-                     names_json(stage.operators), stage.data, stage.tensor, names_json(stage.recompute),
-                     indices_json(stage.devices));
-}
+using Texts = std::vector<std::pair<std::string, std::string>>;
+using Figures = std::vector<std::pair<std::string, double>>;
 
 // Numbers and truth values bare, everything else as text.
-std::string value_json(const std::string& value) {
-  if (value == "true" || value == "false") return value;
-  const Parsed<long long> number = parse_integer(value);
-  return number.value ? json::number(static_cast<std::int64_t>(*number.value)) : json::text(value);
-}
-
-std::string schedule_json(const Candidate& candidate) {
-  std::string out = "{\"name\": " + json::text(candidate.schedule);
-  for (const auto& [key, value] : candidate.schedule_options) out += ", " + json::text(key) + ": " + value_json(value);
-  return out + "}";
-}
-
-std::string settings_json(const Candidate& candidate) {
-  std::string out;
-  for (const auto& [key, value] : candidate.settings)
-    out += (out.empty() ? "" : ", ") + json::text(key) + ": " + value_json(value);
-  return "{" + out + "}";
-}
-
-std::string metrics_json(const std::vector<std::pair<std::string, double>>& metrics) {
-  std::string out;
-  for (const auto& [key, value] : metrics) {
-    const bool whole = key.ends_with("_bytes");
-    const bool truth = key == "fits";
-    out += (out.empty() ? "" : ", ") + json::text(key) + ": ";
-    out += truth   ? std::string(json::boolean(value != 0))
-           : whole ? json::number(static_cast<std::int64_t>(value))
-                   : json::number(value);
+void write_settings(JsonWriter& out, const Texts& settings) {
+  for (const auto& [key, value] : settings) {
+    if (const Parsed<long long> number = parse_integer(value); number.value)
+      out.field(key, *number.value);
+    else if (value == "true" || value == "false")
+      out.field(key, value == "true");
+    else
+      out.field(key, value);
   }
-  return "{" + out + "}";
+  out.end();
 }
 
-std::string candidate_json(const Answer& answer, const Candidate& candidate, const std::string& indent) {
-  std::string out = "{\n" + indent + "\"summary\": " + json::text(candidate.summary);
-  out += ",\n" + indent + "\"stages\": [";
-  for (std::size_t s = 0; s < candidate.stages.size(); ++s)
-    out += (s == 0 ? "\n  " : ",\n  ") + indent + stage_json(candidate.stages[s]);
-  out += "],\n" + indent + "\"schedule\": " + schedule_json(candidate);
-  out += ",\n" + indent + "\"settings\": " + settings_json(candidate);
-  out += ",\n" + indent + "\"metrics\": " + metrics_json(candidate.metrics);
-  if (!candidate.simulated.empty()) out += ",\n" + indent + "\"simulated\": " + metrics_json(candidate.simulated);
-  out += ",\n" + indent + "\"unused_devices\": " + indices_json(unused_devices(answer, candidate));
-  return out + "}";
+void write_metrics(JsonWriter& out, std::string_view name, const Figures& metrics) {
+  out.object(name);
+  for (const auto& [key, value] : metrics) write_metric(out, key, value);
+  out.end();
+}
+
+void write_candidate(JsonWriter& out, const Answer& answer, const Candidate& candidate) {
+  out.object(JsonLayout::Lines).field("summary", candidate.summary).list("stages", JsonLayout::Lines);
+  for (const PlannedStage& stage : candidate.stages) {
+    out.object().field("operators", stage.operators).field("data", stage.data).field("tensor", stage.tensor);
+    out.field("recompute", stage.recompute).field("devices", stage.devices).end();
+  }
+  out.end().object("schedule").field("name", candidate.schedule);
+  write_settings(out, candidate.schedule_options);
+  write_settings(out.object("settings"), candidate.settings);
+  write_metrics(out, "metrics", candidate.metrics);
+  if (!candidate.simulated.empty()) write_metrics(out, "simulated", candidate.simulated);
+  out.field("unused_devices", unused_devices(answer, candidate)).end();
 }
 
 }  // namespace
 
 std::string to_json(const Answer& answer) {
   const bool feasible = !answer.candidates.empty();
-  std::string out = "{\n  \"schema\": \"panpipe-plan/1\",\n  \"method\": " + json::text(name_of(answer.method));
-  out += ",\n  \"objective\": " + json::text(answer.objective);
-  out += fmt::format(",\n  \"feasible\": {}", json::boolean(feasible));
-  out += ",\n  \"best\": " + (feasible ? candidate_json(answer, answer.candidates.front(), "    ") : std::string("null"));
-  out += ",\n  \"candidates\": [";
-  for (std::size_t c = 0; c < answer.candidates.size(); ++c)
-    out += (c == 0 ? "\n    " : ",\n    ") + candidate_json(answer, answer.candidates[c], "      ");
-  out += fmt::format(
-      "],\n  \"search\": {{\"evaluated\": {}, \"pruned\": {}, \"lower_bound\": {}, \"proved_optimal\": {}, \"interrupted\": {}}}",
-      answer.search.evaluated, answer.search.pruned, json::number(answer.search.lower_bound),
-      json::boolean(answer.search.proved_optimal), json::boolean(answer.interrupted));
-  if (!answer.reason.empty()) out += ",\n  \"reason\": " + json::text(answer.reason);
-  out += ",\n  \"notes\": " + names_json(answer.notes);
-  return out + "\n}\n";
+  JsonWriter out;
+  out.object(JsonLayout::Lines).field("schema", "panpipe-plan/1").field("method", name_of(answer.method));
+  out.field("objective", answer.objective).field("feasible", feasible).key("best");
+  if (feasible)
+    write_candidate(out, answer, answer.candidates.front());
+  else
+    out.value(nullptr);
+  out.list("candidates", JsonLayout::Lines);
+  for (const Candidate& candidate : answer.candidates) write_candidate(out, answer, candidate);
+  out.end().object("search").field("evaluated", answer.search.evaluated).field("pruned", answer.search.pruned);
+  out.field("lower_bound", answer.search.lower_bound).field("proved_optimal", answer.search.proved_optimal);
+  out.field("interrupted", answer.interrupted).end();
+  if (!answer.reason.empty()) out.field("reason", answer.reason);
+  return out.field("notes", answer.notes).end().finish() + "\n";
 }
 
 }  // namespace panpipe::planner

@@ -7,15 +7,14 @@
 
 #include "base/index_ranges.hpp"
 #include "base/text/quantity_text.hpp"
-#include "schedule/families/find_family.hpp"
-#include "costmodel/timeline/memory_room.hpp"
 #include "base/text/rate_text.hpp"
+#include "base/text/text_table.hpp"
+#include "costmodel/timeline/memory_room.hpp"
 #include "planner/answer_text.hpp"
+#include "schedule/families/find_family.hpp"
 
 namespace panpipe::planner {
 namespace {
-
-std::string bold(const std::string& text, bool color) { return color ? "\x1b[1m" + text + "\x1b[0m" : text; }
 
 const double* find_metric(const std::vector<std::pair<std::string, double>>& metrics, std::string_view key) {
   for (const auto& [name, value] : metrics)
@@ -52,17 +51,17 @@ std::string proof(const Answer& answer) {
 }
 
 // The figure that decided, and the other one beside it.
-std::string headline(const Answer& answer, bool color) {
+std::string headline(const Answer& answer, const TextStyle& style) {
   const Candidate& best = answer.candidates.front();
   const std::string objective = objective_text(answer.objective, value_of(best, answer.objective));
   if (!is_time(answer))
-    return bold(fmt::format("{} {}", answer.objective, objective), color) + fmt::format("  ({})", proof(answer));
+    return style.paint(kBold, fmt::format("{} {}", answer.objective, objective)) + fmt::format("  ({})", proof(answer));
   const double* step = find_metric(best.simulated, "step_time_s");
   const std::string simulated = step ? to_text(Duration(*step)) : "";
   if (answer.simulation_decides)
-    return bold(fmt::format("step {} simulated", simulated), color) +
+    return style.paint(kBold, fmt::format("step {} simulated", simulated)) +
            fmt::format("  (the least of those simulated; estimated {}, {})", objective, proof(answer));
-  return bold(fmt::format("step {} estimated", objective), color) +
+  return style.paint(kBold, fmt::format("step {} estimated", objective)) +
          fmt::format("  ({}{})", step ? fmt::format("simulated {}; ", simulated) : std::string(), proof(answer));
 }
 
@@ -99,29 +98,23 @@ std::vector<StageRow> stage_rows(const std::vector<PlannedStage>& stages) {
 }
 
 std::string stages_table(const Candidate& candidate, const TextStyle& style) {
-  constexpr std::size_t kFigures = 59;  // columns of a row besides the names of its units, with short lists of devices
   constexpr std::size_t kLeastNames = 12;
-  const std::vector<StageRow> rows = stage_rows(candidate.stages);
-  std::size_t width = 0, shown = 0;
-  for (const StageRow& row : rows) width = std::max(width, row.units.size());
-  if (!style.fits(width + kFigures)) {
-    const auto columns = static_cast<std::size_t>(style.width);
-    width = std::min(width, std::max(columns - std::min(columns, kFigures), kLeastNames));
-  }
-  std::string out = fmt::format("  {:>7}  units  {:<{}}  data  tensor  recomputed  devices\n", "stage", "from ... to", width);
-  for (const StageRow& row : rows) {
+  TextTable table(
+      {"stage", "units", TextColumn("<from ... to").shrinks_to(kLeastNames), "data", "tensor", "recomputed", "<devices"});
+  std::size_t shown = 0;
+  for (const StageRow& row : stage_rows(candidate.stages)) {
     if (shown++ >= kMostRows) {
-      out += fmt::format("  ... and {} more stages; --json has them all\n", candidate.stages.size() - row.first);
+      table.line(fmt::format("  ... and {} more stages; --json has them all", candidate.stages.size() - row.first));
       break;
     }
     const PlannedStage& stage = candidate.stages[row.first];
     const bool several = row.last > row.first;
-    out += fmt::format("  {:>7}  {:>5}  {:<{}}  {:>4}  {:>6}  {:>10}  {}{}\n",
-                       several ? fmt::format("{}-{}", row.first, row.last) : fmt::format("{}", row.first), stage.operators.size(),
-                       shortened(row.units, width), width, stage.data, stage.tensor, stage.recompute.size(),
-                       ranges_text(row.devices, kMostRanges), several ? fmt::format(", {} a stage", stage.devices.size()) : "");
+    table.row({several ? fmt::format("{}-{}", row.first, row.last) : std::to_string(row.first),
+               std::to_string(stage.operators.size()), row.units, std::to_string(stage.data), std::to_string(stage.tensor),
+               std::to_string(stage.recompute.size()),
+               ranges_text(row.devices, kMostRanges) + (several ? fmt::format(", {} a stage", stage.devices.size()) : "")});
   }
-  return out;
+  return table.text(style);
 }
 
 // What the fullest device needs of what it may fill.
@@ -163,23 +156,19 @@ std::string schedule_line(const Candidate& candidate) {
 
 // In the order of the first column of figures.
 std::string candidates_table(const Answer& answer, const TextStyle& style) {
-  constexpr int kPlanColumn = 49;  // where summaries start, and go on below
-  const std::string objective = is_time(answer) ? "estimated" : "objective";
-  const auto row = [&](const std::string& number, std::string of_objective, std::string simulated, const std::string& memory,
-                       const std::string& plan) {
-    if (answer.simulation_decides) std::swap(of_objective, simulated);
-    return wrapped(fmt::format("  {:>2}  {:>10}  {:>10}  {:>17}  {}\n", number, of_objective, simulated, memory, plan),
-                   style.width, kPlanColumn);
-  };
-  std::string out = row("", objective, "simulated", "memory", "plan");
+  TextColumn first = is_time(answer) ? "estimated" : "objective", second = "simulated";
+  if (answer.simulation_decides) std::swap(first, second);
+  TextTable table({"", first, second, "memory", "<plan"});
   for (std::size_t c = 0; c < answer.candidates.size(); ++c) {
     const Candidate& candidate = answer.candidates[c];
     const double* value = find_metric(candidate.metrics, answer.objective);
-    const double* simulated = find_metric(candidate.simulated, "step_time_s");
-    out += row(fmt::format("{}", c + 1), value ? objective_text(answer.objective, *value) : "-",
-               simulated ? to_text(Duration(*simulated)) : "-", memory_cell(candidate), candidate.summary);
+    const double* step = find_metric(candidate.simulated, "step_time_s");
+    std::string of_objective = value ? objective_text(answer.objective, *value) : "-";
+    std::string simulated = step ? to_text(Duration(*step)) : "-";
+    if (answer.simulation_decides) std::swap(of_objective, simulated);
+    table.row({std::to_string(c + 1), of_objective, simulated, memory_cell(candidate), candidate.summary});
   }
-  return out;
+  return table.text(style);
 }
 
 }  // namespace
@@ -187,13 +176,12 @@ std::string candidates_table(const Answer& answer, const TextStyle& style) {
 std::string to_table(const Answer& answer, bool color) { return to_table(answer, TextStyle{.color = color}, 0); }
 
 std::string to_table(const Answer& answer, const TextStyle& style, int tokens_per_sample) {
-  const bool color = style.color;
   std::string out;
   if (answer.candidates.empty()) {
-    out = bold("no plan", color) + ": " + answer.reason + "\n";
+    out = style.paint(kBold, "no plan") + ": " + answer.reason + "\n";
   } else {
     const Candidate& best = answer.candidates.front();
-    out = headline(answer, color) + "\n  " + best.summary + "\n" + schedule_line(best) +
+    out = headline(answer, style) + "\n  " + best.summary + "\n" + schedule_line(best) +
           rates_line(answer, best, tokens_per_sample) + stages_table(best, style) + memory_line(best) +
           unused_line(answer, best) + candidates_table(answer, style);
   }

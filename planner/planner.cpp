@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/index_ranges.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "planner/methods.hpp"
 
@@ -28,9 +29,7 @@ Method method_named(const std::string& name) {
     if (name_of(method) == name) return method;
     names.emplace_back(name_of(method));
   }
-  const auto near = nearest_name(name, names);
-  throw InputError(fmt::format("--method is auto, pfeife or piper, not '{}'{}", name,
-                               near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+  throw InputError(fmt::format("--method is auto, pfeife or piper, not '{}'{}", name, suggestion(name, names)));
 }
 
 std::string objective_text(const std::string& objective, double value) {

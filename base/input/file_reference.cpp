@@ -6,8 +6,8 @@
 #include <system_error>
 
 #include "base/files/installation.hpp"
-#include "base/text/quantity_text.hpp"
 #include "base/input/reader.hpp"
+#include "base/text/did_you_mean.hpp"
 
 namespace panpipe {
 
@@ -57,7 +57,7 @@ std::optional<std::string> read_file_reference(const Node& node, ReadLog& log, c
   const bool absolute = fs::path(*reference).is_absolute();
   for (const std::string& folder : {directory, data_directory()})
     if (const auto similar = similar_file(*reference, absolute ? "/" : folder)) {
-      log.error(node, fmt::format("there is no {} '{}', did you mean '{}'?", what, *reference, *similar));
+      log.error(node, fmt::format("there is no {} '{}', {}", what, *reference, did_you_mean(*similar)));
       return std::nullopt;
     }
   const std::string here = directory.empty() ? "." : directory;

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 
 namespace panpipe {
@@ -300,10 +301,7 @@ std::string MapReader::choice_name(const std::string& key, const std::vector<std
   const std::string otherwise = fallback.value_or(names.empty() ? "" : names.front());
   if (value == nullptr || !is_scalar(*value, *log_, fmt::format("one of {}", list_of(names)).c_str())) return otherwise;
   if (std::find(names.begin(), names.end(), value->text) == names.end()) {
-    const auto nearest = nearest_name(value->text, names);
-    log_->error(*value,
-                nearest ? fmt::format("unknown {} '{}', did you mean '{}'?", key, value->text, *nearest)
-                        : fmt::format("unknown {} '{}'", key, value->text),
+    log_->error(*value, fmt::format("unknown {} '{}'{}", key, value->text, suggestion(value->text, names)),
                 fmt::format("{} is one of {}", key, list_of(names)));
     return otherwise;
   }
@@ -326,7 +324,7 @@ void MapReader::finish() {
     auto nearest = nearest_name(key, absent);
     if (!nearest) nearest = nearest_name(key, read_);
     if (nearest) {
-      log_->error_at_key(*node_, key, fmt::format("unknown key '{}', did you mean '{}'?", key, *nearest), "",
+      log_->error_at_key(*node_, key, fmt::format("unknown key '{}', {}", key, did_you_mean(*nearest)), "",
                          FaultCode::UnknownKey);
       continue;
     }

@@ -3,6 +3,8 @@
 #include <set>
 #include <string_view>
 
+#include "base/text/json_writer.hpp"
+
 namespace panpipe {
 
 namespace {
@@ -18,19 +20,7 @@ bool is_plain(const std::string& text) {
 
 }  // namespace
 
-std::string quoted_scalar(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (c == '\n')
-      result += "\\n";
-    else if (c == '\t')
-      result += "\\t";
-    else
-      result += c;
-  }
-  return result + '"';
-}
+std::string quoted_scalar(const std::string& text) { return json_text(text); }
 
 std::string scalar_text(const std::string& text) { return is_plain(text) ? text : quoted_scalar(text); }
 

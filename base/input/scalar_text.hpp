@@ -5,7 +5,7 @@
 
 namespace panpipe {
 
-// In double quotes, with '"', '\\', line ends and tabs escaped: read back, it is the same text.
+// In double quotes, as JSON has it: read back, it is the same text.
 std::string quoted_scalar(const std::string& text);
 
 // As it stands where YAML reads it back as the same text, else in quotes.

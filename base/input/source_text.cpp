@@ -14,6 +14,7 @@
 #include "base/files/files_read.hpp"
 #include "base/files/inputs_kept.hpp"
 #include "base/input/render.hpp"
+#include "base/text/characters.hpp"
 
 namespace panpipe {
 
@@ -21,26 +22,6 @@ namespace {
 
 [[noreturn]] void fail(const std::string& file, const std::string& message, const std::string& help = "") {
   throw InputError(std::vector<Diagnostic>{diagnostic_of_file(file, message, help)});
-}
-
-// Length of the UTF-8 sequence at `i`, 0 when it is not one (overlong forms, surrogates and values above U+10FFFF included).
-std::size_t utf8_length(std::string_view text, std::size_t i) {
-  const auto byte = [&](std::size_t k) { return k < text.size() ? static_cast<unsigned char>(text[k]) : 0U; };
-  const auto follows = [&](std::size_t k) { return (byte(k) & 0xC0U) == 0x80U; };
-  const unsigned first = byte(i);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return follows(i + 1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (!follows(i + 1) || !follows(i + 2)) return 0;
-    if ((first == 0xE0 && byte(i + 1) < 0xA0) || (first == 0xED && byte(i + 1) > 0x9F)) return 0;
-    return 3;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (!follows(i + 1) || !follows(i + 2) || !follows(i + 3)) return 0;
-    if ((first == 0xF0 && byte(i + 1) < 0x90) || (first == 0xF4 && byte(i + 1) > 0x8F)) return 0;
-    return 4;
-  }
-  return 0;
 }
 
 std::string with_plain_line_ends(std::string_view bytes) {

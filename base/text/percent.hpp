@@ -1,4 +1,4 @@
-// A share as people read it.
+// Shares as people read them.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,6 +7,8 @@
 
 namespace panpipe {
 
+// "85.0 %"; with a sign, "+1.5 %".
 inline std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+inline std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 
 }  // namespace panpipe

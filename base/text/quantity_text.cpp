@@ -1,6 +1,7 @@
 #include "base/text/quantity_text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,9 @@
 #include <initializer_list>
 #include <limits>
 #include <utility>
+
+#include "base/text/characters.hpp"
+#include "base/text/did_you_mean.hpp"
 
 namespace panpipe {
 
@@ -133,13 +137,6 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return result;
-}
-
 // Length of the decimal number at the start: sign, digits, point and digits, exponent. 0 when there is none.
 std::size_t number_length(std::string_view text) {
   std::size_t i = 0;
@@ -177,7 +174,7 @@ std::string without_leading_zeros(std::string_view number) {
 
 // The sentence for text that does not start with a decimal number, or goes on in a way people often write by mistake.
 std::string strange_number(std::string_view text, std::string_view expected) {
-  const std::string small = lower(text);
+  const std::string small = lower_case(text);
   for (const std::string_view word : {"inf", ".inf", "-.inf", "+.inf", "-inf", "+inf", "nan", ".nan", "infinity"})
     if (small == word || small.rfind(std::string(word) + " ", 0) == 0) return fmt::format("'{}' is not a finite number", text);
   if (text.empty()) return "the text is empty";
@@ -235,11 +232,8 @@ std::string wrong_unit(const NumberAndRest& parts, std::string_view text, const 
       if (unit.name == parts.rest)
         return fmt::format("'{}' is {}, where {} is expected, as in '{} {}'", text, other->article_and_name,
                            kind.article_and_name, parts.number, kind.usual.front());
-  if (const auto nearest = nearest_name(parts.rest, names))
-    return fmt::format("unknown unit '{}', did you mean '{}'?", parts.rest, *nearest);
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  return fmt::format("unknown unit '{}'; {} is given in {}", parts.rest, kind.article_and_name, list);
+  const std::string all = fmt::format("; {} is given in {}", kind.article_and_name, fmt::join(names, ", "));
+  return fmt::format("unknown unit '{}'{}", parts.rest, suggestion(parts.rest, names, all));
 }
 
 // The value in the base unit.
@@ -307,19 +301,6 @@ std::string exact(double value, const Kind& kind, Parse parse, const T& original
     if (best.empty() || text.size() < best.size()) best = text;
   }
   return best.empty() ? fmt::format("{} {}", value, kind.units.front().name) : best;
-}
-
-int edit_distance(std::string_view a, std::string_view b) {
-  // Optimal string alignment: insert, delete, replace, or swap two neighbours ("memroy").
-  std::vector<std::vector<int>> d(a.size() + 1, std::vector<int>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = static_cast<int>(i);
-  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = static_cast<int>(j);
-  for (std::size_t i = 1; i <= a.size(); ++i)
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  return d[a.size()][b.size()];
 }
 
 }  // namespace
@@ -396,8 +377,6 @@ std::string to_text(Flops value) {
                 {{1e18, "EFLOP"}, {1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}, {1e3, "kFLOP"}, {1, "FLOP"}});
 }
 
-std::string fraction_to_text(double value) { return fmt::format("{:.1f} %", value * 100); }
-
 std::string exact_text(Duration value) { return exact(value.base(), duration_kind(), parse_duration, value); }
 std::string exact_text(Bytes value) {
   std::string best = fmt::format("{} B", value.base());
@@ -414,23 +393,5 @@ std::string exact_text(Bandwidth value) {
 }
 std::string exact_text(ComputeRate value) { return exact(value.base(), compute_rate_kind(), parse_compute_rate, value); }
 std::string exact_fraction_text(double value) { return exact(value, fraction_kind(), parse_fraction, value); }
-
-std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
-  const std::string small = lower(name);
-  std::optional<std::string> best, prefixed;
-  int best_distance = std::max(1, static_cast<int>(name.size()) / 3) + 1;
-  for (const std::string& candidate : candidates) {
-    if (candidate == name) continue;
-    if (lower(candidate) == small) return candidate;
-    if (candidate.size() > 200 || name.size() > 200) continue;  // the distance is quadratic
-    if (!prefixed && name.size() >= 3 && candidate.compare(0, name.size(), name) == 0) prefixed = candidate;
-    const int distance = edit_distance(name, candidate);
-    if (distance < best_distance && distance < static_cast<int>(std::max(name.size(), candidate.size()))) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best ? best : prefixed;
-}
 
 }  // namespace panpipe

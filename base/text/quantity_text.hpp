@@ -30,14 +30,13 @@ Parsed<double> parse_fraction(std::string_view text);           // "85 %" -> 0.8
 Parsed<double> parse_number(std::string_view text);             // dimensionless
 Parsed<long long> parse_integer(std::string_view text);
 
-// Scaled for people, three to four significant digits: "1.234 s", "12.3 ms", "22.4 GiB", "25 GB/s", "312 TFLOP/s", "85.0 %".
+// Scaled for people, three to four significant digits: "1.234 s", "12.3 ms", "22.4 GiB", "25 GB/s", "312 TFLOP/s".
 std::string to_text(Duration value);
 std::string to_text(Ticks value);
 std::string to_text(Bytes value);
 std::string to_text(Bandwidth value);
 std::string to_text(ComputeRate value);
 std::string to_text(Flops value);
-std::string fraction_to_text(double value);
 
 // The shortest text that parses back to exactly this value: "24 GiB", "0.26 ms", "1950351360 B", "85 %".
 std::string exact_text(Duration value);
@@ -45,9 +44,5 @@ std::string exact_text(Bytes value);
 std::string exact_text(Bandwidth value);
 std::string exact_text(ComputeRate value);
 std::string exact_fraction_text(double value);
-
-// The nearest name by edit distance (at most a third of the length, at least 1), else one that starts with `name`; for
-// "did you mean".
-std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace panpipe

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/text/characters.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -21,11 +23,8 @@ bool dumb_terminal() { return variable("TERM") == "dumb"; }
 
 bool utf8_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
-    if (std::string value = variable(name); !value.empty()) {
-      std::transform(value.begin(), value.end(), value.begin(),
-                     [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    if (const std::string value = lower_case(variable(name)); !value.empty())
       return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
-    }
   return true;
 }
 

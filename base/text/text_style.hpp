@@ -7,12 +7,18 @@
 
 namespace panpipe {
 
+constexpr std::string_view kGreen = "32", kYellow = "33", kRed = "31", kBold = "1", kGrey = "90";
+
 struct TextStyle {
   bool color = false;
   bool ascii = false;  // bars and dots in ASCII
   int width = 0;       // columns that lines may have; 0: as many as they need
 
   bool fits(std::size_t columns) const { return width <= 0 || columns <= static_cast<std::size_t>(width); }
+  // The text in a colour of this file, where colours are shown.
+  std::string paint(std::string_view code, const std::string& text) const {
+    return color ? "\x1b[" + std::string(code) + "m" + text + "\x1b[0m" : text;
+  }
 };
 
 // Columns that the text takes on a terminal: a character each, none for colours.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text/text_table.hpp"
 
 namespace panpipe {
 namespace {
@@ -125,17 +126,16 @@ std::string latency_cell(const std::optional<Route>& route) {
 
 using Cell = std::string (*)(const std::optional<Route>&);
 
-void write_matrix(std::string& out, const Cluster& cluster, const std::vector<int>& devices, const std::string& title,
-                  Cell cell) {
-  auto to = std::back_inserter(out);
-  fmt::format_to(to, "{}\n{:>14}", title, "");
-  for (const int device : devices) fmt::format_to(to, " {:>8}", device);
-  out += '\n';
+std::string matrix(const Cluster& cluster, const std::vector<int>& devices, const std::string& title, Cell cell) {
+  std::vector<TextColumn> columns = {"", "<"};
+  for (const int device : devices) columns.push_back(TextColumn(std::to_string(device)).least(6));
+  TextTable table(std::move(columns));
   for (const int from : devices) {
-    fmt::format_to(to, "{:>4} {:<9}", from, device_name(cluster, from));
-    for (const int column : devices) fmt::format_to(to, " {:>8}", cell(find_route(cluster, from, column)));
-    out += '\n';
+    std::vector<std::string> row = {std::to_string(from), device_name(cluster, from)};
+    for (const int column : devices) row.push_back(cell(find_route(cluster, from, column)));
+    table.row(std::move(row));
   }
+  return title + "\n" + table.text();
 }
 
 // "16 x NIC of 25 GB/s: node0.nic0.out ... node7.nic7.in"
@@ -183,10 +183,8 @@ std::string links_matrix(const Cluster& cluster) {
                                 cluster.size() == 1 ? "" : "s", cluster.nodes, cluster.nodes == 1 ? "" : "s", view.note);
   std::set<PathClass> classes;
   for (const std::vector<int>& block : view.blocks) {
-    write_matrix(out, cluster, block, "Bandwidth of a transfer alone, GB/s (row sends to column)", bandwidth_cell);
-    out += '\n';
-    write_matrix(out, cluster, block, "Latency, us", latency_cell);
-    out += '\n';
+    out += matrix(cluster, block, "Bandwidth of a transfer alone, GB/s (row sends to column)", bandwidth_cell) + "\n";
+    out += matrix(cluster, block, "Latency, us", latency_cell) + "\n";
     for (const int from : block)
       for (const int to : block)
         if (const auto route = find_route(cluster, from, to); route && from != to) classes.insert(route->path);

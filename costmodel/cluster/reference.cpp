@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/text/quantity_text.hpp"
 #include "base/input/shipped.hpp"
+#include "base/text/did_you_mean.hpp"
 
 namespace panpipe {
 namespace {
@@ -105,7 +105,7 @@ std::string resolve_reference(const std::string& reference, const ReferenceKind&
       if (folded(name) == folded(bare)) return fmt::format("{}/{}/{}.yaml", data_directory(), kind.folder, name);
   const auto near = nearest_name(bare, names);
   const std::string help =
-      near ? fmt::format("did you mean '{}/{}.yaml'?", kind.folder, *near)
+      near ? did_you_mean(fmt::format("{}/{}.yaml", kind.folder, *near))
            : (names.empty() ? "give a file; of shipped ones there are " : "give a file, or one that is shipped: ") +
                  shipped_list(kind.folder);
   throw InputError({diagnostic_at(at, fmt::format("no {} file '{}'", kind.kind, reference), help)});

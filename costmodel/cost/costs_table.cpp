@@ -5,7 +5,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
+#include "base/text/text_table.hpp"
 #include "costmodel/cost/cost_model.hpp"
 
 namespace panpipe {
@@ -64,35 +66,36 @@ Bytes handover_bytes(const WorkloadCost& cost) {
   return largest;
 }
 
-std::string pass_row(const std::string& unit, int count, const std::string& pass, const PassCost& cost, Bytes saved) {
+void add_pass(TextTable& table, const std::string& unit, const std::string& count, const char* pass, const PassCost& cost,
+              const std::string& saved) {
   const Breakdown& b = cost.breakdown;
-  return fmt::format("  {:<18} {:>4}  {:<4} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>9} {:>12}  {}\n", unit,
-                     count > 0 ? fmt::format("x{}", count) : "", pass, or_dash(b.total), or_dash(b.compute), or_dash(b.memory),
-                     or_dash(b.communication), or_dash(b.launch), b.work > Flops(0) ? to_text(b.work) : "-", cost.launches,
-                     saved == Bytes(0) ? "" : to_text(saved), name_of(b.source));
+  table.row({unit, count, pass, or_dash(b.total), or_dash(b.compute), or_dash(b.memory), or_dash(b.communication),
+             or_dash(b.launch), b.work > Flops(0) ? to_text(b.work) : "-", std::to_string(cost.launches), saved,
+             std::string(name_of(b.source))});
 }
 
 std::string units_text(const WorkloadCost& cost) {
-  std::string text =
-      fmt::format("  {:<18} {:>4}  {:<4} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>9} {:>12}  {}\n", "unit", "", "pass",
-                  "total", "compute", "memory", "collective", "gaps", "work", "launches", "saved", "source");
+  TextTable table(
+      {"<unit", "", "<pass", "total", "compute", "memory", "collective", "gaps", "work", "launches", "saved", "<source"});
   for (const UnitClass& c : unit_classes(cost)) {
-    text += pass_row(c.name, c.count, "F", c.unit->forward, c.unit->saved);
-    text += pass_row("", 0, "I", c.unit->input_gradient, Bytes(0));
-    if (cost.split_backward) text += pass_row("", 0, "W", c.unit->weight_gradient, Bytes(0));
+    const Bytes saved = c.unit->saved;
+    add_pass(table, c.name, fmt::format("x{}", c.count), "F", c.unit->forward, saved == Bytes(0) ? "" : to_text(saved));
+    add_pass(table, "", "", "I", c.unit->input_gradient, "");
+    if (cost.split_backward) add_pass(table, "", "", "W", c.unit->weight_gradient, "");
   }
-  return text;
+  return table.text();
 }
 
 std::string transfers_text(const CostModel& model, Bytes size) {
-  std::string text = fmt::format("transfers of {} (unsplit)\n", to_text(size));
+  TextTable table({"<", "<"});
   for (const auto& [path, pair] : pairs_by_path(model.scenario().cluster)) {
     const TransferCost t = model.transfer(pair.first, pair.second, size, degrees_of(model.scenario()));
-    text += fmt::format("  {:<12} device {} to {}: {} = latency {} + {} on the path at {}{}, {}\n", name_of(path), pair.first,
-                        pair.second, to_text(t.time), to_text(t.latency), to_text(t.bytes), fraction_to_text(t.efficiency),
-                        t.gather > Duration(0) ? ", then gathered in " + to_text(t.gather) : "", name_of(t.source));
+    table.row({std::string(name_of(path)),
+               fmt::format("device {} to {}: {} = latency {} + {} on the path at {}{}, {}", pair.first, pair.second,
+                           to_text(t.time), to_text(t.latency), to_text(t.bytes), percent(t.efficiency),
+                           t.gather > Duration(0) ? ", then gathered in " + to_text(t.gather) : "", name_of(t.source))});
   }
-  return text;
+  return fmt::format("transfers of {} (unsplit)\n", to_text(size)) + table.text();
 }
 
 std::string collectives_text(const WorkloadCost& cost) {
@@ -108,11 +111,12 @@ std::string collectives_text(const WorkloadCost& cost) {
 }
 
 std::string calibration_text(const Calibration& c) {
-  std::string text = fmt::format("  calibration {}\n", c.name);
+  TextTable table({"<", "<", "<"}, 4);
   for (const auto& [key, source] : c.sources) {
     const auto value = c.values.find(key);
-    text += fmt::format("    {:<26} {:<8} {}\n", key, value == c.values.end() ? "" : value->second, source);
+    table.row({key, value == c.values.end() ? "" : value->second, source});
   }
+  std::string text = fmt::format("  calibration {}\n", c.name) + table.text();
   if (c.sources.empty()) text += "    a-priori efficiencies of docs/models/calibration.md\n";
   return text;
 }

@@ -1,5 +1,6 @@
 // Where the model is cut: names or indices from the scenario, or the balanced partition.
 #include "costmodel/plan/partition.hpp"
+#include "base/text/did_you_mean.hpp"
 
 #include <fmt/format.h>
 
@@ -107,10 +108,8 @@ int find_unit(const std::vector<PartitionUnit>& units, const std::string& text) 
     if (units[u].name.starts_with(text + ".")) return static_cast<int>(u);
   std::vector<std::string> names;
   for (const PartitionUnit& unit : units) names.push_back(unit.name);
-  const auto nearest = nearest_name(text, names);
-  throw InputError(fmt::format("partition: the workload has no unit '{}'{}", text,
-                               nearest ? fmt::format(", did you mean '{}'?", *nearest)
-                                       : fmt::format("; its units are '{}' to '{}'", names.front(), names.back())));
+  const std::string all = fmt::format("; its units are '{}' to '{}'", names.front(), names.back());
+  throw InputError(fmt::format("partition: the workload has no unit '{}'{}", text, suggestion(text, names, all)));
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "base/text/quantity_text.hpp"
 #include "base/input/shipped.hpp"
+#include "base/text/did_you_mean.hpp"
 
 namespace panpipe {
 namespace {
@@ -21,10 +21,8 @@ std::string resolve(const std::string& kind, const std::string& name_or_path, co
   }
   const std::string path = fmt::format("{}/{}s/{}.yaml", data_directory(), kind, name_or_path);
   if (!name_or_path.empty() && std::filesystem::exists(path)) return path;
-  const auto names = shipped_names(kind + "s");
-  const auto near = nearest_name(name_or_path, names);
-  throw InputError(fmt::format("no {} '{}'{}; there are {}", kind, name_or_path,
-                               near ? fmt::format(", did you mean '{}'?", *near) : std::string(), shipped_list(kind + "s")));
+  const std::string all = "; there are " + shipped_list(kind + "s");
+  throw InputError(fmt::format("no {} '{}'{}", kind, name_or_path, suggestion(name_or_path, shipped_names(kind + "s"), all)));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "schedule/families/find_family.hpp"
 
@@ -44,10 +45,7 @@ const ScheduleFamily* known_family(const Node& at, const std::string& name, Read
   if (const ScheduleFamily* family = find_family(name)) return family;
   std::vector<std::string> names;
   for (const ScheduleFamily& family : schedule_families()) names.emplace_back(family.name);
-  const auto nearest = nearest_name(name, names);
-  log.error(at,
-            nearest ? fmt::format("unknown schedule '{}', did you mean '{}'?", name, *nearest)
-                    : fmt::format("unknown schedule '{}'", name),
+  log.error(at, fmt::format("unknown schedule '{}'{}", name, suggestion(name, names)),
             fmt::format("a schedule is one of {}", list_of(names)));
   return nullptr;
 }

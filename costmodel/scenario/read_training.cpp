@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/text/quantity_text.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 
 namespace panpipe {
@@ -190,8 +190,7 @@ OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback
     if (optimizer.name == "adamw") optimizer.weight_decay = 0.01;
     if (optimizer.name == "momentum") optimizer.momentum = 0.9;
   } else if (text) {
-    const auto nearest = nearest_name(*text, names);
-    log.error(*name, fmt::format("unknown optimizer '{}'{}", *text, nearest ? fmt::format(", did you mean '{}'?", *nearest) : ""),
+    log.error(*name, fmt::format("unknown optimizer '{}'{}", *text, suggestion(*text, names)),
               fmt::format("an optimizer is one of {}", list_of(names)));
   }
   if (!map) return optimizer;

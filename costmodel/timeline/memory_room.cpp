@@ -1,9 +1,10 @@
 #include "costmodel/timeline/memory_room.hpp"
 
 #include <cmath>
-#include <utility>
 
 #include <fmt/format.h>
+
+#include "base/text/memory_text.hpp"
 
 namespace panpipe {
 namespace {
@@ -22,13 +23,6 @@ const DeviceTimeline* fullest_device(const Timeline& timeline) {
     for (const DeviceTimeline& device : timeline.devices)
       if ((device.same_as >= 0) == copies && (worst == nullptr || fill(device) > fill(*worst))) worst = &device;
   return worst;
-}
-
-std::string memory_text(double bytes) {
-  constexpr std::pair<double, std::string_view> kUnits[] = {{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}};
-  for (const auto& [unit, name] : kUnits)
-    if (std::abs(bytes) >= unit) return fmt::format("{:.2f} {}", bytes / unit, name);
-  return fmt::format("{:.0f} B", bytes);
 }
 
 std::string need_of_limit(Bytes need, Bytes limit) {

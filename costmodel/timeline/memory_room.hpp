@@ -16,9 +16,6 @@ bool fits(const DeviceTimeline& device);
 // The fullest device that is no copy: furthest over its limit, or nearest to it. nullptr without devices.
 const DeviceTimeline* fullest_device(const Timeline& timeline);
 
-// Two digits after the point, in the unit that fits: "22.75 GiB".
-std::string memory_text(double bytes);
-
 // "22.75 GiB of 23.69 GiB usable, 96 %"; where it does not fit, also what is too much. `limit` is positive.
 std::string need_of_limit(Bytes need, Bytes limit);
 

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
-#include "base/text/json_text.hpp"
+#include "base/text/json_writer.hpp"
 
 namespace panpipe {
 namespace {
@@ -94,10 +94,14 @@ std::vector<std::pair<std::string, double>> figures_of(const Metrics& metrics, s
   return figures;
 }
 
-std::string metric_json(const Metric& metric, double value) {
-  if (metric.unit == MetricUnit::Byte) return json::number(static_cast<std::int64_t>(value));
-  if (metric.unit == MetricUnit::Truth) return std::string(json::boolean(value != 0));
-  return json::number(value);
+void write_metric(JsonWriter& out, std::string_view name, double value) {
+  const Metric* metric = find_metric(name);
+  if (metric && metric->unit == MetricUnit::Truth)
+    out.field(name, value != 0);
+  else if (name.ends_with("_bytes"))
+    out.field(name, static_cast<std::int64_t>(value));
+  else
+    out.field(name, value);
 }
 
 }  // namespace panpipe

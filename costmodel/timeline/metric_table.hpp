@@ -13,6 +13,8 @@
 
 namespace panpipe {
 
+class JsonWriter;
+
 enum class MetricUnit : std::uint8_t { Second, Byte, Share, Truth, Flop, PerSecond };
 
 // Which results hold a metric. A result holds the terms of the share of memory; the share itself is only in a plan's answer.
@@ -36,7 +38,8 @@ const Metric* find_metric(std::string_view name);  // nullptr: none of ours
 // Some of them by name, in the order asked for: each kind of document keeps its own.
 std::vector<std::pair<std::string, double>> figures_of(const Metrics& metrics, std::initializer_list<std::string_view> names);
 
-// As documents write it: bytes whole, true or false, everything else with the digits that read back as the same number.
-std::string metric_json(const Metric& metric, double value);
+// A field of a document: bytes ("..._bytes") whole, true or false, everything else with the digits that read back as the same
+// number.
+void write_metric(JsonWriter& out, std::string_view name, double value);
 
 }  // namespace panpipe

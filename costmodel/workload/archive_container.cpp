@@ -3,9 +3,9 @@
 #include "costmodel/workload/archive_container.hpp"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -24,20 +24,6 @@ std::uint64_t number(std::string_view bytes, std::size_t at, int width) {
   std::uint64_t value = 0;
   for (int i = width; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[at + static_cast<std::size_t>(i)]);
   return value;
-}
-
-std::uint32_t crc32(std::string_view bytes) {
-  static const std::array<std::uint32_t, 256> table = [] {
-    std::array<std::uint32_t, 256> made{};
-    for (std::uint32_t i = 0; i < 256; ++i) {
-      made[i] = i;
-      for (int bit = 0; bit < 8; ++bit) made[i] = (made[i] >> 1) ^ ((made[i] & 1) != 0 ? 0xedb88320U : 0U);
-    }
-    return made;
-  }();
-  std::uint32_t state = 0xffffffffU;
-  for (const char c : bytes) state = (state >> 8) ^ table[(state ^ static_cast<unsigned char>(c)) & 0xff];
-  return ~state;
 }
 
 // Sizes and offsets that do not fit 32 bits stand in an extra field with id 1, in this order, only those that are needed.
@@ -190,7 +176,8 @@ std::string ArchiveContainer::read(const std::string& name, std::int64_t most) {
   if (!entry) damaged(fmt::format("the archive holds no '{}'", name));
   if (entry->bytes > most) damaged(fmt::format("'{}' has {} bytes, at most {} are read", name, entry->bytes, most));
   std::string bytes = bytes_at(entry->offset, entry->bytes, name.c_str());
-  if (crc32(bytes) != entry->checksum) damaged(fmt::format("the archive is damaged: the checksum of '{}' is wrong", name));
+  if (crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()) != entry->checksum)
+    damaged(fmt::format("the archive is damaged: the checksum of '{}' is wrong", name));
   return bytes;
 }
 

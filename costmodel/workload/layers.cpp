@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/text/quantity_text.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "costmodel/workload/workload.hpp"
 
 namespace panpipe {
@@ -104,8 +104,7 @@ class Names {
     const auto name = read_string(*node, log);
     if (!name) return -1;
     if (const auto found = index_.find(*name); found != index_.end()) return found->second;
-    const auto nearest = nearest_name(*name, list_);
-    log.error(*node, fmt::format("unknown layer '{}'{}", *name, nearest ? fmt::format(", did you mean '{}'?", *nearest) : ""));
+    log.error(*node, fmt::format("unknown layer '{}'{}", *name, suggestion(*name, list_)));
     return -1;
   }
 

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 
+#include "base/text/json_writer.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/workload/archive_prepare.hpp"
 
@@ -13,8 +12,6 @@ namespace panpipe {
 namespace {
 
 std::string module_of(const Operator& op) { return op.module.empty() ? "the model itself" : "module '" + op.module + "'"; }
-
-std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
 // Operators of each unit: [first, end).
 std::vector<std::pair<std::size_t, std::size_t>> ranges_of(const OperatorGraph& graph) {
@@ -128,18 +125,19 @@ std::string units_table(const OperatorGraph& graph) {
 std::string units_json(const OperatorGraph& graph) {
   const std::vector<std::string> reasons = why_together(graph);
   const auto ranges = ranges_of(graph);
-  std::string text = "{\"schema\": \"panpipe-units/1\", \"units\": [";
+  JsonWriter out;
+  out.object().field("schema", "panpipe-units/1").list("units", JsonLayout::Lines);
   for (std::size_t u = 0; u < graph.units.size(); ++u) {
-    const auto [first, end] = ranges[u];
-    text += fmt::format("{}\n  {{\"index\": {}, \"name\": {}, \"block\": {}, \"operators\": [", u == 0 ? "" : ",", u,
-                        quoted(graph.units[u].name), quoted(graph.units[u].block));
-    for (std::size_t i = first; i < end; ++i)
-      text += fmt::format("{}\n    {{\"operator\": {}, \"target\": {}, \"module\": {}, \"no_cut_before\": {}}}",
-                          i == first ? "" : ",", i, quoted(graph.operators[i].target), quoted(graph.operators[i].module),
-                          reasons[i].empty() ? "null" : quoted(reasons[i]));
-    text += "]}";
+    out.object().field("index", u).field("name", graph.units[u].name).field("block", graph.units[u].block);
+    out.list("operators", JsonLayout::Lines);
+    for (std::size_t i = ranges[u].first; i < ranges[u].second; ++i) {
+      const Operator& op = graph.operators[i];
+      out.object().field("operator", i).field("target", op.target).field("module", op.module);
+      out.field("no_cut_before", reasons[i].empty() ? std::nullopt : std::optional(reasons[i])).end();
+    }
+    out.end().end();
   }
-  return text + "]}\n";
+  return out.end().end().finish() + "\n";
 }
 
 }  // namespace panpipe

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/text/quantity_text.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "costmodel/workload/archive.hpp"
 #include "costmodel/workload/models.hpp"
 #include "costmodel/workload/operator_cost.hpp"
@@ -37,8 +37,7 @@ constexpr CountKey kCounts[] = {
 };
 
 std::string unknown_model(const std::string& name) {
-  const auto nearest = nearest_name(name, model_names());
-  return fmt::format("unknown model '{}'{}", name, nearest ? fmt::format(", did you mean '{}'?", *nearest) : "");
+  return fmt::format("unknown model '{}'{}", name, suggestion(name, model_names()));
 }
 
 // `layers` is a count with a model, and a file without one.

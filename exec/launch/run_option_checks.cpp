@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/text/quantity_text.hpp"
+#include "base/text/did_you_mean.hpp"
 
 namespace panpipe::exec {
 
@@ -16,9 +16,7 @@ void at_least(const char* option, int value, int least) {
 
 void one_of(const char* option, const std::string& value, const std::vector<std::string>& names) {
   if (std::find(names.begin(), names.end(), value) != names.end()) return;
-  const auto near = nearest_name(value, names);
-  throw InputError(fmt::format("{} is {}, not '{}'{}", option, fmt::join(names, ", "), value,
-                               near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+  throw InputError(fmt::format("{} is {}, not '{}'{}", option, fmt::join(names, ", "), value, suggestion(value, names)));
 }
 
 }  // namespace panpipe::exec

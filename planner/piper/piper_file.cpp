@@ -12,6 +12,7 @@
 
 #include "base/index.hpp"
 #include "base/input/source_text.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 
 namespace panpipe::planner::piper {

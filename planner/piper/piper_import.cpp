@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/input/scalar_text.hpp"
 #include "base/text/quantity_text.hpp"
-#include "base/text/json_text.hpp"
 #include "planner/piper/piper_file.hpp"
 
 namespace panpipe::planner::piper {
@@ -16,13 +16,13 @@ std::string bytes_text(double bytes) { return fmt::format("{} B", bytes); }  // 
 std::string border_text(const char* key, const std::vector<std::pair<std::string, double>>& border) {
   std::string out;
   for (const auto& [name, bytes] : border)
-    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", json::text(name), bytes_text(bytes));
+    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", quoted_scalar(name), bytes_text(bytes));
   return out.empty() ? out : fmt::format(", {}: {{{}}}", key, out);
 }
 
 std::string profile_text(const LayerProfile& profile) {
   return fmt::format("  - {{tensor: {}, name: {}{}, time: {} s, parameters: {}, in_flight: {}, fixed: {}{}{}}}\n", profile.tensor,
-                     json::text(profile.name), profile.recompute ? ", recompute: true" : "", profile.time.base(),
+                     quoted_scalar(profile.name), profile.recompute ? ", recompute: true" : "", profile.time.base(),
                      bytes_text(profile.parameters), bytes_text(profile.in_flight), bytes_text(profile.fixed),
                      border_text("receive", profile.receive), border_text("send", profile.send));
 }
@@ -33,7 +33,7 @@ bool kept(const LayerProfile& profile, const ImportOptions& options) {
 
 std::string layers_text(const PiperFile& file, const ImportOptions& options) {
   std::string out =
-      fmt::format("panpipe: 1\nkind: layers\nsource: {}\n", json::text("Piper's format, " + file.document->source->name));
+      fmt::format("panpipe: 1\nkind: layers\nsource: {}\n", quoted_scalar("Piper's format, " + file.document->source->name));
   if (options.most_data > 0) out += fmt::format("most_data: {}\n", options.most_data);
   out += "layers:\n";
   ReadLog log;
@@ -43,13 +43,13 @@ std::string layers_text(const PiperFile& file, const ImportOptions& options) {
       if (kept(profile, options)) profiles += profile_text(profile);
     if (profiles.empty())
       log.error(*node.at, fmt::format("--max-tensor and --no-recompute leave no profile of node {}", node.id));
-    out += fmt::format("- name: {}\n  profiles:\n{}", json::text(node.name), profiles);
+    out += fmt::format("- name: {}\n  profiles:\n{}", quoted_scalar(node.name), profiles);
   }
   log.throw_if_errors();
   out += file.edges.empty() ? "edges: []\n" : "edges:\n";
   for (const PiperFile::Edge& edge : file.edges)
-    out += fmt::format("- {{from: {}, to: {}, bytes: {}}}\n", json::text(file.nodes[static_cast<std::size_t>(edge.from)].name),
-                       json::text(file.nodes[static_cast<std::size_t>(edge.to)].name), bytes_text(edge.bytes));
+    out += fmt::format("- {{from: {}, to: {}, bytes: {}}}\n", quoted_scalar(file.nodes[static_cast<std::size_t>(edge.from)].name),
+                       quoted_scalar(file.nodes[static_cast<std::size_t>(edge.to)].name), bytes_text(edge.bytes));
   return out;
 }
 
@@ -81,7 +81,7 @@ Imported import_piper(const PiperFile& file, const ImportOptions& options, const
       "cluster: {{devices: {}, memory: {}, link: {{latency: 0 s, bandwidth: {}, shared: false}}}}\n"
       "workload: {{layers: {}}}\n"
       "batch: {{micro: 1, microbatches: {}}}  # of all replicas together\n",
-      document.source->name, devices, exact_text(limit), exact_text(rate), json::text(layers_file), microbatches);
+      document.source->name, devices, exact_text(limit), exact_text(rate), quoted_scalar(layers_file), microbatches);
   if (options.most_data == 1) imported.scenario += "parallel: {data: 1}\n";
   return imported;
 }

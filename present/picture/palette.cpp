@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
 
 namespace panpipe {
 namespace {
@@ -23,7 +24,7 @@ std::string hex(const Colour& c) {
 }
 
 // Weights of ITU-R BT.601; text is dark on what is brighter than the middle.
-bool is_bright(const Colour& c) { return 0.299 * c.red + 0.587 * c.green + 0.114 * c.blue > 128; }
+const char* ink_on(const Colour& c) { return 0.299 * c.red + 0.587 * c.green + 0.114 * c.blue > 128 ? "#14171b" : "#ffffff"; }
 
 constexpr Colour kWhite{255, 255, 255}, kBlack{0, 0, 0};
 
@@ -50,6 +51,13 @@ Colour shaded(const Colour& base, int shade, int shades) {
   if (shades == 1) return mix(base, kWhite, 0.15);
   const double at = static_cast<double>(shade) / (shades - 1);  // 0 = light, 1 = dark
   return at < 0.5 ? mix(base, kWhite, 0.45 * (1 - 2 * at)) : mix(base, kBlack, 0.32 * (2 * at - 1));
+}
+
+Colour colour_of(ActionKind kind, int shade, int shades) {
+  const std::string_view name = class_of(kind);
+  for (const PassColour& pass : kPasses)
+    if (name == pass.name) return shaded(pass.colour, shade, shades);
+  return kPasses.back().colour;
 }
 
 // Shapes and sizes; plain values, because simple viewers know no CSS variables.
@@ -141,12 +149,8 @@ const char* words_for(StripKind kind) {
   return kWords[static_cast<std::size_t>(kind)];
 }
 
-std::string fill_of(ActionKind kind, int shade, int shades) {
-  const std::string name = class_of(kind);
-  for (const PassColour& pass : kPasses)
-    if (name == pass.name) return hex(shaded(pass.colour, shade, shades));
-  return hex(kPasses.back().colour);
-}
+std::string fill_of(ActionKind kind, int shade, int shades) { return hex(colour_of(kind, shade, shades)); }
+const char* ink_of(ActionKind kind, int shade, int shades) { return ink_on(colour_of(kind, shade, shades)); }
 
 std::string fill_of(StripKind kind) { return hex(kStrips[static_cast<std::size_t>(kind)].colour); }
 
@@ -156,8 +160,7 @@ std::string style_sheet(int chunks) {
   for (const PassColour& pass : kPasses)
     for (int shade = 0; shade < shades; ++shade) {
       const Colour colour = shaded(pass.colour, shade, shades);
-      text += fmt::format(".{0}{1} {{ fill: {2}; }} .t{0}{1} {{ fill: {3}; }}\n", pass.name, shade, hex(colour),
-                          is_bright(colour) ? "#14171b" : "#ffffff");
+      text += fmt::format(".{0}{1} {{ fill: {2}; }} .t{0}{1} {{ fill: {3}; }}\n", pass.name, shade, hex(colour), ink_on(colour));
     }
   for (const PassColour& strip : kStrips) text += fmt::format(".{} {{ fill: {}; }}\n", strip.name, hex(strip.colour));
   return text;

@@ -16,6 +16,7 @@ int shade_of(int chunk, int chunks);
 // "#rrggbb" of a box and of a strip, for drawings that have no style sheet.
 std::string fill_of(ActionKind kind, int shade, int shades);
 std::string fill_of(StripKind kind);
+const char* ink_of(ActionKind kind, int shade, int shades);  // of text in the box
 
 // The <style> of a picture: text, axes, boxes by pass and shade ("F1"), stripes ("s-send"), memory; a second set of neutral
 // colours where the reader's screen is dark.

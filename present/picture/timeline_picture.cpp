@@ -8,25 +8,12 @@
 #include <optional>
 #include <set>
 
+#include "base/text/memory_text.hpp"
+#include "base/text/percent.hpp"
 #include "present/picture/picture_layout.hpp"
 
 namespace panpipe {
 namespace {
-
-std::string bytes_text(double bytes) {
-  constexpr double kKi = 1024;
-  if (bytes >= kKi * kKi * kKi) return fmt::format("{:.1f} GiB", bytes / (kKi * kKi * kKi));
-  if (bytes >= kKi * kKi) return fmt::format("{:.1f} MiB", bytes / (kKi * kKi));
-  return fmt::format("{:.1f} KiB", bytes / kKi);
-}
-
-// Stages that each device runs passes of, ascending: what its shades stand for.
-std::map<std::int32_t, std::set<std::int32_t>> stages_of_devices(const Timeline& timeline) {
-  std::map<std::int32_t, std::set<std::int32_t>> stages;
-  for (const Span& span : timeline.spans)
-    if (span.lane == Lane::Compute && span.action.is_compute()) stages[span.device].insert(span.action.stage);
-  return stages;
-}
 
 class LaneMaker {
  public:
@@ -37,7 +24,7 @@ class LaneMaker {
     const double start = span.start.base() * scale_.factor, end = span.end.base() * scale_.factor;
     const std::string what = span.label.empty() ? to_text(span.action) : fmt::format("{} {}", to_text(span.action), span.label);
     std::string hint = fmt::format("{}: {:.6g} to {:.6g} {}", what, start, end, scale_.unit);
-    if (span.bytes > Bytes(0)) hint += fmt::format(", {}", bytes_text(static_cast<double>(span.bytes.base())));
+    if (span.bytes > Bytes(0)) hint += fmt::format(", {}", memory_text(static_cast<double>(span.bytes.base())));
     if (span.lane == Lane::Compute) return add_box(span, start, end, std::move(hint));
     if (const auto kind = strip_of(span.lane)) lane_.stripes.push_back({*kind, start, end, std::move(hint)});
   }
@@ -67,21 +54,12 @@ class LaneMaker {
 PictureLane lane_of(const DeviceTimeline& device, const std::set<std::int32_t>& stages, const TimeScale& scale) {
   PictureLane lane;
   lane.name = fmt::format("rank {}", device.rank);
-  lane.detail = fmt::format("{} {}", stages.size() == 1 ? "stage" : "stages", fmt::join(stages, ", "));
+  lane.detail = text_of_stages(stages);
   for (const MemorySample& sample : device.memory)
     lane.memory.emplace_back(sample.at.base() * scale.factor, static_cast<double>(sample.allocated.base()));
   lane.peak = static_cast<double>(device.peak.base());
-  lane.peak_text = bytes_text(lane.peak);
+  lane.peak_text = memory_text(lane.peak);
   return lane;
-}
-
-// Devices with spans of their own, by pipeline rank.
-std::vector<const DeviceTimeline*> originals(const Timeline& timeline) {
-  std::vector<const DeviceTimeline*> devices;
-  for (const DeviceTimeline& device : timeline.devices)
-    if (device.same_as < 0) devices.push_back(&device);
-  std::stable_sort(devices.begin(), devices.end(), [](const auto* a, const auto* b) { return a->rank < b->rank; });
-  return devices;
 }
 
 }  // namespace
@@ -103,25 +81,45 @@ std::optional<StripKind> strip_of(Lane lane) {
   }
 }
 
+StagesOfDevices stages_of_devices(const Timeline& timeline) {
+  StagesOfDevices stages;
+  for (const Span& span : timeline.spans)
+    if (span.lane == Lane::Compute && span.action.is_compute()) stages[span.device].insert(span.action.stage);
+  return stages;
+}
+
+std::string text_of_stages(const std::set<std::int32_t>& stages) {
+  if (stages.empty()) return "";
+  return fmt::format("{} {}", stages.size() == 1 ? "stage" : "stages", fmt::join(stages, ", "));
+}
+
+std::vector<const DeviceTimeline*> drawn_devices(const Timeline& timeline, const StagesOfDevices& stages) {
+  std::vector<const DeviceTimeline*> devices;
+  for (const DeviceTimeline& device : timeline.devices)
+    if (device.same_as < 0 || stages.contains(device.device)) devices.push_back(&device);
+  std::stable_sort(devices.begin(), devices.end(), [](const auto* a, const auto* b) { return a->rank < b->rank; });
+  return devices;
+}
+
 Picture picture_of(const Timeline& timeline, const std::string& name) {
   const Metrics figures = metrics(timeline);
   const TimeScale scale = time_scale(timeline.step_time.base());
   Picture picture;
   picture.title = fmt::format("{}: {}", name, name_of(timeline.kind));
   picture.subtitle =
-      fmt::format("step {:.4g} {}; bubble {:.1f} % of the step, {:.1f} % of the devices' spans; peak memory {}{}",
-                  figures.step_time_s * scale.factor, scale.unit, 100 * figures.bubble_step, 100 * figures.bubble_span,
-                  bytes_text(figures.peak_memory_bytes), figures.fits ? "" : ", more than a device may use");
+      fmt::format("step {:.4g} {}; bubble {} of the step, {} of the devices' spans; peak memory {}{}",
+                  figures.step_time_s * scale.factor, scale.unit, percent(figures.bubble_step), percent(figures.bubble_span),
+                  memory_text(figures.peak_memory_bytes), figures.fits ? "" : ", more than a device may use");
   picture.time_unit = scale.unit;
   picture.memory_name = "memory allocated";
-  const auto stages = stages_of_devices(timeline);
+  const StagesOfDevices stages = stages_of_devices(timeline);
   static const std::set<std::int32_t> kNone;
   const auto stages_on = [&](std::int32_t device) -> const std::set<std::int32_t>& {
     const auto own = stages.find(device);
     return own == stages.end() ? kNone : own->second;
   };
   std::map<std::int32_t, std::size_t> lane_of_device;  // two ranks may share a device
-  for (const DeviceTimeline* device : originals(timeline)) {
+  for (const DeviceTimeline* device : drawn_devices(timeline, stages)) {
     if (!lane_of_device.emplace(device->device, picture.lanes.size()).second) continue;
     const auto& held = stages_on(device->device);
     picture.lanes.push_back(lane_of(*device, held, scale));

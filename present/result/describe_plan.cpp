@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "costmodel/cost/optimizer_state.hpp"
-#include "present/result/heading.hpp"
-#include "present/result/traffic_paths.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
+#include "present/result/heading.hpp"
+#include "present/result/traffic_paths.hpp"
 
 namespace panpipe {
 namespace {

@@ -7,9 +7,7 @@
 #include <chrono>
 #include <ctime>
 
-#include <fmt/ranges.h>
-
-#include "base/text/json_text.hpp"
+#include "base/text/json_writer.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "present/result/result_plan.hpp"
 
@@ -30,86 +28,62 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-std::string pairs_json(const std::vector<std::pair<std::string, std::string>>& pairs) {
-  std::string out = "{";
-  for (const auto& [key, value] : pairs) {
-    if (out.size() > 1) out += ", ";
-    out += json::text(key) + ": " + json::text(value);
-  }
-  return out + "}";
+void write_pairs(JsonWriter& out, std::string_view name, const std::vector<std::pair<std::string, std::string>>& pairs) {
+  out.object(name);
+  for (const auto& [key, value] : pairs) out.field(key, value);
+  out.end();
 }
 
-std::string context_json(const ResultContext& context, const Timeline& timeline) {
-  std::string out = "{\"version\": " + json::text(context.version) + ", \"scenario\": " + json::text(context.scenario);
-  out += fmt::format(", \"devices\": {}, \"seed\": {}", timeline.devices.size(), context.seed);
-  if (context.unused_devices) out += fmt::format(", \"unused_devices\": [{}]", fmt::join(*context.unused_devices, ", "));
-  if (timeline.kind == TimelineKind::Measured) out += ", \"clock_error_s\": " + json::number(timeline.clock_error.base());
-  out += ", \"hashes\": " + pairs_json(context.hashes) + ", \"libraries\": " + pairs_json(context.libraries);
-  if (context.with_clock) {
-    out += ", \"host\": " + json::text(host_name()) + ", \"date\": " + json::text(now_utc());
-    out += ", \"wall_s\": " + json::number(context.wall_s);
-  }
-  return out + "}";
+void write_context(JsonWriter& out, const ResultContext& context, const Timeline& timeline) {
+  out.object("context").field("version", context.version).field("scenario", context.scenario);
+  out.field("devices", timeline.devices.size()).field("seed", context.seed);
+  if (context.unused_devices) out.field("unused_devices", *context.unused_devices);
+  if (timeline.kind == TimelineKind::Measured) out.field("clock_error_s", timeline.clock_error.base());
+  write_pairs(out, "hashes", context.hashes);
+  write_pairs(out, "libraries", context.libraries);
+  if (context.with_clock) out.field("host", host_name()).field("date", now_utc()).field("wall_s", context.wall_s);
+  out.end();
 }
 
-std::string plan_json(const PlanFacts& plan, TimelineKind kind) {
-  std::string out = "{\"schedule\": " + json::text(plan.schedule);
-  if (kind != TimelineKind::Measured) out += ", \"transfers\": " + json::text(plan.transfers);
-  return out + fmt::format(
-                   ", \"pipeline\": {}, \"tensor\": {}, \"data\": {}, \"zero\": {}, \"micro\": {}, \"stages\": {}, "
-                   "\"recomputed_stages\": {}, \"fully_recomputed_stages\": {}, \"splits_backward\": {}, \"braided\": {}, "
-                   "\"overlaps_reductions\": {}}}",
-                   plan.pipeline, plan.tensor, plan.data, plan.zero, plan.micro, plan.stages, plan.recomputed_stages,
-                   plan.fully_recomputed_stages, json::boolean(plan.splits_backward), json::boolean(plan.braided),
-                   json::boolean(plan.overlaps_reductions));
+void write_plan(JsonWriter& out, const PlanFacts& plan, TimelineKind kind) {
+  out.object("plan").field("schedule", plan.schedule);
+  if (kind != TimelineKind::Measured) out.field("transfers", plan.transfers);
+  out.field("pipeline", plan.pipeline).field("tensor", plan.tensor).field("data", plan.data).field("zero", plan.zero);
+  out.field("micro", plan.micro).field("stages", plan.stages).field("recomputed_stages", plan.recomputed_stages);
+  out.field("fully_recomputed_stages", plan.fully_recomputed_stages).field("splits_backward", plan.splits_backward);
+  out.field("braided", plan.braided).field("overlaps_reductions", plan.overlaps_reductions).end();
 }
 
-std::string paths_json(const ResultPlan& plan) {
-  std::string out;
-  for (const auto& [traffic, classes] : plan.paths)
-    out += fmt::format("{}\"{}\": [\"{}\"]", out.empty() ? "" : ", ", traffic, fmt::join(classes, "\", \""));
-  return "{" + out + "}";
+void write_paths(JsonWriter& out, const ResultPlan& plan) {
+  out.object("paths");
+  for (const auto& [traffic, classes] : plan.paths) out.field(traffic, classes);
+  out.end();
 }
 
-std::string heading_json(const std::string& heading) {
-  std::string out;
+void write_heading(JsonWriter& out, const std::string& heading) {
+  out.list("heading");
   for (std::size_t at = 0; at < heading.size();) {
     const std::size_t end = std::min(heading.find('\n', at), heading.size());
-    out += (out.empty() ? "" : ", ") + json::text(heading.substr(at, end - at));
+    out.value(heading.substr(at, end - at));
     at = end + 1;
   }
-  return "[" + out + "]";
+  out.end();
 }
 
-std::string row_json(const DeviceMetrics& row) {
-  std::string out = fmt::format("{{\"device\": {}, \"rank\": {}", row.device, row.rank);
+void write_metrics(JsonWriter& out, const Metrics& metrics, TimelineKind kind) {
+  out.object("metrics", JsonLayout::Lines);
   for (const Metric& metric : metric_table())
-    if (metric.per_device()) out += fmt::format(", \"{}\": {}", metric.name, metric_json(metric, metric.of_device(row)));
-  return out + "}";
-}
-
-std::string metrics_json(const Metrics& metrics, TimelineKind kind) {
-  std::string out = "{";
-  for (const Metric& metric : metric_table())
-    if (metric.is_in_result_of(kind))
-      out += fmt::format("\n    \"{}\": {},", metric.name, metric_json(metric, metric.of_step(metrics)));
-  out += "\n    \"per_device\": [";
-  for (std::size_t i = 0; i < metrics.per_device.size(); ++i) {
-    out += (i ? ",\n      " : "\n      ") + row_json(metrics.per_device[i]);
+    if (metric.is_in_result_of(kind)) write_metric(out, metric.name, metric.of_step(metrics));
+  out.list("per_device", JsonLayout::Lines);
+  for (const DeviceMetrics& row : metrics.per_device) {
+    out.object().field("device", row.device).field("rank", row.rank);
+    for (const Metric& metric : metric_table())
+      if (metric.per_device()) write_metric(out, metric.name, metric.of_device(row));
+    out.end();
   }
-  return out + "\n    ]\n  }";
+  out.end().end();
 }
 
-std::string parts_json(const std::vector<MemoryPart>& parts) {
-  std::string out = "{";
-  for (const MemoryPart& part : parts) {
-    if (out.size() > 1) out += ", ";
-    out += json::text(name_of(part.use)) + ": " + json::number(part.bytes.base());
-  }
-  return out + "}";
-}
-
-// Of devices that are not copies of another.
 std::vector<std::int32_t> copies_of(const Timeline& timeline, std::int32_t original) {
   std::vector<std::int32_t> copies;
   for (const DeviceTimeline& device : timeline.devices)
@@ -117,87 +91,79 @@ std::vector<std::int32_t> copies_of(const Timeline& timeline, std::int32_t origi
   return copies;
 }
 
-std::string memory_json(const Timeline& timeline, bool with_curve) {
-  std::string out = "[";
+// Of devices that are not copies of another.
+void write_memory(JsonWriter& out, const Timeline& timeline, bool with_curve) {
+  out.list("memory", JsonLayout::Lines);
   for (const DeviceTimeline& device : timeline.devices) {
     if (device.same_as >= 0) continue;
-    out += out.size() > 1 ? ",\n    " : "\n    ";
-    out += fmt::format("{{\"device\": {}, \"parts\": {}, \"peak_bytes\": {}, \"limit_bytes\": {}", device.device,
-                       parts_json(device.peak_parts), device.peak.base(), device.limit.base());
-    if (const std::vector<std::int32_t> same = copies_of(timeline, device.device); !same.empty())
-      out += fmt::format(", \"copies\": [{}]", fmt::join(same, ", "));
+    out.object().field("device", device.device).object("parts");
+    for (const MemoryPart& part : device.peak_parts) out.field(name_of(part.use), part.bytes.base());
+    out.end().field("peak_bytes", device.peak.base()).field("limit_bytes", device.limit.base());
+    if (const std::vector<std::int32_t> same = copies_of(timeline, device.device); !same.empty()) out.field("copies", same);
     if (with_curve) {
-      out += ", \"curve\": [";
-      for (std::size_t i = 0; i < device.memory.size(); ++i) {
-        const MemorySample& sample = device.memory[i];
-        out += fmt::format("{}[{}, {}]", i ? ", " : "", json::number(sample.at.base()), sample.allocated.base());
-      }
-      out += "]";
+      out.list("curve");
+      for (const MemorySample& sample : device.memory) out.list().value(sample.at.base()).value(sample.allocated.base()).end();
+      out.end();
     }
-    out += "}";
+    out.end();
   }
-  return out + "\n  ]";
+  out.end();
 }
 
-std::string losses_json(const Timeline& timeline) {
-  std::string out = "[";
-  for (const MeasuredStep& step : timeline.steps) out += (out.size() > 1 ? ", " : "") + json::number(step.loss);
-  return out + "]";
+void write_losses(JsonWriter& out, const Timeline& timeline) {
+  out.list("losses");
+  for (const MeasuredStep& step : timeline.steps) out.value(step.loss);
+  out.end();
 }
 
-std::string repetitions_json(const Timeline& timeline) {
-  std::string out = "[";
+void write_repetitions(JsonWriter& out, const Timeline& timeline) {
+  out.list("repetitions", JsonLayout::Lines);
   for (const MeasuredStep& step : timeline.steps)
-    out += (out.size() > 1 ? ",\n    " : "\n    ") +
-           fmt::format("{{\"step_time_s\": {}, \"loss\": {}}}", json::number(step.step_time.base()), json::number(step.loss));
-  return out + (timeline.steps.empty() ? "]" : "\n  ]");
+    out.object().field("step_time_s", step.step_time.base()).field("loss", step.loss).end();
+  out.end();
 }
 
-std::string contention_json(const Timeline& timeline) {
-  std::string out = "[";
+void write_contention(JsonWriter& out, const Timeline& timeline) {
+  out.list("contention", JsonLayout::Lines);
   for (const LinkContention& link : timeline.contention) {
-    out += out.size() > 1 ? ",\n    " : "\n    ";
-    out +=
-        fmt::format("{{\"resource\": {}, \"busy_s\": {}, \"shared_s\": {}, \"lost_s\": {}, \"flows\": {}, \"utilisation\": {}}}",
-                    json::text(link.resource), json::number(link.busy.base()), json::number(link.shared.base()),
-                    json::number(link.lost.base()), link.flows, json::number(link.utilisation));
+    out.object().field("resource", link.resource).field("busy_s", link.busy.base()).field("shared_s", link.shared.base());
+    out.field("lost_s", link.lost.base()).field("flows", link.flows).field("utilisation", link.utilisation).end();
   }
-  return out + (timeline.contention.empty() ? "]" : "\n  ]");
+  out.end();
 }
 
 // Took longer than on idle links. Less than a tick is rounding.
 bool was_slowed(const Span& span) { return to_ticks(span.end - span.start - span.alone) >= Ticks(1); }
 
-std::string timeline_json(const Timeline& timeline) {
-  std::string out = "[";
+void write_timeline(JsonWriter& out, const Timeline& timeline) {
+  out.list("timeline", JsonLayout::Lines);
   for (const Span& span : timeline.spans) {
-    out += out.size() > 1 ? ",\n    " : "\n    ";
-    out += fmt::format(
-        "{{\"device\": {}, \"lane\": \"{}\", \"action\": {}, \"microbatch\": {}, \"stage\": {}, \"start_s\": {}, \"end_s\": {}",
-        span.device, name_of(span.lane), json::text(span.label.empty() ? to_text(span.action) : span.label),
-        span.action.microbatch, span.action.stage, json::number(span.start.base()), json::number(span.end.base()));
-    if (span.bytes != Bytes(0)) out += ", \"bytes\": " + json::number(span.bytes.base());
-    if (span.waiting > Duration(0)) out += ", \"waiting_s\": " + json::number(span.waiting.base());
-    if (span.alone > Duration(0) && was_slowed(span)) out += ", \"alone_s\": " + json::number(span.alone.base());
-    out += "}";
+    out.object().field("device", span.device).field("lane", name_of(span.lane));
+    out.field("action", span.label.empty() ? to_text(span.action) : span.label).field("microbatch", span.action.microbatch);
+    out.field("stage", span.action.stage).field("start_s", span.start.base()).field("end_s", span.end.base());
+    if (span.bytes != Bytes(0)) out.field("bytes", span.bytes.base());
+    if (span.waiting > Duration(0)) out.field("waiting_s", span.waiting.base());
+    if (span.alone > Duration(0) && was_slowed(span)) out.field("alone_s", span.alone.base());
+    out.end();
   }
-  return out + (timeline.spans.empty() ? "]" : "\n  ]");
+  out.end();
 }
 
 std::string document(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, const ResultPlan* plan,
                      bool with_timeline) {
-  std::string out = "{\n  \"schema\": \"panpipe-result/1\",\n  \"kind\": \"" + std::string(name_of(timeline.kind)) + "\",\n";
-  out += "  \"context\": " + context_json(context, timeline) + ",\n";
-  out += "  \"metrics\": " + metrics_json(metrics, timeline.kind) + ",\n";
-  out += "  \"memory\": " + memory_json(timeline, with_timeline) + ",\n";
-  if (timeline.kind == TimelineKind::Simulated) out += "  \"contention\": " + contention_json(timeline) + ",\n";
-  if (timeline.kind == TimelineKind::Measured) out += "  \"losses\": " + losses_json(timeline) + ",\n";
-  out += "  \"repetitions\": " + repetitions_json(timeline);
-  if (plan) out += ",\n  \"plan\": " + plan_json(plan->facts, timeline.kind);
-  if (with_timeline) out += ",\n  \"timeline\": " + timeline_json(timeline);
-  if (plan) out += ",\n  \"paths\": " + paths_json(*plan);
-  if (plan && !plan->heading.empty()) out += ",\n  \"heading\": " + heading_json(plan->heading);
-  return out + "\n}\n";
+  JsonWriter out;
+  out.object(JsonLayout::Lines).field("schema", "panpipe-result/1").field("kind", name_of(timeline.kind));
+  write_context(out, context, timeline);
+  write_metrics(out, metrics, timeline.kind);
+  write_memory(out, timeline, with_timeline);
+  if (timeline.kind == TimelineKind::Simulated) write_contention(out, timeline);
+  if (timeline.kind == TimelineKind::Measured) write_losses(out, timeline);
+  write_repetitions(out, timeline);
+  if (plan) write_plan(out, plan->facts, timeline.kind);
+  if (with_timeline) write_timeline(out, timeline);
+  if (plan) write_paths(out, *plan);
+  if (plan && !plan->heading.empty()) write_heading(out, plan->heading);
+  return out.end().finish() + "\n";
 }
 
 }  // namespace

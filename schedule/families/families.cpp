@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "base/text/quantity_text.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "schedule/families/building.hpp"
 #include "schedule/families/find_family.hpp"
 #include "schedule/limits.hpp"
@@ -117,18 +117,11 @@ std::optional<std::string> default_option(const ScheduleFamily& family, std::str
 
 namespace {
 
-// ", did you mean 'x'?" when a name is near, else the list of all.
-std::string suggestion(std::string_view wrong, const std::vector<std::string>& names) {
-  if (const auto nearest = nearest_name(wrong, names)) return fmt::format(", did you mean '{}'?", *nearest);
-  if (names.empty()) return "; it has no options";
-  return fmt::format("; there are {}", fmt::join(names, ", "));
-}
-
 const ScheduleFamily& family_named(std::string_view name) {
   if (const ScheduleFamily* family = find_family(name)) return *family;
   std::vector<std::string> names;
   for (const ScheduleFamily& family : schedule_families()) names.emplace_back(family.name);
-  throw InputError(fmt::format("unknown schedule '{}'{}", name, suggestion(name, names)));
+  throw InputError(fmt::format("unknown schedule '{}'{}", name, suggestion_or_list(name, names)));
 }
 
 // Options are the family's own and those of every family.
@@ -137,10 +130,11 @@ void check_options(const ScheduleFamily& family, const ScheduleOptions& options)
   for (const auto& option : family.options) own.emplace_back(option.first);
   all = own;
   for (const auto& option : memory_options()) all.emplace_back(option.first);
+  const std::string known = own.empty() ? "; it has no options" : fmt::format("; there are {}", fmt::join(own, ", "));
   for (const auto& option : options)
     if (std::find(all.begin(), all.end(), option.first) == all.end())
-      throw InputError(fmt::format("unknown option '{}' of schedule {}{}", option.first, family.name,
-                                   suggestion(option.first, nearest_name(option.first, all) ? all : own)));
+      throw InputError(
+          fmt::format("unknown option '{}' of schedule {}{}", option.first, family.name, suggestion(option.first, all, known)));
 }
 
 void check_size(int ranks, int microbatches, const ScheduleOptions& options) {

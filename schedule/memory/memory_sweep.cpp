@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/text/text_table.hpp"
 #include "schedule/search/rows.hpp"
 #include "schedule/search/search_order.hpp"
 
@@ -84,12 +85,15 @@ MemorySweep sweep_memory(std::string_view family, int ranks, int microbatches, c
 std::string to_text(const MemorySweep& sweep) {
   std::string text =
       fmt::format("{}: {} ranks, {} microbatches, {}\n", sweep.name, sweep.ranks, sweep.microbatches, costs_text(sweep.costs));
-  text += fmt::format("{:>7}{:>7}{:>14}{:>10}{:>14}{:>12}\n", "memory", "held", "makespan", "bubble", "no shorter", "least");
+  TextTable table({"memory", "held", "makespan", "bubble", "no shorter", "least", "<"});
+  const auto number = [](double value) { return fmt::format("{:.10g}", value); };
+  const auto share = [](double value) { return fmt::format("{:.2f} %", 100 * value); };
   for (const MemoryPoint& point : sweep.points)
-    text += fmt::format("{:>7}{:>7}{:>14.10g}{:>8.2f} %{:>14.10g}{:>10.2f} %\n", point.memory, point.held, point.makespan,
-                        100 * point.bubble_step, point.lower_bound, 100 * point.least_bubble());
+    table.row({std::to_string(point.memory), std::to_string(point.held), number(point.makespan), share(point.bubble_step),
+               number(point.lower_bound), share(point.least_bubble())});
   for (const auto& [name, point] : sweep.hand_made)
-    text += fmt::format("{:>7}{:>7}{:>14.10g}{:>8.2f} %  {}\n", "", point.held, point.makespan, 100 * point.bubble_step, name);
+    table.row({"", std::to_string(point.held), number(point.makespan), share(point.bubble_step), "", "", name});
+  text += table.text();
   return text +
          "memory: activations of one stage a rank may hold; held: at most in the order found; no shorter: bound of every\n"
          "order's makespan within this memory, and least the bubble it would have\n";

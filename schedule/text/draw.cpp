@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/text/text_table.hpp"
 #include "schedule/schedule.hpp"
 
 namespace panpipe {
@@ -117,7 +118,7 @@ std::string draw(const Schedule& schedule, const ScheduleEvaluation& evaluation,
 std::string grid(const Schedule& schedule, const std::vector<ScheduleProblem>& problems) {
   constexpr std::size_t kAround = 6;  // steps shown before and after the mark
   std::vector<std::vector<std::string>> cells;
-  std::size_t steps = 0, width = 6;
+  std::size_t steps = 0;
   for (const auto& row : schedule.order) {
     cells.emplace_back();
     for (std::size_t i = 0; i < row.size(); ++i)
@@ -129,35 +130,18 @@ std::string grid(const Schedule& schedule, const std::vector<ScheduleProblem>& p
   const bool has_mark = marked != problems.end();
   const std::size_t mark = has_mark ? static_cast<std::size_t>(marked->position) : 0;
   const std::size_t first = mark > kAround ? mark - kAround : 0, end = std::min(steps, mark + kAround + 1);
-  for (const auto& row : cells)
-    for (std::size_t step = first; step < std::min(end, row.size()); ++step) width = std::max(width, row[step].size());
-  const std::string mark_text = " <-- ERROR HERE";
-  std::string text = fmt::format("{:<8}", "");
-  const auto column_width = [&](std::size_t rank) {
-    return width + 1 + (has_mark && static_cast<std::size_t>(marked->rank) == rank ? mark_text.size() : 0);
-  };
-  const auto add = [&](std::string& line, std::size_t rank, const std::string& cell) {
-    line += fmt::format(" {:<{}}", cell, column_width(rank));
-  };
-  const auto finish = [&](std::string line) {
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  };
-  std::string line = std::exchange(text, "");
-  for (std::size_t rank = 0; rank < cells.size(); ++rank) add(line, rank, fmt::format("Rank {}", rank));
-  finish(line);
-  if (first > 0) text += fmt::format("... {} steps before\n", first);
+  std::vector<TextColumn> columns = {"<"};
+  for (std::size_t rank = 0; rank < cells.size(); ++rank) columns.push_back(fmt::format("<Rank {}", rank));
+  TextTable table(std::move(columns), 0);
+  if (first > 0) table.line(fmt::format("... {} steps before", first));
   for (std::size_t step = first; step < end; ++step) {
-    line = fmt::format("Step {:<3}", step);
-    for (std::size_t rank = 0; rank < cells.size(); ++rank) {
-      std::string cell = step < cells[rank].size() ? cells[rank][step] : "";
-      if (has_mark && step == mark && static_cast<std::size_t>(marked->rank) == rank) cell += mark_text;
-      add(line, rank, cell);
-    }
-    finish(line);
+    std::vector<std::string> line = {fmt::format("Step {}", step)};
+    for (const std::vector<std::string>& row : cells) line.push_back(step < row.size() ? row[step] : "");
+    if (has_mark && step == mark) line[static_cast<std::size_t>(marked->rank) + 1] += " <-- ERROR HERE";
+    table.row(std::move(line));
   }
-  if (end < steps) text += fmt::format("... {} steps after\n", steps - end);
-  return text;
+  if (end < steps) table.line(fmt::format("... {} steps after", steps - end));
+  return table.text();
 }
 
 }  // namespace panpipe

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "study/compare/waits.hpp"
@@ -123,9 +124,8 @@ void compare_metrics(Comparison& result, const std::vector<Tolerance>& tolerance
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   for (const Tolerance& tolerance : tolerances) {
     if (std::find(names.begin(), names.end(), tolerance.metric) != names.end()) continue;
-    const auto near = nearest_name(tolerance.metric, names);
-    throw InputError(fmt::format("--tolerance: these results have no metric '{}'{}", tolerance.metric,
-                                 near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+    throw InputError(
+        fmt::format("--tolerance: these results have no metric '{}'{}", tolerance.metric, suggestion(tolerance.metric, names)));
   }
   for (const std::string& name : names) {
     ComparedMetric metric;

@@ -3,8 +3,10 @@
 
 #include <cmath>
 
+#include "base/text/json_writer.hpp"
+#include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
-#include "base/text/json_text.hpp"
+#include "base/text/text_table.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "study/compare/compare.hpp"
 
@@ -27,14 +29,12 @@ std::string metric_text(const std::string& name, const std::optional<double>& va
     case MetricUnit::Second:
       return time_text(*value);
     case MetricUnit::Share:
-      return fmt::format("{:.1f} %", 100 * *value);
+      return percent(*value);
     case MetricUnit::Flop:
       break;
   }
   return fmt::format("{:.4g}", *value);
 }
-
-std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 
 std::string difference_text(const ComparedMetric& metric) {
   if (!metric.a || !metric.b) return "";
@@ -60,123 +60,108 @@ std::string class_name(const ComparedClass& row) {
   return row.stage >= 0 ? fmt::format("{} of stage {}", row.name, row.stage) : row.name;
 }
 
+// The tables stand below each other: their figures begin in the same columns.
+TextTable compared(const char* what, std::vector<TextColumn> more = {}) {
+  std::vector<TextColumn> columns = {TextColumn(what).least(26)};
+  for (const char* head : {"A", "B", "difference"}) columns.push_back(TextColumn(head).least(10));
+  columns.insert(columns.end(), more.begin(), more.end());
+  return TextTable(std::move(columns), 0);
+}
+
 std::string metrics_table(const Comparison& comparison) {
-  std::string out = fmt::format("{:<26}{:>12}{:>12}{:>12}\n", "", "A", "B", "difference");
-  for (const ComparedMetric& metric : comparison.metrics) {
-    std::string line = fmt::format("{:<26}{:>12}{:>12}{:>12}   {}", metric.name, metric_text(metric.name, metric.a),
-                                   metric_text(metric.name, metric.b), difference_text(metric), verdict_text(metric));
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  }
-  return out;
+  TextTable table = compared("<", {"<"});
+  for (const ComparedMetric& metric : comparison.metrics)
+    table.row({metric.name, metric_text(metric.name, metric.a), metric_text(metric.name, metric.b), difference_text(metric),
+               verdict_text(metric)});
+  return table.text();
 }
 
 std::string classes_table(const Comparison& comparison) {
-  std::string out =
-      fmt::format("\n{:<26}{:>12}{:>12}{:>12}{:>9}{:>14}\n", "actions: mean time", "A", "B", "difference", "count", "in all");
-  for (const ComparedClass& row : comparison.classes) {
-    const std::string count =
-        row.count_a == row.count_b ? std::to_string(row.count_a) : fmt::format("{}/{}", row.count_a, row.count_b);
-    out += fmt::format("{:<26}{:>12}{:>12}{:>12}{:>9}{:>14}\n", class_name(row), row.count_a ? time_text(row.mean_a) : "-",
-                       row.count_b ? time_text(row.mean_b) : "-",
-                       row.count_a && row.count_b ? ratio_text(comparison, row.mean_a, row.mean_b) : "", count,
-                       fmt::format("{}{}", row.total_difference > 0 ? "+" : "", time_text(row.total_difference)));
-  }
-  return out;
+  TextTable table = compared("<actions: mean time", {"count", "in all"});
+  for (const ComparedClass& row : comparison.classes)
+    table.row({class_name(row), row.count_a ? time_text(row.mean_a) : "-", row.count_b ? time_text(row.mean_b) : "-",
+               row.count_a && row.count_b ? ratio_text(comparison, row.mean_a, row.mean_b) : "",
+               row.count_a == row.count_b ? std::to_string(row.count_a) : fmt::format("{}/{}", row.count_a, row.count_b),
+               fmt::format("{}{}", row.total_difference > 0 ? "+" : "", time_text(row.total_difference))});
+  return table.text();
 }
 
 std::string worst_table(const Comparison& comparison) {
-  std::string out = fmt::format("\n{:<26}{:>12}{:>12}{:>12}\n", "worst actions", "A", "B", "difference");
+  TextTable table = compared("<worst actions");
   for (const ComparedAction& action : comparison.worst)
-    out += fmt::format("{:<26}{:>12}{:>12}{:>12}\n", fmt::format("{} on device {}", action.action, action.device),
-                       time_text(action.a), time_text(action.b), ratio_text(comparison, action.a, action.b));
-  return out;
+    table.row({fmt::format("{} on device {}", action.action, action.device), time_text(action.a), time_text(action.b),
+               ratio_text(comparison, action.a, action.b)});
+  return table.text();
 }
 
 std::string waits_table(const Comparison& comparison) {
-  std::string out = fmt::format("\n{:<48}{:>12}{:>12}   of it in transit\n", "idle: waiting for", "A", "B");
-  for (const ComparedWait& wait : comparison.waits) {
-    const std::string what = fmt::format("device {}: {}{}", wait.device, wait.reason,
-                                         wait.peer >= 0 ? fmt::format(", from device {}", wait.peer) : std::string());
-    std::string line = fmt::format("{:<48}{:>12}{:>12}", what, time_text(wait.a), time_text(wait.b));
-    if (wait.transit_a + wait.transit_b > 0)
-      line += fmt::format("   {}, {}", time_text(wait.transit_a), time_text(wait.transit_b));
-    out += line + "\n";
-  }
-  return out;
+  TextTable table({"<idle: waiting for", "A", "B", "<of it in transit"}, 0);
+  for (const ComparedWait& wait : comparison.waits)
+    table.row({fmt::format("device {}: {}{}", wait.device, wait.reason,
+                           wait.peer >= 0 ? fmt::format(", from device {}", wait.peer) : std::string()),
+               time_text(wait.a), time_text(wait.b),
+               wait.transit_a + wait.transit_b > 0 ? fmt::format("{}, {}", time_text(wait.transit_a), time_text(wait.transit_b))
+                                                   : std::string()});
+  return table.text();
 }
 
-std::string optional_number(const std::optional<double>& value) { return value ? json::number(*value) : "null"; }
-
-template <class Items, class Write>
-std::string list(const char* key, const Items& items, Write write) {
-  std::string out = fmt::format(",\n  \"{}\": [", key);
-  bool first = true;
-  for (const auto& item : items) {
-    out += (first ? "\n    {" : ",\n    {") + write(item) + "}";
-    first = false;
-  }
-  return out + (first ? "]" : "\n  ]");
-}
-
-std::string document_json(const ResultDocument& document) {
-  return fmt::format("{{\"path\": {}, \"kind\": \"{}\", \"scenario\": {}}}", json::text(document.path), name_of(document.kind),
-                     json::text(document.scenario));
+void write_document(JsonWriter& out, std::string_view name, const ResultDocument& document) {
+  out.object(name).field("path", document.path).field("kind", name_of(document.kind)).field("scenario", document.scenario).end();
 }
 
 }  // namespace
 
 std::string to_table(const Comparison& comparison) {
   const bool alike = comparison.a->heading == comparison.b->heading;  // then once, in front
-  const auto heading = [&](char letter, const ResultDocument& document) {
-    std::string text = fmt::format("{}  {:<10} {}{}\n", letter, name_of(document.kind), document.path,
-                                   document.scenario.empty() ? "" : "  (" + document.scenario + ")");
-    if (!alike)
-      for (const std::string& line : document.heading) text += "   " + line + "\n";
-    return text;
-  };
   std::string out;
   if (alike)
     for (const std::string& line : comparison.a->heading) out += line + "\n";
-  out += heading('A', *comparison.a) + heading('B', *comparison.b);
+  TextTable results({"<", "<", "<"}, 0);
+  for (const auto& [letter, document] : {std::pair("A", comparison.a), std::pair("B", comparison.b)}) {
+    results.row({letter, std::string(name_of(document->kind)),
+                 document->path + (document->scenario.empty() ? "" : "  (" + document->scenario + ")")});
+    if (!alike)
+      for (const std::string& line : document->heading) results.line("   " + line);
+  }
+  out += results.text();
   out += comparison.reference_is_b ? "differences: A against B\n\n" : "differences: B against A\n\n";
   out += metrics_table(comparison);
-  if (!comparison.classes.empty()) out += classes_table(comparison) + worst_table(comparison) + waits_table(comparison);
+  if (comparison.classes.empty()) return out;
+  for (const auto table : {classes_table, worst_table, waits_table}) out.append("\n").append(table(comparison));
   return out;
 }
 
 std::string to_json(const Comparison& comparison) {
-  std::string out = "{\n  \"schema\": \"panpipe-comparison/1\",\n  \"a\": " + document_json(*comparison.a) +
-                    ",\n  \"b\": " + document_json(*comparison.b);
-  out += fmt::format(",\n  \"reference\": \"{}\",\n  \"ok\": {}", comparison.reference_is_b ? "b" : "a",
-                     json::boolean(comparison.ok()));
-  out += list("metrics", comparison.metrics, [](const ComparedMetric& m) {
-    return fmt::format(
-        "\"metric\": \"{}\", \"a\": {}, \"b\": {}, \"difference\": {}, \"relative\": {}, \"tolerance\": {}, "
-        "\"tolerance_relative\": {}, \"ok\": {}",
-        m.name, optional_number(m.a), optional_number(m.b), json::number(m.difference), optional_number(m.relative),
-        m.tolerance ? json::number(m.tolerance->value) : "null", json::boolean(m.tolerance && m.tolerance->relative),
-        json::boolean(m.ok));
-  });
-  out += list("actions", comparison.classes, [](const ComparedClass& c) {
-    return fmt::format(
-        "\"lane\": \"{}\", \"action\": {}, \"stage\": {}, \"count_a\": {}, \"count_b\": {}, \"mean_a_s\": {}, "
-        "\"mean_b_s\": {}, \"total_difference_s\": {}",
-        name_of(c.lane), json::text(c.name), c.stage, c.count_a, c.count_b, json::number(c.mean_a), json::number(c.mean_b),
-        json::number(c.total_difference));
-  });
-  out += list("worst", comparison.worst, [](const ComparedAction& action) {
-    return fmt::format("\"action\": {}, \"device\": {}, \"a_s\": {}, \"b_s\": {}", json::text(action.action), action.device,
-                       json::number(action.a), json::number(action.b));
-  });
-  out += list("idle", comparison.waits, [](const ComparedWait& wait) {
-    return fmt::format(
-        "\"device\": {}, \"waiting_for\": {}, \"peer\": {}, \"a_s\": {}, \"b_s\": {}, \"transit_a_s\": {}, "
-        "\"transit_b_s\": {}",
-        wait.device, json::text(wait.reason), wait.peer, json::number(wait.a), json::number(wait.b), json::number(wait.transit_a),
-        json::number(wait.transit_b));
-  });
-  return out + "\n}\n";
+  JsonWriter out;
+  out.object(JsonLayout::Lines).field("schema", "panpipe-comparison/1");
+  write_document(out, "a", *comparison.a);
+  write_document(out, "b", *comparison.b);
+  out.field("reference", comparison.reference_is_b ? "b" : "a").field("ok", comparison.ok());
+  out.list("metrics", JsonLayout::Lines);
+  for (const ComparedMetric& m : comparison.metrics) {
+    out.object().field("metric", m.name).field("a", m.a).field("b", m.b).field("difference", m.difference);
+    out.field("relative", m.relative);
+    out.field("tolerance", m.tolerance ? std::optional(m.tolerance->value) : std::nullopt);
+    out.field("tolerance_relative", m.tolerance && m.tolerance->relative).field("ok", m.ok).end();
+  }
+  out.end().list("actions", JsonLayout::Lines);
+  for (const ComparedClass& c : comparison.classes) {
+    out.object().field("lane", name_of(c.lane)).field("action", c.name).field("stage", c.stage);
+    out.field("count_a", c.count_a).field("count_b", c.count_b).field("mean_a_s", c.mean_a).field("mean_b_s", c.mean_b);
+    out.field("total_difference_s", c.total_difference).end();
+  }
+  out.end().list("worst", JsonLayout::Lines);
+  for (const ComparedAction& action : comparison.worst) {
+    out.object().field("action", action.action).field("device", action.device);
+    out.field("a_s", action.a).field("b_s", action.b).end();
+  }
+  out.end().list("idle", JsonLayout::Lines);
+  for (const ComparedWait& wait : comparison.waits) {
+    out.object().field("device", wait.device).field("waiting_for", wait.reason).field("peer", wait.peer);
+    out.field("a_s", wait.a).field("b_s", wait.b);
+    out.field("transit_a_s", wait.transit_a).field("transit_b_s", wait.transit_b).end();
+  }
+  return out.end().end().finish() + "\n";
 }
 
 }  // namespace panpipe

@@ -13,7 +13,8 @@
 
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
-#include "base/text/memory_scale.hpp"
+#include "base/text/memory_text.hpp"
+#include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
 #include "present/page/page.hpp"
 #include "present/picture/picture_layout.hpp"
@@ -38,12 +39,6 @@ std::string text_of(const fs::path& path) {
   text << file.rdbuf();
   if (file) report_file_read(path.string());
   return file ? text.str() : "";
-}
-
-// One digit in the largest unit that leaves something before the point.
-std::string memory_text(double bytes) {
-  const MemoryScale scale = memory_scale(bytes);
-  return fmt::format("{:.1f} {}", scale.factor * bytes, scale.unit);
 }
 
 double metric(const ResultDocument& result, const std::string& name) {
@@ -113,18 +108,14 @@ class Report {
     std::vector<page::Figure> figures = {
         {named(i, "step time"), to_text(Duration(of("step_time_s"))), fmt::format("{:.4g} samples/s", of("samples_per_s")),
          page::Tone::Plain},
-        {"bubble", fmt::format("{:.1f} %", 100 * of("bubble_step")),
-         fmt::format("{:.1f} % inside the ranks' own spans", 100 * of("bubble_span")), page::Tone::Plain},
-        {"exposed communication", fmt::format("{:.1f} %", 100 * of("exposed_communication_s") / of("step_time_s")),
-         "mean over devices", page::Tone::Plain},
-        {"peak memory", memory_text(of("peak_memory_bytes")), fits ? "fits" : "does not fit",
+        {"bubble", percent(of("bubble_step")), percent(of("bubble_span")) + " inside the ranks' own spans", page::Tone::Plain},
+        {"exposed communication", percent(of("exposed_communication_s") / of("step_time_s")), "mean over devices",
+         page::Tone::Plain},
+        {"peak memory", memory_scale(of("peak_memory_bytes")).text(of("peak_memory_bytes")), fits ? "fits" : "does not fit",
          fits ? page::Tone::Plain : page::Tone::Bad}};
-    if (of("mfu") > 0)
-      figures.insert(figures.begin() + 1,
-                     {"MFU", fmt::format("{:.1f} %", 100 * of("mfu")), "of the dense peak", page::Tone::Plain});
+    if (of("mfu") > 0) figures.insert(figures.begin() + 1, {"MFU", percent(of("mfu")), "of the dense peak", page::Tone::Plain});
     if (result.kind == TimelineKind::Simulated)
-      figures.push_back(
-          {"lost to shared links", fmt::format("{:.1f} %", 100 * of("contention_s") / of("step_time_s")), "", page::Tone::Plain});
+      figures.push_back({"lost to shared links", percent(of("contention_s") / of("step_time_s")), "", page::Tone::Plain});
     return figures;
   }
 

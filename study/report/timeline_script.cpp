@@ -43,11 +43,6 @@ const first = (values, wanted) => {  // the first index whose value is not below
   while (low < high) { const middle = (low + high) >> 1; if (values[middle] < wanted) low = middle + 1; else high = middle; }
   return low;
 };
-const isBright = (fill) => {
-  const n = parseInt(fill.slice(1), 16);
-  return 0.299 * (n >> 16) + 0.587 * (n >> 8 & 255) + 0.114 * (n & 255) > 128;
-};
-const inks = view.kinds.map((kind) => isBright(kind.fill) ? "#14171b" : "#ffffff");
 const drawLane = (lane, y, tall, colours) => {
   let drawn = -1;
   const numbered = lane.strip < 0 && !many;
@@ -59,7 +54,7 @@ const drawLane = (lane, y, tall, colours) => {
     pen.fillStyle = view.kinds[lane.kind[i]].fill;
     pen.fillRect(begin, y, Math.max(0.6, end - begin - (end - begin > 3 ? 0.7 : 0)), tall);
     if (numbered && lane.micro[i] >= 0 && end - begin > 8 + 6 * String(lane.micro[i]).length) {
-      pen.fillStyle = inks[lane.kind[i]];
+      pen.fillStyle = view.kinds[lane.kind[i]].ink;
       pen.fillText(lane.micro[i], (begin + end) / 2, y + tall - 5);
     }
   }

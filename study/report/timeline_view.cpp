@@ -1,7 +1,6 @@
 #include "study/report/timeline_view.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,13 +8,12 @@
 #include <map>
 #include <set>
 
-#include "base/text/quantity_text.hpp"
+#include "base/text/json_writer.hpp"
 #include "present/page/page_table.hpp"
-#include "present/picture/picture_layout.hpp"
 #include "present/picture/markup.hpp"
 #include "present/picture/palette.hpp"
+#include "present/picture/picture_layout.hpp"
 #include "present/picture/timeline_picture.hpp"
-#include "base/text/json_text.hpp"
 
 namespace panpipe {
 namespace {
@@ -25,22 +23,11 @@ namespace {
 constexpr double kTicks = 2e6, kLevels = 5000;
 constexpr std::size_t kMostStillSpans = 6000;  // a larger picture for the printer would make most of the page
 
-// Text inside a script: no "<" can end it.
-std::string script_text(const std::string& text) {
+// JSON inside a script: no "<" of a text can end it.
+std::string for_script(const std::string& json) {
   std::string out;
-  for (const char c : json::text(text)) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
+  for (const char c : json) out += c == '<' ? std::string("\\u003c") : std::string(1, c);
   return out;
-}
-
-void append(std::string& list, const std::string& item, const char* separator = ",") {
-  if (!list.empty()) list += separator;
-  list += item;
 }
 
 class ViewData {
@@ -53,7 +40,7 @@ class ViewData {
       for (const Span& span : result->timeline.spans) longest = std::max(longest, span.end.base());
       for (const DeviceTimeline& device : result->timeline.devices)
         highest = std::max(highest, static_cast<double>(device.peak.base()));
-      add_stages(*result);
+      for (auto& [device, stages] : stages_of_devices(result->timeline)) stages_[device].merge(stages);
     }
     tick_ = longest > 0 ? longest / kTicks : 1;
     level_ = highest / kLevels;
@@ -62,82 +49,73 @@ class ViewData {
 
   std::string run() {
     const TimeScale scale = time_scale(tick_ * kTicks);
-    std::string rows;
-    for (const auto& [rank, device] : devices()) append(rows, row(rank, device), ",\n");
-    std::string names, kinds;
-    for (const std::string& name : names_) append(names, script_text(name));
-    for (const std::string& kind : kinds_) append(kinds, kind);
-    return fmt::format(
-        "const view = {{unit: {}, perTick: {}, end: {}, perLevel: {}, levels: {}, names: [{}], kinds: [{}], rows: [\n{}\n]}};\n",
-        script_text(scale.unit), tick_ * scale.factor, std::lround(kTicks), level_ / (1 << 20), std::lround(kLevels), names,
-        kinds, rows);
+    out_.object().field("unit", scale.unit).field("perTick", tick_ * scale.factor).field("end", std::lround(kTicks));
+    out_.field("perLevel", level_ / (1 << 20)).field("levels", std::lround(kLevels)).field("names", names_);
+    out_.list("rows", JsonLayout::Flush);
+    for (const DeviceTimeline* device : drawn_devices(results_.front()->timeline, stages_)) {
+      out_.object(JsonLayout::Dense).field("name", fmt::format("rank {}", device->rank));
+      out_.field("detail", text_of_stages(stages_[device->device])).list("parts");
+      for (const ResultDocument* result : results_) write_part(*result, device->device);
+      out_.end().end();
+    }
+    out_.end().list("kinds");
+    for (const Kind& kind : kinds_)
+      out_.object().field("name", kind.name).field("fill", kind.fill).field("ink", kind.ink).field("label", kind.is_label).end();
+    return fmt::format("const view = {};\n", for_script(out_.end().end().finish()));
   }
 
  private:
-  void add_stages(const ResultDocument& result) {
-    for (const Span& span : result.timeline.spans)
-      if (span.lane == Lane::Compute && span.action.is_compute()) stages_[span.device].insert(span.action.stage);
-  }
-
-  // (rank, device) of the first result's devices that have spans of their own.
-  std::set<std::pair<std::int32_t, std::int32_t>> devices() const {
-    std::set<std::pair<std::int32_t, std::int32_t>> devices;
-    for (const DeviceTimeline& device : results_.front()->timeline.devices)
-      if (device.same_as < 0 || stages_.contains(device.device)) devices.emplace(device.rank, device.device);
-    return devices;
-  }
-
-  std::string row(std::int32_t rank, std::int32_t device) {
-    const auto stages = stages_.find(device);
-    const std::string held = stages == stages_.end() ? "" : fmt::format("{}", fmt::join(stages->second, ", "));
-    std::string parts;
-    for (const ResultDocument* result : results_) append(parts, part(*result, device), ",\n");
-    return fmt::format(
-        "{{name: {}, detail: {}, parts: [{}]}}", script_text(fmt::format("rank {}", rank)),
-        script_text(held.empty() ? held : fmt::format("{} {}", stages->second.size() == 1 ? "stage" : "stages", held)), parts);
-  }
+  // What is said of spans of one look and name.
+  struct Kind {
+    std::string name, fill, ink;
+    bool is_label = false;  // the name is the span's own, not that of a pass
+  };
 
   // Spans as numbers: kind, start since the start before, length, stage, microbatch, bytes; by lane, compute first.
-  std::string part(const ResultDocument& result, std::int32_t device) {
-    std::map<Lane, std::string> lanes;
+  void write_part(const ResultDocument& result, std::int32_t device) {
+    std::map<Lane, std::vector<std::int64_t>> lanes;
     std::map<Lane, std::int64_t> before;
     const auto& spans = result.timeline.spans;  // sorted by device, lane, start
     auto span = std::lower_bound(spans.begin(), spans.end(), device, [](const Span& s, std::int32_t d) { return s.device < d; });
     for (; span != spans.end() && span->device == device; ++span) {
       if (span->lane != Lane::Compute && !strip_of(span->lane)) continue;
       const std::int64_t start = ticks(span->start.base()), end = ticks(span->end.base());
-      std::string& text = lanes[span->lane];
-      fmt::format_to(std::back_inserter(text), "{}{},{},{},{},{},{}", text.empty() ? "" : ",", kind_of(*span),
-                     start - before[span->lane], end - start, span->action.stage, span->action.microbatch, span->bytes.base());
+      for (const std::int64_t number : {kind_of(*span), start - before[span->lane], end - start, std::int64_t{span->action.stage},
+                                        std::int64_t{span->action.microbatch}, span->bytes.base()})
+        lanes[span->lane].push_back(number);
       before[span->lane] = start;
     }
-    std::string text;
-    for (const auto& [lane, numbers] : lanes)
-      text += fmt::format("{}{{strip: {}, spans: [{}]}}", text.empty() ? "" : ", ",
-                          lane == Lane::Compute ? -1 : static_cast<int>(*strip_of(lane)), numbers);
-    return fmt::format("{{lanes: [{}], {}}}", text, memory(result, device));
+    out_.object().list("lanes");
+    for (const auto& [lane, numbers] : lanes) {
+      out_.object().field("strip", lane == Lane::Compute ? -1 : static_cast<int>(*strip_of(lane)));
+      out_.field("spans", numbers).end();
+    }
+    out_.end();
+    write_memory(result, device);
+    out_.end();
   }
 
-  std::string memory(const ResultDocument& result, std::int32_t device) const {
-    for (const DeviceTimeline& own : result.timeline.devices) {
-      if (own.device != device) continue;
-      std::string curve;
-      std::int64_t before = 0;
-      for (const MemorySample& sample : own.memory) {
-        const std::int64_t at = ticks(sample.at.base());
-        fmt::format_to(std::back_inserter(curve), "{}{},{}", curve.empty() ? "" : ",", at - before, levels(sample.allocated));
-        before = at;
-      }
-      return fmt::format("peak: {}, limit: {}, memory: [{}]", levels(own.peak), levels(own.limit), curve);
+  void write_memory(const ResultDocument& result, std::int32_t device) {
+    static const DeviceTimeline kNoDevice;
+    const auto& all = result.timeline.devices;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const DeviceTimeline& d) { return d.device == device; });
+    const DeviceTimeline& own = found == all.end() ? kNoDevice : *found;
+    std::vector<std::int64_t> curve;
+    std::int64_t before = 0;
+    for (const MemorySample& sample : own.memory) {
+      const std::int64_t at = ticks(sample.at.base());
+      curve.insert(curve.end(), {at - before, levels(sample.allocated)});
+      before = at;
     }
-    return "peak: 0, limit: 0, memory: []";
+    out_.field("peak", levels(own.peak)).field("limit", levels(own.limit));
+    out_.field("memory", curve);
   }
 
   std::int64_t ticks(double seconds) const { return std::llround(seconds / tick_); }
   std::int64_t levels(Bytes bytes) const { return std::llround(static_cast<double>(bytes.base()) / level_); }
 
-  // Index into `kinds`: what is said of spans of one look and name.
-  std::size_t kind_of(const Span& span) {
+  // Index into `kinds_`.
+  std::int64_t kind_of(const Span& span) {
     int shade = 0;
     if (span.lane == Lane::Compute && span.action.is_compute()) {
       const auto& stages = stages_[span.device];
@@ -147,18 +125,19 @@ class ViewData {
     const auto [known, is_new] = kind_index_.emplace(std::tuple(span.lane, name, shade), kinds_.size());
     if (is_new) {
       const auto strip = strip_of(span.lane);
-      const std::string fill = strip ? fill_of(*strip) : fill_of(span.action.kind, shade, shade_count(chunks_));
-      kinds_.push_back(
-          fmt::format("{{name: {}, fill: \"{}\", label: {}}}", script_text(name), fill, span.label.empty() ? "false" : "true"));
+      const int shades = shade_count(chunks_);
+      kinds_.push_back({name, strip ? fill_of(*strip) : fill_of(span.action.kind, shade, shades),
+                        ink_of(span.action.kind, shade, shades), !span.label.empty()});
     }
     return known->second;
   }
 
   const std::vector<const ResultDocument*>& results_;
   const std::vector<std::string>& names_;
-  std::map<std::int32_t, std::set<std::int32_t>> stages_;  // of each device
-  std::map<std::tuple<Lane, std::string, int>, std::size_t> kind_index_;
-  std::vector<std::string> kinds_;
+  StagesOfDevices stages_;  // in any of the results
+  std::map<std::tuple<Lane, std::string, int>, std::int64_t> kind_index_;
+  std::vector<Kind> kinds_;
+  JsonWriter out_;
   double tick_ = 1, level_ = 1;
   int chunks_ = 1;
 };

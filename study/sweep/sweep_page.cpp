@@ -9,7 +9,7 @@
 #include <map>
 #include <sstream>
 
-#include "base/text/memory_scale.hpp"
+#include "base/text/memory_text.hpp"
 #include "base/text/quantity_text.hpp"
 #include "present/page/page.hpp"
 #include "present/picture/picture_layout.hpp"

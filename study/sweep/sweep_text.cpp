@@ -5,25 +5,20 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <tuple>
 
+#include "base/text/csv_text.hpp"
+#include "base/text/json_writer.hpp"
+#include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
-#include "present/page/plots.hpp"
-#include "base/text/json_text.hpp"
+#include "base/text/text_table.hpp"
 #include "costmodel/timeline/metric_table.hpp"
+#include "present/page/plots.hpp"
 #include "study/sweep/sweep.hpp"
 
 namespace panpipe::planner {
 namespace {
-
-std::string quoted(const std::string& field) {
-  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
-  std::string text = "\"";
-  for (const char c : field) text += c == '"' ? "\"\"" : std::string(1, c);
-  return text + '"';
-}
 
 // Those that any cell has, in the order of the first that has them.
 std::vector<std::string> metric_names(const std::vector<SweepCell>& cells) {
@@ -34,27 +29,23 @@ std::vector<std::string> metric_names(const std::vector<SweepCell>& cells) {
   return names;
 }
 
-nlohmann::ordered_json cell_json(const SweepGrid& grid, const SweepCell& cell, bool on_front) {
-  nlohmann::ordered_json result = {{"index", cell.index}, {"settings", nlohmann::ordered_json::object()}};
+// null where there is nothing to say.
+std::optional<std::string> or_null(const std::string& text) { return text.empty() ? std::nullopt : std::optional(text); }
+
+void write_cell(JsonWriter& out, const SweepGrid& grid, const SweepCell& cell, bool on_front) {
+  out.object(JsonLayout::Lines).field("index", cell.index).object("settings", JsonLayout::Lines);
   const std::vector<std::string> values = grid.values(cell.index);
-  for (std::size_t i = 0; i < values.size(); ++i) result["settings"][grid.axes[i].key] = values[i];
-  result["status"] = name_of(cell.status);
-  result["reason"] = cell.reason.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cell.reason);
-  result["metrics"] = nullptr;
+  for (std::size_t i = 0; i < values.size(); ++i) out.field(grid.axes[i].key, values[i]);
+  out.end().field("status", name_of(cell.status)).field("reason", or_null(cell.reason));
   if (cell.has_answer()) {
-    result["metrics"] = nlohmann::ordered_json::object();
-    for (const auto& [name, value] : cell.metrics) {
-      if (const Metric* metric = find_metric(name); metric && metric->unit == MetricUnit::Byte) {  // whole, as in a result
-        result["metrics"][name] = static_cast<std::int64_t>(value);
-      } else {
-        result["metrics"][name] = value;
-      }
-    }
-    result["metrics"]["fits"] = cell.status == CellStatus::Fits;
+    out.object("metrics", JsonLayout::Lines);
+    for (const auto& [name, value] : cell.metrics) write_metric(out, name, value);
+    out.field("fits", cell.status == CellStatus::Fits).end();
+  } else {
+    out.field("metrics", nullptr);
   }
-  if (!grid.method.empty()) result["plan"] = cell.plan.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cell.plan);
-  result["pareto"] = on_front;
-  return result;
+  if (!grid.method.empty()) out.field("plan", or_null(cell.plan));
+  out.field("pareto", on_front).end();
 }
 
 std::vector<bool> marks(const std::vector<SweepCell>& cells) {
@@ -63,27 +54,7 @@ std::vector<bool> marks(const std::vector<SweepCell>& cells) {
   return on_front;
 }
 
-std::string memory_text(double bytes) { return to_text(Bytes(static_cast<std::int64_t>(bytes))); }
-
-// Columns as wide as what stands in them; numbers to the right.
-std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t words) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool left = i < words || i + 1 == row.size();
-      line += left ? fmt::format("  {:<{}}", row[i], widths[i]) : fmt::format("  {:>{}}", row[i], widths[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
+std::string bytes_text(double bytes) { return to_text(Bytes(static_cast<std::int64_t>(bytes))); }
 
 std::vector<std::string> row_of(const SweepGrid& grid, const SweepCell& cell, const SweepMeasure& measure,
                                 const std::string& verdict) {
@@ -93,9 +64,9 @@ std::vector<std::string> row_of(const SweepGrid& grid, const SweepCell& cell, co
   shown(cell.metric("step_time_s"), time);
   if (measure.per_sample) shown(measure.of(cell), time);
   shown(cell.metric("samples_per_s"), [](double value) { return fmt::format("{:.4g}", value); });
-  shown(cell.metric("mfu"), [](double value) { return value > 0 ? fmt::format("{:.1f} %", 100 * value) : std::string("-"); });
-  shown(cell.metric("bubble_step"), [](double value) { return fmt::format("{:.1f} %", 100 * value); });
-  shown(cell.metric("peak_memory_bytes"), memory_text);
+  shown(cell.metric("mfu"), [](double value) { return value > 0 ? percent(value) : "-"; });
+  shown(cell.metric("bubble_step"), percent);
+  shown(cell.metric("peak_memory_bytes"), bytes_text);
   row.push_back(cell.plan.empty() ? verdict : verdict + (verdict.empty() ? "" : "; ") + cell.plan);
   return row;
 }
@@ -152,7 +123,7 @@ std::string conclusion(const SweepGrid& grid, const std::vector<SweepCell>& cell
   const std::optional<double> time = measure.of(best);
   std::string text = fmt::format("best: {}", grid.title(best.index));
   if (time) text += fmt::format(": {} a {}", to_text(Duration(*time)), measure.per_sample ? "sample" : "step");
-  if (const auto memory = best.metric("peak_memory_bytes")) text += ", " + memory_text(*memory);
+  if (const auto memory = best.metric("peak_memory_bytes")) text += ", " + bytes_text(*memory);
   if (order.size() > 1 && time && cells[order[1]].status == CellStatus::Fits)
     if (const auto next = measure.of(cells[order[1]]); next && *next > 0) {
       const double less = 100 * (1 - *time / *next);
@@ -181,44 +152,43 @@ SweepVerdicts verdicts(const std::vector<SweepCell>& cells) {
   const std::vector<std::size_t> order = ranking(cells);
   for (const std::size_t i : pareto_cells(cells))
     result.of_cell[i] =
-        i == order.front() ? "best" : "best within " + memory_text(cells[i].metric("peak_memory_bytes").value_or(0));
+        i == order.front() ? "best" : "best within " + bytes_text(cells[i].metric("peak_memory_bytes").value_or(0));
   return result;
 }
 
 std::string to_json(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::string& shard) {
-  nlohmann::ordered_json document = {{"schema", "panpipe-sweep/1"}};
+  constexpr JsonLayout kLines = JsonLayout::Lines;
   std::map<std::string, std::string> inputs;
   for (const SweepCell& cell : cells) inputs.insert(cell.inputs.begin(), cell.inputs.end());
-  document["context"] = {{"version", grid.version}, {"hashes", inputs}};
-  document["scenario"] = grid.scenario;
-  document["engine"] = grid.engine;
-  document["plan_each"] = grid.method.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(grid.method);
-  document["set"] = grid.sets;
-  document["axes"] = nlohmann::ordered_json::array();
-  for (const SweepAxis& axis : grid.axes)
-    document["axes"].push_back(nlohmann::ordered_json{{"key", axis.key}, {"values", axis.values}});
-  if (!shard.empty()) document["shard"] = shard;
-  document["size"] = grid.size();
-  document["cells"] = nlohmann::ordered_json::array();
+  JsonWriter out;
+  out.object(kLines).field("schema", "panpipe-sweep/1");
+  out.object("context", kLines).field("version", grid.version).object("hashes", kLines);
+  for (const auto& [file, hash] : inputs) out.field(file, hash);
+  out.end().end().field("scenario", grid.scenario).field("engine", grid.engine).field("plan_each", or_null(grid.method));
+  out.field("set", grid.sets).list("axes", kLines);
+  for (const SweepAxis& axis : grid.axes) out.object().field("key", axis.key).field("values", axis.values).end();
+  out.end();
+  if (!shard.empty()) out.field("shard", shard);
+  out.field("size", grid.size()).list("cells", kLines);
   const std::vector<bool> on_front = marks(cells);
-  for (std::size_t i = 0; i < cells.size(); ++i) document["cells"].push_back(cell_json(grid, cells[i], on_front[i]));
-  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  for (std::size_t i = 0; i < cells.size(); ++i) write_cell(out, grid, cells[i], on_front[i]);
+  return out.end().end().finish() + "\n";
 }
 
 std::string to_csv(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
   const std::vector<std::string> names = metric_names(cells);
   std::string text;
-  for (const SweepAxis& axis : grid.axes) text += quoted(axis.key) + ",";
+  for (const SweepAxis& axis : grid.axes) text += csv_cell(axis.key) + ",";
   text += "status,reason,plan";
-  for (const std::string& name : names) text.append(1, ',').append(quoted(name));
+  for (const std::string& name : names) text.append(1, ',').append(csv_cell(name));
   text += "\n";
   for (const SweepCell& cell : cells) {
-    for (const std::string& value : grid.values(cell.index)) text += quoted(value) + ",";
-    text += fmt::format("{},{},{}", name_of(cell.status), quoted(cell.reason), quoted(cell.plan));
+    for (const std::string& value : grid.values(cell.index)) text += csv_cell(value) + ",";
+    text += fmt::format("{},{},{}", name_of(cell.status), csv_cell(cell.reason), csv_cell(cell.plan));
     for (const std::string& name : names) {
       const auto value = cell.metric(name);
       text += ',';
-      if (value) text += json::number(*value);
+      if (value) text += json_number(*value);
     }
     text += "\n";
   }
@@ -228,13 +198,14 @@ std::string to_csv(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
 std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
   const SweepMeasure measure = measure_for(cells);
   const SweepVerdicts said = verdicts(cells);
-  std::vector<std::vector<std::string>> rows(1);
-  for (const SweepAxis& axis : grid.axes) rows[0].push_back(axis.key);
-  rows[0].emplace_back("step time");
-  if (measure.per_sample) rows[0].emplace_back("a sample");
-  rows[0].insert(rows[0].end(), {"samples/s", "MFU", "bubble", "peak memory", ""});
-  for (const std::size_t i : ranking(cells)) rows.push_back(row_of(grid, cells[i], measure, said.of_cell[i]));
-  std::string text = grid.heading + aligned(rows, grid.axes.size());
+  std::vector<TextColumn> columns;
+  for (const SweepAxis& axis : grid.axes) columns.push_back("<" + axis.key);
+  columns.push_back("step time");
+  if (measure.per_sample) columns.push_back("a sample");
+  columns.insert(columns.end(), {"samples/s", "MFU", "bubble", "peak memory", "<"});
+  TextTable table(std::move(columns));
+  for (const std::size_t i : ranking(cells)) table.row(row_of(grid, cells[i], measure, said.of_cell[i]));
+  std::string text = grid.heading + table.text();
   for (const std::string& reason : said.reasons) text += "  " + reason + "\n";
   const std::string answer = conclusion(grid, cells);
   return text + (answer.empty() ? "" : answer + "\n");

@@ -128,7 +128,6 @@ TEST(QuantityText, ForPeopleThreeToFourDigits) {
   EXPECT_EQ(to_text(Bandwidth(std::numeric_limits<double>::infinity())), "unlimited");
   EXPECT_EQ(to_text(tflops_per_s(312)), "312 TFLOP/s");
   EXPECT_EQ(to_text(flops(4.51e21)), "4510 EFLOP");
-  EXPECT_EQ(fraction_to_text(0.85), "85.0 %");
 }
 
 TEST(QuantityText, ExactTextParsesBackToTheSameValue) {
@@ -148,19 +147,6 @@ TEST(QuantityText, ExactTextParsesBackToTheSameValue) {
     const Bytes size(static_cast<std::int64_t>(state >> (1 + state % 60)));
     EXPECT_EQ(value_of(parse_bytes(exact_text(size))), size);
   }
-}
-
-TEST(QuantityText, NearestName) {
-  const std::vector<std::string> keys = {"memory", "micro", "microbatches", "link"};
-  EXPECT_EQ(nearest_name("memroy", keys), "memory");  // two neighbours swapped
-  EXPECT_EQ(nearest_name("Memory", keys), "memory");  // case
-  EXPECT_EQ(nearest_name("micro_batches", keys), "microbatches");
-  EXPECT_EQ(nearest_name("lnk", keys), "link");                                              // one edit is always allowed
-  EXPECT_EQ(nearest_name("microb", keys), "micro");                                          // near wins over ...
-  EXPECT_EQ(nearest_name("interleaved", {"1f1b", "interleaved-1f1b"}), "interleaved-1f1b");  // ... the beginning of a name
-  EXPECT_EQ(nearest_name("frequency", keys), std::nullopt);
-  EXPECT_EQ(nearest_name("x", {"y"}), std::nullopt);  // every letter replaced is no likeness
-  EXPECT_EQ(nearest_name("", keys), std::nullopt);
 }
 
 }  // namespace

@@ -344,10 +344,10 @@ TEST(CommandLine, HelpIsAVerbToo) {
 
 TEST(CommandLine, AMistypedOptionIsSuggested) {
   EXPECT_EQ(panpipe("schedule 1f1b --ranks 4 --microbatches 8 --jsn").err,
-            "panpipe schedule: error: not expected here: --jsn; did you mean '--json'?\n"
+            "panpipe schedule: error: not expected here: --jsn, did you mean '--json'?\n"
             "  see panpipe schedule --help\n");
   EXPECT_EQ(panpipe("simulate --backend simgird " + kGpt2).err,
-            "error: --backend is simgrid or flow, not 'simgird'; did you mean 'simgrid'?\n");
+            "error: --backend is simgrid or flow, not 'simgird', did you mean 'simgrid'?\n");
 }
 
 TEST(CommandLine, CheckPrintsAllThatIsAskedFor) {

@@ -50,23 +50,23 @@ cli::Machine whole_machine() {
 TEST(Doctor, OnAMachineWithEverythingEveryVerbWorks) {
   EXPECT_EQ(cli::doctor_text(whole_machine(), {}),
             "panpipe 0.1.0 finds on this machine\n"
-            "  data       /opt/panpipe/share/panpipe (beside the installed program)\n"
-            "  SimGrid    3.32, its module loads\n"
-            "  Ceres      built in\n"
-            "  executor   /opt/panpipe/lib/panpipe/panpipe-exec\n"
-            "  LibTorch   2.11.0+cu130, /venv/torch (VIRTUAL_ENV=/venv)\n"
-            "  GPUs       2 x NVIDIA H100 (80 GiB, 79 GiB free); driver 580.65.06 for CUDA up to 13.0\n"
-            "  NCCL       2.27.5, /venv/nvidia/nccl/lib/libnccl.so.2\n"
-            "  cores      16 usable\n"
-            "  memory     128 GiB usable, 100 GiB available; /dev/shm 64 GiB, 64 GiB free\n"
-            "  ports      a port of 127.0.0.1 can be opened\n"
+            "  data      /opt/panpipe/share/panpipe (beside the installed program)\n"
+            "  SimGrid   3.32, its module loads\n"
+            "  Ceres     built in\n"
+            "  executor  /opt/panpipe/lib/panpipe/panpipe-exec\n"
+            "  LibTorch  2.11.0+cu130, /venv/torch (VIRTUAL_ENV=/venv)\n"
+            "  GPUs      2 x NVIDIA H100 (80 GiB, 79 GiB free); driver 580.65.06 for CUDA up to 13.0\n"
+            "  NCCL      2.27.5, /venv/nvidia/nccl/lib/libnccl.so.2\n"
+            "  cores     16 usable\n"
+            "  memory    128 GiB usable, 100 GiB available; /dev/shm 64 GiB, 64 GiB free\n"
+            "  ports     a port of 127.0.0.1 can be opened\n"
             "\n"
             "verbs that work here\n"
-            "  check, estimate, plan, validate   yes\n"
-            "  schedule, compare, report, import yes\n"
-            "  simulate, sweep                   yes\n"
-            "  fit                               yes\n"
-            "  run, profile                      yes: transports local, gloo, nccl on 2 GPUs and the CPU\n");
+            "  check, estimate, plan, validate    yes\n"
+            "  schedule, compare, report, import  yes\n"
+            "  simulate, sweep                    yes\n"
+            "  fit                                yes\n"
+            "  run, profile                       yes: transports local, gloo, nccl on 2 GPUs and the CPU\n");
   for (const auto& [verb, answer] : json::parse(cli::doctor_json(whole_machine()))["verbs"].items())
     EXPECT_EQ(answer["works"], "yes") << verb;
 }
@@ -80,8 +80,8 @@ TEST(Doctor, WhatIsMissingTakesAwayWhatStandsOnIt) {
   EXPECT_EQ(verbs(machine)["simulate"]["text"], "simulate --backend flow; sweep with --engine estimate");
   EXPECT_EQ(verbs(machine)["estimate"]["works"], "yes");
   EXPECT_THAT(cli::doctor_text(machine, {}),
-              HasSubstr("  SimGrid    cannot load panpipe_simgrid.so: libsimgrid.so.3.32: cannot open shared object file\n"
-                        "             to get it: install the SimGrid that this program was built with (libsimgrid-dev)\n"));
+              HasSubstr("  SimGrid   cannot load panpipe_simgrid.so: libsimgrid.so.3.32: cannot open shared object file\n"
+                        "            to get it: install the SimGrid that this program was built with (libsimgrid-dev)\n"));
 
   machine = whole_machine();
   machine.libtorch.clear();
@@ -89,7 +89,7 @@ TEST(Doctor, WhatIsMissingTakesAwayWhatStandsOnIt) {
   EXPECT_EQ(verbs(machine)["run"]["works"], "no");
   EXPECT_EQ(verbs(machine)["profile"]["text"], "the executor finds no LibTorch");
   EXPECT_THAT(verbs(machine)["run"]["rest"].get<std::string>(), HasSubstr("torch package 2.11.0"));
-  EXPECT_THAT(cli::doctor_text(machine, {}), HasSubstr("  LibTorch   none that fits: VIRTUAL_ENV=/venv: torch 2.9.0 there\n"));
+  EXPECT_THAT(cli::doctor_text(machine, {}), HasSubstr("  LibTorch  none that fits: VIRTUAL_ENV=/venv: torch 2.9.0 there\n"));
 
   machine = whole_machine();
   machine.executor.clear();
@@ -119,7 +119,7 @@ TEST(Doctor, WhatIsMissingTakesAwayWhatStandsOnIt) {
       HasSubstr("driver 550.54.15 for CUDA up to 12.4; not usable: the NVIDIA driver 550.54.15 supports CUDA up to 12.4, and "
                 "this torch "
                 "package is built with CUDA 13.0\n"
-                "             to get it: install a driver of at least 580, or a torch package that is built with CUDA 12: "
+                "            to get it: install a driver of at least 580, or a torch package that is built with CUDA 12: "
                 "PANPIPE_TORCH_INDEX=URL tools/setup with an index of such packages, then make build (docs/installing.md)\n"));
 
   machine = whole_machine();
@@ -160,16 +160,16 @@ TEST(Doctor, OfThisMachineTextAndDocumentAgree) {
     EXPECT_TRUE(found["verbs"].contains(verb)) << verb;
   EXPECT_TRUE(found["found"]["ports"]["loopback"]);
   EXPECT_GE(found["found"]["cores"]["usable"], 1);
-  EXPECT_THAT(text.out, HasSubstr("\n  cores      " + found["found"]["cores"]["text"].get<std::string>() + "\n"));
-  EXPECT_THAT(text.out, HasSubstr("  data       " + found["found"]["data"]["folder"].get<std::string>() + " ("));
+  EXPECT_THAT(text.out, HasSubstr("\n  cores     " + found["found"]["cores"]["text"].get<std::string>() + "\n"));
+  EXPECT_THAT(text.out, HasSubstr("  data      " + found["found"]["data"]["folder"].get<std::string>() + " ("));
 }
 
 TEST(Doctor, ADataFolderThatIsMissingIsNamedWithTheVariable) {
   const Outcome run = panpipe_after("PANPIPE_DATA=/nowhere", "doctor");
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out,
-              HasSubstr("  data       no folder /nowhere (PANPIPE_DATA names it)\n             to get it: set PANPIPE_DATA"));
-  EXPECT_THAT(run.out, HasSubstr("  check, estimate, plan, validate   partly: only scenarios whose files you have"));
+              HasSubstr("  data      no folder /nowhere (PANPIPE_DATA names it)\n            to get it: set PANPIPE_DATA"));
+  EXPECT_THAT(run.out, HasSubstr("  check, estimate, plan, validate    partly: only scenarios whose files you have"));
 }
 
 // As NVML's functions are declared by NVIDIA; here the stand-in GPU's library has them.

@@ -116,7 +116,7 @@ TEST(Plan, ACutInsideAUnitIsRefusedWithTheReason) {
 TEST(Plan, AMethodThatDoesNotExistIsAnInputError) {
   const Outcome run = panpipe("plan " + kGpt2 + " --method pfeif");
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("--method is auto, pfeife or piper, not 'pfeif'; did you mean 'pfeife'?"));
+  EXPECT_THAT(run.err, HasSubstr("--method is auto, pfeife or piper, not 'pfeif', did you mean 'pfeife'?"));
 }
 
 // A plan decides batch and degrees: a scenario that says otherwise takes them from it, an override contradicts it.

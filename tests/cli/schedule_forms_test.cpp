@@ -47,11 +47,11 @@ TEST(CliSchedule, ComparesTransferSemantics) {
   const Outcome all = panpipe(order + "--semantics all");
   EXPECT_EQ(all.exit_code, 0);
   EXPECT_THAT(all.out, StartsWith("1f1b: 2 ranks, 2 stages, 2 microbatches\n"
-                                  "semantics         receives early     receives late\n"
-                                  "asynchronous                  11                11\n"
-                                  "buffered                      11                11\n"
-                                  "blocking                      13          deadlock\n"
-                                  "batched                       13                12\n"
+                                  "semantics     receives early  receives late\n"
+                                  "asynchronous              11             11\n"
+                                  "buffered                  11             11\n"
+                                  "blocking                  13       deadlock\n"
+                                  "batched                   13             12\n"
                                   "receives late: finishes under asynchronous, buffered, batched, deadlocks under blocking:\n"));
   EXPECT_EQ(panpipe(order + "--lower send-recv --semantics blocking").exit_code, 0);
   const Outcome blocked = panpipe(order + "--lower send-recv --defer-receives --semantics blocking");

@@ -77,12 +77,12 @@ TEST(Terminal, NoLineIsWiderThanIt) {
     }
   // What tells most stays.
   const std::string narrow = panpipe_on_terminal("estimate " + kGpt2 + " 2>/dev/null", 50, "NO_COLOR=1").out;
-  EXPECT_THAT(narrow, HasSubstr("  rank     compute   bubble   peak GiB  fits\r\n"));
+  EXPECT_THAT(narrow, HasSubstr("  rank   compute   exposed  bubble  peak GiB  fits\r\n"));
 }
 
 TEST(Terminal, WhatIsNoTerminalGetsWholeLines) {
   const Outcome run = panpipe("estimate " + kGpt2);
-  EXPECT_THAT(run.out, HasSubstr("  rank device        ends     compute     exposed   bubble  in span   peak GiB  fits\n"));
+  EXPECT_THAT(run.out, HasSubstr("  rank  device      ends   compute   exposed  bubble  in span  peak GiB  fits\n"));
 }
 
 TEST(Terminal, ADumbOneGetsNoControlCodes) {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 
 namespace {

@@ -53,11 +53,11 @@ TEST(Draw, NeverWiderThanAsked) {
 TEST(Grid, MarksTheFault) {
   const Schedule schedule = from_rows({"0F0 0B0 0F1 0B1", "1F0 1F1 1B0 1B1"});
   EXPECT_EQ(grid(schedule, check_schedule(schedule)),
-            "         Rank 0                 Rank 1\n"
-            "Step 0   0F0                    1F0\n"
-            "Step 1   0B0 <-- ERROR HERE     1F1\n"
-            "Step 2   0F1                    1B0\n"
-            "Step 3   0B1                    1B1\n");
+            "        Rank 0              Rank 1\n"
+            "Step 0  0F0                 1F0\n"
+            "Step 1  0B0 <-- ERROR HERE  1F1\n"
+            "Step 2  0F1                 1B0\n"
+            "Step 3  0B1                 1B1\n");
 }
 
 TEST(Grid, LongRowsAreShownAroundTheFault) {

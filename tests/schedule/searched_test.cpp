@@ -232,12 +232,12 @@ TEST(MemorySweep, FallsWithMemory) {
 TEST(MemorySweep, TextOfASmallOne) {
   EXPECT_EQ(to_text(sweep_memory("zb-auto", 2, 2, kEven)),
             "zb-auto: 2 ranks, 2 microbatches, F=1, I=1, W=1, comm=0\n"
-            " memory   held      makespan    bubble    no shorter       least\n"
-            "      1      1            10   40.00 %            10     40.00 %\n"
-            "      2      2             7   14.29 %             7     14.29 %\n"
-            "             2             9   33.33 %  1f1b\n"
-            "             2             7   14.29 %  zb-h1\n"
-            "             2             7   14.29 %  zb-h2\n"
+            "  memory  held  makespan   bubble  no shorter    least\n"
+            "       1     1        10  40.00 %          10  40.00 %\n"
+            "       2     2         7  14.29 %           7  14.29 %\n"
+            "             2         9  33.33 %                       1f1b\n"
+            "             2         7  14.29 %                       zb-h1\n"
+            "             2         7  14.29 %                       zb-h2\n"
             "memory: activations of one stage a rank may hold; held: at most in the order found; no shorter: bound of every\n"
             "order's makespan within this memory, and least the bubble it would have\n");
 }

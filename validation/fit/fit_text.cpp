@@ -9,15 +9,16 @@
 #include "base/files/file_hash.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/scalar_text.hpp"
-#include "validation/fit/fit.hpp"
 #include "base/text/percent.hpp"
+#include "base/text/text_table.hpp"
+#include "validation/fit/fit.hpp"
 
 namespace panpipe {
 namespace {
 
 std::string errors_text(const FitErrors& e) {
-  return fmt::format("{{rows: {}, mean: {}, median: {}, worst: {}, bias: {:+.1f} %}}", e.rows, percent(e.mean), percent(e.median),
-                     percent(e.worst), 100 * e.bias);
+  return fmt::format("{{rows: {}, mean: {}, median: {}, worst: {}, bias: {}}}", e.rows, percent(e.mean), percent(e.median),
+                     percent(e.worst), signed_percent(e.bias));
 }
 
 std::string provenance(const Fit& fit, const FittedParameter& p) {
@@ -154,27 +155,26 @@ std::string to_yaml(const Fit& fit, const FitRecord& record) {
 }
 
 std::string to_table(const Fit& fit) {
-  std::string out = fmt::format("  {:<22}{:>12}{:>12}{:>12}   {}\n", "", "start", "fitted", "+-", "range");
-  for (const FittedParameter& p : fit.parameters)
-    out += fmt::format("  {:<22}{:>12}{:>12}{:>12}   {} to {}{}\n", p.parameter->key, value_text(*p.parameter, p.start),
-                       value_text(*p.parameter, p.value), value_text(*p.parameter, p.uncertainty),
-                       value_text(*p.parameter, p.parameter->low), value_text(*p.parameter, p.parameter->high),
-                       p.at_bound     ? ", at its end"
-                       : p.determined ? ""
-                                      : ", hardly determined");
-  const auto line = [&](const std::string& what, const FitErrors& e) {
-    out += fmt::format("  {:<28}{:>5} rows: mean {:>7}, median {:>7}, worst {:>7}, bias {:+.1f} %\n", what, e.rows,
-                       percent(e.mean), percent(e.median), percent(e.worst), 100 * e.bias);
-  };
-  out += "\n";
-  line("with the start values", fit.before);
-  line("fitted", fit.after);
-  if (fit.folds.rows > 0) line("left out by folds", fit.folds);
-  for (const auto& [source, errors] : fit.by_source) {
-    line(source, errors);
-    if (const auto found = fit.without_own.find(source); found != fit.without_own.end())
-      line("  fitted without it", found->second);
+  TextTable numbers({"<", "start", "fitted", "+-", "<range"});
+  for (const FittedParameter& p : fit.parameters) {
+    const FitParameter& of = *p.parameter;
+    const char* doubt = p.at_bound ? ", at its end" : p.determined ? "" : ", hardly determined";
+    numbers.row({of.key, value_text(of, p.start), value_text(of, p.value), value_text(of, p.uncertainty),
+                 fmt::format("{} to {}{}", value_text(of, of.low), value_text(of, of.high), doubt)});
   }
+  TextTable errors({"<errors", "rows", "mean", "median", "worst", "bias"});
+  const auto row = [&](const std::string& what, const FitErrors& e) {
+    errors.row({what, std::to_string(e.rows), percent(e.mean), percent(e.median), percent(e.worst), signed_percent(e.bias)});
+  };
+  row("with the start values", fit.before);
+  row("fitted", fit.after);
+  if (fit.folds.rows > 0) row("left out by folds", fit.folds);
+  for (const auto& [source, errors_of_source] : fit.by_source) {
+    row(source, errors_of_source);
+    if (const auto found = fit.without_own.find(source); found != fit.without_own.end())
+      row("  fitted without it", found->second);
+  }
+  std::string out = numbers.text() + "\n" + errors.text();
   out += fmt::format("\n  {} iterations, {}\n", fit.iterations,
                      fit.interrupted ? "interrupted, the best until then"
                      : fit.converged ? "converged"

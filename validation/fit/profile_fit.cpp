@@ -7,6 +7,8 @@
 
 #include "base/error.hpp"
 #include "base/input/scalar_text.hpp"
+#include "base/text/percent.hpp"
+#include "base/text/text_table.hpp"
 
 namespace panpipe {
 namespace {
@@ -195,10 +197,10 @@ std::string to_yaml(const ProfileFit& fit, const std::string& name, const std::s
 }
 
 std::string to_table(const ProfileFit& fit) {
-  std::string out = fmt::format("  {:<22}{:>12}{:>12}   {}\n", "", "reached", "spread", "from");
+  TextTable table({"<", "reached", "spread", "<from"});
   for (const ReachedNumber& number : fit.numbers)
-    out += fmt::format("  {:<22}{:>12}{:>10.1f} %   {}\n", number.key, value_text(number, number.value), 100 * number.spread,
-                       number.source);
+    table.row({number.key, value_text(number, number.value), percent(number.spread), number.source});
+  std::string out = table.text();
   for (const FittedLink& link : fit.links)
     out += fmt::format("  link {} {} -> {}: {:.4g} us + bytes / {:.4g} GB/s, worst {:.1f} % of {}\n", link.transport, link.from,
                        link.to, link.latency_s * 1e6, link.bytes_per_s * 1e-9, 100 * link.worst, "its table");

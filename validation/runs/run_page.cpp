@@ -1,12 +1,13 @@
 // The answer of `panpipe validate` as one self-contained page.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
 #include "present/page/page.hpp"
-#include "base/text/percent.hpp"
 #include "validation/runs/run_report.hpp"
 
 namespace panpipe {
@@ -38,8 +39,8 @@ page::Scatter scatter(const RunReport& report, bool memory) {
     point.y = memory ? run.predicted_peak_gib : run.predicted_s;
     const auto source = std::find(plot.series.begin(), plot.series.end(), run.row.source.empty() ? "not stated" : run.row.source);
     point.series = static_cast<int>(source - plot.series.begin());
-    point.hint = fmt::format("{}: {:.4g} {} predicted, {:.4g} {} measured, {:+.1f} %", run.row.id, point.y, unit, point.x, unit,
-                             100 * *error);
+    point.hint = fmt::format("{}: {:.4g} {} predicted, {:.4g} {} measured, {}", run.row.id, point.y, unit, point.x, unit,
+                             signed_percent(*error));
     plot.points.push_back(point);
   }
   return plot;
@@ -48,27 +49,13 @@ page::Scatter scatter(const RunReport& report, bool memory) {
 page::Table group_table(const std::string& kind, const std::map<std::string, Summary>& groups) {
   page::Table table;
   table.caption = kind;
-  table.columns = {{kind, "", false, ""},
-                   {"rows", "", true, "predicted and measured"},
-                   {"mean", "%", true, "mean absolute error of the step time"},
-                   {"median", "%", true, ""},
-                   {"90 %", "%", true, "nine of ten rows are within"},
-                   {"worst", "%", true, ""},
-                   {"bias", "%", true, "mean signed error"},
-                   {"pairs", "%", true, "pairs measured more than 5 % apart that are predicted in the right order"},
-                   {"plans", "%", true, "the same among rows of one model, GPUs and global batch"},
-                   {"regret", "%", true, "what choosing by prediction costs, mean"},
-                   {"memory", "%", true, "mean absolute error of the peak"}};
-  for (const auto& [name, s] : groups) {
-    const double none = std::nan("");
-    const ErrorSummary& e = s.errors;
-    table.rows.push_back({page::words(name), page::number(e.rows, 0), page::number(e.rows ? 100 * e.mean : none, 1),
-                          page::number(e.rows ? 100 * e.median : none, 1), page::number(e.rows ? 100 * e.p90 : none, 1),
-                          page::number(e.rows ? 100 * e.worst : none, 1), page::number(e.rows ? 100 * e.bias : none, 1),
-                          page::number(e.pairs ? 100 * e.pairs_ordered : none, 1),
-                          page::number(s.choice.pairs ? 100 * s.choice.pairs_ordered : none, 1),
-                          page::number(s.choice.groups ? 100 * s.choice.mean_regret : none, 2),
-                          page::number(s.memory.rows ? 100 * s.memory.mean : none, 1)});
+  table.columns = {{kind, "", false, ""}};
+  for (const GroupFigure& figure : group_figures())
+    table.columns.push_back({figure.head, figure.digits > 0 ? "%" : "", true, figure.hint});
+  for (const auto& [name, summary] : groups) {
+    table.rows.push_back({page::words(name)});
+    for (const GroupFigure& figure : group_figures())
+      table.rows.back().push_back(page::number(figure.shown(summary), figure.digits));
   }
   return table;
 }
@@ -86,12 +73,7 @@ page::Table page_rows(const RunReport& report) {
                    {"split", "", false, ""},
                    {"assumed", "", false, "what the row leaves open"}};
   table.parts = kTerms;
-  std::vector<const RunPrediction*> rows;
-  for (const RunPrediction& run : report.runs)
-    if (run.error()) rows.push_back(&run);
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto* a, const auto* b) { return std::abs(*a->error()) > std::abs(*b->error()); });
-  for (const RunPrediction* run : rows) {
+  for (const RunPrediction* run : worst_first(report)) {
     const std::vector<double> terms = term_values(run->terms);
     page::Cell bar;
     bar.parts = terms;
@@ -99,13 +81,12 @@ page::Table page_rows(const RunReport& report) {
       bar.hint += fmt::format("{}{}: {}", i ? ", " : "", kTerms[i], to_text(Duration(terms[i])));
     page::Cell id = page::words(run->row.id);
     id.hint = run->row.source + ", " + run->row.where;
-    std::string assumed;
-    for (const std::string& text : run->assumed) assumed += (assumed.empty() ? "" : "; ") + text;
     table.rows.push_back(
         {id, page::number(100 * *run->error(), 1, std::abs(*run->error()) > kLarge ? page::Tone::Bad : page::Tone::Plain),
          page::number(*run->row.step_s, 3), page::number(run->predicted_s, 3), bar,
          page::number(run->row.peak_gib.value_or(std::nan("")), 1), page::number(run->predicted_peak_gib, 1),
-         page::words(run->row.gpu), page::words(parallelism_of(run->row)), page::words(assumed, page::Tone::Muted)});
+         page::words(run->row.gpu), page::words(parallelism_of(run->row)),
+         page::words(fmt::format("{}", fmt::join(run->assumed, "; ")), page::Tone::Muted)});
   }
   return table;
 }
@@ -117,7 +98,7 @@ std::string to_page(const RunReport& report, const std::string& command) {
   page::Page out("Predicted against measured training steps", command);
   out.figures({{"mean error", percent(e.mean), fmt::format("over {} runs", e.rows)},
                {"median", percent(e.median), ""},
-               {"bias", fmt::format("{:+.1f} %", 100 * e.bias), ""},
+               {"bias", signed_percent(e.bias), ""},
                {"worst", percent(e.worst), e.worst_id},
                {"pairs in order", percent(e.pairs_ordered), "measured more than 5 % apart"},
                {"regret", fmt::format("{:.2f} %", 100 * report.summary.choice.mean_regret), "of choosing by prediction, mean"}});

@@ -6,8 +6,11 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/text/did_you_mean.hpp"
+#include "base/text/json_writer.hpp"
+#include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
-#include "base/text/json_text.hpp"
+#include "base/text/text_table.hpp"
 
 namespace panpipe {
 namespace {
@@ -37,90 +40,56 @@ const Figure* find_figure(const std::string& name) {
   return nullptr;
 }
 
-std::string quoted(const std::string& text) { return json::text(text); }
-
-template <class T>
-std::string or_null(const std::optional<T>& value) {
-  return value ? json::number(static_cast<double>(*value)) : "null";
+void write_errors(JsonWriter& out, const ErrorSummary& e) {
+  out.field("rows", e.rows).field("mean_absolute_error", e.mean).field("median_absolute_error", e.median);
+  out.field("p90_absolute_error", e.p90).field("worst", e.worst).field("worst_id", e.worst_id).field("bias", e.bias);
+  out.field("pairs_ordered", e.pairs_ordered).field("pairs", e.pairs).field("skipped", e.skipped);
 }
 
-std::string errors_json(const ErrorSummary& e) {
-  return fmt::format(
-      "\"rows\": {}, \"mean_absolute_error\": {}, \"median_absolute_error\": {}, \"p90_absolute_error\": {}, \"worst\": {}, "
-      "\"worst_id\": {}, \"bias\": {}, \"pairs_ordered\": {}, \"pairs\": {}, \"skipped\": {}",
-      e.rows, json::number(e.mean), json::number(e.median), json::number(e.p90), json::number(e.worst), quoted(e.worst_id),
-      json::number(e.bias), json::number(e.pairs_ordered), e.pairs, e.skipped);
+void write_summary(JsonWriter& out, const std::string& name, const Summary& s) {
+  write_errors(out.object(name), s.errors);
+  out.object("choice").field("groups", s.choice.groups).field("best_found", s.choice.best_found);
+  out.field("pairs_ordered", s.choice.pairs_ordered).field("pairs", s.choice.pairs);
+  out.field("mean_regret", s.choice.mean_regret).field("worst_regret", s.choice.worst_regret).end();
+  out.object("memory").field("rows", s.memory.rows).field("mean_absolute_error", s.memory.mean);
+  out.field("median_absolute_error", s.memory.median).field("worst", s.memory.worst).field("worst_id", s.memory.worst_id);
+  out.field("bias", s.memory.bias).end().end();
 }
 
-std::string summary_json(const Summary& s) {
-  return fmt::format(
-      "{{{}, \"choice\": {{\"groups\": {}, \"best_found\": {}, \"pairs_ordered\": {}, \"pairs\": {}, \"mean_regret\": {}, "
-      "\"worst_regret\": {}}}, \"memory\": {{\"rows\": {}, \"mean_absolute_error\": {}, \"median_absolute_error\": {}, "
-      "\"worst\": "
-      "{}, \"worst_id\": {}, \"bias\": {}}}}}",
-      errors_json(s.errors), s.choice.groups, s.choice.best_found, json::number(s.choice.pairs_ordered), s.choice.pairs,
-      json::number(s.choice.mean_regret), json::number(s.choice.worst_regret), s.memory.rows, json::number(s.memory.mean),
-      json::number(s.memory.median), json::number(s.memory.worst), quoted(s.memory.worst_id), json::number(s.memory.bias));
+void write_terms(JsonWriter& out, const StepTerms& t) {
+  out.object("terms").field("products_s", t.products).field("traffic_s", t.traffic).field("tensor_s", t.tensor);
+  out.field("host_s", t.host).field("optimizer_s", t.optimizer).field("communication_s", t.communication);
+  out.field("idle_s", t.idle).end();
 }
 
-std::string terms_json(const StepTerms& t) {
-  return fmt::format(
-      "{{\"products_s\": {}, \"traffic_s\": {}, \"tensor_s\": {}, \"host_s\": {}, \"optimizer_s\": {}, \"communication_s\": {}, "
-      "\"idle_s\": {}}}",
-      json::number(t.products), json::number(t.traffic), json::number(t.tensor), json::number(t.host), json::number(t.optimizer),
-      json::number(t.communication), json::number(t.idle));
-}
-
-std::string row_json(const RunPrediction& run) {
+void write_row(JsonWriter& out, const RunPrediction& run) {
   const RunRow& r = run.row;
-  std::string assumed;
-  for (const std::string& text : run.assumed) assumed += (assumed.empty() ? "" : ", ") + quoted(text);
-  const auto when = [&](double value) { return run.predicted() ? json::number(value) : std::string("null"); };
-  return fmt::format(
-      "{{\"id\": {}, \"source\": {}, \"framework\": {}, \"gpu\": {}, \"parallelism\": {}, \"measured_s\": {}, \"predicted_s\": "
-      "{}, "
-      "\"relative_error\": {}, \"measured_peak_gib\": {}, \"predicted_peak_gib\": {}, \"relative_peak_error\": {}, \"assumed\": "
-      "[{}], \"skipped\": {}, \"terms\": {}}}",
-      quoted(r.id), quoted(r.source), quoted(r.framework), quoted(r.gpu), quoted(parallelism_of(r)), or_null(r.step_s),
-      when(run.predicted_s), or_null(run.error()), or_null(r.peak_gib), when(run.predicted_peak_gib), or_null(run.peak_error()),
-      assumed, run.predicted() ? "null" : quoted(run.skipped), run.predicted() ? terms_json(run.terms) : "null");
+  const auto predicted = [&](double value) { return run.predicted() ? std::optional(value) : std::nullopt; };
+  out.object().field("id", r.id).field("source", r.source).field("framework", r.framework).field("gpu", r.gpu);
+  out.field("parallelism", parallelism_of(r)).field("measured_s", r.step_s);
+  out.field("predicted_s", predicted(run.predicted_s)).field("relative_error", run.error());
+  out.field("measured_peak_gib", r.peak_gib).field("predicted_peak_gib", predicted(run.predicted_peak_gib));
+  out.field("relative_peak_error", run.peak_error()).field("assumed", run.assumed);
+  if (run.predicted())
+    write_terms(out.field("skipped", nullptr), run.terms);
+  else
+    out.field("skipped", run.skipped).field("terms", nullptr);
+  out.end();
 }
 
-std::string hundredths(double share) { return fmt::format("{:.1f}", 100 * share); }
-
-std::string group_line(const std::string& name, const Summary& s) {
-  const ErrorSummary& e = s.errors;
-  if (e.rows == 0) return fmt::format("  {:<24}{:>6}\n", name, 0);
-  std::string line = fmt::format("  {:<24}{:>6}{:>7}{:>8}{:>7}{:>7}{:>7}{:>8}", name, e.rows, hundredths(e.mean),
-                                 hundredths(e.median), hundredths(e.p90), hundredths(e.worst),
-                                 fmt::format("{:+.1f}", 100 * e.bias), e.pairs > 0 ? hundredths(e.pairs_ordered) : "-");
-  line += s.choice.groups > 0 ? fmt::format("{:>8}{:>8}", s.choice.pairs > 0 ? hundredths(s.choice.pairs_ordered) : "-",
-                                            fmt::format("{:.2f}", 100 * s.choice.mean_regret))
-                              : fmt::format("{:>8}{:>8}", "-", "-");
-  line += s.memory.rows > 0 ? fmt::format("{:>8}", hundredths(s.memory.mean)) : fmt::format("{:>8}", "-");
-  return line + "\n";
-}
+double known(bool is_known, double value) { return is_known ? value : std::nan(""); }
 
 std::string rows_table(const RunReport& report, std::size_t most) {
-  std::vector<const RunPrediction*> rows;
-  std::size_t longest = 3;
-  for (const RunPrediction& run : report.runs)
-    if (run.error()) rows.push_back(&run);
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto* a, const auto* b) { return std::abs(*a->error()) > std::abs(*b->error()); });
+  const std::vector<const RunPrediction*> rows = worst_first(report);
   const std::size_t shown = most == 0 ? rows.size() : std::min(most, rows.size());
-  for (std::size_t i = 0; i < shown; ++i) longest = std::max(longest, rows[i]->row.id.size());
-  std::string out = fmt::format("{:<{}}  {:>10}{:>11}{:>9}{:>10}{:>10}\n", "row", longest, "measured", "predicted", "error",
-                                "peak GiB", "predicted");
+  TextTable table({"<row", "measured", "predicted", "error", "peak GiB", "predicted"}, 0);
   for (std::size_t i = 0; i < shown; ++i) {
     const RunPrediction& run = *rows[i];
-    out += fmt::format("{:<{}}  {:>10}{:>11}{:>9}{:>10}{:>10}\n", run.row.id, longest, to_text(Duration(*run.row.step_s)),
-                       to_text(Duration(run.predicted_s)), fmt::format("{:+.1f} %", 100 * *run.error()),
-                       run.row.peak_gib ? fmt::format("{:.1f}", *run.row.peak_gib) : "-",
-                       fmt::format("{:.1f}", run.predicted_peak_gib));
+    table.row({run.row.id, to_text(Duration(*run.row.step_s)), to_text(Duration(run.predicted_s)), signed_percent(*run.error()),
+               run.row.peak_gib ? fmt::format("{:.1f}", *run.row.peak_gib) : "-", fmt::format("{:.1f}", run.predicted_peak_gib)});
   }
-  if (shown < rows.size()) out += fmt::format("... and {} rows with smaller errors (--all shows them)\n", rows.size() - shown);
-  return out;
+  if (shown < rows.size()) table.line(fmt::format("... and {} rows with smaller errors (--all shows them)", rows.size() - shown));
+  return table.text();
 }
 
 std::string skipped_text(const RunReport& report) {
@@ -157,14 +126,9 @@ RunTolerance parse_run_tolerance(const std::string& text) {
         fmt::format("--tolerance {}: {} is {:g} %; write {}% for that many per cent", text, limit, 100 * tolerance.limit, limit));
   if (find_figure(tolerance.figure) == nullptr) {
     std::vector<std::string> names;
-    std::string list;
-    for (const Figure& figure : kFigures) {
-      names.emplace_back(figure.name);
-      list += (list.empty() ? "" : ", ") + names.back();
-    }
-    const auto near = nearest_name(tolerance.figure, names);
-    throw InputError(fmt::format("--tolerance {}: there is no figure '{}'{}; there are {}", text, tolerance.figure,
-                                 near ? fmt::format(", did you mean '{}'?", *near) : std::string(), list));
+    for (const Figure& figure : kFigures) names.emplace_back(figure.name);
+    throw InputError(fmt::format("--tolerance {}: there is no figure '{}'{}", text, tolerance.figure,
+                                 suggestion_or_list(tolerance.figure, names)));
   }
   return tolerance;
 }
@@ -194,36 +158,81 @@ RunReport make_run_report(std::vector<RunPrediction> runs, const std::vector<Run
   return report;
 }
 
+std::vector<const RunPrediction*> worst_first(const RunReport& report) {
+  std::vector<const RunPrediction*> rows;
+  for (const RunPrediction& run : report.runs)
+    if (run.error()) rows.push_back(&run);
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto* a, const auto* b) { return std::abs(*a->error()) > std::abs(*b->error()); });
+  return rows;
+}
+
+const std::vector<GroupFigure>& group_figures() {
+  using S = const Summary&;
+  static const std::vector<GroupFigure> figures = {
+      {"rows", "predicted and measured", 0, [](S s) { return static_cast<double>(s.errors.rows); }},
+      {"mean", "mean absolute error of the step time", 1, [](S s) { return known(s.errors.rows > 0, s.errors.mean); }},
+      {"median", "", 1, [](S s) { return known(s.errors.rows > 0, s.errors.median); }},
+      {"p90", "nine of ten rows are within", 1, [](S s) { return known(s.errors.rows > 0, s.errors.p90); }},
+      {"worst", "", 1, [](S s) { return known(s.errors.rows > 0, s.errors.worst); }},
+      {"bias", "mean signed error", 1, [](S s) { return known(s.errors.rows > 0, s.errors.bias); }, true},
+      {"pairs", "pairs measured more than 5 % apart that are predicted in the right order", 1,
+       [](S s) { return known(s.errors.pairs > 0, s.errors.pairs_ordered); }},
+      {"plans", "the same among rows of one model, GPUs and global batch", 1,
+       [](S s) { return known(s.choice.pairs > 0, s.choice.pairs_ordered); }},
+      {"regret", "what choosing by prediction costs, mean", 2,
+       [](S s) { return known(s.choice.groups > 0, s.choice.mean_regret); }},
+      {"memory", "mean absolute error of the peak", 1, [](S s) { return known(s.memory.rows > 0, s.memory.mean); }}};
+  return figures;
+}
+
 std::string to_table(const RunReport& report, std::size_t most) {
-  std::string out = rows_table(report, most) + skipped_text(report);
-  const std::string heading = fmt::format("  {:<24}{:>6}{:>7}{:>8}{:>7}{:>7}{:>7}{:>8}{:>8}{:>8}{:>8}\n", "", "rows", "mean",
-                                          "median", "p90", "worst", "bias", "pairs", "plans", "regret", "memory");
+  std::vector<std::string> heads = {""};
+  for (const GroupFigure& figure : group_figures()) heads.emplace_back(figure.head);
+  std::vector<TextColumn> columns(heads.size(), "");
+  columns.front() = "<";
+  TextTable table(std::move(columns));  // of all groups: their figures stand below each other
+  const auto begin = [&](const std::string& what) {
+    table.line(fmt::format("\n{}, errors in %", what));
+    table.row(heads);
+  };
+  const auto add = [&](const std::string& name, const Summary& summary) {
+    std::vector<std::string> row = {name};
+    for (const GroupFigure& figure : group_figures()) {
+      const double value = figure.shown(summary);
+      row.push_back(std::isnan(value) ? "-"
+                                      : fmt::format("{}{:.{}f}", figure.has_sign && value >= 0 ? "+" : "", value, figure.digits));
+    }
+    table.row(std::move(row));
+  };
   for (const auto& [kind, names] : report.groups) {
-    out += fmt::format("\n{}, errors in %\n{}", kind, heading);
-    for (const auto& [name, summary] : names) out += group_line(name, summary);
+    begin(kind);
+    for (const auto& [name, summary] : names) add(name, summary);
   }
-  out += "\nall, errors in %\n" + heading + group_line("all", report.summary);
+  begin("all");
+  add("all", report.summary);
+  std::string out = rows_table(report, most) + skipped_text(report) + table.text();
   for (const ToleranceCheck& check : report.checks)
     out += fmt::format("{} {}: {:.2f} %\n", check.ok ? "kept:  " : "broken:", check.tolerance.text, 100 * check.value);
   return out;
 }
 
 std::string to_json(const RunReport& report) {
-  std::string rows, groups, checks;
-  for (const RunPrediction& run : report.runs) rows += (rows.empty() ? "\n    " : ",\n    ") + row_json(run);
+  JsonWriter out;
+  out.object(JsonLayout::Lines).field("schema", "panpipe-validation/1").list("rows", JsonLayout::Lines);
+  for (const RunPrediction& run : report.runs) write_row(out, run);
+  out.end();
+  write_summary(out, "summary", report.summary);
+  out.object("groups", JsonLayout::Lines);
   for (const auto& [kind, names] : report.groups) {
-    std::string members;
-    for (const auto& [name, summary] : names)
-      members += fmt::format("{}\n      {}: {}", members.empty() ? "" : ",", quoted(name), summary_json(summary));
-    groups += fmt::format("{}\n    {}: {{{}\n    }}", groups.empty() ? "" : ",", quoted(kind), members);
+    out.object(kind, JsonLayout::Lines);
+    for (const auto& [name, summary] : names) write_summary(out, name, summary);
+    out.end();
   }
+  out.end().list("tolerances");
   for (const ToleranceCheck& check : report.checks)
-    checks += fmt::format("{}{{\"tolerance\": {}, \"value\": {}, \"ok\": {}}}", checks.empty() ? "" : ", ",
-                          quoted(check.tolerance.text), json::number(check.value), json::boolean(check.ok));
-  return fmt::format(
-      "{{\n  \"schema\": \"panpipe-validation/1\",\n  \"rows\": [{}\n  ],\n  \"summary\": {},\n  \"groups\": {{{}\n  }},\n"
-      "  \"tolerances\": [{}]\n}}\n",
-      rows, summary_json(report.summary), groups, checks);
+    out.object().field("tolerance", check.tolerance.text).field("value", check.value).field("ok", check.ok).end();
+  return out.end().end().finish() + "\n";
 }
 
 }  // namespace panpipe

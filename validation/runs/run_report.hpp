@@ -34,6 +34,20 @@ struct RunReport {
 // Throws InputError for a tolerance of a source that no row has.
 RunReport make_run_report(std::vector<RunPrediction> runs, const std::vector<RunTolerance>& tolerances);
 
+// The rows that have an error, the worst first.
+std::vector<const RunPrediction*> worst_first(const RunReport& report);
+
+// A figure of the tables of groups, for people.
+struct GroupFigure {
+  const char *head, *hint;
+  int digits;                            // behind the point, in %; 0: a number of rows
+  double (*of)(const Summary& summary);  // NaN where a group has none of these rows
+  bool has_sign = false;
+
+  double shown(const Summary& summary) const { return digits > 0 ? 100 * of(summary) : of(summary); }
+};
+const std::vector<GroupFigure>& group_figures();
+
 // Worst rows first; `most` rows (0: all).
 std::string to_table(const RunReport& report, std::size_t most);
 std::string to_json(const RunReport& report);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/input/reader.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "validation/runs/csv_table.hpp"
 
@@ -139,8 +140,7 @@ std::vector<const Column*> match_heading(const CsvTable& table, ReadLog& log) {
       log.add(diagnostic_at(table, cell, fmt::format("the column '{}' occurs twice", cell.text)));
     if (found.back() != nullptr) continue;
     if (const auto near = nearest_name(cell.text, run_columns()); near && !cell.text.empty())
-      log.add(diagnostic_at(table, cell, fmt::format("there is no column '{}'", cell.text),
-                            fmt::format("did you mean '{}'?", *near)));
+      log.add(diagnostic_at(table, cell, fmt::format("there is no column '{}'", cell.text), did_you_mean(*near)));
   }
   for (const char* needed : {"id", "gpu", "step_s"})
     if (!seen.count(needed))

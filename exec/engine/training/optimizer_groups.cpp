@@ -8,10 +8,10 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "base/text/quantity_text.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "costmodel/workload/operands.hpp"
-#include "exec/engine/stage/operator_arguments.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/stage/operator_arguments.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 
 namespace panpipe::exec {

@@ -105,10 +105,15 @@ TEST(Frameworks, UnknownNamesAreAnswered) {
     load_framework("megatrn", "");
     FAIL();
   } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "error: no framework 'megatrn', did you mean 'megatron'?");
+  }
+  try {
+    load_framework("jax", "");
+    FAIL();
+  } catch (const InputError& error) {
     EXPECT_STREQ(
         error.what(),
-        "error: no framework 'megatrn', did you mean 'megatron'?; there are eager, eager-sdpa, eager-sdpa-chunked-loss, "
-        "flash-attn, llm-foundry, "
+        "error: no framework 'jax'; there are eager, eager-sdpa, eager-sdpa-chunked-loss, flash-attn, llm-foundry, "
         "llm.c, megatron, megatron-deepspeed, megatron-zb, pfeife-huggingface, pfeife-timm, sagemaker, stp, torch-compile");
   }
   try {

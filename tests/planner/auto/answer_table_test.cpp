@@ -53,9 +53,9 @@ TEST(AnswerTable, StagesThatAreAlikeAreOneRow) {
     stages.push_back(stage_of({"first." + std::to_string(s), "second." + std::to_string(s)}, {2 * s, 2 * s + 1}));
   stages.push_back(stage_of({"head"}, {18, 19}));
   const std::string text = to_table(answer_of(stages, 20), false);
-  EXPECT_THAT(text, HasSubstr("\n        0      1  embedding                1       1           0  0-1\n"
-                              "      1-8      2  first.1 ... second.8     1       1           0  2-17, 2 a stage\n"
-                              "        9      1  head                     1       1           0  18-19\n"));
+  EXPECT_THAT(text, HasSubstr("\n      0      1  embedding                1       1           0  0-1\n"
+                              "    1-8      2  first.1 ... second.8     1       1           0  2-17, 2 a stage\n"
+                              "      9      1  head                     1       1           0  18-19\n"));
   stages.resize(3);  // few stages keep their rows
   EXPECT_THAT(to_table(answer_of(stages, 20), false), HasSubstr("first.2 ... second.2"));
 }

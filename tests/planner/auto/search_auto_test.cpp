@@ -253,7 +253,7 @@ TEST(SearchAuto, ContentionDecides) {
   const std::string text = to_table(answer, false);
   EXPECT_THAT(text, HasSubstr(" simulated  (the least of those simulated; estimated "));
   EXPECT_THAT(text, HasSubstr(", not proved; plan 2 is estimated faster, "));
-  EXPECT_LT(text.find("simulated   estimated"), text.find("plan\n"));
+  EXPECT_LT(text.find("simulated  estimated"), text.find("plan\n"));
 }
 
 TEST(SearchAuto, WhereTheFastestEstimateWinsTheProofIsOfIt) {

@@ -130,8 +130,8 @@ TEST(Picture, OfATimeline) {
   const std::string svg = to_svg(picture);
   EXPECT_EQ(broken_markup(svg), "");
   EXPECT_NE(svg.find("my: simulated"), std::string::npos);
-  EXPECT_NE(svg.find("0SEND_F0: 2 to 3 ms, 2.0 MiB"), std::string::npos);
-  EXPECT_NE(svg.find("peak 3.0 GiB"), std::string::npos);
+  EXPECT_NE(svg.find("0SEND_F0: 2 to 3 ms, 2.00 MiB"), std::string::npos);
+  EXPECT_NE(svg.find("peak 3.00 GiB"), std::string::npos);
   EXPECT_NE(svg.find("class=\"small over\""), std::string::npos);  // above the limit of 2 GiB
   EXPECT_NE(svg.find("more than a device may use"), std::string::npos);
 }

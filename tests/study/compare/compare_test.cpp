@@ -429,10 +429,10 @@ TEST(Compare, TheTableOfASmallComparison) {
   EXPECT_THAT(table, testing::HasSubstr("A  estimated  a.json  (small.yaml)\nB  measured   b.json  (small.yaml)\n"
                                         "differences: A against B\n"));
   EXPECT_THAT(table,
-              testing::HasSubstr("step_time_s                       12 s        13 s      -7.7 %   broken: more than 3 %\n"));
+              testing::HasSubstr("step_time_s                       12 s        13 s      -7.7 %  broken: more than 3 %\n"));
   EXPECT_THAT(table,
-              testing::HasSubstr("F of stage 1                       2 s         3 s     -33.3 %        1          -1 s\n"));
-  EXPECT_THAT(table, testing::HasSubstr("device 0: gradients of stage 1, from device 1            7 s         8 s   1 s, 1 s\n"));
+              testing::HasSubstr("F of stage 1                       2 s         3 s     -33.3 %      1    -1 s\n"));
+  EXPECT_THAT(table, testing::HasSubstr("device 0: gradients of stage 1, from device 1    7 s  8 s  1 s, 1 s\n"));
 }
 
 TEST(CompareFaults, SayWhatIsWrong) {
@@ -473,7 +473,7 @@ TEST(CompareFaults, SayWhatIsWrong) {
        "these results are of different plans: A has 2 devices, 2 stages, 1 microbatches, 4 passes; B has 2 devices, 2 stages, 2 "
        "microbatches, 5 passes; only B has 0F1 on device 0. Metrics alone can be compared with --metrics-only"},
       {[&] { compare(a, a, {parse_tolerance("step_tim_s=3%")}); },
-       "--tolerance: these results have no metric 'step_tim_s'; did you mean 'step_time_s'?"},
+       "--tolerance: these results have no metric 'step_tim_s', did you mean 'step_time_s'?"},
       {[&] { parse_tolerance("step_time_s"); },
        "--tolerance 'step_time_s': write METRIC=3% or METRIC=0.02, for example step_time_s=3%"},
       {[&] { parse_tolerance("step_time_s=-3%"); },

@@ -32,7 +32,7 @@ TEST(Report, OfOneResult) {
     EXPECT_THAT(page, HasSubstr(std::string(heading) + "</h2>"));
   EXPECT_THAT(page, Not(HasSubstr("Side by side</h2>")));
   EXPECT_THAT(page, HasSubstr("# scenarios/examples/gpt2-large-rtx3090x8.yaml:"));  // an origin in the resolved scenario
-  EXPECT_EQ(count(page, "{name: \"rank "), 8U);
+  EXPECT_EQ(count(page, "{\"name\":\"rank "), 8U);
   EXPECT_EQ(count(page, "<img class=\"still\""), 1U);
   EXPECT_EQ(count(page, "</script>"), 1U);
   for (const char* loading : {"src=\"http", "@import", "url("}) EXPECT_THAT(page, Not(HasSubstr(loading)));
@@ -58,7 +58,7 @@ TEST(Report, KnowsWhatTheTrafficCrosses) {
 
 TEST(Report, OfTwoResults) {
   const std::string page = to_report_page({read_report_input(folder_of("estimate")), read_report_input(folder_of("estimate"))});
-  EXPECT_THAT(page, HasSubstr("names: [\"estimated A\",\"estimated B\"]"));
+  EXPECT_THAT(page, HasSubstr("\"names\": [\"estimated A\", \"estimated B\"]"));
   EXPECT_THAT(page, HasSubstr("Side by side</h2>"));
   EXPECT_EQ(count(page, "<img class=\"still\""), 2U);
 }
