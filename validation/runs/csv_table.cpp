@@ -69,13 +69,6 @@ std::vector<CsvCell> take_row(Scanner& scanner, const CsvTable& table) {
 
 }  // namespace
 
-std::string quoted_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 Diagnostic diagnostic_at(const CsvTable& table, const CsvCell& cell, const std::string& message, const std::string& help) {
   return render_diagnostic(*table.source, false, cell.line, cell.column, "", message, help);
 }

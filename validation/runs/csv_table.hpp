@@ -24,9 +24,6 @@ struct CsvTable {
 // Throws InputError: no such file, no heading, a row of another width, an open quote.
 CsvTable load_csv(const std::string& path);
 
-// As a table holds it: in quotes where it has to be.
-std::string quoted_cell(const std::string& text);
-
 Diagnostic diagnostic_at(const CsvTable& table, const CsvCell& cell, const std::string& message, const std::string& help = "");
 
 }  // namespace panpipe

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/input/reader.hpp"
+#include "base/text/csv_text.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "validation/runs/csv_table.hpp"
@@ -196,7 +197,7 @@ std::string run_csv(const RunRow& row) {
     if (cell.empty()) continue;
     const char* comma = heading.empty() ? "" : ",";
     heading += comma + column.name;
-    cells.append(comma).append(quoted_cell(cell));
+    cells.append(comma).append(csv_cell(cell));
   }
   return heading + "\n" + cells + "\n";
 }
