@@ -7,7 +7,6 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/parallel_for.hpp"
-#include "planner/auto/family_counts.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -104,10 +103,8 @@ class Worker {
 
   bool exists(const FamilyForm& form, int p, int chunks, int m) const {
     if (pricer_ && form.split && form.placement != StagePlacement::Opaque && !pricer_->sums().split_backward()) return false;
-    if (form.placement == StagePlacement::Line && chunks != 1) return false;
-    if (form.placement == StagePlacement::Vee && form.own_chunks && chunks != 2) return false;
-    if (form.open_chunks() && (chunks < 2 || chunks > kMaxChunks)) return false;
-    if (p == 1 && space_.families.size() > 1 && form.name != "1f1b") return false;  // one rank: all orders are alike
+    // On one rank all orders are alike, and the default holds least.
+    if (p == 1 && space_.families.size() > 1 && form.name != ScheduleRequest().name) return false;
     return form.exists(p, chunks, m);
   }
 
@@ -164,10 +161,27 @@ class Worker {
     }
   }
 
-  void run_family(const Layout& layout, const FamilyForm& form, std::size_t orders) {
-    activation_peaks(layout, common_.ground, form, base_.microbatches, peaks_);
+  void price(const Layout& layout, const FamilyForm& form, std::size_t orders, const OrderCounts& counts) {
+    activation_peaks(layout, common_.ground, counts, base_.microbatches, peaks_);
     bounds_.resize(orders);
-    for (std::size_t o = 0; o < orders; ++o) bounds_[o] = surroundings_[o].bounds(form, base_.microbatches);
+    for (std::size_t o = 0; o < orders; ++o) bounds_[o] = surroundings_[o].bounds(form, base_.microbatches, counts);
+  }
+
+  // Orders are walked while nothing has had room, and for what may still be better than a plan that was found.
+  void price_family(const Layout& layout, const FamilyForm& form, std::size_t orders) {
+    const bool unknown = form.placement == StagePlacement::Opaque;
+    if (unknown || tally.evaluated > tally.without_room) {
+      price(layout, form, orders, {});
+      const auto slow = [&](const std::array<double, 4>& by_zero) {
+        return *std::min_element(by_zero.begin(), by_zero.end()) >= incumbent_;
+      };
+      if (unknown || std::all_of(bounds_.begin(), bounds_.end(), slow)) return;
+    }
+    price(layout, form, orders, common_.orders.find(form, layout.ranks, layout.chunks, base_.microbatches));
+  }
+
+  void run_family(const Layout& layout, const FamilyForm& form, std::size_t orders) {
+    price_family(layout, form, orders);
     for (const int zero : zeros_of(space_, base_.data)) {
       base_.zero = static_cast<std::int8_t>(zero);
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);

@@ -14,14 +14,33 @@ Schedule within_memory(const char* name, int ranks, int microbatches, const Sche
   return search::searched_schedule(name, ranks, microbatches, 2, memory, costs);
 }
 
-}  // namespace
-
 Schedule make_zb_v_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs) {
   return within_memory("zb-v-auto", ranks, microbatches, options, costs);
 }
 
 Schedule make_v_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs) {
   return within_memory("v-auto", ranks, microbatches, options, costs);
+}
+
+}  // namespace
+
+ScheduleFamily zb_v_auto_family() {
+  return {"zb-v-auto",
+          "zb-v searched: the shortest step found within a memory limit",
+          published::kControllableMemory,
+          {{"memory", "2P"}},
+          make_zb_v_auto};
+}
+
+// Planners try zb-v-auto, which is the same.
+ScheduleFamily v_auto_family() {
+  return {"v-auto",
+          "zb-v searched within any memory",
+          published::kControllableMemory,
+          {{"memory", "2P"}},
+          make_v_auto,
+          /*refusal=*/nullptr,
+          /*planned=*/false};
 }
 
 }  // namespace panpipe

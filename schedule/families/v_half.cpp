@@ -5,10 +5,24 @@
 #include "schedule/search/search_order.hpp"
 
 namespace panpipe {
+namespace {
 
 Schedule make_v_half(int ranks, int microbatches, const ScheduleOptions&, const PassCosts& costs) {
   const int memory = search::block_memory(search::Pattern::VHalf, ranks);
   return search::searched_schedule("v-half", ranks, microbatches, 2, memory, costs);
+}
+
+}  // namespace
+
+// Planners try zb-v-auto, within the memory that they have.
+ScheduleFamily v_half_family() {
+  return {"v-half",
+          "zb-v searched within about half of its memory",
+          published::kControllableMemory,
+          {},
+          make_v_half,
+          /*refusal=*/nullptr,
+          /*planned=*/false};
 }
 
 }  // namespace panpipe

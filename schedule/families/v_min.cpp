@@ -5,10 +5,24 @@
 #include "schedule/search/search_order.hpp"
 
 namespace panpipe {
+namespace {
 
 Schedule make_v_min(int ranks, int microbatches, const ScheduleOptions&, const PassCosts& costs) {
   const int memory = search::block_memory(search::Pattern::VMin, ranks);
   return search::searched_schedule("v-min", ranks, microbatches, 2, memory, costs);
+}
+
+}  // namespace
+
+// Planners try zb-v-auto, within the memory that they have.
+ScheduleFamily v_min_family() {
+  return {"v-min",
+          "zb-v searched within about a third of its memory",
+          published::kControllableMemory,
+          {},
+          make_v_min,
+          /*refusal=*/nullptr,
+          /*planned=*/false};
 }
 
 }  // namespace panpipe
