@@ -266,7 +266,7 @@ std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatc
       if (layout_->chunks == 1) longest[z] = std::max(longest[z], end - last + rank.draining[z]);
     }
   }
-  if (order.empty()) return longest;
+  if (order.empty() || order.front().in_flight == 0) return longest;
   const double until_last = late(form, microbatches, order);
   for (std::size_t z = 0; z < longest.size(); ++z) longest[z] = std::max(longest[z], until_last + rank_[0].closing[z]);
   return longest;

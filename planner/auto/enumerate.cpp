@@ -97,7 +97,7 @@ class Worker {
   // How many families there are for these sizes; of one placement, or of all.
   std::int64_t families_of(int p, int chunks, int m, const StagePlacement* placement) const {
     return std::count_if(space_.families.begin(), space_.families.end(), [&](int f) {
-      return exists(forms()[at(f)], p, chunks, m) && (placement == nullptr || forms()[at(f)].placement == *placement);
+      return (placement == nullptr || forms()[at(f)].placement == *placement) && exists(forms()[at(f)], p, chunks, m);
     });
   }
 
@@ -167,21 +167,27 @@ class Worker {
     for (std::size_t o = 0; o < orders; ++o) bounds_[o] = surroundings_[o].bounds(form, base_.microbatches, counts);
   }
 
-  // Orders are walked while nothing has had room, and for what may still be better than a plan that was found.
-  void price_family(const Layout& layout, const FamilyForm& form, std::size_t orders) {
-    const bool unknown = form.placement == StagePlacement::Opaque;
-    if (unknown || tally.evaluated > tally.without_room) {
-      price(layout, form, orders, {});
-      const auto slow = [&](const std::array<double, 4>& by_zero) {
-        return *std::min_element(by_zero.begin(), by_zero.end()) >= incumbent_;
-      };
-      if (unknown || std::all_of(bounds_.begin(), bounds_.end(), slow)) return;
+  bool above_limit(double memory) const { return memory > static_cast<double>(common_.ground.limit); }
+  bool least(double memory) const { return tally.least_memory == 0 || memory < tally.least_memory; }
+
+  // Of what was priced without an order: whether the order may change what becomes of it. The others are too slow or have no room
+  // in any order, and of those without room only the least is told.
+  bool order_matters(const Layout& layout) {
+    const bool room_seen = tally.evaluated > tally.without_room;
+    for (const int zero : zeros_of(space_, base_.data)) {
+      const PerParameter& per = pricer_->per_parameter(zero, base_.data);
+      const double memory = memory_peak(layout, common_.ground, per, peaks_);
+      const auto fast = [&](const std::array<double, 4>& bounds) { return bounds[at(per.zero)] < incumbent_; };
+      if (above_limit(memory) ? least(memory) : !room_seen || std::any_of(bounds_.begin(), bounds_.end(), fast)) return true;
     }
-    price(layout, form, orders, common_.orders.find(form, layout.ranks, layout.chunks, base_.microbatches));
+    return false;
   }
 
   void run_family(const Layout& layout, const FamilyForm& form, std::size_t orders) {
-    price_family(layout, form, orders);
+    const bool opaque = form.placement == StagePlacement::Opaque;
+    price(layout, form, orders, opaque ? OrderCounts() : any_order(layout.ranks, layout.chunks));
+    if (!opaque && order_matters(layout))
+      price(layout, form, orders, common_.orders.find(form, layout.ranks, layout.chunks, base_.microbatches));
     for (const int zero : zeros_of(space_, base_.data)) {
       base_.zero = static_cast<std::int8_t>(zero);
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
@@ -190,9 +196,9 @@ class Worker {
         base_.order = space_.orders[o];
         const double bound = bounds_[o][at(per.zero)];
         ++tally.evaluated;
-        if (memory > static_cast<double>(common_.ground.limit)) {
+        if (above_limit(memory)) {
           ++tally.without_room;
-          if (tally.least_memory == 0 || memory < tally.least_memory) tally.least_memory = memory, tally.least_memory_of = base_;
+          if (least(memory)) tally.least_memory = memory, tally.least_memory_of = base_;
         } else if (bound >= incumbent_) {
           ++tally.too_slow;
         } else {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
@@ -15,8 +15,8 @@ namespace {
 // or the first stage runs its backward, whose temporaries may be the largest. Of equals the first.
 class Fullest {
  public:
-  void meet(const Moment& moment) {
-    const int held = std::accumulate(moment.held.begin(), moment.held.end(), 0);
+  // `held`: the sum over its stages.
+  void meet(const Moment& moment, int held) {
     keep(best_[0], moment, {held, moment.weights});
     keep(best_[1], moment, {held + moment.weights, held});
     if (moment.backward == static_cast<int>(moment.held.size()) - 1) keep(best_[2], moment, {held, moment.weights});
@@ -38,14 +38,18 @@ class Fullest {
     Moment moment;
   };
   static void keep(Best& best, const Moment& moment, Score score) {
-    if (score > best.score) best = {score, moment};
+    if (score <= best.score) return;
+    best.score = score;
+    best.moment = moment;
   }
   std::array<Best, 4> best_;
 };
 
 class RankWalk {
  public:
-  RankWalk(int ranks, int stages_per_rank) : ranks_(ranks) { now_.held.assign(at(stages_per_rank), 0); }
+  RankWalk(const std::vector<int>& chunk_of_stage, int chunks) : chunk_of_stage_(chunk_of_stage) {
+    now_.held.assign(at(chunks), 0);
+  }
 
   // Members of a group overlap in a way that only their times decide: of a group its beginning is known, and its end.
   RankCounts walk(const std::vector<Action>& row) {
@@ -56,7 +60,7 @@ class RankWalk {
         continue;
       }
       meet_forward();
-      fullest_.meet(now_);
+      fullest_.meet(now_, in_flight_);
       for (const ActionKind kind : {ActionKind::F, ActionKind::I, ActionKind::B, ActionKind::W})
         for (std::size_t member = i; member < end; ++member)
           if (row[member].kind == kind) run(row[member]);
@@ -68,24 +72,24 @@ class RankWalk {
   }
 
  private:
-  int chunk_of(const Action& action) const { return action.stage / ranks_; }
+  int chunk_of(const Action& action) const { return chunk_of_stage_[at(action.stage)]; }
 
   void run_alone(const Action& action) {
     if (action.kind == ActionKind::I || action.kind == ActionKind::B) {
       now_.backward = chunk_of(action);
       now_.whole = action.kind == ActionKind::B;
-      fullest_.meet(now_);
+      fullest_.meet(now_, in_flight_);
       now_.forward = now_.backward = -1;
       now_.whole = false;
-    } else {
-      meet_forward();
+    } else if (action.kind == ActionKind::W) {
+      meet_forward();  // behind another forward more is held
     }
     run(action);
   }
 
   // Of a forward with no backward right behind it.
   void meet_forward() {
-    if (now_.forward >= 0) fullest_.meet(now_);
+    if (now_.forward >= 0) fullest_.meet(now_, in_flight_);
     now_.forward = -1;
   }
 
@@ -106,44 +110,40 @@ class RankWalk {
     }
   }
 
-  int ranks_, in_flight_ = 0;
+  const std::vector<int>& chunk_of_stage_;
+  int in_flight_ = 0;
   Moment now_;
   Fullest fullest_;
   RankCounts counts_;
 };
 
-// `last` continued by `steps` times what lies between it and `second`, where `first` lies as far from that.
-class Line {
- public:
-  Line(const OrderCounts& first, const OrderCounts& second, const OrderCounts& last, int steps) : counts(last), steps_(steps) {
-    for (std::size_t r = 0; r < last.size(); ++r) add_rank(first[r], second[r], counts[r]);
+// What grows with the microbatches. All else of two counts is alike where one continues the other.
+std::vector<std::int32_t*> numbers(OrderCounts& counts) {
+  std::vector<std::int32_t*> all;
+  for (RankCounts& rank : counts) {
+    all.insert(all.end(), {&rank.in_flight, &rank.weights_after});
+    for (Moment& moment : rank.moments) {
+      all.push_back(&moment.weights);
+      for (std::int32_t& held : moment.held) all.push_back(&held);
+    }
   }
-  OrderCounts counts;
-  bool straight = true;
+  return all;
+}
 
- private:
-  void add_rank(const RankCounts& first, const RankCounts& second, RankCounts& last) {
-    add(first.in_flight, second.in_flight, last.in_flight);
-    add(first.weights_after, second.weights_after, last.weights_after);
-    straight = straight && first.moments.size() == last.moments.size() && second.moments.size() == last.moments.size();
-    for (std::size_t i = 0; straight && i < last.moments.size(); ++i)
-      add_moment(first.moments[i], second.moments[i], last.moments[i]);
+// The line through three counts, `steps` behind the last; empty where they lie on none.
+OrderCounts continued(OrderCounts first, OrderCounts second, OrderCounts last, int steps) {
+  const std::vector<std::int32_t*> x = numbers(first), y = numbers(second), z = numbers(last);
+  if (x.size() != z.size() || y.size() != z.size()) return {};
+  OrderCounts line = last;
+  const std::vector<std::int32_t*> ends = numbers(line);
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    const std::int32_t growth = *z[i] - *y[i];
+    if (growth != *y[i] - *x[i]) return {};
+    *ends[i] += steps * growth;
+    *x[i] = *y[i] = *z[i];
   }
-
-  void add_moment(const Moment& first, const Moment& second, Moment& last) {
-    const auto passes = [](const Moment& moment) { return std::tuple(moment.forward, moment.backward, moment.whole); };
-    straight = straight && passes(first) == passes(last) && passes(second) == passes(last);
-    add(first.weights, second.weights, last.weights);
-    for (std::size_t c = 0; c < last.held.size(); ++c) add(first.held[c], second.held[c], last.held[c]);
-  }
-
-  void add(int first, int second, int& last) {
-    straight = straight && last - second == second - first;
-    last += steps_ * (last - second);
-  }
-
-  int steps_;
-};
+  return first == last && second == last ? line : OrderCounts();
+}
 
 OrderCounts walked(const FamilyForm& form, int ranks, int stages_per_rank, int microbatches) {
   try {
@@ -156,10 +156,20 @@ OrderCounts walked(const FamilyForm& form, int ranks, int stages_per_rank, int m
 }  // namespace
 
 OrderCounts counts_of(const Schedule& order) {
+  std::vector<int> chunk_of_stage(at(order.stages));
+  for (int s = 0; s < order.stages; ++s) chunk_of_stage[at(s)] = s / order.ranks;
   OrderCounts counts;
   for (const std::vector<Action>& row : order.order)
-    counts.push_back(RankWalk(order.ranks, order.stages / order.ranks).walk(row));
+    counts.push_back(RankWalk(chunk_of_stage, order.stages / order.ranks).walk(row));
   return counts;
+}
+
+OrderCounts any_order(int ranks, int stages_per_rank) {
+  Moment moment;
+  moment.held.assign(at(stages_per_rank), 1);
+  RankCounts counts;
+  counts.moments.push_back(moment);
+  return OrderCounts(at(ranks), counts);
 }
 
 const OrderCounts& OrderBook::find(const FamilyForm& form, int ranks, int stages_per_rank, int microbatches) {
@@ -173,11 +183,9 @@ const OrderCounts& OrderBook::find(const FamilyForm& form, int ranks, int stages
     int first = 2 * ranks + microbatches % ranks;
     while (first < microbatches && !form.exists(ranks, stages_per_rank, first)) first += ranks;
     const int second = first + ranks, last = second + ranks;
-    if (last < microbatches && form.exists(ranks, stages_per_rank, second) && form.exists(ranks, stages_per_rank, last)) {
-      const Line line(find(form, ranks, stages_per_rank, first), find(form, ranks, stages_per_rank, second),
-                      find(form, ranks, stages_per_rank, last), (microbatches - last) / ranks);
-      if (line.straight) entry->counts = line.counts;
-    }
+    if (last < microbatches && form.exists(ranks, stages_per_rank, second) && form.exists(ranks, stages_per_rank, last))
+      entry->counts = continued(find(form, ranks, stages_per_rank, first), find(form, ranks, stages_per_rank, second),
+                                find(form, ranks, stages_per_rank, last), (microbatches - last) / ranks);
     if (entry->counts.empty()) entry->counts = walked(form, ranks, stages_per_rank, microbatches);
   });
   return entry->counts;

@@ -23,9 +23,9 @@ struct Moment {
 };
 
 struct RankCounts {
-  std::vector<Moment> moments;  // few of the fullest; each really occurs
-  int in_flight = 0;            // microbatches' stages between forward and backward, at most
-  int weights_after = 0;        // weight gradients behind the last input gradient
+  std::vector<Moment> moments;     // few of the fullest; each really occurs
+  std::int32_t in_flight = 0;      // activations between forward and backward, at most
+  std::int32_t weights_after = 0;  // weight gradients behind the last input gradient
 
   bool operator==(const RankCounts&) const = default;
 };
@@ -34,6 +34,10 @@ using OrderCounts = std::vector<RankCounts>;  // by rank
 
 // The order has one chain of stages, and no passes but F, B, I and W.
 OrderCounts counts_of(const Schedule& order);
+
+// What holds for any order: before a rank runs the backward of its last stage for a microbatch, all forwards of that microbatch
+// have run there, and none of its backwards. Nothing else is counted: no activations are in flight.
+OrderCounts any_order(int ranks, int stages_per_rank);
 
 // Counts of the families' orders, each order walked once. Of more than four microbatches a rank they are not walked but
 // continued: what a rank runs repeats with the ranks' number of microbatches once it is under way, so every count grows evenly

@@ -25,7 +25,9 @@ Schedule v_schedule(std::string name, int ranks, int microbatches, int stages_pe
 // counts both chains and must be even.
 Schedule bidirectional_schedule(std::string name, int ranks, int microbatches);
 
-Action pass(ActionKind kind, int stage, int microbatch, int split = -1);
+inline Action pass(ActionKind kind, int stage, int microbatch, int split = -1) {
+  return {kind, GroupKind::None, 1, static_cast<std::int8_t>(split), stage, microbatch};
+}
 void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members);
 
 // Writes the row of one rank pass by pass: every call takes the next microbatch of its pass, so that a family says only which
