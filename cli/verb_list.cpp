@@ -131,7 +131,7 @@ std::vector<Item> schedules() {
     Item item;
     item.name = family.name;
     item.line = family.summary;
-    item.source = source_of(family);
+    item.source = family.source;
     item.more["searched"] = family.searched();
     item.more["options"] = ordered_json::object();
     for (const auto& [key, fallback] : family.options) item.more["options"][std::string(key)] = fallback;

@@ -48,16 +48,26 @@ struct PassCosts {
   std::vector<Stage> stages{};
 };
 
-// One row of the table of families. A family is one file in this folder and one row in families.cpp.
+// The row of a family, defined in the family's own file in families/ and listed in families.cpp. Whatever else planners want to
+// know of a family they read off the orders that it makes.
 struct ScheduleFamily {
   std::string_view name;
   std::string_view summary;
+  std::string_view source;                                             // where the order was published
   std::vector<std::pair<std::string_view, std::string_view>> options;  // key, default as text ("2", "M", "P")
   // A searched family makes its order for given costs; the others know one order for all.
   using Fixed = Schedule (*)(int ranks, int microbatches, const ScheduleOptions& options);
   using Searched = Schedule (*)(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
   std::variant<Fixed, Searched> generate;
+  // Why there is no order of these sizes, empty where there is one; without this function there is one of every size.
+  std::string (*refusal)(int ranks, int microbatches, const ScheduleOptions& options) = nullptr;
+  bool planned =
+      true;  // where the schedule is open, planners try it, with as many stages a rank as it takes and else its defaults
+
   bool searched() const { return std::holds_alternative<Searched>(generate); }
+  std::string refused(int ranks, int microbatches, const ScheduleOptions& given) const {
+    return refusal == nullptr ? "" : refusal(ranks, microbatches, given);
+  }
 };
 const std::vector<ScheduleFamily>& schedule_families();
 

@@ -202,14 +202,13 @@ double Surroundings::phases(int microbatches) const {
   return fill_forward_ + fill_backward_ + (microbatches - 1) * (slowest_forward_ + slowest_backward_);
 }
 
-// 1F1B and its like: rank r starts forward k + n only after the gradient of k has come back, n = its activations in flight.
-double Surroundings::in_flight(const FamilyForm& form, int microbatches) const {
+// 1F1B and its like: of rank r's forwards number k + n starts only after k + 1 gradients have come back, n = its activations in
+// flight; one of them is of a forward with number k or above.
+double Surroundings::in_flight(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
   double longest = 0;
-  Moment moments[kMaxMoments];
   for (int r = 0; r < layout_->ranks; ++r) {
     const Rank& rank = rank_[at(r)];
-    form.moments({r, layout_->ranks, 1, microbatches}, moments);
-    const int n = std::max(1, moments[0].held[0]);
+    const int n = std::max(1, order[at(r)].in_flight);
     const int rounds = (microbatches - 1) / n, rest = (microbatches - 1) % n;
     const StageCost& cost = layout_->table.stages[at(r)];
     const double loop = form.split ? rank.loop_split : rank.loop_fused;
@@ -221,7 +220,32 @@ double Surroundings::in_flight(const FamilyForm& form, int microbatches) const {
   return longest;
 }
 
-std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatches) const {
+// What rank r is busy with for one microbatch.
+double Surroundings::busy(int r, const FamilyForm& form) const {
+  const Layout::Rank& sums = layout_->rank[at(r)];
+  const bool bare = form.woven || !ground_->count_collectives;
+  // The two sends of a group run side by side: at least half of their sum is waited for.
+  const double waited = form.woven ? rank_[at(r)].blocked / 2 : rank_[at(r)].blocked;
+  return (bare ? sums.work : form.split ? sums.split : sums.fused) * jitter_ + waited;
+}
+
+// Until the last gradient of a microbatch has come to rank 0, whose own work it ends.
+double Surroundings::late(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
+  double latest = 0;
+  for (int r = 0; r < layout_->ranks; ++r) {
+    const Rank& rank = rank_[at(r)];
+    const double weight = layout_->rank[at(r)].weight * jitter_;
+    double tail = form.split ? rank.tail_split : rank.tail_fused;
+    if (ground_->blocking) tail -= rank.to_before;  // counted as waiting
+    if (ground_->early_gradients && form.whole) tail -= weight;
+    latest = std::max(latest, rank.arrive + microbatches * busy(r, form) - order[at(r)].weights_after * weight + tail);
+  }
+  if (layout_->placement != StagePlacement::Line || !ground_->count_collectives || form.woven) return latest;
+  if (order.back().in_flight >= microbatches) latest = std::max(latest, phases(microbatches));
+  return std::max(latest, in_flight(form, microbatches, order));
+}
+
+std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
   const double m = microbatches;
   std::array<double, 4> longest{};
   if (form.placement == StagePlacement::Opaque) {  // the mean over ranks, for any placement and order
@@ -230,20 +254,9 @@ std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatc
     longest.fill(m * work * ground_->stated_work / static_cast<double>(rank_.size()) * jitter_);
     return longest;
   }
-  const bool bare = form.woven || !ground_->count_collectives;
-  double late = 0;
   for (int r = 0; r < layout_->ranks; ++r) {
     const Rank& rank = rank_[at(r)];
-    const Layout::Rank& sums = layout_->rank[at(r)];
-    // The two sends of a group run side by side: at least half of their sum is waited for.
-    const double waited = form.woven ? rank.blocked / 2 : rank.blocked;
-    const double busy = (bare ? sums.work : form.split ? sums.split : sums.fused) * jitter_ + waited;
-    const double end = rank.arrive + m * busy;
-    const int after = form.weights_after({r, layout_->ranks, layout_->chunks, microbatches});
-    double tail = form.split ? rank.tail_split : rank.tail_fused;
-    if (ground_->blocking) tail -= rank.to_before;  // counted as waiting
-    if (ground_->early_gradients && !form.split) tail -= sums.weight * jitter_;
-    late = std::max(late, end - after * sums.weight * jitter_ + tail);
+    const double end = rank.arrive + m * busy(r, form);
     // With one stage all else that the rank runs stands before its last backward or weight gradient, which buckets may run
     // beside.
     const StageCost& own = layout_->table.stages[at(layout_->stage_of(r, 0))];
@@ -253,13 +266,9 @@ std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatc
       if (layout_->chunks == 1) longest[z] = std::max(longest[z], end - last + rank.draining[z]);
     }
   }
-  if (form.placement == StagePlacement::Line && ground_->count_collectives) {
-    if (form.name == "gpipe")
-      late = std::max(late, phases(microbatches));
-    else
-      late = std::max(late, in_flight(form, microbatches));
-  }
-  for (std::size_t z = 0; z < longest.size(); ++z) longest[z] = std::max(longest[z], late + rank_[0].closing[z]);
+  if (order.empty() || order.front().in_flight == 0) return longest;
+  const double until_last = late(form, microbatches, order);
+  for (std::size_t z = 0; z < longest.size(); ++z) longest[z] = std::max(longest[z], until_last + rank_[0].closing[z]);
   return longest;
 }
 
@@ -284,14 +293,11 @@ double pfeife_peak(const Layout& layout, const Moment& moment, int r, int microb
 
 }  // namespace
 
-void activation_peaks(const Layout& layout, const Ground& ground, const FamilyForm& form, int microbatches,
+void activation_peaks(const Layout& layout, const Ground& ground, const OrderCounts& order, int microbatches,
                       std::vector<double>& peaks) {
   peaks.assign(at(layout.ranks), 0);
-  Moment moments[kMaxMoments];
-  for (int r = 0; r < layout.ranks; ++r) {
-    const int count = form.moments({r, layout.ranks, layout.chunks, microbatches}, moments);
-    for (int i = 0; i < count; ++i) {
-      const Moment& moment = moments[i];
+  for (int r = 0; at(r) < order.size(); ++r) {
+    for (const Moment& moment : order[at(r)].moments) {
       if (ground.as_pfeife) {
         peaks[at(r)] = std::max(peaks[at(r)], pfeife_peak(layout, moment, r, microbatches));
         continue;
@@ -305,7 +311,7 @@ void activation_peaks(const Layout& layout, const Ground& ground, const FamilyFo
       if (moment.forward >= 0) rise = layout.stage(r, moment.forward).forward_rise;
       if (moment.backward >= 0) {
         const StageCost& stage = layout.stage(r, moment.backward);
-        rise = std::max(rise, form.split ? stage.input_rise : stage.backward_rise);
+        rise = std::max(rise, moment.whole ? stage.backward_rise : stage.input_rise);
       }
       peaks[at(r)] = std::max(peaks[at(r)], static_cast<double>(held + moment.weights * waiting + rise));
     }

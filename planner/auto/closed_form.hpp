@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "planner/auto/configuration.hpp"
-#include "planner/auto/family_counts.hpp"
 #include "planner/auto/links.hpp"
+#include "planner/auto/order_counts.hpp"
 #include "planner/auto/unit_sums.hpp"
 
 namespace panpipe::planner {
@@ -85,8 +85,9 @@ class Surroundings {
                HandOvers& times, const Reductions& reductions, const std::array<const PerParameter*, 4>& zeros,
                double tied_time_per_byte);
 
-  // Lower bounds of the step time, by the ZeRO stages that were prepared.
-  std::array<double, 4> bounds(const FamilyForm& form, int microbatches) const;
+  // Lower bounds of the step time, by the ZeRO stages that were prepared. Without counts of the order: what holds for any order
+  // of the family's passes.
+  std::array<double, 4> bounds(const FamilyForm& form, int microbatches, const OrderCounts& order) const;
 
   // Hand-over of a stage's output, and of its gradient to the stage before; 0 on one rank.
   double down(int stage) const { return down_[static_cast<std::size_t>(stage)]; }
@@ -107,7 +108,9 @@ class Surroundings {
     std::array<double, 4> data_lane{};      // a microbatch
   };
   double phases(int microbatches) const;
-  double in_flight(const FamilyForm& form, int microbatches) const;
+  double in_flight(const FamilyForm& form, int microbatches, const OrderCounts& order) const;
+  double late(const FamilyForm& form, int microbatches, const OrderCounts& order) const;
+  double busy(int rank, const FamilyForm& form) const;
   void add_chain(const std::vector<RouteClasses::Hop>& hops, HandOvers& times);
   void add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte);
 
@@ -119,8 +122,8 @@ class Surroundings {
   double fill_forward_ = 0, fill_backward_ = 0, slowest_forward_ = 0, slowest_backward_ = 0;
 };
 
-// Peak of activations and temporaries per rank; reached at moments of the order.
-void activation_peaks(const Layout& layout, const Ground& ground, const FamilyForm& form, int microbatches,
+// Peak of activations and temporaries per rank; reached at moments of the order. Zero without counts of the order.
+void activation_peaks(const Layout& layout, const Ground& ground, const OrderCounts& order, int microbatches,
                       std::vector<double>& peaks);
 // Largest rank's peak.
 double memory_peak(const Layout& layout, const Ground& ground, const PerParameter& per, const std::vector<double>& activations);

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "costmodel/scenario/recompute_modes.hpp"
-#include "planner/auto/family_counts.hpp"
+#include "planner/family_form.hpp"
 
 namespace panpipe::planner {
 

@@ -7,7 +7,6 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/parallel_for.hpp"
-#include "planner/auto/family_counts.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -98,16 +97,14 @@ class Worker {
   // How many families there are for these sizes; of one placement, or of all.
   std::int64_t families_of(int p, int chunks, int m, const StagePlacement* placement) const {
     return std::count_if(space_.families.begin(), space_.families.end(), [&](int f) {
-      return exists(forms()[at(f)], p, chunks, m) && (placement == nullptr || forms()[at(f)].placement == *placement);
+      return (placement == nullptr || forms()[at(f)].placement == *placement) && exists(forms()[at(f)], p, chunks, m);
     });
   }
 
   bool exists(const FamilyForm& form, int p, int chunks, int m) const {
     if (pricer_ && form.split && form.placement != StagePlacement::Opaque && !pricer_->sums().split_backward()) return false;
-    if (form.placement == StagePlacement::Line && chunks != 1) return false;
-    if (form.placement == StagePlacement::Vee && form.own_chunks && chunks != 2) return false;
-    if (form.open_chunks() && (chunks < 2 || chunks > kMaxChunks)) return false;
-    if (p == 1 && space_.families.size() > 1 && form.name != "1f1b") return false;  // one rank: all orders are alike
+    // On one rank all orders are alike, and the default holds least.
+    if (p == 1 && space_.families.size() > 1 && form.name != ScheduleRequest().name) return false;
     return form.exists(p, chunks, m);
   }
 
@@ -164,10 +161,33 @@ class Worker {
     }
   }
 
-  void run_family(const Layout& layout, const FamilyForm& form, std::size_t orders) {
-    activation_peaks(layout, common_.ground, form, base_.microbatches, peaks_);
+  void price(const Layout& layout, const FamilyForm& form, std::size_t orders, const OrderCounts& counts) {
+    activation_peaks(layout, common_.ground, counts, base_.microbatches, peaks_);
     bounds_.resize(orders);
-    for (std::size_t o = 0; o < orders; ++o) bounds_[o] = surroundings_[o].bounds(form, base_.microbatches);
+    for (std::size_t o = 0; o < orders; ++o) bounds_[o] = surroundings_[o].bounds(form, base_.microbatches, counts);
+  }
+
+  bool above_limit(double memory) const { return memory > static_cast<double>(common_.ground.limit); }
+  bool least(double memory) const { return tally.least_memory == 0 || memory < tally.least_memory; }
+
+  // Of what was priced without an order: whether the order may change what becomes of it. The others are too slow or have no room
+  // in any order, and of those without room only the least is told.
+  bool order_matters(const Layout& layout) {
+    const bool room_seen = tally.evaluated > tally.without_room;
+    for (const int zero : zeros_of(space_, base_.data)) {
+      const PerParameter& per = pricer_->per_parameter(zero, base_.data);
+      const double memory = memory_peak(layout, common_.ground, per, peaks_);
+      const auto fast = [&](const std::array<double, 4>& bounds) { return bounds[at(per.zero)] < incumbent_; };
+      if (above_limit(memory) ? least(memory) : !room_seen || std::any_of(bounds_.begin(), bounds_.end(), fast)) return true;
+    }
+    return false;
+  }
+
+  void run_family(const Layout& layout, const FamilyForm& form, std::size_t orders) {
+    const bool opaque = form.placement == StagePlacement::Opaque;
+    price(layout, form, orders, opaque ? OrderCounts() : any_order(layout.ranks, layout.chunks));
+    if (!opaque && order_matters(layout))
+      price(layout, form, orders, common_.orders.find(form, layout.ranks, layout.chunks, base_.microbatches));
     for (const int zero : zeros_of(space_, base_.data)) {
       base_.zero = static_cast<std::int8_t>(zero);
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
@@ -176,9 +196,9 @@ class Worker {
         base_.order = space_.orders[o];
         const double bound = bounds_[o][at(per.zero)];
         ++tally.evaluated;
-        if (memory > static_cast<double>(common_.ground.limit)) {
+        if (above_limit(memory)) {
           ++tally.without_room;
-          if (tally.least_memory == 0 || memory < tally.least_memory) tally.least_memory = memory, tally.least_memory_of = base_;
+          if (least(memory)) tally.least_memory = memory, tally.least_memory_of = base_;
         } else if (bound >= incumbent_) {
           ++tally.too_slow;
         } else {

@@ -13,7 +13,6 @@
 #include "costmodel/timeline/memory_curve.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/step_time.hpp"
-#include "planner/auto/family_counts.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -58,8 +57,7 @@ PlanRequest request_for(const Configuration& c, const Scenario& base, UnitSums& 
   const FamilyForm& form = form_of(c);
   request.schedule.name = form.name;
   request.schedule.csv.clear();
-  request.schedule.options.clear();
-  if (form.open_chunks()) request.schedule.options["stages_per_rank"] = std::to_string(c.chunks);
+  request.schedule.options = form.options(c.chunks);
   if (c.held > 0) request.schedule.options["memory"] = std::to_string(c.held);
   request.degrees.virtual_stages = form.open_chunks() ? c.chunks : 1;
   if (base.partition.empty()) request.cuts = sums.table(c.recompute, c.stages()).cuts;
@@ -200,7 +198,7 @@ void copy_cuts(const Plan& from, Plan& to) {
 }  // namespace
 
 Exact improve_cuts(Evaluator& evaluator, const Exact& start, int most_evaluations) {
-  if (start.plan->schedule.chains.size() != 1 || form_of(start.configuration).last) return start;
+  if (start.plan->schedule.chains.size() != 1 || form_of(start.configuration).last()) return start;
   const Configuration few = shortened(start.configuration);
   Exact best = evaluator.evaluate(few);
   if (!best.usable()) return start;

@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/auto/family_counts.hpp"
-
 namespace panpipe::planner {
 namespace {
 
 constexpr int kLargestSearch = 2048;  // passes of one kind of an order that is worth a search: about a second
 constexpr int kMostHeld = 4;          // times what zb-h1 and zb-v hold: more memory ends no more waiting
-
-bool is_searched(const FamilyForm& form) { return form.split && !form.woven; }
-int stages_a_rank(const FamilyForm& form) { return form.name == "zb-v-auto" ? 2 : 1; }
 
 // What one more microbatch in flight takes on the fullest rank, at most.
 double bytes_each(Evaluator& evaluator, const Configuration& c) {
@@ -47,13 +42,14 @@ LastTried try_last_families(Evaluator& evaluator, const Ground& ground, const Ex
   if (start.configuration.pipeline == 1) return tried;
   for (std::size_t f = 0; f < forms().size() && !options.stopped(); ++f) {
     const FamilyForm& form = forms()[f];
-    if (!form.last) continue;
+    if (!form.last()) continue;
+    const bool searched = form.family->searched();
     Configuration c = start.configuration;
     c.family = static_cast<std::int16_t>(f);
-    c.chunks = static_cast<std::int16_t>(stages_a_rank(form));
+    c.chunks = static_cast<std::int16_t>(form.chunks);
     if (!form.exists(c.pipeline, c.chunks, c.microbatches) || !evaluator.can_cut(c, form.split)) continue;
-    if (is_searched(form) && c.stages() * c.microbatches > kLargestSearch) continue;
-    Exact exact = is_searched(form) ? search_within_memory(evaluator, ground, c) : evaluator.evaluate(c);
+    if (searched && c.stages() * c.microbatches > kLargestSearch) continue;
+    Exact exact = searched ? search_within_memory(evaluator, ground, c) : evaluator.evaluate(c);
     tried.families.emplace_back(form.name);
     if (exact.usable()) tried.found.push_back(std::move(exact));
   }

@@ -28,9 +28,7 @@ bool can_replay(const Priced& one, const Ground& ground) {
 class OrderReplay {
  public:
   OrderReplay(Common& common, const Configuration& example) : common_(common), form_(forms()[at(example.family)]) {
-    ScheduleOptions options;
-    if (form_.open_chunks()) options["stages_per_rank"] = std::to_string(example.chunks);
-    order_ = pack(make_schedule(form_.name, example.pipeline, example.microbatches, options));
+    order_ = pack(make_schedule(form_.name, example.pipeline, example.microbatches, form_.options(example.chunks)));
     StructureBuilder builder;
     ready_ = builder.build(order_, structure_);
     if (ready_) program_.emplace(structure_, BatchProgram::Values::KeepAll);

@@ -8,6 +8,7 @@
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
+#include "schedule/families/find_family.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -52,7 +53,7 @@ Ground ground_of(const Experiment& experiment) {
   ground.one_message = scenario.profile != nullptr;
   const ScheduleRequest& stated = scenario.schedule;
   const auto has = [&](const char* option) { return stated.options.count(option) > 0; };
-  if (!stated.csv.empty() || has("sequence_splits") || stated.name == "seq-1f1b") ground.stated_work = ground.stated_kept = 0.5;
+  if (!stated.csv.empty() || has_option(stated.name, "sequence_splits")) ground.stated_work = ground.stated_kept = 0.5;
   if (!stated.csv.empty() || has("recompute") || has("offload")) ground.stated_kept = 0;
   ground.allocator = ground.as_pfeife ? 1 : costs.allocator_factor();
   ground.context = ground.as_pfeife ? 0 : costs.framework_context().base();

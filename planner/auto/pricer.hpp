@@ -31,6 +31,7 @@ class Common {
   const Ground ground;
   const Reductions& reductions(const Configuration& configuration);
   BalancedCuts cuts;
+  OrderBook orders;
   std::vector<Calibration> calibrations;  // read once, one for each of the cluster's types
   bool crowded = false;  // ranks there may be outnumber a profile's cores: what a pass takes depends on all degrees
 

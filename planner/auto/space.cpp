@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "planner/auto/family_counts.hpp"
 #include "planner/auto/unit_sums.hpp"
+#include "planner/family_form.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -32,7 +32,7 @@ int stated_family(const ScheduleRequest& request) {
   const int known = request.csv.empty() ? form_named(request.name) : -1;
   const bool plain = std::all_of(request.options.begin(), request.options.end(),
                                  [](const auto& option) { return option.first == "stages_per_rank"; });
-  return known >= 0 && plain && !forms()[static_cast<std::size_t>(known)].last ? known : form_named("");
+  return known >= 0 && plain && !forms()[static_cast<std::size_t>(known)].last() ? known : form_named("");
 }
 
 void choose_schedule(const Scenario& scenario, Space& space) {
@@ -114,6 +114,11 @@ Space space_of(const Experiment& experiment) {
       fmt::format("global batch {} samples; tensor {}; pipeline 1 to {}; data {}; microbatch {}; stages a rank {}; ZeRO {}",
                   space.global_batch, fmt::join(space.tensor, ", "), space.pipeline.back(), fmt::join(space.data, ", "),
                   fmt::join(space.micro, ", "), fmt::join(space.chunks, ", "), fmt::join(space.zero, ", ")));
+  if (space.families.size() > 1) {
+    std::vector<std::string_view> names;
+    for (const int f : space.families) names.push_back(forms()[static_cast<std::size_t>(f)].name);
+    space.notes.push_back(fmt::format("schedules: {}", fmt::join(names, ", ")));
+  }
   return space;
 }
 

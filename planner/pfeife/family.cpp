@@ -5,21 +5,11 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "planner/family_form.hpp"
 #include "schedule/families/find_family.hpp"
 
 namespace panpipe::planner {
 namespace {
-
-// Other families over the same cuts, with one chain of stages and no groups. `stages`: how many a rank holds; 0 = the option
-// says.
-struct OtherFamily {
-  const char* name;
-  int stages;
-  bool splits;
-};
-constexpr OtherFamily kOthers[] = {
-    {"gpipe", 1, false},      {"zb-h1", 1, true},   {"zb-h2", 1, true}, {"interleaved-1f1b", 0, false},
-    {"looped-bfs", 0, false}, {"1f1b-v", 2, false}, {"zb-v", 2, true},  {"interleaved-zero-bubble", 0, true}};
 
 class Builder {
  public:
@@ -65,11 +55,6 @@ class Builder {
   Family& family_;
 };
 
-bool has_stages_option(const std::string& name) {
-  const ScheduleFamily* family = find_family(name);
-  return family != nullptr && default_option(*family, "stages_per_rank");
-}
-
 }  // namespace
 
 std::string to_text(const Member& member) {
@@ -85,7 +70,7 @@ std::string to_text(const Member& member) {
 bool chooses_stages(const Scenario& scenario) {
   if (!is_open(scenario, "parallel.virtual_stages") || !is_open(scenario, "schedule.stages_per_rank")) return false;
   if (is_open(scenario, "schedule")) return true;
-  return scenario.schedule.csv.empty() && has_stages_option(scenario.schedule.name);
+  return scenario.schedule.csv.empty() && has_option(scenario.schedule.name, "stages_per_rank");
 }
 
 Family family_of(const Scenario& scenario, int stages_per_rank, bool split_backward) {
@@ -99,16 +84,17 @@ Family family_of(const Scenario& scenario, int stages_per_rank, bool split_backw
       builder.add_pfeife(stages_per_rank);
     } else {
       ScheduleOptions options = request.options;
-      if (has_stages_option(request.name)) options["stages_per_rank"] = std::to_string(stages_per_rank);
+      if (has_option(request.name, "stages_per_rank")) options["stages_per_rank"] = std::to_string(stages_per_rank);
       builder.add(request.name, options);
     }
     return family;
   }
   builder.add_pfeife(stages_per_rank);
-  for (const OtherFamily& other : kOthers) {
-    if (other.splits && !split_backward) continue;
-    if (other.stages == stages_per_rank) builder.add(other.name, {});
-    if (other.stages == 0 && stages_per_rank > 1) builder.add(other.name, {{"stages_per_rank", std::to_string(stages_per_rank)}});
+  // Other families over the same cuts: those with one chain of stages and no groups, whose order no costs decide.
+  for (const FamilyForm& form : forms()) {
+    if (form.placement == StagePlacement::Opaque || form.woven || (form.split && !split_backward)) continue;
+    if (form.open_chunks() ? stages_per_rank > 1 : form.chunks == stages_per_rank)
+      builder.add(std::string(form.name), form.options(stages_per_rank));
   }
   return family;
 }

@@ -25,6 +25,8 @@ Schedule looped_schedule(std::string name, int ranks, int microbatches, int stag
   schedule.chains.emplace_back(static_cast<std::size_t>(schedule.stages));
   std::iota(schedule.chains[0].begin(), schedule.chains[0].end(), 0);
   schedule.order.resize(static_cast<std::size_t>(ranks));
+  for (Row& row : schedule.order)
+    row.reserve(3 * static_cast<std::size_t>(stages_per_rank) * static_cast<std::size_t>(microbatches));
   return schedule;
 }
 
@@ -41,15 +43,6 @@ Schedule bidirectional_schedule(std::string name, int ranks, int microbatches) {
   schedule.chains.emplace_back(half, schedule.chains[0].end());
   schedule.chains[0].resize(static_cast<std::size_t>(ranks));
   return schedule;
-}
-
-Action pass(ActionKind kind, int stage, int microbatch, int split) {
-  Action action;
-  action.kind = kind;
-  action.split = static_cast<std::int8_t>(split);
-  action.stage = stage;
-  action.microbatch = microbatch;
-  return action;
 }
 
 void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members) {

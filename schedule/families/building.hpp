@@ -25,7 +25,9 @@ Schedule v_schedule(std::string name, int ranks, int microbatches, int stages_pe
 // counts both chains and must be even.
 Schedule bidirectional_schedule(std::string name, int ranks, int microbatches);
 
-Action pass(ActionKind kind, int stage, int microbatch, int split = -1);
+inline Action pass(ActionKind kind, int stage, int microbatch, int split = -1) {
+  return {kind, GroupKind::None, 1, static_cast<std::int8_t>(split), stage, microbatch};
+}
 void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members);
 
 // Writes the row of one rank pass by pass: every call takes the next microbatch of its pass, so that a family says only which
@@ -63,30 +65,12 @@ bool boolean_option(const ScheduleOptions& options, const std::string& key, bool
 // One of `words`, the first when the option is not given.
 std::string word_option(const ScheduleOptions& options, const std::string& key, std::initializer_list<std::string_view> words);
 
-// The generators, one file each.
-Schedule make_gpipe(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_1f1b(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_looped_bfs(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_zb_h1(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_zb_h2(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_zb_v(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_interleaved_zero_bubble(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_dualpipe(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_dualpipe_v(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_1f1b_v(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_kfkb(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_chimera(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_hanayo(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_group_interleaved(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_gis_h(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_stp(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options);
-Schedule make_zb_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
-Schedule make_zb_v_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
-Schedule make_v_half(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
-Schedule make_v_min(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
-Schedule make_v_auto(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs);
+// Papers with several families.
+namespace published {
+constexpr std::string_view kControllableMemory = "Qi et al., Pipeline parallelism with controllable memory, NeurIPS 2024";
+constexpr std::string_view kZeroBubble = "Qi et al., Zero bubble pipeline parallelism, ICLR 2024";
+constexpr std::string_view kPipeOffload = "Wan et al., PipeOffload, ICML 2025";
+constexpr std::string_view kDualPipe = "DeepSeek-V3 technical report, 2024; github.com/deepseek-ai/DualPipe";
+}  // namespace published
 
 }  // namespace panpipe

@@ -7,17 +7,20 @@
 // ("direct concatenation"), which is exact for F = B; longer backwards leave gaps between the units.
 #include <fmt/format.h>
 
-#include "base/error.hpp"
 #include "schedule/families/slots.hpp"
 
 namespace panpipe {
+namespace {
+
+std::string no_chimera(int ranks, int microbatches, const ScheduleOptions&) {
+  if (ranks % 2 != 0)
+    return fmt::format("chimera needs an even number of ranks, not {}: its two chains meet in the middle", ranks);
+  if (microbatches % 2 != 0)
+    return fmt::format("chimera needs an even number of microbatches, not {}: its two chains take one half each", microbatches);
+  return "";
+}
 
 Schedule make_chimera(int ranks, int microbatches, const ScheduleOptions&) {
-  if (ranks % 2 != 0)
-    throw InputError(fmt::format("chimera needs an even number of ranks, not {}: its two chains meet in the middle", ranks));
-  if (microbatches % 2 != 0)
-    throw InputError(
-        fmt::format("chimera needs an even number of microbatches, not {}: its two chains take one half each", microbatches));
   Schedule schedule = bidirectional_schedule("chimera", ranks, microbatches);
   const WaveSlots slots{ranks, ranks / 2};
   for (int rank = 0; rank < ranks; ++rank) {
@@ -33,6 +36,14 @@ Schedule make_chimera(int ranks, int microbatches, const ScheduleOptions&) {
     schedule.order[static_cast<std::size_t>(rank)] = in_order_of_slots(passes);
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily chimera_family() {
+  return {
+      "chimera", "two 1f1b pipelines against each other, every stage twice", "Li and Hoefler, Chimera, SC 2021", {}, make_chimera,
+      no_chimera};
 }
 
 }  // namespace panpipe

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "schedule/families/building.hpp"
 
 namespace panpipe {
@@ -75,28 +74,32 @@ void add_row(int ranks, int microbatches, int rank, RowBuilder row) {
   order.drain();
 }
 
-}  // namespace
+std::string no_dualpipe_v(int ranks, int microbatches, const ScheduleOptions&) {
+  if (microbatches >= 2 * ranks) return "";
+  return fmt::format(
+      "dualpipe-v needs at least 2P = {} microbatches on {} ranks, not {}: that many are under way before its first group",
+      2 * ranks, ranks, microbatches);
+}
 
 Schedule make_dualpipe_v(int ranks, int microbatches, const ScheduleOptions&) {
-  if (microbatches < 2 * ranks)
-    throw InputError(fmt::format(
-        "dualpipe-v needs at least 2P = {} microbatches on {} ranks, not {}: that many are under way before its first "
-        "group",
-        2 * ranks, ranks, microbatches));
   Schedule schedule = v_schedule("dualpipe-v", ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank)
     add_row(ranks, microbatches, rank, RowBuilder(schedule.order[static_cast<std::size_t>(rank)], {rank, 2 * ranks - 1 - rank}));
   return schedule;
 }
 
-Schedule make_dualpipe(int ranks, int microbatches, const ScheduleOptions&) {
+std::string no_dualpipe(int ranks, int microbatches, const ScheduleOptions&) {
   if (ranks % 2 != 0)
-    throw InputError(fmt::format("dualpipe needs an even number of ranks, not {}: its two chains meet in the middle", ranks));
+    return fmt::format("dualpipe needs an even number of ranks, not {}: its two chains meet in the middle", ranks);
   if (microbatches % 2 != 0 || microbatches < 2 * ranks)
-    throw InputError(fmt::format(
+    return fmt::format(
         "dualpipe needs an even number of microbatches, at least 2P = {} on {} ranks, not {}: its two chains take one "
         "half each, and P of each are under way before its first group",
-        2 * ranks, ranks, microbatches));
+        2 * ranks, ranks, microbatches);
+  return "";
+}
+
+Schedule make_dualpipe(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = bidirectional_schedule("dualpipe", ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank) {
     const int from_end = std::min(rank, ranks - 1 - rank);
@@ -105,6 +108,18 @@ Schedule make_dualpipe(int ranks, int microbatches, const ScheduleOptions&) {
     add_row(ranks / 2, microbatches / 2, from_end, RowBuilder(schedule.order[static_cast<std::size_t>(rank)], stages));
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily dualpipe_family() {
+  return {"dualpipe",           "two chains against each other: forwards of one overlap backwards of the other",
+          published::kDualPipe, {},
+          make_dualpipe,        no_dualpipe};
+}
+
+ScheduleFamily dualpipe_v_family() {
+  return {"dualpipe-v", "dualpipe in a V, with every stage once", published::kDualPipe, {}, make_dualpipe_v, no_dualpipe_v};
 }
 
 }  // namespace panpipe

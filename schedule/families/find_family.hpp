@@ -13,8 +13,7 @@ namespace panpipe {
 const ScheduleFamily* find_family(std::string_view name);
 // None where the family has no such option.
 std::optional<std::string> default_option(const ScheduleFamily& family, std::string_view key);
-
-// Where the order was published.
-std::string_view source_of(const ScheduleFamily& family);
+// Whether there is a family of that name, and it has the option.
+bool has_option(std::string_view family, std::string_view key);
 
 }  // namespace panpipe

@@ -3,6 +3,7 @@
 #include "schedule/families/building.hpp"
 
 namespace panpipe {
+namespace {
 
 Schedule make_gpipe(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = linear_schedule("gpipe", ranks, microbatches);
@@ -12,6 +13,12 @@ Schedule make_gpipe(int ranks, int microbatches, const ScheduleOptions&) {
     for (int m = 0; m < microbatches; ++m) row.push_back(pass(ActionKind::B, rank, m));
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily gpipe_family() {
+  return {"gpipe", "all forwards, then all backwards", "Huang et al., GPipe, NeurIPS 2019", {}, make_gpipe};
 }
 
 }  // namespace panpipe

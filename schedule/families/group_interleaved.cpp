@@ -5,6 +5,9 @@
 //
 // The order repeats a block that is g microbatches wide. A last turn that is not full leaves the places of its missing
 // microbatches empty: passes keep their distance as if these were there.
+//
+// GIS-H is the generalised interleaved schedule of the same paper with half the memory: turns of half the ranks. Rank 0 holds
+// ceil(P/2) (v-1) + P activations where turns of P hold P v: half of it as v grows.
 #include <fmt/format.h>
 
 #include "base/error.hpp"
@@ -12,6 +15,7 @@
 #include "schedule/families/turns.hpp"
 
 namespace panpipe {
+namespace {
 
 Schedule make_group_interleaved(int ranks, int microbatches, const ScheduleOptions& options) {
   const int chunks = integer_option(options, "stages_per_rank", 2, 1);
@@ -41,6 +45,32 @@ Schedule make_group_interleaved(int ranks, int microbatches, const ScheduleOptio
     }
   }
   return schedule;
+}
+
+Schedule make_gis_h(int ranks, int microbatches, const ScheduleOptions& options) {
+  ScheduleOptions shortest = options;
+  shortest["group"] = std::to_string((ranks + 1) / 2);
+  Schedule schedule = make_group_interleaved(ranks, microbatches, shortest);
+  schedule.name = "gis-h";
+  return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily group_interleaved_family() {
+  return {"group-interleaved",
+          "interleaved in short turns with split backward: less memory for a little bubble",
+          published::kPipeOffload,
+          {{"stages_per_rank", "2"}, {"group", "P"}},
+          make_group_interleaved};
+}
+
+ScheduleFamily gis_h_family() {
+  return {"gis-h",
+          "group-interleaved in the shortest turns: about half of its activations",
+          published::kPipeOffload,
+          {{"stages_per_rank", "2"}},
+          make_gis_h};
 }
 
 }  // namespace panpipe

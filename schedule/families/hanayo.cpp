@@ -6,18 +6,24 @@
 // units follow without a gap when F = B.
 #include <fmt/format.h>
 
-#include "base/error.hpp"
 #include "schedule/families/slots.hpp"
 
 namespace panpipe {
+namespace {
+
+int stages_of_wave(const ScheduleOptions& options) { return integer_option(options, "stages_per_rank", 4, 2); }
+
+std::string no_hanayo(int, int, const ScheduleOptions& options) {
+  const int chunks = stages_of_wave(options);
+  if (chunks % 2 == 0) return "";
+  return fmt::format(
+      "hanayo needs an even number of stages on each rank (option stages_per_rank), not {}: a wave runs "
+      "through the ranks and back",
+      chunks);
+}
 
 Schedule make_hanayo(int ranks, int microbatches, const ScheduleOptions& options) {
-  const int chunks = integer_option(options, "stages_per_rank", 4, 2);
-  if (chunks % 2 != 0)
-    throw InputError(
-        fmt::format("hanayo needs an even number of stages on each rank (option stages_per_rank), not {}: a wave runs "
-                    "through the ranks and back",
-                    chunks));
+  const int chunks = stages_of_wave(options);
   Schedule schedule = v_schedule("hanayo", ranks, microbatches, chunks);
   const WaveSlots slots{schedule.stages, ranks};
   for (int rank = 0; rank < ranks; ++rank) {
@@ -33,6 +39,17 @@ Schedule make_hanayo(int ranks, int microbatches, const ScheduleOptions& options
     schedule.order[static_cast<std::size_t>(rank)] = in_order_of_slots(passes);
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily hanayo_family() {
+  return {"hanayo",
+          "waves: several times through the ranks and back, shorter stages",
+          "Liu et al., Hanayo, SC 2023",
+          {{"stages_per_rank", "4"}},
+          make_hanayo,
+          no_hanayo};
 }
 
 }  // namespace panpipe

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "schedule/families/building.hpp"
 #include "schedule/families/turns.hpp"
 
@@ -26,13 +25,14 @@ void note_short_turns(Schedule& schedule, int group) {
         fmt::format("turns of at least {} microbatches, the last one too, always finish (option group)", schedule.ranks));
 }
 
-}  // namespace
+std::string no_interleaved_1f1b(int ranks, int microbatches, const ScheduleOptions& options) {
+  return options.count("group") > 0 ? "" : no_default_turn("interleaved-1f1b", ranks, microbatches, "group");
+}
 
 Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOptions& options) {
   const int chunks = integer_option(options, "stages_per_rank", 2, 1);
   const bool combined = boolean_option(options, "combined", false);
-  int group = integer_option(options, "group", 0, 1);
-  if (group == 0) group = default_turn("interleaved-1f1b", ranks, microbatches, "group");
+  const int group = integer_option(options, "group", default_turn(ranks, microbatches), 1);
 
   Schedule schedule = looped_schedule("interleaved-1f1b", ranks, microbatches, chunks);
   const std::vector<Turn> forward = turns(microbatches, group, chunks);
@@ -55,6 +55,17 @@ Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOption
   }
   note_short_turns(schedule, group);
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily interleaved_1f1b_family() {
+  return {"interleaved-1f1b",
+          "several stages per rank in turns: a smaller bubble for more transfers",
+          "Narayanan et al., SC 2021; Megatron-LM",
+          {{"stages_per_rank", "2"}, {"group", "M / max(1, M div P)"}, {"combined", "false"}},
+          make_interleaved_1f1b,
+          no_interleaved_1f1b};
 }
 
 }  // namespace panpipe

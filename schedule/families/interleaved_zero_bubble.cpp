@@ -7,10 +7,15 @@
 #include "schedule/families/turns.hpp"
 
 namespace panpipe {
+namespace {
+
+std::string no_interleaved_zero_bubble(int ranks, int microbatches, const ScheduleOptions&) {
+  return no_default_turn("interleaved-zero-bubble", ranks, microbatches, "");
+}
 
 Schedule make_interleaved_zero_bubble(int ranks, int microbatches, const ScheduleOptions& options) {
   const int chunks = integer_option(options, "stages_per_rank", 2, 1);
-  const int group = default_turn("interleaved-zero-bubble", ranks, microbatches, "");
+  const int group = default_turn(ranks, microbatches);
   Schedule schedule = looped_schedule("interleaved-zero-bubble", ranks, microbatches, chunks);
   const std::vector<Turn> forward = turns(microbatches, group, chunks);
   const int total = static_cast<int>(forward.size());
@@ -28,6 +33,17 @@ Schedule make_interleaved_zero_bubble(int ranks, int microbatches, const Schedul
     while (weights < total) row.push_back(turn.backward(ActionKind::W, weights++));
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily interleaved_zero_bubble_family() {
+  return {"interleaved-zero-bubble",
+          "interleaved-1f1b with the split backward of zb-h1",
+          "PyTorch, ScheduleInterleavedZeroBubble",
+          {{"stages_per_rank", "2"}},
+          make_interleaved_zero_bubble,
+          no_interleaved_zero_bubble};
 }
 
 }  // namespace panpipe

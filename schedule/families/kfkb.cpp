@@ -6,6 +6,7 @@
 #include "schedule/families/building.hpp"
 
 namespace panpipe {
+namespace {
 
 Schedule make_kfkb(int ranks, int microbatches, const ScheduleOptions& options) {
   const int group = std::min(integer_option(options, "group", 2, 1), microbatches);
@@ -25,6 +26,16 @@ Schedule make_kfkb(int ranks, int microbatches, const ScheduleOptions& options) 
     }
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily kfkb_family() {
+  return {"kfkb",
+          "1f1b in groups of microbatches: transfers have time to arrive",
+          "Wang et al., Ada-Grouper, arXiv 2303.01675, 2023",
+          {{"group", "2"}},
+          make_kfkb};
 }
 
 }  // namespace panpipe

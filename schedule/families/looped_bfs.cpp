@@ -3,6 +3,7 @@
 #include "schedule/families/building.hpp"
 
 namespace panpipe {
+namespace {
 
 Schedule make_looped_bfs(int ranks, int microbatches, const ScheduleOptions& options) {
   const int chunks = integer_option(options, "stages_per_rank", 2, 1);
@@ -15,6 +16,16 @@ Schedule make_looped_bfs(int ranks, int microbatches, const ScheduleOptions& opt
       for (int m = microbatches - 1; m >= 0; --m) row.push_back(pass(ActionKind::B, chunk * ranks + rank, m));
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily looped_bfs_family() {
+  return {"looped-bfs",
+          "several stages per rank, all microbatches of a stage at once",
+          "Lamy-Poirier, Breadth-first pipeline parallelism, MLSys 2023",
+          {{"stages_per_rank", "2"}},
+          make_looped_bfs};
 }
 
 }  // namespace panpipe

@@ -5,6 +5,7 @@
 #include "schedule/families/building.hpp"
 
 namespace panpipe {
+namespace {
 
 Schedule make_1f1b(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = linear_schedule("1f1b", ranks, microbatches);
@@ -18,6 +19,16 @@ Schedule make_1f1b(int ranks, int microbatches, const ScheduleOptions&) {
     }
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily one_f_one_b_family() {
+  return {"1f1b",
+          "one forward, one backward: few activations, the bubble of gpipe",
+          "Fan et al., DAPPLE, PPoPP 2021; Narayanan et al., ICML 2021",
+          {},
+          make_1f1b};
 }
 
 }  // namespace panpipe

@@ -154,14 +154,19 @@ class SquaredPaper {
   std::vector<Line> lines_;
 };
 
-}  // namespace
-
 Schedule make_1f1b_v(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = v_schedule("1f1b-v", ranks, microbatches);
   SquaredPaper paper(ranks, microbatches);
   paper.move_to_earlier_slots();
   for (int rank = 0; rank < ranks; ++rank) schedule.order[static_cast<std::size_t>(rank)] = paper.row(rank);
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily one_f_one_b_v_family() {
+  return {
+      "1f1b-v", "1f1b over a V: two thirds of its memory, with a larger bubble", published::kControllableMemory, {}, make_1f1b_v};
 }
 
 }  // namespace panpipe

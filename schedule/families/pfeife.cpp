@@ -67,8 +67,6 @@ Schedule make_stage_by_stage(int ranks, int microbatches, int chunks, bool state
   return schedule;
 }
 
-}  // namespace
-
 Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options) {
   const int chunks = integer_option(options, "stages_per_rank", 1, 1);
   const int loop_batch = integer_option(options, "loop_batch", microbatches, 1);
@@ -104,6 +102,19 @@ Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options
     while (done < total) row.push_back(backwards[done++]);
   }
   return schedule;
+}
+
+}  // namespace
+
+// With the defaults of its parameters it is 1f1b; the search that varies them is --method pfeife.
+ScheduleFamily pfeife_family() {
+  return {"pfeife",
+          "looped 1f1b in groups of microbatches, forwards run ahead",
+          "Pfeife, ICML 2025",
+          {{"stages_per_rank", "1"}, {"loop_batch", "M"}, {"prefetch", "0"}, {"execution", "loop"}},
+          make_pfeife,
+          /*refusal=*/nullptr,
+          /*planned=*/false};
 }
 
 }  // namespace panpipe

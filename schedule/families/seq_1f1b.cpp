@@ -10,6 +10,7 @@
 #include "schedule/families/building.hpp"
 
 namespace panpipe {
+namespace {
 
 Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& options) {
   const int splits = integer_option(options, "sequence_splits", 2, 1);
@@ -31,6 +32,19 @@ Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& optio
     }
   }
   return schedule;
+}
+
+}  // namespace
+
+// No planner tries it by itself: not every workload can be sliced.
+ScheduleFamily seq_1f1b_family() {
+  return {"seq-1f1b",
+          "1f1b over slices of the sequence: a smaller bubble and less memory",
+          "Sun et al., Seq1F1B, arXiv 2406.03488, 2024",
+          {{"sequence_splits", "2"}},
+          make_seq_1f1b,
+          /*refusal=*/nullptr,
+          /*planned=*/false};
 }
 
 }  // namespace panpipe

@@ -6,7 +6,6 @@
 // drains, so that weight gradients fill the gaps; between, it runs whole.
 #include <fmt/format.h>
 
-#include "base/error.hpp"
 #include "schedule/families/building.hpp"
 
 namespace panpipe {
@@ -62,14 +61,15 @@ struct StpRank {
   }
 };
 
-}  // namespace
+std::string no_stp(int ranks, int microbatches, const ScheduleOptions&) {
+  if (microbatches >= 3 * ranks - 1) return "";
+  return fmt::format(
+      "stp needs at least 3P-1 = {} microbatches on {} ranks, not {}: rank 0 runs that many forwards of its first "
+      "stage before its steady state begins",
+      3 * ranks - 1, ranks, microbatches);
+}
 
 Schedule make_stp(int ranks, int microbatches, const ScheduleOptions&) {
-  if (microbatches < 3 * ranks - 1)
-    throw InputError(
-        fmt::format("stp needs at least 3P-1 = {} microbatches on {} ranks, not {}: rank 0 runs that many forwards of its first "
-                    "stage before its steady state begins",
-                    3 * ranks - 1, ranks, microbatches));
   Schedule schedule = v_schedule("stp", ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank) {
     RowBuilder row(schedule.order[static_cast<std::size_t>(rank)], {rank, 2 * ranks - 1 - rank});
@@ -79,6 +79,17 @@ Schedule make_stp(int ranks, int microbatches, const ScheduleOptions&) {
     order.drain();
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily stp_family() {
+  return {"stp",
+          "V whose forwards and backwards overlap, to hide tensor-parallel communication",
+          "Qi et al., Synergistic tensor and pipeline parallelism, NeurIPS 2025",
+          {},
+          make_stp,
+          no_stp};
 }
 
 }  // namespace panpipe

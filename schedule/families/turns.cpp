@@ -20,17 +20,15 @@ std::vector<Turn> turns(int microbatches, int group, int chunks) {
   return all;
 }
 
-int default_turn(std::string_view family, int ranks, int microbatches, std::string_view option) {
-  const int rounds = std::max(1, microbatches / ranks);
-  if (microbatches % rounds != 0) {
-    const int less = microbatches - microbatches % rounds, more = less + rounds;
-    const std::string state =
-        option.empty() ? std::string() : fmt::format(", or state the length of a turn (option {}={})", option, ranks);
-    throw InputError(
-        fmt::format("{} cuts {} microbatches on {} ranks into {} turns, which leaves {} over; use {} or {} microbatches{}",
-                    family, microbatches, ranks, rounds, microbatches % rounds, less, more, state));
-  }
-  return microbatches / rounds;
+int default_turn(int ranks, int microbatches) { return microbatches / std::max(1, microbatches / ranks); }
+
+std::string no_default_turn(std::string_view family, int ranks, int microbatches, std::string_view option) {
+  const int rounds = std::max(1, microbatches / ranks), over = microbatches % rounds;
+  if (over == 0) return "";
+  const std::string state =
+      option.empty() ? std::string() : fmt::format(", or state the length of a turn (option {}={})", option, ranks);
+  return fmt::format("{} cuts {} microbatches on {} ranks into {} turns, which leaves {} over; use {} or {} microbatches{}",
+                     family, microbatches, ranks, rounds, over, microbatches - over, microbatches - over + rounds, state);
 }
 
 Action TurnsOfRank::F(int k) const {

@@ -1,6 +1,7 @@
 // Turns of the looped families: a rank takes its stages in turns of so many microbatches.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,9 +17,11 @@ struct Turn {
 // short when `group` does not divide the microbatches.
 std::vector<Turn> turns(int microbatches, int group, int chunks);
 
-// PyTorch's rule for the length of a turn: as many turns as the ranks fit into the microbatches, all of one length. Throws
-// InputError when the microbatches do not divide so; `option` is the family's option that states the length, or empty.
-int default_turn(std::string_view family, int ranks, int microbatches, std::string_view option);
+// PyTorch's rule for the length of a turn: as many turns as the ranks fit into the microbatches, all of one length.
+int default_turn(int ranks, int microbatches);
+// Why there are no such turns, empty where there are: the microbatches do not divide so. `option` is the family's option that
+// states the length, or empty.
+std::string no_default_turn(std::string_view family, int ranks, int microbatches, std::string_view option);
 
 // The k-th passes of one rank of a looped schedule: forwards in the order of the turns, backwards with the stages reversed.
 struct TurnsOfRank {

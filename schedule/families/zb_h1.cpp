@@ -28,9 +28,17 @@ Schedule make(std::string name, int ranks, int microbatches, int depth) {
   return schedule;
 }
 
-}  // namespace
-
 Schedule make_zb_h1(int ranks, int microbatches, const ScheduleOptions&) { return make("zb-h1", ranks, microbatches, 1); }
 Schedule make_zb_h2(int ranks, int microbatches, const ScheduleOptions&) { return make("zb-h2", ranks, microbatches, 2); }
+
+}  // namespace
+
+ScheduleFamily zb_h1_family() {
+  return {"zb-h1", "split backward, weight gradients fill the end; memory of 1f1b", published::kZeroBubble, {}, make_zb_h1};
+}
+
+ScheduleFamily zb_h2_family() {
+  return {"zb-h2", "as zb-h1, further ahead: nearly no bubble for twice the activations", published::kZeroBubble, {}, make_zb_h2};
+}
 
 }  // namespace panpipe

@@ -14,7 +14,7 @@ void add_input_and_weight_gradient(RowBuilder& row, int chunk) {
   row.add(row.W(chunk));
 }
 
-void add_row(int ranks, int microbatches, int rank, RowBuilder& row) {
+void add_zb_v_row(int ranks, int microbatches, int rank, RowBuilder& row) {
   // The first stages run ahead, until a microbatch has come back to this rank ...
   for (int i = 0; i < 2 * (ranks - rank) - 1; ++i) row.add(row.F(0));
   for (int i = 0; i < rank; ++i) {
@@ -43,18 +43,26 @@ void add_row(int ranks, int microbatches, int rank, RowBuilder& row) {
   for (int i = 0; i < rank; ++i) row.add(row.W(0));
 }
 
-}  // namespace
-
 Schedule make_zb_v(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = v_schedule("zb-v", ranks, microbatches);
   const int drawn = std::max(microbatches, 2 * ranks - 1);
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[static_cast<std::size_t>(rank)];
     RowBuilder builder(row, {rank, 2 * ranks - 1 - rank});
-    add_row(ranks, drawn, rank, builder);
+    add_zb_v_row(ranks, drawn, rank, builder);
     if (drawn > microbatches) std::erase_if(row, [&](const Action& action) { return action.microbatch >= microbatches; });
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleFamily zb_v_family() {
+  return {"zb-v",
+          "split backward over a V: no bubble at even costs with the memory of 1f1b",
+          published::kControllableMemory,
+          {},
+          make_zb_v};
 }
 
 }  // namespace panpipe

@@ -17,14 +17,14 @@ namespace {
 
 constexpr int kMostPoints = 33;
 
-int chunks_of(std::string_view family) {
+int chunks_of(std::string_view family, int ranks) {
   std::vector<std::string_view> searched;
   for (const ScheduleFamily& row : schedule_families())
     if (row.searched()) searched.push_back(row.name);
   if (std::find(searched.begin(), searched.end(), family) == searched.end())
     throw InputError(fmt::format("--memory-sweep is for families that are searched within a memory limit: {}; not for '{}'",
                                  fmt::join(searched, ", "), family));
-  return family == "zb-auto" ? 1 : 2;
+  return make_schedule(family, ranks, 1).stages / ranks;
 }
 
 // From one activation a stage to three times the ranks: every rank then works from its first input gradient on. Evenly spaced,
@@ -57,7 +57,7 @@ std::string costs_text(const PassCosts& costs) {
 }  // namespace
 
 MemorySweep sweep_memory(std::string_view family, int ranks, int microbatches, const PassCosts& costs) {
-  const int chunks = chunks_of(family);
+  const int chunks = chunks_of(family, ranks);
   make_schedule(family, ranks, microbatches, {}, costs);  // sizes that the family refuses
   MemorySweep sweep{std::string(family), ranks, microbatches, costs, {}, {}};
   search::Problem problem = search::problem_of(ranks, microbatches, chunks, 0, costs);

@@ -123,12 +123,12 @@ std::vector<Rows> known_orders(const Problem& problem) {
   std::vector<Rows> orders = problem.chunks == 1 ? std::vector<Rows>() : published_starts(problem);
   const auto add = [&](const Schedule& schedule) { orders.push_back(rows_of(problem, schedule)); };
   if (problem.chunks == 1) {
-    add(make_1f1b(problem.ranks, problem.microbatches, {}));
-    add(make_zb_h1(problem.ranks, problem.microbatches, {}));
-    add(make_zb_h2(problem.ranks, problem.microbatches, {}));
+    add(make_schedule("1f1b", problem.ranks, problem.microbatches));
+    add(make_schedule("zb-h1", problem.ranks, problem.microbatches));
+    add(make_schedule("zb-h2", problem.ranks, problem.microbatches));
   } else {
-    add(make_zb_v(problem.ranks, problem.microbatches, {}));
-    add(make_1f1b_v(problem.ranks, problem.microbatches, {}));
+    add(make_schedule("zb-v", problem.ranks, problem.microbatches));
+    add(make_schedule("1f1b-v", problem.ranks, problem.microbatches));
   }
   return orders;
 }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <limits>
+#include <set>
 
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
@@ -167,6 +168,24 @@ TEST(SearchAuto, NeedsTimes) {
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("the cluster's devices have no compute rates (given in place), so times are unknown"));
   }
+}
+
+// Every family of the table that planners try, from the day it stands there: in the search, or among those that are tried last.
+TEST(SearchAuto, TriesEveryPlannedFamily) {
+  const Experiment experiment(testing::four_cards());
+  const Space space = space_of(experiment);
+  std::string note = "schedules: ";
+  for (const FamilyForm& form : forms())
+    if (form.placement != StagePlacement::Opaque) note += (note.back() == ' ' ? "" : ", ") + std::string(form.name);
+  EXPECT_THAT(space.notes, Contains(note));
+  for (const char* name : {"gpipe", "1f1b", "zb-v", "stp", "hanayo"}) EXPECT_THAT(note, HasSubstr(name));
+  Common common(experiment, space);
+  Sweep sweep(common, {});
+  for (const int micro : space.micro) sweep.run({micro}, true, std::numeric_limits<double>::infinity());
+  std::set<int> met;
+  for (const Priced& one : sweep.take()) met.insert(one.configuration.family);
+  // stp asks for 3P-1 microbatches, of which two ranks on these four cards have enough.
+  EXPECT_EQ(met, std::set<int>(space.families.begin(), space.families.end()));
 }
 
 TEST(SearchAuto, MeasuredLayers) {

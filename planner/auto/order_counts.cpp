@@ -1,0 +1,194 @@
+#include "planner/auto/order_counts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/index.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+// The fullest moments so far: by activations, by activations and weight gradients together, and by activations where the last
+// or the first stage runs its backward, whose temporaries may be the largest. Of equals the first.
+class Fullest {
+ public:
+  // `held`: the sum over its stages.
+  void meet(const Moment& moment, int held) {
+    keep(best_[0], moment, {held, moment.weights});
+    keep(best_[1], moment, {held + moment.weights, held});
+    if (moment.backward == static_cast<int>(moment.held.size()) - 1) keep(best_[2], moment, {held, moment.weights});
+    if (moment.backward == 0) keep(best_[3], moment, {held, moment.weights});
+  }
+
+  std::vector<Moment> all() const {
+    std::vector<Moment> moments;
+    for (const Best& best : best_)
+      if (best.score.first >= 0 && std::find(moments.begin(), moments.end(), best.moment) == moments.end())
+        moments.push_back(best.moment);
+    return moments;
+  }
+
+ private:
+  using Score = std::pair<int, int>;
+  struct Best {
+    Score score{-1, 0};
+    Moment moment;
+  };
+  static void keep(Best& best, const Moment& moment, Score score) {
+    if (score <= best.score) return;
+    best.score = score;
+    best.moment = moment;
+  }
+  std::array<Best, 4> best_;
+};
+
+class RankWalk {
+ public:
+  RankWalk(const std::vector<int>& chunk_of_stage, int chunks) : chunk_of_stage_(chunk_of_stage) {
+    now_.held.assign(at(chunks), 0);
+  }
+
+  // Members of a group overlap in a way that only their times decide: of a group its beginning is known, and its end.
+  RankCounts walk(const std::vector<Action>& row) {
+    for (std::size_t i = 0, end = 0; i < row.size(); i = end) {
+      end = i + std::max<std::size_t>(1, row[i].group_size);
+      if (end == i + 1) {
+        run_alone(row[i]);
+        continue;
+      }
+      meet_forward();
+      fullest_.meet(now_, in_flight_);
+      for (const ActionKind kind : {ActionKind::F, ActionKind::I, ActionKind::B, ActionKind::W})
+        for (std::size_t member = i; member < end; ++member)
+          if (row[member].kind == kind) run(row[member]);
+      now_.forward = -1;
+    }
+    meet_forward();
+    counts_.moments = fullest_.all();
+    return std::move(counts_);
+  }
+
+ private:
+  int chunk_of(const Action& action) const { return chunk_of_stage_[at(action.stage)]; }
+
+  void run_alone(const Action& action) {
+    if (action.kind == ActionKind::I || action.kind == ActionKind::B) {
+      now_.backward = chunk_of(action);
+      now_.whole = action.kind == ActionKind::B;
+      fullest_.meet(now_, in_flight_);
+      now_.forward = now_.backward = -1;
+      now_.whole = false;
+    } else if (action.kind == ActionKind::W) {
+      meet_forward();  // behind another forward more is held
+    }
+    run(action);
+  }
+
+  // Of a forward with no backward right behind it.
+  void meet_forward() {
+    if (now_.forward >= 0) fullest_.meet(now_, in_flight_);
+    now_.forward = -1;
+  }
+
+  void run(const Action& action) {
+    std::int32_t& held = now_.held[at(chunk_of(action))];
+    if (action.kind == ActionKind::F) {
+      ++held;
+      now_.forward = chunk_of(action);
+      counts_.in_flight = std::max(counts_.in_flight, ++in_flight_);
+    } else if (action.kind == ActionKind::W) {
+      --now_.weights;
+      ++counts_.weights_after;
+    } else {
+      --held;
+      --in_flight_;
+      now_.weights += action.kind == ActionKind::I ? 1 : 0;
+      counts_.weights_after = 0;
+    }
+  }
+
+  const std::vector<int>& chunk_of_stage_;
+  int in_flight_ = 0;
+  Moment now_;
+  Fullest fullest_;
+  RankCounts counts_;
+};
+
+// What grows with the microbatches. All else of two counts is alike where one continues the other.
+std::vector<std::int32_t*> numbers(OrderCounts& counts) {
+  std::vector<std::int32_t*> all;
+  for (RankCounts& rank : counts) {
+    all.insert(all.end(), {&rank.in_flight, &rank.weights_after});
+    for (Moment& moment : rank.moments) {
+      all.push_back(&moment.weights);
+      for (std::int32_t& held : moment.held) all.push_back(&held);
+    }
+  }
+  return all;
+}
+
+// The line through three counts, `steps` behind the last; empty where they lie on none.
+OrderCounts continued(OrderCounts first, OrderCounts second, OrderCounts last, int steps) {
+  const std::vector<std::int32_t*> x = numbers(first), y = numbers(second), z = numbers(last);
+  if (x.size() != z.size() || y.size() != z.size()) return {};
+  OrderCounts line = last;
+  const std::vector<std::int32_t*> ends = numbers(line);
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    const std::int32_t growth = *z[i] - *y[i];
+    if (growth != *y[i] - *x[i]) return {};
+    *ends[i] += steps * growth;
+    *x[i] = *y[i] = *z[i];
+  }
+  return first == last && second == last ? line : OrderCounts();
+}
+
+OrderCounts walked(const FamilyForm& form, int ranks, int stages_per_rank, int microbatches) {
+  try {
+    return counts_of(make_schedule(form.name, ranks, microbatches, form.options(stages_per_rank)));
+  } catch (const InputError&) {  // too many actions: whoever makes the plan is told so
+    return {};
+  }
+}
+
+}  // namespace
+
+OrderCounts counts_of(const Schedule& order) {
+  std::vector<int> chunk_of_stage(at(order.stages));
+  for (int s = 0; s < order.stages; ++s) chunk_of_stage[at(s)] = s / order.ranks;
+  OrderCounts counts;
+  for (const std::vector<Action>& row : order.order)
+    counts.push_back(RankWalk(chunk_of_stage, order.stages / order.ranks).walk(row));
+  return counts;
+}
+
+OrderCounts any_order(int ranks, int stages_per_rank) {
+  Moment moment;
+  moment.held.assign(at(stages_per_rank), 1);
+  RankCounts counts;
+  counts.moments.push_back(moment);
+  return OrderCounts(at(ranks), counts);
+}
+
+const OrderCounts& OrderBook::find(const FamilyForm& form, int ranks, int stages_per_rank, int microbatches) {
+  Entry* entry = nullptr;
+  {
+    const std::lock_guard guard(lock_);
+    entry = &known_[{&form, ranks, stages_per_rank, microbatches}];
+  }
+  std::call_once(entry->made, [&] {
+    // The first size of the three: under way, and as many microbatches beyond whole rounds of the ranks.
+    int first = 2 * ranks + microbatches % ranks;
+    while (first < microbatches && !form.exists(ranks, stages_per_rank, first)) first += ranks;
+    const int second = first + ranks, last = second + ranks;
+    if (last < microbatches && form.exists(ranks, stages_per_rank, second) && form.exists(ranks, stages_per_rank, last))
+      entry->counts = continued(find(form, ranks, stages_per_rank, first), find(form, ranks, stages_per_rank, second),
+                                find(form, ranks, stages_per_rank, last), (microbatches - last) / ranks);
+    if (entry->counts.empty()) entry->counts = walked(form, ranks, stages_per_rank, microbatches);
+  });
+  return entry->counts;
+}
+
+}  // namespace panpipe::planner
