@@ -46,10 +46,10 @@ void closed_forms(benchmark::State& state) {
   for (auto _ : state) {
     const Space space = space_of(experiment);
     Common common(experiment, space);
-    Sweep sweep(common, options);
-    sweep.run({1, 2, 3, 4, 6, 8}, true, std::numeric_limits<double>::infinity());
-    benchmark::DoNotOptimize(sweep.take().data());
-    tally = sweep.tally();
+    Enumeration enumeration(common, options);
+    enumeration.run({1, 2, 3, 4, 6, 8}, true, std::numeric_limits<double>::infinity());
+    benchmark::DoNotOptimize(enumeration.take().data());
+    tally = enumeration.tally();
   }
   count(state, static_cast<double>(tally.evaluated), 0, cpu_seconds() - begin);
 }

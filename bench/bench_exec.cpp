@@ -29,7 +29,7 @@ Workload gpt(int hidden) {
 struct OneRank {
   Workload workload;
   Plan plan;
-  Layout layout;
+  StageLayout layout;
   std::unique_ptr<SeededParameters> parameters;
   std::vector<std::unique_ptr<Transport>> transports = make_local_transports(1);
 
@@ -37,7 +37,7 @@ struct OneRank {
     at::set_num_threads(1);
     plan.schedule = make_schedule("1f1b", 1, kMicrobatches, {});
     plan.stages.push_back({0, static_cast<int>(workload.graph->units.size()), Recompute::None});
-    layout = make_layout(*workload.graph, plan);
+    layout = make_stage_layout(*workload.graph, plan);
     parameters = std::make_unique<SeededParameters>(*workload.graph, layout, std::vector<int>{0}, 1);
   }
   void clear() {

@@ -27,7 +27,7 @@ double peak_megabytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-void solve(benchmark::State& state, const Problem& problem, Objective objective, int threads) {
+void solve(benchmark::State& state, const PlanningProblem& problem, Objective objective, int threads) {
   SolveOptions options;
   options.threads = threads;
   Solution found;
@@ -37,14 +37,15 @@ void solve(benchmark::State& state, const Problem& problem, Objective objective,
   state.counters["peak_MiB"] = peak_megabytes();
 }
 
-void add(const std::string& name, const Problem& problem, Objective objective = Objective::TimePerSample, int threads = 1) {
+void add(const std::string& name, const PlanningProblem& problem, Objective objective = Objective::TimePerSample,
+         int threads = 1) {
   benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { solve(state, problem, objective, threads); })
       ->Unit(benchmark::kMillisecond)
       ->UseRealTime();
 }
 
 // Least time per sample for 8, 16 ... 2048 devices: one table of what more devices buy.
-void curve(benchmark::State& state, Problem problem) {
+void curve(benchmark::State& state, PlanningProblem problem) {
   for (auto _ : state)
     for (problem.devices = 8; problem.devices <= 2048; problem.devices *= 2)
       benchmark::DoNotOptimize(least_load(problem, {}).objective);
@@ -67,7 +68,7 @@ class Published {
     const Imported imported = import_piper(read_piper_file(path.string()), options, "layers.yaml");
     std::ofstream(folder / "layers.yaml") << imported.layers;
     const Experiment experiment(parse_scenario(imported.scenario, "in.yaml", folder.string()));
-    const Problem problem = pose(experiment, Objective::TimePerSample).problem;
+    const PlanningProblem problem = pose(experiment, Objective::TimePerSample).problem;
     fs::remove_all(folder);
     add(name, problem);
     if (name.rfind("gnmt", 0) == 0) add(name + "/2-threads", problem, Objective::TimePerSample, 2);

@@ -122,7 +122,7 @@ void simulation(benchmark::State& state, const std::function<Case()>& make_case,
   state.counters["tasks"] = static_cast<double>(test.graph.tasks.size());
   state.counters["activities"] = static_cast<double>(statistics.activities);
   state.counters["flows"] = static_cast<double>(statistics.flows);
-  state.counters["folded"] = statistics.folded_copies;
+  state.counters["folded"] = statistics.folded_devices;
   state.counters["step_s"] = step;
   state.counters["activities/s"] =
       benchmark::Counter(static_cast<double>(statistics.activities), benchmark::Counter::kIsIterationInvariantRate);

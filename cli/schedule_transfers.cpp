@@ -113,8 +113,8 @@ std::string json_of(const Schedule& schedule, const std::vector<Order>& orders, 
 
 }  // namespace
 
-Lowering parse_lowering(const std::string& text, bool defer_receives) {
-  Lowering lowering;
+CommunicationChoice parse_lowering(const std::string& text, bool defer_receives) {
+  CommunicationChoice lowering;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string item = text.substr(at, end - at);
@@ -133,7 +133,7 @@ Lowering parse_lowering(const std::string& text, bool defer_receives) {
   return lowering;
 }
 
-Schedule lowered(const Schedule& schedule, const Lowering& lowering) {
+Schedule lowered(const Schedule& schedule, const CommunicationChoice& lowering) {
   Schedule result = schedule;
   if (lowering.unshard) result = add_reductions(add_unshard(result));
   if (lowering.transfers) result = add_sends_and_receives(result, lowering.late_receives ? Receives::Late : Receives::Early);

@@ -9,11 +9,11 @@
 namespace panpipe::cli {
 
 // "send-recv", "unshard", or both with a comma between; InputError for anything else.
-struct Lowering {
+struct CommunicationChoice {
   bool unshard = false, transfers = false, late_receives = false;
 };
-Lowering parse_lowering(const std::string& text, bool defer_receives);
-Schedule lowered(const Schedule& schedule, const Lowering& lowering);
+CommunicationChoice parse_lowering(const std::string& text, bool defer_receives);
+Schedule lowered(const Schedule& schedule, const CommunicationChoice& lowering);
 
 // "all", or one name; InputError for anything else.
 std::vector<TransferSemantics> parse_semantics(const std::string& text);

@@ -246,7 +246,7 @@ int show_schedule(const Settings& settings) {
   const ScheduleOptions options = parse_options(settings.options, split_groups);
   const PassCosts costs = parse_costs(settings.costs);
   if (settings.memory_sweep) return show_memory_sweep(settings, options, costs);
-  const Lowering lowering = parse_lowering(settings.lower, settings.defer_receives);
+  const CommunicationChoice lowering = parse_lowering(settings.lower, settings.defer_receives);
   Schedule schedule = obtain(settings, options, costs);
   // Of a searched family how good the order is: the summary and --json say that, the other forms have no place for it.
   const bool told = schedule.lower_bound && !settings.drawing && !settings.csv && !settings.torch;

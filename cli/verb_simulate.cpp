@@ -36,7 +36,7 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
          "simgrid (default), or flow: Panpipe's own max-min flow solver")
       ->type_name("simgrid|flow");
   sub.add_flag("--no-merge", options->no_merge, "simulate every step of every pass as an activity of its own");
-  sub.add_flag("--no-fold", options->no_fold, "simulate every tensor- and data-parallel copy");
+  sub.add_flag("--no-fold", options->no_fold, "simulate every device, also those that do the same as another");
   run = [options] {
     const auto begin = std::chrono::steady_clock::now();
     options->sim.merge = !options->no_merge;
@@ -52,7 +52,7 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
     const std::string notes = fmt::format(
         "simulated with {}: {} activities, {} flows, {} device{} folded into one, passes {}\n",
         options->sim.backend == sim::Backend::SimGrid ? "SimGrid" : "the flow solver", statistics.activities, statistics.flows,
-        statistics.folded_copies, statistics.folded_copies == 1 ? "" : "s", statistics.merged ? "merged" : "step by step");
+        statistics.folded_devices, statistics.folded_devices == 1 ? "" : "s", statistics.merged ? "merged" : "step by step");
     present(experiment, plan, prediction, *options, files, notes,
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     return 0;

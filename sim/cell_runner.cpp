@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/index.hpp"
-#include "costmodel/plan/unit_lanes.hpp"
+#include "costmodel/plan/pass_lanes.hpp"
 
 namespace panpipe::sim {
 namespace {
@@ -152,7 +152,7 @@ void CellRunner::advance(std::int32_t index) {
   }
 }
 
-// The whole cell as one timer: of one copy, or where its collectives bring the members of a group together, of all of them from
+// The whole cell as one timer: of one class, or where its collectives bring the members of a group together, of all of them from
 // the last one's start.
 void CellRunner::start_timer(std::int32_t index, const Program& program) {
   Lane& lane = lanes_[at(index)];
@@ -188,7 +188,7 @@ void CellRunner::end_timer(std::int32_t index) {
   end[pair(cell, cls)] = host_.now();
   if (count > 1) {  // where in it each member began and ended
     const double begun = host_.now() - program.duration.base();
-    UnitLanes lanes{begun, begun};
+    PassLanes lanes{begun, begun};
     std::vector<MemberRun> runs(at(count));
     run_cell(graph_, program, lanes, runs.data());
     for (std::int32_t m = 0; m < count; ++m) {

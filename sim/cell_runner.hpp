@@ -1,6 +1,6 @@
-// Passes and groups on the compute lanes of all copies while links are shared: the event-driven form of the rules in
-// costmodel/plan/unit_lanes.hpp, step by step, or as one timer where nobody could tell. The replay owns time and flows; this says
-// what starts when.
+// Passes and groups on the compute lanes of all pipeline groups while links are shared: the event-driven form of the rules in
+// costmodel/plan/pass_lanes.hpp, step by step, or as one timer where nobody could tell. The event loop owns time and flows; this
+// says what starts when.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace panpipe::sim {
 // all members of a tensor group that are simulated apart end it together.
 std::vector<bool> cells_as_timers(const TaskGraph& graph, const Folding& folding, const std::vector<bool>& merged);
 
-// What the runner asks of the replay. A timer or flow that ends comes back as the call of the same name in CellRunner; what takes
-// no time may come back at once.
+// What the runner asks of the event loop. A timer or flow that ends comes back as the call of the same name in CellRunner; what
+// takes no time may come back at once.
 class CellHost {
  public:
   virtual ~CellHost() = default;
@@ -60,7 +60,7 @@ class CellRunner {
   std::vector<CollectiveRecord> collectives;
 
  private:
-  // The compute lane of a copy of a rank.
+  // The compute lane of a rank, of one class.
   struct Lane {
     std::int32_t cell = -1;     // first task of what it runs; -1 = all done
     std::int32_t next = 0;      // step of the cell

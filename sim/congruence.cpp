@@ -33,7 +33,7 @@ int renumber(const std::vector<std::uint64_t>& signatures, std::vector<std::int3
 
 class Colouring {
  public:
-  explicit Colouring(const Platform& platform) : platform_(platform), colour_(at(platform.copies()), 0) {}
+  explicit Colouring(const Platform& platform) : platform_(platform), colour_(at(platform.pipeline_groups()), 0) {}
 
   std::vector<std::int32_t> stable() {
     for (int colours = 1;;) {
@@ -53,19 +53,19 @@ class Colouring {
           resource[at(hop.resource)] += mix(mix(p, static_cast<std::uint64_t>(colour_[c])), static_cast<std::uint64_t>(hop.uses));
     for (std::size_t r = 0; r < resource.size(); ++r)
       resource[r] = mix(resource[r], mix(platform_.cluster().resources[r].bandwidth.base()));
-    std::vector<std::uint64_t> copy(colour_.size()), tensor(colour_.size(), 0), data(colour_.size(), 0);
+    std::vector<std::uint64_t> group(colour_.size()), tensor(colour_.size(), 0), data(colour_.size(), 0);
     for (std::size_t c = 0; c < colour_.size(); ++c) {
       const auto own = static_cast<std::uint64_t>(colour_[c]);
       tensor[at(platform_.tensor_group(static_cast<int>(c)))] += mix(own, 1);
       data[at(platform_.data_group(static_cast<int>(c)))] += mix(own, 2);
-      copy[c] = mix(own, 3);
+      group[c] = mix(own, 3);
     }
     for (std::size_t p = 0; p < paths.size(); ++p)
-      for (std::size_t c = 0; c < colour_.size(); ++c) copy[c] += mix(p, route_signature(paths[p].routes[c], resource));
+      for (std::size_t c = 0; c < colour_.size(); ++c) group[c] += mix(p, route_signature(paths[p].routes[c], resource));
     for (std::size_t c = 0; c < colour_.size(); ++c)
-      copy[c] = mix(copy[c], mix(tensor[at(platform_.tensor_group(static_cast<int>(c)))],
-                                 data[at(platform_.data_group(static_cast<int>(c)))]));
-    return renumber(copy, colour_);
+      group[c] = mix(group[c], mix(tensor[at(platform_.tensor_group(static_cast<int>(c)))],
+                                   data[at(platform_.data_group(static_cast<int>(c)))]));
+    return renumber(group, colour_);
   }
 
   static std::uint64_t route_signature(const Route& route, const std::vector<std::uint64_t>& resource) {
@@ -120,7 +120,7 @@ class NetworkMaker {
               mix(mix(p, static_cast<std::uint64_t>(folding_.class_of[c])), static_cast<std::uint64_t>(hop.uses));
     std::unordered_map<std::uint64_t, std::int32_t> known;
     number_of_.assign(resources.size(), -1);
-    const bool folded = folding_.classes < platform_.copies();
+    const bool folded = folding_.classes < platform_.pipeline_groups();
     for (std::size_t r = 0; r < resources.size(); ++r) {
       if (signature[r] == 0) continue;
       std::uint64_t key = mix(signature[r], mix(resources[r].bandwidth.base()));
@@ -144,33 +144,33 @@ class NetworkMaker {
 
 }  // namespace
 
-Folding fold_copies(const Platform& platform, bool fold) {
+Folding fold_groups(const Platform& platform, bool fold) {
   Folding folding;
-  const int copies = platform.copies();
+  const int groups = platform.pipeline_groups();
   if (fold) {
     folding.class_of = Colouring(platform).stable();
   } else {
-    for (int c = 0; c < copies; ++c) folding.class_of.push_back(c);
+    for (int c = 0; c < groups; ++c) folding.class_of.push_back(c);
   }
   std::vector<std::uint64_t> tensor, data;
-  std::vector<std::vector<std::int32_t>> tensor_classes(at(copies)), data_classes(at(copies));
-  for (int c = 0; c < copies; ++c) {
+  std::vector<std::vector<std::int32_t>> tensor_classes(at(groups)), data_classes(at(groups));
+  for (int c = 0; c < groups; ++c) {
     const std::int32_t cls = folding.class_of[at(c)];
-    if (at(cls) == folding.copy_of.size()) {
-      folding.copy_of.push_back(c);
+    if (at(cls) == folding.group_of.size()) {
+      folding.group_of.push_back(c);
       folding.size.push_back(0);
     }
     ++folding.size[at(cls)];
   }
-  folding.classes = static_cast<int>(folding.copy_of.size());
+  folding.classes = static_cast<int>(folding.group_of.size());
   // A group is known by its lowest class: groups with equal colours are folded into one.
-  std::vector<std::uint64_t> lowest_tensor(at(copies), ~0ULL), lowest_data(at(copies), ~0ULL);
-  for (int c = 0; c < copies; ++c) {
+  std::vector<std::uint64_t> lowest_tensor(at(groups), ~0ULL), lowest_data(at(groups), ~0ULL);
+  for (int c = 0; c < groups; ++c) {
     const auto cls = static_cast<std::uint64_t>(folding.class_of[at(c)]);
     lowest_tensor[at(platform.tensor_group(c))] = std::min(lowest_tensor[at(platform.tensor_group(c))], cls);
     lowest_data[at(platform.data_group(c))] = std::min(lowest_data[at(platform.data_group(c))], cls);
   }
-  for (const std::int32_t c : folding.copy_of) {
+  for (const std::int32_t c : folding.group_of) {
     tensor.push_back(lowest_tensor[at(platform.tensor_group(c))]);
     data.push_back(lowest_data[at(platform.data_group(c))]);
   }
@@ -189,9 +189,10 @@ std::vector<bool> mergeable_ranks(const Platform& platform, const std::vector<do
   std::vector<double> load(resources.size(), 0);
   const auto& paths = platform.paths();
   for (std::size_t p = 0; p < paths.size(); ++p)
-    for (int c = 0; c < platform.copies(); ++c) {
+    for (int c = 0; c < platform.pipeline_groups(); ++c) {
       const bool ring = paths[p].kind == PathKind::TensorRing;
-      const std::int64_t user = ring ? static_cast<std::int64_t>(p) * platform.copies() + platform.tensor_group(c) : kSeveral;
+      const std::int64_t user =
+          ring ? static_cast<std::int64_t>(p) * platform.pipeline_groups() + platform.tensor_group(c) : kSeveral;
       for (const Hop& hop : paths[p].routes[at(c)].hops) {
         std::int64_t& known = owner[at(hop.resource)];
         known = known == kNobody || known == user ? user : kSeveral;

@@ -1,7 +1,7 @@
-// Which copies of a plan behave alike, so that one may stand for all of them, and where a pass may be one timer.
+// Which pipeline groups of a plan behave alike, so that one may stand for all of them, and where a pass may be one timer.
 //
-// Copies (data index, tensor index) and resources are coloured until the colouring is stable: resources of one colour have
-// the same capacity and the same numbers of users of every colour, copies of one colour cross resources of the same colours
+// Pipeline groups (platform.hpp) and resources are coloured until the colouring is stable: resources of one colour have
+// the same capacity and the same numbers of users of every colour, groups of one colour cross resources of the same colours
 // and belong to groups of the same colours. Then equal colours see equal rates at all times, because the max-min fair
 // allocation is unique, and simulating one of each colour is exact. Whatever differs, a degraded link or a group that
 // straddles two nodes, gets a colour of its own.
@@ -16,20 +16,20 @@
 namespace panpipe::sim {
 
 struct Folding {
-  int classes = 1;                                     // simulated copies
-  std::vector<std::int32_t> class_of;                  // per real copy
-  std::vector<std::int32_t> copy_of;                   // per class: its first real copy
-  std::vector<std::int32_t> size;                      // per class: real copies
+  int classes = 1;                                     // simulated pipeline groups
+  std::vector<std::int32_t> class_of;                  // per pipeline group
+  std::vector<std::int32_t> group_of;                  // per class: its first pipeline group
+  std::vector<std::int32_t> size;                      // per class: its pipeline groups
   std::vector<std::int32_t> tensor_group, data_group;  // per class: number of its group
   int tensor_groups = 1, data_groups = 1;
-  Network network;                  // of the simulated copies
+  Network network;                  // of the simulated pipeline groups
   std::vector<std::int32_t> route;  // [path * classes + class] into network.routes, -1 where nothing is shared
 
   std::int32_t route_of(int path, int cls) const { return route[static_cast<std::size_t>(path * classes + cls)]; }
 };
 
-// Without `fold` every copy is a class of its own.
-Folding fold_copies(const Platform& platform, bool fold);
+// Without `fold` every pipeline group is a class of its own.
+Folding fold_groups(const Platform& platform, bool fold);
 
 // Per rank: may its passes be one timer each? They may when no flow outside a tensor group uses a resource that the group's
 // ring uses, and the ring's members together stay below every resource's capacity at their own full rate (`ring_rate` per

@@ -1,4 +1,4 @@
-// What the replay asks of a network: let time pass, and let flows share links max-min fairly. Two implementations: SimGrid
+// What the event loop asks of a network: let time pass, and let flows share links max-min fairly. Two implementations: SimGrid
 // (sim/simgrid/) and our own (sim/flow_solver.hpp).
 #pragma once
 

@@ -32,7 +32,7 @@ FlowTable::FlowTable(const TaskGraph& graph, const Platform& platform, Folding& 
   lane_.assign(at(graph.ranks) * flows_, -1);
   add_transfers();
   add_collectives();
-  add_copies();
+  add_host_copies();
 }
 
 // `share` of the route's own bandwidth; at most all of it.
@@ -52,8 +52,8 @@ FlowSpec FlowTable::flow_over(const Route& route, std::int32_t shared_route, dou
   return spec;
 }
 
-// A link's cost is that of the first copy's slowest member. Others use the same share of their own route's bandwidth, and their
-// own latency.
+// A link's cost is that of the first pipeline group's slowest member. Others use the same share of their own route's bandwidth,
+// and their own latency.
 void FlowTable::add_transfers() {
   for (const TransferLink& link : graph_->links) {
     const int path = platform_->path(PathKind::Between, link.from_rank, link.to_rank);
@@ -63,7 +63,7 @@ void FlowTable::add_transfers() {
     double share = std::min(1.0, rate_of(link.cost.bytes, link.transfer) / first.bandwidth.base());
     if (!std::isfinite(first.bandwidth.base()) || share >= kRounding) share = 1;
     for (int cls = 0; cls < classes_; ++cls) {
-      const Route& route = routes[at(folding_->copy_of[at(cls)])];
+      const Route& route = routes[at(folding_->group_of[at(cls)])];
       double bytes = share * first.bandwidth.base() * to_duration(link.transfer).base();
       Ticks transfer = link.transfer, latency = link.latency + to_ticks(route.latency - first.latency);
       if (route.table) {
@@ -73,7 +73,7 @@ void FlowTable::add_transfers() {
       }
       if (!route.table && !route.hops.empty() && route.bandwidth != first.bandwidth)
         transfer = to_ticks(Duration(bytes / (share * route.bandwidth.base())));
-      if (at(folding_->copy_of[at(cls)]) == reference) transfer = link.transfer;
+      if (at(folding_->group_of[at(cls)]) == reference) transfer = link.transfer;
       specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, share, latency, transfer));
     }
   }
@@ -112,7 +112,7 @@ void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path) {
       continue;
     }
     const Path& way = platform_->paths()[at(path)];
-    const Route& route = way.routes[at(folding_->copy_of[at(cls)])];
+    const Route& route = way.routes[at(folding_->group_of[at(cls)])];
     const double own = route.bandwidth.base();
     double rate = rate_of(collective.cost.wire_bytes, collective.transfer);
     if (rate >= own * kRounding) rate = own;
@@ -122,18 +122,19 @@ void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path) {
   }
 }
 
-// Lowered times are those of the first copy's device and way; a slower way of another copy takes longer.
-void FlowTable::add_copies() {
+// Lowered times are those of the first device and its way; a slower way of another device takes longer.
+void FlowTable::add_host_copies() {
   for (const Task& task : graph_->tasks) {
     if (task.kind != TaskKind::Offload && task.kind != TaskKind::Reload) continue;
     const bool away = task.kind == TaskKind::Offload;
     const int path = platform_->path(away ? PathKind::ToHost : PathKind::FromHost, task.rank);
     if (path < 0 || task.program < 0) continue;
-    if (!copies_.try_emplace({task.rank, task.program}, static_cast<std::int32_t>(specs_.size() / at(classes_))).second) continue;
+    if (!host_copies_.try_emplace({task.rank, task.program}, static_cast<std::int32_t>(specs_.size() / at(classes_))).second)
+      continue;
     const Ticks alone = graph_->programs[at(task.program)].duration;
     const double rate = rate_of(away ? task.give : task.take, alone);
     for (int cls = 0; cls < classes_; ++cls) {
-      const Route& route = platform_->paths()[at(path)].routes[at(folding_->copy_of[at(cls)])];
+      const Route& route = platform_->paths()[at(path)].routes[at(folding_->group_of[at(cls)])];
       const double own = route.bandwidth.base();
       const bool whole = rate >= own * kRounding;  // the way itself is what limits it
       const double bytes = (whole && cls == 0 ? own : rate) * to_duration(alone).base();
@@ -143,9 +144,9 @@ void FlowTable::add_copies() {
   }
 }
 
-const FlowSpec* FlowTable::copy(const Task& task, std::int32_t cls) const {
-  const auto found = copies_.find({task.rank, task.program});
-  return found == copies_.end() ? nullptr : &specs_[index(found->second, cls)];
+const FlowSpec* FlowTable::host_copy(const Task& task, std::int32_t cls) const {
+  const auto found = host_copies_.find({task.rank, task.program});
+  return found == host_copies_.end() ? nullptr : &specs_[index(found->second, cls)];
 }
 
 }  // namespace panpipe::sim

@@ -32,7 +32,7 @@ class FlowTable {
     return specs_[index(lane_[entry(rank, flow)], cls)];
   }
   // An offload or reload; null when its way shares nothing.
-  const FlowSpec* copy(const Task& task, std::int32_t cls) const;
+  const FlowSpec* host_copy(const Task& task, std::int32_t cls) const;
   // Per rank, the fastest a member of its tensor rings sends; 0 without one.
   const std::vector<double>& ring_rates() const { return ring_rates_; }
 
@@ -46,7 +46,7 @@ class FlowTable {
   FlowSpec flow_over(const Route& route, std::int32_t shared_route, double bytes, double share, Ticks latency, Ticks transfer);
   void add_transfers();
   void add_collectives();
-  void add_copies();
+  void add_host_copies();
   void add_member(std::int32_t& base, std::int32_t flow, int path);
 
   const TaskGraph* graph_;
@@ -55,9 +55,9 @@ class FlowTable {
   std::map<std::pair<std::int32_t, double>, std::int32_t> ways_;  // (route, rate cap)
   int classes_ = 1;
   std::size_t flows_ = 0;
-  std::vector<FlowSpec> specs_;                                  // [base][class]
-  std::vector<std::int32_t> tensor_, lane_;                      // [rank][flow] base, -1 = not used
-  std::map<std::pair<int, std::int32_t>, std::int32_t> copies_;  // (rank, program) -> base
+  std::vector<FlowSpec> specs_;                                       // [base][class]
+  std::vector<std::int32_t> tensor_, lane_;                           // [rank][flow] base, -1 = not used
+  std::map<std::pair<int, std::int32_t>, std::int32_t> host_copies_;  // (rank, program) -> base
   std::vector<double> ring_rates_;
 };
 

@@ -29,7 +29,7 @@ void Platform::add(PathKind kind, int from, int to) {
   const auto [entry, is_new] = index_.try_emplace({kind, from, to}, static_cast<int>(paths_.size()));
   if (!is_new) return;
   Path path{kind, from, to, {}};
-  path.routes.reserve(static_cast<std::size_t>(copies()));
+  path.routes.reserve(static_cast<std::size_t>(pipeline_groups()));
   for (int d = 0; d < graph_->data; ++d)
     for (int t = 0; t < graph_->tensor; ++t) {
       const int next_d = kind == PathKind::DataRing ? (d + 1) % graph_->data : d;
@@ -39,7 +39,7 @@ void Platform::add(PathKind kind, int from, int to) {
   paths_.push_back(std::move(path));
 }
 
-// Nothing is added where a copy's way is not known: its copies are delays of their own then.
+// Nothing is added where a device's way to its host is not known: its copies are delays of their own then.
 void Platform::add_host(PathKind kind, int rank) {
   if (index_.count({kind, rank, rank}) != 0) return;
   Path path{kind, rank, rank, {}};

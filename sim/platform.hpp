@@ -1,4 +1,4 @@
-// Which shared resources each kind of flow of a plan uses: the routes of every data- and tensor-parallel copy.
+// Which shared resources each kind of flow of a plan uses: the routes of every pipeline group.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 namespace panpipe::sim {
 
 enum class PathKind : std::uint8_t {
-  Between,     // copy c of rank `from` to copy c of rank `to`
+  Between,     // the devices of rank `from` to those of rank `to` in the same pipeline group
   TensorRing,  // each member of rank `from`'s tensor groups to the next
   DataRing,    // each member of rank `from`'s data groups to the next
-  ToHost,      // each copy of rank `from` to its host's memory
+  ToHost,      // each device of rank `from` to its host's memory
   FromHost,    // and back
 };
 
-// The same way for all copies: routes[copy], copy = data index x tensor degree + tensor index.
+// A pipeline group is the devices of one data and one tensor index, one of each rank: routes[group], group = data index x tensor
+// degree + tensor index.
 struct Path {
   PathKind kind{};
   int from = 0, to = 0;  // ranks
@@ -30,9 +31,9 @@ class Platform {
  public:
   Platform(const TaskGraph& graph, const Cluster& cluster);
 
-  int copies() const { return graph_->data * graph_->tensor; }
-  int tensor_group(int copy) const { return copy / graph_->tensor; }
-  int data_group(int copy) const { return copy % graph_->tensor; }
+  int pipeline_groups() const { return graph_->data * graph_->tensor; }
+  int tensor_group(int group) const { return group / graph_->tensor; }
+  int data_group(int group) const { return group % graph_->tensor; }
   const std::vector<Path>& paths() const { return paths_; }
   const Cluster& cluster() const { return *cluster_; }
   // Index into paths(), -1 when there is nobody to send to (a group of one).

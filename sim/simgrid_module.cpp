@@ -77,7 +77,7 @@ struct Head {
 
 // The parts of a record in their order in shared memory, after the head.
 template <class Visit>
-void each_part(ReplayRecord& record, Visit visit) {
+void each_part(EventRecord& record, Visit visit) {
   visit(record.task_start);
   visit(record.task_end);
   visit(record.transfer_start);
@@ -87,8 +87,8 @@ void each_part(ReplayRecord& record, Visit visit) {
   visit(record.collectives);
 }
 
-// Collectives inside passes that run step by step, of one copy.
-std::size_t collectives_of_steps(const ReplayInput& input) {
+// Collectives inside passes that run step by step, of one class.
+std::size_t collectives_of_steps(const EventInput& input) {
   const TaskGraph& graph = *input.graph;
   std::size_t count = 0;
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
@@ -103,9 +103,9 @@ std::size_t collectives_of_steps(const ReplayInput& input) {
   return count;
 }
 
-ReplayRecord empty_record(const ReplayInput& input) {
+EventRecord empty_record(const EventInput& input) {
   const auto classes = static_cast<std::size_t>(input.folding->classes);
-  ReplayRecord record;
+  EventRecord record;
   record.task_start.resize(input.graph->tasks.size() * classes);
   record.task_end.resize(record.task_start.size());
   record.transfer_start.resize(input.graph->transfers.size() * classes);
@@ -116,13 +116,13 @@ ReplayRecord empty_record(const ReplayInput& input) {
   return record;
 }
 
-[[noreturn]] void child(const ReplayInput& input, MakeBackend make_backend, char* shared) {
+[[noreturn]] void child(const EventInput& input, MakeBackend make_backend, char* shared) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlive the program
   Head& head = *reinterpret_cast<Head*>(shared);
   try {
     // Not deleted: the process ends here, and SimGrid takes longer to clean up than to simulate.
     FlowBackend* backend = make_backend(&input.folding->network);
-    ReplayRecord record = replay(input, *backend);
+    EventRecord record = run_events(input, *backend);
     char* place = shared + sizeof(Head);
     each_part(record, [&](const auto& part) {
       const std::size_t size = part.size() * sizeof(part[0]);
@@ -158,12 +158,12 @@ void wait_for(pid_t process, const Head& head) {
 
 const std::string& why_no_simgrid() { return module().fault; }
 
-ReplayRecord replay_in_simgrid(const ReplayInput& input) {
+EventRecord run_events_in_simgrid(const EventInput& input) {
   if (!module().make_backend)
     throw MachineError(module().fault +
                        "\nhelp: --backend flow simulates with the own flow solver; SimGrid needs libsimgrid-dev "
                        "and a build with PANPIPE_SIM=ON");
-  ReplayRecord record = empty_record(input);
+  EventRecord record = empty_record(input);
   std::size_t size = sizeof(Head);
   each_part(record, [&](const auto& part) { size += part.size() * sizeof(part[0]); });
   const SharedMemory shared(size);

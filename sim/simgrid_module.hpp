@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "sim/network_replay.hpp"
+#include "sim/event_loop.hpp"
 
 namespace panpipe::sim {
 
@@ -13,6 +13,6 @@ namespace panpipe::sim {
 const std::string& why_no_simgrid();
 
 // Throws MachineError when the module cannot be loaded or the child process fails.
-ReplayRecord replay_in_simgrid(const ReplayInput& input);
+EventRecord run_events_in_simgrid(const EventInput& input);
 
 }  // namespace panpipe::sim

@@ -7,9 +7,9 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/plan/unit_lanes.hpp"
+#include "costmodel/plan/pass_lanes.hpp"
+#include "sim/event_loop.hpp"
 #include "sim/flow_solver.hpp"
-#include "sim/network_replay.hpp"
 #include "sim/simgrid_module.hpp"
 
 namespace panpipe::sim {
@@ -20,14 +20,14 @@ std::vector<bool> merged_ranks(const TaskGraph& graph, const Platform& platform,
   return mergeable_ranks(platform, flows.ring_rates());
 }
 
-ReplayRecord run(const ReplayInput& input, Backend backend) {
-  if (backend == Backend::SimGrid) return replay_in_simgrid(input);
+EventRecord run(const EventInput& input, Backend backend) {
+  if (backend == Backend::SimGrid) return run_events_in_simgrid(input);
   FlowSolver solver(input.folding->network);
-  return replay(input, solver);
+  return run_events(input, solver);
 }
 
 // The class that is the last to finish: its times are shown, so that they explain the step time.
-std::int32_t last_class(const ReplayRecord& record, int classes) {
+std::int32_t last_class(const EventRecord& record, int classes) {
   std::vector<double> ends(at(classes), 0);
   for (std::size_t i = 0; i < record.task_end.size(); ++i)
     ends[i % at(classes)] = std::max(ends[i % at(classes)], record.task_end[i]);
@@ -51,7 +51,7 @@ void add_collectives(const TaskGraph& graph, const std::vector<bool>& timers, Ta
     const auto last = std::max_element(times.task_end.begin() + static_cast<std::ptrdiff_t>(t),
                                        times.task_end.begin() + static_cast<std::ptrdiff_t>(t + task.group_size));
     const double begun = (*last - program.duration).base();
-    UnitLanes lanes{begun, begun};
+    PassLanes lanes{begun, begun};
     runs.assign(program.members, {});
     run_cell(
         graph, program, lanes, runs.data(),
@@ -63,7 +63,7 @@ void add_collectives(const TaskGraph& graph, const std::vector<bool>& timers, Ta
   }
 }
 
-TaskTimes times_of(const ReplayInput& input, const ReplayRecord& record) {
+TaskTimes times_of(const EventInput& input, const EventRecord& record) {
   const TaskGraph& graph = *input.graph;
   const int classes = input.folding->classes;
   const std::int32_t cls = last_class(record, classes);
@@ -83,7 +83,7 @@ TaskTimes times_of(const ReplayInput& input, const ReplayRecord& record) {
   return times;
 }
 
-std::vector<LinkContention> contention_of(const ReplayRecord& record, const Network& network, Duration step) {
+std::vector<LinkContention> contention_of(const EventRecord& record, const Network& network, Duration step) {
   std::vector<LinkContention> rows;
   for (std::size_t i = 0; i < network.resources.size(); ++i) {
     const ResourceUse& use = record.uses[i];
@@ -115,11 +115,11 @@ Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options&
   const TaskTimes idle = estimate_times(graph);
   const Platform platform(graph, cluster);
   const TaskNet net(graph);
-  Folding folding = fold_copies(platform, options.fold);
+  Folding folding = fold_groups(platform, options.fold);
   const FlowTable flows(graph, platform, folding);
-  ReplayInput input{&graph, &net, &folding, &flows, merged_ranks(graph, platform, flows, options.merge), {}};
+  EventInput input{&graph, &net, &folding, &flows, merged_ranks(graph, platform, flows, options.merge), {}};
   input.timers = cells_as_timers(graph, folding, input.merged);
-  const ReplayRecord record = run(input, options.backend);
+  const EventRecord record = run(input, options.backend);
   PANPIPE_CHECK(record.finished == static_cast<std::int64_t>(graph.tasks.size()) * folding.classes,
                 fmt::format("{} of {} tasks finished", record.finished, graph.tasks.size() * at(folding.classes)));
 
@@ -132,7 +132,7 @@ Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options&
   if (statistics) {
     statistics->activities = record.activities;
     statistics->flows = record.flows;
-    statistics->folded_copies = platform.copies() / folding.classes;
+    statistics->folded_devices = platform.pipeline_groups() / folding.classes;
     statistics->merged = std::all_of(input.merged.begin(), input.merged.end(), [](bool merged) { return merged; });
   }
   return timeline;

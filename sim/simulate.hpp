@@ -18,13 +18,13 @@ enum class Backend : std::uint8_t {
 struct Options {
   Backend backend = Backend::SimGrid;
   bool merge = true;  // a pass's steps as one timer where no route outside the group uses the group's links
-  bool fold = true;   // congruent tensor- and data-parallel copies as one
+  bool fold = true;   // pipeline groups that behave alike as one
 };
 
 struct Statistics {
   std::int64_t activities = 0;  // timers and flows started
   std::int64_t flows = 0;
-  int folded_copies = 1;  // devices that one simulated device stands for
+  int folded_devices = 1;  // devices that one simulated device stands for
   bool merged = false;
 };
 

@@ -25,14 +25,14 @@ TaskNet::TaskNet(const TaskGraph& graph) {
   // Groups are led by their first member; the members of a round each lead themselves.
   const OrderNet net(graph);
   std::vector<std::int32_t> leader(tasks), last(tasks);
-  for (const Block& block : net.blocks()) {
-    const auto first = net.members().begin() + block.first_member, end = first + block.members;
+  for (const TaskSet& set : net.task_sets()) {
+    const auto first = net.members().begin() + set.first_member, end = first + set.members;
     for (auto member = first; member != end; ++member) {
-      leader[at(*member)] = block.together ? *member : *first;
-      last[at(*member)] = block.together ? *member : *(end - 1);
-      if (block.together) round[at(*member)] = static_cast<std::int32_t>(rounds.size());
+      leader[at(*member)] = set.together ? *member : *first;
+      last[at(*member)] = set.together ? *member : *(end - 1);
+      if (set.together) round[at(*member)] = static_cast<std::int32_t>(rounds.size());
     }
-    if (block.together) rounds.emplace_back(first, end);
+    if (set.together) rounds.emplace_back(first, end);
   }
   for (std::size_t t = 0; t < tasks; ++t) {
     const std::int32_t before = net.lane_before(static_cast<std::int32_t>(t));

@@ -1,4 +1,4 @@
-// The dependencies of a plan's tasks in the form the replay counts down: the same for every copy.
+// The dependencies of a plan's tasks in the form the event loop counts down: the same for every pipeline group.
 #pragma once
 
 #include <cstdint>

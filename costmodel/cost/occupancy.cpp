@@ -94,8 +94,8 @@ Occupancy::Crossings Occupancy::crossings_of(Axis axis) const {
 Occupancy::Axis Occupancy::axis_of(const std::vector<int>& group) const {
   const int first = position(group.front()), second = position(group[1 % group.size()]);
   if (first < 0 || second < 0 || rank_of(group.front()) != rank_of(group[1 % group.size()])) return Axis::Other;
-  const bool one_copy = first / degrees_.tensor == second / degrees_.tensor;
-  return one_copy ? Axis::Tensor : Axis::Data;
+  const bool one_replica = first / degrees_.tensor == second / degrees_.tensor;
+  return one_replica ? Axis::Tensor : Axis::Data;
 }
 
 // A member sends over its own NIC: a ring leaves a node over as many as it has members there.
@@ -118,7 +118,7 @@ double Occupancy::ring_network(const std::vector<int>& group) const {
   for (std::size_t i = 0; i < group.size(); ++i) {
     const int device = group[i];
     if (node(device) != node(group[(i + 1) % group.size()])) ++own_hops;
-    // A group of several ranks (holders of one parameter) goes beside its like in the other copies.
+    // A group of several ranks (holders of one parameter) goes beside its like in the other replicas.
     const int rings = axis == Axis::Other ? mates(device) : std::max(1, crossings(axis).rings[at(node(device))]);
     least = std::min({least, cluster_->node_of(device).network.base() / rings, nic * members.at(node(device))});
   }
@@ -150,10 +150,10 @@ int Occupancy::mates(int device) const {
 
 void Occupancy::count_mates() {
   mates_.resize(devices_.size());
-  const std::size_t copies = at(degrees_.data * degrees_.tensor);
+  const std::size_t devices_of_a_rank = at(degrees_.data * degrees_.tensor);
   std::vector<int> count(cluster_->node.size(), 0);
-  for (std::size_t first = 0; first < devices_.size(); first += copies) {
-    const std::size_t last = std::min(first + copies, devices_.size());
+  for (std::size_t first = 0; first < devices_.size(); first += devices_of_a_rank) {
+    const std::size_t last = std::min(first + devices_of_a_rank, devices_.size());
     for (std::size_t p = first; p < last; ++p) ++count[at(node(devices_[p]))];
     for (std::size_t p = first; p < last; ++p) mates_[p] = count[at(node(devices_[p]))];
     for (std::size_t p = first; p < last; ++p) count[at(node(devices_[p]))] = 0;

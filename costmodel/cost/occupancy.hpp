@@ -16,7 +16,7 @@ struct GroupNetwork {
   double member;  // one member, while every device in use of its node sends at once
 };
 
-// A hand-over from one device to another, while the other copies of the sender's rank send too.
+// A hand-over from one device to another, while the other devices of the sender's rank send too.
 struct HandOver {
   int from = 0, to = 0;
   double network = 0;          // what the sender gets of the network, bytes per second of the wire; infinite: all of it
@@ -80,7 +80,7 @@ class Occupancy {
   std::vector<int> devices_;
   std::vector<int> positions_;  // per device of the cluster; -1: not in use
   std::vector<int> in_use_;     // per node
-  std::vector<int> mates_;      // per position: copies of its rank that lie in its node, itself included
+  std::vector<int> mates_;      // per position: devices of its rank that lie in its node, itself included
   Crossings tensor_, data_;
   double widest_ = std::numeric_limits<double>::infinity();
   int nodes_ = 0;

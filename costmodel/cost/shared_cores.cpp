@@ -19,7 +19,7 @@ int stated(const Profile& profile, const char* key) {
   return fault == std::errc() && stop == end ? std::max(0, value) : 0;
 }
 
-int copies(const Degrees& degrees) { return std::max(1, degrees.data * degrees.tensor); }
+int devices_of_a_rank(const Degrees& degrees) { return std::max(1, degrees.data * degrees.tensor); }
 
 // Mean of what ranks at work take while a pipeline of p ranks fills, works and drains: with M microbatches in turn, 1, 2, ...
 // up to the lesser of the two are at work, then all of them, then fewer again. A slot lasts as long as its ranks take for it.
@@ -50,7 +50,7 @@ SharedCores shared_cores(const Scenario& scenario, const Degrees& degrees) {
   host.cores = stated(*profile, "cores");
   host.threads = std::max(1, stated(*profile, "threads"));
   host.profiled_ranks = std::max(1, stated(*profile, "ranks"));
-  const double all = static_cast<double>(degrees.pipeline) * copies(degrees);
+  const double all = static_cast<double>(degrees.pipeline) * devices_of_a_rank(degrees);
   const int nodes = std::max(1, scenario.cluster.nodes);
   host.ranks = std::min(all, std::ceil(static_cast<double>(scenario.cluster.size()) / nodes));
   return host;
@@ -67,7 +67,7 @@ double pass_slowdown(const Scenario& scenario, const Degrees& degrees) {
 
 double optimizer_slowdown(const Scenario& scenario, const Degrees& degrees) {
   const SharedCores host = shared_cores(scenario, degrees);
-  return slowdown_of(host, std::min<double>(host.ranks, copies(degrees))) / slowdown_of(host, host.profiled_ranks);
+  return slowdown_of(host, std::min<double>(host.ranks, devices_of_a_rank(degrees))) / slowdown_of(host, host.profiled_ranks);
 }
 
 std::string told_of_cores(const Scenario& scenario, int pipeline) {

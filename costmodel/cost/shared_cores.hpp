@@ -27,7 +27,7 @@ double slowdown_of(const SharedCores& host, double busy);
 // Factor on the profile's pass times: the mean over a pipeline's step of what the ranks at work take, over what those that were
 // profiled side by side took. 1 where every rank has its cores in the profile and in the step.
 double pass_slowdown(const Scenario& scenario, const Degrees& degrees);
-// The same for the optimizer step, which the copies of a rank do at the same time.
+// The same for the optimizer step, which the devices of a rank do at the same time.
 double optimizer_slowdown(const Scenario& scenario, const Degrees& degrees);
 
 // "3 ranks share a host of 2 cores ...": what a prediction tells when ranks outnumber the cores; else empty.

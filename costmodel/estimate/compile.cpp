@@ -27,7 +27,7 @@ class Compiler {
     gather_sends();
     result_.task_node.assign(graph_.tasks.size(), 0);
     resize(result_.structure, 0);
-    for (const std::int32_t b : net_.levels()) emit(net_.blocks()[at(b)]);
+    for (const std::int32_t b : net_.levels()) emit(net_.task_sets()[at(b)]);
     finish();
     return std::move(result_);
   }
@@ -78,17 +78,17 @@ class Compiler {
     dependencies_.push_back({node, delay});
   }
 
-  // Everything that the block's start waits for, but the end of its first member's predecessor on the lane.
-  void gather_dependencies(const Block& block) {
+  // Everything that the set's start waits for, but the end of its first member's predecessor on the lane.
+  void gather_dependencies(const TaskSet& set) {
     dependencies_.clear();
-    for (std::int32_t k = 0; k < block.members; ++k) {
-      const std::int32_t t = net_.members()[at(block.first_member + k)];
+    for (std::int32_t k = 0; k < set.members; ++k) {
+      const std::int32_t t = net_.members()[at(set.first_member + k)];
       const Task& task = graph_.tasks[at(t)];
       const std::int32_t before = net_.lane_before(t);
-      if (before >= 0 && net_.block_of(before) != net_.block_of(t)) {
+      if (before >= 0 && net_.set_of(before) != net_.set_of(t)) {
         if (k > 0) depend(result_.task_node[at(before)], 0);
         // After a group: what any of its members sent.
-        for (std::int32_t b = before; !sends_.empty() && b >= 0 && net_.block_of(b) == net_.block_of(before);
+        for (std::int32_t b = before; !sends_.empty() && b >= 0 && net_.set_of(b) == net_.set_of(before);
              b = net_.lane_before(b)) {
           if (!graph_.tasks[at(b)].waits_for_sends) continue;
           for (const Send& send : sends_[at(b)]) {
@@ -100,7 +100,7 @@ class Compiler {
       for (std::int32_t i = 0; i < task.inputs; ++i) {
         const Input& input = graph_.inputs[at(task.first_input + i)];
         const std::int32_t from = net_.producer(input);
-        if (from < 0 || net_.block_of(from) == net_.block_of(t)) continue;
+        if (from < 0 || net_.set_of(from) == net_.set_of(t)) continue;
         // What ran before on the same lane has ended.
         if (input.transfer < 0 && net_.lane_index(graph_.tasks[at(from)]) == net_.lane_index(task)) continue;
         const auto delay = input.transfer >= 0 ? 1 + graph_.transfers[at(input.transfer)].link
@@ -114,19 +114,19 @@ class Compiler {
     }
   }
 
-  void emit(const Block& block) {
-    gather_dependencies(block);
-    const std::int32_t first = net_.members()[at(block.first_member)];
+  void emit(const TaskSet& set) {
+    gather_dependencies(set);
+    const std::int32_t first = net_.members()[at(set.first_member)];
     std::uint32_t node = net_.lane_before(first) < 0 ? 0 : result_.task_node[at(net_.lane_before(first))];
     // All but the last dependency, and for tasks side by side the last one as well, go into tasks of no cost. The passes of a
     // group are one task.
-    const std::size_t joins = block.together ? dependencies_.size() : std::max<std::size_t>(1, dependencies_.size()) - 1;
+    const std::size_t joins = set.together ? dependencies_.size() : std::max<std::size_t>(1, dependencies_.size()) - 1;
     for (std::size_t i = 0; i < joins; ++i) node = add_node(node, dependencies_[i], 0);
     const Dependency last = joins < dependencies_.size() ? dependencies_.back() : Dependency{};
     const std::uint32_t start = node;
-    for (std::int32_t k = 0; k < block.members; ++k) {
-      const std::int32_t t = net_.members()[at(block.first_member + k)];
-      if (k == 0 || block.together) node = add_node(start, last, cost_of(graph_.tasks[at(t)]));
+    for (std::int32_t k = 0; k < set.members; ++k) {
+      const std::int32_t t = net_.members()[at(set.first_member + k)];
+      if (k == 0 || set.together) node = add_node(start, last, cost_of(graph_.tasks[at(t)]));
       result_.task_node[at(t)] = node;
     }
   }
@@ -150,7 +150,7 @@ class Compiler {
     bool operator==(const Send&) const = default;
   };
   std::vector<std::vector<Send>> sends_;  // per task; empty when no task waits for its sends
-  std::vector<Dependency> dependencies_;  // of the block being emitted
+  std::vector<Dependency> dependencies_;  // of the set being emitted
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "base/index.hpp"
 #include "costmodel/estimate/order_net.hpp"
-#include "costmodel/plan/unit_lanes.hpp"
+#include "costmodel/plan/pass_lanes.hpp"
 
 namespace panpipe {
 namespace {
@@ -38,13 +38,13 @@ class TaskReplay {
 
   TaskTimes run() {
     for (const std::int32_t b : net_.levels()) {
-      const Block& block = net_.blocks()[at(b)];
-      const std::int32_t first = net_.members()[at(block.first_member)];
+      const TaskSet& set = net_.task_sets()[at(b)];
+      const std::int32_t first = net_.members()[at(set.first_member)];
       hold_for_sends(net_.lane_before(first));
       if (graph_.tasks[at(first)].kind == TaskKind::Pass)
-        run_passes(block, first);
+        run_passes(set, first);
       else
-        run_others(block);
+        run_others(set);
     }
     for (std::size_t i = 0; i < graph_.transfers.size(); ++i) {
       times_.transfer_start[i] = Ticks(transfer_start(static_cast<std::int32_t>(i)));
@@ -78,16 +78,16 @@ class TaskReplay {
         there = std::max(there, arrival(input.transfer));
       else if (input.point >= 0)
         there = std::max(there, point_times_.at({input.task, input.point}));
-      else if (net_.block_of(input.task) != net_.block_of(t))
+      else if (net_.set_of(input.task) != net_.set_of(t))
         there = std::max(there, done_[at(input.task)]);
     }
     return there;
   }
 
-  // The lane of a task goes on when what its block sent has arrived.
+  // The lane of a task goes on when what its set sent has arrived.
   void hold_for_sends(std::int32_t task) {
     if (sends_.empty()) return;
-    for (std::int32_t t = task; t >= 0 && net_.block_of(t) == net_.block_of(task); t = net_.lane_before(t))
+    for (std::int32_t t = task; t >= 0 && net_.set_of(t) == net_.set_of(task); t = net_.lane_before(t))
       for (const std::int32_t send : sends_[at(t)]) {
         double& free = lane_free(graph_.tasks[at(t)]);
         free = std::max(free, arrival(send));
@@ -98,15 +98,15 @@ class TaskReplay {
     return task.lane == Lane::Compute ? units_[at(task.rank)].compute : lane_free_[net_.lane_index(task)];
   }
 
-  void run_passes(const Block& block, std::int32_t first) {
+  void run_passes(const TaskSet& set, std::int32_t first) {
     const Program& program = graph_.programs[at(graph_.tasks[at(first)].program)];
-    if (fixed_[at(first)] && block.members == 1 && !with_collectives_) return run_fixed(first, program);
-    runs_.assign(at(block.members), {});
-    for (std::int32_t k = 0; k < block.members; ++k) {
+    if (fixed_[at(first)] && set.members == 1 && !with_collectives_) return run_fixed(first, program);
+    runs_.assign(at(set.members), {});
+    for (std::int32_t k = 0; k < set.members; ++k) {
       runs_[at(k)].input = inputs_there(first + k);
       runs_[at(k)].output_steps = graph_.tasks[at(first + k)].output_steps;
     }
-    UnitLanes& lanes = units_[at(graph_.tasks[at(first)].rank)];
+    PassLanes& lanes = units_[at(graph_.tasks[at(first)].rank)];
     const std::vector<std::int32_t>& points = points_[at(graph_.tasks[at(first)].program)];
     const double end = run_cell(
         graph_, program, lanes, runs_.data(),
@@ -119,7 +119,7 @@ class TaskReplay {
             if (graph_.points[at(p)].steps == steps) point_times_[{first, p}] = time;
         });
     double begin = end, stop = 0, busy = 0;
-    for (std::int32_t k = 0; k < block.members; ++k) {
+    for (std::int32_t k = 0; k < set.members; ++k) {
       const MemberRun& run = runs_[at(k)];
       const std::size_t t = at(first + k);
       start_[t] = run.start;
@@ -145,17 +145,17 @@ class TaskReplay {
   }
 
   // The optimizer waits for the tensor lane too; collectives of several ranks start together.
-  void run_others(const Block& block) {
+  void run_others(const TaskSet& set) {
     double start = 0;
-    for (std::int32_t k = 0; k < block.members; ++k) {
-      const std::int32_t t = net_.members()[at(block.first_member + k)];
+    for (std::int32_t k = 0; k < set.members; ++k) {
+      const std::int32_t t = net_.members()[at(set.first_member + k)];
       const Task& task = graph_.tasks[at(t)];
       if (k > 0) hold_for_sends(net_.lane_before(t));
       start = std::max({start, lane_free(task), inputs_there(t)});
       if (task.lane == Lane::Compute) start = std::max(start, units_[at(task.rank)].tensor);
     }
-    for (std::int32_t k = 0; k < block.members; ++k) {
-      const std::int32_t t = net_.members()[at(block.first_member + k)];
+    for (std::int32_t k = 0; k < set.members; ++k) {
+      const std::int32_t t = net_.members()[at(set.first_member + k)];
       const Task& task = graph_.tasks[at(t)];
       double length = 0;
       if (task.program >= 0)
@@ -173,7 +173,7 @@ class TaskReplay {
   const std::vector<bool> fixed_;  // per task: a number of its program's duration
   TaskTimes times_;
   std::vector<double> start_, end_, done_, output_;                      // per task; done: its cell has ended, collectives too
-  std::vector<UnitLanes> units_;                                         // per rank
+  std::vector<PassLanes> units_;                                         // per rank
   std::vector<double> lane_free_;                                        // of the other lanes
   std::vector<std::vector<std::int32_t>> sends_;                         // per task, those that are waited for; empty = none are
   std::vector<std::vector<std::int32_t>> points_;                        // per program

@@ -10,7 +10,7 @@
 namespace panpipe {
 OrderNet::OrderNet(const TaskGraph& graph) : graph_(graph) {
   make_lanes();
-  make_blocks();
+  make_task_sets();
 }
 
 std::size_t OrderNet::lane_index(const Task& task) const { return at(task.rank) * kLanes + static_cast<std::size_t>(task.lane); }
@@ -35,8 +35,8 @@ void OrderNet::make_lanes() {
     sends_of_[at(graph_.transfers[i].producer)].push_back(static_cast<std::int32_t>(i));
 }
 
-void OrderNet::make_blocks() {
-  block_of_.assign(graph_.tasks.size(), -1);
+void OrderNet::make_task_sets() {
+  set_of_.assign(graph_.tasks.size(), -1);
   members_.reserve(graph_.tasks.size());
   std::map<std::int32_t, std::vector<std::vector<std::int32_t>>> shared;  // flow -> per round: its tasks
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> rounds;    // (flow, rank) -> times seen
@@ -54,53 +54,52 @@ void OrderNet::make_blocks() {
     const std::size_t size = std::max<std::size_t>(1, task.group_size);
     members.clear();
     for (std::size_t k = 0; k < size && t + k < graph_.tasks.size(); ++k) members.push_back(static_cast<std::int32_t>(t + k));
-    add_block(members, false);
+    add_task_set(members, false);
     t += size;
   }
   for (const auto& [flow, tasks_of_rounds] : shared) {
-    for (const auto& tasks : tasks_of_rounds) add_block(tasks, true);
+    for (const auto& tasks : tasks_of_rounds) add_task_set(tasks, true);
   }
 }
 
-void OrderNet::add_block(const std::vector<std::int32_t>& tasks, bool together) {
-  Block block;
-  block.first_member = static_cast<std::int32_t>(members_.size());
-  block.members = static_cast<std::int32_t>(tasks.size());
-  block.together = together;
+void OrderNet::add_task_set(const std::vector<std::int32_t>& tasks, bool together) {
+  TaskSet set;
+  set.first_member = static_cast<std::int32_t>(members_.size());
+  set.members = static_cast<std::int32_t>(tasks.size());
+  set.together = together;
   for (const std::int32_t t : tasks) {
-    block_of_[at(t)] = static_cast<std::int32_t>(blocks_.size());
+    set_of_[at(t)] = static_cast<std::int32_t>(task_sets_.size());
     members_.push_back(t);
   }
-  blocks_.push_back(block);
+  task_sets_.push_back(set);
 }
 
-// Calls visit(block) for everything that the block waits for; a block may come more than once.
+// Calls visit(set) for everything that the set waits for; a set may come more than once.
 template <class Visit>
 void OrderNet::each_predecessor(std::size_t b, Visit visit) const {
-  const Block& block = blocks_[b];
-  for (std::int32_t k = 0; k < block.members; ++k) {
-    const std::int32_t t = members_[at(block.first_member + k)];
+  const TaskSet& set = task_sets_[b];
+  for (std::int32_t k = 0; k < set.members; ++k) {
+    const std::int32_t t = members_[at(set.first_member + k)];
     const Task& task = graph_.tasks[at(t)];
     const std::int32_t before = lane_before_[at(t)];
-    if (before >= 0) visit(at(block_of(before)));
+    if (before >= 0) visit(at(set_of(before)));
     for (std::int32_t i = 0; i < task.inputs; ++i) {
       const std::int32_t from = producer(graph_.inputs[at(task.first_input + i)]);
-      if (from >= 0) visit(at(block_of(from)));
+      if (from >= 0) visit(at(set_of(from)));
     }
-    if (!graph_.rendezvous || before < 0 || block_of(before) == block_of(t)) continue;
-    // The sends of the block before end when their receivers are there.
-    const Block& sender = blocks_[at(block_of(before))];
+    if (!graph_.rendezvous || before < 0 || set_of(before) == set_of(t)) continue;
+    // The sends of the set before end when their receivers are there.
+    const TaskSet& sender = task_sets_[at(set_of(before))];
     for (std::int32_t s = 0; s < sender.members; ++s)
       for (const std::int32_t send : sends_of_[at(members_[at(sender.first_member + s)])])
-        if (const std::int32_t receiver = receiver_before(graph_.transfers[at(send)]); receiver >= 0)
-          visit(at(block_of(receiver)));
+        if (const std::int32_t receiver = receiver_before(graph_.transfers[at(send)]); receiver >= 0) visit(at(set_of(receiver)));
   }
 }
 
 std::vector<std::int32_t> OrderNet::levels() const {
-  std::vector<std::int32_t> waiting_for(blocks_.size(), 0), first(blocks_.size() + 1, 0);
+  std::vector<std::int32_t> waiting_for(task_sets_.size(), 0), first(task_sets_.size() + 1, 0);
   const auto each_edge = [&](auto visit) {
-    for (std::size_t b = 0; b < blocks_.size(); ++b)
+    for (std::size_t b = 0; b < task_sets_.size(); ++b)
       each_predecessor(b, [&](std::size_t before) {
         if (before != b) visit(before, b);
       });
@@ -109,14 +108,14 @@ std::vector<std::int32_t> OrderNet::levels() const {
     ++first[before + 1];
     ++waiting_for[b];
   });
-  for (std::size_t b = 0; b < blocks_.size(); ++b) first[b + 1] += first[b];
+  for (std::size_t b = 0; b < task_sets_.size(); ++b) first[b + 1] += first[b];
   std::vector<std::int32_t> successors(at(first.back())), next(first.begin(), first.end() - 1);
   each_edge([&](std::size_t before, std::size_t b) { successors[at(next[before]++)] = static_cast<std::int32_t>(b); });
 
-  Done done(blocks_.size(), false);
+  Done done(task_sets_.size(), false);
   std::vector<std::int32_t> order;
-  order.reserve(blocks_.size());
-  for (std::size_t b = 0; b < blocks_.size(); ++b)
+  order.reserve(task_sets_.size());
+  for (std::size_t b = 0; b < task_sets_.size(); ++b)
     if (waiting_for[b] == 0) order.push_back(static_cast<std::int32_t>(b));
   for (std::size_t i = 0; i < order.size(); ++i) {
     const std::size_t b = at(order[i]);
@@ -124,7 +123,7 @@ std::vector<std::int32_t> OrderNet::levels() const {
     for (std::int32_t k = first[b]; k < first[b + 1]; ++k)
       if (--waiting_for[at(successors[at(k)])] == 0) order.push_back(successors[at(k)]);
   }
-  if (order.size() < blocks_.size()) throw NoAnswer(to_text(explain(done), graph_));
+  if (order.size() < task_sets_.size()) throw NoAnswer(to_text(explain(done), graph_));
   return order;
 }
 
@@ -134,28 +133,28 @@ std::int32_t OrderNet::lane_head(std::int32_t task, const Done& done) const {
   return task;
 }
 
-// What a task that could not run waits for: the head of its lane if that is another block, else an input of its block that
+// What a task that could not run waits for: the head of its lane if that is another set, else an input of its set that
 // has not been made, else a receiver that is not there, else (side by side with others) a partner that is stuck behind its lane's
 // head.
 std::int32_t OrderNet::cause(std::int32_t task, const Done& done) const {
   const std::int32_t head = lane_head(task, done);
-  if (block_of_[at(head)] != block_of_[at(task)]) return head;
-  const Block& block = blocks_[at(block_of_[at(task)])];
-  for (std::int32_t k = 0; k < block.members; ++k) {
-    const Task& member = graph_.tasks[at(members_[at(block.first_member + k)])];
+  if (set_of_[at(head)] != set_of_[at(task)]) return head;
+  const TaskSet& set = task_sets_[at(set_of_[at(task)])];
+  for (std::int32_t k = 0; k < set.members; ++k) {
+    const Task& member = graph_.tasks[at(members_[at(set.first_member + k)])];
     for (std::int32_t i = 0; i < member.inputs; ++i) {
       const std::int32_t from = producer(graph_.inputs[at(member.first_input + i)]);
-      if (from >= 0 && !is_done(from, done) && block_of_[at(from)] != block_of_[at(task)]) return from;
+      if (from >= 0 && !is_done(from, done) && set_of_[at(from)] != set_of_[at(task)]) return from;
     }
   }
   const std::int32_t before = lane_before_[at(head)];
-  for (std::int32_t t = before; graph_.rendezvous && t >= 0 && block_of(t) == block_of(before); t = lane_before_[at(t)])
+  for (std::int32_t t = before; graph_.rendezvous && t >= 0 && set_of(t) == set_of(before); t = lane_before_[at(t)])
     for (const std::int32_t send : sends_of_[at(t)])
       if (const std::int32_t receiver = receiver_before(graph_.transfers[at(send)]); receiver >= 0 && !is_done(receiver, done))
         return receiver;
-  for (std::int32_t k = 0; k < block.members; ++k) {
-    const std::int32_t partner = members_[at(block.first_member + k)];
-    if (block_of_[at(lane_head(partner, done))] != block_of_[at(task)]) return partner;
+  for (std::int32_t k = 0; k < set.members; ++k) {
+    const std::int32_t partner = members_[at(set.first_member + k)];
+    if (set_of_[at(lane_head(partner, done))] != set_of_[at(task)]) return partner;
   }
   return -1;
 }

@@ -12,7 +12,7 @@ namespace panpipe {
 
 // Tasks that start together: one task, the members of a group, or the collectives of several ranks that take part in one flow
 // (which run side by side).
-struct Block {
+struct TaskSet {
   std::int32_t first_member = 0, members = 0;  // into OrderNet::members
   bool together = false;                       // side by side
 };
@@ -21,11 +21,11 @@ class OrderNet {
  public:
   explicit OrderNet(const TaskGraph& graph);
 
-  // Blocks, none of which depends on a later one. Throws NoAnswer when the order cannot finish, with to_text of the deadlock.
+  // Task sets, none of which depends on a later one. Throws NoAnswer when the order cannot finish, with to_text of the deadlock.
   std::vector<std::int32_t> levels() const;
-  const std::vector<Block>& blocks() const { return blocks_; }
-  const std::vector<std::int32_t>& members() const { return members_; }  // tasks, block by block
-  std::int32_t block_of(std::int32_t task) const { return block_of_[static_cast<std::size_t>(task)]; }
+  const std::vector<TaskSet>& task_sets() const { return task_sets_; }
+  const std::vector<std::int32_t>& members() const { return members_; }  // tasks, set by set
+  std::int32_t set_of(std::int32_t task) const { return set_of_[static_cast<std::size_t>(task)]; }
   std::int32_t lane_before(std::int32_t task) const { return lane_before_[static_cast<std::size_t>(task)]; }  // -1 = the first
   const std::vector<std::int32_t>& lane_tails() const { return lane_tail_; }  // last task of every lane, -1 = none
   // The task whose end lets a rendezvous transfer start: what its receiver runs before it takes it; -1 = nothing, or no
@@ -37,20 +37,20 @@ class OrderNet {
 
  private:
   void make_lanes();
-  void make_blocks();
-  void add_block(const std::vector<std::int32_t>& tasks, bool together);
+  void make_task_sets();
+  void add_task_set(const std::vector<std::int32_t>& tasks, bool together);
   template <class Visit>
-  void each_predecessor(std::size_t block, Visit visit) const;
-  using Done = std::vector<bool>;  // per block
-  bool is_done(std::int32_t task, const Done& done) const { return done[static_cast<std::size_t>(block_of(task))]; }
+  void each_predecessor(std::size_t set, Visit visit) const;
+  using Done = std::vector<bool>;  // per set
+  bool is_done(std::int32_t task, const Done& done) const { return done[static_cast<std::size_t>(set_of(task))]; }
   std::int32_t lane_head(std::int32_t task, const Done& done) const;
   std::int32_t cause(std::int32_t task, const Done& done) const;
   Deadlock explain(const Done& done) const;
 
   const TaskGraph& graph_;
-  std::vector<std::int32_t> lane_before_, lane_tail_, block_of_, members_;
+  std::vector<std::int32_t> lane_before_, lane_tail_, set_of_, members_;
   std::vector<std::vector<std::int32_t>> sends_of_;  // rendezvous: per task, its transfers
-  std::vector<Block> blocks_;
+  std::vector<TaskSet> task_sets_;
 };
 
 }  // namespace panpipe

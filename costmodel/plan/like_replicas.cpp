@@ -14,10 +14,10 @@
 namespace panpipe {
 namespace {
 
-std::vector<int> devices_of(const Plan& plan, int copy) {
+std::vector<int> devices_of(const Plan& plan, int replica) {
   std::vector<int> devices;
   for (int rank = 0; rank < plan.pipeline; ++rank)
-    for (int t = 0; t < plan.tensor; ++t) devices.push_back(plan.device(rank, copy, t));
+    for (int t = 0; t < plan.tensor; ++t) devices.push_back(plan.device(rank, replica, t));
   return devices;
 }
 
@@ -27,7 +27,7 @@ bool copies_to_host(const Schedule& schedule) {
   });
 }
 
-// What a copy's times and limits turn on.
+// What a replica's times and limits turn on.
 struct Traits {
   std::vector<int> types, sites;
   std::vector<std::tuple<PathClass, double, double>> links;  // latency with gather, time
@@ -35,12 +35,12 @@ struct Traits {
   auto operator<=>(const Traits&) const = default;
 };
 
-Traits traits_of(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int copy, bool to_host) {
-  Lowering lowering{scenario, plan, costs, copy};
+Traits traits_of(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int replica, bool to_host) {
+  Lowering lowering{scenario, plan, costs, replica};
   make_stages(lowering);
   make_stage_edges(lowering);
   Traits traits;
-  for (const int device : devices_of(plan, copy)) {
+  for (const int device : devices_of(plan, replica)) {
     traits.types.push_back(scenario.cluster.devices[at(device)].type);
     if (to_host)
       for (const bool away : {true, false}) traits.host.push_back(host_copy_bandwidth(scenario.cluster, device, away).base());
@@ -51,38 +51,38 @@ Traits traits_of(const Scenario& scenario, const Plan& plan, const LoweringCosts
   return traits;
 }
 
-// Appends graphs of copies to one another, renumbered.
+// Appends graphs of replicas to one another, renumbered.
 class Joiner {
  public:
-  Joiner(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_copy)
-      : plan_(plan), like_(like), of_copy_(of_copy), parts_(of_copy.size()) {
-    const TaskGraph& first = of_copy.front();
+  Joiner(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_replica)
+      : plan_(plan), like_(like), of_replica_(of_replica), parts_(of_replica.size()) {
+    const TaskGraph& first = of_replica.front();
     all_.tensor = first.tensor;
     all_.data = 1;
-    all_.copies = plan.data;
+    all_.replicas = plan.data;
     all_.ranks = plan.pipeline * plan.data;
     all_.collectives_run_on = first.collectives_run_on;
     all_.rendezvous = first.rendezvous;
     all_.model_flops_per_step = first.model_flops_per_step;
     all_.samples_per_step = first.samples_per_step;
     all_.peak_per_device = first.peak_per_device;
-    for (const int copy : like) PANPIPE_CHECK(same_tasks(graph(copy), first), "copies of one plan have the same tasks");
+    for (const int replica : like) PANPIPE_CHECK(same_tasks(graph(replica), first), "replicas of one plan have the same tasks");
   }
 
   TaskGraph join() {
-    for (int copy = 0; copy < plan_.data; ++copy) add_copy(copy);
+    for (int replica = 0; replica < plan_.data; ++replica) add_replica(replica);
     all_.rank_begin.push_back(static_cast<std::int32_t>(all_.tasks.size()));
     return std::move(all_);
   }
 
  private:
-  // Where the steps, programs and flows of a graph begin, once they are there: copies that are alike share them.
+  // Where the steps, programs and flows of a graph begin, once they are there: replicas that are alike share them.
   struct Part {
     bool added = false;
     std::int32_t steps = 0, programs = 0, flows = 0, points = 0;
   };
 
-  const TaskGraph& graph(int like) const { return of_copy_[at(like)]; }
+  const TaskGraph& graph(int like) const { return of_replica_[at(like)]; }
 
   const Part& part(int like) {
     Part& part = parts_[at(like)];
@@ -105,10 +105,10 @@ class Joiner {
     return part;
   }
 
-  void add_copy(int copy) {
-    const TaskGraph& from = graph(like_[at(copy)]);
-    const Part of = part(like_[at(copy)]);
-    const std::int32_t rank = copy * plan_.pipeline, task = size(all_.tasks), transfer = size(all_.transfers),
+  void add_replica(int replica) {
+    const TaskGraph& from = graph(like_[at(replica)]);
+    const Part of = part(like_[at(replica)]);
+    const std::int32_t rank = replica * plan_.pipeline, task = size(all_.tasks), transfer = size(all_.transfers),
                        input = size(all_.inputs), link = size(all_.links);
     for (TransferLink each : from.links) {
       each.from_rank += rank;
@@ -128,7 +128,7 @@ class Joiner {
       if (each.point >= 0) each.point += of.points;
       all_.inputs.push_back(each);
     }
-    std::map<std::int32_t, std::int32_t> own;  // among the ranks of this copy: its flow -> the joined graph's
+    std::map<std::int32_t, std::int32_t> own;  // among the ranks of this replica: its flow -> the joined graph's
     for (const auto& cross : from.cross_rank_flows) {
       std::vector<std::int32_t> ranks = cross.ranks;
       for (std::int32_t& each : ranks) each += rank;
@@ -142,7 +142,7 @@ class Joiner {
       if (each.program >= 0) each.program += of.programs;
       if (each.flow >= 0) {
         const auto found = own.find(each.flow);
-        each.flow = found != own.end() ? found->second : among_copies(of_rank, t, from.flows[at(each.flow)]);
+        each.flow = found != own.end() ? found->second : among_replicas(of_rank, t, from.flows[at(each.flow)]);
       }
       all_.tasks.push_back(each);
     }
@@ -150,20 +150,21 @@ class Joiner {
       all_.rank_begin.push_back(task + from.rank_begin[at(r)]);
       if (!from.memory.empty()) all_.memory.push_back(from.memory[at(r)]);
       for (int t = 0; t < plan_.tensor; ++t) {
-        const std::size_t position = at((r * plan_.data + copy) * plan_.tensor + t);
+        const std::size_t position = at((r * plan_.data + replica) * plan_.tensor + t);
         all_.devices.push_back(from.devices[position]);
         all_.limits.push_back(from.limits[position]);
       }
     }
   }
 
-  // The same flow for the same task of every copy: tasks of one rank that share a flow in the first copy's graph share it here.
-  std::int32_t among_copies(int rank, std::size_t task, const CollectiveFlow& flow) {
+  // The same flow for the same task of every replica: tasks of one rank that share a flow in the first replica's graph share it
+  // here.
+  std::int32_t among_replicas(int rank, std::size_t task, const CollectiveFlow& flow) {
     const std::int32_t first = graph(like_.front()).tasks[task].flow;
     const auto [known, is_new] = among_.try_emplace({rank, first}, -1);
     if (is_new) {
       std::vector<std::int32_t> ranks;
-      for (int copy = 0; copy < plan_.data; ++copy) ranks.push_back(copy * plan_.pipeline + rank);
+      for (int replica = 0; replica < plan_.data; ++replica) ranks.push_back(replica * plan_.pipeline + rank);
       known->second = add_cross(flow, std::move(ranks));
     }
     return known->second;
@@ -182,25 +183,25 @@ class Joiner {
 
   const Plan& plan_;
   const std::vector<int>& like_;
-  const std::vector<TaskGraph>& of_copy_;
+  const std::vector<TaskGraph>& of_replica_;
   std::vector<Part> parts_;
-  std::map<std::pair<int, std::int32_t>, std::int32_t> among_;  // (rank, flow of the first copy's graph)
+  std::map<std::pair<int, std::int32_t>, std::int32_t> among_;  // (rank, flow of the first replica's graph)
   TaskGraph all_;
 };
 
 }  // namespace
 
-std::vector<int> like_copies(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
+std::vector<int> like_replicas(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
   std::vector<int> like(at(plan.data), 0);
   if (plan.data == 1) return like;
   const Occupancy occupancy(scenario.cluster, plan, plan.devices);
   const bool to_host = copies_to_host(plan.schedule);
   std::map<std::vector<int>, int> of_form;
   std::map<Traits, int> of_traits;
-  for (int copy = 0; copy < plan.data; ++copy) {
-    const auto [known, is_new] = of_form.try_emplace(occupancy.form_of(devices_of(plan, copy)), copy);
-    if (is_new) known->second = of_traits.try_emplace(traits_of(scenario, plan, costs, copy, to_host), copy).first->second;
-    like[at(copy)] = known->second;
+  for (int replica = 0; replica < plan.data; ++replica) {
+    const auto [known, is_new] = of_form.try_emplace(occupancy.form_of(devices_of(plan, replica)), replica);
+    if (is_new) known->second = of_traits.try_emplace(traits_of(scenario, plan, costs, replica, to_host), replica).first->second;
+    like[at(replica)] = known->second;
   }
   return like;
 }
@@ -211,8 +212,8 @@ bool same_tasks(const TaskGraph& one, const TaskGraph& other) {
   });
 }
 
-TaskGraph join_copies(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_copy) {
-  return Joiner(plan, like, of_copy).join();
+TaskGraph join_replicas(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_replica) {
+  return Joiner(plan, like, of_replica).join();
 }
 
 }  // namespace panpipe

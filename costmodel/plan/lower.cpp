@@ -40,7 +40,7 @@ void make_stages(Lowering& lowering) {
     const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
     StageInfo info;
     info.rank = plan.schedule.stage_to_rank[static_cast<std::size_t>(s)];
-    const auto first = plan.devices.begin() + (info.rank * plan.data + lowering.copy) * plan.tensor;
+    const auto first = plan.devices.begin() + (info.rank * plan.data + lowering.replica) * plan.tensor;
     info.site = lowering.costs.site_of(lowering.scenario.cluster, {first, first + plan.tensor});
     info.cost = &lowering.costs.workload(info.site);
     info.first_unit = stage.first_unit;
@@ -116,8 +116,9 @@ void begin(Lowering& lowering) {
 
 }  // namespace
 
-TaskGraph lower_copy(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int copy, bool whole_reductions) {
-  Lowering lowering{scenario, plan, costs, copy, whole_reductions};
+TaskGraph lower_replica(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int replica,
+                        bool whole_reductions) {
+  Lowering lowering{scenario, plan, costs, replica, whole_reductions};
   begin(lowering);
   make_memory(lowering);
   make_tasks(lowering);
@@ -127,17 +128,20 @@ TaskGraph lower_copy(const Scenario& scenario, const Plan& plan, const LoweringC
 }
 
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
-  const std::vector<int> like = like_copies(scenario, plan, costs);
-  if (std::all_of(like.begin(), like.end(), [](int copy) { return copy == 0; })) return lower_copy(scenario, plan, costs, 0);
-  std::vector<TaskGraph> of_copy(like.size());
-  for (std::size_t copy = 0; copy < like.size(); ++copy)
-    if (like[copy] == static_cast<int>(copy)) of_copy[copy] = lower_copy(scenario, plan, costs, like[copy]);
-  // All copies of a rank reduce alike: in buckets only where that pays for each of them.
-  const bool agree = std::all_of(like.begin(), like.end(),
-                                 [&](int copy) { return same_tasks(of_copy[static_cast<std::size_t>(copy)], of_copy.front()); });
-  for (std::size_t copy = 0; copy < like.size() && !agree; ++copy)
-    if (like[copy] == static_cast<int>(copy)) of_copy[copy] = lower_copy(scenario, plan, costs, like[copy], true);
-  return join_copies(plan, like, of_copy);
+  const std::vector<int> like = like_replicas(scenario, plan, costs);
+  if (std::all_of(like.begin(), like.end(), [](int replica) { return replica == 0; }))
+    return lower_replica(scenario, plan, costs, 0);
+  std::vector<TaskGraph> of_replica(like.size());
+  for (std::size_t replica = 0; replica < like.size(); ++replica)
+    if (like[replica] == static_cast<int>(replica)) of_replica[replica] = lower_replica(scenario, plan, costs, like[replica]);
+  // All replicas reduce alike: in buckets only where that pays for each of them.
+  const bool agree = std::all_of(like.begin(), like.end(), [&](int replica) {
+    return same_tasks(of_replica[static_cast<std::size_t>(replica)], of_replica.front());
+  });
+  for (std::size_t replica = 0; replica < like.size() && !agree; ++replica)
+    if (like[replica] == static_cast<int>(replica))
+      of_replica[replica] = lower_replica(scenario, plan, costs, like[replica], true);
+  return join_replicas(plan, like, of_replica);
 }
 
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model) {

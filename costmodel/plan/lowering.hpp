@@ -96,7 +96,7 @@ struct Lowering {
   const Scenario& scenario;
   const Plan& plan;
   const LoweringCosts& costs;
-  int copy = 0;                   // of the data-parallel copies, the one that is lowered
+  int replica = 0;                // the one that is lowered
   bool whole_reductions = false;  // gradients are never reduced in buckets
   TaskGraph graph{};
 
@@ -123,12 +123,12 @@ struct Lowering {
            scenario.memory_model == MemoryModelKind::Full;
   }
   int zero() const { return zero_in_effect(scenario.framework, plan); }
-  int device(int rank) const { return plan.device(rank, copy, 0); }
-  int cells() const { return plan.schedule.microbatches * plan.schedule.splits; }
+  int device(int rank) const { return plan.device(rank, replica, 0); }
+  int slices() const { return plan.schedule.microbatches * plan.schedule.splits; }
   std::int32_t& task_of(PassSlot slot, int stage, int microbatch, int split) {
     const auto row =
         static_cast<std::size_t>(slot) * static_cast<std::size_t>(plan.schedule.stages) + static_cast<std::size_t>(stage);
-    return pass_task[row * static_cast<std::size_t>(cells()) +
+    return pass_task[row * static_cast<std::size_t>(slices()) +
                      static_cast<std::size_t>(microbatch * plan.schedule.splits + (split < 0 ? 0 : split))];
   }
   std::size_t slice_of(const Action& action) const { return action.split < 0 ? 0 : static_cast<std::size_t>(action.split); }
@@ -179,7 +179,7 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank);
 // reductions.cpp: StageInfo::trains of every stage.
 void make_bucket_trains(Lowering& lowering);
 
-// reductions.cpp: what the data-parallel copies of a rank exchange.
+// reductions.cpp: what replicas exchange.
 struct RankReductions {
   std::vector<std::vector<int>> stages_ending_at;  // per position of the rank's row: stages whose gradients are whole after it
   std::vector<std::int32_t> gather_flow;           // per stage, ZeRO 3: parameters before a pass; -1 = none
@@ -201,7 +201,8 @@ struct HeldParameters {
   Bytes given{0};             // measured layers
 };
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);
-// Of these, those whose gradients are summed over other ranks too: its data-parallel copies, other holders of the same parameter.
+// Of these, those whose gradients are summed over other ranks too: those of the other replicas, other holders of the same
+// parameter.
 HeldParameters summed_parameters(const Lowering& lowering, int rank);
 Bytes gradient_size(const Lowering& lowering, const HeldParameters& held);
 

@@ -33,7 +33,7 @@ class LoweringCosts {
   virtual double parameter_bytes() const { return 4; }
   virtual double gradient_bytes() const { return 4; }
   virtual double optimizer_bytes() const { return 0; }
-  virtual double reduced_bytes() const { return 4; }  // of one gradient element, when copies of a rank add theirs up
+  virtual double reduced_bytes() const { return 4; }  // of one gradient element, when replicas add theirs up
   virtual Bytes framework_context() const { return Bytes(0); }
   virtual double allocator_factor() const { return 1.0; }
   virtual Flops model_flops() const { return Flops(0); }  // of one sample, forward and backward, without recompute
@@ -60,8 +60,8 @@ inline Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
   return make_plan(scenario, request_of(scenario), costs);
 }
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
-// As if all data-parallel copies were like this one. `whole_reductions`: no gradient is reduced in buckets.
-TaskGraph lower_copy(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int copy,
-                     bool whole_reductions = false);
+// As if all replicas were like this one. `whole_reductions`: no gradient is reduced in buckets.
+TaskGraph lower_replica(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int replica,
+                        bool whole_reductions = false);
 
 }  // namespace panpipe

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "costmodel/plan/pass_draft.hpp"
-#include "costmodel/plan/unit_lanes.hpp"
+#include "costmodel/plan/pass_lanes.hpp"
 
 namespace panpipe {
 
@@ -43,7 +43,7 @@ struct RunAlone {
 };
 
 RunAlone run_alone(const ProgramStep* steps, const Program& program, bool collectives_run_on, bool whole_ticks) {
-  UnitLanes lanes;
+  PassLanes lanes;
   lanes.whole_ticks = whole_ticks;
   std::vector<MemberRun> runs(program.members);
   RunAlone run;

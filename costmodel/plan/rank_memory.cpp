@@ -186,7 +186,7 @@ namespace {
 Bytes least_limit(const Lowering& lowering, int rank) {
   Bytes least(0);
   for (int t = 0; t < lowering.plan.tensor; ++t) {
-    const int device = lowering.plan.device(rank, lowering.copy, t);
+    const int device = lowering.plan.device(rank, lowering.replica, t);
     const Bytes limit = memory_limit(lowering.scenario, lowering.scenario.cluster.type_of(device));
     if (limit > Bytes(0) && (least == Bytes(0) || limit < least)) least = limit;
   }

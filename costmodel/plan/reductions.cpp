@@ -1,4 +1,4 @@
-// Gradients and parameters on their way between the data-parallel copies of a rank, and between ranks that hold the same
+// Gradients and parameters on their way between replicas, and between ranks that hold the same
 // parameter (a tied embedding; the two directions of a bidirectional schedule).
 #include <algorithm>
 #include <cmath>
@@ -311,7 +311,7 @@ void make_shared_flows(Lowering& lowering) {
     Groups groups(static_cast<std::size_t>(lowering.plan.tensor));
     for (int t = 0; t < lowering.plan.tensor; ++t)
       for (const std::int32_t rank : ranks)
-        groups[static_cast<std::size_t>(t)].push_back(lowering.plan.device(rank, lowering.copy, t));
+        groups[static_cast<std::size_t>(t)].push_back(lowering.plan.device(rank, lowering.replica, t));
     const Bytes share = lowering.zero() >= 2 ? Bytes(bytes.base() / lowering.plan.data) : bytes;
     const std::int32_t flow = add_flow(lowering, CollectiveKind::AllReduce, share, groups);
     if (flow >= 0) lowering.graph.cross_rank_flows.push_back({flow, ranks});

@@ -1,5 +1,5 @@
-// A plan lowered to tasks: what both predicting engines execute. One entry per pipeline rank: the tensor- and
-// data-parallel copies of a rank do the same at the same time unless links are shared, and the simulation expands them
+// A plan lowered to tasks: what both predicting engines execute. One entry per pipeline rank: the devices
+// of a rank do the same at the same time unless links are shared, and the simulation expands them
 // where that matters.
 #pragma once
 
@@ -37,7 +37,7 @@ struct ProgramStep {
 };
 
 // What a pass of a stage does, or a group of passes: steps on two lanes of a rank, compute and tensor-parallel collectives, by
-// the rules of unit_lanes.hpp. Shared by all microbatches. `duration` is exact on idle links where it is fixed (fixed_cells).
+// the rules of pass_lanes.hpp. Shared by all microbatches. `duration` is exact on idle links where it is fixed (fixed_cells).
 struct Program {
   std::int32_t first_step = 0, steps = 0;  // into TaskGraph::steps
   std::uint8_t members = 1;
@@ -81,7 +81,7 @@ struct PassPoint {
   Ticks at{0};
 };
 
-// A stage hand-over of one microbatch between ranks; each (data, tensor) copy sends its own over its own route.
+// A stage hand-over of one microbatch between ranks; each pipeline group sends its own over its own route.
 struct Transfer {
   std::int32_t producer = 0;  // task behind whose output it starts: the one that makes it, or the last of its batch
   std::int32_t consumer = 0;  // task
@@ -95,16 +95,16 @@ struct Transfer {
 // Hand-overs of one (producing stage, consuming stage, direction): size and cost are the same for every microbatch.
 struct TransferLink {
   std::int32_t from_rank = 0, to_rank = 0;
-  TransferCost cost;  // of the (data 0, tensor 0) copy
+  TransferCost cost;  // of the first pipeline group (data 0, tensor 0)
   Ticks latency{0};   // before bytes flow (and the gather after)
   Ticks transfer{0};  // bytes alone; latency + transfer = time alone
 };
 
 struct TaskGraph {
   int ranks = 0, tensor = 1, data = 1;
-  // Where a plan's data-parallel copies are not alike each has ranks of its own, and `data` is 1: copy c's rank r is c * pipeline
+  // If a plan's replicas are not alike, each has ranks of its own, and `data` is 1: replica c's rank r is c * pipeline
   // + r.
-  int copies = 1;
+  int replicas = 1;
   std::vector<int> devices;  // of position (rank, data, tensor), as in Plan
   std::vector<ProgramStep> steps;
   std::vector<Program> programs;
@@ -136,7 +136,7 @@ struct TaskGraph {
   int device(int rank, int data_index, int tensor_index) const {
     return devices[static_cast<std::size_t>((rank * data + data_index) * tensor + tensor_index)];
   }
-  int pipeline_rank(int rank) const { return rank % (ranks / copies); }
+  int pipeline_rank(int rank) const { return rank % (ranks / replicas); }
   int device_count() const { return static_cast<int>(devices.size()); }
 };
 

@@ -1,4 +1,4 @@
-// The tasks of every rank: its row of the schedule on the compute lane, what the data-parallel copies exchange on the data
+// The tasks of every rank: its row of the schedule on the compute lane, what replicas exchange on the data
 // lane, offloads on the copy lane, and the optimizer at the end.
 #include <algorithm>
 #include <map>
@@ -40,7 +40,7 @@ class RankTasks {
         begin_cell(row, position);
       }
       if (action.is_compute()) add_pass(action);
-      if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload) add_copy(action);
+      if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload) add_host_copy(action);
       const auto& ending = reductions_.stages_ending_at[position];
       ended_.insert(ended_.end(), ending.begin(), ending.end());
       if (position + 1 < group_end) continue;  // the members of a group stay together
@@ -166,7 +166,7 @@ class RankTasks {
   }
 
   // The executor makes a stage's gradients in the first backward of its step, and lets them go at the end of it; with
-  // data-parallel copies they lie in buckets that stay.
+  // replicas they lie in buckets that stay.
   Bytes gradients_made(const Action& action, const StageInfo& info) {
     const bool backward = action.kind == ActionKind::B || action.kind == (info.weight_apart ? ActionKind::W : ActionKind::I);
     if (!lowering_.gradients_come_late() || !backward) return Bytes(0);
@@ -208,7 +208,7 @@ class RankTasks {
   }
 
   // An offload follows the pass before it and leaves the device when the copy ends; a reload takes memory when it starts.
-  void add_copy(const Action& action) {
+  void add_host_copy(const Action& action) {
     const StageInfo& info = lowering_.stage(action.stage);
     const bool away = action.kind == ActionKind::Offload;
     const Cluster& cluster = lowering_.scenario.cluster;
@@ -281,7 +281,7 @@ void make_tasks(Lowering& lowering) {
   for (const auto& row : schedule.order) actions += row.size();
   lowering.graph.tasks.reserve(actions + 4 * static_cast<std::size_t>(schedule.ranks));
   lowering.after.reserve(lowering.graph.tasks.capacity());
-  lowering.pass_task.assign(kPassSlots * static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(lowering.cells()),
+  lowering.pass_task.assign(kPassSlots * static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(lowering.slices()),
                             -1);
   make_shared_flows(lowering);
   for (int rank = 0; rank < schedule.ranks; ++rank) {

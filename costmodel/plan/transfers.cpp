@@ -29,7 +29,8 @@ std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes byte
   link.to_rank = to_rank;
   // The members of a tensor-parallel group go on together: when the slowest hand-over has arrived.
   for (int t = 0; t < lowering.plan.tensor; ++t) {
-    const int from = lowering.plan.device(from_rank, lowering.copy, t), to = lowering.plan.device(to_rank, lowering.copy, t);
+    const int from = lowering.plan.device(from_rank, lowering.replica, t),
+              to = lowering.plan.device(to_rank, lowering.replica, t);
     if (t > 0 && same_ways(lowering.scenario.cluster, {lowering.device(from_rank), lowering.device(to_rank)}, {from, to}))
       continue;
     const TransferCost cost = lowering.costs.transfer(from, to, share);

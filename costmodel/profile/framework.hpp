@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "base/quantity.hpp"
 #include "base/input/reader.hpp"
+#include "base/quantity.hpp"
 
 namespace panpipe {
 
@@ -32,7 +32,7 @@ struct Framework {
   bool overlap_tensor_collectives = false;  // a full backward hides the input gradient's collective behind the weight gradient
   bool residual_before_reduction = false;   // each tensor-parallel rank adds its part of the residual before the all-reduce
   // Buckets of gradients that are reduced beside the backward: so many bytes; or, where elements are given, these, and no fewer
-  // than so many for each data-parallel copy.
+  // than so many for each replica.
   Bytes gradient_bucket = mib(25);
   double gradient_bucket_elements = 0;
   double gradient_bucket_elements_per_copy = 0;

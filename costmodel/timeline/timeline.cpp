@@ -36,8 +36,8 @@ const char* collective_label(CollectiveKind kind) {
   return "collective";
 }
 
-// Makes the spans of a lowered step, for the (data 0, tensor 0) copy of every rank. Spans are large and many: they are made
-// once, in their final order, from small entries that are collected and ordered per device and lane.
+// Makes the spans of a lowered step, for the first device of every rank (data 0, tensor 0). Spans are large and many: they are
+// made once, in their final order, from small entries that are collected and ordered per device and lane.
 class SpanMaker {
  public:
   SpanMaker(const TaskGraph& graph, const TaskTimes& times) : graph_(graph), times_(times) {

@@ -89,7 +89,7 @@ struct TaskTimes {
   };
   std::vector<PassCollective> collectives;
 };
-// Adds memory curves and peaks from the tasks' effects; folds the tensor- and data-parallel copies (same_as).
+// Adds memory curves and peaks from the tasks' effects; gives the other devices of a rank the same (same_as).
 Timeline make_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind);
 
 // --- metrics ---

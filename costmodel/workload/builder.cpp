@@ -68,7 +68,8 @@ int GraphBuilder::buffer(std::string name, DType type, Shape dimensions, std::st
   return static_cast<int>(graph_.tensors.size()) - 1;
 }
 
-int GraphBuilder::parameter(std::string name, Shape full_shape, std::string_view init, int shard, int blocks, int replicas) {
+int GraphBuilder::parameter(std::string name, Shape full_shape, std::string_view init, int shard, int fused_matrices,
+                            int replicas) {
   Tensor& tensor = graph_.tensors.emplace_back();
   tensor.name = std::move(name);
   tensor.role = TensorRole::Parameter;
@@ -79,10 +80,10 @@ int GraphBuilder::parameter(std::string name, Shape full_shape, std::string_view
   if (shard >= 0 && graph_.tensor_degree > 1) {
     auto& extent = tensor.shape[static_cast<std::size_t>(shard)];
     const std::int64_t shards = graph_.tensor_degree / replicas;
-    PANPIPE_CHECK(extent % (shards * blocks) == 0, "a sharded parameter '" + tensor.name + "' does not divide");
+    PANPIPE_CHECK(extent % (shards * fused_matrices) == 0, "a sharded parameter '" + tensor.name + "' does not divide");
     extent /= shards;
     tensor.shard_dimension = shard;
-    tensor.shard_blocks = blocks;
+    tensor.fused_matrices = fused_matrices;
     tensor.shard_replicas = replicas;
   }
   tensor.gradient_partial = in_sequence_region_;
@@ -137,11 +138,11 @@ int GraphBuilder::linear(int x, const std::string& name, std::int64_t out_featur
   const std::int64_t in_features = shape(x).back() * (row ? graph_.tensor_degree : 1);
   const int shard = options.split == Split::None ? -1 : row ? 1 : 0;
   const int weight =
-      parameter(name + ".weight", {out_features, in_features}, options.init, shard, options.blocks, options.replicas);
+      parameter(name + ".weight", {out_features, in_features}, options.init, shard, options.fused_matrices, options.replicas);
   if (!row || graph_.tensor_degree == 1) {
-    const int bias = options.bias
-                         ? parameter(name + ".bias", {out_features}, "zeros", row ? -1 : shard, options.blocks, options.replicas)
-                         : -1;
+    const int bias = options.bias ? parameter(name + ".bias", {out_features}, "zeros", row ? -1 : shard, options.fused_matrices,
+                                              options.replicas)
+                                  : -1;
     return linear_op(x, weight, bias);
   }
   const int sum = leave_parallel(linear_op(x, weight));

@@ -22,8 +22,8 @@ struct LinearOptions {
   bool bias = true;
   Split split = Split::None;
   std::string_view init = kNormalInit;
-  int blocks = 1;    // matrices fused in one weight, each cut for itself
-  int replicas = 1;  // neighbouring ranks that hold the same shard (more ranks than key-value heads)
+  int fused_matrices = 1;  // matrices fused in one weight, each cut for itself
+  int replicas = 1;        // neighbouring ranks that hold the same shard (more ranks than key-value heads)
 };
 
 class GraphBuilder {
@@ -37,7 +37,8 @@ class GraphBuilder {
   int input(std::string name, DType dtype, Shape shape);
   int buffer(std::string name, DType dtype, Shape shape, std::string init);
   // `shard` is the dimension cut over the tensor-parallel ranks (-1: none).
-  int parameter(std::string name, Shape full_shape, std::string_view init, int shard = -1, int blocks = 1, int replicas = 1);
+  int parameter(std::string name, Shape full_shape, std::string_view init, int shard = -1, int fused_matrices = 1,
+                int replicas = 1);
   // Cut along its first dimension, the vocabulary, which is padded where the degree does not divide it.
   int vocabulary_parameter(std::string name, Shape full_shape, std::string_view init);
   // The same values as an earlier parameter under a second name.

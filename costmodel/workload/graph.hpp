@@ -49,9 +49,9 @@ struct Tensor {
   std::string
       init;  // parameters and buffers: "normal(0.02)", "zeros", "ones" ...: how the executor fills it (docs/models/workloads.md)
   // How a parameter is cut over the tensor-parallel ranks: along this dimension, -1 where every rank holds the whole. A
-  // fused matrix (query, key, value) is cut inside each of its blocks; `shard_replicas` neighbouring ranks hold one shard.
+  // fused matrix (query, key, value) is cut inside each of its matrices; `shard_replicas` neighbouring ranks hold one shard.
   int shard_dimension = -1;
-  int shard_blocks = 1;
+  int fused_matrices = 1;
   int shard_replicas = 1;
   int stored = -1;       // values from an archive: into OperatorGraph::stored; `init` is then "stored"
   bool written = false;  // a buffer that operators write into (running statistics)

@@ -12,25 +12,25 @@ namespace {
 
 using D = ModelDimensions;
 
-const Family kGpt = {"gpt",
-                     {"layers", "hidden", "heads", "ffn", "vocabulary", "sequence", "tied_embedding"},
-                     {"layers", "hidden", "heads"},
-                     build_gpt};
-const Family kLlama = {"llama",
-                       {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "sequence", "tied_embedding"},
-                       {"layers", "hidden", "heads", "ffn"},
-                       build_llama};
-const Family kBert = {
+const ModelFamily kGpt = {"gpt",
+                          {"layers", "hidden", "heads", "ffn", "vocabulary", "sequence", "tied_embedding"},
+                          {"layers", "hidden", "heads"},
+                          build_gpt};
+const ModelFamily kLlama = {"llama",
+                            {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "sequence", "tied_embedding"},
+                            {"layers", "hidden", "heads", "ffn"},
+                            build_llama};
+const ModelFamily kBert = {
     "bert", {"layers", "hidden", "heads", "ffn", "vocabulary", "sequence"}, {"layers", "hidden", "heads"}, build_bert};
-const Family kVit = {
+const ModelFamily kVit = {
     "vit", {"layers", "hidden", "heads", "ffn", "image", "patch", "classes"}, {"layers", "hidden", "heads"}, build_vit};
-const Family kUnet = {"unet", {"layers", "hidden", "heads", "image", "sequence"}, {"layers", "hidden"}, build_unet};
+const ModelFamily kUnet = {"unet", {"layers", "hidden", "heads", "image", "sequence"}, {"layers", "hidden"}, build_unet};
 
-const Family kMllm = {"mllm",
-                      {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "sequence", "tied_embedding", "image",
-                       "patch", "vision_layers", "vision_hidden", "vision_heads", "vision_ffn"},
-                      {"layers", "hidden", "heads", "ffn", "vision_layers", "vision_hidden", "vision_heads"},
-                      build_mllm};
+const ModelFamily kMllm = {"mllm",
+                           {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "sequence", "tied_embedding", "image",
+                            "patch", "vision_layers", "vision_hidden", "vision_heads", "vision_ffn"},
+                           {"layers", "hidden", "heads", "ffn", "vision_layers", "vision_hidden", "vision_heads"},
+                           build_mllm};
 
 D gpt2(int layers, int hidden, int heads) {
   return {.layers = layers,
@@ -117,7 +117,7 @@ void require(bool condition, const std::string& message) {
 }
 
 // What a family leaves open: the usual proportions.
-void fill_proportions(const Family& family, ModelDimensions& d) {
+void fill_proportions(const ModelFamily& family, ModelDimensions& d) {
   if (&family == &kUnet) {
     d.heads = or_default(d.heads, std::max(1, d.hidden / 64));  // 64 channels a head, as the published one has
     return;
@@ -138,7 +138,7 @@ void check_vision(const std::string& name, const ModelDimensions& d) {
           fmt::format("an image of {} makes {} tokens, which leaves no text in a sequence of {}", name, tokens, d.sequence));
 }
 
-void check_dimensions(const Family& family, const std::string& name, const ModelDimensions& d) {
+void check_dimensions(const ModelFamily& family, const std::string& name, const ModelDimensions& d) {
   // Far beyond any network, and small enough that no count of elements overflows.
   for (const auto& [key, value, most] :
        {std::tuple("layers", d.layers, 1 << 12), std::tuple("hidden", d.hidden, 1 << 20), std::tuple("ffn", d.ffn, 1 << 22),

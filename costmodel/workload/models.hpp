@@ -22,7 +22,7 @@ struct ModelDimensions {
 };
 
 // The keys of `workload:` that a family understands, besides model and dropout.
-struct Family {
+struct ModelFamily {
   std::string_view name;
   std::vector<std::string_view> keys;      // all of them
   std::vector<std::string_view> required;  // those without a default when the family is named itself
@@ -31,7 +31,7 @@ struct Family {
 
 struct BuiltInModel {
   std::string_view name;
-  const Family* family;
+  const ModelFamily* family;
   ModelDimensions dimensions;
   std::string_view source;  // where the dimensions are published
 };

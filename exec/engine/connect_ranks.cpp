@@ -13,7 +13,7 @@
 
 namespace panpipe::exec {
 
-std::vector<std::pair<int, int>> ways_of(const Plan& plan, const Layout& layout, int rank) {
+std::vector<std::pair<int, int>> ways_of(const Plan& plan, const StageLayout& layout, int rank) {
   const MeshPlace mine = place_of(plan, rank);
   const auto rank_of = [&](int stage) {
     return world_rank(plan, {plan.schedule.stage_to_rank[static_cast<std::size_t>(stage)], mine.replica, mine.shard});
@@ -28,7 +28,8 @@ std::vector<std::pair<int, int>> ways_of(const Plan& plan, const Layout& layout,
   return {ways.begin(), ways.end()};
 }
 
-void connect_ranks(const Plan& plan, const Layout& layout, Transport& transport, at::Device device, Clock::duration deadline) {
+void connect_ranks(const Plan& plan, const StageLayout& layout, Transport& transport, at::Device device,
+                   Clock::duration deadline) {
   if (!device.is_cuda() || std::string_view(transport.name()) != "nccl") return;
   transport.doing("connecting the GPUs");
   const std::int64_t free = free_memory(device);

@@ -7,7 +7,7 @@ namespace panpipe::exec {
 
 struct MeshPlace {
   int position = 0;  // in the pipeline
-  int replica = 0;   // of the data-parallel copies
+  int replica = 0;   // which of the data-parallel ones
   int shard = 0;     // of the tensor-parallel ranks
 };
 

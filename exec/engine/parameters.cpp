@@ -12,8 +12,8 @@
 
 #include "base/error.hpp"
 #include "exec/engine/published_weights.hpp"
-#include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/shards.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -95,7 +95,7 @@ at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor) {
   return at::as_strided(bytes, tensor.shape, stored.strides).clone(at::MemoryFormat::Preserve);
 }
 
-SeededParameters::SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages,
+SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& stages,
                                    std::uint64_t seed, bool masters, at::Device device, int shard,
                                    const PublishedWeights* weights)
     : graph_(&graph) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/stage/stage.hpp"
+#include "exec/engine/stage_layout.hpp"
 
 namespace panpipe::exec {
 
@@ -19,7 +19,7 @@ class SeededParameters : public ParameterStore {
   // `masters`: 2-byte parameters are copies of fp32 values that the optimizer updates (mixed precision). `shard`: which of the
   // tensor-parallel ranks this is; its part is cut out of the values that the whole parameter has without them. `weights`:
   // read instead of drawn.
-  SeededParameters(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& stages, std::uint64_t seed,
+  SeededParameters(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& stages, std::uint64_t seed,
                    bool masters = false, at::Device device = at::kCPU, int shard = 0, const PublishedWeights* weights = nullptr);
 
   at::Tensor tensor(int graph_tensor) const override;

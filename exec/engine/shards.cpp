@@ -9,7 +9,7 @@ namespace panpipe::exec {
 namespace {
 
 std::int64_t cut_length(const Tensor& parameter) {
-  return parameter.shape[static_cast<std::size_t>(parameter.shard_dimension)] / parameter.shard_blocks;
+  return parameter.shape[static_cast<std::size_t>(parameter.shard_dimension)] / parameter.fused_matrices;
 }
 
 }  // namespace
@@ -23,23 +23,23 @@ at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int shard,
   const std::int64_t dimension = parameter.shard_dimension, length = cut_length(parameter);
   const std::int64_t shards = degree / parameter.shard_replicas, index = shard / parameter.shard_replicas;
   at::Tensor padded = whole;
-  if (const std::int64_t missing = length * parameter.shard_blocks * shards - whole.size(dimension); missing > 0) {
+  if (const std::int64_t missing = length * parameter.fused_matrices * shards - whole.size(dimension); missing > 0) {
     Shape shape = whole.sizes().vec();
     shape[static_cast<std::size_t>(dimension)] = missing;
     padded = at::cat({whole, at::zeros(shape, whole.options())}, dimension);
   }
-  std::vector<at::Tensor> blocks;
-  for (std::int64_t block = 0; block < parameter.shard_blocks; ++block)
-    blocks.push_back(padded.narrow(dimension, (block * shards + index) * length, length));
-  return at::cat(blocks, dimension).contiguous();
+  std::vector<at::Tensor> matrices;
+  for (std::int64_t matrix = 0; matrix < parameter.fused_matrices; ++matrix)
+    matrices.push_back(padded.narrow(dimension, (matrix * shards + index) * length, length));
+  return at::cat(matrices, dimension).contiguous();
 }
 
 at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& shards) {
   if (!is_sharded(parameter)) return shards.front();
   const std::int64_t dimension = parameter.shard_dimension, length = cut_length(parameter);
   std::vector<at::Tensor> pieces;
-  for (std::int64_t block = 0; block < parameter.shard_blocks; ++block)
-    for (const at::Tensor& shard : shards) pieces.push_back(shard.narrow(dimension, block * length, length));
+  for (std::int64_t matrix = 0; matrix < parameter.fused_matrices; ++matrix)
+    for (const at::Tensor& shard : shards) pieces.push_back(shard.narrow(dimension, matrix * length, length));
   return at::cat(pieces, dimension).narrow(dimension, 0, parameter.full_shape[static_cast<std::size_t>(dimension)]).contiguous();
 }
 

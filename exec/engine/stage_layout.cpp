@@ -13,8 +13,8 @@
 
 namespace panpipe::exec {
 
-std::uint32_t Layout::tag(int message, int tensor, int cell, bool backward) const {
-  return static_cast<std::uint32_t>(((message * most_tensors + tensor) * microbatches * splits + cell) * 2 + (backward ? 1 : 0));
+std::uint32_t StageLayout::tag(int message, int tensor, int slice, bool backward) const {
+  return static_cast<std::uint32_t>(((message * most_tensors + tensor) * microbatches * splits + slice) * 2 + (backward ? 1 : 0));
 }
 
 namespace {
@@ -26,7 +26,7 @@ std::vector<std::vector<int>> chains_of(const Schedule& schedule) {
   return {all};
 }
 
-void find_operators(const OperatorGraph& graph, const Plan& plan, Layout& layout) {
+void find_operators(const OperatorGraph& graph, const Plan& plan, StageLayout& layout) {
   const auto begins = [&](int unit) {
     return static_cast<int>(std::lower_bound(graph.operators.begin(), graph.operators.end(), unit,
                                              [](const Operator& op, int wanted) { return op.unit < wanted; }) -
@@ -42,7 +42,7 @@ void find_operators(const OperatorGraph& graph, const Plan& plan, Layout& layout
 
 // What the stages of one forward path, which share out all operators, read and hand to each other.
 void lay_out_chain(const OperatorGraph& graph, const std::vector<UnitEdge>& edges, const std::vector<int>& chain, int number,
-                   Layout& layout) {
+                   StageLayout& layout) {
   std::vector<int> stage_of(graph.operators.size());
   std::vector<int> stage_of_unit(static_cast<std::size_t>(graph.operators.back().unit) + 1, -1);  // ascending with the operators
   for (const int s : chain) {
@@ -94,9 +94,9 @@ void lay_out_chain(const OperatorGraph& graph, const std::vector<UnitEdge>& edge
 
 }  // namespace
 
-Layout make_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut) {
+StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut) {
   if (graph.loss < 0) throw InputError("the graph has no loss: training needs a scalar output");
-  Layout layout;
+  StageLayout layout;
   PANPIPE_CHECK(plan.schedule.splits == 1 || cut.size() == graph.tensors.size(), "slices run on the graph of one slice");
   layout.microbatches = plan.schedule.microbatches;
   layout.splits = plan.schedule.splits;

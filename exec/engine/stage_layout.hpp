@@ -22,12 +22,12 @@ struct StageRange {
   std::vector<int> data;                // graph inputs it reads
   std::vector<int> outputs;             // graph tensors that other stages read, ascending; the loss last in its stage
   std::vector<int> parameters;          // graph tensors (parameters and buffers) it uses; tied ones by their own index
-  std::vector<int> incoming, outgoing;  // into Layout::messages
+  std::vector<int> incoming, outgoing;  // into StageLayout::messages
   int chain = 0;                        // forward path that it is on: each path is a copy of the model
   bool has_loss = false;
 };
 
-struct Layout {
+struct StageLayout {
   std::vector<StageRange> stages;
   std::vector<Message> messages;
   std::vector<bool> needs_gradient;  // per graph tensor: a float tensor that depends on a parameter
@@ -42,16 +42,16 @@ struct Layout {
     return stages[static_cast<std::size_t>(stage)].chain * (microbatches / chains) + microbatch;
   }
 
-  // What passes through the stages at a time: a microbatch, or a slice of one.
-  int cell(const Action& action) const { return action.microbatch * splits + (action.split < 0 ? 0 : action.split); }
+  // What passes through the stages at a time: a slice, which is a whole microbatch where sequences are not cut.
+  int slice_index(const Action& action) const { return action.microbatch * splits + (action.split < 0 ? 0 : action.split); }
 
-  // One number per (message, tensor of it, cell, direction), the same on both sides.
-  std::uint32_t tag(int message, int tensor, int cell, bool backward) const;
+  // One number per (message, tensor of it, slice, direction), the same on both sides.
+  std::uint32_t tag(int message, int tensor, int slice, bool backward) const;
   int most_tensors = 1;
 };
 
 // `cut`: of the graph of one slice, where the schedule cuts sequences. Throws InputError when a stage holds no operator or the
 // graph has no loss.
-Layout make_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut = {});
+StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut = {});
 
 }  // namespace panpipe::exec

@@ -17,7 +17,7 @@ std::size_t position_in(const std::vector<int>& names, int tensor) {
   return static_cast<std::size_t>(found - names.begin());
 }
 
-StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const Layout& layout, Transport& transport,
+StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, Transport& transport,
                              at::Device device, Clock::duration deadline, std::string& doing, SpanLog& spans)
     : graph_(graph),
       plan_(plan),
@@ -33,40 +33,40 @@ int StageMessages::rank_of_stage(int stage) const {
   return world_rank(plan_, {plan_.schedule.stage_to_rank[static_cast<std::size_t>(stage)], place_.replica, place_.shard});
 }
 
-void StageMessages::post_message(int index, int cell, bool backward) {
+void StageMessages::post_message(int index, int slice, bool backward) {
   const Message& message = this->message(index);
   const int other = rank_of_stage(backward ? message.to : message.from);
   if (other == transport_.rank()) return;
-  auto& posted = posted_[{index, {cell, backward}}];
+  auto& posted = posted_[{index, {slice, backward}}];
   if (!posted.empty()) return;
   for (std::size_t i = 0; i < message.tensors.size(); ++i) {
     if (backward && !message.gradient[i]) continue;
     const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
     const TensorSpec expected{tensor.shape, scalar_type(tensor.dtype), device_};
-    posted.push_back({Clock::now(), transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), cell, backward)),
+    posted.push_back({Clock::now(), transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), slice, backward)),
                       static_cast<int>(i)});
   }
 }
 
 void StageMessages::post(const Action& action) {
   if (action.kind == ActionKind::F)
-    for (const int index : range(action.stage).incoming) post_message(index, layout_.cell(action), false);
+    for (const int index : range(action.stage).incoming) post_message(index, layout_.slice_index(action), false);
   if (action.kind == ActionKind::B || action.kind == ActionKind::I)
-    for (const int index : range(action.stage).outgoing) post_message(index, layout_.cell(action), true);
+    for (const int index : range(action.stage).outgoing) post_message(index, layout_.slice_index(action), true);
 }
 
 std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool backward) {
   const Message& message = this->message(index);
   const int stage = backward ? message.to : message.from, other = rank_of_stage(stage);
-  const int cell = layout_.cell(of);
+  const int slice = layout_.slice_index(of);
   const std::string action = to_text(of);
-  const MessageKey key{index, {cell, backward}};
+  const MessageKey key{index, {slice, backward}};
   if (other == transport_.rank()) {
     auto node = local_.extract(key);
     PANPIPE_CHECK(!node.empty(), fmt::format("{}: nothing from stage {} of this rank", action, stage));
     return std::move(node.mapped());
   }
-  post_message(index, cell, backward);
+  post_message(index, slice, backward);
   std::vector<at::Tensor> values(message.tensors.size());
   doing_ = fmt::format("{}, waiting for the {} of microbatch {}{} from stage {} on rank {}", action,
                        backward ? "gradient" : "activation", of.microbatch,
@@ -88,11 +88,11 @@ std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool ba
 }
 
 void StageMessages::give(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values) {
-  const int cell = layout_.cell(of);
+  const int slice = layout_.slice_index(of);
   const Message& message = this->message(index);
   const int other = rank_of_stage(backward ? message.from : message.to);
   if (other == transport_.rank()) {
-    local_[{index, {cell, backward}}] = values;
+    local_[{index, {slice, backward}}] = values;
     return;
   }
   const SpanLog::Moment ready = spans_.now();
@@ -105,7 +105,7 @@ void StageMessages::give(int index, const Action& of, bool backward, const std::
       value = at::zeros(tensor.shape, at::TensorOptions(scalar_type(tensor.dtype)).device(device_));
     }
     bytes += static_cast<std::int64_t>(value.nbytes());
-    sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), cell, backward)));
+    sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), slice, backward)));
   }
   if (bytes > 0) note_transfer(index, of, backward, true, ready, {spans_.now()}, bytes);
   std::erase_if(sends_, [](const PendingPtr& send) { return send->done(); });
@@ -125,7 +125,7 @@ void StageMessages::note_transfer(int index, const Action& of, bool backward, bo
   span.action.split = of.split;
   span.peer = rank_of_stage(sends ? consumer : producer);
   span.bytes = Bytes(bytes);
-  span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, layout_.cell(of), backward));
+  span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, layout_.slice_index(of), backward));
   spans_.note(std::move(span), std::move(start), std::move(ends));
 }
 

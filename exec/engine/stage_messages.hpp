@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "costmodel/timeline/timeline.hpp"
-#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/mesh.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
@@ -23,7 +23,7 @@ class StageMessages {
  public:
   // Between ranks of the same replica and shard. `doing` is told what is awaited, and set back. Transfers are noted in `spans`.
   // References must outlive this.
-  StageMessages(const OperatorGraph& graph, const Plan& plan, const Layout& layout, Transport& transport, at::Device device,
+  StageMessages(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, Transport& transport, at::Device device,
                 Clock::duration deadline, std::string& doing, SpanLog& spans);
 
   // Receives that the action needs, so that data travel while others compute.
@@ -43,12 +43,12 @@ class StageMessages {
     PendingPtr pending;
     int tensor = 0;
   };
-  using MessageKey = std::pair<int, std::pair<int, bool>>;  // (message, (cell, backward))
+  using MessageKey = std::pair<int, std::pair<int, bool>>;  // (message, (slice, backward))
 
   const Message& message(int index) const { return layout_.messages[static_cast<std::size_t>(index)]; }
   const StageRange& range(int stage) const { return layout_.stages[static_cast<std::size_t>(stage)]; }
   int rank_of_stage(int stage) const;
-  void post_message(int index, int cell, bool backward);
+  void post_message(int index, int slice, bool backward);
   std::vector<at::Tensor> take(int index, const Action& of, bool backward);
   void give(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values);
   void note_transfer(int index, const Action& of, bool backward, bool sends, SpanLog::Moment start,
@@ -56,7 +56,7 @@ class StageMessages {
 
   const OperatorGraph& graph_;
   const Plan& plan_;
-  const Layout& layout_;
+  const StageLayout& layout_;
   Transport& transport_;
   at::Device device_;
   Clock::duration deadline_;

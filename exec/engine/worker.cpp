@@ -7,13 +7,13 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/weave.hpp"
 
 namespace panpipe::exec {
 
-Worker::Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layout, int position, int replica,
+Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, int position, int replica,
                const ParameterStore& parameters, DataSource data, Transport& transport, const WorkerOptions& options)
     : graph_(graph),
       plan_(plan),
@@ -110,7 +110,7 @@ Steps Worker::forward(const Action& action) {
   const std::shared_ptr<const SequenceSlice> slice = slice_of(action);
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
   return stage.forward(
-      layout_.cell(action), {options_.seed, draws, options_.autocast, slice, recompute == Recompute::Selective}, drop,
+      layout_.slice_index(action), {options_.seed, draws, options_.autocast, slice, recompute == Recompute::Selective}, drop,
       [this, action, sample, slice] { return take_inputs(action, sample, slice.get()); },
       [this, action, &stage](const std::vector<at::Tensor>& outputs) {
         messages_.give_outputs(action, stage.outputs(), outputs);
@@ -151,7 +151,7 @@ void Worker::read_losses(StepResult& result) {
 Steps Worker::backward(const Action& action) {
   SegmentedStage& stage = *stages_.at(action.stage);
   return stage.backward(
-      action.kind, layout_.cell(action),
+      action.kind, layout_.slice_index(action),
       [this, action, &stage] {
         std::vector<at::Tensor> gradients = messages_.take_gradients(action, stage.outputs());
         begin_work(*running_);
@@ -201,10 +201,10 @@ Worker::Running Worker::prepare(std::size_t index) {
       running.steps = backward(action);
       break;
     case ActionKind::W:
-      running.steps = stages_.at(action.stage)->weight_gradient(layout_.cell(action));
+      running.steps = stages_.at(action.stage)->weight_gradient(layout_.slice_index(action));
       break;
     case ActionKind::R:
-      running.steps = stages_.at(action.stage)->recompute(layout_.cell(action));
+      running.steps = stages_.at(action.stage)->recompute(layout_.slice_index(action));
       break;
     case ActionKind::Offload:
     case ActionKind::Reload:
@@ -355,7 +355,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
     CallContext context{options_.seed, sample, options_.autocast, slices.back()};
     context.evaluates = true;
     const Steps steps = stage.evaluate(
-        layout_.cell(action), context, [&] { return take_inputs(action, sample, slices.back().get()); },
+        layout_.slice_index(action), context, [&] { return take_inputs(action, sample, slices.back().get()); },
         [&](const std::vector<at::Tensor>& outputs) {
           messages_.give_outputs(action, stage.outputs(), outputs);
           if (!layout_.stages[static_cast<std::size_t>(action.stage)].has_loss) return;

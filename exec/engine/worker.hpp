@@ -15,15 +15,15 @@
 #include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/data_feed.hpp"
 #include "exec/engine/fault.hpp"
-#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/measure/memory_account.hpp"
 #include "exec/engine/measure/span_log.hpp"
+#include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage/activation_offload.hpp"
 #include "exec/engine/stage/segmented_stage.hpp"
-#include "exec/engine/slices/attended_sequence.hpp"
+#include "exec/engine/stage/weight_copies.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/stage_messages.hpp"
 #include "exec/engine/transport/transport.hpp"
-#include "exec/engine/stage/weight_copies.hpp"
 
 namespace panpipe::exec {
 
@@ -60,7 +60,7 @@ class Worker {
  public:
   // `position` is the pipeline rank, `replica` the data-parallel index. References must outlive the worker. Every rank makes one
   // at the same time: the tensor-parallel ranks meet.
-  Worker(const OperatorGraph& graph, const Plan& plan, const Layout& layout, int position, int replica,
+  Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, int position, int replica,
          const ParameterStore& parameters, DataSource data, Transport& transport, const WorkerOptions& options);
 
   // Forward and backward of one step: gradients are summed into the parameters' grad(), scaled by 1 / (microbatches x replicas).
@@ -92,8 +92,8 @@ class Worker {
     std::vector<SpanLog::Interval> waits;
   };
 
-  using Key = std::pair<int, int>;  // (stage, cell)
-  Key key_of(const Action& action) const { return {action.stage, layout_.cell(action)}; }
+  using Key = std::pair<int, int>;  // (stage, slice)
+  Key key_of(const Action& action) const { return {action.stage, layout_.slice_index(action)}; }
 
   void make_tensor_group();
   std::int64_t sample_of(const Action& action) const;
@@ -114,7 +114,7 @@ class Worker {
 
   const OperatorGraph& graph_;
   const Plan& plan_;
-  const Layout& layout_;
+  const StageLayout& layout_;
   int position_, replica_;
   DataSource data_;
   Transport& transport_;

@@ -10,7 +10,7 @@
 
 namespace panpipe::planner {
 
-Layout::Layout(const Stages& of, const std::vector<TiedParameter>& parameters, int p, int v, StagePlacement s)
+PlacedStages::PlacedStages(const Stages& of, const std::vector<TiedParameter>& parameters, int p, int v, StagePlacement s)
     : ranks(p), chunks(v), placement(s), rank(at(p)), table(of) {
   for (int r = 0; r < p; ++r) {
     Rank& sum = rank[at(r)];
@@ -72,13 +72,13 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   return per;
 }
 
-void Surroundings::prepare(const Layout& layout, const Ground& ground, double jitter, const std::vector<RouteClasses::Hop>& hops,
-                           HandOvers& times, const Reductions& reductions, const std::array<const PerParameter*, 4>& zeros,
-                           double tied_time_per_byte) {
-  layout_ = &layout;
+void Surroundings::prepare(const PlacedStages& placed, const Ground& ground, double jitter,
+                           const std::vector<RouteClasses::Hop>& hops, HandOvers& times, const Reductions& reductions,
+                           const std::array<const PerParameter*, 4>& zeros, double tied_time_per_byte) {
+  placed_ = &placed;
   ground_ = &ground;
   jitter_ = jitter;
-  rank_.assign(at(layout.ranks), Rank{});
+  rank_.assign(at(placed.ranks), Rank{});
   add_chain(hops, times);
   for (const PerParameter* per : zeros)
     if (per != nullptr) add_closing(reductions, *per, tied_time_per_byte);
@@ -86,16 +86,16 @@ void Surroundings::prepare(const Layout& layout, const Ground& ground, double ji
 
 // The chain of stages, and what each rank meets on it.
 void Surroundings::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOvers& times) {
-  const int p = layout_->ranks, stages = p * layout_->chunks;
-  const auto& table = layout_->table.stages;
+  const int p = placed_->ranks, stages = p * placed_->chunks;
+  const auto& table = placed_->table.stages;
   down_.assign(at(stages), 0);
   up_.assign(at(stages), 0);
   for (int s = 0; s + 1 < stages; ++s) {
-    const int from = layout_->rank_of(s), to = layout_->rank_of(s + 1);
+    const int from = placed_->rank_of(s), to = placed_->rank_of(s + 1);
     if (from == to) continue;
     // Neighbours, or around the corner; a V turns and goes back.
     const bool ascending = to == from + 1,
-               around = layout_->placement == StagePlacement::Loop && from == p - 1 && to == 0 && p > 1;
+               around = placed_->placement == StagePlacement::Loop && from == p - 1 && to == 0 && p > 1;
     const RouteClasses::Hop& hop = hops[at(around ? p - 1 : std::min(from, to))];
     const bool forwards = ascending || around;
     down_[at(s)] = times.time(forwards ? hop.forward : hop.backward, table[at(s)].forward_bytes);
@@ -117,8 +117,8 @@ void Surroundings::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
     rank.tail_fused = fused;
     rank.tail_split = split;
     if (ground_->blocking) {
-      for (int c = 0; c < layout_->chunks; ++c) {
-        const int s = layout_->stage_of(r, c);
+      for (int c = 0; c < placed_->chunks; ++c) {
+        const int s = placed_->stage_of(r, c);
         rank.blocked += down_[at(s)] + up_[at(s)];
       }
     }
@@ -143,7 +143,7 @@ void Surroundings::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
 // After a rank's last pass: gradients of its stages, those that it shares with another rank, the optimizer, new weights.
 void Surroundings::add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte) {
   const auto zero = at(per.zero);
-  const auto& stages = layout_->table.stages;
+  const auto& stages = placed_->table.stages;
   double known_bytes = -1, known_weights = -1, known_gather = 0;
   // On the data lane, and of it what is surely behind the backward.
   struct Reduction {
@@ -167,17 +167,17 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
     if (bytes != known_weights) known_weights = bytes, known_gather = reductions.scatter(bytes);
     return known_gather;
   };
-  for (int r = 0; r < layout_->ranks; ++r) {
+  for (int r = 0; r < placed_->ranks; ++r) {
     Rank& rank = rank_[at(r)];
     double all = 0, least = 0, gathers = 0;
-    for (int c = 0; c < layout_->chunks && per.data > 1; ++c) {
-      const StageCost& stage = stages[at(layout_->stage_of(r, c))];
+    for (int c = 0; c < placed_->chunks && per.data > 1; ++c) {
+      const StageCost& stage = stages[at(placed_->stage_of(r, c))];
       const Reduction time = reduce(stage);
       least = c == 0 ? time.last : std::min(least, time.last);
       all += time.all;
       if (per.zero >= 1) gathers += gather(stage);
     }
-    const Layout::Rank& sums = layout_->rank[at(r)];
+    const PlacedStages::Rank& sums = placed_->rank[at(r)];
     double closing = per.step + per.step_per_element * static_cast<double>(sums.elements) + sums.optimizer;
     if (per.zero == 1 || per.zero == 2) closing += gathers;
     // Who waits for the send of its last pass reduces meanwhile.
@@ -188,7 +188,7 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
     rank.data_lane[zero] = per.zero >= 2 ? all + (per.zero == 3 ? 2 * gathers : 0) : 0;
   }
   const double share = per.zero >= 2 ? per.data : 1;
-  for (const Layout::Tied& tied : layout_->tied) {
+  for (const PlacedStages::Tied& tied : placed_->tied) {
     const double time = tied_time_per_byte * static_cast<double>(tied.elements) * per.reduced / share;
     for (const int r : {tied.first, tied.last}) {
       rank_[at(r)].closing[zero] += time;
@@ -206,11 +206,11 @@ double Surroundings::phases(int microbatches) const {
 // flight; one of them is of a forward with number k or above.
 double Surroundings::in_flight(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
   double longest = 0;
-  for (int r = 0; r < layout_->ranks; ++r) {
+  for (int r = 0; r < placed_->ranks; ++r) {
     const Rank& rank = rank_[at(r)];
     const int n = std::max(1, order[at(r)].in_flight);
     const int rounds = (microbatches - 1) / n, rest = (microbatches - 1) % n;
-    const StageCost& cost = layout_->table.stages[at(r)];
+    const StageCost& cost = placed_->table.stages[at(r)];
     const double loop = form.split ? rank.loop_split : rank.loop_fused;
     // Of the microbatches beyond whole rounds all forwards have run before, or all gradients come after.
     const double own = std::max(cost.forward, form.split ? cost.input_gradient : cost.backward) * jitter_;
@@ -222,7 +222,7 @@ double Surroundings::in_flight(const FamilyForm& form, int microbatches, const O
 
 // What rank r is busy with for one microbatch.
 double Surroundings::busy(int r, const FamilyForm& form) const {
-  const Layout::Rank& sums = layout_->rank[at(r)];
+  const PlacedStages::Rank& sums = placed_->rank[at(r)];
   const bool bare = form.woven || !ground_->count_collectives;
   // The two sends of a group run side by side: at least half of their sum is waited for.
   const double waited = form.woven ? rank_[at(r)].blocked / 2 : rank_[at(r)].blocked;
@@ -232,15 +232,15 @@ double Surroundings::busy(int r, const FamilyForm& form) const {
 // Until the last gradient of a microbatch has come to rank 0, whose own work it ends.
 double Surroundings::late(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
   double latest = 0;
-  for (int r = 0; r < layout_->ranks; ++r) {
+  for (int r = 0; r < placed_->ranks; ++r) {
     const Rank& rank = rank_[at(r)];
-    const double weight = layout_->rank[at(r)].weight * jitter_;
+    const double weight = placed_->rank[at(r)].weight * jitter_;
     double tail = form.split ? rank.tail_split : rank.tail_fused;
     if (ground_->blocking) tail -= rank.to_before;  // counted as waiting
     if (ground_->early_gradients && form.whole) tail -= weight;
     latest = std::max(latest, rank.arrive + microbatches * busy(r, form) - order[at(r)].weights_after * weight + tail);
   }
-  if (layout_->placement != StagePlacement::Line || !ground_->count_collectives || form.woven) return latest;
+  if (placed_->placement != StagePlacement::Line || !ground_->count_collectives || form.woven) return latest;
   if (order.back().in_flight >= microbatches) latest = std::max(latest, phases(microbatches));
   return std::max(latest, in_flight(form, microbatches, order));
 }
@@ -250,20 +250,20 @@ std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatc
   std::array<double, 4> longest{};
   if (form.placement == StagePlacement::Opaque) {  // the mean over ranks, for any placement and order
     double work = 0;
-    for (const Layout::Rank& rank : layout_->rank) work += rank.work;
+    for (const PlacedStages::Rank& rank : placed_->rank) work += rank.work;
     longest.fill(m * work * ground_->stated_work / static_cast<double>(rank_.size()) * jitter_);
     return longest;
   }
-  for (int r = 0; r < layout_->ranks; ++r) {
+  for (int r = 0; r < placed_->ranks; ++r) {
     const Rank& rank = rank_[at(r)];
     const double end = rank.arrive + m * busy(r, form);
     // With one stage all else that the rank runs stands before its last backward or weight gradient, which buckets may run
     // beside.
-    const StageCost& own = layout_->table.stages[at(layout_->stage_of(r, 0))];
+    const StageCost& own = placed_->table.stages[at(placed_->stage_of(r, 0))];
     const double last = std::max(own.backward, own.weight_gradient) * jitter_ + (ground_->blocking ? rank.to_before : 0);
     for (std::size_t z = 0; z < longest.size(); ++z) {
       longest[z] = std::max({longest[z], end + rank.closing[z], rank.arrive + m * rank.data_lane[z]});
-      if (layout_->chunks == 1) longest[z] = std::max(longest[z], end - last + rank.draining[z]);
+      if (placed_->chunks == 1) longest[z] = std::max(longest[z], end - last + rank.draining[z]);
     }
   }
   if (order.empty() || order.front().in_flight == 0) return longest;
@@ -276,41 +276,41 @@ namespace {
 
 // Pfeife keeps what a pass saves, whatever is recomputed, until its weight gradient is made, and for every microbatch of the step
 // three buffers of what comes into a stage and two of what leaves it.
-double pfeife_peak(const Layout& layout, const Moment& moment, int r, int microbatches) {
+double pfeife_peak(const PlacedStages& placed, const Moment& moment, int r, int microbatches) {
   std::int64_t held = 0, waiting = 0, rise = 0, buffers = 0;
-  if (moment.forward >= 0) rise = layout.stage(r, moment.forward).saved_rise;
-  if (moment.backward >= 0) rise = std::max(rise, layout.stage(r, moment.backward).saved_rise);
-  for (int c = 0; c < layout.chunks; ++c) {
-    const int s = layout.stage_of(r, c);
-    const std::int64_t saved = layout.stage(r, c).saved;
+  if (moment.forward >= 0) rise = placed.stage(r, moment.forward).saved_rise;
+  if (moment.backward >= 0) rise = std::max(rise, placed.stage(r, moment.backward).saved_rise);
+  for (int c = 0; c < placed.chunks; ++c) {
+    const int s = placed.stage_of(r, c);
+    const std::int64_t saved = placed.stage(r, c).saved;
     held += moment.held[at(c)] * saved;
     waiting = c == 0 ? saved : std::min(waiting, saved);
-    if (s > 0) buffers += 3 * layout.table.stages[at(s - 1)].forward_bytes;
-    if (s + 1 < layout.ranks * layout.chunks) buffers += 2 * layout.table.stages[at(s)].forward_bytes;
+    if (s > 0) buffers += 3 * placed.table.stages[at(s - 1)].forward_bytes;
+    if (s + 1 < placed.ranks * placed.chunks) buffers += 2 * placed.table.stages[at(s)].forward_bytes;
   }
   return static_cast<double>(held + moment.weights * waiting + rise + buffers * microbatches);
 }
 
 }  // namespace
 
-void activation_peaks(const Layout& layout, const Ground& ground, const OrderCounts& order, int microbatches,
+void activation_peaks(const PlacedStages& placed, const Ground& ground, const OrderCounts& order, int microbatches,
                       std::vector<double>& peaks) {
-  peaks.assign(at(layout.ranks), 0);
+  peaks.assign(at(placed.ranks), 0);
   for (int r = 0; at(r) < order.size(); ++r) {
     for (const Moment& moment : order[at(r)].moments) {
       if (ground.as_pfeife) {
-        peaks[at(r)] = std::max(peaks[at(r)], pfeife_peak(layout, moment, r, microbatches));
+        peaks[at(r)] = std::max(peaks[at(r)], pfeife_peak(placed, moment, r, microbatches));
         continue;
       }
       std::int64_t held = 0, waiting = 0, rise = 0;
-      for (int c = 0; c < layout.chunks; ++c) {
-        const StageCost& stage = layout.stage(r, c);
+      for (int c = 0; c < placed.chunks; ++c) {
+        const StageCost& stage = placed.stage(r, c);
         held += moment.held[at(c)] * stage.kept;
         waiting = c == 0 ? stage.kept_for_weight : std::min(waiting, stage.kept_for_weight);
       }
-      if (moment.forward >= 0) rise = layout.stage(r, moment.forward).forward_rise;
+      if (moment.forward >= 0) rise = placed.stage(r, moment.forward).forward_rise;
       if (moment.backward >= 0) {
-        const StageCost& stage = layout.stage(r, moment.backward);
+        const StageCost& stage = placed.stage(r, moment.backward);
         rise = std::max(rise, moment.whole ? stage.backward_rise : stage.input_rise);
       }
       peaks[at(r)] = std::max(peaks[at(r)], static_cast<double>(held + moment.weights * waiting + rise));
@@ -318,21 +318,22 @@ void activation_peaks(const Layout& layout, const Ground& ground, const OrderCou
   }
 }
 
-double memory_peak(const Layout& layout, const Ground& ground, const PerParameter& per, const std::vector<double>& activations) {
+double memory_peak(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
+                   const std::vector<double>& activations) {
   double largest = 0;
   const double data = per.data;
   const double given_copies = (per.zero >= 3 ? 1 / data : 1) + (per.zero >= 2 ? 1 / data : 1);
-  if (layout.placement == StagePlacement::Opaque) {
+  if (placed.placement == StagePlacement::Opaque) {
     // Every element is somewhere, and before its first gradient all that a microbatch leaves is.
     double elements = 0, kept = 0;
-    for (const Layout::Rank& rank : layout.rank) elements += static_cast<double>(rank.elements);
-    for (const StageCost& stage : layout.table.stages) kept += static_cast<double>(stage.kept);
+    for (const PlacedStages::Rank& rank : placed.rank) elements += static_cast<double>(rank.elements);
+    for (const StageCost& stage : placed.table.stages) kept += static_cast<double>(stage.kept);
     const double copies = ground.as_pfeife ? 4 * per.weights : per.weights + per.gradients + per.optimizer;
     const double all = elements * copies + kept * ground.stated_kept;
-    return static_cast<double>(ground.context) + ground.allocator * all / layout.ranks;
+    return static_cast<double>(ground.context) + ground.allocator * all / placed.ranks;
   }
-  for (int r = 0; r < layout.ranks; ++r) {
-    const Layout::Rank& rank = layout.rank[at(r)];
+  for (int r = 0; r < placed.ranks; ++r) {
+    const PlacedStages::Rank& rank = placed.rank[at(r)];
     const auto elements = static_cast<double>(rank.elements), given = static_cast<double>(rank.given);
     if (ground.as_pfeife) {  // parameters, gradients and two moments, all alike
       largest = std::max(largest, 4 * (std::ceil(elements * per.weights) + given) + activations[at(r)]);

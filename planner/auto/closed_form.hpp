@@ -14,10 +14,10 @@
 
 namespace panpipe::planner {
 
-// A table of stages laid out over ranks: sums per rank for one microbatch.
-class Layout {
+// The stages of a table on their ranks: sums per rank for one microbatch.
+class PlacedStages {
  public:
-  Layout(const Stages& table, const std::vector<TiedParameter>& tied, int ranks, int chunks, StagePlacement placement);
+  PlacedStages(const Stages& table, const std::vector<TiedParameter>& tied, int ranks, int chunks, StagePlacement placement);
 
   struct Rank {
     double fused = 0, split = 0, work = 0;  // seconds a microbatch: F and B; F, I and W; no collectives
@@ -78,10 +78,10 @@ struct Ground {
   }
 };
 
-// Hand-overs and reductions around a layout, for one data degree and numbering of the devices.
+// Hand-overs and reductions around placed stages, for one data degree and numbering of the devices.
 class Surroundings {
  public:
-  void prepare(const Layout& layout, const Ground& ground, double jitter, const std::vector<RouteClasses::Hop>& hops,
+  void prepare(const PlacedStages& placed, const Ground& ground, double jitter, const std::vector<RouteClasses::Hop>& hops,
                HandOvers& times, const Reductions& reductions, const std::array<const PerParameter*, 4>& zeros,
                double tied_time_per_byte);
 
@@ -114,7 +114,7 @@ class Surroundings {
   void add_chain(const std::vector<RouteClasses::Hop>& hops, HandOvers& times);
   void add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte);
 
-  const Layout* layout_ = nullptr;
+  const PlacedStages* placed_ = nullptr;
   const Ground* ground_ = nullptr;
   double jitter_ = 1;
   std::vector<Rank> rank_;
@@ -123,9 +123,10 @@ class Surroundings {
 };
 
 // Peak of activations and temporaries per rank; reached at moments of the order. Zero without counts of the order.
-void activation_peaks(const Layout& layout, const Ground& ground, const OrderCounts& order, int microbatches,
+void activation_peaks(const PlacedStages& placed, const Ground& ground, const OrderCounts& order, int microbatches,
                       std::vector<double>& peaks);
 // Largest rank's peak.
-double memory_peak(const Layout& layout, const Ground& ground, const PerParameter& per, const std::vector<double>& activations);
+double memory_peak(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
+                   const std::vector<double>& activations);
 
 }  // namespace panpipe::planner

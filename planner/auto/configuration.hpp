@@ -9,8 +9,8 @@
 
 namespace panpipe::planner {
 
-// How positions are numbered over the devices; tensor-parallel ranks are always neighbours. Which copy of a rank, or which rank
-// of a copy, comes next.
+// How positions are numbered over the devices; tensor-parallel ranks are always neighbours. Which replica of a rank, or which
+// rank of a replica, comes next.
 enum class AxisOrder : std::uint8_t { DataNext, PipelineNext };
 
 struct Configuration {
@@ -28,10 +28,10 @@ struct Configuration {
   int stages() const { return pipeline * chunks; }
   Degrees degrees() const { return {pipeline, tensor, data, chunks, zero, sequence_parallel, micro, microbatches}; }
   int devices() const { return tensor * pipeline * data; }
-  // Position (rank, copy, tensor index) of the plan among positions in the order of the devices.
-  std::int64_t place(int rank, int copy, int tensor_index) const {
+  // Position (rank, replica, tensor index) of the plan among positions in the order of the devices.
+  std::int64_t place(int rank, int replica, int tensor_index) const {
     const std::int64_t row =
-        order == AxisOrder::DataNext ? std::int64_t{rank} * data + copy : std::int64_t{copy} * pipeline + rank;
+        order == AxisOrder::DataNext ? std::int64_t{rank} * data + replica : std::int64_t{replica} * pipeline + rank;
     return row * tensor + tensor_index;
   }
 };

@@ -122,7 +122,7 @@ class Worker {
   }
 
   void run_layout(int p, int chunks, Recompute mode, StagePlacement placement) {
-    std::optional<Layout> layout;
+    std::optional<PlacedStages> placed;
     for (const int d : sizes_) {
       const auto m = static_cast<int>(microbatches_of(space_, base_.micro, d));
       const std::int64_t families = families_of(p, chunks, m, &placement);
@@ -135,15 +135,15 @@ class Worker {
         tally.skipped_slow += families * repeats(p, d);
         continue;
       }
-      if (!layout) layout.emplace(pricer_->layout(mode, p, chunks, placement));
-      run_data(*layout, mode, d, m);
+      if (!placed) placed.emplace(pricer_->place_stages(mode, p, chunks, placement));
+      run_data(*placed, mode, d, m);
     }
   }
 
-  void run_data(const Layout& layout, Recompute mode, int d, int m) {
-    const int p = layout.ranks;
+  void run_data(const PlacedStages& placed, Recompute mode, int d, int m) {
+    const int p = placed.ranks;
     base_.pipeline = p;
-    base_.chunks = static_cast<std::int16_t>(layout.chunks);
+    base_.chunks = static_cast<std::int16_t>(placed.chunks);
     base_.data = d;
     base_.microbatches = m;
     base_.recompute = mode;
@@ -151,18 +151,18 @@ class Worker {
     const std::size_t orders = p > 1 && d > 1 ? space_.orders.size() : 1;
     for (std::size_t o = 0; o < orders; ++o) {
       base_.order = space_.orders[o];
-      pricer_->prepare(surroundings_[o], layout, base_);
+      pricer_->prepare(surroundings_[o], placed, base_);
     }
     for (const int f : space_.families) {
       const FamilyForm& form = forms()[at(f)];
-      if (form.placement != layout.placement || !exists(form, p, layout.chunks, m)) continue;
+      if (form.placement != placed.placement || !exists(form, p, placed.chunks, m)) continue;
       base_.family = static_cast<std::int16_t>(f);
-      run_family(layout, form, orders);
+      run_family(placed, form, orders);
     }
   }
 
-  void price(const Layout& layout, const FamilyForm& form, std::size_t orders, const OrderCounts& counts) {
-    activation_peaks(layout, common_.ground, counts, base_.microbatches, peaks_);
+  void price(const PlacedStages& placed, const FamilyForm& form, std::size_t orders, const OrderCounts& counts) {
+    activation_peaks(placed, common_.ground, counts, base_.microbatches, peaks_);
     bounds_.resize(orders);
     for (std::size_t o = 0; o < orders; ++o) bounds_[o] = surroundings_[o].bounds(form, base_.microbatches, counts);
   }
@@ -172,26 +172,26 @@ class Worker {
 
   // Of what was priced without an order: whether the order may change what becomes of it. The others are too slow or have no room
   // in any order, and of those without room only the least is told.
-  bool order_matters(const Layout& layout) {
+  bool order_matters(const PlacedStages& placed) {
     const bool room_seen = tally.evaluated > tally.without_room;
     for (const int zero : zeros_of(space_, base_.data)) {
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
-      const double memory = memory_peak(layout, common_.ground, per, peaks_);
+      const double memory = memory_peak(placed, common_.ground, per, peaks_);
       const auto fast = [&](const std::array<double, 4>& bounds) { return bounds[at(per.zero)] < incumbent_; };
       if (above_limit(memory) ? least(memory) : !room_seen || std::any_of(bounds_.begin(), bounds_.end(), fast)) return true;
     }
     return false;
   }
 
-  void run_family(const Layout& layout, const FamilyForm& form, std::size_t orders) {
+  void run_family(const PlacedStages& placed, const FamilyForm& form, std::size_t orders) {
     const bool opaque = form.placement == StagePlacement::Opaque;
-    price(layout, form, orders, opaque ? OrderCounts() : any_order(layout.ranks, layout.chunks));
-    if (!opaque && order_matters(layout))
-      price(layout, form, orders, common_.orders.find(form, layout.ranks, layout.chunks, base_.microbatches));
+    price(placed, form, orders, opaque ? OrderCounts() : any_order(placed.ranks, placed.chunks));
+    if (!opaque && order_matters(placed))
+      price(placed, form, orders, common_.orders.find(form, placed.ranks, placed.chunks, base_.microbatches));
     for (const int zero : zeros_of(space_, base_.data)) {
       base_.zero = static_cast<std::int8_t>(zero);
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
-      const double memory = memory_peak(layout, common_.ground, per, peaks_);
+      const double memory = memory_peak(placed, common_.ground, per, peaks_);
       for (std::size_t o = 0; o < orders; ++o) {
         base_.order = space_.orders[o];
         const double bound = bounds_[o][at(per.zero)];
@@ -222,9 +222,10 @@ class Worker {
 
 }  // namespace
 
-Sweep::Sweep(Common& common, const SearchOptions& options) : common_(common), options_(options), dropped_(kInfinite) {}
+Enumeration::Enumeration(Common& common, const SearchOptions& options)
+    : common_(common), options_(options), dropped_(kInfinite) {}
 
-void Sweep::run(const std::vector<int>& micros, bool whole, double incumbent) {
+void Enumeration::run(const std::vector<int>& micros, bool whole, double incumbent) {
   std::vector<std::unique_ptr<Worker>> workers;
   const Space& space = common_.space;
   for (const int micro : micros)
@@ -239,7 +240,7 @@ void Sweep::run(const std::vector<int>& micros, bool whole, double incumbent) {
   }
 }
 
-void Sweep::keep(const std::vector<Priced>& found) {
+void Enumeration::keep(const std::vector<Priced>& found) {
   kept_.insert(kept_.end(), found.begin(), found.end());
   if (kept_.size() <= kMostKept) return;
   const auto last = kept_.begin() + static_cast<std::ptrdiff_t>(kMostKept);
@@ -248,7 +249,7 @@ void Sweep::keep(const std::vector<Priced>& found) {
   kept_.erase(last, kept_.end());
 }
 
-std::vector<Priced> Sweep::take() {
+std::vector<Priced> Enumeration::take() {
   std::sort(kept_.begin(), kept_.end());
   return std::exchange(kept_, {});
 }

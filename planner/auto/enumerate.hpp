@@ -39,9 +39,9 @@ struct Tally {
   void add(const Tally& other);
 };
 
-class Sweep {
+class Enumeration {
  public:
-  Sweep(Common& common, const SearchOptions& options);
+  Enumeration(Common& common, const SearchOptions& options);
 
   // The configurations with these microbatches, over all devices (`whole`) or fewer. Those with a bound below `incumbent` are
   // kept.

@@ -100,8 +100,8 @@ std::vector<std::vector<int>> data_groups(int data, std::int64_t stride, std::in
   for (std::int64_t rank = 0; rank < std::min(ranks, kMost); ++rank) {
     std::vector<int> group;
     std::map<int, int> in_node;
-    for (int copy = 0; copy < data; ++copy) {
-      group.push_back(positions.device(rank * step + copy * stride));
+    for (int replica = 0; replica < data; ++replica) {
+      group.push_back(positions.device(rank * step + replica * stride));
       ++in_node[cluster.devices[at(group.back())].node];
     }
     int fullest = 0;

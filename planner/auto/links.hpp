@@ -1,5 +1,5 @@
-// What closed forms know of the cluster: classes of routes between ranks, what a hand-over costs on each, and what the copies of
-// a rank pay for adding up their gradients.
+// What closed forms know of the cluster: classes of routes between ranks, what a hand-over costs on each, and what the replicas
+// of a rank pay for adding up their gradients.
 #pragma once
 
 #include <array>
@@ -76,8 +76,8 @@ class HandOvers {
   std::vector<Known> known_;
 };
 
-// Lower bounds of a collective's time over the copies of a rank: chords between sizes at which the cost model was asked. Its time
-// is a least of straight lines (one per algorithm), which no chord exceeds.
+// Lower bounds of a collective's time over the replicas of a rank: chords between sizes at which the cost model was asked. Its
+// time is a least of straight lines (one per algorithm), which no chord exceeds.
 class Reductions {
  public:
   Reductions() = default;
@@ -92,7 +92,7 @@ class Reductions {
   std::array<double, kPoints> all_reduce_{}, scatter_{};
 };
 
-// The copies of a rank, for each way in which such groups can lie on the nodes: rank r's first one at position r * step, each
+// The replicas of a rank, for each way in which such groups can lie on the nodes: rank r's first one at position r * step, each
 // next one `stride` further.
 std::vector<std::vector<int>> data_groups(int data, std::int64_t stride, std::int64_t step, std::int64_t ranks,
                                           const Positions& positions, const Cluster& cluster, const Occupancy& occupancy);

@@ -58,12 +58,12 @@ class OrderReplay {
     Pricer& pricer =
         pricers.try_emplace({c.tensor, c.micro, c.sequence_parallel}, common_, c.tensor, c.micro, c.sequence_parallel)
             .first->second;
-    const Layout layout = pricer.layout(c.recompute, c.pipeline, c.chunks, form_.placement);
-    pricer.prepare(surroundings_, layout, c);
+    const PlacedStages placed = pricer.place_stages(c.recompute, c.pipeline, c.chunks, form_.placement);
+    pricer.prepare(surroundings_, placed, c);
     const double jitter = common_.ground.jitter(c.pipeline, c.devices());
     const bool blocking = common_.ground.blocking;
     for (int s = 0; s < c.stages(); ++s) {
-      const StageCost& stage = layout.table.stages[at(s)];
+      const StageCost& stage = placed.table.stages[at(s)];
       const double down = surroundings_.down(s), up = surroundings_.up(s);
       // Who waits for its send is busy until it has arrived.
       const auto set = [&](Pass pass, double time, double send) {
@@ -79,7 +79,7 @@ class OrderReplay {
       if (forward_delay_entry(s) < delays_.size()) delays_[forward_delay_entry(s)].value[slot] = to_ticks(Duration(down)).base();
       if (backward_delay_entry(s) < delays_.size()) delays_[backward_delay_entry(s)].value[slot] = to_ticks(Duration(up)).base();
     }
-    fill_groups(layout, slot, jitter);
+    fill_groups(placed, slot, jitter);
     std::vector<double>& closing = closing_.emplace_back();
     const int zero = pricer.per_parameter(c.zero, c.data).zero;
     for (int r = 0; r < c.pipeline; ++r) closing.push_back(surroundings_.closing(r, zero));
@@ -99,11 +99,11 @@ class OrderReplay {
     set(Pass::B, (stage.work - stage.forward_work) * jitter, up);
   }
 
-  void fill_groups(const Layout& layout, std::size_t slot, double jitter) {
+  void fill_groups(const PlacedStages& placed, std::size_t slot, double jitter) {
     for (std::size_t g = 0; g < order_.groups.size(); ++g) {
       double work = 0;
       for (const PackedAction action : order_.groups[g]) {
-        const StageCost& stage = layout.table.stages[at(stage_of(action))];
+        const StageCost& stage = placed.table.stages[at(stage_of(action))];
         switch (pass_of(action)) {
           case Pass::F:
             work += stage.forward_work;

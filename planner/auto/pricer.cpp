@@ -13,7 +13,7 @@
 namespace panpipe::planner {
 namespace {
 
-// Devices of position (rank, copy, tensor index): a rank lies `step` positions behind the one before, a copy `stride`.
+// Devices of position (rank, replica, tensor index): a rank lies `step` positions behind the one before, a replica `stride`.
 std::vector<int> devices_at(const Positions& positions, const Degrees& degrees, std::int64_t step, std::int64_t stride) {
   std::vector<int> devices;
   for (int r = 0; r < degrees.pipeline; ++r)
@@ -76,7 +76,7 @@ Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in
   crowded = shared_cores(of.scenario, all).crowded();
 }
 
-// The copies of a rank lie where they lie, whatever they exchange.
+// The replicas of a rank lie where they lie, whatever they exchange.
 const Reductions& Common::reductions(const Configuration& c) {
   const bool data_next = c.order == AxisOrder::DataNext;
   const int stride = data_next ? c.tensor : c.tensor * c.pipeline, step = data_next ? c.tensor * c.data : c.tensor;
@@ -114,18 +114,18 @@ const PerParameter& Pricer::per_parameter(int zero, int data) {
   return *known;
 }
 
-void Pricer::prepare(Surroundings& surroundings, const Layout& layout, const Configuration& c) {
+void Pricer::prepare(Surroundings& surroundings, const PlacedStages& placed, const Configuration& c) {
   std::array<const PerParameter*, 4> zeros{};
   for (const int zero : zeros_of(common_.space, c.data)) zeros[at(zero)] = &per_parameter(zero, c.data);
   HandOvers& times = hand_overs_.try_emplace(c.data, variant_.model, routes_, c.degrees()).first->second;
   const Occupancy& occupancy = occupancy_of(c);
   times.use(occupancy);
-  const double tied = layout.tied.empty() ? 0 : tied_time(layout, c);
-  surroundings.prepare(layout, common_.ground, common_.ground.jitter(c.pipeline, c.devices()),
+  const double tied = placed.tied.empty() ? 0 : tied_time(placed, c);
+  surroundings.prepare(placed, common_.ground, common_.ground.jitter(c.pipeline, c.devices()),
                        routes_.chain(c.place(1, 0, 0), c.pipeline), times, common_.reductions(c), zeros, tied);
 }
 
-// For hand-overs. A sweep asks about many configurations of one pipeline length in a row.
+// For hand-overs. The enumeration asks about many configurations of one pipeline length in a row.
 const Occupancy& Pricer::occupancy_of(const Configuration& c) {
   if (c.pipeline != occupied_by_) occupancies_.clear();
   occupied_by_ = c.pipeline;
@@ -137,10 +137,10 @@ const Occupancy& Pricer::occupancy_of(const Configuration& c) {
 }
 
 // Of a byte: the time of fewer bytes is no smaller a share of it than of many.
-double Pricer::tied_time(const Layout& layout, const Configuration& c) {
+double Pricer::tied_time(const PlacedStages& placed, const Configuration& c) {
   constexpr double kMany = 64.0 * (1 << 30);
   double least = std::numeric_limits<double>::infinity();
-  for (const Layout::Tied& tied : layout.tied) {
+  for (const PlacedStages::Tied& tied : placed.tied) {
     const std::vector<int> pair = {routes_.positions().device(c.place(tied.first, 0, 0)),
                                    routes_.positions().device(c.place(tied.last, 0, 0))};
     const GroupNetwork network = occupancy_of(c).network_of(pair);

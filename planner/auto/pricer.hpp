@@ -47,16 +47,16 @@ class Pricer {
   Pricer(const Pricer&) = delete;
 
   const UnitSums& sums() const { return variant_.sums; }
-  Layout layout(Recompute mode, int ranks, int chunks, StagePlacement placement) {
-    return Layout(variant_.sums.table(mode, ranks * chunks), variant_.sums.tied(), ranks, chunks, placement);
+  PlacedStages place_stages(Recompute mode, int ranks, int chunks, StagePlacement placement) {
+    return PlacedStages(variant_.sums.table(mode, ranks * chunks), variant_.sums.tied(), ranks, chunks, placement);
   }
   const PerParameter& per_parameter(int zero, int data);
   // For all ZeRO stages of the space.
-  void prepare(Surroundings& surroundings, const Layout& layout, const Configuration& configuration);
+  void prepare(Surroundings& surroundings, const PlacedStages& placed, const Configuration& configuration);
 
  private:
   const Occupancy& occupancy_of(const Configuration& configuration);
-  double tied_time(const Layout& layout, const Configuration& configuration);
+  double tied_time(const PlacedStages& placed, const Configuration& configuration);
 
   Common& common_;
   const Degrees shape_;  // of the variant

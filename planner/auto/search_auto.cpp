@@ -16,7 +16,7 @@
 namespace panpipe::planner {
 namespace {
 
-constexpr std::size_t kPerRound = 4;          // estimated after each round of the sweep: they exclude what follows
+constexpr std::size_t kPerRound = 4;          // estimated after each round of the enumeration: they exclude what follows
 constexpr std::size_t kReplayed = 512;        // orders replayed at a time
 constexpr std::size_t kEstimatedAtOnce = 16;  // does not depend on the number of threads, so the answer does not either
 constexpr std::size_t kMostEstimated = 640;
@@ -35,7 +35,7 @@ class AutoSearch {
         options_(options),
         space_(space_of(experiment)),
         common_(experiment, space_),
-        sweep_(common_, options) {
+        enumeration_(common_, options) {
     for (int i = 0; i < std::max(1, options.threads); ++i) evaluators_.push_back(std::make_unique<Evaluator>(common_));
   }
 
@@ -54,8 +54,8 @@ class AutoSearch {
   void tell() {
     if (!options_.progress) return;
     SearchState state;
-    state.evaluated = sweep_.tally().evaluated;
-    state.pruned = sweep_.tally().skipped_slow + sweep_.tally().skipped_shape;
+    state.evaluated = enumeration_.tally().evaluated;
+    state.pruned = enumeration_.tally().skipped_slow + enumeration_.tally().skipped_shape;
     state.best = best_.empty() ? 0 : incumbent();
     state.lower_bound = open_.empty() ? 0 : std::min(open_.front().bound, state.best > 0 ? state.best : kInfinite);
     options_.progress(state);
@@ -65,12 +65,12 @@ class AutoSearch {
     for (const bool whole : {true, false}) {
       for (const int micro : space_.micro) {
         if (options_.stopped()) return;
-        const Tally before = sweep_.tally();
-        sweep_.run({micro}, whole, incumbent());
-        merge(sweep_.take());
+        const Tally before = enumeration_.tally();
+        enumeration_.run({micro}, whole, incumbent());
+        merge(enumeration_.take());
         estimate_first(kPerRound);
         tell();
-        const Tally& now = sweep_.tally();
+        const Tally& now = enumeration_.tally();
         const std::int64_t evaluated = now.evaluated - before.evaluated;
         // Larger microbatches take no less room, and their work is the same.
         if (evaluated > 0 && evaluated == now.without_room - before.without_room) {
@@ -224,7 +224,7 @@ class AutoSearch {
     simulate_best(kSimulated);
     constexpr double kRounding = 1 + 1e-9;
     if (options_.stopped() || least_simulated() <= incumbent() * kRounding) return;
-    Sweep again(common_, options_);
+    Enumeration again(common_, options_);
     for (const bool whole : {true, false})
       for (const int micro : space_.micro)
         if (!options_.stopped()) again.run({micro}, whole, least_simulated());
@@ -271,13 +271,13 @@ class AutoSearch {
     answer.method = Method::Auto;
     answer.objective = "step_time_s";
     answer.interrupted = options_.stopped();
-    const Tally& tally = sweep_.tally();
+    const Tally& tally = enumeration_.tally();
     SearchState& state = answer.search;
     state.evaluated = tally.evaluated;
     state.pruned = tally.skipped_slow + tally.skipped_shape;
     bool least_proved = false;
     if (!best_.empty()) {
-      const double open = std::min(open_.empty() ? kInfinite : open_.front().bound, sweep_.dropped());
+      const double open = std::min(open_.empty() ? kInfinite : open_.front().bound, enumeration_.dropped());
       state.best = incumbent();
       const bool bounded = !answer.interrupted && one_type() && !common_.crowded;
       state.lower_bound = bounded ? std::min(open, state.best) : 0;
@@ -316,7 +316,7 @@ class AutoSearch {
   const SearchOptions& options_;
   Space space_;
   Common common_;
-  Sweep sweep_;
+  Enumeration enumeration_;
   std::vector<std::unique_ptr<Evaluator>> evaluators_;
   std::vector<Priced> open_;  // best bound first
   std::vector<Exact> best_;   // estimated and fitting, fastest first

@@ -15,7 +15,7 @@ struct Space {
   int devices = 1;
   int node_size = 1;
   std::vector<int> tensor, pipeline, data, micro, chunks, zero;  // ascending; `pipeline` up to the units of the workload
-  std::vector<int> one_zero;                                     // the stage that stands for all where there is one copy
+  std::vector<int> one_zero;                                     // the stage that stands for all where there is one replica
   std::vector<bool> sequence_parallel;
   std::vector<Recompute> recompute;
   std::vector<int> families;  // into forms()

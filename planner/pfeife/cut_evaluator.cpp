@@ -92,8 +92,8 @@ std::unique_ptr<CutEvaluator::Variant> CutEvaluator::make_variant(const Cuts& cu
   variant->links = links_;
   space_.set_cuts(plan_, cuts, {});
   const bool as_it_is = space_.crossings().is_chain() || !space_.crossings().is_connected();
-  const TaskGraph graph =
-      as_it_is ? lower_copy(space_.with_whole_reductions(), plan_, space_.costs(), 0) : space_.lowered_with(plan_, links_, cuts);
+  const TaskGraph graph = as_it_is ? lower_replica(space_.with_whole_reductions(), plan_, space_.costs(), 0)
+                                   : space_.lowered_with(plan_, links_, cuts);
   variant->graph = compile(graph);
   map_tasks(graph, *variant);
   variant->program = std::make_unique<BatchProgram>(variant->graph.structure);
@@ -160,7 +160,7 @@ double CutEvaluator::transfer(int from_rank, int to_rank, std::int64_t bytes) co
 double CutEvaluator::stage_ticks(const PassEntry& pass, const Cuts& cuts, Recompute mode) const {
   const int first = begin_of(cuts, pass.position), end = end_of(cuts, pass.position);
   if (const double* const plain = pass.plain[static_cast<std::size_t>(mode)])
-    return StageCosts::rounded(plain[end] - plain[first]);
+    return StageTicks::rounded(plain[end] - plain[first]);
   return space_.stages().ticks(pass.kind, pass.type, first, end, all_in_weight(pass.position), mode);
 }
 
@@ -186,7 +186,7 @@ std::vector<std::array<double, 2>> CutEvaluator::message_work(const Variant& var
 template <class PutCost, class PutDelay>
 void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& modes, const Split& before, PutCost put_cost,
                         PutDelay put_delay) const {
-  const StageCosts& stages = space_.stages();
+  const StageTicks& stages = space_.stages();
   const Recompute fastest = stages.modes().front();
   const auto element_sum = [&](int position) {
     return stages.elements()[static_cast<std::size_t>(end_of(cuts, position))] -

@@ -68,7 +68,7 @@ class CutEvaluator {
     int position = 0;
     ActionKind kind{};
     int type = 0;
-    std::array<const double*, 3> plain{};  // by mode: StageCosts::plain_ticks
+    std::array<const double*, 3> plain{};  // by mode: StageTicks::plain_ticks
   };
   struct RankEntry {
     std::size_t entry = 0;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "planner/pfeife/cut_search.hpp"
-#include "planner/pfeife/family.hpp"
+#include "planner/pfeife/tried_schedules.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe::planner {
@@ -22,7 +22,7 @@ class PfeifeSearch {
 
  private:
   struct Searched {
-    Member member;
+    TriedSchedule member;
     std::unique_ptr<CutSearch> search;
     bool improved_again = false, tightened_with_memory = false;
     double bound() const { return search->bound(); }
@@ -31,7 +31,7 @@ class PfeifeSearch {
   // The order of work: search_pfeife.cpp.
   void read_partition();
   void add_members(int stages_per_rank);
-  void add_member(Member member);
+  void add_member(TriedSchedule member);
   void search_members();
   void prepare(std::size_t first);  // constructs members from this one on, and does a few rounds of each
   void search_wave(const std::vector<std::size_t>& wave);

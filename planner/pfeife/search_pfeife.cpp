@@ -33,7 +33,7 @@ double number_of_cuts(int units, int stages) {
 }
 
 // How far each rank runs ahead: one number for all, or one for each.
-std::vector<int> prefetch_of(const Member& member, int ranks) {
+std::vector<int> prefetch_of(const TriedSchedule& member, int ranks) {
   std::vector<int> ahead;
   const std::string& text = member.options.at("prefetch");
   for (std::size_t from = 0; from <= text.size();) {
@@ -85,14 +85,14 @@ void PfeifeSearch::read_partition() {
 
 Cuts PfeifeSearch::start_for(int stages) const {
   if (stated_cuts_) return *stated_cuts_;
-  const StageCosts& costs = space_.stages();
+  const StageTicks& costs = space_.stages();
   Sums both = costs.floor(ActionKind::F, space_.site_of_rank(0));
   const Sums& backward = costs.floor(ActionKind::B, space_.site_of_rank(0));
   for (std::size_t u = 0; u < both.size(); ++u) both[u] += backward[u];
   return even_cuts(both, stages);
 }
 
-void PfeifeSearch::add_member(Member member) {
+void PfeifeSearch::add_member(TriedSchedule member) {
   const int stages = member.schedule.stages;
   if (stages > space_.units() || member.schedule.chains.size() != 1 || stopped()) {
     if (stages > space_.units())
@@ -111,9 +111,9 @@ void PfeifeSearch::add_member(Member member) {
 
 void PfeifeSearch::add_members(int stages_per_rank) {
   const bool splits = space_.costs().workload(space_.site_of_rank(0)).split_backward;
-  Family family = family_of(experiment_.scenario, stages_per_rank, splits);
+  TriedSchedules family = tried_schedules(experiment_.scenario, stages_per_rank, splits);
   absent_.insert(absent_.end(), family.absent.begin(), family.absent.end());
-  for (Member& member : family.members) add_member(std::move(member));
+  for (TriedSchedule& member : family.members) add_member(std::move(member));
 }
 
 // Takes over what a member's search has found.
@@ -248,14 +248,14 @@ void PfeifeSearch::search_prefetch_vectors() {
   if (family != "pfeife") return;
   for (int best = -1; best != best_index_ && !stopped();) {
     best = best_index_;
-    const Member start = searched_[static_cast<std::size_t>(best)].member;
+    const TriedSchedule start = searched_[static_cast<std::size_t>(best)].member;
     const std::vector<int> ahead = prefetch_of(start, space_.ranks());
     for (std::size_t rank = 0; rank + 1 < ahead.size(); ++rank) {
       for (const int change : {1, -1}) {
         std::vector<int> changed = ahead;
         changed[rank] += change;
         if (changed[rank] < 0) continue;
-        Member member = start;
+        TriedSchedule member = start;
         member.options["prefetch"] = fmt::format("{}", fmt::join(changed, ","));
         member.schedule = make_schedule("pfeife", space_.ranks(), experiment_.scenario.microbatches, member.options);
         add_member(std::move(member));

@@ -43,7 +43,7 @@ class SearchSpace {
   const Scenario& scenario() const { return scenario_; }
   const Scenario& with_whole_reductions() const { return whole_; }
   const LoweringCosts& costs() const { return costs_; }
-  const StageCosts& stages() const { return stage_costs_; }
+  const StageTicks& stages() const { return stage_costs_; }
   const CutLinks& crossings() const { return crossings_; }
   int units() const { return stage_costs_.units(); }
   int ranks() const { return base_.pipeline; }
@@ -75,7 +75,7 @@ class SearchSpace {
   Plan base_;  // degrees and devices
   ModelCosts costs_;
   std::vector<int> sites_;  // of the ranks
-  StageCosts stage_costs_;
+  StageTicks stage_costs_;
   CutLinks crossings_;
   bool has_optimizer_ = false;
   const CostModel& model_;

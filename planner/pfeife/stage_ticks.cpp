@@ -18,7 +18,7 @@ double difference(const Sums& sums, int first, int end) {
 
 }  // namespace
 
-StageCosts::StageCosts(const Scenario& scenario, const LoweringCosts& costs, int pipeline, const std::vector<int>& sites)
+StageTicks::StageTicks(const Scenario& scenario, const LoweringCosts& costs, int pipeline, const std::vector<int>& sites)
     : costs_(costs), jitter_(costs.stage_jitter(pipeline)) {
   sites_.resize(at(*std::max_element(sites.begin(), sites.end())) + 1);
   for (const int site : sites) {
@@ -39,7 +39,7 @@ StageCosts::StageCosts(const Scenario& scenario, const LoweringCosts& costs, int
   }
 }
 
-void StageCosts::choose_modes(const Scenario& scenario, const WorkloadCost& workload) {
+void StageTicks::choose_modes(const Scenario& scenario, const WorkloadCost& workload) {
   modes_ = {scenario.recompute};
   if (!is_open(scenario, "recompute") || scenario.memory_model == MemoryModelKind::Pfeife) return;  // which does not know it
   const auto saved = [&](Bytes UnitCost::*bytes) {
@@ -57,7 +57,7 @@ void StageCosts::choose_modes(const Scenario& scenario, const WorkloadCost& work
 }
 
 // The host's bound is convex and homogeneous in (device time, launches): a supporting line at the model's own ratio is a floor.
-void StageCosts::make_floors(OfSite& of, int site) {
+void StageTicks::make_floors(OfSite& of, int site) {
   for (const ActionKind kind : kPasses) {
     const PassSums& sums = of.table->sums(kind, modes_.front());
     const double device = sums.device.back(), launches = sums.launches.back();
@@ -79,7 +79,7 @@ void StageCosts::make_floors(OfSite& of, int site) {
   }
 }
 
-double StageCosts::ticks(ActionKind kind, int site, int first, int end, bool all_in_weight, Recompute mode) const {
+double StageTicks::ticks(ActionKind kind, int site, int first, int end, bool all_in_weight, Recompute mode) const {
   const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
   if (!done) return 0;
   const StageTable& table = *sites_[at(site)].table;
@@ -90,7 +90,7 @@ double StageCosts::ticks(ActionKind kind, int site, int first, int end, bool all
   return synchronous == 0 ? ticks : ticks + rounded(synchronous * jitter_ * kTicksPerSecond);
 }
 
-const double* StageCosts::plain_ticks(ActionKind kind, int site, bool all_in_weight, Recompute mode) const {
+const double* StageTicks::plain_ticks(ActionKind kind, int site, bool all_in_weight, Recompute mode) const {
   const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
   if (host_counts_ || synchronous_ || !done) return nullptr;
   return sites_[at(site)].ticks[at(mode)][at(*done)].data();

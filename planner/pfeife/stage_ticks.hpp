@@ -15,11 +15,11 @@ constexpr std::array<ActionKind, 4> kPasses = {ActionKind::F, ActionKind::I, Act
 
 using Sums = std::vector<double>;  // [units + 1]: of the units before
 
-class StageCosts {
+class StageTicks {
  public:
   // `pipeline`: ranks, for the jitter between them. `sites`: of the ranks (cost_model.hpp).
-  StageCosts(const Scenario& scenario, const LoweringCosts& costs, int pipeline, const std::vector<int>& sites);
-  StageCosts(const StageCosts&) = delete;  // its parts refer to each other
+  StageTicks(const Scenario& scenario, const LoweringCosts& costs, int pipeline, const std::vector<int>& sites);
+  StageTicks(const StageTicks&) = delete;  // its parts refer to each other
 
   int units() const { return any_->units(); }
   // Ways to recompute that a stage may choose from, the fastest first: what the scenario says, or, where it leaves that open,

@@ -16,7 +16,7 @@ namespace {
 constexpr long long kMostPasses = 50000;
 
 // "data 4, 2 x 8" for stages with 4, 8 and 8 replicas.
-std::string degrees_text(const std::vector<Stage>& stages, int Stage::*degree) {
+std::string degrees_text(const std::vector<StageChoice>& stages, int StageChoice::*degree) {
   std::vector<std::string> runs;
   for (std::size_t i = 0; i < stages.size();) {
     std::size_t end = i;
@@ -30,7 +30,7 @@ std::string degrees_text(const std::vector<Stage>& stages, int Stage::*degree) {
 
 enum class Recomputes { None, Some, All };
 
-Recomputes recomputes(const Problem& problem, const Stage& stage) {
+Recomputes recomputes(const PlanningProblem& problem, const StageChoice& stage) {
   bool able = false, some = false, all = true;
   const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor) - problem.degrees.begin();
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
@@ -50,12 +50,12 @@ Recomputes recomputes(const Problem& problem, const Stage& stage) {
 }
 
 // Why the engines cannot run the stages; empty when nothing speaks against it.
-std::string unrunnable(const Problem& problem, const std::vector<Stage>& stages) {
-  for (const Stage& stage : stages)
+std::string unrunnable(const PlanningProblem& problem, const std::vector<StageChoice>& stages) {
+  for (const StageChoice& stage : stages)
     if (stage.data != stages.front().data || stage.tensor != stages.front().tensor)
       return "its degrees differ from stage to stage, which the engines cannot run";
   int next = 0;
-  for (const Stage& stage : stages) {
+  for (const StageChoice& stage : stages) {
     if (recomputes(problem, stage) == Recomputes::Some)
       return "a stage recomputes some of its layers only, which the engines cannot run";
     for (const int layer : stage.layers)
@@ -64,7 +64,7 @@ std::string unrunnable(const Problem& problem, const std::vector<Stage>& stages)
   return "";
 }
 
-Plan plan_of(const Scenario& scenario, const Problem& problem, const std::vector<Stage>& stages) {
+Plan plan_of(const Scenario& scenario, const PlanningProblem& problem, const std::vector<StageChoice>& stages) {
   PlanRequest request = request_of(scenario);
   request.degrees.pipeline = static_cast<int>(stages.size());
   request.degrees.tensor = stages.front().tensor;
@@ -80,12 +80,12 @@ Plan plan_of(const Scenario& scenario, const Problem& problem, const std::vector
 
 }  // namespace
 
-Candidate candidate_of(const Problem& problem, const std::vector<Stage>& stages) {
+Candidate candidate_of(const PlanningProblem& problem, const std::vector<StageChoice>& stages) {
   Candidate candidate;
   int devices = 0;
   double slowest = 0, peak = 0;
   std::size_t recomputed = 0;
-  for (const Stage& stage : stages) {
+  for (const StageChoice& stage : stages) {
     PlannedStage planned;
     planned.data = stage.data;
     planned.tensor = stage.tensor;
@@ -102,8 +102,8 @@ Candidate candidate_of(const Problem& problem, const std::vector<Stage>& stages)
   }
   candidate.summary =
       fmt::format("{} stage{}, data {}, tensor {}, {} of {} layers recomputed, {} of {} devices", stages.size(),
-                  stages.size() == 1 ? "" : "s", degrees_text(stages, &Stage::data), degrees_text(stages, &Stage::tensor),
-                  recomputed, problem.layers.size(), devices, problem.devices);
+                  stages.size() == 1 ? "" : "s", degrees_text(stages, &StageChoice::data),
+                  degrees_text(stages, &StageChoice::tensor), recomputed, problem.layers.size(), devices, problem.devices);
   candidate.schedule = "1f1b";
   candidate.metrics = {{"time_per_sample", slowest},
                        {"steady_step_time", problem.microbatches * slowest},
@@ -113,7 +113,7 @@ Candidate candidate_of(const Problem& problem, const std::vector<Stage>& stages)
   return candidate;
 }
 
-std::string add_plan(const Experiment& experiment, const Problem& problem, const std::vector<Stage>& stages,
+std::string add_plan(const Experiment& experiment, const PlanningProblem& problem, const std::vector<StageChoice>& stages,
                      Candidate& candidate) {
   if (std::string reason = unrunnable(problem, stages); !reason.empty()) return reason;
   try {

@@ -7,7 +7,7 @@ namespace panpipe::planner::piper {
 
 // What the layers before still need: devices, and their own time but for one stage that may be left out.
 bool FillDrain::hopeless(std::size_t outer, const CostLabel& label) const {
-  const Problem& problem = costs_.problem();
+  const PlanningProblem& problem = costs_.problem();
   const int spare = problem.devices - label.devices;
   if (front_.devices(outer, label.replicas, limit_) * (1 - kRounding) > spare) return true;
   const auto& replica = costs_.replica_time();
@@ -33,7 +33,7 @@ void FillDrain::insert(std::size_t outer, const CostLabel& label) {
 // More replicas than needed cost more, except where fewer microbatches in flight let a faster choice fit.
 void FillDrain::extend(const Cut& cut, const StageBase& base, const CostLabel& behind, std::uint32_t index) {
   if (stages_ > 0 && behind.stages == stages_) return;
-  const Problem& problem = costs_.problem();
+  const PlanningProblem& problem = costs_.problem();
   const int tensor = problem.degrees[cut.degree], most_replicas = std::min(problem.devices, problem.microbatches);
   for (const int d : costs_.data_degrees()) {
     const int devices = behind.devices + d * tensor, replicas = behind.replicas + d;
@@ -108,8 +108,8 @@ const FillDrain::CostLabel* FillDrain::best() const {
   return least;
 }
 
-std::vector<Stage> FillDrain::stages() const {
-  std::vector<Stage> stages;
+std::vector<StageChoice> FillDrain::stages() const {
+  std::vector<StageChoice> stages;
   std::size_t suffix = labels_.size() - 1;
   for (const CostLabel* label = best(); suffix != 0;) {
     stages.push_back(

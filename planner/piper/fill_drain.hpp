@@ -13,12 +13,12 @@ namespace panpipe::planner::piper {
 
 class FillDrain {
  public:
-  FillDrain(const StageCosts& costs, const FrontBounds& front)
+  FillDrain(const SuffixCosts& costs, const FrontBounds& front)
       : costs_(costs), front_(front), stages_(static_cast<std::size_t>(costs.problem().stages)) {}
 
   // Least cost of a plan with loads <= limit and cost < `enough`; nullopt: there is none (or `stop` was set: see stopped()).
   std::optional<double> reach(double limit, double enough, const std::atomic<bool>* stop);
-  std::vector<Stage> stages() const;  // of the plan that was reached
+  std::vector<StageChoice> stages() const;  // of the plan that was reached
   bool stopped() const { return stopped_; }
   const Counts& counts() const { return counts_; }
 
@@ -41,7 +41,7 @@ class FillDrain {
   bool hopeless(std::size_t outer, const CostLabel& label) const;
   const CostLabel* best() const;  // nullptr: none
 
-  const StageCosts& costs_;
+  const SuffixCosts& costs_;
   const FrontBounds& front_;
   std::size_t stages_;  // so many, exactly; 0 = any number
   double limit_ = 0, enough_ = 0;

@@ -13,7 +13,7 @@ constexpr double kMostBytes = 24e6;  // of all sums
 constexpr int kMostSlots = 64;
 
 // What a byte costs, at a tenth, half and nine tenths of the bytes that the layers can save by other choices.
-std::vector<double> typical_prices(const Problem& problem) {
+std::vector<double> typical_prices(const PlanningProblem& problem) {
   std::vector<Options> layers;
   for (const Layer& layer : problem.layers) {
     Options options;
@@ -36,7 +36,7 @@ std::vector<double> typical_prices(const Problem& problem) {
 
 }  // namespace
 
-FrontBounds::FrontBounds(const Problem& problem, const Suffixes& suffixes)
+FrontBounds::FrontBounds(const PlanningProblem& problem, const Suffixes& suffixes)
     : suffixes_(suffixes.size()), memory_(problem.memory), total_devices_(problem.devices), prices_(typical_prices(problem)) {
   const int most = std::min(problem.devices, problem.microbatches);
   const double row = 8.0 * static_cast<double>(suffixes_ * (prices_.size() + 1));
@@ -46,7 +46,7 @@ FrontBounds::FrontBounds(const Problem& problem, const Suffixes& suffixes)
   for (int slot = 0; slot <= most / step_; ++slot) fill(problem, suffixes, at(slot), slot * step_);
 }
 
-void FrontBounds::fill(const Problem& problem, const Suffixes& suffixes, std::size_t slot, int replicas) {
+void FrontBounds::fill(const PlanningProblem& problem, const Suffixes& suffixes, std::size_t slot, int replicas) {
   const std::size_t width = prices_.size() + 1;
   std::vector<double> least(problem.layers.size() * width, INFINITY);
   for (std::size_t layer = 0; layer < problem.layers.size(); ++layer)

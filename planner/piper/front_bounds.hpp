@@ -15,7 +15,7 @@ namespace panpipe::planner::piper {
 
 class FrontBounds {
  public:
-  FrontBounds(const Problem& problem, const Suffixes& suffixes);
+  FrontBounds(const PlanningProblem& problem, const Suffixes& suffixes);
 
   // Devices, not rounded, that the layers outside the suffix need when `replicas` work behind them and no load exceeds `limit`.
   double devices(std::size_t suffix, int replicas, double limit) const;
@@ -28,7 +28,7 @@ class FrontBounds {
     const std::size_t width = prices_.size() + 1;
     return rows[(suffixes_ - 1) * width + price] - rows[suffix * width + price];
   }
-  void fill(const Problem& problem, const Suffixes& suffixes, std::size_t slot, int replicas);
+  void fill(const PlanningProblem& problem, const Suffixes& suffixes, std::size_t slot, int replicas);
 
   std::size_t suffixes_;
   double memory_;

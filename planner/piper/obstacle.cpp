@@ -18,7 +18,7 @@ struct Least {
   const Choice* choice = nullptr;
 };
 
-Least least_alone(const Problem& problem, std::size_t layer, int in_flight) {
+Least least_alone(const PlanningProblem& problem, std::size_t layer, int in_flight) {
   Least least;
   for (std::size_t g = 0; g < problem.degrees.size(); ++g)
     for (const Choice& choice : problem.layers[layer].choices[g])
@@ -27,14 +27,14 @@ Least least_alone(const Problem& problem, std::size_t layer, int in_flight) {
   return least;
 }
 
-std::string memory_text(const Problem& problem, std::size_t layer, int in_flight, const Least& least) {
+std::string memory_text(const PlanningProblem& problem, std::size_t layer, int in_flight, const Least& least) {
   return fmt::format("layer '{}' needs {} with {} microbatch{} in flight (tensor {}, '{}'), {} more than the {} of a device",
                      problem.layers[layer].name, amount(least.bytes), in_flight, in_flight == 1 ? "" : "es", least.tensor,
                      least.choice->name, amount(least.bytes - problem.memory), amount(problem.memory));
 }
 
 // The layer that is furthest over the limit when it stands alone, with one microbatch in flight.
-std::string layer_that_fits_nowhere(const Problem& problem) {
+std::string layer_that_fits_nowhere(const PlanningProblem& problem) {
   std::size_t worst = 0;
   Least most{problem.memory, 1, nullptr};
   for (std::size_t layer = 0; layer < problem.layers.size(); ++layer) {
@@ -55,7 +55,7 @@ struct Furthest {
   Label label;
 };
 
-Furthest furthest(const StageCosts& costs, const Threshold& unlimited) {
+Furthest furthest(const SuffixCosts& costs, const Threshold& unlimited) {
   Furthest best;
   const auto key = [&](std::size_t set) { return std::pair(costs.device_time()[set], costs.suffixes().layers_in(set)); };
   for (std::size_t set = 1; set < costs.suffixes().size(); ++set)
@@ -64,8 +64,8 @@ Furthest furthest(const StageCosts& costs, const Threshold& unlimited) {
 }
 
 // The layers that could stand directly before a suffix, as a stage of their own on one replica.
-std::string next_layer(const StageCosts& costs, const Furthest& reached) {
-  const Problem& problem = costs.problem();
+std::string next_layer(const SuffixCosts& costs, const Furthest& reached) {
+  const PlanningProblem& problem = costs.problem();
   const Incidence edges(problem);
   const int in_flight = reached.label.replicas + 1;
   std::size_t nearest = problem.layers.size();
@@ -87,7 +87,7 @@ std::string next_layer(const StageCosts& costs, const Furthest& reached) {
 }
 
 // Weights and one microbatch of activations, as lean as can be, of the whole model on one tensor rank each.
-double least_of_all(const Problem& problem) {
+double least_of_all(const PlanningProblem& problem) {
   double bytes = 0;
   for (const Layer& layer : problem.layers) {
     double least = kInfinity;
@@ -101,8 +101,8 @@ double least_of_all(const Problem& problem) {
 
 }  // namespace
 
-std::string obstacle(const StageCosts& costs, int threads, const std::atomic<bool>* stop) {
-  const Problem& problem = costs.problem();
+std::string obstacle(const SuffixCosts& costs, int threads, const std::atomic<bool>* stop) {
+  const PlanningProblem& problem = costs.problem();
   if (costs.data_degrees().empty())
     return fmt::format("no data-parallel degree from {} to {} divides the {} microbatches", problem.least_data,
                        problem.most_data > 0 ? problem.most_data : problem.devices, problem.microbatches);

@@ -7,7 +7,7 @@
 
 namespace panpipe::planner::piper {
 
-const Choice& choice_of(const Problem& problem, const Stage& stage, std::size_t member) {
+const Choice& choice_of(const PlanningProblem& problem, const StageChoice& stage, std::size_t member) {
   const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor);
   PANPIPE_CHECK(degree != problem.degrees.end(), "a stage has a tensor degree that the problem does not offer");
   const auto& choices =
@@ -18,7 +18,7 @@ const Choice& choice_of(const Problem& problem, const Stage& stage, std::size_t 
 
 namespace {
 
-void evaluate_stage(const Problem& problem, const Incidence& edges, Stage& stage) {
+void evaluate_stage(const PlanningProblem& problem, const Incidence& edges, StageChoice& stage) {
   std::vector<bool> inside(problem.layers.size(), false);
   for (const int layer : stage.layers) inside[at(layer)] = true;
   bool recomputes = false;
@@ -45,14 +45,14 @@ void evaluate_stage(const Problem& problem, const Incidence& edges, Stage& stage
 
 }  // namespace
 
-Incidence::Incidence(const Problem& problem) : into(problem.layers.size()), out_of(problem.layers.size()) {
+Incidence::Incidence(const PlanningProblem& problem) : into(problem.layers.size()), out_of(problem.layers.size()) {
   for (std::size_t e = 0; e < problem.edges.size(); ++e) {
     into[at(problem.edges[e].to)].push_back(static_cast<int>(e));
     out_of[at(problem.edges[e].from)].push_back(static_cast<int>(e));
   }
 }
 
-double evaluate(const Problem& problem, std::vector<Stage>& stages) {
+double evaluate(const PlanningProblem& problem, std::vector<StageChoice>& stages) {
   const Incidence edges(problem);
   int replicas = 0;
   double slowest = 0;
@@ -65,9 +65,9 @@ double evaluate(const Problem& problem, std::vector<Stage>& stages) {
   return slowest;
 }
 
-double step_time(const Problem& problem, const std::vector<Stage>& stages) {
+double step_time(const PlanningProblem& problem, const std::vector<StageChoice>& stages) {
   double slowest = 0, sum = 0, longest = 0;
-  for (const Stage& stage : stages) {
+  for (const StageChoice& stage : stages) {
     slowest = std::max(slowest, stage.load);
     sum += stage.data * stage.load;
     longest = std::max(longest, stage.data * stage.load);

@@ -25,7 +25,7 @@ inline double extra(const std::vector<double>& bytes, std::size_t position) { re
 
 struct Layer {
   std::string name;
-  std::vector<std::vector<Choice>> choices;  // by index of Problem::degrees; an empty list: the layer has no such degree
+  std::vector<std::vector<Choice>> choices;  // by index of PlanningProblem::degrees; an empty list: the layer has no such degree
 };
 
 struct Edge {
@@ -34,7 +34,7 @@ struct Edge {
 };
 
 // What is fixed and what is searched.
-struct Problem {
+struct PlanningProblem {
   std::vector<int> degrees;   // tensor degrees, ascending
   std::vector<Layer> layers;  // topological order
   std::vector<Edge> edges;    // from < to
@@ -50,7 +50,7 @@ struct Problem {
   bool one_choice_per_stage = false;
 };
 
-struct Stage {
+struct StageChoice {
   std::vector<int> layers;  // ascending
   int data = 1;
   int tensor = 1;
@@ -61,20 +61,20 @@ struct Stage {
 };
 
 // The choice that `stage` makes for its layer number `member`.
-const Choice& choice_of(const Problem& problem, const Stage& stage, std::size_t member);
+const Choice& choice_of(const PlanningProblem& problem, const StageChoice& stage, std::size_t member);
 
 // Loads and memory of a plan whose stages name layers, degrees and choices, summed from the layers: what a search claims is
 // checked against this. Sets in_flight, load and memory of every stage; returns the largest load.
-double evaluate(const Problem& problem, std::vector<Stage>& stages);
+double evaluate(const PlanningProblem& problem, std::vector<StageChoice>& stages);
 
 // The synchronous step of an evaluated plan, first order: the slowest stage works through all microbatches, the others fill and
 // drain. microbatches * max load + sum of (data * load) - max of (data * load).
-double step_time(const Problem& problem, const std::vector<Stage>& stages);
+double step_time(const PlanningProblem& problem, const std::vector<StageChoice>& stages);
 
-// Edge numbers that arrive at and leave each layer, in the order of Problem::edges.
+// Edge numbers that arrive at and leave each layer, in the order of PlanningProblem::edges.
 struct Incidence {
   std::vector<std::vector<int>> into, out_of;
-  explicit Incidence(const Problem& problem);
+  explicit Incidence(const PlanningProblem& problem);
 };
 
 }  // namespace panpipe::planner::piper

@@ -36,7 +36,7 @@ bool wanted(const Scenario& scenario, bool recompute) {
 }
 
 // Devices, memory, bandwidth, microbatches and the data degrees that are allowed.
-void set_limits(const Scenario& scenario, Problem& problem) {
+void set_limits(const Scenario& scenario, PlanningProblem& problem) {
   const Cluster& cluster = scenario.cluster;
   problem.devices = cluster.size();
   problem.bandwidth = flat_bandwidth(cluster);
@@ -71,7 +71,7 @@ Choice choice_of(const LayerProfile& profile, const std::vector<std::string>& fe
           border(profile.send, fed)};
 }
 
-void add_profiled_layers(const Scenario& scenario, const LayerTable& table, double state, Problem& problem) {
+void add_profiled_layers(const Scenario& scenario, const LayerTable& table, double state, PlanningProblem& problem) {
   std::set<int> degrees;
   for (const auto& profiles : table.profiles.of_layer)
     for (const LayerProfile& profile : profiles)
@@ -205,7 +205,7 @@ class FromCostModel {
     const CostModel model(scenario, workload);
     const int type = scenario.cluster.devices.front().type;
     const WorkloadCost& cost = model.workload(type);
-    Problem& problem = posed_.problem;
+    PlanningProblem& problem = posed_.problem;
     if (problem.layers.empty()) add_edges(cost);
     if (problem.layers.size() != cost.units.size())
       throw InputError(
@@ -220,7 +220,7 @@ class FromCostModel {
   }
 
   void add_edges(const WorkloadCost& cost) {
-    Problem& problem = posed_.problem;
+    PlanningProblem& problem = posed_.problem;
     for (const UnitCost& unit : cost.units) problem.layers.push_back({unit.name, {}});
     std::vector<int> apart(cost.units.size());  // every unit a stage: several tensors of two units are one edge
     std::iota(apart.begin(), apart.end(), 0);
@@ -251,7 +251,7 @@ Posed pose(const Experiment& experiment, Objective objective) {
   } else {
     FromCostModel(experiment, posed).add();
   }
-  const Problem& problem = posed.problem;
+  const PlanningProblem& problem = posed.problem;
   posed.notes.push_back(
       fmt::format("tensor degrees {}; data-parallel degrees that divide {} microbatches{}; {} B of each of {} devices",
                   fmt::join(problem.degrees, ", "), problem.microbatches,
@@ -260,8 +260,8 @@ Posed pose(const Experiment& experiment, Objective objective) {
   return posed;
 }
 
-Problem in_order(const Problem& problem) {
-  Problem chain = problem;
+PlanningProblem in_order(const PlanningProblem& problem) {
+  PlanningProblem chain = problem;
   std::set<std::pair<int, int>> present;
   for (const Edge& edge : problem.edges) present.emplace(edge.from, edge.to);
   // Borders are told by the position of an edge, so new edges come last.

@@ -13,7 +13,7 @@ namespace panpipe::planner::piper {
 enum class Objective { TimePerSample, Step };
 
 struct Posed {
-  Problem problem;
+  PlanningProblem problem;
   bool profiled = false;           // from a table of profiled layers
   std::vector<std::string> notes;  // what was searched, and what was left out and why
 };
@@ -23,6 +23,6 @@ struct Posed {
 Posed pose(const Experiment& experiment, Objective objective);
 
 // The same layers in a chain: stages are then contiguous in the order of the layers, as a plan's are.
-Problem in_order(const Problem& problem);
+PlanningProblem in_order(const PlanningProblem& problem);
 
 }  // namespace panpipe::planner::piper

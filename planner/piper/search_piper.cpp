@@ -23,10 +23,10 @@ Objective objective_named(const std::string& name) {
 
 const char* metric_of(Objective objective) { return objective == Objective::Step ? "synchronous_step_time" : "time_per_sample"; }
 
-double objective_value(const Problem& problem, Objective objective, const std::vector<Stage>& stages) {
+double objective_value(const PlanningProblem& problem, Objective objective, const std::vector<StageChoice>& stages) {
   if (objective == Objective::Step) return step_time(problem, stages);
   double slowest = 0;
-  for (const Stage& stage : stages) slowest = std::max(slowest, stage.load);
+  for (const StageChoice& stage : stages) slowest = std::max(slowest, stage.load);
   return slowest;
 }
 
@@ -51,7 +51,7 @@ class Search {
   }
 
  private:
-  Solution solve(const Problem& problem, bool told) const {
+  Solution solve(const PlanningProblem& problem, bool told) const {
     SolveOptions options;
     options.threads = options_.threads;
     options.stop = options_.stop;
@@ -75,17 +75,17 @@ class Search {
   void add_uniform(const Solution& best, bool known) {
     struct Found {
       double value;
-      Problem problem;
-      std::vector<Stage> stages;
+      PlanningProblem problem;
+      std::vector<StageChoice> stages;
     };
     std::vector<Found> found;
-    Problem uniform = in_order(posed_.problem);
+    PlanningProblem uniform = in_order(posed_.problem);
     uniform.one_choice_per_stage = true;
     for (std::size_t g = 0; g < posed_.problem.degrees.size(); ++g)
       for (int data = std::max(1, posed_.problem.least_data); data <= largest_data(); ++data) {
         if (posed_.problem.microbatches % data != 0 || options_.stopped()) continue;
         uniform.least_data = uniform.most_data = data;
-        const Problem one = only_degree(uniform, g);
+        const PlanningProblem one = only_degree(uniform, g);
         const Solution solution = solve(one, false);
         if (!solution.stages.empty()) found.push_back({objective_value(one, objective_, solution.stages), one, solution.stages});
       }
@@ -105,7 +105,7 @@ class Search {
   }
 
   int largest_data() const {
-    const Problem& problem = posed_.problem;
+    const PlanningProblem& problem = posed_.problem;
     const int most = std::min(problem.devices, problem.microbatches);
     return problem.most_data > 0 ? std::min(problem.most_data, most) : most;
   }
@@ -117,15 +117,15 @@ class Search {
     return count;
   }
 
-  static Problem only_degree(const Problem& problem, std::size_t degree) {
-    Problem one = problem;
+  static PlanningProblem only_degree(const PlanningProblem& problem, std::size_t degree) {
+    PlanningProblem one = problem;
     one.degrees = {problem.degrees[degree]};
     for (Layer& layer : one.layers) layer.choices = {layer.choices[degree]};
     return one;
   }
 
-  static bool same(const std::vector<Stage>& a, const std::vector<Stage>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Stage& x, const Stage& y) {
+  static bool same(const std::vector<StageChoice>& a, const std::vector<StageChoice>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const StageChoice& x, const StageChoice& y) {
       return x.layers == y.layers && x.data == y.data && x.tensor == y.tensor;
     });
   }

@@ -16,7 +16,7 @@ constexpr double kStep = 0.4;
 
 class Bisection {
  public:
-  Bisection(const StageCosts& costs, const SolveOptions& options)
+  Bisection(const SuffixCosts& costs, const SolveOptions& options)
       : costs_(costs),
         options_(options),
         front_(costs.problem(), costs.suffixes()),
@@ -68,7 +68,7 @@ class Bisection {
     return reached.has_value();
   }
 
-  const StageCosts& costs_;
+  const SuffixCosts& costs_;
   const SolveOptions& options_;
   FrontBounds front_;
   Threshold threshold_;
@@ -78,17 +78,17 @@ class Bisection {
 
 }  // namespace
 
-double work_bound(const StageCosts& costs) {
-  const Problem& problem = costs.problem();
+double work_bound(const SuffixCosts& costs) {
+  const PlanningProblem& problem = costs.problem();
   const int replicas = std::min(problem.devices, problem.microbatches);
   return std::max(costs.device_time().back() / problem.devices, costs.replica_time().back() / replicas);
 }
 
-Solution least_load(const StageCosts& costs, const SolveOptions& options) { return Bisection(costs, options).solve(); }
+Solution least_load(const SuffixCosts& costs, const SolveOptions& options) { return Bisection(costs, options).solve(); }
 
-Solution least_load(const Problem& problem, const SolveOptions& options) {
+Solution least_load(const PlanningProblem& problem, const SolveOptions& options) {
   const Suffixes suffixes(problem, kMostSuffixes);
-  const StageCosts costs(problem, suffixes);
+  const SuffixCosts costs(problem, suffixes);
   return least_load(costs, options);
 }
 

@@ -21,8 +21,8 @@ struct SolveOptions {
 };
 
 struct Solution {
-  std::vector<Stage> stages;  // first to last; empty: there is no plan (or none was found before the stop)
-  double objective = 0;       // of `stages`, summed from the layers
+  std::vector<StageChoice> stages;  // first to last; empty: there is no plan (or none was found before the stop)
+  double objective = 0;             // of `stages`, summed from the layers
   double lower_bound = 0;
   bool proved = false;  // no plan is better; without stages: there is none
   bool interrupted = false;
@@ -32,17 +32,17 @@ struct Solution {
 };
 
 // Least time per sample: the load of the slowest stage.
-Solution least_load(const StageCosts& costs, const SolveOptions& options);
-Solution least_load(const Problem& problem, const SolveOptions& options);
+Solution least_load(const SuffixCosts& costs, const SolveOptions& options);
+Solution least_load(const PlanningProblem& problem, const SolveOptions& options);
 
 // Least synchronous step, as step_time() counts it: sweeps a limit on the load downwards from what the best plan leaves possible,
 // and asks at each for the least fill and drain.
-Solution least_step(const Problem& problem, const SolveOptions& options);
+Solution least_step(const PlanningProblem& problem, const SolveOptions& options);
 
 // What no plan can beat, memory and transfers aside.
-double work_bound(const StageCosts& costs);
+double work_bound(const SuffixCosts& costs);
 
 // Why a problem has no plan.
-std::string obstacle(const StageCosts& costs, int threads, const std::atomic<bool>* stop = nullptr);
+std::string obstacle(const SuffixCosts& costs, int threads, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace panpipe::planner::piper

@@ -1,8 +1,8 @@
 // The synchronous step: N T + fill and drain.
 //
 // With loads up to T the least fill and drain is G(T), which only falls as T rises. A plan at load T costs at least N T + G(T),
-// so once G(T) is known every plan with a load between (best - G(T)) / N and T is no better than the best, and the sweep goes on
-// below. It ends at the least load of all.
+// so once G(T) is known every plan with a load between (best - G(T)) / N and T is no better than the best, and the search goes
+// on below. It ends at the least load of all.
 #include <algorithm>
 #include <cmath>
 
@@ -15,9 +15,9 @@ namespace {
 // A plan that is better by less than this share is not looked for: it would be rounding.
 constexpr double kSame = 1e-12;
 
-class Sweep {
+class StepSolver {
  public:
-  Sweep(const StageCosts& costs, const SolveOptions& options, Solution start)
+  StepSolver(const SuffixCosts& costs, const SolveOptions& options, Solution start)
       : costs_(costs),
         options_(options),
         front_(costs.problem(), costs.suffixes()),
@@ -55,7 +55,7 @@ class Sweep {
 
  private:
   void take() {
-    std::vector<Stage> stages = fill_.stages();
+    std::vector<StageChoice> stages = fill_.stages();
     evaluate(costs_.problem(), stages);
     const double value = step_time(costs_.problem(), stages);
     if (value >= solution_.objective) return;
@@ -67,7 +67,7 @@ class Sweep {
     return {solution_.counts.evaluated + fill_.counts().evaluated, solution_.counts.pruned + fill_.counts().pruned};
   }
 
-  const StageCosts& costs_;
+  const SuffixCosts& costs_;
   const SolveOptions& options_;
   FrontBounds front_;
   FillDrain fill_;
@@ -78,9 +78,9 @@ class Sweep {
 
 }  // namespace
 
-Solution least_step(const Problem& problem, const SolveOptions& options) {
+Solution least_step(const PlanningProblem& problem, const SolveOptions& options) {
   const Suffixes suffixes(problem, kMostSuffixes);
-  const StageCosts costs(problem, suffixes);
+  const SuffixCosts costs(problem, suffixes);
   SolveOptions quiet = options;
   quiet.progress = nullptr;
   Solution start = least_load(costs, quiet);
@@ -89,7 +89,7 @@ Solution least_step(const Problem& problem, const SolveOptions& options) {
     start.lower_bound *= problem.microbatches;
     return start;
   }
-  return Sweep(costs, options, std::move(start)).solve();
+  return StepSolver(costs, options, std::move(start)).solve();
 }
 
 }  // namespace panpipe::planner::piper

@@ -29,7 +29,7 @@ std::vector<double> prices_of(const std::vector<Options>& options, std::size_t c
 
 }  // namespace
 
-const StageCosts::Tables& StageCosts::tables(std::size_t degree, int in_flight) const {
+const SuffixCosts::Tables& SuffixCosts::tables(std::size_t degree, int in_flight) const {
   std::atomic<const Tables*>& slot = tables_[degree * at(most_in_flight_ + 1) + at(in_flight)];
   if (const Tables* made = slot.load(std::memory_order_acquire)) return *made;
   const std::lock_guard<std::mutex> guard(lock_);
@@ -39,7 +39,7 @@ const StageCosts::Tables& StageCosts::tables(std::size_t degree, int in_flight) 
   return *owned_.back();
 }
 
-std::unique_ptr<StageCosts::Tables> StageCosts::make_tables(std::size_t degree, int in_flight) const {
+std::unique_ptr<SuffixCosts::Tables> SuffixCosts::make_tables(std::size_t degree, int in_flight) const {
   auto made = std::make_unique<Tables>();
   for (const Layer& layer : problem_->layers) {
     Options options;
@@ -68,7 +68,7 @@ std::unique_ptr<StageCosts::Tables> StageCosts::make_tables(std::size_t degree, 
 }
 
 // What a layer's choices cost this stage: those that transfer more at its border, or reduce more, take longer by that.
-Options StageCosts::options_at_border(const Cut& cut, int layer, int data, int in_flight) const {
+Options SuffixCosts::options_at_border(const Cut& cut, int layer, int data, int in_flight) const {
   const auto& choices = problem_->layers[at(layer)].choices[cut.degree];
   const Degree& degree = degrees_[cut.degree];
   const auto &into = incidence_.into[at(layer)], &out_of = incidence_.out_of[at(layer)];
@@ -92,7 +92,7 @@ Options StageCosts::options_at_border(const Cut& cut, int layer, int data, int i
 }
 
 // All of the stage's layers recompute, or none (a layer that has only one way takes that): the faster of the two that fits.
-Picked StageCosts::choose_mode(const std::vector<int>& layers, std::size_t degree, const std::vector<Options>& options) const {
+Picked SuffixCosts::choose_mode(const std::vector<int>& layers, std::size_t degree, const std::vector<Options>& options) const {
   Picked best;
   for (const bool recompute : {false, true}) {
     Picked picked{true, 0, {}};
@@ -114,7 +114,7 @@ Picked StageCosts::choose_mode(const std::vector<int>& layers, std::size_t degre
   return best;
 }
 
-Picked StageCosts::choose(const Cut& cut, int data, int in_flight) const {
+Picked SuffixCosts::choose(const Cut& cut, int data, int in_flight) const {
   const std::vector<int> layers = suffixes_->difference(cut.outer, cut.inner);
   std::vector<Options> at_border;
   if (problem_->one_choice_per_stage || !degrees_[cut.degree].alike)
@@ -130,10 +130,10 @@ Picked StageCosts::choose(const Cut& cut, int data, int in_flight) const {
   return least_time(options, fastest <= problem_->memory ? problem_->memory : memory_left_);
 }
 
-Stage StageCosts::stage(const Cut& cut, int data, int in_flight) const {
+StageChoice SuffixCosts::stage(const Cut& cut, int data, int in_flight) const {
   const Picked picked = choose(cut, data, in_flight);
   PANPIPE_CHECK(picked.fits, "a stage that was found does not fit");
-  Stage stage;
+  StageChoice stage;
   stage.layers = suffixes_->difference(cut.outer, cut.inner);
   stage.data = data;
   stage.tensor = problem_->degrees[cut.degree];

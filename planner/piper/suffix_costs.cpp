@@ -38,7 +38,7 @@ bool same_but_time_and_memory(const std::vector<Choice>& choices) {
 }
 
 // Those that divide the microbatches, so that every replica works on equally many.
-std::vector<int> degrees_of_data(const Problem& problem) {
+std::vector<int> degrees_of_data(const PlanningProblem& problem) {
   std::vector<int> degrees;
   const int most = std::min(problem.devices, problem.microbatches);
   for (int d = std::max(1, problem.least_data); d <= (problem.most_data > 0 ? std::min(most, problem.most_data) : most); ++d)
@@ -48,7 +48,7 @@ std::vector<int> degrees_of_data(const Problem& problem) {
 
 }  // namespace
 
-StageCosts::StageCosts(const Problem& problem, const Suffixes& suffixes)
+SuffixCosts::SuffixCosts(const PlanningProblem& problem, const Suffixes& suffixes)
     : problem_(&problem),
       suffixes_(&suffixes),
       incidence_(problem),
@@ -71,7 +71,7 @@ StageCosts::StageCosts(const Problem& problem, const Suffixes& suffixes)
   prepare_bases();
 }
 
-void StageCosts::prepare_degree(std::size_t g) {
+void SuffixCosts::prepare_degree(std::size_t g) {
   Degree& degree = degrees_[g];
   degree.rows.resize(suffixes_->size());
   for (std::size_t set = 1; set < suffixes_->size(); ++set) {
@@ -94,7 +94,7 @@ void StageCosts::prepare_degree(std::size_t g) {
   prepare_edges(g);
 }
 
-void StageCosts::prepare_edges(std::size_t g) {
+void SuffixCosts::prepare_edges(std::size_t g) {
   Degree& degree = degrees_[g];
   degree.enter.assign(problem_->edges.size(), 0);
   degree.leave.assign(problem_->edges.size(), 0);
@@ -111,7 +111,7 @@ void StageCosts::prepare_edges(std::size_t g) {
   }
 }
 
-void StageCosts::prepare_cuts() {
+void SuffixCosts::prepare_cuts() {
   std::vector<int> charged;
   for (std::size_t e = 0; e < problem_->edges.size(); ++e)
     if (std::any_of(degrees_.begin(), degrees_.end(), [&](const Degree& d) { return d.enter[e] > 0 || d.leave[e] > 0; }))
@@ -126,12 +126,12 @@ void StageCosts::prepare_cuts() {
   cut_begin_.push_back(static_cast<std::uint32_t>(cut_edges_.size()));
 }
 
-double StageCosts::fastest(const Cut& cut) const {
+double SuffixCosts::fastest(const Cut& cut) const {
   const Row &outer = row(cut.degree, cut.outer), &inner = row(cut.degree, cut.inner);
   return outer.missing != inner.missing ? kInfinity : outer.time[0] - inner.time[0];
 }
 
-double StageCosts::communication(const Cut& cut) const {
+double SuffixCosts::communication(const Cut& cut) const {
   const Degree& degree = degrees_[cut.degree];
   double seconds = 0;
   for (std::uint32_t i = cut_begin_[cut.outer]; i < cut_begin_[cut.outer + 1]; ++i)
@@ -141,13 +141,13 @@ double StageCosts::communication(const Cut& cut) const {
   return seconds;
 }
 
-StageBase StageCosts::base(const Cut& cut) const {
+StageBase SuffixCosts::base(const Cut& cut) const {
   if (bases_.empty()) return make_base(cut);
   return bases_[(cut.outer * suffixes_->size() + cut.inner) * degrees_.size() + cut.degree];
 }
 
 // Of few suffixes the bases of all cuts are made at once.
-void StageCosts::prepare_bases() {
+void SuffixCosts::prepare_bases() {
   const std::size_t sets = suffixes_->size();
   if (sets * sets * degrees_.size() > kMostBases) return;
   std::vector<StageBase> bases(sets * sets * degrees_.size());
@@ -159,14 +159,14 @@ void StageCosts::prepare_bases() {
   bases_ = std::move(bases);
 }
 
-StageBase StageCosts::make_base(const Cut& cut) const {
+StageBase SuffixCosts::make_base(const Cut& cut) const {
   const double time = fastest(cut);
   if (time == kInfinity) return {};
   const double parameters = row(cut.degree, cut.outer).parameters - row(cut.degree, cut.inner).parameters;
   return {true, time + communication(cut), 4 * parameters / (problem_->bandwidth * problem_->microbatches)};
 }
 
-double StageCosts::bound(const Cut& cut, const Tables& tables, double enough) const {
+double SuffixCosts::bound(const Cut& cut, const Tables& tables, double enough) const {
   const std::size_t width = tables.prices.size() + 1;
   const double *outer = &tables.rows[cut.outer * width], *inner = &tables.rows[cut.inner * width];
   double best = 0;
@@ -175,7 +175,7 @@ double StageCosts::bound(const Cut& cut, const Tables& tables, double enough) co
   return best;
 }
 
-double StageCosts::load(const Cut& cut, const StageBase& base, int data, int in_flight, double limit) const {
+double SuffixCosts::load(const Cut& cut, const StageBase& base, int data, int in_flight, double limit) const {
   const double spread = (data - 1) * base.reduction;
   double load = (base.time + spread) / data;
   if (load > limit) return load;
@@ -197,14 +197,14 @@ double StageCosts::load(const Cut& cut, const StageBase& base, int data, int in_
   return (choice_time(cut, data, in_flight) + border + spread) / data;
 }
 
-double StageCosts::least_memory(const Cut& cut, int in_flight) const {
+double SuffixCosts::least_memory(const Cut& cut, int in_flight) const {
   const Tables& table = tables(cut.degree, in_flight);
   const std::size_t width = table.prices.size() + 1;
   return table.rows[cut.outer * width] - table.rows[cut.inner * width];
 }
 
 // The exact choice is the same for every data degree unless the choices differ in what they transfer.
-double StageCosts::choice_time(const Cut& cut, int data, int in_flight) const {
+double SuffixCosts::choice_time(const Cut& cut, int data, int in_flight) const {
   const auto part = [](auto value, int bits) { return static_cast<std::uint64_t>(value) << bits; };
   const ChoiceKey key{part(cut.outer, 32) | cut.inner,
                       part(cut.degree, 48) | part(in_flight, 24) | part(degrees_[cut.degree].alike ? 0 : data, 0)};

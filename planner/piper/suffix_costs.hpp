@@ -33,11 +33,11 @@ struct StageBase {
   double reduction = 0;  // gradients of one more replica, spread over the microbatches
 };
 
-class StageCosts {
+class SuffixCosts {
  public:
-  StageCosts(const Problem& problem, const Suffixes& suffixes);
+  SuffixCosts(const PlanningProblem& problem, const Suffixes& suffixes);
 
-  const Problem& problem() const { return *problem_; }
+  const PlanningProblem& problem() const { return *problem_; }
   const Suffixes& suffixes() const { return *suffixes_; }
   const std::vector<int>& data_degrees() const { return data_degrees_; }
 
@@ -55,7 +55,7 @@ class StageCosts {
   double load(const Cut& cut, const StageBase& base, int data, int in_flight, double limit) const;
 
   // The layers and choices of the stage, load and memory set. The stage must fit.
-  Stage stage(const Cut& cut, int data, int in_flight) const;
+  StageChoice stage(const Cut& cut, int data, int in_flight) const;
   // Least memory of the stage: its leanest choices.
   double least_memory(const Cut& cut, int in_flight) const;
 
@@ -101,7 +101,7 @@ class StageCosts {
   void prepare_bases();
   StageBase make_base(const Cut& cut) const;
 
-  const Problem* problem_;
+  const PlanningProblem* problem_;
   const Suffixes* suffixes_;
   Incidence incidence_;
   std::vector<int> data_degrees_;

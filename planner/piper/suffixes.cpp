@@ -14,7 +14,7 @@ namespace {
 // The layers whose successors are all in the set, and which are not in it.
 class Ready {
  public:
-  explicit Ready(const Problem& problem) : incidence_(problem), problem_(problem) {}
+  explicit Ready(const PlanningProblem& problem) : incidence_(problem), problem_(problem) {}
 
   template <class Visit>
   void each(const std::uint64_t* set, Visit visit) const {
@@ -29,10 +29,10 @@ class Ready {
 
  private:
   Incidence incidence_;
-  const Problem& problem_;
+  const PlanningProblem& problem_;
 };
 
-[[noreturn]] void too_many(const Problem& problem, std::size_t limit) {
+[[noreturn]] void too_many(const PlanningProblem& problem, std::size_t limit) {
   throw NoAnswer(
       fmt::format("the {} layers can be split in two in more than {} ways, too many for an exact search: parallel branches "
                   "multiply; join the layers of a branch into one",
@@ -41,7 +41,7 @@ class Ready {
 
 }  // namespace
 
-Suffixes::Suffixes(const Problem& problem, std::size_t limit)
+Suffixes::Suffixes(const PlanningProblem& problem, std::size_t limit)
     : words_((problem.layers.size() + 63) / 64), bits_(words_, 0), sizes_{0}, parent_{0}, added_{-1} {
   const Ready ready(problem);
   std::vector<std::uint64_t> set(words_);

@@ -13,7 +13,7 @@ namespace panpipe::planner::piper {
 class Suffixes {
  public:
   // NoAnswer when there are more than `limit`: parallel branches multiply.
-  explicit Suffixes(const Problem& problem, std::size_t limit);
+  explicit Suffixes(const PlanningProblem& problem, std::size_t limit);
 
   std::size_t size() const { return sizes_.size(); }
   std::size_t words() const { return words_; }

@@ -132,7 +132,7 @@ class Threshold::Worker {
   }
 
   Threshold& round_;
-  const StageCosts& costs_;
+  const SuffixCosts& costs_;
   const Suffixes& suffixes_;
   const std::vector<int>& data_;
   std::size_t outer_ = 0;
@@ -142,7 +142,7 @@ class Threshold::Worker {
 // A stage on c devices takes at most c T device time, and at least what leaves enough devices for all other layers; so the
 // device time of a stage lies in one of these bands.
 void Threshold::find_bands() {
-  const Problem& problem = costs_.problem();
+  const PlanningProblem& problem = costs_.problem();
   const double whole = costs_.device_time().back();
   bands_.clear();
   if (limit_ == kInfinity) {
@@ -168,7 +168,7 @@ void Threshold::find_bands() {
 void Threshold::prepare(double limit) {
   limit_ = limit;
   stopped_ = false;
-  const Problem& problem = costs_.problem();
+  const PlanningProblem& problem = costs_.problem();
   const auto &device = costs_.device_time(), &replica = costs_.replica_time();
   labels_.resize(device.size() * (stages_ + 1));
   for (auto& list : labels_) list.clear();
@@ -244,8 +244,8 @@ const Label& Threshold::best() const {
   return *std::min_element(whole.begin(), whole.end(), [](const Label& a, const Label& b) { return a.slowest < b.slowest; });
 }
 
-std::vector<Stage> Threshold::stages() const {
-  std::vector<Stage> stages;
+std::vector<StageChoice> Threshold::stages() const {
+  std::vector<StageChoice> stages;
   std::size_t suffix = costs_.suffixes().size() - 1, count = stages_;
   for (const Label* label = &best(); suffix != 0;) {
     const Cut cut{suffix, label->from, label->degree};

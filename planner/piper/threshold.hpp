@@ -30,12 +30,12 @@ class Threshold {
  public:
   // Without `front` labels stay that the layers before can never be served behind: they show how far stages come. `stages`: so
   // many, exactly; 0 = any number.
-  Threshold(const StageCosts& costs, const FrontBounds* front, int threads, int stages)
+  Threshold(const SuffixCosts& costs, const FrontBounds* front, int threads, int stages)
       : costs_(costs), front_(front), threads_(threads), stages_(static_cast<std::size_t>(stages)) {}
 
   // The largest load of a plan where it is at most `limit`; nullopt: there is none (or `stop` was set: see stopped()).
   std::optional<double> reach(double limit, const std::atomic<bool>* stop);
-  std::vector<Stage> stages() const;  // of the plan that was reached, first to last
+  std::vector<StageChoice> stages() const;  // of the plan that was reached, first to last
   bool stopped() const { return stopped_; }
   const Counts& counts() const { return counts_; }
 
@@ -62,7 +62,7 @@ class Threshold {
   bool must_stop() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   void add_alive(std::size_t first, std::size_t end);
 
-  const StageCosts& costs_;
+  const SuffixCosts& costs_;
   const FrontBounds* front_;
   int threads_;
   std::size_t stages_;

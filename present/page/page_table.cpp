@@ -16,7 +16,7 @@ namespace {
 constexpr double kBarWidth = 160;     // pixels, of a stacked bar in a cell
 constexpr std::size_t kOneLine = 48;  // bytes; a longer cell may take several lines
 
-std::string stacked_bar(const Cell& cell, const Table& table) {
+std::string stacked_bar(const TableCell& cell, const Table& table) {
   const double total = std::accumulate(cell.parts.begin(), cell.parts.end(), 0.0);
   std::string bar = fmt::format(
       "<svg class=\"parts\" width=\"{0}\" height=\"12\" viewBox=\"0 0 {0} 12\" preserveAspectRatio=\"none\" role=\"img\" "
@@ -35,7 +35,7 @@ std::string stacked_bar(const Cell& cell, const Table& table) {
   return bar + "</svg>";
 }
 
-std::string cell_html(const Cell& cell, const Column& column, const Table& table) {
+std::string cell_html(const TableCell& cell, const Column& column, const Table& table) {
   std::string classes = class_of(cell.tone);
   for (const auto& [name, applies] : {std::pair("num", column.numeric), std::pair("long", cell.text.size() > kOneLine)})
     if (applies) classes.append(classes.empty() ? "" : " ").append(name);
@@ -70,9 +70,9 @@ const char* class_of(Tone tone) {
   return "";
 }
 
-Cell words(std::string text, Tone tone) { return {std::move(text), std::nullopt, tone, "", {}}; }
+TableCell words(std::string text, Tone tone) { return {std::move(text), std::nullopt, tone, "", {}}; }
 
-Cell number(double value, int digits, Tone tone) {
+TableCell number(double value, int digits, Tone tone) {
   if (!std::isfinite(value)) return {"–", std::nullopt, tone, "", {}};
   return {fmt::format("{:.{}f}", value, digits), value, tone, "", {}};
 }

@@ -11,7 +11,7 @@ namespace panpipe::page {
 enum class Tone : std::uint8_t { Plain, Good, Bad, Muted };
 const char* class_of(Tone tone);  // of the style sheet; may be empty
 
-struct Cell {
+struct TableCell {
   std::string text;
   std::optional<double> value;  // what it is sorted by; absent: by its text, and in a column of numbers last
   Tone tone = Tone::Plain;
@@ -19,9 +19,9 @@ struct Cell {
   std::vector<double> parts;  // a small stacked bar in place of the text; as many as Table::parts, none negative
 };
 
-Cell words(std::string text, Tone tone = Tone::Plain);
+TableCell words(std::string text, Tone tone = Tone::Plain);
 // With so many digits behind the point; "–" when it is not finite.
-Cell number(double value, int digits, Tone tone = Tone::Plain);
+TableCell number(double value, int digits, Tone tone = Tone::Plain);
 
 struct Column {
   std::string name, unit;
@@ -32,8 +32,8 @@ struct Column {
 struct Table {
   std::string caption;
   std::vector<Column> columns;
-  std::vector<std::vector<Cell>> rows;  // each as long as `columns`
-  std::vector<std::string> parts;       // names of what the stacked bars in cells consist of
+  std::vector<std::vector<TableCell>> rows;  // each as long as `columns`
+  std::vector<std::string> parts;            // names of what the stacked bars in cells consist of
   bool sortable = true;
   std::vector<int> colours = {};  // of the parts, as in Bars
 };

@@ -87,7 +87,7 @@ std::string to_html(const Scatter& plot) {
 std::string to_html(const Lines& plot) {
   Values values;
   std::vector<std::string> names;
-  for (const Line& line : plot.lines) {
+  for (const PlotLine& line : plot.lines) {
     names.push_back(line.name);
     for (const Point& point : line.points) values.add(point);
   }

@@ -39,7 +39,7 @@ constexpr int kIdleColour = 7;  // the palette's grey: for parts that are nothin
 // Indices of the points with no other one at or below them in both coordinates, by x; of equal ones the first. O(n log n).
 std::vector<std::size_t> pareto_front(const std::vector<Point>& points);
 
-struct Line {
+struct PlotLine {
   std::string name;
   std::vector<Point> points;  // drawn in this order; one that is not finite leaves a gap. `series` is not looked at.
 };
@@ -47,7 +47,7 @@ struct Line {
 struct Lines {
   std::string title;
   Axis x, y;
-  std::vector<Line> lines;
+  std::vector<PlotLine> lines;
 };
 
 // Without values: the heading of the bars below it.

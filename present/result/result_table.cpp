@@ -110,7 +110,7 @@ std::string memory_lines(const Timeline& timeline, const Metrics& metrics, const
   return out + "\n" + memory_parts(*device, style);
 }
 
-// A device of a measured timeline is a row of its own; predicted copies of a rank are one row.
+// A device of a measured timeline is a row of its own; predicted devices of a rank that do the same are one row.
 std::string device_rows(const Timeline& timeline, const Metrics& metrics, const TextStyle& style) {
   const MemoryScale memory = memory_scale(metrics.peak_memory_bytes);
   const auto column = [](const std::string& head, int telling) { return TextColumn(head).telling(telling); };

@@ -26,12 +26,12 @@ Schedule make_v_auto(int ranks, int microbatches, const ScheduleOptions& options
 }
 
 Schedule make_v_half(int ranks, int microbatches, const ScheduleOptions&, const PassCosts& costs) {
-  const int memory = search::block_memory(search::Pattern::VHalf, ranks);
+  const int memory = search::building_block_memory(search::Pattern::VHalf, ranks);
   return search::searched_schedule("v-half", ranks, microbatches, 2, memory, costs);
 }
 
 Schedule make_v_min(int ranks, int microbatches, const ScheduleOptions&, const PassCosts& costs) {
-  const int memory = search::block_memory(search::Pattern::VMin, ranks);
+  const int memory = search::building_block_memory(search::Pattern::VMin, ranks);
   return search::searched_schedule("v-min", ranks, microbatches, 2, memory, costs);
 }
 

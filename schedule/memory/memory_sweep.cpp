@@ -60,7 +60,7 @@ MemorySweep sweep_memory(std::string_view family, int ranks, int microbatches, c
   const int chunks = chunks_of(family, ranks);
   make_schedule(family, ranks, microbatches, {}, costs);  // sizes that the family refuses
   MemorySweep sweep{std::string(family), ranks, microbatches, costs, {}, {}};
-  search::Problem problem = search::problem_of(ranks, microbatches, chunks, 0, costs);
+  search::OrderProblem problem = search::problem_of(ranks, microbatches, chunks, 0, costs);
   search::Rows best;
   const auto hand_made =
       chunks == 1 ? std::vector<const char*>{"1f1b", "zb-h1", "zb-h2"} : std::vector<const char*>{"1f1b-v", "zb-v"};

@@ -63,21 +63,21 @@ int published_start(Pattern pattern, int ranks, int interval, int r, int pass) {
   }
 }
 
-int block_memory(Pattern pattern, int ranks) {
+int building_block_memory(Pattern pattern, int ranks) {
   return pattern == Pattern::VHalf ? 2 * (ranks / 2) + 2 : 2 * ((ranks + 1) / 3) + 2;  // about p and 2p/3
 }
 
-Problem evened(const Problem& problem) {
-  Problem even = problem;
+OrderProblem evened(const OrderProblem& problem) {
+  OrderProblem even = problem;
   even.F = even.I = even.W = (problem.F + problem.I + problem.W) / 3;
   even.comm = 0;
   even.each.clear();
   return even;
 }
 
-Policy block_policy(const Problem& problem, const Knobs& knobs) {
+Policy building_block_policy(const OrderProblem& problem, const Knobs& knobs) {
   const bool published = knobs.pattern != Pattern::Free;
-  const Problem p = knobs.even || knobs.plan_even || published ? evened(problem) : problem;
+  const OrderProblem p = knobs.even || knobs.plan_even || published ? evened(problem) : problem;
   Policy policy;
   policy.period = std::max(p.mean_work() / p.microbatches, 1e-300);
   policy.fit = knobs.fit;

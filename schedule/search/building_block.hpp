@@ -11,7 +11,7 @@ namespace panpipe::search {
 enum class Pattern { Free, VMin, VHalf };
 
 // Activations that a rank holds at most when such a block is repeated.
-int block_memory(Pattern pattern, int ranks);
+int building_block_memory(Pattern pattern, int ranks);
 
 // The numbers that make a block. Times are fractions of the period, which is the work of a rank per microbatch.
 struct Knobs {
@@ -32,12 +32,12 @@ struct Knobs {
 };
 
 // The problem as if all passes took the same time and transfers none.
-Problem evened(const Problem& problem);
+OrderProblem evened(const OrderProblem& problem);
 
 // Start of the pass `kind + 2 chunk` (F and I of both chunks) on rank r in a published block, in sixths of a period; `interval`
 // lies between the last forward and the first input gradient.
 int published_start(Pattern pattern, int ranks, int interval, int r, int pass);
 
-Policy block_policy(const Problem& problem, const Knobs& knobs);
+Policy building_block_policy(const OrderProblem& problem, const Knobs& knobs);
 
 }  // namespace panpipe::search

@@ -15,7 +15,7 @@ struct Place {
 
 class Improver {
  public:
-  Improver(const Problem& problem, const Score& bound, Random& random, const Rows& rows, const Score& score)
+  Improver(const OrderProblem& problem, const Score& bound, Random& random, const Rows& rows, const Score& score)
       : p_(problem),
         bound_(bound),
         random_(random),
@@ -152,10 +152,10 @@ class Improver {
   }
   void undo() { move(rows_[size(rank_)], to_, from_); }
 
-  const Problem& p_;
+  const OrderProblem& p_;
   const Score& bound_;
   Random& random_;
-  Replay replay_;
+  RowTimer replay_;
   Rows rows_;
   Score score_;
   Rows best_;
@@ -168,7 +168,7 @@ class Improver {
 
 }  // namespace
 
-void improve(const Problem& problem, const Score& bound, double passes, Random& random, Rows& rows, Score& score) {
+void improve(const OrderProblem& problem, const Score& bound, double passes, Random& random, Rows& rows, Score& score) {
   Improver improver(problem, bound, random, rows, score);
   improver.run(passes);
   rows = improver.best();

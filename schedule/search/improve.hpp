@@ -8,6 +8,6 @@ namespace panpipe::search {
 
 // Moves passes on the critical path and keeps what does not lengthen the step (late acceptance: compared with the value of some
 // moves ago), within the memory limit. `passes` limits the work: passes timed in all. Stops when the bound is reached.
-void improve(const Problem& problem, const Score& bound, double passes, Random& random, Rows& rows, Score& score);
+void improve(const OrderProblem& problem, const Score& bound, double passes, Random& random, Rows& rows, Score& score);
 
 }  // namespace panpipe::search

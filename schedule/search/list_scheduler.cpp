@@ -21,7 +21,7 @@ struct Rank {
 
 class Scheduler {
  public:
-  Scheduler(const Problem& problem, const Policy& policy)
+  Scheduler(const OrderProblem& problem, const Policy& policy)
       : p_(problem), policy_(policy), rows_(size(p_.ranks)), ranks_(size(p_.ranks)) {
     for (int r = 0; r < p_.ranks; ++r) {
       Rank& rank = ranks_[size(r)];
@@ -172,7 +172,7 @@ class Scheduler {
     wake(r, time);
   }
 
-  const Problem& p_;
+  const OrderProblem& p_;
   const Policy& policy_;
   Rows rows_;
   std::vector<Rank> ranks_;
@@ -182,6 +182,8 @@ class Scheduler {
 
 }  // namespace
 
-Rows list_schedule(const Problem& problem, const Policy& policy, Score& score) { return Scheduler(problem, policy).run(score); }
+Rows list_schedule(const OrderProblem& problem, const Policy& policy, Score& score) {
+  return Scheduler(problem, policy).run(score);
+}
 
 }  // namespace panpipe::search

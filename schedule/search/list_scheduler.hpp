@@ -30,6 +30,6 @@ struct Policy {
 // in the order of microbatches, and one slot is left to the second chunk, so the oldest microbatch can always go on. With a limit
 // on leads the policy can get stuck; the rows are then empty. `score` belongs to the times that were planned; without the waits
 // the rows can only end sooner.
-Rows list_schedule(const Problem& problem, const Policy& policy, Score& score);
+Rows list_schedule(const OrderProblem& problem, const Policy& policy, Score& score);
 
 }  // namespace panpipe::search

@@ -19,7 +19,7 @@ namespace {
 
 // From the start of F on `stage` to the start of I on stage `back` of the same microbatch (back <= stage or >= it), or with
 // back = -1 to the end of I on stage 0.
-double way(const Problem& p, int stage, int back) {
+double way(const OrderProblem& p, int stage, int back) {
   double time = 0;
   for (int s = stage; s < p.stages(); ++s) time += p.length(Kind::F, s) + (s + 1 < p.stages() ? p.hop(s) : 0);
   for (int s = p.stages() - 1; s > back; --s) time += p.length(Kind::I, s) + (s > 0 ? p.hop(s - 1) : 0);
@@ -30,7 +30,7 @@ struct RankBounds {
   double makespan, span;
 };
 
-RankBounds of_rank(const Problem& p, int r) {
+RankBounds of_rank(const OrderProblem& p, int r) {
   const int passes = p.microbatches * p.chunks;
   const double fit = std::min(p.memory, passes);
   const int last = p.stage_on(r, p.chunks - 1);  // the stage of r whose forwards and input gradients meet first
@@ -70,7 +70,7 @@ RankBounds of_rank(const Problem& p, int r) {
 
 }  // namespace
 
-Score lower_bound(const Problem& problem) {
+Score lower_bound(const OrderProblem& problem) {
   Score bound;
   bound.makespan = way(problem, 0, -1) + problem.length(Kind::W, 0);
   for (int r = 0; r < problem.ranks; ++r) {

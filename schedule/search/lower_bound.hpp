@@ -6,6 +6,6 @@
 namespace panpipe::search {
 
 // Both numbers are bounds of their own: of every order's makespan, and of every order's longest span of a rank.
-Score lower_bound(const Problem& problem);
+Score lower_bound(const OrderProblem& problem);
 
 }  // namespace panpipe::search

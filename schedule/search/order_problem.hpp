@@ -17,7 +17,7 @@ inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
 enum class Kind : std::uint8_t { F, I, W };
 
 // One chunk: stage r on rank r. Two chunks: the V, stage r and stage 2p-1-r on rank r.
-struct Problem {
+struct OrderProblem {
   int ranks = 1, microbatches = 1, chunks = 1;
   int memory = 1;                             // activations (of one stage, one microbatch) a rank may hold
   double F = 1, I = 1, W = 1, comm = 0;       // means over the stages
@@ -43,7 +43,7 @@ struct Problem {
   double mean_work() const { return microbatches * chunks * (F + I + W); }
 };
 
-Problem problem_of(int ranks, int microbatches, int chunks, int memory, const PassCosts& costs);
+OrderProblem problem_of(int ranks, int microbatches, int chunks, int memory, const PassCosts& costs);
 
 struct Op {
   Kind kind{};

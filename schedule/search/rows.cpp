@@ -6,7 +6,7 @@
 
 namespace panpipe::search {
 
-Replay::Replay(const Problem& problem)
+RowTimer::RowTimer(const OrderProblem& problem)
     : problem_(problem),
       stages_(static_cast<std::size_t>(problem.stages())),
       microbatches_(static_cast<std::size_t>(problem.microbatches)),
@@ -16,7 +16,7 @@ Replay::Replay(const Problem& problem)
       first_start_(position_.size()) {}
 
 // Runs a rank as far as its inputs are known; true when it got on.
-bool Replay::advance(int rank, const std::vector<Op>& row) {
+bool RowTimer::advance(int rank, const std::vector<Op>& row) {
   const auto r = static_cast<std::size_t>(rank);
   std::size_t& at = position_[r];
   const std::size_t from = at;
@@ -40,7 +40,7 @@ bool Replay::advance(int rank, const std::vector<Op>& row) {
   return at != from;
 }
 
-bool Replay::run(const Rows& rows, Score& score) {
+bool RowTimer::run(const Rows& rows, Score& score) {
   std::fill(end_.begin(), end_.end(), -1);
   std::fill(position_.begin(), position_.end(), 0);
   std::fill(free_at_.begin(), free_at_.end(), 0);
@@ -77,7 +77,7 @@ int peak_activations(const std::vector<Op>& row) {
   return peak;
 }
 
-Rows rows_of(const Problem& problem, const Schedule& schedule) {
+Rows rows_of(const OrderProblem& problem, const Schedule& schedule) {
   Rows rows;
   for (const auto& order : schedule.order) {
     auto& row = rows.emplace_back();
@@ -95,7 +95,7 @@ Rows rows_of(const Problem& problem, const Schedule& schedule) {
   return rows;
 }
 
-Schedule schedule_of(const Problem& problem, const Rows& rows, std::string name) {
+Schedule schedule_of(const OrderProblem& problem, const Rows& rows, std::string name) {
   Schedule schedule = problem.chunks == 1 ? linear_schedule(std::move(name), problem.ranks, problem.microbatches)
                                           : v_schedule(std::move(name), problem.ranks, problem.microbatches);
   constexpr ActionKind kKinds[] = {ActionKind::F, ActionKind::I, ActionKind::W};

@@ -9,9 +9,9 @@
 namespace panpipe::search {
 
 // Times rows of one problem again and again without allocating.
-class Replay {
+class RowTimer {
  public:
-  explicit Replay(const Problem& problem);
+  explicit RowTimer(const OrderProblem& problem);
   // False when the rows cannot finish. Rows must hold each pass once, F before I before W.
   bool run(const Rows& rows, Score& score);
   // Of the last run: end of a pass; the rank that ends last, the one of the longest span, the mean of the ranks'
@@ -28,7 +28,7 @@ class Replay {
   }
   bool advance(int rank, const std::vector<Op>& row);
 
-  const Problem problem_;
+  const OrderProblem problem_;
   std::size_t stages_, microbatches_;
   std::vector<double> end_;  // negative: has not run
   std::vector<std::size_t> position_;
@@ -40,7 +40,7 @@ class Replay {
 int peak_activations(const std::vector<Op>& row);
 
 // The other way round, for orders that came as schedules (hand-made families); empty when a row holds anything but F, I and W.
-Rows rows_of(const Problem& problem, const Schedule& schedule);
-Schedule schedule_of(const Problem& problem, const Rows& rows, std::string name);
+Rows rows_of(const OrderProblem& problem, const Schedule& schedule);
+Schedule schedule_of(const OrderProblem& problem, const Rows& rows, std::string name);
 
 }  // namespace panpipe::search

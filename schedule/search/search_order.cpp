@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "schedule/families/building.hpp"
 #include "schedule/pass_costs.hpp"
-#include "schedule/search/block_search.hpp"
+#include "schedule/search/building_block_search.hpp"
 #include "schedule/search/improve.hpp"
 #include "schedule/search/lower_bound.hpp"
 #include "schedule/search/rows.hpp"
@@ -23,21 +23,21 @@ constexpr double kBlockBudget = 4e6, kImproveBudget = 2e7;
 constexpr double kLargePasses = 6e4;
 constexpr double kMostSqueezed = 5e5;  // a second or so
 
-Problem sample_of(const Problem& problem) {
+OrderProblem sample_of(const OrderProblem& problem) {
   if (problem.passes() <= kLargePasses) return problem;
-  Problem sample = problem;
+  OrderProblem sample = problem;
   const int enough = static_cast<int>(kLargePasses / (problem.passes() / problem.microbatches));
   sample.microbatches = std::min(problem.microbatches, std::max(2 * problem.ranks, enough));
   return sample;
 }
 
-bool fits(const Problem& problem, const Rows& rows) {
+bool fits(const OrderProblem& problem, const Rows& rows) {
   return std::all_of(rows.begin(), rows.end(), [&](const auto& row) { return peak_activations(row) <= problem.memory; });
 }
 
 class Search {
  public:
-  explicit Search(const Problem& problem) : p_(problem), replay_(problem) { best_.bound = lower_bound(problem); }
+  explicit Search(const OrderProblem& problem) : p_(problem), replay_(problem) { best_.bound = lower_bound(problem); }
 
   void consider(Rows rows) {
     Score score;
@@ -50,19 +50,20 @@ class Search {
 
   void run() {
     if (done()) return;
-    const Problem sample = sample_of(p_);
+    const OrderProblem sample = sample_of(p_);
     const bool whole = sample.microbatches == p_.microbatches;
-    std::vector<Candidate> blocks = search_blocks(sample, whole ? best_.bound : lower_bound(sample), p_.effort * kBlockBudget);
-    for (Candidate& block : blocks) {
-      if (!whole) block = try_block(p_, block.knobs);
+    std::vector<TriedBlock> blocks =
+        search_building_blocks(sample, whole ? best_.bound : lower_bound(sample), p_.effort * kBlockBudget);
+    for (TriedBlock& block : blocks) {
+      if (!whole) block = try_building_block(p_, block.knobs);
       consider(block.rows);
     }
     // The first block is the one that always gets through.
-    if (best_.rows.empty()) consider(try_block(p_, {}).rows);
+    if (best_.rows.empty()) consider(try_building_block(p_, {}).rows);
     if (!whole) return;
     const double budget = p_.effort * kImproveBudget / 2;
     if (!done()) improve_from(best_.rows, budget);
-    for (const Candidate& block : blocks)
+    for (const TriedBlock& block : blocks)
       if (!done()) improve_from(block.rows, budget / static_cast<double>(blocks.size()));
   }
 
@@ -82,26 +83,26 @@ class Search {
     consider(std::move(rows));
   }
 
-  const Problem p_;
-  Replay replay_;
+  const OrderProblem p_;
+  RowTimer replay_;
   Found best_;
 };
 
 // V-Min and V-Half. Squeezing them takes long where there are many passes: there only the larger one that fits is made, and none
 // where zb-v fits.
-std::vector<Rows> published_starts(const Problem& problem) {
+std::vector<Rows> published_starts(const OrderProblem& problem) {
   const bool large = problem.passes() > kLargePasses;
   std::vector<Rows> starts;
   if (problem.passes() > kMostSqueezed || (large && problem.memory >= 2 * problem.ranks)) return starts;
   for (const Pattern pattern : {Pattern::VHalf, Pattern::VMin}) {
-    if (block_memory(pattern, problem.ranks) > problem.memory) continue;
-    starts.push_back(squeezed_block(problem, pattern));
+    if (building_block_memory(pattern, problem.ranks) > problem.memory) continue;
+    starts.push_back(squeezed_building_block(problem, pattern));
     if (large) break;
   }
   return starts;
 }
 
-std::string note_on(const Problem& problem, const Found& found) {
+std::string note_on(const OrderProblem& problem, const Found& found) {
   const double makespan = found.score.makespan, bound = found.bound.makespan;
   const std::string memory = fmt::format("{} activation{} a rank", problem.memory, problem.memory == 1 ? "" : "s");
   if (makespan <= bound * (1 + 2 * Score::kTolerance))
@@ -112,14 +113,14 @@ std::string note_on(const Problem& problem, const Found& found) {
 
 }  // namespace
 
-Found find_order(const Problem& problem, const std::vector<Rows>& starts) {
+Found find_order(const OrderProblem& problem, const std::vector<Rows>& starts) {
   Search search(problem);
   for (const Rows& rows : starts) search.consider(rows);
   search.run();
   return search.result();
 }
 
-std::vector<Rows> known_orders(const Problem& problem) {
+std::vector<Rows> known_orders(const OrderProblem& problem) {
   std::vector<Rows> orders = problem.chunks == 1 ? std::vector<Rows>() : published_starts(problem);
   const auto add = [&](const Schedule& schedule) { orders.push_back(rows_of(problem, schedule)); };
   if (problem.chunks == 1) {
@@ -133,9 +134,9 @@ std::vector<Rows> known_orders(const Problem& problem) {
   return orders;
 }
 
-Problem problem_of(int ranks, int microbatches, int chunks, int memory, const PassCosts& costs) {
+OrderProblem problem_of(int ranks, int microbatches, int chunks, int memory, const PassCosts& costs) {
   check_stage_costs(costs, ranks * chunks);
-  Problem problem{ranks, microbatches, chunks, memory, costs.F, costs.I, costs.W, costs.comm};
+  OrderProblem problem{ranks, microbatches, chunks, memory, costs.F, costs.I, costs.W, costs.comm};
   if (costs.stages.empty()) return problem;
   problem.F = problem.I = problem.W = 0;
   for (const PassCosts::Stage& stage : costs.stages) {
@@ -149,7 +150,7 @@ Problem problem_of(int ranks, int microbatches, int chunks, int memory, const Pa
 
 Schedule searched_schedule(const std::string& name, int ranks, int microbatches, int chunks, int memory, const PassCosts& costs,
                            double effort) {
-  Problem problem = problem_of(ranks, microbatches, chunks, memory, costs);
+  OrderProblem problem = problem_of(ranks, microbatches, chunks, memory, costs);
   problem.effort = effort;
   const Found found = find_order(problem, known_orders(problem));
   Schedule schedule = schedule_of(problem, found.rows, name);

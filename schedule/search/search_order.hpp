@@ -17,10 +17,10 @@ struct Found {
 
 // Deterministic: a number of passes that are planned or timed limits the search, not a clock. `starts` are orders to begin with;
 // those beyond the memory limit are left out. Memory must be at least 1, in the V 2.
-Found find_order(const Problem& problem, const std::vector<Rows>& starts);
+Found find_order(const OrderProblem& problem, const std::vector<Rows>& starts);
 
 // Hand-made and published orders of the placement, whatever they hold.
-std::vector<Rows> known_orders(const Problem& problem);
+std::vector<Rows> known_orders(const OrderProblem& problem);
 
 // For the families: find_order from the known orders, as a schedule with its bound and a note on both. `effort`: share of the
 // usual search.

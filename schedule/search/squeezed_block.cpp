@@ -154,8 +154,8 @@ Rows rows_of_grids(const Grids& grids) {
 }
 
 // Slots as the passes run when each takes one unit and starts as soon as it can; weight gradients are left out.
-Grids run_once(const Problem& unit, const Grids& grids) {
-  Replay replay(unit);
+Grids run_once(const OrderProblem& unit, const Grids& grids) {
+  RowTimer replay(unit);
   Score score;
   replay.run(rows_of_grids(grids), score);
   Grids result(grids.size());
@@ -173,8 +173,8 @@ Grids run_once(const Problem& unit, const Grids& grids) {
 
 }  // namespace
 
-Rows squeezed_block(const Problem& problem, Pattern pattern) {
-  Problem unit = problem;
+Rows squeezed_building_block(const OrderProblem& problem, Pattern pattern) {
+  OrderProblem unit = problem;
   unit.F = unit.I = unit.W = 1;
   unit.each.clear();
   unit.comm = 0;

@@ -8,6 +8,6 @@ namespace panpipe::search {
 // A block repeated once per microbatch on a grid of unit passes, then squeezed: before the first rank's first last gradient and
 // after its last forward, passes move to the earliest free slot that their inputs and the block's own memory allow (Qi et al.
 // 2024). Rows of all ranks; `problem` gives the sizes only.
-Rows squeezed_block(const Problem& problem, Pattern pattern);
+Rows squeezed_building_block(const OrderProblem& problem, Pattern pattern);
 
 }  // namespace panpipe::search

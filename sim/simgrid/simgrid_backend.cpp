@@ -59,7 +59,8 @@ class SimGridBackend final : public FlowBackend {
 
   Ticks now() const override { return Ticks(now_); }
 
-  // Copies that run alike start their timers one after another for the same moment: one timer of SimGrid's serves them all.
+  // Pipeline groups that run alike start their timers one after another for the same moment: one timer of SimGrid's serves them
+  // all.
   void set_timer(Ticks delay, Token token) override {
     const double due = now_ + delay.base();
     if (open_alarm_ != kNone && alarms_[open_alarm_].due == due) {

@@ -41,9 +41,9 @@ std::set<std::tuple<std::int32_t, int, std::int32_t, std::int32_t, int>> passes(
   return found;
 }
 
-// Predictions hold the spans of one of equal copies (tensor- and data-parallel), measured results those of all: what either
+// Predictions hold the spans of one of the devices of a rank that do the same, measured results those of all: what either
 // folded is left out of both.
-Timeline without_copies(const Timeline& timeline, const Timeline& other) {
+Timeline without_repeats(const Timeline& timeline, const Timeline& other) {
   std::set<std::int32_t> copies;
   for (const Timeline* each : {&timeline, &other})
     for (const DeviceTimeline& device : each->devices)
@@ -62,7 +62,7 @@ std::set<std::tuple<int, std::int32_t, std::int32_t, int>> work(const Timeline& 
   return found;
 }
 
-// The size of a plan, copies among its devices.
+// The size of a plan, all its devices counted.
 std::string size_text(const Timeline& timeline) {
   const auto done = work(timeline);
   std::set<std::int32_t> stages, microbatches;
@@ -256,7 +256,7 @@ Comparison compare(const ResultDocument& a, const ResultDocument& b, const std::
   if (metrics_only) return result;
   for (const ResultDocument* document : {&a, &b})
     if (!document->has_timeline) throw InputError(what_is_missing(*document));
-  const Timeline own_a = without_copies(a.timeline, b.timeline), own_b = without_copies(b.timeline, a.timeline);
+  const Timeline own_a = without_repeats(a.timeline, b.timeline), own_b = without_repeats(b.timeline, a.timeline);
   require_same_plan(a.timeline, b.timeline, own_a, own_b);
   compare_classes(result, own_a, own_b);
   find_worst(result, own_a, own_b);

@@ -22,18 +22,18 @@ bool is_forward(const Span& transfer) {
 }
 bool is_pass(const Span& span) { return span.lane == Lane::Compute && span.action.is_compute(); }
 
-PathKind kind_of(const Span& span) {
+PathPartKind kind_of(const Span& span) {
   switch (span.lane) {
     case Lane::Send:
-      return PathKind::Held;
+      return PathPartKind::Held;
     case Lane::Receive:
-      return PathKind::Transfer;
+      return PathPartKind::Transfer;
     case Lane::Data:
-      return span.label == "all_gather" ? PathKind::Gathering : PathKind::Reduction;
+      return span.label == "all_gather" ? PathPartKind::Gathering : PathPartKind::Reduction;
     case Lane::Copy:
-      return PathKind::Copy;
+      return PathPartKind::Copy;
     default:
-      return span.action.is_compute() ? PathKind::Pass : PathKind::Optimizer;
+      return span.action.is_compute() ? PathPartKind::Pass : PathPartKind::Optimizer;
   }
 }
 
@@ -118,7 +118,7 @@ class Path {
   std::set<const Span*> visited_;
   std::vector<PathPart> parts_;  // last first
   double at_ = 0;                // start of the earliest part so far
-  PathKind gap_ = PathKind::Gap;
+  PathPartKind gap_ = PathPartKind::Gap;
 };
 
 class MeasuredPath : public Path {
@@ -151,7 +151,7 @@ class MeasuredPath : public Path {
     gap_down_to(receive.end.base());
     at_ = std::min(at_, receive.end.base());
     const double start = std::min(at_, maker.end.base());
-    if (at_ - start > 0) parts_.push_back({PathKind::Transfer, receive.device, to_text(receive.action), start, at_, 0});
+    if (at_ - start > 0) parts_.push_back({PathPartKind::Transfer, receive.device, to_text(receive.action), start, at_, 0});
     at_ = start;
   }
 };
@@ -172,7 +172,7 @@ class PredictedPath : public Path {
 
  private:
   const Span* before(const Span& span) override {
-    gap_ = PathKind::Gap;
+    gap_ = PathPartKind::Gap;
     if (span.start.base() <= kTick) return nullptr;
     if (span.lane == Lane::Receive) {
       const Span* send = messages_.sender_of(span);
@@ -187,7 +187,7 @@ class PredictedPath : public Path {
     for (const Span* other : meetings_[{span.start.base(), span.label}])  // the one that came last
       if (other->device != span.device)
         if (const Span* cause = before_on(other->device, *other)) return cause;
-    if (copies_) gap_ = PathKind::Replicas;
+    if (copies_) gap_ = PathPartKind::Replicas;
     return latest(span);
   }
 
@@ -259,29 +259,29 @@ class PredictedPath : public Path {
 
 }  // namespace
 
-const char* name_of(PathKind kind) {
+const char* name_of(PathPartKind kind) {
   switch (kind) {
-    case PathKind::Pass:
+    case PathPartKind::Pass:
       return "passes";
-    case PathKind::PassCollective:
+    case PathPartKind::PassCollective:
       return "tensor-parallel collectives";
-    case PathKind::Optimizer:
+    case PathPartKind::Optimizer:
       return "optimizer";
-    case PathKind::Transfer:
+    case PathPartKind::Transfer:
       return "transfers between stages";
-    case PathKind::Held:
+    case PathPartKind::Held:
       return "senders held by their transfers";
-    case PathKind::Sharing:
+    case PathPartKind::Sharing:
       return "shared links";
-    case PathKind::Reduction:
+    case PathPartKind::Reduction:
       return "summing of gradients";
-    case PathKind::Gathering:
+    case PathPartKind::Gathering:
       return "gathering of parameters";
-    case PathKind::Copy:
+    case PathPartKind::Copy:
       return "copies to and from the host";
-    case PathKind::Replicas:
+    case PathPartKind::Replicas:
       return "waiting for other replicas";
-    case PathKind::Gap:
+    case PathPartKind::Gap:
       break;
   }
   return "gaps (host, clocks)";
@@ -291,11 +291,12 @@ std::vector<PathPart> critical_path(const ResultDocument& result) {
   return result.measured() ? MeasuredPath(result.timeline).run() : PredictedPath(result).run();
 }
 
-std::map<PathKind, double> sums_of(const std::vector<PathPart>& path) {
-  std::map<PathKind, double> sums;
+std::map<PathPartKind, double> sums_of(const std::vector<PathPart>& path) {
+  std::map<PathPartKind, double> sums;
   for (const PathPart& part : path) {
     sums[part.kind] += part.end - part.start - part.inside;
-    if (part.inside > 0) sums[part.kind == PathKind::Pass ? PathKind::PassCollective : PathKind::Sharing] += part.inside;
+    if (part.inside > 0)
+      sums[part.kind == PathPartKind::Pass ? PathPartKind::PassCollective : PathPartKind::Sharing] += part.inside;
   }
   return sums;
 }

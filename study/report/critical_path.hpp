@@ -10,7 +10,7 @@
 
 namespace panpipe {
 
-enum class PathKind : std::uint8_t {
+enum class PathPartKind : std::uint8_t {
   Pass,
   PassCollective,  // tensor-parallel collectives that passes wait for inside themselves
   Optimizer,
@@ -20,13 +20,13 @@ enum class PathKind : std::uint8_t {
   Reduction,
   Gathering,
   Copy,
-  Replicas,  // a collective stands still until slower copies of the rank are there
+  Replicas,  // a collective stands still until slower replicas are there
   Gap
 };
-const char* name_of(PathKind kind);  // "passes", "optimizer", ...
+const char* name_of(PathPartKind kind);  // "passes", "optimizer", ...
 
 struct PathPart {
-  PathKind kind{};
+  PathPartKind kind{};
   std::int32_t device = 0;  // a transfer's: where it arrives, or where it holds
   std::string action;       // empty for gaps
   double start = 0, end = 0;
@@ -43,6 +43,6 @@ struct PathPart {
 std::vector<PathPart> critical_path(const ResultDocument& result);
 
 // Time by kind. Adds up to the step.
-std::map<PathKind, double> sums_of(const std::vector<PathPart>& path);
+std::map<PathPartKind, double> sums_of(const std::vector<PathPart>& path);
 
 }  // namespace panpipe

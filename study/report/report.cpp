@@ -141,7 +141,7 @@ class Report {
     bars.value = {scale_.unit, page::AxisKind::FromZero};
     bars.parts = {"compute", "exposed communication", "idle, nothing in flight"};
     bars.colours = {0, 1, page::kIdleColour};
-    std::vector<std::size_t> shown;  // copies of a rank have the same figures
+    std::vector<std::size_t> shown;  // devices of a rank have the same figures
     const auto& devices = inputs_.front().result.timeline.devices;
     for (std::size_t d = 0; d < devices.size(); ++d)
       if (devices[d].same_as < 0) shown.push_back(d);
@@ -177,8 +177,8 @@ class Report {
   void path(page::Page& page) const {
     if (!all_have_timelines()) return;
     page.heading("Critical path");
-    std::vector<std::map<PathKind, double>> sums;
-    std::set<PathKind> kinds;  // that any of the chains has
+    std::vector<std::map<PathPartKind, double>> sums;
+    std::set<PathPartKind> kinds;  // that any of the chains has
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const std::vector<PathPart> parts = critical_path(inputs_[i].result);
       sums.push_back(sums_of(parts));
@@ -189,10 +189,10 @@ class Report {
     page::Bars bars;
     bars.title = "What the longest chain consists of";
     bars.value = {scale_.unit, page::AxisKind::FromZero};
-    for (const PathKind kind : kinds) bars.parts.emplace_back(name_of(kind));
+    for (const PathPartKind kind : kinds) bars.parts.emplace_back(name_of(kind));
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       page::Bar bar{names_[i], {}, ""};
-      for (const PathKind kind : kinds) bar.values.push_back(scale_.factor * sums[i][kind]);
+      for (const PathPartKind kind : kinds) bar.values.push_back(scale_.factor * sums[i][kind]);
       bars.bars.push_back(bar);
     }
     page.add(bars);
@@ -290,8 +290,8 @@ class Report {
   }
 
   // Six digits, whatever the size.
-  static page::Cell plain(const std::optional<double>& value) {
-    page::Cell cell = page::number(value.value_or(kNone), 6);
+  static page::TableCell plain(const std::optional<double>& value) {
+    page::TableCell cell = page::number(value.value_or(kNone), 6);
     if (value) cell.text = fmt::format("{:.6g}", *value);
     return cell;
   }

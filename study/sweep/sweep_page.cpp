@@ -195,7 +195,7 @@ class SweepPage {
       const auto at = static_cast<std::size_t>(place(axis, i));
       add(plot.lines[line->second].points[at], places[at], i, best);
     }
-    std::erase_if(plot.lines, [](const page::Line& line) {
+    std::erase_if(plot.lines, [](const page::PlotLine& line) {
       return std::none_of(line.points.begin(), line.points.end(),
                           [](const page::Point& point) { return std::isfinite(point.y); });
     });
@@ -278,9 +278,9 @@ class SweepPage {
                        [](const auto& value) { return parse_number(value).value.has_value(); });
   }
 
-  std::vector<page::Cell> row(std::size_t i) const {
+  std::vector<page::TableCell> row(std::size_t i) const {
     const SweepCell& cell = cells_[i];
-    std::vector<page::Cell> row;
+    std::vector<page::TableCell> row;
     for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis) {
       row.push_back(page::words(values_[i][axis]));
       if (numeric(grid_.axes[axis])) row.back().value = parse_number(values_[i][axis]).value;
@@ -299,16 +299,16 @@ class SweepPage {
     return row;
   }
 
-  page::Cell verdict(std::size_t i) const {
+  page::TableCell verdict(std::size_t i) const {
     const std::string& said = verdicts_.of_cell[i];
     if (cells_[i].status == CellStatus::Fits)
       return said.empty() ? page::words("fits", page::Tone::Muted) : page::words(said, page::Tone::Good);
-    page::Cell result = page::words(said, page::Tone::Bad);
+    page::TableCell result = page::words(said, page::Tone::Bad);
     result.hint = cells_[i].reason;
     return result;
   }
 
-  static page::Cell where_it_goes(const SweepCell& cell) {
+  static page::TableCell where_it_goes(const SweepCell& cell) {
     const auto step = cell.metric("step_time_s");
     if (!step) return page::words("");
     const double compute = cell.metric("compute_s").value_or(0), exposed = cell.metric("exposed_communication_s").value_or(0);

@@ -90,7 +90,7 @@ Plan plan_of(const OperatorGraph& graph, const Cut& cut, int microbatches) {
 }
 
 StepOutcome train(const OperatorGraph& graph, const Plan& plan, const Reference& reference) {
-  const Layout layout = make_layout(graph, plan);
+  const StageLayout layout = make_stage_layout(graph, plan);
   const auto transports = make_local_transports(plan.pipeline);
   const DataSource data = [&](int input, std::int64_t sample) {
     return reference.batches[static_cast<std::size_t>(sample)].at(graph.tensors[static_cast<std::size_t>(input)].name);

@@ -19,14 +19,14 @@
 namespace panpipe::exec {
 namespace {
 
-TEST(Robust, MedianWithoutTheFarOnes) {
+TEST(RobustMedian, MedianWithoutTheFarOnes) {
   // Quartiles of 1..9 and 100: 3.25 and 7.75, fences -3.5 and 14.5: 100 goes, and 5 is the median of 1..9.
-  const Robust found = robust({1, 2, 3, 4, 5, 6, 7, 8, 9, 100});
+  const RobustMedian found = robust_median({1, 2, 3, 4, 5, 6, 7, 8, 9, 100});
   EXPECT_DOUBLE_EQ(found.median, 5);
   EXPECT_EQ(found.dropped, 1);
   EXPECT_DOUBLE_EQ(found.spread, (7.0 - 3.0) / 5);
-  EXPECT_EQ(robust({}).median, 0);
-  EXPECT_DOUBLE_EQ(robust({3}).median, 3);
+  EXPECT_EQ(robust_median({}).median, 0);
+  EXPECT_DOUBLE_EQ(robust_median({3}).median, 3);
 }
 
 ProfileRequest request_of(int ranks) {
@@ -111,7 +111,7 @@ TEST(UnitMemory, AddsUpToARunsMicrobatchInFlight) {
   whole.pipeline = 1;
   whole.schedule = make_schedule("gpipe", 1, 1, {});
   whole.stages.push_back({0, static_cast<int>(job.graph().units.size()), Recompute::None});
-  const Layout layout = make_layout(job.graph(), whole);
+  const StageLayout layout = make_stage_layout(job.graph(), whole);
   for (const std::optional<at::ScalarType> autocast : {std::optional<at::ScalarType>(), std::optional(at::kBFloat16)}) {
     MemoryAccount account;
     DeviceMemory on_cpu(at::kCPU, account, DeviceMemory::Count::Requested);

@@ -41,7 +41,7 @@ TEST(SelectiveRecompute, EqualsOverTensorParallelRanks) {
 // Bytes alive between a forward of the whole model and its backward.
 std::int64_t kept(const OperatorGraph& graph, bool recompute_attention) {
   const Plan plan = plan_of(graph, "gpipe", 1, 1);
-  const Layout layout = make_layout(graph, plan);
+  const StageLayout layout = make_stage_layout(graph, plan);
   const SeededParameters parameters(graph, layout, {0}, 1);
   Stage stage(graph, 0, static_cast<int>(graph.operators.size()), {graph.loss}, parameters, layout.needs_gradient, false);
   std::vector<at::Tensor> inputs;

@@ -47,7 +47,7 @@ Cut cut_at(const OperatorGraph& graph, const std::vector<int>& starts) {
   return cut;
 }
 
-void expect_priced(const OperatorGraph& graph, const Layout& layout, const std::vector<StageLink>& links) {
+void expect_priced(const OperatorGraph& graph, const StageLayout& layout, const std::vector<StageLink>& links) {
   ASSERT_EQ(layout.messages.size(), links.size());
   for (std::size_t i = 0; i < links.size(); ++i) {
     const Message& message = layout.messages[i];
@@ -64,7 +64,7 @@ void expect_priced(const OperatorGraph& graph, const Layout& layout, const std::
 }
 
 // From the operators alone: what a stage reads and another makes arrives from there, once, and nothing else does.
-void expect_read(const OperatorGraph& graph, const std::vector<int>& stage_of_unit, const Layout& layout) {
+void expect_read(const OperatorGraph& graph, const std::vector<int>& stage_of_unit, const StageLayout& layout) {
   using Arrival = std::tuple<int, int, int>;  // from, to, tensor
   const auto stage_of = [&](int op) {
     return stage_of_unit[static_cast<std::size_t>(graph.operators[static_cast<std::size_t>(op)].unit)];
@@ -92,7 +92,7 @@ TEST(StageLayout, SendsWhatPredictionsPrice) {
       const std::vector<int> starts = random_starts(random, static_cast<int>(workload.graph->units.size()));
       SCOPED_TRACE(model + ", stages from " + ::testing::PrintToString(starts));
       const Cut cut = cut_at(*workload.graph, starts);
-      const Layout layout = make_layout(*workload.graph, cut.plan);
+      const StageLayout layout = make_stage_layout(*workload.graph, cut.plan);
       expect_priced(*workload.graph, layout, stage_links(costs.units(0).edges, cut.stage_of_unit));
       expect_read(*workload.graph, cut.stage_of_unit, layout);
     }
@@ -103,10 +103,10 @@ TEST(StageLayout, SendsWhatPredictionsPrice) {
 TEST(StageLayout, SkipEdgesAndTiedParameters) {
   const Workload unet = small_model("unet");
   const int units = static_cast<int>(unet.graph->units.size());
-  const Layout skips = make_layout(*unet.graph, cut_at(*unet.graph, {0, units / 3, 2 * units / 3}).plan);
+  const StageLayout skips = make_stage_layout(*unet.graph, cut_at(*unet.graph, {0, units / 3, 2 * units / 3}).plan);
   EXPECT_TRUE(std::any_of(skips.messages.begin(), skips.messages.end(), [](const Message& m) { return m.to - m.from == 2; }));
   const Workload gpt = small_model("gpt");
-  const Layout tied = make_layout(*gpt.graph, cut_at(*gpt.graph, {0, 3, 6}).plan);
+  const StageLayout tied = make_stage_layout(*gpt.graph, cut_at(*gpt.graph, {0, 3, 6}).plan);
   ASSERT_EQ(tied.messages.size(), 2U);
   for (const Message& message : tied.messages) {
     EXPECT_EQ(message.to, message.from + 1);

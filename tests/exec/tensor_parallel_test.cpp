@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "exec/engine/stage/segments.hpp"
 #include "exec/engine/shards.hpp"
+#include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/vocabulary_loss.hpp"
 #include "exec/engine/weave.hpp"
 #include "tests/exec/pipeline_equality.hpp"
@@ -103,7 +103,7 @@ TEST(TensorParallel, SumsStandOnTheTensorLane) {
 TEST(Segments, LieBetweenTheCollectives) {
   const Workload whole = small_model("gpt"), cut = small_model("gpt", 2);
   const auto parts = [](const Workload& workload) {
-    const Layout layout = make_layout(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 1));
+    const StageLayout layout = make_stage_layout(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 1));
     return cut_at_collectives(*workload.graph, layout.stages[0]);
   };
   EXPECT_EQ(parts(whole).size(), 1u);
@@ -134,7 +134,7 @@ TEST(Shards, CutInsideBlocksAndBack) {
   parameter.shape = {6, 2};
   parameter.full_shape = {12, 2};
   parameter.shard_dimension = 0;
-  parameter.shard_blocks = 3;
+  parameter.fused_matrices = 3;
   const at::Tensor whole = at::arange(24, at::kFloat).reshape({12, 2});
   const at::Tensor second = shard_of(parameter, whole, 1, 2);
   EXPECT_EQ(second.select(1, 0).to(at::kLong).equal(at::tensor({4, 6, 12, 14, 20, 22}, at::kLong)), true);

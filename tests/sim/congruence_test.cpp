@@ -1,4 +1,4 @@
-// Which copies are folded, and which ranks' passes may be one timer.
+// Which pipeline groups are folded, and which ranks' passes may be one timer.
 #include "sim/congruence.hpp"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(Congruence, AlikeDevicesAreOneAndASharedNicCountsThemAll) {
   const TaskGraph graph = nodes.graph.make();
   const Cluster cluster = nodes.cluster.make();
   const Platform platform(graph, cluster);
-  const Folding folding = fold_copies(platform, true);
+  const Folding folding = fold_groups(platform, true);
   EXPECT_EQ(folding.classes, 1);
   EXPECT_EQ(folding.size, std::vector<std::int32_t>{8});
   const std::int32_t route = folding.route_of(platform.path(PathKind::Between, 0, 1), 0);
@@ -86,7 +86,7 @@ TEST(Congruence, FoldedAndMergedTimesAreTheRealOnes) {
   const double expected = 7 * 2 * (1.5e-3 + 587202560e-12) + 8 * 6291456 / 25e9;
   for (const bool merge : {true, false})
     for (const bool fold : {true, false}) EXPECT_NEAR(nodes.step(merge, fold), expected, 1e-11) << merge << fold;
-  EXPECT_EQ(nodes.statistics().folded_copies, 8);
+  EXPECT_EQ(nodes.statistics().folded_devices, 8);
   EXPECT_TRUE(nodes.statistics().merged);
   EXPECT_EQ(nodes.statistics().activities, 12 + 6);
   EXPECT_EQ(nodes.statistics(false).activities, 12 + 6 * 8);
@@ -98,7 +98,7 @@ TEST(Congruence, ADegradedLinkIsAClassOfItsOwn) {
   const TaskGraph graph = nodes.graph.make();
   const Cluster cluster = nodes.cluster.make();
   const Platform platform(graph, cluster);
-  const Folding folding = fold_copies(platform, true);
+  const Folding folding = fold_groups(platform, true);
   EXPECT_EQ(folding.classes, 2);
   EXPECT_EQ(folding.class_of, (std::vector<std::int32_t>{0, 0, 0, 1, 0, 0, 0, 0}));
   EXPECT_EQ(folding.tensor_groups, 1);
@@ -111,7 +111,7 @@ TEST(Congruence, RingsThatShareLinksAreNotMerged) {
   const TaskGraph graph = nodes.graph.make();
   const Cluster cluster = nodes.cluster.make();
   const Platform platform(graph, cluster);
-  Folding folding = fold_copies(platform, true);
+  Folding folding = fold_groups(platform, true);
   const FlowTable flows(graph, platform, folding);
   EXPECT_EQ(mergeable_ranks(platform, flows.ring_rates()), (std::vector<bool>{false, true}));
   EXPECT_FALSE(nodes.statistics().merged);
@@ -130,7 +130,7 @@ TEST(Congruence, RingsOfTwoReplicasThroughOneLinkAreNotMerged) {
   Statistics statistics;
   const Timeline timeline = simulate(graph.make(), cluster.make(), {Backend::FlowSolver, true, true}, &statistics);
   EXPECT_FALSE(statistics.merged);
-  EXPECT_EQ(statistics.folded_copies, 4);
+  EXPECT_EQ(statistics.folded_devices, 4);
   // Four members at 50 GB/s want 200 of 100 GB/s: 2 ms become 4.
   EXPECT_NEAR(timeline.step_time.base(), 5e-3, 1e-12);
   EXPECT_NEAR(timeline.contention_lost.base(), 2e-3, 1e-12);
@@ -156,7 +156,7 @@ TEST(Congruence, ReplicasPlacedDifferentlyAreNotFolded) {
   graph.transfer(from, to, link);
   Statistics statistics;
   const Timeline timeline = simulate(graph.make(), cluster.make(), {Backend::FlowSolver, true, true}, &statistics);
-  EXPECT_EQ(statistics.folded_copies, 1);
+  EXPECT_EQ(statistics.folded_devices, 1);
   EXPECT_NEAR(timeline.step_time.base(), 10e-3, 1e-12);  // 50 MB at 5 GB/s; the first replica's takes 1 ms
 }
 

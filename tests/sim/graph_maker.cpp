@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
-#include "costmodel/plan/unit_lanes.hpp"
+#include "costmodel/plan/pass_lanes.hpp"
 
 namespace panpipe::test {
 namespace {
@@ -134,7 +134,7 @@ int GraphMaker::cell(const std::vector<ProgramStep>& steps, int members, bool al
   program.atomic = atomic;
   program.overlap_loss = overlap_loss;
   graph_.steps.insert(graph_.steps.end(), steps.begin(), steps.end());
-  UnitLanes lanes;
+  PassLanes lanes;
   std::vector<MemberRun> runs(at_index(members));
   program.duration = Ticks(run_cell(graph_, program, lanes, runs.data()));
   program.exposed_communication = program.duration;

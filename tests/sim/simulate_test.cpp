@@ -66,7 +66,7 @@ TEST_P(Simulate, RingAllReduceInsideAPass) {
       const Timeline timeline = simulate(graph.make(), ported.cluster.make(), with(GetParam(), merge, fold), &statistics);
       EXPECT_DOUBLE_EQ(timeline.step_time.base(), 9e-3);
       EXPECT_EQ(statistics.merged, merge);
-      EXPECT_EQ(statistics.folded_copies, fold ? 4 : 1);
+      EXPECT_EQ(statistics.folded_devices, fold ? 4 : 1);
       // Merged: one timer, of all members together. Else two compute steps and one flow for each simulated device.
       EXPECT_EQ(statistics.activities, merge ? 1 : fold ? 3 : 12);
       EXPECT_EQ(statistics.flows, merge ? 0 : fold ? 1 : 4);
@@ -85,7 +85,7 @@ TEST_P(Simulate, OverlappedCollective) {
     EXPECT_DOUBLE_EQ(simulate(graph.make(), ported.cluster.make(), with(GetParam(), merge)).step_time.base(), 5e-3);
 }
 
-// Gradients of two ranks with two data copies each, all four devices behind one NIC of 10 GB/s per direction: 2 ranks x 2
+// Gradients of two ranks with two replicas each, all four devices behind one NIC of 10 GB/s per direction: 2 ranks x 2
 // members = 4 flows of 100 MB share it: 4 x 10 ms. Alone (rate 10 GB/s) a flow takes 10 ms.
 TEST_P(Simulate, GradientsShareANic) {
   ClusterMaker cluster(4);

@@ -75,11 +75,11 @@ page::Table page_rows(const RunReport& report) {
   table.parts = kTerms;
   for (const RunPrediction* run : worst_first(report)) {
     const std::vector<double> terms = term_values(run->terms);
-    page::Cell bar;
+    page::TableCell bar;
     bar.parts = terms;
     for (std::size_t i = 0; i < terms.size(); ++i)
       bar.hint += fmt::format("{}{}: {}", i ? ", " : "", kTerms[i], to_text(Duration(terms[i])));
-    page::Cell id = page::words(run->row.id);
+    page::TableCell id = page::words(run->row.id);
     id.hint = run->row.source + ", " + run->row.where;
     table.rows.push_back(
         {id, page::number(100 * *run->error(), 1, std::abs(*run->error()) > kLarge ? page::Tone::Bad : page::Tone::Plain),

@@ -20,7 +20,7 @@ double copy_rate(const at::Tensor& from, const at::Tensor& to, c10::Device gpu) 
   std::vector<double> samples;
   for (int i = 0; i < 7; ++i) watch.time(samples, [&] { to.copy_(from, /*non_blocking=*/true); });
   watch.read();
-  return static_cast<double>(from.nbytes()) / robust(samples).median;
+  return static_cast<double>(from.nbytes()) / robust_median(samples).median;
 }
 
 }  // namespace

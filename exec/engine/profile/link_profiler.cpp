@@ -10,9 +10,9 @@
 #include <numeric>
 #include <string_view>
 
-#include "exec/engine/stage/operator_program.hpp"
 #include "exec/engine/profile/robust_median.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
+#include "exec/engine/stage/operator_program.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -212,8 +212,8 @@ MeasuredMessages measure_transfers(Transport& transport, int repetitions, at::De
             ahead_of(transport, device)
                 ? RoundTrips{device_round_trips(transport, first, second, bytes, count, device), std::vector<double>(1, 0.0)}
                 : ping_pong(transport, first, second, bytes, count, device);
-        times.push_back({bytes, robust(trips.one_way).median});
-        work.push_back({bytes, robust(trips.work).median});
+        times.push_back({bytes, robust_median(trips.one_way).median});
+        work.push_back({bytes, robust_median(trips.work).median});
       }
     }
     const TransferTable table = shared_table(transport, times, first), computed = shared_table(transport, work, first);
@@ -247,7 +247,7 @@ std::vector<ProfiledCollective> measure_collectives(Transport& transport, int re
       Stopwatch(device).wait();
       if (i >= 0) samples.push_back(seconds_since(start));
     }
-    mine.push_back({bytes, robust(samples).median});
+    mine.push_back({bytes, robust_median(samples).median});
   }
   const TransferTable table = shared_table(transport, mine, 0);
   if (transport.rank() != 0) return {};
@@ -262,7 +262,7 @@ double measure_memory_bandwidth(at::Device device) {
   std::vector<double> samples;
   for (int i = 0; i < 7; ++i) watch.time(samples, [&] { to.copy_(from); });
   watch.read();
-  return 2.0 * static_cast<double>(kBytes) / robust(samples).median;
+  return 2.0 * static_cast<double>(kBytes) / robust_median(samples).median;
 }
 
 double measure_launch(at::Device device) {
@@ -293,7 +293,7 @@ double measure_launch(at::Device device) {
     samples.push_back(seconds_since(start) / kOperators);  // the host's: a GPU is still at work
     Stopwatch(device).wait();
   }
-  return robust(samples).median;
+  return robust_median(samples).median;
 }
 
 }  // namespace panpipe::exec

@@ -12,9 +12,9 @@
 #include <unordered_set>
 
 #include "costmodel/workload/operands.hpp"
-#include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
 #include "exec/engine/profile/unit_profiler.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/stage/split_backward.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
 
@@ -156,7 +156,7 @@ std::string shapes_text(const OperatorGraph& graph, const Operator& op) {
 
 }  // namespace
 
-std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const Layout& layout, int unit,
+std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const StageLayout& layout, int unit,
                                            const ParameterStore& parameters, std::uint64_t seed, int repetitions,
                                            at::Device device, DeviceMemory& memory, std::optional<at::ScalarType> autocast) {
   const StageRange& stage = layout.stages[static_cast<std::size_t>(unit)];
@@ -204,7 +204,8 @@ std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const Lay
   }
   std::vector<OperatorRow> rows;
   for (auto& [op, found] : samples)
-    rows.push_back({op, robust(std::move(found.forward)).median, robust(std::move(found.backward)).median, found.saved});
+    rows.push_back(
+        {op, robust_median(std::move(found.forward)).median, robust_median(std::move(found.backward)).median, found.saved});
   return rows;
 }
 

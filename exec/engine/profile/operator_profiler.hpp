@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/stage_layout.hpp"
 
 namespace panpipe::exec {
 
@@ -21,7 +21,7 @@ struct OperatorRow {
 
 // Operators of unit `unit` (a stage of plan_of_units()), in graph order; communicating ones are left out. `parameters` hold what
 // the unit uses, for tensor-parallel rank `shard`. `autocast`: as a run of this graph and precision has it.
-std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const Layout& layout, int unit,
+std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const StageLayout& layout, int unit,
                                            const ParameterStore& parameters, std::uint64_t seed, int repetitions,
                                            at::Device device, DeviceMemory& memory, std::optional<at::ScalarType> autocast);
 

@@ -9,13 +9,13 @@
 
 #include "base/error.hpp"
 #include "base/text/quantity_text.hpp"
-#include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/device.hpp"
-#include "exec/engine/stage/float32_products.hpp"
 #include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/profile/link_profiler.hpp"
 #include "exec/engine/profile/robust_median.hpp"
 #include "exec/engine/profile/unit_profiler.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
+#include "exec/engine/stage/float32_products.hpp"
 #include "exec/engine/training/optimizer.hpp"
 #include "exec/launch/host.hpp"
 
@@ -77,7 +77,7 @@ double trimmed_mean(std::vector<double> samples) {
 ProfiledUnit to_unit(const UnitSamples& samples, const UnitMemory& memory) {
   ProfiledUnit unit;
   const auto take = [](const std::vector<double>& values, Duration& time) {
-    const Robust found = robust(values);
+    const RobustMedian found = robust_median(values);
     time = seconds(trimmed_mean(values));
     return found.spread * found.median;
   };
@@ -109,7 +109,7 @@ double optimizer_seconds(const PreparedProfile& job, const SeededParameters& par
   std::vector<double> samples;
   for (int i = 0; i < 6; ++i) watch.time(samples, [&] { optimizer.step(gradients, 1e-9); });
   watch.read();
-  return robust(samples).median;
+  return robust_median(samples).median;
 }
 
 class Windows {
@@ -209,7 +209,7 @@ PreparedProfile::PreparedProfile(ProfileRequest asked)
                    fmt::format("tensor-parallel ranks compute side by side, and {} of them do not divide the {} that profile",
                                tensor, request.ranks),
                    fmt::format("profile with --ranks {}, or one shard with --ranks 1", tensor));
-  layout = make_layout(graph(), plan_of_units(graph()));
+  layout = make_stage_layout(graph(), plan_of_units(graph()));
 }
 
 Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vector<OperatorRow>* operators) {

@@ -3,8 +3,8 @@
 
 #include "costmodel/prediction/experiment.hpp"
 #include "costmodel/profile/profile.hpp"
-#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/profile/operator_profiler.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "exec/launch/profile_request.hpp"
 
@@ -17,7 +17,7 @@ struct PreparedProfile {
 
   ProfileRequest request;
   Experiment experiment;
-  Layout layout;  // every unit a stage of its own
+  StageLayout layout;  // every unit a stage of its own
 
   const OperatorGraph& graph() const { return *experiment.workload.graph; }
 };

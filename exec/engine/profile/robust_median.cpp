@@ -16,8 +16,8 @@ double quantile(const std::vector<double>& sorted, double share) {
 
 }  // namespace
 
-Robust robust(std::vector<double> samples) {
-  Robust result;
+RobustMedian robust_median(std::vector<double> samples) {
+  RobustMedian result;
   if (samples.empty()) return result;
   std::sort(samples.begin(), samples.end());
   const double lower = quantile(samples, 0.25), upper = quantile(samples, 0.75), fence = 1.5 * (upper - lower);

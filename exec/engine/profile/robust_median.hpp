@@ -6,7 +6,7 @@
 
 namespace panpipe::exec {
 
-struct Robust {
+struct RobustMedian {
   double median = 0;
   double spread = 0;  // upper less lower quartile over the median
   int dropped = 0;    // farther than 1.5 such distances outside the quartiles (Tukey's fences)
@@ -17,6 +17,6 @@ inline double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 // 0 for no samples.
-Robust robust(std::vector<double> samples);
+RobustMedian robust_median(std::vector<double> samples);
 
 }  // namespace panpipe::exec

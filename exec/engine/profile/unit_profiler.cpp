@@ -41,8 +41,9 @@ std::vector<int> from_outside(const OperatorGraph& graph, int first, int end) {
 // A forward of which only the backward's needs are left alive.
 class HeldForward {
  public:
-  HeldForward(const OperatorGraph& graph, const Layout& layout, const OperatorProgram& program, const ParameterStore& parameters,
-              const std::vector<at::Tensor>& data, const CallContext& context, at::Device device) {
+  HeldForward(const OperatorGraph& graph, const StageLayout& layout, const OperatorProgram& program,
+              const ParameterStore& parameters, const std::vector<at::Tensor>& data, const CallContext& context,
+              at::Device device) {
     std::vector<at::Tensor> values;
     std::size_t next_data = 0;
     for (const int t : program.inputs()) {
@@ -95,7 +96,7 @@ std::vector<at::Tensor> stand_in_values(const OperatorGraph& graph, const std::v
   return values;
 }
 
-std::vector<at::Tensor> stand_in_gradients(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& outputs,
+std::vector<at::Tensor> stand_in_gradients(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& outputs,
                                            at::Device device) {
   std::vector<at::Tensor> gradients;
   for (const int t : outputs) {
@@ -116,7 +117,7 @@ Plan plan_of_units(const OperatorGraph& graph) {
   return plan;
 }
 
-std::vector<std::pair<int, int>> windows(const OperatorGraph& graph, const Layout& layout, std::int64_t bytes) {
+std::vector<std::pair<int, int>> windows(const OperatorGraph& graph, const StageLayout& layout, std::int64_t bytes) {
   std::vector<std::pair<int, int>> found;
   std::int64_t held = 0;
   for (int u = 0; u < static_cast<int>(layout.stages.size()); ++u) {
@@ -135,7 +136,7 @@ std::vector<std::pair<int, int>> windows(const OperatorGraph& graph, const Layou
   return found;
 }
 
-UnitProfiler::UnitProfiler(const OperatorGraph& graph, const Layout& layout, int first, int end, std::uint64_t seed,
+UnitProfiler::UnitProfiler(const OperatorGraph& graph, const StageLayout& layout, int first, int end, std::uint64_t seed,
                            at::Device device, int shard, std::optional<at::ScalarType> autocast)
     : graph_(graph),
       layout_(layout),

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "costmodel/plan/plan.hpp"
-#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/vocabulary_loss.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
+#include "exec/engine/stage_layout.hpp"
 
 namespace panpipe::exec {
 
@@ -37,20 +37,20 @@ Plan plan_of_units(const OperatorGraph& graph);
 
 // Runs of neighbouring units whose parameters, gradients and one microbatch fit into `bytes`, at least one unit each: profiling
 // holds one run at a time, so that models larger than memory can be measured.
-std::vector<std::pair<int, int>> windows(const OperatorGraph& graph, const Layout& layout, std::int64_t bytes);
+std::vector<std::pair<int, int>> windows(const OperatorGraph& graph, const StageLayout& layout, std::int64_t bytes);
 
 // What arrives from other units and goes back to them, in any numbers: no operator's time depends on them, apart from denormal
 // ones.
 std::vector<at::Tensor> stand_in_values(const OperatorGraph& graph, const std::vector<int>& tensors, std::uint64_t seed,
                                         at::Device device);
-std::vector<at::Tensor> stand_in_gradients(const OperatorGraph& graph, const Layout& layout, const std::vector<int>& outputs,
+std::vector<at::Tensor> stand_in_gradients(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& outputs,
                                            at::Device device);
 
 class UnitProfiler {
  public:
   // Holds units [first, end) of the layout made from plan_of_units(). `shard`: which of the tensor-parallel ranks this one is.
   // `autocast`: as a run of this graph and precision has it.
-  UnitProfiler(const OperatorGraph& graph, const Layout& layout, int first, int end, std::uint64_t seed,
+  UnitProfiler(const OperatorGraph& graph, const StageLayout& layout, int first, int end, std::uint64_t seed,
                at::Device device = at::kCPU, int shard = 0, std::optional<at::ScalarType> autocast = {});
 
   // Forward through all units of the window and back, once with B and once with I and W. `together` is called before each
@@ -83,7 +83,7 @@ class UnitProfiler {
   void add_loss_memory(const Operator& op, DeviceMemory& account, UnitMemory& sum) const;
 
   const OperatorGraph& graph_;
-  const Layout& layout_;
+  const StageLayout& layout_;
   std::uint64_t seed_;
   at::Device device_;
   int shard_;

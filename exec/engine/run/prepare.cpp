@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "present/result/result_files.hpp"
 #include "exec/engine/published_weights.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/training/training_run.hpp"
 #include "exec/launch/run_options.hpp"
+#include "present/result/result_files.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -37,7 +37,7 @@ PreparedRun::PreparedRun(RunRequest asked)
                    "run with parallel.zero 0 or 1");
   plan = experiment.plan(request.plan);
   slices = sliced(experiment, plan.schedule);
-  layout = make_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
+  layout = make_stage_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
   weights = published_weights(scenario, whole_graph());
   check_training(*this);
   check_run_outputs(request);

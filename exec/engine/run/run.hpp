@@ -24,7 +24,7 @@ struct PreparedRun {
   Experiment experiment;
   Plan plan;
   std::optional<SliceGraph> slices;  // where the schedule cuts sequences
-  Layout layout;
+  StageLayout layout;
   std::shared_ptr<const PublishedWeights> weights;  // null: the model begins with drawn values
 
   // What a pass computes; and what data are for: they differ where the schedule cuts sequences.

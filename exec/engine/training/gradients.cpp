@@ -24,7 +24,7 @@
 
 namespace panpipe::exec {
 
-std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Layout& layout, const Plan& plan) {
+std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const StageLayout& layout, const Plan& plan) {
   std::map<int, std::set<int>> found;
   for (std::size_t s = 0; s < layout.stages.size(); ++s)
     for (const int tensor : layout.stages[s].parameters) {
@@ -48,7 +48,7 @@ std::vector<int> replicas_of(const Plan& plan, int position, int shard) {
 
 // By how many operators of a position's stages a parameter is read: where communication cuts stages, each may be in a segment
 // of its own, and adds to the gradient apart.
-int uses_of(const OperatorGraph& graph, const Layout& layout, const Plan& plan, int position, int root) {
+int uses_of(const OperatorGraph& graph, const StageLayout& layout, const Plan& plan, int position, int root) {
   int uses = 0;
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
     if (plan.schedule.stage_to_rank[s] != position) continue;
@@ -79,7 +79,7 @@ struct Gradients::Hook : torch::autograd::PostAccumulateGradHook {
   std::size_t slot;
 };
 
-Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const Layout& layout, const SeededParameters& parameters,
+Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
                      Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes)
     : graph_(graph),
       plan_(plan),

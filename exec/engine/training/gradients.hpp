@@ -13,16 +13,16 @@
 
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
-#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
 
 // Pipeline positions that use each parameter (by root), ascending; of parameters that are trained.
-std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Layout& layout, const Plan& plan);
+std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const StageLayout& layout, const Plan& plan);
 
 // Of all elements together. Each tensor's norm is formed in fp32: one of fp16 gradients may lie beyond fp16, and bf16 has 8 bits.
 double squared_norm(const std::vector<at::Tensor>& gradients);
@@ -33,7 +33,7 @@ class Gradients {
   static constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
 
   // References must outlive this; every rank of the run makes one at the same time, since groups are made.
-  Gradients(const OperatorGraph& graph, const Plan& plan, const Layout& layout, const SeededParameters& parameters,
+  Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
             Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes = kBucketBytes);
   ~Gradients();
   Gradients(const Gradients&) = delete;
@@ -98,7 +98,7 @@ class Gradients {
 
   const OperatorGraph& graph_;
   const Plan& plan_;
-  const Layout& layout_;
+  const StageLayout& layout_;
   MeshPlace place_;
   std::map<int, std::vector<int>> holders_;
   Transport& transport_;

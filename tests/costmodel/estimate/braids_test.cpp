@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/plan/unit_lanes.hpp"
+#include "costmodel/plan/pass_lanes.hpp"
 #include "tests/costmodel/plan/tables.hpp"
 
 namespace panpipe {
@@ -54,7 +54,7 @@ double braid_step(const test::TableCosts& costs, const std::string& group, Braid
 
 // Work beside a collective goes at rate 1 - loss: 6 ms of work beside 4 ms of collective lose 1 ms, beside 20 ms (all along)
 // take 6 / 0.75.
-TEST(UnitLanes, ComputeLosesAShareOfTheTimeBesideCollectives) {
+TEST(PassLanes, ComputeLosesAShareOfTheTimeBesideCollectives) {
   EXPECT_DOUBLE_EQ(time_beside(6, 4, 0.25), 7);
   EXPECT_DOUBLE_EQ(time_beside(6, 20, 0.25), 8);
   EXPECT_DOUBLE_EQ(time_beside(6, 8, 0.25), 8);

@@ -9,7 +9,7 @@
 #include "costmodel/estimate/compile.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/estimate/replay.hpp"
-#include "costmodel/plan/unit_lanes.hpp"
+#include "costmodel/plan/pass_lanes.hpp"
 #include "tests/costmodel/plan/tables.hpp"
 
 namespace panpipe {

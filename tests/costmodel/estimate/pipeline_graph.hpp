@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "costmodel/estimate/pipeline_order.hpp"
+#include "costmodel/plan/pass_lanes.hpp"
 #include "costmodel/plan/task_graph.hpp"
-#include "costmodel/plan/unit_lanes.hpp"
 
 namespace panpipe::testing {
 
@@ -54,7 +54,7 @@ class GraphBuilder {
     program.members = static_cast<std::uint8_t>(members);
     program.atomic = program.all_inputs = members > 1;
     graph_.steps.insert(graph_.steps.end(), steps.begin(), steps.end());
-    UnitLanes lanes;
+    PassLanes lanes;
     std::vector<MemberRun> runs(static_cast<std::size_t>(members));
     program.duration = program.exposed_communication = Ticks(run_cell(graph_, program, lanes, runs.data()));
     for (const MemberRun& run : runs) program.exposed_communication -= Ticks(run.busy);

@@ -24,11 +24,11 @@ struct Distance {
 
 // A sample of everything that fits in closed form, `per_family` of each family.
 std::vector<Priced> sample(Common& common, std::size_t per_family) {
-  Sweep sweep(common, {});
+  Enumeration enumeration(common, {});
   for (const int micro : common.space.micro)
     if (micro <= 8)
-      for (const bool whole : {true, false}) sweep.run({micro}, whole, std::numeric_limits<double>::infinity());
-  std::vector<Priced> all = sweep.take();
+      for (const bool whole : {true, false}) enumeration.run({micro}, whole, std::numeric_limits<double>::infinity());
+  std::vector<Priced> all = enumeration.take();
   std::mt19937 random(7);
   std::shuffle(all.begin(), all.end(), random);
   std::map<int, std::size_t> taken;

@@ -44,12 +44,12 @@ double best_of_all(const Scenario& scenario) {
   const Space space = space_of(experiment);
   Common common(experiment, space);
   const SearchOptions options;
-  Sweep sweep(common, options);
+  Enumeration enumeration(common, options);
   for (const bool whole : {true, false})
-    for (const int micro : space.micro) sweep.run({micro}, whole, std::numeric_limits<double>::infinity());
+    for (const int micro : space.micro) enumeration.run({micro}, whole, std::numeric_limits<double>::infinity());
   Evaluator evaluator(common);
   double best = std::numeric_limits<double>::infinity();
-  for (const Priced& one : sweep.take()) {
+  for (const Priced& one : enumeration.take()) {
     const Exact exact = evaluator.evaluate(one.configuration);
     if (exact.usable()) best = std::min(best, exact.step_time);
   }
@@ -180,10 +180,10 @@ TEST(SearchAuto, TriesEveryPlannedFamily) {
   EXPECT_THAT(space.notes, Contains(note));
   for (const char* name : {"gpipe", "1f1b", "zb-v", "stp", "hanayo"}) EXPECT_THAT(note, HasSubstr(name));
   Common common(experiment, space);
-  Sweep sweep(common, {});
-  for (const int micro : space.micro) sweep.run({micro}, true, std::numeric_limits<double>::infinity());
+  Enumeration enumeration(common, {});
+  for (const int micro : space.micro) enumeration.run({micro}, true, std::numeric_limits<double>::infinity());
   std::set<int> met;
-  for (const Priced& one : sweep.take()) met.insert(one.configuration.family);
+  for (const Priced& one : enumeration.take()) met.insert(one.configuration.family);
   // stp asks for 3P-1 microbatches, of which two ranks on these four cards have enough.
   EXPECT_EQ(met, std::set<int>(space.families.begin(), space.families.end()));
 }

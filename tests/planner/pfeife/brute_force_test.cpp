@@ -7,8 +7,8 @@
 
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
-#include "planner/pfeife/family.hpp"
 #include "planner/pfeife/search_space.hpp"
+#include "planner/pfeife/tried_schedules.hpp"
 #include "tests/planner/pfeife/layer_chains.hpp"
 
 namespace panpipe::test {
@@ -48,7 +48,7 @@ double shortest(const Experiment& experiment, int most, bool splits, const std::
   const planner::SearchSpace space(experiment);
   double best = 0;
   for (int stages = 1; stages <= most; ++stages) {
-    for (const planner::Member& member : planner::family_of(experiment.scenario, stages, splits).members) {
+    for (const planner::TriedSchedule& member : planner::tried_schedules(experiment.scenario, stages, splits).members) {
       if (!check_schedule(member.schedule).empty() || member.schedule.stages > space.units()) continue;
       every_cut(space.units(), member.schedule.stages, [&](const Cuts& cuts) {
         every_recompute(choices, member.schedule.stages, [&](const planner::Modes& modes) {
@@ -115,7 +115,7 @@ TEST(BruteForce, ATensorThatSkipsStagesIsCounted) {
     ASSERT_FALSE(answer.candidates.empty());
     const planner::SearchSpace space(*experiment);
     double best = 0;
-    for (const planner::Member& member : planner::family_of(experiment->scenario, 2, false).members) {
+    for (const planner::TriedSchedule& member : planner::tried_schedules(experiment->scenario, 2, false).members) {
       if (!check_schedule(member.schedule).empty()) continue;
       every_cut(space.units(), member.schedule.stages, [&](const Cuts& cuts) {
         const double time =

@@ -14,7 +14,7 @@ struct Part {
 
 class Enumeration {
  public:
-  explicit Enumeration(const Problem& problem) : problem_(problem), all_((1U << problem.layers.size()) - 1) {}
+  explicit Enumeration(const PlanningProblem& problem) : problem_(problem), all_((1U << problem.layers.size()) - 1) {}
 
   BruteForce run() {
     behind(0, 0, 0);
@@ -117,7 +117,7 @@ class Enumeration {
            4 * (d - 1) * reduced / (d * problem_.bandwidth * problem_.microbatches);
   }
 
-  const Problem& problem_;
+  const PlanningProblem& problem_;
   unsigned all_;
   std::vector<Part> parts_;
   BruteForce result_;
@@ -125,12 +125,12 @@ class Enumeration {
 
 }  // namespace
 
-BruteForce brute_force(const Problem& problem) { return Enumeration(problem).run(); }
+BruteForce brute_force(const PlanningProblem& problem) { return Enumeration(problem).run(); }
 
-Problem random_problem(unsigned seed) {
+PlanningProblem random_problem(unsigned seed) {
   std::mt19937 random(seed);
   const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
-  Problem problem;
+  PlanningProblem problem;
   const int layers = 1 + below(5);
   problem.degrees = below(2) ? std::vector<int>{1, 2} : std::vector<int>{1};
   problem.devices = 1 + below(5);

@@ -9,9 +9,9 @@ struct BruteForce {
   bool feasible = false;
   double least_load = 0, least_step = 0;
 };
-BruteForce brute_force(const Problem& problem);
+BruteForce brute_force(const PlanningProblem& problem);
 
 // Up to five layers with random edges, degrees, choices and limits.
-Problem random_problem(unsigned seed);
+PlanningProblem random_problem(unsigned seed);
 
 }  // namespace panpipe::planner::piper

@@ -7,8 +7,8 @@ namespace {
 
 constexpr double kBandwidth = 25e9;
 
-Problem empty_problem(int devices, int microbatches, double memory, std::vector<int> degrees) {
-  Problem problem;
+PlanningProblem empty_problem(int devices, int microbatches, double memory, std::vector<int> degrees) {
+  PlanningProblem problem;
   problem.degrees = std::move(degrees);
   problem.devices = devices;
   problem.microbatches = microbatches;
@@ -23,7 +23,7 @@ struct Size {
   double time, parameters, activations, kept;
 };
 
-int add_layer(Problem& problem, const std::string& name, const Size& size) {
+int add_layer(PlanningProblem& problem, const std::string& name, const Size& size) {
   Layer layer;
   layer.name = name;
   for (const int t : problem.degrees) {
@@ -39,12 +39,12 @@ int add_layer(Problem& problem, const std::string& name, const Size& size) {
   return static_cast<int>(problem.layers.size()) - 1;
 }
 
-void connect(Problem& problem, int from, int to, double bytes) { problem.edges.push_back({from, to, bytes}); }
+void connect(PlanningProblem& problem, int from, int to, double bytes) { problem.edges.push_back({from, to, bytes}); }
 
 }  // namespace
 
-Problem bert_like(int layers, int devices, int microbatches, double memory) {
-  Problem problem = empty_problem(devices, microbatches, memory, {1, 2, 4, 8});
+PlanningProblem bert_like(int layers, int devices, int microbatches, double memory) {
+  PlanningProblem problem = empty_problem(devices, microbatches, memory, {1, 2, 4, 8});
   std::mt19937 random(1);
   const double hidden = 31.5e6, mask_bytes = 16.8e6;
   const int mask = add_layer(problem, "mask", {0, 0, 0, 0.5});
@@ -61,8 +61,8 @@ Problem bert_like(int layers, int devices, int microbatches, double memory) {
   return problem;
 }
 
-Problem resnet_like(int devices, int microbatches, double memory) {
-  Problem problem = empty_problem(devices, microbatches, memory, {1});
+PlanningProblem resnet_like(int devices, int microbatches, double memory) {
+  PlanningProblem problem = empty_problem(devices, microbatches, memory, {1});
   int last = -1, count = 0;
   const auto add = [&](const Size& size, int from) {
     const int next = add_layer(problem, "node" + std::to_string(count++), size);
@@ -87,8 +87,8 @@ Problem resnet_like(int devices, int microbatches, double memory) {
   return problem;
 }
 
-Problem gnmt_like(int devices, int microbatches, double memory) {
-  Problem problem = empty_problem(devices, microbatches, memory, {1});
+PlanningProblem gnmt_like(int devices, int microbatches, double memory) {
+  PlanningProblem problem = empty_problem(devices, microbatches, memory, {1});
   std::mt19937 random(2);
   const auto size = [&] {
     const double weight = 1 + static_cast<double>(random() % 1000) / 100;

@@ -6,10 +6,10 @@
 namespace panpipe::planner::piper {
 
 // A chain of transformer layers between an embedding and a head, with a mask that feeds every layer; degrees 1, 2, 4, 8.
-Problem bert_like(int layers, int devices, int microbatches, double memory);
+PlanningProblem bert_like(int layers, int devices, int microbatches, double memory);
 // Bottleneck blocks with shortcuts: 177 layers, 192 edges.
-Problem resnet_like(int devices, int microbatches, double memory);
+PlanningProblem resnet_like(int devices, int microbatches, double memory);
 // Branches side by side, as the layers of an encoder and a decoder are: 78 layers, about 18,000 ways to cut in two.
-Problem gnmt_like(int devices, int microbatches, double memory);
+PlanningProblem gnmt_like(int devices, int microbatches, double memory);
 
 }  // namespace panpipe::planner::piper

@@ -39,7 +39,7 @@ std::vector<Setting> settings() {
 }
 
 // The problem as the import makes it, but with the memory unrounded, as the published runs have it.
-Problem problem_of(const PiperFile& file, const Setting& row, const fs::path& folder) {
+PlanningProblem problem_of(const PiperFile& file, const Setting& row, const fs::path& folder) {
   ImportOptions options;
   options.devices = std::stoi(row.devices);
   options.microbatches = std::stoi(row.microbatches);
@@ -51,7 +51,7 @@ Problem problem_of(const PiperFile& file, const Setting& row, const fs::path& fo
   const Imported imported = import_piper(file, options, "layers.yaml");
   std::ofstream(folder / "layers.yaml") << imported.layers;
   const Experiment experiment(parse_scenario(imported.scenario, "in.yaml", folder.string()));
-  Problem problem = pose(experiment, Objective::TimePerSample).problem;
+  PlanningProblem problem = pose(experiment, Objective::TimePerSample).problem;
   problem.memory = std::stod(row.memory);
   return problem;
 }
@@ -74,7 +74,7 @@ TEST(Published, FeasibilityAndOptimaAgree) {
     last = row.input;
     SolveOptions options;
     options.threads = 2;
-    const Problem problem = problem_of(file, row, folder);
+    const PlanningProblem problem = problem_of(file, row, folder);
     const Solution found = least_load(problem, options);
     const std::string at = row.input + " K=" + row.devices + " N=" + row.microbatches + " M=" + row.memory + " " + row.variant;
     EXPECT_TRUE(found.proved) << at;

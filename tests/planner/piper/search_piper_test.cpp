@@ -4,8 +4,8 @@
 
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/prediction/experiment.hpp"
 #include "costmodel/plan/task_graph.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "planner/piper/problem_of.hpp"
 #include "planner/planner.hpp"
 
@@ -57,7 +57,7 @@ TEST(SearchPiper, OurModelsHaveProfilesForAllDegrees) {
 
 TEST(SearchPiper, WhatTheScenarioStatesStaysFixed) {
   const Experiment experiment = gpt({"parallel={pipeline: 2, tensor: 2, data: 2}", "recompute=full", "batch.microbatches=4"});
-  const piper::Problem problem = piper::pose(experiment, piper::Objective::TimePerSample).problem;
+  const piper::PlanningProblem problem = piper::pose(experiment, piper::Objective::TimePerSample).problem;
   EXPECT_EQ(problem.stages, 2);
   EXPECT_EQ(problem.degrees, std::vector<int>{2});
   EXPECT_EQ(problem.microbatches, 8);  // of both replicas

@@ -18,8 +18,8 @@ Choice choice(double time, double in_flight, double fixed, double parameters = 0
 }
 
 // A chain of layers with one choice each.
-Problem chain(const std::vector<double>& times, int devices, int microbatches) {
-  Problem problem;
+PlanningProblem chain(const std::vector<double>& times, int devices, int microbatches) {
+  PlanningProblem problem;
   problem.degrees = {1};
   problem.devices = devices;
   problem.microbatches = microbatches;
@@ -35,7 +35,7 @@ Problem chain(const std::vector<double>& times, int devices, int microbatches) {
 TEST(Solve, EqualsBruteForceOnRandomProblems) {
   int feasible = 0;
   for (unsigned seed = 0; seed < 600; ++seed) {
-    const Problem problem = random_problem(seed);
+    const PlanningProblem problem = random_problem(seed);
     const BruteForce expected = brute_force(problem);
     const Solution found = least_load(problem, {});
     ASSERT_EQ(!found.stages.empty(), expected.feasible) << "seed " << seed;
@@ -45,14 +45,14 @@ TEST(Solve, EqualsBruteForceOnRandomProblems) {
     ++feasible;
     EXPECT_NEAR(found.objective, expected.least_load, 1e-12 * expected.least_load) << "seed " << seed;
     EXPECT_EQ(found.lower_bound, found.objective);
-    for (const Stage& stage : found.stages) EXPECT_LE(stage.memory, problem.memory);
+    for (const StageChoice& stage : found.stages) EXPECT_LE(stage.memory, problem.memory);
   }
   EXPECT_GT(feasible, 300);
 }
 
 TEST(Solve, StepEqualsBruteForceOnRandomProblems) {
   for (unsigned seed = 1000; seed < 1400; ++seed) {
-    const Problem problem = random_problem(seed);
+    const PlanningProblem problem = random_problem(seed);
     const BruteForce expected = brute_force(problem);
     const Solution found = least_step(problem, {});
     ASSERT_EQ(!found.stages.empty(), expected.feasible) << "seed " << seed;
@@ -66,7 +66,7 @@ TEST(Solve, StepEqualsBruteForceOnRandomProblems) {
 TEST(Solve, AStatedNumberOfStagesIsHeld) {
   int feasible = 0, other = 0;
   for (unsigned seed = 2000; seed < 2400; ++seed) {
-    Problem problem = random_problem(seed);
+    PlanningProblem problem = random_problem(seed);
     const bool any = brute_force(problem).feasible;
     problem.stages = 1 + static_cast<int>(seed % 4);
     const BruteForce expected = brute_force(problem);
@@ -91,7 +91,7 @@ TEST(Solve, AStatedNumberOfStagesIsHeld) {
 
 // Two layers make no three stages, though either layer would fit.
 TEST(Solve, SaysThatTheNumberOfStagesIsInTheWay) {
-  Problem problem = chain({6, 6}, 4, 4);
+  PlanningProblem problem = chain({6, 6}, 4, 4);
   problem.stages = 3;
   EXPECT_EQ(least_load(problem, {}).reason,
             "stages: there are plans with other numbers of stages, for instance 1, and none with 3");
@@ -118,7 +118,7 @@ TEST(Solve, GivesTheSlowStageReplicas) {
 // One layer on four devices: data 4 reduces 100 bytes of gradients at 4 (d - 1) / d / (N B) a byte, 4 * 3 / 4 * 100 / (4 * 100) =
 // 0.75, beside 8 / 4 = 2.
 TEST(Solve, OneLayerIsAProblem) {
-  Problem problem = chain({8}, 4, 4);
+  PlanningProblem problem = chain({8}, 4, 4);
   problem.bandwidth = 100;
   problem.layers[0].choices[0][0].parameters = 100;
   const Solution found = least_load(problem, {});
@@ -126,7 +126,7 @@ TEST(Solve, OneLayerIsAProblem) {
 }
 
 TEST(Solve, LayersWithoutEdgesMayBeGroupedFreely) {
-  Problem problem = chain({5, 1, 4}, 2, 2);
+  PlanningProblem problem = chain({5, 1, 4}, 2, 2);
   problem.edges.clear();
   problem.most_data = 1;
   const Solution found = least_load(problem, {});
@@ -135,7 +135,7 @@ TEST(Solve, LayersWithoutEdgesMayBeGroupedFreely) {
 
 // The transfer over the cut costs both stages 2 * 10 / 5 = 4 s, so that two devices lose against one: 3 + 4 > 6.
 TEST(Solve, ChargesATransferToBothEnds) {
-  Problem problem = chain({3, 3}, 2, 2);
+  PlanningProblem problem = chain({3, 3}, 2, 2);
   problem.most_data = 1;
   problem.bandwidth = 5;
   problem.edges[0].bytes = 10;
@@ -146,14 +146,14 @@ TEST(Solve, ChargesATransferToBothEnds) {
 
 // Fill and drain: two stages of 3 with two microbatches take 2 * 3 + 3 = 9, one replica of all 2 * 6 = 12, two replicas of all 6.
 TEST(Solve, StepCountsFillAndDrain) {
-  Problem problem = chain({3, 3}, 2, 2);
+  PlanningProblem problem = chain({3, 3}, 2, 2);
   EXPECT_DOUBLE_EQ(least_step(problem, {}).objective, 6);
   problem.most_data = 1;
   EXPECT_DOUBLE_EQ(least_step(problem, {}).objective, 9);
 }
 
 TEST(Solve, SaysWhichLayerFitsNowhere) {
-  Problem problem = chain({1, 1}, 2, 2);
+  PlanningProblem problem = chain({1, 1}, 2, 2);
   problem.memory = 1000;
   problem.layers[1].choices[0] = {choice(1, 400, 900), choice(2, 100, 1000, 0, true)};
   const Solution found = least_load(problem, {});
@@ -165,7 +165,7 @@ TEST(Solve, SaysWhichLayerFitsNowhere) {
 }
 
 TEST(Solve, SaysThatAllDevicesTogetherAreTooSmall) {
-  Problem problem = chain({1, 1, 1}, 2, 2);
+  PlanningProblem problem = chain({1, 1, 1}, 2, 2);
   problem.memory = 1000;
   for (Layer& layer : problem.layers) layer.choices[0] = {choice(1, 0, 800)};
   EXPECT_EQ(
@@ -176,7 +176,7 @@ TEST(Solve, SaysThatAllDevicesTogetherAreTooSmall) {
 
 // Two microbatches in flight before the last stage: 2 * 500 + 100 > 1000, while one would fit.
 TEST(Solve, SaysWhatWouldBeInFlight) {
-  Problem problem = chain({1, 1}, 2, 2);
+  PlanningProblem problem = chain({1, 1}, 2, 2);
   problem.memory = 1000;
   problem.most_data = 1;
   for (Layer& layer : problem.layers) layer.choices[0] = {choice(1, 500, 100)};
@@ -187,7 +187,7 @@ TEST(Solve, SaysWhatWouldBeInFlight) {
 }
 
 TEST(Solve, SaysThatNoDataDegreeDivides) {
-  Problem problem = chain({1, 1}, 8, 6);
+  PlanningProblem problem = chain({1, 1}, 8, 6);
   problem.least_data = problem.most_data = 4;
   EXPECT_EQ(least_load(problem, {}).reason, "no data-parallel degree from 4 to 4 divides the 6 microbatches");
 }
@@ -211,7 +211,7 @@ TEST(Solve, MoreDevicesAndMoreMemoryNeverHurt) {
 }
 
 TEST(Solve, ThreadsDoNotChangeTheAnswer) {
-  const Problem problem = gnmt_like(8, 256, 16e9);
+  const PlanningProblem problem = gnmt_like(8, 256, 16e9);
   SolveOptions one, three;
   three.threads = 3;
   const Solution a = least_load(problem, one), b = least_load(problem, three);
@@ -254,7 +254,7 @@ TEST(Solve, AStopIsSeenAtOnce) {
 }
 
 TEST(Solve, TooManyBranchesAreRefused) {
-  Problem problem = chain(std::vector<double>(20, 1), 2, 2);
+  PlanningProblem problem = chain(std::vector<double>(20, 1), 2, 2);
   problem.edges.clear();  // 2^20 ways
   try {
     least_load(problem, {});

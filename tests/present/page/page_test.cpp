@@ -18,7 +18,7 @@ Table table_of(const std::string& text) {
   table.caption = text;
   table.columns = {{text, text, false, text}, {"n", "s", true, ""}, {"parts", "", false, ""}};
   table.parts = {text, "rest"};
-  table.rows = {{words(text), number(2.5, 1), Cell{text, 1.0, Tone::Bad, text, {1, 3}}}};
+  table.rows = {{words(text), number(2.5, 1), TableCell{text, 1.0, Tone::Bad, text, {1, 3}}}};
   return table;
 }
 
@@ -89,7 +89,7 @@ TEST(PageTable, EmptyTablesAndBarsWithoutLength) {
   table.columns = {{"id", "", false, ""}};
   EXPECT_EQ(broken_markup(to_html(table)), "");
   table.parts = {"x", "y"};
-  table.rows = {{Cell{"nothing", 0.0, Tone::Plain, "", {0, 0}}}};
+  table.rows = {{TableCell{"nothing", 0.0, Tone::Plain, "", {0, 0}}}};
   EXPECT_EQ(broken_markup(to_html(table)), "");
   EXPECT_EQ(to_html(table).find("nan"), std::string::npos);
 }

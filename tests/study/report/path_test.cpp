@@ -91,7 +91,7 @@ TEST(ReportPath, WhatNothingExplainsIsAGap) {
     result.kind = kind;
     const std::vector<PathPart> path = critical_path(result);
     ASSERT_EQ(path.size(), 8U);
-    EXPECT_EQ(path[6].kind, PathKind::Gap);
+    EXPECT_EQ(path[6].kind, PathPartKind::Gap);
     EXPECT_DOUBLE_EQ(path[6].end - path[6].start, 0.5);
     EXPECT_STREQ(name_of(path[6].kind), "gaps (host, clocks)");
   }
@@ -105,13 +105,13 @@ TEST(ReportPath, MeasuredSendsHoldNobody) {
   result.kind = TimelineKind::Measured;
   for (Span& span : result.timeline.spans)
     if (span.device == 1 && span.action.kind == ActionKind::Opt) span.start = Duration(10), span.end = Duration(20);
-  EXPECT_NEAR(sums_of(critical_path(result))[PathKind::Gap], 1, 1e-12);
+  EXPECT_NEAR(sums_of(critical_path(result))[PathPartKind::Gap], 1, 1e-12);
   result.kind = TimelineKind::Estimated;
-  EXPECT_EQ(sums_of(critical_path(result))[PathKind::Gap], 0);
-  EXPECT_NEAR(sums_of(critical_path(result))[PathKind::Held], 1, 1e-12);
+  EXPECT_EQ(sums_of(critical_path(result))[PathPartKind::Gap], 0);
+  EXPECT_NEAR(sums_of(critical_path(result))[PathPartKind::Held], 1, 1e-12);
   result.plan = PlanFacts{};
   result.plan->transfers = "asynchronous";
-  EXPECT_NEAR(sums_of(critical_path(result))[PathKind::Gap], 1, 1e-12);
+  EXPECT_NEAR(sums_of(critical_path(result))[PathPartKind::Gap], 1, 1e-12);
 }
 
 // 1F1B on two ranks, four microbatches, F 1 s, B 2 s, a hand-over 0.5 s, the optimizer nothing.
@@ -126,7 +126,7 @@ ResultDocument two_ranks_1f1b(TransferRules::Semantics semantics) {
   return parse_result(to_result_json(timeline, metrics(timeline), {}, plan, true), "made.json");
 }
 
-using Sums = std::map<PathKind, double>;
+using Sums = std::map<PathPartKind, double>;
 
 // Blocking. Rank 0: F0 0-1, held to 1.5, F1 1.5-2.5, held to 3, B0 5-7, F2 7-8, held to 8.5, B1 8.5-10.5, F3 10.5-11.5, held to
 // 12, B2 12-14, B3 15.5-17.5. Rank 1: F0 1.5-2.5, B0 2.5-4.5, held to 5, F1 5-6, B1 6-8, held to 8.5, F2 8.5-9.5, B2 9.5-11.5,
@@ -138,17 +138,17 @@ TEST(ReportPath, FollowsBlockingSends) {
   const std::vector<PathPart> path = critical_path(result);
   std::string text;
   for (const PathPart& part : path)
-    if (part.kind != PathKind::Pass && part.kind != PathKind::Optimizer)
+    if (part.kind != PathPartKind::Pass && part.kind != PathPartKind::Optimizer)
       text += fmt::format("{} {}@{} {}-{}, ", name_of(part.kind), part.action, part.device, part.start, part.end);
   EXPECT_EQ(text,
             "transfers between stages 1RECV_F0@1 1-1.5, senders held by their transfers 1SEND_B0@1 4.5-5, "
             "transfers between stages 0RECV_B1@0 8-8.5, transfers between stages 1RECV_F3@1 11.5-12, "
             "transfers between stages 0RECV_B3@0 15-15.5, ");
   Sums sums = sums_of(path);
-  EXPECT_DOUBLE_EQ(sums[PathKind::Pass], 15);
-  EXPECT_DOUBLE_EQ(sums[PathKind::Transfer], 2);
-  EXPECT_DOUBLE_EQ(sums[PathKind::Held], 0.5);
-  EXPECT_DOUBLE_EQ(sums[PathKind::Gap], 0);
+  EXPECT_DOUBLE_EQ(sums[PathPartKind::Pass], 15);
+  EXPECT_DOUBLE_EQ(sums[PathPartKind::Transfer], 2);
+  EXPECT_DOUBLE_EQ(sums[PathPartKind::Held], 0.5);
+  EXPECT_DOUBLE_EQ(sums[PathPartKind::Gap], 0);
 }
 
 // Asynchronous: nobody is held. Rank 1 works without a pause from 1.5 on (F0 B0 F1 B1 F2 B2 F3 B3, 3 s each pair) until 13.5;
@@ -156,9 +156,9 @@ TEST(ReportPath, FollowsBlockingSends) {
 TEST(ReportPath, HoldsNobodyWithAsynchronousSends) {
   const ResultDocument result = two_ranks_1f1b(TransferRules::Semantics::Asynchronous);
   Sums sums = sums_of(critical_path(result));
-  EXPECT_DOUBLE_EQ(sums[PathKind::Held], 0);
-  EXPECT_DOUBLE_EQ(sums[PathKind::Gap], 0);
-  EXPECT_DOUBLE_EQ(sums[PathKind::Pass] + sums[PathKind::Transfer], result.timeline.step_time.base());
+  EXPECT_DOUBLE_EQ(sums[PathPartKind::Held], 0);
+  EXPECT_DOUBLE_EQ(sums[PathPartKind::Gap], 0);
+  EXPECT_DOUBLE_EQ(sums[PathPartKind::Pass] + sums[PathPartKind::Transfer], result.timeline.step_time.base());
   // Rank 0 has one more forward in flight than rank 1, so that every gradient comes in time or costs its way.
   EXPECT_LT(result.timeline.step_time.base(), 17.5);
 }
@@ -171,10 +171,10 @@ TEST(ReportPath, TellsSharingFromTransfers) {
     if (span.lane == Lane::Receive) span.alone = Duration(0.25);  // took 1 s
   result.timeline.spans[0].waiting = Duration(0.5);               // F of rank 0, for its tensor-parallel group
   Sums sums = sums_of(critical_path(result));
-  EXPECT_DOUBLE_EQ(sums[PathKind::Transfer], 0.5);
-  EXPECT_DOUBLE_EQ(sums[PathKind::Sharing], 1.5);
-  EXPECT_DOUBLE_EQ(sums[PathKind::PassCollective], 0.5);
-  EXPECT_DOUBLE_EQ(sums[PathKind::Pass], 2 + 2 + 4 + 3 - 0.5);
+  EXPECT_DOUBLE_EQ(sums[PathPartKind::Transfer], 0.5);
+  EXPECT_DOUBLE_EQ(sums[PathPartKind::Sharing], 1.5);
+  EXPECT_DOUBLE_EQ(sums[PathPartKind::PassCollective], 0.5);
+  EXPECT_DOUBLE_EQ(sums[PathPartKind::Pass], 2 + 2 + 4 + 3 - 0.5);
 }
 
 // A prediction's chain goes from 0 to the step's end without a hole or a gap: whatever the schedule, the semantics of transfers,
@@ -205,15 +205,15 @@ TEST_P(PredictedChain, HasNoGap) {
       for (const PathPart& part : path) {
         EXPECT_GE(part.end, part.start);
         EXPECT_LE(part.inside, (part.end - part.start) * (1 + 1e-12));
-        EXPECT_NE(part.kind, PathKind::Gap) << fmt::format("device {}, {} to {}", part.device, part.start, part.end);
+        EXPECT_NE(part.kind, PathPartKind::Gap) << fmt::format("device {}, {} to {}", part.device, part.start, part.end);
         if (verb == "estimate" || result.plan->data == 1) {
-          EXPECT_NE(part.kind, PathKind::Replicas);
+          EXPECT_NE(part.kind, PathPartKind::Replicas);
         }
         if (verb == "estimate") {
-          EXPECT_NE(part.kind, PathKind::Sharing);
+          EXPECT_NE(part.kind, PathPartKind::Sharing);
         }
         if (semantics == "asynchronous") {
-          EXPECT_NE(part.kind, PathKind::Held);
+          EXPECT_NE(part.kind, PathPartKind::Held);
         }
       }
     }

@@ -1,4 +1,4 @@
-#include "costmodel/plan/unit_lanes.hpp"
+#include "costmodel/plan/pass_lanes.hpp"
 
 #include <algorithm>
 

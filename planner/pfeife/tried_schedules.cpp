@@ -1,4 +1,4 @@
-#include "planner/pfeife/family.hpp"
+#include "planner/pfeife/tried_schedules.hpp"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ namespace {
 
 class Builder {
  public:
-  Builder(const Scenario& scenario, Family& family) : scenario_(scenario), family_(family) {}
+  Builder(const Scenario& scenario, TriedSchedules& family) : scenario_(scenario), family_(family) {}
 
   void add(const std::string& name, const ScheduleOptions& options) {
     try {
@@ -52,12 +52,12 @@ class Builder {
   }
 
   const Scenario& scenario_;
-  Family& family_;
+  TriedSchedules& family_;
 };
 
 }  // namespace
 
-std::string to_text(const Member& member) {
+std::string to_text(const TriedSchedule& member) {
   std::string text = member.name;
   for (const char* key : {"stages_per_rank", "loop_batch", "prefetch"})
     if (const auto found = member.options.find(key); found != member.options.end())
@@ -73,8 +73,8 @@ bool chooses_stages(const Scenario& scenario) {
   return scenario.schedule.csv.empty() && has_option(scenario.schedule.name, "stages_per_rank");
 }
 
-Family family_of(const Scenario& scenario, int stages_per_rank, bool split_backward) {
-  Family family;
+TriedSchedules tried_schedules(const Scenario& scenario, int stages_per_rank, bool split_backward) {
+  TriedSchedules family;
   Builder builder(scenario, family);
   const ScheduleRequest& request = scenario.schedule;
   if (!is_open(scenario, "schedule")) {

@@ -14,7 +14,7 @@
 namespace panpipe::sim {
 
 // What to run: everything that does not change while it runs.
-struct ReplayInput {
+struct EventInput {
   const TaskGraph* graph = nullptr;
   const TaskNet* net = nullptr;
   const Folding* folding = nullptr;
@@ -23,7 +23,7 @@ struct ReplayInput {
   std::vector<bool> timers;  // per task: its cell is one timer
 };
 
-struct ReplayRecord {
+struct EventRecord {
   // [task or transfer * classes + class], ticks
   std::vector<double> task_start, task_end, transfer_start, transfer_end;
   std::vector<double> waiting;                // [task * classes + class], as in TaskTimes
@@ -33,6 +33,6 @@ struct ReplayRecord {
 };
 
 // Ends when nothing is under way. With an order that cannot finish, `finished` is less than tasks x classes.
-ReplayRecord replay(const ReplayInput& input, FlowBackend& backend);
+EventRecord run_events(const EventInput& input, FlowBackend& backend);
 
 }  // namespace panpipe::sim

@@ -1,4 +1,4 @@
-#include "sim/network_replay.hpp"
+#include "sim/event_loop.hpp"
 
 #include <algorithm>
 
@@ -34,9 +34,9 @@ struct Meeting {
   std::int32_t sending = 0;
 };
 
-class Replay final : public EventHandler, private CellHost {
+class EventLoop final : public EventHandler, private CellHost {
  public:
-  Replay(const ReplayInput& input, FlowBackend& backend)
+  EventLoop(const EventInput& input, FlowBackend& backend)
       : graph_(*input.graph),
         net_(*input.net),
         folding_(*input.folding),
@@ -60,7 +60,7 @@ class Replay final : public EventHandler, private CellHost {
     make_meetings();
   }
 
-  ReplayRecord run() {
+  EventRecord run() {
     for (std::size_t pair = 0; pair < waiting_for_.size(); ++pair)
       if (waiting_for_[pair] == 0) ready_.push_back(static_cast<std::int32_t>(pair));
     cells_.begin();
@@ -158,7 +158,7 @@ class Replay final : public EventHandler, private CellHost {
     record_.task_start[pair(t, cls)] = backend_.now().base();
     if (task.kind == TaskKind::Collective && task.flow >= 0) {
       meet(first_meeting_[at(t)] + (net_.round[at(t)] < 0 ? folding_.data_group[at(cls)] : cls));
-    } else if (const FlowSpec* copy = flows_.copy(task, cls)) {
+    } else if (const FlowSpec* copy = flows_.host_copy(task, cls)) {
       send(*copy, token(Kind::TaskEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
     } else {
       const Ticks time = task.program < 0 ? Ticks(0) : graph_.programs[at(task.program)].duration;
@@ -329,7 +329,7 @@ class Replay final : public EventHandler, private CellHost {
   FlowBackend& backend_;
   ContentionLog log_;
   const std::int32_t classes_;
-  ReplayRecord record_;
+  EventRecord record_;
   std::vector<std::int32_t> waiting_for_, gates_;  // [task][class]
   std::vector<std::int32_t> transfer_waits_;       // [transfer][class], with a rendezvous
   std::vector<bool> point_reached_;                // [wait for a point][class]
@@ -342,6 +342,6 @@ class Replay final : public EventHandler, private CellHost {
 
 }  // namespace
 
-ReplayRecord replay(const ReplayInput& input, FlowBackend& backend) { return Replay(input, backend).run(); }
+EventRecord run_events(const EventInput& input, FlowBackend& backend) { return EventLoop(input, backend).run(); }
 
 }  // namespace panpipe::sim

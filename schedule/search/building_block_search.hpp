@@ -7,7 +7,7 @@
 
 namespace panpipe::search {
 
-struct Candidate {
+struct TriedBlock {
   Knobs knobs;
   Score score;
   Rows rows;
@@ -15,9 +15,9 @@ struct Candidate {
 
 // The best few orders of different scores, the best first. Tries about `passes` passes in all, each block one order of the
 // problem, but a few blocks at least; stops when `bound` is reached.
-std::vector<Candidate> search_blocks(const Problem& problem, const Score& bound, double passes);
+std::vector<TriedBlock> search_building_blocks(const OrderProblem& problem, const Score& bound, double passes);
 
 // The order of one block; its rows are empty when its policy gets stuck.
-Candidate try_block(const Problem& problem, const Knobs& knobs);
+TriedBlock try_building_block(const OrderProblem& problem, const Knobs& knobs);
 
 }  // namespace panpipe::search

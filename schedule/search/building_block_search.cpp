@@ -1,4 +1,4 @@
-#include "schedule/search/block_search.hpp"
+#include "schedule/search/building_block_search.hpp"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ constexpr std::size_t kElite = 6;
 constexpr double kAny = 1e6;  // slack without limit
 
 // Blocks without waits in all styles, and the published ones.
-std::vector<Knobs> plain_blocks(const Problem& problem) {
+std::vector<Knobs> plain_blocks(const OrderProblem& problem) {
   std::vector<Knobs> blocks;
   for (const double fit : {1.0, 0.5, 0.0})
     for (const double slack : {kAny, 0.0, 1.0})
@@ -103,9 +103,9 @@ class RandomBlocks {
 };
 
 // Keeps the best of different scores; of equal ones the newer, whose neighbours have not been tried.
-void remember(std::vector<Candidate>& elite, Candidate candidate) {
+void remember(std::vector<TriedBlock>& elite, TriedBlock candidate) {
   const auto at =
-      std::find_if(elite.begin(), elite.end(), [&](const Candidate& c) { return !c.score.better_than(candidate.score); });
+      std::find_if(elite.begin(), elite.end(), [&](const TriedBlock& c) { return !c.score.better_than(candidate.score); });
   if (at != elite.end() && !candidate.score.better_than(at->score)) {
     at->knobs = candidate.knobs;
     return;
@@ -116,20 +116,21 @@ void remember(std::vector<Candidate>& elite, Candidate candidate) {
 
 }  // namespace
 
-Candidate try_block(const Problem& problem, const Knobs& knobs) {
-  Candidate candidate{knobs, {}, {}};
-  candidate.rows = list_schedule(knobs.plan_even ? evened(problem) : problem, block_policy(problem, knobs), candidate.score);
+TriedBlock try_building_block(const OrderProblem& problem, const Knobs& knobs) {
+  TriedBlock candidate{knobs, {}, {}};
+  candidate.rows =
+      list_schedule(knobs.plan_even ? evened(problem) : problem, building_block_policy(problem, knobs), candidate.score);
   const bool planned_as_timed = knobs.patience == 0 && !knobs.plan_even;
-  if (!candidate.rows.empty() && !planned_as_timed) Replay(problem).run(candidate.rows, candidate.score);
+  if (!candidate.rows.empty() && !planned_as_timed) RowTimer(problem).run(candidate.rows, candidate.score);
   return candidate;
 }
 
-std::vector<Candidate> search_blocks(const Problem& problem, const Score& bound, double passes) {
+std::vector<TriedBlock> search_building_blocks(const OrderProblem& problem, const Score& bound, double passes) {
   const int tries = static_cast<int>(
       std::clamp(passes / problem.passes(), double{kFewestTries}, std::max(double{kFewestTries}, problem.effort * kMostTries)));
   const std::vector<Knobs> plain = plain_blocks(problem);
   RandomBlocks random(problem.chunks);
-  std::vector<Candidate> elite;
+  std::vector<TriedBlock> elite;
   for (int i = 0; i < tries; ++i) {
     Knobs knobs;
     if (i < static_cast<int>(plain.size())) {
@@ -139,7 +140,7 @@ std::vector<Candidate> search_blocks(const Problem& problem, const Score& bound,
     } else {
       knobs = random.near(elite[static_cast<std::size_t>(random.below(static_cast<int>(elite.size())))].knobs);
     }
-    Candidate candidate = try_block(problem, knobs);
+    TriedBlock candidate = try_building_block(problem, knobs);
     if (candidate.rows.empty()) continue;
     remember(elite, std::move(candidate));
     if (!bound.better_than(elite.front().score)) break;

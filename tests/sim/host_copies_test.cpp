@@ -24,7 +24,7 @@ Cluster node_of(int devices, std::vector<std::vector<int>> switches) {
   return assemble_cluster("node", {group});
 }
 
-TaskId add_copy(GraphMaker& graph, int rank, bool away, int program, Bytes bytes) {
+TaskId add_host_copy(GraphMaker& graph, int rank, bool away, int program, Bytes bytes) {
   Task task;
   task.kind = away ? TaskKind::Offload : TaskKind::Reload;
   task.lane = Lane::Copy;
@@ -36,7 +36,7 @@ TaskId add_copy(GraphMaker& graph, int rank, bool away, int program, Bytes bytes
   return graph.task(rank, task);
 }
 
-class Copies : public testing::TestWithParam<Backend> {
+class HostCopies : public testing::TestWithParam<Backend> {
  protected:
   void SetUp() override {
     if (!has_backend(GetParam())) GTEST_SKIP() << "this build has no SimGrid";
@@ -47,36 +47,38 @@ class Copies : public testing::TestWithParam<Backend> {
     return simulate(graph.make(), cluster, {GetParam(), true, fold}).step_time.base() * 1e3;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, Copies, testing::Values(Backend::FlowSolver, Backend::SimGrid),
+INSTANTIATE_TEST_SUITE_P(Backends, HostCopies, testing::Values(Backend::FlowSolver, Backend::SimGrid),
                          [](const auto& test) { return test.param == Backend::SimGrid ? "SimGrid" : "FlowSolver"; });
 
 GraphMaker two_ranks(bool second_goes_away) {
   GraphMaker graph(2);
   const int program = graph.program({GraphMaker::compute(Duration(4e-3))});
-  add_copy(graph, 0, true, program, Bytes(100'000'000));
-  add_copy(graph, 1, second_goes_away, program, Bytes(100'000'000));
+  add_host_copy(graph, 0, true, program, Bytes(100'000'000));
+  add_host_copy(graph, 1, second_goes_away, program, Bytes(100'000'000));
   return graph;
 }
 
 // Two ranks behind one switch: 200 MB through its 25 GB/s take 8 ms, twice as long as one alone.
-TEST_P(Copies, TwoDevicesBehindOneSwitchTakeTwiceAsLong) { EXPECT_DOUBLE_EQ(step_ms(node_of(2, {{0, 1}}), two_ranks(true)), 8); }
+TEST_P(HostCopies, TwoDevicesBehindOneSwitchTakeTwiceAsLong) {
+  EXPECT_DOUBLE_EQ(step_ms(node_of(2, {{0, 1}}), two_ranks(true)), 8);
+}
 
-TEST_P(Copies, DevicesBehindSwitchesOfTheirOwnDoNotMeet) {
+TEST_P(HostCopies, DevicesBehindSwitchesOfTheirOwnDoNotMeet) {
   EXPECT_DOUBLE_EQ(step_ms(node_of(2, {{0}, {1}}), two_ranks(true)), 4);
   EXPECT_DOUBLE_EQ(step_ms(node_of(2, {}), two_ranks(true)), 4);
 }
 
-TEST_P(Copies, AwayAndBackAreDirectionsOfTheirOwn) { EXPECT_DOUBLE_EQ(step_ms(node_of(2, {{0, 1}}), two_ranks(false)), 4); }
+TEST_P(HostCopies, AwayAndBackAreDirectionsOfTheirOwn) { EXPECT_DOUBLE_EQ(step_ms(node_of(2, {{0, 1}}), two_ranks(false)), 4); }
 
 // Four replicas on two switches: every replica shares its switch with one other; one simulated device stands for all four.
-TEST_P(Copies, ReplicasFoldAndShareAllTheSame) {
+TEST_P(HostCopies, ReplicasFoldAndShareAllTheSame) {
   GraphMaker graph(1, 1, 4);
-  add_copy(graph, 0, true, graph.program({GraphMaker::compute(Duration(4e-3))}), Bytes(100'000'000));
+  add_host_copy(graph, 0, true, graph.program({GraphMaker::compute(Duration(4e-3))}), Bytes(100'000'000));
   for (const bool fold : {true, false}) EXPECT_DOUBLE_EQ(step_ms(node_of(4, {{0, 1}, {2, 3}}), graph, fold), 8);
 }
 
 // The contention is booked on the upstream link: 4 ms lost by each of two flows.
-TEST_P(Copies, TheReportNamesTheUpstreamLink) {
+TEST_P(HostCopies, TheReportNamesTheUpstreamLink) {
   const Timeline timeline = simulate(two_ranks(true).make(), node_of(2, {{0, 1}}), {GetParam()});
   EXPECT_DOUBLE_EQ(timeline.contention_lost.base(), 4e-3);
   ASSERT_FALSE(timeline.contention.empty());

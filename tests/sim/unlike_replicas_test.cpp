@@ -1,4 +1,4 @@
-// Copies, groups and hand-overs that are not alike: each is priced where it lies, in both engines.
+// Replicas, groups and hand-overs that are not alike: each is priced where it lies, in both engines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ const DeviceMetrics& device(const Prediction& prediction, int number) {
   return *std::find_if(rows.begin(), rows.end(), [&](const DeviceMetrics& row) { return row.device == number; });
 }
 
-TEST(UnlikeCopies, EachTakesTheTimeOfItsOwnDevices) {
+TEST(UnlikeReplicas, EachTakesTheTimeOfItsOwnDevices) {
   const std::string yaml = std::string(kUnlikeNodes) + "parallel: {pipeline: 1, tensor: 4, data: 2}\n";
   const Both here = predict_both(yaml), there = predict_both(yaml + "placement: [4, 5, 6, 7, 0, 1, 2, 3]\n");
   EXPECT_DOUBLE_EQ(here.estimated.metrics.step_time_s, there.estimated.metrics.step_time_s);
@@ -59,7 +59,7 @@ TEST(UnlikeCopies, EachTakesTheTimeOfItsOwnDevices) {
   EXPECT_GT(here.estimated.metrics.step_time_s, device(here.estimated, 4).compute_s);
 }
 
-TEST(UnlikeCopies, EachDeviceIsHeldAgainstItsOwnMemory) {
+TEST(UnlikeReplicas, EachDeviceIsHeldAgainstItsOwnMemory) {
   const std::string yaml = std::string(kUnlikeNodes) + "parallel: {pipeline: 1, tensor: 4, data: 2}\n";
   for (const char* placement : {"", "placement: [4, 5, 6, 7, 0, 1, 2, 3]\n"}) {
     const Both both = predict_both(yaml + placement);
@@ -80,14 +80,14 @@ TEST(UnlikeCopies, EachDeviceIsHeldAgainstItsOwnMemory) {
 }
 
 // Four A100 of 312 and four RTX 3090 of 71 TFLOP/s: MFU is of the sum of the peaks.
-TEST(UnlikeCopies, FlopsAreHeldAgainstTheSumOfPeaks) {
+TEST(UnlikeReplicas, FlopsAreHeldAgainstTheSumOfPeaks) {
   const Both both = predict_both(std::string(kUnlikeNodes) + "parallel: {pipeline: 1, tensor: 4, data: 2}\n");
   const Metrics& m = both.estimated.metrics;
   EXPECT_NEAR(m.mfu * m.step_time_s * 4 * (312e12 + 71e12), m.model_flops, 0.01 * m.model_flops);
 }
 
-// ZeRO 1 to 3 and hand-overs work among copies that have ranks of their own.
-TEST(UnlikeCopies, EveryReductionAndScheduleJoins) {
+// ZeRO 1 to 3 and hand-overs work among replicas that have ranks of their own.
+TEST(UnlikeReplicas, EveryReductionAndScheduleJoins) {
   for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
     for (const char* zero : {"0", "1", "2", "3"}) {
       std::string yaml = std::string(kUnlikeNodes) + "parallel: {pipeline: 2, tensor: 2, data: 2, zero: " + zero + "}\n" +
@@ -102,8 +102,8 @@ TEST(UnlikeCopies, EveryReductionAndScheduleJoins) {
     }
 }
 
-// Copy 2 of three hands over between nodes, the others inside one. No two of them meet on a link.
-TEST(UnlikeCopies, HandOversAreThoseOfEachCopy) {
+// Replica 2 of three hands over between nodes, the others inside one. No two of them meet on a link.
+TEST(UnlikeReplicas, HandOversAreThoseOfEachReplica) {
   const Both both = predict_both(R"(panpipe: 1
 cluster: {file: clusters/dgx-a100-80g.yaml, nodes: 2}
 workload: {model: gpt, layers: 2, hidden: 512, heads: 8}
@@ -166,7 +166,7 @@ framework: eager
   EXPECT_GT(across.simulated.metrics.step_time_s, bridged.simulated.metrics.step_time_s);
 }
 
-// 64 copies on 8 nodes of 8 NICs of 25 GB/s. A node's uplink carries 200 / k GB/s; with NICs of 25 / k it carries the same.
+// 64 replicas on 8 nodes of 8 NICs of 25 GB/s. A node's uplink carries 200 / k GB/s; with NICs of 25 / k it carries the same.
 TEST(Collectives, CrossTheUplinksOfTheirNodes) {
   const auto yaml = [](const std::string& network) {
     return R"(panpipe: 1
@@ -194,7 +194,8 @@ framework: eager
   EXPECT_NEAR(spine.simulated.metrics.step_time_s, spine.estimated.metrics.step_time_s, 1e-6);
 }
 
-// One copy a node: each sends over its own NIC of 25 GB/s, though seven others of its node idle. Two nodes: a byte is sent once.
+// One replica a node: each sends over its own NIC of 25 GB/s, though seven others of its node idle. Two nodes: a byte is sent
+// once.
 TEST(Collectives, AMemberHasItsOwnNic) {
   const Experiment experiment(parse_scenario(R"(panpipe: 1
 cluster: {file: clusters/dgx-a100-80g.yaml, nodes: 2}
@@ -224,7 +225,7 @@ framework: eager
   EXPECT_DOUBLE_EQ(step_of(yaml(1)), step_of(yaml(64)));
 }
 
-// Each copy has nodes of its own, and one device of each sends: it has the way out of its node to itself, as with one copy.
+// Each replica has nodes of its own, and one device of each sends: it has the way out of its node to itself, as with one replica.
 TEST(Transfers, ShareTheWayOutOnlyWithWhoIsThere) {
   const std::string head = R"(panpipe: 1
 cluster: {file: clusters/rtx3090x8.yaml, nodes: 4, network: {nics_per_node: 1, bandwidth: 5 GB/s}}
@@ -247,7 +248,7 @@ framework: eager
       hand_over(head +
                 "parallel: {pipeline: 16, data: 2}\nplacement: [0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, "
                 "7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31]\n");
-  // Side by side both copies' seventh ranks send from one node, over one NIC.
+  // Side by side both replicas' seventh ranks send from one node, over one NIC.
   const double beside = hand_over(head + "parallel: {pipeline: 16, data: 2}\n");
   EXPECT_DOUBLE_EQ(apart, one);
   EXPECT_GT(beside, 1.5 * one);

@@ -26,7 +26,7 @@ inline double time_beside(double work, double beside, double loss) {
   return work + loss * std::min(beside, all_beside);
 }
 
-struct UnitLanes {
+struct PassLanes {
   double compute = 0, tensor = 0;  // free from
   bool whole_ticks = true;         // what compute takes beside collectives is rounded
 };
@@ -46,7 +46,7 @@ struct MemberRun {
 // Runs a cell on idle links. `on_collective(step, start, end)` is called for each, `on_steps(steps, time)` after each step: how
 // many of the program's have ended, and when all of its member had. Returns the end of the cell.
 template <class OnCollective, class OnSteps>
-double run_steps(const ProgramStep* steps, const Program& program, bool collectives_run_on, UnitLanes& lanes, MemberRun* members,
+double run_steps(const ProgramStep* steps, const Program& program, bool collectives_run_on, PassLanes& lanes, MemberRun* members,
                  OnCollective on_collective, OnSteps on_steps) {
   const std::int32_t count = program.members;
   if (program.all_inputs) {
@@ -90,13 +90,13 @@ double run_steps(const ProgramStep* steps, const Program& program, bool collecti
 }
 
 template <class OnCollective, class OnSteps>
-double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes, MemberRun* members, OnCollective on_collective,
+double run_cell(const TaskGraph& graph, const Program& program, PassLanes& lanes, MemberRun* members, OnCollective on_collective,
                 OnSteps on_steps) {
   return run_steps(graph.steps.data() + program.first_step, program, graph.collectives_run_on, lanes, members, on_collective,
                    on_steps);
 }
 
-inline double run_cell(const TaskGraph& graph, const Program& program, UnitLanes& lanes, MemberRun* members) {
+inline double run_cell(const TaskGraph& graph, const Program& program, PassLanes& lanes, MemberRun* members) {
   return run_cell(
       graph, program, lanes, members, [](std::int32_t, double, double) {}, [](std::int32_t, double) {});
 }
