@@ -6,8 +6,8 @@
 #include <string>
 
 #include "costmodel/cost/cost_model.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/plan/plan.hpp"
-#include "costmodel/plan/task_graph.hpp"
 #include "costmodel/workload/workload.hpp"
 
 namespace panpipe {

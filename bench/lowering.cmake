@@ -1,1 +1,1 @@
-panpipe_benchmark(lowering SOURCES bench_lowering.cpp LIBRARIES panpipe::plan)
+panpipe_benchmark(lowering SOURCES bench_lowering.cpp LIBRARIES panpipe::lowering)

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/output.hpp"
-#include "cli/verbs.hpp"
 #include "base/error.hpp"
 #include "base/input/reader.hpp"
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
 #include "schedule/schedule.hpp"
 
 namespace panpipe::cli {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/machine.hpp"
 #include "base/text/text_style.hpp"
+#include "cli/machine.hpp"
 
 namespace panpipe::cli {
 

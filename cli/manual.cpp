@@ -3,11 +3,11 @@
 #include <memory>
 #include <string>
 
+#include "base/error.hpp"
+#include "base/version.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "base/error.hpp"
 #include "costmodel/prediction/experiment.hpp"
-#include "base/version.hpp"
 
 namespace panpipe::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "base/index_ranges.hpp"
 #include "cli/build_info.hpp"
 #include "cli/output.hpp"
-#include "base/index_ranges.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "present/result/describe_plan.hpp"
 #include "present/result/result_files.hpp"

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/error.hpp"
+#include "base/index_ranges.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
-#include "base/error.hpp"
-#include "base/index_ranges.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/links_matrix.hpp"
-#include "present/result/heading.hpp"
 #include "costmodel/workload/movable_units.hpp"
+#include "present/result/heading.hpp"
 
 namespace panpipe::cli {
 namespace {

@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <memory>
 
-#include "cli/output.hpp"
-#include "cli/verbs.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
 #include "present/result/result.hpp"
 #include "study/compare/compare.hpp"
 

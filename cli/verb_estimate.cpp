@@ -3,9 +3,9 @@
 #include <chrono>
 #include <memory>
 
+#include "base/files/files_read.hpp"
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
-#include "base/files/files_read.hpp"
 #include "present/result/result_files.hpp"
 
 namespace panpipe::cli {

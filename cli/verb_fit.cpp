@@ -10,12 +10,12 @@
 #include <memory>
 #include <set>
 
-#include "cli/output.hpp"
-#include "cli/stop_on_signal.hpp"
-#include "cli/verbs.hpp"
 #include "base/error.hpp"
 #include "base/files/file_hash.hpp"
 #include "base/files/files_write.hpp"
+#include "cli/output.hpp"
+#include "cli/stop_on_signal.hpp"
+#include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "validation/fit/fit.hpp"
 #include "validation/fit/profile_fit.hpp"

@@ -6,15 +6,15 @@
 #include <filesystem>
 #include <memory>
 
-#include "cli/output.hpp"
-#include "cli/verbs.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "base/input/source_text.hpp"
 #include "base/text/quantity_text.hpp"
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/topology_import.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
-#include "base/input/source_text.hpp"
 #include "planner/piper/piper_file.hpp"
 
 namespace panpipe::cli {

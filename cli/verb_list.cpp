@@ -18,7 +18,7 @@
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/workload/models.hpp"
 #include "present/result/heading.hpp"
-#include "schedule/families/find_family.hpp"
+#include "schedule/find_family.hpp"
 
 namespace panpipe::cli {
 namespace {

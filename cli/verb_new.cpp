@@ -9,12 +9,12 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/output.hpp"
-#include "cli/verbs.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
-#include "costmodel/prediction/experiment.hpp"
 #include "base/input/scalar_text.hpp"
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
+#include "costmodel/prediction/experiment.hpp"
 
 namespace panpipe::cli {
 namespace {

@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "cli/verbs.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "cli/verbs.hpp"
 #include "study/report/report.hpp"
 
 namespace panpipe::cli {

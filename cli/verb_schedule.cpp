@@ -19,7 +19,7 @@
 #include "cli/schedule_transfers.hpp"
 #include "cli/verbs.hpp"
 #include "present/picture/schedule_picture.hpp"
-#include "schedule/families/find_family.hpp"
+#include "schedule/find_family.hpp"
 #include "schedule/memory/memory_actions.hpp"
 #include "schedule/memory/memory_sweep.hpp"
 #include "schedule/schedule.hpp"

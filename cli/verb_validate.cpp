@@ -5,10 +5,10 @@
 #include <memory>
 #include <set>
 
-#include "cli/output.hpp"
-#include "cli/verbs.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
 #include "validation/runs/run_report.hpp"
 
 namespace panpipe::cli {

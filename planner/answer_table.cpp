@@ -11,7 +11,7 @@
 #include "base/text/text_table.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "planner/answer_text.hpp"
-#include "schedule/families/find_family.hpp"
+#include "schedule/find_family.hpp"
 
 namespace panpipe::planner {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "schedule/families/find_family.hpp"
+#include "schedule/find_family.hpp"
 
 namespace panpipe::planner {
 namespace {

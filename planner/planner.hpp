@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/prediction/experiment.hpp"
 #include "costmodel/plan/plan.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe::planner {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/index.hpp"
-#include "costmodel/plan/pass_lanes.hpp"
+#include "costmodel/lowering/pass_lanes.hpp"
 
 namespace panpipe::sim {
 namespace {

@@ -1,6 +1,6 @@
 // Passes and groups on the compute lanes of all pipeline groups while links are shared: the event-driven form of the rules in
-// costmodel/plan/pass_lanes.hpp, step by step, or as one timer where nobody could tell. The event loop owns time and flows; this
-// says what starts when.
+// costmodel/lowering/pass_lanes.hpp, step by step, or as one timer where nobody could tell. The event loop owns time and flows;
+// this says what starts when.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/plan/pass_lanes.hpp"
+#include "costmodel/lowering/pass_lanes.hpp"
 #include "sim/event_loop.hpp"
 #include "sim/flow_solver.hpp"
 #include "sim/simgrid_module.hpp"

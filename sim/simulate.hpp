@@ -5,7 +5,7 @@
 #include <string>
 
 #include "costmodel/cluster/cluster.hpp"
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe::sim {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 
 namespace panpipe::sim {
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "base/input/yaml_document.hpp"
 #include "base/input/parse_source.hpp"
 #include "base/input/render.hpp"
 #include "base/input/source_text.hpp"
+#include "base/input/yaml_document.hpp"
 
 namespace panpipe {
 

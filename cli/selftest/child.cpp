@@ -19,8 +19,8 @@
 #include <system_error>
 #include <utility>
 
-#include "cli/stop_on_signal.hpp"
 #include "base/error.hpp"
+#include "cli/stop_on_signal.hpp"
 #include "exec/launch/launch.hpp"
 
 namespace panpipe::cli {

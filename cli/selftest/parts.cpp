@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
+#include "base/text/quantity_text.hpp"
 #include "cli/doctor_text.hpp"
 #include "cli/selftest/steps.hpp"
-#include "base/text/quantity_text.hpp"
 #include "exec/launch/visible_gpus.hpp"
 
 namespace panpipe::cli {

@@ -7,10 +7,10 @@
 #include <optional>
 #include <sstream>
 
-#include "cli/selftest/measured_job.hpp"
-#include "cli/selftest/steps.hpp"
 #include "base/error.hpp"
 #include "base/text/quantity_text.hpp"
+#include "cli/selftest/measured_job.hpp"
+#include "cli/selftest/steps.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "exec/launch/selftest_parts.hpp"
 #include "study/compare/compare.hpp"

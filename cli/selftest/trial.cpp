@@ -11,9 +11,9 @@
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
-#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/run_option_checks.hpp"
+#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/world.hpp"
 
 namespace panpipe::cli {

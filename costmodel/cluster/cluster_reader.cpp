@@ -10,7 +10,7 @@
 
 #include "costmodel/cluster/assemble.hpp"
 #include "costmodel/cluster/device_reader.hpp"
-#include "costmodel/cluster/reference.hpp"
+#include "costmodel/cluster/value_or_file.hpp"
 #include "costmodel/cluster/wiring_reader.hpp"
 
 namespace panpipe {

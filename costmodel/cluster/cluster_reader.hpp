@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "costmodel/cluster/cluster.hpp"
-#include "base/input/yaml_document.hpp"
 #include "base/input/reader.hpp"
+#include "base/input/yaml_document.hpp"
+#include "costmodel/cluster/cluster.hpp"
 
 namespace panpipe {
 

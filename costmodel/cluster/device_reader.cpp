@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "costmodel/cluster/cluster_reader.hpp"
-#include "costmodel/cluster/reference.hpp"
+#include "costmodel/cluster/value_or_file.hpp"
 
 namespace panpipe {
 namespace {

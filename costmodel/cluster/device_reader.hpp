@@ -1,9 +1,9 @@
 // A device's keys -> DeviceType.
 #pragma once
 
-#include "costmodel/cluster/cluster.hpp"
-#include "base/input/yaml_document.hpp"
 #include "base/input/reader.hpp"
+#include "base/input/yaml_document.hpp"
+#include "costmodel/cluster/cluster.hpp"
 
 namespace panpipe {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "costmodel/cluster/assemble.hpp"
-#include "costmodel/cluster/topology_matrix.hpp"
+#include "costmodel/cluster/nvidia_smi_topology.hpp"
 
 namespace panpipe {
 

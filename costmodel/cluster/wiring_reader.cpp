@@ -9,7 +9,7 @@
 
 #include "base/files/files_read.hpp"
 #include "base/files/inputs_kept.hpp"
-#include "costmodel/cluster/topology_matrix.hpp"
+#include "costmodel/cluster/nvidia_smi_topology.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
 
 namespace panpipe {

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "costmodel/cluster/assemble.hpp"
 #include "base/input/reader.hpp"
+#include "costmodel/cluster/assemble.hpp"
 
 namespace panpipe {
 

@@ -7,7 +7,7 @@
 
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/cost/profiled.hpp"
-#include "costmodel/cost/ring.hpp"
+#include "costmodel/cost/ring_hops.hpp"
 
 namespace panpipe {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "costmodel/cost/ring.hpp"
+#include "costmodel/cost/ring_hops.hpp"
 #include "costmodel/cost/workload_cost.hpp"
 
 namespace panpipe {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "costmodel/estimate/structure.hpp"
-#include "costmodel/plan/prices.hpp"
+#include "costmodel/lowering/prices.hpp"
 
 namespace panpipe {
 

@@ -6,7 +6,7 @@
 
 #include "base/index.hpp"
 #include "costmodel/estimate/order_net.hpp"
-#include "costmodel/plan/pass_lanes.hpp"
+#include "costmodel/lowering/pass_lanes.hpp"
 
 namespace panpipe {
 namespace {

@@ -1,7 +1,7 @@
 // Times of a lowered plan on idle links. docs/models/estimate.md.
 #pragma once
 
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe {

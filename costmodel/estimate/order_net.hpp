@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 
 namespace panpipe {
 

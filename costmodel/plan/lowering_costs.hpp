@@ -6,7 +6,6 @@
 
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/plan/plan.hpp"
-#include "costmodel/plan/task_graph.hpp"
 
 namespace panpipe {
 
@@ -59,9 +58,5 @@ Plan make_plan(const Scenario& scenario, const PlanRequest& request, const Lower
 inline Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
   return make_plan(scenario, request_of(scenario), costs);
 }
-TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
-// As if all replicas were like this one. `whole_reductions`: no gradient is reduced in buckets.
-TaskGraph lower_replica(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int replica,
-                        bool whole_reductions = false);
 
 }  // namespace panpipe

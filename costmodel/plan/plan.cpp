@@ -13,7 +13,7 @@
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
 #include "costmodel/plan/pass_means.hpp"
-#include "schedule/families/find_family.hpp"
+#include "schedule/find_family.hpp"
 #include "schedule/memory/memory_actions.hpp"
 
 namespace panpipe {
@@ -47,7 +47,8 @@ Schedule requested_schedule(const PlanRequest& wanted, const MeanCosts& mean_cos
   };
   if (!request.csv.empty()) return with_memory_actions(load_schedule_csv(request.csv));
   const ScheduleFamily* family = find_family(request.name);  // make_schedule says where there is none
-  if (per_rank > 1 && has_option(request.name, "stages_per_rank") && options.count("stages_per_rank") == 0) options["stages_per_rank"] = std::to_string(per_rank);
+  if (per_rank > 1 && has_option(request.name, "stages_per_rank") && options.count("stages_per_rank") == 0)
+    options["stages_per_rank"] = std::to_string(per_rank);
   PassCosts costs;
   if (family != nullptr && family->searched()) costs = mean_costs(make_schedule(request.name, ranks, 1, options).stages, true);
   Schedule schedule = with_memory_actions(make_schedule(request.name, ranks, wanted.degrees.microbatches, options, costs));

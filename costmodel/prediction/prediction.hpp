@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "costmodel/timeline/timeline.hpp"
 

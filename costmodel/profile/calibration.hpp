@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/input/reader.hpp"
 #include "base/quantity.hpp"
 #include "costmodel/cluster/cluster.hpp"
-#include "base/input/reader.hpp"
 
 namespace panpipe {
 

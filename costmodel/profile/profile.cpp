@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "base/text/quantity_text.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/scalar_text.hpp"
+#include "base/text/quantity_text.hpp"
 
 namespace panpipe {
 namespace {

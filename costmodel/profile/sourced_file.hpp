@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "base/quantity.hpp"
 #include "base/input/reader.hpp"
+#include "base/quantity.hpp"
 
 namespace panpipe {
 

@@ -7,7 +7,7 @@
 
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
-#include "schedule/families/find_family.hpp"
+#include "schedule/find_family.hpp"
 
 namespace panpipe {
 

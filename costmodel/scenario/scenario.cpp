@@ -13,7 +13,7 @@
 #include "costmodel/scenario/default_framework.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
-#include "schedule/families/find_family.hpp"
+#include "schedule/find_family.hpp"
 #include "schedule/limits.hpp"
 
 namespace panpipe {

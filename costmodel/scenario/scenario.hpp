@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "base/input/reader.hpp"
 #include "base/precision.hpp"
 #include "costmodel/cluster/cluster.hpp"
-#include "base/input/reader.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/profile/profile.hpp"
 #include "costmodel/scenario/degrees.hpp"
 #include "costmodel/scenario/training.hpp"
+#include "costmodel/workload/workload.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/semantics.hpp"
-#include "costmodel/workload/workload.hpp"
 
 namespace panpipe {
 

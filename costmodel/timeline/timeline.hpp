@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/quantity.hpp"
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 #include "schedule/action.hpp"
 
 namespace panpipe {

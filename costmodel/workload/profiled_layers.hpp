@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/quantity.hpp"
 #include "base/input/reader.hpp"
+#include "base/quantity.hpp"
 
 namespace panpipe {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/input/reader.hpp"
 #include "base/precision.hpp"
 #include "base/quantity.hpp"
-#include "base/input/reader.hpp"
 #include "costmodel/workload/graph.hpp"
 #include "costmodel/workload/profiled_layers.hpp"
 

@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "exec/engine/parameter_shards.hpp"
 #include "exec/engine/published_weights.hpp"
-#include "exec/engine/shards.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 
 namespace panpipe::exec {

@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "exec/engine/braid_order.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
-#include "exec/engine/weave.hpp"
 
 namespace panpipe::exec {
 

@@ -8,10 +8,10 @@
 
 #include "base/error.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/lowering/peak_memory.hpp"
 #include "costmodel/plan/model_costs.hpp"
-#include "costmodel/plan/peak_memory.hpp"
-#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/host.hpp"
+#include "exec/launch/visible_gpus.hpp"
 
 namespace panpipe::exec {
 namespace {

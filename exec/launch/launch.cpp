@@ -15,9 +15,9 @@
 #include "base/files/installation.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "exec/launch/fits_host.hpp"
-#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/libtorch.hpp"
 #include "exec/launch/run_options.hpp"
+#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/world.hpp"
 
 namespace panpipe::exec {

@@ -9,9 +9,9 @@
 #include "base/files/files_write.hpp"
 #include "base/text/quantity_text.hpp"
 #include "exec/launch/fits_host.hpp"
-#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/run_option_checks.hpp"
+#include "exec/launch/visible_gpus.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/index.hpp"
-#include "costmodel/cost/optimizer_state.hpp"
+#include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/pass_rules.hpp"
 

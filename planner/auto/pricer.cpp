@@ -8,7 +8,7 @@
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
-#include "schedule/families/find_family.hpp"
+#include "schedule/find_family.hpp"
 
 namespace panpipe::planner {
 namespace {

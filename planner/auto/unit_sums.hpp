@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/lowering/stage_table.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
-#include "costmodel/plan/stage_table.hpp"
 
 namespace panpipe::planner {
 

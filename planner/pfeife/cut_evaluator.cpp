@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "costmodel/plan/peak_memory.hpp"
+#include "costmodel/lowering/peak_memory.hpp"
 
 namespace panpipe::planner {
 namespace {

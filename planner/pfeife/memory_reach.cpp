@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "costmodel/cost/optimizer_state.hpp"
+#include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 
 namespace panpipe::planner {

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/plan/cut_links.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/prediction/experiment.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/index.hpp"
-#include "costmodel/plan/stage_table.hpp"
+#include "costmodel/lowering/stage_table.hpp"
 
 namespace panpipe::planner {
 

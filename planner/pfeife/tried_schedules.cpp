@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "planner/family_form.hpp"
-#include "schedule/families/find_family.hpp"
+#include "schedule/find_family.hpp"
 
 namespace panpipe::planner {
 namespace {

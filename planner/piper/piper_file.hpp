@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/quantity.hpp"
 #include "base/input/yaml_document.hpp"
+#include "base/quantity.hpp"
 #include "costmodel/workload/workload.hpp"
 
 namespace panpipe::planner::piper {

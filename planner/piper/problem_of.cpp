@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/text/quantity_text.hpp"
-#include "costmodel/cost/optimizer_state.hpp"
+#include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/stage_links.hpp"
 

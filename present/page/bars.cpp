@@ -6,8 +6,8 @@
 
 #include "present/page/chart.hpp"
 #include "present/page/plots.hpp"
-#include "present/picture/picture_layout.hpp"
 #include "present/picture/markup.hpp"
+#include "present/picture/picture_layout.hpp"
 
 namespace panpipe::page {
 namespace {

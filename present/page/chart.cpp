@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "present/picture/picture_layout.hpp"
 #include "present/picture/markup.hpp"
 #include "present/picture/palette.hpp"
+#include "present/picture/picture_layout.hpp"
 
 namespace panpipe::page {
 namespace {

@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "present/page/plots.hpp"
 #include "present/page/page_table.hpp"
+#include "present/page/plots.hpp"
 
 namespace panpipe::page {
 

@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "present/picture/picture_layout.hpp"
 #include "present/picture/markup.hpp"
 #include "present/picture/palette.hpp"
+#include "present/picture/picture_layout.hpp"
 
 namespace panpipe {
 namespace {

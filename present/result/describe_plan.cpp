@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "costmodel/cost/optimizer_state.hpp"
+#include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
 #include "present/result/heading.hpp"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "present/result/result_plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
+#include "present/result/result_plan.hpp"
 
 namespace panpipe {
 

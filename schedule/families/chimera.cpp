@@ -7,7 +7,7 @@
 // ("direct concatenation"), which is exact for F = B; longer backwards leave gaps between the units.
 #include <fmt/format.h>
 
-#include "schedule/families/slots.hpp"
+#include "schedule/slotted_order.hpp"
 
 namespace panpipe {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

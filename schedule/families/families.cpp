@@ -7,10 +7,10 @@
 
 #include "base/error.hpp"
 #include "base/text/did_you_mean.hpp"
-#include "schedule/families/building.hpp"
-#include "schedule/families/find_family.hpp"
+#include "schedule/find_family.hpp"
 #include "schedule/limits.hpp"
 #include "schedule/memory/memory_actions.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 

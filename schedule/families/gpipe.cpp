@@ -1,6 +1,6 @@
 // GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards, both in ascending microbatch order as PyTorch's
 // ScheduleGPipe and Megatron run them (the paper's figure draws the backwards in reverse).
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

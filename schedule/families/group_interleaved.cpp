@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "schedule/families/building.hpp"
-#include "schedule/families/turns.hpp"
+#include "schedule/looped_turns.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

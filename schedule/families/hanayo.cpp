@@ -6,7 +6,7 @@
 // units follow without a gap when F = B.
 #include <fmt/format.h>
 
-#include "schedule/families/slots.hpp"
+#include "schedule/slotted_order.hpp"
 
 namespace panpipe {
 namespace {

@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
-#include "schedule/families/building.hpp"
-#include "schedule/families/turns.hpp"
+#include "schedule/looped_turns.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

@@ -3,8 +3,8 @@
 // come back sooner, and its weight gradients r behind its input gradients.
 #include <algorithm>
 
-#include "schedule/families/building.hpp"
-#include "schedule/families/turns.hpp"
+#include "schedule/looped_turns.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

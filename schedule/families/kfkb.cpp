@@ -3,7 +3,7 @@
 // short when k does not divide the microbatches.
 #include <algorithm>
 
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

@@ -1,6 +1,6 @@
 // Breadth-first looped pipeline (Lamy-Poirier, MLSys 2023), as PyTorch's ScheduleLoopedBFS orders it: each stage runs all
 // microbatches before the rank's next stage; the backwards take stages and microbatches in reverse.
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

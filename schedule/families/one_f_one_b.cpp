@@ -2,7 +2,7 @@
 // and one backward in turn, then the backwards that are left.
 #include <algorithm>
 
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

@@ -15,7 +15,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

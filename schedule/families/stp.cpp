@@ -6,7 +6,7 @@
 // drains, so that weight gradients fill the gaps; between, it runs whole.
 #include <fmt/format.h>
 
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

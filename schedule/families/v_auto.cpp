@@ -2,7 +2,7 @@
 // (Qi et al., Pipeline parallelism with controllable memory, NeurIPS 2024, whose adaptive V and ZB-V are these). v-half and
 // v-min: the same with the memory of the published building blocks of these names, about half and a third of what ZB-V and 1F1B
 // hold.
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 #include "schedule/search/building_block.hpp"
 #include "schedule/search/search_order.hpp"
 

@@ -1,7 +1,7 @@
 // zb-auto: one stage a rank, split backward, the shortest step that the search finds within a memory limit (the automatic
 // scheduler of Qi et al., Zero bubble pipeline parallelism, ICLR 2024, solves the same problem; memory P and 2P are its ZB-1p and
 // ZB-2p).
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 #include "schedule/search/search_order.hpp"
 
 namespace panpipe {

@@ -6,7 +6,7 @@
 // nearly twice the activations. Defined for any number of microbatches.
 #include <algorithm>
 
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

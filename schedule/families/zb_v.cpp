@@ -4,7 +4,7 @@
 // The order is drawn for at least 2p-1 microbatches; with fewer, the passes of those that do not exist are left out.
 #include <algorithm>
 
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

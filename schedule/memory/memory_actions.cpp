@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "schedule/families/building.hpp"
 #include "schedule/cells.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {

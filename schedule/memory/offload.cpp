@@ -7,11 +7,11 @@
 #include <tuple>
 
 #include "base/error.hpp"
-#include "schedule/families/building.hpp"
 #include "schedule/cells.hpp"
 #include "schedule/memory/copy_slots.hpp"
 #include "schedule/memory/memory_actions.hpp"
 #include "schedule/memory/parking.hpp"
+#include "schedule/order_building.hpp"
 #include "schedule/pass_costs.hpp"
 
 namespace panpipe {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe::search {
 

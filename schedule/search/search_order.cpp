@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "schedule/families/building.hpp"
+#include "schedule/order_building.hpp"
 #include "schedule/pass_costs.hpp"
 #include "schedule/search/building_block_search.hpp"
 #include "schedule/search/improve.hpp"

@@ -19,10 +19,10 @@
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
 #include "base/files/inputs_kept.hpp"
+#include "schedule/schedule.hpp"
 #include "schedule/text/csv_cell.hpp"
 #include "schedule/text/csv_header.hpp"
 #include "schedule/text/csv_shape.hpp"
-#include "schedule/schedule.hpp"
 
 namespace panpipe {
 namespace {

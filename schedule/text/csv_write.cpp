@@ -3,8 +3,8 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "schedule/text/csv_shape.hpp"
 #include "schedule/schedule.hpp"
+#include "schedule/text/csv_shape.hpp"
 #include "schedule/walk.hpp"
 
 namespace panpipe {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "study/report/traffic.hpp"
 #include "present/result/result_document.hpp"
+#include "study/report/traffic.hpp"
 
 namespace panpipe {
 

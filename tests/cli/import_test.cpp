@@ -36,7 +36,8 @@ TEST(ImportTopology, TheFileIsACluster) {
 // Two adapters beside each pair of devices, four more beside each other only.
 TEST(ImportTopology, SaysHowManyAdaptersBelongToADevice) {
   const std::string cluster = temporary_folder() + "/dgx.yaml";
-  const Outcome written = panpipe("import topology tests/costmodel/cluster/data/topo-dgx-a100.txt --device a100-40g-sxm -o " + cluster);
+  const Outcome written =
+      panpipe("import topology tests/costmodel/cluster/data/topo-dgx-a100.txt --device a100-40g-sxm -o " + cluster);
   ASSERT_EQ(written.exit_code, 0) << written.err;
   EXPECT_EQ(written.err,
             "written to " + cluster +

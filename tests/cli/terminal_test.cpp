@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "base/text/text_style.hpp"
 #include "base/text/rate_text.hpp"
+#include "base/text/text_style.hpp"
 #include "tests/cli/program.hpp"
 
 namespace panpipe::test {

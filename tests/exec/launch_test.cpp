@@ -18,10 +18,10 @@
 
 #include "base/error.hpp"
 #include "exec/launch/fits_host.hpp"
-#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/run_options.hpp"
+#include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/world.hpp"
 
 namespace panpipe::exec {

@@ -9,8 +9,8 @@
 
 #include "costmodel/timeline/timeline.hpp"
 #include "costmodel/workload/workload.hpp"
-#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
+#include "exec/engine/stage_layout.hpp"
 
 namespace panpipe::exec {
 

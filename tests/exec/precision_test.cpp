@@ -12,8 +12,8 @@
 
 #include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/stage/float32_products.hpp"
-#include "exec/engine/training/gradients.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
+#include "exec/engine/training/gradients.hpp"
 #include "tests/exec/training_fixture.hpp"
 
 namespace panpipe::exec {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "exec/engine/shards.hpp"
+#include "exec/engine/braid_order.hpp"
+#include "exec/engine/parameter_shards.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/vocabulary_loss.hpp"
-#include "exec/engine/weave.hpp"
 #include "tests/exec/pipeline_equality.hpp"
 
 namespace panpipe::exec {

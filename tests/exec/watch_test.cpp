@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "exec/engine/transport/ending.hpp"
-#include "exec/engine/transport/line.hpp"
+#include "exec/engine/transport/common_end.hpp"
 #include "exec/engine/transport/deadline_watch.hpp"
+#include "exec/engine/transport/json_line.hpp"
 #include "tests/exec/transport_world.hpp"
 
 namespace panpipe::exec {

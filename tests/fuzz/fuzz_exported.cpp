@@ -3,9 +3,9 @@
 #include "costmodel/workload/archive.hpp"
 #include "costmodel/workload/movable_units.hpp"
 #include "costmodel/workload/operator_cost.hpp"
+#include "tests/costmodel/workload/archive_file.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 #include "tests/fuzz/json_mutator.hpp"
-#include "tests/costmodel/workload/archive_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace panpipe;

@@ -1,8 +1,8 @@
 // Any text is a result or an InputError; two results can be compared and shown, and no figure of the comparison is not finite.
-#include "tests/fuzz/fuzz_input.hpp"
-#include "tests/fuzz/json_mutator.hpp"
 #include "study/compare/compare.hpp"
 #include "study/report/report.hpp"
+#include "tests/fuzz/fuzz_input.hpp"
+#include "tests/fuzz/json_mutator.hpp"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Any bytes are a safetensors file or an InputError, and tensors of an accepted file lie inside it. The input is taken twice: as
 // the whole file, and as header and data parted by a zero byte, with the right length put in front.
-#include "exec/storage/safetensors_header.hpp"
+#include "exec/file_formats/safetensors_header.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 #include "tests/fuzz/json_mutator.hpp"
 

@@ -1,5 +1,5 @@
 // Any bytes are the index of a file of tokens or an InputError; what is accepted counts tokens that its own lengths make.
-#include "exec/storage/token_index.hpp"
+#include "exec/file_formats/token_index.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "sim/simulate.hpp"
-#include "tests/costmodel/plan/tables.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 #include "tests/sim/graph_maker.hpp"
 
 namespace panpipe::sim {

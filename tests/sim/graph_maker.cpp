@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
-#include "costmodel/plan/pass_lanes.hpp"
+#include "costmodel/lowering/pass_lanes.hpp"
 
 namespace panpipe::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "costmodel/cluster/cluster.hpp"
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 
 namespace panpipe::test {
 

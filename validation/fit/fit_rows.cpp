@@ -7,7 +7,7 @@
 #include "costmodel/estimate/compile.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/estimate/replay.hpp"
-#include "costmodel/plan/pass_lanes.hpp"
+#include "costmodel/lowering/pass_lanes.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "costmodel/timeline/step_time.hpp"
 #include "validation/runs/run_cluster.hpp"

@@ -7,8 +7,8 @@
 #include <sstream>
 #include <string_view>
 
-#include "base/text/quantity_text.hpp"
 #include "base/input/reader.hpp"
+#include "base/text/quantity_text.hpp"
 #include "validation/runs/csv_table.hpp"
 
 namespace panpipe {

@@ -18,7 +18,7 @@
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "base/files/inputs_kept.hpp"
-#include "exec/storage/safetensors_header.hpp"
+#include "exec/file_formats/safetensors_header.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exec/engine/transport/progress.hpp"
+#include "exec/engine/transport/wait_limit.hpp"
 
 namespace panpipe::exec {
 

@@ -20,15 +20,15 @@
 #include "base/files/files_read.hpp"
 #include "base/files/files_write.hpp"
 #include "base/files/standard_output.hpp"
+#include "base/version.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/profile/profile_rank.hpp"
 #include "exec/engine/run/stop.hpp"
-#include "exec/engine/transport/ending.hpp"
+#include "exec/engine/transport/common_end.hpp"
 #include "exec/engine/transport/on_threads.hpp"
 #include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/profile_options.hpp"
-#include "base/version.hpp"
 #include "present/result/result_files.hpp"
 
 namespace panpipe::exec {

@@ -15,16 +15,16 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/version.hpp"
 #include "exec/engine/program/failure.hpp"
 #include "exec/engine/program/fingerprint.hpp"
-#include "exec/engine/program/present.hpp"
+#include "exec/engine/program/hand_out_result.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/run/stop.hpp"
-#include "exec/engine/transport/ending.hpp"
+#include "exec/engine/transport/common_end.hpp"
 #include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
-#include "base/version.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -11,13 +11,13 @@
 
 #include "base/error.hpp"
 #include "base/files/standard_output.hpp"
+#include "base/version.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/fault.hpp"
 #include "exec/engine/selftest/contract.hpp"
-#include "exec/engine/transport/ending.hpp"
+#include "exec/engine/transport/common_end.hpp"
 #include "exec/engine/transport/on_threads.hpp"
-#include "base/version.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <new>
 
+#include "base/version.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "exec/engine/run/stop.hpp"
-#include "exec/engine/transport/ending.hpp"
-#include "base/version.hpp"
+#include "exec/engine/transport/common_end.hpp"
 
 namespace panpipe::exec {
 namespace {

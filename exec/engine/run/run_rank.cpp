@@ -5,7 +5,7 @@
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/training/training_run.hpp"
-#include "exec/engine/transport/ending.hpp"
+#include "exec/engine/transport/common_end.hpp"
 
 namespace panpipe::exec {
 

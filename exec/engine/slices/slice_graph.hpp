@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "schedule/schedule.hpp"
 #include "costmodel/workload/workload.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe::exec {
 

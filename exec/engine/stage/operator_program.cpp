@@ -11,11 +11,11 @@
 #include <mutex>
 
 #include "base/error.hpp"
-#include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/mixed_bits.hpp"
+#include "exec/engine/slices/attended_sequence.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/stage/recomputed_attention.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
-#include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
 
 namespace panpipe::exec {

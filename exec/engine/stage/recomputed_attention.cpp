@@ -9,8 +9,8 @@
 #include <array>
 #include <utility>
 
-#include "exec/engine/stage/autograd_node.hpp"
 #include "exec/engine/stage/activation_offload.hpp"
+#include "exec/engine/stage/autograd_node.hpp"
 
 namespace panpipe::exec {
 namespace {

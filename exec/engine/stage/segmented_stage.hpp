@@ -11,11 +11,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "schedule/action.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/stage.hpp"
 #include "exec/engine/stage/tensor_group.hpp"
 #include "exec/engine/stage/vocabulary_loss.hpp"
+#include "schedule/action.hpp"
 
 namespace panpipe::exec {
 

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
-#include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
 
 namespace panpipe::exec {

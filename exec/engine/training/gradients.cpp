@@ -20,7 +20,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/workload/operands.hpp"
-#include "exec/engine/shards.hpp"
+#include "exec/engine/parameter_shards.hpp"
 
 namespace panpipe::exec {
 

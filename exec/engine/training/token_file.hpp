@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "exec/storage/mapped_file.hpp"
-#include "exec/storage/token_index.hpp"
+#include "exec/file_formats/mapped_file.hpp"
+#include "exec/file_formats/token_index.hpp"
 
 namespace panpipe::exec {
 

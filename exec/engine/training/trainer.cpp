@@ -13,10 +13,10 @@
 #include <numeric>
 
 #include "base/error.hpp"
-#include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/connect_ranks.hpp"
-#include "exec/engine/stage/float32_products.hpp"
 #include "exec/engine/run/deadline.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
+#include "exec/engine/stage/float32_products.hpp"
 #include "exec/engine/training/gradient_dump.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 #include "exec/engine/training/training_data.hpp"

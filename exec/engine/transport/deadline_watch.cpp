@@ -20,8 +20,8 @@
 
 #include "base/error.hpp"
 #include "exec/engine/transport/job_secret.hpp"
-#include "exec/engine/transport/line.hpp"
-#include "exec/engine/transport/progress.hpp"
+#include "exec/engine/transport/json_line.hpp"
+#include "exec/engine/transport/wait_limit.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -16,9 +16,9 @@
 #include <string>
 #include <thread>
 
+#include "exec/engine/transport/deadline_watch.hpp"
 #include "exec/engine/transport/device_mark.hpp"
 #include "exec/engine/transport/transport.hpp"
-#include "exec/engine/transport/deadline_watch.hpp"
 
 namespace panpipe::exec {
 

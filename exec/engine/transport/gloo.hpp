@@ -1,7 +1,7 @@
 // The transport over Gloo; the one over NCCL stands on it for everything that is not on a GPU.
 #pragma once
 
-#include "exec/engine/transport/ending.hpp"
+#include "exec/engine/transport/common_end.hpp"
 #include "exec/engine/transport/gloo_links.hpp"
 #include "exec/engine/transport/rendezvous.hpp"
 

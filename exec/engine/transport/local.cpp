@@ -10,10 +10,10 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "exec/engine/transport/common_end.hpp"
 #include "exec/engine/transport/device_order.hpp"
-#include "exec/engine/transport/ending.hpp"
-#include "exec/engine/transport/progress.hpp"
 #include "exec/engine/transport/transport.hpp"
+#include "exec/engine/transport/wait_limit.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "exec/engine/transport/progress.hpp"
+#include "exec/engine/transport/wait_limit.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <tuple>
 
-#include "exec/engine/transport/transport.hpp"
 #include "exec/engine/transport/deadline_watch.hpp"
+#include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
 

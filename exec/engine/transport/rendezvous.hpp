@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "exec/engine/transport/transport.hpp"
 #include "exec/engine/transport/deadline_watch.hpp"
+#include "exec/engine/transport/transport.hpp"
 
 namespace c10d {
 class Store;

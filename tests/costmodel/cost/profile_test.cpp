@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "costmodel/cost/cost_model.hpp"
 #include "base/input/reader.hpp"
+#include "costmodel/cost/cost_model.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/scenario/scenario.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "costmodel/estimate/estimate.hpp"
-#include "tests/costmodel/plan/tables.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 
 namespace panpipe {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/plan/pass_lanes.hpp"
-#include "tests/costmodel/plan/tables.hpp"
+#include "costmodel/lowering/pass_lanes.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 
 namespace panpipe {
 namespace {

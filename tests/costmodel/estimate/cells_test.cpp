@@ -10,7 +10,7 @@
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/estimate/replay.hpp"
 #include "tests/costmodel/estimate/order_tables.hpp"
-#include "tests/costmodel/plan/tables.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 
 namespace panpipe {
 namespace {

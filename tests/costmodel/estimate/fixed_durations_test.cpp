@@ -9,8 +9,8 @@
 #include "costmodel/estimate/compile.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/estimate/replay.hpp"
-#include "costmodel/plan/pass_lanes.hpp"
-#include "tests/costmodel/plan/tables.hpp"
+#include "costmodel/lowering/pass_lanes.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 
 namespace panpipe {
 namespace {

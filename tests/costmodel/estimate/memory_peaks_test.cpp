@@ -5,10 +5,10 @@
 #include <string>
 
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/plan/peak_memory.hpp"
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/lowering/peak_memory.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
-#include "tests/costmodel/plan/tables.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 
 namespace panpipe {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/plan/task_graph.hpp"
-#include "tests/costmodel/plan/tables.hpp"
+#include "costmodel/lowering/task_graph.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 
 namespace panpipe {
 namespace {

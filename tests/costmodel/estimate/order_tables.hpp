@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "costmodel/estimate/pipeline_order.hpp"
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 
 namespace panpipe::test {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "costmodel/estimate/pipeline_order.hpp"
-#include "costmodel/plan/pass_lanes.hpp"
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/lowering/pass_lanes.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 
 namespace panpipe::testing {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "costmodel/plan/plan.hpp"
-#include "tests/costmodel/plan/tables.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 
 namespace panpipe {
 namespace {

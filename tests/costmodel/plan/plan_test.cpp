@@ -7,7 +7,7 @@
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/workload/workload.hpp"
-#include "tests/costmodel/plan/tables.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 
 namespace panpipe {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/plan/plan.hpp"
-#include "costmodel/plan/task_graph.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "costmodel/timeline/timeline.hpp"
 #include "costmodel/workload/workload.hpp"

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/plan/peak_memory.hpp"
+#include "costmodel/lowering/peak_memory.hpp"
 #include "planner/pfeife/cut_search.hpp"
 #include "tests/planner/pfeife/layer_chains.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
-#include "costmodel/plan/task_graph.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "planner/piper/problem_of.hpp"
 #include "planner/planner.hpp"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "present/picture/picture_layout.hpp"
 #include "present/picture/palette.hpp"
+#include "present/picture/picture_layout.hpp"
 #include "present/picture/schedule_picture.hpp"
 #include "present/picture/timeline_picture.hpp"
 #include "tests/present/page/page_markup.hpp"

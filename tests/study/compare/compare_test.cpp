@@ -430,8 +430,7 @@ TEST(Compare, TheTableOfASmallComparison) {
                                         "differences: A against B\n"));
   EXPECT_THAT(table,
               testing::HasSubstr("step_time_s                       12 s        13 s      -7.7 %  broken: more than 3 %\n"));
-  EXPECT_THAT(table,
-              testing::HasSubstr("F of stage 1                       2 s         3 s     -33.3 %      1    -1 s\n"));
+  EXPECT_THAT(table, testing::HasSubstr("F of stage 1                       2 s         3 s     -33.3 %      1    -1 s\n"));
   EXPECT_THAT(table, testing::HasSubstr("device 0: gradients of stage 1, from device 1    7 s  8 s  1 s, 1 s\n"));
 }
 

@@ -12,7 +12,7 @@
 #include "study/report/hints.hpp"
 #include "study/report/traffic.hpp"
 #include "tests/cli/program.hpp"
-#include "tests/costmodel/plan/tables.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 
 namespace panpipe {
 namespace {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "study/report/report.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/present/page/page_markup.hpp"
-#include "study/report/report.hpp"
 
 namespace panpipe {
 namespace {

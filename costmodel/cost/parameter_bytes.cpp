@@ -1,0 +1,94 @@
+// Bytes per parameter, framework's own memory, optimizer step (docs/models/memory-terms.md).
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/cost/gradient_traffic.hpp"
+#include "costmodel/cost/shared_cores.hpp"
+#include "costmodel/cost/zero_and_optimizer.hpp"
+
+namespace panpipe {
+namespace {
+
+bool mixed(Precision precision) { return precision == Precision::Bf16 || precision == Precision::Fp16; }
+
+double element_bytes(Precision precision) { return static_cast<double>(size_of(compute_dtype(precision)).base()); }
+
+double divided_over(const Scenario& scenario, const Degrees& degrees, int stage) {
+  return zero_in_effect(scenario.framework, degrees) >= stage ? degrees.data : 1;
+}
+
+// Traffic of the step relative to Adam's: tensors read and written (weight, gradient; a moment is read and written).
+double traffic_share(const std::string& optimizer) {
+  if (optimizer == "none") return 0;
+  return (3.0 + 2.0 * moments(optimizer)) / 7.0;
+}
+
+}  // namespace
+
+int moments(const std::string& optimizer) {
+  if (optimizer == "adam" || optimizer == "adamw") return 2;
+  return optimizer == "momentum" ? 1 : 0;
+}
+
+int zero_in_effect(const Framework& framework, const Degrees& degrees) {
+  return std::max(degrees.zero, framework.distributed_optimizer ? 1 : 0);
+}
+
+double travelling_gradient_bytes(const Scenario& scenario) {
+  if (!mixed(scenario.precision)) return element_bytes(scenario.precision);
+  // Mixed precision accumulates in fp32, everything else in the weights' own format.
+  return scenario.framework.gradient_bytes > 0 ? scenario.framework.gradient_bytes : 4;
+}
+
+double CostModel::parameter_bytes(const Degrees& degrees) const {
+  return element_bytes(scenario_->precision) / divided_over(*scenario_, degrees, 3);
+}
+
+double CostModel::gradient_bytes(const Degrees& degrees) const {
+  const double copy = scenario_->framework.bf16_extra_gradient_bytes;
+  double bytes = travelling_gradient_bytes(*scenario_);
+  // An optimizer with gradients of its own: training's are in the weights' format, its own are a copy in fp32. That of bf16 holds
+  // the sums over the microbatches, so all of them; that of fp16 is made at the step, of the share that the rank updates.
+  if (copy > 0 && mixed(scenario_->precision))
+    bytes = element_bytes(scenario_->precision) +
+            copy / (scenario_->precision == Precision::Bf16 ? 1 : divided_over(*scenario_, degrees, 1));
+  return bytes / divided_over(*scenario_, degrees, 2);
+}
+
+double CostModel::optimizer_bytes(const Degrees& degrees) const {
+  const std::string& name = scenario_->optimizer.name;
+  if (name == "none") return 0;
+  const bool has_master = mixed(scenario_->precision);
+  const double state = has_master ? 4 : element_bytes(scenario_->precision);
+  return ((has_master ? 4.0 : 0.0) + moments(name) * state) / divided_over(*scenario_, degrees, 1);
+}
+
+Bytes CostModel::framework_context() const { return scenario_->cluster.given ? Bytes(0) : scenario_->framework.context; }
+
+double CostModel::allocator_factor() const { return scenario_->cluster.given ? 1.0 : scenario_->framework.allocator_factor; }
+
+Breakdown CostModel::optimizer(std::int64_t elements, int site, const Degrees& degrees) const {
+  Breakdown cost;
+  if (const Profile* profile = scenario_->profile.get();
+      profile && profile->optimizer.parameters > 0 && profile->optimizer.name == scenario_->optimizer.name) {
+    const double share = static_cast<double>(elements) / static_cast<double>(profile->optimizer.parameters);
+    cost.compute = cost.total =
+        profile->optimizer.time * (share / divided_over(*scenario_, degrees, 1) * optimizer_slowdown(*scenario_, degrees));
+    cost.source = CostSource::Measured;
+    return cost;
+  }
+  const int device_type = type_of(site);
+  const DeviceType& type = scenario_->cluster.types[static_cast<std::size_t>(device_type)];
+  if (!type.has_rates()) return cost;
+  const Calibration& c = calibration(device_type);
+  const double traffic = c.optimizer_traffic * scenario_->framework.optimizer_factor * traffic_share(scenario_->optimizer.name) *
+                         static_cast<double>(elements) / divided_over(*scenario_, degrees, 1);
+  cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
+  cost.memory = Duration(traffic / (type.memory_bandwidth.base() * c.memory_efficiency));
+  cost.launch = c.step;  // data, logging, zeroing: once per step
+  cost.total = cost.memory + cost.launch;
+  return cost;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,185 @@
+// Transfers in batches, as trainers post them with one batch_isend_irecv: between two turns of a rank everything that the turn
+// before sends and what the turn behind needs, waited for as a whole. docs/models/transfers.md has the rules.
+#include <algorithm>
+
+#include "base/index.hpp"
+#include "costmodel/lowering/lowering.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// What a rank runs between two batches: a cell, or a forward and the backward behind it. Tasks of the compute lane.
+struct Turn {
+  std::vector<std::int32_t> tasks;
+};
+
+bool is_lone(const TaskGraph& graph, const Turn& turn, bool forward) {
+  if (turn.tasks.size() != 1) return false;
+  const Task& task = graph.tasks[at(turn.tasks.front())];
+  if (task.kind != TaskKind::Pass) return false;
+  return forward ? task.action.kind == ActionKind::F : task.action.kind == ActionKind::B || task.action.kind == ActionKind::I;
+}
+
+std::vector<Turn> turns_of(const TaskGraph& graph, int rank, bool pairs) {
+  std::vector<Turn> cells;
+  for (std::int32_t t = graph.rank_begin[at(rank)]; t < graph.rank_begin[at(rank + 1)]; ++t) {
+    const Task& task = graph.tasks[at(t)];
+    if (task.lane != Lane::Compute) continue;
+    if (task.group_size != 0) cells.emplace_back();
+    cells.back().tasks.push_back(t);
+  }
+  if (!pairs) return cells;
+  std::vector<Turn> turns;
+  for (std::size_t c = 0; c < cells.size(); ++c) {
+    turns.push_back(cells[c]);
+    if (c + 1 == cells.size() || !is_lone(graph, cells[c], true) || !is_lone(graph, cells[c + 1], false)) continue;
+    turns.back().tasks.push_back(cells[++c].tasks.front());
+  }
+  return turns;
+}
+
+// Batch k of a rank stands before its turn k; the last one behind all turns.
+class Batches {
+ public:
+  Batches(TaskGraph& graph, const TransferRules& rules)
+      : graph_(graph),
+        turn_of_(graph.tasks.size(), 0),
+        sends_(at(graph.ranks)),
+        receives_(at(graph.ranks)),
+        at_(at(graph.ranks)) {
+    for (int rank = 0; rank < graph.ranks; ++rank) {
+      turns_.push_back(turns_of(graph, rank, rules.batch_after == TransferRules::BatchAfter::Pair));
+      for (std::size_t k = 0; k < turns_.back().size(); ++k)
+        for (const std::int32_t t : turns_.back()[k].tasks) turn_of_[at(t)] = static_cast<std::int32_t>(k);
+      sends_[at(rank)].resize(turns_.back().size() + 1);
+      receives_[at(rank)].resize(turns_.back().size() + 1);
+    }
+    for (std::size_t i = 0; i < graph.transfers.size(); ++i) {
+      const Transfer& transfer = graph.transfers[i];
+      sent_in_.push_back(turn_of_[at(transfer.producer)] + 1);
+      taken_in_.push_back(turn_of_[at(transfer.consumer)]);
+      sends_[at(sender(i))][at(sent_in_[i])].push_back(static_cast<std::int32_t>(i));
+      receives_[at(receiver(i))][at(taken_in_[i])].push_back(static_cast<std::int32_t>(i));
+    }
+  }
+
+  // Lets all ranks go as far as they can; where they then wait in a circle, posts the receives of the circle's sends at once.
+  void post_receives_as_needed() {
+    for (int rank = 0; rank < graph_.ranks; ++rank) ready_.push_back(rank);
+    do {
+      while (!ready_.empty()) {
+        const int rank = ready_.back();
+        ready_.pop_back();
+        advance(rank);
+      }
+    } while (break_circle());
+  }
+
+  void write() {
+    std::vector<std::vector<std::int32_t>> waits(graph_.tasks.size());
+    for (std::size_t i = 0; i < graph_.transfers.size(); ++i) {
+      Transfer& transfer = graph_.transfers[i];
+      transfer.producer = turns_[at(sender(i))][at(sent_in_[i] - 1)].tasks.back();
+      const auto& turns = turns_[at(receiver(i))];
+      if (taken_in_[i] > 0) transfer.taken_after = turns[at(taken_in_[i] - 1)].tasks.back();
+      for (const std::int32_t t : turns[at(taken_in_[i])].tasks)
+        if (t != transfer.consumer) waits[at(t)].push_back(static_cast<std::int32_t>(i));
+    }
+    add_inputs(waits);
+  }
+
+ private:
+  int sender(std::size_t i) const { return graph_.links[at(graph_.transfers[i].link)].from_rank; }
+  int receiver(std::size_t i) const { return graph_.links[at(graph_.transfers[i].link)].to_rank; }
+  bool is_sent(std::int32_t i) const { return at_[at(sender(at(i)))] >= sent_in_[at(i)]; }
+  bool is_taken(std::int32_t i) const { return at_[at(receiver(at(i)))] >= taken_in_[at(i)]; }
+
+  // Whose other end is not there, of the batch that the rank stands at; a send if there is one; -1 = the batch is over.
+  std::int32_t missing(int rank) const {
+    for (const std::int32_t i : sends_[at(rank)][at(at_[at(rank)])])
+      if (!is_taken(i)) return i;
+    for (const std::int32_t i : receives_[at(rank)][at(at_[at(rank)])])
+      if (!is_sent(i)) return i;
+    return -1;
+  }
+
+  bool has_ended(int rank) const { return at(at_[at(rank)]) == turns_[at(rank)].size(); }
+  int other_end(int rank, std::int32_t i) const { return sender(at(i)) == rank ? receiver(at(i)) : sender(at(i)); }
+
+  void advance(int rank) {
+    while (!has_ended(rank) && missing(rank) < 0) {
+      const std::int32_t k = ++at_[at(rank)];
+      for (const auto* batch : {&sends_[at(rank)][at(k)], &receives_[at(rank)][at(k)]})
+        for (const std::int32_t i : *batch) ready_.push_back(other_end(rank, i));
+    }
+  }
+
+  // Ranks that wait for each other's sends to be taken. A circle of ranks that wait for what is not made is the order's own
+  // fault: the engines explain it.
+  bool break_circle() {
+    std::vector<int> path;
+    for (int rank = 0; rank < graph_.ranks && path.empty(); ++rank)
+      if (!has_ended(rank)) path.push_back(rank);
+    if (path.empty()) return false;
+    for (;;) {
+      const std::int32_t i = missing(path.back());
+      if (i < 0) return false;  // the last batch of a rank that has ended
+      const int next = other_end(path.back(), i);
+      auto rank = std::find(path.begin(), path.end(), next);
+      if (rank == path.end()) {
+        path.push_back(next);
+        continue;
+      }
+      bool moved = false;
+      for (; rank != path.end(); ++rank) moved = take_now(*rank) || moved;
+      return moved;
+    }
+  }
+
+  bool take_now(int rank) {
+    const std::int32_t i = missing(rank);
+    if (i < 0 || sender(at(i)) != rank) return false;
+    const int to = receiver(at(i));
+    auto& later = receives_[at(to)][at(taken_in_[at(i)])];
+    later.erase(std::find(later.begin(), later.end(), i));
+    taken_in_[at(i)] = at_[at(to)];
+    receives_[at(to)][at(at_[at(to)])].push_back(i);
+    ready_.push_back(rank);
+    ready_.push_back(to);
+    return true;
+  }
+
+  void add_inputs(const std::vector<std::vector<std::int32_t>>& waits) {
+    std::vector<Input> inputs;
+    inputs.reserve(graph_.inputs.size());
+    for (std::size_t t = 0; t < graph_.tasks.size(); ++t) {
+      Task& task = graph_.tasks[t];
+      const auto first = graph_.inputs.begin() + task.first_input;
+      task.first_input = static_cast<std::int32_t>(inputs.size());
+      inputs.insert(inputs.end(), first, first + task.inputs);
+      for (const std::int32_t i : waits[t]) inputs.push_back({graph_.transfers[at(i)].producer, i});
+      task.inputs = static_cast<std::int32_t>(inputs.size()) - task.first_input;
+    }
+    graph_.inputs = std::move(inputs);
+  }
+
+  TaskGraph& graph_;
+  std::vector<std::vector<Turn>> turns_;                                  // per rank
+  std::vector<std::int32_t> turn_of_;                                     // per task of a compute lane
+  std::vector<std::vector<std::vector<std::int32_t>>> sends_, receives_;  // per rank and batch: transfers
+  std::vector<std::int32_t> sent_in_, taken_in_;                          // per transfer: batch of its sender, of its receiver
+  std::vector<std::int32_t> at_;                                          // per rank: the batch where it stands
+  std::vector<int> ready_;
+};
+
+}  // namespace
+
+void batch_transfers(Lowering& lowering) {
+  const TransferRules& rules = lowering.scenario.transfers;
+  Batches batches(lowering.graph, rules);
+  if (rules.batch_receives == TransferRules::BatchReceives::AsNeeded) batches.post_receives_as_needed();
+  batches.write();
+}
+
+}  // namespace panpipe

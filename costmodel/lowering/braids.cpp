@@ -1,0 +1,172 @@
+// The program of a group of passes: woven, so that a collective of one runs under compute of another, or one after another.
+// docs/models/braids.md.
+#include <algorithm>
+
+#include "costmodel/lowering/pass_draft.hpp"
+
+namespace panpipe {
+
+namespace {
+
+using Pieces = std::vector<UnitPiece>;
+
+// A run of pieces of one member that stays together: what the unit before still had to compute behind its collective, compute
+// that something may wait for, its collective, and the weight gradients among and behind it. Weight gradients with nothing before
+// them are groups of their own.
+struct Portion {
+  std::size_t first = 0, end = 0;
+};
+
+std::vector<Portion> portions_of(const Pieces& pieces) {
+  std::vector<Portion> portions;
+  bool has_chained = false, has_collective = false, only_tail = false;  // of the current portion
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const UnitPiece& piece = pieces[i];
+    const bool goes_on = !piece.weight && has_chained && !has_collective && !piece.tail &&
+                         (only_tail ? pieces[i - 1].in_block == piece.in_block : pieces[i - 1].unit == piece.unit);
+    const bool joins = piece.collective || (piece.weight && has_chained) || goes_on;
+    if (portions.empty() || !joins) {
+      portions.push_back({i, i});
+      has_chained = has_collective = false;
+      only_tail = true;
+    }
+    portions.back().end = i + 1;
+    has_chained = has_chained || !piece.weight;
+    has_collective = has_collective || piece.collective;
+    only_tail = only_tail && piece.tail;
+  }
+  return portions;
+}
+
+bool in_block(const Pieces& pieces, const Portion& portion) {
+  return std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(portion.first),
+                     pieces.begin() + static_cast<std::ptrdiff_t>(portion.end), [](const UnitPiece& p) { return p.in_block; });
+}
+
+bool all_tail(const Pieces& pieces, const Portion& portion) {
+  return std::all_of(pieces.begin() + static_cast<std::ptrdiff_t>(portion.first),
+                     pieces.begin() + static_cast<std::ptrdiff_t>(portion.end), [](const UnitPiece& p) { return p.tail; });
+}
+
+// One member's portions: what stands before its first layer, its layers, what stands behind them.
+struct Strand {
+  const Pieces* pieces = nullptr;
+  std::vector<Portion> portions;
+  std::size_t first = 0, end = 0;  // of the layers
+  std::size_t next = 0;
+};
+
+Strand strand_of(const Pieces& pieces) {
+  Strand strand;
+  strand.pieces = &pieces;
+  strand.portions = portions_of(pieces);
+  const std::size_t count = strand.portions.size();
+  strand.end = count;
+  while (strand.first < count && !in_block(pieces, strand.portions[strand.first])) ++strand.first;
+  if (strand.first == count) {  // no layers: all of it is woven
+    strand.first = 0;
+    return strand;
+  }
+  while (!in_block(pieces, strand.portions[strand.end - 1])) --strand.end;
+  // What the last unit computes behind its collective is no portion to weave: its collective would not be hidden yet.
+  const Portion& last = strand.portions[strand.end - 1];
+  if (strand.end - strand.first > 1 && all_tail(pieces, last)) --strand.end;
+  return strand;
+}
+
+class Weaver {
+ public:
+  explicit Weaver(const Lowering& lowering) : lowering_(lowering) {}
+
+  DraftProgram weave(const std::vector<const Pieces*>& members) {
+    result_.ends.resize(members.size());
+    std::vector<Strand> strands;
+    for (const Pieces* pieces : members) strands.push_back(strand_of(*pieces));
+    // The head's gradients lead, the head's forward trails; between them whoever has done the smallest share of its layers goes
+    // next, the first member at a tie.
+    for (std::size_t m = 0; m < strands.size(); ++m) take(strands[m], m, strands[m].first);
+    for (;;) {
+      std::size_t best = strands.size();
+      for (std::size_t m = 0; m < strands.size(); ++m)
+        if (strands[m].next < strands[m].end && (best == strands.size() || share(strands[m]) < share(strands[best]))) best = m;
+      if (best == strands.size()) break;
+      take(strands[best], best, strands[best].next + 1);
+    }
+    for (std::size_t m = 0; m < strands.size(); ++m) take(strands[m], m, strands[m].portions.size());
+    return std::move(result_);
+  }
+
+ private:
+  static double share(const Strand& strand) {
+    return static_cast<double>(strand.next - strand.first) / static_cast<double>(strand.end - strand.first);
+  }
+
+  // A member's portions up to that one, each piece a step: a weight gradient goes on beside all its collectives.
+  void take(Strand& strand, std::size_t member, std::size_t up_to) {
+    for (; strand.next < up_to; ++strand.next) {
+      const Portion& portion = strand.portions[strand.next];
+      for (std::size_t i = portion.first; i < portion.end; ++i) {
+        const UnitPiece& piece = (*strand.pieces)[i];
+        const DraftProgram alone = steps_alone(lowering_, {piece});
+        result_.steps.push_back(alone.steps.front());
+        ProgramStep& step = result_.steps.back().step;
+        step.member = static_cast<std::uint8_t>(member);
+        step.free = piece.weight;
+        MemberEnds& ends = result_.ends[member];
+        ends.all = static_cast<std::int32_t>(result_.steps.size());
+        if (!piece.weight) ends.gradient = ends.all;
+      }
+    }
+  }
+
+  const Lowering& lowering_;
+  DraftProgram result_;
+};
+
+// One after another, each as it runs alone.
+std::int32_t add_atomic_program(Lowering& lowering, const std::vector<std::int32_t>& members) {
+  TaskGraph& graph = lowering.graph;
+  Program program = graph.programs[static_cast<std::size_t>(members.front())];
+  program.first_step = static_cast<std::int32_t>(graph.steps.size());
+  program.members = static_cast<std::uint8_t>(members.size());
+  program.steps = 0;
+  program.atomic = program.all_inputs = true;
+  program.breakdown = {};
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const Program member = graph.programs[static_cast<std::size_t>(members[m])];
+    for (std::int32_t s = member.first_step; s < member.first_step + member.steps; ++s) {
+      ProgramStep step = graph.steps[static_cast<std::size_t>(s)];
+      step.member = static_cast<std::uint8_t>(m);
+      graph.steps.push_back(step);
+    }
+    program.steps += member.steps;
+    program.breakdown = program.breakdown + member.breakdown;
+  }
+  measure_alone(graph, program);
+  graph.programs.push_back(program);
+  lowering.member_ends.resize(graph.programs.size());
+  return static_cast<std::int32_t>(graph.programs.size()) - 1;
+}
+
+}  // namespace
+
+void add_group_program(Lowering& lowering, const std::vector<std::int32_t>& members) {
+  const auto [known, is_new] = lowering.group_programs.try_emplace(members, -1);
+  if (!is_new) return;
+  if (lowering.scenario.schedule.braid == Braid::Atomic) {
+    known->second = add_atomic_program(lowering, members);
+    return;
+  }
+  std::vector<const Pieces*> pieces;
+  PassDraft whole;
+  for (const std::int32_t m : members) {
+    const PassDraft& pass = lowering.drafts[static_cast<std::size_t>(m)];
+    pieces.push_back(&pass.pieces);
+    whole.breakdown = whole.breakdown + pass.breakdown;
+    whole.launches += pass.launches;
+    whole.site = pass.site;
+  }
+  known->second = add_program(lowering, Weaver(lowering).weave(pieces), whole);
+}
+
+}  // namespace panpipe

@@ -1,0 +1,219 @@
+#include "costmodel/lowering/like_replicas.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "costmodel/cluster/host_path.hpp"
+#include "costmodel/cost/occupancy.hpp"
+#include "costmodel/lowering/lowering.hpp"
+
+namespace panpipe {
+namespace {
+
+std::vector<int> devices_of(const Plan& plan, int replica) {
+  std::vector<int> devices;
+  for (int rank = 0; rank < plan.pipeline; ++rank)
+    for (int t = 0; t < plan.tensor; ++t) devices.push_back(plan.device(rank, replica, t));
+  return devices;
+}
+
+bool copies_to_host(const Schedule& schedule) {
+  return std::any_of(schedule.order.begin(), schedule.order.end(), [](const auto& row) {
+    return std::any_of(row.begin(), row.end(), [](const Action& action) { return action.kind == ActionKind::Offload; });
+  });
+}
+
+// What a replica's times and limits turn on.
+struct Traits {
+  std::vector<int> types, sites;
+  std::vector<std::tuple<PathClass, double, double>> links;  // latency with gather, time
+  std::vector<double> host;                                  // copy bandwidths, where the schedule offloads
+  auto operator<=>(const Traits&) const = default;
+};
+
+Traits traits_of(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int replica, bool to_host) {
+  Lowering lowering{scenario, plan, costs, replica};
+  make_stages(lowering);
+  make_stage_edges(lowering);
+  Traits traits;
+  for (const int device : devices_of(plan, replica)) {
+    traits.types.push_back(scenario.cluster.devices[at(device)].type);
+    if (to_host)
+      for (const bool away : {true, false}) traits.host.push_back(host_copy_bandwidth(scenario.cluster, device, away).base());
+  }
+  for (const StageInfo& info : lowering.stages) traits.sites.push_back(info.site);
+  for (const TransferLink& link : lowering.graph.links)
+    traits.links.emplace_back(link.cost.path, link.latency.base(), link.transfer.base());
+  return traits;
+}
+
+// Appends graphs of replicas to one another, renumbered.
+class Joiner {
+ public:
+  Joiner(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_replica)
+      : plan_(plan), like_(like), of_replica_(of_replica), parts_(of_replica.size()) {
+    const TaskGraph& first = of_replica.front();
+    all_.tensor = first.tensor;
+    all_.data = 1;
+    all_.replicas = plan.data;
+    all_.ranks = plan.pipeline * plan.data;
+    all_.collectives_run_on = first.collectives_run_on;
+    all_.rendezvous = first.rendezvous;
+    all_.model_flops_per_step = first.model_flops_per_step;
+    all_.samples_per_step = first.samples_per_step;
+    all_.peak_per_device = first.peak_per_device;
+    for (const int replica : like) PANPIPE_CHECK(same_tasks(graph(replica), first), "replicas of one plan have the same tasks");
+  }
+
+  TaskGraph join() {
+    for (int replica = 0; replica < plan_.data; ++replica) add_replica(replica);
+    all_.rank_begin.push_back(static_cast<std::int32_t>(all_.tasks.size()));
+    return std::move(all_);
+  }
+
+ private:
+  // Where the steps, programs and flows of a graph begin, once they are there: replicas that are alike share them.
+  struct Part {
+    bool added = false;
+    std::int32_t steps = 0, programs = 0, flows = 0, points = 0;
+  };
+
+  const TaskGraph& graph(int like) const { return of_replica_[at(like)]; }
+
+  const Part& part(int like) {
+    Part& part = parts_[at(like)];
+    if (part.added) return part;
+    const TaskGraph& from = graph(like);
+    part = {true, size(all_.steps), size(all_.programs), size(all_.flows), size(all_.points)};
+    for (ProgramStep step : from.steps) {
+      if (step.flow >= 0) step.flow += part.flows;
+      all_.steps.push_back(step);
+    }
+    for (Program program : from.programs) {
+      program.first_step += part.steps;
+      all_.programs.push_back(program);
+    }
+    all_.flows.insert(all_.flows.end(), from.flows.begin(), from.flows.end());
+    for (auto point : from.points) {
+      point.program += part.programs;
+      all_.points.push_back(point);
+    }
+    return part;
+  }
+
+  void add_replica(int replica) {
+    const TaskGraph& from = graph(like_[at(replica)]);
+    const Part of = part(like_[at(replica)]);
+    const std::int32_t rank = replica * plan_.pipeline, task = size(all_.tasks), transfer = size(all_.transfers),
+                       input = size(all_.inputs), link = size(all_.links);
+    for (TransferLink each : from.links) {
+      each.from_rank += rank;
+      each.to_rank += rank;
+      all_.links.push_back(each);
+    }
+    for (Transfer each : from.transfers) {
+      each.producer += task;
+      each.consumer += task;
+      each.link += link;
+      if (each.taken_after >= 0) each.taken_after += task;
+      all_.transfers.push_back(each);
+    }
+    for (Input each : from.inputs) {
+      each.task += task;
+      if (each.transfer >= 0) each.transfer += transfer;
+      if (each.point >= 0) each.point += of.points;
+      all_.inputs.push_back(each);
+    }
+    std::map<std::int32_t, std::int32_t> own;  // among the ranks of this replica: its flow -> the joined graph's
+    for (const auto& cross : from.cross_rank_flows) {
+      std::vector<std::int32_t> ranks = cross.ranks;
+      for (std::int32_t& each : ranks) each += rank;
+      own[cross.flow] = add_cross(from.flows[at(cross.flow)], std::move(ranks));
+    }
+    for (std::size_t t = 0; t < from.tasks.size(); ++t) {
+      Task each = from.tasks[t];
+      const int of_rank = each.rank;
+      each.rank += rank;
+      each.first_input += input;
+      if (each.program >= 0) each.program += of.programs;
+      if (each.flow >= 0) {
+        const auto found = own.find(each.flow);
+        each.flow = found != own.end() ? found->second : among_replicas(of_rank, t, from.flows[at(each.flow)]);
+      }
+      all_.tasks.push_back(each);
+    }
+    for (int r = 0; r < plan_.pipeline; ++r) {
+      all_.rank_begin.push_back(task + from.rank_begin[at(r)]);
+      if (!from.memory.empty()) all_.memory.push_back(from.memory[at(r)]);
+      for (int t = 0; t < plan_.tensor; ++t) {
+        const std::size_t position = at((r * plan_.data + replica) * plan_.tensor + t);
+        all_.devices.push_back(from.devices[position]);
+        all_.limits.push_back(from.limits[position]);
+      }
+    }
+  }
+
+  // The same flow for the same task of every replica: tasks of one rank that share a flow in the first replica's graph share it
+  // here.
+  std::int32_t among_replicas(int rank, std::size_t task, const CollectiveFlow& flow) {
+    const std::int32_t first = graph(like_.front()).tasks[task].flow;
+    const auto [known, is_new] = among_.try_emplace({rank, first}, -1);
+    if (is_new) {
+      std::vector<std::int32_t> ranks;
+      for (int replica = 0; replica < plan_.data; ++replica) ranks.push_back(replica * plan_.pipeline + rank);
+      known->second = add_cross(flow, std::move(ranks));
+    }
+    return known->second;
+  }
+
+  std::int32_t add_cross(const CollectiveFlow& flow, std::vector<std::int32_t> ranks) {
+    all_.flows.push_back(flow);
+    all_.cross_rank_flows.push_back({size(all_.flows) - 1, std::move(ranks)});
+    return size(all_.flows) - 1;
+  }
+
+  template <class T>
+  static std::int32_t size(const std::vector<T>& list) {
+    return static_cast<std::int32_t>(list.size());
+  }
+
+  const Plan& plan_;
+  const std::vector<int>& like_;
+  const std::vector<TaskGraph>& of_replica_;
+  std::vector<Part> parts_;
+  std::map<std::pair<int, std::int32_t>, std::int32_t> among_;  // (rank, flow of the first replica's graph)
+  TaskGraph all_;
+};
+
+}  // namespace
+
+std::vector<int> like_replicas(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
+  std::vector<int> like(at(plan.data), 0);
+  if (plan.data == 1) return like;
+  const Occupancy occupancy(scenario.cluster, plan, plan.devices);
+  const bool to_host = copies_to_host(plan.schedule);
+  std::map<std::vector<int>, int> of_form;
+  std::map<Traits, int> of_traits;
+  for (int replica = 0; replica < plan.data; ++replica) {
+    const auto [known, is_new] = of_form.try_emplace(occupancy.form_of(devices_of(plan, replica)), replica);
+    if (is_new) known->second = of_traits.try_emplace(traits_of(scenario, plan, costs, replica, to_host), replica).first->second;
+    like[at(replica)] = known->second;
+  }
+  return like;
+}
+
+bool same_tasks(const TaskGraph& one, const TaskGraph& other) {
+  return std::equal(one.tasks.begin(), one.tasks.end(), other.tasks.begin(), other.tasks.end(), [](const Task& a, const Task& b) {
+    return a.kind == b.kind && a.rank == b.rank && a.action.kind == b.action.kind && a.action.stage == b.action.stage;
+  });
+}
+
+TaskGraph join_replicas(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_replica) {
+  return Joiner(plan, like, of_replica).join();
+}
+
+}  // namespace panpipe

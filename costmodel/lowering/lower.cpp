@@ -1,0 +1,177 @@
+// A plan to tasks, in the order in which a reader would do it by hand: what each stage is, what its passes cost, what flows
+// between stages, what memory they need, then the tasks of each rank and what each waits for.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "costmodel/lowering/like_replicas.hpp"
+#include "costmodel/lowering/lowering.hpp"
+#include "costmodel/lowering/prices.hpp"
+#include "costmodel/plan/model_costs.hpp"
+
+namespace panpipe {
+
+std::string_view name_of(Lane lane) {
+  switch (lane) {
+    case Lane::Compute:
+      return "compute";
+    case Lane::Tensor:
+      return "tensor";
+    case Lane::Send:
+      return "send";
+    case Lane::Receive:
+      return "receive";
+    case Lane::Data:
+      return "data";
+    case Lane::Copy:
+      return "copy";
+    case Lane::Host:
+      return "host";
+  }
+  return "";
+}
+
+void make_stages(Lowering& lowering) {
+  const Plan& plan = lowering.plan;
+  PANPIPE_CHECK(plan.stages.size() == static_cast<std::size_t>(plan.schedule.stages), "a plan has one entry per stage");
+  lowering.rank_stages.resize(static_cast<std::size_t>(plan.pipeline));
+  for (int s = 0; s < plan.schedule.stages; ++s) {
+    const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
+    StageInfo info;
+    info.rank = plan.schedule.stage_to_rank[static_cast<std::size_t>(s)];
+    const auto first = plan.devices.begin() + (info.rank * plan.data + lowering.replica) * plan.tensor;
+    info.site = lowering.costs.site_of(lowering.scenario.cluster, {first, first + plan.tensor});
+    info.cost = &lowering.costs.workload(info.site);
+    info.first_unit = stage.first_unit;
+    info.end_unit = stage.end_unit;
+    info.recompute = stage.recompute;
+    std::array<int, 5> none{};
+    none.fill(-1);
+    info.programs.assign(static_cast<std::size_t>(plan.schedule.splits), none);
+    info.memory.resize(static_cast<std::size_t>(plan.schedule.splits));
+    info.train_points.resize(static_cast<std::size_t>(plan.schedule.splits));
+    lowering.stages.push_back(info);
+    lowering.rank_stages[static_cast<std::size_t>(info.rank)].push_back(s);
+  }
+  for (const auto& row : plan.schedule.order) {
+    for (const Action& action : row) {
+      if (action.kind == ActionKind::W) lowering.stage(action.stage).weight_apart = true;
+      if (action.kind == ActionKind::R) lowering.stage(action.stage).recompute_apart = true;
+    }
+  }
+  for (StageInfo& info : lowering.stages)  // a schedule with R actions says by itself that everything is recomputed
+    if (info.recompute_apart && info.recompute == Recompute::None) info.recompute = Recompute::Full;
+}
+
+namespace {
+
+void check_split_backward(const Lowering& lowering) {
+  for (const StageInfo& info : lowering.stages)
+    if (info.weight_apart && !lowering.workload(info).split_backward)
+      throw fault_at(
+          lowering.scenario, "schedule",
+          fmt::format("schedule '{}' runs input gradients and weight gradients apart, but the layers give only "
+                      "`backward`; give `input_gradient` and `weight_gradient`, or choose a schedule with full backwards",
+                      lowering.plan.schedule.name));
+}
+
+// Unknown where it is of one device.
+ComputeRate mean_peak(const Scenario& scenario, const Plan& plan) {
+  double sum = 0;
+  for (const int device : plan.devices) {
+    const ComputeRate peak = scenario.cluster.type_of(device).peak_for(scenario.precision);
+    if (peak <= ComputeRate(0)) return ComputeRate(0);
+    sum += peak.base();
+  }
+  return ComputeRate(sum / static_cast<double>(plan.devices.size()));
+}
+
+void fill_totals(Lowering& lowering) {
+  const Scenario& scenario = lowering.scenario;
+  const Plan& plan = lowering.plan;
+  TaskGraph& graph = lowering.graph;
+  graph.samples_per_step = static_cast<double>(plan.micro) * plan.schedule.microbatches * plan.data;
+  graph.model_flops_per_step = lowering.costs.model_flops() * graph.samples_per_step;
+  graph.peak_per_device = mean_peak(scenario, plan);
+}
+
+// Stages, what flows between them, and what their passes cost.
+void begin(Lowering& lowering) {
+  const Plan& plan = lowering.plan;
+  TaskGraph& graph = lowering.graph;
+  graph.ranks = plan.pipeline;
+  graph.tensor = plan.tensor;
+  graph.data = plan.data;
+  graph.devices = plan.devices;
+  for (const int device : plan.devices)
+    graph.limits.push_back(memory_limit(lowering.scenario, lowering.scenario.cluster.type_of(device)));
+  make_stages(lowering);
+  graph.collectives_run_on = lowering.scenario.collectives_run_on;
+  check_split_backward(lowering);
+  make_stage_edges(lowering);
+  make_bucket_trains(lowering);
+  make_programs(lowering);
+}
+
+}  // namespace
+
+TaskGraph lower_replica(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int replica,
+                        bool whole_reductions) {
+  Lowering lowering{scenario, plan, costs, replica, whole_reductions};
+  begin(lowering);
+  make_memory(lowering);
+  make_tasks(lowering);
+  connect_tasks(lowering);
+  fill_totals(lowering);
+  return std::move(lowering.graph);
+}
+
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
+  const std::vector<int> like = like_replicas(scenario, plan, costs);
+  if (std::all_of(like.begin(), like.end(), [](int replica) { return replica == 0; }))
+    return lower_replica(scenario, plan, costs, 0);
+  std::vector<TaskGraph> of_replica(like.size());
+  for (std::size_t replica = 0; replica < like.size(); ++replica)
+    if (like[replica] == static_cast<int>(replica)) of_replica[replica] = lower_replica(scenario, plan, costs, like[replica]);
+  // All replicas reduce alike: in buckets only where that pays for each of them.
+  const bool agree = std::all_of(like.begin(), like.end(), [&](int replica) {
+    return same_tasks(of_replica[static_cast<std::size_t>(replica)], of_replica.front());
+  });
+  for (std::size_t replica = 0; replica < like.size() && !agree; ++replica)
+    if (like[replica] == static_cast<int>(replica))
+      of_replica[replica] = lower_replica(scenario, plan, costs, like[replica], true);
+  return join_replicas(plan, like, of_replica);
+}
+
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model) {
+  return lower(scenario, plan, ModelCosts(model, plan));
+}
+
+Prices prices_of(const TaskGraph& graph) {
+  Prices prices;
+  for (const Program& program : graph.programs) prices.programs.push_back(program.duration.base());
+  for (const CollectiveFlow& flow : graph.flows) prices.flows.push_back((flow.latency + flow.transfer).base());
+  for (const TransferLink& link : graph.links) prices.links.push_back((link.latency + link.transfer).base());
+  for (const PassPoint& point : graph.points)
+    prices.points.push_back(point.at.base() - prices.programs[static_cast<std::size_t>(point.program)]);
+  return prices;
+}
+
+Prices prices_of(const Scenario& scenario, const Plan& plan, const CostModel& model) {
+  const ModelCosts costs(model, plan);
+  Lowering lowering{scenario, plan, costs};
+  begin(lowering);
+  const bool copies = std::any_of(plan.schedule.order.begin(), plan.schedule.order.end(), [](const auto& row) {
+    return std::any_of(row.begin(), row.end(), [](const Action& action) { return !action.is_compute(); });
+  });
+  if (copies) return prices_of(lower(scenario, plan, costs));
+  make_shared_flows(lowering);
+  for (int rank = 0; rank < plan.pipeline; ++rank) {
+    rank_reductions(lowering, rank);
+    add_optimizer_program(lowering, rank);
+  }
+  return prices_of(lowering.graph);
+}
+
+}  // namespace panpipe

@@ -1,0 +1,171 @@
+// What each pass of a stage does: the costs of its units put one behind another. docs/models/lowering.md has the equations.
+#include <algorithm>
+
+#include "costmodel/lowering/pass_draft.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// The part of the attention core that a pass holds: a recompute holds the forward's, a weight gradient none.
+enum class AttentionWork { None, Forward, Backward };
+
+double attention_of(const UnitCost& unit, AttentionWork core) {
+  if (core == AttentionWork::None) return 0;
+  return (core == AttentionWork::Forward ? unit.attention_forward : unit.attention_backward).base();
+}
+
+// A slice of the sequence takes its share of a unit's pass: an even one of everything but the attention core, and each kernel
+// once.
+double slice_share(const Lowering& lowering, const UnitCost& unit, const PassCost& pass, AttentionWork core, int slice) {
+  const int splits = lowering.plan.schedule.splits;
+  if (splits == 1) return 1;
+  double whole = 0;
+  for (const Piece& piece : pass.pieces)
+    if (!piece.collective) whole += piece.time.base();
+  if (whole <= 0) return 1;
+  const double attention = std::min(attention_of(unit, core), whole);
+  const double gaps = std::min(pass.breakdown.launch.base(), whole - attention);
+  return ((whole - attention - gaps) / splits + attention * attention_share(lowering, unit, slice) + gaps) / whole;
+}
+
+class PassBuilder {
+ public:
+  PassBuilder(const Lowering& lowering, const StageInfo& info, int slice)
+      : lowering_(lowering), trains_(info.trains), first_flow_(lowering.flow_of_collective.at(info.site)), slice_(slice) {
+    draft_.site = info.site;
+  }
+
+  // Appends a pass of a unit. An input gradient's collective hides behind the weight gradient only in a full backward.
+  void add(const UnitCost& unit, const PassCost& pass, AttentionWork core, bool may_hide, bool weight = false) {
+    bool communicated = false, weighed = false;
+    const double share = slice_share(lowering_, unit, pass, core, slice_);
+    for (const Piece& piece : pass.pieces) {
+      UnitPiece part;
+      part.unit = &unit;
+      part.in_block = !unit.block.empty();
+      part.weight = weight || piece.weight;
+      part.synchronous = pass.synchronises;
+      part.collective = piece.collective;
+      if (piece.collective) {
+        beside_ = part.hidden = may_hide && piece.hidden_behind_next;
+        part.flow = first_flow_ + piece.collective_id;
+        communicated = true;
+      } else {
+        part.tail = communicated && !part.weight;
+        if (part.tail && weighed) close();  // it waits for the collective that the weight gradient before it hides
+        weighed = piece.weight;
+        part.time = piece.time.base() * share;
+        if (part.time != 0 && !draft_.pieces.empty() && draft_.pieces.back().synchronous != part.synchronous) close();
+      }
+      if (piece.collective || part.time != 0) draft_.pieces.push_back(part);
+    }
+    draft_.breakdown = draft_.breakdown + pass.breakdown;
+    draft_.launches += pass.launches;
+  }
+  // The gradients of a unit are whole. A train of them that is ready ends the compute step, unless the step hides a collective
+  // that what follows would then have to wait for: such a train is ready with the next one.
+  void gradients_made(int unit) {
+    for (; next_train_ < trains_.size() && trains_[next_train_].unit >= unit; ++next_train_)
+      if (!draft_.pieces.empty() && !beside_) draft_.pieces.back().train = static_cast<int>(next_train_);
+  }
+  // What follows may not hide the collective that the compute before hides.
+  void close() {
+    if (draft_.pieces.empty() || draft_.pieces.back().collective) return;
+    draft_.pieces.back().closed = true;
+    beside_ = false;
+  }
+  PassDraft take() { return std::move(draft_); }
+
+ private:
+  const Lowering& lowering_;
+  const std::vector<BucketTrain>& trains_;
+  std::size_t next_train_ = 0;
+  std::int32_t first_flow_ = 0;
+  int slice_ = 0;
+  bool beside_ = false;  // what is added now runs beside a collective
+  PassDraft draft_;
+};
+
+const PassCost* recompute_cost(const UnitCost& unit, Recompute mode) {
+  if (unit.block.empty() || mode == Recompute::None) return nullptr;
+  return mode == Recompute::Full ? &unit.recompute_full : &unit.recompute_selective;
+}
+
+// Calls visit(first, end) for the stage's blocks from the last to the first; a unit without block is one by itself.
+template <class Visit>
+void blocks_backwards(const Lowering& lowering, const StageInfo& info, Visit visit) {
+  int end = info.end_unit;
+  while (end > info.first_unit) {
+    const std::string& block = lowering.unit(info, end - 1).block;
+    int first = end - 1;
+    while (!block.empty() && first > info.first_unit && lowering.unit(info, first - 1).block == block) --first;
+    visit(first, end);
+    end = first;
+  }
+}
+
+}  // namespace
+
+double score_share(const Lowering& lowering, const UnitCost& unit, int slice) {
+  const double splits = lowering.plan.schedule.splits;
+  return unit.causal_attention ? (slice + 1) / (splits * splits) : 1 / splits;
+}
+
+double attention_share(const Lowering& lowering, const UnitCost& unit, int slice) {
+  const double splits = lowering.plan.schedule.splits;
+  // Fused attention skips what the mask hides, so that the whole costs half of the square and a slice's own part half of its own.
+  if (unit.causal_attention && lowering.scenario.framework.flash_attention) return (2 * slice + 1) / (splits * splits);
+  return score_share(lowering, unit, slice);
+}
+
+PassDraft draft_forward(const Lowering& lowering, const StageInfo& info, int slice) {
+  PassBuilder builder(lowering, info, slice);
+  for (int u = info.first_unit; u < info.end_unit; ++u)
+    builder.add(lowering.unit(info, u), lowering.unit(info, u).forward, AttentionWork::Forward, true);
+  return builder.take();
+}
+
+PassDraft draft_weight(const Lowering& lowering, const StageInfo& info, int slice) {
+  PassBuilder builder(lowering, info, slice);
+  for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
+    builder.add(lowering.unit(info, u), lowering.unit(info, u).weight_gradient, AttentionWork::None, true, true);
+    builder.gradients_made(u);
+  }
+  return builder.take();
+}
+
+PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recompute mode, int slice) {
+  PassBuilder builder(lowering, info, slice);
+  for (int u = info.first_unit; u < info.end_unit; ++u)
+    if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode))
+      builder.add(lowering.unit(info, u), *again, AttentionWork::Forward, true);
+  return builder.take();
+}
+
+PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool with_weight, int slice) {
+  PassBuilder builder(lowering, info, slice);
+  const Recompute mode = info.recompute_apart ? Recompute::None : info.recompute;
+  blocks_backwards(lowering, info, [&](int first, int end) {
+    for (int u = first; u < end; ++u)
+      if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode))
+        builder.add(lowering.unit(info, u), *again, AttentionWork::Forward, true);
+    for (int u = end - 1; u >= first; --u) {
+      const UnitCost& unit = lowering.unit(info, u);
+      if (with_weight && unit.backward) {
+        builder.add(unit, *unit.backward, AttentionWork::Backward, true);
+        builder.gradients_made(u);
+        continue;
+      }
+      builder.add(unit, unit.input_gradient, AttentionWork::Backward, with_weight);
+      if (!with_weight) continue;
+      builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
+      const auto& pieces = unit.input_gradient.pieces;
+      if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; })) builder.close();
+      builder.gradients_made(u);
+    }
+  });
+  return builder.take();
+}
+
+}  // namespace panpipe

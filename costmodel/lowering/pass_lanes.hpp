@@ -1,0 +1,114 @@
+// How passes run on the two lanes of a rank, compute and tensor-parallel collectives. The rules, for a cell (a lone pass, or a
+// group whose members have one program):
+//  * both lanes serve in program order; a collective is issued when the compute step before it in its pass has ended;
+//  * a compute step waits for its pass's inputs (of all passes of a cell with `all_inputs`) and for the last collective of its
+//  pass, unless it is `free`;
+//  * compute goes slower while a collective runs beside it; collectives do not;
+//  * the next cell gets the compute lane when the last step and the cell's collectives have ended, or with `collectives_run_on`
+//    when the last compute step has.
+// docs/models/braids.md. Times are ticks in doubles.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "costmodel/lowering/task_graph.hpp"
+
+namespace panpipe {
+
+// The one place of the overlap slow-down: what `work` takes when collectives run beside its first `beside`. A share `loss` of the
+// time side by side is lost, so the rate there is 1 - loss.
+inline double time_beside(double work, double beside, double loss) {
+  if (beside <= 0 || loss <= 0) return work;
+  const double all_beside = loss < 1 ? work / (1 - loss) : beside;
+  return work + loss * std::min(beside, all_beside);
+}
+
+struct PassLanes {
+  double compute = 0, tensor = 0;  // free from
+  bool whole_ticks = true;         // what compute takes beside collectives is rounded
+};
+
+// A member of a cell. `input` and `output_steps` are given, the rest is found.
+struct MemberRun {
+  double input = 0;                // when everything it waits for is there
+  std::int32_t output_steps = -1;  // as in Task
+  double start = 0, compute_end = 0, collective_end = 0;
+  double busy = 0;  // computing, slow-down included
+  double output = 0;
+  bool started = false;
+
+  double end() const { return std::max(compute_end, collective_end); }
+};
+
+// Runs a cell on idle links. `on_collective(step, start, end)` is called for each, `on_steps(steps, time)` after each step: how
+// many of the program's have ended, and when all of its member had. Returns the end of the cell.
+template <class OnCollective, class OnSteps>
+double run_steps(const ProgramStep* steps, const Program& program, bool collectives_run_on, PassLanes& lanes, MemberRun* members,
+                 OnCollective on_collective, OnSteps on_steps) {
+  const std::int32_t count = program.members;
+  if (program.all_inputs) {
+    for (std::int32_t m = 1; m < count; ++m) members[0].input = std::max(members[0].input, members[m].input);
+    for (std::int32_t m = 1; m < count; ++m) members[m].input = members[0].input;
+  }
+  double collectives_end = 0;
+  for (std::int32_t s = 0; s < program.steps; ++s) {
+    const ProgramStep& step = steps[s];
+    MemberRun& run = members[step.member];
+    double start = std::max(lanes.compute, run.input);
+    if (step.collective) {
+      start = std::max(start, lanes.tensor);
+      lanes.tensor = run.collective_end = start + step.time.base();
+      collectives_end = std::max(collectives_end, lanes.tensor);
+      on_collective(program.first_step + s, start, lanes.tensor);
+    } else {
+      if (!step.free) start = std::max(start, program.atomic ? collectives_end : run.collective_end);
+      double length = time_beside(step.time.base(), lanes.tensor - start, program.overlap_loss);
+      if (lanes.whole_ticks) length = std::nearbyint(length);
+      lanes.compute = run.compute_end = start + length;
+      run.busy += length;
+    }
+    if (!run.started) run.start = start;
+    run.started = true;
+    if (run.output_steps == s + 1) run.output = run.end();
+    on_steps(s + 1, run.end());
+  }
+  double end = collectives_end;
+  for (std::int32_t m = 0; m < count; ++m) {
+    MemberRun& run = members[m];
+    if (!run.started) run.start = run.compute_end = std::max(lanes.compute, run.input);  // a pass without work
+    end = std::max(end, run.compute_end);
+  }
+  for (std::int32_t m = 0; m < count; ++m)
+    if (members[m].output_steps < 0) members[m].output = end;
+  lanes.compute = std::max(lanes.compute, collectives_run_on ? 0 : end);
+  for (std::int32_t m = 0; m < count; ++m)
+    if (!members[m].started) lanes.compute = std::max(lanes.compute, members[m].compute_end);
+  return end;
+}
+
+template <class OnCollective, class OnSteps>
+double run_cell(const TaskGraph& graph, const Program& program, PassLanes& lanes, MemberRun* members, OnCollective on_collective,
+                OnSteps on_steps) {
+  return run_steps(graph.steps.data() + program.first_step, program, graph.collectives_run_on, lanes, members, on_collective,
+                   on_steps);
+}
+
+inline double run_cell(const TaskGraph& graph, const Program& program, PassLanes& lanes, MemberRun* members) {
+  return run_cell(
+      graph, program, lanes, members, [](std::int32_t, double, double) {}, [](std::int32_t, double) {});
+}
+
+// Per task, whether its cell takes its program's duration on idle links from the moment when its inputs are there, and gives all
+// outputs at its end: then one number is all of it. Not so
+//  * a group whose members wait each for its own inputs;
+//  * a cell that gives an output before its end;
+//  * any cell of a graph in which collectives outlive their cell: they run beside the next one.
+// True of tasks that are no passes.
+std::vector<bool> fixed_cells(const TaskGraph& graph);
+// Whether that holds of all: an order of numbers (estimate/compile.hpp) is then as exact as the steps.
+bool durations_are_fixed(const TaskGraph& graph);
+
+}  // namespace panpipe

@@ -1,0 +1,220 @@
+// The steps of a pass or a group, and what they take: the host and jitter worked in, rounded to whole picoseconds.
+// docs/models/lowering.md has the equations.
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/lowering/pass_draft.hpp"
+#include "costmodel/lowering/pass_lanes.hpp"
+
+namespace panpipe {
+
+namespace {
+
+constexpr double kTicksPerSecond = 1e12;
+
+double& part_of(DraftStep& step, const UnitPiece& piece) {
+  return piece.given ? step.given : piece.synchronous ? step.synchronous : step.launched;
+}
+
+double sum_of(const DraftProgram& draft, double DraftStep::*part) {
+  double sum = 0;
+  for (const DraftStep& step : draft.steps) sum += step.*part;
+  return sum;
+}
+
+// The steps with their compute so many times as long.
+enum class Rounding { None, WholeTicks };
+void set_times(const DraftProgram& draft, double launched, double synchronous, Rounding rounding,
+               std::vector<ProgramStep>& steps) {
+  steps.resize(draft.steps.size());
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    const DraftStep& from = draft.steps[s];
+    steps[s] = from.step;
+    if (from.step.collective) continue;
+    steps[s].time = Ticks(0);
+    for (const double seconds : {from.given, from.launched * launched, from.synchronous * synchronous})
+      steps[s].time += rounding == Rounding::WholeTicks ? to_ticks(Duration(seconds)) : Ticks(seconds * kTicksPerSecond);
+  }
+}
+
+// Alone on idle links: when the compute lane is free, when all has ended, and how long of that it computed. Ticks.
+struct RunAlone {
+  double lane = 0, end = 0, busy = 0;
+};
+
+RunAlone run_alone(const ProgramStep* steps, const Program& program, bool collectives_run_on, bool whole_ticks) {
+  PassLanes lanes;
+  lanes.whole_ticks = whole_ticks;
+  std::vector<MemberRun> runs(program.members);
+  RunAlone run;
+  run.end = run_steps(
+      steps, program, collectives_run_on, lanes, runs.data(), [](std::int32_t, double, double) {}, [](std::int32_t, double) {});
+  run.lane = lanes.compute;
+  for (const MemberRun& member : runs) run.busy += member.busy;
+  return run;
+}
+
+// A draft on idle links, before its steps are rounded.
+class Trial {
+ public:
+  Trial(const Lowering& lowering, const DraftProgram& draft, int site)
+      : draft_(draft), collectives_run_on_(lowering.graph.collectives_run_on) {
+    shape_.steps = static_cast<std::int32_t>(draft.steps.size());
+    shape_.members = static_cast<std::uint8_t>(draft.ends.size());
+    shape_.overlap_loss = overlap_loss(lowering.costs, site);
+  }
+  RunAlone run(double launched, double synchronous) {
+    set_times(draft_, launched, synchronous, Rounding::None, steps_);
+    return run_alone(steps_.data(), shape_, collectives_run_on_, false);
+  }
+
+ private:
+  const DraftProgram& draft_;
+  bool collectives_run_on_;
+  Program shape_;
+  std::vector<ProgramStep> steps_;
+};
+
+// The factor from 1 on with which `value_of`, which grows, reaches the target: regula falsi (Illinois), exact after one step
+// where it is a straight line.
+template <class ValueOf>
+double factor_reaching(double target, ValueOf value_of) {
+  constexpr double kTolerance = 1e-13;  // far below the picosecond that times are rounded to
+  const double tolerance = kTolerance * target;
+  double low = 1, high = 1, at_low = value_of(low) - target, at_high = at_low;
+  for (int doublings = 0; at_high < -tolerance; ++doublings) {
+    if (doublings == 60) return 1;  // nothing to stretch
+    low = high, at_low = at_high;
+    high *= 2;
+    at_high = value_of(high) - target;
+  }
+  int side = 0;  // whose end moved last
+  for (int round = 0; round < 100 && at_high > tolerance; ++round) {
+    const double next = (low * at_high - high * at_low) / (at_high - at_low), at_next = value_of(next) - target;
+    if (std::abs(at_next) <= tolerance) return next;
+    if (at_next > 0) {
+      high = next, at_high = at_next;
+      if (side > 0) at_low /= 2;
+      side = 1;
+    } else {
+      low = next, at_low = at_next;
+      if (side < 0) at_high /= 2;
+      side = -1;
+    }
+  }
+  return high;
+}
+
+Breakdown shared_out(Breakdown breakdown, double share) {
+  breakdown.work = breakdown.work * share;
+  breakdown.traffic = Bytes(static_cast<std::int64_t>(static_cast<double>(breakdown.traffic.base()) * share));
+  for (Duration* part : {&breakdown.compute, &breakdown.memory, &breakdown.launch}) *part = *part * share;
+  return breakdown;
+}
+
+// Stands in front of a pass of collectives alone, whose launches the host is late with.
+void wait_for_host(DraftProgram& draft, double seconds) {
+  DraftStep host;
+  host.launched = seconds;
+  draft.steps.insert(draft.steps.begin(), host);
+  for (MemberEnds& ends : draft.ends) ++ends.all, ++ends.gradient;
+  for (auto& train : draft.trains) ++train.second;
+}
+
+}  // namespace
+
+DraftProgram steps_alone(const Lowering& lowering, const std::vector<UnitPiece>& pieces) {
+  // Where a full backward hands its gradient on before its last weight gradient, that moment is seen.
+  const bool sends_early = lowering.scenario.transfers.full_backward_sends == TransferRules::FullBackwardSends::InputGradient;
+  DraftProgram draft;
+  MemberEnds& ends = draft.ends.emplace_back();
+  bool beside = false;  // the last collective lets what is computed now run
+  bool joins = false;   // compute joins the last step
+  bool weight = false;
+  for (const UnitPiece& piece : pieces) {
+    if (piece.collective) {
+      const CollectiveFlow& flow = lowering.graph.flows[static_cast<std::size_t>(piece.flow)];
+      DraftStep& step = draft.steps.emplace_back();
+      step.step.collective = true;
+      step.step.flow = piece.flow;
+      step.step.time = flow.latency + flow.transfer;
+      beside = piece.hidden;
+    } else {
+      if (!joins || draft.steps.back().step.free != beside || (sends_early && weight != piece.weight))
+        draft.steps.emplace_back().step.free = beside;
+      part_of(draft.steps.back(), piece) += piece.time;
+      weight = piece.weight;
+      if (piece.closed) beside = false;
+    }
+    joins = !piece.collective && piece.train < 0;
+    ends.all = static_cast<std::int32_t>(draft.steps.size());
+    if (!piece.weight) ends.gradient = ends.all;
+    if (piece.train >= 0) draft.trains.emplace_back(piece.train, ends.all);
+  }
+  return draft;
+}
+
+DeviceTime device_time(const Lowering& lowering, const PassDraft& draft) {
+  const DraftProgram steps = steps_alone(lowering, draft.pieces);
+  DeviceTime time{sum_of(steps, &DraftStep::launched), sum_of(steps, &DraftStep::synchronous)};
+  const auto collective = [](const DraftStep& step) { return step.step.collective; };
+  if (std::any_of(steps.steps.begin(), steps.steps.end(), collective))
+    time.launched = Trial(lowering, steps, draft.site).run(1, 1).lane / kTicksPerSecond - time.synchronous;
+  return time;
+}
+
+void measure_alone(const TaskGraph& graph, Program& program) {
+  const RunAlone run = run_alone(graph.steps.data() + program.first_step, program, graph.collectives_run_on, true);
+  program.duration = Ticks(run.end);
+  program.exposed_communication = Ticks(run.end - run.busy);
+  program.breakdown.communication = to_duration(program.exposed_communication);
+  program.breakdown.total = to_duration(program.duration);
+}
+
+std::int32_t add_program(Lowering& lowering, DraftProgram draft, const PassDraft& whole) {
+  const double given = sum_of(draft, &DraftStep::given), synchronous = sum_of(draft, &DraftStep::synchronous);
+  double launched = 1, jittered = 1;
+  Breakdown breakdown = whole.breakdown;
+  const RunAlone bare = Trial(lowering, draft, whole.site).run(1, 1);
+  const double device = bare.lane / kTicksPerSecond - given - synchronous;
+  // What runs beside collectives computes for longer. Less than a tick is none: sums in another order.
+  const double slowed =
+      std::floor(bare.busy - (given + synchronous + sum_of(draft, &DraftStep::launched)) * kTicksPerSecond + 0.5) /
+      kTicksPerSecond;
+  const double longer = device * (host_factor(lowering.costs, device, whole.launches, whole.site) - 1);
+  if (longer > 0 && sum_of(draft, &DraftStep::launched) == 0) {
+    wait_for_host(draft, longer);
+  } else if (longer > 0) {
+    Trial trial(lowering, draft, whole.site);
+    launched = factor_reaching(bare.lane + longer * kTicksPerSecond, [&](double f) { return trial.run(f, 1).lane; });
+  }
+  const double jitter = lowering.costs.stage_jitter(lowering.plan.pipeline);
+  if (jitter != 1) {
+    Trial trial(lowering, draft, whole.site);
+    const double target = (device + longer + synchronous) * jitter + given;
+    jittered = factor_reaching(target * kTicksPerSecond, [&](double f) { return trial.run(launched * f, f).lane; });
+  }
+  breakdown.compute += Duration(slowed > 0 ? slowed : 0);
+  breakdown.launch += Duration(longer);
+  for (Duration* part : {&breakdown.compute, &breakdown.memory, &breakdown.launch}) *part = *part * jitter;
+  breakdown.launch += Duration(given);
+
+  TaskGraph& graph = lowering.graph;
+  Program program;
+  program.first_step = static_cast<std::int32_t>(graph.steps.size());
+  program.steps = static_cast<std::int32_t>(draft.steps.size());
+  program.members = static_cast<std::uint8_t>(draft.ends.size());
+  program.all_inputs = lowering.scenario.transfers.braid_inputs == TransferRules::BraidInputs::Together;
+  program.overlap_loss = overlap_loss(lowering.costs, whole.site);
+  program.breakdown = shared_out(breakdown, 1.0 / lowering.plan.schedule.splits);
+  std::vector<ProgramStep> steps;
+  set_times(draft, launched * jittered, jittered, Rounding::WholeTicks, steps);
+  graph.steps.insert(graph.steps.end(), steps.begin(), steps.end());
+  measure_alone(graph, program);
+  graph.programs.push_back(program);
+  lowering.member_ends.resize(graph.programs.size());
+  lowering.member_ends.back() = std::move(draft.ends);
+  return static_cast<std::int32_t>(graph.programs.size()) - 1;
+}
+
+}  // namespace panpipe

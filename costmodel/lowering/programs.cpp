@@ -1,0 +1,143 @@
+// The programs of the stages' passes and of the groups of the schedule. docs/models/lowering.md has the equations.
+#include <algorithm>
+
+#include "costmodel/lowering/pass_draft.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// By train of the stage: how many steps of the pass come before its gradients are whole; -1 = all.
+std::vector<std::int32_t> steps_of_trains(const std::vector<std::pair<int, std::int32_t>>& found, std::size_t trains,
+                                          std::int32_t steps) {
+  std::vector<std::int32_t> result(trains, -1);
+  for (const auto& [train, before] : found)
+    if (before < steps) result[static_cast<std::size_t>(train)] = before;
+  // One that the pass could not stop for is ready with the next one.
+  for (std::size_t k = trains; k-- > 1;)
+    if (result[k - 1] < 0) result[k - 1] = result[k];
+  return result;
+}
+
+Ticks time_of_steps(const TaskGraph& graph, std::int32_t program, std::int32_t steps) {
+  Program part = graph.programs[static_cast<std::size_t>(program)];
+  part.steps = steps;
+  measure_alone(graph, part);
+  return part.duration;
+}
+
+// Where in a pass the trains of its stage are ready.
+std::vector<std::int32_t> add_points(TaskGraph& graph, std::int32_t program, const std::vector<std::int32_t>& steps) {
+  std::vector<std::int32_t> points;
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    if (steps[k] < 0) {
+      points.push_back(-1);
+    } else if (k > 0 && steps[k] == steps[k - 1]) {
+      points.push_back(points.back());
+    } else {
+      points.push_back(static_cast<std::int32_t>(graph.points.size()));
+      graph.points.push_back({program, steps[k], time_of_steps(graph, program, steps[k])});
+    }
+  }
+  return points;
+}
+
+void make_flows(Lowering& lowering) {
+  for (const StageInfo& info : lowering.stages) {
+    const auto first = static_cast<std::int32_t>(lowering.graph.flows.size());
+    if (!lowering.flow_of_collective.try_emplace(info.site, first).second) continue;
+    add_collective_flows(lowering, lowering.workload(info).collectives);
+  }
+}
+
+// What a stage's end of its messages takes from a pass: seconds.
+double message_work(const Lowering& lowering, std::size_t stage, ActionKind kind) {
+  double sum = 0;
+  for (const auto* edges : {&lowering.edges_in[stage], &lowering.edges_out[stage]})
+    for (const int e : *edges) {
+      const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+      for (const bool backward : {false, true}) {
+        if (!has_messages(kind, backward) || (backward ? edge.backward_link : edge.forward_link) < 0) continue;
+        const std::int64_t bytes = backward ? edge.gradient_bytes : edge.bytes;
+        sum += lowering.costs.message_work(Bytes(bytes / lowering.plan.schedule.splits)).base();
+      }
+    }
+  return sum;
+}
+
+// It comes first, and neither the host nor jitter makes it longer.
+void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind kind, PassDraft& draft) {
+  UnitPiece piece;
+  piece.time = message_work(lowering, stage, kind);
+  piece.given = true;
+  if (piece.time > 0) draft.pieces.insert(draft.pieces.begin(), piece);
+}
+
+void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array<bool, 5>& used, int slice) {
+  StageInfo& info = lowering.stages[stage];
+  const auto finish = [&](ActionKind kind, PassDraft draft) {
+    add_message_work(lowering, stage, kind, draft);
+    DraftProgram steps = steps_alone(lowering, draft.pieces);
+    const std::vector<std::pair<int, std::int32_t>> trains = steps.trains;
+    const std::int32_t program = add_program(lowering, std::move(steps), draft);
+    lowering.drafts.resize(lowering.graph.programs.size());
+    lowering.drafts.back() = std::move(draft);
+    info.programs[static_cast<std::size_t>(slice)][index_of(kind)] = program;
+    if (trains.empty()) return;
+    const std::int32_t count = lowering.graph.programs[static_cast<std::size_t>(program)].steps;
+    info.train_points[static_cast<std::size_t>(slice)][index_of(kind)] =
+        add_points(lowering.graph, program, steps_of_trains(trains, info.trains.size(), count));
+  };
+  const auto is_used = [&](ActionKind kind) { return used[index_of(kind)]; };
+  // Where nobody waits for the input gradient, W is the whole backward.
+  const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
+  if (is_used(ActionKind::F)) finish(ActionKind::F, draft_forward(lowering, info, slice));
+  if (is_used(ActionKind::B)) finish(ActionKind::B, draft_backward(lowering, info, true, slice));
+  if (is_used(ActionKind::R)) finish(ActionKind::R, draft_recompute(lowering, info, info.recompute, slice));
+  PassDraft nothing;
+  nothing.site = info.site;
+  if (is_used(ActionKind::I)) finish(ActionKind::I, all_in_weight ? nothing : draft_backward(lowering, info, false, slice));
+  if (is_used(ActionKind::W))
+    finish(ActionKind::W, all_in_weight ? draft_backward(lowering, info, true, slice) : draft_weight(lowering, info, slice));
+}
+
+}  // namespace
+
+void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>& collectives) {
+  const double share = 1.0 / lowering.plan.schedule.splits;
+  for (CollectiveCost cost : collectives) {
+    const Duration wire = (cost.time - cost.latency) * share;
+    cost.time = cost.latency + wire;
+    cost.bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.bytes.base()) * share));
+    cost.wire_bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.wire_bytes.base()) * share));
+    lowering.graph.flows.push_back({cost, to_ticks(cost.latency), to_ticks(cost.time) - to_ticks(cost.latency)});
+  }
+}
+
+std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown) {
+  Program program;
+  program.first_step = static_cast<std::int32_t>(graph.steps.size());
+  program.steps = 1;
+  program.breakdown = breakdown;
+  graph.steps.emplace_back().time = to_ticks(time);
+  measure_alone(graph, program);
+  graph.programs.push_back(program);
+  return static_cast<std::int32_t>(graph.programs.size()) - 1;
+}
+
+void make_programs(Lowering& lowering) {
+  make_flows(lowering);
+  std::vector<std::array<bool, 5>> used(lowering.stages.size(), std::array<bool, 5>{});
+  for (const auto& row : lowering.plan.schedule.order)
+    for (const Action& action : row)
+      if (action.is_compute()) used[static_cast<std::size_t>(action.stage)][index_of(action.kind)] = true;
+  for (std::size_t s = 0; s < lowering.stages.size(); ++s)
+    for (int slice = 0; slice < lowering.plan.schedule.splits; ++slice) make_stage_programs(lowering, s, used[s], slice);
+  for (const auto& row : lowering.plan.schedule.order)
+    for (std::size_t i = 0; i < row.size(); i += std::max<std::size_t>(1, row[i].group_size)) {
+      const std::vector<std::int32_t> members = lowering.programs_of_cell(row, i);
+      if (members.size() > 1) add_group_program(lowering, members);
+    }
+}
+
+}  // namespace panpipe

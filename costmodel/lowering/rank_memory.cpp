@@ -1,0 +1,226 @@
+// Memory of one device of a rank: what is always there, and what each pass takes, gives back and needs while it runs.
+// docs/models/memory.md has the equations.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "costmodel/cost/zero_and_optimizer.hpp"
+#include "costmodel/lowering/lowering.hpp"
+#include "costmodel/plan/stage_activations.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// What one slice of the sequence saves: an even share, but of attention scores those that it makes.
+class SliceBytes {
+ public:
+  SliceBytes(const Lowering& lowering, int slice) : lowering_(lowering), slice_(slice) {}
+  std::int64_t even(Bytes whole) const { return whole.base() / lowering_.plan.schedule.splits; }
+  std::int64_t saved(const UnitCost& unit) const {
+    if (lowering_.plan.schedule.splits == 1) return unit.saved.base();
+    const Bytes core = lowering_.scenario.framework.flash_attention ? Bytes(0) : unit.saved - unit.saved_selective;
+    return even(unit.saved - core) +
+           static_cast<std::int64_t>(static_cast<double>(core.base()) * score_share(lowering_, unit, slice_));
+  }
+  std::int64_t saved_under(const UnitCost& unit, Recompute mode) const {
+    if (unit.block.empty() || mode == Recompute::None) return saved(unit);
+    return even(mode == Recompute::Full ? unit.saved_full : unit.saved_selective);
+  }
+
+ private:
+  const Lowering& lowering_;
+  int slice_;
+};
+
+// The activations of a microbatch live from the start of its F to the end of its backward. `kept` is what F leaves; `live` is
+// what the backward finds, which is more where the schedule makes activations again in a pass of its own. An I apart leaves what
+// the weight gradients read: it takes that only as far as it exceeds what was there.
+void fill_passes(const StageInfo& info, const StageActivations& kept, const StageActivations& live, bool all_in_weight,
+                 std::array<PassMemory, 5>& memory) {
+  const auto bytes = [](std::int64_t value) { return Bytes(std::max<std::int64_t>(value, 0)); };
+  const auto set = [&](ActionKind kind, std::int64_t change, std::int64_t rise) {
+    memory[index_of(kind)] = {bytes(change), bytes(-change), bytes(rise - std::max<std::int64_t>(change, 0))};
+  };
+  set(ActionKind::F, kept.kept, kept.forward_peak);
+  if (info.recompute_apart) set(ActionKind::R, live.kept - kept.kept, live.forward_peak - kept.kept);
+  set(ActionKind::B, -live.kept, live.backward_peak);
+  if (!info.weight_apart) {
+    set(ActionKind::I, -live.kept, live.backward_peak);
+  } else if (all_in_weight) {
+    set(ActionKind::I, 0, 0);
+    set(ActionKind::W, -live.kept, live.backward_peak);
+  } else {
+    set(ActionKind::I, live.left_by_input(), live.input_rise());
+    set(ActionKind::W, -live.kept_for_weight, 0);
+  }
+}
+
+// A profile stands for our executor, whose W is known more closely: it makes a parameter's gradient before it adds it to the sum.
+std::int64_t weight_rise(const Lowering& lowering, const StageInfo& info) {
+  std::int64_t freed = 0, rise = 0;
+  for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
+    const UnitCost& unit = lowering.unit(info, u);
+    std::int64_t largest = 0;
+    for (const ParameterUse& use : unit.parameters) largest = std::max(largest, use.elements);
+    const double bytes = static_cast<double>(largest) * lowering.costs.gradient_bytes();
+    rise = std::max(rise, static_cast<std::int64_t>(bytes) - freed);
+    freed += unit.kept_for_weight.base() / lowering.plan.schedule.splits;
+  }
+  return rise;
+}
+
+// As Pfeife's planner counts (ICML 2025, github MerHS/pfeife): the temporary of a stage is the largest of (activations up to and
+// with an operator, plus that operator's own temporary), for F and B alike, and I frees nothing.
+void fill_pfeife_passes(const Lowering& lowering, StageInfo& info) {
+  std::int64_t kept = 0, peak = 0;
+  for (int u = info.first_unit; u < info.end_unit; ++u) {
+    kept += lowering.unit(info, u).saved.base();
+    peak = std::max(peak, kept + lowering.unit(info, u).temporary.base());
+  }
+  const Bytes temporary(peak - kept);
+  std::array<PassMemory, 5> memory{};
+  memory[index_of(ActionKind::F)] = {Bytes(kept), Bytes(0), temporary};
+  memory[index_of(ActionKind::B)] = {Bytes(0), Bytes(kept), temporary};
+  memory[index_of(ActionKind::I)] = {Bytes(0), info.weight_apart ? Bytes(0) : Bytes(kept), temporary};
+  memory[index_of(ActionKind::W)] = {Bytes(0), Bytes(kept), Bytes(0)};
+  info.memory.assign(info.memory.size(), memory);
+}
+
+Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::ceil(bytes))); }
+
+// One message waits for the pass that reads it: a receive that is posted takes no room before its message comes, in none of the
+// executor's transports. What a pass sends is its own result, and is soon taken.
+Bytes waiting_message(const Lowering& lowering, int rank) {
+  Bytes most(0);
+  for (const int s : lowering.stages_of_rank(rank)) {
+    Bytes forward(0), backward(0);
+    for (const int e : lowering.edges_in[static_cast<std::size_t>(s)])
+      if (lowering.edges[static_cast<std::size_t>(e)].forward_link >= 0)
+        forward += Bytes(lowering.edges[static_cast<std::size_t>(e)].bytes);
+    for (const int e : lowering.edges_out[static_cast<std::size_t>(s)])
+      if (lowering.edges[static_cast<std::size_t>(e)].backward_link >= 0)
+        backward += Bytes(lowering.edges[static_cast<std::size_t>(e)].gradient_bytes);
+    most = std::max({most, forward, backward});
+  }
+  return Bytes(most.base() / lowering.plan.schedule.splits);
+}
+
+// Buffers of stage hand-overs: one to receive into and one to send from per neighbour and direction.
+Bytes boundary_buffers(const Lowering& lowering, int rank) {
+  if (lowering.scenario.profile) return waiting_message(lowering, rank);
+  Bytes sum(0);
+  for (const StageEdge& edge : lowering.edges) {
+    if (edge.forward_link < 0) continue;
+    const int ends = (lowering.stage(edge.from).rank == rank ? 1 : 0) + (lowering.stage(edge.to).rank == rank ? 1 : 0);
+    sum += Bytes((edge.bytes + edge.gradient_bytes) / lowering.plan.schedule.splits * ends);
+  }
+  return sum;
+}
+
+// Gradients that several ranks sum: the executor, for which profiles stand, fills buckets with them at the end of the step,
+// beside autograd's own. In mixed precision it adds up in the buckets themselves.
+Bytes bucket_bytes(const Lowering& lowering, int rank) {
+  const Precision precision = lowering.scenario.precision;
+  if (!lowering.scenario.profile || precision == Precision::Bf16 || precision == Precision::Fp16) return Bytes(0);
+  return gradient_size(lowering, summed_parameters(lowering, rank));
+}
+
+RankMemory rank_memory(const Lowering& lowering, int rank) {
+  const LoweringCosts& costs = lowering.costs;
+  const HeldParameters held = held_parameters(lowering, lowering.stages_of_rank(rank));
+  const auto elements = static_cast<double>(held.elements);
+  const auto given = static_cast<double>(held.given.base());
+  const double data = lowering.plan.data;
+  const int zero = lowering.zero();
+  const int copies = moments(lowering.scenario.optimizer.name);  // of parameters that are given in bytes
+  RankMemory memory;
+  const auto divided = [&](int stage) { return zero >= stage ? given / data : given; };  // the model divides its own
+  memory.parts.push_back({MemoryUse::Parameters, whole(elements * costs.parameter_bytes() + divided(3))});
+  memory.parts.push_back({MemoryUse::Gradients, whole(elements * costs.gradient_bytes() + divided(2))});
+  if (const Bytes buckets = bucket_bytes(lowering, rank); buckets > Bytes(0))
+    memory.parts.push_back({MemoryUse::GradientBuckets, buckets});
+  memory.parts.push_back({MemoryUse::Optimizer, whole(elements * costs.optimizer_bytes() + copies * divided(1))});
+  memory.parts.push_back({MemoryUse::BoundaryBuffers, boundary_buffers(lowering, rank)});
+  memory.parts.push_back({MemoryUse::Context, costs.framework_context()});
+  memory.allocator_factor = costs.allocator_factor();
+  return memory;
+}
+
+// Static bytes as Pfeife counts them: four copies of the parameters, and per stage and microbatch of the step three buffers of
+// what comes in (input, its gradient, a clone), two of what goes out, one of the graph's inputs.
+RankMemory pfeife_rank_memory(const Lowering& lowering, int rank) {
+  const std::vector<int>& stages = lowering.stages_of_rank(rank);
+  const HeldParameters held = held_parameters(lowering, stages);
+  const Bytes parameters = held.given + whole(static_cast<double>(held.elements) * lowering.costs.parameter_bytes());
+  std::vector<int> stage_of(lowering.workload(lowering.stages.front()).units.size(), -1);
+  for (std::size_t s = 0; s < lowering.stages.size(); ++s)
+    std::fill(stage_of.begin() + lowering.stages[s].first_unit, stage_of.begin() + lowering.stages[s].end_unit,
+              static_cast<int>(s));
+  Bytes buffers(0);
+  for (const int s : stages) {
+    const StageInfo& info = lowering.stage(s);
+    Bytes in(0), out(0), inputs(0);
+    for (const UnitEdge& edge : lowering.workload(info).edges) {  // every edge: a tensor read twice counts twice
+      const int from = stage_of[static_cast<std::size_t>(edge.from)], to = stage_of[static_cast<std::size_t>(edge.to)];
+      if (from == to) continue;
+      if (to == s) in += edge.bytes;
+      if (from == s) out += edge.bytes;
+    }
+    for (int u = info.first_unit; u < info.end_unit; ++u) inputs += lowering.unit(info, u).graph_inputs;
+    buffers += (3 * in + 2 * out + inputs) * lowering.plan.schedule.microbatches;
+  }
+  RankMemory memory;
+  memory.parts = {{MemoryUse::Parameters, parameters},
+                  {MemoryUse::Gradients, parameters},
+                  {MemoryUse::Optimizer, 2 * parameters},
+                  {MemoryUse::BoundaryBuffers, buffers}};
+  return memory;
+}
+
+}  // namespace
+
+namespace {
+
+// Of the devices of a rank; none where one states none.
+Bytes least_limit(const Lowering& lowering, int rank) {
+  Bytes least(0);
+  for (int t = 0; t < lowering.plan.tensor; ++t) {
+    const int device = lowering.plan.device(rank, lowering.replica, t);
+    const Bytes limit = memory_limit(lowering.scenario, lowering.scenario.cluster.type_of(device));
+    if (limit > Bytes(0) && (least == Bytes(0) || limit < least)) least = limit;
+  }
+  return least;
+}
+
+}  // namespace
+
+void make_memory(Lowering& lowering) {
+  const bool pfeife = lowering.scenario.memory_model == MemoryModelKind::Pfeife;
+  for (std::size_t stage = 0; stage < lowering.stages.size(); ++stage) {
+    StageInfo& info = lowering.stages[stage];
+    if (pfeife) {
+      fill_pfeife_passes(lowering, info);
+      continue;
+    }
+    const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
+    for (std::size_t slice = 0; slice < info.memory.size(); ++slice) {
+      auto& memory = info.memory[slice];
+      const auto sums = [&](Recompute mode) {
+        return sum_activations(lowering.workload(info), info.first_unit, info.end_unit, mode,
+                               lowering.costs.temporary_over_before(), SliceBytes(lowering, static_cast<int>(slice)));
+      };
+      const StageActivations kept = sums(info.recompute);
+      fill_passes(info, kept, info.recompute_apart ? sums(Recompute::None) : kept, all_in_weight, memory);
+      if (lowering.scenario.profile && info.weight_apart && !all_in_weight)
+        memory[index_of(ActionKind::W)].temporary = Bytes(weight_rise(lowering, info));
+    }
+  }
+  for (int rank = 0; rank < lowering.plan.pipeline; ++rank) {
+    RankMemory memory = pfeife ? pfeife_rank_memory(lowering, rank) : rank_memory(lowering, rank);
+    memory.limit = least_limit(lowering, rank);
+    lowering.graph.memory.push_back(std::move(memory));
+  }
+}
+
+}  // namespace panpipe

@@ -1,0 +1,171 @@
+#include "costmodel/lowering/stage_table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "costmodel/lowering/pass_draft.hpp"
+
+namespace panpipe {
+namespace {
+
+double between(const std::vector<double>& sums, int first, int end) {
+  return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(first)];
+}
+
+bool cost_alike(const UnitCost& a, const UnitCost& b) {
+  if (a.structure.empty() || a.structure != b.structure || a.block.empty() != b.block.empty()) return false;
+  const auto same = [](const PassCost& x, const PassCost& y) {
+    return x.launches == y.launches && x.synchronises == y.synchronises && x.breakdown.total == y.breakdown.total;
+  };
+  const auto bytes = [](const UnitCost& u) {
+    return std::array{u.saved, u.saved_selective, u.saved_full, u.kept_for_weight, u.temporary};
+  };
+  const auto elements = [](const UnitCost& u) {
+    std::int64_t sum = 0;
+    for (const ParameterUse& use : u.parameters) sum += use.elements;
+    return sum;
+  };
+  return bytes(a) == bytes(b) && elements(a) == elements(b) && same(a.forward, b.forward) &&
+         same(a.input_gradient, b.input_gradient) && same(a.weight_gradient, b.weight_gradient) &&
+         a.backward.has_value() == b.backward.has_value() && (!a.backward || same(*a.backward, *b.backward)) &&
+         same(a.recompute_full, b.recompute_full) && same(a.recompute_selective, b.recompute_selective);
+}
+
+bool has_collective(const PassDraft& draft) {
+  return std::any_of(draft.pieces.begin(), draft.pieces.end(), [](const UnitPiece& piece) { return piece.collective; });
+}
+
+double compute_of_draft(const PassDraft& draft) {
+  double sum = 0;
+  for (const UnitPiece& piece : draft.pieces)
+    if (!piece.collective) sum += piece.time;
+  return sum;
+}
+
+// Of units that cost alike only the first one's entries are filled: puts them at the others, and adds up.
+void add_up(std::vector<double>& part, const std::vector<int>& like) {
+  for (std::size_t u = like.size(); u > 0; --u) part[u] = part[static_cast<std::size_t>(like[u - 1]) + 1];
+  for (std::size_t u = 1; u < part.size(); ++u) part[u] += part[u - 1];
+}
+
+}  // namespace
+
+StageTable::StageTable(const Scenario& scenario, const LoweringCosts& costs, int site, const std::set<Recompute>& modes)
+    : costs_(costs), site_(site) {
+  const WorkloadCost& workload = costs.workload(site);
+  units_ = static_cast<int>(workload.units.size());
+  find_alike(workload);
+  add_parameters(workload);
+  draft_units(scenario, workload, modes);
+  each_sums(modes, [&](PassSums& sums) {
+    for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches}) add_up(*part, like_);
+    synchronises_ = synchronises_ || sums.synchronous.back() > 0;
+  });
+}
+
+template <class Visit>
+void StageTable::each_sums(const std::set<Recompute>& modes, Visit visit) {
+  visit(forward_);
+  visit(weight_);
+  for (const Recompute mode : modes)
+    for (auto* of_modes : {&input_, &whole_}) visit((*of_modes)[static_cast<std::size_t>(mode)]);
+}
+
+// Each unit a stage by itself, on one rank.
+void StageTable::draft_units(const Scenario& scenario, const WorkloadCost& workload, const std::set<Recompute>& modes) {
+  const Plan plan;
+  Lowering lowering{scenario, plan, costs_};
+  lowering.flow_of_collective[site_] = 0;
+  add_collective_flows(lowering, workload.collectives);
+  each_sums(modes, [&](PassSums& sums) {
+    for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches})
+      part->assign(static_cast<std::size_t>(units_) + 1, 0.0);
+  });
+  StageInfo info;
+  info.site = site_;
+  info.cost = &workload;
+  const auto put = [&](PassSums& sums, const PassDraft& draft) {
+    const auto entry = static_cast<std::size_t>(info.end_unit);
+    const DeviceTime time = device_time(lowering, draft);
+    sums.device[entry] = time.launched;
+    sums.synchronous[entry] = time.synchronous;
+    sums.compute[entry] = compute_of_draft(draft);
+    sums.launches[entry] = draft.launches;
+    has_collectives_ = has_collectives_ || has_collective(draft);
+  };
+  for (int u = 0; u < units_; ++u) {
+    if (like(u) != u) continue;
+    info.first_unit = u;
+    info.end_unit = u + 1;
+    put(forward_, draft_forward(lowering, info, 0));
+    put(weight_, draft_weight(lowering, info, 0));
+    for (const Recompute mode : modes) {
+      info.recompute = mode;
+      put(input_[static_cast<std::size_t>(mode)], draft_backward(lowering, info, false, 0));
+      put(whole_[static_cast<std::size_t>(mode)], draft_backward(lowering, info, true, 0));
+    }
+  }
+}
+
+void StageTable::find_alike(const WorkloadCost& workload) {
+  std::vector<int> firsts;
+  for (int u = 0; u < units_; ++u) {
+    const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
+    const auto same = [&](int other) { return cost_alike(workload.units[static_cast<std::size_t>(other)], unit); };
+    const auto found = unit.structure.empty() ? firsts.end() : std::find_if(firsts.begin(), firsts.end(), same);
+    like_.push_back(found == firsts.end() ? u : *found);
+    if (found == firsts.end()) firsts.push_back(u);
+  }
+  distinct_ = static_cast<int>(firsts.size());
+}
+
+void StageTable::add_parameters(const WorkloadCost& workload) {
+  elements_.push_back(0);
+  given_.push_back(0);
+  given_optimizer_.push_back(0);
+  std::map<int, TiedParameter> uses;
+  for (int u = 0; u < units_; ++u) {
+    const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
+    elements_.push_back(elements_.back());
+    given_.push_back(given_.back());
+    given_optimizer_.push_back(given_optimizer_.back() + unit.optimizer.base());
+    for (const ParameterUse& use : unit.parameters) {
+      elements_.back() += use.elements;
+      given_.back() += use.given.base();
+      if (use.tensor < 0) continue;
+      TiedParameter& parameter = uses[use.tensor];
+      parameter.elements = use.elements;
+      if (parameter.units.empty() || parameter.units.back() != u) parameter.units.push_back(u);
+    }
+  }
+  for (const auto& [tensor, parameter] : uses)
+    if (parameter.units.size() > 1) tied_.push_back(parameter);
+}
+
+double StageTable::host_factor(ActionKind kind, Recompute mode, int first, int end) const {
+  const PassSums& of = sums(kind, mode);
+  return panpipe::host_factor(costs_, between(of.device, first, end), static_cast<int>(between(of.launches, first, end)), site_);
+}
+
+double StageTable::device(ActionKind kind, Recompute mode, int first, int end) const {
+  const PassSums& of = sums(kind, mode);
+  return between(of.device, first, end) + between(of.synchronous, first, end);
+}
+
+double StageTable::time(ActionKind kind, Recompute mode, int first, int end) const {
+  const PassSums& of = sums(kind, mode);
+  return between(of.device, first, end) * host_factor(kind, mode, first, end) + between(of.synchronous, first, end);
+}
+
+std::int64_t StageTable::elements_held(int first, int end) const {
+  std::int64_t sum = elements_[static_cast<std::size_t>(end)] - elements_[static_cast<std::size_t>(first)];
+  for (const TiedParameter& parameter : tied_) {
+    const auto begin = std::lower_bound(parameter.units.begin(), parameter.units.end(), first);
+    const std::int64_t uses = std::lower_bound(begin, parameter.units.end(), end) - begin;
+    sum -= std::max<std::int64_t>(0, uses - 1) * parameter.elements;
+  }
+  return sum;
+}
+
+}  // namespace panpipe

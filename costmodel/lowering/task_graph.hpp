@@ -1,0 +1,157 @@
+// A plan lowered to tasks: what both predicting engines execute. One entry per pipeline rank: the devices
+// of a rank do the same at the same time unless links are shared, and the simulation expands them
+// where that matters.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/lowering/memory_part.hpp"
+#include "costmodel/plan/lowering_costs.hpp"
+#include "costmodel/plan/plan.hpp"
+#include "schedule/action.hpp"
+
+namespace panpipe {
+
+enum class Lane : std::uint8_t { Compute, Tensor, Send, Receive, Data, Copy, Host };
+constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
+std::string_view name_of(Lane lane);  // "compute", "tensor", ...
+
+// A collective as a flow: each member sends `wire_bytes` to the next in `ring`; alone it takes latency + transfer.
+struct CollectiveFlow {
+  CollectiveCost cost;
+  Ticks latency{0};
+  Ticks transfer{0};  // wire time alone; latency + transfer = the collective's duration
+};
+
+// A step of a program: compute of a given length, or a collective over the rank's tensor group.
+struct ProgramStep {
+  bool collective = false;
+  bool free = false;        // compute that goes on without the last collective of its pass (a weight gradient)
+  std::uint8_t member = 0;  // of a group: whose step
+  std::int32_t flow = -1;   // index into TaskGraph::flows
+  Ticks time{0};            // alone; host effects are inside the compute steps, the slow-down beside collectives is not
+};
+
+// What a pass of a stage does, or a group of passes: steps on two lanes of a rank, compute and tensor-parallel collectives, by
+// the rules of pass_lanes.hpp. Shared by all microbatches. `duration` is exact on idle links where it is fixed (fixed_cells).
+struct Program {
+  std::int32_t first_step = 0, steps = 0;  // into TaskGraph::steps
+  std::uint8_t members = 1;
+  bool all_inputs = false;  // a group that starts when the inputs of all its members are there
+  bool atomic = false;      // a group whose members follow one another: starts with all inputs, gives all outputs at its end
+  double overlap_loss = 0;  // share of its time that a compute step loses while a collective runs beside it
+  Ticks duration{0};
+  Ticks exposed_communication{0};  // of duration, waiting for collectives
+  Breakdown breakdown;             // of the pass, on one device
+};
+
+enum class TaskKind : std::uint8_t { Pass, Collective, Optimizer, Offload, Reload };
+
+// One entry of a lane. Tasks of one rank's lane run in the order they stand in `tasks`.
+struct Task {
+  TaskKind kind{};
+  Lane lane{};
+  std::uint8_t group_size = 1;   // passes of a group are one task each; the first carries the size, the others 0
+  bool waits_for_sends = false;  // the next task of this lane starts only when this task's transfers have arrived
+  std::int32_t rank = 0;
+  Action action;                             // passes; collectives carry ReduceGrad/Unshard with their stage, optimizer Opt
+  std::int32_t program = -1;                 // passes, optimizer, copies; the members of a group share one
+  std::int32_t output_steps = -1;            // the output leaves after so many steps of the program, -1 = after all
+  std::int32_t flow = -1;                    // collectives over data ranks (or over the two holders of a tied embedding)
+  std::int32_t first_input = 0, inputs = 0;  // into TaskGraph::inputs: tasks (same or other rank) or transfers it waits for
+  // Memory of one device of this rank: taken when it starts, given back when it ends, and the peak over live while it runs.
+  Bytes take{0}, give{0}, temporary{0};
+  Bytes gradients{0};  // of the static gradients, what exists only once this task has ended
+};
+
+// What a task waits for.
+struct Input {
+  std::int32_t task = -1;      // producer
+  std::int32_t transfer = -1;  // index into TaskGraph::transfers, or -1: a plain dependency
+  std::int32_t point = -1;     // plain: index into TaskGraph::points, a point inside the producer; -1 = its end
+};
+
+// A point inside a pass that runs alone: so many steps of its program have ended, on idle links so long after its start.
+struct PassPoint {
+  std::int32_t program = 0, steps = 0;
+  Ticks at{0};
+};
+
+// A stage hand-over of one microbatch between ranks; each pipeline group sends its own over its own route.
+struct Transfer {
+  std::int32_t producer = 0;  // task behind whose output it starts: the one that makes it, or the last of its batch
+  std::int32_t consumer = 0;  // task
+  std::int32_t link = 0;      // into TaskGraph::links: what it costs
+  std::int32_t microbatch = 0;
+  std::int32_t stage = 0;  // producing stage
+  bool backward = false;
+  std::int32_t taken_after = -1;  // batched: the receiver's task that must have ended before it starts; -1 = none
+};
+
+// Hand-overs of one (producing stage, consuming stage, direction): size and cost are the same for every microbatch.
+struct TransferLink {
+  std::int32_t from_rank = 0, to_rank = 0;
+  TransferCost cost;  // of the first pipeline group (data 0, tensor 0)
+  Ticks latency{0};   // before bytes flow (and the gather after)
+  Ticks transfer{0};  // bytes alone; latency + transfer = time alone
+};
+
+struct TaskGraph {
+  int ranks = 0, tensor = 1, data = 1;
+  // If a plan's replicas are not alike, each has ranks of its own, and `data` is 1: replica c's rank r is c * pipeline
+  // + r.
+  int replicas = 1;
+  std::vector<int> devices;  // of position (rank, data, tensor), as in Plan
+  std::vector<ProgramStep> steps;
+  std::vector<Program> programs;
+  std::vector<CollectiveFlow> flows;
+  std::vector<Task> tasks;               // grouped by rank, in lane order within each (rank, lane)
+  std::vector<std::int32_t> rank_begin;  // ranks + 1 offsets into tasks
+  std::vector<Input> inputs;
+  std::vector<PassPoint> points;
+  std::vector<Transfer> transfers;
+  std::vector<TransferLink> links;
+  std::vector<RankMemory> memory;  // per rank
+  std::vector<Bytes> limits;       // of each device's memory, as `devices`; empty: the rank's
+  // Participants of data-lane flows: for flow f of rank r the data-parallel group of that rank, unless listed here.
+  struct CrossRankFlow {
+    std::int32_t flow;
+    std::vector<std::int32_t> ranks;
+  };
+  bool collectives_run_on = false;  // the next pass may start before the last collectives of the one before have ended
+  bool rendezvous = false;          // transfers start when their receivers have ended Transfer::taken_after
+
+  std::vector<CrossRankFlow> cross_rank_flows;  // tied embeddings: ranks whose devices (same data, tensor index) take part; a
+                                                // task per rank, which start together
+
+  // Figures that metrics need besides times.
+  Flops model_flops_per_step{0};  // all replicas, without recompute
+  double samples_per_step = 0;
+  ComputeRate peak_per_device{0};  // dense, at the scenario's precision; 0 when unknown
+
+  int device(int rank, int data_index, int tensor_index) const {
+    return devices[static_cast<std::size_t>((rank * data + data_index) * tensor + tensor_index)];
+  }
+  int pipeline_rank(int rank) const { return rank % (ranks / replicas); }
+  int device_count() const { return static_cast<int>(devices.size()); }
+};
+
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model);
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
+// As if all replicas were like this one. `whole_reductions`: no gradient is reduced in buckets.
+TaskGraph lower_replica(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int replica,
+                        bool whole_reductions = false);
+
+// When no order of the tasks can finish: what each rank is blocked on, and the cycle. Shared by both engines.
+struct Deadlock {
+  std::vector<std::int32_t> blocked;  // per rank: the task its compute lane cannot start, -1 when it finished
+  std::vector<std::int32_t> cycle;    // tasks, each waiting for the next
+};
+std::string to_text(const Deadlock& deadlock, const TaskGraph& graph);  // several lines, ranks and actions named
+
+}  // namespace panpipe

@@ -1,0 +1,294 @@
+// The tasks of every rank: its row of the schedule on the compute lane, what replicas exchange on the data
+// lane, offloads on the copy lane, and the optimizer at the end.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/error.hpp"
+#include "costmodel/cluster/host_path.hpp"
+#include "costmodel/lowering/lowering.hpp"
+
+namespace panpipe {
+
+namespace {
+
+PassSlot slot_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::F:
+      return PassSlot::Forward;
+    case ActionKind::W:
+      return PassSlot::Weight;
+    case ActionKind::R:
+      return PassSlot::Recompute;
+    default:
+      return PassSlot::Gradient;
+  }
+}
+
+class RankTasks {
+ public:
+  RankTasks(Lowering& lowering, int rank) : lowering_(lowering), rank_(rank), reductions_(rank_reductions(lowering, rank)) {}
+
+  void make() {
+    const auto& row = lowering_.plan.schedule.order[static_cast<std::size_t>(rank_)];
+    std::size_t group_end = 0;  // position after the current group
+    for (std::size_t position = 0; position < row.size(); ++position) {
+      const Action& action = row[position];
+      if (position >= group_end) {
+        group_end = position + std::max<std::size_t>(1, action.group_size);
+        for (std::size_t member = position; member < group_end; ++member) add_gather(row[member]);
+        begin_cell(row, position);
+      }
+      if (action.is_compute()) add_pass(action);
+      if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload) add_host_copy(action);
+      const auto& ending = reductions_.stages_ending_at[position];
+      ended_.insert(ended_.end(), ending.begin(), ending.end());
+      if (position + 1 < group_end) continue;  // the members of a group stay together
+      end_cell();
+      for (const int stage : ended_) add_reduction(stage);
+      ended_.clear();
+    }
+    for (const auto& shared : lowering_.graph.cross_rank_flows)
+      if (std::find(shared.ranks.begin(), shared.ranks.end(), rank_) != shared.ranks.end())
+        add_collective(ActionKind::ReduceGrad, -1, shared.flow, last_pass_);
+    add_optimizer();
+    for (const int stage : lowering_.stages_of_rank(rank_))
+      add_collective(ActionKind::Unshard, stage, reductions_.update_flow[static_cast<std::size_t>(stage)], last_pass_);
+  }
+
+ private:
+  std::int32_t add(const Task& task, std::int32_t after, std::int32_t point = -1) {
+    lowering_.graph.tasks.push_back(task);
+    lowering_.graph.tasks.back().rank = rank_;
+    lowering_.after.push_back({after, -1, point});
+    return static_cast<std::int32_t>(lowering_.graph.tasks.size()) - 1;
+  }
+
+  std::int32_t add_collective(ActionKind kind, int stage, std::int32_t flow, std::int32_t after, std::int32_t point = -1) {
+    if (flow < 0) return -1;
+    Task task;
+    task.kind = TaskKind::Collective;
+    task.lane = Lane::Data;
+    task.action.kind = kind;
+    task.action.stage = stage;
+    task.flow = flow;
+    return last_collective_ = add(task, after, point);
+  }
+
+  // ZeRO 3: the parameters of a pass are gathered while the pass before it runs.
+  void add_gather(const Action& action) {
+    if (!action.is_compute() || action.kind == ActionKind::W) return;
+    const std::int32_t flow = reductions_.gather_flow[static_cast<std::size_t>(action.stage)];
+    const std::int32_t gather = add_collective(ActionKind::Unshard, action.stage, flow, pass_before_);
+    if (gather < 0) return;
+    lowering_.graph.tasks[static_cast<std::size_t>(gather)].take = lowering_.stage(action.stage).gathered.at_once;
+    gathers_.push_back(gather);
+  }
+
+  void begin_cell(const std::vector<Action>& row, std::size_t first) {
+    const std::vector<std::int32_t> alone = lowering_.programs_of_cell(row, first);
+    cell_tasks_.clear();
+    members_ = alone.size();
+    program_ = members_ > 1 ? lowering_.group_programs.at(alone) : -1;
+    woven_ = program_ >= 0 && !lowering_.graph.programs[static_cast<std::size_t>(program_)].atomic;
+  }
+
+  // In a woven group the backward gives memory back while the forward takes it: only the difference shows.
+  void end_cell() {
+    if (!woven_) return;
+    Bytes take(0), give(0), temporary(0);
+    for (const std::int32_t t : cell_tasks_) {
+      Task& task = lowering_.graph.tasks[static_cast<std::size_t>(t)];
+      take += task.take;
+      give += task.give;
+      temporary = std::max(temporary, task.temporary);
+      task.take = task.give = task.temporary = Bytes(0);
+    }
+    Task& first = lowering_.graph.tasks[static_cast<std::size_t>(cell_tasks_.front())];
+    first.take = std::max(take - give, Bytes(0));
+    first.give = std::max(give - take, Bytes(0));
+    first.temporary = temporary;
+  }
+
+  // When a pass's output leaves.
+  std::int32_t output_steps(const Action& action, std::int32_t program, std::size_t member) const {
+    const TransferRules& rules = lowering_.scenario.transfers;
+    const Program& of = lowering_.graph.programs[static_cast<std::size_t>(program)];
+    if (of.atomic || (of.members > 1 && rules.braid_outputs == TransferRules::BraidOutputs::End)) return -1;
+    const MemberEnds& ends = lowering_.member_ends[static_cast<std::size_t>(program)][member];
+    if (action.kind == ActionKind::B && rules.full_backward_sends == TransferRules::FullBackwardSends::InputGradient)
+      return ends.gradient > 0 && ends.gradient < of.steps ? ends.gradient : -1;
+    return of.members > 1 && ends.all > 0 ? ends.all : -1;
+  }
+
+  void add_pass(const Action& action) {
+    const StageInfo& info = lowering_.stage(action.stage);
+    const PassMemory& memory = info.memory[lowering_.slice_of(action)][index_of(action.kind)];
+    Task task;
+    task.kind = TaskKind::Pass;
+    task.lane = Lane::Compute;
+    task.action = action;
+    task.group_size = static_cast<std::uint8_t>(cell_tasks_.empty() ? members_ : 0);
+    task.program = program_ >= 0 ? program_ : info.programs[lowering_.slice_of(action)][index_of(action.kind)];
+    task.output_steps = output_steps(action, task.program, cell_tasks_.size());
+    task.take = memory.take;
+    task.give = memory.give;
+    task.temporary = memory.temporary;
+    task.gradients = gradients_made(action, info);
+    std::int32_t gather = -1;
+    if (!gathers_.empty() && action.kind != ActionKind::W) {
+      gather = gathers_.front();
+      gathers_.erase(gathers_.begin());
+      task.give += info.gathered.at_once;
+      share_gathered(action, gather);
+    }
+    pass_before_ = last_pass_;
+    last_pass_ = add(task, gather);
+    gathered_pass_ = gather >= 0 && !woven_ ? last_pass_ : -1;
+    cell_tasks_.push_back(last_pass_);
+    lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
+  }
+
+  // Blocks are gathered and let go one by one, so that a pass and the one before it hold two of them between them and not two
+  // each. Members of a woven group run side by side: they do hold their own.
+  void share_gathered(const Action& action, std::int32_t gather) {
+    if (gathered_pass_ < 0 || gathered_pass_ != last_pass_ || (woven_ && !cell_tasks_.empty())) return;
+    Task& before = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
+    const GatheredBlocks &held = lowering_.stage(before.action.stage).gathered, &next = lowering_.stage(action.stage).gathered;
+    const auto forwards = [](ActionKind kind) { return kind == ActionKind::F || kind == ActionKind::R; };
+    const bool from_first = forwards(before.action.kind), to_first = forwards(action.kind);
+    const Bytes ends_with = from_first ? held.last : held.first, begins_with = to_first ? next.first : next.last;
+    const bool same_block = before.action.stage == action.stage && (held.one_block || from_first != to_first);
+    const Bytes between = same_block ? ends_with : ends_with + begins_with;
+    const Bytes shared = held.at_once + next.at_once - std::max({held.at_once, next.at_once, between});
+    before.give -= shared;
+    lowering_.graph.tasks[static_cast<std::size_t>(gather)].take -= shared;
+  }
+
+  // The executor makes a stage's gradients in the first backward of its step, and lets them go at the end of it; with
+  // replicas they lie in buckets that stay.
+  Bytes gradients_made(const Action& action, const StageInfo& info) {
+    const bool backward = action.kind == ActionKind::B || action.kind == (info.weight_apart ? ActionKind::W : ActionKind::I);
+    if (!lowering_.gradients_come_late() || !backward) return Bytes(0);
+    if (std::find(with_gradients_.begin(), with_gradients_.end(), action.stage) != with_gradients_.end()) return Bytes(0);
+    const std::int64_t before = held_parameters(lowering_, with_gradients_).elements;
+    with_gradients_.push_back(action.stage);
+    const std::int64_t elements = held_parameters(lowering_, with_gradients_).elements - before;
+    return Bytes(static_cast<std::int64_t>(static_cast<double>(elements) * lowering_.costs.gradient_bytes()));
+  }
+
+  // Behind the last pass; or in buckets beside it, where it runs alone. Each bucket has its latency: where they would end later
+  // than the whole, the whole is reduced.
+  void add_reduction(int stage) {
+    const std::int32_t whole = reductions_.reduce_flow[static_cast<std::size_t>(stage)];
+    const std::vector<std::int32_t>& flows = reductions_.train_flows[static_cast<std::size_t>(stage)];
+    const Task& pass = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
+    const auto points = lowering_.stage(stage).train_points[lowering_.slice_of(pass.action)][index_of(pass.action.kind)];
+    const bool alone = members_ == 1 && pass.action.stage == stage;
+    if (lowering_.whole_reductions || flows.empty() || points.empty() || !alone || !buckets_pay(whole, flows, points, pass))
+      return static_cast<void>(add_collective(ActionKind::ReduceGrad, stage, whole, last_pass_));
+    const std::int32_t backward = last_pass_;
+    for (std::size_t k = 0; k < flows.size(); ++k) add_collective(ActionKind::ReduceGrad, stage, flows[k], backward, points[k]);
+  }
+
+  bool buckets_pay(std::int32_t whole, const std::vector<std::int32_t>& flows, const std::vector<std::int32_t>& points,
+                   const Task& pass) const {
+    const TaskGraph& graph = lowering_.graph;
+    const auto time = [&](std::int32_t flow) {
+      const CollectiveFlow& of = graph.flows[static_cast<std::size_t>(flow)];
+      return of.latency + of.transfer;
+    };
+    const Ticks duration = graph.programs[static_cast<std::size_t>(pass.program)].duration;
+    Ticks end(0);
+    for (std::size_t k = 0; k < flows.size(); ++k) {
+      const Ticks ready = points[k] < 0 ? duration : graph.points[static_cast<std::size_t>(points[k])].at;
+      end = std::max(end, ready) + time(flows[k]);
+    }
+    return end <= duration + time(whole);
+  }
+
+  // An offload follows the pass before it and leaves the device when the copy ends; a reload takes memory when it starts.
+  void add_host_copy(const Action& action) {
+    const StageInfo& info = lowering_.stage(action.stage);
+    const bool away = action.kind == ActionKind::Offload;
+    const Cluster& cluster = lowering_.scenario.cluster;
+    const int device = lowering_.device(rank_);
+    const Bandwidth rate = host_copy_bandwidth(cluster, device, away);
+    if (rate <= Bandwidth(0))
+      throw InputError("device '" + cluster.type_of(device).name + "' has no copy_bandwidth, which " + to_text(action) +
+                       " needs");
+    Task task;
+    task.kind = away ? TaskKind::Offload : TaskKind::Reload;
+    task.lane = Lane::Copy;
+    task.action = action;
+    // Before the input gradient what F kept; after it what the weight gradient still reads.
+    const bool waiting = lowering_.task_of(PassSlot::Gradient, action.stage, action.microbatch, action.split) >= 0;
+    const auto& memory = info.memory[lowering_.slice_of(action)];
+    const Bytes parked = waiting ? memory[index_of(ActionKind::W)].give : memory[index_of(ActionKind::F)].take;
+    const auto [known, is_new] = copy_programs_.try_emplace({parked.base(), away}, -1);  // a rank's copies are alike
+    if (is_new) known->second = add_plain_program(lowering_.graph, parked / rate, {});
+    task.program = known->second;
+    (away ? task.give : task.take) = parked;
+    const std::int32_t copy = add(task, last_pass_);
+    const PassSlot slot = waiting ? PassSlot::ReloadWaiting : PassSlot::Reload;
+    if (!away) lowering_.task_of(slot, action.stage, action.microbatch, action.split) = copy;
+  }
+
+  void add_optimizer() {
+    Task task;
+    task.kind = TaskKind::Optimizer;
+    task.lane = Lane::Compute;
+    task.action.kind = ActionKind::Opt;
+    task.program = add_optimizer_program(lowering_, rank_);
+    last_pass_ = add(task, last_collective_);
+  }
+
+  Lowering& lowering_;
+  int rank_;
+  RankReductions reductions_;
+  std::map<std::pair<std::int64_t, bool>, std::int32_t> copy_programs_;  // by bytes and direction
+  std::vector<int> with_gradients_;                                      // stages whose gradients exist
+  std::vector<int> ended_;                // stages whose gradients became whole inside the current group
+  std::vector<std::int32_t> gathers_;     // not yet used by a pass
+  std::size_t members_ = 0;               // passes of the current cell
+  std::int32_t program_ = -1;             // of a group
+  bool woven_ = false;                    // its members run side by side
+  std::vector<std::int32_t> cell_tasks_;  // those of its tasks that exist
+  std::int32_t last_pass_ = -1;           // the last task of the compute lane
+  std::int32_t gathered_pass_ = -1;       // the last pass of its own with gathered parameters
+  std::int32_t pass_before_ = -1;         // and the one before it
+  std::int32_t last_collective_ = -1;     // of the data lane
+};
+
+}  // namespace
+
+std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
+  const std::vector<int>& stages = lowering.stages_of_rank(rank);
+  Duration measured(0);
+  for (const int s : stages) {
+    const StageInfo& info = lowering.stage(s);
+    for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering.unit(info, u).optimizer;
+  }
+  const int type = stages.empty() ? 0 : lowering.stage(stages.front()).site;
+  const std::int64_t elements = held_parameters(lowering, stages).elements;
+  const Breakdown cost = lowering.costs.optimizer(elements, type);
+  return add_plain_program(lowering.graph, cost.total + measured, cost);
+}
+
+void make_tasks(Lowering& lowering) {
+  const Schedule& schedule = lowering.plan.schedule;
+  std::size_t actions = 0;
+  for (const auto& row : schedule.order) actions += row.size();
+  lowering.graph.tasks.reserve(actions + 4 * static_cast<std::size_t>(schedule.ranks));
+  lowering.after.reserve(lowering.graph.tasks.capacity());
+  lowering.pass_task.assign(kPassSlots * static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(lowering.slices()),
+                            -1);
+  make_shared_flows(lowering);
+  for (int rank = 0; rank < schedule.ranks; ++rank) {
+    lowering.graph.rank_begin.push_back(static_cast<std::int32_t>(lowering.graph.tasks.size()));
+    RankTasks(lowering, rank).make();
+  }
+  lowering.graph.rank_begin.push_back(static_cast<std::int32_t>(lowering.graph.tasks.size()));
+}
+
+}  // namespace panpipe

@@ -1,0 +1,175 @@
+// What flows between stages: edges of the workload gathered per pair of stages, and the inputs and transfers of tasks.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/error.hpp"
+#include "costmodel/cost/occupancy.hpp"
+#include "costmodel/lowering/lowering.hpp"
+#include "costmodel/plan/transfer_semantics.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// Stage of every unit in one forward path; -1 for units that no stage of it holds.
+std::vector<int> stage_of_unit(const Lowering& lowering, const std::vector<int>& chain, std::size_t units) {
+  std::vector<int> stage(units, -1);
+  for (const int s : chain) {
+    const StageInfo& info = lowering.stage(s);
+    std::fill(stage.begin() + info.first_unit, stage.begin() + info.end_unit, s);
+  }
+  return stage;
+}
+
+std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes bytes) {
+  const Bytes share(bytes.base() / lowering.plan.schedule.splits);
+  TransferLink link;
+  link.from_rank = from_rank;
+  link.to_rank = to_rank;
+  // The members of a tensor-parallel group go on together: when the slowest hand-over has arrived.
+  for (int t = 0; t < lowering.plan.tensor; ++t) {
+    const int from = lowering.plan.device(from_rank, lowering.replica, t),
+              to = lowering.plan.device(to_rank, lowering.replica, t);
+    if (t > 0 && same_ways(lowering.scenario.cluster, {lowering.device(from_rank), lowering.device(to_rank)}, {from, to}))
+      continue;
+    const TransferCost cost = lowering.costs.transfer(from, to, share);
+    if (t == 0 || cost.time > link.cost.time) link.cost = cost;
+  }
+  link.latency = to_ticks(link.cost.latency + link.cost.gather);
+  link.transfer = to_ticks(link.cost.time) - link.latency;
+  lowering.graph.links.push_back(link);
+  return static_cast<std::int32_t>(lowering.graph.links.size()) - 1;
+}
+
+// Appends what `task` waits for: a plain dependency on the same rank, else a transfer.
+void add_input(Lowering& lowering, std::int32_t task, std::int32_t producer, std::int32_t link, bool backward) {
+  TaskGraph& graph = lowering.graph;
+  Input input;
+  input.task = producer;
+  if (link >= 0) {
+    Transfer transfer;
+    transfer.producer = producer;
+    transfer.consumer = task;
+    transfer.link = link;
+    const Task& source = graph.tasks[static_cast<std::size_t>(producer)];
+    transfer.microbatch = source.action.microbatch;
+    transfer.stage = source.action.stage;
+    transfer.backward = backward;
+    input.transfer = static_cast<std::int32_t>(graph.transfers.size());
+    graph.transfers.push_back(transfer);
+  }
+  graph.inputs.push_back(input);
+}
+
+std::int32_t producer_of(Lowering& lowering, PassSlot slot, int stage, const Action& consumer) {
+  const std::int32_t task = lowering.task_of(slot, stage, consumer.microbatch, consumer.split);
+  PANPIPE_CHECK(task >= 0, "the schedule has no pass that makes the input of " + to_text(consumer));
+  return task;
+}
+
+// Lane order implies what stands earlier on the lane; a dependency that it does not imply is written down, so that the
+// engines find an order that cannot finish.
+void connect_own(Lowering& lowering, std::int32_t task, PassSlot slot, const Action& action) {
+  const std::int32_t own = lowering.task_of(slot, action.stage, action.microbatch, action.split);
+  if (own > task) lowering.graph.inputs.push_back({own, -1});
+}
+
+// A pass that needs what a copy brings back.
+void connect_reload(Lowering& lowering, PassSlot slot, const Action& action) {
+  const std::int32_t reload = lowering.task_of(slot, action.stage, action.microbatch, action.split);
+  if (reload >= 0) lowering.graph.inputs.push_back({reload, -1});
+}
+
+void connect_forward(Lowering& lowering, std::int32_t task, const Action& action) {
+  if (action.split > 0) {  // a slice attends to the ones before it
+    Action before = action;
+    --before.split;
+    connect_own(lowering, task, PassSlot::Forward, before);
+  }
+  for (const int e : lowering.edges_in[static_cast<std::size_t>(action.stage)]) {
+    const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+    add_input(lowering, task, producer_of(lowering, PassSlot::Forward, edge.from, action), edge.forward_link, false);
+  }
+}
+
+void connect_backward(Lowering& lowering, std::int32_t task, const Action& action) {
+  connect_own(lowering, task, PassSlot::Forward, action);
+  connect_own(lowering, task, PassSlot::Recompute, action);
+  if (action.split >= 0 && action.split + 1 < lowering.plan.schedule.splits) {  // and gives them gradients
+    Action after = action;
+    ++after.split;
+    connect_own(lowering, task, PassSlot::Gradient, after);
+  }
+  for (const int e : lowering.edges_out[static_cast<std::size_t>(action.stage)]) {
+    const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+    if (!edge.gradient) continue;
+    add_input(lowering, task, producer_of(lowering, PassSlot::Gradient, edge.to, action), edge.backward_link, true);
+  }
+  connect_reload(lowering, PassSlot::Reload, action);
+}
+
+void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
+  switch (action.kind) {
+    case ActionKind::F:
+      return connect_forward(lowering, task, action);
+    case ActionKind::I:
+    case ActionKind::B:
+      return connect_backward(lowering, task, action);
+    case ActionKind::W:
+      connect_own(lowering, task, PassSlot::Gradient, action);
+      return connect_reload(lowering, PassSlot::ReloadWaiting, action);
+    default:
+      connect_own(lowering, task, PassSlot::Forward, action);
+      return connect_reload(lowering, PassSlot::Reload, action);
+  }
+}
+
+}  // namespace
+
+void make_stage_edges(Lowering& lowering) {
+  const WorkloadCost& workload = lowering.workload(lowering.stages.front());
+  for (const auto& chain : lowering.plan.schedule.chains)
+    for (const StageLink& link : stage_links(workload.edges, stage_of_unit(lowering, chain, workload.units.size())))
+      lowering.edges.push_back({link, -1, -1});
+  std::sort(lowering.edges.begin(), lowering.edges.end(),
+            [](const StageEdge& a, const StageEdge& b) { return std::tie(a.from, a.to) < std::tie(b.from, b.to); });
+  lowering.edges_in.resize(lowering.stages.size());
+  lowering.edges_out.resize(lowering.stages.size());
+  for (std::size_t e = 0; e < lowering.edges.size(); ++e) {
+    StageEdge& edge = lowering.edges[e];
+    lowering.edges_in[static_cast<std::size_t>(edge.to)].push_back(static_cast<int>(e));
+    lowering.edges_out[static_cast<std::size_t>(edge.from)].push_back(static_cast<int>(e));
+    const int from = lowering.stage(edge.from).rank, to = lowering.stage(edge.to).rank;
+    if (from == to) continue;
+    edge.forward_link = add_link(lowering, from, to, Bytes(edge.bytes));
+    if (edge.gradient) edge.backward_link = add_link(lowering, to, from, Bytes(edge.gradient_bytes));
+  }
+}
+
+TransferSemantics transfer_semantics(const Scenario& scenario, bool measured) {
+  const bool blocking = scenario.framework.blocking_transfers && !measured;
+  return scenario.transfers.semantics.value_or(blocking ? TransferSemantics::Blocking : TransferSemantics::Asynchronous);
+}
+
+void connect_tasks(Lowering& lowering) {
+  TaskGraph& graph = lowering.graph;
+  graph.inputs.reserve(2 * graph.tasks.size());
+  graph.transfers.reserve(graph.tasks.size());
+  const TransferSemantics semantics = transfer_semantics(lowering.scenario, lowering.costs.measured());
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
+    const auto task = static_cast<std::int32_t>(t);
+    const auto first = static_cast<std::int32_t>(graph.inputs.size());
+    if (graph.tasks[t].kind == TaskKind::Pass) connect_pass(lowering, task, graph.tasks[t].action);
+    if (lowering.after[t].task >= 0) graph.inputs.push_back(lowering.after[t]);
+    graph.tasks[t].first_input = first;
+    graph.tasks[t].inputs = static_cast<std::int32_t>(graph.inputs.size()) - first;
+  }
+  graph.rendezvous = semantics == TransferSemantics::Batched;
+  if (semantics == TransferSemantics::Asynchronous) return;
+  if (graph.rendezvous) batch_transfers(lowering);
+  for (const Transfer& transfer : graph.transfers)
+    graph.tasks[static_cast<std::size_t>(transfer.producer)].waits_for_sends = true;
+}
+
+}  // namespace panpipe

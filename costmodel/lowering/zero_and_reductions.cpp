@@ -1,0 +1,321 @@
+// Gradients and parameters on their way between replicas, and between ranks that hold the same
+// parameter (a tied embedding; the two directions of a bidirectional schedule).
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "base/error.hpp"
+#include "costmodel/cost/occupancy.hpp"
+#include "costmodel/lowering/lowering.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// Measured layers name no parameters: a layer's is told apart by its unit.
+using ParameterKey = std::pair<bool, int>;
+// Points inside passes that a plan has at most: far below what the estimate's tables hold.
+constexpr std::size_t kMostPoints = 16384;
+ParameterKey key_of(const ParameterUse& use, int unit) {
+  return use.tensor >= 0 ? ParameterKey(true, use.tensor) : ParameterKey(false, unit);
+}
+
+Bytes bytes_of(double elements, double bytes_each) { return Bytes(static_cast<std::int64_t>(std::ceil(elements * bytes_each))); }
+
+// Groups of devices that do the same at the same time, one for each tensor index.
+using Groups = std::vector<std::vector<int>>;
+
+Groups data_groups(const Lowering& lowering, int rank) {
+  Groups groups(static_cast<std::size_t>(lowering.plan.tensor));
+  for (int t = 0; t < lowering.plan.tensor; ++t)
+    for (int d = 0; d < lowering.plan.data; ++d) groups[static_cast<std::size_t>(t)].push_back(lowering.plan.device(rank, d, t));
+  return groups;
+}
+
+std::int32_t add_flow(Lowering& lowering, const CollectiveCost& cost) {
+  const Ticks latency = to_ticks(cost.latency);
+  lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency});
+  return static_cast<std::int32_t>(lowering.graph.flows.size()) - 1;
+}
+
+// All go on when the slowest has ended: their passes meet at every tensor-parallel collective.
+CollectiveCost slowest_of(const Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
+  CollectiveCost cost = lowering.costs.collective(kind, bytes, groups.front());
+  for (std::size_t g = 1; g < groups.size(); ++g) {
+    if (same_ways(lowering.scenario.cluster, groups.front(), groups[g])) continue;
+    if (const CollectiveCost other = lowering.costs.collective(kind, bytes, groups[g]); other.time > cost.time) cost = other;
+  }
+  return cost;
+}
+
+std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
+  if (bytes <= Bytes(0) || groups.front().size() < 2) return -1;
+  return add_flow(lowering, slowest_of(lowering, kind, bytes, groups));
+}
+
+// Collectives one behind another as one.
+CollectiveCost in_a_row(CollectiveCost first, std::int64_t times, const CollectiveCost& second) {
+  const auto all = static_cast<double>(times);
+  first.bytes = first.bytes * times + second.bytes;
+  first.wire_bytes = first.wire_bytes * times + second.wire_bytes;
+  first.latency = first.latency * all + second.latency;
+  first.time = first.time * all + second.time;
+  return first;
+}
+
+// Flows of a stage's trains. Layers are alike, and so are their trains.
+std::vector<std::int32_t> add_train_flows(Lowering& lowering, const StageInfo& info, CollectiveKind kind, const Groups& groups,
+                                          std::map<std::pair<int, std::int64_t>, std::int32_t>& known) {
+  std::vector<std::int32_t> flows;
+  const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes());
+  for (const BucketTrain& train : info.trains) {
+    const auto [entry, is_new] = known.try_emplace({train.whole, train.rest.base()}, -1);
+    if (is_new) {
+      CollectiveCost cost, rest;
+      cost.kind = kind;
+      if (train.whole > 0) cost = slowest_of(lowering, kind, size, groups);
+      if (train.rest > Bytes(0)) rest = slowest_of(lowering, kind, train.rest, groups);
+      entry->second = add_flow(lowering, train.whole > 0 ? in_a_row(cost, train.whole, rest) : rest);
+    }
+    flows.push_back(entry->second);
+  }
+  return flows;
+}
+
+// Weights as the passes read them.
+Bytes weight_size(const Lowering& lowering, const HeldParameters& held) {
+  const auto each = size_of(compute_dtype(lowering.scenario.precision)).base();
+  return Bytes(held.elements * each) + held.given;
+}
+
+// ZeRO 3 gathers block by block: the whole parameters of the block that runs and of the one that is prefetched meanwhile.
+GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) {
+  GatheredBlocks gathered;
+  int blocks = 0;
+  for (int u = info.first_unit; u < info.end_unit; ++blocks) {
+    HeldParameters held;
+    const std::string& block = lowering.unit(info, u).block;
+    do {
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        held.elements += use.elements;
+        held.given += use.given;
+      }
+      ++u;
+    } while (!block.empty() && u < info.end_unit && lowering.unit(info, u).block == block);
+    const Bytes size = weight_size(lowering, held);
+    gathered.at_once = std::max(gathered.at_once, gathered.last + size);
+    gathered.last = size;
+    if (blocks == 0) gathered.first = size;
+  }
+  gathered.one_block = blocks == 1;
+  return gathered;
+}
+
+bool ends_gradient(const Lowering& lowering, const Action& action) {
+  if (action.kind == ActionKind::B || action.kind == ActionKind::W) return true;
+  return action.kind == ActionKind::I && !lowering.stage(action.stage).weight_apart;
+}
+
+// The position in the row after which each stage's gradients are whole.
+void find_ends(const Lowering& lowering, int rank, RankReductions& reductions) {
+  const auto& row = lowering.plan.schedule.order[static_cast<std::size_t>(rank)];
+  reductions.stages_ending_at.resize(row.size());
+  std::map<int, std::size_t> last, written;
+  std::size_t last_pass = 0;
+  for (std::size_t position = 0; position < row.size(); ++position) {
+    const Action& action = row[position];
+    if (action.is_compute()) last_pass = position;
+    if (action.kind == ActionKind::ReduceGrad) written[action.stage] = position;
+    if (action.is_compute() && ends_gradient(lowering, action)) {
+      last[action.stage] = position;
+      if (reductions.each_microbatch) reductions.stages_ending_at[position].push_back(action.stage);
+    }
+  }
+  if (reductions.each_microbatch) return;
+  for (const auto& [stage, position] : last) {
+    const auto own = written.find(stage);
+    const std::size_t at = own != written.end() ? own->second : lowering.scenario.overlap_gradients ? position : last_pass;
+    reductions.stages_ending_at[at].push_back(stage);
+  }
+}
+
+// Which ranks hold each parameter (ascending), and how much gradient it has.
+struct Holders {
+  std::vector<std::int32_t> ranks;
+  HeldParameters held;
+};
+
+std::map<ParameterKey, Holders> parameter_holders(const Lowering& lowering) {
+  std::map<ParameterKey, Holders> holders;
+  for (const StageInfo& info : lowering.stages)
+    for (int u = info.first_unit; u < info.end_unit; ++u)
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        Holders& entry = holders[key_of(use, u)];
+        entry.ranks.push_back(info.rank);
+        entry.held = {use.elements, use.given};
+      }
+  for (auto& [key, entry] : holders) {
+    std::sort(entry.ranks.begin(), entry.ranks.end());
+    entry.ranks.erase(std::unique(entry.ranks.begin(), entry.ranks.end()), entry.ranks.end());
+  }
+  return holders;
+}
+
+}  // namespace
+
+HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages) {
+  HeldParameters held;
+  std::vector<ParameterKey> seen;
+  for (const int s : stages) {
+    const StageInfo& info = lowering.stage(s);
+    for (int u = info.first_unit; u < info.end_unit; ++u) {
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        held.elements += use.elements;
+        held.given += use.given;
+        seen.push_back(key_of(use, u));
+      }
+    }
+  }
+  std::sort(seen.begin(), seen.end());
+  if (std::adjacent_find(seen.begin(), seen.end()) == seen.end()) return held;
+  // Something is held twice: count again, each parameter once.
+  std::map<ParameterKey, std::pair<std::int64_t, Bytes>> once;
+  for (const int s : stages) {
+    const StageInfo& info = lowering.stage(s);
+    for (int u = info.first_unit; u < info.end_unit; ++u) {
+      std::map<ParameterKey, std::pair<std::int64_t, Bytes>> of_unit;
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        auto& sum = of_unit[key_of(use, u)];
+        if (use.tensor >= 0 && sum.first > 0) continue;
+        sum.first += use.elements;
+        sum.second += use.given;
+      }
+      once.insert(of_unit.begin(), of_unit.end());
+    }
+  }
+  held = {};
+  for (const auto& entry : once) {
+    held.elements += entry.second.first;
+    held.given += entry.second.second;
+  }
+  return held;
+}
+
+Bytes gradient_size(const Lowering& lowering, const HeldParameters& held) {
+  return bytes_of(static_cast<double>(held.elements), lowering.costs.reduced_bytes()) + held.given;
+}
+
+// A parameter's gradient is whole when the backward has done the first unit that uses it.
+void make_bucket_trains(Lowering& lowering) {
+  const bool beside = lowering.scenario.overlap_gradients || lowering.zero() >= 2;
+  if (lowering.plan.data == 1 || !beside) return;
+  std::vector<bool> written(lowering.stages.size(), false);  // the schedule says itself where it is reduced
+  for (const auto& row : lowering.plan.schedule.order)
+    for (const Action& action : row)
+      if (action.kind == ActionKind::ReduceGrad && action.stage >= 0) written[static_cast<std::size_t>(action.stage)] = true;
+  const std::int64_t size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes()).base();
+  const std::size_t most = std::max<std::size_t>(1, kMostPoints / (lowering.stages.size() * lowering.stages[0].programs.size()));
+  for (std::size_t s = 0; s < lowering.stages.size(); ++s) {
+    StageInfo& info = lowering.stages[s];
+    const std::int64_t all = gradient_size(lowering, held_parameters(lowering, {static_cast<int>(s)})).base();
+    if (written[s] || all <= size) continue;
+    HeldParameters made;
+    std::vector<ParameterKey> seen;  // by units before, which use them too
+    std::vector<HeldParameters> of_unit(static_cast<std::size_t>(info.end_unit - info.first_unit));
+    for (int u = info.first_unit; u < info.end_unit; ++u)
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        const ParameterKey key = key_of(use, u);
+        if (key.first && std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
+        seen.push_back(key);
+        of_unit[static_cast<std::size_t>(u - info.first_unit)].elements += use.elements;
+        of_unit[static_cast<std::size_t>(u - info.first_unit)].given += use.given;
+      }
+    std::int64_t started = 0;  // buckets
+    for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
+      made.elements += of_unit[static_cast<std::size_t>(u - info.first_unit)].elements;
+      made.given += of_unit[static_cast<std::size_t>(u - info.first_unit)].given;
+      const bool last = u == info.first_unit;
+      const std::int64_t full = last ? all / size : gradient_size(lowering, made).base() / size;
+      const BucketTrain train{u, static_cast<int>(full - started), Bytes(last ? all % size : 0)};
+      started = full;
+      if (train.whole == 0 && train.rest == Bytes(0)) continue;
+      info.trains.push_back(train);
+    }
+    const std::size_t several = (info.trains.size() + most - 1) / most;
+    for (std::size_t k = 0; several > 1 && k < info.trains.size(); ++k) {  // merged with those behind
+      BucketTrain merged = info.trains[k];
+      for (std::size_t i = 1; i < several && k + 1 < info.trains.size(); ++i) {
+        const BucketTrain next = info.trains[k + 1];
+        info.trains.erase(info.trains.begin() + static_cast<std::ptrdiff_t>(k));
+        merged = {next.unit, merged.whole + next.whole, next.rest};
+      }
+      info.trains[k] = merged;
+    }
+  }
+}
+
+RankReductions rank_reductions(Lowering& lowering, int rank) {
+  const int zero = lowering.zero();
+  RankReductions reductions;
+  reductions.each_microbatch = zero >= 2 && lowering.plan.data > 1;
+  reductions.gather_flow.assign(lowering.stages.size(), -1);
+  reductions.reduce_flow.assign(lowering.stages.size(), -1);
+  reductions.update_flow.assign(lowering.stages.size(), -1);
+  reductions.train_flows.resize(lowering.stages.size());
+  find_ends(lowering, rank, reductions);
+  if (lowering.plan.data == 1) return reductions;
+  const Groups group = data_groups(lowering, rank);
+  std::map<std::pair<int, std::int64_t>, std::int32_t> trains;
+  for (const int stage : lowering.stages_of_rank(rank)) {
+    const HeldParameters held = held_parameters(lowering, {stage});
+    const auto s = static_cast<std::size_t>(stage);
+    const CollectiveKind kind = zero >= 1 ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
+    reductions.reduce_flow[s] = add_flow(lowering, kind, gradient_size(lowering, held), group);
+    reductions.train_flows[s] = add_train_flows(lowering, lowering.stage(stage), kind, group, trains);
+    if (zero == 1 || zero == 2)
+      reductions.update_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
+    if (zero != 3) continue;
+    lowering.stage(stage).gathered = gathered_blocks(lowering, lowering.stage(stage));
+    reductions.gather_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
+  }
+  return reductions;
+}
+
+HeldParameters summed_parameters(const Lowering& lowering, int rank) {
+  if (lowering.plan.data > 1) return held_parameters(lowering, lowering.stages_of_rank(rank));
+  HeldParameters summed;
+  for (const auto& [key, entry] : parameter_holders(lowering)) {
+    if (entry.ranks.size() < 2 || !std::binary_search(entry.ranks.begin(), entry.ranks.end(), rank)) continue;
+    summed.elements += entry.held.elements;
+    summed.given += entry.held.given;
+  }
+  return summed;
+}
+
+void make_shared_flows(Lowering& lowering) {
+  if (lowering.plan.pipeline == 1) return;
+  const bool copies = lowering.plan.schedule.chains.size() > 1;
+  std::map<std::vector<std::int32_t>, Bytes> bytes_of_set;
+  for (const auto& [key, entry] : parameter_holders(lowering)) {
+    if (entry.ranks.size() < 2) continue;
+    if (!copies && lowering.scenario.tied_embedding == TiedEmbedding::OneRank)
+      throw fault_at(
+          lowering.scenario, "tied_embedding",
+          "tied_embedding: one-rank needs the embedding and the head on one rank, but the stages that use it are on ranks " +
+              std::to_string(entry.ranks.front()) + " and " + std::to_string(entry.ranks.back()),
+          "use tied_embedding: copy, or a schedule whose first and last stage share a rank");
+    bytes_of_set[entry.ranks] += gradient_size(lowering, entry.held);
+  }
+  for (const auto& [ranks, bytes] : bytes_of_set) {
+    Groups groups(static_cast<std::size_t>(lowering.plan.tensor));
+    for (int t = 0; t < lowering.plan.tensor; ++t)
+      for (const std::int32_t rank : ranks)
+        groups[static_cast<std::size_t>(t)].push_back(lowering.plan.device(rank, lowering.replica, t));
+    const Bytes share = lowering.zero() >= 2 ? Bytes(bytes.base() / lowering.plan.data) : bytes;
+    const std::int32_t flow = add_flow(lowering, CollectiveKind::AllReduce, share, groups);
+    if (flow >= 0) lowering.graph.cross_rank_flows.push_back({flow, ranks});
+  }
+}
+
+}  // namespace panpipe

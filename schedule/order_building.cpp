@@ -1,0 +1,110 @@
+#include "schedule/order_building.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "base/error.hpp"
+
+namespace panpipe {
+
+Schedule linear_schedule(std::string name, int ranks, int microbatches) {
+  return looped_schedule(std::move(name), ranks, microbatches, 1);
+}
+
+Schedule looped_schedule(std::string name, int ranks, int microbatches, int stages_per_rank) {
+  Schedule schedule;
+  schedule.name = std::move(name);
+  schedule.ranks = ranks;
+  schedule.microbatches = microbatches;
+  schedule.stages = ranks * stages_per_rank;
+  for (int stage = 0; stage < schedule.stages; ++stage) schedule.stage_to_rank.push_back(stage % ranks);
+  schedule.chains.emplace_back(static_cast<std::size_t>(schedule.stages));
+  std::iota(schedule.chains[0].begin(), schedule.chains[0].end(), 0);
+  schedule.order.resize(static_cast<std::size_t>(ranks));
+  for (Row& row : schedule.order)
+    row.reserve(3 * static_cast<std::size_t>(stages_per_rank) * static_cast<std::size_t>(microbatches));
+  return schedule;
+}
+
+Schedule v_schedule(std::string name, int ranks, int microbatches, int stages_per_rank) {
+  Schedule schedule = looped_schedule(std::move(name), ranks, microbatches, stages_per_rank);
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    if (stage / ranks % 2 == 1) schedule.stage_to_rank[static_cast<std::size_t>(stage)] = ranks - 1 - stage % ranks;
+  return schedule;
+}
+
+Schedule bidirectional_schedule(std::string name, int ranks, int microbatches) {
+  Schedule schedule = v_schedule(std::move(name), ranks, microbatches);
+  const auto half = schedule.chains[0].begin() + ranks;
+  schedule.chains.emplace_back(half, schedule.chains[0].end());
+  schedule.chains[0].resize(static_cast<std::size_t>(ranks));
+  return schedule;
+}
+
+void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members) {
+  auto size = static_cast<std::uint8_t>(members.size());
+  for (Action member : members) {
+    member.group = kind;
+    member.group_size = size;
+    size = 0;  // the first member carries the size
+    row.push_back(member);
+  }
+}
+
+Action RowBuilder::I(int chunk) {
+  Action action = next(ActionKind::I, chunk, backwards_);
+  waiting_.push_back(action);
+  waiting_.back().kind = ActionKind::W;
+  return action;
+}
+
+Action RowBuilder::W() {
+  PANPIPE_CHECK(!waiting_.empty(), "a family asks for a weight gradient before its input gradient");
+  const Action oldest = waiting_.front();
+  waiting_.pop_front();
+  return oldest;
+}
+
+Action RowBuilder::W(int chunk) {
+  const int stage = stages_[static_cast<std::size_t>(chunk)];
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Action& w) { return w.stage == stage; });
+  PANPIPE_CHECK(found != waiting_.end(), "a family asks for a weight gradient before its input gradient");
+  const Action oldest = *found;
+  waiting_.erase(found);
+  return oldest;
+}
+
+int integer_option(const ScheduleOptions& options, const std::string& key, int fallback, int at_least) {
+  const auto found = options.find(key);
+  if (found == options.end()) return fallback;
+  const std::string& text = found->second;
+  int value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size())
+    throw InputError(fmt::format("option '{}' of a schedule must be a whole number, not '{}'", key, text));
+  if (value < at_least)
+    throw InputError(fmt::format("option '{}' of a schedule must be at least {}, not {}", key, at_least, value));
+  return value;
+}
+
+bool boolean_option(const ScheduleOptions& options, const std::string& key, bool fallback) {
+  const auto found = options.find(key);
+  if (found == options.end()) return fallback;
+  if (found->second == "true") return true;
+  if (found->second == "false") return false;
+  throw InputError(fmt::format("option '{}' of a schedule must be true or false, not '{}'", key, found->second));
+}
+
+std::string word_option(const ScheduleOptions& options, const std::string& key, std::initializer_list<std::string_view> words) {
+  const auto found = options.find(key);
+  if (found == options.end()) return std::string(*words.begin());
+  if (std::find(words.begin(), words.end(), found->second) != words.end()) return found->second;
+  throw InputError(
+      fmt::format("option '{}' of a schedule must be one of {}, not '{}'", key, fmt::join(words, ", "), found->second));
+}
+
+}  // namespace panpipe

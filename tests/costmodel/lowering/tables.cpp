@@ -1,0 +1,93 @@
+#include "tests/costmodel/lowering/tables.hpp"
+
+#include <algorithm>
+
+namespace panpipe::test {
+
+TransferCost TableCosts::transfer(int, int, Bytes bytes) const {
+  TransferCost cost;
+  cost.path = PathClass::Given;
+  cost.bytes = bytes;
+  cost.latency = cost.time = latency;
+  return cost;
+}
+
+CollectiveCost TableCosts::collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const {
+  CollectiveCost cost;
+  cost.kind = kind;
+  cost.members = static_cast<int>(devices.size());
+  cost.bytes = bytes;
+  cost.time = collective_time;
+  return cost;
+}
+
+Breakdown TableCosts::optimizer(std::int64_t elements, int) const {
+  Breakdown cost;
+  cost.total = Duration(optimizer_per_element * static_cast<double>(elements));
+  return cost;
+}
+
+Duration TableCosts::host_bound(Duration device, int launches, int) const {
+  return std::max(device, Duration(host_floor * launches));
+}
+
+PassCost pass_of(double seconds) {
+  PassCost pass;
+  pass.pieces.emplace_back().time = Duration(seconds);
+  pass.breakdown.compute = pass.breakdown.total = Duration(seconds);
+  pass.breakdown.work = Flops(seconds * 1e12);
+  return pass;
+}
+
+void add_collective(PassCost& pass, Duration time, bool hidden) {
+  Piece& piece = pass.pieces.emplace_back();
+  piece.collective = true;
+  piece.hidden_behind_next = hidden;
+  piece.time = time;
+  piece.collective_id = 0;
+}
+
+UnitCost unit_of(int index, double forward, double input, double weight, std::int64_t saved) {
+  UnitCost unit;
+  unit.name = "u" + std::to_string(index);
+  unit.block = unit.name;
+  unit.forward = pass_of(forward);
+  unit.input_gradient = pass_of(input);
+  unit.weight_gradient = pass_of(weight);
+  unit.saved = unit.saved_selective = Bytes(saved);
+  unit.parameters.push_back({index, 100, Bytes(0)});
+  return unit;
+}
+
+TableCosts chain_of(int count, double forward, double input, double weight, std::int64_t saved, std::int64_t bytes) {
+  TableCosts costs;
+  for (int u = 0; u < count; ++u) {
+    costs.table.units.push_back(unit_of(u, forward, input, weight, saved));
+    if (u > 0) costs.table.edges.push_back({u - 1, u, u - 1, Bytes(bytes), true});
+  }
+  costs.table.loss_unit = count - 1;
+  return costs;
+}
+
+Scenario scenario_of(int pipeline, int microbatches, const std::string& schedule, int stages_per_rank, int data) {
+  Scenario scenario;
+  scenario.name = "test";
+  scenario.cluster.name = "row";
+  DeviceType type;
+  type.name = "given";
+  type.kind = "given";
+  type.memory = Bytes(1'000'000'000);
+  scenario.cluster.types.push_back(type);
+  for (int d = 0; d < pipeline * data; ++d) scenario.cluster.devices.push_back({0, 0, d});
+  scenario.cluster.node.push_back({0, pipeline * data, Bandwidth(0)});
+  scenario.cluster.given = true;
+  scenario.microbatches = microbatches;
+  scenario.parallel.pipeline = pipeline;
+  scenario.parallel.data = data;
+  scenario.parallel.virtual_stages = stages_per_rank;
+  scenario.schedule.name = schedule;
+  scenario.optimizer.name = "none";
+  return scenario;
+}
+
+}  // namespace panpipe::test
