@@ -197,7 +197,7 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
   }
 }
 
-// All forwards before the first backward of the last rank (gpipe).
+// All forwards before the first full backward of the last rank (gpipe).
 double Surroundings::phases(int microbatches) const {
   return fill_forward_ + fill_backward_ + (microbatches - 1) * (slowest_forward_ + slowest_backward_);
 }
@@ -241,7 +241,7 @@ double Surroundings::late(const FamilyForm& form, int microbatches, const OrderC
     latest = std::max(latest, rank.arrive + microbatches * busy(r, form) - order[at(r)].weights_after * weight + tail);
   }
   if (placed_->placement != StagePlacement::Line || !ground_->count_collectives || form.woven) return latest;
-  if (order.back().in_flight >= microbatches) latest = std::max(latest, phases(microbatches));
+  if (!form.split && order.back().in_flight >= microbatches) latest = std::max(latest, phases(microbatches));
   return std::max(latest, in_flight(form, microbatches, order));
 }
 
