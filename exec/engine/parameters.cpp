@@ -11,9 +11,9 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "exec/engine/parameter_shards.hpp"
 #include "exec/engine/published_weights.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -16,8 +16,8 @@
 #include "base/files/inputs_kept.hpp"
 #include "base/input/json_input.hpp"
 #include "exec/engine/checkpoint/manifest.hpp"
-#include "exec/engine/parameter_shards.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
 
 namespace panpipe::exec {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "exec/engine/mesh.hpp"
-#include "exec/engine/parameter_shards.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
 #include "exec/engine/worker.hpp"
 
 namespace panpipe::exec {

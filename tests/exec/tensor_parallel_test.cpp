@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "exec/engine/braid_order.hpp"
-#include "exec/engine/parameter_shards.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/vocabulary_loss.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
 #include "tests/exec/pipeline_equality.hpp"
 
 namespace panpipe::exec {

@@ -1,6 +1,6 @@
 #include "exec/engine/checkpoint/checkpoint.hpp"
-#include "exec/engine/parameter_shards.hpp"
 #include "exec/engine/run/deadline.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>

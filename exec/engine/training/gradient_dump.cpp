@@ -5,8 +5,8 @@
 #include "base/error.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
 #include "exec/engine/mesh.hpp"
-#include "exec/engine/parameter_shards.hpp"
 #include "exec/engine/run/deadline.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
 #include "exec/engine/training/trainer.hpp"
 
 namespace panpipe::exec {

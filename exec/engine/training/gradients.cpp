@@ -20,7 +20,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/workload/operands.hpp"
-#include "exec/engine/parameter_shards.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
 
 namespace panpipe::exec {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <string_view>
 
-#include "exec/engine/parameter_shards.hpp"
 #include "exec/engine/stage/operator_arguments.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
 
 namespace panpipe::exec {
 namespace {

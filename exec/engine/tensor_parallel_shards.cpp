@@ -1,4 +1,4 @@
-#include "exec/engine/parameter_shards.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
