@@ -22,7 +22,7 @@ ScheduleOptions options_for(const ScheduleFamily& family, int stages_per_rank) {
 // With three microbatches a rank or more an order has all passes of its family. One that is searched for is not needed here.
 Schedule example_of(const ScheduleFamily& family) {
   const ScheduleOptions options = options_for(family, kExampleStages);
-  if (family.searched()) return make_schedule(family.name, kExampleRanks, 1, options);
+  if (family.searched()) return make_schedule(family.name, 2, 1, options);
   for (int ranks = kExampleRanks; ranks <= 2 * kExampleRanks; ++ranks)
     for (int microbatches = 3 * ranks; microbatches <= 6 * ranks; ++microbatches)
       if (family.refused(ranks, microbatches, options).empty()) return make_schedule(family.name, ranks, microbatches, options);

@@ -128,7 +128,8 @@ Duration CostModel::host_bound(Duration device, int launches, int site, const De
 }
 
 Duration CostModel::overlap_slowdown(Duration collective, int site) const {
-  return collective * (calibrations_.empty() ? Calibration{} : calibration(type_of(site))).overlap_loss;
+  if (calibrations_.empty()) return collective * Calibration{}.overlap_loss;
+  return collective * calibration(type_of(site)).overlap_loss;
 }
 
 double CostModel::stage_jitter(const Degrees& degrees) const { return stage_jitter(degrees, Occupancy::of(*scenario_, degrees)); }
