@@ -75,13 +75,17 @@ class Trial {
   std::vector<ProgramStep> steps_;
 };
 
-// The factor from 1 on with which `value_of`, which grows, reaches the target: regula falsi (Illinois), exact after one step
-// where it is a straight line.
+// The factor with which `value_of`, which grows, reaches the target: regula falsi (Illinois), exact after one step where it is a
+// straight line. Below 1 where the target is: a profile may hold more slowing down than the plan has.
 template <class ValueOf>
 double factor_reaching(double target, ValueOf value_of) {
   constexpr double kTolerance = 1e-13;  // far below the picosecond that times are rounded to
   const double tolerance = kTolerance * target;
   double low = 1, high = 1, at_low = value_of(low) - target, at_high = at_low;
+  if (at_high > tolerance) {
+    low = 0, at_low = value_of(low) - target;
+    if (at_low >= 0) return low;
+  }
   for (int doublings = 0; at_high < -tolerance; ++doublings) {
     if (doublings == 60) return 1;  // nothing to stretch
     low = high, at_low = at_high;
