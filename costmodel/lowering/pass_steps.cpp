@@ -179,21 +179,27 @@ std::int32_t add_program(Lowering& lowering, DraftProgram draft, const PassDraft
   const double given = sum_of(draft, &DraftStep::given), synchronous = sum_of(draft, &DraftStep::synchronous);
   double launched = 1, jittered = 1;
   Breakdown breakdown = whole.breakdown;
-  const RunAlone bare = Trial(lowering, draft, whole.site).run(1, 1);
+  const double untouched = sum_of(draft, &DraftStep::launched), computed = given + synchronous + untouched;
+  const bool waits = std::any_of(draft.steps.begin(), draft.steps.end(), [](const DraftStep& s) { return s.step.collective; });
+  RunAlone bare;  // without collectives its steps follow one another, and every factor is known
+  bare.lane = bare.busy = computed * kTicksPerSecond;
+  if (waits) bare = Trial(lowering, draft, whole.site).run(1, 1);
   const double device = bare.lane / kTicksPerSecond - given - synchronous;
   // What runs beside collectives computes for longer. Less than a tick is none: sums in another order.
-  const double slowed =
-      std::floor(bare.busy - (given + synchronous + sum_of(draft, &DraftStep::launched)) * kTicksPerSecond + 0.5) /
-      kTicksPerSecond;
+  const double slowed = std::floor(bare.busy - computed * kTicksPerSecond + 0.5) / kTicksPerSecond;
   const double longer = device * (host_factor(lowering.costs, device, whole.launches, whole.site) - 1);
-  if (longer > 0 && sum_of(draft, &DraftStep::launched) == 0) {
+  if (longer > 0 && untouched == 0) {
     wait_for_host(draft, longer);
+  } else if (longer > 0 && !waits) {
+    launched = 1 + longer / untouched;
   } else if (longer > 0) {
     Trial trial(lowering, draft, whole.site);
     launched = factor_reaching(bare.lane + longer * kTicksPerSecond, [&](double f) { return trial.run(f, 1).lane; });
   }
   const double jitter = lowering.costs.stage_jitter(lowering.plan.pipeline);
-  if (jitter != 1) {
+  if (jitter != 1 && !waits) {
+    jittered = jitter;
+  } else if (jitter != 1) {
     Trial trial(lowering, draft, whole.site);
     const double target = (device + longer + synchronous) * jitter + given;
     jittered = factor_reaching(target * kTicksPerSecond, [&](double f) { return trial.run(launched * f, f).lane; });
