@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/index.hpp"
@@ -183,9 +184,16 @@ class Worker {
     return false;
   }
 
+  const OrderCounts& any_order_of(const PlacedStages& placed) {
+    const std::pair sizes(placed.ranks, placed.chunks);
+    if (sizes != any_order_sizes_) any_order_ = any_order(placed.ranks, placed.chunks);
+    any_order_sizes_ = sizes;
+    return any_order_;
+  }
+
   void run_family(const PlacedStages& placed, const FamilyForm& form, std::size_t orders) {
     const bool opaque = form.placement == StagePlacement::Opaque;
-    price(placed, form, orders, opaque ? OrderCounts() : any_order(placed.ranks, placed.chunks));
+    price(placed, form, orders, opaque ? no_order_ : any_order_of(placed));
     if (!opaque && order_matters(placed))
       price(placed, form, orders, common_.orders.find(form, placed.ranks, placed.chunks, base_.microbatches));
     for (const int zero : zeros_of(space_, base_.data)) {
@@ -218,6 +226,9 @@ class Worker {
   std::vector<double> peaks_;
   std::vector<std::array<double, 4>> bounds_;  // by numbering of the devices
   std::vector<int> sizes_;                     // data degrees
+  const OrderCounts no_order_;
+  OrderCounts any_order_;  // of these ranks and stages a rank
+  std::pair<int, int> any_order_sizes_{0, 0};
 };
 
 }  // namespace
