@@ -80,7 +80,7 @@ std::string device_figures(const std::string& path, const Node&) {
   const DeviceType type = load_device(path, "", log);
   log.throw_if_errors();
   std::string text = fmt::format("{}, {}", to_text(type.memory), to_text(type.memory_bandwidth));
-  for (const Precision precision : {Precision::Bf16, Precision::Fp32})
+  for (const Precision precision : {Precision::Bf16, Precision::Fp16, Precision::Fp32})
     if (const ComputeRate peak = type.peak_for(precision); peak > ComputeRate(0))
       return fmt::format("{}, {} {}", text, name_of(precision), to_text(peak));
   return text;
