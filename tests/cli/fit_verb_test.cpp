@@ -1,6 +1,7 @@
 // panpipe fit: what it refuses, word by word.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -14,7 +15,8 @@ namespace {
 using testing::HasSubstr;
 
 std::string file_with(const std::string& name, const std::string& text) {
-  const std::string path = (std::filesystem::temp_directory_path() / name).string();
+  const std::string own = std::to_string(getpid()) + "_" + name;  // tests run beside each other
+  const std::string path = (std::filesystem::temp_directory_path() / own).string();
   std::ofstream(path, std::ios::binary) << text;
   return path;
 }
