@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "exec/engine/selftest/contract.hpp"
+#include "exec/engine/transport/common_end.hpp"
 #include "exec/engine/transport/nccl_fit.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "tests/exec/ports.hpp"
@@ -42,7 +43,11 @@ class Contract : public testing::TestWithParam<std::string> {
   }
   // The rule as `panpipe selftest` tries it (exec/engine/selftest/contract.hpp).
   void keeps(const char* name, int size) {
-    on(size, [&](Transport& transport) { contract_case(name).run(transport, device(transport)); });
+    on(size, [&](Transport& transport) {
+      contract_case(name).run(transport, device(transport));
+      // Communicators of others may still be connecting through the store that rank 0 keeps.
+      leave(transport, kDeadline, "the end of the case");
+    });
   }
   void on(int size, const std::function<void(Transport&)>& body, Clock::duration deadline = kDeadline) {
     run_world(GetParam(), size, deadline, body);
