@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/index.hpp"
-#include "costmodel/lowering/pass_lanes.hpp"
 
 namespace panpipe::sim {
 namespace {
@@ -72,6 +71,7 @@ CellRunner::CellRunner(const TaskGraph& graph, const TaskNet& net, const Folding
     leader_[t] = graph.tasks[t].group_size == 0 && t > 0 ? leader_[t - 1] : static_cast<std::int32_t>(t);
     if (graph.tasks[t].output_steps >= 0 || !net.points[static_cast<std::int32_t>(t)].empty()) watched_[at(leader_[t])] = true;
   }
+  for (const Program& program : graph.programs) communicates_.push_back(has_collectives(graph, program));
   for (int rank = 0; rank < graph.ranks; ++rank)
     for (std::int32_t t = graph.rank_begin[at(rank + 1)]; t-- > graph.rank_begin[at(rank)];)
       if (graph.tasks[at(t)].lane == panpipe::Lane::Compute)
@@ -164,7 +164,7 @@ void CellRunner::start_timer(std::int32_t index, const Program& program) {
   ++lane.version;
   const std::int32_t number = index / classes_ * folding_.tensor_groups + folding_.tensor_group[at(cls)];
   const auto& group = group_[at(folding_.tensor_group[at(cls)])];
-  if (group.size() == 1 || !has_collectives(graph_, program)) {
+  if (group.size() == 1 || !communicates_[at(graph_.tasks[at(cell)].program)]) {
     host_.cell_begun(cell, cls);
     return host_.step_timer(program.duration.base(), timer_token(index));
   }
@@ -189,11 +189,11 @@ void CellRunner::end_timer(std::int32_t index) {
   if (count > 1) {  // where in it each member began and ended
     const double begun = host_.now() - program.duration.base();
     PassLanes lanes{begun, begun};
-    std::vector<MemberRun> runs(at(count));
-    run_cell(graph_, program, lanes, runs.data());
+    runs_.assign(at(count), {});
+    run_cell(graph_, program, lanes, runs_.data());
     for (std::int32_t m = 0; m < count; ++m) {
-      start[pair(cell + m, cls)] = runs[at(m)].start;
-      end[pair(cell + m, cls)] = runs[at(m)].end();
+      start[pair(cell + m, cls)] = runs_[at(m)].start;
+      end[pair(cell + m, cls)] = runs_[at(m)].end();
     }
   }
   lane.busy = (program.duration - program.exposed_communication).base();

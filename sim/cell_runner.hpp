@@ -7,6 +7,7 @@
 #include <deque>
 #include <vector>
 
+#include "costmodel/lowering/pass_lanes.hpp"
 #include "sim/congruence.hpp"
 #include "sim/flow_table.hpp"
 #include "sim/task_net.hpp"
@@ -123,6 +124,8 @@ class CellRunner {
   std::vector<Member> members_;                   // [task][class]
   std::vector<std::int32_t> leader_;              // per task, the first of its cell
   std::vector<bool> watched_;                     // per task: something waits for a point inside its cell
+  std::vector<bool> communicates_;                // per program: it has collectives
+  std::vector<MemberRun> runs_;                   // of the cell that ends
   std::vector<std::int32_t> place_;               // per class, its place in its tensor group
   std::vector<std::vector<std::int32_t>> group_;  // classes of each tensor group
   std::vector<std::int32_t> list_;                // lanes to look at

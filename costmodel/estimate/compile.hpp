@@ -1,5 +1,5 @@
 // From a lowered plan to a Structure and its tables, for whoever replays one order with many costs. A cell is a number, its
-// program's duration: as exact as the estimate where durations_are_fixed (plan/pass_lanes.hpp).
+// program's duration: as exact as the estimate where durations_are_fixed (lowering/pass_lanes.hpp).
 #pragma once
 
 #include <cstdint>

@@ -107,8 +107,7 @@ class Weaver {
       const Portion& portion = strand.portions[strand.next];
       for (std::size_t i = portion.first; i < portion.end; ++i) {
         const UnitPiece& piece = (*strand.pieces)[i];
-        const DraftProgram alone = steps_alone(lowering_, {piece});
-        result_.steps.push_back(alone.steps.front());
+        result_.steps.push_back(step_of(lowering_, piece));
         ProgramStep& step = result_.steps.back().step;
         step.member = static_cast<std::uint8_t>(member);
         step.free = piece.weight;

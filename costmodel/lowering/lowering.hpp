@@ -177,10 +177,10 @@ void batch_transfers(Lowering& lowering);
 void make_tasks(Lowering& lowering);
 std::int32_t add_optimizer_program(Lowering& lowering, int rank);
 
-// reductions.cpp: StageInfo::trains of every stage.
+// zero_and_reductions.cpp: StageInfo::trains of every stage.
 void make_bucket_trains(Lowering& lowering);
 
-// reductions.cpp: what replicas exchange.
+// zero_and_reductions.cpp: what replicas exchange.
 struct RankReductions {
   std::vector<std::vector<int>> stages_ending_at;  // per position of the rank's row: stages whose gradients are whole after it
   std::vector<std::int32_t> gather_flow;           // per stage, ZeRO 3: parameters before a pass; -1 = none

@@ -23,10 +23,16 @@ std::optional<MemoryUse> memory_use_named(std::string_view name) {
   return static_cast<MemoryUse>(found - kNames.begin());
 }
 
-Bytes RankMemory::allocated(Bytes dynamic) const {
-  Bytes context{0}, rest = dynamic;
-  for (const MemoryPart& part : parts) (part.use == MemoryUse::Context ? context : rest) += part.bytes;
-  return context + Bytes(static_cast<std::int64_t>(std::nearbyint(allocator_factor * static_cast<double>(rest.base()))));
+Bytes Allocation::with(Bytes dynamic) const {
+  const auto rest = static_cast<double>((fixed + dynamic).base());
+  return context + Bytes(static_cast<std::int64_t>(std::nearbyint(factor * rest)));
+}
+
+Allocation RankMemory::allocation() const {
+  Allocation allocation;
+  for (const MemoryPart& part : parts) (part.use == MemoryUse::Context ? allocation.context : allocation.fixed) += part.bytes;
+  allocation.factor = allocator_factor;
+  return allocation;
 }
 
 }  // namespace panpipe

@@ -31,14 +31,23 @@ struct MemoryPart {
   Bytes bytes{0};
 };
 
+// What an allocator holds: everything but the context takes `factor` times its bytes.
+struct Allocation {
+  Bytes context{0}, fixed{0};
+  double factor = 1.0;
+
+  Bytes with(Bytes dynamic) const;  // beside what tasks hold
+};
+
 // Memory of one device of a rank.
 struct RankMemory {
   std::vector<MemoryPart> parts;  // static ones
   double allocator_factor = 1.0;  // on everything but the context
   Bytes limit{0};                 // memory x usable, of the device that has least
 
+  Allocation allocation() const;  // of the parts
   // What the allocator holds when tasks hold `dynamic` beside the parts.
-  Bytes allocated(Bytes dynamic) const;
+  Bytes allocated(Bytes dynamic) const { return allocation().with(dynamic); }
 };
 
 }  // namespace panpipe

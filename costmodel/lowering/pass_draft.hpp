@@ -33,6 +33,8 @@ struct DraftProgram {
   std::vector<std::pair<int, std::int32_t>> trains;  // and how many steps come before their gradients are whole
 };
 
+// A piece by itself.
+DraftStep step_of(const Lowering& lowering, const UnitPiece& piece);
 // A pass by itself. Compute that nothing between can be told from is one step.
 DraftProgram steps_alone(const Lowering& lowering, const std::vector<UnitPiece>& pieces);
 

@@ -22,6 +22,10 @@ double sum_of(const DraftProgram& draft, double DraftStep::*part) {
   return sum;
 }
 
+bool has_collectives(const DraftProgram& draft) {
+  return std::any_of(draft.steps.begin(), draft.steps.end(), [](const DraftStep& step) { return step.step.collective; });
+}
+
 // The steps with their compute so many times as long.
 enum class Rounding { None, WholeTicks };
 void set_times(const DraftProgram& draft, double launched, double synchronous, Rounding rounding,
@@ -127,6 +131,19 @@ void wait_for_host(DraftProgram& draft, double seconds) {
 
 }  // namespace
 
+DraftStep step_of(const Lowering& lowering, const UnitPiece& piece) {
+  DraftStep step;
+  if (piece.collective) {
+    const CollectiveFlow& flow = lowering.graph.flows[static_cast<std::size_t>(piece.flow)];
+    step.step.collective = true;
+    step.step.flow = piece.flow;
+    step.step.time = flow.latency + flow.transfer;
+  } else {
+    part_of(step, piece) = piece.time;
+  }
+  return step;
+}
+
 DraftProgram steps_alone(const Lowering& lowering, const std::vector<UnitPiece>& pieces) {
   // Where a full backward hands its gradient on before its last weight gradient, that moment is seen.
   const bool sends_early = lowering.scenario.transfers.full_backward_sends == TransferRules::FullBackwardSends::InputGradient;
@@ -137,11 +154,7 @@ DraftProgram steps_alone(const Lowering& lowering, const std::vector<UnitPiece>&
   bool weight = false;
   for (const UnitPiece& piece : pieces) {
     if (piece.collective) {
-      const CollectiveFlow& flow = lowering.graph.flows[static_cast<std::size_t>(piece.flow)];
-      DraftStep& step = draft.steps.emplace_back();
-      step.step.collective = true;
-      step.step.flow = piece.flow;
-      step.step.time = flow.latency + flow.transfer;
+      draft.steps.push_back(step_of(lowering, piece));
       beside = piece.hidden;
     } else {
       if (!joins || draft.steps.back().step.free != beside || (sends_early && weight != piece.weight))
@@ -161,8 +174,7 @@ DraftProgram steps_alone(const Lowering& lowering, const std::vector<UnitPiece>&
 DeviceTime device_time(const Lowering& lowering, const PassDraft& draft) {
   const DraftProgram steps = steps_alone(lowering, draft.pieces);
   DeviceTime time{sum_of(steps, &DraftStep::launched), sum_of(steps, &DraftStep::synchronous)};
-  const auto collective = [](const DraftStep& step) { return step.step.collective; };
-  if (std::any_of(steps.steps.begin(), steps.steps.end(), collective))
+  if (has_collectives(steps))
     time.launched = Trial(lowering, steps, draft.site).run(1, 1).lane / kTicksPerSecond - time.synchronous;
   return time;
 }
@@ -180,7 +192,7 @@ std::int32_t add_program(Lowering& lowering, DraftProgram draft, const PassDraft
   double launched = 1, jittered = 1;
   Breakdown breakdown = whole.breakdown;
   const double untouched = sum_of(draft, &DraftStep::launched), computed = given + synchronous + untouched;
-  const bool waits = std::any_of(draft.steps.begin(), draft.steps.end(), [](const DraftStep& s) { return s.step.collective; });
+  const bool waits = has_collectives(draft);
   RunAlone bare;  // without collectives its steps follow one another, and every factor is known
   bare.lane = bare.busy = computed * kTicksPerSecond;
   if (waits) bare = Trial(lowering, draft, whole.site).run(1, 1);

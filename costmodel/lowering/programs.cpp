@@ -135,6 +135,7 @@ void make_programs(Lowering& lowering) {
     for (int slice = 0; slice < lowering.plan.schedule.splits; ++slice) make_stage_programs(lowering, s, used[s], slice);
   for (const auto& row : lowering.plan.schedule.order)
     for (std::size_t i = 0; i < row.size(); i += std::max<std::size_t>(1, row[i].group_size)) {
+      if (row[i].group_size <= 1) continue;
       const std::vector<std::int32_t> members = lowering.programs_of_cell(row, i);
       if (members.size() > 1) add_group_program(lowering, members);
     }

@@ -86,10 +86,14 @@ class RankTasks {
   }
 
   void begin_cell(const std::vector<Action>& row, std::size_t first) {
-    const std::vector<std::int32_t> alone = lowering_.programs_of_cell(row, first);
     cell_tasks_.clear();
-    members_ = alone.size();
-    program_ = members_ > 1 ? lowering_.group_programs.at(alone) : -1;
+    members_ = row[first].is_compute() ? 1 : 0;
+    program_ = -1;
+    if (row[first].group_size > 1) {
+      const std::vector<std::int32_t> alone = lowering_.programs_of_cell(row, first);
+      members_ = alone.size();
+      if (members_ > 1) program_ = lowering_.group_programs.at(alone);
+    }
     woven_ = program_ >= 0 && !lowering_.graph.programs[static_cast<std::size_t>(program_)].atomic;
   }
 

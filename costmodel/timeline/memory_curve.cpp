@@ -82,22 +82,26 @@ std::vector<MemoryPart> parts_of_peak(const std::vector<MemoryPart>& static_part
 
 void add_memory(const TaskGraph& graph, const TaskTimes& times, int rank_index, DeviceTimeline& device) {
   const auto rank = static_cast<std::size_t>(rank_index);
-  const RankMemory memory = rank < graph.memory.size() ? graph.memory[rank] : RankMemory{};
-  device.static_parts = memory.parts;
-  device.limit = memory.limit;
+  Allocation allocation;
+  if (rank < graph.memory.size()) {
+    const RankMemory& memory = graph.memory[rank];
+    device.static_parts = memory.parts;
+    device.limit = memory.limit;
+    allocation = memory.allocation();
+  }
   Dynamic now_there;
   now_there.not_made = late_gradients(graph, rank_index);
   Dynamic at_peak = now_there;
   device.memory.clear();
-  device.memory.push_back({Duration(0), memory.allocated(now_there.sum())});
-  device.peak = memory.allocated(now_there.sum());
+  device.peak = allocation.with(now_there.sum());
+  device.memory.push_back({Duration(0), device.peak});
   const auto lanes = changes_of_rank(graph, times, rank_index);
   Merge merge(lanes);
   while (const Change* change = merge.next()) {
     now_there.live += change->live;
     now_there.temporary += change->temporary;
     now_there.not_made -= change->gradients;
-    const Bytes now = memory.allocated(now_there.sum());
+    const Bytes now = allocation.with(now_there.sum());
     const Duration at = to_duration(Ticks(change->at));
     if (now > device.peak) {
       device.peak = now;
