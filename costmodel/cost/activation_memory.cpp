@@ -9,13 +9,7 @@
 namespace panpipe {
 namespace {
 
-struct Saved {
-  std::vector<int> tensors;  // by the tensor that owns the memory
-  double extra = 0;          // masks, statistics
-  double attention = 0;      // of extra, what selective recompute drops
-};
-
-void keep(const UnitView& unit, Saved& saved, int t) {
+void keep(const UnitView& unit, SavedTensors& saved, int t) {
   if (unit.tensor(t).role == TensorRole::Parameter || unit.tensor(t).role == TensorRole::Buffer) return;
   const int owner = unit.root(t);
   if (unit.tensor(owner).role != TensorRole::Activation) return;
@@ -32,7 +26,13 @@ double score_bytes_kept(const UnitView& unit, int i, const DeviceRates& rates) {
   return dropout ? 2 * rates.element + 1 : rates.element;
 }
 
-void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool add_masks, Saved& saved) {
+}  // namespace
+
+bool adds_masks(const UnitView& unit, const DeviceRates& rates) {
+  return rates.dropout && unit.transformer() && !has_dropout(unit);
+}
+
+void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool add_masks, SavedTensors& saved) {
   const OperatorWork& work = unit.of(i);
   if (work.kind == OperatorClass::Attention && !rates.flash) {
     for_each_operand(unit.op(i), [&](int t) {
@@ -51,6 +51,8 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool a
   if (add_masks && work.kind == OperatorClass::Elementwise && is_residual_sum(unit, i))
     saved.extra += static_cast<double>(unit.tensor(unit.op(i).outputs.front()).elements());
 }
+
+namespace {
 
 // Inputs of the products with a weight, and the gradients of their results.
 double needed_for_weights(const UnitView& unit) {
@@ -94,8 +96,8 @@ double working_set(const UnitView& unit, const DeviceRates& rates) {
 void count_memory(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates, UnitTemplate& result) {
   double loss_logits = 0;
   for (int i = 0; i < unit.size(); ++i) loss_logits = std::max(loss_logits, logits(unit, i));
-  const bool add_masks = rates.dropout && unit.transformer() && !has_dropout(unit);
-  Saved saved;
+  const bool add_masks = adds_masks(unit, rates);
+  SavedTensors saved;
   for (int i = 0; i < unit.size(); ++i) keep_operator(unit, i, rates, add_masks, saved);
   double inside = saved.extra;
   for (int t : saved.tensors) {

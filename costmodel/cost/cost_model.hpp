@@ -94,7 +94,8 @@ struct UnitCost {
   std::optional<PassCost> backward;
   PassCost recompute_full, recompute_selective;  // what recompute adds in front of the input gradient
   Bytes saved{0};                                // activations kept from F to the end of the backward, recompute none
-  Bytes saved_selective{0};                      // the same without the attention core
+  Bytes attention_core{0};                       // of it, what the inside of attention keeps
+  Bytes saved_selective{0};                      // the same under selective recompute: without the attention core, or as listed
   Bytes saved_full{0};                           // the same under full recompute: the block's inputs, counted at its first unit
   Bytes kept_for_weight{0};  // of what is live, what the weight gradient still needs after the input gradient: inputs of
                              // products and gradients of their results; at most `saved`
@@ -105,6 +106,7 @@ struct UnitCost {
   // Of the forward and the input gradient, what the attention core takes: a slice of the sequence has no even share of it.
   Duration attention_forward{0}, attention_backward{0};
   bool causal_attention = false;
+  bool recomputes = true;  // of a block in which the recompute modes do anything
 };
 
 // Everything the lowering needs to know of a workload on one type of device.
@@ -114,6 +116,7 @@ struct WorkloadCost {
   std::vector<CollectiveCost> collectives;
   bool split_backward = true;  // weight gradients can run apart (measured layers with `backward` only: false)
   int loss_unit = -1;
+  bool recompute_spans_block = false;   // selective recompute makes results again across the units of a block, as full does
   std::vector<std::string> unmeasured;  // units that the scenario's profile does not know: formulas
 };
 

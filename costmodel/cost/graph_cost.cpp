@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "costmodel/cost/block_recompute.hpp"
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/workload_cost.hpp"
 #include "costmodel/workload/unit_edges.hpp"
@@ -47,6 +48,9 @@ class GraphCost {
     result_.units.reserve(graph_.units.size());
     kept_.assign(graph_.tensors.size(), false);
     input_kept_ = kept_;
+    const RecomputeScope& scope = model_.scenario().recompute_scope;
+    result_.recompute_spans_block = !scope.attention_only();
+    if (result_.recompute_spans_block) recompute_ = recompute_in_blocks(graph_, use_, scope.operators, rates_);
     for (std::size_t u = 0; u < graph_.units.size(); ++u) add_unit(u);
     result_.edges = unit_edges(graph_);
     return std::move(result_);
@@ -141,7 +145,28 @@ class GraphCost {
     if (profile && !measured) result_.unmeasured.push_back(unit.name);
     if (measured) use_measured(*measured, measured->name == unit.name ? CostSource::Measured : CostSource::Interpolated, unit);
     add_saved(u, unit, measured);
+    if (!recompute_.empty() && !unit.block.empty()) recompute_listed(templates_[shape_of_[u]], recompute_[u], unit);
     add_parameters(u, unit);
+  }
+
+  // Selective recompute of listed operators, which launches its share of the unit's forward.
+  void recompute_listed(const UnitTemplate& shape, const UnitRecompute& recompute, UnitCost& unit) {
+    unit.saved_selective = recompute.kept;
+    PassCost pass;
+    int counted = 0;
+    for (std::size_t i = 0; i < shape.operators.size(); ++i) counted += recompute.again[i] && shape.operators[i].counted ? 1 : 0;
+    const int all = std::max(shape.counted, 1);
+    const int launches = unit.recompute_full.launches * counted / all;
+    const Duration gap = rates_.kernel_gap * (static_cast<double>(launches) / std::max(counted, 1));
+    pass.launches = launches;
+    for (std::size_t i = 0; i < shape.operators.size(); ++i) {
+      if (!recompute.again[i]) continue;
+      const OperatorTime& op = shape.operators[i];
+      add_operator(pass, op.forward, op.counted ? gap : Duration(0));
+      if (op.forward_collective == CollectiveKind::AllGather)
+        add_collective(pass, op.forward_collective, op.collective_bytes, false);
+    }
+    unit.recompute_selective = pass;
   }
 
   UnitCost make_unit(const UnitTemplate& shape, const Launches& launches);
@@ -172,7 +197,8 @@ class GraphCost {
     if (released >= 0 && !measured)
       unit.kept_for_weight =
           Bytes(static_cast<std::int64_t>(static_cast<double>(unit.saved.base()) * (1 - std::min(released, 1.0))));
-    unit.saved_selective = unit.saved - shape.attention_core;
+    unit.attention_core = shape.attention_core;
+    unit.saved_selective = unit.saved - unit.attention_core;
     if (graph_.units[u].block.empty()) {  // never recomputed
       unit.saved_full = unit.saved_selective = unit.saved;
       return;
@@ -209,6 +235,7 @@ class GraphCost {
   std::vector<Launches> launches_;           // per unit
   std::vector<Variant> variants_;
   std::vector<bool> kept_, input_kept_;
+  std::vector<UnitRecompute> recompute_;  // per unit, where the scenario lists operators
   WorkloadCost result_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
+#include "costmodel/cost/block_recompute.hpp"
 #include "costmodel/cost/ring_hops.hpp"
 #include "costmodel/cost/workload_cost.hpp"
 
@@ -122,6 +123,7 @@ const WorkloadCost& CostModel::units(int number) const {
     const DeviceRates rates = device_rates(scenario_->cluster.types[at(site.type)], c, *scenario_);
     site.cost = cost_of_graph(*this, *workload_->graph, rates, c, site.group, site.network);
   }
+  if (scenario_->recompute_scope.every > 1) recompute_one_block_in(scenario_->recompute_scope.every, *site.cost);
   return *site.cost;
 }
 

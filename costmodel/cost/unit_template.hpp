@@ -46,6 +46,19 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
 // Saved activations and temporaries of the unit (memory.cpp).
 void count_memory(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates, UnitTemplate& result);
 
+// What backwards read of the forward.
+struct SavedTensors {
+  std::vector<int> tensors;  // by the tensor that owns the memory
+  double extra = 0;          // bytes of masks and statistics
+  double attention = 0;      // of extra, what the inside of attention holds
+};
+
+// Adds what the backward of operator i reads.
+void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool add_masks, SavedTensors& saved);
+
+// Does the framework drop out where the unit's graph does not?
+bool adds_masks(const UnitView& unit, const DeviceRates& rates);
+
 // Elements of the logits when operator i is a loss, else 0.
 double logits(const UnitView& unit, int i);
 

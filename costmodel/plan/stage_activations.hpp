@@ -30,6 +30,7 @@ struct StageActivations {
 inline Bytes received_inside_block(const WorkloadCost& workload, int first, int end) {
   const auto block = [&](int u) -> const std::string& { return workload.units[static_cast<std::size_t>(u)].block; };
   if (first == 0 || first >= end || block(first).empty() || block(first - 1) != block(first)) return Bytes(0);
+  if (!workload.units[static_cast<std::size_t>(first)].recomputes) return Bytes(0);
   Bytes sum(0);
   std::vector<int> counted;
   for (const UnitEdge& edge : workload.edges) {
@@ -59,7 +60,8 @@ StageActivations sum_activations(const WorkloadCost& workload, int first, int en
                                  const BytesOf& bytes) {
   const UnitCost* const units = workload.units.data();
   StageActivations sums;
-  const std::int64_t received = mode == Recompute::Full ? bytes.even(received_inside_block(workload, first, end)) : 0;
+  const bool across = mode == Recompute::Full || (mode == Recompute::Selective && workload.recompute_spans_block);
+  const std::int64_t received = across ? bytes.even(received_inside_block(workload, first, end)) : 0;
   sums.kept = received;
   // Peaks over the bytes that are live when the stage's last unit has run: what a unit adds, less what later units will keep.
   for (int u = first; u < end; ++u) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 
 #include "base/input/reader.hpp"
@@ -34,7 +35,7 @@ class SourcedFile {
   template <class Get>
   void entry(const std::string& key, Get get);
 
-  NodePtr root_;
+  std::shared_ptr<const Node> root_;
   ReadLog log_;
   MapReader reader_;
   std::map<std::string, std::string> sources_, values_;

@@ -7,6 +7,7 @@
 
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 #include "schedule/find_family.hpp"
 
 namespace panpipe {
@@ -142,6 +143,55 @@ bool read_auto(MapReader& reader, const std::string& key, const std::string& fal
   const Node& node = *reader.find(key);
   if (!fallback.empty()) reader.log().resolved(node.path, fallback, origin_of(node) + ", auto");
   return true;
+}
+
+namespace {
+
+std::vector<RecomputedKind> read_recomputed_kinds(const Node& list, ReadLog& log) {
+  std::vector<RecomputedKind> kinds;
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : recomputed_kinds()) names.emplace_back(name);
+  const std::string help = fmt::format("operators that can be recomputed: {}", list_of(names));
+  if (list.kind != NodeKind::Sequence || list.items.empty()) {
+    log.error(list, "expected a list of operators", help);
+    return kinds;
+  }
+  for (const NodePtr& item : list.items) {
+    const auto word = read_string(*item, log);
+    if (!word) continue;
+    const auto known = std::find_if(recomputed_kinds().begin(), recomputed_kinds().end(),
+                                    [&](const auto& choice) { return choice.first == *word; });
+    if (known == recomputed_kinds().end())
+      log.error(*item, fmt::format("unknown operator '{}'{}", *word, suggestion(*word, names)), help);
+    else if (std::find(kinds.begin(), kinds.end(), known->second) != kinds.end())
+      log.error(*item, fmt::format("'{}' stands twice in the list", *word));
+    else
+      kinds.push_back(known->second);
+  }
+  return kinds;
+}
+
+}  // namespace
+
+void read_recompute(MapReader& reader, Scenario& scenario) {
+  if (read_auto(reader, "recompute", "none")) return;
+  const Node* node = reader.node().find("recompute");
+  if (node == nullptr || node->kind != NodeKind::Map) {
+    scenario.recompute = reader.choice<Recompute>("recompute", recompute_modes(), Recompute::None);
+    return;
+  }
+  MapReader map(*reader.find("recompute"), reader.log());
+  const Node* list = map.find("operators");
+  if (list == nullptr && !map.has("every"))
+    reader.log().error(*node, "recompute says neither which blocks nor which operators",
+                       "as in 'recompute: {every: 2}' or 'recompute: {operators: [norms, elementwise]}'");
+  scenario.recompute = list != nullptr ? Recompute::Selective : Recompute::Full;
+  scenario.recompute_scope.every = map.integer("every", 1, 1);
+  if (list != nullptr) scenario.recompute_scope.operators = read_recomputed_kinds(*list, reader.log());
+  if (list != nullptr && !scenario.workload.layers_file.empty())
+    reader.log().error(*list, "which operators a measured layer holds is not known",
+                       "name blocks, as in 'recompute: {every: 2}'");
+  map.finish();
 }
 
 Parallel read_parallel(MapReader& scenario) {

@@ -23,6 +23,9 @@ void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& paral
 // `schedule:`, a name or {name: ..., options} or {csv: file}; reconciles stages_per_rank with parallel.virtual_stages.
 ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel);
 
+// `recompute:`, a mode or {every: N, operators: [...]}; needs the workload.
+void read_recompute(MapReader& reader, Scenario& scenario);
+
 // `optimizer:`, a name or {name: ..., learning_rate ...}.
 OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback);
 

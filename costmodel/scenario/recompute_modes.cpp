@@ -1,5 +1,7 @@
 #include "costmodel/scenario/recompute_modes.hpp"
 
+#include <fmt/format.h>
+
 namespace panpipe {
 
 const Choices<Recompute>& recompute_modes() {
@@ -12,6 +14,29 @@ std::string_view name_of(Recompute mode) {
   for (const auto& [name, value] : recompute_modes())
     if (value == mode) return name;
   return "none";
+}
+
+const Choices<RecomputedKind>& recomputed_kinds() {
+  static const Choices<RecomputedKind> kinds = {{"attention", RecomputedKind::Attention},
+                                                {"norms", RecomputedKind::Norms},
+                                                {"elementwise", RecomputedKind::Elementwise},
+                                                {"products", RecomputedKind::Products},
+                                                {"second-products", RecomputedKind::SecondProducts}};
+  return kinds;
+}
+
+std::string recompute_words(Recompute mode, const RecomputeScope& scope) {
+  std::string text(name_of(mode));
+  if (mode == Recompute::None) return text;
+  if (mode == Recompute::Selective && !scope.attention_only()) {
+    std::string list;
+    for (const RecomputedKind kind : scope.operators)
+      for (const auto& [name, value] : recomputed_kinds())
+        if (value == kind) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
+    text += fmt::format(" ({})", list);
+  }
+  if (scope.every > 1) text += fmt::format(", one block in {}", scope.every);
+  return text;
 }
 
 }  // namespace panpipe

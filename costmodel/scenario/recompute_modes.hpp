@@ -1,6 +1,7 @@
 // How scenarios, plans and answers name what a stage recomputes.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "base/input/reader.hpp"
@@ -10,5 +11,11 @@ namespace panpipe {
 
 const Choices<Recompute>& recompute_modes();
 std::string_view name_of(Recompute mode);  // "none", "selective", "full"
+
+// "attention", "norms", "elementwise", "products", "second-products"
+const Choices<RecomputedKind>& recomputed_kinds();
+
+// The mode with what the scenario says of it: "full, one block in 2", "selective (norms, elementwise)".
+std::string recompute_words(Recompute mode, const RecomputeScope& scope);
 
 }  // namespace panpipe

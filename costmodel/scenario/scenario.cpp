@@ -241,8 +241,7 @@ void check_sizes(MapReader& reader, const Scenario& scenario) {
 
 void read_choices(MapReader& reader, Scenario& scenario) {
   scenario.precision = reader.choice<Precision>("precision", precisions(), Precision::Fp32);
-  if (!read_auto(reader, "recompute", "none"))
-    scenario.recompute = reader.choice<Recompute>("recompute", recompute_modes(), Recompute::None);
+  read_recompute(reader, scenario);
   scenario.memory_model = reader.choice<MemoryModelKind>(
       "memory_model", {{"full", MemoryModelKind::Full}, {"pfeife", MemoryModelKind::Pfeife}}, MemoryModelKind::Full);
   scenario.tied_embedding = reader.choice<TiedEmbedding>(

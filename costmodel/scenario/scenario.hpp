@@ -20,6 +20,15 @@
 namespace panpipe {
 
 enum class Recompute { None, Selective, Full };
+// Operators of a block that selective recompute makes again: the inside of attention, the results of the others.
+enum class RecomputedKind { Attention, Norms, Elementwise, Products, SecondProducts };
+// What the modes mean in this scenario.
+struct RecomputeScope {
+  std::vector<RecomputedKind> operators = {RecomputedKind::Attention};  // of `selective`
+  int every = 1;  // of the model's blocks, counted from 1, those that this divides; the others keep everything
+  bool attention_only() const { return operators == std::vector{RecomputedKind::Attention}; }
+  bool plain() const { return every == 1 && attention_only(); }
+};
 enum class MemoryModelKind { Full, Pfeife };
 enum class TiedEmbedding {
   Copy,
@@ -84,6 +93,7 @@ struct Scenario {
   std::optional<std::vector<int>>
       placement;  // device of every (pipeline, data, tensor) position, tensor fastest; default 0,1,2...
   Recompute recompute = Recompute::None;
+  RecomputeScope recompute_scope;
   OptimizerRequest optimizer;
   TrainingRequest training;
   MemoryModelKind memory_model = MemoryModelKind::Full;

@@ -38,9 +38,9 @@ int attention(const Gpt& gpt, int x, const std::string& layer) {
   const std::string name = layer + ".attn";
   const std::int64_t batch = g.request().microbatch;
   const std::int64_t heads = d.heads / g.tensor_degree();
-  const std::int64_t head_size = d.hidden / d.heads;
+  const std::int64_t head_size = features_of_head(d);
   const int normal = g.enter_parallel(g.layer_norm(x, layer + ".ln_1", kGptEpsilon));
-  const int fused = g.linear(normal, name + ".c_attn", 3 * d.hidden, {.split = Split::Column, .fused_matrices = 3});
+  const int fused = g.linear(normal, name + ".c_attn", 3 * d.heads * head_size, {.split = Split::Column, .fused_matrices = 3});
   g.module(name);
   std::vector<int> qkv = g.split(fused, heads * head_size, 2);
   for (int& part : qkv) part = g.transpose(g.view(part, {batch, d.sequence, heads, head_size}), 1, 2);

@@ -19,7 +19,7 @@ using Llama = LlamaLayers;
 int rotate(const Llama& llama, int x, const std::string& module) {
   auto& g = llama.g;
   g.module(module);
-  const std::int64_t head_size = llama.d.hidden / llama.d.heads;
+  const std::int64_t head_size = features_of_head(llama.d);
   const int straight = g.mul(x, llama.cosine);
   const int low = g.slice(x, 3, 0, head_size / 2);
   const int high = g.slice(x, 3, head_size / 2, head_size);
@@ -33,7 +33,7 @@ int llama_attention(const LlamaLayers& llama, int x, const std::string& layer) {
   auto& g = llama.g;
   const auto& d = llama.d;
   const std::string name = layer + ".self_attn";
-  const std::int64_t batch = g.request().microbatch, head_size = d.hidden / d.heads;
+  const std::int64_t batch = g.request().microbatch, head_size = features_of_head(d);
   const int replicas = std::max(1, g.tensor_degree() / d.kv_heads);
   const LinearOptions query{.bias = false, .split = Split::Column};
   const LinearOptions key_value{.bias = false, .split = Split::Column, .replicas = replicas};
@@ -48,7 +48,7 @@ int llama_attention(const LlamaLayers& llama, int x, const std::string& layer) {
   q = rotate(llama, q, name);
   k = rotate(llama, k, name);
   const int mixed = g.transpose(g.attention(q, k, v, true), 1, 2);
-  const int joined = g.reshape(mixed, {batch, d.sequence, d.hidden / g.tensor_degree()});
+  const int joined = g.reshape(mixed, {batch, d.sequence, d.heads * head_size / g.tensor_degree()});
   const int projected = g.linear(joined, name + ".o_proj", d.hidden, {.bias = false, .split = Split::Row});
   return g.add(x, g.dropout(projected));
 }
@@ -67,7 +67,7 @@ int llama_mlp(const LlamaLayers& llama, int x, const std::string& layer) {
 }
 
 void add_rotary_tables(LlamaLayers& llama) {
-  const std::int64_t head_size = llama.d.hidden / llama.d.heads;
+  const std::int64_t head_size = features_of_head(llama.d);
   auto& g = llama.g;
   llama.cosine = g.buffer("rotary.cos", g.compute(), {llama.d.sequence, head_size}, fmt::format("rotary_cos({})", kRotaryBase));
   llama.sine = g.buffer("rotary.sin", g.compute(), {llama.d.sequence, head_size}, fmt::format("rotary_sin({})", kRotaryBase));

@@ -13,13 +13,14 @@ namespace {
 using D = ModelDimensions;
 
 const ModelFamily kGpt = {"gpt",
-                          {"layers", "hidden", "heads", "ffn", "vocabulary", "sequence", "tied_embedding"},
+                          {"layers", "hidden", "heads", "head_size", "ffn", "vocabulary", "sequence", "tied_embedding"},
                           {"layers", "hidden", "heads"},
                           build_gpt};
-const ModelFamily kLlama = {"llama",
-                            {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "sequence", "tied_embedding"},
-                            {"layers", "hidden", "heads", "ffn"},
-                            build_llama};
+const ModelFamily kLlama = {
+    "llama",
+    {"layers", "hidden", "heads", "kv_heads", "head_size", "ffn", "vocabulary", "sequence", "tied_embedding"},
+    {"layers", "hidden", "heads", "ffn"},
+    build_llama};
 const ModelFamily kBert = {
     "bert", {"layers", "hidden", "heads", "ffn", "vocabulary", "sequence"}, {"layers", "hidden", "heads"}, build_bert};
 const ModelFamily kVit = {
@@ -27,8 +28,8 @@ const ModelFamily kVit = {
 const ModelFamily kUnet = {"unet", {"layers", "hidden", "heads", "image", "sequence"}, {"layers", "hidden"}, build_unet};
 
 const ModelFamily kMllm = {"mllm",
-                           {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "sequence", "tied_embedding", "image",
-                            "patch", "vision_layers", "vision_hidden", "vision_heads", "vision_ffn"},
+                           {"layers", "hidden", "heads", "kv_heads", "head_size", "ffn", "vocabulary", "sequence",
+                            "tied_embedding", "image", "patch", "vision_layers", "vision_hidden", "vision_heads", "vision_ffn"},
                            {"layers", "hidden", "heads", "ffn", "vision_layers", "vision_hidden", "vision_heads"},
                            build_mllm};
 
@@ -143,16 +144,17 @@ void check_dimensions(const ModelFamily& family, const std::string& name, const 
   for (const auto& [key, value, most] :
        {std::tuple("layers", d.layers, 1 << 12), std::tuple("hidden", d.hidden, 1 << 20), std::tuple("ffn", d.ffn, 1 << 22),
         std::tuple("vocabulary", d.vocabulary, 1 << 24), std::tuple("sequence", d.sequence, 1 << 24),
-        std::tuple("image", d.image, 1 << 14), std::tuple("classes", d.classes, 1 << 24),
-        std::tuple("vision_layers", d.vision_layers, 1 << 12), std::tuple("vision_hidden", d.vision_hidden, 1 << 20),
-        std::tuple("vision_ffn", d.vision_ffn, 1 << 22)})
+        std::tuple("image", d.image, 1 << 14), std::tuple("head_size", d.head_size, 1 << 16),
+        std::tuple("classes", d.classes, 1 << 24), std::tuple("vision_layers", d.vision_layers, 1 << 12),
+        std::tuple("vision_hidden", d.vision_hidden, 1 << 20), std::tuple("vision_ffn", d.vision_ffn, 1 << 22)})
     require(value <= most, fmt::format("'{}' of {} is {}, more than {}", key, name, value, most));
-  require(d.hidden % d.heads == 0, fmt::format("{} heads do not divide the hidden size {} of {}", d.heads, d.hidden, name));
+  require(d.head_size > 0 || d.hidden % d.heads == 0,
+          fmt::format("{} heads do not divide the hidden size {} of {}", d.heads, d.hidden, name));
   if (&family == &kLlama || &family == &kMllm) {
     require(d.kv_heads <= d.heads && d.heads % d.kv_heads == 0,
             fmt::format("{} key-value heads do not divide the {} heads of {}", d.kv_heads, d.heads, name));
-    require(d.hidden / d.heads % 2 == 0,
-            fmt::format("rotary embedding needs an even head size, and {} has {}", name, d.hidden / d.heads));
+    require(features_of_head(d) % 2 == 0,
+            fmt::format("rotary embedding needs an even head size, and {} has {}", name, features_of_head(d)));
   }
   if (&family == &kMllm) check_vision(name, d);
   if (&family == &kVit || &family == &kMllm)
@@ -170,6 +172,7 @@ int value_of(const WorkloadRequest& request, std::string_view key) {
   if (key == "hidden") return request.hidden;
   if (key == "heads") return request.heads;
   if (key == "kv_heads") return request.kv_heads;
+  if (key == "head_size") return request.head_size;
   if (key == "ffn") return request.ffn;
   if (key == "vocabulary") return request.vocabulary;
   if (key == "sequence") return request.sequence;
@@ -231,8 +234,9 @@ const BuiltInModel* find_model(std::string_view name) {
 
 ModelDimensions resolve(const BuiltInModel& model, const WorkloadRequest& request) {
   const std::string name(model.name);
-  for (std::string_view key : {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "sequence", "image", "patch",
-                               "classes", "vision_layers", "vision_hidden", "vision_heads", "vision_ffn", "tied_embedding"}) {
+  for (std::string_view key :
+       {"layers", "hidden", "heads", "kv_heads", "head_size", "ffn", "vocabulary", "sequence", "image", "patch", "classes",
+        "vision_layers", "vision_hidden", "vision_heads", "vision_ffn", "tied_embedding"}) {
     const bool known = std::find(model.family->keys.begin(), model.family->keys.end(), key) != model.family->keys.end();
     require(known || value_of(request, key) == 0, fmt::format("the model '{}' has no '{}'", name, key));
   }
@@ -247,6 +251,7 @@ ModelDimensions resolve(const BuiltInModel& model, const WorkloadRequest& reques
   d.hidden = or_default(request.hidden, d.hidden);
   d.heads = or_default(request.heads, d.heads);
   d.kv_heads = or_default(request.kv_heads, request.heads > 0 ? 0 : d.kv_heads);
+  d.head_size = request.head_size;
   d.ffn = or_default(request.ffn, d.ffn);
   d.vocabulary = or_default(request.vocabulary, d.vocabulary);
   d.sequence = or_default(request.sequence, d.sequence);

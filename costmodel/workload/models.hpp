@@ -14,6 +14,7 @@ namespace panpipe {
 // Dimensions of one model; 0 where a family has no such dimension, or where it must be given.
 struct ModelDimensions {
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0, sequence = 0;
+  int head_size = 0;  // 0: the heads share out the hidden size
   int positions = 0;  // rows of the position embedding, at least `sequence`
   int image = 0, patch = 0, classes = 0;
   int vision_layers = 0, vision_hidden = 0, vision_heads = 0, vision_ffn = 0;  // of the encoder in front of a language model
@@ -49,6 +50,9 @@ OperatorGraph build_bert(const std::string& model, const ModelDimensions& dimens
 OperatorGraph build_vit(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
 OperatorGraph build_mllm(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
 OperatorGraph build_unet(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
+
+// Features of an attention head.
+inline int features_of_head(const ModelDimensions& d) { return d.head_size > 0 ? d.head_size : d.hidden / d.heads; }
 
 // Tokens that an image gives the language model: the projector joins 2 x 2 patches.
 inline int image_tokens(const ModelDimensions& d) { return d.image / d.patch * (d.image / d.patch) / 4; }

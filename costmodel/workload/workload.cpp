@@ -24,6 +24,7 @@ constexpr CountKey kCounts[] = {
     {"hidden", &WorkloadRequest::hidden, &ModelDimensions::hidden},
     {"heads", &WorkloadRequest::heads, &ModelDimensions::heads},
     {"kv_heads", &WorkloadRequest::kv_heads, &ModelDimensions::kv_heads},
+    {"head_size", &WorkloadRequest::head_size, &ModelDimensions::head_size},
     {"ffn", &WorkloadRequest::ffn, &ModelDimensions::ffn},
     {"vocabulary", &WorkloadRequest::vocabulary, &ModelDimensions::vocabulary},
     {"sequence", &WorkloadRequest::sequence, &ModelDimensions::sequence},

@@ -48,6 +48,7 @@ struct WorkloadRequest {
   std::string pt2_file;     // resolved path
   std::string weights;  // of a built-in model: resolved path of a safetensors file, or of a folder; predictions do not look at it
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0, sequence = 0;  // 0 = the model's default
+  int head_size = 0;                                                                           // 0 = hidden / heads
   int image = 0, patch = 0, classes = 0;
   int vision_layers = 0, vision_hidden = 0, vision_heads = 0, vision_ffn = 0;
   std::optional<bool> tied_embedding;

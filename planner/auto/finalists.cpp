@@ -25,6 +25,8 @@ Candidate candidate_of(const Exact& exact, Evaluator& evaluator) {
   const PlanRequest request = evaluator.request(exact.configuration);
   for (const auto& [key, value] : request.schedule.options) candidate.schedule_options.emplace_back(key, value);
   candidate.settings = settings_of(exact);
+  if (!model.scenario().recompute_scope.plain())  // the scenario states more than a mode, and keeps it
+    std::erase_if(candidate.settings, [](const auto& setting) { return setting.first == "recompute"; });
   candidate.plan = exact.plan;
   return candidate;
 }

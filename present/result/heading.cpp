@@ -38,14 +38,14 @@ std::string cluster_reference(const Scenario& scenario) {
 }
 
 // What all stages recompute, or on how many some do.
-std::string recompute_text(const Plan& plan) {
+std::string recompute_text(const Plan& plan, const RecomputeScope& scope) {
   const auto count = std::count_if(plan.stages.begin(), plan.stages.end(),
                                    [](const StagePlan& stage) { return stage.recompute != Recompute::None; });
   if (count == 0) return "";
   const Recompute first = plan.stages.front().recompute;
   const bool alike =
       std::all_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) { return stage.recompute == first; });
-  if (alike) return fmt::format("recompute {}", name_of(first));
+  if (alike) return "recompute " + recompute_words(first, scope);
   return fmt::format("recompute on {} of {} stages", count, plan.stages.size());
 }
 
@@ -63,7 +63,8 @@ class Heading {
     if (plan.zero > 0) terms.push_back(fmt::format("ZeRO {}", plan.zero));
     if (scenario_.parallel.sequence_parallel) terms.emplace_back("sequence parallel");
     terms.push_back(schedule_text(plan.schedule.name, plan.schedule.ranks > 0 ? plan.schedule.stages / plan.schedule.ranks : 1));
-    if (const std::string recompute = recompute_text(plan); !recompute.empty()) terms.push_back(recompute);
+    if (const std::string recompute = recompute_text(plan, scenario_.recompute_scope); !recompute.empty())
+      terms.push_back(recompute);
     add_arithmetic(terms);
     const int microbatches = plan.schedule.microbatches;
     return where() + fmt::format("{}; {}\n", fmt::join(terms, ", "), batch_text(microbatches, plan.data));
@@ -78,7 +79,7 @@ class Heading {
       terms.push_back(
           schedule_text(schedule_name(), is_swept("parallel.virtual_stages") ? 1 : scenario_.parallel.virtual_stages));
     if (stated("recompute", open) && scenario_.recompute != Recompute::None)
-      terms.push_back(fmt::format("recompute {}", name_of(scenario_.recompute)));
+      terms.push_back("recompute " + recompute_words(scenario_.recompute, scenario_.recompute_scope));
     add_arithmetic(terms);
     std::string line = fmt::format("{}", fmt::join(terms, ", "));
     const auto also = [&](const std::string& text) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "validation/runs/run_choices.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_report.hpp"
 #include "validation/runs/run_scenario.hpp"
@@ -315,6 +316,107 @@ stated,H20,1,eager-sdpa,bf16,3,"SDPA flash, torch.compile"
   EXPECT_EQ(told(rows[5]), "eager-sdpa-chunked-loss bf16  allocated");
   EXPECT_EQ(told(rows[6]), "eager-sdpa bf16  ");
   EXPECT_THAT(rows[4].assumed, ::testing::ElementsAre("peak_kind: allocated", "framework: eager-sdpa (from the note)"));
+}
+
+// Cells as sources print them; Transformer Engine chooses by the card.
+TEST(Runs, AttentionKernelsAreReadInTheWordsOfTheirSources) {
+  const std::tuple<const char*, const char*, const char*> cells[] = {{"unfused", "A100-80G-SXM", "unfused"},
+                                                                     {"unfused, fused softmax", "A100-80G-SXM", "fused-softmax"},
+                                                                     {"fused-softmax", "A100-80G-SXM", "fused-softmax"},
+                                                                     {"flash-attn 2", "H100-SXM", "flash-2"},
+                                                                     {"SDPA flash 2", "H100-SXM", "flash-2"},
+                                                                     {"SDPA flash", "H100-SXM", "flash-2"},
+                                                                     {"flash 2", "H800-80G-SXM", "flash-2"},
+                                                                     {"flash-2", "H100-SXM", "flash-2"},
+                                                                     {"flash-attn 1.0.4", "A100-80G-SXM", "flash-1"},
+                                                                     {"FlashAttention-3", "H100-SXM", "flash-3"},
+                                                                     {"flash (triton)", "H100-SXM", "flash-triton"},
+                                                                     {"flash (cuDNN)", "H100-SXM", "cudnn"},
+                                                                     {"flash (Transformer Engine)", "H100-SXM", "cudnn"},
+                                                                     {"flash (Transformer Engine)", "A100-80G-SXM", "flash-2"},
+                                                                     {"SDPA math", "RTX3090", "unfused"},
+                                                                     {"not stated", "A800-80G-SXM", ""},
+                                                                     {"", "A800-80G-SXM", ""}};
+  for (const auto& [words, gpu, kernel] : cells) EXPECT_EQ(attention_of_words(words, gpu), kernel) << words << " on " << gpu;
+}
+
+// Choices of the framework stand beside its name; a column counts before the words of a source.
+TEST(Runs, ColumnsBecomeChoicesOfTheFramework) {
+  const std::string path = file_with(
+      "id,gpu,framework,step_s,step_kind,layers,hidden,seq,global_batch,attention_kernel,attention,dropout,optimizer,note\n"
+      "words,H100-SXM,torch-compile,1,step,2,256,128,2,\"unfused, fused softmax\",,,,no dropout\n"
+      "cells,H100-SXM,torch-compile,1,step,2,256,128,2,unfused,flash-3,false,sgd,\n"
+      "nothing,H100-SXM,torch-compile,1,step,2,256,128,2,not stated,,,,\n");
+  const std::vector<RunRow> rows = read_runs(path);
+  const RunScenario words = scenario_of(rows[0]);
+  EXPECT_THAT(words.text, HasSubstr("framework: {name: torch-compile, attention: fused-softmax}\n"));
+  EXPECT_THAT(words.assumed, Contains("attention: fused-softmax (attention_kernel: unfused, fused softmax)"));
+  EXPECT_THAT(scenario_of(rows[1]).text,
+              HasSubstr("optimizer: sgd\nframework: {name: torch-compile, attention: flash-3, dropout: false}\n"));
+  EXPECT_THAT(scenario_of(rows[2]).text, HasSubstr("framework: torch-compile\n"));
+  EXPECT_THAT(run_csv(rows[1]), HasSubstr("attention_kernel,attention,dropout\n"));
+}
+
+// Notes of files that have no such columns. Models are called by their parameters outside the embeddings: 16 layers of 2048 with
+// an MLP of 8192 have 1.1 B, 32 of 4096 with one of 14336 have 7.8 B.
+TEST(Runs, NotesFillChoices) {
+  const std::vector<RunRow> rows =
+      read_runs(file_with("id,gpu,step_s,framework,layers,hidden,heads,kv_heads,ffn,note\n"
+                          "amp,A100-80G-SXM,1,torch-compile,4,768,12,,,\"fp16 autocast with GradScaler, no dropout\"\n"
+                          "sgd,RTX3090,1,eager,4,768,12,,,\"AMP without scaler, SGD\"\n"
+                          "1B,H100-SXM,1,stp,16,2048,32,32,8192,"
+                          "fp32 gradient accumulation; tied embeddings in 1B and 3B; tp_linear_async_communication\n"
+                          "8B,H100-SXM,1,stp,32,4096,32,32,14336,tied embeddings in 1B and 3B\n"
+                          "untied,RTX3090,1,eager,4,768,12,,,untied embeddings\n"
+                          "bloom,A100-80G-SXM,1,megatron-deepspeed,4,768,12,,,bf16 optimizer with fp32 gradient accumulation\n"));
+  using Choices = std::map<std::string, std::string>;
+  EXPECT_EQ(rows[0].framework_choices, (Choices{{"autocast", "true"}, {"gradient_scaler", "true"}, {"dropout", "false"}}));
+  EXPECT_EQ(rows[1].framework_choices, (Choices{{"autocast", "true"}}));
+  EXPECT_EQ(rows[1].optimizer, "sgd");
+  EXPECT_EQ(rows[2].framework_choices, (Choices{{"gradient_accumulation", "fp32"}}));
+  EXPECT_EQ(rows[2].tied_embedding, "true");
+  EXPECT_EQ(rows[2].stages, "by-cost");
+  EXPECT_THAT(rows[2].assumed, Contains("stages: by-cost (from the note)"));
+  EXPECT_EQ(rows[3].tied_embedding, "false");
+  EXPECT_EQ(rows[4].tied_embedding, "false");
+  EXPECT_EQ(rows[5].framework_choices, Choices{});
+}
+
+TEST(Runs, StagesByCostAreLeftToThePartition) {
+  RunRow row = korthikanti_22b();
+  row.tp = 1;
+  row.pp = 8;
+  row.schedule = "1f1b";
+  row.layers = 20;  // whole layers cannot be shared out evenly
+  row.stages = "by-cost";
+  const RunScenario scenario = scenario_of(row);
+  EXPECT_EQ(scenario.skipped, "");
+  EXPECT_THAT(scenario.text, ::testing::Not(HasSubstr("partition")));
+}
+
+// Layers of a rank: 48 / 8 = 6 in 2; 72 / 8 = 9 in 3; 56 / 8 = 7 in 7. 20 layers do not go out on 8 ranks: 2 as ever.
+TEST(Runs, AnInterleavedRowTakesTheLeastNumberThatDividesItsLayers) {
+  RunRow row = korthikanti_22b();
+  row.tp = 1;
+  row.pp = 8;
+  row.schedule = "interleaved-1f1b";
+  for (const auto& [layers, stages] : {std::pair(48, 2), {72, 3}, {56, 7}, {20, 2}}) {
+    row.layers = layers;
+    EXPECT_THAT(scenario_of(row).assumed, Contains("virtual_stages: " + std::to_string(stages))) << layers;
+  }
+}
+
+// Brown et al.'s XL has 24 heads of 128 beside a hidden size of 2048.
+TEST(Runs, HeadsNeedNotShareTheHiddenSize) {
+  RunRow row = korthikanti_22b();
+  row.tp = 1;
+  row.hidden = 2048;
+  row.heads = 24;
+  EXPECT_THAT(scenario_of(row).text, HasSubstr("heads: 24, sequence: 2048, head_size: 128"));
+  EXPECT_THAT(scenario_of(row).assumed, Contains("head_size: 128"));
+  row.head_size = 96;
+  EXPECT_THAT(scenario_of(row).text, HasSubstr("head_size: 96"));
+  EXPECT_EQ(predict({row}, {}).front().skipped, "");
 }
 
 TEST(Runs, ColumnsSayWhatNotesSaid) {

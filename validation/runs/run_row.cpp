@@ -4,18 +4,24 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <set>
+#include <string_view>
 
 #include "base/input/reader.hpp"
 #include "base/text/csv_text.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "validation/runs/csv_table.hpp"
+#include "validation/runs/run_choices.hpp"
 
 namespace panpipe {
 namespace {
+
+constexpr const char* kEqualLayers = "equal-layers";
+constexpr const char* kStagesByCost = "by-cost";
 
 using Problem = std::string;  // empty: none
 struct Column {
@@ -94,39 +100,63 @@ Column truth(const char* name, std::optional<bool> RunRow::*member) {
           stated(member)};
 }
 
+// A key of `framework:`; its words are the scenario's to check.
+Column framework_choice(const std::string& key) {
+  return {key,
+          [key](RunRow& row, const std::string& cell) {
+            row.framework_choices[key] = cell;
+            return Problem();
+          },
+          [key](const RunRow& row) {
+            const auto found = row.framework_choices.find(key);
+            return found == row.framework_choices.end() ? std::string() : found->second;
+          }};
+}
+
+std::vector<Column> make_columns() {
+  std::vector<Column> all = {text("id", &RunRow::id),
+                             text("source", &RunRow::source),
+                             text("where", &RunRow::where),
+                             text("confidence", &RunRow::confidence),
+                             text("framework", &RunRow::framework),
+                             text("gpu", &RunRow::gpu),
+                             count("gpus", &RunRow::gpus, 1),
+                             count("gpus_per_node", &RunRow::gpus_per_node, 1),
+                             text("fabric", &RunRow::fabric),
+                             count("layers", &RunRow::layers, 1),
+                             count("hidden", &RunRow::hidden, 1),
+                             count("heads", &RunRow::heads, 1),
+                             count("kv_heads", &RunRow::kv_heads, 1),
+                             count("head_size", &RunRow::head_size, 1),
+                             count("ffn", &RunRow::ffn, 1),
+                             count("seq", &RunRow::seq, 1),
+                             count("vocab", &RunRow::vocab, 1),
+                             count("global_batch", &RunRow::global_batch, 1),
+                             count("micro_batch", &RunRow::micro_batch, 1),
+                             count("tp", &RunRow::tp, 1),
+                             count("pp", &RunRow::pp, 1),
+                             count("dp", &RunRow::dp, 1),
+                             text("schedule", &RunRow::schedule),
+                             count("virtual_stages", &RunRow::virtual_stages, 1),
+                             text("recompute", &RunRow::recompute),
+                             truth("seq_parallel", &RunRow::seq_parallel),
+                             count("zero", &RunRow::zero, 0),
+                             text("precision", &RunRow::precision),
+                             time("step_s", &RunRow::step_s),
+                             choice("step_kind", &RunRow::step_kind, "step", "period"),
+                             number("peak_gib", &RunRow::peak_gib),
+                             choice("peak_kind", &RunRow::peak_kind, "device", "allocated"),
+                             text("note", &RunRow::note)};
+  all.push_back(choice("stages", &RunRow::stages, kEqualLayers, kStagesByCost));
+  all.push_back(text("optimizer", &RunRow::optimizer));
+  all.push_back(choice("tied_embedding", &RunRow::tied_embedding, "true", "false"));
+  all.push_back(text("attention_kernel", &RunRow::attention_kernel));
+  for (const std::string& key : framework_columns()) all.push_back(framework_choice(key));
+  return all;
+}
+
 const std::vector<Column>& columns() {
-  static const std::vector<Column> all = {text("id", &RunRow::id),
-                                          text("source", &RunRow::source),
-                                          text("where", &RunRow::where),
-                                          text("confidence", &RunRow::confidence),
-                                          text("framework", &RunRow::framework),
-                                          text("gpu", &RunRow::gpu),
-                                          count("gpus", &RunRow::gpus, 1),
-                                          count("gpus_per_node", &RunRow::gpus_per_node, 1),
-                                          text("fabric", &RunRow::fabric),
-                                          count("layers", &RunRow::layers, 1),
-                                          count("hidden", &RunRow::hidden, 1),
-                                          count("heads", &RunRow::heads, 1),
-                                          count("kv_heads", &RunRow::kv_heads, 1),
-                                          count("ffn", &RunRow::ffn, 1),
-                                          count("seq", &RunRow::seq, 1),
-                                          count("vocab", &RunRow::vocab, 1),
-                                          count("global_batch", &RunRow::global_batch, 1),
-                                          count("micro_batch", &RunRow::micro_batch, 1),
-                                          count("tp", &RunRow::tp, 1),
-                                          count("pp", &RunRow::pp, 1),
-                                          count("dp", &RunRow::dp, 1),
-                                          text("schedule", &RunRow::schedule),
-                                          count("virtual_stages", &RunRow::virtual_stages, 1),
-                                          text("recompute", &RunRow::recompute),
-                                          truth("seq_parallel", &RunRow::seq_parallel),
-                                          count("zero", &RunRow::zero, 0),
-                                          text("precision", &RunRow::precision),
-                                          time("step_s", &RunRow::step_s),
-                                          choice("step_kind", &RunRow::step_kind, "step", "period"),
-                                          number("peak_gib", &RunRow::peak_gib),
-                                          choice("peak_kind", &RunRow::peak_kind, "device", "allocated"),
-                                          text("note", &RunRow::note)};
+  static const std::vector<Column> all = make_columns();
   return all;
 }
 
@@ -153,30 +183,69 @@ std::vector<const Column*> match_heading(const CsvTable& table, ReadLog& log) {
 struct NoteWords {
   const char* words;
   const char* column;
-  std::string RunRow::*cell;
-  const char* before;  // nullptr: any
+  std::string RunRow::*cell;  // nullptr: the column is a key of `framework:`
+  const char* before;         // nullptr: any
   const char* after;
+  const char* unless = nullptr;  // other words of the note
 };
-// In files of earlier releases, which have neither `step_kind` nor `peak_kind`, the note says what cells say now.
+// In files that have neither `step_kind` nor `peak_kind`, the note says what cells say elsewhere.
 constexpr std::array kNoteWords = {
     NoteWords{"bf16 optimizer", "precision", &RunRow::precision, "16bit-mixed", "bf16-mixed"},
     NoteWords{"; tf32", "precision", &RunRow::precision, nullptr, "tf32"},
     NoteWords{"synchronising", "step_kind", &RunRow::step_kind, nullptr, "step"},
     NoteWords{"torch.compile", "framework", &RunRow::framework, "eager", "torch-compile"},
     NoteWords{"SDPA flash", "framework", &RunRow::framework, "eager", "eager-sdpa"},
-    NoteWords{"chunked cross-entropy", "framework", &RunRow::framework, "eager-sdpa", "eager-sdpa-chunked-loss"}};
+    NoteWords{"chunked cross-entropy", "framework", &RunRow::framework, "eager-sdpa", "eager-sdpa-chunked-loss"},
+    NoteWords{"max_memory_allocated", "peak_kind", &RunRow::peak_kind, "", "allocated"},
+    // A switch of nanotron's configuration; that trainer cuts by cost.
+    NoteWords{"tp_linear_async_communication", "stages", &RunRow::stages, "", kStagesByCost},
+    NoteWords{", SGD", "optimizer", &RunRow::optimizer, "", "sgd"}, NoteWords{"no dropout", "dropout", nullptr, "", "false"},
+    NoteWords{"autocast", "autocast", nullptr, "", "true"}, NoteWords{"AMP", "autocast", nullptr, "", "true"},
+    NoteWords{"GradScaler", "gradient_scaler", nullptr, "", "true"},
+    // The preset of the trainer with that optimizer counts its sum in fp32 itself.
+    NoteWords{"fp32 gradient accumulation", "gradient_accumulation", nullptr, "", "fp32", "bf16 optimizer"},
+    NoteWords{"fused Adam", "optimizer_kernel", nullptr, "", "fused"},
+    NoteWords{"gradient reduce", "overlap_reduce_scatter", nullptr, "", "true"},
+    NoteWords{"parameter gather overlapped", "overlap_parameter_gather", nullptr, "", "true"}};
+
+constexpr std::string_view kTied = "tied embeddings";
+
+// Parameters outside the embeddings, rounded to billions, as models are called.
+long billions(const RunRow& row) {
+  if (!row.layers || !row.hidden) return 0;
+  const double h = *row.hidden, heads = row.heads.value_or(1), ffn = row.ffn.value_or(4 * *row.hidden);
+  const double gates = row.kv_heads ? 3 : 2;
+  return std::lround(*row.layers *
+                     (2 * h * h + 2 * h * h * row.kv_heads.value_or(row.heads.value_or(1)) / heads + gates * h * ffn) / 1e9);
+}
+
+// "tied embeddings", "untied embeddings", or "tied embeddings in 1B and 3B" in the note of every size.
+std::string tied_by_note(const RunRow& row) {
+  const std::size_t found = row.note.find(kTied);
+  if (found == std::string::npos) return "";
+  if (found >= 2 && row.note.compare(found - 2, 2, "un") == 0) return "false";
+  const std::string rest = row.note.substr(found + kTied.size(), row.note.find(';', found) - found - kTied.size());
+  const bool sizes = rest.rfind(" in ", 0) == 0;
+  return !sizes || rest.find(fmt::format(" {}B", billions(row))) != std::string::npos ? "true" : "false";
+}
 
 void take_words_of_note(RunRow& row) {
   if (row.framework == "eager") {
     row.peak_kind = "allocated";
     if (row.peak_gib) row.assumed.emplace_back("peak_kind: allocated");
   }
+  if (const std::string tied = tied_by_note(row); row.tied_embedding.empty() && !tied.empty()) {
+    row.tied_embedding = tied;
+    row.assumed.push_back("tied_embedding: " + tied + " (from the note)");
+  }
   for (const NoteWords& known : kNoteWords) {
-    std::string& cell = row.*known.cell;
+    std::string& cell = known.cell != nullptr ? row.*known.cell : row.framework_choices[known.column];
+    if (known.unless != nullptr && row.note.find(known.unless) != std::string::npos) continue;
     if (row.note.find(known.words) == std::string::npos || (known.before != nullptr && cell != known.before)) continue;
     cell = known.after;
     row.assumed.push_back(fmt::format("{}: {} (from the note)", known.column, known.after));
   }
+  std::erase_if(row.framework_choices, [](const auto& choice) { return choice.second.empty(); });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // docs/validate.md.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,8 +15,10 @@ struct RunRow {
   int line = 0;
   std::string id, source, where, confidence, framework, gpu, fabric, schedule, recompute, precision, note;
   std::string step_kind, peak_kind;
+  std::string stages, optimizer, attention_kernel, tied_embedding;
+  std::map<std::string, std::string> framework_choices;  // by column, which is a key of `framework:`
   std::optional<int> gpus, gpus_per_node;
-  std::optional<int> layers, hidden, heads, kv_heads, ffn, seq, vocab;
+  std::optional<int> layers, hidden, heads, kv_heads, head_size, ffn, seq, vocab;
   std::optional<int> global_batch, micro_batch, tp, pp, dp, virtual_stages, zero;
   std::optional<bool> seq_parallel;
   std::optional<double> step_s, peak_gib;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "validation/runs/run_choices.hpp"
 #include "validation/runs/run_cluster.hpp"
 
 namespace panpipe {
@@ -39,7 +40,8 @@ class Writer {
     schedule();
     partition();
     add("recompute: " + stated("recompute", row_.recompute, "none"));
-    add("framework: " + stated("framework", row_.framework, "megatron"));
+    if (!row_.optimizer.empty()) add("optimizer: " + row_.optimizer);
+    framework();
     if (!result_.skipped.empty()) result_.text.clear();
     return result_;
   }
@@ -100,10 +102,14 @@ class Writer {
     std::string text = fmt::format("{{model: {}, layers: {}, hidden: {}, heads: {}, sequence: {}", gated ? "llama" : "gpt",
                                    *row_.layers, hidden, heads_used, *row_.seq);
     if (row_.kv_heads) text += fmt::format(", kv_heads: {}", *row_.kv_heads);
+    if (row_.head_size) text += fmt::format(", head_size: {}", *row_.head_size);
+    if (!row_.head_size && hidden % heads_used != 0)
+      text += fmt::format(", head_size: {}", stated("head_size", row_.head_size, kHeadSize));
     if (row_.ffn) text += fmt::format(", ffn: {}", *row_.ffn);
-    text += fmt::format(", vocabulary: {}}}",
+    text += fmt::format(", vocabulary: {}",
                         stated("vocab", row_.vocab, row_.framework == "megatron-zb" ? kZeroBubbleVocabulary : kVocabulary));
-    add("workload: " + text);
+    if (!row_.tied_embedding.empty()) text += ", tied_embedding: " + row_.tied_embedding;
+    add("workload: " + text + "}");
   }
 
   void batch() {
@@ -134,9 +140,18 @@ class Writer {
     if (!row_.seq_parallel && tp_ > 1) assume("seq_parallel: false");
     stages_per_rank_ = row_.virtual_stages.value_or(1);
     if (row_.schedule == "interleaved-1f1b" && !row_.virtual_stages)
-      stages_per_rank_ = stated("virtual_stages", row_.virtual_stages, 2);
+      stages_per_rank_ = stated("virtual_stages", row_.virtual_stages, least_interleaving());
     add(fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}, sequence_parallel: {}}}", pp_, tp_, dp_, zero,
                     split));
+  }
+
+  // The least number of stages a rank by which its layers go out; 2 where none does.
+  int least_interleaving() const {
+    if (*row_.layers % pp_ != 0) return 2;
+    const int each = *row_.layers / pp_;
+    for (int stages = 2; stages <= each; ++stages)
+      if (each % stages == 0) return stages;
+    return 2;
   }
 
   void schedule() {
@@ -164,11 +179,18 @@ class Writer {
     assume("step_kind: period");
   }
 
+  void framework() {
+    const std::string name = stated("framework", row_.framework, "megatron");
+    std::string choices;
+    for (const auto& [key, word] : framework_choices(row_, result_.assumed)) choices += fmt::format(", {}: {}", key, word);
+    add(choices.empty() ? "framework: " + name : fmt::format("framework: {{name: {}{}}}", name, choices));
+  }
+
   // Whole layers, as many on every stage; where that does not go out, the embedding and the head count as a layer each; else
   // as many as fit on every stage but the last ones.
   void partition() {
     const int stages = pp_ * (row_.schedule == "interleaved-1f1b" ? stages_per_rank_ : 1), layers = *row_.layers;
-    if (stages == 1) return;
+    if (stages == 1 || row_.stages == "by-cost") return;
     const bool ends_count = layers % stages != 0 && (layers + 2) % stages == 0;
     if (ends_count) assume("stages: the embedding and the head count as a layer each");
     const int each = ends_count ? (layers + 2) / stages : (layers + stages - 1) / stages;

@@ -35,6 +35,10 @@ PreparedRun::PreparedRun(RunRequest asked)
   if (scenario.parallel.zero > 1)
     throw fault_at(scenario, "parallel.zero", "the executor shards optimizer state (zero: 1), not gradients or parameters",
                    "run with parallel.zero 0 or 1");
+  if (!scenario.recompute_scope.plain())
+    throw fault_at(scenario, "recompute",
+                   "the executor makes whole stages or the inside of every attention again, nothing between",
+                   "run with recompute none, selective or full");
   plan = experiment.plan(request.plan);
   slices = sliced(experiment, plan.schedule);
   layout = make_stage_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});

@@ -60,6 +60,80 @@ framework: {}
   EXPECT_NEAR(with("llm-foundry", ""), 32 + 4.0 * c.heads / c.hidden, 0.005);
 }
 
+// Of four blocks the second and the fourth are recomputed: they keep their input, 2 s b h, and run their forward again.
+TEST(Activations, OneBlockInTwoIsRecomputed) {
+  GptCase c;
+  c.layers = 4;
+  const auto plain = make_gpt(c);
+  c.extra = "recompute: {every: 2}\n";
+  const auto made = make_gpt(c);
+  EXPECT_EQ(made->scenario.recompute, Recompute::Full);
+  for (const int number : {1, 2, 3, 4}) {
+    const Layer layer = layer_of(made->cost(), number - 1), before = layer_of(plain->cost(), number - 1);
+    const bool again = number % 2 == 0;
+    EXPECT_NEAR(layer.saved_full, again ? 2 * tokens_by_hidden(c) : before.saved, 1) << number;
+    EXPECT_EQ(layer.recompute_full.total, again ? before.recompute_full.total : Duration(0)) << number;
+    EXPECT_EQ(layer.saved, before.saved);
+  }
+}
+
+// The list [attention] is `selective`.
+TEST(Activations, TheListOfAttentionAloneIsSelective) {
+  GptCase c;
+  c.tensor = 2;
+  c.extra = "recompute: selective\n";
+  const auto word = make_gpt(c);
+  c.extra = "recompute: {operators: [attention]}\n";
+  const auto list = make_gpt(c);
+  EXPECT_EQ(list->scenario.recompute, Recompute::Selective);
+  ASSERT_EQ(list->cost().units.size(), word->cost().units.size());
+  for (std::size_t u = 0; u < list->cost().units.size(); ++u) {
+    EXPECT_EQ(list->cost().units[u].saved_selective, word->cost().units[u].saved_selective);
+    EXPECT_EQ(list->cost().units[u].recompute_selective.breakdown.total,
+              word->cost().units[u].recompute_selective.breakdown.total);
+  }
+}
+
+// Of equation 2's 34 bytes go: [norms] the layer norms' results, which the products read, 2 + 2. [elementwise] GELU's result 8
+// and the dropout masks 1 + 1; of the sum in the middle its input stays instead. [products] query, key and value 6 and
+// GELU's input 8.
+TEST(Activations, ListedOperatorsAreMadeAgain) {
+  GptCase c;
+  c.tensor = 1;
+  const double score = 5.0 * c.heads * c.sequence / c.hidden;
+  const auto kept = [&](const std::string& operators) {
+    GptCase listed = c;
+    listed.extra = "recompute: {operators: [" + operators + "]}\n";
+    return layer_of(make_gpt(listed)->cost()).saved_selective / tokens_by_hidden(c);
+  };
+  EXPECT_NEAR(kept("norms"), 34 - 4 + score, 0.005);
+  EXPECT_NEAR(kept("elementwise"), 34 - 10 + score, 0.005);
+  EXPECT_NEAR(kept("products"), 34 - 14 + score, 0.005);
+  EXPECT_NEAR(kept("norms, attention"), 34 - 4, 0.005);
+}
+
+// What torchtitan keeps by operator (its option `op`): results of the first, third, fifth ... product of a block and of
+// attention. Of a Llama's query, key, value, output | gate, up, down these are query 2 h, value 2 k, gate 2 f bytes a token (the
+// block's last product is read by nobody), attention's result 2 h with 4 bytes a head, and the block's input 2 h. Key, output and
+// up run again: 2 h (k + h + f) operations a token. k: width of the key-value heads.
+TEST(Activations, EverySecondProductOfALlamaIsMadeAgain) {
+  constexpr double h = 4096, k = 1024, f = 14336, heads = 32, tokens = 2.0 * 8192;
+  const auto made = make(R"(panpipe: 1
+cluster: {file: clusters/h100x8.yaml}
+workload: {model: llama, layers: 2, hidden: 4096, heads: 32, kv_heads: 8, ffn: 14336, vocabulary: 128256, sequence: 8192}
+batch: {micro: 2, microbatches: 1}
+precision: bf16
+parallel: {pipeline: 1, tensor: 1, data: 8, zero: 3}
+framework: llm-foundry
+recompute: {operators: [norms, elementwise, second-products]}
+)");
+  const Layer layer = layer_of(made->cost());
+  EXPECT_NEAR(layer.saved_selective, tokens * (6 * h + 2 * k + 2 * f + 4 * heads), 1);
+  const double products = tokens * 2 * h * (k + h + f);
+  EXPECT_NEAR(layer.recompute_selective.work.base(), products, 0.001 * products);
+  EXPECT_LT(layer.recompute_selective.total, layer.recompute_full.total);
+}
+
 // Zero Bubble (arXiv 2401.10241, section 3.1) counts 32 s b h for what W needs: the inputs of the four products
 // (2 + 2 + 2 + 8) and the gradients of their results (6 + 2 + 8 + 2).
 TEST(Activations, KeptForTheWeightGradient) {

@@ -117,6 +117,30 @@ TEST(MemoryPeaks, AStageThatBeginsInsideABlockKeepsWhatItReceives) {
     }
 }
 
+// The same where selective recompute makes results again across the units of a block; and the last stage keeps its half of a
+// block in which nothing is recomputed, 1000, with nothing besides.
+TEST(MemoryPeaks, AStageThatBeginsInsideABlockKeepsWhatListedOperatorsReceive) {
+  test::TableCosts costs = blocks_of(2, 1000, 100, 900, 0);
+  Scenario scenario = scenario_of(3, 8, "1f1b");
+  scenario.recompute = Recompute::Selective;
+  scenario.partition = {"1", "3"};
+  const auto kept = [&] {
+    const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+    std::vector<std::int64_t> result;
+    for (const Task& task : graph.tasks)
+      if (task.action.kind == ActionKind::F && task.action.microbatch == 0) result.push_back(task.take.base());
+    return result;
+  };
+  EXPECT_EQ(kept(), (std::vector<std::int64_t>{100, 200, 100}));
+  costs.table.recompute_spans_block = true;
+  EXPECT_EQ(kept(), (std::vector<std::int64_t>{100, 300, 200}));
+  for (const std::size_t u : {2U, 3U}) {
+    costs.table.units[u].recomputes = false;
+    costs.table.units[u].saved_selective = Bytes(1000);
+  }
+  EXPECT_EQ(kept(), (std::vector<std::int64_t>{100, 100 + 100 + 1000, 1000}));
+}
+
 // Blocks of 100 elements of 4 bytes. Under ZeRO 3 a device holds its share of all of them and two whole ones, however the passes
 // of its stages follow one another: the one that runs and the one that is gathered beside it.
 TEST(MemoryPeaks, Zero3HoldsTwoBlocks) {

@@ -22,7 +22,7 @@ test::TableCosts attention_units(int count) {
     unit.attention_forward = millis(4);
     unit.attention_backward = millis(8);
     unit.causal_attention = true;
-    unit.saved_selective = Bytes(800);
+    unit.saved_selective = unit.attention_core = Bytes(800);
   }
   return costs;
 }

@@ -1,5 +1,6 @@
 #include "costmodel/scenario/scenario.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,6 +9,7 @@
 
 #include "base/input/reader.hpp"
 #include "costmodel/scenario/default_framework.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 
 namespace panpipe {
 namespace {
@@ -162,6 +164,47 @@ const std::string kOnEight =
     "panpipe: 1\n"
     "cluster: {devices: 8, memory: 24 GiB, link: {latency: 5 us, bandwidth: 25 GB/s}}\n"
     "workload: {model: gpt2}\n";
+
+TEST(Scenario, RecomputeNamesBlocksAndOperators) {
+  const auto read = [](const std::string& value) {
+    return parse_scenario(kOnEight + "batch: {micro: 1, microbatches: 8}\nrecompute: " + value + "\n", "a.yaml", "");
+  };
+  EXPECT_EQ(read("{every: 2}").recompute, Recompute::Full);
+  EXPECT_EQ(read("{every: 2}").recompute_scope.every, 2);
+  EXPECT_TRUE(read("{every: 1}").recompute_scope.plain());
+  const Scenario both = read("{every: 3, operators: [norms, second-products]}");
+  EXPECT_EQ(both.recompute, Recompute::Selective);
+  EXPECT_EQ(both.recompute_scope.operators, (std::vector{RecomputedKind::Norms, RecomputedKind::SecondProducts}));
+  EXPECT_EQ(recompute_words(both.recompute, both.recompute_scope), "selective (norms, second-products), one block in 3");
+  EXPECT_EQ(recompute_words(Recompute::Full, read("{every: 2}").recompute_scope), "full, one block in 2");
+  EXPECT_EQ(recompute_words(Recompute::Selective, read("selective").recompute_scope), "selective");
+  EXPECT_FALSE(is_open(both, "recompute"));
+  const Scenario again = parse_scenario(resolved_text(both), "b.yaml", "");
+  EXPECT_EQ(again.recompute_scope.operators, both.recompute_scope.operators);
+  EXPECT_EQ(again.recompute_scope.every, 3);
+}
+
+TEST(Scenario, WhatRecomputeCannotBeIsSaidAtItsPlace) {
+  const auto fault = [](const std::string& value) {
+    return fault_of(
+        "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 8}\nrecompute: " +
+        value + "\n");
+  };
+  EXPECT_EQ(fault("{}"),
+            "a.yaml:5:12: error: recompute: recompute says neither which blocks nor which operators\n"
+            "    5 | recompute: {}\n"
+            "      |            ^\n"
+            "  help: as in 'recompute: {every: 2}' or 'recompute: {operators: [norms, elementwise]}'");
+  EXPECT_EQ(fault("{operators: [norm]}"),
+            "a.yaml:5:25: error: recompute.operators[0]: unknown operator 'norm', did you mean 'norms'?\n"
+            "    5 | recompute: {operators: [norm]}\n"
+            "      |                         ^\n"
+            "  help: operators that can be recomputed: attention, norms, elementwise, products or second-products");
+  EXPECT_THAT(fault("{operators: norms}"), ::testing::HasSubstr("expected a list of operators"));
+  EXPECT_THAT(fault("{operators: [norms, norms]}"), ::testing::HasSubstr("'norms' stands twice in the list"));
+  EXPECT_THAT(fault("{every: 0}"), ::testing::HasSubstr("must be at least 1"));
+  EXPECT_THAT(fault("sometimes"), ::testing::HasSubstr("unknown recompute 'sometimes'"));
+}
 
 TEST(Scenario, AGlobalBatchGivesTheMicrobatches) {
   const std::string text = kOnEight + "batch: {micro: 2, global: 48}\n";

@@ -1,0 +1,32 @@
+#include "base/input/kept_document.hpp"
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/input/source_text.hpp"
+
+namespace panpipe {
+
+std::shared_ptr<const Node> kept_document(const std::string& path) {
+  struct Kept {
+    std::string text;
+    std::shared_ptr<const Node> root;
+  };
+  static std::mutex mutex;
+  static std::map<std::string, Kept> kept;  // by path, which messages name
+
+  std::string text = read_text_file(path);
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = kept.find(path);
+    if (found != kept.end() && found->second.text == text) return found->second.root;
+  }
+  const std::shared_ptr<const Node> root = parse_document(text, path, std::filesystem::path(path).parent_path().string());
+  const std::lock_guard lock(mutex);
+  kept[path] = {std::move(text), root};
+  return root;
+}
+
+}  // namespace panpipe

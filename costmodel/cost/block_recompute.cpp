@@ -1,0 +1,166 @@
+#include "costmodel/cost/block_recompute.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "costmodel/cost/fusion.hpp"
+#include "costmodel/cost/unit_template.hpp"
+#include "costmodel/cost/whole_bytes.hpp"
+
+namespace panpipe {
+namespace {
+
+class BlockRecompute {
+ public:
+  BlockRecompute(const OperatorGraph& graph, const TensorUse& use, const std::vector<RecomputedKind>& kinds,
+                 const DeviceRates& rates)
+      : graph_(graph), use_(use), kinds_(kinds), rates_(rates) {}
+
+  std::vector<UnitRecompute> run() {
+    result_.resize(graph_.units.size());
+    bytes_.assign(graph_.units.size(), 0);
+    kept_.assign(graph_.tensors.size(), false);
+    for (std::size_t u = 0, end = 0; u < graph_.units.size(); u = end) {
+      const std::string& block = graph_.units[u].block;
+      for (end = u + 1; end < graph_.units.size() && graph_.units[end].block == block;) ++end;
+      if (!block.empty()) run_block(static_cast<int>(u), static_cast<int>(end));
+    }
+    for (std::size_t u = 0; u < result_.size(); ++u) result_[u].kept = whole_bytes(bytes_[u]);
+    return std::move(result_);
+  }
+
+ private:
+  bool has(RecomputedKind kind) const { return std::find(kinds_.begin(), kinds_.end(), kind) != kinds_.end(); }
+  const UnitView& view(int unit) const { return views_[static_cast<std::size_t>(unit - first_)]; }
+  UnitRecompute& result(int unit) { return result_[static_cast<std::size_t>(unit)]; }
+  double& bytes(int unit) { return bytes_[static_cast<std::size_t>(unit)]; }
+
+  bool is_listed(const OperatorWork& work, int& products) const {
+    switch (work.kind) {
+      case OperatorClass::Gemm:
+        if (work.weight_gradient.gemms.empty()) return false;
+        ++products;
+        return has(RecomputedKind::Products) || (has(RecomputedKind::SecondProducts) && products % 2 == 0);
+      case OperatorClass::Attention:
+        return has(RecomputedKind::Attention);
+      case OperatorClass::Normalization:
+        return has(RecomputedKind::Norms);
+      case OperatorClass::Elementwise:
+        return has(RecomputedKind::Elementwise);
+      default:
+        return false;
+    }
+  }
+
+  void run_block(int first, int end) {
+    first_ = first;
+    end_ = end;
+    views_.clear();
+    listed_.clear();
+    int products = 0;
+    for (int u = first; u < end; ++u) {
+      views_.push_back(view_of_unit(graph_, use_, u));
+      result(u).again.assign(static_cast<std::size_t>(views_.back().size()), false);
+      std::vector<bool>& listed = listed_.emplace_back();
+      for (const OperatorWork& work : views_.back().work) listed.push_back(is_listed(work, products));
+    }
+    for (int u = first; u < end; ++u) {
+      const bool masks = adds_masks(view(u), rates_);
+      for (int i = 0; i < view(u).size(); ++i) take_operator(u, i, masks);
+    }
+  }
+
+  void take_operator(int unit, int i, bool masks) {
+    SavedTensors saved;
+    keep_operator(view(unit), i, rates_, masks, saved);
+    for (const int t : saved.tensors) need(t, unit, false);
+    if (!is_listed_at(unit, i)) {
+      bytes(unit) += saved.extra;
+    } else if (view(unit).of(i).kind == OperatorClass::Attention) {  // its inside: query, key, value and the result stay
+      bytes(unit) += saved.extra - saved.attention;
+      result(unit).again[static_cast<std::size_t>(i)] = true;
+    }
+  }
+
+  bool is_listed_at(int unit, int i) const {
+    return listed_[static_cast<std::size_t>(unit - first_)][static_cast<std::size_t>(i)];
+  }
+
+  // The backward reads tensor t, of which `reader` is the first unit to ask. `runs`: what reads it runs again.
+  void need(int t, int reader, bool runs) {
+    while (t >= 0) {
+      const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
+      if (tensor.role != TensorRole::Activation || tensor.producer < 0) return;
+      const int unit = graph_.operators[static_cast<std::size_t>(tensor.producer)].unit;
+      if (unit < first_ || unit >= end_) return keep(t, reader, rates_.replicated_saved_factor);
+      const UnitView& maker = view(unit);
+      const int i = tensor.producer - maker.first;
+      const OperatorClass kind = maker.of(i).kind;
+      const CollectiveKind sums = maker.op(i).forward_collective;
+      const bool gathers = sums == CollectiveKind::None || sums == CollectiveKind::AllGather;
+      if (kind == OperatorClass::View || (kind == OperatorClass::Collective && gathers)) {
+        if (runs && sums == CollectiveKind::AllGather) result(unit).again[static_cast<std::size_t>(i)] = true;
+        t = first_operand(maker.op(i));
+        continue;
+      }
+      const double factor = is_replicated(maker, i) ? rates_.replicated_saved_factor : rates_.sharded_saved_factor;
+      if (kind == OperatorClass::Attention || !is_listed_at(unit, i)) return keep(t, unit, factor);
+      return run_again(unit, i);
+    }
+  }
+
+  void run_again(int unit, int i) {
+    if (result(unit).again[static_cast<std::size_t>(i)]) return;
+    result(unit).again[static_cast<std::size_t>(i)] = true;
+    for_each_operand(view(unit).op(i), [&](int t) { need(t, unit, true); });
+  }
+
+  void keep(int t, int unit, double factor) {
+    if (kept_[static_cast<std::size_t>(t)]) return;
+    kept_[static_cast<std::size_t>(t)] = true;
+    bytes(unit) += static_cast<double>(graph_.tensors[static_cast<std::size_t>(t)].bytes().base()) * factor;
+  }
+
+  static int first_operand(const Operator& op) {
+    int first = -1;
+    for_each_operand(op, [&](int t) {
+      if (first < 0) first = t;
+    });
+    return first;
+  }
+
+  const OperatorGraph& graph_;
+  const TensorUse& use_;
+  const std::vector<RecomputedKind>& kinds_;
+  const DeviceRates& rates_;
+  std::vector<UnitRecompute> result_;
+  std::vector<double> bytes_;  // per unit
+  std::vector<bool> kept_;     // per tensor: paid for
+  // Of the block at hand: its units, their views, which operators are listed.
+  int first_ = 0, end_ = 0;
+  std::vector<UnitView> views_;
+  std::vector<std::vector<bool>> listed_;
+};
+
+}  // namespace
+
+std::vector<UnitRecompute> recompute_in_blocks(const OperatorGraph& graph, const TensorUse& use,
+                                               const std::vector<RecomputedKind>& kinds, const DeviceRates& rates) {
+  return BlockRecompute(graph, use, kinds, rates).run();
+}
+
+void recompute_one_block_in(int every, WorkloadCost& cost) {
+  int number = 0;
+  const std::string* block = nullptr;
+  for (UnitCost& unit : cost.units) {
+    if (unit.block.empty()) continue;
+    if (block == nullptr || unit.block != *block) ++number;
+    block = &unit.block;
+    if (number % every == 0) continue;
+    unit.recomputes = false;
+    unit.saved_selective = unit.saved_full = unit.saved;
+    unit.recompute_selective = unit.recompute_full = PassCost{};
+  }
+}
+
+}  // namespace panpipe

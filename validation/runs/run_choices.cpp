@@ -1,0 +1,85 @@
+#include "validation/runs/run_choices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+namespace panpipe {
+namespace {
+
+std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+struct KernelWords {
+  std::string_view words, kernel;
+};
+// The first that the cell contains counts. PyTorch's scaled_dot_product_attention takes FlashAttention-2 from 2.2 on.
+constexpr std::array kKernelWords = {KernelWords{"fused softmax", "fused-softmax"},
+                                     KernelWords{"fused-softmax", "fused-softmax"},
+                                     KernelWords{"unfused", "unfused"},
+                                     KernelWords{"sdpa math", "unfused"},
+                                     KernelWords{"cudnn", "cudnn"},
+                                     KernelWords{"triton", "flash-triton"}};
+
+// Transformer Engine prefers cuDNN's kernels from Hopper on, and FlashAttention-2 before (its documentation, "Attention
+// backends").
+bool is_hopper_or_later(const std::string& gpu) {
+  return !gpu.empty() && (gpu.front() == 'H' || gpu.front() == 'B' || gpu.front() == 'G');
+}
+
+// The first digit behind the first "flash".
+char flash_version(const std::string& words) {
+  const std::size_t digit = words.find_first_of("0123456789", words.find("flash"));
+  return digit == std::string::npos ? '\0' : words[digit];
+}
+
+}  // namespace
+
+const std::vector<std::string>& framework_columns() {
+  static const std::vector<std::string> columns = {"attention",
+                                                   "elementwise",
+                                                   "normalization",
+                                                   "autocast",
+                                                   "gradient_accumulation",
+                                                   "optimizer_kernel",
+                                                   "gradient_scaler",
+                                                   "loss",
+                                                   "dropout",
+                                                   "overlap_all_reduce",
+                                                   "overlap_reduce_scatter",
+                                                   "overlap_parameter_gather"};
+  return columns;
+}
+
+std::string attention_of_words(const std::string& words, const std::string& gpu) {
+  const std::string cell = lower_case(words);
+  for (const KernelWords& known : kKernelWords)
+    if (cell.find(known.words) != std::string::npos) return std::string(known.kernel);
+  if (cell.find("transformer engine") != std::string::npos) return is_hopper_or_later(gpu) ? "cudnn" : "flash-2";
+  if (cell.find("flash") == std::string::npos) return "";
+  const char version = flash_version(cell);
+  return version == '1' ? "flash-1" : version == '3' ? "flash-3" : "flash-2";
+}
+
+std::vector<std::pair<std::string, std::string>> framework_choices(const RunRow& row, std::vector<std::string>& told) {
+  std::vector<std::pair<std::string, std::string>> choices;
+  for (const std::string& key : framework_columns()) {
+    const auto stated = row.framework_choices.find(key);
+    if (stated != row.framework_choices.end()) {
+      choices.emplace_back(key, stated->second);
+    } else if (key == "attention" && !row.attention_kernel.empty()) {
+      const std::string kernel = attention_of_words(row.attention_kernel, row.gpu);
+      if (kernel.empty()) continue;
+      choices.emplace_back(key, kernel);
+      told.push_back(fmt::format("attention: {} (attention_kernel: {})", kernel, row.attention_kernel));
+    }
+  }
+  return choices;
+}
+
+}  // namespace panpipe
