@@ -92,6 +92,13 @@ const PassCost* recompute_cost(const UnitCost& unit, Recompute mode) {
   return mode == Recompute::Full ? &unit.recompute_full : &unit.recompute_selective;
 }
 
+// A list of operators may leave attention out.
+AttentionWork attention_again(const Lowering& lowering, Recompute mode) {
+  const auto& listed = lowering.scenario.recompute_scope.operators;
+  const bool runs = std::find(listed.begin(), listed.end(), RecomputedKind::Attention) != listed.end();
+  return mode == Recompute::Selective && !runs ? AttentionWork::None : AttentionWork::Forward;
+}
+
 // Calls visit(first, end) for the stage's blocks from the last to the first; a unit without block is one by itself.
 template <class Visit>
 void blocks_backwards(const Lowering& lowering, const StageInfo& info, Visit visit) {
@@ -139,7 +146,7 @@ PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recom
   PassBuilder builder(lowering, info, slice);
   for (int u = info.first_unit; u < info.end_unit; ++u)
     if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode))
-      builder.add(lowering.unit(info, u), *again, AttentionWork::Forward, true);
+      builder.add(lowering.unit(info, u), *again, attention_again(lowering, mode), true);
   return builder.take();
 }
 
@@ -149,7 +156,7 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
   blocks_backwards(lowering, info, [&](int first, int end) {
     for (int u = first; u < end; ++u)
       if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode))
-        builder.add(lowering.unit(info, u), *again, AttentionWork::Forward, true);
+        builder.add(lowering.unit(info, u), *again, attention_again(lowering, mode), true);
     for (int u = end - 1; u >= first; --u) {
       const UnitCost& unit = lowering.unit(info, u);
       if (with_weight && unit.backward) {

@@ -148,6 +148,22 @@ TEST(Training, SinglePrecisionGraphsAreCastOperatorByOperator) {
   EXPECT_NEAR(cut, cast, 0.005);
 }
 
+TEST(Training, RecomputeOfSingleBlocksOrOperatorsIsRefused) {
+  const Folder folder;
+  for (const char* recompute : {"{every: 2}", "{operators: [norms]}"}) {
+    const std::string file = folder.write("s.yaml", small_gpt(1, 1, 1, std::string("recompute: ") + recompute + "\n"));
+    try {
+      const PreparedRun run(quiet(file, 1));
+      ADD_FAILURE() << recompute;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(),
+                  testing::HasSubstr("the executor makes whole stages or the inside of every attention again, nothing between"));
+      EXPECT_THAT(error.what(), testing::HasSubstr("run with recompute none, selective or full"));
+    }
+  }
+  EXPECT_NO_THROW(PreparedRun(quiet(folder.write("s.yaml", small_gpt(1, 1, 1, "recompute: {operators: [attention]}\n")), 1)));
+}
+
 // 2^30 overflows fp16 gradients at once: steps are skipped, each halving the scale, until it fits; after growth_interval good
 // steps it doubles.
 TEST(Training, OverflowSkipsTheStepOnEveryRank) {

@@ -419,6 +419,46 @@ TEST(Runs, HeadsNeedNotShareTheHiddenSize) {
   EXPECT_EQ(predict({row}, {}).front().skipped, "");
 }
 
+// torchtitan's docs/performance.md, table 1: Llama 3.1 8B under FSDP on 8 H100, selective checkpointing by operator,
+// torch.compile: 77.0 GiB. Selective recompute of attention alone keeps every product's input: 141 GiB, which would not fit.
+TEST(Runs, CheckpointingByOperatorFits) {
+  RunRow row = korthikanti_22b();
+  row.framework = "torch-compile";
+  row.gpu = "H100-SXM";
+  row.layers = 32;
+  row.hidden = 4096;
+  row.heads = 32;
+  row.kv_heads = 8;
+  row.ffn = 14336;
+  row.seq = 8192;
+  row.vocab = 128256;
+  row.global_batch = 16;
+  row.micro_batch = 2;
+  row.tp = 1;
+  row.dp = 8;
+  row.zero = 3;
+  row.precision = "bf16";
+  row.recompute = "{operators: [norms, elementwise, second-products]}";
+  row.peak_gib = 77.0;
+  RunRow attention = row;
+  attention.recompute = "selective";
+  const auto runs = predict({row, attention}, {});
+  EXPECT_EQ(runs[0].skipped, "");
+  EXPECT_NEAR(*runs[0].peak_error(), 0, 0.03);
+  EXPECT_GT(runs[1].predicted_peak_gib, 120);
+  EXPECT_GT(runs[0].predicted_s, runs[1].predicted_s);
+}
+
+TEST(Runs, EveryRowOfTheSourcesThatNobodyFittedIsPredicted) {
+  const std::vector<RunRow> rows = read_runs("../validation/published/new_sources.csv");
+  EXPECT_EQ(rows.size(), 311U);
+  for (const RunPrediction& run : predict(rows, {})) {
+    EXPECT_EQ(run.skipped, "") << run.row.id;
+    EXPECT_TRUE(run.error()) << run.row.id;
+    EXPECT_THAT(run.row.assumed, ::testing::IsEmpty()) << run.row.id;  // nothing is read from notes
+  }
+}
+
 TEST(Runs, ColumnsSayWhatNotesSaid) {
   const std::string path = file_with(
       "id,gpu,step_s,step_kind,framework,peak_gib,peak_kind,note\n"

@@ -62,16 +62,18 @@ struct Adapters {
 constexpr double kOmniPathReached = 0.5;
 
 Adapters adapters_of(const RunRow& row) {
+  static const std::regex kNamed(R"((\d+)x (HDR200|HDR100|EDR|NDR400|NDR|HDR)\b)"), kOmniPath(R"((\d+)x Omni-Path 100)"),
+      kTotal(R"((\d+) ?Gb/s)");
   std::smatch match;
   const std::string& text = row.fabric;
-  if (std::regex_search(text, match, std::regex(R"((\d+)x (HDR200|HDR100|EDR|NDR400|NDR|HDR)\b)"))) {
+  if (std::regex_search(text, match, kNamed)) {
     const std::string kind = match[2];
     const double rate = kind.rfind("NDR", 0) == 0 ? 50 : kind == "HDR100" || kind == "EDR" ? 12.5 : 25;
     return {std::stoi(match[1]), rate, ""};
   }
-  if (std::regex_search(text, match, std::regex(R"((\d+)x Omni-Path 100)")))
+  if (std::regex_search(text, match, kOmniPath))
     return {std::stoi(match[1]), 12.5 * kOmniPathReached, "network: Omni-Path at 50 % of its 12.5 GB/s"};
-  if (std::regex_search(text, match, std::regex(R"((\d+) ?Gb/s)"))) {  // a node's total
+  if (std::regex_search(text, match, kTotal)) {  // a node's total
     const int adapters = std::min(8, row.gpus_per_node.value_or(8));
     return {adapters, std::stod(match[1]) / 8 / adapters, ""};
   }

@@ -191,15 +191,17 @@ TEST(Scenario, WhatRecomputeCannotBeIsSaidAtItsPlace) {
         value + "\n");
   };
   EXPECT_EQ(fault("{}"),
-            "a.yaml:5:12: error: recompute: recompute says neither which blocks nor which operators\n"
+            "a.yaml:5:12: error: recompute says neither which blocks nor which operators\n"
+            "  at recompute\n"
             "    5 | recompute: {}\n"
             "      |            ^\n"
             "  help: as in 'recompute: {every: 2}' or 'recompute: {operators: [norms, elementwise]}'");
   EXPECT_EQ(fault("{operators: [norm]}"),
-            "a.yaml:5:25: error: recompute.operators[0]: unknown operator 'norm', did you mean 'norms'?\n"
+            "a.yaml:5:25: error: unknown operator 'norm', did you mean 'norms'?\n"
+            "  at recompute.operators[0]\n"
             "    5 | recompute: {operators: [norm]}\n"
             "      |                         ^\n"
-            "  help: operators that can be recomputed: attention, norms, elementwise, products or second-products");
+            "  help: operators that can be recomputed: attention, norms, elementwise, products and second-products");
   EXPECT_THAT(fault("{operators: norms}"), ::testing::HasSubstr("expected a list of operators"));
   EXPECT_THAT(fault("{operators: [norms, norms]}"), ::testing::HasSubstr("'norms' stands twice in the list"));
   EXPECT_THAT(fault("{every: 0}"), ::testing::HasSubstr("must be at least 1"));

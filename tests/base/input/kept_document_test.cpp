@@ -1,0 +1,34 @@
+#include "base/input/kept_document.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+namespace panpipe {
+namespace {
+
+// One tree as long as the file holds one text, whatever its time says; a fault is told every time; a file that went away is
+// missed.
+TEST(KeptDocument, IsParsedAgainWhenTheTextChanges) {
+  const std::string path = (std::filesystem::temp_directory_path() / "kept_document_test.yaml").string();
+  const auto write = [&](const std::string& text) { std::ofstream(path, std::ios::binary) << text; };
+  write("a: 1\n");
+  const auto first = kept_document(path);
+  EXPECT_EQ(first->find("a")->text, "1");
+  EXPECT_EQ(first->source->name, path);
+  write("a: 1\n");
+  EXPECT_EQ(kept_document(path), first);
+  write("a: 2\n");
+  const auto second = kept_document(path);
+  EXPECT_EQ(second->find("a")->text, "2");
+  EXPECT_EQ(first->find("a")->text, "1");
+  write("a: [\n");
+  for (int twice = 0; twice < 2; ++twice) EXPECT_THROW(kept_document(path), InputError);
+  std::remove(path.c_str());
+  EXPECT_THROW(kept_document(path), InputError);
+}
+
+}  // namespace
+}  // namespace panpipe
