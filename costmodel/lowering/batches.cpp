@@ -15,9 +15,8 @@ struct Turn {
 };
 
 bool is_lone(const TaskGraph& graph, const Turn& turn, bool forward) {
-  if (turn.tasks.size() != 1) return false;
   const Task& task = graph.tasks[at(turn.tasks.front())];
-  if (task.kind != TaskKind::Pass) return false;
+  if (task.kind != TaskKind::Pass || task.group_size > 1) return false;
   return forward ? task.action.kind == ActionKind::F : task.action.kind == ActionKind::B || task.action.kind == ActionKind::I;
 }
 
@@ -26,7 +25,7 @@ std::vector<Turn> turns_of(const TaskGraph& graph, int rank, bool pairs) {
   for (std::int32_t t = graph.rank_begin[at(rank)]; t < graph.rank_begin[at(rank + 1)]; ++t) {
     const Task& task = graph.tasks[at(t)];
     if (task.lane != Lane::Compute) continue;
-    if (task.group_size != 0) cells.emplace_back();
+    if (task.group_size != 0 && task.part == 0) cells.emplace_back();
     cells.back().tasks.push_back(t);
   }
   if (!pairs) return cells;
@@ -34,7 +33,8 @@ std::vector<Turn> turns_of(const TaskGraph& graph, int rank, bool pairs) {
   for (std::size_t c = 0; c < cells.size(); ++c) {
     turns.push_back(cells[c]);
     if (c + 1 == cells.size() || !is_lone(graph, cells[c], true) || !is_lone(graph, cells[c + 1], false)) continue;
-    turns.back().tasks.push_back(cells[++c].tasks.front());
+    const std::vector<std::int32_t>& backward = cells[++c].tasks;
+    turns.back().tasks.insert(turns.back().tasks.end(), backward.begin(), backward.end());
   }
   return turns;
 }

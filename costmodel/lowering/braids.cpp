@@ -165,7 +165,8 @@ void add_group_program(Lowering& lowering, const std::vector<std::int32_t>& memb
     whole.launches += pass.launches;
     whole.site = pass.site;
   }
-  known->second = add_program(lowering, Weaver(lowering).weave(pieces), whole);
+  DraftProgram woven = Weaver(lowering).weave(pieces);
+  known->second = add_program(lowering, woven, whole);
 }
 
 }  // namespace panpipe

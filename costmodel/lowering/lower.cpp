@@ -51,6 +51,7 @@ void make_stages(Lowering& lowering) {
     info.programs.assign(static_cast<std::size_t>(plan.schedule.splits), none);
     info.memory.resize(static_cast<std::size_t>(plan.schedule.splits));
     info.train_points.resize(static_cast<std::size_t>(plan.schedule.splits));
+    info.pass_parts.resize(static_cast<std::size_t>(plan.schedule.splits));
     lowering.stages.push_back(info);
     lowering.rank_stages[static_cast<std::size_t>(info.rank)].push_back(s);
   }
@@ -111,6 +112,7 @@ void begin(Lowering& lowering) {
   check_split_backward(lowering);
   make_stage_edges(lowering);
   make_bucket_trains(lowering);
+  make_stage_parts(lowering);
   make_programs(lowering);
 }
 

@@ -26,9 +26,27 @@ struct PassMemory {
 
 // ZeRO 3: whole parameters of a stage while a pass runs.
 struct GatheredBlocks {
-  Bytes at_once{0};         // of the two neighbouring blocks with most of them: one runs, the next is gathered meanwhile
+  Bytes at_once{0};         // of neighbouring blocks that are whole together, as one runs and the next come: the most
   Bytes first{0}, last{0};  // of the blocks at the stage's ends
   bool one_block = false;
+};
+
+// A part of a stage's passes where parameters come block by block: a block, or what stands before, between or behind blocks. In a
+// workload without blocks each unit is one.
+struct StagePart {
+  int first_unit = 0, end_unit = 0;
+  int group = 0;  // whose parameters come, and whose gradients go, together: a block's own; one of all that is outside blocks
+};
+
+// A pass in parts, in the order in which it runs them.
+struct PassParts {
+  std::vector<std::int32_t> ends;      // how many steps of the whole pass's program come before the end of each; empty: no parts
+  std::vector<std::int32_t> programs;  // of each
+};
+
+// What is exchanged at a part of a pass: the group that it is the first to read, and the one whose gradients are whole behind it.
+struct PartTraffic {
+  int gather = -1, reduce = -1;
 };
 
 // Buckets of a stage's gradients that are full as soon as the backward has done `unit`: so many of the whole size, and of the
@@ -56,6 +74,15 @@ struct StageInfo {
   // slice and pass where in it each train is ready: into TaskGraph::points, -1 = at its end.
   std::vector<BucketTrain> trains{};
   std::vector<std::array<std::vector<std::int32_t>, 5>> train_points{};
+  // Ascending; none where no pass waits for parameters block by block. And per slice and pass.
+  std::vector<StagePart> parts{};
+  std::vector<std::array<PassParts, 5>> pass_parts{};
+
+  int groups() const {
+    int count = 0;
+    for (const StagePart& part : parts) count = std::max(count, part.group + 1);
+    return count;
+  }
 };
 
 // Data that flows from one stage to another, and what it goes over.
@@ -86,6 +113,7 @@ struct PassDraft {
   Breakdown breakdown;
   int launches = 0;
   int site = 0;
+  std::vector<std::size_t> part_ends{};  // how many pieces come before the end of each part
 };
 
 // How many steps of a program there are up to the last of a member, and up to the last that its gradient needs.
@@ -98,7 +126,7 @@ struct Lowering {
   const Plan& plan;
   const LoweringCosts& costs;
   int replica = 0;                // the one that is lowered
-  bool whole_reductions = false;  // gradients are never reduced in buckets
+  bool whole_reductions = false;  // replicas exchange a stage at a time, neither in buckets nor by block
   TaskGraph graph{};
 
   std::vector<StageInfo> stages{};
@@ -180,14 +208,25 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank);
 // zero_and_reductions.cpp: StageInfo::trains of every stage.
 void make_bucket_trains(Lowering& lowering);
 
+// pass_parts.cpp: StageInfo::parts of every stage.
+void make_stage_parts(Lowering& lowering);
+// Whether a pass of this kind has parts, where its stage has.
+bool has_parts(const Lowering& lowering, ActionKind kind);
+// Per part of such a pass, in the order in which it runs them.
+std::vector<PartTraffic> traffic_of(const Lowering& lowering, int stage, ActionKind kind);
+GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info);
+// Whether gradients of its stage are whole behind an action.
+bool ends_gradient(const Lowering& lowering, const Action& action);
+
 // zero_and_reductions.cpp: what replicas exchange.
 struct RankReductions {
   std::vector<std::vector<int>> stages_ending_at;  // per position of the rank's row: stages whose gradients are whole after it
   std::vector<std::int32_t> gather_flow;           // per stage, ZeRO 3: parameters before a pass; -1 = none
   std::vector<std::int32_t> reduce_flow;           // per stage: gradients; -1 = nothing to reduce
-  std::vector<std::vector<std::int32_t>> train_flows;  // per stage: the same in trains of buckets
-  std::vector<std::int32_t> update_flow;               // per stage: all-gather of updated parameters (ZeRO 1 and 2); -1 = none
-  bool each_microbatch = false;                        // ZeRO 2 and 3 reduce after every backward
+  std::vector<std::vector<std::int32_t>> group_gathers, group_reductions;  // per stage and group of its parts; -1 = nothing
+  std::vector<std::vector<std::int32_t>> train_flows;                      // per stage: the same in trains of buckets
+  std::vector<std::int32_t> update_flow;  // per stage: all-gather of updated parameters (ZeRO 1 and 2); -1 = none
+  bool each_microbatch = false;           // ZeRO 2 and 3 reduce after every backward
 };
 RankReductions rank_reductions(Lowering& lowering, int rank);
 // Gradients of parameters that several ranks hold: one flow per set of ranks. Fills cross_rank_flows.
@@ -206,5 +245,14 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
 // parameter.
 HeldParameters summed_parameters(const Lowering& lowering, int rank);
 Bytes gradient_size(const Lowering& lowering, const HeldParameters& held);
+// Of a group of a stage's parts.
+HeldParameters group_parameters(const Lowering& lowering, const StageInfo& info, int group);
+// Weights as the passes read them.
+Bytes weight_size(const Lowering& lowering, const HeldParameters& held);
+
+// pass_parts.cpp: StageInfo::pass_parts of a stage, once it is known what is exchanged beside them.
+void add_part_programs(Lowering& lowering, int stage, const RankReductions& reductions);
+// pass_steps.cpp: adds the program of steps [begin, end) of another, beside so long a time of collectives over replicas.
+std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32_t begin, std::int32_t end, Ticks beside);
 
 }  // namespace panpipe

@@ -31,9 +31,10 @@ double slice_share(const Lowering& lowering, const UnitCost& unit, const PassCos
 
 class PassBuilder {
  public:
-  PassBuilder(const Lowering& lowering, const StageInfo& info, int slice)
+  PassBuilder(const Lowering& lowering, const StageInfo& info, int slice, ActionKind kind)
       : lowering_(lowering), trains_(info.trains), first_flow_(lowering.flow_of_collective.at(info.site)), slice_(slice) {
     draft_.site = info.site;
+    if (has_parts(lowering, kind)) parts_ = &info.parts;
   }
 
   // Appends a pass of a unit. An input gradient's collective hides behind the weight gradient only in a full backward.
@@ -69,6 +70,15 @@ class PassBuilder {
     for (; next_train_ < trains_.size() && trains_[next_train_].unit >= unit; ++next_train_)
       if (!draft_.pieces.empty() && !beside_) draft_.pieces.back().train = static_cast<int>(next_train_);
   }
+  // A unit is done. Behind a part's last one another part begins, which waits for what this one leaves.
+  void unit_done(int unit, bool forwards) {
+    const std::size_t done = draft_.part_ends.size();
+    if (parts_ == nullptr || done == parts_->size()) return;
+    const StagePart& part = (*parts_)[forwards ? done : parts_->size() - 1 - done];
+    if (unit != (forwards ? part.end_unit - 1 : part.first_unit)) return;
+    close();
+    draft_.part_ends.push_back(draft_.pieces.size());
+  }
   // What follows may not hide the collective that the compute before hides.
   void close() {
     if (draft_.pieces.empty() || draft_.pieces.back().collective) return;
@@ -80,6 +90,7 @@ class PassBuilder {
  private:
   const Lowering& lowering_;
   const std::vector<BucketTrain>& trains_;
+  const std::vector<StagePart>* parts_ = nullptr;  // of the pass, where it has some
   std::size_t next_train_ = 0;
   std::int32_t first_flow_ = 0;
   int slice_ = 0;
@@ -127,31 +138,36 @@ double attention_share(const Lowering& lowering, const UnitCost& unit, int slice
 }
 
 PassDraft draft_forward(const Lowering& lowering, const StageInfo& info, int slice) {
-  PassBuilder builder(lowering, info, slice);
-  for (int u = info.first_unit; u < info.end_unit; ++u)
+  PassBuilder builder(lowering, info, slice, ActionKind::F);
+  for (int u = info.first_unit; u < info.end_unit; ++u) {
     builder.add(lowering.unit(info, u), lowering.unit(info, u).forward, AttentionWork::Forward, true);
+    builder.unit_done(u, true);
+  }
   return builder.take();
 }
 
 PassDraft draft_weight(const Lowering& lowering, const StageInfo& info, int slice) {
-  PassBuilder builder(lowering, info, slice);
+  PassBuilder builder(lowering, info, slice, ActionKind::W);
   for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
     builder.add(lowering.unit(info, u), lowering.unit(info, u).weight_gradient, AttentionWork::None, true, true);
     builder.gradients_made(u);
+    builder.unit_done(u, false);
   }
   return builder.take();
 }
 
 PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recompute mode, int slice) {
-  PassBuilder builder(lowering, info, slice);
-  for (int u = info.first_unit; u < info.end_unit; ++u)
+  PassBuilder builder(lowering, info, slice, ActionKind::R);
+  for (int u = info.first_unit; u < info.end_unit; ++u) {
     if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode))
       builder.add(lowering.unit(info, u), *again, attention_again(lowering, mode), true);
+    builder.unit_done(u, true);
+  }
   return builder.take();
 }
 
 PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool with_weight, int slice) {
-  PassBuilder builder(lowering, info, slice);
+  PassBuilder builder(lowering, info, slice, with_weight ? ActionKind::B : ActionKind::I);
   const Recompute mode = info.recompute_apart ? Recompute::None : info.recompute;
   blocks_backwards(lowering, info, [&](int first, int end) {
     for (int u = first; u < end; ++u)
@@ -162,14 +178,17 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
       if (with_weight && unit.backward) {
         builder.add(unit, *unit.backward, AttentionWork::Backward, true);
         builder.gradients_made(u);
-        continue;
+      } else {
+        builder.add(unit, unit.input_gradient, AttentionWork::Backward, with_weight);
       }
-      builder.add(unit, unit.input_gradient, AttentionWork::Backward, with_weight);
-      if (!with_weight) continue;
-      builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
-      const auto& pieces = unit.input_gradient.pieces;
-      if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; })) builder.close();
-      builder.gradients_made(u);
+      if (with_weight && !unit.backward) {
+        builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
+        const auto& pieces = unit.input_gradient.pieces;
+        if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; }))
+          builder.close();
+        builder.gradients_made(u);
+      }
+      builder.unit_done(u, false);
     }
   });
   return builder.take();

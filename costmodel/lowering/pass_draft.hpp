@@ -31,12 +31,13 @@ struct DraftProgram {
   std::vector<DraftStep> steps;
   std::vector<MemberEnds> ends;                      // per member
   std::vector<std::pair<int, std::int32_t>> trains;  // and how many steps come before their gradients are whole
+  std::vector<std::int32_t> part_ends;               // of a pass alone: how many steps come before the end of each part
 };
 
 // A piece by itself.
 DraftStep step_of(const Lowering& lowering, const UnitPiece& piece);
 // A pass by itself. Compute that nothing between can be told from is one step.
-DraftProgram steps_alone(const Lowering& lowering, const std::vector<UnitPiece>& pieces);
+DraftProgram steps_alone(const Lowering& lowering, const PassDraft& pass);
 
 // Seconds on idle links, as long as a pass holds the compute lane, without the host's part and jitter: behind a meeting of host
 // and device, and the rest.
@@ -46,8 +47,8 @@ struct DeviceTime {
 DeviceTime device_time(const Lowering& lowering, const PassDraft& draft);
 
 // Stretches compute until the draft takes the time of its launches, then jitter, rounds each step, and adds the program.
-// `whole`: what it was made of.
-std::int32_t add_program(Lowering& lowering, DraftProgram draft, const PassDraft& whole);
+// `whole`: what it was made of. `draft` is then as the program is.
+std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraft& whole);
 // Fills duration and breakdown of a program whose steps are there.
 void measure_alone(const TaskGraph& graph, Program& program);
 

@@ -127,6 +127,7 @@ void wait_for_host(DraftProgram& draft, double seconds) {
   draft.steps.insert(draft.steps.begin(), host);
   for (MemberEnds& ends : draft.ends) ++ends.all, ++ends.gradient;
   for (auto& train : draft.trains) ++train.second;
+  for (std::int32_t& end : draft.part_ends) ++end;
 }
 
 }  // namespace
@@ -144,7 +145,7 @@ DraftStep step_of(const Lowering& lowering, const UnitPiece& piece) {
   return step;
 }
 
-DraftProgram steps_alone(const Lowering& lowering, const std::vector<UnitPiece>& pieces) {
+DraftProgram steps_alone(const Lowering& lowering, const PassDraft& pass) {
   // Where a full backward hands its gradient on before its last weight gradient, that moment is seen.
   const bool sends_early = lowering.scenario.transfers.full_backward_sends == TransferRules::FullBackwardSends::InputGradient;
   DraftProgram draft;
@@ -152,7 +153,14 @@ DraftProgram steps_alone(const Lowering& lowering, const std::vector<UnitPiece>&
   bool beside = false;  // the last collective lets what is computed now run
   bool joins = false;   // compute joins the last step
   bool weight = false;
-  for (const UnitPiece& piece : pieces) {
+  const auto end_parts = [&](std::size_t pieces) {
+    for (; draft.part_ends.size() < pass.part_ends.size() && pass.part_ends[draft.part_ends.size()] == pieces;
+         joins = beside = false)
+      draft.part_ends.push_back(static_cast<std::int32_t>(draft.steps.size()));
+  };
+  for (std::size_t i = 0; i < pass.pieces.size(); ++i) {
+    const UnitPiece& piece = pass.pieces[i];
+    end_parts(i);
     if (piece.collective) {
       draft.steps.push_back(step_of(lowering, piece));
       beside = piece.hidden;
@@ -168,11 +176,12 @@ DraftProgram steps_alone(const Lowering& lowering, const std::vector<UnitPiece>&
     if (!piece.weight) ends.gradient = ends.all;
     if (piece.train >= 0) draft.trains.emplace_back(piece.train, ends.all);
   }
+  end_parts(pass.pieces.size());
   return draft;
 }
 
 DeviceTime device_time(const Lowering& lowering, const PassDraft& draft) {
-  const DraftProgram steps = steps_alone(lowering, draft.pieces);
+  const DraftProgram steps = steps_alone(lowering, draft);
   DeviceTime time{sum_of(steps, &DraftStep::launched), sum_of(steps, &DraftStep::synchronous)};
   if (has_collectives(steps))
     time.launched = Trial(lowering, steps, draft.site).run(1, 1).lane / kTicksPerSecond - time.synchronous;
@@ -187,7 +196,7 @@ void measure_alone(const TaskGraph& graph, Program& program) {
   program.breakdown.total = to_duration(program.duration);
 }
 
-std::int32_t add_program(Lowering& lowering, DraftProgram draft, const PassDraft& whole) {
+std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraft& whole) {
   const double given = sum_of(draft, &DraftStep::given), synchronous = sum_of(draft, &DraftStep::synchronous);
   double launched = 1, jittered = 1;
   Breakdown breakdown = whole.breakdown;
@@ -235,7 +244,38 @@ std::int32_t add_program(Lowering& lowering, DraftProgram draft, const PassDraft
   measure_alone(graph, program);
   graph.programs.push_back(program);
   lowering.member_ends.resize(graph.programs.size());
-  lowering.member_ends.back() = std::move(draft.ends);
+  lowering.member_ends.back() = draft.ends;
+  return static_cast<std::int32_t>(graph.programs.size()) - 1;
+}
+
+std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32_t begin, std::int32_t end, Ticks beside) {
+  TaskGraph& graph = lowering.graph;
+  Program part = graph.programs[static_cast<std::size_t>(whole)];
+  const auto computes = [&](std::int32_t first, std::int32_t last) {
+    double sum = 0;
+    for (std::int32_t s = first; s < last; ++s)
+      if (const ProgramStep& step = graph.steps[static_cast<std::size_t>(s)]; !step.collective) sum += step.time.base();
+    return sum;
+  };
+  const double all = computes(part.first_step, part.first_step + part.steps);
+  const std::int32_t first = part.first_step + begin;
+  const double work = computes(first, part.first_step + end);
+  const double longer = time_beside(work, beside.base(), part.overlap_loss) - work;
+  part.breakdown = shared_out(part.breakdown, all > 0 ? work / all : 0);
+  part.breakdown.compute += to_duration(Ticks(longer));
+  part.first_step = first;
+  part.steps = end - begin;
+  if (longer > 0) {
+    part.first_step = static_cast<std::int32_t>(graph.steps.size());
+    for (std::int32_t s = first; s < first + part.steps; ++s) {
+      ProgramStep step = graph.steps[static_cast<std::size_t>(s)];
+      if (!step.collective) step.time = Ticks(std::nearbyint(step.time.base() * (1 + longer / work)));
+      graph.steps.push_back(step);
+    }
+  }
+  measure_alone(graph, part);
+  graph.programs.push_back(part);
+  lowering.member_ends.emplace_back();
   return static_cast<std::int32_t>(graph.programs.size()) - 1;
 }
 

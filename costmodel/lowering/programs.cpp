@@ -70,19 +70,22 @@ void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind ki
   UnitPiece piece;
   piece.time = message_work(lowering, stage, kind);
   piece.given = true;
-  if (piece.time > 0) draft.pieces.insert(draft.pieces.begin(), piece);
+  if (piece.time <= 0) return;
+  draft.pieces.insert(draft.pieces.begin(), piece);
+  for (std::size_t& end : draft.part_ends) ++end;
 }
 
 void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array<bool, 5>& used, int slice) {
   StageInfo& info = lowering.stages[stage];
   const auto finish = [&](ActionKind kind, PassDraft draft) {
     add_message_work(lowering, stage, kind, draft);
-    DraftProgram steps = steps_alone(lowering, draft.pieces);
-    const std::vector<std::pair<int, std::int32_t>> trains = steps.trains;
-    const std::int32_t program = add_program(lowering, std::move(steps), draft);
+    DraftProgram steps = steps_alone(lowering, draft);
+    const std::int32_t program = add_program(lowering, steps, draft);
+    const std::vector<std::pair<int, std::int32_t>>& trains = steps.trains;
     lowering.drafts.resize(lowering.graph.programs.size());
     lowering.drafts.back() = std::move(draft);
     info.programs[static_cast<std::size_t>(slice)][index_of(kind)] = program;
+    info.pass_parts[static_cast<std::size_t>(slice)][index_of(kind)].ends = steps.part_ends;
     if (trains.empty()) return;
     const std::int32_t count = lowering.graph.programs[static_cast<std::size_t>(program)].steps;
     info.train_points[static_cast<std::size_t>(slice)][index_of(kind)] =

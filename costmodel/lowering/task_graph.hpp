@@ -57,6 +57,7 @@ struct Task {
   TaskKind kind{};
   Lane lane{};
   std::uint8_t group_size = 1;   // passes of a group are one task each; the first carries the size, the others 0
+  std::uint16_t part = 0;        // of a pass that waits for its parameters block by block: which of its tasks, one behind another
   bool waits_for_sends = false;  // the next task of this lane starts only when this task's transfers have arrived
   std::int32_t rank = 0;
   Action action;                             // passes; collectives carry ReduceGrad/Unshard with their stage, optimizer Opt
@@ -143,7 +144,8 @@ struct TaskGraph {
 
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model);
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
-// As if all replicas were like this one. `whole_reductions`: no gradient is reduced in buckets.
+// As if all replicas were like this one. `whole_reductions`: what replicas exchange goes a stage at
+// a time, neither in buckets nor by block.
 TaskGraph lower_replica(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int replica,
                         bool whole_reductions = false);
 

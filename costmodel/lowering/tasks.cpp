@@ -31,13 +31,18 @@ class RankTasks {
 
   void make() {
     const auto& row = lowering_.plan.schedule.order[static_cast<std::size_t>(rank_)];
+    find_gathers(row);
     std::size_t group_end = 0;  // position after the current group
     for (std::size_t position = 0; position < row.size(); ++position) {
       const Action& action = row[position];
       if (position >= group_end) {
         group_end = position + std::max<std::size_t>(1, action.group_size);
-        for (std::size_t member = position; member < group_end; ++member) add_gather(row[member]);
+        for (std::size_t member = position; member < group_end && !in_parts_[position]; ++member) add_gather(row[member]);
         begin_cell(row, position);
+      }
+      if (in_parts_[position]) {
+        add_parts(action);
+        continue;
       }
       if (action.is_compute()) add_pass(action);
       if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload) add_host_copy(action);
@@ -53,10 +58,115 @@ class RankTasks {
         add_collective(ActionKind::ReduceGrad, -1, shared.flow, last_pass_);
     add_optimizer();
     for (const int stage : lowering_.stages_of_rank(rank_))
-      add_collective(ActionKind::Unshard, stage, reductions_.update_flow[static_cast<std::size_t>(stage)], last_pass_);
+      if (!contains(gathered_first_, stage))
+        add_collective(ActionKind::Unshard, stage, reductions_.update_flow[static_cast<std::size_t>(stage)], last_pass_);
   }
 
  private:
+  static bool contains(const std::vector<int>& stages, int stage) {
+    return std::find(stages.begin(), stages.end(), stage) != stages.end();
+  }
+
+  // A pass that is laid in parts runs alone; of those that read updated parameters (ZeRO 1 and 2) it is a stage's first.
+  bool is_in_parts(const Action& action) const {
+    if (!action.is_compute() || action.group_size != 1) return false;
+    const StageInfo& info = lowering_.stage(action.stage);
+    if (info.pass_parts[lowering_.slice_of(action)][index_of(action.kind)].ends.empty()) return false;
+    return lowering_.zero() >= 3 || !contains(gathered_first_, action.stage);
+  }
+
+  // What such passes of the row wait for, in their order.
+  void find_gathers(const std::vector<Action>& row) {
+    for (const Action& action : row) {
+      in_parts_.push_back(is_in_parts(action));
+      if (!in_parts_.back()) continue;
+      if (lowering_.zero() < 3) gathered_first_.push_back(action.stage);
+      bool first = true;  // of the pass
+      for (const PartTraffic& at : traffic_of(lowering_, action.stage, action.kind)) {
+        const std::vector<std::int32_t>& flows = reductions_.group_gathers[static_cast<std::size_t>(action.stage)];
+        if (at.gather < 0 || flows[static_cast<std::size_t>(at.gather)] < 0) continue;
+        coming_.push_back({action, flows[static_cast<std::size_t>(at.gather)], first});
+        first = false;
+      }
+    }
+  }
+
+  // Asks for the parameters of the next gathered parts, up to the one of that number. One comes when no more blocks than may be
+  // whole at once are.
+  void ask_for_gathers(std::size_t end) {
+    const std::size_t most = gathers_in_flight();
+    for (; gathers_.size() < std::min(end, coming_.size());) {
+      const std::size_t next = gathers_.size();
+      const Coming& coming = coming_[next];
+      gathers_.push_back(
+          add_collective(ActionKind::Unshard, coming.pass.stage, coming.flow, next >= most ? gathered_parts_[next - most] : -1));
+      if (coming.first && lowering_.zero() >= 3)
+        lowering_.graph.tasks[static_cast<std::size_t>(gathers_.back())].take =
+            lowering_.stage(coming.pass.stage).gathered.at_once;
+    }
+  }
+
+  // Updated parameters are all asked for at the start of the step: they have their room.
+  std::size_t gathers_in_flight() const {
+    return lowering_.zero() < 3 ? coming_.size()
+                                : static_cast<std::size_t>(std::max(1, lowering_.scenario.framework.gathers_in_flight));
+  }
+  std::size_t asked_ahead() const {
+    const std::size_t most = gathers_in_flight();
+    if (lowering_.zero() < 3 || most == 0) return most;
+    return std::min(most - 1, static_cast<std::size_t>(std::max(0, lowering_.scenario.framework.gather_prefetch)));
+  }
+
+  // Part by part: what comes for the next ones, the part behind what came for it, and what is reduced behind it.
+  void add_parts(const Action& action) {
+    const StageInfo& info = lowering_.stage(action.stage);
+    const PassParts& pass = info.pass_parts[lowering_.slice_of(action)][index_of(action.kind)];
+    const PassMemory& memory = info.memory[lowering_.slice_of(action)][index_of(action.kind)];
+    const std::vector<PartTraffic> traffic = traffic_of(lowering_, action.stage, action.kind);
+    const auto s = static_cast<std::size_t>(action.stage);
+    const std::size_t parts = traffic.size();
+    bool gathered = false;
+    pass_before_ = last_pass_;
+    for (std::size_t k = 0; k < parts; ++k) {
+      std::int32_t gather = -1;
+      const bool waits = traffic[k].gather >= 0 && reductions_.group_gathers[s][static_cast<std::size_t>(traffic[k].gather)] >= 0;
+      if (waits) {
+        ask_for_gathers(gathered_parts_.size() + 1 + asked_ahead());
+        gather = gathers_[gathered_parts_.size()];
+        if (!gathered && lowering_.zero() >= 3) share_gathered(action, gather);
+        gathered = true;
+      }
+      Task task;
+      task.kind = TaskKind::Pass;
+      task.lane = Lane::Compute;
+      task.action = action;
+      task.part = static_cast<std::uint16_t>(k);
+      task.program = pass.programs[k];
+      if (k == 0) task.take = memory.take;
+      task.temporary = memory.temporary;
+      if (k + 1 == parts) {
+        task.output_steps = output_steps_of_part(action, pass.ends, k);
+        task.give = memory.give + (gathered && lowering_.zero() >= 3 ? info.gathered.at_once : Bytes(0));
+        task.gradients = gradients_made(action, info);
+      }
+      last_pass_ = add(task, gather);
+      if (waits) gathered_parts_.push_back(last_pass_);
+      if (traffic[k].reduce >= 0)
+        add_collective(ActionKind::ReduceGrad, action.stage,
+                       reductions_.group_reductions[s][static_cast<std::size_t>(traffic[k].reduce)], last_pass_);
+    }
+    gathered_pass_ = gathered && lowering_.zero() >= 3 ? last_pass_ : -1;
+    lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
+  }
+
+  // Of the last part: where its pass hands its output on before its end.
+  std::int32_t output_steps_of_part(const Action& action, const std::vector<std::int32_t>& ends, std::size_t part) const {
+    const StageInfo& info = lowering_.stage(action.stage);
+    const std::int32_t whole = output_steps(action, info.programs[lowering_.slice_of(action)][index_of(action.kind)], 0);
+    const std::int32_t begin = part > 0 ? ends[part - 1] : 0;
+    return whole > begin && whole < ends[part] ? whole - begin : -1;
+  }
+
   std::int32_t add(const Task& task, std::int32_t after, std::int32_t point = -1) {
     lowering_.graph.tasks.push_back(task);
     lowering_.graph.tasks.back().rank = rank_;
@@ -75,14 +185,16 @@ class RankTasks {
     return last_collective_ = add(task, after, point);
   }
 
-  // ZeRO 3: the parameters of a pass are gathered while the pass before it runs.
+  // ZeRO 3, members of a group: the parameters of a stage are gathered while the pass before runs.
   void add_gather(const Action& action) {
     if (!action.is_compute() || action.kind == ActionKind::W) return;
+    const bool idle = action.kind == ActionKind::I && lowering_.backward_all_in_weight(action.stage);
+    if (idle && !lowering_.stage(action.stage).parts.empty()) return;  // its W is the backward, in parts
     const std::int32_t flow = reductions_.gather_flow[static_cast<std::size_t>(action.stage)];
     const std::int32_t gather = add_collective(ActionKind::Unshard, action.stage, flow, pass_before_);
     if (gather < 0) return;
     lowering_.graph.tasks[static_cast<std::size_t>(gather)].take = lowering_.stage(action.stage).gathered.at_once;
-    gathers_.push_back(gather);
+    whole_gathers_.push_back(gather);
   }
 
   void begin_cell(const std::vector<Action>& row, std::size_t first) {
@@ -140,9 +252,9 @@ class RankTasks {
     task.temporary = memory.temporary;
     task.gradients = gradients_made(action, info);
     std::int32_t gather = -1;
-    if (!gathers_.empty() && action.kind != ActionKind::W) {
-      gather = gathers_.front();
-      gathers_.erase(gathers_.begin());
+    if (!whole_gathers_.empty() && action.kind != ActionKind::W) {
+      gather = whole_gathers_.front();
+      whole_gathers_.erase(whole_gathers_.begin());
       task.give += info.gathered.at_once;
       share_gathered(action, gather);
     }
@@ -153,8 +265,8 @@ class RankTasks {
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
   }
 
-  // Blocks are gathered and let go one by one, so that a pass and the one before it hold two of them between them and not two
-  // each. Members of a woven group run side by side: they do hold their own.
+  // Blocks are gathered and let go one by one, so that a pass and the one before it hold as many of them between them and not as
+  // many each. Members of a woven group run side by side: they do hold their own.
   void share_gathered(const Action& action, std::int32_t gather) {
     if (gathered_pass_ < 0 || gathered_pass_ != last_pass_ || (woven_ && !cell_tasks_.empty())) return;
     Task& before = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
@@ -252,16 +364,27 @@ class RankTasks {
   RankReductions reductions_;
   std::map<std::pair<std::int64_t, bool>, std::int32_t> copy_programs_;  // by bytes and direction
   std::vector<int> with_gradients_;                                      // stages whose gradients exist
-  std::vector<int> ended_;                // stages whose gradients became whole inside the current group
-  std::vector<std::int32_t> gathers_;     // not yet used by a pass
-  std::size_t members_ = 0;               // passes of the current cell
-  std::int32_t program_ = -1;             // of a group
-  bool woven_ = false;                    // its members run side by side
-  std::vector<std::int32_t> cell_tasks_;  // those of its tasks that exist
-  std::int32_t last_pass_ = -1;           // the last task of the compute lane
-  std::int32_t gathered_pass_ = -1;       // the last pass of its own with gathered parameters
-  std::int32_t pass_before_ = -1;         // and the one before it
-  std::int32_t last_collective_ = -1;     // of the data lane
+  std::vector<int> ended_;                   // stages whose gradients became whole inside the current group
+  std::vector<std::int32_t> whole_gathers_;  // for passes in groups, not yet used by one
+  // A gather of one part.
+  struct Coming {
+    Action pass;
+    std::int32_t flow = -1;
+    bool first = false;  // of its pass
+  };
+  std::vector<bool> in_parts_;                // per position of the row: a pass in parts
+  std::vector<Coming> coming_;                // of all such passes
+  std::vector<std::int32_t> gathers_;         // those of `coming_` that are tasks
+  std::vector<std::int32_t> gathered_parts_;  // and the parts for which they came, as far as these are tasks
+  std::vector<int> gathered_first_;           // ZeRO 1 and 2: stages whose first forward waits for updated parameters
+  std::size_t members_ = 0;                   // passes of the current cell
+  std::int32_t program_ = -1;                 // of a group
+  bool woven_ = false;                        // its members run side by side
+  std::vector<std::int32_t> cell_tasks_;      // those of its tasks that exist
+  std::int32_t last_pass_ = -1;               // the last task of the compute lane
+  std::int32_t gathered_pass_ = -1;           // the last pass of its own with gathered parameters
+  std::int32_t pass_before_ = -1;             // and the one before it
+  std::int32_t last_collective_ = -1;         // of the data lane
 };
 
 }  // namespace

@@ -157,10 +157,18 @@ void connect_tasks(Lowering& lowering) {
   graph.inputs.reserve(2 * graph.tasks.size());
   graph.transfers.reserve(graph.tasks.size());
   const TransferSemantics semantics = transfer_semantics(lowering.scenario, lowering.costs.measured());
+  std::int32_t part_before = -1;
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     const auto task = static_cast<std::int32_t>(t);
     const auto first = static_cast<std::int32_t>(graph.inputs.size());
-    if (graph.tasks[t].kind == TaskKind::Pass) connect_pass(lowering, task, graph.tasks[t].action);
+    if (graph.tasks[t].kind == TaskKind::Pass) {
+      // A pass goes on when the collectives of its part before have ended; other passes may run beside their last ones.
+      if (graph.tasks[t].part == 0)
+        connect_pass(lowering, task, graph.tasks[t].action);
+      else if (graph.collectives_run_on)
+        graph.inputs.push_back({part_before, -1});
+      part_before = task;
+    }
     if (lowering.after[t].task >= 0) graph.inputs.push_back(lowering.after[t]);
     graph.tasks[t].first_input = first;
     graph.tasks[t].inputs = static_cast<std::int32_t>(graph.inputs.size()) - first;

@@ -83,38 +83,22 @@ std::vector<std::int32_t> add_train_flows(Lowering& lowering, const StageInfo& i
   return flows;
 }
 
-// Weights as the passes read them.
-Bytes weight_size(const Lowering& lowering, const HeldParameters& held) {
-  const auto each = size_of(compute_dtype(lowering.scenario.precision)).base();
-  return Bytes(held.elements * each) + held.given;
-}
-
-// ZeRO 3 gathers block by block: the whole parameters of the block that runs and of the one that is prefetched meanwhile.
-GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) {
-  GatheredBlocks gathered;
-  int blocks = 0;
-  for (int u = info.first_unit; u < info.end_unit; ++blocks) {
-    HeldParameters held;
-    const std::string& block = lowering.unit(info, u).block;
-    do {
-      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        held.elements += use.elements;
-        held.given += use.given;
-      }
-      ++u;
-    } while (!block.empty() && u < info.end_unit && lowering.unit(info, u).block == block);
-    const Bytes size = weight_size(lowering, held);
-    gathered.at_once = std::max(gathered.at_once, gathered.last + size);
-    gathered.last = size;
-    if (blocks == 0) gathered.first = size;
+// Parameters and gradients of the groups of a stage's parts. Blocks are alike, and so are their flows.
+void add_group_flows(Lowering& lowering, int stage, const Groups& groups,
+                     std::map<std::pair<CollectiveKind, std::int64_t>, std::int32_t>& known, RankReductions& reductions) {
+  const StageInfo& info = lowering.stage(stage);
+  const auto flow_of = [&](CollectiveKind kind, Bytes bytes) {
+    const auto [entry, is_new] = known.try_emplace({kind, bytes.base()}, -1);
+    if (is_new) entry->second = add_flow(lowering, kind, bytes, groups);
+    return entry->second;
+  };
+  for (int g = 0; g < info.groups(); ++g) {
+    const HeldParameters held = group_parameters(lowering, info, g);
+    reductions.group_gathers[static_cast<std::size_t>(stage)].push_back(
+        flow_of(CollectiveKind::AllGather, weight_size(lowering, held)));
+    reductions.group_reductions[static_cast<std::size_t>(stage)].push_back(
+        lowering.zero() < 3 ? -1 : flow_of(CollectiveKind::ReduceScatter, gradient_size(lowering, held)));
   }
-  gathered.one_block = blocks == 1;
-  return gathered;
-}
-
-bool ends_gradient(const Lowering& lowering, const Action& action) {
-  if (action.kind == ActionKind::B || action.kind == ActionKind::W) return true;
-  return action.kind == ActionKind::I && !lowering.stage(action.stage).weight_apart;
 }
 
 // The position in the row after which each stage's gradients are whole.
@@ -133,9 +117,10 @@ void find_ends(const Lowering& lowering, int rank, RankReductions& reductions) {
     }
   }
   if (reductions.each_microbatch) return;
+  const bool beside = reduces_beside(lowering.scenario, lowering.zero());
   for (const auto& [stage, position] : last) {
     const auto own = written.find(stage);
-    const std::size_t at = own != written.end() ? own->second : lowering.scenario.overlap_gradients ? position : last_pass;
+    const std::size_t at = own != written.end() ? own->second : beside ? position : last_pass;
     reductions.stages_ending_at[at].push_back(stage);
   }
 }
@@ -202,14 +187,23 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
   return held;
 }
 
+Bytes weight_size(const Lowering& lowering, const HeldParameters& held) {
+  const auto each = size_of(compute_dtype(lowering.scenario.precision)).base();
+  return Bytes(held.elements * each) + held.given;
+}
+
+bool ends_gradient(const Lowering& lowering, const Action& action) {
+  if (action.kind == ActionKind::B || action.kind == ActionKind::W) return true;
+  return action.kind == ActionKind::I && !lowering.stage(action.stage).weight_apart;
+}
+
 Bytes gradient_size(const Lowering& lowering, const HeldParameters& held) {
   return bytes_of(static_cast<double>(held.elements), lowering.costs.reduced_bytes()) + held.given;
 }
 
-// A parameter's gradient is whole when the backward has done the first unit that uses it.
+// A parameter's gradient is whole when the backward has done the first unit that uses it. ZeRO 3 reduces by block instead.
 void make_bucket_trains(Lowering& lowering) {
-  const bool beside = lowering.scenario.overlap_gradients || lowering.zero() >= 2;
-  if (lowering.plan.data == 1 || !beside) return;
+  if (lowering.plan.data == 1 || lowering.zero() >= 3 || !reduces_beside(lowering.scenario, lowering.zero())) return;
   std::vector<bool> written(lowering.stages.size(), false);  // the schedule says itself where it is reduced
   for (const auto& row : lowering.plan.schedule.order)
     for (const Action& action : row)
@@ -263,10 +257,13 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
   reductions.reduce_flow.assign(lowering.stages.size(), -1);
   reductions.update_flow.assign(lowering.stages.size(), -1);
   reductions.train_flows.resize(lowering.stages.size());
+  reductions.group_gathers.resize(lowering.stages.size());
+  reductions.group_reductions.resize(lowering.stages.size());
   find_ends(lowering, rank, reductions);
   if (lowering.plan.data == 1) return reductions;
   const Groups group = data_groups(lowering, rank);
   std::map<std::pair<int, std::int64_t>, std::int32_t> trains;
+  std::map<std::pair<CollectiveKind, std::int64_t>, std::int32_t> blocks;
   for (const int stage : lowering.stages_of_rank(rank)) {
     const HeldParameters held = held_parameters(lowering, {stage});
     const auto s = static_cast<std::size_t>(stage);
@@ -275,9 +272,12 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
     reductions.train_flows[s] = add_train_flows(lowering, lowering.stage(stage), kind, group, trains);
     if (zero == 1 || zero == 2)
       reductions.update_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
-    if (zero != 3) continue;
-    lowering.stage(stage).gathered = gathered_blocks(lowering, lowering.stage(stage));
-    reductions.gather_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
+    if (zero == 3) {
+      lowering.stage(stage).gathered = gathered_blocks(lowering, lowering.stage(stage));
+      reductions.gather_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
+    }
+    add_group_flows(lowering, stage, group, blocks, reductions);
+    add_part_programs(lowering, stage, reductions);
   }
   return reductions;
 }

@@ -28,6 +28,20 @@ inline bool has_messages(ActionKind kind, bool backward) {
   return backward ? kind == ActionKind::B || kind == ActionKind::I : kind == ActionKind::F;
 }
 
+// Whether replicas reduce gradients beside the backward that makes them, under this ZeRO stage in effect: as the scenario says,
+// else the framework. Stages 2 and 3 keep no whole gradients, so that every backward is followed by its reduction. A profile
+// stands for our executor, for which no framework speaks.
+inline bool reduces_beside(const Scenario& scenario, int zero) {
+  if (zero >= 2 || scenario.overlap_gradients) return zero >= 2 || *scenario.overlap_gradients;
+  const Framework& framework = scenario.framework;
+  return scenario.profile == nullptr && (zero == 1 ? framework.overlap_reduce_scatter : framework.overlap_all_reduce);
+}
+
+// Whether parameters that ZeRO 1 or 2 has updated are gathered beside the forwards that read them first.
+inline bool gathers_beside(const Scenario& scenario, int zero) {
+  return (zero == 1 || zero == 2) && scenario.profile == nullptr && scenario.framework.overlap_parameter_gather;
+}
+
 // Bytes of a bucket in which gradients are reduced. A profile stands for our executor, whose buckets are PyTorch's default
 // (exec/engine/training/gradients.hpp).
 inline Bytes gradient_bucket(const Scenario& scenario, int data, double bytes_of_element) {

@@ -26,6 +26,11 @@ Framework load_framework(const std::string& name_or_path, const std::string& dir
   file.read("gradient_bucket", f.gradient_bucket);
   file.read("gradient_bucket_elements", f.gradient_bucket_elements);
   file.read("gradient_bucket_elements_per_copy", f.gradient_bucket_elements_per_copy);
+  file.read("overlap_all_reduce", f.overlap_all_reduce);
+  file.read("overlap_reduce_scatter", f.overlap_reduce_scatter);
+  file.read("overlap_parameter_gather", f.overlap_parameter_gather);
+  file.read("gather_prefetch", f.gather_prefetch);
+  file.read("gathers_in_flight", f.gathers_in_flight);
   file.read("gradient_bytes", f.gradient_bytes);
   file.read("bf16_extra_gradient_bytes", f.bf16_extra_gradient_bytes);
   file.read("replicated_saved_factor", f.replicated_saved_factor);

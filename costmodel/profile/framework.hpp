@@ -36,6 +36,11 @@ struct Framework {
   Bytes gradient_bucket = mib(25);
   double gradient_bucket_elements = 0;
   double gradient_bucket_elements_per_copy = 0;
+  // Beside the last backward: without ZeRO the all-reduces of gradients, under ZeRO 1 their reduce-scatters. And beside the next
+  // step's first forwards the gathers of parameters that ZeRO 1 and 2 have updated, block by block.
+  bool overlap_all_reduce = false, overlap_reduce_scatter = false, overlap_parameter_gather = false;
+  // ZeRO 3: how many blocks ahead of the one that runs parameters are asked for, and how many blocks may be whole at once.
+  int gather_prefetch = 1, gathers_in_flight = 2;
   // Memory.
   int gradient_bytes = 0;                      // per parameter; 0 = by precision
   int bf16_extra_gradient_bytes = 0;           // kept besides under bf16 (an accumulation copy)

@@ -246,7 +246,8 @@ void read_choices(MapReader& reader, Scenario& scenario) {
       "memory_model", {{"full", MemoryModelKind::Full}, {"pfeife", MemoryModelKind::Pfeife}}, MemoryModelKind::Full);
   scenario.tied_embedding = reader.choice<TiedEmbedding>(
       "tied_embedding", {{"copy", TiedEmbedding::Copy}, {"one-rank", TiedEmbedding::OneRank}}, TiedEmbedding::Copy);
-  scenario.overlap_gradients = reader.boolean("overlap_gradients", false);
+  if (reader.find("overlap_gradients") != nullptr)  // among the known keys when absent
+    scenario.overlap_gradients = reader.boolean("overlap_gradients", false);
   if (reader.find("gradient_bucket") != nullptr)  // among the known keys when absent
     scenario.gradient_bucket = reader.bytes("gradient_bucket", Sign::Positive);
   scenario.seed = reader.integer("seed", 0, 0);

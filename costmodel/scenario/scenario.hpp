@@ -98,8 +98,8 @@ struct Scenario {
   TrainingRequest training;
   MemoryModelKind memory_model = MemoryModelKind::Full;
   TiedEmbedding tied_embedding = TiedEmbedding::Copy;
-  bool overlap_gradients = false;        // data-parallel reduction overlapped with the backward, in buckets
-  std::optional<Bytes> gradient_bucket;  // of this size; not stated: the framework's
+  std::optional<bool> overlap_gradients;  // reduced beside the backward, in buckets; not stated: as the framework does
+  std::optional<Bytes> gradient_bucket;   // of this size; not stated: the framework's
   TransferRules transfers;
   bool collectives_run_on = false;         // a pass may start beside the last tensor-parallel collective of the one before
   Framework framework;                     // preset of what the training framework does

@@ -66,7 +66,8 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   per.step = costs.optimizer(0, type).total.base();
   per.step_per_element = (costs.optimizer(kMany, type).total.base() - per.step) / kMany;
   per.zero = zero_in_effect(scenario.framework, degrees);
-  if (scenario.overlap_gradients || per.zero >= 2)
+  per.gathers_beside = gathers_beside(scenario, per.zero);
+  if (reduces_beside(scenario, per.zero))
     per.bucket = static_cast<double>(gradient_bucket(scenario, degrees.data, per.reduced).base());
   per.data = degrees.data;
   return per;
@@ -160,6 +161,7 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
       known_reduce.all = std::min(known_reduce.all, full * collective(per.bucket) + collective(rest));
       known_reduce.last = std::min(known_reduce.last, collective(rest > 0 ? rest : per.bucket));
     }
+    if (per.zero >= 3) known_reduce.last = 0;  // of a block, whose size is not known here
     return known_reduce;
   };
   const auto gather = [&](const StageCost& stage) {
@@ -179,7 +181,7 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
     }
     const PlacedStages::Rank& sums = placed_->rank[at(r)];
     double closing = per.step + per.step_per_element * static_cast<double>(sums.elements) + sums.optimizer;
-    if (per.zero == 1 || per.zero == 2) closing += gathers;
+    if ((per.zero == 1 || per.zero == 2) && !per.gathers_beside) closing += gathers;
     // Who waits for the send of its last pass reduces meanwhile.
     const double reduced = per.bucket > 0 ? least : all;
     rank.closing[zero] = closing + reduced - (ground_->blocking ? std::min(rank.to_before, reduced) : 0);
@@ -262,7 +264,8 @@ std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatc
     const StageCost& own = placed_->table.stages[at(placed_->stage_of(r, 0))];
     const double last = std::max(own.backward, own.weight_gradient) * jitter_ + (ground_->blocking ? rank.to_before : 0);
     for (std::size_t z = 0; z < longest.size(); ++z) {
-      longest[z] = std::max({longest[z], end + rank.closing[z], rank.arrive + m * rank.data_lane[z]});
+      // The first parameters are gathered before anything arrives.
+      longest[z] = std::max({longest[z], end + rank.closing[z], (z < 3 ? rank.arrive : 0) + m * rank.data_lane[z]});
       if (placed_->chunks == 1) longest[z] = std::max(longest[z], end - last + rank.draining[z]);
     }
   }

@@ -53,6 +53,7 @@ struct PerParameter {
   double reduced = 0, element = 0;                   // bytes that travel: gradients, weights
   double step = 0, step_per_element = 0;             // optimizer: seconds
   double bucket = 0;                                 // bytes; 0 = gradients are reduced as a whole, behind the passes
+  bool gathers_beside = false;                       // updated parameters, beside the forwards that read them
   int zero = 0, data = 1;
 };
 PerParameter per_parameter(const CostModel& model, const Degrees& degrees);

@@ -92,7 +92,7 @@ std::unique_ptr<CutEvaluator::Variant> CutEvaluator::make_variant(const Cuts& cu
   variant->links = links_;
   space_.set_cuts(plan_, cuts, {});
   const bool as_it_is = space_.crossings().is_chain() || !space_.crossings().is_connected();
-  const TaskGraph graph = as_it_is ? lower_replica(space_.with_whole_reductions(), plan_, space_.costs(), 0)
+  const TaskGraph graph = as_it_is ? lower_replica(space_.with_whole_reductions(), plan_, space_.costs(), 0, true)
                                    : space_.lowered_with(plan_, links_, cuts);
   variant->graph = compile(graph);
   map_tasks(graph, *variant);

@@ -126,7 +126,7 @@ TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLin
   }
   if (!costs) costs = std::make_unique<EdgeCosts>(model_, base_, sites_);
   costs->set_edges(edges);
-  TaskGraph graph = lower_replica(whole_, plan, *costs, 0);
+  TaskGraph graph = lower_replica(whole_, plan, *costs, 0, true);
   const std::lock_guard lock(mutex_);
   spare_edges_.push_back(std::move(costs));
   return graph;

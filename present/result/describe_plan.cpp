@@ -4,6 +4,7 @@
 
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/pass_rules.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
 #include "present/result/heading.hpp"
 #include "present/result/traffic_paths.hpp"
@@ -22,7 +23,7 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
   facts.zero = plan.data > 1 ? zero_in_effect(scenario.framework, plan) : 0;
   facts.micro = scenario.micro;
   facts.stages = plan.schedule.stages;
-  facts.overlaps_reductions = plan.data > 1 && (scenario.overlap_gradients || facts.zero >= 2);
+  facts.overlaps_reductions = plan.data > 1 && reduces_beside(scenario, facts.zero);
   std::vector<bool> apart(plan.stages.size(), false);  // recomputed by actions of the schedule
   for (const auto& row : plan.schedule.order)
     for (const Action& action : row) {

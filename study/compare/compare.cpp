@@ -186,12 +186,13 @@ void find_worst(Comparison& result, const Timeline& a, const Timeline& b) {
   for (const Span& span : a.spans) {
     if (span.lane != Lane::Compute) continue;
     const std::string action = span.label.empty() ? to_text(span.action) : span.label;
-    actions[{span.device, action}] = {action, span.device, (span.end - span.start).base(), 0};
+    ComparedAction& row = actions.try_emplace({span.device, action}, ComparedAction{action, span.device, 0, 0}).first->second;
+    row.a += (span.end - span.start).base();  // a pass may be drawn in parts
   }
   for (const Span& span : b.spans) {
     if (span.lane != Lane::Compute) continue;
     const auto found = actions.find({span.device, span.label.empty() ? to_text(span.action) : span.label});
-    if (found != actions.end()) found->second.b = (span.end - span.start).base();
+    if (found != actions.end()) found->second.b += (span.end - span.start).base();
   }
   for (const auto& [key, action] : actions) result.worst.push_back(action);
   std::stable_sort(result.worst.begin(), result.worst.end(),

@@ -162,6 +162,14 @@ TEST(MemoryPeaks, Zero3HoldsTwoBlocks) {
       std::int64_t fixed = 0;
       for (const MemoryPart& part : graph.memory.front().parts) fixed += part.bytes.base();
       EXPECT_EQ(before - fixed, 2 * kBlock) << family << " on " << ranks;
+      for (const int most : {1, 3}) {
+        scenario.framework.gathers_in_flight = most;
+        const int held = std::min(most, kBlocks / (ranks * stages_per_rank(family)));
+        const std::int64_t peak = peaks_of(scenario, costs).front() - fixed;
+        EXPECT_GE(peak, held * kBlock) << family << " on " << ranks;
+        EXPECT_LE(peak, std::max(most, 2) * kBlock) << family << " on " << ranks;
+      }
+      scenario.framework.gathers_in_flight = 2;
     }
   }
 }

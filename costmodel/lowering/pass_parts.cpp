@@ -1,0 +1,134 @@
+// Passes that find their parameters gathered block by block: the parts they are laid in, what is exchanged at each, and what a
+// part takes beside it. docs/models/lowering.md has the rules.
+#include <algorithm>
+
+#include "costmodel/lowering/lowering.hpp"
+
+namespace panpipe {
+
+namespace {
+
+bool runs_forwards(ActionKind kind) { return kind == ActionKind::F || kind == ActionKind::R; }
+
+// A block is a group of its own; all that stands outside blocks is one.
+std::vector<StagePart> parts_of(const Lowering& lowering, const StageInfo& info) {
+  const std::vector<UnitCost>& units = lowering.workload(info).units;
+  const bool blocks = std::any_of(units.begin(), units.end(), [](const UnitCost& unit) { return !unit.block.empty(); });
+  std::vector<StagePart> parts;
+  int groups = 0, outside = -1;
+  for (int u = info.first_unit; u < info.end_unit;) {
+    const std::string& block = lowering.unit(info, u).block;
+    StagePart part{u, u + 1, groups};
+    while (blocks && part.end_unit < info.end_unit && lowering.unit(info, part.end_unit).block == block) ++part.end_unit;
+    if (blocks && block.empty() && outside >= 0)
+      part.group = outside;
+    else
+      ++groups;
+    if (blocks && block.empty()) outside = part.group;
+    parts.push_back(part);
+    u = part.end_unit;
+  }
+  return parts;
+}
+
+}  // namespace
+
+void make_stage_parts(Lowering& lowering) {
+  if (lowering.plan.data == 1 || lowering.whole_reductions) return;
+  if (lowering.zero() < 3 && !gathers_beside(lowering.scenario, lowering.zero())) return;
+  for (StageInfo& info : lowering.stages) info.parts = parts_of(lowering, info);
+}
+
+bool has_parts(const Lowering& lowering, ActionKind kind) { return lowering.zero() >= 3 || kind == ActionKind::F; }
+
+HeldParameters group_parameters(const Lowering& lowering, const StageInfo& info, int group) {
+  HeldParameters held;
+  std::vector<int> seen;  // tensors
+  for (const StagePart& part : info.parts)
+    for (int u = part.first_unit; u < part.end_unit && part.group == group; ++u)
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        if (use.tensor >= 0 && std::find(seen.begin(), seen.end(), use.tensor) != seen.end()) continue;
+        if (use.tensor >= 0) seen.push_back(use.tensor);
+        held.elements += use.elements;
+        held.given += use.given;
+      }
+  return held;
+}
+
+GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) {
+  std::vector<Bytes> sizes;
+  for (int u = info.first_unit; u < info.end_unit;) {
+    const std::string& block = lowering.unit(info, u).block;
+    HeldParameters held;
+    do {
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+        held.elements += use.elements;
+        held.given += use.given;
+      }
+      ++u;
+    } while (!block.empty() && u < info.end_unit && lowering.unit(info, u).block == block);
+    sizes.push_back(weight_size(lowering, held));
+  }
+  GatheredBlocks gathered;
+  const auto most = static_cast<std::size_t>(std::max(1, lowering.scenario.framework.gathers_in_flight));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    Bytes sum(0);
+    for (std::size_t k = i; k < std::min(sizes.size(), i + most); ++k) sum += sizes[k];
+    gathered.at_once = std::max(gathered.at_once, sum);
+  }
+  gathered.first = sizes.front();
+  gathered.last = sizes.back();
+  gathered.one_block = sizes.size() == 1;
+  return gathered;
+}
+
+std::vector<PartTraffic> traffic_of(const Lowering& lowering, int stage, ActionKind kind) {
+  const StageInfo& info = lowering.stage(stage);
+  const std::optional<ActionKind> work = work_of_pass(kind, lowering.backward_all_in_weight(stage));
+  Action action;
+  action.kind = kind;
+  action.stage = stage;
+  const bool gathers = work.has_value() && *work != ActionKind::W;
+  const bool reduces = lowering.zero() >= 3 && ends_gradient(lowering, action);
+  std::vector<PartTraffic> traffic(info.parts.size());
+  std::vector<std::size_t> last(static_cast<std::size_t>(info.groups()));
+  std::vector<bool> seen(last.size(), false);
+  for (std::size_t k = 0; k < traffic.size(); ++k) {
+    const int group = info.parts[runs_forwards(kind) ? k : traffic.size() - 1 - k].group;
+    const auto g = static_cast<std::size_t>(group);
+    if (gathers && !seen[g]) traffic[k].gather = group;
+    seen[g] = true;
+    last[g] = k;
+  }
+  for (std::size_t g = 0; g < last.size() && reduces; ++g) traffic[last[g]].reduce = static_cast<int>(g);
+  return traffic;
+}
+
+// A part runs beside the gather for the next one, unless nothing is gathered ahead, and beside the reduction of the one before.
+void add_part_programs(Lowering& lowering, int stage, const RankReductions& reductions) {
+  StageInfo& info = lowering.stage(stage);
+  const auto s = static_cast<std::size_t>(stage);
+  const auto time_of = [&](const std::vector<std::int32_t>& flows, int group) {
+    const std::int32_t flow = group < 0 ? -1 : flows[static_cast<std::size_t>(group)];
+    if (flow < 0) return Ticks(0);
+    const CollectiveFlow& of = lowering.graph.flows[static_cast<std::size_t>(flow)];
+    return of.latency + of.transfer;
+  };
+  const bool ahead = lowering.zero() < 3 || lowering.scenario.framework.gathers_in_flight > 1;
+  for (std::size_t slice = 0; slice < info.pass_parts.size(); ++slice)
+    for (const ActionKind kind : {ActionKind::F, ActionKind::I, ActionKind::W, ActionKind::B, ActionKind::R}) {
+      PassParts& pass = info.pass_parts[slice][index_of(kind)];
+      if (pass.ends.empty()) continue;
+      const std::vector<PartTraffic> traffic = traffic_of(lowering, stage, kind);
+      std::int32_t begin = 0;
+      for (std::size_t k = 0; k < traffic.size(); ++k) {
+        Ticks beside(0);
+        if (ahead && k + 1 < traffic.size()) beside += time_of(reductions.group_gathers[s], traffic[k + 1].gather);
+        if (k > 0) beside += time_of(reductions.group_reductions[s], traffic[k - 1].reduce);
+        pass.programs.push_back(add_part_program(lowering, info.programs[slice][index_of(kind)], begin, pass.ends[k], beside));
+        begin = pass.ends[k];
+      }
+    }
+}
+
+}  // namespace panpipe

@@ -1,0 +1,79 @@
+// Passes in parts, whose parameters come block by block, in both engines: equal times where no link is shared.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "costmodel/estimate/estimate.hpp"
+#include "sim/simulate.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
+#include "tests/sim/graph_maker.hpp"
+
+namespace panpipe::sim {
+namespace {
+
+struct BlockCosts : test::TableCosts {
+  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
+    CollectiveCost cost = TableCosts::collective(kind, bytes, devices);
+    cost.latency = micros(200);
+    cost.wire_bytes = bytes;
+    cost.time = cost.latency + Duration(kind == CollectiveKind::AllGather ? 12e-6 : 25e-6) * static_cast<double>(bytes.base());
+    return cost;
+  }
+};
+
+// Every pair of devices has a path of its own.
+Cluster paths_of_their_own(int devices) {
+  test::ClusterMaker cluster(devices);
+  for (int from = 0; from < devices; ++from)
+    for (int to = 0; to < devices; ++to)
+      if (from != to)
+        cluster.route(from, to, {{cluster.resource(std::to_string(from) + "-" + std::to_string(to), gb_per_s(100)), 1}},
+                      micros(0));
+  return cluster.make();
+}
+
+// Of the families the last two have groups, whose stages are gathered as a whole.
+TEST(Gathers, BothEnginesAgree) {
+  for (const std::string family : {"gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "stp", "dualpipe-v"})
+    for (const int zero : {1, 3})
+      for (const int tensor : {1, 2})
+        for (const bool run_on : {false, true})
+          for (const int in_flight : {1, 2, 4}) {
+            BlockCosts costs;
+            static_cast<test::TableCosts&>(costs) = test::chain_of(16, 10e-3, 12e-3, 7e-3);
+            costs.is_measured = false;
+            costs.slowdown = 0.2;
+            costs.table.collectives.resize(1);
+            costs.table.collectives[0].members = tensor;
+            costs.table.collectives[0].bytes = costs.table.collectives[0].wire_bytes = Bytes(1000);
+            costs.table.collectives[0].time = millis(4);
+            if (tensor > 1)
+              for (UnitCost& unit : costs.table.units) {
+                test::add_collective(unit.forward, millis(4));
+                test::add_collective(unit.input_gradient, millis(4), true);
+              }
+            Scenario scenario = test::scenario_of(2, 8, family, 1, 2 * tensor);
+            scenario.parallel.data = 2;
+            scenario.parallel.tensor = tensor;
+            if (family != "1f1b" && family != "gpipe" && family != "zb-h1") scenario.parallel.virtual_stages = 2;
+            scenario.parallel.zero = zero;
+            scenario.framework.overlap_parameter_gather = true;
+            scenario.framework.gathers_in_flight = in_flight;
+            scenario.collectives_run_on = run_on;
+            const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+            std::size_t parts = 0;
+            for (const Task& task : graph.tasks) parts += task.part > 0 ? 1 : 0;
+            EXPECT_GT(parts, 0U) << family << ", ZeRO " << zero;
+            const Duration estimated = estimate(graph).step_time;
+            for (const bool merge : {true, false}) {
+              const Timeline simulated =
+                  simulate(graph, paths_of_their_own(4 * tensor), {Backend::FlowSolver, merge, /* fold */ true});
+              EXPECT_NEAR(simulated.step_time.base(), estimated.base(), 1e-9)
+                  << family << ", ZeRO " << zero << ", tensor " << tensor << (run_on ? ", collectives run on" : "")
+                  << (merge ? ", merged, " : ", ") << in_flight << " in flight";
+            }
+          }
+}
+
+}  // namespace
+}  // namespace panpipe::sim
