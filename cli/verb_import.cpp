@@ -1,5 +1,6 @@
 // panpipe import: other tools' inputs as ours.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -7,12 +8,14 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/files/file_hash.hpp"
 #include "base/files/files_write.hpp"
 #include "base/input/source_text.hpp"
 #include "base/text/quantity_text.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
+#include "costmodel/cluster/nccl_tests.hpp"
 #include "costmodel/cluster/topology_import.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
 #include "planner/piper/piper_file.hpp"
@@ -193,12 +196,66 @@ void add_topology(CLI::App& sub, std::function<int()>& run) {
   topology->callback([options, &run] { run = [options] { return import_topology(*options); }; });
 }
 
+struct NcclTestsOptions {
+  std::vector<std::string> files;
+  std::string output, kind;
+  std::optional<int> ranks, nodes;
+};
+
+int import_nccl_tests(const NcclTestsOptions& options) {
+  std::vector<NcclTestsRun> runs;
+  std::vector<std::string> sources;
+  for (const std::string& file : options.files) {
+    const std::string name = file == "/dev/stdin" ? "standard input" : file;
+    const std::string text = read_text_file(file);
+    for (NcclTestsRun& run : parse_nccl_tests(text, name, {options.kind, options.ranks, options.nodes}))
+      runs.push_back(std::move(run));
+    sources.push_back(
+        fmt::format("{} (sha256 {})", std::filesystem::path(name).filename().string(), sha256_of(text).substr(0, 16)));
+  }
+  for (const NcclTestsRun& run : runs)
+    for (const std::string& warning : run.warnings) std::fputs(("warning: " + warning + "\n").c_str(), stderr);
+  CollectiveTables tables = tables_of(runs);
+  tables.measured["files"] = fmt::format("{}", fmt::join(sources, ", "));
+  const std::string file = to_yaml(tables, "Written by `panpipe import nccl-tests`.");
+  if (options.output.empty()) {
+    print(file);
+    return 0;
+  }
+  write_file(options.output, file, kAdvice);
+  std::string list;
+  for (const CollectiveTable& table : tables.tables)
+    list += fmt::format("{}{} over {} ranks on {} node{}", list.empty() ? "" : ", ", table.kind, table.ranks, table.nodes,
+                        table.nodes == 1 ? "" : "s");
+  std::fputs(fmt::format("written to {0}: {1}; use it with collectives: {0} in a cluster file\n", options.output, list).c_str(),
+             stderr);
+  return 0;
+}
+
+void add_nccl_tests(CLI::App& sub, std::function<int()>& run) {
+  auto options = std::make_shared<NcclTestsOptions>();
+  CLI::App* tests = sub.add_subcommand("nccl-tests", "turn what nccl-tests prints into a table of measured collectives");
+  tests->add_option("FILE", options->files, "output of all_reduce_perf, all_gather_perf ...; - for standard input")->required();
+  tests->add_option("--kind", options->kind, "the collective, where the output does not say it")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(collective_kinds()));
+  tests->add_option("--ranks", options->ranks, "ranks of the group, where the output does not list them")
+      ->type_name("N")
+      ->check(CLI::Range(2, 1 << 20));
+  tests->add_option("--nodes", options->nodes, "nodes that they lie on, where the output does not list them")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65536));
+  tests->add_option("-o", options->output, "table to write instead of standard output")->type_name("TABLE");
+  tests->callback([options, &run] { run = [options] { return import_nccl_tests(*options); }; });
+}
+
 }  // namespace
 
 void add_import_verb(CLI::App& sub, std::function<int()>& run) {
   sub.require_subcommand(1);
   add_piper(sub, run);
   add_topology(sub, run);
+  add_nccl_tests(sub, run);
 }
 
 }  // namespace panpipe::cli

@@ -16,6 +16,7 @@ struct NetworkParameters {
   int nics_per_node = 1;
   Bandwidth nic{0};                // of each, one direction
   Duration latency{0};             // device to device
+  Duration post{0};                // the host's time for one message
   double oversubscription = 1;     // k > 1: a node's uplink carries its NICs' total / k; otherwise the tree never blocks
   std::optional<Bandwidth> spine;  // when set, everything between nodes shares this much
 };

@@ -100,7 +100,10 @@ struct ClusterNode {
   std::int32_t group = 0;  // nodes of one group are wired alike
   std::int32_t devices = 0;
   Bandwidth network{0};  // out of the node, one direction: its NICs together, or its uplink where that is narrower
+  Duration post{0};      // the host's time for one message that it hands to a NIC
 };
+
+struct CollectiveTables;  // costmodel/cluster/collective_tables.hpp
 
 // How a node's devices and hosts are wired. Built by readers in this folder; everyone else asks Cluster.
 class Wiring {
@@ -135,6 +138,8 @@ struct Cluster {
   Bandwidth fabric_bandwidth{0};
   // Does every pair of a node's devices talk through an NVSwitch?
   bool switched = false;
+  // Measured collectives, which come before formulas; null: none.
+  std::shared_ptr<const CollectiveTables> collectives;
 };
 
 // "node0.gpu3"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "costmodel/cluster/assemble.hpp"
+#include "costmodel/cluster/collective_tables.hpp"
 #include "costmodel/cluster/device_reader.hpp"
 #include "costmodel/cluster/value_or_file.hpp"
 #include "costmodel/cluster/wiring_reader.hpp"
@@ -17,6 +18,7 @@ namespace panpipe {
 namespace {
 
 const ReferenceKind kCluster{"cluster", "clusters"};
+const ReferenceKind kCollectives{"collectives", "collectives"};
 
 // A shared link per ordered pair is a resource each: more devices than this belong into a cluster file.
 constexpr int kMostGivenDevices = 1024;
@@ -25,26 +27,24 @@ constexpr long long kMostDevices = 1 << 20;
 constexpr int kMostPerNode = 1024;  // devices or NICs: the routes inside a node are stored, one per ordered pair
 
 std::shared_ptr<const TransferTable> read_table(const Node& node, ReadLog& log) {
-  auto table = std::make_shared<TransferTable>();
-  if (node.kind != NodeKind::Sequence || node.items.empty()) {
-    log.error(node, "expected a list of [size, time] pairs", "for example [[0 B, 20 us], [64 MiB, 3195 us]]");
+  TransferTable table = read_transfer_table(node, log);
+  return table.points.empty() ? nullptr : std::make_shared<const TransferTable>(std::move(table));
+}
+
+// `collectives: FILE` of a cluster file.
+std::shared_ptr<const CollectiveTables> read_collectives(const Node& node, ReadLog& log) {
+  if (node.kind != NodeKind::Scalar) {
+    log.error(node, "expected the name of a file of measured collectives",
+              "make one with panpipe import nccl-tests FILE... -o TABLE");
     return nullptr;
   }
-  for (const NodePtr& row : node.items) {
-    if (row->kind != NodeKind::Sequence || row->items.size() != 2) {
-      log.error(*row, "expected a pair of size and time", "for example [512 KiB, 20 us]");
-      continue;
-    }
-    const auto size = read_bytes(*row->items[0], log);
-    const auto time = read_duration(*row->items[1], log);
-    if (!size || !time) continue;
-    if (!table->points.empty() && *size <= table->points.back().first)
-      log.error(*row->items[0], "sizes must grow from row to row");
-    else
-      table->points.emplace_back(*size, *time);
+  try {
+    const std::string path = resolve_reference(node.text, kCollectives, node);
+    return std::make_shared<const CollectiveTables>(load_collective_tables(path));
+  } catch (const InputError& error) {
+    log.add(error);
+    return nullptr;
   }
-  if (table->points.empty()) return nullptr;
-  return table;
 }
 
 // Latency and bandwidth as a delay that nothing shares; the slope is taken over a second.
@@ -168,16 +168,41 @@ Cluster read_described(const Node& tree, const std::string& fallback_name, ReadL
   const std::string name = reader.has("name") ? reader.string("name") : fallback_name;
   const std::vector<NodeGroup> groups = read_groups(reader);
   const std::optional<double> usable = read_usable(reader);
+  std::shared_ptr<const CollectiveTables> collectives;
+  if (const Node* table = reader.find("collectives")) collectives = read_collectives(*table, log);
   read_sources(reader);
   reader.finish();
   check_groups(groups, tree, log);
   if (log.has_errors()) return given_cluster(0, Bytes(0), {}, {});
   Cluster cluster = assemble_cluster(name, groups);
   cluster.usable = usable;
+  cluster.collectives = std::move(collectives);
   return cluster;
 }
 
 }  // namespace
+
+TransferTable read_transfer_table(const Node& node, ReadLog& log) {
+  TransferTable table;
+  if (node.kind != NodeKind::Sequence || node.items.empty()) {
+    log.error(node, "expected a list of [size, time] pairs", "for example [[0 B, 20 us], [64 MiB, 3195 us]]");
+    return table;
+  }
+  for (const NodePtr& row : node.items) {
+    if (row->kind != NodeKind::Sequence || row->items.size() != 2) {
+      log.error(*row, "expected a pair of size and time", "for example [512 KiB, 20 us]");
+      continue;
+    }
+    const auto size = read_bytes(*row->items[0], log);
+    const auto time = read_duration(*row->items[1], log);
+    if (!size || !time) continue;
+    if (!table.points.empty() && *size <= table.points.back().first)
+      log.error(*row->items[0], "sizes must grow from row to row");
+    else
+      table.points.emplace_back(*size, *time);
+  }
+  return table;
+}
 
 Cluster read_cluster(const Node& node, ReadLog& log) {
   const NodePtr tree = expand_reference(node, kCluster);

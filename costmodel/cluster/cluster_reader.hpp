@@ -26,6 +26,9 @@ Cluster load_cluster(const std::string& path, ReadLog& log);
 // reference starts. Throws InputError when there is no such device.
 DeviceType load_device(const std::string& reference, const std::string& directory, ReadLog& log);
 
+// A list of [size, time] pairs. Faults go to the log; without a sound row the table is empty.
+TransferTable read_transfer_table(const Node& node, ReadLog& log);
+
 // `cluster: x.yaml` as `cluster: {file: x.yaml}`, so that an override of a key inside the file (--set cluster.nodes=16)
 // has a map to go to; maps are returned as they are. Call it on the scenario's tree before applying overrides.
 NodePtr overridable_reference(const NodePtr& reference);

@@ -19,7 +19,9 @@ inline constexpr Bandwidth kSocketLink = gb_per_s(16);
 // NVIDIA/nccl issue 1127, 8x RTX 3090 on two sockets: latencies through the host are 11.6 to 20.7 us whether or not the
 // copy crosses, so crossing adds nothing that shows.
 inline constexpr Duration kSocketLatency = micros(0);
-// NCCL's tuning table, network, LL protocol (recalled).
+// NCCL, src/graph/tuning.cc: a tree's hop over the network by the LL protocol.
 inline constexpr Duration kNetworkLatency = micros(5);
+// The same file: a message costs the host 1 us, on AMD processors 2 us.
+inline constexpr Duration kNetworkPost = micros(1);
 
 }  // namespace panpipe::wiring_defaults

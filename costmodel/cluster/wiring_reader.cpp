@@ -230,6 +230,7 @@ NetworkParameters read_network(const Node& node, ReadLog& log) {
   network.nics_per_node = reader.integer("nics_per_node", 1);
   network.nic = read_capacity(reader, "bandwidth");
   network.latency = reader.duration("latency", Sign::NonNegative, defaults::kNetworkLatency);
+  network.post = reader.duration("post", Sign::NonNegative, defaults::kNetworkPost);
   network.oversubscription = reader.number("oversubscription", Sign::Positive, 1.0);
   if (network.oversubscription < 1) {
     if (const Node* value = node.find("oversubscription"))

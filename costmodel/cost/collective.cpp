@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "costmodel/cost/measured_collective.hpp"
+#include "costmodel/cost/nccl_model.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/cost/profiled.hpp"
 #include "costmodel/cost/ring_hops.hpp"
@@ -20,64 +22,34 @@ double small_ring(int members) { return 1.0 - 0.14 * (2.0 / members) * (2.0 / me
 // switch receives every byte once, so 480 = 2 (7/8) x share x 450 GB/s gives 0.61 of the link, 0.75 of a ring's 0.82.
 constexpr double kNvlsOverRing = 0.75;
 
-// A double binary tree's bandwidth over a ring's; NCCL's own choice assumes as much (tuning.cc).
-constexpr double kTreeOverRing = 0.92;
-
-struct Group {
-  int members = 1;
-  int nodes = 1;
-  int in_node = 1;        // members in the fullest node
-  bool switched = false;  // every hop inside a node goes through its switch
-  bool multicast = true;  // every member's switch can reduce
-  double fabric = 0;      // bytes per second of a hop in a node, reached
-  double network = 0;     // of the ring's hop between nodes, reached
-  double per_device = 0;  // of one member's share of the network
-  double hop_latency = 0;
-};
-
-Group group_of(const Cluster& cluster, const Calibration& calibration, const std::vector<int>& devices,
-               const GroupNetwork& network) {
-  Group g;
+NcclGroup group_of(const Cluster& cluster, const Calibration& calibration, const std::vector<int>& devices,
+                   const GroupNetwork& network) {
+  NcclGroup g;
   g.members = static_cast<int>(devices.size());
+  g.multicast = true;
   std::map<int, int> per_node;
-  for (int d : devices) {
+  for (const int d : devices) {
     ++per_node[cluster.devices[static_cast<std::size_t>(d)].node];
     g.multicast = g.multicast && cluster.type_of(d).multicast;
+    g.post = std::max(g.post, cluster.node_of(d).post.base());
   }
   g.nodes = static_cast<int>(per_node.size());
   for (const auto& [node, count] : per_node) g.in_node = std::max(g.in_node, count);
   const RingHops hops = ring_hops(cluster, devices);
   g.fabric = hops.reached(calibration);
-  g.switched = hops.switched;
-  g.hop_latency = hops.latency;
+  g.nvlink = hops.nvlink;
+  g.multicast = g.multicast && hops.switched;
+  g.reduced = g.fabric * kNvlsOverRing;
   if (g.nodes == 1) {
-    if (g.switched) g.fabric *= small_ring(g.members);
+    if (hops.switched) g.fabric *= small_ring(g.members);
     return g;
   }
   g.network = calibration.network_efficiency * network.ring;
-  g.per_device = calibration.network_efficiency * network.member;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const Route route = cluster.route(devices[i], devices[(i + 1) % devices.size()]);
-    if (route.path == PathClass::Network) g.hop_latency = std::max(g.hop_latency, route.latency.base());
+    if (route.path == PathClass::Network) g.hop = std::max(g.hop, route.latency.base());
   }
   return g;
-}
-
-double bytes_per_member(CollectiveKind kind, int n, double bytes) {
-  const double share = static_cast<double>(n - 1) / n;
-  return (kind == CollectiveKind::AllReduce ? 2.0 : 1.0) * share * bytes;
-}
-
-double wire_bytes(const CollectiveCost& base) {
-  return bytes_per_member(base.kind, base.members, static_cast<double>(base.bytes.base()));
-}
-
-CollectiveCost finish(CollectiveCost cost, Algorithm algorithm, double latency, double wire, double bandwidth) {
-  cost.algorithm = algorithm;
-  cost.latency = Duration(latency);
-  cost.wire_bytes = Bytes(static_cast<std::int64_t>(std::llround(wire)));
-  cost.time = Duration(latency + wire / bandwidth);
-  return cost;
 }
 
 // Profiles measure all-reduces alone: other kinds are computed, and say so.
@@ -95,47 +67,36 @@ std::optional<CollectiveCost> as_measured(const Profile* profile, CollectiveCost
 CollectiveCost over_given_links(CollectiveCost base, const RingHops& hops) {
   base.source = CostSource::Given;
   const int steps = (base.kind == CollectiveKind::AllReduce ? 2 : 1) * (base.members - 1);
-  return finish(base, Algorithm::Ring, steps * hops.latency, wire_bytes(base), hops.bandwidth);
+  const double wire = ring_bytes(base.kind, base.members, static_cast<double>(base.bytes.base()));
+  base.algorithm = Algorithm::Ring;
+  base.latency = Duration(steps * hops.latency);
+  base.wire_bytes = Bytes(static_cast<std::int64_t>(std::llround(wire)));
+  base.time = base.latency + Duration(wire / hops.bandwidth);
+  return base;
 }
 
-CollectiveCost in_one_node(const CollectiveCost& base, const Group& g, double start) {
-  const CollectiveCost ring = finish(base, Algorithm::Ring, start, wire_bytes(base), g.fabric);
-  if (!(base.kind == CollectiveKind::AllReduce && g.multicast && g.switched && g.members > 2)) return ring;
-  const CollectiveCost nvls = finish(base, Algorithm::Nvls, start, static_cast<double>(base.bytes.base()),
-                                     g.fabric / small_ring(g.members) * kNvlsOverRing);
-  return nvls.time < ring.time ? nvls : ring;
-}
-
-CollectiveCost between_nodes(const CollectiveCost& base, const Group& g, const Calibration& c, double start) {
-  const auto bytes = static_cast<double>(base.bytes.base());
-  const double levels = std::log2(g.nodes);
-  const double hop = g.in_node > 1 ? std::min(g.fabric, g.network) : g.network;
-  CollectiveCost best = finish(base, Algorithm::Ring, start * (1 + levels), wire_bytes(base), hop);
-  if (base.kind != CollectiveKind::AllReduce) return best;
-  // Up and down a binary tree over the nodes, a chain inside each: latency grows with the depth, not with the members.
-  const CollectiveCost tree = finish(base, Algorithm::Tree, start + 2 * levels * (c.collective_latency.base() + g.hop_latency),
-                                     2 * bytes, hop * kTreeOverRing);
-  if (tree.time < best.time) best = tree;
-  if (g.in_node > 1) {
-    // Reduce-scatter in the node, all-reduce of the shards between nodes (a ring per member), all-gather in the node.
-    const double inside = bytes_per_member(CollectiveKind::AllReduce, g.in_node, bytes);
-    const double between = bytes_per_member(CollectiveKind::AllReduce, g.nodes, bytes / g.in_node);
-    // Three collectives one after the other, each with its start.
-    const double starts = c.collective_latency.base() * (2 * (1 + std::log2(g.in_node)) + (1 + levels) * (1 + levels));
-    CollectiveCost staged = finish(base, Algorithm::Hierarchical, starts, between, g.per_device);
-    staged.time += Duration(inside / g.fabric);
-    staged.latency += Duration(inside / g.fabric);
-    if (staged.time < best.time) best = staged;
-  }
-  return best;
-}
-
-// On links whose rates are known, at the efficiencies of a type of device.
-CollectiveCost computed(const CollectiveCost& base, const Cluster& cluster, const Calibration& c, const std::vector<int>& devices,
+// On links whose rates are known, at the efficiencies of a type of device: NCCL's steps, and once the launch and the wait for the
+// last member.
+CollectiveCost computed(CollectiveCost base, const Cluster& cluster, const Calibration& c, const std::vector<int>& devices,
                         const GroupNetwork& network) {
-  const Group g = group_of(cluster, c, devices, network);
-  const double start = c.collective_latency.base() * (1 + std::log2(g.members));
-  return g.nodes == 1 ? in_one_node(base, g, start) : between_nodes(base, g, c, start);
+  const NcclGroup group = group_of(cluster, c, devices, network);
+  const auto bytes = static_cast<double>(base.bytes.base());
+  const NcclCollective found = nccl_collective(base.kind, bytes, group);
+  const double start = c.collective_latency.base();
+  base.algorithm = found.algorithm;
+  base.protocol = found.protocol;
+  base.latency = Duration(start + found.latency);
+  base.wire_bytes = Bytes(static_cast<std::int64_t>(std::llround(found.wire)));
+  base.time = Duration(start + found.time);
+  if (cluster.collectives == nullptr) return base;
+  const double way_out = c.network_efficiency * cluster.node_of(devices.front()).network.base();
+  const int in_node = cluster.node_of(devices.front()).devices;
+  const auto measured = measured_collective(*cluster.collectives, base.kind, bytes, group, {start, way_out, in_node});
+  if (!measured) return base;
+  base.source = measured->source;
+  base.time = Duration(measured->time);
+  base.latency = std::min(base.latency, base.time);
+  return base;
 }
 
 }  // namespace
@@ -148,8 +109,20 @@ std::string_view name_of(Algorithm algorithm) {
       return "tree";
     case Algorithm::Nvls:
       return "nvls";
-    case Algorithm::Hierarchical:
-      return "hierarchical";
+    case Algorithm::NvlsTree:
+      return "nvls-tree";
+  }
+  return "?";
+}
+
+std::string_view name_of(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::Simple:
+      return "simple";
+    case Protocol::LL:
+      return "LL";
+    case Protocol::LL128:
+      return "LL128";
   }
   return "?";
 }

@@ -33,13 +33,18 @@ struct Breakdown {
 };
 Breakdown operator+(const Breakdown& a, const Breakdown& b);
 
-enum class Algorithm : std::uint8_t { Ring, Tree, Nvls, Hierarchical };
+enum class Algorithm : std::uint8_t { Ring, Tree, Nvls, NvlsTree };
 std::string_view name_of(Algorithm algorithm);
+
+// How NCCL hands data from one device to the next: in blocks with a flag each, or with flags among the data (smaller latency).
+enum class Protocol : std::uint8_t { Simple, LL, LL128 };
+std::string_view name_of(Protocol protocol);
 
 // A collective over `members` devices. time = latency + serial part of the wire bytes on an idle fabric.
 struct CollectiveCost {
   CollectiveKind kind{};
   Algorithm algorithm{};
+  Protocol protocol{};
   int members = 1;
   Bytes bytes{0};       // of the full tensor
   Bytes wire_bytes{0};  // that each member sends to its ring neighbour: 2(n-1)/n * bytes for a ring all-reduce

@@ -104,8 +104,10 @@ std::string collectives_text(const WorkloadCost& cost) {
     const char* kind = c.kind == CollectiveKind::AllReduce   ? "all-reduce"
                        : c.kind == CollectiveKind::AllGather ? "all-gather"
                                                              : "reduce-scatter";
+    const std::string way = c.protocol == Protocol::Simple ? std::string(name_of(c.algorithm))
+                                                           : fmt::format("{} {}", name_of(c.algorithm), name_of(c.protocol));
     text += fmt::format("  {} of {} over {}: {} ({}, latency {}, {} a member), {}\n", kind, to_text(c.bytes), c.members,
-                        to_text(c.time), name_of(c.algorithm), to_text(c.latency), to_text(c.wire_bytes), name_of(c.source));
+                        to_text(c.time), way, to_text(c.latency), to_text(c.wire_bytes), name_of(c.source));
   }
   return text.empty() ? "" : "tensor-parallel collectives\n" + text;
 }
@@ -149,6 +151,7 @@ Json type_json(const CostModel& model, int type) {
     result["collectives"].push_back({{"members", k.members},
                                      {"bytes", k.bytes.base()},
                                      {"algorithm", name_of(k.algorithm)},
+                                     {"protocol", name_of(k.protocol)},
                                      {"latency_s", k.latency.base()},
                                      {"time_s", k.time.base()},
                                      {"source", name_of(k.source)}});

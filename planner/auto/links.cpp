@@ -67,6 +67,9 @@ const std::array<double, Reductions::kPoints>& Reductions::sizes() {
 
 Reductions::Reductions(const CostModel& model, const Occupancy& occupancy, const std::vector<std::vector<int>>& groups) {
   bool first = true;
+  const Cluster& cluster = model.scenario().cluster;
+  measured_ = cluster.collectives != nullptr;
+  trees_ = cluster.nodes > 1;
   for (const std::vector<int>& group : groups) {
     if (group.size() < 2) return;
     const GroupNetwork network = occupancy.network_of(group);
@@ -74,21 +77,20 @@ Reductions::Reductions(const CostModel& model, const Occupancy& occupancy, const
       const Bytes size(static_cast<std::int64_t>(sizes()[i]));
       const double both = model.collective(CollectiveKind::AllReduce, size, group, network).time.base();
       all_reduce_[i] = first ? both : std::min(all_reduce_[i], both);
-      if (i > 0 && i + 1 < kPoints) continue;  // a straight line
-      const double one = model.collective(CollectiveKind::ReduceScatter, size, group, network).time.base();
+      double one = model.collective(CollectiveKind::ReduceScatter, size, group, network).time.base();
+      if (measured_) one = std::min(one, model.collective(CollectiveKind::AllGather, size, group, network).time.base());
       scatter_[i] = first ? one : std::min(scatter_[i], one);
     }
     first = false;
   }
-  const double slope = (scatter_.back() - scatter_.front()) / (sizes().back() - sizes().front());
-  for (std::size_t i = 1; i + 1 < kPoints; ++i) scatter_[i] = scatter_.front() + slope * (sizes()[i] - sizes().front());
 }
 
-double Reductions::between(const std::array<double, kPoints>& times, double bytes) {
+double Reductions::between(const std::array<double, kPoints>& times, double bytes) const {
   if (bytes <= 0) return 0;
   const auto& known = sizes();
   std::size_t i = 1;
   while (i + 1 < kPoints && known[i] < bytes) ++i;
+  if (measured_) return bytes < known[i] ? times[i - 1] : times[i];
   return times[i - 1] + (times[i] - times[i - 1]) * (bytes - known[i - 1]) / (known[i] - known[i - 1]);
 }
 

@@ -1,4 +1,5 @@
-// `panpipe import topology`: the file that it writes is used like any other; what is missing is said with its remedy.
+// `panpipe import`: the files that it writes are used like any others; what is missing is said with its remedy.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +64,52 @@ TEST(ImportTopology, SaysWhatIsMissing) {
               HasSubstr("README.md: error: no matrix of 'nvidia-smi topo -m' in this text"));
   EXPECT_THAT(fault("nowhere.txt --device rtx-3090"), HasSubstr("nowhere.txt"));
   EXPECT_THAT(fault(kMatrix + " --device rtx-3090 --nodes 2 --network-bandwidth 25"), HasSubstr("--network-bandwidth: "));
+}
+
+const std::string kRanks = [] {
+  std::string text = "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1073741824\n# Using devices\n";
+  for (int i = 0; i < 16; ++i)
+    text += fmt::format("#  Rank {:2} Group  0 Pid 1 on n{} device {} [0000:07:00] NVIDIA H100 80GB HBM3\n", i, i / 8, i % 8);
+  return text + "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n";
+}();
+
+// The table of two programs' output comes before formulas in the cluster that names it: 1 GiB over 16 ranks takes 9 ms then.
+TEST(ImportNcclTests, TheTableIsACluster) {
+  const std::string folder = temporary_folder(), reduce = folder + "/reduce.txt", gather = folder + "/all_gather_perf.txt";
+  write_file(reduce, "# Collective test starting: all_reduce_perf\n" + kRanks +
+                         " 1048576  262144  float  sum  -1  200.0  5.24  9.83  0  190.0  5.52  10.35  0\n"
+                         " 1073741824  268435456  float  sum  -1  9100.0  118  221  0  9000.0  119  224  0\n");
+  write_file(gather, kRanks + " 1073741824  16777216  float  none  -1  5000.0  215  201  0  5100.0  211  197  0\n");
+  const std::string table = folder + "/table.yaml";
+  const Outcome written = panpipe("import nccl-tests " + reduce + " " + gather + " -o " + table);
+  ASSERT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_EQ(written.err, "written to " + table +
+                             ": all_gather over 16 ranks on 2 nodes, all_reduce over 16 ranks on 2 nodes; use it with "
+                             "collectives: " +
+                             table + " in a cluster file\n");
+  const Outcome printed = panpipe("import nccl-tests " + reduce);
+  EXPECT_THAT(printed.out, testing::StartsWith("# Written by `panpipe import nccl-tests`.\npanpipe: 1\nkind: collectives\n"));
+  EXPECT_THAT(printed.out, HasSubstr("files: \"reduce.txt (sha256 "));
+  EXPECT_THAT(printed.out, HasSubstr("  - [1 GiB, 9000 us]\n"));
+  const std::string scenario = folder + "/two-nodes.yaml";
+  write_file(scenario, "panpipe: 1\ncluster: {file: clusters/h100x8.yaml, nodes: 2, collectives: " + table +
+                           "}\nworkload: {model: gpt, layers: 2, hidden: 1024, heads: 16, sequence: 1024, vocabulary: 1024}\n"
+                           "batch: {micro: 1, microbatches: 16}\nparallel: {data: 16}\n");
+  const Outcome with = panpipe("estimate " + scenario + " --json");
+  const Outcome without = panpipe("estimate " + scenario + " --json --set cluster=clusters/h100x8.yaml --set cluster.nodes=2");
+  EXPECT_EQ(with.exit_code, 0) << with.err;
+  EXPECT_NE(with.out.find("table.yaml"), std::string::npos);  // an input, with its hash
+  const auto step = [](const Outcome& run) { return std::stod(run.out.substr(run.out.find("\"step_time_s\": ") + 15)); };
+  EXPECT_GT(step(with), step(without) + 0.0005);
+}
+
+TEST(ImportNcclTests, SaysWhatIsMissing) {
+  const Outcome garbage = panpipe("import nccl-tests README.md");
+  EXPECT_EQ(garbage.exit_code, 2);
+  EXPECT_THAT(garbage.err, HasSubstr("README.md: error: no output of nccl-tests in this text"));
+  EXPECT_EQ(panpipe("import nccl-tests nowhere.txt").exit_code, 2);
+  EXPECT_EQ(panpipe("import nccl-tests").exit_code, 2);
+  EXPECT_EQ(panpipe("import nccl-tests README.md --kind gather").exit_code, 2);
 }
 
 }  // namespace

@@ -246,6 +246,18 @@ TEST(Runs, AServerThatIsWiredCardByCardIsTakenAsDescribed) {
   EXPECT_THAT(dgx.assumed, Contains("network: that of dgx-1-v100"));
 }
 
+// Eight H100 a node on Amazon's adapters: p5.48xlarge, with its latency and its measured collectives.
+TEST(Runs, H100OnEfaAreAmazonsServers) {
+  RunRow row = korthikanti_22b();
+  row.gpu = "H100-SXM";
+  row.gpus = 128;
+  row.gpus_per_node = 8;
+  row.fabric = "NVSwitch; 3200 Gb/s EFA per node (AWS p5)";
+  EXPECT_EQ(cluster_of(row, "").yaml, "{file: clusters/aws-p5.yaml, nodes: 16, device: {file: devices/h100-sxm.yaml}}");
+  row.fabric = "NVSwitch; 8x NDR400";
+  EXPECT_THAT(cluster_of(row, "").yaml, HasSubstr("clusters/h100x8.yaml"));
+}
+
 TEST(Runs, APublishedStepIsPredicted) {
   const RunPrediction run = predict({korthikanti_22b()}, {}).front();
   ASSERT_TRUE(run.error());

@@ -140,7 +140,11 @@ RunCluster cluster_of(const RunRow& row, const std::string& calibration) {
   } else if (gpus > 1 && per_node != known->server) {
     result.assumed.push_back(fmt::format("wiring: the first {} cards of {}", gpus, known->cluster));
   }
-  if (nodes > 1) {
+  // Amazon's p5 servers are known whole: their adapters in another count than a DGX's, with a latency of their own.
+  std::string cluster(known->cluster);
+  const bool p5 = known->device == "h100-sxm" && per_node == 8 && row.fabric.find("EFA") != std::string::npos;
+  if (p5) cluster = "aws-p5";
+  if (nodes > 1 && !p5) {
     const Adapters adapters = adapters_of(row);
     if (adapters.count > 0)
       overrides += fmt::format(", network: {{nics_per_node: {}, bandwidth: {} GB/s}}", adapters.count, adapters.rate);
@@ -149,7 +153,7 @@ RunCluster cluster_of(const RunRow& row, const std::string& calibration) {
                                                   : fmt::format("network: that of {}", known->cluster));
     if (!adapters.assumed.empty()) result.assumed.push_back(adapters.assumed);
   }
-  result.yaml = fmt::format("{{file: clusters/{}.yaml, nodes: {}, device: {{{}}}{}}}", known->cluster, nodes, device, overrides);
+  result.yaml = fmt::format("{{file: clusters/{}.yaml, nodes: {}, device: {{{}}}{}}}", cluster, nodes, device, overrides);
   return result;
 }
 

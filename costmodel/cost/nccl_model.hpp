@@ -1,0 +1,37 @@
+// Which algorithm and protocol NCCL takes for a collective, and how long it takes. After NCCL's public tuning model; terms and
+// origins: docs/models/collectives.md. Internal to this folder.
+#pragma once
+
+#include "costmodel/cost/cost_model.hpp"
+
+namespace panpipe {
+
+// A group as NCCL sees it. Rates in bytes per second, as software reaches them; times in seconds.
+struct NcclGroup {
+  int members = 1;
+  int nodes = 1;
+  int in_node = 1;         // members in the fullest node
+  bool nvlink = true;      // every hop inside a node goes over NVLink
+  bool multicast = false;  // every member's switch can reduce
+  double fabric = 0;       // of a ring's hop inside a node
+  double reduced = 0;      // of a member's way to a switch that reduces
+  double network = 0;      // of the group's way out of a node; unused with one node
+  double hop = 0;          // latency between nodes, device to device
+  double post = 0;         // the host's time for one message
+};
+
+struct NcclCollective {
+  Algorithm algorithm{};
+  Protocol protocol{};
+  double latency = 0;  // of the algorithm's steps, without the launch
+  double wire = 0;     // bytes that a member sends
+  double time = 0;     // latency + bytes at the algorithm's rate
+};
+
+// The quickest. bytes: of the full tensor.
+NcclCollective nccl_collective(CollectiveKind kind, double bytes, const NcclGroup& group);
+
+// Bytes that each member of a ring sends.
+double ring_bytes(CollectiveKind kind, int members, double bytes);
+
+}  // namespace panpipe
