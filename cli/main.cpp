@@ -94,6 +94,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe list models\n"
      "  panpipe list clusters --json\n",
      cli::add_list_verb},
+    {"support", "say what of a scenario was ever compared with measured runs, and how sure its prediction therefore is",
+     "  panpipe support scenarios/examples/gpt3-175b-a100x64.yaml\n"
+     "  panpipe support my.yaml --json\n",
+     cli::add_support_verb},
     {"doctor", "say what this machine has, what each verb can do here, and how to get the rest",
      "  panpipe doctor\n"
      "  panpipe doctor --json\n",

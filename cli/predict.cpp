@@ -62,7 +62,8 @@ void present(const Experiment& experiment, const Plan& plan, const Prediction& p
   const int devices = experiment.scenario.cluster.size();
   context.unused_devices = unused_indices(plan.devices, devices);
   const std::string all_notes = unused_note(*context.unused_devices, devices) + notes;
-  const auto& [timeline, figures] = prediction;
+  const Timeline& timeline = prediction.timeline;
+  const Metrics& figures = prediction.metrics;
   const ResultPlan described = describe_plan(experiment, plan, timeline);
   tell_unmeasured(experiment);
   tell_of_cores(experiment.scenario, plan.pipeline);
@@ -73,7 +74,7 @@ void present(const Experiment& experiment, const Plan& plan, const Prediction& p
     print(result_text(experiment, timeline, figures, described, style) + wrapped(all_notes, style.width));
   }
   if (options.output.empty()) return;
-  std::fputs(write_results(experiment, plan, timeline, context, all_notes, options.output).c_str(), stderr);
+  std::fputs(write_results(experiment, plan, timeline, figures, context, all_notes, options.output).c_str(), stderr);
 }
 
 }  // namespace panpipe::cli

@@ -28,7 +28,8 @@ Timeline simulated_timeline(const TaskGraph& graph, const Cluster& cluster) { re
 Engine engine_of(const planner::SweepGrid& grid) { return grid.engine == "simulate" ? simulated_timeline : idle_links(); }
 
 planner::CellAnswer answer_from(const Prediction& prediction) {
-  const auto& [timeline, figures] = prediction;
+  const Timeline& timeline = prediction.timeline;
+  const Metrics& figures = prediction.metrics;
   planner::CellAnswer answer;
   answer.fits = figures.fits;
   if (!figures.fits) answer.reason = too_much(timeline);
@@ -36,6 +37,7 @@ planner::CellAnswer answer_from(const Prediction& prediction) {
   answer.metrics = figures_of(figures, {"step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
                                         "peak_memory_bytes", "model_flops", "mfu", "samples_per_s"});
   if (timeline.kind == TimelineKind::Simulated) answer.metrics.emplace_back("contention_s", figures.contention_s);
+  for (auto& figure : figures_of(figures, {"step_time_p10_s", "step_time_p90_s"})) answer.metrics.push_back(std::move(figure));
   return answer;
 }
 

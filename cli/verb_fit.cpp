@@ -26,7 +26,7 @@ namespace {
 
 struct FitSettings {
   std::vector<std::string> files, devices, without;
-  std::string output, start;
+  std::string output, start, left_out;
   Precision precision = Precision::Fp32;  // of a profile's operators
   FitOptions fit;
 };
@@ -164,6 +164,7 @@ int run_fit(FitSettings settings) {
     throw InputError(fmt::format("--device {}: none of the {} rows was measured on it and can be predicted; {}",
                                  fmt::join(settings.devices, ", --device "), wanted.rows.size(), devices_of(wanted.rows)));
   if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
+  if (!settings.left_out.empty()) check_outputs({settings.left_out}, kAdvice);
   const StopOnSignal stop;
   settings.fit.stopped = [] { return stop_requested().load(); };
   settings.fit.progress = [](const FitProgress& progress) {
@@ -171,6 +172,10 @@ int run_fit(FitSettings settings) {
   };
   const Fit result = fit(prepared.rows, start, settings.fit);
   show(to_table(result));
+  if (!settings.left_out.empty()) {
+    write_file(settings.left_out, left_out_csv(result), kAdvice);
+    std::fputs(("written to " + settings.left_out + "\n").c_str(), stderr);
+  }
   wanted.left_out.insert(wanted.left_out.end(), prepared.left_out.begin(), prepared.left_out.end());
   if (!settings.output.empty()) write(settings, result, wanted.left_out);
   return 0;
@@ -189,6 +194,9 @@ void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
       ->type_name("NAME")
       ->allow_extra_args(false);
   sub.add_option("-o", settings->output, "write the calibration into this file")->type_name("FILE");
+  sub.add_option("--left-out", settings->left_out,
+                 "write each row's prediction by a fit without its source into this table, for panpipe validate --left-out")
+      ->type_name("FILE");
   sub.add_option("--start", settings->start,
                  "start from this calibration, and keep its numbers where none is fitted (default: a-priori values)")
       ->type_name("FILE");

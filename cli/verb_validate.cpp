@@ -9,6 +9,7 @@
 #include "base/files/files_write.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
+#include "validation/runs/run_evidence.hpp"
 #include "validation/runs/run_report.hpp"
 
 namespace panpipe::cli {
@@ -45,13 +46,19 @@ void write_report(const RunReport& report, const std::vector<std::string>& files
   std::fputs(("written to " + folder + ": validation.html, validation.json, scenarios/\n").c_str(), stderr);
 }
 
+void leave_out(std::vector<RunRow>& rows, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (std::erase_if(rows, [&](const RunRow& row) { return row.source == name || row.id == name; }) == 0)
+      throw InputError("--without " + name + ": no row has this id or source");
+}
+
 }  // namespace
 
 void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
   struct Settings {
-    std::vector<std::string> files, tolerances;
+    std::vector<std::string> files, tolerances, left_out, without;
     PredictionOptions prediction;
-    std::string output;
+    std::string output, evidence;
     bool json = false, all = false;
   };
   auto options = std::make_shared<Settings>();
@@ -67,6 +74,17 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--threads", options->prediction.threads, "threads that predict rows (default: all cores)")->type_name("N");
   sub.add_option("-o", options->output, "write validation.json, validation.html and every row's scenario into this folder")
       ->type_name("DIR");
+  sub.add_option(
+         "--left-out", options->left_out,
+         "a table of panpipe fit --left-out: its rows are judged by predictions of fits without their source (repeatable)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  sub.add_option("--without", options->without, "leave out rows of this id or source (repeatable)")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  sub.add_option("--evidence", options->evidence,
+                 "write what these rows say of how sure predictions are into this file; evidence/steps.json of the data is one")
+      ->type_name("FILE");
   sub.add_flag("--all", options->all, "list every row, not only the worst");
   sub.add_flag("--json", options->json, "print a JSON document instead of the table");
   run = [options] {
@@ -76,13 +94,17 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
     std::vector<RunRow> rows;
     for (const std::string& file : options->files)
       for (RunRow& row : read_runs(file)) rows.push_back(std::move(row));
+    leave_out(rows, options->without);
+    options->prediction.left_out = read_left_out(options->left_out);
     if (!options->output.empty()) check_report_files(rows, options->output);
+    if (!options->evidence.empty()) check_outputs({options->evidence}, kAdvice);
     const RunReport report = make_run_report(predict(rows, options->prediction), tolerances);
     if (options->json)
       print(to_json(report));
     else
       show(to_table(report, options->all ? 0 : kShown));
     if (!options->output.empty()) write_report(report, options->files, options->output);
+    if (!options->evidence.empty()) write_file(options->evidence, to_json(make_evidence(report.runs)), kAdvice);
     return static_cast<int>(report.ok() ? ExitCode::Done : ExitCode::CheckFailed);
   };
 }

@@ -25,6 +25,7 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run);
 void add_fit_verb(CLI::App& sub, std::function<int()>& run);
 void add_doctor_verb(CLI::App& sub, std::function<int()>& run);
 void add_selftest_verb(CLI::App& sub, std::function<int()>& run);
+void add_support_verb(CLI::App& sub, std::function<int()>& run);
 void add_list_verb(CLI::App& sub, std::function<int()>& run);
 void add_new_verb(CLI::App& sub, std::function<int()>& run);
 void add_version_verb(CLI::App& sub, std::function<int()>& run);

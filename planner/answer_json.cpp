@@ -1,6 +1,7 @@
 // An answer as the document panpipe-plan/1.
 #include "base/text/json_writer.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/prediction/evidence.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "planner/planner.hpp"
 
@@ -40,7 +41,8 @@ void write_candidate(JsonWriter& out, const Answer& answer, const Candidate& can
   write_settings(out.object("settings"), candidate.settings);
   write_metrics(out, "metrics", candidate.metrics);
   if (!candidate.simulated.empty()) write_metrics(out, "simulated", candidate.simulated);
-  out.field("unused_devices", unused_devices(answer, candidate)).end();
+  if (candidate.evidence) write_evidence(out, *candidate.evidence);
+  out.field("tie", is_tie(answer, candidate)).field("unused_devices", unused_devices(answer, candidate)).end();
 }
 
 }  // namespace
@@ -49,7 +51,7 @@ std::string to_json(const Answer& answer) {
   const bool feasible = !answer.candidates.empty();
   JsonWriter out;
   out.object(JsonLayout::Lines).field("schema", "panpipe-plan/1").field("method", name_of(answer.method));
-  out.field("objective", answer.objective).field("feasible", feasible).key("best");
+  out.field("objective", answer.objective).field("feasible", feasible).field("tie_within", answer.tie_within).key("best");
   if (feasible)
     write_candidate(out, answer, answer.candidates.front());
   else

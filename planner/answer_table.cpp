@@ -9,6 +9,7 @@
 #include "base/text/quantity_text.hpp"
 #include "base/text/rate_text.hpp"
 #include "base/text/text_table.hpp"
+#include "costmodel/prediction/evidence.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "planner/answer_text.hpp"
 #include "schedule/find_family.hpp"
@@ -148,6 +149,26 @@ std::string rates_line(const Answer& answer, const Candidate& best, int tokens_p
   return text.empty() ? "" : "  " + text + "\n";
 }
 
+// How sure the step is, and which runner-ups it does not tell from the plan.
+std::string sureness_lines(const Answer& answer, const Candidate& best) {
+  std::string out;
+  const auto& metrics = answer.simulation_decides ? best.simulated : best.metrics;
+  const double* low = find_metric(metrics, "step_time_p10_s");
+  const double* high = find_metric(metrics, "step_time_p90_s");
+  if (best.evidence && low && high && *high > 0)
+    out += fmt::format("  80 % of runs are expected from {} to {}; {}\n", to_text(Duration(*low)), to_text(Duration(*high)),
+                       to_text(*best.evidence));
+  std::vector<int> ties;
+  for (std::size_t c = 1; c < answer.candidates.size(); ++c)
+    if (is_tie(answer, answer.candidates[c])) ties.push_back(static_cast<int>(c) + 1);
+  if (!ties.empty())
+    out += fmt::format(
+        "  a tie with plan{} {}: measured, one of ten pairs of plans that are predicted {:.1f} % apart is the other "
+        "way round\n",
+        ties.size() > 1 ? "s" : "", ranges_text(ties, kMostRanges), 100 * answer.tie_within);
+  return out;
+}
+
 // Names of schedules say little to whoever meets them first.
 std::string schedule_line(const Candidate& candidate) {
   const ScheduleFamily* family = find_family(candidate.schedule);
@@ -183,7 +204,7 @@ std::string to_table(const Answer& answer, const TextStyle& style, int tokens_pe
     const Candidate& best = answer.candidates.front();
     out = headline(answer, style) + "\n  " + best.summary + "\n" + schedule_line(best) +
           rates_line(answer, best, tokens_per_sample) + stages_table(best, style) + memory_line(best) +
-          unused_line(answer, best) + candidates_table(answer, style);
+          unused_line(answer, best) + candidates_table(answer, style) + sureness_lines(answer, best);
   }
   out += fmt::format("  {} evaluated, {} excluded", answer.search.evaluated, answer.search.pruned);
   if (answer.search.lower_bound > 0)

@@ -10,6 +10,9 @@
 
 namespace panpipe::planner {
 
+// What a prediction says of a candidate: its metrics and its evidence.
+void state_metrics(Candidate& candidate, const Prediction& prediction);
+
 // A candidate's metrics, from an estimate or a simulation of it.
 std::vector<std::pair<std::string, double>> figures_of(const Prediction& prediction);
 

@@ -7,6 +7,7 @@
 #include "base/index_ranges.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/prediction/evidence.hpp"
 #include "planner/methods.hpp"
 
 namespace panpipe::planner {
@@ -36,6 +37,18 @@ std::string objective_text(const std::string& objective, double value) {
   return objective.ends_with("_s") ? to_text(Duration(value)) : fmt::format("{:.6g}", value);
 }
 
+bool is_tie(const Answer& answer, const Candidate& candidate) {
+  const std::string figure = answer.simulation_decides ? "step_time_s" : answer.objective;
+  const auto value = [&](const Candidate& of) {
+    for (const auto& [name, number] : answer.simulation_decides ? of.simulated : of.metrics)
+      if (name == figure) return number;
+    return 0.0;
+  };
+  const double best = value(answer.candidates.front()), other = value(candidate);
+  return answer.tie_within > 0 && &candidate != &answer.candidates.front() && best > 0 && other > 0 &&
+         other <= best * (1 + answer.tie_within);
+}
+
 std::vector<int> unused_devices(const Answer& answer, const Candidate& candidate) {
   std::vector<int> used;
   for (const PlannedStage& stage : candidate.stages) used.insert(used.end(), stage.devices.begin(), stage.devices.end());
@@ -61,6 +74,7 @@ Answer searched(const Experiment& experiment, const SearchOptions& options) {
 Answer search(const Experiment& experiment, const SearchOptions& options) {
   Answer answer = searched(experiment, options);
   answer.devices = experiment.scenario.cluster.size();
+  if (costs_alike(experiment.scenario) != "given") answer.tie_within = std::expm1(shipped_evidence().tie());
   for (const Candidate& candidate : answer.candidates)
     for (const auto* figures : {&candidate.metrics, &candidate.simulated})
       for (const auto& [name, value] : *figures)

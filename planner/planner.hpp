@@ -55,6 +55,7 @@ struct Candidate {
   std::string summary;                                  // one line: "zb-h1, 4 stages, tensor 2 ..."
   std::vector<std::pair<std::string, double>> metrics;  // "step_time_s", "peak_memory_bytes", "time_per_sample" ...
   std::vector<std::pair<std::string, double>> simulated;
+  std::optional<Evidence> evidence;  // of its step, where engines can run it
   std::vector<PlannedStage> stages;
   std::string schedule;                                               // family
   std::vector<std::pair<std::string, std::string>> schedule_options;  // its keys
@@ -69,6 +70,7 @@ struct Answer {
   std::vector<Candidate> candidates;  // best first; empty = infeasible
   bool simulation_decides = false;    // candidates are in the order of their simulated step, else of the objective
   int devices = 0;                    // of the cluster
+  double tie_within = 0;              // plans whose figures are no farther apart (a share) are a tie; 0: not known
   SearchState search;
   bool interrupted = false;
   std::vector<std::string> notes;  // what was searched, what was excluded and why, and how many
@@ -80,6 +82,9 @@ Answer search(const Experiment& experiment, const SearchOptions& options);
 
 // A value of the objective: times have a unit; what a method counts in the unit of its input has none.
 std::string objective_text(const std::string& objective, double value);
+
+// Whether a runner-up is a tie with the first candidate, by the figure that decided (docs/models/uncertainty.md).
+bool is_tie(const Answer& answer, const Candidate& candidate);
 
 // The devices of the cluster that a candidate leaves idle.
 std::vector<int> unused_devices(const Answer& answer, const Candidate& candidate);

@@ -1,9 +1,11 @@
-// A plan to its prediction: tasks, then an engine's timeline, then the figures. Every verb that predicts goes through here.
+// A plan to its prediction: tasks, then an engine's timeline, then the figures and how sure they are. Every verb that predicts
+// goes through here.
 #pragma once
 
 #include <functional>
 
 #include "costmodel/lowering/task_graph.hpp"
+#include "costmodel/prediction/evidence.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
@@ -16,13 +18,15 @@ Engine idle_links();  // the fast replay: estimate()
 
 struct Prediction {
   Timeline timeline;
-  Metrics metrics;
+  Metrics metrics;  // with the interval of the step and its evidence
+  StepTerms terms;
+  Likeness kind;
 };
 
 Prediction predict(const Experiment& experiment, const Plan& plan, const Engine& engine = idle_links());
 // Of a plan with other degrees than the scenario's: the workload is made in its shapes.
 Prediction predict(const Scenario& scenario, const Plan& plan, const Engine& engine = idle_links());
-Prediction predict(const TaskGraph& graph, const Cluster& cluster,
-                   const Engine& engine = idle_links());  // of a plan lowered before
+// Of a plan lowered before.
+Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan& plan, const Engine& engine = idle_links());
 
 }  // namespace panpipe

@@ -57,6 +57,8 @@ const std::vector<Metric>& metric_table() {
       step_metric<&Metrics::model_flops>("model_flops", Flop),
       step_metric<&Metrics::mfu>("mfu", Share),
       step_metric<&Metrics::samples_per_s>("samples_per_s", PerSecond),
+      step_metric<&Metrics::step_time_p10_s>("step_time_p10_s", Second, MetricIn::Predictions),
+      step_metric<&Metrics::step_time_p90_s>("step_time_p90_s", Second, MetricIn::Predictions),
       step_metric<&Metrics::contention_s>("contention_s", Second, MetricIn::Simulations),
       step_metric<&Metrics::step_time_min_s>("step_time_min_s", Second, MetricIn::Measurements),
       step_metric<&Metrics::step_time_max_s>("step_time_max_s", Second, MetricIn::Measurements),
@@ -68,6 +70,8 @@ bool Metric::is_in_result_of(TimelineKind kind) const {
   switch (in) {
     case MetricIn::EveryResult:
       return true;
+    case MetricIn::Predictions:
+      return kind != TimelineKind::Measured;
     case MetricIn::Simulations:
       return kind == TimelineKind::Simulated;
     case MetricIn::Measurements:

@@ -18,7 +18,7 @@ class JsonWriter;
 enum class MetricUnit : std::uint8_t { Second, Byte, Share, Truth, Flop, PerSecond };
 
 // Which results hold a metric. A result holds the terms of the share of memory; the share itself is only in a plan's answer.
-enum class MetricIn : std::uint8_t { EveryResult, Simulations, Measurements, NoResult };
+enum class MetricIn : std::uint8_t { EveryResult, Predictions, Simulations, Measurements, NoResult };
 
 struct Metric {
   std::string_view name;

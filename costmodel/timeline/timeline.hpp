@@ -105,6 +105,12 @@ struct DeviceMetrics {
   bool fits = true;
 };
 
+// The measured runs that a prediction was compared with: those of its kind.
+struct Evidence {
+  int runs = 0, sources = 0;  // 0 runs: nothing alike was ever compared
+  std::string like;           // "A100-SXM, megatron, tensor + pipeline"; "nothing"
+};
+
 struct Metrics {
   double step_time_s = 0;
   double compute_s = 0;                // mean over devices
@@ -117,6 +123,9 @@ struct Metrics {
   double model_flops = 0;  // per step
   double mfu = 0;          // 0 when the peak is unknown
   double samples_per_s = 0;
+  // Predicted, once the evidence is stated (docs/models/uncertainty.md): one run in ten is below, one above; 0 = not stated.
+  double step_time_p10_s = 0, step_time_p90_s = 0;
+  Evidence evidence;
   double contention_s = 0;                          // simulated only
   double step_time_min_s = 0, step_time_max_s = 0;  // measured only: over the measured steps
   std::vector<DeviceMetrics> per_device;

@@ -16,11 +16,10 @@ Candidate candidate_of(const Exact& exact, Evaluator& evaluator) {
   Candidate candidate;
   const TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
   const CostModel& model = evaluator.model(exact.configuration);
-  const Cluster& cluster = model.scenario().cluster;
   candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name);
-  candidate.metrics = figures_of(predict(graph, cluster));
+  state_metrics(candidate, predict(graph, model.scenario(), *exact.plan));
   candidate.simulated = exact.simulated;
-  candidate.stages = stages_of(*exact.plan, model.units(cluster.devices.front().type));
+  candidate.stages = stages_of(*exact.plan, model.units(model.scenario().cluster.devices.front().type));
   candidate.schedule = exact.plan->schedule.name;
   const PlanRequest request = evaluator.request(exact.configuration);
   for (const auto& [key, value] : request.schedule.options) candidate.schedule_options.emplace_back(key, value);
@@ -51,7 +50,8 @@ std::string last_text(const Account& account, const Answer& answer) {
 
 void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options) {
   const TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
-  exact.simulated = figures_of(predict(graph, evaluator.model(exact.configuration).scenario().cluster, options.simulate));
+  const Scenario& scenario = evaluator.model(exact.configuration).scenario();
+  exact.simulated = figures_of(predict(graph, scenario, *exact.plan, options.simulate));
 }
 
 void add_finalists(const std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer) {

@@ -45,9 +45,8 @@ Candidate PfeifeSearch::candidate(Searched& searched) const {
   CutSearch& search = *searched.search;
   auto plan = std::make_shared<Plan>(search.evaluator().plan(search.cuts(), search.modes()));
   const TaskGraph graph = lower(space_.scenario(), *plan, space_.costs());
-  const Cluster& cluster = space_.scenario().cluster;
-  result.metrics = figures_of(predict(graph, cluster));
-  if (options_.simulate) result.simulated = figures_of(predict(graph, cluster, options_.simulate));
+  state_metrics(result, predict(graph, space_.scenario(), *plan));
+  if (options_.simulate) result.simulated = figures_of(predict(graph, space_.scenario(), *plan, options_.simulate));
   result.stages = planner::stages_of(*plan, space_.costs().workload(space_.site_of_rank(0)));
   std::string cuts;
   for (const int cut : search.cuts()) cuts += fmt::format("{}{}", cuts.empty() ? "" : ", ", cut);

@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "base/text/json_writer.hpp"
+#include "costmodel/prediction/evidence.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "present/result/result_plan.hpp"
 
@@ -156,6 +157,7 @@ std::string document(const Timeline& timeline, const Metrics& metrics, const Res
   write_context(out, context, timeline);
   write_metrics(out, metrics, timeline.kind);
   write_memory(out, timeline, with_timeline);
+  if (timeline.kind != TimelineKind::Measured) write_evidence(out, metrics.evidence);
   if (timeline.kind == TimelineKind::Simulated) write_contention(out, timeline);
   if (timeline.kind == TimelineKind::Measured) write_losses(out, timeline);
   write_repetitions(out, timeline);

@@ -190,6 +190,8 @@ PlanFacts to_plan(const Json& row) {
   return plan;
 }
 
+Evidence to_evidence(const Json& row) { return {index(row, "runs", 0), index(row, "sources", 0), row.value("like", "")}; }
+
 DeviceMetrics to_device_metrics(const Json& row) {
   DeviceMetrics device;
   device.device = device_of(row);
@@ -227,6 +229,7 @@ ResultDocument to_result(const Json& document, const std::string& path) {
   result.heading = document.value("heading", std::vector<std::string>());
   result.paths = document.value("paths", Json::object()).get<std::map<std::string, std::vector<std::string>>>();
   if (const auto plan = document.find("plan"); plan != document.end()) result.plan = to_plan(*plan);
+  if (const auto evidence = document.find("evidence"); evidence != document.end()) result.evidence = to_evidence(*evidence);
   result.timeline.kind = result.kind;
   for (const auto& [name, value] : document.at("metrics").items()) {
     if (value.is_number()) result.metrics.emplace_back(name, figure(value));

@@ -20,6 +20,7 @@ struct ResultDocument {
   std::vector<DeviceMetrics> per_device;                  // as the engine computed them
   std::map<std::string, std::vector<std::string>> paths;  // "tensor", "pipeline", "data" -> classes of path, from near to far
   std::optional<PlanFacts> plan;                          // absent in older documents
+  std::optional<Evidence> evidence;                       // of predictions; absent in older documents
   bool has_timeline = false;
   Timeline timeline;  // spans, devices with memory, contention; what a document does not hold stays empty
 

@@ -32,14 +32,13 @@ void check_result_files(const std::string& folder) {
   check_outputs(folder, {"result.json", "trace.json", "scenario.yaml", "plan.yaml", "report.txt", "schedule.svg"}, kAdvice);
 }
 
-std::string write_results(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const ResultContext& context,
-                          const std::string& notes, const std::string& folder) {
+std::string write_results(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const Metrics& figures,
+                          const ResultContext& context, const std::string& notes, const std::string& folder) {
   check_result_files(folder);
   make_folder(folder, kAdvice);
   const auto write = [&](const char* name, const std::string& text) {
     write_file((fs::path(folder) / name).string(), text, kAdvice);
   };
-  const Metrics figures = metrics(timeline);
   const ResultPlan described = describe_plan(experiment, plan, timeline);
   write("result.json", to_result_json(timeline, figures, context, described, true));
   write("trace.json", to_trace_json(timeline) + "\n");

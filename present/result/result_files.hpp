@@ -18,8 +18,8 @@ ResultContext result_context(const Experiment& experiment, const std::string& sc
 
 // Writes result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into the folder, which is made when
 // absent. MachineError when that cannot be written; no file is left half-written. Returns the sentence that says so.
-std::string write_results(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const ResultContext& context,
-                          const std::string& notes, const std::string& folder);
+std::string write_results(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const Metrics& figures,
+                          const ResultContext& context, const std::string& notes, const std::string& folder);
 
 // The same faults before anything is computed: call it once the scenario and the plan are read. Errors as of check_outputs()
 // (base/files/files_write.hpp).

@@ -11,6 +11,7 @@
 #include "base/text/percent.hpp"
 #include "base/text/rate_text.hpp"
 #include "base/text/text_table.hpp"
+#include "costmodel/prediction/evidence.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "present/result/result_text.hpp"
 
@@ -163,11 +164,19 @@ std::string steps_text(const Timeline& timeline, const Metrics& metrics) {
                      time_text(metrics.step_time_max_s));
 }
 
+// "  80 % of runs are expected from 101.1 ms to 118.9 ms; validated on 63 runs of 2 sources (A100-SXM, megatron, pipeline)"
+std::string sureness_line(const Metrics& metrics) {
+  if (metrics.step_time_p90_s <= 0) return "";
+  return fmt::format("  80 % of runs are expected from {} to {}; {}\n", time_text(metrics.step_time_p10_s),
+                     time_text(metrics.step_time_p90_s), to_text(metrics.evidence));
+}
+
 }  // namespace
 
 std::string to_table(const Timeline& timeline, const Metrics& metrics, const TextStyle& style, int tokens_per_sample) {
   std::string out = style.paint(kBold, fmt::format("step time  {}", time_text(metrics.step_time_s))) +
                     fmt::format("  ({}{})\n", name_of(timeline.kind), steps_text(timeline, metrics));
+  out += sureness_line(metrics);
   out += time_lines(metrics, style) + rate_line(metrics, tokens_per_sample) + memory_lines(timeline, metrics, style) + "\n";
   out += device_rows(timeline, metrics, style);
   const std::string contention = contention_lines(timeline, metrics, style);

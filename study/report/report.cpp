@@ -16,6 +16,7 @@
 #include "base/text/memory_text.hpp"
 #include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/prediction/evidence.hpp"
 #include "present/page/page.hpp"
 #include "present/picture/picture_layout.hpp"
 #include "study/compare/compare.hpp"
@@ -113,6 +114,11 @@ class Report {
          page::Tone::Plain},
         {"peak memory", memory_scale(of("peak_memory_bytes")).text(of("peak_memory_bytes")), fits ? "fits" : "does not fit",
          fits ? page::Tone::Plain : page::Tone::Bad}};
+    if (result.evidence && of("step_time_p90_s") > 0)
+      figures.insert(figures.begin() + 1,
+                     {"80 % of runs are expected",
+                      fmt::format("{} to {}", to_text(Duration(of("step_time_p10_s"))), to_text(Duration(of("step_time_p90_s")))),
+                      to_text(*result.evidence), page::Tone::Plain});
     if (of("mfu") > 0) figures.insert(figures.begin() + 1, {"MFU", percent(of("mfu")), "of the dense peak", page::Tone::Plain});
     if (result.kind == TimelineKind::Simulated)
       figures.push_back({"lost to shared links", percent(of("contention_s") / of("step_time_s")), "", page::Tone::Plain});

@@ -136,6 +136,18 @@ TEST(Fit, AnOverfitIsSeen) {
   options.robust_scale = 1;  // squares: every row pulls
   const Fit result = fit(prepare_rows(rows, {"A100-80G-SXM"}).rows, Calibration{}, options);
   EXPECT_GT(result.without_own.at("one").mean, 1.5 * result.by_source.at("one").mean);
+  // The table of left-out predictions has every row, as the errors by source were made from.
+  ASSERT_EQ(result.left_out_s.size(), result.row_ids.size());
+  double sum = 0;
+  int count = 0;
+  for (std::size_t i = 0; i < result.row_ids.size(); ++i) {
+    if (result.row_sources[i] != "one") continue;
+    sum += std::abs(result.left_out_s[i] / result.measured_s[i] - 1);
+    ++count;
+  }
+  EXPECT_NEAR(sum / count, result.without_own.at("one").mean, 1e-12);
+  EXPECT_THAT(left_out_csv(result), HasSubstr(fmt::format("id,source,left_out_s\n{},{},{:.9g}\n", result.row_ids[0],
+                                                          result.row_sources[0], result.left_out_s[0])));
   ASSERT_FALSE(result.overfits.empty());
   EXPECT_THAT(to_yaml(result, record()), HasSubstr("  overfitted:\n"));
   EXPECT_THAT(to_table(result), HasSubstr("overfitted: one: "));

@@ -176,13 +176,17 @@ class Fitter {
       of.resize(rows_.size());
       of[i] = true;
     }
+    result_.left_out_s.assign(rows_.size(), std::nan(""));
     for (const auto& [source, out] : members) {
       result_.by_source[source] = errors_among(result_.predicted_s, out);
       const bool enough = static_cast<std::size_t>(std::count(out.begin(), out.end(), false)) > model_.parameters().size();
       if (members.size() < 2 || !enough) continue;
       leave("without " + source, out);
       if (model_.stopped()) return;
-      result_.without_own[source] = errors_among(predictions(residuals), out);
+      const std::vector<double> predicted = predictions(residuals);
+      for (std::size_t i = 0; i < out.size(); ++i)
+        if (out[i]) result_.left_out_s[i] = predicted[i];
+      result_.without_own[source] = errors_among(predicted, out);
       judge(source, result_.without_own[source], result_.by_source[source]);
     }
   }

@@ -48,6 +48,7 @@ struct Fit {
   FitOptions options;
   std::vector<std::string> row_ids, row_sources, row_frameworks;
   std::vector<double> predicted_s, measured_s;
+  std::vector<double> left_out_s;                // each row predicted by a fit without its source; empty or NaN: not done
   FitErrors before, after;                       // on the rows fitted: with the start values, with the fitted ones
   FitErrors folds;                               // each row predicted by a fit without its fold; no rows: not done
   std::map<std::string, FitErrors> by_source;    // in sample
@@ -82,6 +83,8 @@ struct FitRecord {
 // calibration.yaml, with start, range and uncertainty of every fitted number and what it was fitted on.
 std::string to_yaml(const Fit& fit, const FitRecord& record);
 std::string to_table(const Fit& fit);
+// The table `id,source,left_out_s` of the rows that were left out with their source.
+std::string left_out_csv(const Fit& fit);
 
 FitErrors errors_of(const std::vector<double>& predicted, const std::vector<double>& measured);
 

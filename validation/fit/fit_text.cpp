@@ -201,4 +201,12 @@ std::map<std::string, double> stated_spreads(const std::string& calibration_file
   return spreads;
 }
 
+std::string left_out_csv(const Fit& fit) {
+  std::string text = "id,source,left_out_s\n";
+  for (std::size_t i = 0; i < fit.left_out_s.size(); ++i)
+    if (!std::isnan(fit.left_out_s[i]))
+      text += fmt::format("{},{},{:.9g}\n", fit.row_ids[i], fit.row_sources[i], fit.left_out_s[i]);
+  return text;
+}
+
 }  // namespace panpipe

@@ -66,6 +66,8 @@ page::Table page_rows(const RunReport& report) {
                    {"error", "%", true, "predicted / measured - 1"},
                    {"measured", "s", true, ""},
                    {"predicted", "s", true, ""},
+                   {"p10", "s", true, "one run in ten is expected below; from runs of other sources"},
+                   {"p90", "s", true, "one run in ten is expected above; from runs of other sources"},
                    {"where the predicted time goes", "", false, "on the device that computes longest"},
                    {"peak measured", "GiB", true, "as printed; GB read as GiB"},
                    {"peak predicted", "GiB", true, ""},
@@ -83,8 +85,11 @@ page::Table page_rows(const RunReport& report) {
     id.hint = run->row.source + ", " + run->row.where;
     table.rows.push_back(
         {id, page::number(100 * *run->error(), 1, std::abs(*run->error()) > kLarge ? page::Tone::Bad : page::Tone::Plain),
-         page::number(*run->row.step_s, 3), page::number(run->predicted_s, 3), bar,
-         page::number(run->row.peak_gib.value_or(std::nan("")), 1), page::number(run->predicted_peak_gib, 1),
+         page::number(*run->row.step_s, 3), page::number(run->predicted_s, 3),
+         page::number(run->inside() ? run->predicted_p10_s() : std::nan(""), 3),
+         page::number(run->inside() ? run->predicted_p90_s() : std::nan(""), 3,
+                      run->inside() == false ? page::Tone::Bad : page::Tone::Plain),
+         bar, page::number(run->row.peak_gib.value_or(std::nan("")), 1), page::number(run->predicted_peak_gib, 1),
          page::words(run->row.gpu), page::words(parallelism_of(run->row)),
          page::words(fmt::format("{}", fmt::join(run->assumed, "; ")), page::Tone::Muted)});
   }
@@ -99,6 +104,7 @@ std::string to_page(const RunReport& report, const std::string& command) {
   out.figures({{"mean error", percent(e.mean), fmt::format("over {} runs", e.rows)},
                {"median", percent(e.median), ""},
                {"bias", signed_percent(e.bias), ""},
+               {"inside", e.judged > 0 ? percent(e.inside) : "-", "of the intervals that should hold 80 %, from other sources"},
                {"worst", percent(e.worst), e.worst_id},
                {"pairs in order", percent(e.pairs_ordered), "measured more than 5 % apart"},
                {"regret", fmt::format("{:.2f} %", 100 * report.summary.choice.mean_regret), "of choosing by prediction, mean"}});

@@ -8,10 +8,12 @@
 
 #include "base/error.hpp"
 #include "base/parallel_for.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/prediction/prediction.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/timeline/step_time.hpp"
+#include "validation/runs/csv_table.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
 
@@ -40,57 +42,6 @@ class CalibrationChoice {
   std::map<std::string, std::string> by_device_;
   std::string general_;
 };
-
-// The pipeline rank whose passes take longest.
-int busiest_rank(const TaskGraph& graph) {
-  int busiest = 0;
-  double most = -1;
-  for (int rank = 0; rank < graph.ranks; ++rank) {
-    double busy = 0;
-    for (auto t = graph.rank_begin[static_cast<std::size_t>(rank)]; t < graph.rank_begin[static_cast<std::size_t>(rank) + 1];
-         ++t) {
-      const Task& task = graph.tasks[static_cast<std::size_t>(t)];
-      if (task.program >= 0 && task.lane == Lane::Compute && task.group_size > 0)  // a group has one program
-        busy += graph.programs[static_cast<std::size_t>(task.program)].duration.base();
-    }
-    if (busy > most) {
-      most = busy;
-      busiest = rank;
-    }
-  }
-  return busiest;
-}
-
-StepTerms terms_of(const TaskGraph& graph, const Metrics& figures, double step) {
-  StepTerms terms;
-  const auto rank = static_cast<std::size_t>(busiest_rank(graph));
-  for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
-    const Task& task = graph.tasks[static_cast<std::size_t>(t)];
-    if (task.program < 0 || task.lane != Lane::Compute || task.group_size == 0) continue;
-    const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
-    const double total = to_duration(program.duration).base();
-    if (task.kind == TaskKind::Optimizer) {
-      terms.optimizer += total;
-      continue;
-    }
-    const Breakdown& parts = program.breakdown;
-    const double tensor = to_duration(program.exposed_communication).base();
-    const double known = parts.compute.base() + parts.memory.base();
-    terms.products += parts.compute.base();
-    terms.traffic += parts.memory.base();
-    terms.tensor += tensor;
-    terms.host += total - known - tensor;
-  }
-  const double busy = terms.products + terms.traffic + terms.tensor + terms.host + terms.optimizer;
-  for (const DeviceMetrics& device : figures.per_device)
-    if (device.rank == static_cast<std::int32_t>(rank)) {
-      terms.communication = std::max(0.0, device.exposed_communication_s - terms.tensor);
-      break;
-    }
-  terms.communication = std::min(terms.communication, std::max(0.0, step - busy));
-  terms.idle = step - busy - terms.communication;
-  return terms;
-}
 
 // What PyTorch's allocator has given out (torch.cuda.max_memory_allocated): no context, no fragmentation.
 double allocated(const Framework& framework, double peak_bytes) {
@@ -125,14 +76,17 @@ void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache,
     std::vector<Calibration> numbers;
     for (const DeviceType& type : scenario.cluster.types) numbers.push_back(cache.of(type));
     const Experiment experiment(std::move(scenario), std::move(numbers));
-    const TaskGraph graph = lower(experiment.scenario, experiment.plan(""), experiment.model);
-    const auto [timeline, figures] = predict(graph, experiment.scenario.cluster);
+    const Plan plan = experiment.plan("");
+    const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
+    const auto [timeline, figures, terms, kind] = predict(graph, experiment.scenario, plan);
     run.predicted_s = written.rolling ? step_period(timeline) : figures.step_time_s;
     run.predicted_peak_gib = figures.peak_memory_bytes / kGib;
     if (run.row.peak_kind == "allocated")
       run.predicted_peak_gib = allocated(experiment.scenario.framework, figures.peak_memory_bytes) / kGib;
     run.parameters = static_cast<double>(experiment.workload.parameters);
     run.terms = terms_of(graph, figures, run.predicted_s);
+    run.kind = kind;
+    run.interval = shipped_evidence().interval(kind, run.row.source);
   } catch (const InputError& error) {
     run.skipped = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
   } catch (const NoAnswer& error) {
@@ -147,9 +101,37 @@ std::optional<double> RunPrediction::error() const {
   return predicted_s / *row.step_s - 1;
 }
 
+std::optional<bool> RunPrediction::inside() const {
+  if (!error() || interval.stands_on.runs == 0) return std::nullopt;
+  return predicted_p10_s() <= *row.step_s && *row.step_s <= predicted_p90_s();
+}
+
 std::optional<double> RunPrediction::peak_error() const {
   if (!predicted() || !row.peak_gib) return std::nullopt;
   return predicted_peak_gib / *row.peak_gib - 1;
+}
+
+std::map<std::string, double> read_left_out(const std::vector<std::string>& files) {
+  std::map<std::string, double> seconds;
+  for (const std::string& file : files) {
+    const CsvTable table = load_csv(file);
+    const auto column = [&](const char* name) {
+      const auto found =
+          std::find_if(table.heading.begin(), table.heading.end(), [&](const CsvCell& cell) { return cell.text == name; });
+      if (found == table.heading.end())
+        throw InputError(fmt::format("{}: no column '{}'; panpipe fit --left-out writes such tables", file, name));
+      return static_cast<std::size_t>(found - table.heading.begin());
+    };
+    const std::size_t id = column("id"), time = column("left_out_s");
+    for (const std::vector<CsvCell>& row : table.rows) {
+      const Parsed<double> value = parse_number(row[time].text);
+      if (!value.value || *value.value <= 0)
+        throw InputError(
+            {diagnostic_at(table, row[time], fmt::format("'{}' is not a number of seconds above 0", row[time].text))});
+      seconds[row[id].text] = *value.value;
+    }
+  }
+  return seconds;
 }
 
 std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const PredictionOptions& options) {
@@ -159,6 +141,8 @@ std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const Predic
   parallel_for(rows.size(), options.threads, [&](std::size_t i, std::size_t) {
     runs[i].row = rows[i];
     predict_row(calibrations, cache, runs[i]);
+    if (const auto found = options.left_out.find(rows[i].id); found != options.left_out.end())
+      runs[i].predicted_s = found->second;
   });
   return runs;
 }

@@ -6,20 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/prediction/evidence.hpp"
+#include "costmodel/prediction/step_terms.hpp"
 #include "validation/runs/run_row.hpp"
 
 namespace panpipe {
-
-// Where the predicted step goes on the device that computes longest. Seconds; they add up to the step.
-struct StepTerms {
-  double products = 0;  // matrix products and attention
-  double traffic = 0;   // element-wise operators, normalizations, loss
-  double tensor = 0;    // tensor-parallel collectives
-  double host = 0;      // launches that the device does not hide, kernel gaps
-  double optimizer = 0;
-  double communication = 0;  // exposed: stage hand-overs, data-parallel collectives
-  double idle = 0;           // bubble, nothing of this device in flight
-};
 
 struct RunPrediction {
   RunRow row;
@@ -30,7 +21,13 @@ struct RunPrediction {
   double predicted_peak_gib = 0;
   double parameters = 0;  // of the model
   StepTerms terms;
+  Likeness kind;
+  StepInterval interval;  // from runs of other sources
 
+  double predicted_p10_s() const { return interval.low * predicted_s; }
+  double predicted_p90_s() const { return interval.high * predicted_s; }
+  // Whether the measured step lies in it; absent when there is no measured step or nothing was compared.
+  std::optional<bool> inside() const;
   bool predicted() const { return skipped.empty(); }
   // predicted / measured - 1; absent when either is.
   std::optional<double> error() const;
@@ -38,9 +35,13 @@ struct RunPrediction {
 };
 
 struct PredictionOptions {
-  std::vector<std::string> calibrations;  // files; each for the devices it names
-  int threads = 0;                        // 0: as many as the machine has
+  std::vector<std::string> calibrations;   // files; each for the devices it names
+  std::map<std::string, double> left_out;  // id -> seconds: predictions that stand in for ours, of fits without the row's source
+  int threads = 0;                         // 0: as many as the machine has
 };
+
+// Tables `id,left_out_s` as panpipe fit --left-out writes them. Throws InputError.
+std::map<std::string, double> read_left_out(const std::vector<std::string>& files);
 
 // In the order of the rows. A row that cannot be expressed or has no legal plan says why in `skipped`. Throws InputError for a
 // calibration that cannot be read.

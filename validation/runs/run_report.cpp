@@ -31,6 +31,7 @@ constexpr Figure kFigures[] = {
     {"choice_pairs_ordered", true, [](const Summary& s) { return s.choice.pairs_ordered; }},
     {"regret", false, [](const Summary& s) { return s.choice.mean_regret; }},
     {"memory_mean", false, [](const Summary& s) { return s.memory.mean; }},
+    {"inside", true, [](const Summary& s) { return s.errors.inside; }},
     {"memory_worst", false, [](const Summary& s) { return s.memory.worst; }},
 };
 
@@ -44,6 +45,7 @@ void write_errors(JsonWriter& out, const ErrorSummary& e) {
   out.field("rows", e.rows).field("mean_absolute_error", e.mean).field("median_absolute_error", e.median);
   out.field("p90_absolute_error", e.p90).field("worst", e.worst).field("worst_id", e.worst_id).field("bias", e.bias);
   out.field("pairs_ordered", e.pairs_ordered).field("pairs", e.pairs).field("skipped", e.skipped);
+  out.field("judged", e.judged).field("share_inside", e.judged > 0 ? std::optional(e.inside) : std::nullopt);
 }
 
 void write_summary(JsonWriter& out, const std::string& name, const Summary& s) {
@@ -68,6 +70,14 @@ void write_row(JsonWriter& out, const RunPrediction& run) {
   out.object().field("id", r.id).field("source", r.source).field("framework", r.framework).field("gpu", r.gpu);
   out.field("parallelism", parallelism_of(r)).field("measured_s", r.step_s);
   out.field("predicted_s", predicted(run.predicted_s)).field("relative_error", run.error());
+  const bool has_interval = run.predicted() && run.interval.stands_on.runs > 0;
+  out.field("predicted_p10_s", has_interval ? std::optional(run.predicted_p10_s()) : std::nullopt);
+  out.field("predicted_p90_s", has_interval ? std::optional(run.predicted_p90_s()) : std::nullopt);
+  out.field("inside", run.inside());
+  if (run.predicted())
+    write_evidence(out, run.interval.evidence);
+  else
+    out.field("evidence", nullptr);
   out.field("measured_peak_gib", r.peak_gib).field("predicted_peak_gib", predicted(run.predicted_peak_gib));
   out.field("relative_peak_error", run.peak_error()).field("assumed", run.assumed);
   if (run.predicted())
@@ -79,14 +89,21 @@ void write_row(JsonWriter& out, const RunPrediction& run) {
 
 double known(bool is_known, double value) { return is_known ? value : std::nan(""); }
 
+// "101.1 ms to 118.9 ms"
+std::string interval_text(const RunPrediction& run) {
+  if (!run.inside()) return "-";
+  return fmt::format("{} to {}", to_text(Duration(run.predicted_p10_s())), to_text(Duration(run.predicted_p90_s())));
+}
+
 std::string rows_table(const RunReport& report, std::size_t most) {
   const std::vector<const RunPrediction*> rows = worst_first(report);
   const std::size_t shown = most == 0 ? rows.size() : std::min(most, rows.size());
-  TextTable table({"<row", "measured", "predicted", "error", "peak GiB", "predicted"}, 0);
+  TextTable table({"<row", "measured", "predicted", "error", "80 % interval", "peak GiB", "predicted"}, 0);
   for (std::size_t i = 0; i < shown; ++i) {
     const RunPrediction& run = *rows[i];
     table.row({run.row.id, to_text(Duration(*run.row.step_s)), to_text(Duration(run.predicted_s)), signed_percent(*run.error()),
-               run.row.peak_gib ? fmt::format("{:.1f}", *run.row.peak_gib) : "-", fmt::format("{:.1f}", run.predicted_peak_gib)});
+               interval_text(run), run.row.peak_gib ? fmt::format("{:.1f}", *run.row.peak_gib) : "-",
+               fmt::format("{:.1f}", run.predicted_peak_gib)});
   }
   if (shown < rows.size()) table.line(fmt::format("... and {} rows with smaller errors (--all shows them)", rows.size() - shown));
   return table.text();
@@ -182,6 +199,8 @@ const std::vector<GroupFigure>& group_figures() {
        [](S s) { return known(s.choice.pairs > 0, s.choice.pairs_ordered); }},
       {"regret", "what choosing by prediction costs, mean", 2,
        [](S s) { return known(s.choice.groups > 0, s.choice.mean_regret); }},
+      {"inside", "measured steps inside the interval that should hold 80 %, which is from other sources", 1,
+       [](S s) { return known(s.errors.judged > 0, s.errors.inside); }},
       {"memory", "mean absolute error of the peak", 1, [](S s) { return known(s.memory.rows > 0, s.memory.mean); }}};
   return figures;
 }

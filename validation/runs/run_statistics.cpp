@@ -58,6 +58,11 @@ ErrorSummary error_summary(const std::vector<const RunPrediction*>& runs) {
     }
   }
   summary.rows = static_cast<int>(measured.size());
+  std::vector<double> inside;
+  for (const RunPrediction* run : measured)
+    if (const std::optional<bool> holds = run->inside()) inside.push_back(*holds ? 1 : 0);
+  summary.judged = static_cast<int>(inside.size());
+  summary.inside = mean_of(inside);
   summary.mean = mean_of(absolute);
   summary.median = quantile(absolute, 0.5);
   summary.p90 = quantile(absolute, 0.9);
@@ -70,20 +75,10 @@ ErrorSummary error_summary(const std::vector<const RunPrediction*>& runs) {
 }
 
 ChoiceSummary choice_summary(const std::vector<const RunPrediction*>& runs) {
-  using Key = std::tuple<std::string, std::string, std::string, std::vector<int>>;
-  std::map<Key, std::vector<const RunPrediction*>> groups;
-  for (const RunPrediction* run : runs) {
-    if (!run->error()) continue;
-    const RunRow& r = run->row;
-    std::vector<int> sizes;
-    for (const auto& value : {r.layers, r.hidden, r.heads, r.ffn, r.seq, r.vocab, r.gpus, r.global_batch})
-      sizes.push_back(value.value_or(0));
-    groups[{r.source, r.framework, r.gpu, sizes}].push_back(run);
-  }
   ChoiceSummary summary;
   Pairs pairs;
   std::vector<double> regrets;
-  for (const auto& [key, members] : groups) {
+  for (const std::vector<const RunPrediction*>& members : choice_groups(runs)) {
     if (members.size() < 2) continue;
     ++summary.groups;
     count_pairs(members, pairs);
@@ -121,6 +116,22 @@ MemorySummary memory_summary(const std::vector<const RunPrediction*>& runs) {
 }
 
 }  // namespace
+
+std::vector<std::vector<const RunPrediction*>> choice_groups(const std::vector<const RunPrediction*>& runs) {
+  using Key = std::tuple<std::string, std::string, std::string, std::vector<int>>;
+  std::map<Key, std::vector<const RunPrediction*>> groups;
+  for (const RunPrediction* run : runs) {
+    if (!run->error()) continue;
+    const RunRow& r = run->row;
+    std::vector<int> sizes;
+    for (const auto& value : {r.layers, r.hidden, r.heads, r.ffn, r.seq, r.vocab, r.gpus, r.global_batch})
+      sizes.push_back(value.value_or(0));
+    groups[{r.source, r.framework, r.gpu, sizes}].push_back(run);
+  }
+  std::vector<std::vector<const RunPrediction*>> result;
+  for (auto& [key, members] : groups) result.push_back(std::move(members));
+  return result;
+}
 
 Summary summarize(const std::vector<const RunPrediction*>& runs) {
   return {error_summary(runs), choice_summary(runs), memory_summary(runs)};

@@ -18,6 +18,8 @@ struct ErrorSummary {
   double bias = 0;           // mean of the signed errors
   double pairs_ordered = 1;  // of the pairs measured more than 5 % apart
   long long pairs = 0;
+  int judged = 0;     // rows with an interval
+  double inside = 0;  // share of them measured inside it
 };
 
 // Rows of one model, GPUs and global batch: the plans that somebody could have chosen among.
@@ -43,6 +45,9 @@ struct Summary {
 
 // Kind of group ("source", "gpu", "framework", "parallelism", "model_size") -> name -> summary.
 using Groups = std::map<std::string, std::map<std::string, Summary>>;
+
+// What choices are made among: rows of one source, framework, GPU, model, number of GPUs and global batch; groups of one row too.
+std::vector<std::vector<const RunPrediction*>> choice_groups(const std::vector<const RunPrediction*>& runs);
 
 Summary summarize(const std::vector<const RunPrediction*>& runs);
 Summary summarize(const std::vector<RunPrediction>& runs);

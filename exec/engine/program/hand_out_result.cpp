@@ -37,7 +37,7 @@ void present(const PreparedRun& run, const Timeline& timeline, const FilesRead& 
                    .c_str(),
                stderr);
   if (run.request.output.empty()) return;
-  std::fputs(write_results(run.experiment, run.plan, timeline, context, "", run.request.output).c_str(), stderr);
+  std::fputs(write_results(run.experiment, run.plan, timeline, figures, context, "", run.request.output).c_str(), stderr);
 }
 
 }  // namespace panpipe::exec

@@ -46,6 +46,32 @@ TEST(AnswerTable, NamesIdleDevicesAndWhatIsLeftOfTheMemory) {
   EXPECT_THAT(to_table(answer_of({stage_of({"a"}, {0, 1})}, 2), false), Not(HasSubstr("not used")));
 }
 
+// Steps of 2, 2.05 and 2.2 s: 2.5 % apart are a tie within 3 %, 10 % are none.
+TEST(AnswerTable, ARunnerUpThatTheErrorsDoNotTellApartIsATie) {
+  Answer answer = answer_of({stage_of({"a"}, {0, 1})}, 2);
+  for (const double step : {2.05, 2.2}) {
+    answer.candidates.push_back(answer.candidates.front());
+    answer.candidates.back().metrics.front().second = step;
+  }
+  EXPECT_THAT(to_table(answer, false), Not(HasSubstr("a tie")));  // nothing was compared
+  answer.tie_within = 0.03;
+  EXPECT_THAT(
+      to_table(answer, false),
+      HasSubstr("\n  a tie with plan 2: measured, one of ten pairs of plans that are predicted 3.0 % apart is the other way "
+                "round\n"));
+  const std::string json = to_json(answer);
+  EXPECT_THAT(json, HasSubstr("\"tie_within\": 0.03"));
+  EXPECT_FALSE(is_tie(answer, answer.candidates[0]));
+  EXPECT_TRUE(is_tie(answer, answer.candidates[1]));
+  EXPECT_FALSE(is_tie(answer, answer.candidates[2]));
+  answer.candidates.front().metrics.insert(answer.candidates.front().metrics.end(),
+                                           {{"step_time_p10_s", 1.8}, {"step_time_p90_s", 2.25}});
+  answer.candidates.front().evidence = Evidence{63, 2, "A100-SXM, megatron, pipeline"};
+  EXPECT_THAT(to_table(answer, false),
+              HasSubstr("\n  80 % of runs are expected from 1.8 s to 2.25 s; validated on 63 runs of 2 sources "
+                        "(A100-SXM, megatron, pipeline)\n"));
+}
+
 // Ten stages: the first and the last differ from those between.
 TEST(AnswerTable, StagesThatAreAlikeAreOneRow) {
   std::vector<PlannedStage> stages = {stage_of({"embedding"}, {0, 1})};

@@ -1,0 +1,117 @@
+// panpipe support: what of a scenario was ever compared with measured runs, and how sure its prediction therefore is.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "base/text/json_writer.hpp"
+#include "base/text/percent.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/text/text_table.hpp"
+#include "cli/output.hpp"
+#include "cli/predict.hpp"
+#include "cli/verbs.hpp"
+#include "costmodel/prediction/support.hpp"
+#include "present/result/heading.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+std::string parts_text(const Support& support, const TextStyle& style) {
+  TextTable table({"<compared were", "<", "runs", "sources", "mean error", "worst"});
+  for (const SupportedPart& part : support.parts) {
+    if (part.runs == 0)
+      table.row({part.what, part.value, "0", "0", "-", "-"});
+    else
+      table.row({part.what, part.value, std::to_string(part.runs), std::to_string(part.sources), percent(part.mean_error),
+                 signed_percent(part.worst_error)});
+  }
+  return table.text(style);
+}
+
+// "calibration of A100-80G-SXM (a100-80g-sxm): fitted gemm_efficiency, launch; measured ...; inferred ..."
+std::string device_text(const SupportedDevice& device) {
+  std::string text = fmt::format("  numbers of {} ({}):", device.device, device.calibration);
+  if (device.numbers.empty()) return text + " its data sheet alone\n";
+  for (const NumberOrigin origin : {NumberOrigin::Fitted, NumberOrigin::Measured, NumberOrigin::Inferred}) {
+    std::vector<std::string> keys;
+    for (const SupportedNumber& number : device.numbers)
+      if (number.origin == origin) keys.push_back(number.key);
+    if (!keys.empty()) text += fmt::format("\n    {}: {}", name_of(origin), fmt::join(keys, ", "));
+  }
+  return text + "\n";
+}
+
+std::string support_text(const Support& support, const Metrics& figures, const TextStyle& style) {
+  std::string out = style.paint(kBold, to_text(figures.evidence)) + "\n";
+  if (figures.step_time_p90_s > 0)
+    out += fmt::format("  step {}; 80 % of runs are expected from {} to {}, by the errors of {} runs of {} sources ({})\n",
+                       to_text(Duration(figures.step_time_s)), to_text(Duration(figures.step_time_p10_s)),
+                       to_text(Duration(figures.step_time_p90_s)), support.interval.stands_on.runs,
+                       support.interval.stands_on.sources, support.interval.stands_on.like);
+  out += parts_text(support, style);
+  for (const SupportedDevice& device : support.devices) out += device_text(device);
+  for (const std::string& what : support.never_compared) out += style.paint(kYellow, "  never compared: " + what) + "\n";
+  return wrapped(out, style.width);
+}
+
+std::string support_json(const Support& support, const Metrics& figures) {
+  JsonWriter out;
+  out.object(JsonLayout::Lines).field("schema", "panpipe-support/1").field("step_time_s", figures.step_time_s);
+  out.field("step_time_p10_s", figures.step_time_p10_s).field("step_time_p90_s", figures.step_time_p90_s);
+  write_evidence(out, support.interval.evidence);
+  const Evidence& from = support.interval.stands_on;
+  out.object("interval_from").field("runs", from.runs).field("sources", from.sources).field("like", from.like).end();
+  out.list("parts", JsonLayout::Lines);
+  for (const SupportedPart& part : support.parts) {
+    out.object().field("what", part.what).field("value", part.value).field("runs", part.runs).field("sources", part.sources);
+    const bool compared = part.runs > 0;
+    out.field("mean_error", compared ? std::optional(part.mean_error) : std::nullopt);
+    out.field("worst_error", compared ? std::optional(part.worst_error) : std::nullopt).end();
+  }
+  out.end().list("devices", JsonLayout::Lines);
+  for (const SupportedDevice& device : support.devices) {
+    out.object(JsonLayout::Lines).field("device", device.device).field("calibration", device.calibration);
+    out.list("numbers", JsonLayout::Lines);
+    for (const SupportedNumber& number : device.numbers)
+      out.object()
+          .field("key", number.key)
+          .field("value", number.value)
+          .field("origin", name_of(number.origin))
+          .field("source", number.source)
+          .end();
+    out.end().end();
+  }
+  return out.end().field("never_compared", support.never_compared).end().finish() + "\n";
+}
+
+}  // namespace
+
+void add_support_verb(CLI::App& sub, std::function<int()>& run) {
+  struct Settings {
+    std::string scenario, plan;
+    std::vector<std::string> overrides;
+    bool json = false;
+  };
+  auto options = std::make_shared<Settings>();
+  add_scenario_options(sub, options->scenario, options->overrides);
+  sub.add_option("--plan", options->plan, "take partition, placement and schedule from a plan file")->type_name("FILE");
+  sub.add_flag("--json", options->json, "print the document panpipe-support/1");
+  run = [options] {
+    const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
+    const Plan plan = experiment.plan(options->plan);
+    const Prediction prediction = predict(experiment, plan);
+    const Support support = support_of(experiment.scenario, prediction.kind, shipped_evidence());
+    if (options->json) {
+      print(support_json(support, prediction.metrics));
+      return 0;
+    }
+    const TextStyle style = style_of_output();
+    print(wrapped(heading_of(experiment.scenario, experiment.workload, plan), style.width) +
+          support_text(support, prediction.metrics, style));
+    return 0;
+  };
+}
+
+}  // namespace panpipe::cli

@@ -1,0 +1,31 @@
+// What the error of a prediction depends on: predictions that agree in it are alike (docs/models/uncertainty.md).
+#pragma once
+
+#include <string>
+
+#include "costmodel/plan/plan.hpp"
+#include "costmodel/prediction/step_terms.hpp"
+#include "costmodel/scenario/scenario.hpp"
+
+namespace panpipe {
+
+struct Likeness {
+  std::string device;     // "A100-SXM": the chip and its board, without the size of its memory; several: "A100-SXM + H20"
+  std::string framework;  // the preset's name
+  std::string precision;  // "16 bit" for bf16 and fp16, else as scenarios say it
+  std::string parallel;   // "tensor + pipeline + data", "sharded data" under ZeRO 3, "one device"
+  std::string schedule;   // the family; no part of what is alike, for lists
+  std::string costs;      // "formulas", "profile" (measured units), "given" (measured layers, devices without rates)
+  bool host_bound = false;
+};
+
+// `step`: seconds.
+Likeness likeness_of(const Scenario& scenario, const Plan& plan, const StepTerms& terms, double step);
+
+// Likeness::costs, which no plan changes.
+std::string costs_alike(const Scenario& scenario);
+
+// "A100-80G-SXM" -> "A100-SXM".
+std::string chip_of(const std::string& device);
+
+}  // namespace panpipe
