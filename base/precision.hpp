@@ -37,6 +37,9 @@ constexpr Bytes size_of(DType type) {
 // everything in 2 bytes; tf32 stores fp32 and multiplies on tensor cores.
 enum class Precision : std::uint8_t { Fp32, Tf32, Bf16, Fp16, Bf16Pure, Fp16Pure };
 
+// Computes in 2 bytes beside weights kept in fp32.
+constexpr bool is_mixed(Precision precision) { return precision == Precision::Bf16 || precision == Precision::Fp16; }
+
 constexpr DType compute_dtype(Precision precision) {
   switch (precision) {
     case Precision::Fp32:

@@ -23,7 +23,7 @@ double score_bytes_kept(const UnitView& unit, int i, const DeviceRates& rates) {
   for (const Argument& argument : unit.op(i).arguments)
     if (const auto* value = std::get_if<double>(&argument)) probability = std::max(probability, *value);
   const bool dropout = rates.dropout || probability > 0;
-  return dropout ? 2 * rates.element + 1 : rates.element;
+  return (dropout ? 2 * rates.element + 1 : rates.element) + rates.score_kept;
 }
 
 }  // namespace

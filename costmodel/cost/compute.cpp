@@ -16,7 +16,58 @@ constexpr std::int64_t kTensorCoreAlignment = 8;  // elements; cuBLAS falls back
 // counts 2.5 x the work; the published forward and backward rates of figures 5 and 6 give 3.1 x the time).
 constexpr double kFlashBackward = 3.125;
 
-constexpr double kRampAt = 4096;  // tokens for which the calibrated rate of fused attention is meant
+constexpr double kRampAt = 4096;  // tokens for which the rates of fused attention are meant
+// FlashAttention-2's published bars, 99 to 189 TFLOP/s from 512 to 16384 tokens on A100, 191 to 335 on H100.
+constexpr double kNamedRamp = 480;
+constexpr double kFlashWork = 2.5;           // backward over forward work
+constexpr double kNamedHead = 128;           // head size that published rates are meant for
+constexpr double kFp32 = 4;                  // bytes
+constexpr double kWeightGradientAdded = 10;  // the product's 2 bytes read, the sum's 4 read and written
+
+// Heads of 64 over heads of 128: FlashAttention-2 156 to 173 (A100), 321 to 368 (H100); cuDNN 408 to 609, FlashAttention-3 476
+// to 638; Triton's alike (arXiv 2307.08691, figure 4; arXiv 2407.08608, figure 5).
+double head_exponent(AttentionKernel kernel) {
+  switch (kernel) {
+    case AttentionKernel::Flash2:
+      return 0.17;
+    case AttentionKernel::Flash3:
+      return 0.42;
+    case AttentionKernel::Cudnn:
+      return 0.58;
+    default:
+      return 0;
+  }
+}
+
+// Traffic of one score of an attention whose operators are kernels of their own, or one kernel that a compiler makes of them.
+void count_scores(const Framework& framework, bool autocast, DeviceRates& r) {
+  const double e = r.element, mask = framework.dropout ? 1 : 0;
+  if (framework.elementwise == Elementwise::Compiled) {
+    r.score_forward = (autocast ? e + kFp32 + e : 2 * e) + mask;
+    r.score_backward = (autocast ? e + kFp32 + e : 3 * e) + mask;
+    return;
+  }
+  const double dropout = framework.dropout ? 2 * e + 1 : 0;
+  r.score_mask = 2 * e;
+  const double cast = autocast ? kFp32 + e : 0;  // softmax in fp32, and back
+  r.score_forward = 2 * e + (autocast ? e + kFp32 : 2 * e) + cast + dropout;
+  r.score_backward = 2 * e + (autocast ? 2 * kFp32 + e : 3 * e) + cast + dropout;
+}
+
+void choose_attention(const Framework& framework, const Calibration& calibration, bool autocast, DeviceRates& r) {
+  r.flash = is_fused(framework.attention);
+  r.flash_backward = kFlashBackward;
+  const auto published = calibration.attention_rates.find(framework.attention);
+  if (published != calibration.attention_rates.end() && r.element < kFp32) {
+    r.attention = published->second.forward;
+    r.flash_backward = kFlashWork * (published->second.forward / published->second.backward);
+    r.attention_ramp = kNamedRamp;
+    r.head_exponent = head_exponent(framework.attention);
+  }
+  if (framework.attention == AttentionKernel::Unfused) return count_scores(framework, autocast, r);
+  // The calibrated figure is for 2-byte elements; every part of that traffic is made of elements.
+  r.score_forward = r.score_backward = calibration.score_bytes * framework.score_factor * r.element / 2;
+}
 
 }  // namespace
 
@@ -35,12 +86,21 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.attention_ramp = calibration.attention_ramp;
   r.memory = type.has_rates() ? type.memory_bandwidth * calibration.memory_efficiency : Bandwidth(infinite);
   r.kernel_gap = type.has_rates() ? calibration.kernel_gap : Duration(0);
-  r.elementwise_factor = framework.elementwise_factor * calibration.elementwise_scale;
-  r.replicated_factor =
-      framework.replicated_factor > 0 ? framework.replicated_factor * calibration.elementwise_scale : r.elementwise_factor;
-  // The calibrated figure is for 2-byte elements; every part of that traffic is made of elements.
-  r.score_bytes = calibration.score_bytes * framework.score_factor * r.element / 2;
-  r.flash = framework.flash_attention;
+  // The device's scale was found with the count of fused kernels, and belongs to it alone.
+  const double scale = framework.elementwise == Elementwise::Fused ? calibration.elementwise_scale : 1;
+  r.elementwise_factor = framework.elementwise_factor * scale;
+  r.replicated_factor = framework.replicated_factor > 0 ? framework.replicated_factor * scale : r.elementwise_factor;
+  r.elementwise = framework.elementwise;
+  r.normalization = framework.normalization;
+  const bool autocast = framework.autocast && is_mixed(scenario.precision);
+  r.residual = autocast ? kFp32 : r.element;
+  r.weight_cast = autocast ? kFp32 + r.element : 0;
+  // The softmax's result stays in fp32, beside the copy that the product reads; dropout keeps its own result in place of that
+  // copy.
+  if (autocast && framework.attention == AttentionKernel::Unfused) r.score_kept = framework.dropout ? kFp32 - r.element : kFp32;
+  if (framework.gradient_accumulation == GradientAccumulation::Fp32 && is_mixed(scenario.precision))
+    r.accumulation = kWeightGradientAdded;
+  choose_attention(framework, calibration, autocast, r);
   r.dropout = framework.dropout;
   r.loss_bytes = framework.loss_bytes_per_logit;
   r.loss_live_bytes = framework.loss_live_bytes_per_logit;
@@ -114,9 +174,10 @@ AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) 
     cost.forward.work = Flops(4 * scores * static_cast<double>(a.head_size) * (a.causal ? 0.5 : 1.0));
     // Short sequences: blocks on the diagonal are done whole, and few queries share the reading of keys.
     const double ramp = (1 + rates.attention_ramp / static_cast<double>(a.key_length)) / (1 + rates.attention_ramp / kRampAt);
-    cost.forward.compute = cost.forward.work / rates.attention * ramp;
-    cost.backward.work = cost.forward.work * 2.5;
-    cost.backward.compute = cost.forward.compute * kFlashBackward;
+    const double narrow = std::pow(std::max(1.0, kNamedHead / static_cast<double>(a.head_size)), rates.head_exponent);
+    cost.forward.compute = cost.forward.work / rates.attention * ramp * narrow;
+    cost.backward.work = cost.forward.work * kFlashWork;
+    cost.backward.compute = cost.forward.compute * rates.flash_backward;
   } else {
     DeviceRates products = rates;
     if (a.head_size % kTensorCoreAlignment != 0) {
@@ -127,9 +188,9 @@ AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) 
     const std::int64_t batch = a.batch * a.heads;
     const Breakdown both = gemm_cost({batch, a.query_length, a.key_length, a.head_size}, products) +
                            gemm_cost({batch, a.query_length, a.head_size, a.key_length}, products);
-    const Breakdown softmax = traffic_cost(scores * rates.score_bytes, rates);
-    cost.forward = both + softmax;
-    cost.backward = both + both + softmax;
+    const double mask = a.causal ? rates.score_mask : 0;
+    cost.forward = both + traffic_cost(scores * (rates.score_forward + mask), rates);
+    cost.backward = both + both + traffic_cost(scores * (rates.score_backward + mask), rates);
   }
   cost.forward.total = cost.forward.compute + cost.forward.memory;
   cost.backward.total = cost.backward.compute + cost.backward.memory;

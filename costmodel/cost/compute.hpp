@@ -20,11 +20,20 @@ struct DeviceRates {
   double attention_ramp = 0;  // tokens
   Bandwidth memory{0};
   Duration kernel_gap{0};
-  double element = 2;             // bytes of a tensor element
-  double elementwise_factor = 1;  // traffic over fully fused kernels: framework x calibration
-  double replicated_factor = 1;   // the same of normalizations and residual sums
-  double score_bytes = 0;         // traffic per unfused attention score and pass
+  double element = 2;                            // bytes of a tensor element
+  double elementwise_factor = 1;                 // traffic over fully fused kernels: framework x calibration
+  double replicated_factor = 1;                  // the same of normalizations and residual sums
+  double score_forward = 0, score_backward = 0;  // traffic per score of an attention that is not fused
+  double score_mask = 0;                         // of these, what a causal mask adds in each direction
   bool flash = false;
+  double flash_backward = 0;  // backward over forward time of fused attention
+  double head_exponent = 0;   // fused attention runs at (head size / 128)^this of its rate, below 128
+  Elementwise elementwise = Elementwise::Fused;
+  NormalizationKernel normalization = NormalizationKernel::Kernel;
+  double residual = 2;         // bytes of an element of residuals and normalizations
+  double weight_cast = 0;      // bytes a weight of a product and pass: autocast's copies of the weight and of its gradient
+  double accumulation = 0;     // bytes a weight that adding its gradient to a sum of another format moves
+  double score_kept = 0;       // bytes a score that autocast keeps besides, in fp32
   bool dropout = false;        // dropout masks are written and kept even where the graph has none
   double loss_bytes = 0;       // traffic per logit, forward and backward together
   double loss_live_bytes = 0;  // per logit, live while the loss runs

@@ -40,10 +40,11 @@ void require_rates(const DeviceType& type, const Scenario& scenario) {
 // Where one process drives all ranks of a pipeline (`launch_contention` 1; 0: each has its own), a launch takes its time as often
 // as ranks are at work: on average, of p ranks in a step of m microbatches, p m / (m + p - 1). Loops keep more at work; they are
 // not counted, so that a plan's costs do not turn on the number of stages that it chooses.
-Duration launch_time(const Calibration& c, const Degrees& degrees) {
+Duration launch_time(const Framework& framework, const Calibration& c, const Degrees& degrees) {
   const double p = degrees.pipeline, m = degrees.microbatches;
   const double at_work = p * m / (m + p - 1);
-  return c.launch * (1 + c.launch_contention * (at_work - 1));
+  const Duration alone = framework.launch > Duration(0) ? framework.launch : c.launch;
+  return alone * (1 + c.launch_contention * (at_work - 1));
 }
 
 // The expected maximum of n normal deviates is about so many standard deviations.
@@ -119,7 +120,7 @@ const WorkloadCost& CostModel::workload(int site) const {
 
 Duration CostModel::host_bound(Duration device, int launches, int site, const Degrees& degrees) const {
   if (launches <= 0 || workload_->layers || scenario_->cluster.given) return device;
-  const Duration host = launch_time(calibration(type_of(site)), degrees) * static_cast<double>(launches);
+  const Duration host = launch_time(scenario_->framework, calibration(type_of(site)), degrees) * static_cast<double>(launches);
   if (scenario_->framework.synchronous_launches) return device + host;
   const double larger = std::max(device.base(), host.base());
   if (larger <= 0) return Duration(0);

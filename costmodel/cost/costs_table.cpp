@@ -170,7 +170,7 @@ std::string costs_table(const CostModel& model) {
     handover = handover_bytes(cost);
     const DeviceType& device = scenario.cluster.types[i];
     text += fmt::format("{} on {}, {}, framework {}\n", model.source().name, device.name, name_of(scenario.precision),
-                        scenario.framework.name);
+                        scenario.framework.title());
     if (device.has_rates()) text += calibration_text(model.calibration(type));
     if (!device.has_rates() && !model.source().layers)
       text += "  this device has no compute rates: times are unknown (shown as 0)\n";
@@ -209,7 +209,7 @@ std::string costs_json(const CostModel& model) {
   result["bytes_per_parameter"] = {{"weights", model.parameter_bytes(degrees)},
                                    {"gradients", model.gradient_bytes(degrees)},
                                    {"optimizer", model.optimizer_bytes(degrees)}};
-  result["framework"] = model.scenario().framework.name;
+  result["framework"] = model.scenario().framework.title();
   result["context_bytes"] = model.framework_context().base();
   result["allocator_factor"] = model.allocator_factor();
   return result.dump(2);

@@ -162,6 +162,29 @@ bool has_dropout(const UnitView& unit) {
   return false;
 }
 
+namespace {
+
+double elements_out(const UnitView& unit, int i) {
+  return static_cast<double>(unit.tensor(unit.op(i).outputs.front()).elements());
+}
+
+// Query, key and value are read where they stand, or (batched products of an attention that is not fused) brought into the order
+// of heads; the result is brought into the order of the next product, read and written once more. Backward so are its gradient
+// and those of query, key and value, which become one tensor.
+void add_reordering(const UnitView& unit, int i, bool in_place, OperatorTraffic& traffic) {
+  std::vector<int> seen;
+  for_each_operand(unit.op(i), [&](int t) {
+    if (!unit.activation(t) || !add_once(seen, t)) return;
+    traffic.backward += 2 * unit.bytes(t);
+    if (!in_place) traffic.forward += 2 * unit.bytes(t);
+  });
+  for (int out : unit.op(i).outputs)
+    if (unit.tensor(out).shape.size() == 4) {
+      traffic.forward += 2 * unit.bytes(out);
+      traffic.backward += 2 * unit.bytes(out);
+    }
+}
+
 std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRates& rates) {
   std::vector<OperatorTraffic> result(static_cast<std::size_t>(unit.size()));
   const Chains chains(unit);
@@ -175,9 +198,8 @@ std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRat
         visit_member(unit, chains, chains.find(i), i, of_chain[static_cast<std::size_t>(chains.find(i))]);
         if (add_masks && is_residual_sum(unit, i)) {
           // Dropout before the sum: a mask of one byte is written, then read; the gradient is read and written.
-          const double elements = static_cast<double>(unit.tensor(unit.op(i).outputs.front()).elements());
-          traffic.forward += elements;
-          traffic.backward += elements + 2 * unit.bytes(unit.op(i).outputs.front());
+          traffic.forward += elements_out(unit, i);
+          traffic.backward += elements_out(unit, i) + 2 * unit.bytes(unit.op(i).outputs.front());
         }
         break;
       case OperatorClass::Normalization:
@@ -187,20 +209,9 @@ std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRat
       case OperatorClass::Gemm:
         traffic.backward += bias_gradient(unit, i);
         break;
-      case OperatorClass::Attention: {
-        // Query, key and value are read where they stand; the result is brought into the order of the next product, read and
-        // written once more. Backward so are its gradient and those of query, key and value, which become one tensor.
-        std::vector<int> seen;
-        for_each_operand(unit.op(i), [&](int t) {
-          if (unit.activation(t) && add_once(seen, t)) traffic.backward += 2 * unit.bytes(t);
-        });
-        for (int out : unit.op(i).outputs)
-          if (unit.tensor(out).shape.size() == 4) {
-            traffic.forward += 2 * unit.bytes(out);
-            traffic.backward += 2 * unit.bytes(out);
-          }
+      case OperatorClass::Attention:
+        add_reordering(unit, i, rates.flash || rates.elementwise == Elementwise::Fused, traffic);
         break;
-      }
       default:
         break;
     }
@@ -212,6 +223,159 @@ std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRat
   }
   add_accumulation(unit, result);
   return result;
+}
+
+// Counts for `elementwise: compiled` and `eager`, with e bytes an element, and r of residuals and normalizations (fp32 under
+// autocast).
+class ChosenKernels {
+ public:
+  ChosenKernels(const UnitView& unit, const DeviceRates& rates)
+      : unit_(unit),
+        rates_(rates),
+        compiled_(rates.elementwise == Elementwise::Compiled),
+        masks_(rates.dropout && unit.transformer() && !has_dropout(unit)),
+        e_(rates.element),
+        r_(rates.residual),
+        chains_(unit),
+        of_chain_(static_cast<std::size_t>(unit.size())),
+        result_(static_cast<std::size_t>(unit.size())) {}
+
+  std::vector<OperatorTraffic> run() {
+    for (int i = 0; i < unit_.size(); ++i) {
+      OperatorTraffic& traffic = result_[at(i)];
+      switch (unit_.of(i).kind) {
+        case OperatorClass::Elementwise:
+          adds_input(unit_, i) ? add_residual(i, traffic) : add_elementwise(i, traffic);
+          break;
+        case OperatorClass::Normalization:
+          add_normalization(i, traffic);
+          break;
+        case OperatorClass::Gemm:
+          traffic.backward += bias_gradient(unit_, i);
+          add_casts(i, traffic);
+          break;
+        case OperatorClass::Attention:
+          add_reordering(unit_, i, rates_.flash, traffic);
+          break;
+        default:
+          break;
+      }
+    }
+    for (int i = 0; i < unit_.size(); ++i) {
+      result_[at(i)].forward += of_chain_[at(i)].forward;
+      result_[at(i)].backward += of_chain_[at(i)].backward;
+    }
+    add_sums_of_gradients();
+    return std::move(result_);
+  }
+
+ private:
+  bool trained(int i) const {
+    bool trained = false;
+    for_each_operand(unit_.op(i), [&](int t) {
+      trained |= unit_.tensor(t).role == TensorRole::Parameter && unit_.tensor(t).requires_gradient;
+    });
+    return trained;
+  }
+
+  // The residual and a branch's result are read, the sum is written. Backward the residual's gradient passes on, the branch's is
+  // another format of it under autocast. Dropout is a kernel of its own, or a mask in the compiled one.
+  void add_residual(int i, OperatorTraffic& traffic) {
+    const double n = elements_out(unit_, i);
+    traffic.forward += (r_ + e_ + r_) * n;
+    if (r_ > e_) traffic.backward += (compiled_ ? e_ : r_ + e_) * n;
+    if (!masks_) return;
+    traffic.forward += (compiled_ ? 1 : 2 * e_ + 1) * n;
+    traffic.backward += (compiled_ ? 1 : 2 * e_ + 1) * n;
+  }
+
+  // One kernel reads and writes the tensor; backward one reads gradient and input and writes a gradient, one reads both for the
+  // weight's. A compiled one finds its input where the sum before it was made, leaves its result in the products' format, and
+  // writes its gradient with the sum of the residual's (add_sums_of_gradients).
+  void add_normalization(int i, OperatorTraffic& traffic) {
+    const double n = elements_out(unit_, i);
+    if (compiled_) {
+      traffic.forward += e_ * n;
+      traffic.backward += (e_ + r_) * (trained(i) ? 2 : 1) * n;
+    } else if (rates_.normalization == NormalizationKernel::Kernel) {
+      traffic.forward += 2 * r_ * n;
+      traffic.backward += (3 + (trained(i) ? 2 : 0)) * r_ * n;
+    } else {
+      // To fp32, square, mean, product, back, times the weight; and the gradients of each: docs/models/compute.md.
+      traffic.forward += (28 + 4 * e_) * n;
+      traffic.backward += (56 + 8 * e_) * n;
+    }
+  }
+
+  // Under autocast each product casts what a normalization left in fp32, and the gradient back.
+  void add_casts(int i, OperatorTraffic& traffic) {
+    if (compiled_ || r_ <= e_) return;
+    for_each_operand(unit_.op(i), [&](int t) {
+      if (!from_normalization(t)) return;
+      const double n = static_cast<double>(unit_.tensor(t).elements());
+      traffic.forward += (r_ + e_) * n;
+      traffic.backward += (r_ + e_) * n;
+    });
+  }
+
+  // A kernel reads its operands and writes its result. Backward, a kernel for each operand reads the result's gradient and what
+  // was kept, and writes the operand's.
+  void add_elementwise(int i, OperatorTraffic& traffic) {
+    if (compiled_) return visit_member(unit_, chains_, chains_.find(i), i, of_chain_[at(chains_.find(i))]);
+    const Operator& op = unit_.op(i);
+    const double out = unit_.bytes(op.outputs.front());
+    const bool passes_through = is_sum(op) && unit_.of(i).saved.empty();
+    traffic.forward += out + static_cast<double>(unit_.of(i).saved_extra.base());
+    bool differentiated = false;
+    for_each_operand(op, [&](int t) {
+      traffic.forward += unit_.bytes(t);
+      const bool gradient = unit_.tensor(t).requires_gradient;
+      if (gradient && unit_.tensor(t).role == TensorRole::Parameter) traffic.backward += out;
+      if (passes_through || !gradient || !unit_.activation(t)) return;
+      differentiated = true;
+      traffic.backward += out + unit_.bytes(t);
+    });
+    if (!differentiated) return;
+    traffic.backward += static_cast<double>(unit_.of(i).saved_extra.base());
+    for (const int t : unit_.of(i).saved)
+      if (unit_.tensor(t).role != TensorRole::Parameter) traffic.backward += unit_.bytes(t);
+  }
+
+  bool from_normalization(int t) const {
+    const int root = unit_.root(t);
+    return unit_.activation(t) && unit_.inside(root) &&
+           unit_.of(unit_.tensor(root).producer - unit_.first).kind == OperatorClass::Normalization;
+  }
+
+  // An activation used by k operators gets k gradients. A kernel for each beyond the first reads two and writes one; a compiled
+  // one reads each where the next gradient is made, and of a residual writes the sum.
+  void add_sums_of_gradients() {
+    std::vector<int> seen;
+    for (int i = 0; i < unit_.size(); ++i)
+      for_each_operand(unit_.op(i), [&](int t) {
+        if (unit_.use->first_user[static_cast<std::size_t>(t)] != unit_.first + i || !add_once(seen, t)) return;
+        const double more = std::max(0.0, unit_.use->gradients[static_cast<std::size_t>(t)] - unit_.bytes(t)) / unit_.bytes(t);
+        const bool residual = unit_.of(i).kind == OperatorClass::Normalization || adds_input(unit_, i);
+        const double width = residual || from_normalization(t) ? r_ : e_;
+        const double each = !compiled_ ? 3 * width : residual ? 2 * width : e_;
+        result_[at(i)].backward += each * more * static_cast<double>(unit_.tensor(t).elements());
+      });
+  }
+
+  const UnitView& unit_;
+  const DeviceRates& rates_;
+  const bool compiled_, masks_;
+  const double e_, r_;
+  const Chains chains_;
+  std::vector<ChainTraffic> of_chain_;
+  std::vector<OperatorTraffic> result_;
+};
+
+}  // namespace
+
+std::vector<OperatorTraffic> elementwise_traffic(const UnitView& unit, const DeviceRates& rates) {
+  if (rates.elementwise == Elementwise::Fused) return fused_traffic(unit, rates);
+  return ChosenKernels(unit, rates).run();
 }
 
 }  // namespace panpipe

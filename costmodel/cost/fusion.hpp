@@ -1,4 +1,4 @@
-// Memory traffic of element-wise operators, as fused kernels move it. Internal to this folder.
+// Memory traffic of element-wise operators and normalizations, as the framework's kernels move it. Internal to this folder.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@ struct OperatorTraffic {
 };
 
 // Traffic besides that of matrix products, attention scores, embedding and loss, per operator of the unit, at an
-// element-wise factor of 1. The rules and their agreement with Megatron's kernels: docs/models/compute.md.
-std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRates& rates);
+// element-wise factor of 1, under the framework's choices (`rates`). The rules: docs/models/compute.md.
+std::vector<OperatorTraffic> elementwise_traffic(const UnitView& unit, const DeviceRates& rates);
 
 // Is operator i the sum of two activations of one shape (a residual connection)?
 bool is_residual_sum(const UnitView& unit, int i);

@@ -265,7 +265,12 @@ void GraphCost::add_collective(PassCost& pass, CollectiveKind kind, Bytes size, 
     pass.breakdown.communication += found->time;
     pass.breakdown.total += found->time;
   }
-  // The host launches it as any operator, and waits for the other ranks' hosts; counted as so many more launches.
+  // The host launches it as any operator, and waits for the other ranks' hosts; counted as so many more launches. A framework
+  // that runs products beside it takes operators of its own, which are counted instead.
+  if (const int counted = model_.scenario().framework.collective_launches; counted > 0) {
+    pass.launches += counted;
+    return;
+  }
   ++pass.launches;
   const int t = static_cast<int>(group_.size());
   const double wait = calibration_.collective_host.base() * std::max(0, t - 4) / 4.0;

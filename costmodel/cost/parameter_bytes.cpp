@@ -10,8 +10,6 @@
 namespace panpipe {
 namespace {
 
-bool mixed(Precision precision) { return precision == Precision::Bf16 || precision == Precision::Fp16; }
-
 double element_bytes(Precision precision) { return static_cast<double>(size_of(compute_dtype(precision)).base()); }
 
 double divided_over(const Scenario& scenario, const Degrees& degrees, int stage) {
@@ -22,6 +20,23 @@ double divided_over(const Scenario& scenario, const Degrees& degrees, int stage)
 double traffic_share(const std::string& optimizer) {
   if (optimizer == "none") return 0;
   return (3.0 + 2.0 * moments(optimizer)) / 7.0;
+}
+
+// PyTorch's multi-tensor optimizers run a kernel an operation, each over 4-byte elements. Adam: the two means (12 and 8 + 12),
+// root, bias correction and epsilon (8 each), the step (16); AdamW decays the weight besides (8). Momentum: decay 12, buffer 8 +
+// 12, step 12. A fused kernel reads and writes everything once.
+double optimizer_traffic(const Framework& framework, const Calibration& c, const std::string& optimizer) {
+  const double fused = c.optimizer_traffic * framework.optimizer_factor * traffic_share(optimizer);
+  if (framework.optimizer_kernel == OptimizerKernel::Fused) return fused;
+  if (optimizer == "adam") return 72;
+  if (optimizer == "adamw") return 80;
+  if (optimizer == "momentum") return 44;
+  return optimizer == "none" ? 0 : 24;
+}
+
+// A scaler of gradients divides them in place, and looks through them for infinities on the way.
+double unscaling_traffic(const Scenario& scenario) {
+  return scenario.framework.gradient_scaler && scenario.precision == Precision::Fp16 && scenario.optimizer.name != "none" ? 8 : 0;
 }
 
 }  // namespace
@@ -36,7 +51,7 @@ int zero_in_effect(const Framework& framework, const Degrees& degrees) {
 }
 
 double travelling_gradient_bytes(const Scenario& scenario) {
-  if (!mixed(scenario.precision)) return element_bytes(scenario.precision);
+  if (!is_mixed(scenario.precision)) return element_bytes(scenario.precision);
   // Mixed precision accumulates in fp32, everything else in the weights' own format.
   return scenario.framework.gradient_bytes > 0 ? scenario.framework.gradient_bytes : 4;
 }
@@ -50,7 +65,7 @@ double CostModel::gradient_bytes(const Degrees& degrees) const {
   double bytes = travelling_gradient_bytes(*scenario_);
   // An optimizer with gradients of its own: training's are in the weights' format, its own are a copy in fp32. That of bf16 holds
   // the sums over the microbatches, so all of them; that of fp16 is made at the step, of the share that the rank updates.
-  if (copy > 0 && mixed(scenario_->precision))
+  if (copy > 0 && is_mixed(scenario_->precision))
     bytes = element_bytes(scenario_->precision) +
             copy / (scenario_->precision == Precision::Bf16 ? 1 : divided_over(*scenario_, degrees, 1));
   return bytes / divided_over(*scenario_, degrees, 2);
@@ -59,7 +74,7 @@ double CostModel::gradient_bytes(const Degrees& degrees) const {
 double CostModel::optimizer_bytes(const Degrees& degrees) const {
   const std::string& name = scenario_->optimizer.name;
   if (name == "none") return 0;
-  const bool has_master = mixed(scenario_->precision);
+  const bool has_master = is_mixed(scenario_->precision);
   const double state = has_master ? 4 : element_bytes(scenario_->precision);
   return ((has_master ? 4.0 : 0.0) + moments(name) * state) / divided_over(*scenario_, degrees, 1);
 }
@@ -82,7 +97,7 @@ Breakdown CostModel::optimizer(std::int64_t elements, int site, const Degrees& d
   const DeviceType& type = scenario_->cluster.types[static_cast<std::size_t>(device_type)];
   if (!type.has_rates()) return cost;
   const Calibration& c = calibration(device_type);
-  const double traffic = c.optimizer_traffic * scenario_->framework.optimizer_factor * traffic_share(scenario_->optimizer.name) *
+  const double traffic = (optimizer_traffic(scenario_->framework, c, scenario_->optimizer.name) + unscaling_traffic(*scenario_)) *
                          static_cast<double>(elements) / divided_over(*scenario_, degrees, 1);
   cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
   cost.memory = Duration(traffic / (type.memory_bandwidth.base() * c.memory_efficiency));

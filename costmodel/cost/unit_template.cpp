@@ -49,6 +49,16 @@ Bytes collective_bytes(const UnitView& unit, int i) {
   return largest;
 }
 
+// What a microbatch moves besides for the weights of a product: autocast's copy of the weight, and that of its gradient; the sum
+// of gradients.
+void add_weight_traffic(const UnitView& unit, int i, const DeviceRates& rates, OperatorTime& time) {
+  const double weights = parameter_elements(unit, i);
+  const double accumulation = makes_logits(unit, i) ? kHeadAccumulation : rates.accumulation;
+  if (rates.weight_cast > 0) time.forward = time.forward + traffic_cost(rates.weight_cast * weights, rates);
+  const double backward = rates.weight_cast + accumulation;
+  if (backward > 0) time.weight_gradient = time.weight_gradient + traffic_cost(backward * weights, rates);
+}
+
 void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, const DeviceRates& rates, OperatorTime& time) {
   const OperatorWork& work = unit.of(i);
   switch (work.kind) {
@@ -57,8 +67,7 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
       add_products(time.input_gradient, work.input_gradient, rates);
       add_products(time.weight_gradient, work.weight_gradient, rates);
       time.weight_products = static_cast<int>(work.weight_gradient.gemms.size());
-      if (makes_logits(unit, i))
-        time.weight_gradient = time.weight_gradient + traffic_cost(kHeadAccumulation * parameter_elements(unit, i), rates);
+      add_weight_traffic(unit, i, rates, time);
       break;
     case OperatorClass::Attention: {
       const AttentionCost core = attention_cost(work.attention, rates);
@@ -122,7 +131,7 @@ double logits(const UnitView& unit, int i) {
 
 UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates) {
   UnitTemplate result;
-  const std::vector<OperatorTraffic> traffic = fused_traffic(unit, rates);
+  const std::vector<OperatorTraffic> traffic = elementwise_traffic(unit, rates);
   bool products = false, lookup = false;
   for (int i = 0; i < unit.size(); ++i) {
     products |= unit.of(i).kind == OperatorClass::Gemm;

@@ -133,7 +133,7 @@ double score_share(const Lowering& lowering, const UnitCost& unit, int slice) {
 double attention_share(const Lowering& lowering, const UnitCost& unit, int slice) {
   const double splits = lowering.plan.schedule.splits;
   // Fused attention skips what the mask hides, so that the whole costs half of the square and a slice's own part half of its own.
-  if (unit.causal_attention && lowering.scenario.framework.flash_attention) return (2 * slice + 1) / (splits * splits);
+  if (unit.causal_attention && is_fused(lowering.scenario.framework.attention)) return (2 * slice + 1) / (splits * splits);
   return score_share(lowering, unit, slice);
 }
 

@@ -19,7 +19,7 @@ class SliceBytes {
   std::int64_t even(Bytes whole) const { return whole.base() / lowering_.plan.schedule.splits; }
   std::int64_t saved(const UnitCost& unit) const {
     if (lowering_.plan.schedule.splits == 1) return unit.saved.base();
-    const Bytes core = lowering_.scenario.framework.flash_attention ? Bytes(0) : unit.attention_core;
+    const Bytes core = is_fused(lowering_.scenario.framework.attention) ? Bytes(0) : unit.attention_core;
     return even(unit.saved - core) +
            static_cast<std::int64_t>(static_cast<double>(core.base()) * score_share(lowering_, unit, slice_));
   }

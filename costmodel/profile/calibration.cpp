@@ -1,8 +1,30 @@
 #include "costmodel/profile/calibration.hpp"
 
+#include <algorithm>
+
 #include "costmodel/profile/sourced_file.hpp"
 
 namespace panpipe {
+namespace {
+
+// "flash_2_forward: {value: 192 TFLOP/s, source: ...}" and "flash_2_backward", for each kernel that has a name.
+void read_attention_rates(SourcedFile& file, Calibration& c) {
+  for (const auto& [name, kernel] : attention_kernels()) {
+    if (!is_fused(kernel) || kernel == AttentionKernel::Flash) continue;
+    std::string key(name);
+    std::replace(key.begin(), key.end(), '-', '_');
+    AttentionRates rates;
+    file.read(key + "_forward", rates.forward);
+    file.read(key + "_backward", rates.backward);
+    const bool forward = rates.forward > ComputeRate(0), backward = rates.backward > ComputeRate(0);
+    if (forward != backward)
+      file.error(key + (forward ? "_forward" : "_backward"), "a kernel's rate has two directions",
+                 "add '" + key + (forward ? "_backward" : "_forward") + "'");
+    if (forward && backward) c.attention_rates[kernel] = rates;
+  }
+}
+
+}  // namespace
 
 Calibration load_calibration(const std::string& name_or_path, const std::string& directory) {
   SourcedFile file("calibration", name_or_path, directory);
@@ -13,6 +35,7 @@ Calibration load_calibration(const std::string& name_or_path, const std::string&
   file.read("gemm_fill", c.gemm_fill);
   file.read("attention_ramp", c.attention_ramp);
   file.read("attention_efficiency", c.attention_efficiency, Sign::Positive);
+  read_attention_rates(file, c);
   file.read("memory_efficiency", c.memory_efficiency, Sign::Positive);
   file.read("score_bytes", c.score_bytes);
   file.read("unaligned_gemm_efficiency", c.unaligned_gemm_efficiency, Sign::Positive);

@@ -9,22 +9,29 @@
 #include "base/input/reader.hpp"
 #include "base/quantity.hpp"
 #include "costmodel/cluster/cluster.hpp"
+#include "costmodel/profile/attention_kernel.hpp"
 
 namespace panpipe {
+
+// Published rates of an attention kernel: causal work, heads of 128, 4096 tokens, 2-byte formats. 0: nobody published one.
+struct AttentionRates {
+  ComputeRate forward{0}, backward{0};
+};
 
 // Defaults are the a-priori values for a device that has only a data sheet.
 struct Calibration {
   std::string name = "data sheet";
-  double gemm_efficiency = 0.85;               // of data-sheet peak, large matrix products
-  double wave_quantisation = 1;                // of what a product's last, partly filled wave of tiles loses, the share felt
-  double gemm_fill = 0;                        // elements of k that filling and draining a product's tiles takes as long as
-  double attention_efficiency = 0.40;          // fused attention, forward, causal work, of peak, at 4096 tokens
-  double attention_ramp = 0;                   // tokens at which fused attention runs at half of its rate for long sequences
-  double memory_efficiency = 0.85;             // of data-sheet memory bandwidth
-  double elementwise_scale = 1.0;              // on the counted traffic of element-wise operators
-  double score_bytes = 9;                      // traffic per unfused attention score and pass
-  double unaligned_gemm_efficiency = 0.03;     // batched products whose head size is not a multiple of 8
-  Duration launch = micros(30);                // host time per operator, in a process of its own
+  double gemm_efficiency = 0.85;       // of data-sheet peak, large matrix products
+  double wave_quantisation = 1;        // of what a product's last, partly filled wave of tiles loses, the share felt
+  double gemm_fill = 0;                // elements of k that filling and draining a product's tiles takes as long as
+  double attention_efficiency = 0.40;  // fused attention, forward, causal work, of peak, at 4096 tokens
+  double attention_ramp = 0;           // tokens at which fused attention runs at half of its rate for long sequences
+  std::map<AttentionKernel, AttentionRates> attention_rates;  // of kernels by name, where they are published
+  double memory_efficiency = 0.85;                            // of data-sheet memory bandwidth
+  double elementwise_scale = 1.0;                             // on the counted traffic of element-wise operators
+  double score_bytes = 9;                                     // traffic per unfused attention score and pass
+  double unaligned_gemm_efficiency = 0.03;                    // batched products whose head size is not a multiple of 8
+  Duration launch = micros(30);                               // host time per operator, in a process of its own
   double launch_contention = 0;                // share of it that another rank's launch waits for: 1 where one process drives all
   Duration collective_host = micros(150);      // host jitter per tensor-parallel collective: x max(0, t-4)/4
   Duration kernel_gap = micros(3);             // device time between kernels

@@ -1,45 +1,143 @@
 #include "costmodel/profile/framework.hpp"
 
+#include <utility>
+
 #include "costmodel/profile/sourced_file.hpp"
 
 namespace panpipe {
+
+namespace {
+
+// Bytes a logit that the loss moves, both directions (docs/models/compute.md has the counts).
+constexpr std::pair<std::string_view, double> kLosses[] = {
+    {"eager", 44}, {"vocabulary-parallel", 52}, {"compiled", 24}, {"fused", 8}};
+
+Choices<double> losses() { return {std::begin(kLosses), std::end(kLosses)}; }
+
+// Single keys of a scenario's map, read as a file's are, but without sources.
+class ChoicesReader {
+ public:
+  explicit ChoicesReader(MapReader& reader) : reader_(reader) {}
+  bool has(const std::string& key) {
+    reader_.find(key);  // known, so that a misspelt key finds it
+    return reader_.has(key);
+  }
+  void error(const std::string& key, const std::string& message, const std::string& help) {
+    reader_.log().error_at_key(reader_.node(), key, message, help);
+  }
+  void read(const std::string& key, double& value, Sign sign = Sign::NonNegative) {
+    if (has(key)) value = reader_.number(key, sign);
+  }
+  void read(const std::string& key, int& value) {
+    if (has(key)) value = reader_.integer(key, 0);
+  }
+  void read(const std::string& key, bool& value) {
+    if (has(key)) value = reader_.boolean(key);
+  }
+  void read(const std::string& key, Duration& value) {
+    if (has(key)) value = reader_.duration(key);
+  }
+  void read(const std::string& key, Bytes& value) {
+    if (has(key)) value = reader_.bytes(key);
+  }
+  template <class T>
+  void read(const std::string& key, T& value, const Choices<T>& choices) {
+    if (has(key)) value = reader_.choice<T>(key, choices);
+  }
+
+ private:
+  MapReader& reader_;
+};
+
+// `older` says in numbers or in two values what `key` says in words.
+template <class Reader>
+void refuse_both(Reader& reader, const std::string& key, const std::string& older) {
+  if (reader.has(key) && reader.has(older))
+    reader.error(older, "'" + key + "' and '" + older + "' say the same", "remove '" + older + "'");
+}
+
+template <class Reader>
+void read_choices(Reader& reader, Framework& f) {
+  refuse_both(reader, "attention", "flash_attention");
+  bool flash = is_fused(f.attention);
+  if (reader.has("flash_attention")) {
+    reader.read("flash_attention", flash);
+    f.attention = flash ? AttentionKernel::Flash : AttentionKernel::FusedSoftmax;
+  }
+  reader.read("attention", f.attention, attention_kernels());
+  reader.read(
+      "elementwise", f.elementwise,
+      Choices<Elementwise>{{"fused", Elementwise::Fused}, {"compiled", Elementwise::Compiled}, {"eager", Elementwise::Eager}});
+  reader.read(
+      "normalization", f.normalization,
+      Choices<NormalizationKernel>{{"kernel", NormalizationKernel::Kernel}, {"operators", NormalizationKernel::Operators}});
+  reader.read("autocast", f.autocast);
+  reader.read("gradient_accumulation", f.gradient_accumulation,
+              Choices<GradientAccumulation>{{"fused", GradientAccumulation::Fused}, {"fp32", GradientAccumulation::Fp32}});
+  reader.read("optimizer_kernel", f.optimizer_kernel,
+              Choices<OptimizerKernel>{{"fused", OptimizerKernel::Fused}, {"foreach", OptimizerKernel::Foreach}});
+  reader.read("gradient_scaler", f.gradient_scaler);
+  refuse_both(reader, "loss", "loss_bytes_per_logit");
+  reader.read("loss_bytes_per_logit", f.loss_bytes_per_logit);
+  reader.read("loss", f.loss_bytes_per_logit, losses());
+  reader.read("dropout", f.dropout);
+}
+
+template <class Reader>
+void read_keys(Reader& reader, Framework& f) {
+  read_choices(reader, f);
+  reader.read("elementwise_factor", f.elementwise_factor);
+  reader.read("replicated_factor", f.replicated_factor);
+  reader.read("score_factor", f.score_factor);
+  reader.read("optimizer_factor", f.optimizer_factor);
+  reader.read("forward_operators", f.forward_operators);
+  reader.read("backward_operators", f.backward_operators);
+  reader.read("launch", f.launch);
+  reader.read("collective_launches", f.collective_launches);
+  reader.read("synchronous_launches", f.synchronous_launches);
+  reader.read("blocking_transfers", f.blocking_transfers);
+  reader.read("scatter_gather", f.scatter_gather);
+  reader.read("distributed_optimizer", f.distributed_optimizer);
+  reader.read("overlap_tensor_collectives", f.overlap_tensor_collectives);
+  reader.read("residual_before_reduction", f.residual_before_reduction);
+  reader.read("gradient_bucket", f.gradient_bucket);
+  reader.read("gradient_bucket_elements", f.gradient_bucket_elements);
+  reader.read("gradient_bucket_elements_per_copy", f.gradient_bucket_elements_per_copy);
+  reader.read("overlap_all_reduce", f.overlap_all_reduce);
+  reader.read("overlap_reduce_scatter", f.overlap_reduce_scatter);
+  reader.read("overlap_parameter_gather", f.overlap_parameter_gather);
+  reader.read("gather_prefetch", f.gather_prefetch);
+  reader.read("gathers_in_flight", f.gathers_in_flight);
+  reader.read("gradient_bytes", f.gradient_bytes);
+  reader.read("bf16_extra_gradient_bytes", f.bf16_extra_gradient_bytes);
+  reader.read("replicated_saved_factor", f.replicated_saved_factor);
+  reader.read("sharded_saved_factor", f.sharded_saved_factor);
+  reader.read("released_by_input_gradient", f.released_by_input_gradient);
+  reader.read("loss_live_bytes_per_logit", f.loss_live_bytes_per_logit);
+  reader.read("allocator_factor", f.allocator_factor, Sign::Positive);
+  reader.read("context", f.context);
+}
+
+}  // namespace
 
 Framework load_framework(const std::string& name_or_path, const std::string& directory) {
   SourcedFile file("framework", name_or_path, directory);
   Framework f;
   f.name = file.name();
-  file.read("elementwise_factor", f.elementwise_factor);
-  file.read("replicated_factor", f.replicated_factor);
-  file.read("score_factor", f.score_factor);
-  file.read("flash_attention", f.flash_attention);
-  file.read("loss_bytes_per_logit", f.loss_bytes_per_logit);
-  file.read("dropout", f.dropout);
-  file.read("optimizer_factor", f.optimizer_factor);
-  file.read("forward_operators", f.forward_operators);
-  file.read("backward_operators", f.backward_operators);
-  file.read("synchronous_launches", f.synchronous_launches);
-  file.read("blocking_transfers", f.blocking_transfers);
-  file.read("scatter_gather", f.scatter_gather);
-  file.read("distributed_optimizer", f.distributed_optimizer);
-  file.read("overlap_tensor_collectives", f.overlap_tensor_collectives);
-  file.read("residual_before_reduction", f.residual_before_reduction);
-  file.read("gradient_bucket", f.gradient_bucket);
-  file.read("gradient_bucket_elements", f.gradient_bucket_elements);
-  file.read("gradient_bucket_elements_per_copy", f.gradient_bucket_elements_per_copy);
-  file.read("overlap_all_reduce", f.overlap_all_reduce);
-  file.read("overlap_reduce_scatter", f.overlap_reduce_scatter);
-  file.read("overlap_parameter_gather", f.overlap_parameter_gather);
-  file.read("gather_prefetch", f.gather_prefetch);
-  file.read("gathers_in_flight", f.gathers_in_flight);
-  file.read("gradient_bytes", f.gradient_bytes);
-  file.read("bf16_extra_gradient_bytes", f.bf16_extra_gradient_bytes);
-  file.read("replicated_saved_factor", f.replicated_saved_factor);
-  file.read("sharded_saved_factor", f.sharded_saved_factor);
-  file.read("released_by_input_gradient", f.released_by_input_gradient);
-  file.read("loss_live_bytes_per_logit", f.loss_live_bytes_per_logit);
-  file.read("allocator_factor", f.allocator_factor, Sign::Positive);
-  file.read("context", f.context);
+  read_keys(file, f);
   f.sources = file.finish();
+  return f;
+}
+
+Framework read_framework_choices(const Node& node, const std::string& otherwise, ReadLog& log) {
+  MapReader map(node, log);
+  const std::string name = map.string("name", otherwise);
+  Framework f = load_framework(name, map.has("name") ? node.source->directory : "");
+  ChoicesReader choices(map);
+  read_keys(choices, f);
+  for (const Node::Entry& entry : node.entries)
+    if (entry.key != "name") f.changed += (f.changed.empty() ? "" : ", ") + entry.key + ": " + entry.value->text;
+  map.finish();
   return f;
 }
 

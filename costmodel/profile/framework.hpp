@@ -1,5 +1,5 @@
-// What the training framework does that the hardware does not say: half a dozen numbers, a file each under
-// scenarios/frameworks/. Values and their study: docs/models/compute.md.
+// What the training framework does that the hardware does not say: choices that a training script shows, and a few numbers; a
+// file each under scenarios/frameworks/. What each choice counts: docs/models/compute.md.
 #pragma once
 
 #include <map>
@@ -7,23 +7,42 @@
 
 #include "base/input/reader.hpp"
 #include "base/quantity.hpp"
+#include "costmodel/profile/attention_kernel.hpp"
 
 namespace panpipe {
 
+// Kernels of element-wise operators: hand-fused chains, chains that a compiler fuses with normalizations, a kernel per operator.
+enum class Elementwise : std::uint8_t { Fused, Compiled, Eager };
+// A normalization: one kernel, or a chain of operators in fp32 as models written in Python have it.
+enum class NormalizationKernel : std::uint8_t { Kernel, Operators };
+// Where a microbatch's weight gradient goes: added by the product that makes it, or by a kernel to a sum in fp32.
+enum class GradientAccumulation : std::uint8_t { Fused, Fp32 };
+enum class OptimizerKernel : std::uint8_t { Fused, Foreach };
+
 struct Framework {
   std::string name = "megatron";
+  std::string changed;  // "attention: unfused": the choices that a scenario states besides the name
+  // Choices.
+  AttentionKernel attention = AttentionKernel::FusedSoftmax;
+  Elementwise elementwise = Elementwise::Fused;
+  NormalizationKernel normalization = NormalizationKernel::Kernel;
+  bool autocast = false;  // weights in fp32, cast for each product; residuals and normalizations in fp32 (mixed precision only)
+  GradientAccumulation gradient_accumulation = GradientAccumulation::Fused;
+  OptimizerKernel optimizer_kernel = OptimizerKernel::Fused;
+  bool gradient_scaler = false;  // fp16: gradients are divided by the loss's scale and looked through for infinities
   // Device time.
-  double elementwise_factor = 1.0;  // x: traffic of element-wise operators over fully fused kernels
-  double replicated_factor = 0;     // the same of normalizations and residual sums, which every tensor-parallel rank repeats;
-                                    // 0 = elementwise_factor
-  double score_factor = 1.0;        // s2x: traffic of unfused attention scores
-  bool flash_attention = false;
+  double elementwise_factor = 1.0;   // x: traffic of element-wise operators over fully fused kernels
+  double replicated_factor = 0;      // the same of normalizations and residual sums, which every tensor-parallel rank repeats;
+                                     // 0 = elementwise_factor
+  double score_factor = 1.0;         // s2x: traffic of unfused attention scores
   double loss_bytes_per_logit = 20;  // traffic of the loss, forward and backward together
   bool dropout = true;               // trains with dropout: its masks are written, read and kept even where the graph has none
   double optimizer_factor = 1;       // traffic of the optimizer step over one fused kernel
   // Host.
   int forward_operators = 28;  // host launches per transformer layer
   int backward_operators = 40;
+  Duration launch{0};           // host time per operator; 0 = the device's calibration says
+  int collective_launches = 0;  // operators that a tensor-parallel collective takes; 0 = one, and its wait for the other hosts
   bool synchronous_launches = false;  // host and device add instead of overlapping
   // Communication.
   bool blocking_transfers = true;  // a rank waits for its own pipeline sends
@@ -51,10 +70,17 @@ struct Framework {
   double allocator_factor = 1.04;              // fragmentation
   Bytes context = gib(1);                      // CUDA context, NCCL, workspaces
   std::map<std::string, std::string> sources;  // key -> where the number comes from
+
+  // "megatron", "torch-compile (attention: unfused)".
+  std::string title() const { return changed.empty() ? name : name + " (" + changed + ")"; }
 };
 
 // `name_or_path`: the name of a shipped preset ("megatron"), or a file, relative to `directory` or to the data folder.
 // Throws InputError: no such preset (naming those there are), or what is wrong in the file.
 Framework load_framework(const std::string& name_or_path, const std::string& directory);
+
+// `framework: {name: torch-compile, attention: unfused}`: the preset or file, with single keys changed; the preset `otherwise`
+// where no name is given. `node` must be a map; what is wrong in it is logged, what is wrong in the file is thrown (InputError).
+Framework read_framework_choices(const Node& node, const std::string& otherwise, ReadLog& log);
 
 }  // namespace panpipe

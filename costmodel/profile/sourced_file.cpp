@@ -38,8 +38,7 @@ SourcedFile::SourcedFile(const std::string& kind, const std::string& name_or_pat
 
 std::string SourcedFile::name() { return reader_.string("name"); }
 
-template <class Get>
-void SourcedFile::entry(const std::string& key, Get get) {
+void SourcedFile::entry(const std::string& key, const std::function<void(MapReader&)>& get) {
   const Node* node = reader_.find(key);
   if (node == nullptr) return;
   MapReader entry(*node, log_);
@@ -77,6 +76,10 @@ void SourcedFile::read(const std::string& key, Duration& value) {
 }
 void SourcedFile::read(const std::string& key, Bytes& value) {
   entry(key, [&](MapReader& r) { value = r.bytes("value"); });
+}
+
+void SourcedFile::read(const std::string& key, ComputeRate& value) {
+  entry(key, [&](MapReader& r) { value = r.compute_rate("value"); });
 }
 
 std::map<std::string, std::string> SourcedFile::finish() {

@@ -1,6 +1,7 @@
 // Files of named numbers with a source each: `key: {value: 0.794, source: where it comes from}`.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,6 +23,15 @@ class SourcedFile {
   void read(const std::string& key, bool& value);
   void read(const std::string& key, Duration& value);
   void read(const std::string& key, Bytes& value);
+  void read(const std::string& key, ComputeRate& value);
+  template <class T>
+  void read(const std::string& key, T& value, const Choices<T>& choices) {
+    entry(key, [&](MapReader& r) { value = r.choice<T>("value", choices); });
+  }
+  bool has(const std::string& key) const { return reader_.has(key); }
+  void error(const std::string& key, const std::string& message, const std::string& help) {
+    log_.error_at_key(*root_, key, message, help);
+  }
   // A list of names; empty when the key is absent.
   std::vector<std::string> names(const std::string& key);
   // What people read and programs do not: how the numbers were found.
@@ -32,8 +42,7 @@ class SourcedFile {
   std::map<std::string, std::string> finish();
 
  private:
-  template <class Get>
-  void entry(const std::string& key, Get get);
+  void entry(const std::string& key, const std::function<void(MapReader&)>& get);
 
   std::shared_ptr<const Node> root_;
   ReadLog log_;

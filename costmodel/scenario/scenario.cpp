@@ -84,7 +84,7 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
     const std::string name = assignment.substr(0, assignment.find_first_of(".[="));
     const bool goes_inside = name.size() < assignment.size() && assignment[name.size()] == '.';
     if (goes_inside && root.kind == NodeKind::Map) {
-      if (name == "schedule" || name == "optimizer") widen(root, name, "name");
+      if (name == "schedule" || name == "optimizer" || name == "framework") widen(root, name, "name");
       if (name == "workload") widen(root, name, "model");
       if (name == "cluster")
         for (Node::Entry& entry : root.entries)
@@ -149,6 +149,7 @@ Framework read_framework(MapReader& reader, const WorkloadRequest& workload, boo
   if (node == nullptr) reader.log().resolved("framework", fallback.name, fallback.origin);
   try {
     if (node == nullptr) return load_framework(fallback.name, "");
+    if (node->kind == NodeKind::Map) return read_framework_choices(*node, fallback.name, reader.log());
     const auto name = read_string(*node, reader.log());
     if (!name) return {};
     return load_framework(*name, node->source->directory);

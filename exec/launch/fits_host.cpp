@@ -27,7 +27,7 @@ constexpr std::int64_t kCopiedBytes = std::int64_t{128} << 20;
 // model's own, and there is no GPU's runtime or allocator.
 Scenario on_processors(Scenario scenario) {
   scenario.framework = Framework();
-  scenario.framework.flash_attention = true;
+  scenario.framework.attention = AttentionKernel::Flash;
   scenario.framework.dropout = false;
   scenario.framework.allocator_factor = 1;
   scenario.framework.context = Bytes(0);

@@ -137,7 +137,7 @@ class Heading {
     const bool by_model = is_open(scenario_, "framework");
     if (!scenario_.cluster.given && !is_swept("framework") && !(by_model && any_swept({"workload", "cluster"}))) {
       const std::string origin = origin_of(scenario_, "framework");
-      terms.push_back("framework " + scenario_.framework.name + (origin.rfind("default", 0) == 0 ? " (" + origin + ")" : ""));
+      terms.push_back("framework " + scenario_.framework.title() + (origin.rfind("default", 0) == 0 ? " (" + origin + ")" : ""));
     }
     if (scenario_.profile && !is_swept("profile")) terms.push_back("profile " + profile_reference());
   }

@@ -33,8 +33,6 @@ std::vector<int> stages_of(const Plan& plan, int position) {
 
 std::uint64_t seed_of(const PreparedRun& run) { return static_cast<std::uint64_t>(run.experiment.scenario.seed); }
 
-bool mixed(Precision precision) { return precision == Precision::Bf16 || precision == Precision::Fp16; }
-
 // Parameters dealt to replicas so that all keep about as much optimizer state: the largest first, to whom has least.
 std::vector<int> dealt(const Gradients& gradients, const SeededParameters& parameters, int replicas) {
   const auto elements = [&](std::size_t i) { return parameters.masters().at(gradients.roots()[i]).numel(); };
@@ -61,7 +59,7 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       place_(place_of(run.plan, transport.rank())),
       data_(training_data(run, start.samples)),
       parameters_(run.graph(), run.layout, stages_of(run.plan, place_.position), seed_of(run),
-                  mixed(run.experiment.scenario.precision), device_.device(), place_.shard, run.weights.get()),
+                  is_mixed(run.experiment.scenario.precision), device_.device(), place_.shard, run.weights.get()),
       gradients_(run.graph(), run.plan, run.layout, parameters_, transport, deadline_),
       scaler_(run.experiment.scenario.training, run.experiment.scenario.precision),
       at_(start),

@@ -30,7 +30,7 @@ test::TableCosts attention_units(int count) {
 TaskGraph sliced(const test::TableCosts& costs, bool fused, const std::string& splits = "4") {
   Scenario scenario = scenario_of(2, 2, "seq-1f1b");
   scenario.schedule.options["sequence_splits"] = splits;
-  scenario.framework.flash_attention = fused;
+  scenario.framework.attention = fused ? AttentionKernel::Flash : AttentionKernel::FusedSoftmax;
   return lower(scenario, make_plan(scenario, costs), costs);
 }
 

@@ -263,7 +263,7 @@ TEST(Scenario, TheDefaultFrameworkIsOfTheModelsKind) {
         {"{model: llama, layers: 2, hidden: 64, heads: 4, ffn: 96}", "flash-attn", "llama"}}) {
     const Scenario scenario = read(workload);
     EXPECT_EQ(scenario.framework.name, preset) << workload;
-    EXPECT_EQ(scenario.framework.flash_attention, std::string(preset) == "flash-attn") << workload;
+    EXPECT_EQ(is_fused(scenario.framework.attention), std::string(preset) == "flash-attn") << workload;
     EXPECT_EQ(origin_of(scenario, "framework"), std::string("default for ") + kind);
     EXPECT_NE(resolved_text(scenario).find(std::string("# default for ") + kind + "\n"), std::string::npos);
   }
