@@ -387,11 +387,28 @@ TEST(Runs, NotesFillChoices) {
   EXPECT_EQ(rows[1].optimizer, "sgd");
   EXPECT_EQ(rows[2].framework_choices, (Choices{{"gradient_accumulation", "fp32"}}));
   EXPECT_EQ(rows[2].tied_embedding, "true");
-  EXPECT_EQ(rows[2].stages, "by-cost");
-  EXPECT_THAT(rows[2].assumed, Contains("stages: by-cost (from the note)"));
+  EXPECT_EQ(rows[2].framework, "nanotron");
+  EXPECT_THAT(rows[2].assumed, Contains("framework: nanotron (from 'tp_linear_async_communication')"));
   EXPECT_EQ(rows[3].tied_embedding, "false");
   EXPECT_EQ(rows[4].tied_embedding, "false");
   EXPECT_EQ(rows[5].framework_choices, Choices{});
+}
+
+// Where a source, a note or a kernel names the trainer, its preset takes the place of the one that came nearest.
+TEST(Runs, NamedTrainersTakeThePlaceOfTheNearestPreset) {
+  const std::vector<RunRow> rows =
+      read_runs(file_with("id,source,gpu,step_s,framework,note,attention_kernel\n"
+                          "a,torchtitan_h100,H100-SXM,1,torch-compile,FSDP,SDPA flash\n"
+                          "b,torchtitan_h100,H100-SXM,1,eager-sdpa,FSDP,SDPA flash\n"
+                          "c,nemo_a100,A100-80G-SXM,1,megatron,\"bf16 O2, fused Adam\",\n"
+                          "d,gist,A800-80G-SXM,1,eager-sdpa,Hugging Face LLaMA-7B under DeepSpeed 0.14.2,not stated\n"
+                          "e,release,H100-SXM,1,flash-attn,,flash (Transformer Engine)\n"
+                          "f,fms_h100,H100-SXM,1,eager-sdpa,FSDP,SDPA flash 2\n"
+                          "g,timm_3090,RTX3090,1,eager,PyTorch 1.12 eager,unfused\n"
+                          "h,zb,A100-80G-SXM,1,megatron-zb,,\n"));
+  const char* const expected[] = {"torchtitan",    "eager-sdpa", "nemo", "deepspeed",
+                                  "megatron-core", "fms-fsdp",   "timm", "megatron-zb"};
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].framework, expected[i]) << rows[i].id;
 }
 
 TEST(Runs, StagesByCostAreLeftToThePartition) {
@@ -401,9 +418,15 @@ TEST(Runs, StagesByCostAreLeftToThePartition) {
   row.schedule = "1f1b";
   row.layers = 20;  // whole layers cannot be shared out evenly
   row.stages = "by-cost";
-  const RunScenario scenario = scenario_of(row);
-  EXPECT_EQ(scenario.skipped, "");
-  EXPECT_THAT(scenario.text, ::testing::Not(HasSubstr("partition")));
+  EXPECT_EQ(scenario_of(row).skipped, "");
+  EXPECT_THAT(scenario_of(row).text, ::testing::Not(HasSubstr("partition")));
+  row.stages.clear();
+  EXPECT_THAT(scenario_of(row).skipped, HasSubstr("20 layers cannot fill 8 stages"));
+  row.framework = "nanotron";  // counts costs unless a row says otherwise
+  EXPECT_THAT(scenario_of(row).assumed, Contains("stages: by-cost"));
+  EXPECT_THAT(scenario_of(row).text, ::testing::Not(HasSubstr("partition")));
+  row.stages = "equal-layers";
+  EXPECT_THAT(scenario_of(row).skipped, HasSubstr("20 layers cannot fill 8 stages"));
 }
 
 // Layers of a rank: 48 / 8 = 6 in 2; 72 / 8 = 9 in 3; 56 / 8 = 7 in 7. 20 layers do not go out on 8 ranks: 2 as ever.

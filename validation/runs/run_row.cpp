@@ -197,8 +197,6 @@ constexpr std::array kNoteWords = {
     NoteWords{"SDPA flash", "framework", &RunRow::framework, "eager", "eager-sdpa"},
     NoteWords{"chunked cross-entropy", "framework", &RunRow::framework, "eager-sdpa", "eager-sdpa-chunked-loss"},
     NoteWords{"max_memory_allocated", "peak_kind", &RunRow::peak_kind, "", "allocated"},
-    // A switch of nanotron's configuration; that trainer cuts by cost.
-    NoteWords{"tp_linear_async_communication", "stages", &RunRow::stages, "", kStagesByCost},
     NoteWords{", SGD", "optimizer", &RunRow::optimizer, "", "sgd"}, NoteWords{"no dropout", "dropout", nullptr, "", "false"},
     NoteWords{"autocast", "autocast", nullptr, "", "true"}, NoteWords{"AMP", "autocast", nullptr, "", "true"},
     NoteWords{"GradScaler", "gradient_scaler", nullptr, "", "true"},
@@ -207,6 +205,31 @@ constexpr std::array kNoteWords = {
     NoteWords{"fused Adam", "optimizer_kernel", nullptr, "", "fused"},
     NoteWords{"gradient reduce", "overlap_reduce_scatter", nullptr, "", "true"},
     NoteWords{"parameter gather overlapped", "overlap_parameter_gather", nullptr, "", "true"}};
+
+struct TrainerWords {
+  const char* words;
+  const char* before;  // the nearest preset of releases that had none for the trainer
+  const char* after;
+};
+// Trainers that such files name in source, note or attention_kernel beside a preset that comes near.
+constexpr std::array kTrainers = {TrainerWords{"nanotron", "stp", "nanotron"},
+                                  TrainerWords{"tp_linear_async_communication", "stp", "nanotron"},  // a switch of nanotron's
+                                  TrainerWords{"torchtitan", "torch-compile", "torchtitan"},
+                                  TrainerWords{"timm", "eager", "timm"},
+                                  TrainerWords{"fms", "eager-sdpa", "fms-fsdp"},
+                                  TrainerWords{"bf16 O2", "megatron", "nemo"},
+                                  TrainerWords{"under DeepSpeed", "eager-sdpa", "deepspeed"},
+                                  TrainerWords{"Transformer Engine", "flash-attn", "megatron-core"}};
+
+void take_trainer(RunRow& row) {
+  const std::string said = row.source + "; " + row.note + "; " + row.attention_kernel;
+  for (const TrainerWords& known : kTrainers) {
+    if (row.framework != known.before || said.find(known.words) == std::string::npos) continue;
+    row.framework = known.after;
+    row.assumed.push_back(fmt::format("framework: {} (from '{}')", known.after, known.words));
+    return;
+  }
+}
 
 constexpr std::string_view kTied = "tied embeddings";
 
@@ -245,6 +268,7 @@ void take_words_of_note(RunRow& row) {
     cell = known.after;
     row.assumed.push_back(fmt::format("{}: {} (from the note)", known.column, known.after));
   }
+  take_trainer(row);
   std::erase_if(row.framework_choices, [](const auto& choice) { return choice.second.empty(); });
 }
 
