@@ -155,7 +155,7 @@ class RankTasks {
         add_collective(ActionKind::ReduceGrad, action.stage,
                        reductions_.group_reductions[s][static_cast<std::size_t>(traffic[k].reduce)], last_pass_);
     }
-    gathered_pass_ = gathered && lowering_.zero() >= 3 ? last_pass_ : -1;
+    if (gathered && lowering_.zero() >= 3) gathered_pass_ = last_pass_;
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
   }
 
@@ -260,16 +260,16 @@ class RankTasks {
     }
     pass_before_ = last_pass_;
     last_pass_ = add(task, gather);
-    gathered_pass_ = gather >= 0 && !woven_ ? last_pass_ : -1;
+    if (gather >= 0 || members_ > 1) gathered_pass_ = gather >= 0 && !woven_ ? last_pass_ : -1;
     cell_tasks_.push_back(last_pass_);
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
   }
 
-  // Blocks are gathered and let go one by one, so that a pass and the one before it hold as many of them between them and not as
-  // many each. Members of a woven group run side by side: they do hold their own.
+  // Blocks are gathered and let go one by one, so that a pass and the one before it that reads parameters hold as many of them
+  // between them, and not as many each. Members of a woven group run side by side: they do hold their own.
   void share_gathered(const Action& action, std::int32_t gather) {
-    if (gathered_pass_ < 0 || gathered_pass_ != last_pass_ || (woven_ && !cell_tasks_.empty())) return;
-    Task& before = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
+    if (gathered_pass_ < 0 || (woven_ && !cell_tasks_.empty())) return;
+    Task& before = lowering_.graph.tasks[static_cast<std::size_t>(gathered_pass_)];
     const GatheredBlocks &held = lowering_.stage(before.action.stage).gathered, &next = lowering_.stage(action.stage).gathered;
     const auto forwards = [](ActionKind kind) { return kind == ActionKind::F || kind == ActionKind::R; };
     const bool from_first = forwards(before.action.kind), to_first = forwards(action.kind);

@@ -62,7 +62,8 @@ std::string time_lines(const Metrics& metrics, const TextStyle& style) {
   };
   row("compute", metrics.compute_s, kGreen);
   row("exposed communication", metrics.exposed_communication_s, kYellow);
-  row("idle, nothing in flight", std::max(0.0, step - metrics.compute_s - metrics.exposed_communication_s), kGrey);
+  const Duration idle(std::max(0.0, step - metrics.compute_s - metrics.exposed_communication_s));
+  row("idle, nothing in flight", to_ticks(idle) < Ticks(1) ? 0 : idle.base(), kGrey);  // sums of many spans in another order
   return table.text(style);
 }
 
