@@ -155,9 +155,7 @@ std::string sureness_lines(const Answer& answer, const Candidate& best) {
   const auto& metrics = answer.simulation_decides ? best.simulated : best.metrics;
   const double* low = find_metric(metrics, "step_time_p10_s");
   const double* high = find_metric(metrics, "step_time_p90_s");
-  if (best.evidence && low && high && *high > 0)
-    out += fmt::format("  80 % of runs are expected from {} to {}; {}\n", to_text(Duration(*low)), to_text(Duration(*high)),
-                       to_text(*best.evidence));
+  if (best.evidence && low && high) out += "  " + sureness_text(*low, *high, *best.evidence) + "\n";
   std::vector<int> ties;
   for (std::size_t c = 1; c < answer.candidates.size(); ++c)
     if (is_tie(answer, answer.candidates[c])) ties.push_back(static_cast<int>(c) + 1);

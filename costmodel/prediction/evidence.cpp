@@ -14,6 +14,7 @@
 #include "base/input/json_input.hpp"
 #include "base/input/reader.hpp"
 #include "base/text/json_writer.hpp"
+#include "base/text/quantity_text.hpp"
 
 namespace panpipe {
 namespace {
@@ -231,6 +232,13 @@ void state_evidence(Metrics& figures, const Likeness& kind) {
 
 void write_evidence(JsonWriter& out, const Evidence& evidence) {
   out.object("evidence").field("runs", evidence.runs).field("sources", evidence.sources).field("like", evidence.like).end();
+}
+
+std::string sureness_text(double p10_s, double p90_s, const Evidence& evidence) {
+  if (evidence.like.empty()) return "";
+  if (p90_s <= 0) return to_text(evidence);
+  return fmt::format("80 % of runs are expected from {} to {}; {}", to_text(Duration(p10_s)), to_text(Duration(p90_s)),
+                     to_text(evidence));
 }
 
 std::string to_text(const Evidence& evidence) {

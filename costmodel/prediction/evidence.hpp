@@ -71,6 +71,10 @@ void state_evidence(Metrics& figures, const Likeness& kind);
 // The field `evidence` of a document.
 void write_evidence(JsonWriter& out, const Evidence& evidence);
 
+// What a text says of a step: "80 % of runs are expected from 101 ms to 119 ms; validated on 63 runs of 2 sources (...)", or that
+// nothing alike was ever compared; empty where no evidence was stated. Seconds.
+std::string sureness_text(double p10_s, double p90_s, const Evidence& evidence);
+
 // "validated on 63 runs of 2 sources (A100-SXM, megatron, pipeline)"; "nothing alike was ever compared".
 std::string to_text(const Evidence& evidence);
 

@@ -165,11 +165,9 @@ std::string steps_text(const Timeline& timeline, const Metrics& metrics) {
                      time_text(metrics.step_time_max_s));
 }
 
-// "  80 % of runs are expected from 101.1 ms to 118.9 ms; validated on 63 runs of 2 sources (A100-SXM, megatron, pipeline)"
 std::string sureness_line(const Metrics& metrics) {
-  if (metrics.step_time_p90_s <= 0) return "";
-  return fmt::format("  80 % of runs are expected from {} to {}; {}\n", time_text(metrics.step_time_p10_s),
-                     time_text(metrics.step_time_p90_s), to_text(metrics.evidence));
+  const std::string text = sureness_text(metrics.step_time_p10_s, metrics.step_time_p90_s, metrics.evidence);
+  return text.empty() ? "" : "  " + text + "\n";
 }
 
 }  // namespace

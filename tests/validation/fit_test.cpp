@@ -1,4 +1,5 @@
 // The fit finds the numbers that made its rows, and says where rows are silent.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
