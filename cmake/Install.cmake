@@ -5,7 +5,7 @@
 # every system; what only people and other tools look for follows GNUInstallDirs.
 #   bin/             panpipe, and the Python programs panpipe-export-model, panpipe-make-tokens, panpipe-draw-timeline
 #   lib/panpipe/     the module that simulates, the executor and its module
-#   share/panpipe/   scenarios, clusters, devices, frameworks, calibrations
+#   share/panpipe/   scenarios, clusters, collectives, devices, frameworks, calibrations
 # Components: program, pages (man pages and completions), simulation, executor, development.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

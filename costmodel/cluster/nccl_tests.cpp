@@ -159,10 +159,12 @@ class NcclTestsReader {
     }
     if (const auto place = column("redop")) row.operation = words[*place];
     if (const auto place = column("root")) row.root = words[*place];
-    if (const auto place = column("#wrong"))
-      if (const Parsed<double> wrong = parse_number(words[*place]); wrong.value && *wrong.value > 0)
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (columns_[i] != "#wrong") continue;
+      if (const Parsed<double> wrong = parse_number(words[i]); wrong.value && *wrong.value > 0)
         now_.warnings.push_back(fmt::format("{}:{}: {} wrong elements in this row: its time is taken, but look at the machine",
-                                            source_->name, line_, words[*place]));
+                                            source_->name, line_, words[i]));
+    }
     rows_.push_back(std::move(row));
   }
 

@@ -130,17 +130,9 @@ double Occupancy::ring_network(const std::vector<int>& group) const {
   return least;
 }
 
-double Occupancy::member_network(const std::vector<int>& group) const {
-  double least = nic_of(group);
-  for (const int device : group)
-    least = std::min(least, cluster_->node_of(device).network.base() / std::max(1, in_use_[at(node(device))]));
-  if (cluster_->spine > Bandwidth(0)) least = std::min(least, cluster_->spine.base() / std::max<double>(1, devices_.size()));
-  return least;
-}
-
 GroupNetwork Occupancy::network_of(const std::vector<int>& group) const {
-  if (nodes_ < 2 || group.size() < 2) return {kInfinity, kInfinity};
-  return {ring_network(group), member_network(group)};
+  if (nodes_ < 2 || group.size() < 2) return {kInfinity};
+  return {ring_network(group)};
 }
 
 int Occupancy::mates(int device) const {

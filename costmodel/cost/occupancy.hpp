@@ -12,8 +12,7 @@ namespace panpipe {
 
 // What a group of devices gets of the network, bytes per second of the wire.
 struct GroupNetwork {
-  double ring;    // a hop of its ring, while all rings of its kind are busy: of the nodes' ways out and of the spine
-  double member;  // one member, while every device in use of its node sends at once
+  double ring;  // a hop of its ring, while all rings of its kind are busy: of the nodes' ways out and of the spine
 };
 
 // A hand-over from one device to another, while the other devices of the sender's rank send too.
@@ -68,7 +67,6 @@ class Occupancy {
   int mates(int device) const;
   double nic_of(const std::vector<int>& group) const;
   double ring_network(const std::vector<int>& group) const;
-  double member_network(const std::vector<int>& group) const;
   int node(int device) const { return cluster_->devices[static_cast<std::size_t>(device)].node; }
   int position(int device) const { return positions_[static_cast<std::size_t>(device)]; }
   int rank_of(int device) const { return position(device) / (degrees_.data * degrees_.tensor); }

@@ -70,7 +70,7 @@ CollectiveCost CollectiveMemory::find(const CostModel& model, CollectiveKind kin
                                       const GroupNetwork& network) {
   constexpr std::size_t kMost = 4096;
   if (known_.size() > kMost) known_.clear();
-  const auto [entry, is_new] = known_.try_emplace({kind, bytes.base(), network.ring, network.member, devices});
+  const auto [entry, is_new] = known_.try_emplace({kind, bytes.base(), network.ring, devices});
   if (is_new) entry->second = model.collective(kind, bytes, devices, network);
   return entry->second;
 }

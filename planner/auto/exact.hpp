@@ -35,7 +35,7 @@ class CollectiveMemory {
                       const GroupNetwork& network);
 
  private:
-  std::map<std::tuple<CollectiveKind, std::int64_t, double, double, std::vector<int>>, CollectiveCost> known_;
+  std::map<std::tuple<CollectiveKind, std::int64_t, double, std::vector<int>>, CollectiveCost> known_;
 };
 
 // For one thread. Keeps the workloads it has made.

@@ -97,7 +97,7 @@ double Reductions::between(const std::array<double, kPoints>& times, double byte
 std::vector<std::vector<int>> data_groups(int data, std::int64_t stride, std::int64_t step, std::int64_t ranks,
                                           const Positions& positions, const Cluster& cluster, const Occupancy& occupancy) {
   std::vector<std::vector<int>> groups;
-  std::set<std::tuple<int, int, double, double>> seen;  // nodes, members in the fullest, the network's share
+  std::set<std::tuple<int, int, double>> seen;  // nodes, members in the fullest, the network's share
   constexpr std::int64_t kMost = 64;
   for (std::int64_t rank = 0; rank < std::min(ranks, kMost); ++rank) {
     std::vector<int> group;
@@ -110,8 +110,7 @@ std::vector<std::vector<int>> data_groups(int data, std::int64_t stride, std::in
     for (const auto& [node, count] : in_node) fullest = std::max(fullest, count);
     // Behind switches nothing else about a group matters.
     const GroupNetwork network = occupancy.network_of(group);
-    if (cluster.switched && !seen.insert({static_cast<int>(in_node.size()), fullest, network.ring, network.member}).second)
-      continue;
+    if (cluster.switched && !seen.insert({static_cast<int>(in_node.size()), fullest, network.ring}).second) continue;
     groups.push_back(std::move(group));
   }
   return groups;

@@ -94,7 +94,7 @@ TEST(HostPath, CrossesLinkSwitchAndMemoryOnce) {
   group.wiring.roots = RootParameters{{{0, 1}, {2, 3}}, gb_per_s(20)};
   group.wiring.host = HostParameters{gb_per_s(10), std::nullopt, gb_per_s(100), Duration(0)};
   group.nodes = 2;
-  group.network = NetworkParameters{1, gb_per_s(12), Duration(0), 1, std::nullopt};
+  group.network = NetworkParameters{1, gb_per_s(12), Duration(0), Duration(0), 1, std::nullopt};
   const Cluster cluster = assemble_cluster("two", {group});
   const auto names = [&](const Route& route) {
     std::vector<std::string> result;

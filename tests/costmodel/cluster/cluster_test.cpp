@@ -110,7 +110,7 @@ TEST(NodeWiring, ARingGetsItsNarrowestResourcesShare) {
 }
 
 TEST(Assemble, ATreeWithoutOversubscriptionSharesNothingButTheNics) {
-  NodeGroup group{{}, 3, {}, NetworkParameters{2, gb_per_s(25), micros(5), 1, std::nullopt}};
+  NodeGroup group{{}, 3, {}, NetworkParameters{2, gb_per_s(25), micros(5), micros(1), 1, std::nullopt}};
   group.type.kind = "gpu";
   group.wiring.devices = 4;
   group.wiring.fabric = SwitchParameters{gb_per_s(300), micros(2)};
@@ -129,7 +129,7 @@ TEST(Assemble, ATreeWithoutOversubscriptionSharesNothingButTheNics) {
 }
 
 TEST(Assemble, OversubscriptionNarrowsTheUplinkAndASpineIsSharedByAll) {
-  NodeGroup group{{}, 2, {}, NetworkParameters{8, gb_per_s(25), micros(5), 16, gb_per_s(10)}};
+  NodeGroup group{{}, 2, {}, NetworkParameters{8, gb_per_s(25), micros(5), micros(1), 16, gb_per_s(10)}};
   group.type.kind = "gpu";
   group.wiring.devices = 8;
   group.wiring.fabric = SwitchParameters{gb_per_s(300), micros(2)};

@@ -122,7 +122,7 @@ TEST(NcclTests, FaultsNamePlaceAndRemedy) {
             "  help: its table has a header line: # size count type redop ...");
   const std::string start = "# Collective test starting: all_gather_perf\n" + kStart + ranks(2, 2);  // six lines
   EXPECT_EQ(fault(start + kHeader + "  1048576  131072  float  none  -1  nan  20.97  18.35  0  60.0  17.48  15.29  0\n"),
-            "log.txt:9:40: error: 'nan' is no time in microseconds\n"
+            "log.txt:9:37: error: 'nan' is no time in microseconds\n"
             "    9 |   1048576  131072  float  none  -1  nan  20.97  18.35  0  60.0  17.48  15.29  0\n"
             "      |                                     ^\n"
             "  help: leave out rows that were not measured");
@@ -196,6 +196,7 @@ TEST(CollectiveTables, AClusterNamesThem) {
   ASSERT_NE(cluster.collectives, nullptr);
   EXPECT_EQ(cluster.collectives->tables.size(), 10U);
   EXPECT_EQ(cluster_from("clusters/h100x8.yaml").collectives, nullptr);
+  EXPECT_EQ(cluster_from("{file: clusters/aws-p5.yaml, collectives: aws-p5-nanotron}").collectives->tables.size(), 7U);
   EXPECT_THAT(faults_of("{file: clusters/h100x8.yaml, collectives: nowhere.yaml}"),
               HasSubstr("c.yaml:1:43: error: no collectives file 'nowhere.yaml'\n"));
   EXPECT_THAT(faults_of("{file: clusters/h100x8.yaml, collectives: {a: 1}}"),

@@ -49,7 +49,7 @@ TEST(TopologyImport, TwoNodesOfEachKindReadBackToTheSameCluster) {
                                      std::pair{"costmodel/cluster/data/topo-dgx-a100.txt", "a100-40g-sxm"}}) {
     TopologyImport import = import_of(read_text_file(file), device);
     import.nodes.nodes = 2;
-    import.nodes.network = NetworkParameters{8, gb_per_s(25), micros(4), 2, std::nullopt};
+    import.nodes.network = NetworkParameters{8, gb_per_s(25), micros(4), micros(1), 2, std::nullopt};
     const std::string text = cluster_file_of(import);
     SCOPED_TRACE(text);
     expect_equal(

@@ -152,10 +152,14 @@ TEST(NcclModel, LawsFromOneKibToManyGib) {
             EXPECT_GT(c.time, out);
             now[kind] = before[kind] = c.time;
             double& small = fewer[{static_cast<int>(kind), bytes}];
-            if (nodes > 2) EXPECT_GT(c.time, small * 0.999) << nodes << " x " << in_node << ", " << bytes;
+            if (nodes > 2) {
+              EXPECT_GT(c.time, small * 0.999) << nodes << " x " << in_node << ", " << bytes;
+            }
             small = c.time;
           }
-          if (nodes == 1 && !multicast) EXPECT_GT(now[CollectiveKind::AllReduce], now[CollectiveKind::ReduceScatter]);
+          if (nodes == 1 && !multicast) {
+            EXPECT_GT(now[CollectiveKind::AllReduce], now[CollectiveKind::ReduceScatter]);
+          }
         }
       }
     }
