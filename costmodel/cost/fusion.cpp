@@ -311,7 +311,7 @@ class ChosenKernels {
   void add_casts(int i, OperatorTraffic& traffic) {
     if (compiled_ || r_ <= e_) return;
     for_each_operand(unit_.op(i), [&](int t) {
-      if (!from_normalization(t)) return;
+      if (!unit_.activation(t) || !unit_.normalized(t)) return;
       const double n = static_cast<double>(unit_.tensor(t).elements());
       traffic.forward += (r_ + e_) * n;
       traffic.backward += (r_ + e_) * n;
@@ -341,12 +341,6 @@ class ChosenKernels {
       if (unit_.tensor(t).role != TensorRole::Parameter) traffic.backward += unit_.bytes(t);
   }
 
-  bool from_normalization(int t) const {
-    const int root = unit_.root(t);
-    return unit_.activation(t) && unit_.inside(root) &&
-           unit_.of(unit_.tensor(root).producer - unit_.first).kind == OperatorClass::Normalization;
-  }
-
   // An activation used by k operators gets k gradients. A kernel for each beyond the first reads two and writes one; a compiled
   // one reads each where the next gradient is made, and of a residual writes the sum.
   void add_sums_of_gradients() {
@@ -356,7 +350,7 @@ class ChosenKernels {
         if (unit_.use->first_user[static_cast<std::size_t>(t)] != unit_.first + i || !add_once(seen, t)) return;
         const double more = std::max(0.0, unit_.use->gradients[static_cast<std::size_t>(t)] - unit_.bytes(t)) / unit_.bytes(t);
         const bool residual = unit_.of(i).kind == OperatorClass::Normalization || adds_input(unit_, i);
-        const double width = residual || from_normalization(t) ? r_ : e_;
+        const double width = residual || unit_.normalized(t) ? r_ : e_;
         const double each = !compiled_ ? 3 * width : residual ? 2 * width : e_;
         result_[at(i)].backward += each * more * static_cast<double>(unit_.tensor(t).elements());
       });

@@ -37,6 +37,19 @@ std::vector<bool> transformer_units(const OperatorGraph& graph) {
   return transformer;
 }
 
+// A normalization may stand in another unit than the products that read it. Collectives and identities pass it on.
+std::vector<bool> normalized_tensors(const OperatorGraph& graph) {
+  std::vector<bool> normalized(graph.tensors.size(), false);
+  for (const Operator& op : graph.operators) {
+    int source = viewed_tensor(graph, op);
+    if (source < 0 && op.target.starts_with("panpipe::")) for_each_operand(op, [&](int t) { source = source < 0 ? t : source; });
+    const bool made = op.target.find("norm") != std::string::npos;
+    const bool passed = source >= 0 && normalized[static_cast<std::size_t>(source)];
+    for (const int out : op.outputs) normalized[static_cast<std::size_t>(out)] = made || passed;
+  }
+  return normalized;
+}
+
 // Every user of a tensor makes a gradient of it; views that take parts of it make one of their part.
 void find_gradients(const OperatorGraph& graph, TensorUse& use) {
   use.gradients.assign(graph.tensors.size(), 0);
@@ -78,6 +91,7 @@ TensorUse tensor_use(const OperatorGraph& graph) {
     });
   }
   use.logits = logits_of(graph);
+  use.normalized = normalized_tensors(graph);
   use.transformer = transformer_units(graph);
   find_gradients(graph, use);
   return use;
@@ -91,6 +105,7 @@ std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int un
     const int user = use.first_user[index];
     const bool adds_up = user >= first && user < end;
     state = mix(state, use.logits[index]);
+    state = mix(state, use.normalized[index]);
     state = mix(state, adds_up ? static_cast<std::uint64_t>(use.gradients[index]) : 0);
   };
   for (int i = first; i < end; ++i) {

@@ -16,6 +16,7 @@ struct TensorUse {
   std::vector<std::pair<int, int>> unit_range;  // per unit: first operator, one past its last
   std::vector<bool> crosses;                    // per tensor: consumed by another unit than its producer's
   std::vector<bool> logits;                     // per tensor: the loss's input, or what that was made of (logits_of)
+  std::vector<bool> normalized;                 // per tensor: what a normalization made, or a view of that
   std::vector<bool> transformer;                // per unit: of a transformer layer
   // Per tensor: bytes of the gradients that all its users make, views of parts as the parts they take, and the first user.
   std::vector<double> gradients;
@@ -41,6 +42,7 @@ struct UnitView {
   int root(int t) const;
   bool activation(int t) const { return tensor(t).role == TensorRole::Activation; }
   bool logits(int t) const { return use->logits[static_cast<std::size_t>(t)]; }
+  bool normalized(int t) const { return use->normalized[static_cast<std::size_t>(t)]; }
   bool transformer() const { return use->transformer[static_cast<std::size_t>(op(0).unit)]; }
 };
 

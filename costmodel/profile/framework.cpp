@@ -133,6 +133,11 @@ Framework read_framework_choices(const Node& node, const std::string& otherwise,
   MapReader map(node, log);
   const std::string name = map.string("name", otherwise);
   Framework f = load_framework(name, map.has("name") ? node.source->directory : "");
+  // A factor that was fitted belongs to the count it was fitted with.
+  if (map.has("elementwise")) {
+    f.elementwise_factor = 1;
+    f.replicated_factor = 0;
+  }
   ChoicesReader choices(map);
   read_keys(choices, f);
   for (const Node::Entry& entry : node.entries)

@@ -221,6 +221,17 @@ TEST(FrameworkChoices, ChangeSingleKeysAndAreWrittenBack) {
   EXPECT_EQ(parse_scenario(head + "framework: {dropout: false}\n", "F", ".").framework.name, "megatron");
 }
 
+TEST(FrameworkChoices, AnotherCountLeavesAFittedFactorBehind) {
+  const std::string head =
+      "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 8}\n";
+  const auto factor = [&](const std::string& choices) {
+    return parse_scenario(head + "framework: {name: megatron" + choices + "}\n", "F", ".").framework.elementwise_factor;
+  };
+  EXPECT_DOUBLE_EQ(factor(", attention: unfused"), 0.55);
+  EXPECT_DOUBLE_EQ(factor(", elementwise: eager"), 1);
+  EXPECT_DOUBLE_EQ(factor(", elementwise: eager, elementwise_factor: 1.5"), 1.5);
+}
+
 // What a file says in the older key stays: a kernel at the calibrated rate, or Megatron's fused softmax.
 TEST(FrameworkChoices, TheOlderKeyOfAttentionStaysReadable) {
   const std::string head =
