@@ -253,7 +253,8 @@ TEST(Runs, H100OnEfaAreAmazonsServers) {
   row.gpus = 128;
   row.gpus_per_node = 8;
   row.fabric = "NVSwitch; 3200 Gb/s EFA per node (AWS p5)";
-  EXPECT_EQ(cluster_of(row, "").yaml, "{file: clusters/aws-p5.yaml, nodes: 16, device: {file: devices/h100-sxm.yaml}}");
+  EXPECT_EQ(cluster_of(row, "").yaml,
+            "{file: clusters/aws-p5.yaml, nodes: 16, device: {file: devices/h100-sxm.yaml}, devices_per_node: 8}");
   row.fabric = "NVSwitch; 8x NDR400";
   EXPECT_THAT(cluster_of(row, "").yaml, HasSubstr("clusters/h100x8.yaml"));
 }
