@@ -77,6 +77,8 @@ SCENARIOS = [
     made({"device": {"file": "devices/a100-80g-sxm.yaml"}, "wiring": {"topology": str(ROOT / "tests/costmodel/cluster/data/topo-dgx-a100.txt")}}, {"pipeline": 4, "tensor": 2}),
     made({"devices": 4, "memory": "24 GiB", "link": {"latency": "0.26 ms", "bandwidth": "10 GB/s"}}, {"data": 2},
          workload={"layers": str(ROOT / "scenarios/workloads/six-layers-with-skip.yaml")}),
+    *(made(one_node("h100x8"), {"pipeline": 1, "tensor": 2, "sequence_parallel": True}, workload=LLAMA, precision="bf16", framework=framework)
+      for framework in ("nanotron", "megatron-core", {"name": "nanotron", "attention": "flash-3"})),
     {"panpipe": 1, "cluster": one_node("rtx3090x8", 2), "workload": {"model": "gpt2-large"}, "batch": {"micro": 1, "microbatches": 16}, "parallel": {"tensor": 2, "data": 2, "zero": 1}},
 ]
 for scenario in SCENARIOS:
