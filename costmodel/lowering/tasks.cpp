@@ -77,30 +77,34 @@ class RankTasks {
 
   // What such passes of the row wait for, in their order.
   void find_gathers(const std::vector<Action>& row) {
+    int run = 0;  // of such passes, between groups
     for (const Action& action : row) {
       in_parts_.push_back(is_in_parts(action));
+      if (action.group_size > 1) ++run;
       if (!in_parts_.back()) continue;
       if (lowering_.zero() < 3) gathered_first_.push_back(action.stage);
       bool first = true;  // of the pass
       for (const PartTraffic& at : traffic_of(lowering_, action.stage, action.kind)) {
         const std::vector<std::int32_t>& flows = reductions_.group_gathers[static_cast<std::size_t>(action.stage)];
         if (at.gather < 0 || flows[static_cast<std::size_t>(at.gather)] < 0) continue;
-        coming_.push_back({action, flows[static_cast<std::size_t>(at.gather)], first});
+        coming_.push_back({action, flows[static_cast<std::size_t>(at.gather)], first, run});
         first = false;
       }
     }
   }
 
-  // Asks for the parameters of the next gathered parts, up to the one of that number. One comes when no more blocks than may be
-  // whole at once are.
-  void ask_for_gathers(std::size_t end) {
-    const std::size_t most = gathers_in_flight();
-    for (; gathers_.size() < std::min(end, coming_.size());) {
-      const std::size_t next = gathers_.size();
+  // Asks for what the part that comes now waits for, and for so many more. One comes when no more blocks than may be whole at
+  // once are; behind a group, whose members hold their own, when the pass before the last has ended.
+  void ask_for_gathers(std::size_t ahead) {
+    const std::size_t now = gathered_parts_.size(), most = gathers_in_flight();
+    const bool updated = lowering_.zero() < 3;
+    if (now == 0 || coming_[now].run != coming_[run_begin_].run) run_begin_ = now;
+    for (std::size_t next = gathers_.size(); next < std::min(now + 1 + ahead, coming_.size()); ++next) {
       const Coming& coming = coming_[next];
-      gathers_.push_back(
-          add_collective(ActionKind::Unshard, coming.pass.stage, coming.flow, next >= most ? gathered_parts_[next - most] : -1));
-      if (coming.first && lowering_.zero() >= 3)
+      if (!updated && coming.run != coming_[now].run) break;
+      const std::int32_t after = updated ? -1 : next >= run_begin_ + most ? gathered_parts_[next - most] : pass_before_;
+      gathers_.push_back(add_collective(ActionKind::Unshard, coming.pass.stage, coming.flow, after));
+      if (coming.first && !updated)
         lowering_.graph.tasks[static_cast<std::size_t>(gathers_.back())].take =
             lowering_.stage(coming.pass.stage).gathered.at_once;
     }
@@ -126,12 +130,12 @@ class RankTasks {
     const auto s = static_cast<std::size_t>(action.stage);
     const std::size_t parts = traffic.size();
     bool gathered = false;
-    pass_before_ = last_pass_;
+    const std::int32_t before = last_pass_;
     for (std::size_t k = 0; k < parts; ++k) {
       std::int32_t gather = -1;
       const bool waits = traffic[k].gather >= 0 && reductions_.group_gathers[s][static_cast<std::size_t>(traffic[k].gather)] >= 0;
       if (waits) {
-        ask_for_gathers(gathered_parts_.size() + 1 + asked_ahead());
+        ask_for_gathers(asked_ahead());
         gather = gathers_[gathered_parts_.size()];
         if (!gathered && lowering_.zero() >= 3) share_gathered(action, gather);
         gathered = true;
@@ -155,6 +159,7 @@ class RankTasks {
         add_collective(ActionKind::ReduceGrad, action.stage,
                        reductions_.group_reductions[s][static_cast<std::size_t>(traffic[k].reduce)], last_pass_);
     }
+    pass_before_ = before;
     if (gathered && lowering_.zero() >= 3) gathered_pass_ = last_pass_;
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
   }
@@ -371,11 +376,13 @@ class RankTasks {
     Action pass;
     std::int32_t flow = -1;
     bool first = false;  // of its pass
+    int run = 0;         // of passes in parts with no group between
   };
   std::vector<bool> in_parts_;                // per position of the row: a pass in parts
   std::vector<Coming> coming_;                // of all such passes
   std::vector<std::int32_t> gathers_;         // those of `coming_` that are tasks
   std::vector<std::int32_t> gathered_parts_;  // and the parts for which they came, as far as these are tasks
+  std::size_t run_begin_ = 0;                 // of `coming_`: the first of the run under way
   std::vector<int> gathered_first_;           // ZeRO 1 and 2: stages whose first forward waits for updated parameters
   std::size_t members_ = 0;                   // passes of the current cell
   std::int32_t program_ = -1;                 // of a group

@@ -174,5 +174,22 @@ TEST(MemoryPeaks, Zero3HoldsTwoBlocks) {
   }
 }
 
+// Each of the two members of a group holds two blocks, and nothing is gathered for the lone passes behind the groups before these
+// have ended.
+TEST(MemoryPeaks, Zero3HoldsTwoBlocksForEachMemberOfAGroup) {
+  constexpr int kBlock = 400;
+  test::TableCosts costs = test::chain_of(12, 1, 1, 1);
+  for (UnitCost& unit : costs.table.units) unit.parameters = {{-1, 0, Bytes(kBlock)}};
+  costs.collective_time = Duration(0.1);
+  for (const char* family : {"stp", "dualpipe-v"}) {
+    Scenario scenario = scenario_of(2, 8, family, 2, 4);
+    scenario.parallel.zero = 3;
+    const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+    std::int64_t fixed = 0;
+    for (const MemoryPart& part : graph.memory.front().parts) fixed += part.bytes.base();
+    EXPECT_EQ(peaks_of(scenario, costs).front() - fixed, 4 * kBlock) << family;
+  }
+}
+
 }  // namespace
 }  // namespace panpipe
