@@ -32,15 +32,17 @@ TEST(ResultJson, HasTheKeysInTheirOrder) {
   const Timeline timeline = estimate(testing::small_step());
   const Metrics m = metrics(timeline);
   const ordered_json json = ordered_json::parse(to_result_json(timeline, m, context(), true));
-  EXPECT_THAT(keys(json), ::testing::ElementsAre("schema", "kind", "context", "metrics", "memory", "repetitions", "timeline"));
+  EXPECT_THAT(keys(json),
+              ::testing::ElementsAre("schema", "kind", "context", "metrics", "memory", "evidence", "repetitions", "timeline"));
   EXPECT_EQ(json["schema"], "panpipe-result/1");
   EXPECT_EQ(json["kind"], "estimated");
   EXPECT_EQ(json["context"]["scenario"], "a \"b\".yaml");
   EXPECT_EQ(json["context"]["hashes"]["a.yaml"], "00ff");
   EXPECT_FALSE(json["context"].contains("date"));
-  EXPECT_THAT(keys(json["metrics"]), ::testing::ElementsAre("step_time_s", "compute_s", "exposed_communication_s", "bubble_step",
-                                                            "bubble_span", "peak_memory_bytes", "memory_limit_bytes", "fits",
-                                                            "model_flops", "mfu", "samples_per_s", "per_device"));
+  EXPECT_THAT(keys(json["metrics"]),
+              ::testing::ElementsAre("step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
+                                     "peak_memory_bytes", "memory_limit_bytes", "fits", "model_flops", "mfu", "samples_per_s",
+                                     "step_time_p10_s", "step_time_p90_s", "per_device"));
   EXPECT_EQ(json["metrics"]["step_time_s"].get<double>(), m.step_time_s);  // the same number, to the last bit
   EXPECT_EQ(json["metrics"]["exposed_communication_s"].get<double>(), m.exposed_communication_s);
   EXPECT_EQ(json["metrics"]["fits"], false);
@@ -67,7 +69,8 @@ TEST(ResultJson, SimulatedHasContentionAndTheTimelineIsLeftOutUnlessAsked) {
   timeline.contention_lost = millis(2);
   timeline.contention = {{"node 0 socket", millis(8), millis(4), millis(2), 3, 0.5}};
   const ordered_json json = ordered_json::parse(to_result_json(timeline, metrics(timeline), context(), false));
-  EXPECT_THAT(keys(json), ::testing::ElementsAre("schema", "kind", "context", "metrics", "memory", "contention", "repetitions"));
+  EXPECT_THAT(keys(json),
+              ::testing::ElementsAre("schema", "kind", "context", "metrics", "memory", "evidence", "contention", "repetitions"));
   EXPECT_EQ(json["metrics"]["contention_s"], 0.002);
   EXPECT_EQ(json["contention"][0].dump(),
             R"({"resource":"node 0 socket","busy_s":0.008,"shared_s":0.004,"lost_s":0.002,"flows":3,"utilisation":0.5})");
@@ -98,8 +101,8 @@ TEST(ResultJson, TellsThePlanAndWhatWasSlowed) {
   send.alone = (send.end - send.start) / 4;
   send.waiting = Duration(0);
   const ordered_json json = ordered_json::parse(to_result_json(timeline, metrics(timeline), context(), plan, true));
-  EXPECT_THAT(keys(json), ::testing::ElementsAre("schema", "kind", "context", "metrics", "memory", "repetitions", "plan",
-                                                 "timeline", "paths", "heading"));
+  EXPECT_THAT(keys(json), ::testing::ElementsAre("schema", "kind", "context", "metrics", "memory", "evidence", "repetitions",
+                                                 "plan", "timeline", "paths", "heading"));
   EXPECT_EQ(
       json["plan"].dump(),
       R"({"schedule":"zb-h1","transfers":"blocking","pipeline":2,"tensor":1,"data":2,"zero":1,"micro":4,"stages":2,)"
