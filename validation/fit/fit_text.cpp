@@ -117,7 +117,8 @@ FitErrors errors_of(const std::vector<double>& predicted, const std::vector<doub
 
 std::string to_yaml(const Fit& fit, const FitRecord& record) {
   const std::string devices = fmt::format("{}", fmt::join(record.devices, ", "));
-  const std::string what = fmt::format("{} numbers fitted to {} measured runs", fit.parameters.size(), fit.row_ids.size());
+  const std::string what = fmt::format("{} {} fitted to {} measured runs", fit.parameters.size(),
+                                       fit.parameters.size() == 1 ? "number" : "numbers", fit.row_ids.size());
   std::string out =
       fmt::format("# {}: {} by panpipe fit; do not edit, make it again with the command under 'fit'\n", devices, what);
   out += fmt::format("panpipe: 1\nkind: calibration\nname: {}\ndescription: {}\ndevices: [{}]\n", record.name,
