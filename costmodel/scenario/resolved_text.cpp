@@ -87,7 +87,8 @@ class Printer {
 
   // File references whose path the scenario does not keep: cluster files, devices, frameworks, profiles.
   static bool is_reference(const Node& node) {
-    return node.path.rfind("cluster", 0) == 0 || node.path == "framework" || node.path == "framework.name" || node.path.rfind("profile", 0) == 0;
+    return node.path.rfind("cluster", 0) == 0 || node.path == "framework" || node.path == "framework.name" ||
+           node.path.rfind("profile", 0) == 0;
   }
   static std::string absolute_reference(const Node& node) {
     const bool shipped_name = node.text.find('/') == std::string::npos && node.text.find(".yaml") == std::string::npos;
