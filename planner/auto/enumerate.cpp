@@ -104,7 +104,7 @@ class Worker {
 
   bool exists(const FamilyForm& form, int p, int chunks, int m) const {
     if (pricer_ && form.split && form.placement != StagePlacement::Opaque && !pricer_->sums().split_backward()) return false;
-    // On one rank all orders are alike, and the default holds least.
+    // On one rank all orders of one stage are alike, and the default holds least; a rank of its own is not cut into stages.
     if (p == 1 && space_.families.size() > 1 && form.name != ScheduleRequest().name) return false;
     return form.exists(p, chunks, m);
   }

@@ -409,8 +409,8 @@ class OverlapActs(Property):
         scenario = put(put(scenario, "parallel.zero", parameters["zero"]), "gradient_bucket", "64 MiB")
         off, on = (estimate({**scenario, "overlap_gradients": value}) for value in (False, True))
         metrics = program.answer(off).metrics
-        # Each bucket starts anew, in 0.1 ms: where that is more than the backward hides, the whole is reduced.
-        need(metrics["exposed_communication_s"] >= 0.2 * metrics["step_time_s"] and metrics["compute_s"] > 2 * buckets * 1e-4)
+        # Each bucket starts anew, in 0.1 ms, and a ring fills anew, which costs 64 MiB 3 %: where that is more than the backward hides, the whole is reduced.
+        need(metrics["exposed_communication_s"] >= 0.2 * metrics["step_time_s"] and metrics["compute_s"] > 2 * buckets * 1e-4 + 0.1 * metrics["exposed_communication_s"])
         a, b = program.answer(on).step, metrics["step_time_s"]
         if a > b * (1 - 1e-5):
             return Finding([on, off], f"overlapped {milliseconds(a)}, awaited {milliseconds(b)} of which {milliseconds(metrics['exposed_communication_s'])} are communication",
@@ -482,7 +482,7 @@ class UplinkFloor(NarrowerUplinks):
 class GroupAcrossNodes(Property):
     name = "group-across-nodes"
     says = "a step takes longer when the last rank's tensor-parallel group lies across two nodes instead of inside one behind a switch"
-    tolerance = (f"longer by more than {ROUNDED}: every microbatch's last forward waits for these collectives; on one rank, which hands nothing over, they take half as long "
+    tolerance = (f"longer by more than {ROUNDED}: every microbatch's last forward waits for these collectives; on one rank, which hands nothing over, they take a tenth as long "
                  "again at least")
     hints = {"nodes": (2, 2), "kinds": False, "plain": True, "pipeline": (1, 2, 3), "tensor": (2, 4), "data": (1,), "cluster": ("dgx-a100-80g", "h100x8", "a800x8"),
              "family": ("gpipe", "1f1b"), "model": ("gpt", "llama", "bert")}
@@ -496,11 +496,11 @@ class GroupAcrossNodes(Property):
         # The second half of the group moves to the same places of the other node; what hands over to its first device stays.
         across = {**scenario, "placement": [*range(p * t - t // 2), *range(width + p * t - t // 2, width + p * t)]}
         calls = [estimate(inside), estimate(across)]
-        if p == 1:  # what is exposed is these collectives alone: twice the latency, and a NIC in place of a switch's port
+        if p == 1:  # what is exposed is these collectives alone: the network's latency, and a NIC in place of a switch's port
             a, b = (program.answer(call).metrics["exposed_communication_s"] for call in calls)
             need(a > 0)
-            if b < 1.5 * a:
-                return Finding(calls, f"collectives inside a node {milliseconds(a)}, across two {milliseconds(b)}", 1.5 - b / a)
+            if b < 1.1 * a:
+                return Finding(calls, f"collectives inside a node {milliseconds(a)}, across two {milliseconds(b)}", 1.1 - b / a)
             return None
         a, b = (program.answer(call).step for call in calls)
         if b <= a * (1 + ROUNDED):
@@ -870,6 +870,8 @@ class Search(Property):
             pipeline = rng.choice([n for n in (1, 1, 2, 2, 4, 8) if tensor * data * n <= devices])
             micro = rng.choice([n for n in (1, 2, 4, 8, 16) if parameters["global"] // data % n == 0] or [1])
             name = rng.choice(SEARCHED) if parameters["family"] else opened["schedule"]
+            if pipeline == 1 and parameters["family"] and name in SEVERAL:  # on one rank the search cuts no stages, which ZeRO's traffic would tell apart
+                continue
             parallel = {"pipeline": pipeline, "tensor": tensor, "data": data, "zero": rng.choice((0, 1, 2, 3)) if data > 1 else 0}
             if name in SEVERAL:
                 parallel["virtual_stages"] = rng.choice((2, 2, 4) if name == "hanayo" else (1, 2, 2, 3, 4))

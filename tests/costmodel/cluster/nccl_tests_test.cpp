@@ -52,7 +52,7 @@ TEST(NcclTests, ReadsAnAllReduceOverTwoNodes) {
   // In place; the row of no bytes says nothing.
   EXPECT_THAT(runs[0].rows, ElementsAre(Pair(mib(1), micros(100.5)), Pair(mib(2), micros(119))));
   EXPECT_THAT(runs[0].warnings,
-              ElementsAre("log.txt:26: 2 wrong elements in this row: its time is taken, but look at the machine"));
+              ElementsAre("log.txt:28: 2 wrong elements in this row: its time is taken, but look at the machine"));
 }
 
 // Older versions print no name and no root; the operation and bus over algorithm bandwidth (2 x 7/8) tell an all-reduce.
