@@ -409,8 +409,8 @@ class OverlapActs(Property):
         scenario = put(put(scenario, "parallel.zero", parameters["zero"]), "gradient_bucket", "64 MiB")
         off, on = (estimate({**scenario, "overlap_gradients": value}) for value in (False, True))
         metrics = program.answer(off).metrics
-        # Each bucket starts anew, in 0.1 ms, and a ring fills anew, which costs 64 MiB 3 %: where that is more than the backward hides, the whole is reduced.
-        need(metrics["exposed_communication_s"] >= 0.2 * metrics["step_time_s"] and metrics["compute_s"] > 2 * buckets * 1e-4 + 0.1 * metrics["exposed_communication_s"])
+        # Each bucket starts anew, in 0.1 ms, and a ring fills anew, which costs 64 MiB 3 % and more: where that is more than the backward hides, the whole is reduced.
+        need(metrics["exposed_communication_s"] >= 0.2 * metrics["step_time_s"] and metrics["compute_s"] > 2 * buckets * 1e-4 + 0.2 * metrics["exposed_communication_s"])
         a, b = program.answer(on).step, metrics["step_time_s"]
         if a > b * (1 - 1e-5):
             return Finding([on, off], f"overlapped {milliseconds(a)}, awaited {milliseconds(b)} of which {milliseconds(metrics['exposed_communication_s'])} are communication",
