@@ -155,7 +155,8 @@ class Keys:
         for kind, key in (("calibrations", "calibration"), ("frameworks", "framework")):
             for name in names(kind):
                 for number, value in numbers(kind, name).items():
-                    found.setdefault(f"{key}.{number}", value)
+                    if f"{key}.{number}" not in NOT_NUMBERS:
+                        found.setdefault(f"{key}.{number}", value)
         for key, value in documented().items():
             if key in found or key in NOT_NUMBERS or any(key in values for values in self.resolved):
                 continue
