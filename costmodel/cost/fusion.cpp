@@ -120,18 +120,24 @@ double bias_gradient(const UnitView& unit, int i) {
 
 double both_ways(const PassWork& pass) { return static_cast<double>((pass.read + pass.written).base()); }
 
+bool trains_parameter(const UnitView& unit, int i) {
+  bool trains = false;
+  for_each_operand(unit.op(i),
+                   [&](int t) { trains |= unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).requires_gradient; });
+  return trains;
+}
+
 // The gradients of a normalization's weight and bias come from a kernel of their own, which reads the incoming gradient and
 // the input once more.
 double second_kernel(const UnitView& unit, int i) {
   const PassWork& counted = unit.of(i).weight_gradient;
   if (counted.read > Bytes(0)) return both_ways(counted);
+  if (!trains_parameter(unit, i)) return 0;
   double input = 0;
-  bool trained = false;
   for_each_operand(unit.op(i), [&](int t) {
     if (unit.activation(t)) input = std::max(input, unit.bytes(t));
-    trained |= unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).requires_gradient;
   });
-  return trained ? 2 * input : 0.0;
+  return 2 * input;
 }
 
 }  // namespace
@@ -270,14 +276,6 @@ class ChosenKernels {
   }
 
  private:
-  bool trained(int i) const {
-    bool trained = false;
-    for_each_operand(unit_.op(i), [&](int t) {
-      trained |= unit_.tensor(t).role == TensorRole::Parameter && unit_.tensor(t).requires_gradient;
-    });
-    return trained;
-  }
-
   // The residual and a branch's result are read, the sum is written. Backward the residual's gradient passes on, the branch's is
   // another format of it under autocast. Dropout is a kernel of its own, or a mask in the compiled one.
   void add_residual(int i, OperatorTraffic& traffic) {
@@ -296,10 +294,10 @@ class ChosenKernels {
     const double n = elements_out(unit_, i);
     if (compiled_) {
       traffic.forward += e_ * n;
-      traffic.backward += (e_ + r_) * (trained(i) ? 2 : 1) * n;
+      traffic.backward += (e_ + r_) * (trains_parameter(unit_, i) ? 2 : 1) * n;
     } else if (rates_.normalization == NormalizationKernel::Kernel) {
       traffic.forward += 2 * r_ * n;
-      traffic.backward += (3 + (trained(i) ? 2 : 0)) * r_ * n;
+      traffic.backward += (3 + (trains_parameter(unit_, i) ? 2 : 0)) * r_ * n;
     } else {
       // To fp32, square, mean, product, back, times the weight; and the gradients of each: docs/models/compute.md.
       traffic.forward += (28 + 4 * e_) * n;

@@ -169,6 +169,11 @@ PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recom
 PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool with_weight, int slice) {
   PassBuilder builder(lowering, info, slice, with_weight ? ActionKind::B : ActionKind::I);
   const Recompute mode = info.recompute_apart ? Recompute::None : info.recompute;
+  const auto add_weight_behind = [&](const UnitCost& unit) {
+    builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
+    const auto& pieces = unit.input_gradient.pieces;
+    if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; })) builder.close();
+  };
   blocks_backwards(lowering, info, [&](int first, int end) {
     for (int u = first; u < end; ++u)
       if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode))
@@ -177,17 +182,11 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
       const UnitCost& unit = lowering.unit(info, u);
       if (with_weight && unit.backward) {
         builder.add(unit, *unit.backward, AttentionWork::Backward, true);
-        builder.gradients_made(u);
       } else {
         builder.add(unit, unit.input_gradient, AttentionWork::Backward, with_weight);
+        if (with_weight) add_weight_behind(unit);
       }
-      if (with_weight && !unit.backward) {
-        builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
-        const auto& pieces = unit.input_gradient.pieces;
-        if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; }))
-          builder.close();
-        builder.gradients_made(u);
-      }
+      if (with_weight) builder.gradients_made(u);
       builder.unit_done(u, false);
     }
   });
