@@ -3,12 +3,15 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
+#include "validation/products/product_table.hpp"
+#include "validation/runs/csv_table.hpp"
 #include "validation/runs/run_evidence.hpp"
 #include "validation/runs/run_report.hpp"
 
@@ -52,6 +55,10 @@ void leave_out(std::vector<RunRow>& rows, const std::vector<std::string>& names)
       throw InputError("--without " + name + ": no row has this id or source");
 }
 
+void refuse_beside_products(bool anything) {
+  if (anything) throw InputError("a table of matrix products stands alone: with it go --calibration, --all and --json only");
+}
+
 }  // namespace
 
 void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
@@ -62,7 +69,7 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
     bool json = false, all = false;
   };
   auto options = std::make_shared<Settings>();
-  sub.add_option("RUNS", options->files, "tables of measured runs (CSV)")->required();
+  sub.add_option("RUNS", options->files, "tables of measured runs, or of matrix products by shape (CSV)")->required();
   sub.add_option("--calibration", options->prediction.calibrations,
                  "device calibration to use instead of the shipped one (repeatable)")
       ->type_name("FILE")
@@ -83,7 +90,8 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
       ->type_name("NAME")
       ->allow_extra_args(false);
   sub.add_option("--evidence", options->evidence,
-                 "write what these rows say of how sure predictions are into this file; evidence/steps.json of the data is one")
+                 "write what these rows say of how sure predictions are into this file, and judge them by it; "
+                 "evidence/steps.json of the data is one")
       ->type_name("FILE");
   sub.add_flag("--all", options->all, "list every row, not only the worst");
   sub.add_flag("--json", options->json, "print a JSON document instead of the table");
@@ -92,19 +100,38 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
     std::vector<RunTolerance> tolerances;
     for (const std::string& text : options->tolerances) tolerances.push_back(parse_run_tolerance(text));
     std::vector<RunRow> rows;
-    for (const std::string& file : options->files)
-      for (RunRow& row : read_runs(file)) rows.push_back(std::move(row));
+    std::vector<ProductRow> products;
+    for (const std::string& file : options->files) {
+      const CsvTable table = load_csv(file);
+      if (holds_products(table))
+        for (ProductRow& row : read_products(table)) products.push_back(std::move(row));
+      else
+        for (RunRow& row : read_runs(table, file)) rows.push_back(std::move(row));
+    }
+    if (!products.empty()) {
+      refuse_beside_products(!rows.empty() || !options->tolerances.empty() || !options->output.empty() ||
+                             !options->left_out.empty() || !options->without.empty() || !options->evidence.empty());
+      const auto predicted = predict_products(products, options->prediction.calibrations);
+      if (options->json)
+        print(products_json(predicted));
+      else
+        show(products_table(predicted, options->all ? 0 : kShown));
+      return static_cast<int>(ExitCode::Done);
+    }
     leave_out(rows, options->without);
     options->prediction.left_out = read_left_out(options->left_out);
     if (!options->output.empty()) check_report_files(rows, options->output);
     if (!options->evidence.empty()) check_outputs({options->evidence}, kAdvice);
-    const RunReport report = make_run_report(predict(rows, options->prediction), tolerances);
+    std::vector<RunPrediction> runs = predict(rows, options->prediction);
+    const std::optional<EvidenceTable> own = options->evidence.empty() ? std::nullopt : std::optional(make_evidence(runs));
+    judge(runs, own ? *own : shipped_evidence());
+    const RunReport report = make_run_report(std::move(runs), tolerances);
     if (options->json)
       print(to_json(report));
     else
       show(to_table(report, options->all ? 0 : kShown));
     if (!options->output.empty()) write_report(report, options->files, options->output);
-    if (!options->evidence.empty()) write_file(options->evidence, to_json(make_evidence(report.runs)), kAdvice);
+    if (own) write_file(options->evidence, to_json(*own), kAdvice);
     return static_cast<int>(report.ok() ? ExitCode::Done : ExitCode::CheckFailed);
   };
 }

@@ -1,5 +1,6 @@
 #include "planner/candidate.hpp"
 
+#include "costmodel/plan/stage_activations.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 
 namespace panpipe::planner {
@@ -23,10 +24,12 @@ std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& worklo
     PlannedStage& stage = stages.emplace_back();
     stage.data = plan.data;
     stage.tensor = plan.tensor;
+    const int again = recompute_end(workload, plan.stages[s].first_unit, plan.stages[s].end_unit);
     for (int u = plan.stages[s].first_unit; u < plan.stages[s].end_unit; ++u) {
       const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
       stage.operators.push_back(unit.name);
-      if (plan.stages[s].recompute != Recompute::None && !unit.block.empty()) stage.recompute.push_back(unit.name);
+      const bool does = recompute_of_unit(u, again, plan.stages[s].recompute) != Recompute::None && unit.recomputes;
+      if (does && !unit.block.empty()) stage.recompute.push_back(unit.name);
     }
     const int rank = plan.schedule.stage_to_rank[s];
     for (int d = 0; d < plan.data; ++d)

@@ -21,7 +21,8 @@ bool ends_together(const TaskGraph& graph, const Program& program) {
     if (!graph.steps[at(s)].collective) continue;
     if (s + 1 == program.first_step + program.steps) return true;
     const ProgramStep& next = graph.steps[at(s + 1)];
-    if (!next.collective && !next.free && (program.atomic || next.member == graph.steps[at(s)].member)) return true;
+    if (!next.collective && !next.free && !next.chunk && (program.atomic || next.member == graph.steps[at(s)].member))
+      return true;
   }
   return false;
 }
@@ -121,7 +122,7 @@ bool CellRunner::may_go_on(const Lane& lane, const Program& program, const Progr
     if ((program.all_inputs || lane.cell + m == task) && !members_[pair(lane.cell + m, cls)].ready) return false;
   if (graph_.tasks[at(lane.cell)].kind != TaskKind::Pass && lane.pending > 0) return false;
   if (step.collective || step.free) return true;
-  return program.atomic ? lane.in_cell == 0 : members_[pair(task, cls)].outstanding == 0;
+  return (program.atomic ? lane.in_cell : members_[pair(task, cls)].outstanding) <= (step.chunk ? 1 : 0);
 }
 
 void CellRunner::advance(std::int32_t index) {

@@ -1,6 +1,7 @@
 #include "sim/congruence.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <map>
 #include <unordered_map>
@@ -21,6 +22,9 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0) {  // splitmix64's final
   return x ^ (x >> 31);
 }
 std::uint64_t mix(double a) { return mix(std::bit_cast<std::uint64_t>(a)); }
+
+constexpr std::array<Among, kAmong> kAmongAll = {Among::Data, Among::ShardGroup, Among::Holders};
+std::size_t index_of(Among among) { return static_cast<std::size_t>(among); }
 
 // Dense numbers in order of first appearance.
 int renumber(const std::vector<std::uint64_t>& signatures, std::vector<std::int32_t>& numbers) {
@@ -53,18 +57,23 @@ class Colouring {
           resource[at(hop.resource)] += mix(mix(p, static_cast<std::uint64_t>(colour_[c])), static_cast<std::uint64_t>(hop.uses));
     for (std::size_t r = 0; r < resource.size(); ++r)
       resource[r] = mix(resource[r], mix(platform_.cluster().resources[r].bandwidth.base()));
-    std::vector<std::uint64_t> group(colour_.size()), tensor(colour_.size(), 0), data(colour_.size(), 0);
+    std::vector<std::uint64_t> group(colour_.size()), tensor(colour_.size(), 0);
+    std::array<std::vector<std::uint64_t>, kAmong> data;
+    data.fill(tensor);
     for (std::size_t c = 0; c < colour_.size(); ++c) {
       const auto own = static_cast<std::uint64_t>(colour_[c]);
       tensor[at(platform_.tensor_group(static_cast<int>(c)))] += mix(own, 1);
-      data[at(platform_.data_group(static_cast<int>(c)))] += mix(own, 2);
+      for (const Among among : kAmongAll)
+        data[index_of(among)][at(platform_.data_group(among, static_cast<int>(c)))] += mix(own, 2);
       group[c] = mix(own, 3);
     }
     for (std::size_t p = 0; p < paths.size(); ++p)
       for (std::size_t c = 0; c < colour_.size(); ++c) group[c] += mix(p, route_signature(paths[p].routes[c], resource));
-    for (std::size_t c = 0; c < colour_.size(); ++c)
-      group[c] = mix(group[c], mix(tensor[at(platform_.tensor_group(static_cast<int>(c)))],
-                                   data[at(platform_.data_group(static_cast<int>(c)))]));
+    for (std::size_t c = 0; c < colour_.size(); ++c) {
+      group[c] = mix(group[c], tensor[at(platform_.tensor_group(static_cast<int>(c)))]);
+      for (const Among among : kAmongAll)
+        group[c] = mix(group[c], data[index_of(among)][at(platform_.data_group(among, static_cast<int>(c)))]);
+    }
     return renumber(group, colour_);
   }
 
@@ -152,8 +161,6 @@ Folding fold_groups(const Platform& platform, bool fold) {
   } else {
     for (int c = 0; c < groups; ++c) folding.class_of.push_back(c);
   }
-  std::vector<std::uint64_t> tensor, data;
-  std::vector<std::vector<std::int32_t>> tensor_classes(at(groups)), data_classes(at(groups));
   for (int c = 0; c < groups; ++c) {
     const std::int32_t cls = folding.class_of[at(c)];
     if (at(cls) == folding.group_of.size()) {
@@ -164,18 +171,17 @@ Folding fold_groups(const Platform& platform, bool fold) {
   }
   folding.classes = static_cast<int>(folding.group_of.size());
   // A group is known by its lowest class: groups with equal colours are folded into one.
-  std::vector<std::uint64_t> lowest_tensor(at(groups), ~0ULL), lowest_data(at(groups), ~0ULL);
-  for (int c = 0; c < groups; ++c) {
-    const auto cls = static_cast<std::uint64_t>(folding.class_of[at(c)]);
-    lowest_tensor[at(platform.tensor_group(c))] = std::min(lowest_tensor[at(platform.tensor_group(c))], cls);
-    lowest_data[at(platform.data_group(c))] = std::min(lowest_data[at(platform.data_group(c))], cls);
-  }
-  for (const std::int32_t c : folding.group_of) {
-    tensor.push_back(lowest_tensor[at(platform.tensor_group(c))]);
-    data.push_back(lowest_data[at(platform.data_group(c))]);
-  }
-  folding.tensor_groups = renumber(tensor, folding.tensor_group);
-  folding.data_groups = renumber(data, folding.data_group);
+  const auto number = [&](auto group_of, std::vector<std::int32_t>& numbers) {
+    std::vector<std::uint64_t> lowest(at(groups), ~0ULL), known;
+    for (int c = 0; c < groups; ++c)
+      lowest[at(group_of(c))] = std::min(lowest[at(group_of(c))], static_cast<std::uint64_t>(folding.class_of[at(c)]));
+    for (const std::int32_t c : folding.group_of) known.push_back(lowest[at(group_of(c))]);
+    return renumber(known, numbers);
+  };
+  folding.tensor_groups = number([&](int c) { return platform.tensor_group(c); }, folding.tensor_group);
+  for (const Among among : kAmongAll)
+    folding.data_groups[index_of(among)] =
+        number([&](int c) { return platform.data_group(among, c); }, folding.data_group[index_of(among)]);
   NetworkMaker(platform, folding).make();
   return folding;
 }

@@ -7,6 +7,7 @@
 // straddles two nodes, gets a colour of its own.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -16,12 +17,14 @@
 namespace panpipe::sim {
 
 struct Folding {
-  int classes = 1;                                     // simulated pipeline groups
-  std::vector<std::int32_t> class_of;                  // per pipeline group
-  std::vector<std::int32_t> group_of;                  // per class: its first pipeline group
-  std::vector<std::int32_t> size;                      // per class: its pipeline groups
-  std::vector<std::int32_t> tensor_group, data_group;  // per class: number of its group
-  int tensor_groups = 1, data_groups = 1;
+  int classes = 1;                         // simulated pipeline groups
+  std::vector<std::int32_t> class_of;      // per pipeline group
+  std::vector<std::int32_t> group_of;      // per class: its first pipeline group
+  std::vector<std::int32_t> size;          // per class: its pipeline groups
+  std::vector<std::int32_t> tensor_group;  // per class: number of its group
+  int tensor_groups = 1;
+  std::array<std::vector<std::int32_t>, kAmong> data_group;  // the same, by what a flow is among
+  std::array<int, kAmong> data_groups{1, 1, 1};
   Network network;                  // of the simulated pipeline groups
   std::vector<std::int32_t> route;  // [path * classes + class] into network.routes, -1 where nothing is shared
 

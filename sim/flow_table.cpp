@@ -95,7 +95,7 @@ void FlowTable::add_collectives() {
     }
     if (task.kind != TaskKind::Collective || task.flow < 0) continue;
     const auto& ranks = cross_ranks(*graph_, task.flow);
-    int path = platform_->path(PathKind::DataRing, task.rank);
+    int path = platform_->path(ring_of(graph_->flows[at(task.flow)].among), task.rank);
     for (std::size_t i = 0; i < ranks.size(); ++i)
       if (ranks[i] == task.rank) path = platform_->path(PathKind::Between, task.rank, ranks[(i + 1) % ranks.size()]);
     add_member(lane_[entry(task.rank, task.flow)], task.flow, path);

@@ -19,10 +19,16 @@ Platform::Platform(const TaskGraph& graph, const Cluster& cluster) : graph_(&gra
     if (task.kind == TaskKind::Reload) add_host(PathKind::FromHost, task.rank);
     if (task.kind != TaskKind::Collective || task.flow < 0) continue;
     const auto& ranks = cross_ranks(graph, task.flow);
-    if (ranks.empty() && graph.data > 1) add(PathKind::DataRing, task.rank, task.rank);
+    if (ranks.empty() && graph.data > 1)
+      add(ring_of(graph.flows[static_cast<std::size_t>(task.flow)].among), task.rank, task.rank);
     for (std::size_t i = 0; ranks.size() > 1 && i < ranks.size(); ++i)
       add(PathKind::Between, ranks[i], ranks[(i + 1) % ranks.size()]);
   }
+}
+
+PathKind ring_of(Among among) {
+  if (among == Among::Data) return PathKind::DataRing;
+  return among == Among::ShardGroup ? PathKind::ShardRing : PathKind::HolderRing;
 }
 
 void Platform::add(PathKind kind, int from, int to) {
@@ -30,9 +36,15 @@ void Platform::add(PathKind kind, int from, int to) {
   if (!is_new) return;
   Path path{kind, from, to, {}};
   path.routes.reserve(static_cast<std::size_t>(pipeline_groups()));
+  const int data = graph_->data, shard = graph_->shard;
+  const auto next_data = [&](int d) {
+    if (kind == PathKind::DataRing) return (d + 1) % data;
+    if (kind == PathKind::ShardRing) return d / shard * shard + (d + 1) % shard;
+    return kind == PathKind::HolderRing ? (d + shard) % data : d;
+  };
   for (int d = 0; d < graph_->data; ++d)
     for (int t = 0; t < graph_->tensor; ++t) {
-      const int next_d = kind == PathKind::DataRing ? (d + 1) % graph_->data : d;
+      const int next_d = next_data(d);
       const int next_t = kind == PathKind::TensorRing ? (t + 1) % graph_->tensor : t;
       path.routes.push_back(cluster_->route(graph_->device(from, d, t), graph_->device(to, next_d, next_t)));
     }

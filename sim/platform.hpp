@@ -15,6 +15,8 @@ enum class PathKind : std::uint8_t {
   Between,     // the devices of rank `from` to those of rank `to` in the same pipeline group
   TensorRing,  // each member of rank `from`'s tensor groups to the next
   DataRing,    // each member of rank `from`'s data groups to the next
+  ShardRing,   // each member of rank `from`'s shard groups to the next
+  HolderRing,  // each of those of rank `from` that hold the same shard to the next
   ToHost,      // each device of rank `from` to its host's memory
   FromHost,    // and back
 };
@@ -33,7 +35,12 @@ class Platform {
 
   int pipeline_groups() const { return graph_->data * graph_->tensor; }
   int tensor_group(int group) const { return group / graph_->tensor; }
-  int data_group(int group) const { return group % graph_->tensor; }
+  // Of the groups of that kind the one that a pipeline group belongs to.
+  int data_group(Among among, int group) const {
+    const int data = group / graph_->tensor, tensor = group % graph_->tensor;
+    const int part = among == Among::Data ? 0 : among == Among::ShardGroup ? data / graph_->shard : data % graph_->shard;
+    return part * graph_->tensor + tensor;
+  }
   const std::vector<Path>& paths() const { return paths_; }
   const Cluster& cluster() const { return *cluster_; }
   // Index into paths(), -1 when there is nobody to send to (a group of one).
@@ -48,6 +55,9 @@ class Platform {
   std::vector<Path> paths_;
   std::map<std::tuple<PathKind, int, int>, int> index_;
 };
+
+// The path of a flow's members inside one rank.
+PathKind ring_of(Among among);
 
 // The ranks that a flow between ranks connects in a ring, empty for a flow inside one rank's data group.
 const std::vector<std::int32_t>& cross_ranks(const TaskGraph& graph, std::int32_t flow);

@@ -39,8 +39,7 @@ std::shared_ptr<const CollectiveTables> read_collectives(const Node& node, ReadL
     return nullptr;
   }
   try {
-    const std::string path = resolve_reference(node.text, kCollectives, node);
-    return std::make_shared<const CollectiveTables>(load_collective_tables(path));
+    return load_collective_tables(resolve_reference(node.text, kCollectives, node));
   } catch (const InputError& error) {
     log.add(error);
     return nullptr;

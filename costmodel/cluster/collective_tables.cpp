@@ -6,7 +6,9 @@
 #include <cmath>
 #include <set>
 #include <tuple>
+#include <utility>
 
+#include "base/input/kept_document.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/scalar_text.hpp"
 #include "base/text/quantity_text.hpp"
@@ -121,10 +123,19 @@ double bus_factor(const std::string& kind, int ranks) {
   return kind == "broadcast" || kind == "send_recv" ? 1 : share;
 }
 
-CollectiveTables load_collective_tables(const std::string& path) {
-  CollectiveTables tables = read_tables(*load_document(path));
+std::shared_ptr<const CollectiveTables> load_collective_tables(const std::string& path) {
+  struct Kept {
+    std::shared_ptr<const Node> document;
+    std::shared_ptr<const CollectiveTables> tables;
+  };
+  thread_local std::map<std::string, Kept> kept;                     // by path; each thread reads a table once
+  const std::shared_ptr<const Node> document = kept_document(path);  // the same object while the file holds the same text
+  Kept& known = kept[path];
+  if (known.document == document) return known.tables;
+  CollectiveTables tables = read_tables(*document);
   tables.file = path;
-  return tables;
+  known = {document, std::make_shared<const CollectiveTables>(std::move(tables))};
+  return known.tables;
 }
 
 CollectiveTables parse_collective_tables(const std::string& text, const std::string& name) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,9 @@ const std::vector<std::string>& collective_kinds();
 // 2 (n-1)/n for an all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for the others.
 double bus_factor(const std::string& kind, int ranks);
 
-// A file of kind `collectives` (docs/file-formats.md). Throws InputError with everything that is wrong.
-CollectiveTables load_collective_tables(const std::string& path);
+// A file of kind `collectives` (docs/file-formats.md), read once while it holds the same text. Throws InputError with everything
+// that is wrong.
+std::shared_ptr<const CollectiveTables> load_collective_tables(const std::string& path);
 CollectiveTables parse_collective_tables(const std::string& text, const std::string& name);
 // The file's text: reads back to the same tables. `heading`: a comment line that it begins with, may be empty.
 std::string to_yaml(const CollectiveTables& tables, const std::string& heading);

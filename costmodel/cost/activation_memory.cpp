@@ -91,6 +91,23 @@ double working_set(const UnitView& unit, const DeviceRates& rates) {
   return largest;
 }
 
+// What products keep besides where they keep a gathered input in the place of the shard that it was gathered from.
+double gathered_over_shards(const UnitView& unit) {
+  double bytes = 0;
+  std::vector<int> counted;
+  for (int i = 0; i < unit.size(); ++i) {
+    if (unit.of(i).kind != OperatorClass::Gemm || unit.of(i).weight_gradient.gemms.empty()) continue;
+    for_each_operand(unit.op(i), [&](int t) {
+      if (!unit.activation(t) || !unit.inside(t) || std::find(counted.begin(), counted.end(), t) != counted.end()) return;
+      const Operator& maker = unit.op(unit.tensor(t).producer - unit.first);
+      if (maker.forward_collective != CollectiveKind::AllGather) return;
+      counted.push_back(t);
+      bytes += unit.bytes(t) - unit.bytes(unit.root(t));
+    });
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void count_memory(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates, UnitTemplate& result) {
@@ -100,6 +117,7 @@ void count_memory(const UnitView& unit, const std::vector<int>& externals, const
   SavedTensors saved;
   for (int i = 0; i < unit.size(); ++i) keep_operator(unit, i, rates, add_masks, saved);
   double inside = saved.extra;
+  if (rates.gathered_kept) inside += gathered_over_shards(unit);
   for (int t : saved.tensors) {
     if (unit.inside(t)) {
       const bool replicated = is_replicated(unit, unit.tensor(t).producer - unit.first);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "costmodel/cost/gradient_traffic.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
 
 namespace panpipe {
@@ -19,10 +20,11 @@ constexpr double kFlashBackward = 3.125;
 constexpr double kRampAt = 4096;  // tokens for which the rates of fused attention are meant
 // FlashAttention-2's published bars, 99 to 189 TFLOP/s from 512 to 16384 tokens on A100, 191 to 335 on H100.
 constexpr double kNamedRamp = 480;
-constexpr double kFlashWork = 2.5;           // backward over forward work
-constexpr double kNamedHead = 128;           // head size that published rates are meant for
-constexpr double kFp32 = 4;                  // bytes
-constexpr double kWeightGradientAdded = 10;  // the product's 2 bytes read, the sum's 4 read and written
+constexpr double kFlashWork = 2.5;  // backward over forward work
+constexpr double kNamedHead = 128;  // head size that published rates are meant for
+constexpr double kFp32 = 4;         // bytes
+constexpr double kMetricBytes =
+    14;  // a logit: cast to fp32 2 + 4, log-softmax 4 + 4, whose rows stay in the cache between its passes
 
 // Heads of 64 over heads of 128: FlashAttention-2 156 to 173 (A100), 321 to 368 (H100); cuDNN 408 to 609, FlashAttention-3 476
 // to 638; Triton's alike (arXiv 2307.08691, figure 4; arXiv 2407.08608, figure 5).
@@ -52,6 +54,31 @@ void count_scores(const Framework& framework, bool autocast, DeviceRates& r) {
   const double cast = autocast ? kFp32 + e : 0;  // softmax in fp32, and back
   r.score_forward = 2 * e + (autocast ? e + kFp32 : 2 * e) + cast + dropout;
   r.score_backward = 2 * e + (autocast ? 2 * kFp32 + e : 3 * e) + cast + dropout;
+}
+
+// Bytes a weight that a microbatch's gradient moves behind the product that made it.
+double accumulation_traffic(const Scenario& scenario, double element) {
+  const Framework& framework = scenario.framework;
+  const bool mixed = is_mixed(scenario.precision);
+  // The gradient is read, the sum is read and written.
+  const auto added_to = [&](double sum) { return element + 2 * sum; };
+  switch (framework.gradient_accumulation) {
+    case GradientAccumulation::Fp32:
+      return mixed ? added_to(kFp32) : 0;
+    case GradientAccumulation::Buffer:
+      // An optimizer with a copy in fp32 under bf16 sums there.
+      if (framework.bf16_extra_gradient_bytes > 0 && mixed)
+        return added_to(scenario.precision == Precision::Bf16 ? kFp32 : element);
+      return added_to(travelling_gradient_bytes(scenario));
+    case GradientAccumulation::Flat: {
+      const double travels = travelling_gradient_bytes(scenario);
+      return 2 * element + (travels > element ? element + travels : 0) + 2 * travels;
+    }
+    case GradientAccumulation::Fused:
+    case GradientAccumulation::Autograd:  // counted with the step
+      break;
+  }
+  return 0;
 }
 
 void choose_attention(const Framework& framework, const Calibration& calibration, bool autocast, DeviceRates& r) {
@@ -92,18 +119,20 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.replicated_factor = framework.replicated_factor > 0 ? framework.replicated_factor * scale : r.elementwise_factor;
   r.elementwise = framework.elementwise;
   r.normalization = framework.normalization;
+  r.activation = framework.activation;
+  r.loss_in_chunks = framework.loss_in_chunks;
   const bool autocast = framework.autocast && is_mixed(scenario.precision);
   r.residual = autocast ? kFp32 : r.element;
   r.weight_cast = autocast ? kFp32 + r.element : 0;
   // The softmax's result stays in fp32, beside the copy that the product reads; dropout keeps its own result in place of that
   // copy.
   if (autocast && framework.attention == AttentionKernel::Unfused) r.score_kept = framework.dropout ? kFp32 - r.element : kFp32;
-  if (framework.gradient_accumulation == GradientAccumulation::Fp32 && is_mixed(scenario.precision))
-    r.accumulation = kWeightGradientAdded;
+  r.accumulation = accumulation_traffic(scenario, r.element);
   choose_attention(framework, calibration, autocast, r);
   r.dropout = framework.dropout;
-  r.loss_bytes = framework.loss_bytes_per_logit;
+  r.loss_bytes = framework.loss_bytes_per_logit + kMetricBytes * framework.training_metrics;
   r.loss_live_bytes = framework.loss_live_bytes_per_logit;
+  r.gathered_kept = framework.keep_gathered_inputs;
   r.replicated_saved_factor = framework.replicated_saved_factor;
   r.sharded_saved_factor = framework.sharded_saved_factor;
   return r;
@@ -171,7 +200,7 @@ AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) 
   AttentionCost cost;
   if (rates.flash) {
     // Two products of 2 x head_size per score; a causal mask skips half of the blocks.
-    cost.forward.work = Flops(4 * scores * static_cast<double>(a.head_size) * (a.causal ? 0.5 : 1.0));
+    cost.forward.work = Flops(2 * scores * static_cast<double>(a.head_size + a.values()) * a.attended_share());
     // Short sequences: blocks on the diagonal are done whole, and few queries share the reading of keys.
     const double ramp = (1 + rates.attention_ramp / static_cast<double>(a.key_length)) / (1 + rates.attention_ramp / kRampAt);
     const double narrow = std::pow(std::max(1.0, kNamedHead / static_cast<double>(a.head_size)), rates.head_exponent);
@@ -187,7 +216,7 @@ AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) 
     }
     const std::int64_t batch = a.batch * a.heads;
     const Breakdown both = gemm_cost({batch, a.query_length, a.key_length, a.head_size}, products) +
-                           gemm_cost({batch, a.query_length, a.head_size, a.key_length}, products);
+                           gemm_cost({batch, a.query_length, a.values(), a.key_length}, products);
     const double mask = a.causal ? rates.score_mask : 0;
     cost.forward = both + traffic_cost(scores * (rates.score_forward + mask), rates);
     cost.backward = both + both + traffic_cost(scores * (rates.score_backward + mask), rates);

@@ -50,6 +50,7 @@ struct CollectiveCost {
   Bytes wire_bytes{0};  // that each member sends to its ring neighbour: 2(n-1)/n * bytes for a ring all-reduce
   Duration latency{0};
   Duration time{0};  // alone: latency + wire time at the algorithm's efficiency
+  int parts = 1;     // of so many alike that one collective is cut into: bytes, wire_bytes, latency and time are its share
   CostSource source = CostSource::Formula;
 };
 
@@ -73,6 +74,7 @@ struct Piece {
   Duration time{0};        // alone
   int collective_id = -1;  // index into UnitCosts::collectives
   bool weight = false;     // compute of a weight gradient inside a full backward
+  bool chunk = false;      // of a collective and its product: compute waits for all collectives before it but the last
 };
 
 struct PassCost {
@@ -121,6 +123,8 @@ struct WorkloadCost {
   std::vector<CollectiveCost> collectives;
   bool split_backward = true;  // weight gradients can run apart (measured layers with `backward` only: false)
   int loss_unit = -1;
+  int recompute_first = 0;              // blocks of a stage in which the recompute modes do anything, from its first; 0 = all
+  int recompute_chunk = 1;              // blocks of a stage that full recompute makes again together, from one kept input
   bool recompute_spans_block = false;   // selective recompute makes results again across the units of a block, as full does
   std::vector<std::string> unmeasured;  // units that the scenario's profile does not know: formulas
 };
@@ -159,7 +163,7 @@ class CostModel {
   // A collective over the given devices (members in ring order). The second form: in nodes full of groups of the same shape.
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices, const GroupNetwork& network) const;
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const;
-  // Optimizer step over `parameters` elements held by one device (divided over data ranks for zero >= 1).
+  // Optimizer step over `parameters` elements held by one device (divided over a shard group for zero >= 1).
   Breakdown optimizer(std::int64_t elements, int site, const Degrees& degrees) const;
 
   // Host and device run side by side: (device^4 + host^4)^(1/4), or their sum with synchronous launches. Where one process

@@ -1,6 +1,7 @@
 #include "costmodel/cost/fusion.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string_view>
 
@@ -191,6 +192,32 @@ void add_reordering(const UnitView& unit, int i, bool in_place, OperatorTraffic&
     }
 }
 
+// Does the model's Python make a normalization of operators?
+bool normalizes_in_operators(const UnitView& unit, int i, const DeviceRates& rates) {
+  return rates.elementwise == Elementwise::Eager &&
+         (rates.normalization == NormalizationKernel::Operators ||
+          (rates.normalization == NormalizationKernel::Modules && starts_with(unit.op(i).target, "aten::rms_norm")));
+}
+
+// GELU as 0.5 x (1 + tanh(c (x + d x^3))), an operator each.
+bool activates_in_operators(const UnitView& unit, int i, const DeviceRates& rates) {
+  return rates.elementwise == Elementwise::Eager && rates.activation == ActivationKernel::Operators &&
+         starts_with(unit.op(i).target, "aten::gelu");
+}
+
+// Gradients of tensor t beyond the first, in tensors of its size.
+double more_gradients(const UnitView& unit, int t) {
+  return std::max(0.0, unit.use->gradients[static_cast<std::size_t>(t)] - unit.bytes(t)) / unit.bytes(t);
+}
+
+// Calls `add` with every tensor that operator i is the first of the graph to read.
+template <class Add>
+void for_each_first_use(const UnitView& unit, int i, std::vector<int>& seen, Add add) {
+  for_each_operand(unit.op(i), [&](int t) {
+    if (unit.use->first_user[static_cast<std::size_t>(t)] == unit.first + i && add_once(seen, t)) add(t);
+  });
+}
+
 std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRates& rates) {
   std::vector<OperatorTraffic> result(static_cast<std::size_t>(unit.size()));
   const Chains chains(unit);
@@ -295,7 +322,7 @@ class ChosenKernels {
     if (compiled_) {
       traffic.forward += e_ * n;
       traffic.backward += (e_ + r_) * (trains_parameter(unit_, i) ? 2 : 1) * n;
-    } else if (rates_.normalization == NormalizationKernel::Kernel) {
+    } else if (!normalizes_in_operators(unit_, i, rates_)) {
       traffic.forward += 2 * r_ * n;
       traffic.backward += (3 + (trains_parameter(unit_, i) ? 2 : 0)) * r_ * n;
     } else {
@@ -320,6 +347,7 @@ class ChosenKernels {
   // was kept, and writes the operand's.
   void add_elementwise(int i, OperatorTraffic& traffic) {
     if (compiled_) return visit_member(unit_, chains_, chains_.find(i), i, of_chain_[at(chains_.find(i))]);
+    if (activates_in_operators(unit_, i, rates_)) return add_activation(i, traffic);
     const Operator& op = unit_.op(i);
     const double out = unit_.bytes(op.outputs.front());
     const bool passes_through = is_sum(op) && unit_.of(i).saved.empty();
@@ -339,14 +367,22 @@ class ChosenKernels {
       if (unit_.tensor(t).role != TensorRole::Parameter) traffic.backward += unit_.bytes(t);
   }
 
+  // Forward: x^3, its multiple, the sum with x, its multiple, tanh, 1 +, half of x, their product. Autocast takes the power in
+  // fp32, and everything behind it: casts before and behind. Backward a kernel for each operand, three for the power, and two
+  // sums of gradients of x; docs/models/compute.md.
+  void add_activation(int i, OperatorTraffic& traffic) {
+    const double n = elements_out(unit_, i), cast = r_ > e_ ? r_ + e_ : 0;
+    traffic.forward += (14 * r_ + 4 * e_ + 2 * cast) * n;
+    traffic.backward += (19 * r_ + 9 * e_ + 4 * cast) * n;
+  }
+
   // An activation used by k operators gets k gradients. A kernel for each beyond the first reads two and writes one; a compiled
   // one reads each where the next gradient is made, and of a residual writes the sum.
   void add_sums_of_gradients() {
     std::vector<int> seen;
     for (int i = 0; i < unit_.size(); ++i)
-      for_each_operand(unit_.op(i), [&](int t) {
-        if (unit_.use->first_user[static_cast<std::size_t>(t)] != unit_.first + i || !add_once(seen, t)) return;
-        const double more = std::max(0.0, unit_.use->gradients[static_cast<std::size_t>(t)] - unit_.bytes(t)) / unit_.bytes(t);
+      for_each_first_use(unit_, i, seen, [&](int t) {
+        const double more = more_gradients(unit_, t);
         const bool residual = unit_.of(i).kind == OperatorClass::Normalization || adds_input(unit_, i);
         const double width = residual || unit_.normalized(t) ? r_ : e_;
         const double each = !compiled_ ? 3 * width : residual ? 2 * width : e_;
@@ -364,6 +400,134 @@ class ChosenKernels {
 };
 
 }  // namespace
+
+namespace {
+
+// Launches of operators: what ChosenKernels and fused_traffic count in bytes, in kernels.
+class CountedLaunches {
+ public:
+  CountedLaunches(const UnitView& unit, const DeviceRates& rates)
+      : unit_(unit),
+        rates_(rates),
+        eager_(rates.elementwise == Elementwise::Eager),
+        compiled_(rates.elementwise == Elementwise::Compiled),
+        autocast_(rates.weight_cast > 0),
+        masks_(rates.dropout && unit.transformer() && !has_dropout(unit)),
+        chains_(unit),
+        result_(static_cast<std::size_t>(unit.size())) {}
+
+  std::vector<OperatorLaunches> run() {
+    std::vector<int> chains, seen;
+    for (int i = 0; i < unit_.size(); ++i) {
+      OperatorLaunches& launches = result_[at(i)];
+      switch (unit_.of(i).kind) {
+        case OperatorClass::Gemm:
+          add_product(i, launches);
+          break;
+        case OperatorClass::Attention:
+          add_attention(i, launches);
+          break;
+        case OperatorClass::Normalization:
+          add_normalization(i, launches);
+          break;
+        case OperatorClass::Elementwise:
+          if (eager_)
+            add_elementwise(i, launches);
+          else if (!(compiled_ && adds_input(unit_, i)) && add_once(chains, chains_.find(i)))  // else the normalization's kernel
+            launches = {1, adds_input(unit_, i) && !masks_ ? 0 : 1};                           // a sum passes its gradient on
+          break;
+        case OperatorClass::Embedding:
+        case OperatorClass::Loss:
+          launches = {1, 1};
+          break;
+        default:
+          break;
+      }
+      if (compiled_) continue;  // sums where the next gradient is made
+      for_each_first_use(unit_, i, seen,
+                         [&](int t) { launches.backward += static_cast<int>(std::lround(more_gradients(unit_, t))); });
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // TorchInductor makes two kernels of a sum over rows, one for parts of them.
+  int row_sum() const { return compiled_ ? 2 : 1; }
+
+  void add_product(int i, OperatorLaunches& launches) {
+    const OperatorWork& work = unit_.of(i);
+    int parameters = 0, trained = 0;
+    for_each_operand(unit_.op(i), [&](int t) {
+      parameters += unit_.tensor(t).role == TensorRole::Parameter;
+      trained += unit_.tensor(t).role == TensorRole::Parameter && unit_.tensor(t).requires_gradient;
+      if (!autocast_ || !eager_ || !unit_.activation(t) || !unit_.normalized(t)) return;
+      ++launches.forward;
+      ++launches.backward;
+    });
+    launches.forward += static_cast<int>(work.forward.gemms.size()) + (autocast_ ? parameters : 0);
+    launches.backward += static_cast<int>(work.input_gradient.gemms.size() + work.weight_gradient.gemms.size());
+    if (autocast_) launches.backward += trained;
+    if (bias_gradient(unit_, i) > 0) launches.backward += row_sum();
+    if (rates_.accumulation > 0) launches.backward += trained;
+  }
+
+  // Two products, and four backward, in place of a fused kernel and its three backward. Orders of heads: query, key, value and
+  // the result; backward all four gradients, or where query, key and value stand in one tensor, the result's and that tensor's.
+  void add_attention(int i, OperatorLaunches& launches) {
+    if (rates_.flash) {
+      launches = {1, 4};  // backward: row sums, the gradients, that of queries to its format; and the tensor of all three
+      return;
+    }
+    if (rates_.elementwise == Elementwise::Fused || rates_.score_mask <= 0) {  // one kernel on the scores
+      const int copies = compiled_ ? 4 : 1;
+      launches = {2 + 1 + copies, 4 + 1 + 4};
+      return;
+    }
+    const int on_scores = 2 + (autocast_ ? 1 : 0) + (unit_.of(i).attention.causal ? 1 : 0) + (masks_ ? 1 : 0);
+    launches = {2 + on_scores + 4, 4 + on_scores + 4};
+  }
+
+  void add_normalization(int i, OperatorLaunches& launches) {
+    if (normalizes_in_operators(unit_, i, rates_))
+      launches = {8, 15};
+    else
+      launches = {1, 1 + (trains_parameter(unit_, i) ? row_sum() : 0)};
+  }
+
+  void add_elementwise(int i, OperatorLaunches& launches) {
+    const int casts = autocast_ ? 1 : 0;
+    if (activates_in_operators(unit_, i, rates_)) {
+      launches = {8 + 2 * casts, 11 + 4 * casts};
+      return;
+    }
+    launches.forward = 1;
+    if (adds_input(unit_, i)) {
+      launches.backward = casts;  // of the branch's gradient
+      if (!masks_) return;
+      ++launches.forward;
+      ++launches.backward;
+      return;
+    }
+    const bool passes_through = is_sum(unit_.op(i)) && unit_.of(i).saved.empty();
+    for_each_operand(unit_.op(i), [&](int t) {
+      const bool gradient = unit_.tensor(t).requires_gradient;
+      launches.backward +=
+          gradient && (unit_.tensor(t).role == TensorRole::Parameter || (unit_.activation(t) && !passes_through));
+    });
+  }
+
+  const UnitView& unit_;
+  const DeviceRates& rates_;
+  const bool eager_, compiled_, autocast_, masks_;
+  const Chains chains_;
+  std::vector<OperatorLaunches> result_;
+};
+
+}  // namespace
+
+std::vector<OperatorLaunches> counted_launches(const UnitView& unit, const DeviceRates& rates) {
+  return CountedLaunches(unit, rates).run();
+}
 
 std::vector<OperatorTraffic> elementwise_traffic(const UnitView& unit, const DeviceRates& rates) {
   if (rates.elementwise == Elementwise::Fused) return fused_traffic(unit, rates);

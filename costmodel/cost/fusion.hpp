@@ -1,4 +1,4 @@
-// Memory traffic of element-wise operators and normalizations, as the framework's kernels move it. Internal to this folder.
+// Kernels of a unit: memory traffic of element-wise operators and normalizations, launches of all. Internal to this folder.
 #pragma once
 
 #include <vector>
@@ -13,9 +13,19 @@ struct OperatorTraffic {
   double backward = 0;  // bytes, in the input-gradient pass
 };
 
+// Kernels that an operator is on the device.
+struct OperatorLaunches {
+  int forward = 0;
+  int backward = 0;  // of both gradients
+};
+
 // Traffic besides that of matrix products, attention scores, embedding and loss, per operator of the unit, at an
 // element-wise factor of 1, under the framework's choices (`rates`). The rules: docs/models/compute.md.
 std::vector<OperatorTraffic> elementwise_traffic(const UnitView& unit, const DeviceRates& rates);
+
+// Kernels of every operator of the unit under the framework's choices, products and attention included. The rules:
+// docs/models/compute.md.
+std::vector<OperatorLaunches> counted_launches(const UnitView& unit, const DeviceRates& rates);
 
 // Is operator i the sum of two activations of one shape (a residual connection)?
 bool is_residual_sum(const UnitView& unit, int i);

@@ -73,9 +73,9 @@ class GraphCost {
     }
   }
 
-  // A transformer layer's launches are shared by its units in proportion to their operators, and so are those of the few
-  // operators in front of the first layer with an embedding, and behind the last with the loss; other units launch what they
-  // have.
+  // A transformer layer launches what its units' kernels count. Where the framework states a number, that is shared by its units
+  // in proportion to their operators, and so are those of the few operators in front of the first layer with an embedding, and
+  // behind the last with the loss; other units launch what they have.
   void share_launches() {
     const Framework& framework = model_.scenario().framework;
     const std::size_t count = graph_.units.size();
@@ -87,13 +87,24 @@ class GraphCost {
                                          (graph_.units[u].layer >= 0 || graph_.units[other].block == graph_.units[u].block)));
       };
       for (end = u + 1; end < count && together(end);) ++end;
-      if (use_.transformer[u])
+      if (use_.transformer[u] && framework.forward_operators > 0)
         share(u, end, {framework.forward_operators, framework.backward_operators});
+      else if (use_.transformer[u])
+        for (std::size_t one = u; one < end; ++one) launches_[one] = counted(one);
       else if (is_end(u, end))
         share(u, end, {kEndForward, kEndBackward});
       else
         for (std::size_t one = u; one < end; ++one) launches_[one] = own_launches(one);
     }
+  }
+
+  Launches counted(std::size_t u) const {
+    Launches sum;
+    for (const OperatorTime& op : templates_[shape_of_[u]].operators) {
+      sum.forward += op.forward_launches;
+      sum.backward += op.backward_launches;
+    }
+    return sum;
   }
 
   Launches own_launches(std::size_t u) const {
@@ -174,8 +185,11 @@ class GraphCost {
   static void use_measured(const ProfiledUnit& measured, CostSource source, UnitCost& unit);
   PassCost make_backward(const UnitTemplate& shape, const PassCost& input, const PassCost& weight, Duration input_gap);
   void add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward);
-  static void add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight = false);
+  static void add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight = false, bool product = false);
   void add_collective(PassCost& pass, CollectiveKind kind, Bytes size, bool backward);
+  int tensor_chunks() const;
+  void cut_products(PassCost& pass);
+  int part_of_collective(int whole, int parts);
 
   // Tensors made elsewhere are paid for by the first unit that keeps them.
   void add_saved(std::size_t u, UnitCost& unit, const ProfiledUnit* measured) {
@@ -239,22 +253,25 @@ class GraphCost {
   WorkloadCost result_;
 };
 
-void GraphCost::add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight) {
+// `product`: may be cut, so that it is a piece of its own until cut_products() has seen it.
+void GraphCost::add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight, bool product) {
   Breakdown with_gap = cost;
   with_gap.launch = gap;
   with_gap.total = cost.total + gap;
   pass.breakdown = pass.breakdown + with_gap;
   if (with_gap.total <= Duration(0)) return;
-  if (pass.pieces.empty() || pass.pieces.back().collective || pass.pieces.back().weight != weight) {
+  if (pass.pieces.empty() || pass.pieces.back().collective || pass.pieces.back().weight != weight ||
+      pass.pieces.back().chunk != product) {
     pass.pieces.emplace_back();
     pass.pieces.back().weight = weight;
+    pass.pieces.back().chunk = product;
   }
   pass.pieces.back().time += with_gap.total;
 }
 
 void GraphCost::add_collective(PassCost& pass, CollectiveKind kind, Bytes size, bool backward) {
   if (kind == CollectiveKind::None) return;
-  const auto same = [&](const CollectiveCost& c) { return c.kind == kind && c.bytes == size; };
+  const auto same = [&](const CollectiveCost& c) { return c.kind == kind && c.bytes == size && c.parts == 1; };
   auto found = std::find_if(result_.collectives.begin(), result_.collectives.end(), same);
   if (found == result_.collectives.end())
     found = result_.collectives.insert(result_.collectives.end(), model_.collective(kind, size, group_, network_));
@@ -275,6 +292,67 @@ void GraphCost::add_collective(PassCost& pass, CollectiveKind kind, Bytes size, 
   const int t = static_cast<int>(group_.size());
   const double wait = calibration_.collective_host.base() * std::max(0, t - 4) / 4.0;
   if (calibration_.launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / calibration_.launch.base()));
+}
+
+// Into how many pieces collectives of sequence parallelism and the products next to them are cut. A profile stands for our
+// executor, which cuts none.
+int GraphCost::tensor_chunks() const {
+  if (model_.scenario().profile || group_.size() < 2) return 1;
+  const int stated = model_.scenario().framework.tensor_chunks;
+  return stated > 0 ? stated : static_cast<int>(group_.size());
+}
+
+int GraphCost::part_of_collective(int whole, int parts) {
+  CollectiveCost part = result_.collectives[static_cast<std::size_t>(whole)];
+  part.parts = parts;
+  part.bytes = Bytes(part.bytes.base() / parts);
+  part.wire_bytes = Bytes(part.wire_bytes.base() / parts);
+  part.latency = part.latency / parts;
+  part.time = part.time / parts;
+  const auto same = [&](const CollectiveCost& c) { return c.kind == part.kind && c.bytes == part.bytes && c.parts == parts; };
+  auto found = std::find_if(result_.collectives.begin(), result_.collectives.end(), same);
+  if (found == result_.collectives.end()) found = result_.collectives.insert(result_.collectives.end(), part);
+  return static_cast<int>(found - result_.collectives.begin());
+}
+
+// Products that read what is gathered: the first of n chunks is this rank's own part, each other one waits for one of n - 1 parts
+// of the gather. Products whose sums are scattered: each of n parts of the scatter follows a chunk. So n chunks of p / n run
+// beside collectives of g: p / n + (n - 1) max(p / n, g / (n - 1)), and p / n + (n - 1) max(p / n, g / n) + g / n.
+void GraphCost::cut_products(PassCost& pass) {
+  const int n = tensor_chunks();
+  if (n == 1) return;
+  std::vector<Piece> pieces;
+  Duration hidden(0);
+  for (std::size_t i = 0; i < pass.pieces.size(); ++i) {
+    const Piece& piece = pass.pieces[i];
+    const bool gathers = piece.collective && i + 1 < pass.pieces.size() && pass.pieces[i + 1].chunk;
+    const bool scatters = piece.chunk && i + 1 < pass.pieces.size() && pass.pieces[i + 1].collective;
+    const Piece* collective = gathers ? &piece : scatters ? &pass.pieces[i + 1] : nullptr;
+    const CollectiveKind kind = collective != nullptr
+                                    ? result_.collectives[static_cast<std::size_t>(collective->collective_id)].kind
+                                    : CollectiveKind::None;
+    if (kind != (gathers ? CollectiveKind::AllGather : CollectiveKind::ReduceScatter) || collective->hidden_behind_next) {
+      pieces.push_back(piece);
+      pieces.back().chunk = false;
+      continue;
+    }
+    const int parts = gathers ? n - 1 : n;
+    Piece product = gathers ? pass.pieces[i + 1] : piece, part = *collective;
+    product.time = product.time / n;
+    part.time = collective->time / parts;
+    part.collective_id = part_of_collective(collective->collective_id, parts);
+    for (int k = 0; k < n; ++k) {
+      if (gathers && k + 1 < n) pieces.push_back(part);
+      product.chunk = gathers ? k + 1 < n : k > 0;
+      pieces.push_back(product);
+      if (scatters) pieces.push_back(part);
+    }
+    hidden += std::min(product.time, part.time) * static_cast<double>(n - 1);
+    ++i;
+  }
+  pass.pieces = std::move(pieces);
+  pass.breakdown.communication -= hidden;
+  pass.breakdown.total -= hidden;
 }
 
 // Of a measured pass the compute, between its collectives as the formulas divide it: those are measured apart.
@@ -328,7 +406,10 @@ void GraphCost::use_measured(const ProfiledUnit& measured, CostSource source, Un
 // Operators in their order, but for a residual sum that each rank makes of its part before the collective.
 void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward) {
   const bool early = model_.scenario().framework.residual_before_reduction && shape.collectives > 0;
-  const auto add = [&](const OperatorTime& op) { add_operator(forward, op.forward, op.counted ? gap : Duration(0)); };
+  const bool cuts = tensor_chunks() > 1;
+  const auto add = [&](const OperatorTime& op) {
+    add_operator(forward, op.forward, op.counted ? gap : Duration(0), false, cuts && op.weight_products > 0);
+  };
   bool added = false;  // the residual sum
   for (auto op = shape.operators.begin(); op != shape.operators.end(); ++op) {
     if (!(added && op->residual)) add(*op);
@@ -340,6 +421,7 @@ void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& f
     }
     add_collective(forward, op->forward_collective, op->collective_bytes, false);
   }
+  cut_products(forward);
 }
 
 // Operator by operator from the last, each weight gradient behind its input gradient: that of a row-parallel product stands
@@ -351,7 +433,8 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const PassCost& inp
     add_operator(pass, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products), true);
   };
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
-    add_operator(pass, op->input_gradient, op->counted ? input_gap : Duration(0));
+    add_operator(pass, op->input_gradient, op->counted ? input_gap : Duration(0), false,
+                 tensor_chunks() > 1 && op->weight_products > 0);
     if (op->enters_parallel)
       behind.push_back(&*op);
     else
@@ -362,6 +445,7 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const PassCost& inp
     behind.clear();
   }
   for (const OperatorTime* late : behind) add_weight(*late);
+  cut_products(pass);
   pass.breakdown = input.breakdown + weight.breakdown;
   pass.launches = input.launches + weight.launches;
   pass.synchronises = shape.loss || shape.head;
@@ -390,14 +474,21 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
     }
   }
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
-    add_operator(unit.input_gradient, op->input_gradient, op->counted ? input_gap : Duration(0));
+    add_operator(unit.input_gradient, op->input_gradient, op->counted ? input_gap : Duration(0), false,
+                 tensor_chunks() > 1 && op->weight_products > 0);
     add_collective(unit.input_gradient, op->backward_collective, op->collective_bytes, true);
   }
+  cut_products(unit.input_gradient);
   if (shape.collectives > 0 && model_.scenario().framework.overlap_tensor_collectives)
     unit.backward = make_backward(shape, unit.input_gradient, unit.weight_gradient, input_gap);
-  // Full recompute runs the forward again; selective the attention core, a quarter of the layer's operators.
+  // Full recompute runs the forward again; selective the attention core: of a stated number a quarter.
   unit.recompute_full = unit.forward;
-  if (shape.attention) unit.recompute_selective.launches = model_.scenario().framework.forward_operators / 4;
+  if (shape.attention) {
+    int core = model_.scenario().framework.forward_operators / 4;
+    if (model_.scenario().framework.forward_operators == 0)
+      for (const OperatorTime& op : shape.operators) core += op.attention ? op.forward_launches : 0;
+    unit.recompute_selective.launches = core;
+  }
   if (shape.loss || shape.head)
     unit.forward.synchronises = unit.input_gradient.synchronises = unit.weight_gradient.synchronises = true;
   unit.temporary = shape.temporary;

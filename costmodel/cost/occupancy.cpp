@@ -1,6 +1,7 @@
 #include "costmodel/cost/occupancy.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <set>
@@ -51,21 +52,28 @@ Occupancy::Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector
   if (!rings) return;
   tensor_ = crossings_of(Axis::Tensor);
   data_ = crossings_of(Axis::Data);
+  if (degrees_.shard_group() == degrees_.data) return;
+  shard_ = crossings_of(Axis::Shard);
+  holders_ = crossings_of(Axis::Holders);
+}
+
+const Occupancy::Crossings& Occupancy::crossings(Axis axis) const {
+  if (axis == Axis::Tensor) return tensor_;
+  return axis == Axis::Data ? data_ : axis == Axis::Shard ? shard_ : holders_;
 }
 
 template <class Visit>
 void Occupancy::each_group(Axis axis, Visit visit) const {
-  const int rows = degrees_.pipeline, data = degrees_.data, tensor = degrees_.tensor;
-  const bool along_data = axis == Axis::Data;
+  const int rows = degrees_.pipeline, data = degrees_.data, tensor = degrees_.tensor, shard = degrees_.shard_group();
+  // Members are a stride of positions apart; groups that begin side by side fill a block.
+  const int stride = axis == Axis::Tensor ? 1 : axis == Axis::Holders ? shard * tensor : tensor;
+  const int members = axis == Axis::Tensor ? tensor : axis == Axis::Data ? data : axis == Axis::Shard ? shard : data / shard;
   std::vector<int> group;
-  for (int row = 0; row < rows; ++row)
-    for (int other = 0; other < (along_data ? tensor : data); ++other) {
+  for (int block = 0; block < rows * data * tensor; block += stride * members)
+    for (int first = block; first < block + stride; ++first) {
       group.clear();
-      for (int member = 0; member < (along_data ? data : tensor); ++member) {
-        const int d = along_data ? member : other, t = along_data ? other : member;
-        const std::size_t p = at((row * data + d) * tensor + t);
-        if (p < devices_.size()) group.push_back(devices_[p]);
-      }
+      for (int member = 0; member < members; ++member)
+        if (const std::size_t p = at(first + member * stride); p < devices_.size()) group.push_back(devices_[p]);
       visit(group);
     }
 }
@@ -95,7 +103,10 @@ Occupancy::Axis Occupancy::axis_of(const std::vector<int>& group) const {
   const int first = position(group.front()), second = position(group[1 % group.size()]);
   if (first < 0 || second < 0 || rank_of(group.front()) != rank_of(group[1 % group.size()])) return Axis::Other;
   const bool one_replica = first / degrees_.tensor == second / degrees_.tensor;
-  return one_replica ? Axis::Tensor : Axis::Data;
+  if (one_replica) return Axis::Tensor;
+  const int shard = degrees_.shard_group();
+  if (shard == degrees_.data || static_cast<int>(group.size()) == degrees_.data) return Axis::Data;
+  return std::abs(second - first) < shard * degrees_.tensor ? Axis::Shard : Axis::Holders;
 }
 
 // A member sends over its own NIC: a ring leaves a node over as many as it has members there.

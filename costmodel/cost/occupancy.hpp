@@ -54,7 +54,7 @@ class Occupancy {
   std::vector<int> form_of(const std::vector<int>& group) const;
 
  private:
-  enum class Axis { Tensor, Data, Other };
+  enum class Axis { Tensor, Data, Shard, Holders, Other };
   struct Crossings {
     std::vector<int> rings;  // per node: rings that leave it
     int hops = 0;            // of all rings, between nodes
@@ -63,7 +63,7 @@ class Occupancy {
   void find_widest();
   Axis axis_of(const std::vector<int>& group) const;
   Crossings crossings_of(Axis axis) const;
-  const Crossings& crossings(Axis axis) const { return axis == Axis::Data ? data_ : tensor_; }
+  const Crossings& crossings(Axis axis) const;
   int mates(int device) const;
   double nic_of(const std::vector<int>& group) const;
   double ring_network(const std::vector<int>& group) const;
@@ -76,10 +76,10 @@ class Occupancy {
   const Cluster* cluster_;
   Degrees degrees_;
   std::vector<int> devices_;
-  std::vector<int> positions_;  // per device of the cluster; -1: not in use
-  std::vector<int> in_use_;     // per node
-  std::vector<int> mates_;      // per position: devices of its rank that lie in its node, itself included
-  Crossings tensor_, data_;
+  std::vector<int> positions_;                 // per device of the cluster; -1: not in use
+  std::vector<int> in_use_;                    // per node
+  std::vector<int> mates_;                     // per position: devices of its rank that lie in its node, itself included
+  Crossings tensor_, data_, shard_, holders_;  // the last two: of groups of some of the replicas, where a plan has such
   double widest_ = std::numeric_limits<double>::infinity();
   int nodes_ = 0;
   std::vector<int> types_;

@@ -13,7 +13,7 @@ namespace {
 double element_bytes(Precision precision) { return static_cast<double>(size_of(compute_dtype(precision)).base()); }
 
 double divided_over(const Scenario& scenario, const Degrees& degrees, int stage) {
-  return zero_in_effect(scenario.framework, degrees) >= stage ? degrees.data : 1;
+  return zero_in_effect(scenario.framework, degrees) >= stage ? degrees.shard_group() : 1;
 }
 
 // Traffic of the step relative to Adam's: tensors read and written (weight, gradient; a moment is read and written).
@@ -27,11 +27,59 @@ double traffic_share(const std::string& optimizer) {
 // 12, step 12. A fused kernel reads and writes everything once.
 double optimizer_traffic(const Framework& framework, const Calibration& c, const std::string& optimizer) {
   const double fused = c.optimizer_traffic * framework.optimizer_factor * traffic_share(optimizer);
-  if (framework.optimizer_kernel == OptimizerKernel::Fused) return fused;
+  if (framework.optimizer_kernel == OptimizerKernel::Fused)
+    return fused;  // else an operation is a kernel, of one or many tensors
   if (optimizer == "adam") return 72;
   if (optimizer == "adamw") return 80;
   if (optimizer == "momentum") return 44;
   return optimizer == "none" ? 0 : 24;
+}
+
+// Kernels of the step for each parameter, or for many, where an operation is a kernel: as optimizer_traffic counts them.
+int optimizer_kernels(const std::string& optimizer) {
+  if (optimizer == "adam") return 7;
+  if (optimizer == "adamw") return 8;
+  if (optimizer == "momentum") return 4;
+  return optimizer == "none" ? 0 : 2;
+}
+
+// Clipping to a norm reads each gradient, then scales it in place; setting to zeros writes it; autograd reads a microbatch's and
+// reads and writes the sum, of every microbatch after the first (of every one where sums start as zeros).
+double gradient_traffic(const Scenario& scenario, const Degrees& degrees) {
+  const Framework& framework = scenario.framework;
+  if (scenario.optimizer.name == "none") return 0;
+  double passes = framework.gradient_clipping == GradientClipping::None ? 0 : 3;
+  if (framework.zero_gradients) passes += 1;
+  if (framework.gradient_accumulation == GradientAccumulation::Autograd)
+    passes += 3.0 * (degrees.microbatches - (framework.zero_gradients ? 0 : 1));
+  return passes * travelling_gradient_bytes(scenario);
+}
+
+// A launch of PyTorch's multi-tensor kernels takes 320 blocks of 65536 elements (ATen/native/cuda/MultiTensorApply.cuh and
+// ForeachFunctors.cuh), and about 48 tensors at most.
+constexpr double kManyElements = 320.0 * 65536;
+constexpr int kNormKernels = 2, kScaleKernels = 1;
+
+// Launches of the step over a rank's share of the parameters. A fused kernel's are few.
+double step_launches(const Scenario& scenario, const Workload& workload, double elements) {
+  const Framework& framework = scenario.framework;
+  double each = 0, many = 0;  // kernels a parameter, and of many parameters
+  if (framework.optimizer_kernel == OptimizerKernel::Loop) each += optimizer_kernels(scenario.optimizer.name);
+  if (framework.optimizer_kernel == OptimizerKernel::Foreach) many += optimizer_kernels(scenario.optimizer.name);
+  if (framework.gradient_clipping == GradientClipping::Loop) each += kNormKernels + kScaleKernels;
+  if (framework.gradient_clipping == GradientClipping::Foreach) many += kNormKernels + kScaleKernels;
+  if (framework.zero_gradients) each += 1;
+  double launches = many * elements / kManyElements;
+  if (each > 0 && workload.graph) {
+    double tensors = 0, all = 0;
+    for (const Tensor& tensor : workload.graph->tensors)
+      if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0) {
+        ++tensors;
+        all += static_cast<double>(tensor.elements());
+      }
+    if (all > 0) launches += each * tensors * (elements / all);
+  }
+  return launches;
 }
 
 // A scaler of gradients divides them in place, and looks through them for infinities on the way.
@@ -47,6 +95,7 @@ int moments(const std::string& optimizer) {
 }
 
 int zero_in_effect(const Framework& framework, const Degrees& degrees) {
+  if (degrees.shard == 1) return 0;
   return std::max(degrees.zero, framework.distributed_optimizer ? 1 : 0);
 }
 
@@ -97,11 +146,20 @@ Breakdown CostModel::optimizer(std::int64_t elements, int site, const Degrees& d
   const DeviceType& type = scenario_->cluster.types[static_cast<std::size_t>(device_type)];
   if (!type.has_rates()) return cost;
   const Calibration& c = calibration(device_type);
-  const double traffic = (optimizer_traffic(scenario_->framework, c, scenario_->optimizer.name) + unscaling_traffic(*scenario_)) *
-                         static_cast<double>(elements) / divided_over(*scenario_, degrees, 1);
+  const double share = static_cast<double>(elements) / divided_over(*scenario_, degrees, 1);
+  const double traffic = (optimizer_traffic(scenario_->framework, c, scenario_->optimizer.name) + unscaling_traffic(*scenario_) +
+                          gradient_traffic(*scenario_, degrees)) *
+                         share;
   cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
   cost.memory = Duration(traffic / (type.memory_bandwidth.base() * c.memory_efficiency));
-  cost.launch = c.step;  // data, logging, zeroing: once per step
+  const double launches = scenario_->optimizer.name == "none" ? 0 : step_launches(*scenario_, *workload_, share);
+  cost.launch = c.step;  // data, logging: once per step
+  if (launches > 0) {
+    // Linear in the elements, as searches take it to be: of so many steps like this one.
+    constexpr int kLaunches = 1'000'000;
+    const double steps = kLaunches / launches;
+    cost.launch += host_bound(cost.memory * steps, kLaunches, site, degrees) / steps - cost.memory;
+  }
   cost.total = cost.memory + cost.launch;
   return cost;
 }

@@ -123,7 +123,10 @@ const WorkloadCost& CostModel::units(int number) const {
     const DeviceRates rates = device_rates(scenario_->cluster.types[at(site.type)], c, *scenario_);
     site.cost = cost_of_graph(*this, *workload_->graph, rates, c, site.group, site.network);
   }
-  if (scenario_->recompute_scope.every > 1) recompute_one_block_in(scenario_->recompute_scope.every, *site.cost);
+  const RecomputeScope& scope = scenario_->recompute_scope;
+  if (scope.every > 1) recompute_one_block_in(scope.every, *site.cost);
+  site.cost->recompute_first = scope.first;
+  site.cost->recompute_chunk = scope.chunk;
   return *site.cost;
 }
 

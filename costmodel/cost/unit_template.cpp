@@ -65,6 +65,7 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
     case OperatorClass::Gemm:
       add_products(time.forward, work.forward, rates);
       add_products(time.input_gradient, work.input_gradient, rates);
+      if (rates.loss_in_chunks && makes_logits(unit, i)) add_products(time.input_gradient, work.forward, rates);
       add_products(time.weight_gradient, work.weight_gradient, rates);
       time.weight_products = static_cast<int>(work.weight_gradient.gemms.size());
       add_weight_traffic(unit, i, rates, time);
@@ -132,6 +133,7 @@ double logits(const UnitView& unit, int i) {
 UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates) {
   UnitTemplate result;
   const std::vector<OperatorTraffic> traffic = elementwise_traffic(unit, rates);
+  const std::vector<OperatorLaunches> launches = counted_launches(unit, rates);
   bool products = false, lookup = false;
   for (int i = 0; i < unit.size(); ++i) {
     products |= unit.of(i).kind == OperatorClass::Gemm;
@@ -147,6 +149,8 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     const Operator& op = unit.op(i);
     time.counted = unit.of(i).kind != OperatorClass::View && unit.of(i).kind != OperatorClass::Collective;
     result.counted += time.counted;
+    time.forward_launches = launches[static_cast<std::size_t>(i)].forward;
+    time.backward_launches = launches[static_cast<std::size_t>(i)].backward;
     time.residual = adds_input(unit, i);
     time.enters_parallel = unit.of(i).kind == OperatorClass::Gemm && reads_gathered(unit, i);
     if (unit.graph->tensor_degree > 1) {

@@ -20,6 +20,7 @@ struct OperatorTime {
   CollectiveKind backward_collective = CollectiveKind::None;
   Bytes collective_bytes{0};
   int weight_products = 0;
+  int forward_launches = 0, backward_launches = 0;  // kernels, counted; both gradients
 };
 
 struct SavedExternal {

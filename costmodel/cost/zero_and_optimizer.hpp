@@ -10,8 +10,8 @@ namespace panpipe {
 // Tensors of the parameters' size that the optimizer keeps besides the weights.
 int moments(const std::string& optimizer);
 
-// ZeRO's stage in effect: 1 optimizer, 2 gradients, 3 weights are divided over the data-parallel ranks (Rajbhandari et al., arXiv
-// 1910.02054). A framework's distributed optimizer is stage 1.
+// ZeRO's stage in effect: 1 optimizer, 2 gradients, 3 weights are divided over the ranks of a shard group (Rajbhandari et al.,
+// arXiv 1910.02054). A framework's distributed optimizer is stage 1; a shard group of one rank divides nothing, which is stage 0.
 int zero_in_effect(const Framework& framework, const Degrees& degrees);
 
 }  // namespace panpipe

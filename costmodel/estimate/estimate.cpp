@@ -14,8 +14,9 @@ namespace {
 // Cell after cell, each when everything that its members wait for is known.
 class TaskReplay {
  public:
-  TaskReplay(const TaskGraph& graph, bool with_collectives)
-      : graph_(graph), net_(graph), with_collectives_(with_collectives), fixed_(fixed_cells(graph)) {
+  // `notes_collectives`: per rank, whether each collective inside its passes is noted.
+  TaskReplay(const TaskGraph& graph, std::vector<bool> notes_collectives)
+      : graph_(graph), net_(graph), notes_collectives_(std::move(notes_collectives)), fixed_(fixed_cells(graph)) {
     const std::size_t tasks = graph.tasks.size();
     start_.assign(tasks, 0);
     end_.assign(tasks, 0);
@@ -100,7 +101,8 @@ class TaskReplay {
 
   void run_passes(const TaskSet& set, std::int32_t first) {
     const Program& program = graph_.programs[at(graph_.tasks[at(first)].program)];
-    if (fixed_[at(first)] && set.members == 1 && !with_collectives_) return run_fixed(first, program);
+    const bool notes_collectives = notes_collectives_[at(graph_.tasks[at(first)].rank)];
+    if (fixed_[at(first)] && set.members == 1 && !notes_collectives) return run_fixed(first, program);
     runs_.assign(at(set.members), {});
     for (std::int32_t k = 0; k < set.members; ++k) {
       runs_[at(k)].input = inputs_there(first + k);
@@ -111,7 +113,7 @@ class TaskReplay {
     const double end = run_cell(
         graph_, program, lanes, runs_.data(),
         [&](std::int32_t step, double start, double stop) {
-          if (with_collectives_)
+          if (notes_collectives)
             times_.collectives.push_back({first + graph_.steps[at(step)].member, step, Ticks(start), Ticks(stop)});
         },
         [&](std::int32_t steps, double time) {
@@ -169,7 +171,7 @@ class TaskReplay {
 
   const TaskGraph& graph_;
   const OrderNet net_;
-  const bool with_collectives_;
+  const std::vector<bool> notes_collectives_;
   const std::vector<bool> fixed_;  // per task: a number of its program's duration
   TaskTimes times_;
   std::vector<double> start_, end_, done_, output_;                      // per task; done: its cell has ended, collectives too
@@ -183,7 +185,15 @@ class TaskReplay {
 
 }  // namespace
 
-TaskTimes estimate_times(const TaskGraph& graph, bool with_collectives) { return TaskReplay(graph, with_collectives).run(); }
+TaskTimes estimate_times(const TaskGraph& graph, bool with_collectives) {
+  return TaskReplay(graph, std::vector<bool>(at(graph.ranks), with_collectives)).run();
+}
+
+TaskTimes estimate_times_of(const TaskGraph& graph, std::int32_t device) {
+  std::vector<bool> is_here;
+  for (int rank = 0; rank < graph.ranks; ++rank) is_here.push_back(graph.device(rank, 0, 0) == device);
+  return TaskReplay(graph, std::move(is_here)).run();
+}
 
 Timeline estimate(const TaskGraph& graph) { return make_timeline(graph, estimate_times(graph, true), TimelineKind::Estimated); }
 

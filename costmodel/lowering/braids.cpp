@@ -111,6 +111,7 @@ class Weaver {
         ProgramStep& step = result_.steps.back().step;
         step.member = static_cast<std::uint8_t>(member);
         step.free = piece.weight;
+        step.chunk = piece.chunk;
         MemberEnds& ends = result_.ends[member];
         ends.all = static_cast<std::int32_t>(result_.steps.size());
         if (!piece.weight) ends.gradient = ends.all;

@@ -63,6 +63,7 @@ class Joiner {
     all_.ranks = plan.pipeline * plan.data;
     all_.collectives_run_on = first.collectives_run_on;
     all_.rendezvous = first.rendezvous;
+    all_.trained_parameters = first.trained_parameters;
     all_.model_flops_per_step = first.model_flops_per_step;
     all_.samples_per_step = first.samples_per_step;
     all_.peak_per_device = first.peak_per_device;
@@ -142,7 +143,7 @@ class Joiner {
       if (each.program >= 0) each.program += of.programs;
       if (each.flow >= 0) {
         const auto found = own.find(each.flow);
-        each.flow = found != own.end() ? found->second : among_replicas(of_rank, t, from.flows[at(each.flow)]);
+        each.flow = found != own.end() ? found->second : among_replicas(of_rank, replica, t, from.flows[at(each.flow)]);
       }
       all_.tasks.push_back(each);
     }
@@ -157,14 +158,18 @@ class Joiner {
     }
   }
 
-  // The same flow for the same task of every replica: tasks of one rank that share a flow in the first replica's graph share it
-  // here.
-  std::int32_t among_replicas(int rank, std::size_t task, const CollectiveFlow& flow) {
+  // The same flow for the same task of every replica that takes part: tasks of one rank that share a flow in the first replica's
+  // graph share it here.
+  std::int32_t among_replicas(int rank, int replica, std::size_t task, const CollectiveFlow& flow) {
     const std::int32_t first = graph(like_.front()).tasks[task].flow;
-    const auto [known, is_new] = among_.try_emplace({rank, first}, -1);
+    const int shard = plan_.shard_group();
+    const int group = flow.among == Among::Data ? 0 : flow.among == Among::ShardGroup ? replica / shard : replica % shard;
+    const auto [known, is_new] = among_.try_emplace({rank, first, group}, -1);
     if (is_new) {
       std::vector<std::int32_t> ranks;
-      for (int replica = 0; replica < plan_.data; ++replica) ranks.push_back(replica * plan_.pipeline + rank);
+      for (int r = 0; r < plan_.data; ++r)
+        if (flow.among == Among::Data || (flow.among == Among::ShardGroup ? r / shard : r % shard) == group)
+          ranks.push_back(r * plan_.pipeline + rank);
       known->second = add_cross(flow, std::move(ranks));
     }
     return known->second;
@@ -185,7 +190,7 @@ class Joiner {
   const std::vector<int>& like_;
   const std::vector<TaskGraph>& of_replica_;
   std::vector<Part> parts_;
-  std::map<std::pair<int, std::int32_t>, std::int32_t> among_;  // (rank, flow of the first replica's graph)
+  std::map<std::tuple<int, std::int32_t, int>, std::int32_t> among_;  // (rank, flow of the first replica's graph, group)
   TaskGraph all_;
 };
 

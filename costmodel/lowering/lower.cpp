@@ -93,6 +93,7 @@ void fill_totals(Lowering& lowering) {
   const Plan& plan = lowering.plan;
   TaskGraph& graph = lowering.graph;
   graph.samples_per_step = static_cast<double>(plan.micro) * plan.schedule.microbatches * plan.data;
+  graph.trained_parameters = lowering.costs.trained_parameters();
   graph.model_flops_per_step = lowering.costs.model_flops() * graph.samples_per_step;
   graph.peak_per_device = mean_peak(scenario, plan);
 }
@@ -104,6 +105,7 @@ void begin(Lowering& lowering) {
   graph.ranks = plan.pipeline;
   graph.tensor = plan.tensor;
   graph.data = plan.data;
+  graph.shard = plan.shard_group();
   graph.devices = plan.devices;
   for (const int device : plan.devices)
     graph.limits.push_back(memory_limit(lowering.scenario, lowering.scenario.cluster.type_of(device)));

@@ -104,6 +104,7 @@ struct UnitPiece {
   const UnitCost* unit = nullptr;
   bool synchronous = false;  // behind a meeting of host and device
   bool given = false;        // compute that neither the host nor jitter makes longer
+  bool chunk = false;        // compute: waits for all collectives of its pass but the last
   int train = -1;            // behind it gradients of this train are whole
 };
 

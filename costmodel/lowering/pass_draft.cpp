@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "costmodel/lowering/pass_draft.hpp"
+#include "costmodel/plan/stage_activations.hpp"
 
 namespace panpipe {
 
@@ -48,6 +49,7 @@ class PassBuilder {
       part.weight = weight || piece.weight;
       part.synchronous = pass.synchronises;
       part.collective = piece.collective;
+      part.chunk = piece.chunk && !piece.collective;
       if (piece.collective) {
         beside_ = part.hidden = may_hide && piece.hidden_behind_next;
         part.flow = first_flow_ + piece.collective_id;
@@ -110,18 +112,39 @@ AttentionWork attention_again(const Lowering& lowering, Recompute mode) {
   return mode == Recompute::Selective && !runs ? AttentionWork::None : AttentionWork::Forward;
 }
 
-// Calls visit(first, end) for the stage's blocks from the last to the first; a unit without block is one by itself.
+// Calls visit(first, end) for what the stage's backward makes again together, from the last to the first.
 template <class Visit>
-void blocks_backwards(const Lowering& lowering, const StageInfo& info, Visit visit) {
+void groups_backwards(const Lowering& lowering, const StageInfo& info, Recompute mode, Visit visit) {
+  const std::vector<int> groups = recompute_groups(lowering.workload(info), info.first_unit, info.end_unit, mode);
   int end = info.end_unit;
-  while (end > info.first_unit) {
-    const std::string& block = lowering.unit(info, end - 1).block;
-    int first = end - 1;
-    while (!block.empty() && first > info.first_unit && lowering.unit(info, first - 1).block == block) --first;
-    visit(first, end);
-    end = first;
+  for (auto first = groups.rbegin(); first != groups.rend(); ++first) {
+    visit(*first, end);
+    end = *first;
   }
 }
+
+// What the stage makes of unit `u` again.
+class Again {
+ public:
+  Again(const Lowering& lowering, const StageInfo& info, Recompute mode)
+      : lowering_(lowering),
+        info_(info),
+        mode_(mode),
+        end_(recompute_end(lowering.workload(info), info.first_unit, info.end_unit)),
+        attention_(attention_again(lowering, mode)) {}
+  void add(int u, PassBuilder& builder) const {
+    const UnitCost& unit = lowering_.unit(info_, u);
+    if (const PassCost* again = recompute_cost(unit, recompute_of_unit(u, end_, mode_)))
+      builder.add(unit, *again, attention_, true);
+  }
+
+ private:
+  const Lowering& lowering_;
+  const StageInfo& info_;
+  Recompute mode_;
+  int end_;
+  AttentionWork attention_;
+};
 
 }  // namespace
 
@@ -158,9 +181,9 @@ PassDraft draft_weight(const Lowering& lowering, const StageInfo& info, int slic
 
 PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recompute mode, int slice) {
   PassBuilder builder(lowering, info, slice, ActionKind::R);
+  const Again again(lowering, info, mode);
   for (int u = info.first_unit; u < info.end_unit; ++u) {
-    if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode))
-      builder.add(lowering.unit(info, u), *again, attention_again(lowering, mode), true);
+    again.add(u, builder);
     builder.unit_done(u, true);
   }
   return builder.take();
@@ -174,10 +197,9 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
     const auto& pieces = unit.input_gradient.pieces;
     if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; })) builder.close();
   };
-  blocks_backwards(lowering, info, [&](int first, int end) {
-    for (int u = first; u < end; ++u)
-      if (const PassCost* again = recompute_cost(lowering.unit(info, u), mode))
-        builder.add(lowering.unit(info, u), *again, attention_again(lowering, mode), true);
+  const Again again(lowering, info, mode);
+  groups_backwards(lowering, info, mode, [&](int first, int end) {
+    for (int u = first; u < end; ++u) again.add(u, builder);
     for (int u = end - 1; u >= first; --u) {
       const UnitCost& unit = lowering.unit(info, u);
       if (with_weight && unit.backward) {

@@ -10,7 +10,7 @@ bool leaves_collectives(const TaskGraph& graph, const Program& program) {
   std::vector<bool> open(program.members, false);
   for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
     const ProgramStep& step = graph.steps[static_cast<std::size_t>(s)];
-    if (step.collective || !step.free) open[step.member] = step.collective;
+    if (step.collective || (!step.free && !step.chunk)) open[step.member] = step.collective;
   }
   return std::find(open.begin(), open.end(), true) != open.end();
 }

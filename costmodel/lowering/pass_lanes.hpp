@@ -2,7 +2,7 @@
 // group whose members have one program):
 //  * both lanes serve in program order; a collective is issued when the compute step before it in its pass has ended;
 //  * a compute step waits for its pass's inputs (of all passes of a cell with `all_inputs`) and for the last collective of its
-//  pass, unless it is `free`;
+//  pass, unless it is `free`; a `chunk` waits for the one before the last;
 //  * compute goes slower while a collective runs beside it; collectives do not;
 //  * the next cell gets the compute lane when the last step and the cell's collectives have ended, or with `collectives_run_on`
 //    when the last compute step has.
@@ -36,7 +36,8 @@ struct MemberRun {
   double input = 0;                // when everything it waits for is there
   std::int32_t output_steps = -1;  // as in Task
   double start = 0, compute_end = 0, collective_end = 0;
-  double busy = 0;  // computing, slow-down included
+  double collective_before = 0;  // the end of the one before the last
+  double busy = 0;               // computing, slow-down included
   double output = 0;
   bool started = false;
 
@@ -60,11 +61,15 @@ double run_steps(const ProgramStep* steps, const Program& program, bool collecti
     double start = std::max(lanes.compute, run.input);
     if (step.collective) {
       start = std::max(start, lanes.tensor);
+      run.collective_before = program.atomic ? collectives_end : run.collective_end;
       lanes.tensor = run.collective_end = start + step.time.base();
       collectives_end = std::max(collectives_end, lanes.tensor);
       on_collective(program.first_step + s, start, lanes.tensor);
     } else {
-      if (!step.free) start = std::max(start, program.atomic ? collectives_end : run.collective_end);
+      if (step.chunk)
+        start = std::max(start, run.collective_before);
+      else if (!step.free)
+        start = std::max(start, program.atomic ? collectives_end : run.collective_end);
       double length = time_beside(step.time.base(), lanes.tensor - start, program.overlap_loss);
       if (lanes.whole_ticks) length = std::nearbyint(length);
       lanes.compute = run.compute_end = start + length;

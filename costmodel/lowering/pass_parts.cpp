@@ -111,8 +111,12 @@ void add_part_programs(Lowering& lowering, int stage, const RankReductions& redu
   const auto time_of = [&](const std::vector<std::int32_t>& flows, int group) {
     const std::int32_t flow = group < 0 ? -1 : flows[static_cast<std::size_t>(group)];
     if (flow < 0) return Ticks(0);
-    const CollectiveFlow& of = lowering.graph.flows[static_cast<std::size_t>(flow)];
-    return of.latency + of.transfer;
+    Ticks time(0);
+    for (std::int32_t f = flow; f >= 0; f = lowering.graph.flows[static_cast<std::size_t>(f)].next) {
+      const CollectiveFlow& of = lowering.graph.flows[static_cast<std::size_t>(f)];
+      time += of.latency + of.transfer;
+    }
+    return time;
   };
   const bool ahead = lowering.zero() < 3 || lowering.scenario.framework.gathers_in_flight > 1;
   for (std::size_t slice = 0; slice < info.pass_parts.size(); ++slice)

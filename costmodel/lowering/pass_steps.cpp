@@ -165,8 +165,11 @@ DraftProgram steps_alone(const Lowering& lowering, const PassDraft& pass) {
       draft.steps.push_back(step_of(lowering, piece));
       beside = piece.hidden;
     } else {
-      if (!joins || draft.steps.back().step.free != beside || (sends_early && weight != piece.weight))
+      if (!joins || draft.steps.back().step.free != beside || draft.steps.back().step.chunk || piece.chunk ||
+          (sends_early && weight != piece.weight)) {
         draft.steps.emplace_back().step.free = beside;
+        draft.steps.back().step.chunk = piece.chunk;
+      }
       part_of(draft.steps.back(), piece) += piece.time;
       weight = piece.weight;
       if (piece.closed) beside = false;

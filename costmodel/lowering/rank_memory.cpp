@@ -131,11 +131,11 @@ RankMemory rank_memory(const Lowering& lowering, int rank) {
   const HeldParameters held = held_parameters(lowering, lowering.stages_of_rank(rank));
   const auto elements = static_cast<double>(held.elements);
   const auto given = static_cast<double>(held.given.base());
-  const double data = lowering.plan.data;
+  const double group = lowering.plan.shard_group();
   const int zero = lowering.zero();
   const int copies = moments(lowering.scenario.optimizer.name);  // of parameters that are given in bytes
   RankMemory memory;
-  const auto divided = [&](int stage) { return zero >= stage ? given / data : given; };  // the model divides its own
+  const auto divided = [&](int stage) { return zero >= stage ? given / group : given; };  // the model divides its own
   memory.parts.push_back({MemoryUse::Parameters, whole(elements * costs.parameter_bytes() + divided(3))});
   memory.parts.push_back({MemoryUse::Gradients, whole(elements * costs.gradient_bytes() + divided(2))});
   if (const Bytes buckets = bucket_bytes(lowering, rank); buckets > Bytes(0))

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "costmodel/lowering/pass_draft.hpp"
+#include "costmodel/plan/stage_activations.hpp"
 
 namespace panpipe {
 namespace {
@@ -55,10 +56,13 @@ StageTable::StageTable(const Scenario& scenario, const LoweringCosts& costs, int
     : costs_(costs), site_(site) {
   const WorkloadCost& workload = costs.workload(site);
   units_ = static_cast<int>(workload.units.size());
+  recompute_first_ = workload.recompute_first;
+  std::set<Recompute> drafted = modes;
+  if (recompute_first_ > 0) drafted.insert(Recompute::None);  // behind a stage's first blocks
   find_alike(workload);
   add_parameters(workload);
-  draft_units(scenario, workload, modes);
-  each_sums(modes, [&](PassSums& sums) {
+  draft_units(scenario, workload, drafted);
+  each_sums(drafted, [&](PassSums& sums) {
     for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches}) add_up(*part, like_);
     synchronises_ = synchronises_ || sums.synchronous.back() > 0;
   });
@@ -143,19 +147,24 @@ void StageTable::add_parameters(const WorkloadCost& workload) {
     if (parameter.units.size() > 1) tied_.push_back(parameter);
 }
 
+double StageTable::sum(std::vector<double> PassSums::*part, ActionKind kind, Recompute mode, int first, int end) const {
+  if (recompute_first_ == 0) return between(sums(kind, mode).*part, first, end);
+  const int until = recompute_end(costs_.workload(site_), first, end);
+  return between(sums(kind, mode).*part, first, until) + between(sums(kind, Recompute::None).*part, until, end);
+}
+
 double StageTable::host_factor(ActionKind kind, Recompute mode, int first, int end) const {
-  const PassSums& of = sums(kind, mode);
-  return panpipe::host_factor(costs_, between(of.device, first, end), static_cast<int>(between(of.launches, first, end)), site_);
+  return panpipe::host_factor(costs_, sum(&PassSums::device, kind, mode, first, end),
+                              static_cast<int>(sum(&PassSums::launches, kind, mode, first, end)), site_);
 }
 
 double StageTable::device(ActionKind kind, Recompute mode, int first, int end) const {
-  const PassSums& of = sums(kind, mode);
-  return between(of.device, first, end) + between(of.synchronous, first, end);
+  return sum(&PassSums::device, kind, mode, first, end) + sum(&PassSums::synchronous, kind, mode, first, end);
 }
 
 double StageTable::time(ActionKind kind, Recompute mode, int first, int end) const {
-  const PassSums& of = sums(kind, mode);
-  return between(of.device, first, end) * host_factor(kind, mode, first, end) + between(of.synchronous, first, end);
+  return sum(&PassSums::device, kind, mode, first, end) * host_factor(kind, mode, first, end) +
+         sum(&PassSums::synchronous, kind, mode, first, end);
 }
 
 std::int64_t StageTable::elements_held(int first, int end) const {

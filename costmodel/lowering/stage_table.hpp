@@ -46,6 +46,14 @@ class StageTable {
         return whole_[static_cast<std::size_t>(mode)];
     }
   }
+  // Of a pass of units [first, end) of a stage, one part of its sums: where the stage recomputes its first blocks only, as it
+  // does.
+  double sum(std::vector<double> PassSums::*part, ActionKind kind, Recompute mode, int first, int end) const;
+  // The least that one unit after another takes, of any stages.
+  const PassSums& least_sums(ActionKind kind, Recompute mode) const {
+    return sums(kind, recompute_first_ > 0 ? Recompute::None : mode);
+  }
+  bool recomputes_first_blocks() const { return recompute_first_ > 0; }
   // What the host adds to the device time of a pass of units [first, end), as a factor.
   double host_factor(ActionKind kind, Recompute mode, int first, int end) const;
   // Seconds of such a pass on the device alone; and with the host's part. Without jitter.
@@ -75,7 +83,7 @@ class StageTable {
   void add_parameters(const WorkloadCost& workload);
 
   const LoweringCosts& costs_;
-  int site_ = 0, units_ = 0, distinct_ = 0;
+  int site_ = 0, units_ = 0, distinct_ = 0, recompute_first_ = 0;
   bool has_collectives_ = false, synchronises_ = false;
   std::vector<int> like_;
   PassSums forward_, weight_;

@@ -21,17 +21,25 @@ enum class Lane : std::uint8_t { Compute, Tensor, Send, Receive, Data, Copy, Hos
 constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
 std::string_view name_of(Lane lane);  // "compute", "tensor", ...
 
+// Whose collective a task of the data lane is: all data-parallel ranks', those of a shard group, or those that hold the same
+// shard.
+enum class Among : std::uint8_t { Data, ShardGroup, Holders };
+constexpr std::size_t kAmong = 3;
+
 // A collective as a flow: each member sends `wire_bytes` to the next in `ring`; alone it takes latency + transfer.
 struct CollectiveFlow {
   CollectiveCost cost;
   Ticks latency{0};
   Ticks transfer{0};  // wire time alone; latency + transfer = the collective's duration
+  Among among = Among::Data;
+  std::int32_t next = -1;  // flow that follows at once, as a task of its own: the sum of what was reduced in a shard group
 };
 
 // A step of a program: compute of a given length, or a collective over the rank's tensor group.
 struct ProgramStep {
   bool collective = false;
   bool free = false;        // compute that goes on without the last collective of its pass (a weight gradient)
+  bool chunk = false;       // compute that waits for all collectives of its pass before it but the last
   std::uint8_t member = 0;  // of a group: whose step
   std::int32_t flow = -1;   // index into TaskGraph::flows
   Ticks time{0};            // alone; host effects are inside the compute steps, the slow-down beside collectives is not
@@ -104,6 +112,7 @@ struct TransferLink {
 
 struct TaskGraph {
   int ranks = 0, tensor = 1, data = 1;
+  int shard = 1;  // data-parallel ranks of a shard group
   // If a plan's replicas are not alike, each has ranks of its own, and `data` is 1: replica c's rank r is c * pipeline
   // + r.
   int replicas = 1;
@@ -119,7 +128,7 @@ struct TaskGraph {
   std::vector<TransferLink> links;
   std::vector<RankMemory> memory;  // per rank
   std::vector<Bytes> limits;       // of each device's memory, as `devices`; empty: the rank's
-  // Participants of data-lane flows: for flow f of rank r the data-parallel group of that rank, unless listed here.
+  // Participants of data-lane flows: for flow f of rank r its CollectiveFlow::among of that rank, unless listed here.
   struct CrossRankFlow {
     std::int32_t flow;
     std::vector<std::int32_t> ranks;
@@ -131,7 +140,8 @@ struct TaskGraph {
                                                 // task per rank, which start together
 
   // Figures that metrics need besides times.
-  Flops model_flops_per_step{0};  // all replicas, without recompute
+  std::int64_t trained_parameters = 0;  // of the whole model; 0 when unknown
+  Flops model_flops_per_step{0};        // all replicas, without recompute
   double samples_per_step = 0;
   ComputeRate peak_per_device{0};  // dense, at the scenario's precision; 0 when unknown
 

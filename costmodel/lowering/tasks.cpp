@@ -187,7 +187,10 @@ class RankTasks {
     task.action.kind = kind;
     task.action.stage = stage;
     task.flow = flow;
-    return last_collective_ = add(task, after, point);
+    const std::int32_t first = last_collective_ = add(task, after, point);
+    if (const std::int32_t next = lowering_.graph.flows[static_cast<std::size_t>(flow)].next; next >= 0)
+      add_collective(kind, stage, next, -1);  // the lane's order is enough
+    return first;
   }
 
   // ZeRO 3, members of a group: the parameters of a stage are gathered while the pass before runs.
@@ -298,34 +301,17 @@ class RankTasks {
     return Bytes(static_cast<std::int64_t>(static_cast<double>(elements) * lowering_.costs.gradient_bytes()));
   }
 
-  // Behind the last pass; or in buckets beside it, where it runs alone. Each bucket has its latency: where they would end later
-  // than the whole, the whole is reduced.
+  // Behind the last pass; or in buckets beside it, where it runs alone.
   void add_reduction(int stage) {
     const std::int32_t whole = reductions_.reduce_flow[static_cast<std::size_t>(stage)];
     const std::vector<std::int32_t>& flows = reductions_.train_flows[static_cast<std::size_t>(stage)];
     const Task& pass = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
     const auto points = lowering_.stage(stage).train_points[lowering_.slice_of(pass.action)][index_of(pass.action.kind)];
     const bool alone = members_ == 1 && pass.action.stage == stage;
-    if (lowering_.whole_reductions || flows.empty() || points.empty() || !alone || !buckets_pay(whole, flows, points, pass))
+    if (lowering_.whole_reductions || flows.empty() || points.empty() || !alone)
       return static_cast<void>(add_collective(ActionKind::ReduceGrad, stage, whole, last_pass_));
     const std::int32_t backward = last_pass_;
     for (std::size_t k = 0; k < flows.size(); ++k) add_collective(ActionKind::ReduceGrad, stage, flows[k], backward, points[k]);
-  }
-
-  bool buckets_pay(std::int32_t whole, const std::vector<std::int32_t>& flows, const std::vector<std::int32_t>& points,
-                   const Task& pass) const {
-    const TaskGraph& graph = lowering_.graph;
-    const auto time = [&](std::int32_t flow) {
-      const CollectiveFlow& of = graph.flows[static_cast<std::size_t>(flow)];
-      return of.latency + of.transfer;
-    };
-    const Ticks duration = graph.programs[static_cast<std::size_t>(pass.program)].duration;
-    Ticks end(0);
-    for (std::size_t k = 0; k < flows.size(); ++k) {
-      const Ticks ready = points[k] < 0 ? duration : graph.points[static_cast<std::size_t>(points[k])].at;
-      end = std::max(end, ready) + time(flows[k]);
-    }
-    return end <= duration + time(whole);
   }
 
   // An offload follows the pass before it and leaves the device when the copy ends; a reload takes memory when it starts.

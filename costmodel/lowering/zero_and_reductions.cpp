@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "costmodel/cost/occupancy.hpp"
@@ -26,16 +27,24 @@ Bytes bytes_of(double elements, double bytes_each) { return Bytes(static_cast<st
 // Groups of devices that do the same at the same time, one for each tensor index.
 using Groups = std::vector<std::vector<int>>;
 
-Groups data_groups(const Lowering& lowering, int rank) {
-  Groups groups(static_cast<std::size_t>(lowering.plan.tensor));
-  for (int t = 0; t < lowering.plan.tensor; ++t)
-    for (int d = 0; d < lowering.plan.data; ++d) groups[static_cast<std::size_t>(t)].push_back(lowering.plan.device(rank, d, t));
+Groups groups_of(const Lowering& lowering, int rank, Among among) {
+  const Plan& plan = lowering.plan;
+  const int shard = plan.shard_group(), members = among == Among::ShardGroup ? shard : plan.data / shard;
+  Groups groups;
+  for (int t = 0; t < plan.tensor; ++t)
+    for (int g = 0; g < (among == Among::Data ? 1 : plan.data / members); ++g) {
+      std::vector<int>& group = groups.emplace_back();
+      for (int m = 0; m < (among == Among::Data ? plan.data : members); ++m) {
+        const int d = among == Among::Data ? m : among == Among::ShardGroup ? g * shard + m : m * shard + g;
+        group.push_back(plan.device(rank, d, t));
+      }
+    }
   return groups;
 }
 
-std::int32_t add_flow(Lowering& lowering, const CollectiveCost& cost) {
+std::int32_t add_flow(Lowering& lowering, const CollectiveCost& cost, Among among = Among::Data) {
   const Ticks latency = to_ticks(cost.latency);
-  lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency});
+  lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency, among});
   return static_cast<std::int32_t>(lowering.graph.flows.size()) - 1;
 }
 
@@ -64,41 +73,76 @@ CollectiveCost in_a_row(CollectiveCost first, std::int64_t times, const Collecti
   return first;
 }
 
-// Flows of a stage's trains. Layers are alike, and so are their trains.
-std::vector<std::int32_t> add_train_flows(Lowering& lowering, const StageInfo& info, CollectiveKind kind, const Groups& groups,
-                                          std::map<std::pair<int, std::int64_t>, std::int32_t>& known) {
-  std::vector<std::int32_t> flows;
-  const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes());
-  for (const BucketTrain& train : info.trains) {
-    const auto [entry, is_new] = known.try_emplace({train.whole, train.rest.base()}, -1);
-    if (is_new) {
-      CollectiveCost cost, rest;
-      cost.kind = kind;
-      if (train.whole > 0) cost = slowest_of(lowering, kind, size, groups);
-      if (train.rest > Bytes(0)) rest = slowest_of(lowering, kind, train.rest, groups);
-      entry->second = add_flow(lowering, train.whole > 0 ? in_a_row(cost, train.whole, rest) : rest);
+// What the replicas of one rank exchange.
+class Exchange {
+ public:
+  Exchange(Lowering& lowering, int rank) : lowering_(lowering) {
+    const Plan& plan = lowering.plan;
+    if (lowering.zero() > 0 && plan.shard_group() < plan.data) {
+      inside_ = Among::ShardGroup;
+      holders_ = groups_of(lowering, rank, Among::Holders);
     }
-    flows.push_back(entry->second);
+    groups_ = groups_of(lowering, rank, inside_);
   }
-  return flows;
-}
 
-// Parameters and gradients of the groups of a stage's parts. Blocks are alike, and so are their flows.
-void add_group_flows(Lowering& lowering, int stage, const Groups& groups,
-                     std::map<std::pair<CollectiveKind, std::int64_t>, std::int32_t>& known, RankReductions& reductions) {
-  const StageInfo& info = lowering.stage(stage);
-  const auto flow_of = [&](CollectiveKind kind, Bytes bytes) {
-    const auto [entry, is_new] = known.try_emplace({kind, bytes.base()}, -1);
-    if (is_new) entry->second = add_flow(lowering, kind, bytes, groups);
-    return entry->second;
-  };
-  for (int g = 0; g < info.groups(); ++g) {
-    const HeldParameters held = group_parameters(lowering, info, g);
-    reductions.group_gathers[static_cast<std::size_t>(stage)].push_back(
-        flow_of(CollectiveKind::AllGather, weight_size(lowering, held)));
-    reductions.group_reductions[static_cast<std::size_t>(stage)].push_back(
-        lowering.zero() < 3 ? -1 : flow_of(CollectiveKind::ReduceScatter, gradient_size(lowering, held)));
+  std::int32_t gather(Bytes bytes) {
+    return known({Traffic::Gather, bytes.base(), 0}, [&] { return plain(CollectiveKind::AllGather, bytes); });
   }
+
+  // Gradients: so many pieces of a size, and a rest, one behind another. In a shard group first, then each shard among its
+  // holders.
+  std::int32_t reduce(std::int64_t pieces, Bytes size, Bytes rest) {
+    return known({Traffic::Reduce, pieces * size.base() + rest.base(), pieces}, [&]() -> std::int32_t {
+      const CollectiveKind kind = lowering_.zero() >= 1 ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
+      const std::int32_t flow = in_pieces(kind, pieces, size, rest, groups_, inside_);
+      if (holders_.empty() || flow < 0) return flow;
+      const auto shard = [&](Bytes bytes) { return Bytes((bytes.base() + shards() - 1) / shards()); };
+      const std::int32_t next = in_pieces(CollectiveKind::AllReduce, pieces, shard(size), shard(rest), holders_, Among::Holders);
+      lowering_.graph.flows[static_cast<std::size_t>(flow)].next = next;
+      return flow;
+    });
+  }
+  std::int32_t reduce(Bytes bytes) { return reduce(0, Bytes(0), bytes); }
+
+ private:
+  enum class Traffic { Gather, Reduce };
+  using Key = std::tuple<Traffic, std::int64_t, std::int64_t>;
+
+  // Blocks and layers are alike, and so is what they exchange.
+  template <class Make>
+  std::int32_t known(const Key& key, Make make) {
+    const auto found = known_.find(key);
+    if (found != known_.end()) return found->second;
+    return known_[key] = make();
+  }
+
+  std::int64_t shards() const { return std::ssize(groups_.front()); }
+
+  std::int32_t plain(CollectiveKind kind, Bytes bytes) {
+    if (bytes <= Bytes(0) || groups_.front().size() < 2) return -1;
+    return add_flow(lowering_, slowest_of(lowering_, kind, bytes, groups_), inside_);
+  }
+
+  std::int32_t in_pieces(CollectiveKind kind, std::int64_t pieces, Bytes size, Bytes rest, const Groups& groups, Among among) {
+    if ((pieces == 0 && rest <= Bytes(0)) || groups.front().size() < 2) return -1;
+    CollectiveCost cost, last;
+    cost.kind = kind;
+    if (pieces > 0) cost = slowest_of(lowering_, kind, size, groups);
+    if (rest > Bytes(0)) last = slowest_of(lowering_, kind, rest, groups);
+    return add_flow(lowering_, pieces > 0 ? in_a_row(cost, pieces, last) : last, among);
+  }
+
+  Lowering& lowering_;
+  Among inside_ = Among::Data;  // of gathers and reduce-scatters
+  Groups groups_, holders_;     // none where every rank holds a shard of its own
+  std::map<Key, std::int32_t> known_;
+};
+
+// A stage's gradients behind its backward.
+std::int32_t add_awaited_reduction(const Lowering& lowering, Exchange& exchange, Bytes all) {
+  const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes());
+  if (!buckets_when_awaited(lowering.scenario) || all <= size) return exchange.reduce(all);
+  return exchange.reduce(all.base() / size.base(), size, Bytes(all.base() % size.base()));
 }
 
 // The position in the row after which each stage's gradients are whole.
@@ -261,22 +305,25 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
   reductions.group_reductions.resize(lowering.stages.size());
   find_ends(lowering, rank, reductions);
   if (lowering.plan.data == 1) return reductions;
-  const Groups group = data_groups(lowering, rank);
-  std::map<std::pair<int, std::int64_t>, std::int32_t> trains;
-  std::map<std::pair<CollectiveKind, std::int64_t>, std::int32_t> blocks;
+  Exchange exchange(lowering, rank);
+  const Bytes bucket = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes());
   for (const int stage : lowering.stages_of_rank(rank)) {
+    StageInfo& info = lowering.stage(stage);
     const HeldParameters held = held_parameters(lowering, {stage});
     const auto s = static_cast<std::size_t>(stage);
-    const CollectiveKind kind = zero >= 1 ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
-    reductions.reduce_flow[s] = add_flow(lowering, kind, gradient_size(lowering, held), group);
-    reductions.train_flows[s] = add_train_flows(lowering, lowering.stage(stage), kind, group, trains);
-    if (zero == 1 || zero == 2)
-      reductions.update_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
+    reductions.reduce_flow[s] = add_awaited_reduction(lowering, exchange, gradient_size(lowering, held));
+    for (const BucketTrain& train : info.trains)
+      reductions.train_flows[s].push_back(exchange.reduce(train.whole, bucket, train.rest));
+    if (zero == 1 || zero == 2) reductions.update_flow[s] = exchange.gather(weight_size(lowering, held));
     if (zero == 3) {
-      lowering.stage(stage).gathered = gathered_blocks(lowering, lowering.stage(stage));
-      reductions.gather_flow[s] = add_flow(lowering, CollectiveKind::AllGather, weight_size(lowering, held), group);
+      info.gathered = gathered_blocks(lowering, info);
+      reductions.gather_flow[s] = exchange.gather(weight_size(lowering, held));
     }
-    add_group_flows(lowering, stage, group, blocks, reductions);
+    for (int g = 0; g < info.groups(); ++g) {
+      const HeldParameters group = group_parameters(lowering, info, g);
+      reductions.group_gathers[s].push_back(exchange.gather(weight_size(lowering, group)));
+      reductions.group_reductions[s].push_back(zero < 3 ? -1 : exchange.reduce(gradient_size(lowering, group)));
+    }
     add_part_programs(lowering, stage, reductions);
   }
   return reductions;
@@ -312,7 +359,7 @@ void make_shared_flows(Lowering& lowering) {
     for (int t = 0; t < lowering.plan.tensor; ++t)
       for (const std::int32_t rank : ranks)
         groups[static_cast<std::size_t>(t)].push_back(lowering.plan.device(rank, lowering.replica, t));
-    const Bytes share = lowering.zero() >= 2 ? Bytes(bytes.base() / lowering.plan.data) : bytes;
+    const Bytes share = lowering.zero() >= 2 ? Bytes(bytes.base() / lowering.plan.shard_group()) : bytes;
     const std::int32_t flow = add_flow(lowering, CollectiveKind::AllReduce, share, groups);
     if (flow >= 0) lowering.graph.cross_rank_flows.push_back({flow, ranks});
   }

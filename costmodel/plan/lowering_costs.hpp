@@ -35,7 +35,8 @@ class LoweringCosts {
   virtual double reduced_bytes() const { return 4; }  // of one gradient element, when replicas add theirs up
   virtual Bytes framework_context() const { return Bytes(0); }
   virtual double allocator_factor() const { return 1.0; }
-  virtual Flops model_flops() const { return Flops(0); }  // of one sample, forward and backward, without recompute
+  virtual std::int64_t trained_parameters() const { return 0; }  // of the whole model, a tied one once
+  virtual Flops model_flops() const { return Flops(0); }         // of one sample, forward and backward, without recompute
   // Times come from a measured table or an in-place cluster: transfers are free for both ends.
   virtual bool measured() const { return true; }
   // A unit's temporary counts from before it ran (measured layers), not from beside what it saves (operator graphs).

@@ -34,6 +34,7 @@ class ModelCosts : public LoweringCosts {
   double reduced_bytes() const override;
   Bytes framework_context() const override { return model_->framework_context(); }
   double allocator_factor() const override { return model_->allocator_factor(); }
+  std::int64_t trained_parameters() const override { return model_->source().trained_parameters; }
   Flops model_flops() const override { return model_->source().model_flops; }
   bool measured() const override { return measured_ || model_->scenario().profile; }  // the executor does not block either
   bool temporary_over_before() const override { return model_->source().layers.has_value(); }

@@ -6,6 +6,7 @@
 
 #include "costmodel/cluster/host_path.hpp"
 #include "costmodel/plan/cut_links.hpp"
+#include "costmodel/plan/stage_activations.hpp"
 #include "schedule/memory/memory_actions.hpp"
 
 namespace panpipe {
@@ -39,18 +40,20 @@ struct UnitTimes {
   Duration F{0}, I{0}, W{0};
 };
 
-// Of units [first, end), with what recompute adds to I.
-UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int site, int first, int end) {
+// Of units [first, end), which are so many stages, with what recompute adds to I.
+UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int site, int first, int end, int stages = 1) {
   UnitTimes sum;
   const auto add = [&](Duration& to, const PassCost& pass) { to += time_alone(costs, pass, site); };
   const std::vector<UnitCost>& units = costs.units(site).units;
+  const int again = recompute_end(costs.units(site), first, end, stages);
   for (int u = first; u < end; ++u) {
     const UnitCost& unit = units[static_cast<std::size_t>(u)];
     add(sum.F, unit.forward);
     add(sum.I, unit.input_gradient);
     add(sum.W, unit.weight_gradient);
-    if (recompute == Recompute::Full) add(sum.I, unit.recompute_full);
-    if (recompute == Recompute::Selective) add(sum.I, unit.recompute_selective);
+    const Recompute mode = recompute_of_unit(u, again, recompute);
+    if (mode == Recompute::Full) add(sum.I, unit.recompute_full);
+    if (mode == Recompute::Selective) add(sum.I, unit.recompute_selective);
   }
   return sum;
 }
@@ -59,7 +62,7 @@ UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int site, in
 
 PassCosts mean_pass_costs(const Cluster& cluster, const PlanRequest& request, const LoweringCosts& costs, int site, int stages) {
   const WorkloadCost& workload = costs.units(site);
-  const UnitTimes sum = times_of(request.recompute, costs, site, 0, static_cast<int>(workload.units.size()));
+  const UnitTimes sum = times_of(request.recompute, costs, site, 0, static_cast<int>(workload.units.size()), stages);
   Bytes saved(0), waiting(0);
   for (const UnitCost& unit : workload.units) {
     saved += unit.saved;

@@ -37,6 +37,12 @@ inline bool reduces_beside(const Scenario& scenario, int zero) {
   return scenario.profile == nullptr && (zero == 1 ? framework.overlap_reduce_scatter : framework.overlap_all_reduce);
 }
 
+// Whether gradients that are reduced behind the backward go in buckets too. A profile stands for our executor, which reduces
+// beside.
+inline bool buckets_when_awaited(const Scenario& scenario) {
+  return scenario.profile == nullptr && scenario.framework.awaited_buckets;
+}
+
 // Whether parameters that ZeRO 1 or 2 has updated are gathered beside the forwards that read them first.
 inline bool gathers_beside(const Scenario& scenario, int zero) {
   return (zero == 1 || zero == 2) && scenario.profile == nullptr && scenario.framework.overlap_parameter_gather;

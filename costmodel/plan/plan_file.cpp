@@ -84,6 +84,7 @@ void read_degrees(const Node& node, ReadLog& log, const Scenario& scenario, Plan
   plan.tensor = degrees.integer("tensor", 1);
   plan.data = degrees.integer("data", 1);
   plan.zero = degrees.integer("zero", 0, 0);
+  plan.shard = degrees.find("shard") != nullptr ? degrees.integer("shard", 1) : 0;
   const bool sequence = degrees.boolean("sequence_parallel", scenario.parallel.sequence_parallel);
   degrees.finish();
   const auto check = [&](const char* key, int here, int there) {
@@ -93,6 +94,7 @@ void read_degrees(const Node& node, ReadLog& log, const Scenario& scenario, Plan
   check("parallel.tensor", plan.tensor, scenario.parallel.tensor);
   check("parallel.data", plan.data, scenario.parallel.data);
   check("parallel.zero", plan.zero, scenario.parallel.zero);
+  check("parallel.shard", plan.shard, scenario.parallel.shard);
   check_agrees(node, log, scenario, "parallel.sequence_parallel", sequence ? "true" : "false",
                scenario.parallel.sequence_parallel ? "true" : "false");
 }
@@ -142,8 +144,9 @@ void check_cover(const Node& node, const Plan& plan, int units) {
 std::string to_yaml(const Plan& plan, const WorkloadCost& names) {
   std::string text = "panpipe: 1\nkind: plan\n";
   text += fmt::format("batch: {{microbatches: {}, micro: {}}}\n", plan.schedule.microbatches, plan.micro);
-  text += fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}, sequence_parallel: {}}}\n", plan.pipeline,
-                      plan.tensor, plan.data, plan.zero, plan.sequence_parallel);
+  text += fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}{}, sequence_parallel: {}}}\n", plan.pipeline,
+                      plan.tensor, plan.data, plan.zero, plan.shard > 0 ? fmt::format(", shard: {}", plan.shard) : "",
+                      plan.sequence_parallel);
   text += fmt::format("devices: [{}]  # of position (pipeline, data, tensor), tensor fastest\n", fmt::join(plan.devices, ", "));
   text += "stages:  # units are [first, end)\n";
   for (const StagePlan& stage : plan.stages)

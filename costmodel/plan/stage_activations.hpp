@@ -25,6 +25,41 @@ struct StageActivations {
   std::int64_t input_rise() const { return std::max(input_peak, left_by_input()); }
 };
 
+// The unit before which the blocks of a stage of units [first, end) end that recompute does anything in. The part of a block
+// with which a stage begins counts as one. Of so many `stages` behind one another: as many blocks more, wherever they stand.
+inline int recompute_end(const WorkloadCost& workload, int first, int end, int stages = 1) {
+  if (workload.recompute_first == 0) return end;
+  int blocks = 0;
+  for (int u = first; u < end; ++u) {
+    const std::string& block = workload.units[static_cast<std::size_t>(u)].block;
+    if (block.empty() || (u > first && workload.units[static_cast<std::size_t>(u) - 1].block == block)) continue;
+    if (++blocks > workload.recompute_first * stages) return u;
+  }
+  return end;
+}
+
+// How a stage of units [first, end) makes unit `u` again, whose own mode is `mode`.
+inline Recompute recompute_of_unit(int u, int recompute_end, Recompute mode) {
+  return u < recompute_end ? mode : Recompute::None;
+}
+
+// Where the groups of a stage's units [first, end) begin that a backward goes through one by one: blocks, or under full recompute
+// the neighbouring blocks that are made again together; a unit without block is one by itself. Ascending.
+inline std::vector<int> recompute_groups(const WorkloadCost& workload, int first, int end, Recompute mode) {
+  const auto block = [&](int u) -> const std::string& { return workload.units[static_cast<std::size_t>(u)].block; };
+  const int together = mode == Recompute::Full ? workload.recompute_chunk : 1;
+  std::vector<int> starts;
+  int blocks = 0;  // of the group at hand; 0: a unit without block
+  for (int u = first; u < end; ++u) {
+    const bool inside = u > first && !block(u).empty() && block(u - 1) == block(u);
+    if (inside) continue;
+    const bool joins = u > first && !block(u).empty() && blocks > 0 && blocks < together;
+    blocks = block(u).empty() ? 0 : joins ? blocks + 1 : 1;
+    if (!joins) starts.push_back(u);
+  }
+  return starts;
+}
+
 // A stage that begins inside a block makes its part of it again from what it receives: bytes of the tensors that units [first,
 // end) of that block read and units before `first` made.
 inline Bytes received_inside_block(const WorkloadCost& workload, int first, int end) {
@@ -53,6 +88,14 @@ struct WholeBytes {
   }
 };
 
+// Of the inputs that full recompute keeps of unit `u`, those that its group did not make itself.
+inline Bytes from_before_group(const WorkloadCost& workload, int u, int group_first) {
+  Bytes sum(0);
+  for (const UnitEdge& edge : workload.edges)
+    if (edge.to == u && edge.from < group_first) sum += edge.bytes;
+  return std::min(sum, workload.units[static_cast<std::size_t>(u)].saved_full);
+}
+
 // Of units [first, end). `over_before`: temporaries count from before a unit ran (measured layers), not from beside what it
 // saves.
 template <class BytesOf>
@@ -62,25 +105,36 @@ StageActivations sum_activations(const WorkloadCost& workload, int first, int en
   StageActivations sums;
   const bool across = mode == Recompute::Full || (mode == Recompute::Selective && workload.recompute_spans_block);
   const std::int64_t received = across ? bytes.even(received_inside_block(workload, first, end)) : 0;
+  const std::vector<int> groups = recompute_groups(workload, first, end, mode);
+  const int until = recompute_end(workload, first, end);
+  std::vector<std::int64_t> kept_of;  // by unit of the stage
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const int group_end = g + 1 < groups.size() ? groups[g + 1] : end;
+    for (int u = groups[g]; u < group_end; ++u) {
+      const bool behind = mode == Recompute::Full && workload.recompute_chunk > 1 && u < until && !units[u].block.empty() &&
+                          units[u].block != units[groups[g]].block;
+      kept_of.push_back(behind ? bytes.even(from_before_group(workload, u, groups[g]))
+                               : bytes.saved_under(units[u], recompute_of_unit(u, until, mode)));
+    }
+  }
+  const auto kept_under = [&](int u) { return kept_of[static_cast<std::size_t>(u - first)]; };
   sums.kept = received;
   // Peaks over the bytes that are live when the stage's last unit has run: what a unit adds, less what later units will keep.
   for (int u = first; u < end; ++u) {
-    const std::int64_t own = over_before ? 0 : bytes.saved_under(units[u], mode);
+    const std::int64_t own = over_before ? 0 : kept_under(u);
     sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + bytes.even(units[u].temporary));
     sums.saved += bytes.saved(units[u]);
-    sums.kept += bytes.saved_under(units[u], mode);
+    sums.kept += kept_under(u);
     sums.kept_for_weight += bytes.even(units[u].kept_for_weight);
   }
   std::int64_t later = 0, left = 0;  // already freed on the way back; left there for weight gradients
-  while (end > first) {
-    const std::string& block = units[end - 1].block;
-    int begin = end - 1;
-    while (!block.empty() && begin > first && units[begin - 1].block == block) --begin;
+  for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+    const int begin = *group;
     std::int64_t temporary = 0, again = 0, kept = 0, weight = 0;
     for (int u = begin; u < end; ++u) {
       temporary = std::max(temporary, bytes.even(units[u].temporary));
-      again += bytes.saved(units[u]) - bytes.saved_under(units[u], mode);
-      kept += bytes.saved_under(units[u], mode);
+      again += bytes.saved(units[u]) - kept_under(u);
+      kept += kept_under(u);
       weight += bytes.even(units[u].kept_for_weight);
     }
     if (begin == first) {

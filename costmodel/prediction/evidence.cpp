@@ -27,22 +27,22 @@ constexpr std::size_t kMostOff = 10;
 
 // From the narrowest to everything. What a rung asks for must be equal; costs are always asked for.
 struct Rung {
-  bool device, framework, split;  // split: precision, kinds of parallelism, host-bound or not
+  bool device, choices, split;  // split: precision, kinds of parallelism, host-bound or not
   std::string words(const Likeness& kind) const {
     std::string text;
     const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ", ") + word; };
     if (device) add(kind.device);
-    if (framework) add(kind.framework);
+    if (choices) add(kind.choices);
     if (!split) return kind.costs == "formulas" ? "everything" : "everything with costs from " + kind.costs;
     if (kind.precision != "16 bit") add(kind.precision);
     add(kind.parallel);
     if (kind.host_bound) add("host-bound");
     if (!device) add("on other devices");
-    if (!framework) add("with other frameworks");
+    if (!choices) add("with other kernels");
     return text;
   }
   bool holds(const Likeness& a, const Likeness& b) const {
-    return a.costs == b.costs && (!device || a.device == b.device) && (!framework || a.framework == b.framework) &&
+    return a.costs == b.costs && (!device || a.device == b.device) && (!choices || a.choices == b.choices) &&
            (!split || (a.precision == b.precision && a.parallel == b.parallel && a.host_bound == b.host_bound));
   }
 };
@@ -51,10 +51,17 @@ constexpr std::array<Rung, 4> kRungs = {Rung{true, true, true}, Rung{false, true
 
 using Found = std::vector<const ComparedRuns*>;
 
-Found alike(const std::vector<ComparedRuns>& runs, const Rung& rung, const Likeness& kind, std::string_view without) {
+struct LeftOut {
+  std::string_view source, device;
+  bool holds(const ComparedRuns& group) const {
+    return (!source.empty() && group.source == source) || (!device.empty() && group.kind.device == device);
+  }
+};
+
+Found alike(const std::vector<ComparedRuns>& runs, const Rung& rung, const Likeness& kind, const LeftOut& without) {
   Found found;
   for (const ComparedRuns& group : runs)
-    if ((without.empty() || group.source != without) && rung.holds(group.kind, kind)) found.push_back(&group);
+    if (!without.holds(group) && rung.holds(group.kind, kind)) found.push_back(&group);
   return found;
 }
 
@@ -87,6 +94,7 @@ using Json = nlohmann::json;
 Likeness read_kind(const Json& row) {
   Likeness kind;
   kind.device = row.at("device");
+  kind.choices = row.at("choices");
   kind.framework = row.at("framework");
   kind.precision = row.at("precision");
   kind.parallel = row.at("parallel");
@@ -160,11 +168,12 @@ std::vector<double> representatives(std::vector<double> values) {
   return few;
 }
 
-StepInterval EvidenceTable::interval(const Likeness& kind, std::string_view without_source) const {
+StepInterval EvidenceTable::interval(const Likeness& kind, std::string_view without_source,
+                                     std::string_view without_device) const {
   StepInterval interval;
   interval.evidence.like = "nothing";
   for (const Rung& rung : kRungs) {
-    const Found found = alike(runs, rung, kind, without_source);
+    const Found found = alike(runs, rung, kind, {without_source, without_device});
     if (found.empty()) continue;
     const Evidence evidence = evidence_of(found, rung.words(kind));
     if (rung.split && interval.evidence.runs == 0) interval.evidence = evidence;
@@ -205,7 +214,8 @@ std::string to_json(const EvidenceTable& table) {
   out.list("runs", JsonLayout::Lines);
   for (const ComparedRuns& group : table.runs) {
     const Likeness& kind = group.kind;
-    out.object().field("source", group.source).field("device", kind.device).field("framework", kind.framework);
+    out.object().field("source", group.source).field("device", kind.device).field("choices", kind.choices);
+    out.field("framework", kind.framework);
     out.field("precision", kind.precision).field("parallel", kind.parallel).field("schedule", kind.schedule);
     out.field("costs", kind.costs).field("host_bound", kind.host_bound).field("runs", group.runs).field("off", group.off);
     out.field("worst", group.worst).end();

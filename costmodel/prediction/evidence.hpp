@@ -44,8 +44,9 @@ class EvidenceTable {
   std::vector<ComparedRuns> runs;
   std::vector<ComparedPlans> plans;
 
-  // Without the runs of one source, when it has a name: so that no source judges itself. Without any runs: 1 to 1.
-  StepInterval interval(const Likeness& kind, std::string_view without_source = "") const;
+  // Without the runs of one source, when it has a name: so that no source judges itself; and without those of one device
+  // (Likeness::device): what is known of one that was never compared. Without any runs: 1 to 1.
+  StepInterval interval(const Likeness& kind, std::string_view without_source = "", std::string_view without_device = "") const;
   // ln of the ratio of two plans' predicted steps up to which one run in ten, or more, has them the other way round: a tie.
   double tie(std::string_view without_source = "") const;
 };

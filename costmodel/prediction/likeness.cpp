@@ -41,6 +41,17 @@ std::string precision_alike(Precision precision) {
   }
 }
 
+// Element-wise kernels by what they move: some presets of eager frameworks say it by a factor on fused ones.
+std::string choices_alike(const Framework& framework) {
+  constexpr double kEager = 1.5;
+  std::string kernels = "fused";
+  if (framework.elementwise == Elementwise::Compiled)
+    kernels = "compiled";
+  else if (framework.elementwise == Elementwise::Eager || framework.elementwise_factor > kEager)
+    kernels = "eager";
+  return kernels + (is_fused(framework.attention) ? " kernels, fused attention" : " kernels, attention with scores");
+}
+
 std::string parallel_alike(const Scenario& scenario, const Plan& plan) {
   std::string text;
   const auto add = [&](int degree, const char* kind) {
@@ -75,9 +86,10 @@ std::string chip_of(const std::string& device) {
 Likeness likeness_of(const Scenario& scenario, const Plan& plan, const StepTerms& terms, double step) {
   Likeness kind;
   kind.device = devices_alike(scenario.cluster);
-  kind.framework = scenario.framework.name;
+  kind.choices = choices_alike(scenario.framework);
   kind.precision = precision_alike(scenario.precision);
   kind.parallel = parallel_alike(scenario, plan);
+  kind.framework = scenario.framework.name;
   kind.schedule = plan.pipeline > 1 ? plan.schedule.name : "none";
   kind.costs = costs_alike(scenario);
   kind.host_bound = terms.host > kHostBound * step;

@@ -1,6 +1,7 @@
 // What the error of a prediction depends on: predictions that agree in it are alike (docs/models/uncertainty.md).
 #pragma once
 
+#include <compare>
 #include <string>
 
 #include "costmodel/plan/plan.hpp"
@@ -11,12 +12,15 @@ namespace panpipe {
 
 struct Likeness {
   std::string device;     // "A100-SXM": the chip and its board, without the size of its memory; several: "A100-SXM + H20"
-  std::string framework;  // the preset's name
+  std::string choices;    // of the framework, those that move a step most: "fused kernels, fused attention"
   std::string precision;  // "16 bit" for bf16 and fp16, else as scenarios say it
   std::string parallel;   // "tensor + pipeline + data", "sharded data" under ZeRO 3, "one device"
-  std::string schedule;   // the family; no part of what is alike, for lists
-  std::string costs;      // "formulas", "profile" (measured units), "given" (measured layers, devices without rates)
+  std::string framework;  // the preset's name; as the schedule's family no part of what is alike, for lists
+  std::string schedule;
+  std::string costs;  // "formulas", "profile" (measured units), "given" (measured layers, devices without rates)
   bool host_bound = false;
+
+  auto operator<=>(const Likeness&) const = default;
 };
 
 // `step`: seconds.

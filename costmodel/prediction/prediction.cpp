@@ -1,8 +1,21 @@
 #include "costmodel/prediction/prediction.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/timeline/device_sums.hpp"
+#include "costmodel/timeline/memory_curve.hpp"
+#include "costmodel/timeline/step_time.hpp"
 
 namespace panpipe {
+namespace {
+
+bool is_finite(const std::vector<Ticks>& times) {
+  return std::all_of(times.begin(), times.end(), [](Ticks time) { return std::isfinite(time.base()); });
+}
+
+}  // namespace
 
 Engine idle_links() {
   return [](const TaskGraph& graph, const Cluster&) { return estimate(graph); };
@@ -16,6 +29,26 @@ Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan&
   prediction.kind = likeness_of(scenario, plan, prediction.terms, figures.step_time_s);
   state_evidence(figures, prediction.kind);
   return prediction;
+}
+
+StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const Plan& plan) {
+  const std::int32_t busiest = graph.device(busiest_rank(graph), 0, 0);
+  const TaskTimes times = estimate_times_of(graph, busiest);
+  if (!is_finite(times.task_start) || !is_finite(times.task_end) || !is_finite(times.transfer_start) ||
+      !is_finite(times.transfer_end))
+    metrics(make_timeline(graph, times, TimelineKind::Estimated));  // says which
+  StepFigures figures;
+  figures.step_time_s = to_duration(step_end(times)).base();
+  figures.step_period_s = to_duration(Ticks(step_period(graph, times))).base();
+  for (int rank = 0; rank < graph.ranks; ++rank) {
+    DeviceTimeline device;
+    add_memory(graph, times, rank, device);
+    figures.peak_memory_bytes = std::max(figures.peak_memory_bytes, static_cast<double>(device.peak.base()));
+  }
+  figures.exposed_communication_s = exposed_communication(graph, times, busiest);
+  const StepTerms terms = terms_of(graph, figures.exposed_communication_s, figures.step_time_s);
+  figures.kind = likeness_of(scenario, plan, terms, figures.step_time_s);
+  return figures;
 }
 
 Prediction predict(const Scenario& scenario, const Plan& plan, const Engine& engine) {

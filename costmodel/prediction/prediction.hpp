@@ -29,4 +29,15 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const Engine& eng
 // Of a plan lowered before.
 Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan& plan, const Engine& engine = idle_links());
 
+// What of a plan lowered before a table of many predictions needs, by the fast replay: no timeline is made, and no evidence
+// asked.
+struct StepFigures {
+  double step_time_s = 0;
+  double step_period_s = 0;  // of rolling steps (step_time.hpp)
+  double peak_memory_bytes = 0;
+  double exposed_communication_s = 0;  // of the device of the busiest rank
+  Likeness kind;
+};
+StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const Plan& plan);
+
 }  // namespace panpipe

@@ -3,9 +3,7 @@
 #include <algorithm>
 
 namespace panpipe {
-namespace {
 
-// The pipeline rank whose passes take longest.
 int busiest_rank(const TaskGraph& graph) {
   int busiest = 0;
   double most = -1;
@@ -25,9 +23,7 @@ int busiest_rank(const TaskGraph& graph) {
   return busiest;
 }
 
-}  // namespace
-
-StepTerms terms_of(const TaskGraph& graph, const Metrics& figures, double step) {
+StepTerms terms_of(const TaskGraph& graph, double exposed_communication, double step) {
   StepTerms terms;
   const auto rank = static_cast<std::size_t>(busiest_rank(graph));
   for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
@@ -48,14 +44,16 @@ StepTerms terms_of(const TaskGraph& graph, const Metrics& figures, double step) 
     terms.host += total - known - tensor;
   }
   const double busy = terms.products + terms.traffic + terms.tensor + terms.host + terms.optimizer;
-  for (const DeviceMetrics& device : figures.per_device)
-    if (device.rank == static_cast<std::int32_t>(rank)) {
-      terms.communication = std::max(0.0, device.exposed_communication_s - terms.tensor);
-      break;
-    }
-  terms.communication = std::min(terms.communication, std::max(0.0, step - busy));
+  terms.communication = std::min(std::max(0.0, exposed_communication - terms.tensor), std::max(0.0, step - busy));
   terms.idle = step - busy - terms.communication;
   return terms;
+}
+
+StepTerms terms_of(const TaskGraph& graph, const Metrics& figures, double step) {
+  const std::int32_t device = graph.device(busiest_rank(graph), 0, 0);
+  const auto of_busiest = std::find_if(figures.per_device.begin(), figures.per_device.end(),
+                                       [&](const DeviceMetrics& row) { return row.device == device; });
+  return terms_of(graph, of_busiest == figures.per_device.end() ? 0 : of_busiest->exposed_communication_s, step);
 }
 
 }  // namespace panpipe

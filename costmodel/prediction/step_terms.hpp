@@ -17,7 +17,12 @@ struct StepTerms {
   double idle = 0;           // bubble, nothing of this device in flight
 };
 
-// `step`: seconds that the terms shall add up to; what is left of it is idle.
+// The rank of the graph whose passes take longest: of whose device the terms are.
+int busiest_rank(const TaskGraph& graph);
+
+// `step`: seconds that the terms shall add up to; what is left of it is idle. `exposed_communication`: seconds of the device of
+// the busiest rank (DeviceMetrics).
+StepTerms terms_of(const TaskGraph& graph, double exposed_communication, double step);
 StepTerms terms_of(const TaskGraph& graph, const Metrics& figures, double step);
 
 }  // namespace panpipe

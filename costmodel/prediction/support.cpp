@@ -73,6 +73,7 @@ Support support_of(const Scenario& scenario, const Likeness& kind, const Evidenc
   using L = const Likeness&;
   add("device", kind.device, [&](L other) { return other.device == kind.device; });
   add("framework", kind.framework, [&](L other) { return other.framework == kind.framework; });
+  add("choices", kind.choices, [&](L other) { return other.choices == kind.choices; });
   add("precision", kind.precision, [&](L other) { return other.precision == kind.precision; });
   add("parallelism", kind.parallel, [&](L other) { return other.parallel == kind.parallel; });
   if (kind.schedule != "none") add("schedule", kind.schedule, [&](L other) { return other.schedule == kind.schedule; });

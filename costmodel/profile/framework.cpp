@@ -8,11 +8,17 @@ namespace panpipe {
 
 namespace {
 
-// Bytes a logit that the loss moves, both directions (docs/models/compute.md has the counts).
-constexpr std::pair<std::string_view, double> kLosses[] = {
-    {"eager", 44}, {"vocabulary-parallel", 52}, {"compiled", 24}, {"fused", 8}};
+struct LossKernels {
+  double bytes = 0;  // a logit, both directions (docs/models/compute.md has the counts)
+  bool in_chunks = false;
+  bool operator==(const LossKernels&) const = default;
+};
 
-Choices<double> losses() { return {std::begin(kLosses), std::end(kLosses)}; }
+const Choices<LossKernels>& losses() {
+  static const Choices<LossKernels> all = {
+      {"eager", {44}}, {"vocabulary-parallel", {52}}, {"compiled", {24}}, {"fused", {8}}, {"chunked", {74, true}}};
+  return all;
+}
 
 // Single keys of a scenario's map, read as a file's are, but without sources.
 class ChoicesReader {
@@ -68,18 +74,37 @@ void read_choices(Reader& reader, Framework& f) {
   reader.read(
       "elementwise", f.elementwise,
       Choices<Elementwise>{{"fused", Elementwise::Fused}, {"compiled", Elementwise::Compiled}, {"eager", Elementwise::Eager}});
-  reader.read(
-      "normalization", f.normalization,
-      Choices<NormalizationKernel>{{"kernel", NormalizationKernel::Kernel}, {"operators", NormalizationKernel::Operators}});
+  reader.read("normalization", f.normalization,
+              Choices<NormalizationKernel>{{"kernel", NormalizationKernel::Kernel},
+                                           {"operators", NormalizationKernel::Operators},
+                                           {"modules", NormalizationKernel::Modules}});
+  reader.read("activation", f.activation,
+              Choices<ActivationKernel>{{"kernel", ActivationKernel::Kernel}, {"operators", ActivationKernel::Operators}});
   reader.read("autocast", f.autocast);
   reader.read("gradient_accumulation", f.gradient_accumulation,
-              Choices<GradientAccumulation>{{"fused", GradientAccumulation::Fused}, {"fp32", GradientAccumulation::Fp32}});
+              Choices<GradientAccumulation>{{"fused", GradientAccumulation::Fused},
+                                            {"fp32", GradientAccumulation::Fp32},
+                                            {"autograd", GradientAccumulation::Autograd},
+                                            {"buffer", GradientAccumulation::Buffer},
+                                            {"flat", GradientAccumulation::Flat}});
+  // apex's FusedAdam is the fused kernel by another name.
   reader.read("optimizer_kernel", f.optimizer_kernel,
-              Choices<OptimizerKernel>{{"fused", OptimizerKernel::Fused}, {"foreach", OptimizerKernel::Foreach}});
+              Choices<OptimizerKernel>{{"fused", OptimizerKernel::Fused},
+                                       {"foreach", OptimizerKernel::Foreach},
+                                       {"loop", OptimizerKernel::Loop},
+                                       {"apex", OptimizerKernel::Fused}});
+  reader.read("gradient_clipping", f.gradient_clipping,
+              Choices<GradientClipping>{
+                  {"none", GradientClipping::None}, {"foreach", GradientClipping::Foreach}, {"loop", GradientClipping::Loop}});
+  reader.read("zero_gradients", f.zero_gradients);
   reader.read("gradient_scaler", f.gradient_scaler);
   refuse_both(reader, "loss", "loss_bytes_per_logit");
   reader.read("loss_bytes_per_logit", f.loss_bytes_per_logit);
-  reader.read("loss", f.loss_bytes_per_logit, losses());
+  LossKernels loss{f.loss_bytes_per_logit, f.loss_in_chunks};
+  reader.read("loss", loss, losses());
+  f.loss_bytes_per_logit = loss.bytes;
+  f.loss_in_chunks = loss.in_chunks;
+  reader.read("training_metrics", f.training_metrics);
   reader.read("dropout", f.dropout);
 }
 
@@ -99,17 +124,22 @@ void read_keys(Reader& reader, Framework& f) {
   reader.read("scatter_gather", f.scatter_gather);
   reader.read("distributed_optimizer", f.distributed_optimizer);
   reader.read("overlap_tensor_collectives", f.overlap_tensor_collectives);
+  reader.read("tensor_chunks", f.tensor_chunks);
   reader.read("residual_before_reduction", f.residual_before_reduction);
   reader.read("gradient_bucket", f.gradient_bucket);
   reader.read("gradient_bucket_elements", f.gradient_bucket_elements);
   reader.read("gradient_bucket_elements_per_copy", f.gradient_bucket_elements_per_copy);
+  reader.read("awaited_buckets", f.awaited_buckets);
   reader.read("overlap_all_reduce", f.overlap_all_reduce);
   reader.read("overlap_reduce_scatter", f.overlap_reduce_scatter);
   reader.read("overlap_parameter_gather", f.overlap_parameter_gather);
   reader.read("gather_prefetch", f.gather_prefetch);
   reader.read("gathers_in_flight", f.gathers_in_flight);
+  if (f.gathers_in_flight < 1)
+    reader.error("gathers_in_flight", "no block could be whole, so that none could run", "at least 1; FSDP holds 2");
   reader.read("gradient_bytes", f.gradient_bytes);
   reader.read("bf16_extra_gradient_bytes", f.bf16_extra_gradient_bytes);
+  reader.read("keep_gathered_inputs", f.keep_gathered_inputs);
   reader.read("replicated_saved_factor", f.replicated_saved_factor);
   reader.read("sharded_saved_factor", f.sharded_saved_factor);
   reader.read("released_by_input_gradient", f.released_by_input_gradient);

@@ -13,11 +13,18 @@ namespace panpipe {
 
 // Kernels of element-wise operators: hand-fused chains, chains that a compiler fuses with normalizations, a kernel per operator.
 enum class Elementwise : std::uint8_t { Fused, Compiled, Eager };
-// A normalization: one kernel, or a chain of operators in fp32 as models written in Python have it.
-enum class NormalizationKernel : std::uint8_t { Kernel, Operators };
-// Where a microbatch's weight gradient goes: added by the product that makes it, or by a kernel to a sum in fp32.
-enum class GradientAccumulation : std::uint8_t { Fused, Fp32 };
-enum class OptimizerKernel : std::uint8_t { Fused, Foreach };
+// A normalization: one kernel, or a chain of operators in fp32 as models written in Python have it. Modules: as torch.nn has
+// them, LayerNorm a kernel and RMSNorm operators.
+enum class NormalizationKernel : std::uint8_t { Kernel, Operators, Modules };
+// GELU: one kernel, or the operators of its tanh form (transformers' gelu_new).
+enum class ActivationKernel : std::uint8_t { Kernel, Operators };
+// Where a microbatch's weight gradient goes: added by the product that makes it; by a kernel to a sum in fp32, or to one in the
+// format in which gradients travel; into FSDP's flat parameter, which is cast and divided for the reduction; or by autograd, a
+// kernel for each parameter and microbatch after the first.
+enum class GradientAccumulation : std::uint8_t { Fused, Fp32, Buffer, Flat, Autograd };
+// One kernel for many parameters; a kernel an operation, each for many parameters; a kernel an operation and parameter.
+enum class OptimizerKernel : std::uint8_t { Fused, Foreach, Loop };
+enum class GradientClipping : std::uint8_t { None, Foreach, Loop };
 
 struct Framework {
   std::string name = "megatron";
@@ -26,9 +33,12 @@ struct Framework {
   AttentionKernel attention = AttentionKernel::FusedSoftmax;
   Elementwise elementwise = Elementwise::Fused;
   NormalizationKernel normalization = NormalizationKernel::Kernel;
+  ActivationKernel activation = ActivationKernel::Kernel;
   bool autocast = false;  // weights in fp32, cast for each product; residuals and normalizations in fp32 (mixed precision only)
   GradientAccumulation gradient_accumulation = GradientAccumulation::Fused;
   OptimizerKernel optimizer_kernel = OptimizerKernel::Fused;
+  GradientClipping gradient_clipping = GradientClipping::None;  // to a norm: gradients are read, then read and written
+  bool zero_gradients = false;   // gradients are set to zeros, a kernel a parameter, rather than given back
   bool gradient_scaler = false;  // fp16: gradients are divided by the loss's scale and looked through for infinities
   // Device time.
   double elementwise_factor = 1.0;   // x: traffic of element-wise operators over fully fused kernels
@@ -36,11 +46,13 @@ struct Framework {
                                      // 0 = elementwise_factor
   double score_factor = 1.0;         // s2x: traffic of unfused attention scores
   double loss_bytes_per_logit = 20;  // traffic of the loss, forward and backward together
+  bool loss_in_chunks = false;       // the backward makes a chunk's logits again
+  int training_metrics = 0;          // cross entropies that are computed besides, forward alone, for the log
   bool dropout = true;               // trains with dropout: its masks are written, read and kept even where the graph has none
   double optimizer_factor = 1;       // traffic of the optimizer step over one fused kernel
   // Host.
-  int forward_operators = 28;  // host launches per transformer layer
-  int backward_operators = 40;
+  // Host launches per transformer layer; 0 = counted from its operators and the choices.
+  int forward_operators = 0, backward_operators = 0;
   Duration launch{0};           // host time per operator; 0 = the device's calibration says
   int collective_launches = 0;  // operators that a tensor-parallel collective takes; 0 = one, and its wait for the other hosts
   bool synchronous_launches = false;  // host and device add instead of overlapping
@@ -49,12 +61,16 @@ struct Framework {
   bool scatter_gather = true;      // stage hand-over split over the tensor-parallel ranks, gathered at the receiver
   bool distributed_optimizer = false;
   bool overlap_tensor_collectives = false;  // a full backward hides the input gradient's collective behind the weight gradient
-  bool residual_before_reduction = false;   // each tensor-parallel rank adds its part of the residual before the all-reduce
+  // Sequence parallelism: its gathers and reduce-scatters and the products next to them go in so many chunks, side by side; 1:
+  // whole, one behind the other; 0: as many as the group has ranks.
+  int tensor_chunks = 1;
+  bool residual_before_reduction = false;  // each tensor-parallel rank adds its part of the residual before the all-reduce
   // Buckets of gradients that are reduced beside the backward: so many bytes; or, where elements are given, these, and no fewer
   // than so many for each replica.
   Bytes gradient_bucket = mib(25);
   double gradient_bucket_elements = 0;
   double gradient_bucket_elements_per_copy = 0;
+  bool awaited_buckets = false;  // what is reduced behind the backward goes in buckets too, one behind another
   // Beside the last backward: without ZeRO the all-reduces of gradients, under ZeRO 1 their reduce-scatters. And beside the next
   // step's first forwards the gathers of parameters that ZeRO 1 and 2 have updated, block by block.
   bool overlap_all_reduce = false, overlap_reduce_scatter = false, overlap_parameter_gather = false;
@@ -63,6 +79,7 @@ struct Framework {
   // Memory.
   int gradient_bytes = 0;                      // per parameter; 0 = by precision
   int bf16_extra_gradient_bytes = 0;           // kept besides under bf16 (an accumulation copy)
+  bool keep_gathered_inputs = false;           // sequence parallelism: products keep the gathered input, not their shard of it
   double replicated_saved_factor = 1;          // activations kept over what operators read again: outside the parallel region,
   double sharded_saved_factor = 1;             // and inside (copies in fp32 or in another layout)
   double released_by_input_gradient = -1;      // share of a unit's activations that I frees; -1 = all that W does not read

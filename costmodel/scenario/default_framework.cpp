@@ -13,15 +13,18 @@ struct Choice {
 };
 
 constexpr std::string_view kExported = "exported models";
+constexpr std::string_view kConfigured = "models by config";
 
 // The published GPT runs that the calibrations rest on are Megatron-LM's of 2021 and 2022, before fused attention was common;
 // BERT, ViT and the U-Net have no better preset. Llama and what is made like it came after fused attention. An exported model is
 // a program of PyTorch's operators, a kernel each, and its graph says itself where attention is fused.
 constexpr std::string_view kOtherwise = "megatron";
-constexpr Choice kChoices[] = {{"llama", "flash-attn"}, {"mllm", "flash-attn"}, {kExported, "eager-sdpa"}};
+constexpr Choice kChoices[] = {
+    {"llama", "flash-attn"}, {"mllm", "flash-attn"}, {kConfigured, "flash-attn"}, {kExported, "eager-sdpa"}};
 
 std::string_view kind_of(const WorkloadRequest& workload) {
   if (!workload.pt2_file.empty()) return kExported;
+  if (workload.config) return kConfigured;
   const BuiltInModel* model = find_model(workload.model);
   return model != nullptr ? model->family->name : std::string_view();
 }

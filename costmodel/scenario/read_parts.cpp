@@ -182,17 +182,36 @@ void read_recompute(MapReader& reader, Scenario& scenario) {
   }
   MapReader map(*reader.find("recompute"), reader.log());
   const Node* list = map.find("operators");
-  if (list == nullptr && !map.has("every"))
+  if (list == nullptr && !map.has("every") && !map.has("first") && !map.has("chunk"))
     reader.log().error(*node, "recompute says neither which blocks nor which operators",
-                       "as in 'recompute: {every: 2}' or 'recompute: {operators: [norms, elementwise]}'");
+                       "as in 'recompute: {every: 2}', '{first: 4}', '{chunk: 2}' or '{operators: [norms, elementwise]}'");
   scenario.recompute = list != nullptr ? Recompute::Selective : Recompute::Full;
-  scenario.recompute_scope.every = map.integer("every", 1, 1);
+  RecomputeScope& scope = scenario.recompute_scope;
+  scope.every = map.integer("every", 1, 1);
+  const Node *first = map.find("first"), *chunk = map.find("chunk");
+  if (first != nullptr) scope.first = map.integer("first", 1);
+  if (chunk != nullptr) scope.chunk = map.integer("chunk", 1);
+  if (scope.every > 1 && first != nullptr)
+    reader.log().error(*first, "'every' and 'first' both say which blocks recompute", "keep one of the two");
+  if (chunk != nullptr && (list != nullptr || scope.every > 1 || first != nullptr))
+    reader.log().error(*chunk, "blocks that are made again together are so throughout, as a whole", "state 'chunk' alone");
   if (list != nullptr) scenario.recompute_scope.operators = read_recomputed_kinds(*list, reader.log());
   if (list != nullptr && !scenario.workload.layers_file.empty())
     reader.log().error(*list, "which operators a measured layer holds is not known",
                        "name blocks, as in 'recompute: {every: 2}'");
   map.finish();
 }
+
+namespace {
+
+std::string divisors_help(int number) {
+  std::string list;
+  for (int d = 1; d <= number; ++d)
+    if (number % d == 0) list += fmt::format("{}{}", list.empty() ? "" : ", ", d);
+  return fmt::format("shard is the ranks of a shard group, for data {}: {}", number, list);
+}
+
+}  // namespace
 
 Parallel read_parallel(MapReader& scenario) {
   Parallel parallel;
@@ -209,6 +228,16 @@ Parallel read_parallel(MapReader& scenario) {
   if (parallel.zero > 3) {
     scenario.log().error(*reader.find("zero"), fmt::format("'{}' is no ZeRO stage", parallel.zero), "zero is 0, 1, 2 or 3");
     parallel.zero = 0;
+  }
+  if (const Node* shard = reader.find("shard")) {
+    parallel.shard = read_integer(*shard, scenario.log(), 1).value_or(0);
+    const bool open = reader.find("data") != nullptr && reader.find("data")->text == "auto";
+    if (!open && parallel.shard > 0 && parallel.data % parallel.shard != 0) {
+      scenario.log().error(
+          *shard, fmt::format("shard {} does not divide data {}, which it cuts into groups", parallel.shard, parallel.data),
+          divisors_help(parallel.data));
+      parallel.shard = 0;
+    }
   }
   if (!read_auto(reader, "sequence_parallel", "false")) parallel.sequence_parallel = reader.boolean("sequence_parallel", false);
   reader.finish();

@@ -35,6 +35,10 @@ std::string recompute_words(Recompute mode, const RecomputeScope& scope) {
         if (value == kind) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
     text += fmt::format(" ({})", list);
   }
+  if (scope.first > 0)
+    text +=
+        fmt::format(", {} of each stage", scope.first == 1 ? "the first block" : fmt::format("the first {} blocks", scope.first));
+  if (scope.chunk > 1) text += fmt::format(", {} blocks together", scope.chunk);
   if (scope.every > 1) text += fmt::format(", one block in {}", scope.every);
   return text;
 }

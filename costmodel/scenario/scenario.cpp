@@ -269,6 +269,14 @@ void read_transfer_rules(MapReader& reader, bool given_cluster, Scenario& scenar
   scenario.collectives_run_on = reader.choice<bool>("trailing_collectives", {{"awaited", false}, {"overlapped", true}}, false);
 }
 
+void check_shard(MapReader& reader, const Scenario& scenario) {
+  if (scenario.parallel.shard == 0 || scenario.parallel.zero > 0 || scenario.framework.distributed_optimizer) return;
+  const Node* zero = reader.node().find("parallel")->find("zero");
+  if (zero != nullptr && zero->text == "auto") return;
+  reader.log().error(*reader.node().find("parallel")->find("shard"), "shard says over how many ranks ZeRO divides, but zero is 0",
+                     "state zero 1, 2 or 3, or leave shard out");
+}
+
 void check_evaluation(MapReader& reader, const Scenario& scenario) {
   const bool held_out = !scenario.data.validation.empty() || scenario.data.held_out > 0;
   const Node* training = reader.node().find("training");
@@ -304,6 +312,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   else
     reader.find("placement");
   scenario.framework = read_framework(reader, scenario.workload, cluster && cluster->given);
+  check_shard(reader, scenario);
   read_transfer_rules(reader, cluster && cluster->given, scenario);
   scenario.profile = read_profile_part(reader);
   read_usable(reader, cluster, scenario);
@@ -424,7 +433,8 @@ Degrees degrees_of(const Scenario& scenario) {
           .zero = parallel.zero,
           .sequence_parallel = parallel.sequence_parallel,
           .micro = scenario.micro,
-          .microbatches = scenario.microbatches};
+          .microbatches = scenario.microbatches,
+          .shard = parallel.shard};
 }
 
 Workload make_workload(const Scenario& scenario, const Degrees& degrees) {

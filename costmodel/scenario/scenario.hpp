@@ -26,8 +26,10 @@ enum class RecomputedKind { Attention, Norms, Elementwise, Products, SecondProdu
 struct RecomputeScope {
   std::vector<RecomputedKind> operators = {RecomputedKind::Attention};  // of `selective`
   int every = 1;  // of the model's blocks, counted from 1, those that this divides; the others keep everything
+  int first = 0;  // of each stage's blocks so many from its first; the others keep everything; 0 = all
+  int chunk = 1;  // neighbouring blocks of a stage that keep one input and are made again together
   bool attention_only() const { return operators == std::vector{RecomputedKind::Attention}; }
-  bool plain() const { return every == 1 && attention_only(); }
+  bool plain() const { return every == 1 && first == 0 && chunk == 1 && attention_only(); }
 };
 enum class MemoryModelKind { Full, Pfeife };
 enum class TiedEmbedding {
@@ -38,8 +40,9 @@ enum class TiedEmbedding {
 struct Parallel {
   int pipeline = 1, tensor = 1, data = 1;
   int virtual_stages = 1;  // stages per rank
-  int zero = 0;            // 0..3, over the data-parallel ranks
+  int zero = 0;            // 0..3, over the ranks of a shard group
   bool sequence_parallel = false;
+  int shard = 0;  // data-parallel ranks of a shard group; 0: all
 };
 
 // A group of passes: their units woven, so that collectives of one run under compute of the other; or one block.

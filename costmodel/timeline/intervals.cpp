@@ -6,7 +6,8 @@
 namespace panpipe {
 
 std::vector<Interval> united(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) { return a.start < b.start; });
+  const auto earlier = [](const Interval& a, const Interval& b) { return a.start < b.start; };
+  if (!std::is_sorted(intervals.begin(), intervals.end(), earlier)) std::sort(intervals.begin(), intervals.end(), earlier);
   std::vector<Interval> result;
   for (const Interval& interval : intervals) {
     if (!result.empty() && interval.start <= result.back().end) {

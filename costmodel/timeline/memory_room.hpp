@@ -7,8 +7,9 @@
 
 namespace panpipe {
 
-// Mean error of predicted peaks: 2.9 % over 119 published runs (docs/accuracy.md, "Peak memory": bigscience, ironcore, zb).
-constexpr double kMemoryModelError = 0.03;
+// Mean error of predicted peaks: 4.7 % over 248 published runs (bigscience, ironcore, zb, and nanotron, which no number was
+// found with); docs/models/memory.md, "Validation".
+constexpr double kMemoryModelError = 0.05;
 
 // Whether its peak is within what a plan may fill; also where that is not known.
 bool fits(const DeviceTimeline& device);

@@ -54,6 +54,7 @@ const std::vector<Metric>& metric_table() {
       device_metric<&Metrics::memory_limit_bytes, &DeviceMetrics::memory_limit_bytes>("memory_limit_bytes", Byte),
       step_metric<&Metrics::memory_share>("memory_share", Share, MetricIn::NoResult),
       device_metric<&Metrics::fits, &DeviceMetrics::fits>("fits", Truth),
+      step_metric<&Metrics::parameters>("parameters", Count),
       step_metric<&Metrics::model_flops>("model_flops", Flop),
       step_metric<&Metrics::mfu>("mfu", Share),
       step_metric<&Metrics::samples_per_s>("samples_per_s", PerSecond),
@@ -102,7 +103,7 @@ void write_metric(JsonWriter& out, std::string_view name, double value) {
   const Metric* metric = find_metric(name);
   if (metric && metric->unit == MetricUnit::Truth)
     out.field(name, value != 0);
-  else if (name.ends_with("_bytes"))
+  else if (name.ends_with("_bytes") || (metric && metric->unit == MetricUnit::Count))
     out.field(name, static_cast<std::int64_t>(value));
   else
     out.field(name, value);

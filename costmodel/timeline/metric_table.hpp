@@ -15,7 +15,7 @@ namespace panpipe {
 
 class JsonWriter;
 
-enum class MetricUnit : std::uint8_t { Second, Byte, Share, Truth, Flop, PerSecond };
+enum class MetricUnit : std::uint8_t { Second, Byte, Share, Truth, Flop, PerSecond, Count };
 
 // Which results hold a metric. A result holds the terms of the share of memory; the share itself is only in a plan's answer.
 enum class MetricIn : std::uint8_t { EveryResult, Predictions, Simulations, Measurements, NoResult };

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "costmodel/timeline/intervals.hpp"
+#include "costmodel/timeline/device_sums.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "costmodel/timeline/timeline.hpp"
@@ -16,41 +16,11 @@
 namespace panpipe {
 namespace {
 
-bool is_communication(Lane lane) {
-  return lane == Lane::Tensor || lane == Lane::Send || lane == Lane::Receive || lane == Lane::Data;
-}
-
-struct DeviceSums {
-  DeviceMetrics metrics;
-  double busy = 0;  // compute lane, waiting inside passes included
-  double span = 0;  // first start to last end of the compute lane
-};
-
 DeviceSums measure_device(const Span* first, const Span* last, double step) {
-  std::vector<Interval> compute, communication;
-  double waiting = 0, last_end = 0;
-  for (const Span* span = first; span != last; ++span) {
-    const Interval interval{span->start.base(), span->end.base()};
-    last_end = std::max(last_end, interval.end);
-    if (span->lane == Lane::Compute) {
-      compute.push_back(interval);
-      waiting += span->waiting.base();
-    } else if (is_communication(span->lane)) {
-      communication.push_back(interval);
-    }
-  }
-  compute = united(std::move(compute));
-  communication = united(std::move(communication));
-  DeviceSums sums;
-  sums.busy = length(compute);
-  waiting = std::min(waiting, sums.busy);
-  if (!compute.empty()) sums.span = compute.back().end - compute.front().start;
-  sums.metrics.step_time_s = last_end;
-  sums.metrics.compute_s = sums.busy - waiting;
-  sums.metrics.exposed_communication_s = waiting + length(communication) - common_length(compute, communication);
-  sums.metrics.bubble_step = step > 0 ? std::max(0.0, 1.0 - sums.busy / step) : 0;
-  sums.metrics.bubble_span = sums.span > 0 ? std::max(0.0, 1.0 - sums.busy / sums.span) : 0;
-  return sums;
+  DeviceIntervals intervals;
+  for (const Span* span = first; span != last; ++span)
+    intervals.add(span->lane, {span->start.base(), span->end.base()}, span->waiting.base());
+  return sums_of(std::move(intervals), step);
 }
 
 // The last place where a number that is none can be stopped: no document and no table shows one.
@@ -108,6 +78,7 @@ Metrics metrics(const Timeline& timeline) {
     result.memory_limit_bytes = static_cast<double>(fullest->limit.base());
     result.memory_share = fullest->peak / fullest->limit;
   }
+  result.parameters = static_cast<double>(timeline.trained_parameters);
   result.model_flops = timeline.model_flops_per_step.base();
   if (result.step_time_s > 0 && devices > 0) {
     result.bubble_step = std::max(0.0, 1.0 - busy / (result.step_time_s * devices));

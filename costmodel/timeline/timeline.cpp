@@ -197,6 +197,7 @@ Timeline make_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineK
   timeline.spans = SpanMaker(graph, times).make();
   timeline.step_time = to_duration(step_end(times));
   timeline.devices = make_devices(graph, times);
+  timeline.trained_parameters = graph.trained_parameters;
   timeline.model_flops_per_step = graph.model_flops_per_step;
   timeline.samples_per_step = graph.samples_per_step;
   timeline.peak_per_device = graph.peak_per_device;

@@ -70,6 +70,7 @@ struct Timeline {
   Duration clock_error{0};          // measured only: how far the time axes of two devices may be apart
   Duration contention_lost{0};      // step time minus the step time with idle links
   // Copied from the task graph, for metrics.
+  std::int64_t trained_parameters = 0;
   Flops model_flops_per_step{0};
   double samples_per_step = 0;
   ComputeRate peak_per_device{0};
@@ -120,6 +121,7 @@ struct Metrics {
   double memory_limit_bytes = 0;  // of the fullest device; 0 = not known
   double memory_share = 0;        // of its limit that the fullest device needs
   bool fits = true;
+  double parameters = 0;   // trained ones of the whole model, a tied one once; 0 when unknown
   double model_flops = 0;  // per step
   double mfu = 0;          // 0 when the peak is unknown
   double samples_per_s = 0;

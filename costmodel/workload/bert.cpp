@@ -2,6 +2,9 @@
 // paper (masked tokens and next sentence). All positions take part in attention (no padding mask).
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
+#include "costmodel/workload/transformer.hpp"
+
+#include <fmt/format.h>
 
 namespace panpipe {
 namespace {
@@ -28,32 +31,6 @@ int embed(const Bert& bert, int tokens, int types, int word_weight) {
   const int sum = g.add(with_types, g.embedding(position_ids, position_weight));
   const int part = g.scatter_sequence(sum);
   return g.dropout(g.layer_norm(part, name + ".LayerNorm", kBertEpsilon));
-}
-
-int attention(const Bert& bert, int x, const std::string& layer) {
-  GraphBuilder& g = bert.g;  // clang 14 has no structured bindings inside of lambdas
-  const ModelDimensions& d = bert.d;
-  const std::string name = layer + ".attention";
-  const std::int64_t batch = g.request().microbatch, head_size = d.hidden / d.heads;
-  const std::int64_t heads = d.heads / g.tensor_degree();
-  const int whole = g.enter_parallel(x);
-  const auto project = [&](const char* part) {
-    const int flat = g.linear(whole, name + ".self." + part, d.hidden, {.split = Split::Column});
-    return g.transpose(g.view(flat, {batch, d.sequence, heads, head_size}), 1, 2);
-  };
-  const int q = project("query"), k = project("key"), v = project("value");
-  g.module(name + ".self");
-  const int mixed = g.transpose(g.attention(q, k, v, false), 1, 2);
-  const int joined = g.reshape(mixed, {batch, d.sequence, heads * head_size});
-  const int projected = g.linear(joined, name + ".output.dense", d.hidden, {.split = Split::Row});
-  return g.layer_norm(g.add(g.dropout(projected), x), name + ".output.LayerNorm", kBertEpsilon);
-}
-
-int mlp(const Bert& bert, int x, const std::string& layer) {
-  auto& [g, d] = bert;
-  const int wide = g.linear(g.enter_parallel(x), layer + ".intermediate.dense", d.ffn, {.split = Split::Column});
-  const int narrow = g.linear(g.gelu(wide, "none"), layer + ".output.dense", d.hidden, {.split = Split::Row});
-  return g.layer_norm(g.add(g.dropout(narrow), x), layer + ".output.LayerNorm", kBertEpsilon);
 }
 
 int masked_token_loss(const Bert& bert, int x, int labels, int word_weight) {
@@ -89,27 +66,23 @@ OperatorGraph build_bert(const std::string& model, const ModelDimensions& d, con
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
   const Bert bert{g, d};
+  const Transformer layers{g, d, bert_traits(), d.sequence};
   const std::int64_t batch = shape.microbatch;
   const int tokens = g.input("input_ids", DType::Int64, {batch, d.sequence});
   const int types = g.input("token_type_ids", DType::Int64, {batch, d.sequence});
   const int labels = g.input("labels", DType::Int64, {batch, d.sequence});  // -100 where nothing is masked
-  const int next = g.input("next_sentence_label", DType::Int64, {batch});
+  const int next = d.traits.next_sentence ? g.input("next_sentence_label", DType::Int64, {batch}) : -1;
 
   g.unit("embedding");
   const int word_weight = g.vocabulary_parameter("bert.embeddings.word_embeddings.weight", {d.vocabulary, d.hidden}, kNormalInit);
   int x = embed(bert, tokens, types, word_weight);
-  for (int i = 0; i < d.layers; ++i) {
-    const std::string number = std::to_string(i), block = "h." + number, layer = "bert.encoder.layer." + number;
-    g.unit(block + ".attention", block, i);
-    x = attention(bert, x, layer);
-    g.unit(block + ".mlp", block, i);
-    x = mlp(bert, x, layer);
-  }
+  for (int i = 0; i < d.layers; ++i) x = transformer_layer(layers, x, i, fmt::format("h.{}", i), i);
 
   g.unit("head");
   g.module("head");
   x = g.gather_sequence(x);
   const int masked = masked_token_loss(bert, x, labels, word_weight);
+  if (!d.traits.next_sentence) return g.finish(masked);
   const int sentence = next_sentence_loss(bert, x, next);
   return g.finish(g.add(masked, sentence));
 }

@@ -69,7 +69,7 @@ int GraphBuilder::buffer(std::string name, DType type, Shape dimensions, std::st
 }
 
 int GraphBuilder::parameter(std::string name, Shape full_shape, std::string_view init, int shard, int fused_matrices,
-                            int replicas) {
+                            int replicas, const Shape& fused_rows) {
   Tensor& tensor = graph_.tensors.emplace_back();
   tensor.name = std::move(name);
   tensor.role = TensorRole::Parameter;
@@ -82,6 +82,10 @@ int GraphBuilder::parameter(std::string name, Shape full_shape, std::string_view
     const std::int64_t shards = graph_.tensor_degree / replicas;
     PANPIPE_CHECK(extent % (shards * fused_matrices) == 0, "a sharded parameter '" + tensor.name + "' does not divide");
     extent /= shards;
+    for (const std::int64_t rows : fused_rows) {
+      PANPIPE_CHECK(rows % shards == 0, "a fused matrix of '" + tensor.name + "' does not divide");
+      tensor.fused_rows.push_back(rows / shards);
+    }
     tensor.shard_dimension = shard;
     tensor.fused_matrices = fused_matrices;
     tensor.shard_replicas = replicas;
@@ -137,14 +141,15 @@ int GraphBuilder::linear(int x, const std::string& name, std::int64_t out_featur
   const bool row = options.split == Split::Row;
   const std::int64_t in_features = shape(x).back() * (row ? graph_.tensor_degree : 1);
   const int shard = options.split == Split::None ? -1 : row ? 1 : 0;
-  const int weight =
-      parameter(name + ".weight", {out_features, in_features}, options.init, shard, options.fused_matrices, options.replicas);
+  const int weight = parameter(name + ".weight", {out_features, in_features}, options.init, shard, options.fused_matrices,
+                               options.replicas, options.fused_rows);
   if (!row || graph_.tensor_degree == 1) {
     const int bias = options.bias ? parameter(name + ".bias", {out_features}, "zeros", row ? -1 : shard, options.fused_matrices,
-                                              options.replicas)
+                                              options.replicas, row ? Shape{} : options.fused_rows)
                                   : -1;
     return linear_op(x, weight, bias);
   }
+  if (options.partial) return linear_op(x, weight);
   const int sum = leave_parallel(linear_op(x, weight));
   return options.bias ? add(sum, parameter(name + ".bias", {out_features}, "zeros")) : sum;
 }
@@ -209,10 +214,25 @@ int GraphBuilder::dropout(int x) {
   return op("aten::dropout", shape(x), dtype(x), TensorRef{x}, dropout_, true);
 }
 
-int GraphBuilder::attention(int query, int key, int value, bool causal) {
+int GraphBuilder::attention(int query, int key, int value, const AttentionOptions& options) {
   const bool grouped = shape(query)[1] != shape(key)[1];
-  return op("aten::scaled_dot_product_attention", shape(query), dtype(query), TensorRef{query}, TensorRef{key}, TensorRef{value},
-            NoArgument{}, dropout_, causal, NoArgument{}, grouped);
+  Shape result = shape(query);
+  result.back() = shape(value).back();
+  Argument scale = NoArgument{};
+  if (options.scale > 0) scale = options.scale;
+  if (options.window == 0 && options.score_cap <= 0 && options.sinks < 0 && options.slopes < 0)
+    return op("aten::scaled_dot_product_attention", std::move(result), dtype(query), TensorRef{query}, TensorRef{key},
+              TensorRef{value}, NoArgument{}, dropout_, options.causal, std::move(scale), grouped);
+  return op("panpipe_nn::attention", std::move(result), dtype(query), TensorRef{query}, TensorRef{key}, TensorRef{value},
+            optional(options.sinks), optional(options.slopes), dropout_, options.causal, std::move(scale), grouped,
+            std::int64_t{options.window}, options.score_cap);
+}
+
+void GraphBuilder::sum_gradients_over_ranks(const std::string& name) {
+  if (graph_.tensor_degree == 1) return;
+  for (Tensor& tensor : graph_.tensors)
+    if (tensor.role == TensorRole::Parameter && (tensor.name == name + ".weight" || tensor.name == name + ".bias"))
+      tensor.gradient_partial = true;
 }
 
 OperatorGraph GraphBuilder::finish(int loss) {

@@ -12,6 +12,8 @@
 
 namespace panpipe {
 
+struct Experts;
+
 // Initial weights of the transformers built here (Radford et al. 2019).
 inline constexpr std::string_view kNormalInit = "normal(0.02)";
 
@@ -24,6 +26,22 @@ struct LinearOptions {
   std::string_view init = kNormalInit;
   int fused_matrices = 1;  // matrices fused in one weight, each cut for itself
   int replicas = 1;        // neighbouring ranks that hold the same shard (more ranks than key-value heads)
+  Shape fused_rows = {};   // of fused matrices that differ in size, the rows of each
+  bool partial = false;    // Split::Row: the sum over the ranks and the bias are the caller's (add_partial)
+};
+
+struct AttentionOptions {
+  bool causal = true;
+  double scale = 0;      // 0: one over the square root of the head size
+  double score_cap = 0;  // 0: none
+  int window = 0;        // tokens that a query looks back, itself included; 0: all
+  int sinks = -1;        // a number a head that takes part in the softmax
+  int slopes = -1;       // a slope a head for linear biases (ALiBi)
+};
+
+// Which experts a token goes to, (rows, experts a token), and with what weights.
+struct Routed {
+  int weights = -1, experts = -1;
 };
 
 class GraphBuilder {
@@ -38,7 +56,7 @@ class GraphBuilder {
   int buffer(std::string name, DType dtype, Shape shape, std::string init);
   // `shard` is the dimension cut over the tensor-parallel ranks (-1: none).
   int parameter(std::string name, Shape full_shape, std::string_view init, int shard = -1, int fused_matrices = 1,
-                int replicas = 1);
+                int replicas = 1, const Shape& fused_rows = {});
   // Cut along its first dimension, the vocabulary, which is padded where the degree does not divide it.
   int vocabulary_parameter(std::string name, Shape full_shape, std::string_view init);
   // The same values as an earlier parameter under a second name.
@@ -60,7 +78,8 @@ class GraphBuilder {
   int add(int a, int b);
   int mul(int a, int b);
   int dropout(int x);  // x itself when the probability is 0
-  int attention(int query, int key, int value, bool causal);
+  // (batch, heads, tokens, features) each; values may have other features.
+  int attention(int query, int key, int value, const AttentionOptions& options);
   int view(int x, Shape shape);
   int reshape(int x, Shape shape);
   int transpose(int x, int first, int second);
@@ -86,6 +105,15 @@ class GraphBuilder {
   int vocabulary_start(std::int64_t rows);  // buffer: the first vocabulary row of this rank
   int vocabulary_embedding(int ids, int weight, std::int64_t vocabulary);  // partial sums; leave_parallel or sum_parallel follows
   int vocabulary_cross_entropy(int logits, int labels, std::int64_t vocabulary);
+
+  // Experts (experts.cpp). Rows are tokens; a row that goes to several experts is sent several times, sorted by expert.
+  Routed route(int logits, int correction, const Experts& of);
+  int dispatch(int rows, int chosen, int per_token);
+  int grouped_linear(int rows, int chosen, int weight, int bias, std::int64_t out_features, bool transposed);
+  int combine(int rows, const Routed& routed);
+
+  // The parameters of a module are whole on every rank, which uses them for its own part: gradients are summed.
+  void sum_gradients_over_ranks(const std::string& name);
 
   // Any other operator: arguments in schema order.
   template <class... Arguments>

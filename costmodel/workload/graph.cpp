@@ -58,16 +58,25 @@ void check_tensors(const OperatorGraph& graph) {
 
 }  // namespace
 
-std::int64_t OperatorGraph::parameter_count() const {
+namespace {
+
+std::int64_t count_parameters(const OperatorGraph& graph, bool trained_alone) {
   std::int64_t count = 0;
-  for (const Tensor& tensor : tensors) {
+  for (const Tensor& tensor : graph.tensors) {
     if (tensor.role != TensorRole::Parameter || tensor.tied_to >= 0) continue;
+    if (trained_alone && !tensor.requires_gradient) continue;
     std::int64_t elements = 1;
     for (auto extent : tensor.full_shape) elements *= extent;
     count += elements;
   }
   return count;
 }
+
+}  // namespace
+
+std::int64_t OperatorGraph::parameter_count() const { return count_parameters(*this, false); }
+
+std::int64_t OperatorGraph::trained_count() const { return count_parameters(*this, true); }
 
 void OperatorGraph::check() const {
   const int tensor_count = static_cast<int>(tensors.size());

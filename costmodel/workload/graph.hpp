@@ -52,6 +52,7 @@ struct Tensor {
   // fused matrix (query, key, value) is cut inside each of its matrices; `shard_replicas` neighbouring ranks hold one shard.
   int shard_dimension = -1;
   int fused_matrices = 1;
+  Shape fused_rows = {};  // of fused matrices that differ in size: what this rank holds of each
   int shard_replicas = 1;
   int stored = -1;       // values from an archive: into OperatorGraph::stored; `init` is then "stored"
   bool written = false;  // a buffer that operators write into (running statistics)
@@ -124,6 +125,7 @@ struct OperatorGraph {
   std::vector<StoredValues> stored;
 
   std::int64_t parameter_count() const;  // of the whole, unsharded model; tied parameters once
+  std::int64_t trained_count() const;    // of those, what gets a gradient
   // Checks invariants (indices in range, topological order, every activation produced once, unit order); throws InternalError.
   void check() const;
   std::string to_text() const;  // one line per operator, readable

@@ -3,13 +3,27 @@
 // model have lengths and widths of their own.
 #include <fmt/format.h>
 
-#include "costmodel/workload/blocks.hpp"
+#include "costmodel/workload/builder.hpp"
+#include "costmodel/workload/models.hpp"
+#include "costmodel/workload/transformer.hpp"
 
 namespace panpipe {
 namespace {
 
 constexpr double kMergerEpsilon = 1e-6;
 constexpr int kJoined = 4;  // patches in one token of the language model
+
+// A ViT's layers under names of their own.
+const TransformerTraits& encoder_traits() {
+  static const TransformerTraits traits = [] {
+    static ModuleNames names = *vit_traits().names;
+    names.layer = "visual.blocks.";
+    TransformerTraits made = vit_traits();
+    made.names = &names;
+    return made;
+  }();
+  return traits;
+}
 
 ModelDimensions encoder(const ModelDimensions& d) {
   return {.layers = d.vision_layers,
@@ -22,8 +36,10 @@ ModelDimensions encoder(const ModelDimensions& d) {
 }
 
 // Patches of the image as tokens, without a class token.
-int embed_image(const VitLayers& vit, int pixels) {
-  auto& [g, d, tokens] = vit;
+int embed_image(const Transformer& vit, int pixels) {
+  GraphBuilder& g = vit.g;
+  const ModelDimensions& d = vit.d;
+  const std::int64_t tokens = vit.tokens;
   const int grid = g.conv2d(pixels, "visual.patch_embed.proj", d.hidden, d.patch, d.patch, 0);
   g.module("visual");
   const int patches = g.transpose(g.reshape(grid, {g.request().microbatch, d.hidden, tokens}), 1, 2);
@@ -32,8 +48,10 @@ int embed_image(const VitLayers& vit, int pixels) {
 }
 
 // (batch, patches, vision width) to (batch, patches / 4, width): a normalization and two products.
-int project(const VitLayers& vit, int x, std::int64_t width) {
-  auto& [g, d, tokens] = vit;
+int project(const Transformer& vit, int x, std::int64_t width) {
+  GraphBuilder& g = vit.g;
+  const ModelDimensions& d = vit.d;
+  const std::int64_t tokens = vit.tokens;
   const std::int64_t joined = std::int64_t{kJoined} * d.hidden;
   const int normal = g.gather_sequence(g.layer_norm(x, "visual.merger.ln_q", kMergerEpsilon));
   g.module("visual.merger");
@@ -51,7 +69,7 @@ int project(const VitLayers& vit, int x, std::int64_t width) {
 OperatorGraph build_mllm(const std::string& model, const ModelDimensions& d, const WorkloadShape& shape) {
   const ModelDimensions vision = encoder(d);
   const std::int64_t patches = std::int64_t{kJoined} * image_tokens(d);
-  check_llama_degree(d, shape, model);
+  check_degree_of_heads(d, shape, model);
   check_transformer_degree(vision, static_cast<int>(patches), shape, model);
   constexpr std::size_t kOperatorsPerLayer = 42, kOperatorsAround = 48;
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers + d.vision_layers) * kOperatorsPerLayer + kOperatorsAround);
@@ -62,20 +80,14 @@ OperatorGraph build_mllm(const std::string& model, const ModelDimensions& d, con
   const int labels =
       g.input("labels", DType::Int64, {batch, d.sequence});  // already the next tokens; -100 for those of the image
 
-  const VitLayers vit{g, vision, patches};
+  const Transformer vit{g, vision, encoder_traits(), patches};
   g.unit("vision.embedding");
   int x = embed_image(vit, pixels);
-  for (int i = 0; i < vision.layers; ++i) {
-    const std::string block = fmt::format("vision.h.{}", i), layer = fmt::format("visual.blocks.{}", i);
-    g.unit(block + ".attention", block, i);
-    x = vit_attention(vit, x, layer);
-    g.unit(block + ".mlp", block, i);
-    x = vit_mlp(vit, x, layer);
-  }
+  for (int i = 0; i < vision.layers; ++i) x = transformer_layer(vit, x, i, fmt::format("vision.h.{}", i), i);
   g.unit("projector");
   const int image = project(vit, x, d.hidden);
 
-  LlamaLayers llama{g, d};
+  Transformer llama{g, d, llama_traits(), d.sequence};
   add_rotary_tables(llama);
   g.unit("embedding");
   g.module("model.embed_tokens");
@@ -83,15 +95,9 @@ OperatorGraph build_mllm(const std::string& model, const ModelDimensions& d, con
   const int words = g.sum_parallel(g.vocabulary_embedding(tokens, word_weight, d.vocabulary));
   g.module("model");
   x = g.scatter_sequence(g.cat({image, words}, 1));
-  for (int i = 0; i < d.layers; ++i) {
-    const std::string block = fmt::format("h.{}", i), layer = fmt::format("model.layers.{}", i);
-    g.unit(block + ".attention", block, vision.layers + i);
-    x = llama_attention(llama, x, layer);
-    g.unit(block + ".mlp", block, vision.layers + i);
-    x = llama_mlp(llama, x, layer);
-  }
+  for (int i = 0; i < d.layers; ++i) x = transformer_layer(llama, x, i, fmt::format("h.{}", i), vision.layers + i);
   g.unit("head");
-  return g.finish(llama_head(llama, x, labels, word_weight));
+  return g.finish(transformer_head(llama, x, labels, word_weight));
 }
 
 }  // namespace panpipe

@@ -15,22 +15,25 @@ using D = ModelDimensions;
 const ModelFamily kGpt = {"gpt",
                           {"layers", "hidden", "heads", "head_size", "ffn", "vocabulary", "sequence", "tied_embedding"},
                           {"layers", "hidden", "heads"},
-                          build_gpt};
+                          &gpt_traits(),
+                          build_language_model};
 const ModelFamily kLlama = {
     "llama",
     {"layers", "hidden", "heads", "kv_heads", "head_size", "ffn", "vocabulary", "sequence", "tied_embedding"},
     {"layers", "hidden", "heads", "ffn"},
-    build_llama};
+    &llama_traits(),
+    build_language_model};
 const ModelFamily kBert = {
-    "bert", {"layers", "hidden", "heads", "ffn", "vocabulary", "sequence"}, {"layers", "hidden", "heads"}, build_bert};
+    "bert", {"layers", "hidden", "heads", "ffn", "vocabulary", "sequence"}, {"layers", "hidden", "heads"}, nullptr, build_bert};
 const ModelFamily kVit = {
-    "vit", {"layers", "hidden", "heads", "ffn", "image", "patch", "classes"}, {"layers", "hidden", "heads"}, build_vit};
-const ModelFamily kUnet = {"unet", {"layers", "hidden", "heads", "image", "sequence"}, {"layers", "hidden"}, build_unet};
+    "vit", {"layers", "hidden", "heads", "ffn", "image", "patch", "classes"}, {"layers", "hidden", "heads"}, nullptr, build_vit};
+const ModelFamily kUnet = {"unet", {"layers", "hidden", "heads", "image", "sequence"}, {"layers", "hidden"}, nullptr, build_unet};
 
 const ModelFamily kMllm = {"mllm",
                            {"layers", "hidden", "heads", "kv_heads", "head_size", "ffn", "vocabulary", "sequence",
                             "tied_embedding", "image", "patch", "vision_layers", "vision_hidden", "vision_heads", "vision_ffn"},
                            {"layers", "hidden", "heads", "ffn", "vision_layers", "vision_hidden", "vision_heads"},
+                           nullptr,
                            build_mllm};
 
 D gpt2(int layers, int hidden, int heads) {
@@ -139,7 +142,7 @@ void check_vision(const std::string& name, const ModelDimensions& d) {
           fmt::format("an image of {} makes {} tokens, which leaves no text in a sequence of {}", name, tokens, d.sequence));
 }
 
-void check_dimensions(const ModelFamily& family, const std::string& name, const ModelDimensions& d) {
+void check_sizes(const std::string& name, const ModelDimensions& d) {
   // Far beyond any network, and small enough that no count of elements overflows.
   for (const auto& [key, value, most] :
        {std::tuple("layers", d.layers, 1 << 12), std::tuple("hidden", d.hidden, 1 << 20), std::tuple("ffn", d.ffn, 1 << 22),
@@ -150,12 +153,18 @@ void check_dimensions(const ModelFamily& family, const std::string& name, const 
     require(value <= most, fmt::format("'{}' of {} is {}, more than {}", key, name, value, most));
   require(d.head_size > 0 || d.hidden % d.heads == 0,
           fmt::format("{} heads do not divide the hidden size {} of {}", d.heads, d.hidden, name));
-  if (&family == &kLlama || &family == &kMllm) {
-    require(d.kv_heads <= d.heads && d.heads % d.kv_heads == 0,
-            fmt::format("{} key-value heads do not divide the {} heads of {}", d.kv_heads, d.heads, name));
-    require(features_of_head(d) % 2 == 0,
-            fmt::format("rotary embedding needs an even head size, and {} has {}", name, features_of_head(d)));
-  }
+}
+
+void check_heads(const std::string& name, const ModelDimensions& d) {
+  require(key_value_heads(d) <= d.heads && d.heads % key_value_heads(d) == 0,
+          fmt::format("{} key-value heads do not divide the {} heads of {}", d.kv_heads, d.heads, name));
+  require(features_of_head(d) % 2 == 0,
+          fmt::format("rotary embedding needs an even head size, and {} has {}", name, features_of_head(d)));
+}
+
+void check_dimensions(const ModelFamily& family, const std::string& name, const ModelDimensions& d) {
+  check_sizes(name, d);
+  if (&family == &kLlama || &family == &kMllm) check_heads(name, d);
   if (&family == &kMllm) check_vision(name, d);
   if (&family == &kVit || &family == &kMllm)
     require(d.image % d.patch == 0,
@@ -265,15 +274,38 @@ ModelDimensions resolve(const BuiltInModel& model, const WorkloadRequest& reques
   d.vision_ffn = or_default(request.vision_ffn, d.vision_ffn);
   d.tied_embedding = request.tied_embedding.value_or(d.tied_embedding);
   d.dropout = request.dropout;
+  if (model.family->traits != nullptr) d.traits = *model.family->traits;
   fill_proportions(*model.family, d);
   check_dimensions(*model.family, name, d);
   return d;
+}
+
+void check_language_model(const std::string& model, const ModelDimensions& d) {
+  check_sizes(model, d);
+  check_heads(model, d);
+  const Experts& e = d.traits.experts;
+  for (const auto& [key, value, most] :
+       {std::tuple("heads", d.heads, 1 << 16), std::tuple("shared_expert_ffn", e.shared_ffn, 1 << 24),
+        std::tuple("experts", e.count, 1 << 16), std::tuple("expert_ffn", e.ffn, 1 << 22),
+        std::tuple("query_rank", d.traits.latent.query_rank, 1 << 20), std::tuple("kv_rank", d.traits.latent.kv_rank, 1 << 20),
+        std::tuple("positions", d.positions, 1 << 26)})
+    require(value <= most, fmt::format("'{}' of {} is {}, more than {}", key, model, value, most));
+  require(e.per_token <= std::max(e.count, 0) || e.count == 0,
+          fmt::format("{} experts a token are more than the {} of {}", e.per_token, e.count, model));
 }
 
 void require_divides(const WorkloadShape& shape, std::int64_t extent, std::string_view what, const std::string& model) {
   if (extent % shape.tensor_degree == 0) return;
   throw InputError(
       fmt::format("tensor parallelism of {} does not divide the {} {} of {}", shape.tensor_degree, extent, what, model));
+}
+
+void check_degree_of_heads(const ModelDimensions& d, const WorkloadShape& shape, const std::string& model) {
+  check_transformer_degree(d, d.sequence, shape, model);
+  if (key_value_heads(d) % shape.tensor_degree != 0 && shape.tensor_degree % key_value_heads(d) != 0)
+    throw InputError(
+        fmt::format("tensor parallelism of {} neither divides the {} key-value heads of {} nor is a multiple of them",
+                    shape.tensor_degree, key_value_heads(d), model));
 }
 
 void check_transformer_degree(const ModelDimensions& d, int tokens, const WorkloadShape& shape, const std::string& model) {

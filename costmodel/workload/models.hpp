@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "costmodel/workload/graph.hpp"
+#include "costmodel/workload/transformer.hpp"
 #include "costmodel/workload/workload.hpp"
 
 namespace panpipe {
@@ -20,6 +21,7 @@ struct ModelDimensions {
   int vision_layers = 0, vision_hidden = 0, vision_heads = 0, vision_ffn = 0;  // of the encoder in front of a language model
   bool tied_embedding = false;
   double dropout = 0.0;
+  TransformerTraits traits = {};  // of a language model
 };
 
 // The keys of `workload:` that a family understands, besides model and dropout.
@@ -27,6 +29,7 @@ struct ModelFamily {
   std::string_view name;
   std::vector<std::string_view> keys;      // all of them
   std::vector<std::string_view> required;  // those without a default when the family is named itself
+  const TransformerTraits* traits;         // of its layers, where it is a language model
   OperatorGraph (*build)(const std::string& model, const ModelDimensions&, const WorkloadShape&);
 };
 
@@ -44,8 +47,7 @@ const BuiltInModel* find_model(std::string_view name);
 ModelDimensions resolve(const BuiltInModel& model, const WorkloadRequest& request);
 
 // Also checks the dimensions against the tensor-parallel degree. Throw InputError.
-OperatorGraph build_gpt(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
-OperatorGraph build_llama(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
+OperatorGraph build_language_model(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
 OperatorGraph build_bert(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
 OperatorGraph build_vit(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
 OperatorGraph build_mllm(const std::string& model, const ModelDimensions& dimensions, const WorkloadShape& shape);
@@ -54,13 +56,21 @@ OperatorGraph build_unet(const std::string& model, const ModelDimensions& dimens
 // Features of an attention head.
 inline int features_of_head(const ModelDimensions& d) { return d.head_size > 0 ? d.head_size : d.hidden / d.heads; }
 
+// Key-value heads; a family without the key has one for every head.
+inline int key_value_heads(const ModelDimensions& d) { return d.kv_heads > 0 ? d.kv_heads : d.heads; }
+
 // Tokens that an image gives the language model: the projector joins 2 x 2 patches.
 inline int image_tokens(const ModelDimensions& d) { return d.image / d.patch * (d.image / d.patch) / 4; }
+
+// Dimensions of a transformer over a vocabulary that fit together and are small enough to count with. Throws InputError.
+void check_language_model(const std::string& model, const ModelDimensions& dimensions);
 
 // Throws InputError unless the degree divides the extent: "tensor parallelism of 3 does not divide 16 heads of gpt2-medium".
 void require_divides(const WorkloadShape& shape, std::int64_t extent, std::string_view what, const std::string& model);
 // The checks that all transformers share: heads, hidden size, width of the MLP; the sequence when it is split.
 void check_transformer_degree(const ModelDimensions& dimensions, int tokens, const WorkloadShape& shape,
                               const std::string& model);
+// Key-value heads are cut too: the degree divides them, or several ranks hold the same ones.
+void check_degree_of_heads(const ModelDimensions& dimensions, const WorkloadShape& shape, const std::string& model);
 
 }  // namespace panpipe

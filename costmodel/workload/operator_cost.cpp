@@ -16,6 +16,8 @@
 namespace panpipe {
 namespace {
 
+// Arguments of panpipe_nn::attention (query, key, value, sinks, slopes, dropout, causal, scale, grouped, window, cap).
+constexpr std::size_t kCausalOfOwn = 6, kWindowOfOwn = 9;
 constexpr std::int64_t kStatisticBytes = 4;  // mean, deviation, log-sum-exp are kept in 32 bits
 
 // One operator with its graph: short names for what the rules below need.
@@ -146,15 +148,19 @@ OperatorWork matrix_product(const View& v, std::size_t first) {
 }
 
 // (query, key, value, mask, dropout, causal, scale, grouped): all scores are counted, also those that a causal mask hides.
-OperatorWork attention(const View& v) {
+// `causal` is the position of its flag; panpipe_nn::attention has a window besides.
+OperatorWork attention(const View& v, std::size_t causal, std::int64_t window) {
   const Tensor &q = v.in(0), &k = v.in(1), &value = v.in(2), &y = v.out();
   OperatorWork work;
   work.kind = OperatorClass::Attention;
-  work.attention = {q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.flag(5)};
+  work.attention = {q.shape[0], q.shape[1],     k.shape[1],     q.shape[2], k.shape[2],
+                    q.shape[3], v.flag(causal), value.shape[3], window};
   const GemmShape scores = {q.shape[0] * q.shape[1], q.shape[2], k.shape[2], q.shape[3]};
+  const GemmShape weighted = {q.shape[0] * q.shape[1], q.shape[2], value.shape[3], k.shape[2]};
+  const double operations = product_flops(scores).base() + product_flops(weighted).base();
   const Bytes inputs = q.bytes() + k.bytes() + value.bytes();
-  work.forward = traffic(inputs, y.bytes(), 2.0 * product_flops(scores).base());
-  work.input_gradient = traffic(inputs + y.bytes() + y.bytes(), inputs, 4.0 * product_flops(scores).base());
+  work.forward = traffic(inputs, y.bytes(), operations);
+  work.input_gradient = traffic(inputs + y.bytes() + y.bytes(), inputs, 2.0 * operations);
   for (std::size_t i = 0; i < 3; ++i) save(v, work, v.operand(i));
   save(v, work, v.op.outputs.front());
   work.saved_extra = Bytes(kStatisticBytes * q.shape[0] * q.shape[1] * q.shape[2]);
@@ -396,6 +402,61 @@ OperatorWork any_operator(const View& v) {
   return work;
 }
 
+// (logits, correction, experts a token, sigmoid): scores, the best of them, and their weights.
+OperatorWork route(const View& v) {
+  OperatorWork work = elementwise(v, v.in().bytes(), v.in().bytes(), 8.0);
+  if (v.out().requires_gradient) {
+    work.input_gradient.written = v.in().bytes();
+    save(v, work, v.operand(0));
+  }
+  return work;
+}
+
+// (rows, chosen): every row is copied to each of its experts; backward the copies' gradients are added.
+OperatorWork dispatch(const View& v) {
+  OperatorWork work = elementwise(v, v.out().bytes(), Bytes(0), 0.0);
+  if (v.out().requires_gradient)
+    work.input_gradient = traffic(v.out().bytes(), v.in().bytes(), static_cast<double>(v.out().elements()));
+  save(v, work, v.operand(1));
+  return work;
+}
+
+// (rows, chosen, weight, bias, ...): a product an expert, with as many rows each.
+OperatorWork grouped_linear(const View& v) {
+  const Tensor &x = v.in(0), &w = v.in(2), &y = v.out();
+  const std::int64_t count = w.shape[0], in = x.shape[1], out = y.shape[1];
+  const std::int64_t rows = std::max<std::int64_t>(1, x.shape[0] / count);
+  const Bytes bias = v.operand(3) >= 0 ? v.in(3).bytes() : Bytes(0);
+  OperatorWork work;
+  work.kind = OperatorClass::Gemm;
+  work.forward = product({count, rows, out, in}, x.bytes() + w.bytes() + bias, y.bytes());
+  work.input_gradient = product({count, rows, in, out}, y.bytes() + w.bytes(), x.bytes());
+  work.weight_gradient = product({count, out, in, rows}, y.bytes() + x.bytes(), w.bytes() + bias);
+  save(v, work, v.operand(2));
+  save(v, work, v.operand(0));
+  save(v, work, v.operand(1));
+  return work;
+}
+
+// (rows, weights, chosen): the weighted sum of a token's rows; both gradients need the other factor.
+OperatorWork combine(const View& v) {
+  OperatorWork work = elementwise(v, v.in(0).bytes() + v.in(1).bytes(), v.in(0).bytes(), 2.0);
+  work.input_gradient = traffic(v.out().bytes() + v.in(0).bytes(), v.in(0).bytes() + v.in(1).bytes(),
+                                4.0 * static_cast<double>(v.in(0).elements()));
+  for (const std::size_t kept : {0U, 1U, 2U}) save(v, work, v.operand(kept));
+  return work;
+}
+
+// Operators that the builders here add to ATen's.
+OperatorWork own_operator(const View& v, std::string_view target) {
+  if (target == "panpipe_nn::attention") return attention(v, kCausalOfOwn, std::get<std::int64_t>(v.op.arguments[kWindowOfOwn]));
+  if (target == "panpipe_nn::route") return route(v);
+  if (target == "panpipe_nn::dispatch") return dispatch(v);
+  if (target == "panpipe_nn::grouped_linear") return grouped_linear(v);
+  PANPIPE_CHECK(target == "panpipe_nn::combine", "an unknown operator of our own");
+  return combine(v);
+}
+
 // Does the operator have tensors as its first arguments, with as many dimensions as its rule reads (0: any number)?
 bool has_operands(const View& v, std::initializer_list<std::size_t> dimensions) {
   std::size_t position = 0;
@@ -422,7 +483,8 @@ OperatorWork count(const View& v, bool before_loss) {
   if (target == "aten::add.Tensor" && two) return sum(v);
   if (target == "aten::layer_norm" && one) return normalization(v, 2 * rows_of(v.in().shape));
   if (target == "aten::rms_norm" && one) return normalization(v, rows_of(v.in().shape));
-  if (target == "aten::scaled_dot_product_attention" && has_operands(v, {4, 4, 4})) return attention(v);
+  if (target == "aten::scaled_dot_product_attention" && has_operands(v, {4, 4, 4})) return attention(v, 5, 0);
+  if (target.starts_with("panpipe_nn::")) return own_operator(v, target);
   if (target == "aten::gelu" && one) return activation(v, false, 8.0);
   if (target == "aten::silu" && one) return activation(v, false, 4.0);
   if (target == "aten::tanh" && one) return activation(v, true, 4.0);
@@ -473,6 +535,29 @@ std::vector<bool> logits_of(const OperatorGraph& graph) {
   return logits;
 }
 
+double AttentionShape::attended_share() const {
+  const auto keys = static_cast<double>(key_length), back = static_cast<double>(window);
+  if (window > 0 && window < key_length) return back / keys * (1 - back / (2 * keys));  // the first queries look back less far
+  return causal ? 0.5 : 1.0;
+}
+
+namespace {
+
+bool is_attention(std::string_view target) {
+  return target == "aten::scaled_dot_product_attention" || target == "panpipe_nn::attention";
+}
+
+// A product with a weight that all ranks hold whole, over the rank's own part of the sequence: the narrow products of latent
+// attention under sequence parallelism. The other ranks do theirs.
+double ranks_with_rows_of_their_own(const View& v) {
+  const Shape& x = v.in(0).shape;
+  const bool own = v.graph.sequence_parallel && v.in(1).gradient_partial && x.size() == 3 && !v.graph.inputs.empty() &&
+                   x[1] * v.graph.tensor_degree == v.tensor(v.graph.inputs.front()).shape.back();
+  return own ? v.graph.tensor_degree : 1;
+}
+
+}  // namespace
+
 Flops model_flops(const OperatorGraph& graph) {
   Flops forward(0);
   const auto full_elements = [](const Tensor& weight) {
@@ -484,15 +569,22 @@ Flops model_flops(const OperatorGraph& graph) {
   for (const Operator& op : graph.operators) {
     const View v{graph, op};
     if (op.target == "aten::linear" && has_operands(v, {0, 0})) {
-      forward += Flops(2.0 * static_cast<double>(rows_of(v.in(0).shape)) * full_elements(v.in(1)));
+      forward +=
+          Flops(2.0 * ranks_with_rows_of_their_own(v) * static_cast<double>(rows_of(v.in(0).shape)) * full_elements(v.in(1)));
     } else if (op.target.starts_with("aten::conv") && has_operands(v, {0, 0})) {
       const bool transposed = op.target.starts_with("aten::conv_transpose");
       const double pixels =
           static_cast<double>((transposed ? v.in(0) : v.out()).elements()) / static_cast<double>(v.in(1).shape[0]);
       forward += Flops(2.0 * pixels * full_elements(v.in(1)));
-    } else if (op.target == "aten::scaled_dot_product_attention" && has_operands(v, {4, 4, 4})) {
-      const Shape &q = v.in(0).shape, &k = v.in(1).shape;
-      forward += Flops(4.0 * graph.tensor_degree * static_cast<double>(q[0] * q[1] * q[2]) * static_cast<double>(k[2] * q[3]));
+    } else if (is_attention(op.target) && has_operands(v, {4, 4, 4})) {
+      const Shape &q = v.in(0).shape, &k = v.in(1).shape, &value = v.in(2).shape;
+      const std::int64_t window = op.target == "panpipe_nn::attention" ? std::get<std::int64_t>(op.arguments[kWindowOfOwn]) : 0;
+      const std::int64_t keys = window > 0 ? std::min(window, k[2]) : k[2];
+      forward += Flops(2.0 * graph.tensor_degree * static_cast<double>(q[0] * q[1] * q[2]) *
+                       static_cast<double>(keys * (q[3] + value[3])));
+    } else if (op.target == "panpipe_nn::grouped_linear") {
+      forward +=
+          Flops(2.0 * static_cast<double>(v.in(0).shape[0]) * full_elements(v.in(2)) / static_cast<double>(v.in(2).shape[0]));
     } else if (op.target == "aten::matmul" || op.target == "aten::bmm" || op.target == "aten::mm" || op.target == "aten::addmm" ||
                op.target == "aten::baddbmm") {
       const std::size_t first = op.target.find("add") == std::string::npos ? 0 : 1;

@@ -28,6 +28,12 @@ struct GemmShape {
 struct AttentionShape {
   std::int64_t batch = 0, heads = 0, kv_heads = 0, query_length = 0, key_length = 0, head_size = 0;
   bool causal = false;
+  std::int64_t value_size = 0;  // features of a value, where they are not as many as a query's and a key's (`head_size`)
+  std::int64_t window = 0;      // tokens that a query looks back, itself included; 0: all
+
+  // Of all pairs of query and key, those that a causal mask and a window leave (a mask alone: half of them).
+  double attended_share() const;
+  std::int64_t values() const { return value_size > 0 ? value_size : head_size; }
 };
 
 struct PassWork {

@@ -114,7 +114,7 @@ class Unet {
     };
     const int q = project(x, ".to_q"), k = project(context, ".to_k"), v = project(context, ".to_v");
     g.module(name);
-    const int mixed = g.transpose(g.attention(q, k, v, false), 1, 2);
+    const int mixed = g.transpose(g.attention(q, k, v, {.causal = false}), 1, 2);
     return linear(g.reshape(mixed, g.shape(x)), name + ".to_out.0", width);
   }
 

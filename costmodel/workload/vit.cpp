@@ -2,19 +2,19 @@
 // positions, pre-normalization, exact GELU, linear classifier on the class token.
 #include <fmt/format.h>
 
-#include "costmodel/workload/blocks.hpp"
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
+#include "costmodel/workload/transformer.hpp"
 
 namespace panpipe {
 namespace {
 
-constexpr double kVitEpsilon = 1e-6;
-
-using Vit = VitLayers;
+using Vit = Transformer;
 
 int embed(const Vit& vit, int pixels) {
-  auto& [g, d, tokens] = vit;
+  GraphBuilder& g = vit.g;
+  const ModelDimensions& d = vit.d;
+  const std::int64_t tokens = vit.tokens;
   const std::string name = "vit.embeddings";
   const std::int64_t batch = g.request().microbatch;
   const int grid = g.conv2d(pixels, name + ".patch_embeddings.projection", d.hidden, d.patch, d.patch, 0);
@@ -28,34 +28,6 @@ int embed(const Vit& vit, int pixels) {
 
 }  // namespace
 
-int vit_attention(const VitLayers& vit, int x, const std::string& layer) {
-  GraphBuilder& g = vit.g;  // clang 14 has no structured bindings inside of lambdas
-  const ModelDimensions& d = vit.d;
-  const std::int64_t tokens = vit.tokens;
-  const std::string name = layer + ".attention";
-  const std::int64_t batch = g.request().microbatch, head_size = d.hidden / d.heads;
-  const std::int64_t heads = d.heads / g.tensor_degree();
-  const int normal = g.enter_parallel(g.layer_norm(x, layer + ".layernorm_before", kVitEpsilon));
-  const auto project = [&](const char* part) {
-    const int flat = g.linear(normal, name + ".attention." + part, d.hidden, {.split = Split::Column});
-    return g.transpose(g.view(flat, {batch, tokens, heads, head_size}), 1, 2);
-  };
-  const int q = project("query"), k = project("key"), v = project("value");
-  g.module(name + ".attention");
-  const int mixed = g.transpose(g.attention(q, k, v, false), 1, 2);
-  const int joined = g.reshape(mixed, {batch, tokens, heads * head_size});
-  const int projected = g.linear(joined, name + ".output.dense", d.hidden, {.split = Split::Row});
-  return g.add(x, g.dropout(projected));
-}
-
-int vit_mlp(const VitLayers& vit, int x, const std::string& layer) {
-  auto& [g, d, tokens] = vit;
-  const int normal = g.enter_parallel(g.layer_norm(x, layer + ".layernorm_after", kVitEpsilon));
-  const int wide = g.linear(normal, layer + ".intermediate.dense", d.ffn, {.split = Split::Column});
-  const int narrow = g.linear(g.gelu(wide, "none"), layer + ".output.dense", d.hidden, {.split = Split::Row});
-  return g.add(x, g.dropout(narrow));
-}
-
 OperatorGraph build_vit(const std::string& model, const ModelDimensions& d, const WorkloadShape& shape) {
   const int side = d.image / d.patch;
   const int tokens = side * side + 1;
@@ -63,23 +35,17 @@ OperatorGraph build_vit(const std::string& model, const ModelDimensions& d, cons
   constexpr std::size_t kOperatorsPerLayer = 28, kOperatorsAround = 24;
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
-  const VitLayers vit{g, d, tokens};
+  const Vit vit{g, d, vit_traits(), tokens};
   const std::int64_t batch = shape.microbatch;
   const int pixels = g.input("pixel_values", g.compute(), {batch, 3, d.image, d.image});
   const int labels = g.input("labels", DType::Int64, {batch});
 
   g.unit("embedding");
   int x = embed(vit, pixels);
-  for (int i = 0; i < d.layers; ++i) {
-    const std::string number = std::to_string(i), block = "h." + number, layer = "vit.encoder.layer." + number;
-    g.unit(block + ".attention", block, i);
-    x = vit_attention(vit, x, layer);
-    g.unit(block + ".mlp", block, i);
-    x = vit_mlp(vit, x, layer);
-  }
+  for (int i = 0; i < d.layers; ++i) x = transformer_layer(vit, x, i, fmt::format("h.{}", i), i);
 
   g.unit("head");
-  const int normal = g.gather_sequence(g.layer_norm(x, "vit.layernorm", kVitEpsilon));
+  const int normal = g.gather_sequence(transformer_norm(vit, x, std::string(vit.t.names->final_norm)));
   g.module("classifier");
   const int scores = g.linear(g.select(normal, 1, 0), "classifier", d.classes);
   g.module("loss");

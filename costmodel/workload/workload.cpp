@@ -7,6 +7,7 @@
 
 #include "base/text/did_you_mean.hpp"
 #include "costmodel/workload/archive.hpp"
+#include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/models.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 
@@ -46,6 +47,11 @@ bool is_count(const Node& node) {
   return node.kind == NodeKind::Scalar && !node.text.empty() && node.text.find_first_not_of("+-.0123456789") == std::string::npos;
 }
 
+void read_dropout(MapReader& map, WorkloadRequest& request) {
+  request.dropout = map.number("dropout", Sign::NonNegative, 0.0);
+  if (request.dropout >= 1) map.log().error(*map.find("dropout"), fmt::format("a dropout of {} leaves nothing", request.dropout));
+}
+
 void read_model(MapReader& map, WorkloadRequest& request) {
   ReadLog& log = map.log();
   const Node& name = *map.find("model");
@@ -78,8 +84,7 @@ void read_model(MapReader& map, WorkloadRequest& request) {
     if (!known)
       log.error(*weights, fmt::format("weights are read into the families gpt and llama, not into {}", model->family->name));
   }
-  request.dropout = map.number("dropout", Sign::NonNegative, 0.0);
-  if (request.dropout >= 1) log.error(*map.find("dropout"), fmt::format("a dropout of {} leaves nothing", request.dropout));
+  read_dropout(map, request);
   if (!model || log.has_errors()) return;
   try {
     const ModelDimensions dimensions = resolve(*model, request);
@@ -106,6 +111,29 @@ void read_file(MapReader& map, const char* key, const std::string& what, std::st
   if (const auto found = read_file_reference(*map.find(key), map.log(), what)) path = *found;
 }
 
+// `workload: {config: FILE, sequence: N}`: the file has the dimensions; what a run chooses stands in the scenario.
+void read_config(MapReader& map, WorkloadRequest& request) {
+  ReadLog& log = map.log();
+  const Node& config = *map.find("config");
+  const bool in_place = config.kind == NodeKind::Map;
+  const auto file = in_place ? std::nullopt : read_file_reference(config, log, "configuration of a model");
+  request.sequence = map.has("sequence") ? map.integer("sequence", 1) : 0;
+  request.layers = map.has("layers") ? map.integer("layers", 1) : 0;
+  read_dropout(map, request);
+  if (log.has_errors()) return;
+  request.config_file = file.value_or("");
+  try {
+    request.config = std::make_shared<ModelConfig>(in_place ? read_model_config(config, request.sequence, request.layers)
+                                                            : read_model_config(*file, request.sequence, request.layers));
+  } catch (const InputError& error) {
+    log.add(error);
+    return;
+  }
+  const std::string path = map.node().path.empty() ? "" : map.node().path + ".";
+  for (const ResolvedValue& value : request.config->values)
+    if (!map.has(value.path)) log.resolved(path + value.path, value.value, value.origin);
+}
+
 Workload exported_workload(const std::string& file, const WorkloadShape& shape) {
   if (shape.tensor_degree > 1)
     throw InputError(fmt::format("{}: an exported model cannot be split by tensor parallelism; set parallel.tensor to 1", file));
@@ -114,6 +142,7 @@ Workload exported_workload(const std::string& file, const WorkloadShape& shape) 
   workload.shape = shape;
   workload.graph = load_exported(file, shape.microbatch);
   workload.parameters = workload.graph->parameter_count();
+  workload.trained_parameters = workload.graph->trained_count();
   workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);
   return workload;
 }
@@ -124,7 +153,11 @@ WorkloadRequest read_workload(const Node& node, ReadLog& log) {
   MapReader map(node, log);
   WorkloadRequest request;
   const Node* layers = map.has("layers") ? node.find("layers") : nullptr;
-  if (map.has("model")) {
+  if (map.has("config")) {
+    for (const char* other : {"model", "pt2"})
+      if (map.find(other)) log.error_at_key(node, other, fmt::format("'{}' and 'config' exclude each other", other));
+    read_config(map, request);
+  } else if (map.has("model")) {
     if (map.find("pt2")) log.error_at_key(node, "pt2", "'pt2' and 'model' exclude each other");
     read_model(map, request);
   } else if (map.has("pt2")) {
@@ -140,7 +173,8 @@ WorkloadRequest read_workload(const Node& node, ReadLog& log) {
       log.error(*layers, fmt::format("{} layers of which model? 'model' is missing", layers->text));
     else
       log.error(node, "the workload names no model",
-                "write {model: gpt2-large}, {layers: FILE} for measured layers, or {pt2: FILE} for an exported model");
+                "write {model: gpt2-large}, {config: FILE} for a model's config.json, {layers: FILE} for measured layers, or "
+                "{pt2: FILE} for an exported model");
     for (const auto& entry : node.entries) map.find(entry.key);
   }
   map.finish();
@@ -157,14 +191,18 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
     return workload;
   }
   const BuiltInModel* model = find_model(request.model);
-  if (!model) throw InputError(unknown_model(request.model));
+  if (!model && !request.config) throw InputError(unknown_model(request.model));
   if (shape.microbatch < 1) throw InputError(fmt::format("a microbatch of {} samples is none", shape.microbatch));
   if (shape.tensor_degree < 1) throw InputError(fmt::format("tensor parallelism of {} is none", shape.tensor_degree));
-  const ModelDimensions dimensions = resolve(*model, request);
+  ModelDimensions dimensions = request.config ? request.config->dimensions : resolve(*model, request);
+  dimensions.dropout = request.dropout;
+  if (request.config && request.sequence > 0) dimensions.sequence = request.sequence;
   check_size(dimensions, shape);
-  workload.name = request.model;
-  workload.graph = model->family->build(request.model, dimensions, shape);
+  workload.name = request.config ? request.config->model : request.model;
+  const auto build = request.config ? request.config->build : model->family->build;
+  workload.graph = build(workload.name, dimensions, shape);
   workload.parameters = workload.graph->parameter_count();
+  workload.trained_parameters = workload.graph->trained_count();
   workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);
   return workload;
 }

@@ -1,6 +1,7 @@
 // A workload: an operator graph (from a builder or an archive) or a table of measured layers.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,12 +41,16 @@ struct LayerTable {
   ProfiledLayers profiles;  // where the file gives several for a layer; `layers` then hold those of one tensor degree
 };
 
+struct ModelConfig;
+
 // What the scenario asks for, before shapes are known (they need microbatch and tensor degree).
 struct WorkloadRequest {
   std::string
       model;  // name of a built-in, or "gpt" | "llama" | "bert" | "vit" | "unet" | "mllm" with dimensions; empty for layers / pt2
-  std::string layers_file;  // resolved path
-  std::string pt2_file;     // resolved path
+  std::string layers_file;                    // resolved path
+  std::string pt2_file;                       // resolved path
+  std::string config_file;                    // resolved path of a model's config.json
+  std::shared_ptr<const ModelConfig> config;  // what that file says
   std::string weights;  // of a built-in model: resolved path of a safetensors file, or of a folder; predictions do not look at it
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0, sequence = 0;  // 0 = the model's default
   int head_size = 0;                                                                           // 0 = hidden / heads
@@ -70,7 +75,8 @@ struct Workload {
   WorkloadShape shape;  // that it was built in
   std::optional<OperatorGraph> graph;
   std::optional<LayerTable> layers;
-  std::int64_t parameters = 0;  // of the whole model; 0 for measured layers
+  std::int64_t parameters = 0;          // of the whole model; 0 for measured layers
+  std::int64_t trained_parameters = 0;  // of those, what is trained, as transformers counts it: no buffers, a tied one once
   Flops model_flops{0};  // forward and backward of one sample without recompute (PaLM's convention: 3x forward matrix products)
 };
 

@@ -65,7 +65,8 @@ at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed) {
   if (init.kind == "normal")
     return at::normal_out(const_cast<at::Tensor&>(values), 0.0, init.value, tensor.shape, generator).to(options.dtype());
   if (init.kind == "uniform") return values.uniform_(-init.value, init.value, generator).to(options.dtype());
-  if (init.kind == "arange") return at::arange(tensor.elements(), options).reshape(tensor.shape);
+  if (init.kind == "arange")
+    return (at::arange(tensor.elements(), options) + init.value).to(options.dtype()).reshape(tensor.shape);
   if (init.kind == "rotary_cos") return rotary_angles(tensor.shape, init.value).cos().to(options.dtype());
   if (init.kind == "rotary_sin") return rotary_angles(tensor.shape, init.value).sin().to(options.dtype());
   if (init.kind == "sinusoid_frequencies") {
@@ -75,7 +76,33 @@ at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed) {
   throw InputError(fmt::format("{}: the executor does not know the initial values '{}'", tensor.name, tensor.init));
 }
 
-bool is_of_the_rank(const Tensor& tensor) { return parse(tensor.init).kind == "tensor_rank_times"; }
+// Attention with linear biases (Press et al., arXiv 2108.12409): of 2^n heads head i has 2^(-8 (i + 1) / 2^n); other numbers of
+// heads take the rest from every second one of twice as many.
+at::Tensor alibi_slopes(std::int64_t heads) {
+  std::int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  const auto slope = [](double i, double of) { return std::exp2(-8 * i / of); };
+  std::vector<float> slopes;
+  for (std::int64_t i = 1; i <= power; ++i)
+    slopes.push_back(static_cast<float>(slope(static_cast<double>(i), static_cast<double>(power))));
+  for (std::int64_t i = 1; power + i <= heads; ++i)
+    slopes.push_back(static_cast<float>(slope(static_cast<double>(2 * i - 1), static_cast<double>(2 * power))));
+  return at::tensor(slopes);
+}
+
+bool is_of_the_rank(const Tensor& tensor) {
+  const std::string_view kind = parse(tensor.init).kind;
+  return kind == "tensor_rank_times" || kind == "alibi_slopes";
+}
+
+// Values of a buffer that differs from rank to rank of a tensor-parallel group.
+std::optional<at::Tensor> value_of_the_rank(const Tensor& tensor, int shard) {
+  const Init init = parse(tensor.init);
+  if (init.kind == "tensor_rank_times") return at::full({}, init.value * shard, at::kLong);
+  if (init.kind == "alibi_slopes")
+    return alibi_slopes(static_cast<std::int64_t>(init.value)).narrow(0, shard * tensor.shape[0], tensor.shape[0]).clone();
+  return std::nullopt;
+}
 
 // Only the bytes from the tensor's first to its last element are read.
 at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor) {
@@ -100,7 +127,7 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
                                    const PublishedWeights* weights)
     : graph_(&graph) {
   const auto made = [&](const Tensor& tensor) {
-    if (is_of_the_rank(tensor)) return at::full({}, parse(tensor.init).value * shard, at::kLong);
+    if (const auto own = value_of_the_rank(tensor, shard)) return *own;
     Tensor whole = tensor;
     whole.shape = whole_shape(tensor);
     const at::Tensor values = weights != nullptr && tensor.role == TensorRole::Parameter

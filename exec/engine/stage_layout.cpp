@@ -113,4 +113,36 @@ StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std:
   return layout;
 }
 
+void choose_recomputed_blocks(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout) {
+  if (scope.plain()) return;
+  std::vector<int> number;  // of a unit's block in the model, from 1; 0 outside blocks
+  int blocks = 0;
+  for (std::size_t u = 0; u < graph.units.size(); ++u) {
+    const std::string& block = graph.units[u].block;
+    if (!block.empty() && (u == 0 || graph.units[u - 1].block != block)) ++blocks;
+    number.push_back(block.empty() ? 0 : blocks);
+  }
+  for (std::size_t s = 0; s < layout.stages.size(); ++s) {
+    StageRange& range = layout.stages[s];
+    if (plan.stages[s].recompute != Recompute::Full) continue;
+    range.by_blocks = true;
+    int now = 0, of_stage = 0, in_chunk = 0;
+    for (int op = range.first_operator; op < range.end_operator; ++op) {
+      const int block = number[static_cast<std::size_t>(graph.operators[static_cast<std::size_t>(op)].unit)];
+      const bool begins = block != now;
+      now = block;
+      if (begins && block > 0) ++of_stage;
+      const bool runs_again = block > 0 && block % scope.every == 0 && (scope.first == 0 || of_stage <= scope.first);
+      if (!runs_again) {
+        in_chunk = 0;
+        continue;
+      }
+      if (begins && in_chunk == scope.chunk) in_chunk = 0;
+      if (in_chunk == 0) range.again.emplace_back(op, op);
+      if (begins || in_chunk == 0) ++in_chunk;
+      range.again.back().second = op + 1;
+    }
+  }
+}
+
 }  // namespace panpipe::exec

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "costmodel/plan/plan.hpp"
+#include "costmodel/scenario/scenario.hpp"
 #include "costmodel/workload/graph.hpp"
 
 namespace panpipe::exec {
@@ -25,6 +27,10 @@ struct StageRange {
   std::vector<int> incoming, outgoing;  // into StageLayout::messages
   int chain = 0;                        // forward path that it is on: each path is a copy of the model
   bool has_loss = false;
+  // Full recompute of some of its blocks, or of blocks in chunks: operators that are made again together, ascending. Without
+  // `by_blocks` the stage recomputes as a whole, or not.
+  bool by_blocks = false;
+  std::vector<std::pair<int, int>> again;  // first operator, one past the last
 };
 
 struct StageLayout {
@@ -53,5 +59,8 @@ struct StageLayout {
 // `cut`: of the graph of one slice, where the schedule cuts sequences. Throws InputError when a stage holds no operator or the
 // graph has no loss.
 StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut = {});
+
+// Fills in which blocks the stages under full recompute make again, where the scenario says more than the mode.
+void choose_recomputed_blocks(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout);
 
 }  // namespace panpipe::exec

@@ -8,8 +8,11 @@
 namespace panpipe::exec {
 namespace {
 
-std::int64_t cut_length(const Tensor& parameter) {
-  return parameter.shape[static_cast<std::size_t>(parameter.shard_dimension)] / parameter.fused_matrices;
+// What a rank holds of each of the matrices that are fused in a parameter, along the dimension that is cut.
+std::vector<std::int64_t> cut_lengths(const Tensor& parameter) {
+  if (!parameter.fused_rows.empty()) return parameter.fused_rows;
+  const std::int64_t all = parameter.shape[static_cast<std::size_t>(parameter.shard_dimension)];
+  return std::vector<std::int64_t>(static_cast<std::size_t>(parameter.fused_matrices), all / parameter.fused_matrices);
 }
 
 }  // namespace
@@ -20,26 +23,34 @@ const Shape& whole_shape(const Tensor& parameter) { return is_sharded(parameter)
 
 at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int shard, int degree) {
   if (!is_sharded(parameter)) return whole;
-  const std::int64_t dimension = parameter.shard_dimension, length = cut_length(parameter);
+  const std::int64_t dimension = parameter.shard_dimension;
+  const std::vector<std::int64_t> lengths = cut_lengths(parameter);
   const std::int64_t shards = degree / parameter.shard_replicas, index = shard / parameter.shard_replicas;
   at::Tensor padded = whole;
-  if (const std::int64_t missing = length * parameter.fused_matrices * shards - whole.size(dimension); missing > 0) {
+  const std::int64_t held = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  if (const std::int64_t missing = held * shards - whole.size(dimension); missing > 0) {
     Shape shape = whole.sizes().vec();
     shape[static_cast<std::size_t>(dimension)] = missing;
     padded = at::cat({whole, at::zeros(shape, whole.options())}, dimension);
   }
   std::vector<at::Tensor> matrices;
-  for (std::int64_t matrix = 0; matrix < parameter.fused_matrices; ++matrix)
-    matrices.push_back(padded.narrow(dimension, (matrix * shards + index) * length, length));
+  std::int64_t first = 0;  // of the matrix, in the whole
+  for (const std::int64_t length : lengths) {
+    matrices.push_back(padded.narrow(dimension, first + index * length, length));
+    first += length * shards;
+  }
   return at::cat(matrices, dimension).contiguous();
 }
 
 at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& shards) {
   if (!is_sharded(parameter)) return shards.front();
-  const std::int64_t dimension = parameter.shard_dimension, length = cut_length(parameter);
+  const std::int64_t dimension = parameter.shard_dimension;
   std::vector<at::Tensor> pieces;
-  for (std::int64_t matrix = 0; matrix < parameter.fused_matrices; ++matrix)
-    for (const at::Tensor& shard : shards) pieces.push_back(shard.narrow(dimension, matrix * length, length));
+  std::int64_t first = 0;  // of the matrix, in a shard
+  for (const std::int64_t length : cut_lengths(parameter)) {
+    for (const at::Tensor& shard : shards) pieces.push_back(shard.narrow(dimension, first, length));
+    first += length;
+  }
   return at::cat(pieces, dimension).narrow(dimension, 0, parameter.full_shape[static_cast<std::size_t>(dimension)]).contiguous();
 }
 

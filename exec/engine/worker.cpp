@@ -106,7 +106,8 @@ Steps Worker::forward(const Action& action) {
   SegmentedStage& stage = *stages_.at(action.stage);
   const std::int64_t sample = sample_of(action);
   const Recompute recompute = plan_.stages[static_cast<std::size_t>(action.stage)].recompute;
-  const bool drop = recompute == Recompute::Full || recomputed_.count(key_of(action)) > 0;
+  const bool whole = recompute == Recompute::Full && !layout_.stages[static_cast<std::size_t>(action.stage)].by_blocks;
+  const bool drop = whole || recomputed_.count(key_of(action)) > 0;
   const std::shared_ptr<const SequenceSlice> slice = slice_of(action);
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
   return stage.forward(

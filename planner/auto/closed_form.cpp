@@ -70,6 +70,7 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   if (reduces_beside(scenario, per.zero))
     per.bucket = static_cast<double>(gradient_bucket(scenario, degrees.data, per.reduced).base());
   per.data = degrees.data;
+  per.shard = degrees.shard_group();
   return per;
 }
 
@@ -150,13 +151,18 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
   struct Reduction {
     double all = 0, last = 0;
   } known_reduce;
-  const auto collective = [&](double bytes) { return per.zero >= 1 ? reductions.scatter(bytes) : reductions.all_reduce(bytes); };
+  // Groups of some of the replicas are not priced here: what they exchange counts as nothing, which no plan is below.
+  const bool in_groups = per.zero >= 1 && per.shard < per.data;
+  const auto collective = [&](double bytes) {
+    if (in_groups) return 0.0;
+    return per.zero >= 1 ? reductions.scatter(bytes) : reductions.all_reduce(bytes);
+  };
   const auto reduce = [&](const StageCost& stage) {
     const double bytes = static_cast<double>(stage.elements) * per.reduced + static_cast<double>(stage.given);
     if (bytes == known_bytes) return known_reduce;
     known_bytes = bytes;
     known_reduce.all = known_reduce.last = collective(bytes);
-    if (per.bucket > 0 && bytes > per.bucket) {  // the lowering takes the whole where buckets do not pay
+    if (per.bucket > 0 && bytes > per.bucket) {  // a pass of a group is followed by the whole
       const double full = std::floor(bytes / per.bucket), rest = bytes - full * per.bucket;
       known_reduce.all = std::min(known_reduce.all, full * collective(per.bucket) + collective(rest));
       known_reduce.last = std::min(known_reduce.last, collective(rest > 0 ? rest : per.bucket));
@@ -166,7 +172,7 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
   };
   const auto gather = [&](const StageCost& stage) {
     const double bytes = static_cast<double>(stage.elements) * per.element + static_cast<double>(stage.given);
-    if (bytes != known_weights) known_weights = bytes, known_gather = reductions.scatter(bytes);
+    if (bytes != known_weights) known_weights = bytes, known_gather = in_groups ? 0 : reductions.scatter(bytes);
     return known_gather;
   };
   for (int r = 0; r < placed_->ranks; ++r) {
@@ -189,7 +195,7 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
     // A microbatch's gradients one after another, under ZeRO 3 also the weights of its forward and its backward.
     rank.data_lane[zero] = per.zero >= 2 ? all + (per.zero == 3 ? 2 * gathers : 0) : 0;
   }
-  const double share = per.zero >= 2 ? per.data : 1;
+  const double share = per.zero >= 2 ? per.shard : 1;
   for (const PlacedStages::Tied& tied : placed_->tied) {
     const double time = tied_time_per_byte * static_cast<double>(tied.elements) * per.reduced / share;
     for (const int r : {tied.first, tied.last}) {
@@ -324,8 +330,8 @@ void activation_peaks(const PlacedStages& placed, const Ground& ground, const Or
 double memory_peak(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
                    const std::vector<double>& activations) {
   double largest = 0;
-  const double data = per.data;
-  const double given_copies = (per.zero >= 3 ? 1 / data : 1) + (per.zero >= 2 ? 1 / data : 1);
+  const double group = per.shard;
+  const double given_copies = (per.zero >= 3 ? 1 / group : 1) + (per.zero >= 2 ? 1 / group : 1);
   if (placed.placement == StagePlacement::Opaque) {
     // Every element is somewhere, and before its first gradient all that a microbatch leaves is.
     double elements = 0, kept = 0;
@@ -345,7 +351,7 @@ double memory_peak(const PlacedStages& placed, const Ground& ground, const PerPa
     double bytes = std::ceil(elements * per.weights) + std::ceil(elements * per.gradients) + std::ceil(elements * per.optimizer);
     bytes += given * given_copies;
     bytes += static_cast<double>(ground.one_message ? rank.waiting : rank.buffers) + activations[at(r)];
-    if (per.zero >= 3 && data > 1) bytes += static_cast<double>(rank.gathered);
+    if (per.zero >= 3 && per.data > 1) bytes += static_cast<double>(rank.gathered);
     largest = std::max(largest, static_cast<double>(ground.context) + std::nearbyint(ground.allocator * bytes));
   }
   return largest;

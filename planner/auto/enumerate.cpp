@@ -40,6 +40,7 @@ class Worker {
     base_.tensor = tensor;
     base_.micro = micro;
     base_.sequence_parallel = sequence_parallel;
+    base_.shard = common.experiment.scenario.parallel.shard;
   }
 
   void run(const SearchOptions& options) {

@@ -109,6 +109,8 @@ const PerParameter& Pricer::per_parameter(int zero, int data) {
     Degrees degrees = shape_;
     degrees.zero = zero;
     degrees.data = data;
+    degrees.microbatches = static_cast<int>(microbatches_of(common_.space, shape_.micro, data));
+    degrees.shard = common_.experiment.scenario.parallel.shard;
     known = std::make_unique<PerParameter>(planner::per_parameter(variant_.model, degrees));
   }
   return *known;

@@ -108,6 +108,14 @@ Space space_of(const Experiment& experiment) {
   const int most = most_stages_of(units);
   space.pipeline = space.pipeline_open ? up_to(std::min(space.devices, most)) : std::vector<int>{parallel.pipeline};
   space.data = space.data_open ? divisors(space.global_batch, space.devices) : std::vector<int>{parallel.data};
+  if (parallel.shard > 0) {
+    std::erase_if(space.data, [&](int data) { return data % parallel.shard != 0; });
+    if (space.data.empty())
+      throw fault_at(scenario, "parallel.shard",
+                     fmt::format("no data degree that {} devices and a global batch of {} allow is a multiple of shard {}",
+                                 space.devices, space.global_batch, parallel.shard),
+                     "state a smaller shard, or leave it out");
+  }
   space.orders = placed ? std::vector{AxisOrder::DataNext} : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
   if (!scenario.partition.empty()) space.stages = static_cast<int>(scenario.partition.size()) + 1;
   space.notes.push_back(

@@ -65,14 +65,11 @@ int most_stages_of(const std::vector<UnitCost>& units) {
 }
 
 double UnitSums::least_work(Recompute mode) const {
-  return table_.sums(ActionKind::F, mode).compute.back() + table_.sums(ActionKind::B, mode).compute.back();
+  return table_.least_sums(ActionKind::F, mode).compute.back() + table_.least_sums(ActionKind::B, mode).compute.back();
 }
 
 StageCost UnitSums::stage(Recompute mode, int first, int end) const {
-  const auto compute = [&](ActionKind kind) {
-    const std::vector<double>& sums = table_.sums(kind, mode).compute;
-    return sums[at(end)] - sums[at(first)];
-  };
+  const auto compute = [&](ActionKind kind) { return table_.sum(&PassSums::compute, kind, mode, first, end); };
   StageCost stage;
   stage.forward = table_.time(ActionKind::F, mode, first, end);
   stage.backward = table_.time(ActionKind::B, mode, first, end);

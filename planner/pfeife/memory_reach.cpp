@@ -16,7 +16,7 @@ std::pair<double, double> bytes_of_parameter(const SearchSpace& space) {
   const LoweringCosts& costs = space.costs();
   if (scenario.memory_model == MemoryModelKind::Pfeife) return {4 * costs.parameter_bytes(), 4};
   const int stage = zero_in_effect(scenario.framework, degrees_of(scenario));
-  const auto divided = [&](int zero) { return stage >= zero ? 1.0 / scenario.parallel.data : 1.0; };
+  const auto divided = [&](int zero) { return stage >= zero ? 1.0 / degrees_of(scenario).shard_group() : 1.0; };
   return {costs.parameter_bytes() + costs.gradient_bytes() + costs.optimizer_bytes(), divided(3) + divided(2)};
 }
 
@@ -66,7 +66,11 @@ MemoryReach::OfType MemoryReach::sum_units(const SearchSpace& space, int type) {
       if (use.tensor >= 0 && !seen.insert(use.tensor).second) continue;
       fixed += static_cast<double>(use.elements) * per_element + static_cast<double>(use.given.base()) * per_byte;
     }
-    const auto kept = [&](Recompute mode) { return static_cast<double>(WholeBytes::saved_under(unit, mode)); };
+    const auto kept = [&](Recompute mode) {
+      // Of blocks that are made again together only the first keeps its input.
+      if (mode == Recompute::Full && workload.recompute_chunk > 1 && !unit.block.empty()) return 0.0;
+      return static_cast<double>(WholeBytes::saved_under(unit, mode));
+    };
     double least = kept(modes.front());
     for (std::size_t m = 0; m < modes.size(); ++m) {
       of.kept[m].push_back(of.kept[m].back() + kept(modes[m]));

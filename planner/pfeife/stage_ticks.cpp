@@ -12,10 +12,6 @@ constexpr double kTicksPerSecond = 1e12;
 // Slopes of the host's bound are taken numerically; floors stay below it by more than that is wrong.
 constexpr double kSlopeSafety = 1 - 1e-7;
 
-double difference(const Sums& sums, int first, int end) {
-  return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(first)];
-}
-
 }  // namespace
 
 StageTicks::StageTicks(const Scenario& scenario, const LoweringCosts& costs, int pipeline, const std::vector<int>& sites)
@@ -59,7 +55,7 @@ void StageTicks::choose_modes(const Scenario& scenario, const WorkloadCost& work
 // The host's bound is convex and homogeneous in (device time, launches): a supporting line at the model's own ratio is a floor.
 void StageTicks::make_floors(OfSite& of, int site) {
   for (const ActionKind kind : kPasses) {
-    const PassSums& sums = of.table->sums(kind, modes_.front());
+    const PassSums& sums = of.table->least_sums(kind, modes_.front());
     const double device = sums.device.back(), launches = sums.launches.back();
     double per_second = 1, per_launch = 0;
     const auto bound = [&](double seconds) {
@@ -83,8 +79,8 @@ double StageTicks::ticks(ActionKind kind, int site, int first, int end, bool all
   const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
   if (!done) return 0;
   const StageTable& table = *sites_[at(site)].table;
-  const PassSums& sums = table.sums(*done, mode);
-  const double device = difference(sums.device, first, end), synchronous = difference(sums.synchronous, first, end);
+  const double device = table.sum(&PassSums::device, *done, mode, first, end);
+  const double synchronous = table.sum(&PassSums::synchronous, *done, mode, first, end);
   const double factor = host_counts_ ? table.host_factor(*done, mode, first, end) : 1;
   const double ticks = rounded(device * factor * jitter_ * kTicksPerSecond);
   return synchronous == 0 ? ticks : ticks + rounded(synchronous * jitter_ * kTicksPerSecond);
@@ -92,7 +88,7 @@ double StageTicks::ticks(ActionKind kind, int site, int first, int end, bool all
 
 const double* StageTicks::plain_ticks(ActionKind kind, int site, bool all_in_weight, Recompute mode) const {
   const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
-  if (host_counts_ || synchronous_ || !done) return nullptr;
+  if (host_counts_ || synchronous_ || any_->recomputes_first_blocks() || !done) return nullptr;
   return sites_[at(site)].ticks[at(mode)][at(*done)].data();
 }
 

@@ -184,6 +184,10 @@ class FromCostModel {
     }
     posed_.problem.memory -= largest_.temporary + context_;
     posed_.problem.recompute_reserve = largest_.again;
+    if (scenario.recompute_scope.first > 0 || scenario.recompute_scope.chunk > 1)
+      posed_.notes.emplace_back(
+          "which blocks of a stage recompute, and together, is not counted: the search takes every layer as recomputed by "
+          "itself");
     if (scenario.parallel.zero > 0)
       posed_.notes.emplace_back("ZeRO is not counted: optimizer state is taken as whole on every replica");
   }

@@ -21,6 +21,7 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
   facts.tensor = plan.tensor;
   facts.data = plan.data;
   facts.zero = plan.data > 1 ? zero_in_effect(scenario.framework, plan) : 0;
+  facts.shard = facts.zero > 0 && plan.shard_group() < plan.data ? plan.shard_group() : 0;
   facts.micro = scenario.micro;
   facts.stages = plan.schedule.stages;
   facts.overlaps_reductions = plan.data > 1 && reduces_beside(scenario, facts.zero);

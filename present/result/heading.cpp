@@ -53,6 +53,10 @@ std::string schedule_text(const std::string& name, int stages_per_rank) {
   return stages_per_rank > 1 ? fmt::format("{} with {} stages a rank", name, stages_per_rank) : name;
 }
 
+std::string zero_text(int zero, int shard) {
+  return shard > 0 ? fmt::format("ZeRO {} in groups of {}", zero, shard) : fmt::format("ZeRO {}", zero);
+}
+
 class Heading {
  public:
   Heading(const Scenario& scenario, const Workload& workload, std::vector<std::string> swept = {}, bool planned = false)
@@ -60,7 +64,7 @@ class Heading {
 
   std::string of(const Plan& plan) const {
     std::vector<std::string> terms = {fmt::format("pipeline {} x tensor {} x data {}", plan.pipeline, plan.tensor, plan.data)};
-    if (plan.zero > 0) terms.push_back(fmt::format("ZeRO {}", plan.zero));
+    if (plan.zero > 0) terms.push_back(zero_text(plan.zero, plan.shard));
     if (scenario_.parallel.sequence_parallel) terms.emplace_back("sequence parallel");
     terms.push_back(schedule_text(plan.schedule.name, plan.schedule.ranks > 0 ? plan.schedule.stages / plan.schedule.ranks : 1));
     if (const std::string recompute = recompute_text(plan, scenario_.recompute_scope); !recompute.empty())
@@ -122,7 +126,7 @@ class Heading {
     if (stated("parallel.tensor", open)) product.push_back(fmt::format("tensor {}", parallel.tensor));
     if (stated("parallel.data", open)) product.push_back(fmt::format("data {}", parallel.data));
     if (!product.empty()) terms.push_back(fmt::format("{}", fmt::join(product, " x ")));
-    if (stated("parallel.zero", open) && parallel.zero > 0) terms.push_back(fmt::format("ZeRO {}", parallel.zero));
+    if (stated("parallel.zero", open) && parallel.zero > 0) terms.push_back(zero_text(parallel.zero, parallel.shard));
     if (!is_swept("parallel.sequence_parallel") && parallel.sequence_parallel) terms.emplace_back("sequence parallel");
   }
 

@@ -15,7 +15,7 @@ class Paths {
       for (int d = 0; d < plan_.data; ++d)
         for (int t = 0; t < plan_.tensor; ++t) {
           note(tensor_, plan_.device(rank, d, t), plan_.device(rank, d, (t + 1) % plan_.tensor));
-          note(data_, plan_.device(rank, d, t), plan_.device(rank, (d + 1) % plan_.data, t));
+          replicas(rank, d, t);
         }
     for (const std::vector<int>& chain : plan_.schedule.chains)
       for (std::size_t i = 1; i < chain.size(); ++i) hand_over(rank_of(chain[i - 1]), rank_of(chain[i]));
@@ -31,6 +31,13 @@ class Paths {
 
   void note(std::set<PathClass>& classes, int from, int to) {
     if (from != to) classes.insert(cluster_.route(from, to).path);
+  }
+
+  // A shard group lies side by side; who holds the same shard is a group's width away.
+  void replicas(int rank, int d, int t) {
+    const int shard = plan_.zero > 0 ? plan_.shard_group() : plan_.data, first = d / shard * shard;
+    note(data_, plan_.device(rank, d, t), plan_.device(rank, first + (d - first + 1) % shard, t));
+    note(data_, plan_.device(rank, d, t), plan_.device(rank, (d + shard) % plan_.data, t));
   }
 
   void hand_over(int from, int to) {

@@ -102,27 +102,41 @@ class RandomBlocks {
   Random random_;
 };
 
-// Keeps the best of different scores; of equal ones the newer, whose neighbours have not been tried.
-void remember(std::vector<TriedBlock>& elite, TriedBlock candidate) {
-  const auto at =
-      std::find_if(elite.begin(), elite.end(), [&](const TriedBlock& c) { return !c.score.better_than(candidate.score); });
-  if (at != elite.end() && !candidate.score.better_than(at->score)) {
-    at->knobs = candidate.knobs;
+// Keeps the best of different scores; of equal ones the newer, whose neighbours have not been tried. `rows` are made when they
+// are kept.
+template <typename MakeRows>
+void remember(std::vector<TriedBlock>& elite, const Knobs& knobs, const Score& score, const MakeRows& rows) {
+  const auto at = std::find_if(elite.begin(), elite.end(), [&](const TriedBlock& c) { return !c.score.better_than(score); });
+  if (at != elite.end() && !score.better_than(at->score)) {
+    at->knobs = knobs;
     return;
   }
-  elite.insert(at, std::move(candidate));
+  if (at == elite.end() && elite.size() == kElite) return;
+  elite.insert(at, {knobs, score, rows()});
   if (elite.size() > kElite) elite.pop_back();
+}
+
+// What was tried: many knobs make the same policy, and a policy one order.
+struct Tried {
+  Policy policy;
+  bool even = false;
+  bool stuck = false;
+  Score score;
+};
+
+bool is_planned_as_timed(const Knobs& knobs) { return knobs.patience == 0 && !knobs.plan_even; }
+
+TriedBlock order_of(const OrderProblem& problem, const Knobs& knobs, const Policy& policy) {
+  TriedBlock candidate{knobs, {}, {}};
+  candidate.rows = list_schedule(knobs.plan_even ? evened(problem) : problem, policy, candidate.score);
+  if (!candidate.rows.empty() && !is_planned_as_timed(knobs)) RowTimer(problem).run(candidate.rows, candidate.score);
+  return candidate;
 }
 
 }  // namespace
 
 TriedBlock try_building_block(const OrderProblem& problem, const Knobs& knobs) {
-  TriedBlock candidate{knobs, {}, {}};
-  candidate.rows =
-      list_schedule(knobs.plan_even ? evened(problem) : problem, building_block_policy(problem, knobs), candidate.score);
-  const bool planned_as_timed = knobs.patience == 0 && !knobs.plan_even;
-  if (!candidate.rows.empty() && !planned_as_timed) RowTimer(problem).run(candidate.rows, candidate.score);
-  return candidate;
+  return order_of(problem, knobs, building_block_policy(problem, knobs));
 }
 
 std::vector<TriedBlock> search_building_blocks(const OrderProblem& problem, const Score& bound, double passes) {
@@ -131,6 +145,7 @@ std::vector<TriedBlock> search_building_blocks(const OrderProblem& problem, cons
   const std::vector<Knobs> plain = plain_blocks(problem);
   RandomBlocks random(problem.chunks);
   std::vector<TriedBlock> elite;
+  std::vector<Tried> tried;
   for (int i = 0; i < tries; ++i) {
     Knobs knobs;
     if (i < static_cast<int>(plain.size())) {
@@ -140,9 +155,17 @@ std::vector<TriedBlock> search_building_blocks(const OrderProblem& problem, cons
     } else {
       knobs = random.near(elite[static_cast<std::size_t>(random.below(static_cast<int>(elite.size())))].knobs);
     }
-    TriedBlock candidate = try_building_block(problem, knobs);
-    if (candidate.rows.empty()) continue;
-    remember(elite, std::move(candidate));
+    const Policy policy = building_block_policy(problem, knobs);
+    const auto same =
+        std::find_if(tried.begin(), tried.end(), [&](const Tried& t) { return t.even == knobs.plan_even && t.policy == policy; });
+    if (same != tried.end()) {
+      if (!same->stuck) remember(elite, knobs, same->score, [&] { return order_of(problem, knobs, policy).rows; });
+    } else {
+      TriedBlock candidate = order_of(problem, knobs, policy);
+      tried.push_back({policy, knobs.plan_even, candidate.rows.empty(), candidate.score});
+      if (!candidate.rows.empty()) remember(elite, knobs, candidate.score, [&] { return std::move(candidate.rows); });
+    }
+    if (elite.empty()) continue;
     if (!bound.better_than(elite.front().score)) break;
   }
   return elite;

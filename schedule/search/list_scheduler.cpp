@@ -12,11 +12,13 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 struct Rank {
   double free_at = 0, first_start = -1;
-  int next[6] = {};                // microbatch that comes next, per kind + 3 chunk
-  int held[2] = {};                // activations, per chunk
-  std::vector<Op> owed;            // weight gradients in the order of their input gradients
-  std::size_t paid = 0;            // how many of them ran
-  std::vector<double> arrival[4];  // inputs of F and I of each chunk: kind + 2 chunk, per microbatch
+  double wanted[6] = {}, length[6] = {};  // of its microbatch 0, and what a pass takes; per kind + 3 chunk
+  int limit[2] = {};                      // as in Policy
+  int next[6] = {};                       // microbatch that comes next, per kind + 3 chunk
+  int held[2] = {};                       // activations, per chunk
+  std::vector<Op> owed;                   // weight gradients in the order of their input gradients
+  std::size_t paid = 0;                   // how many of them ran
+  std::vector<double> arrival[4];         // inputs of F and I of each chunk: kind + 2 chunk, per microbatch
 };
 
 class Scheduler {
@@ -25,6 +27,11 @@ class Scheduler {
       : p_(problem), policy_(policy), rows_(size(p_.ranks)), ranks_(size(p_.ranks)) {
     for (int r = 0; r < p_.ranks; ++r) {
       Rank& rank = ranks_[size(r)];
+      std::copy_n(policy.wanted[size(r)].begin(), 3 * p_.chunks, rank.wanted);
+      std::copy_n(policy.limit[size(r)].begin(), p_.chunks, rank.limit);
+      for (int chunk = 0; chunk < p_.chunks; ++chunk)
+        for (const Kind kind : {Kind::F, Kind::I, Kind::W})
+          rank.length[static_cast<int>(kind) + 3 * chunk] = p_.length(kind, p_.stage_on(r, chunk));
       for (int k = 0; k < 2 * p_.chunks; ++k) rank.arrival[k].assign(size(p_.microbatches), kNever);
       rows_[size(r)].reserve(size(3 * p_.chunks * p_.microbatches));
       rank.owed.reserve(size(p_.chunks * p_.microbatches));
@@ -68,13 +75,13 @@ class Scheduler {
     wake_[size(rank)] = std::min(wake_[size(rank)], std::max(time, ranks_[size(rank)].free_at));
   }
 
-  double wanted(int r, int op, int microbatch) const { return policy_.wanted[size(r)][size(op)] + microbatch * policy_.period; }
+  double wanted(int r, int op, int microbatch) const { return ranks_[size(r)].wanted[op] + microbatch * policy_.period; }
 
   bool room(int r, int chunk) const {
     const Rank& rank = ranks_[size(r)];
     if (rank.held[0] + rank.held[1] >= p_.memory) return false;
-    if (p_.chunks == 1) return rank.held[0] < policy_.limit[size(r)][0];
-    return rank.held[chunk] < policy_.limit[size(r)][size(chunk)] && (chunk == 1 || rank.held[0] < p_.memory - 1);
+    if (p_.chunks == 1) return rank.held[0] < rank.limit[0];
+    return rank.held[chunk] < rank.limit[chunk] && (chunk == 1 || rank.held[0] < p_.memory - 1);
   }
 
   // Forwards that are wanted later than this have to wait.
@@ -139,7 +146,7 @@ class Scheduler {
   // Of the weight gradient that is owed longest.
   double weight_length(int r) const {
     const Rank& rank = ranks_[size(r)];
-    return p_.length(Kind::W, p_.stage_on(r, rank.owed[rank.paid].chunk));
+    return rank.length[static_cast<int>(Kind::W) + 3 * rank.owed[rank.paid].chunk];
   }
 
   void start_weight(int r, double now) {
@@ -155,7 +162,7 @@ class Scheduler {
     const int chunk = op / 3, microbatch = rank.next[op]++, stage = p_.stage_on(r, chunk);
     const bool forward = op % 3 == 0;
     const Kind kind = forward ? Kind::F : Kind::I;
-    begin(r, now, p_.length(kind, stage), {kind, static_cast<std::uint8_t>(chunk), microbatch});
+    begin(r, now, rank.length[op], {kind, static_cast<std::uint8_t>(chunk), microbatch});
     const double end = rank.free_at;
     if (forward) {
       ++rank.held[chunk];

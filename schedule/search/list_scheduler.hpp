@@ -24,6 +24,8 @@ struct Policy {
   // and after it.
   double lead_at_first = kUnlimited, lead = kUnlimited;
   static constexpr double kUnlimited = 1e300;
+
+  bool operator==(const Policy&) const = default;
 };
 
 // Rows of all ranks within the memory limit. Without a limit on leads they are always complete: passes of one kind and stage run

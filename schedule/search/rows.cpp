@@ -13,30 +13,50 @@ RowTimer::RowTimer(const OrderProblem& problem)
       end_(3 * stages_ * microbatches_),
       position_(static_cast<std::size_t>(problem.ranks)),
       free_at_(position_.size()),
-      first_start_(position_.size()) {}
+      first_start_(position_.size()) {
+  for (int rank = 0; rank < problem.ranks; ++rank)
+    for (int chunk = 0; chunk < 2; ++chunk)
+      for (const Kind kind : {Kind::F, Kind::I, Kind::W})
+        timings_.push_back(chunk < problem.chunks ? timing(kind, problem.stage_on(rank, chunk)) : Timing());
+}
+
+RowTimer::Timing RowTimer::timing(Kind kind, int stage) const {
+  Timing timing{problem_.length(kind, stage), 0, place(kind, stage, 0), 0, false};
+  if (kind == Kind::F && stage > 0) {
+    timing.has_input = true;
+    timing.input = place(Kind::F, stage - 1, 0);
+    timing.delay = problem_.hop(stage - 1);
+  } else if (kind == Kind::I && stage + 1 < problem_.stages()) {
+    timing.has_input = true;
+    timing.input = place(Kind::I, stage + 1, 0);
+    timing.delay = problem_.hop(stage);
+  }
+  return timing;
+}
 
 // Runs a rank as far as its inputs are known; true when it got on.
 bool RowTimer::advance(int rank, const std::vector<Op>& row) {
   const auto r = static_cast<std::size_t>(rank);
-  std::size_t& at = position_[r];
-  const std::size_t from = at;
+  const Timing* const timings = timings_.data() + 6 * r;
+  const std::size_t from = position_[r];
+  std::size_t at = from;
+  double free_at = free_at_[r];
   for (; at < row.size(); ++at) {
     const Op op = row[at];
-    const int stage = problem_.stage_on(rank, op.chunk);
-    double start = free_at_[r];
-    if (op.kind == Kind::F && stage > 0) {
-      const double input = end(Kind::F, stage - 1, op.microbatch);
+    const Timing& timing = timings[static_cast<std::size_t>(op.kind) + 3 * static_cast<std::size_t>(op.chunk)];
+    const auto microbatch = static_cast<std::size_t>(op.microbatch);
+    double start = free_at;
+    if (timing.has_input) {
+      const double input = end_[timing.input + microbatch];
       if (input < 0) break;
-      start = std::max(start, input + problem_.hop(stage - 1));
-    } else if (op.kind == Kind::I && stage + 1 < problem_.stages()) {
-      const double input = end(Kind::I, stage + 1, op.microbatch);
-      if (input < 0) break;
-      start = std::max(start, input + problem_.hop(stage));
+      start = std::max(start, input + timing.delay);
     }
-    if (first_start_[r] < 0) first_start_[r] = start;
-    free_at_[r] = start + problem_.length(op.kind, stage);
-    end_[place(op.kind, stage, op.microbatch)] = free_at_[r];
+    if (at == 0) first_start_[r] = start;
+    free_at = start + timing.length;
+    end_[timing.end + microbatch] = free_at;
   }
+  free_at_[r] = free_at;
+  position_[r] = at;
   return at != from;
 }
 

@@ -28,8 +28,17 @@ class RowTimer {
   }
   bool advance(int rank, const std::vector<Op>& row);
 
+  // What a pass takes and waits for, by rank, kind and chunk: looked up once, not for each pass.
+  struct Timing {
+    double length = 0, delay = 0;
+    std::size_t end = 0, input = 0;  // of microbatch 0, into end_
+    bool has_input = false;
+  };
+  Timing timing(Kind kind, int stage) const;
+
   const OrderProblem problem_;
   std::size_t stages_, microbatches_;
+  std::vector<Timing> timings_;
   std::vector<double> end_;  // negative: has not run
   std::vector<std::size_t> position_;
   std::vector<double> free_at_, first_start_;

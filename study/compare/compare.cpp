@@ -221,6 +221,18 @@ void compare_waits(Comparison& result, const Timeline& a, const Timeline& b) {
   });
 }
 
+double figure(const ResultDocument& result, std::string_view name) {
+  const auto found = std::find_if(result.metrics.begin(), result.metrics.end(), [&](const auto& m) { return m.first == name; });
+  return found == result.metrics.end() ? 0 : found->second;
+}
+
+std::optional<bool> lies_inside(const ResultDocument& measured, const ResultDocument& predicted) {
+  const double low = figure(predicted, "step_time_p10_s"), high = figure(predicted, "step_time_p90_s");
+  const double step = figure(measured, "step_time_s");
+  if (high <= 0) return std::nullopt;
+  return low <= step && step <= high;
+}
+
 }  // namespace
 
 Tolerance parse_tolerance(const std::string& text) {
@@ -253,6 +265,7 @@ Comparison compare(const ResultDocument& a, const ResultDocument& b, const std::
   result.a = &a;
   result.b = &b;
   result.reference_is_b = b.measured() && !a.measured();
+  if (a.measured() != b.measured()) result.inside = a.measured() ? lies_inside(a, b) : lies_inside(b, a);
   compare_metrics(result, tolerances);
   if (metrics_only) return result;
   for (const ResultDocument* document : {&a, &b})

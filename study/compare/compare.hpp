@@ -58,6 +58,8 @@ struct Comparison {
   const ResultDocument* b = nullptr;
   // Differences are (other - reference): the measured result where exactly one is, else A.
   bool reference_is_b = false;
+  // Of a measured and a predicted result: whether the measured step lies in the interval of the predicted one, where it has one.
+  std::optional<bool> inside;
   std::vector<ComparedMetric> metrics;
   std::vector<ComparedClass> classes;
   std::vector<ComparedAction> worst;

@@ -7,6 +7,7 @@
 #include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
 #include "base/text/text_table.hpp"
+#include "costmodel/prediction/evidence.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "study/compare/compare.hpp"
 
@@ -30,6 +31,8 @@ std::string metric_text(const std::string& name, const std::optional<double>& va
       return time_text(*value);
     case MetricUnit::Share:
       return percent(*value);
+    case MetricUnit::Count:
+      return fmt::format("{:.0f}", *value);
     case MetricUnit::Flop:
       break;
   }
@@ -106,7 +109,20 @@ std::string waits_table(const Comparison& comparison) {
 }
 
 void write_document(JsonWriter& out, std::string_view name, const ResultDocument& document) {
-  out.object(name).field("path", document.path).field("kind", name_of(document.kind)).field("scenario", document.scenario).end();
+  out.object(name).field("path", document.path).field("kind", name_of(document.kind)).field("scenario", document.scenario);
+  if (document.evidence) write_evidence(out, *document.evidence);
+  out.end();
+}
+
+// How sure the prediction is, in the words of `estimate`.
+std::string sureness(const ResultDocument& document) {
+  if (!document.evidence) return "";
+  const auto figure = [&](std::string_view name) {
+    for (const auto& [metric, value] : document.metrics)
+      if (metric == name) return value;
+    return 0.0;
+  };
+  return sureness_text(figure("step_time_p10_s"), figure("step_time_p90_s"), *document.evidence);
 }
 
 }  // namespace
@@ -120,10 +136,14 @@ std::string to_table(const Comparison& comparison) {
   for (const auto& [letter, document] : {std::pair("A", comparison.a), std::pair("B", comparison.b)}) {
     results.row({letter, std::string(name_of(document->kind)),
                  document->path + (document->scenario.empty() ? "" : "  (" + document->scenario + ")")});
+    if (const std::string sure = sureness(*document); !sure.empty()) results.line("   " + sure);
     if (!alike)
       for (const std::string& line : document->heading) results.line("   " + line);
   }
   out += results.text();
+  if (comparison.inside)
+    out += fmt::format("the measured step lies {} the interval that holds 80 % of runs\n",
+                       *comparison.inside ? "inside" : "outside");
   out += comparison.reference_is_b ? "differences: A against B\n\n" : "differences: B against A\n\n";
   out += metrics_table(comparison);
   if (comparison.classes.empty()) return out;
@@ -136,7 +156,7 @@ std::string to_json(const Comparison& comparison) {
   out.object(JsonLayout::Lines).field("schema", "panpipe-comparison/1");
   write_document(out, "a", *comparison.a);
   write_document(out, "b", *comparison.b);
-  out.field("reference", comparison.reference_is_b ? "b" : "a").field("ok", comparison.ok());
+  out.field("reference", comparison.reference_is_b ? "b" : "a").field("inside", comparison.inside).field("ok", comparison.ok());
   out.list("metrics", JsonLayout::Lines);
   for (const ComparedMetric& m : comparison.metrics) {
     out.object().field("metric", m.name).field("a", m.a).field("b", m.b).field("difference", m.difference);

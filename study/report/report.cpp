@@ -119,6 +119,9 @@ class Report {
                      {"80 % of runs are expected",
                       fmt::format("{} to {}", to_text(Duration(of("step_time_p10_s"))), to_text(Duration(of("step_time_p90_s")))),
                       to_text(*result.evidence), page::Tone::Plain});
+    else if (result.evidence && !result.evidence->like.empty())
+      figures.insert(figures.begin() + 1,
+                     {"runs alike", std::to_string(result.evidence->runs), to_text(*result.evidence), page::Tone::Plain});
     if (of("mfu") > 0) figures.insert(figures.begin() + 1, {"MFU", percent(of("mfu")), "of the dense peak", page::Tone::Plain});
     if (result.kind == TimelineKind::Simulated)
       figures.push_back({"lost to shared links", percent(of("contention_s") / of("step_time_s")), "", page::Tone::Plain});

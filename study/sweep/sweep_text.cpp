@@ -114,6 +114,18 @@ std::vector<std::size_t> ranking(const std::vector<SweepCell>& cells) {
   return order;
 }
 
+namespace {
+
+// In the measure of `time`, which may be of a sample.
+std::string interval_text(const SweepCell& cell, const std::optional<double>& time) {
+  const auto step = cell.metric("step_time_s"), low = cell.metric("step_time_p10_s"), high = cell.metric("step_time_p90_s");
+  if (!time || !step || !low || !high || *step <= 0 || *high <= 0) return "";
+  return fmt::format("80 % of runs from {} to {}", to_text(Duration(*low * *time / *step)),
+                     to_text(Duration(*high * *time / *step)));
+}
+
+}  // namespace
+
 std::string conclusion(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
   const std::vector<std::size_t> order = ranking(cells);
   if (order.empty()) return "";
@@ -123,6 +135,7 @@ std::string conclusion(const SweepGrid& grid, const std::vector<SweepCell>& cell
   const std::optional<double> time = measure.of(best);
   std::string text = fmt::format("best: {}", grid.title(best.index));
   if (time) text += fmt::format(": {} a {}", to_text(Duration(*time)), measure.per_sample ? "sample" : "step");
+  if (const std::string range = interval_text(best, time); !range.empty()) text += " (" + range + ")";
   if (const auto memory = best.metric("peak_memory_bytes")) text += ", " + bytes_text(*memory);
   if (order.size() > 1 && time && cells[order[1]].status == CellStatus::Fits)
     if (const auto next = measure.of(cells[order[1]]); next && *next > 0) {

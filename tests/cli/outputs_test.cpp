@@ -209,7 +209,7 @@ void expect_out_of_range(const std::string& arguments, const std::string& messag
 TEST(FiniteTimes, ValuesFarFromAnythingThatExistsAreErrorsWithTheirPlace) {
   const std::string folder = small_scenario(), file = folder + "/scenario.yaml", framework = folder + "/megatron.yaml";
   std::string text = read_file("../scenarios/frameworks/megatron.yaml");
-  const std::string factor = "elementwise_factor: {value: ";
+  const std::string factor = "allocator_factor: {value: ";
   text.replace(text.find(factor), text.find(',', text.find(factor)) - text.find(factor), factor + "1e308");
   write_file(framework, text);
   for (const std::string verb : {"check ", "estimate ", "simulate ", "plan "}) {
@@ -221,7 +221,7 @@ TEST(FiniteTimes, ValuesFarFromAnythingThatExistsAreErrorsWithTheirPlace) {
     expect_out_of_range(verb + kGpt2 + " --set 'cluster.device.peak.fp32=1e-300 TFLOP/s'",
                         "'1e-300 TFLOP/s' is out of range; a compute rate is between 1 FLOP/s and 1e15 PFLOP/s");
     expect_out_of_range(verb + kGpt2 + " --set framework=" + framework,
-                        framework + ":6:29: error: '1e308' is out of range; a number is between 1e-38 and 1e38");
+                        framework + ":21:27: error: '1e308' is out of range; a number is between 1e-38 and 1e38");
   }
   write_file(folder + "/layers.yaml", kLayers + "  - {name: c, forward: 1e308 s, backward: 2 ms}\n");
   expect_out_of_range("estimate " + file, "layers.yaml:7:");

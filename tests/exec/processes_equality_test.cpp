@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exec/engine/device.hpp"
+#include "exec/engine/run/run.hpp"
 #include "tests/exec/processes.hpp"
 #include "tests/exec/training_fixture.hpp"
 
@@ -45,6 +46,52 @@ TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
     const auto losses = nlohmann::json::parse(run.out).at("losses").get<std::vector<double>>();
     ASSERT_EQ(losses.size(), 2u);
     for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(losses[s], one.losses()[s], 1e-5 * one.losses()[s]);
+    expect_close(tensors_of(gradients), expected, 2e-5);
+  }
+}
+
+// Six layers with dropout: which blocks are made again, and that gradients stay what they are where nothing is.
+TEST(Processes, BlocksThatAreMadeAgainEqualThoseThatAreKept) {
+  const Folder folder;
+  const auto six_layers = [](int pipeline, int tensor, const std::string& schedule) {
+    std::string text = scenario(pipeline, tensor, schedule);
+    return text.replace(text.find("layers: 2"), 9, "layers: 6, dropout: 0.1");
+  };
+  struct Case {
+    int pipeline, tensor;
+    const char *schedule, *recompute;
+    std::vector<std::size_t> groups;  // made again, by stage
+  };
+  for (const Case& c :
+       {Case{2, 1, "1f1b", "{first: 1}", {1, 1}}, Case{2, 1, "zb-h1", "{every: 2}", {1, 2}},
+        Case{2, 1, "1f1b", "{chunk: 2}", {2, 2}}, Case{1, 2, "1f1b", "{first: 4}", {4}}, Case{1, 2, "1f1b", "{chunk: 3}", {2}}}) {
+    SCOPED_TRACE(std::string(c.recompute) + " " + c.schedule);
+    const std::string plain = six_layers(c.pipeline, c.tensor, c.schedule) + (c.pipeline == 2 ? "partition: [h.3]\n" : "");
+    const std::string kept = folder.write("kept.yaml", plain);
+    RunRequest request = quiet(kept, 2);
+    request.dump_gradients = folder.file("kept.safetensors");
+    const Outcome one = run_threads(kept, request);
+    ASSERT_EQ(one.error(), "");
+    const auto expected = tensors_of(request.dump_gradients);
+
+    const std::string again = folder.write("again.yaml", plain + "recompute: " + c.recompute + "\n");
+    const PreparedRun prepared(quiet(again, 1));
+    ASSERT_EQ(prepared.layout.stages.size(), c.groups.size());
+    for (std::size_t s = 0; s < c.groups.size(); ++s) EXPECT_EQ(prepared.layout.stages[s].again.size(), c.groups[s]) << s;
+    RunRequest threads = quiet(again, 2);
+    threads.dump_gradients = folder.file("threads.safetensors");
+    const Outcome other = run_threads(again, threads);
+    ASSERT_EQ(other.error(), "");
+    EXPECT_EQ(other.losses().size(), 2u);
+    expect_close(tensors_of(threads.dump_gradients), expected, 2e-5);
+
+    const std::string gradients = folder.file("gloo.safetensors");
+    const test::Ended run = test::start_panpipe("run " + again +
+                                                " --steps 2 --transport gloo --device cpu --threads 1 --no-progress "
+                                                "--deadline 60 --dump-gradients " +
+                                                gradients)
+                                .end();
+    ASSERT_EQ(run.exit_code, 0) << run.err;
     expect_close(tensors_of(gradients), expected, 2e-5);
   }
 }

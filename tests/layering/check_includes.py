@@ -32,13 +32,14 @@ ALLOWED = {
     "study/compare": ["base", "schedule", "costmodel", "present"],
     "study/sweep": ["base", "schedule", "costmodel", "present"],
     "study/report": ["base", "schedule", "costmodel", "present", "study/compare"],
+    "jobs": ["base", "schedule", "costmodel"],
     "validation": ["base", "schedule", "costmodel", "present"],
     "exec/engine": ["base", "schedule", "costmodel", "present/result", "exec"],
     "exec/launch": ["base", "schedule", "costmodel"],
     "exec": ["base", "schedule", "costmodel", "exec"],
-    "cli": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "exec/launch", "validation"],
-    "bench": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "exec", "validation", "tests"],
-    "tests": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "exec", "validation", "cli"],
+    "cli": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec/launch", "validation"],
+    "bench": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "tests"],
+    "tests": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "cli"],
 }
 # Third-party headers that only these folders may include.
 FENCED = {

@@ -4,20 +4,22 @@
 
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <random>
 
 #include "base/error.hpp"
+#include "tests/validation/run_fixture.hpp"
 #include "validation/runs/run_evidence.hpp"
 #include "validation/runs/run_report.hpp"
 
 namespace panpipe {
 namespace {
 
-Likeness kind_of(const std::string& framework) { return {"A100-SXM", framework, "16 bit", "data", "none", "formulas", false}; }
+Likeness kind_of(const std::string& framework) {
+  return {"A100-SXM", framework, "16 bit", "data", framework, "none", "formulas", false};
+}
 
 RunPrediction compared(const std::string& source, const Likeness& kind, double predicted, double measured, int gpus = 8) {
   RunPrediction run;
@@ -124,41 +126,46 @@ TEST(EvidenceRows, ShareInsideIsAFigureWithATolerance) {
   EXPECT_TRUE(rows[2]["predicted_p10_s"].is_null());
 }
 
-// Korthikanti et al., arXiv 2205.05198, table 5: the 22B model with full recomputation.
-RunRow korthikanti_22b() {
-  RunRow row;
-  row.id = "22B";
-  row.source = "korth22";
-  row.framework = "megatron";
-  row.gpu = "A100-80G-SXM";
-  row.gpus = row.gpus_per_node = row.tp = 8;
-  row.layers = 48;
-  row.hidden = 6144;
-  row.heads = 64;
-  row.seq = 2048;
-  row.vocab = 51200;
-  row.global_batch = row.micro_batch = 4;
-  row.pp = row.dp = 1;
-  row.schedule = "none";
-  row.recompute = "full";
-  row.precision = "fp16-mixed";
-  row.step_s = 1.42;
-  return row;
-}
-
 TEST(EvidenceRows, NoSourceJudgesItself) {
-  RunRow row = korthikanti_22b();
-  const RunPrediction own = predict({row}, {}).front();
-  row.source = "nobody before";
-  const RunPrediction other = predict({row}, {}).front();
+  const RunRow row = korthikanti_22b();
+  RunRow elsewhere = row;
+  elsewhere.source = "nobody before";
+  std::vector<RunPrediction> runs = predict({row, elsewhere}, {});
+  judge(runs, shipped_evidence());
+  const RunPrediction &own = runs.front(), &other = runs.back();
   EXPECT_EQ(own.predicted_s, other.predicted_s);
   EXPECT_EQ(own.interval.evidence.sources, other.interval.evidence.sources - 1);
   EXPECT_EQ(own.interval.high, shipped_evidence().interval(own.kind, "korth22").high);
 }
 
+// The runs of a device's other sources say nothing of how well it would be known without any: two sources on an A100 off by 0.05,
+// two on an H100 by 0.2, eight runs each. Of all four the 80 % quantile is above 0.05, of those elsewhere 0.2 or 0.05 alone.
+TEST(EvidenceRows, ADeviceIsJudgedByOthersToo) {
+  std::vector<RunPrediction> runs;
+  for (const auto& [source, device, off] :
+       {std::tuple("one", "A100-SXM", 0.05), {"two", "A100-SXM", 0.05}, {"three", "H100-SXM", 0.2}, {"four", "H100-SXM", 0.2}})
+    for (int run = 0; run < 8; ++run) {
+      Likeness kind = kind_of("megatron");
+      kind.device = device;
+      runs.push_back(compared(source, kind, 1, std::exp(off)));
+    }
+  EvidenceTable table = make_evidence(runs);
+  table.widening = 1;
+  judge(runs, table);
+  // "one" by the other three: two of 0.2 and one of 0.05, all alike but for the device; elsewhere by two sources of 0.2, so that
+  // the width is 0.2 (1 + 1/2) = 0.3. "four" elsewhere by two of 0.05: 0.075, and 0.2 lies outside.
+  EXPECT_NEAR(std::log(runs.front().elsewhere.high), 0.3, 1e-9);
+  EXPECT_EQ(runs.front().inside_elsewhere(), true);
+  EXPECT_NEAR(std::log(runs.back().elsewhere.high), 0.075, 1e-9);
+  EXPECT_EQ(runs.back().inside_elsewhere(), false);
+  const auto rows = nlohmann::json::parse(to_json(make_run_report(runs, {})))["rows"];
+  EXPECT_EQ(rows.front()["inside_elsewhere"], true);
+  EXPECT_EQ(rows.front()["host_bound"], false);
+  EXPECT_EQ(rows.back()["inside_elsewhere"], false);
+}
+
 TEST(EvidenceRows, LeftOutPredictionsStandInForOurs) {
-  const std::string path = (std::filesystem::temp_directory_path() / "evidence_rows_left_out.csv").string();
-  std::ofstream(path) << "id,source,left_out_s\n22B,korth22,1.75\n";
+  const std::string path = file_with("id,source,left_out_s\n22B,korth22,1.75\n");
   PredictionOptions options;
   options.left_out = read_left_out({path});
   EXPECT_EQ(predict({korthikanti_22b()}, options).front().predicted_s, 1.75);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string>
-#include <tuple>
+#include <utility>
 
 #include "validation/runs/run_statistics.hpp"
 
@@ -23,12 +23,8 @@ std::vector<double> rounded_representatives(std::vector<double> values) {
 double off(const RunPrediction& run) { return std::log(*run.row.step_s / run.predicted_s); }
 
 std::vector<ComparedRuns> groups_of(const std::vector<const RunPrediction*>& runs) {
-  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, std::string, bool>;
-  std::map<Key, std::vector<const RunPrediction*>> members;
-  for (const RunPrediction* run : runs) {
-    const Likeness& k = run->kind;
-    members[{run->row.source, k.device, k.framework, k.precision, k.parallel, k.schedule, k.costs, k.host_bound}].push_back(run);
-  }
+  std::map<std::pair<std::string, Likeness>, std::vector<const RunPrediction*>> members;
+  for (const RunPrediction* run : runs) members[{run->row.source, run->kind}].push_back(run);
   std::vector<ComparedRuns> groups;
   for (const auto& [key, of] : members) {
     std::vector<double> values;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <mutex>
+#include <tuple>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/parallel_for.hpp"
@@ -13,6 +15,7 @@
 #include "costmodel/prediction/prediction.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/timeline/step_time.hpp"
+#include "validation/runs/calibration_choice.hpp"
 #include "validation/runs/csv_table.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
@@ -21,27 +24,6 @@ namespace panpipe {
 namespace {
 
 constexpr double kGib = 1073741824.0;
-
-// Which calibration file a device uses: the one that names it, else one that names no device.
-class CalibrationChoice {
- public:
-  explicit CalibrationChoice(const std::vector<std::string>& files) {
-    for (const std::string& file : files) {
-      const std::string path = std::filesystem::exists(file) ? std::filesystem::absolute(file).string() : file;
-      const Calibration calibration = load_calibration(path, "");
-      if (calibration.devices.empty()) general_ = path;
-      for (const std::string& gpu : calibration.devices) by_device_[device_file_of(gpu)] = path;
-    }
-  }
-  std::string of(const std::string& gpu) const {
-    const auto found = by_device_.find(device_file_of(gpu));
-    return found != by_device_.end() ? found->second : general_;
-  }
-
- private:
-  std::map<std::string, std::string> by_device_;
-  std::string general_;
-};
 
 // What PyTorch's allocator has given out (torch.cuda.max_memory_allocated): no context, no fragmentation.
 double allocated(const Framework& framework, double peak_bytes) {
@@ -78,20 +60,25 @@ void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache,
     const Experiment experiment(std::move(scenario), std::move(numbers));
     const Plan plan = experiment.plan("");
     const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
-    const auto [timeline, figures, terms, kind] = predict(graph, experiment.scenario, plan);
-    run.predicted_s = written.rolling ? step_period(timeline) : figures.step_time_s;
+    StepFigures figures = step_figures(graph, experiment.scenario, plan);
+    run.predicted_s = written.rolling ? figures.step_period_s : figures.step_time_s;
     run.predicted_peak_gib = figures.peak_memory_bytes / kGib;
     if (run.row.peak_kind == "allocated")
       run.predicted_peak_gib = allocated(experiment.scenario.framework, figures.peak_memory_bytes) / kGib;
     run.parameters = static_cast<double>(experiment.workload.parameters);
-    run.terms = terms_of(graph, figures, run.predicted_s);
-    run.kind = kind;
-    run.interval = shipped_evidence().interval(kind, run.row.source);
+    run.terms = terms_of(graph, figures.exposed_communication_s, run.predicted_s);
+    run.kind = std::move(figures.kind);
   } catch (const InputError& error) {
     run.skipped = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
   } catch (const NoAnswer& error) {
     run.skipped = error.what();
   }
+}
+
+std::optional<bool> lies_in(const StepInterval& interval, const RunPrediction& run) {
+  if (!run.error() || interval.stands_on.runs == 0) return std::nullopt;
+  const double step = *run.row.step_s;
+  return interval.low * run.predicted_s <= step && step <= interval.high * run.predicted_s;
 }
 
 }  // namespace
@@ -101,10 +88,8 @@ std::optional<double> RunPrediction::error() const {
   return predicted_s / *row.step_s - 1;
 }
 
-std::optional<bool> RunPrediction::inside() const {
-  if (!error() || interval.stands_on.runs == 0) return std::nullopt;
-  return predicted_p10_s() <= *row.step_s && *row.step_s <= predicted_p90_s();
-}
+std::optional<bool> RunPrediction::inside() const { return lies_in(interval, *this); }
+std::optional<bool> RunPrediction::inside_elsewhere() const { return lies_in(elsewhere, *this); }
 
 std::optional<double> RunPrediction::peak_error() const {
   if (!predicted() || !row.peak_gib) return std::nullopt;
@@ -145,6 +130,17 @@ std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const Predic
       runs[i].predicted_s = found->second;
   });
   return runs;
+}
+
+void judge(std::vector<RunPrediction>& runs, const EvidenceTable& table) {
+  std::map<std::pair<std::string, Likeness>, std::pair<StepInterval, StepInterval>> known;  // many rows are alike
+  for (RunPrediction& run : runs) {
+    if (!run.predicted()) continue;
+    const auto [place, is_new] = known.try_emplace({run.row.source, run.kind});
+    if (is_new)
+      place->second = {table.interval(run.kind, run.row.source), table.interval(run.kind, run.row.source, run.kind.device)};
+    std::tie(run.interval, run.elsewhere) = place->second;
+  }
 }
 
 }  // namespace panpipe

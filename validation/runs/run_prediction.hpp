@@ -22,12 +22,14 @@ struct RunPrediction {
   double parameters = 0;  // of the model
   StepTerms terms;
   Likeness kind;
-  StepInterval interval;  // from runs of other sources
+  StepInterval interval;   // from runs of other sources; once judged
+  StepInterval elsewhere;  // from those of them on other devices
 
   double predicted_p10_s() const { return interval.low * predicted_s; }
   double predicted_p90_s() const { return interval.high * predicted_s; }
   // Whether the measured step lies in it; absent when there is no measured step or nothing was compared.
   std::optional<bool> inside() const;
+  std::optional<bool> inside_elsewhere() const;  // whether it lies in the one from other devices
   bool predicted() const { return skipped.empty(); }
   // predicted / measured - 1; absent when either is.
   std::optional<double> error() const;
@@ -46,5 +48,8 @@ std::map<std::string, double> read_left_out(const std::vector<std::string>& file
 // In the order of the rows. A row that cannot be expressed or has no legal plan says why in `skipped`. Throws InputError for a
 // calibration that cannot be read.
 std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const PredictionOptions& options);
+
+// Gives each run that was predicted the intervals that the table has for it, without the runs of its own source.
+void judge(std::vector<RunPrediction>& runs, const EvidenceTable& table);
 
 }  // namespace panpipe

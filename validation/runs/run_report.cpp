@@ -73,7 +73,8 @@ void write_row(JsonWriter& out, const RunPrediction& run) {
   const bool has_interval = run.predicted() && run.interval.stands_on.runs > 0;
   out.field("predicted_p10_s", has_interval ? std::optional(run.predicted_p10_s()) : std::nullopt);
   out.field("predicted_p90_s", has_interval ? std::optional(run.predicted_p90_s()) : std::nullopt);
-  out.field("inside", run.inside());
+  out.field("inside", run.inside()).field("inside_elsewhere", run.inside_elsewhere());
+  out.field("host_bound", run.predicted() ? std::optional(run.kind.host_bound) : std::nullopt);
   if (run.predicted())
     write_evidence(out, run.interval.evidence);
   else

@@ -216,6 +216,8 @@ constexpr std::array kTrainers = {TrainerWords{"nanotron", "stp", "nanotron"},
                                   TrainerWords{"tp_linear_async_communication", "stp", "nanotron"},  // a switch of nanotron's
                                   TrainerWords{"torchtitan", "torch-compile", "torchtitan"},
                                   TrainerWords{"timm", "eager", "timm"},
+                                  TrainerWords{"; HF; ", "eager", "huggingface"},
+                                  TrainerWords{"languini", "torch-compile", "torch-compile-2.0"},  // of 2023
                                   TrainerWords{"fms", "eager-sdpa", "fms-fsdp"},
                                   TrainerWords{"bf16 O2", "megatron", "nemo"},
                                   TrainerWords{"under DeepSpeed", "eager-sdpa", "deepspeed"},
@@ -229,6 +231,16 @@ void take_trainer(RunRow& row) {
     row.assumed.push_back(fmt::format("framework: {} (from '{}')", known.after, known.words));
     return;
   }
+}
+
+constexpr int kGpt2Vocabulary = 50257;
+
+// GPT-2 is the model of transformers whose activation is a chain of operators.
+void take_activation(RunRow& row) {
+  std::string& activation = row.framework_choices["activation"];
+  if (row.framework != "huggingface" || row.vocab != kGpt2Vocabulary || !activation.empty()) return;
+  activation = "operators";
+  row.assumed.emplace_back("activation: operators (GPT-2's vocabulary)");
 }
 
 constexpr std::string_view kTied = "tied embeddings";
@@ -269,6 +281,12 @@ void take_words_of_note(RunRow& row) {
     row.assumed.push_back(fmt::format("{}: {} (from the note)", known.column, known.after));
   }
   take_trainer(row);
+  take_activation(row);
+  // Its log's peak is what PyTorch's allocator has given out.
+  if (row.framework == "nanotron" && row.peak_gib && row.peak_kind.empty()) {
+    row.peak_kind = "allocated";
+    row.assumed.emplace_back("peak_kind: allocated (nanotron)");
+  }
   std::erase_if(row.framework_choices, [](const auto& choice) { return choice.second.empty(); });
 }
 
@@ -295,8 +313,9 @@ std::string run_csv(const RunRow& row) {
   return heading + "\n" + cells + "\n";
 }
 
-std::vector<RunRow> read_runs(const std::string& path) {
-  const CsvTable table = load_csv(path);
+std::vector<RunRow> read_runs(const std::string& path) { return read_runs(load_csv(path), path); }
+
+std::vector<RunRow> read_runs(const CsvTable& table, const std::string& path) {
   ReadLog log;
   const std::vector<const Column*> heading = match_heading(table, log);
   log.throw_if_errors();

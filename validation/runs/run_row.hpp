@@ -9,6 +9,8 @@
 
 namespace panpipe {
 
+struct CsvTable;
+
 // An absent value means "not stated".
 struct RunRow {
   std::string file;
@@ -28,6 +30,7 @@ struct RunRow {
 // Throws InputError with everything that is wrong: a file without `id`, a value that is no number, a repeated id, a column
 // whose name is nearly one of ours. Other columns that we do not know are left alone.
 std::vector<RunRow> read_runs(const std::string& path);
+std::vector<RunRow> read_runs(const CsvTable& table, const std::string& path);
 
 // A table of this one row, with the columns that it states.
 std::string run_csv(const RunRow& row);

@@ -35,13 +35,18 @@ PreparedRun::PreparedRun(RunRequest asked)
   if (scenario.parallel.zero > 1)
     throw fault_at(scenario, "parallel.zero", "the executor shards optimizer state (zero: 1), not gradients or parameters",
                    "run with parallel.zero 0 or 1");
-  if (!scenario.recompute_scope.plain())
-    throw fault_at(scenario, "recompute",
-                   "the executor makes whole stages or the inside of every attention again, nothing between",
-                   "run with recompute none, selective or full");
+  if (const Parallel& parallel = scenario.parallel; parallel.zero > 0 && parallel.shard > 0 && parallel.shard < parallel.data)
+    throw fault_at(scenario, "parallel.shard",
+                   fmt::format("the executor shards optimizer state over all {} data-parallel ranks, not over groups of {}",
+                               parallel.data, parallel.shard),
+                   "run without parallel.shard");
+  if (!scenario.recompute_scope.attention_only())
+    throw fault_at(scenario, "recompute", "the executor makes blocks or the inside of every attention again, no other operators",
+                   "run with recompute none, selective or full, or name blocks: {every: 2}, {first: 4}, {chunk: 2}");
   plan = experiment.plan(request.plan);
   slices = sliced(experiment, plan.schedule);
   layout = make_stage_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
+  choose_recomputed_blocks(graph(), plan, scenario.recompute_scope, layout);
   weights = published_weights(scenario, whole_graph());
   check_training(*this);
   check_run_outputs(request);

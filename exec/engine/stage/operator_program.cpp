@@ -14,6 +14,7 @@
 #include "exec/engine/mixed_bits.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
+#include "exec/engine/stage/own_operators.hpp"
 #include "exec/engine/stage/recomputed_attention.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
@@ -105,7 +106,7 @@ bool draws(const c10::OperatorHandle& handle) {
   if (handle.hasTag(at::Tag::nondeterministic_seeded)) return true;
   const std::string& name = handle.schema().name();
   return name == "aten::dropout" || name == "aten::dropout_" || name == "aten::alpha_dropout" ||
-         name == "aten::feature_dropout" || name == "aten::scaled_dot_product_attention" ||
+         name == "aten::feature_dropout" || name == "aten::scaled_dot_product_attention" || name == "panpipe_nn::attention" ||
          name == "aten::feature_alpha_dropout" || name == "aten::feature_dropout_" || name == "aten::rrelu" ||
          name == "aten::rrelu_" || name == "aten::lstm" || name == "aten::gru" || name == "aten::rnn_tanh" ||
          name == "aten::rnn_relu" || name.compare(0, 10, "aten::rand") == 0;
@@ -157,6 +158,7 @@ std::vector<int> given_arguments(const Operator& op, const c10::FunctionSchema& 
 OperatorProgram::OperatorProgram(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs,
                                  at::Device device)
     : graph_(&graph), device_(device), slot_of_tensor_(graph.tensors.size(), -1), outputs_(outputs) {
+  register_own_operators();
   std::vector<bool> made(graph.tensors.size(), false);
   for (int index = first; index < end; ++index) {
     nodes_.push_back(compile(graph.operators[static_cast<std::size_t>(index)], index));

@@ -47,7 +47,7 @@ SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& ran
     const std::vector<int>& outputs = cut.size() == 1 ? range.outputs : part.makes;
     if (!part.communicates)
       parts_.back().stage = std::make_unique<Stage>(graph, part.first_operator, part.end_operator, outputs, parameters,
-                                                    needs_gradient, false, device, copies);
+                                                    needs_gradient, part.again, device, copies);
     for (const int tensor : part.reads)
       if (made.count(tensor) == 0) read.insert(tensor);
     made.insert(part.makes.begin(), part.makes.end());

@@ -46,6 +46,17 @@ void find_flow(const OperatorGraph& graph, const StageRange& range, std::vector<
 
 }  // namespace
 
+namespace {
+
+// The entry of range.again that holds the operator, or none.
+int made_again(const StageRange& range, int op) {
+  for (std::size_t i = 0; i < range.again.size(); ++i)
+    if (op >= range.again[i].first && op < range.again[i].second) return static_cast<int>(i);
+  return -1;
+}
+
+}  // namespace
+
 std::vector<StagePart> cut_at_collectives(const OperatorGraph& graph, const StageRange& range) {
   bool divided = false;
   for (int op = 0; op < range.first_operator; ++op)
@@ -53,11 +64,13 @@ std::vector<StagePart> cut_at_collectives(const OperatorGraph& graph, const Stag
   std::vector<StagePart> parts;
   for (int op = range.first_operator; op < range.end_operator; ++op) {
     const bool communication = communicates(operator_of(graph, op));
-    if (communication || parts.empty() || parts.back().communicates) {
+    const int again = made_again(range, op);
+    if (communication || parts.empty() || parts.back().communicates || again != made_again(range, op - 1)) {
       StagePart& part = parts.emplace_back();
       part.first_operator = op;
       part.communicates = communication;
       part.divided = divided;
+      part.again = again >= 0;
     }
     parts.back().end_operator = op + 1;
     if (communication) divided = divided_after(operator_of(graph, op), divided);

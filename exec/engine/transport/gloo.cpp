@@ -130,6 +130,13 @@ GlooTransport::GlooTransport(const ProcessOptions& options)
   }
   auto group = make_gloo_group(met_.store, "world", rank(), size(), met_.address, options.deadline);
   links_ = std::make_unique<GlooLinks>(std::move(group), rank(), size(), *mailbox_, *met_.watch);
+  // Gloo connects each with all: a rank that left as soon as it was connected itself would break the others' connecting, and
+  // they would tell of that, not of its reason.
+  try {
+    GlooTransport::barrier(options.deadline, "waiting until all ranks are connected");
+  } catch (const InputError&) {
+    // A rank that refuses has this behind it, so all are connected. This rank sees for itself, or hears it in its next wait.
+  }
 }
 
 GlooTransport::~GlooTransport() {

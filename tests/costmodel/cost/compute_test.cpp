@@ -233,7 +233,7 @@ TEST(Published, LayerOfThe22BModel) {
     if (row.recompute == Recompute::Full) backward += layer.recompute_full.total.base();
     if (row.recompute == Recompute::Selective) backward += layer.recompute_selective.total.base();
     EXPECT_NEAR(layer.forward.total.base() * 1e3 / row.forward, 1, 0.08);
-    EXPECT_NEAR(backward * 1e3 / row.backward, 1, 0.06);
+    EXPECT_NEAR(backward * 1e3 / row.backward, 1, 0.08);
     EXPECT_NEAR((layer.forward.total.base() + backward) * 1e3 / (row.forward + row.backward), 1, 0.06);
   }
 }

@@ -114,14 +114,15 @@ TEST(Exported, LayersHeadAndLossCostWhatTheBuiltInModelsDo) {
   }
 }
 
-// Two look-ups and their sum: built in the sum is one of the embedding's passes over its output, here it is an operator.
+// Two look-ups and their sum: built in the sum is one of the embedding's passes over its output, here it is an operator, with up
+// to three passes of its own, and the positions' look-up, which holds no batch, is another: less than 2.5 times as much.
 TEST(Exported, EmbeddingsLaunchAsMuchAndMoveALittleMore) {
   const Sum built = sum_of(make_with(kBuiltIn, "megatron")->cost(), true);
   const Sum exported = sum_of(make_with("pt2: " + archive_of("plain"), "megatron")->cost(), true);
   for (const std::size_t p : {0U, 1U}) {
     EXPECT_EQ(exported.launches[p], built.launches[p]);
     EXPECT_GE(exported.passes[p].memory, built.passes[p].memory);
-    EXPECT_LE(exported.passes[p].memory, built.passes[p].memory * 2.0);
+    EXPECT_LE(exported.passes[p].memory, built.passes[p].memory * 2.5);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -114,12 +115,90 @@ TEST(Unfused, MovesWhatItsKernelsReadAndWrite) {
   }
 }
 
+// torch.nn: LayerNorm is one kernel, RMSNorm the operators.
+TEST(Normalization, OfModulesIsOperatorsForRmsNormAlone) {
+  const auto forward = [](const std::string& model, const std::string& normalization) {
+    const auto made = make("panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: " + model +
+                           ", layers: 2, hidden: 1024, heads: 16, ffn: 4096, sequence: 512, vocabulary: 32000}\nbatch: {micro: "
+                           "1, microbatches: 8}\nprecision: bf16\n"
+                           "framework: {name: eager, normalization: " +
+                           normalization + "}\n");
+    return layer_of(made->cost()).forward.memory.base();
+  };
+  EXPECT_DOUBLE_EQ(forward("gpt", "modules"), forward("gpt", "kernel"));
+  EXPECT_DOUBLE_EQ(forward("llama", "modules"), forward("llama", "operators"));
+  EXPECT_GT(forward("gpt", "operators"), forward("gpt", "kernel"));
+}
+
+// 0.5 x (1 + tanh(c (x + d x^3))), x in e = 2 bytes, everything behind the power in r = 4 under autocast. Forward: cast 6, power
+// 8, times d 8, plus x 2 + 4 + 4, times c 8, tanh 8, 1 + 8, half of x 4, their product 2 + 4 + 4, cast 6: 76, one kernel moves 4.
+// Backward: cast 6; product 4 + 2 + 4 and 12, cast 6; half 4; tanh 12; c 8; x, cast 6; d 8; power 8 + 8 + 12, cast 6; two sums of
+// gradients 6 each: 118, one kernel moves 6. Without autocast (14 + 4) e = 36 and (19 + 9) e = 56. Four elements of each N.
+TEST(Activation, InOperatorsMovesEachIntermediate) {
+  struct Case {
+    const char* choices;
+    double forward, backward;
+  };
+  for (const Case& c : {Case{"", 76 - 4, 118 - 6}, Case{", autocast: false", 36 - 4, 56 - 6}}) {
+    const std::string choices = std::string(", attention: flash-2") + c.choices;
+    const auto kernel = with(choices), made = with(choices + ", activation: operators");
+    const Layer a = layer_of(kernel->cost()), b = layer_of(made->cost());
+    EXPECT_NEAR(bytes_of(*made, b.forward.memory - a.forward.memory) / (4 * c.forward * kN), 1, 1e-6) << c.choices;
+    EXPECT_NEAR(bytes_of(*made, b.input_gradient.memory - a.input_gradient.memory) / (4 * c.backward * kN), 1, 1e-6) << c.choices;
+  }
+}
+
+// A loss in chunks moves its forward's 68 % of 44 bytes twice, and makes the logits again in the backward.
+TEST(Loss, InChunksMakesLogitsAgain) {
+  const auto plain = with(""), chunked = with(", loss: chunked");
+  EXPECT_DOUBLE_EQ(plain->scenario.framework.loss_bytes_per_logit, 44);
+  EXPECT_DOUBLE_EQ(chunked->scenario.framework.loss_bytes_per_logit, 74);
+  const UnitCost &a = plain->cost().units.back(), &b = chunked->cost().units.back();
+  EXPECT_NEAR((b.input_gradient.breakdown.compute - a.input_gradient.breakdown.compute).base(),
+              a.forward.breakdown.compute.base(), 1e-9);
+  EXPECT_EQ(b.forward.breakdown.compute, a.forward.breakdown.compute);
+}
+
 // The product leaves 2 bytes; a kernel reads them, reads and writes the sum's 4: 10 bytes a weight and microbatch.
 TEST(GradientAccumulation, InFp32IsAKernelOfItsOwn) {
   const auto made = with(", autocast: false, gradient_accumulation: fp32");
   EXPECT_NEAR(bytes_of(*made, layer_of(made->cost()).weight_gradient.memory) / (10 * kWeights), 1, 1e-6);
   const auto fp32 = with(", autocast: false, gradient_accumulation: fp32", "tf32");
   EXPECT_DOUBLE_EQ(layer_of(fp32->cost()).weight_gradient.memory.base(), 0) << "gradients have the sum's format";
+}
+
+// Of a microbatch's gradient of 2 bytes, which a kernel reads, the sum is read and written in the format in which gradients
+// travel: 2 + 2 x 2, 2 + 2 x 4. An optimizer with a copy in fp32 sums there under bf16, under fp16 in the gradients' own format.
+TEST(GradientAccumulation, InABufferHasTheFormatThatTravelsOrTheOptimizers) {
+  const auto bytes = [](const std::string& choices, const std::string& precision) {
+    const auto made = with(", autocast: false, gradient_accumulation: buffer" + choices, precision);
+    return bytes_of(*made, layer_of(made->cost()).weight_gradient.memory) / kWeights;
+  };
+  EXPECT_NEAR(bytes(", gradient_bytes: 2", "fp16"), 6, 1e-5);
+  EXPECT_NEAR(bytes(", gradient_bytes: 4", "fp16"), 10, 1e-5);
+  EXPECT_NEAR(bytes(", gradient_bytes: 4", "fp16-pure"), 6, 1e-5) << "gradients travel as they are";
+  EXPECT_NEAR(bytes(", gradient_bytes: 4, bf16_extra_gradient_bytes: 4", "fp16"), 6, 1e-5);
+  EXPECT_NEAR(bytes(", gradient_bytes: 2, bf16_extra_gradient_bytes: 4", "bf16"), 10, 1e-5);
+}
+
+// FSDP brings a block's gradients into one flat tensor, 2 + 2, casts it to fp32 where that is reduced, 2 + 4, and divides it by a
+// share of the ranks, 4 + 4: 18 bytes a weight; reduced in 2 bytes 4 and 2 + 2.
+TEST(GradientAccumulation, InAFlatParameterIsGatheredCastAndDivided) {
+  for (const auto& [travels, bytes] : {std::pair("4", 18.0), std::pair("2", 8.0)}) {
+    const auto made = with(std::string(", autocast: false, gradient_accumulation: flat, gradient_bytes: ") + travels, "bf16");
+    EXPECT_NEAR(bytes_of(*made, layer_of(made->cost()).weight_gradient.memory) / (bytes * kWeights), 1, 1e-6) << travels;
+  }
+}
+
+// A cross entropy for the log casts the logits to fp32, 2 + 4, then reads and writes 4, its rows in the cache between
+// the passes: 14 bytes a logit.
+TEST(Loss, EachTrainingMetricIsAForwardOfTheEagerLoss) {
+  const auto both = [](const Made& made) {
+    const UnitCost& head = made.cost().units.back();
+    return bytes_of(made, head.forward.breakdown.memory + head.input_gradient.breakdown.memory);
+  };
+  const auto none = with(""), two = with(", training_metrics: 2");
+  EXPECT_NEAR((both(*two) - both(*none)) / (2 * 14 * kTokens * 51200), 1, 1e-6);
 }
 
 // Bytes a parameter: docs/models/compute.md. A scaler reads and writes each gradient of fp16: 8.
@@ -132,21 +211,106 @@ TEST(OptimizerKernel, MovesBytesPerParameter) {
        {Case{"", "fp16", "adam", 72}, Case{"", "fp16", "adamw", 80}, Case{"", "fp16", "momentum", 44},
         Case{", optimizer_kernel: fused", "fp16", "adam", 30}, Case{", gradient_scaler: true", "fp16", "adam", 80},
         Case{", gradient_scaler: true", "bf16", "adam", 72}}) {
-    const auto made = with(c.choices, c.precision, std::string("optimizer: ") + c.optimizer);
+    const auto made =
+        with(std::string(", gradient_accumulation: fused") + c.choices, c.precision, std::string("optimizer: ") + c.optimizer);
     const Breakdown step = made->model->optimizer(1000000, 0, made->degrees());
     EXPECT_EQ(step.traffic, Bytes(static_cast<std::int64_t>(c.bytes * 1e6))) << c.choices << " " << c.optimizer;
   }
 }
 
+// Each kernel that the step has for a parameter takes a launch; the step takes as long as host and device together do.
+// 2 layers of 12 parameters, two embeddings and the last normalization: 28 tensors.
+TEST(OptimizerKernel, OfALoopTakesALaunchAParameterAndOperation) {
+  struct Case {
+    const char *choices, *optimizer;
+    double bytes, launches;  // a parameter; a tensor
+  };
+  for (const Case& c : {Case{", optimizer_kernel: loop", "adam", 72, 7}, Case{", optimizer_kernel: loop", "adamw", 80, 8},
+                        Case{", optimizer_kernel: loop", "momentum", 44, 4}, Case{", optimizer_kernel: apex", "adam", 30, 0},
+                        // A norm reads each gradient of 4 bytes, scaling reads and writes it: 12 bytes; two kernels and one.
+                        Case{", optimizer_kernel: fused, gradient_clipping: loop", "adam", 30 + 12, 3},
+                        Case{", optimizer_kernel: fused, zero_gradients: true", "adam", 30 + 4 + 8 * 12, 1}}) {
+    const auto made =
+        with(std::string(c.choices) + ", gradient_accumulation: autograd", "fp16", std::string("optimizer: ") + c.optimizer);
+    const double elements = static_cast<double>(made->workload.parameters);
+    const Breakdown step = made->model->optimizer(made->workload.parameters, 0, made->degrees());
+    // Sums of 8 microbatches: 12 bytes for each after the first, or for all where they start as zeros.
+    const double sums = std::string(c.choices).find("zero") == std::string::npos ? 7 * 12 : 0;
+    const double device = (c.bytes + sums) * elements / rate(*made);
+    const double host = 28 * c.launches * made->model->calibration(0).launch.base();
+    EXPECT_NEAR(step.memory.base() / device, 1, 1e-6) << c.choices;
+    EXPECT_NEAR((step.total - made->model->calibration(0).step).base() / std::pow(std::pow(device, 4) + std::pow(host, 4), 0.25),
+                1, 1e-6)
+        << c.choices;
+  }
+}
+
+// A multi-tensor kernel takes 320 x 65536 elements a launch, for each of Adam's 7 operations and 3 of clipping.
+TEST(OptimizerKernel, OfManyTensorsTakesFewLaunches) {
+  const auto made = with(", optimizer_kernel: foreach, gradient_clipping: foreach, launch: 100 us");
+  const Breakdown step = made->model->optimizer(30000000, 0, made->degrees());
+  const double device = (72 + 12 + 7 * 12) * 30e6 / rate(*made), host = (7 + 3) * 30e6 / (320 * 65536) * 100e-6;
+  EXPECT_NEAR((step.total - made->model->calibration(0).step).base() / std::pow(std::pow(device, 4) + std::pow(host, 4), 0.25), 1,
+              1e-6);
+}
+
+// What PyTorch 2.11 dispatches for such a block (TorchDispatchMode, views left out; a normalization's backward is two kernels,
+// fused attention's three). Without autocast, unfused and causal, forward: 2 normalizations, 4 products with biases, 2 of
+// attention, 4 copies, scale, mask, softmax, GELU, 2 sums = 18. Backward: 8 products, 4 sums over rows, 2 x 2 normalizations, 4
+// products of attention, 3 copies and the one tensor of query, key and value, softmax, mask, scale, GELU, 2 sums of gradients
+// = 30. Autocast casts 8 weights and biases, 2 results of normalizations and that of softmax forward; backward as many, and 2
+// gradients of branches. Fused attention: 1 and 3 + 1 in place of 9 and 11. gelu_new: 8 and 11 in place of 1 and 1, under
+// autocast 10 and 15.
+TEST(Launches, AreCountedFromALayersKernels) {
+  struct Case {
+    const char* choices;
+    int forward, backward;
+  };
+  for (const Case& c :
+       {Case{", autocast: false", 18, 30}, Case{"", 18 + 11, 30 + 13}, Case{", autocast: false, attention: flash-2", 10, 23},
+        Case{", attention: flash-2", 10 + 10, 23 + 12}, Case{", autocast: false, activation: operators", 18 + 7, 30 + 10},
+        Case{", activation: operators", 29 + 9, 43 + 14},
+        // Dropout of scores and of two branches, a kernel each way.
+        Case{", autocast: false, dropout: true", 18 + 3, 30 + 3},
+        // Compiled: normalizations with the sums before them 2, products 6, casts of parameters 8, copies 4, scores 1, GELU 1.
+        // Backward: normalizations 2 x (1 + 2), 8 products, 4 x 2 for biases, casts 8, attention 4 + 4 + 1, GELU 1.
+        Case{", elementwise: compiled", 22, 40},
+        // Chains by hand, softmax fused: 2 + 4 + 3 + 1 + 1 + 2; 2 x 2 + 8 + 4 + 9 + 1 + 2.
+        Case{", elementwise: fused, autocast: false, attention: fused-softmax", 13, 28},
+        // A number that is stated goes before the count.
+        Case{", forward_operators: 50, backward_operators: 75", 50, 75}}) {
+    const Layer layer = layer_of(with(c.choices)->cost());
+    EXPECT_EQ(layer.forward_launches, c.forward) << c.choices;
+    EXPECT_EQ(layer.backward_launches, c.backward) << c.choices;
+  }
+}
+
+// Llama: seven products without biases; two RMSNorms of 8 operators; query and key turned by 5 operators each; activation, gate.
+// Forward under autocast, fused attention: 7 + 7 casts + 5 casts of normalized results + 16 + 10 + 2 + attention 1 + sums 2.
+TEST(Launches, OfAnotherLayerAreItsOwn) {
+  const auto launches = [](const std::string& model, const std::string& extra) {
+    const auto made = make(
+        "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: " + model +
+        ", layers: 2, hidden: 1024, heads: 16, ffn: 4096, sequence: 512, vocabulary: 32000}\nbatch: {micro: 1, microbatches: 8}\n"
+        "precision: bf16\nframework: {name: eager, dropout: false, attention: flash-2" +
+        extra + "}\n");
+    return layer_of(made->cost());
+  };
+  EXPECT_EQ(launches("llama", "").forward_launches, 7 + 7 + 5 + 16 + 10 + 2 + 1 + 2);
+  EXPECT_EQ(launches("llama", ", normalization: kernel").forward_launches, 7 + 7 + 5 + 2 + 10 + 2 + 1 + 2);
+  EXPECT_EQ(launches("gpt", "").forward_launches, 20);
+}
+
 TEST(Launches, AreTheFrameworksAndTakeItsTime) {
   GptCase c;
-  c.framework = "torch-compile";
+  const std::string stated = "{name: torch-compile-2.0, forward_operators: 28, backward_operators: 45";
+  c.framework = stated + "}";
   const auto made = make_gpt(c);
   const Layer layer = layer_of(made->cost());
   // 28 + 45 of the layer; four all-reduces, each with its wait: 246 us of the A100's 31.95 us are 8 launches more.
   EXPECT_EQ(layer.forward_launches + layer.backward_launches, 28 + 45 + 4 * (1 + 8));
   EXPECT_NEAR(made->model->host_bound(Duration(0), 100, 0, made->degrees()).base(), 4.9e-3, 1e-9);
-  c.framework = "{name: torch-compile, launch: 10 us, collective_launches: 3}";
+  c.framework = stated + ", launch: 10 us, collective_launches: 3}";
   const auto counted = make_gpt(c);
   const Layer other = layer_of(counted->cost());
   EXPECT_EQ(other.forward_launches + other.backward_launches, 28 + 45 + 4 * 3);
@@ -225,11 +389,11 @@ TEST(FrameworkChoices, AnotherCountLeavesAFittedFactorBehind) {
   const std::string head =
       "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 8}\n";
   const auto factor = [&](const std::string& choices) {
-    return parse_scenario(head + "framework: {name: megatron" + choices + "}\n", "F", ".").framework.elementwise_factor;
+    return parse_scenario(head + "framework: {name: stp" + choices + "}\n", "F", ".").framework.replicated_factor;
   };
-  EXPECT_DOUBLE_EQ(factor(", attention: unfused"), 0.55);
-  EXPECT_DOUBLE_EQ(factor(", elementwise: eager"), 1);
-  EXPECT_DOUBLE_EQ(factor(", elementwise: eager, elementwise_factor: 1.5"), 1.5);
+  EXPECT_DOUBLE_EQ(factor(", attention: unfused"), 9.3);
+  EXPECT_DOUBLE_EQ(factor(", elementwise: eager"), 0) << "as the other traffic";
+  EXPECT_DOUBLE_EQ(factor(", elementwise: eager, replicated_factor: 1.5"), 1.5);
 }
 
 // What a file says in the older key stays: a kernel at the calibrated rate, or Megatron's fused softmax.

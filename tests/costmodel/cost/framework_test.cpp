@@ -16,7 +16,7 @@ constexpr double kReplicated = kTokens * kHidden;          // elements of a tens
 constexpr double kBytesPerSecond = 2039e9 * 0.85 / 0.913;  // A800: memory bandwidth x efficiency over elementwise_scale
 
 // A Llama of two layers with a framework of the given lines, TP2 on A800.
-std::unique_ptr<Made> with(const std::string& lines) {
+std::unique_ptr<Made> with(const std::string& lines, bool sequence = false) {
   const std::string path = testing::TempDir() + "framework_" + std::to_string(getpid()) + ".yaml";
   std::ofstream(path) << "panpipe: 1\nkind: framework\nname: trial\n"
                       << "flash_attention: {value: true, source: test}\ndropout: {value: false, source: test}\n"
@@ -26,10 +26,10 @@ cluster: clusters/a800x8.yaml
 workload: {{model: llama, layers: 2, hidden: {}, heads: {}, kv_heads: {}, ffn: {}, vocabulary: 32000, sequence: {}}}
 batch: {{micro: 1, microbatches: 8}}
 precision: bf16
-parallel: {{pipeline: 1, tensor: {}}}
+parallel: {{pipeline: 1, tensor: {}, sequence_parallel: {}}}
 framework: {}
 )",
-                               kHidden, kHeads, kKeyValueHeads, kFfn, kSequence, kTensor, path));
+                               kHidden, kHeads, kKeyValueHeads, kFfn, kSequence, kTensor, sequence, path));
   made->cost();
   std::filesystem::remove(path);
   return made;
@@ -106,6 +106,46 @@ TEST(FullBackward, HidesTheReductionBehindColumnParallelWeightGradients) {
     EXPECT_EQ(unit.backward->launches, unit.input_gradient.launches + unit.weight_gradient.launches);
   }
   EXPECT_FALSE(unit_named(*with(""), "h.0.mlp").backward) << "without overlap the sum of both gradients does";
+}
+
+// The MLP's forward under sequence parallelism: the norm, the gather, gate and up and their activation, down, the scatter, the
+// sum. In four chunks three parts of the gather stand before chunks of gate and up, and a part of the scatter behind each of
+// down's.
+TEST(TensorChunks, CutCollectivesAndTheirProducts) {
+  const auto whole = with("", true), four = with(line("tensor_chunks", "4"), true),
+             ranks = with(line("tensor_chunks", "0"), true);
+  const PassCost &one = unit_named(*whole, "h.0.mlp").forward, &cut = unit_named(*four, "h.0.mlp").forward;
+  EXPECT_EQ(kinds(one), "cAcAc");
+  EXPECT_EQ(kinds(cut),
+            "cAcAcAcc"
+            "c"
+            "cAcAcAcA"
+            "c");
+  EXPECT_EQ(kinds(unit_named(*ranks, "h.0.mlp").forward), "cAccccAcAc");  // as many as tensor-parallel ranks: two
+  const auto sum_of = [](const PassCost& pass, bool collectives) {
+    double sum = 0;
+    for (const Piece& piece : pass.pieces) sum += piece.collective == collectives ? piece.time.base() : 0;
+    return sum;
+  };
+  for (const bool collectives : {false, true}) EXPECT_NEAR(sum_of(cut, collectives), sum_of(one, collectives), 1e-12);
+  // p and c of gate and up with the gather, then of down with the scatter.
+  const auto part = [&](std::size_t i) { return cut.pieces[i].time.base(); };
+  const double gate = part(2), gather = part(1), down = part(9), scatter = part(10);
+  EXPECT_NEAR(gather * 3, one.pieces[1].time.base(), 1e-12);
+  EXPECT_NEAR(scatter * 4, one.pieces[3].time.base(), 1e-12);
+  const double exposed = 3 * std::max(0.0, gather - gate) + 3 * std::max(0.0, scatter - down) + scatter;
+  EXPECT_NEAR(cut.breakdown.communication.base(), exposed, 1e-12);
+  EXPECT_NEAR((one.breakdown.total - cut.breakdown.total).base(), one.breakdown.communication.base() - exposed, 1e-12);
+}
+
+// Without sequence parallelism there are all-reduces alone, which nobody cuts.
+TEST(TensorChunks, LeaveAllReducesWhole) {
+  const auto whole = with(""), cut = with(line("tensor_chunks", "4"));
+  for (const UnitCost& unit : cut->cost().units) {
+    const UnitCost& other = unit_named(*whole, unit.name);
+    EXPECT_EQ(unit.forward.breakdown.total, other.forward.breakdown.total) << unit.name;
+    EXPECT_EQ(unit.input_gradient.breakdown.total, other.input_gradient.breakdown.total) << unit.name;
+  }
 }
 
 // Norm input and output of a unit are replicated (2 x 2 bytes an element); gate, its activation, up and their product are not

@@ -99,11 +99,25 @@ TEST(Buckets, OfEveryMicrobatchUnderZero2) {
   EXPECT_NEAR(last.base(), 36 + 1, 1e-9);
 }
 
-// A latency of 3 s each: six buckets of 0.1 s end at 2 + 6 x 3.1 = 20.6 s, the whole at 12 + 3.6 s: it is reduced as a whole.
-TEST(Buckets, ThatWouldEndLaterThanTheWholeAreNotMade) {
+// A latency of 3 s each: six buckets of 0.1 s end at 2 + 6 x 3.1 = 20.6 s, the whole at 12 + 3.6 s. The framework made buckets.
+TEST(Buckets, AreMadeWhereTheWholeWouldEndSooner) {
   BucketCosts costs = layers_of(6, 0.1);
   costs.start = Duration(3);
-  EXPECT_NEAR(step(one_rank("1f1b", 1, 1), costs), 6 + 12 + 3.6, 1e-9);
+  EXPECT_NEAR(step(one_rank("1f1b", 1, 1), costs), 6 + 2 + 6 * 3.1, 1e-9);
+}
+
+// Behind the backward: in one piece 3 + 0.6 s; a framework that has no other way takes six of 3.1 s, one behind another. With
+// buckets of 1000 bytes, 2.5 layers, two of 3.25 s and the rest, of one layer.
+TEST(Buckets, AwaitedOnesGoOneBehindAnother) {
+  BucketCosts costs = layers_of(6, 0.1);
+  costs.start = Duration(3);
+  Scenario scenario = one_rank("1f1b", 1, 1);
+  scenario.overlap_gradients = false;
+  EXPECT_NEAR(step(scenario, costs), 6 + 12 + 3.6, 1e-9);
+  scenario.framework.awaited_buckets = true;
+  EXPECT_NEAR(step(scenario, costs), 6 + 12 + 6 * 3.1, 1e-9);
+  scenario.gradient_bucket = Bytes(1000);
+  EXPECT_NEAR(step(scenario, costs), 6 + 12 + 2 * 3.25 + 3.1, 1e-9);
 }
 
 // A head that reads the embedding's weights: their gradient is whole with the embedding, the last unit of the backward. 1200
@@ -115,7 +129,7 @@ TEST(Buckets, OfATiedParameterWaitForItsFirstUser) {
   EXPECT_NEAR(step(one_rank("1f1b", 1, 1), costs), 4 + 13, 1e-9);
 }
 
-// A step is never slower with overlap than without, and without latency never slower with smaller buckets that divide the larger.
+// Without latency a step is never slower with overlap than without, and never slower with smaller buckets that divide the larger.
 TEST(Buckets, AreNeverSlower) {
   std::mt19937 random(11);
   const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
@@ -138,8 +152,10 @@ TEST(Buckets, AreNeverSlower) {
       EXPECT_LE(now, before + 1e-9) << family << ", round " << round << ", buckets of " << bytes;
       before = now;
     }
+    // With latency no slower than the same buckets awaited.
     costs.start = Duration(0.1 * pick(0, 50));
     scenario.overlap_gradients = false;
+    scenario.framework.awaited_buckets = true;
     const double late = step(scenario, costs);
     scenario.overlap_gradients = true;
     EXPECT_LE(step(scenario, costs), late + 1e-9) << family << ", round " << round << ", with latency";

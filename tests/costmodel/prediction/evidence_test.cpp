@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Likeness kind_of(const std::string& device, const std::string& framework, const std::string& parallel) {
-  return {device, framework, "16 bit", parallel, "none", "formulas", false};
+  return {device, framework, "16 bit", parallel, framework, "none", "formulas", false};
 }
 
 ComparedRuns group_of(const std::string& source, const Likeness& kind, int runs, double off) {
@@ -49,7 +49,7 @@ TEST(Evidence, TenValuesStandForMany) {
   EXPECT_THAT(representatives(many), ElementsAre(4.5, 14.5, 24.5, 34.5, 44.5, 54.5, 64.5, 74.5, 84.5, 94.5));
 }
 
-// Rungs: device, framework and split; framework and split; device and split; everything.
+// Rungs: device, choices and split; choices and split; device and split; everything.
 TEST(Evidence, TheNarrowestGroupOfEnoughSourcesMakesTheInterval) {
   const Likeness asked = kind_of("A100-SXM", "megatron", "tensor");
   EvidenceTable table;
@@ -182,6 +182,7 @@ TEST(Evidence, APredictionSaysWhatItIsLikeAndHowSureItIs) {
   const Prediction prediction = predict(experiment, experiment.plan(""));
   EXPECT_EQ(prediction.kind.device, "A100-SXM");
   EXPECT_EQ(prediction.kind.framework, "megatron");
+  EXPECT_EQ(prediction.kind.choices, "fused kernels, attention with scores");
   EXPECT_EQ(prediction.kind.precision, "16 bit");
   EXPECT_EQ(prediction.kind.parallel, "tensor + pipeline + data");
   EXPECT_EQ(prediction.kind.schedule, "1f1b");
@@ -192,6 +193,17 @@ TEST(Evidence, APredictionSaysWhatItIsLikeAndHowSureItIs) {
   // The interval is as wide to both sides, in the logarithm.
   EXPECT_NEAR(figures.step_time_p10_s * figures.step_time_p90_s, figures.step_time_s * figures.step_time_s,
               1e-9 * figures.step_time_s * figures.step_time_s);
+}
+
+// Choices count, not names: presets of eager frameworks say their kernels by a factor, and a scenario may change one.
+TEST(Evidence, FrameworksAreAlikeByTheirKernels) {
+  const auto choices = [](const std::string& framework) {
+    const Experiment experiment(parse_scenario(kScenario, "s", data_directory(), {"framework=" + framework}));
+    return predict(experiment, experiment.plan("")).kind.choices;
+  };
+  EXPECT_EQ(choices("eager-sdpa"), "eager kernels, fused attention");
+  EXPECT_EQ(choices("torch-compile"), "compiled kernels, fused attention");
+  EXPECT_EQ(choices("{name: torch-compile, attention: unfused}"), "compiled kernels, attention with scores");
 }
 
 TEST(Evidence, ShardedWeightsAreAnotherKindOfData) {

@@ -178,6 +178,15 @@ TEST(Scenario, RecomputeNamesBlocksAndOperators) {
   EXPECT_EQ(recompute_words(both.recompute, both.recompute_scope), "selective (norms, second-products), one block in 3");
   EXPECT_EQ(recompute_words(Recompute::Full, read("{every: 2}").recompute_scope), "full, one block in 2");
   EXPECT_EQ(recompute_words(Recompute::Selective, read("selective").recompute_scope), "selective");
+  EXPECT_EQ(read("{first: 2}").recompute, Recompute::Full);
+  EXPECT_EQ(read("{first: 2, operators: [norms]}").recompute, Recompute::Selective);
+  EXPECT_FALSE(read("{first: 2}").recompute_scope.plain());
+  EXPECT_FALSE(read("{chunk: 2}").recompute_scope.plain());
+  EXPECT_EQ(recompute_words(Recompute::Full, read("{first: 1}").recompute_scope), "full, the first block of each stage");
+  EXPECT_EQ(recompute_words(Recompute::Full, read("{first: 4}").recompute_scope), "full, the first 4 blocks of each stage");
+  EXPECT_EQ(recompute_words(Recompute::Full, read("{chunk: 2}").recompute_scope), "full, 2 blocks together");
+  EXPECT_EQ(parse_scenario(resolved_text(read("{first: 4}")), "b.yaml", "").recompute_scope.first, 4);
+  EXPECT_EQ(parse_scenario(resolved_text(read("{chunk: 2}")), "b.yaml", "").recompute_scope.chunk, 2);
   EXPECT_FALSE(is_open(both, "recompute"));
   const Scenario again = parse_scenario(resolved_text(both), "b.yaml", "");
   EXPECT_EQ(again.recompute_scope.operators, both.recompute_scope.operators);
@@ -195,7 +204,7 @@ TEST(Scenario, WhatRecomputeCannotBeIsSaidAtItsPlace) {
             "  at recompute\n"
             "    5 | recompute: {}\n"
             "      |            ^\n"
-            "  help: as in 'recompute: {every: 2}' or 'recompute: {operators: [norms, elementwise]}'");
+            "  help: as in 'recompute: {every: 2}', '{first: 4}', '{chunk: 2}' or '{operators: [norms, elementwise]}'");
   EXPECT_EQ(fault("{operators: [norm]}"),
             "a.yaml:5:25: error: unknown operator 'norm', did you mean 'norms'?\n"
             "  at recompute.operators[0]\n"
@@ -205,6 +214,12 @@ TEST(Scenario, WhatRecomputeCannotBeIsSaidAtItsPlace) {
   EXPECT_THAT(fault("{operators: norms}"), ::testing::HasSubstr("expected a list of operators"));
   EXPECT_THAT(fault("{operators: [norms, norms]}"), ::testing::HasSubstr("'norms' stands twice in the list"));
   EXPECT_THAT(fault("{every: 0}"), ::testing::HasSubstr("must be at least 1"));
+  EXPECT_THAT(fault("{first: 0}"), ::testing::HasSubstr("must be at least 1"));
+  EXPECT_THAT(fault("{every: 2, first: 2}"),
+              ::testing::HasSubstr("a.yaml:5:30: error: 'every' and 'first' both say which blocks recompute"));
+  for (const char* beside : {"first: 2", "every: 2", "operators: [norms]"})
+    EXPECT_THAT(fault(std::string("{chunk: 2, ") + beside + "}"),
+                ::testing::HasSubstr("a.yaml:5:20: error: blocks that are made again together are so throughout, as a whole"));
   EXPECT_THAT(fault("sometimes"), ::testing::HasSubstr("unknown recompute 'sometimes'"));
 }
 

@@ -17,10 +17,10 @@ TEST(MemoryRoom, TheNeedStandsBesideTheLimit) {
 }
 
 TEST(MemoryRoom, LessThanTheModelsErrorIsCalledThat) {
-  EXPECT_EQ(doubtful_room(mib(1000), mib(1029)), "29.00 MiB are left, less than the memory model's own error (3 %)");
-  EXPECT_EQ(doubtful_room(mib(1000), mib(1030)), "");
-  EXPECT_EQ(doubtful_room(mib(1000), mib(971)), "29.00 MiB are too much, less than the memory model's own error (3 %)");
-  EXPECT_EQ(doubtful_room(mib(1000), mib(970)), "");
+  EXPECT_EQ(doubtful_room(mib(1000), mib(1049)), "49.00 MiB are left, less than the memory model's own error (5 %)");
+  EXPECT_EQ(doubtful_room(mib(1000), mib(1050)), "");
+  EXPECT_EQ(doubtful_room(mib(1000), mib(951)), "49.00 MiB are too much, less than the memory model's own error (5 %)");
+  EXPECT_EQ(doubtful_room(mib(1000), mib(950)), "");
 }
 
 // Limits around the need of the fuller rank; what was measured has no model's error.
@@ -35,7 +35,7 @@ TEST(MemoryRoom, TheTableSaysHowMuchIsLeft) {
   };
   EXPECT_THAT(table(2 * need),
               ::testing::AllOf(::testing::HasSubstr(" usable, 50 %\n  "), Not(::testing::HasSubstr("own error"))));
-  const std::string narrow = " usable, 99 %\n        1.00 MiB are left, less than the memory model's own error (3 %)\n  ";
+  const std::string narrow = " usable, 99 %\n        1.00 MiB are left, less than the memory model's own error (5 %)\n  ";
   EXPECT_THAT(table(need + mib(1)), ::testing::HasSubstr(narrow));
   EXPECT_THAT(table(need + mib(1), TimelineKind::Measured), Not(::testing::HasSubstr("own error")));
 }

@@ -83,7 +83,8 @@ TEST(Request, WrongInputsAreExplained) {
             "  at workload\n"
             "    1 | workload: {}\n"
             "      |           ^\n"
-            "  help: write {model: gpt2-large}, {layers: FILE} for measured layers, or {pt2: FILE} for an exported model");
+            "  help: write {model: gpt2-large}, {config: FILE} for a model's config.json, {layers: FILE} for measured layers, or "
+            "{pt2: FILE} for an exported model");
   EXPECT_EQ(fault("{layers: 12}"),
             "test.yaml:1:20: error: 12 layers of which model? 'model' is missing\n"
             "  at workload.layers\n"

@@ -41,7 +41,7 @@ TEST(AnswerTable, NamesIdleDevicesAndWhatIsLeftOfTheMemory) {
   EXPECT_THAT(
       text,
       HasSubstr("\n  memory: the fullest device needs 1000.00 MiB of 1020.00 MiB usable, 98 %; 20.00 MiB are left, less than the "
-                "memory model's own error (3 %)\n"));
+                "memory model's own error (5 %)\n"));
   EXPECT_THAT(to_json(answer), HasSubstr("\"unused_devices\": [6, 7]"));
   EXPECT_THAT(to_table(answer_of({stage_of({"a"}, {0, 1})}, 2), false), Not(HasSubstr("not used")));
 }

@@ -41,8 +41,8 @@ TEST(ResultJson, HasTheKeysInTheirOrder) {
   EXPECT_FALSE(json["context"].contains("date"));
   EXPECT_THAT(keys(json["metrics"]),
               ::testing::ElementsAre("step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
-                                     "peak_memory_bytes", "memory_limit_bytes", "fits", "model_flops", "mfu", "samples_per_s",
-                                     "step_time_p10_s", "step_time_p90_s", "per_device"));
+                                     "peak_memory_bytes", "memory_limit_bytes", "fits", "parameters", "model_flops", "mfu",
+                                     "samples_per_s", "step_time_p10_s", "step_time_p90_s", "per_device"));
   EXPECT_EQ(json["metrics"]["step_time_s"].get<double>(), m.step_time_s);  // the same number, to the last bit
   EXPECT_EQ(json["metrics"]["exposed_communication_s"].get<double>(), m.exposed_communication_s);
   EXPECT_EQ(json["metrics"]["fits"], false);
@@ -94,7 +94,7 @@ TEST(ResultJson, OnlyTheContextDiffersBetweenCalls) {
 // What a reader needs to follow the step: what the plan decided, and what waited or was slowed.
 TEST(ResultJson, TellsThePlanAndWhatWasSlowed) {
   Timeline timeline = estimate(testing::small_step());
-  const ResultPlan plan{{"zb-h1", "blocking", 2, 1, 2, 1, 4, 2, 1, 1, true, false, true},
+  const ResultPlan plan{{"zb-h1", "blocking", 2, 1, 2, 1, 4, 0, 2, 1, 1, true, false, true},
                         {{"pipeline", {"bridge", "host"}}, {"data", {"network"}}},
                         "a model\non devices\n"};
   Span& send = timeline.spans[4];

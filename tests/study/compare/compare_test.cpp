@@ -363,7 +363,7 @@ TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
     for (const Metric& metric : metric_table())
       if (metric.is_in_result_of(kind)) expected.emplace_back(metric.name, metric.of_step(figures));
     EXPECT_EQ(again.metrics, expected);
-    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 13U : 14U);
+    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 14U : 15U);
     ASSERT_EQ(again.per_device.size(), 2U);
     for (std::size_t d = 0; d < 2; ++d) {
       EXPECT_EQ(again.per_device[d].device, figures.per_device[d].device);
@@ -434,6 +434,30 @@ TEST(Compare, TheTableOfASmallComparison) {
               testing::HasSubstr("step_time_s                       12 s        13 s      -7.7 %  broken: more than 3 %\n"));
   EXPECT_THAT(table, testing::HasSubstr("F of stage 1                       2 s         3 s     -33.3 %      1    -1 s\n"));
   EXPECT_THAT(table, testing::HasSubstr("device 0: gradients of stage 1, from device 1    7 s  8 s  1 s, 1 s\n"));
+}
+
+// 12 s predicted, 13 s measured: the interval holds it from 11 to 13.5 s, and not from 11 to 12.5 s.
+TEST(Compare, SaysHowSureThePredictionIsAndWhetherItHeld) {
+  const ResultDocument measured = read(result("measured", 1.5, 1), "b.json");
+  const auto estimated = [](double high) {
+    json document = result("estimated", 1, 1);
+    document["metrics"]["step_time_p10_s"] = 11;
+    document["metrics"]["step_time_p90_s"] = high;
+    document["evidence"] = {{"runs", 63}, {"sources", 2}, {"like", "A100-SXM, pipeline"}};
+    return read(document);
+  };
+  const ResultDocument wide = estimated(13.5), narrow = estimated(12.5);
+  EXPECT_THAT(
+      to_table(compare(wide, measured, {})),
+      testing::HasSubstr("A  estimated  a.json  (small.yaml)\n   80 % of runs are expected from 11 s to 13.5 s; validated on "
+                         "63 runs of 2 sources (A100-SXM, pipeline)\nB  measured   b.json  (small.yaml)\nthe measured step "
+                         "lies inside the interval that holds 80 % of runs\n"));
+  EXPECT_THAT(to_table(compare(measured, narrow, {})), testing::HasSubstr("the measured step lies outside the interval"));
+  const json document = json::parse(to_json(compare(wide, measured, {})));
+  EXPECT_EQ(document["inside"], true);
+  EXPECT_EQ(document["a"]["evidence"]["runs"], 63);
+  EXPECT_FALSE(document["b"].contains("evidence"));
+  EXPECT_TRUE(json::parse(to_json(compare(wide, narrow, {})))["inside"].is_null());  // nothing was measured
 }
 
 TEST(CompareFaults, SayWhatIsWrong) {

@@ -105,6 +105,14 @@ TEST(Sweep, TheTableIsSortedAndConcluded) {
   const SweepRun run = run_sweep(grid_of(), options_of(""));
   EXPECT_EQ(ranking(run.cells), (std::vector<std::size_t>{10, 11, 5, 6, 0, 1, 2, 3, 4, 7, 8, 9, 12, 13, 14}));
   EXPECT_EQ(conclusion(grid_of(), run.cells), "best: a=3, b=x: 333.3 ms a step, 2.794 GiB; others are as fast");
+  std::vector<SweepCell> sure = run.cells;  // 1/3 s x 0.9 and x 1.2
+  for (SweepCell& cell : sure) {
+    if (!cell.has_answer()) continue;
+    cell.metrics.emplace_back("step_time_p10_s", 0.9 * *cell.metric("step_time_s"));
+    cell.metrics.emplace_back("step_time_p90_s", 1.2 * *cell.metric("step_time_s"));
+  }
+  EXPECT_EQ(conclusion(grid_of(), sure),
+            "best: a=3, b=x: 333.3 ms a step (80 % of runs from 300 ms to 400 ms), 2.794 GiB; others are as fast");
   EXPECT_EQ(to_table(grid_of(), run.cells),
             "  a  b       step time  samples/s  MFU  bubble  peak memory\n"
             "  3  x        333.3 ms         24    -       -    2.794 GiB  best\n"

@@ -1,0 +1,64 @@
+#include "costmodel/timeline/device_sums.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/index.hpp"
+
+namespace panpipe {
+namespace {
+
+bool is_communication(Lane lane) {
+  return lane == Lane::Tensor || lane == Lane::Send || lane == Lane::Receive || lane == Lane::Data;
+}
+
+Interval in_seconds(Ticks start, Ticks end) { return {to_duration(start).base(), to_duration(end).base()}; }
+
+}  // namespace
+
+void DeviceIntervals::add(Lane lane, const Interval& interval, double waiting_inside) {
+  last_end = std::max(last_end, interval.end);
+  if (lane == Lane::Compute) {
+    compute.push_back(interval);
+    waiting += waiting_inside;
+  } else if (is_communication(lane)) {
+    communication.push_back(interval);
+  }
+}
+
+DeviceSums sums_of(DeviceIntervals intervals, double step) {
+  const std::vector<Interval> compute = united(std::move(intervals.compute));
+  const std::vector<Interval> communication = united(std::move(intervals.communication));
+  DeviceSums sums;
+  sums.busy = length(compute);
+  const double waiting = std::min(intervals.waiting, sums.busy);
+  if (!compute.empty()) sums.span = compute.back().end - compute.front().start;
+  sums.metrics.step_time_s = intervals.last_end;
+  sums.metrics.compute_s = sums.busy - waiting;
+  sums.metrics.exposed_communication_s = waiting + length(communication) - common_length(compute, communication);
+  sums.metrics.bubble_step = step > 0 ? std::max(0.0, 1.0 - sums.busy / step) : 0;
+  sums.metrics.bubble_span = sums.span > 0 ? std::max(0.0, 1.0 - sums.busy / sums.span) : 0;
+  return sums;
+}
+
+double exposed_communication(const TaskGraph& graph, const TaskTimes& times, std::int32_t device) {
+  DeviceIntervals intervals;
+  std::vector<bool> is_here;
+  for (int rank = 0; rank < graph.ranks; ++rank) is_here.push_back(graph.device(rank, 0, 0) == device);
+  for (int rank = 0; rank < graph.ranks; ++rank) {
+    if (!is_here[at(rank)]) continue;
+    for (std::int32_t t = graph.rank_begin[at(rank)]; t < graph.rank_begin[at(rank) + 1]; ++t)
+      intervals.add(graph.tasks[at(t)].lane, in_seconds(times.task_start[at(t)], times.task_end[at(t)]),
+                    times.task_waiting.empty() ? 0 : to_duration(times.task_waiting[at(t)]).base());
+  }
+  for (const TaskTimes::PassCollective& c : times.collectives)
+    if (is_here[at(graph.tasks[at(c.task)].rank)]) intervals.add(Lane::Tensor, in_seconds(c.start, c.end));
+  for (std::size_t i = 0; i < graph.transfers.size(); ++i) {
+    const TransferLink& link = graph.links[at(graph.transfers[i].link)];
+    if (is_here[at(link.from_rank)] || is_here[at(link.to_rank)])
+      intervals.add(Lane::Send, in_seconds(times.transfer_start[i], times.transfer_end[i]));
+  }
+  return sums_of(std::move(intervals), 0).metrics.exposed_communication_s;
+}
+
+}  // namespace panpipe

@@ -1,0 +1,33 @@
+// How long a device computes, waits and communicates in a step. Definitions: docs/models/metrics.md.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "costmodel/timeline/intervals.hpp"
+#include "costmodel/timeline/timeline.hpp"
+
+namespace panpipe {
+
+// What runs on a device. Seconds.
+struct DeviceIntervals {
+  std::vector<Interval> compute, communication;
+  double waiting = 0;  // inside passes, for tensor-parallel collectives
+  double last_end = 0;
+
+  void add(Lane lane, const Interval& interval, double waiting_inside = 0);
+};
+
+struct DeviceSums {
+  DeviceMetrics metrics;  // without device, rank and memory
+  double busy = 0;        // compute lane, waiting inside passes included
+  double span = 0;        // first start to last end of the compute lane
+};
+
+// `step`: seconds.
+DeviceSums sums_of(DeviceIntervals intervals, double step);
+
+// DeviceMetrics::exposed_communication_s of one device of a lowered step, without a timeline. Seconds.
+double exposed_communication(const TaskGraph& graph, const TaskTimes& times, std::int32_t device);
+
+}  // namespace panpipe

@@ -1,0 +1,177 @@
+// A language model from its traits: embedding, layers, head and loss. Encoders (bert.cpp, vit.cpp) take the layers from here.
+#include "costmodel/workload/transformer.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "costmodel/workload/builder.hpp"
+#include "costmodel/workload/models.hpp"
+
+namespace panpipe {
+namespace {
+
+// OPT's products between embedding and layers.
+constexpr const char* kProjectIn = "model.decoder.project_in";
+constexpr const char* kProjectOut = "model.decoder.project_out";
+
+std::int64_t width_of_embedding(const Transformer& m) { return m.t.embedding_width > 0 ? m.t.embedding_width : m.d.hidden; }
+
+// What the products of a layer's half read: whole on every rank. The narrow products of latents come first.
+int entered(const Transformer& m, int x, bool attention) {
+  return attention && m.t.latent.kv_rank > 0 ? x : m.g.enter_parallel(x);
+}
+
+int half(const Transformer& m, int x, int layer, const std::string& path, bool attention) {
+  return attention ? transformer_attention(m, x, layer, path) : transformer_mlp(m, x, layer, path);
+}
+
+// The residual stream behind one half of a layer.
+int residual_half(const Transformer& m, int x, int layer, const std::string& path, bool attention) {
+  GraphBuilder& g = m.g;
+  const ModuleNames& names = *m.t.names;
+  const std::string before = module_at(path, attention ? names.attention_norm : names.mlp_norm);
+  const std::string after = module_at(path, attention ? names.attention_after_norm : names.mlp_after_norm);
+  switch (m.t.form) {
+    case BlockForm::PostNorm: {
+      const int made = half(m, entered(m, x, attention), layer, path, attention);
+      return transformer_norm(m, g.add(g.dropout(made), x), before);
+    }
+    case BlockForm::NormAfter:
+      return g.add(x, g.dropout(transformer_norm(m, half(m, entered(m, x, attention), layer, path, attention), after)));
+    case BlockForm::Sandwich: {
+      const int made = half(m, entered(m, transformer_norm(m, x, before), attention), layer, path, attention);
+      return g.add(x, g.dropout(transformer_norm(m, made, after)));
+    }
+    default:
+      break;
+  }
+  return g.add(x, g.dropout(half(m, entered(m, transformer_norm(m, x, before), attention), layer, path, attention)));
+}
+
+// Attention and MLP read the same residual stream; one sum over the ranks serves both.
+int parallel_layer(const Transformer& m, int x, int layer, const std::string& path) {
+  GraphBuilder& g = m.g;
+  const ModuleNames& names = *m.t.names;
+  // Both norms stand in front of the region where every rank holds all tokens.
+  const int first = transformer_norm(m, x, module_at(path, names.attention_norm));
+  const bool two = m.t.form == BlockForm::ParallelTwoNorms;
+  const int second = two ? transformer_norm(m, x, module_at(path, names.mlp_norm)) : first;
+  const int normal = g.enter_parallel(first), other = two ? g.enter_parallel(second) : normal;
+  const int attention = transformer_attention(m, normal, layer, path, false);
+  int sum = g.leave_parallel(g.add(attention, transformer_mlp(m, other, layer, path, false)));
+  if (g.tensor_degree() > 1) {
+    const auto add_bias = [&](bool has, std::string_view name) {
+      if (has) sum = g.add(sum, g.parameter(module_at(path, name) + ".bias", {m.d.hidden}, "zeros"));
+    };
+    add_bias(m.t.output_bias, names.output);
+    add_bias(m.t.mlp_bias, names.down);
+  }
+  return g.add(x, g.dropout(sum));
+}
+
+// (batch, tokens, hidden), the residual stream in front of the first layer.
+int embed(const Transformer& m, int ids, int word_weight) {
+  GraphBuilder& g = m.g;
+  const ModelDimensions& d = m.d;
+  const int partial = g.vocabulary_embedding(ids, word_weight, d.vocabulary);
+  if (m.t.positions == Positions::Learned) {
+    int words = g.sum_parallel(partial);
+    if (m.t.embedding_width > 0) words = g.linear(words, kProjectIn, d.hidden, {.bias = false});
+    g.module(std::string(m.t.names->positions));
+    const int weight =
+        g.parameter(std::string(m.t.names->positions) + ".weight", {d.positions + m.t.extra_positions, d.hidden}, kNormalInit);
+    const int rows = g.buffer("position_ids", DType::Int64, {1, d.sequence},
+                              m.t.extra_positions > 0 ? fmt::format("arange({})", m.t.extra_positions) : "arange");
+    const int positions = g.embedding(rows, weight);
+    g.module("transformer.drop");
+    return g.dropout(g.scatter_sequence(g.add(words, positions)));
+  }
+  int x = g.leave_parallel(partial);
+  if (m.t.scaled_embedding)
+    x = g.op("aten::mul.Scalar", g.shape(x), g.dtype(x), TensorRef{x}, std::sqrt(static_cast<double>(d.hidden)));
+  return m.t.embedding_norm ? transformer_norm(m, x, std::string(m.t.names->embedding_norm)) : x;
+}
+
+void check_degree(const Transformer& m, const WorkloadShape& shape, const std::string& model) {
+  const ModelDimensions& d = m.d;
+  check_degree_of_heads(d, shape, model);
+  if (m.t.projections != FusedProjections::Separate) require_divides(shape, key_value_heads(d), "key-value heads", model);
+  if (shape.tensor_degree > 1 && m.t.query_key_norm == QueryKeyNorm::Whole)
+    throw InputError(
+        fmt::format("{} normalizes the queries of all heads together, which is not cut; use parallel.tensor 1", model));
+  if (m.t.experts.count > 0) {
+    require_divides(shape, m.t.experts.ffn, "features of an expert", model);
+    if (m.t.experts.shared_ffn > 0) require_divides(shape, m.t.experts.shared_ffn, "features of the shared expert", model);
+  }
+}
+
+}  // namespace
+
+std::string residual_init(const Transformer& m) {
+  return m.t.scaled_residual_init ? fmt::format("normal({:.6g})", 0.02 / std::sqrt(2.0 * m.d.layers)) : std::string(kNormalInit);
+}
+
+int transformer_norm(const Transformer& m, int x, const std::string& name) {
+  return m.t.norm == NormKind::Rms ? m.g.rms_norm(x, name, m.t.epsilon) : m.g.layer_norm(x, name, m.t.epsilon);
+}
+
+int transformer_layer(const Transformer& m, int x, int layer, const std::string& block, int unit_layer) {
+  const std::string path = fmt::format("{}{}", m.t.names->layer, layer);
+  if (m.t.form == BlockForm::Parallel || m.t.form == BlockForm::ParallelTwoNorms) {
+    m.g.unit(block, block, unit_layer);
+    return parallel_layer(m, x, layer, path);
+  }
+  m.g.unit(block + ".attention", block, unit_layer);
+  x = residual_half(m, x, layer, path, true);
+  m.g.unit(block + ".mlp", block, unit_layer);
+  return residual_half(m, x, layer, path, false);
+}
+
+int transformer_head(const Transformer& m, int x, int labels, int word_weight) {
+  GraphBuilder& g = m.g;
+  const ModelDimensions& d = m.d;
+  const std::string head(m.t.names->head);
+  if (m.t.final_norm) x = transformer_norm(m, x, std::string(m.t.names->final_norm));
+  if (m.t.embedding_width > 0) x = g.linear(x, kProjectOut, m.t.embedding_width, {.bias = false});
+  x = g.enter_parallel(x);
+  g.module(head);
+  const int weight = d.tied_embedding
+                         ? g.tied_parameter(head + ".weight", word_weight)
+                         : g.vocabulary_parameter(head + ".weight", {d.vocabulary, width_of_embedding(m)}, kNormalInit);
+  const int bias = m.t.head_bias ? g.vocabulary_parameter(head + ".bias", {d.vocabulary}, "zeros") : -1;
+  int logits = g.linear_op(x, weight, bias);
+  if (m.t.logit_cap > 0) {
+    const auto scaled = [&](int y, double by) { return g.op("aten::mul.Scalar", g.shape(y), g.dtype(y), TensorRef{y}, by); };
+    logits = scaled(g.unary("tanh", scaled(logits, 1 / m.t.logit_cap)), m.t.logit_cap);
+  }
+  g.module("loss");
+  const std::int64_t rows = static_cast<std::int64_t>(g.request().microbatch) * d.sequence;
+  const int flat = g.view(logits, {rows, g.shape(logits).back()});
+  return g.vocabulary_cross_entropy(flat, g.view(labels, {rows}), d.vocabulary);
+}
+
+OperatorGraph build_language_model(const std::string& model, const ModelDimensions& d, const WorkloadShape& shape) {
+  constexpr std::size_t kOperatorsPerLayer = 60, kOperatorsAround = 32;
+  GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
+  g.set_dropout(d.dropout);
+  Transformer m{g, d, d.traits, d.sequence};
+  check_degree(m, shape, model);
+  const std::int64_t batch = shape.microbatch;
+  const int tokens = g.input("input_ids", DType::Int64, {batch, d.sequence});
+  const int labels = g.input("labels", DType::Int64, {batch, d.sequence});  // already the next tokens
+  add_rotary_tables(m);
+
+  g.unit("embedding");
+  const std::string embedding(d.traits.names->embedding);
+  g.module(embedding);
+  const int word_weight = g.vocabulary_parameter(embedding + ".weight", {d.vocabulary, width_of_embedding(m)}, kNormalInit);
+  int x = embed(m, tokens, word_weight);
+  for (int i = 0; i < d.layers; ++i) x = transformer_layer(m, x, i, fmt::format("h.{}", i), i);
+
+  g.unit("head");
+  return g.finish(transformer_head(m, x, labels, word_weight));
+}
+
+}  // namespace panpipe

@@ -1,0 +1,191 @@
+// Attention of a transformer: queries, keys and values from one product, from three, or from latents; norms of queries and keys;
+// rotary positions.
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "costmodel/workload/builder.hpp"
+#include "costmodel/workload/models.hpp"
+#include "costmodel/workload/transformer.hpp"
+
+namespace panpipe {
+namespace {
+
+// Queries, keys and values, each (batch, heads of this rank, tokens, features).
+struct Heads {
+  int query = -1, key = -1, value = -1;
+};
+
+int split_heads(const Transformer& m, int flat, std::int64_t features) {
+  const std::int64_t batch = m.g.request().microbatch;
+  return m.g.view(flat, {batch, m.tokens, m.g.shape(flat).back() / features, features});
+}
+
+// Ranks that hold the same keys and values: there are fewer key-value heads than ranks.
+int replicas_of(const Transformer& m) { return std::max(1, m.g.tensor_degree() / key_value_heads(m.d)); }
+
+int norm_of_heads(const Transformer& m, int x, const std::string& name) {
+  const int normal =
+      m.t.query_key_norm_kind == NormKind::Rms ? m.g.rms_norm(x, name, m.t.epsilon) : m.g.layer_norm(x, name, m.t.epsilon);
+  m.g.sum_gradients_over_ranks(name);  // each rank normalizes its own heads with the same weights
+  return normal;
+}
+
+// A product of its own for each of them.
+Heads separate(const Transformer& m, int normal, const std::string& path) {
+  const ModelDimensions& d = m.d;
+  const ModuleNames& names = *m.t.names;
+  const std::int64_t features = features_of_head(d);
+  const auto project = [&m, normal, features, &path](std::string_view part, int heads, int replicas, std::string_view norm) {
+    const LinearOptions options{.bias = m.t.query_bias, .split = Split::Column, .replicas = replicas};
+    int flat = m.g.linear(normal, module_at(path, part), heads * features, options);
+    if (!norm.empty() && m.t.query_key_norm == QueryKeyNorm::Whole) flat = norm_of_heads(m, flat, module_at(path, norm));
+    int parted = split_heads(m, flat, features);
+    if (!norm.empty() && m.t.query_key_norm == QueryKeyNorm::PerHead) parted = norm_of_heads(m, parted, module_at(path, norm));
+    return m.g.transpose(parted, 1, 2);
+  };
+  const int replicas = replicas_of(m);
+  const int q = project(names.query, d.heads, 1, names.query_norm);
+  const int k = project(names.key, key_value_heads(d), replicas, names.key_norm);
+  return {q, k, project(names.value, key_value_heads(d), replicas, "")};
+}
+
+// All queries, then all keys, then all values.
+Heads in_turn(const Transformer& m, int normal, const std::string& path) {
+  GraphBuilder& g = m.g;
+  const std::int64_t features = features_of_head(m.d), degree = g.tensor_degree();
+  const std::int64_t queries = m.d.heads * features, keys = key_value_heads(m.d) * features;
+  LinearOptions options{.bias = m.t.query_bias, .split = Split::Column};
+  if (queries == keys)
+    options.fused_matrices = 3;
+  else
+    options.fused_rows = {queries, keys, keys};
+  const int fused = g.linear(normal, module_at(path, m.t.names->fused), queries + 2 * keys, options);
+  g.module(module_at(path, m.t.names->core));
+  std::vector<int> parts;
+  if (queries == keys) {
+    parts = g.split(fused, queries / degree, 2);
+  } else {
+    const std::int64_t q = queries / degree, k = keys / degree;
+    parts = {g.slice(fused, 2, 0, q), g.slice(fused, 2, q, q + k), g.slice(fused, 2, q + k, q + 2 * k)};
+  }
+  for (int& part : parts) part = g.transpose(split_heads(m, part, features), 1, 2);
+  return {parts[0], parts[1], parts[2]};
+}
+
+// For every key-value head its queries, its key and its value.
+Heads by_head(const Transformer& m, int normal, const std::string& path) {
+  GraphBuilder& g = m.g;
+  const std::int64_t features = features_of_head(m.d), batch = g.request().microbatch;
+  const std::int64_t group = m.d.heads / key_value_heads(m.d), groups = key_value_heads(m.d) / g.tensor_degree();
+  const int fused = g.linear(normal, module_at(path, m.t.names->fused), (m.d.heads + 2 * key_value_heads(m.d)) * features,
+                             {.bias = m.t.query_bias, .split = Split::Column});
+  g.module(module_at(path, m.t.names->core));
+  const int grouped = g.view(fused, {batch, m.tokens, groups, group + 2, features});
+  const auto part = [&](std::int64_t first, std::int64_t end) {
+    const int heads = g.reshape(g.slice(grouped, 3, first, end), {batch, m.tokens, groups * (end - first), features});
+    return g.transpose(heads, 1, 2);
+  };
+  const int q = part(0, group), k = part(group, group + 1);
+  return {q, k, part(group + 1, group + 2)};
+}
+
+// x cos + rotate(x) sin over the first features of a head, where rotate swaps their halves and negates the first.
+int rotate(const Transformer& m, int x, int cosine, int sine) {
+  GraphBuilder& g = m.g;
+  const std::int64_t rotated = g.shape(cosine).back(), features = g.shape(x).back();
+  const int part = rotated == features ? x : g.slice(x, 3, 0, rotated);
+  const int straight = g.mul(part, cosine);
+  const int low = g.slice(part, 3, 0, rotated / 2);
+  const int high = g.slice(part, 3, rotated / 2, rotated);
+  const int swapped = g.cat({g.unary("neg", high), low}, 3);
+  const int turned = g.add(straight, g.mul(swapped, sine));
+  return rotated == features ? turned : g.cat({turned, g.slice(x, 3, rotated, features)}, 3);
+}
+
+// The latents are narrow and the same on all ranks; what is made of them is cut by heads.
+Heads latent(const Transformer& m, int x, const std::string& path) {
+  GraphBuilder& g = m.g;
+  const LatentAttention& l = m.t.latent;
+  const std::int64_t batch = g.request().microbatch, heads = m.d.heads, own = heads / g.tensor_degree();
+  const std::int64_t query = l.plain + l.rotary;
+  const std::string core = module_at(path, m.t.names->core);
+  const LinearOptions none{.bias = false}, column{.bias = false, .split = Split::Column};
+  int narrow = x;
+  if (l.query_rank > 0) {
+    LinearOptions first = none;
+    first.bias = m.t.query_bias;
+    narrow = transformer_norm(m, g.linear(x, core + ".q_a_proj", l.query_rank, first), core + ".q_a_layernorm");
+  }
+  LinearOptions first = none;
+  first.bias = m.t.query_bias;
+  const int both = g.linear(x, core + ".kv_a_proj_with_mqa", l.kv_rank + l.rotary, first);
+  const int compressed = transformer_norm(m, g.slice(both, 2, 0, l.kv_rank), core + ".kv_a_layernorm");
+  g.module(core);
+  const int shared = g.slice(both, 2, l.kv_rank, l.kv_rank + l.rotary);
+
+  const int wide_query = g.enter_parallel(narrow), wide_kv = g.enter_parallel(compressed), key = g.enter_parallel(shared);
+  const int q = g.transpose(
+      split_heads(m, g.linear(wide_query, core + (l.query_rank > 0 ? ".q_b_proj" : ".q_proj"), heads * query, column), query), 1,
+      2);
+  const int kv = g.transpose(
+      split_heads(m, g.linear(wide_kv, core + ".kv_b_proj", heads * (l.plain + l.value), column), l.plain + l.value), 1, 2);
+  g.module(core);
+  const int plain_query = g.slice(q, 3, 0, l.plain), turned_query = rotate(m, g.slice(q, 3, l.plain, query), m.cosine, m.sine);
+  const int one = g.transpose(g.view(key, {batch, m.tokens, 1, l.rotary}), 1, 2);
+  const int turned_key = g.expand(rotate(m, one, m.cosine, m.sine), {batch, own, m.tokens, l.rotary});
+  return {g.cat({plain_query, turned_query}, 3), g.cat({g.slice(kv, 3, 0, l.plain), turned_key}, 3),
+          g.slice(kv, 3, l.plain, l.plain + l.value)};
+}
+
+Heads project(const Transformer& m, int normal, const std::string& path) {
+  if (m.t.projections == FusedProjections::InTurn) return in_turn(m, normal, path);
+  if (m.t.projections == FusedProjections::ByHead) return by_head(m, normal, path);
+  return separate(m, normal, path);
+}
+
+AttentionOptions options_of(const Transformer& m, int layer, const std::string& path) {
+  AttentionOptions options{.causal = m.t.causal, .scale = m.t.attention_scale, .score_cap = m.t.score_cap};
+  if (m.t.window_of(layer) < m.tokens) options.window = m.t.window_of(layer);
+  if (m.t.sinks) options.sinks = m.g.parameter(module_at(path, m.t.names->core) + ".sinks", {m.d.heads}, kNormalInit, 0);
+  if (m.t.positions == Positions::Alibi)
+    options.slopes =
+        m.g.buffer("alibi_slopes", DType::Float32, {m.d.heads / m.g.tensor_degree()}, fmt::format("alibi_slopes({})", m.d.heads));
+  return options;
+}
+
+}  // namespace
+
+void add_rotary_tables(Transformer& m) {
+  if (m.t.positions != Positions::Rotary) return;
+  const std::int64_t head = m.t.latent.kv_rank > 0 ? m.t.latent.rotary : features_of_head(m.d);
+  const std::int64_t features = m.t.rotary_features > 0 ? m.t.rotary_features : head;
+  const auto table = [&](const char* name, const char* function, double base) {
+    return m.g.buffer(name, m.g.compute(), {m.tokens, features}, fmt::format("{}({:.17g})", function, base));
+  };
+  m.cosine = table("rotary.cos", "rotary_cos", m.t.rotary_base);
+  m.sine = table("rotary.sin", "rotary_sin", m.t.rotary_base);
+  m.local_cosine = m.cosine, m.local_sine = m.sine;
+  if (m.t.rotary_local_base <= 0 || m.t.rotary_local_base == m.t.rotary_base) return;
+  m.local_cosine = table("rotary_local.cos", "rotary_cos", m.t.rotary_local_base);
+  m.local_sine = table("rotary_local.sin", "rotary_sin", m.t.rotary_local_base);
+}
+
+int transformer_attention(const Transformer& m, int x, int layer, const std::string& path, bool whole) {
+  GraphBuilder& g = m.g;
+  const bool from_latents = m.t.latent.kv_rank > 0;
+  Heads heads = from_latents ? latent(m, x, path) : project(m, x, path);
+  g.module(module_at(path, m.t.names->core));
+  if (!from_latents && m.t.rotates(layer)) {
+    const bool local = m.t.window_of(layer) > 0;
+    const int cosine = local ? m.local_cosine : m.cosine, sine = local ? m.local_sine : m.sine;
+    heads.query = rotate(m, heads.query, cosine, sine);
+    heads.key = rotate(m, heads.key, cosine, sine);
+  }
+  const int mixed = g.transpose(g.attention(heads.query, heads.key, heads.value, options_of(m, layer, path)), 1, 2);
+  const std::int64_t values = g.shape(mixed)[2] * g.shape(mixed)[3];
+  const int joined = g.reshape(mixed, {g.request().microbatch, m.tokens, values});
+  return g.linear(joined, module_at(path, m.t.names->output), m.d.hidden,
+                  {.bias = m.t.output_bias, .split = Split::Row, .init = residual_init(m), .partial = !whole});
+}
+
+}  // namespace panpipe

@@ -1,0 +1,119 @@
+#include "exec/engine/stage/own_operators.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace panpipe::exec {
+namespace {
+
+using Value = at::Tensor;  // Tensor is the graph's
+using OptionalValue = std::optional<Value>;
+
+// Which keys a query looks at: none behind it, none `window` or more before it.
+Value visible(const Value& query, const Value& key, bool causal, std::int64_t window) {
+  const auto options = query.options().dtype(at::kLong);
+  const Value distance = at::arange(query.size(2), options).unsqueeze(1) - at::arange(key.size(2), options).unsqueeze(0);
+  Value seen = causal ? distance.ge(0) : at::ones_like(distance, query.options().dtype(at::kBool));
+  return window > 0 ? seen.logical_and(distance.lt(window)) : seen;
+}
+
+// query (batch, heads, tokens, features); `sinks` and `slopes` a number a head. The softmax is taken in fp32.
+Value attention(const Value& query, const Value& key, const Value& value, const OptionalValue& sinks, const OptionalValue& slopes,
+                double dropout_p, bool causal, std::optional<double> scale, bool grouped, std::int64_t window, double cap) {
+  const Value seen = visible(query, key, causal, window);
+  if (!sinks && !slopes && cap <= 0)
+    return at::scaled_dot_product_attention(query, key, value, seen, dropout_p, false, scale, grouped);
+  const std::int64_t group = query.size(1) / key.size(1);
+  const Value keys = group > 1 ? key.repeat_interleave(group, 1) : key;
+  const Value values = group > 1 ? value.repeat_interleave(group, 1) : value;
+  const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
+  Value scores = at::matmul(query, keys.transpose(2, 3)).to(at::kFloat) * factor;
+  if (cap > 0) scores = at::tanh(scores / cap) * cap;
+  if (slopes) {
+    const Value places = at::arange(key.size(2), scores.options());
+    scores = scores + slopes->to(at::kFloat).view({1, -1, 1, 1}) * places;
+  }
+  scores = scores.masked_fill(seen.logical_not(), -std::numeric_limits<float>::infinity());
+  Value shares;
+  if (sinks) {
+    const Value column = sinks->to(at::kFloat).view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
+    shares = at::softmax(at::cat({scores, column}, 3), 3).narrow(3, 0, scores.size(3));
+  } else {
+    shares = at::softmax(scores, 3);
+  }
+  shares = shares.to(query.scalar_type());
+  if (dropout_p > 0) shares = at::dropout(shares, dropout_p, true);
+  return at::matmul(shares, values);
+}
+
+// logits (rows, experts). The best `per_token` experts of every row by score, plus the correction where there is one, and their
+// weights, which do not contain it.
+std::tuple<Value, Value> route(const Value& logits, const OptionalValue& correction, std::int64_t per_token, bool sigmoid,
+                               bool normalized, double scale) {
+  const Value wide = logits.to(at::kFloat);
+  const Value scores = sigmoid ? at::sigmoid(wide) : at::softmax(wide, 1);
+  const Value judged = correction ? scores.detach() + *correction : scores.detach();
+  const Value chosen = std::get<1>(at::topk(judged, per_token, 1));
+  Value weights = scores.gather(1, chosen);
+  if (normalized) weights = weights / weights.sum(1, true);
+  return {(weights * scale).to(logits.scalar_type()), chosen};
+}
+
+// Positions of (row, choice) pairs sorted by expert, in the order of the rows within an expert.
+Value by_expert(const Value& chosen) { return at::argsort(chosen.flatten(), /*stable=*/true, 0, false); }
+
+Value dispatch(const Value& rows, const Value& chosen) {
+  return rows.index_select(0, at::floor_divide(by_expert(chosen), chosen.size(1)));
+}
+
+// Rows sorted by expert; weight (experts, out, in), or (experts, in, out) transposed.
+Value grouped_linear(const Value& rows, const Value& chosen, const Value& weight, const OptionalValue& bias, bool transposed,
+                     double share) {
+  const Value counts = at::bincount(chosen.flatten(), {}, weight.size(0)).to(at::kCPU);
+  const auto* count = counts.const_data_ptr<std::int64_t>();
+  std::vector<Value> made;
+  std::int64_t first = 0;
+  for (std::int64_t expert = 0; expert < weight.size(0); ++expert) {
+    const Value matrix = transposed ? weight.select(0, expert).t() : weight.select(0, expert);
+    Value part = at::linear(rows.narrow(0, first, count[expert]), matrix);
+    if (bias) part = part + bias->select(0, expert) * share;
+    made.push_back(std::move(part));
+    first += count[expert];
+  }
+  return at::cat(made, 0);
+}
+
+Value combine(const Value& rows, const Value& weights, const Value& chosen) {
+  const Value order = by_expert(chosen);
+  const Value weighted = rows * weights.flatten().index_select(0, order).unsqueeze(1);
+  const Value sum = at::zeros({chosen.size(0), rows.size(1)}, rows.options());
+  return sum.index_add(0, at::floor_divide(order, chosen.size(1)), weighted);
+}
+
+}  // namespace
+
+void register_own_operators() {
+  static const torch::Library library = [] {
+    torch::Library made(torch::Library::DEF, "panpipe_nn", std::nullopt, __FILE__, __LINE__);
+    made.def(
+        "attention(Tensor query, Tensor key, Tensor value, Tensor? sinks, Tensor? slopes, float dropout_p, bool is_causal, "
+        "float? scale, bool enable_gqa, int window, float cap) -> Tensor",
+        attention);
+    made.def(
+        "route(Tensor logits, Tensor? correction, int per_token, bool sigmoid, bool normalized, float scale) -> (Tensor, Tensor)",
+        route);
+    made.def("dispatch(Tensor rows, Tensor chosen) -> Tensor", dispatch);
+    made.def("grouped_linear(Tensor rows, Tensor chosen, Tensor weight, Tensor? bias, bool transposed, float share) -> Tensor",
+             grouped_linear);
+    made.def("combine(Tensor rows, Tensor weights, Tensor chosen) -> Tensor", combine);
+    return made;
+  }();
+  static_cast<void>(library);
+}
+
+}  // namespace panpipe::exec

@@ -1,0 +1,61 @@
+#include "jobs/job.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace panpipe::jobs {
+namespace {
+
+constexpr std::size_t kWidth = 110;  // of a comment's line
+
+// "# name: a, b, c", broken at commas.
+void add_list(std::string& text, const std::string& name, const std::vector<std::string>& items) {
+  if (items.empty()) return;
+  std::string line = fmt::format("# {}:", name);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    std::string piece = fmt::format(" {}{}", items[i], i + 1 < items.size() ? "," : "");
+    for (char& c : piece)
+      if (static_cast<unsigned char>(c) < ' ') c = ' ';  // a line's end would begin a key
+    if (line.size() + piece.size() > kWidth) {
+      text += line + "\n";
+      line = "#  ";
+    }
+    line += piece;
+  }
+  text += line + "\n";
+}
+
+std::string top_of(const std::string& key) { return key.substr(0, key.find('.')); }
+
+}  // namespace
+
+std::string scenario_text(const ImportedJob& job) {
+  std::string text = fmt::format("# {} ({}), imported by panpipe.\n", job.source, job.trainer);
+  for (const std::string& assumption : job.assumptions) text += "# Assumed: " + assumption + "\n";
+  add_list(text, "Understood, but not part of a prediction", job.not_modelled);
+  add_list(text, "NOT UNDERSTOOD", job.not_understood);
+  add_list(text, "Without effect on a step", job.without_effect);
+  text += "panpipe: 1\n";
+  // One block a top key, in the order of first mention.
+  std::vector<std::string> tops;
+  for (const ImportedValue& value : job.values)
+    if (std::find(tops.begin(), tops.end(), top_of(value.key)) == tops.end()) tops.push_back(top_of(value.key));
+  for (const std::string& top : tops) {
+    bool opened = false;
+    for (const ImportedValue& value : job.values) {
+      if (top_of(value.key) != top) continue;
+      if (value.key == top) {
+        text += fmt::format("{}: {}  # {}\n", top, value.value, value.origin);
+        continue;
+      }
+      if (!opened) text += top + ":\n";
+      opened = true;
+      text += fmt::format("  {}: {}  # {}\n", value.key.substr(top.size() + 1), value.value, value.origin);
+    }
+  }
+  return text;
+}
+
+}  // namespace panpipe::jobs

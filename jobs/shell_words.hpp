@@ -1,0 +1,19 @@
+// Words of a command line as a shell would pass them: quotes, backslashes, comments and line ends; nothing is expanded or run.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace panpipe::jobs {
+
+struct ShellWord {
+  std::string text;
+  int line = 1, column = 1;  // where it starts
+  bool expands = false;      // it holds a `$` or a backquote that a shell would expand: the value is not known
+};
+
+// Throws InputError with a place for a quote that is not closed and for text of more than 1 MiB.
+std::vector<ShellWord> shell_words(std::string_view text, const std::string& name);
+
+}  // namespace panpipe::jobs

@@ -1,0 +1,58 @@
+// The figures of a row's step, which no timeline is made for, are those of its timeline.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "costmodel/lowering/task_graph.hpp"
+#include "costmodel/prediction/prediction.hpp"
+#include "costmodel/timeline/step_time.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr const char* kScenario = R"(
+panpipe: 1
+cluster: clusters/dgx-a100-80g.yaml
+workload: {model: gpt2-large}
+batch: {micro: 2, microbatches: 4}
+parallel: {pipeline: 2, tensor: 2, data: 2}
+precision: bf16
+framework: megatron
+)";
+
+// Bit by bit: both add the same times in the same order. Where passes run side by side with collectives, or give their outputs
+// early (a braid, several stages a rank), times come from their steps; else from their durations.
+TEST(StepFigures, AreThoseOfTheTimeline) {
+  const std::vector<std::vector<std::string>> cases = {
+      {},
+      {"schedule=zb-h1"},
+      {"schedule=interleaved-1f1b", "parallel={pipeline: 2, tensor: 2, data: 2, virtual_stages: 2}"},
+      {"schedule=stp", "batch.microbatches=8", "parallel={pipeline: 2, tensor: 4}"},
+      {"parallel={pipeline: 1, data: 8, zero: 3}"},
+      {"parallel={pipeline: 4, tensor: 2, sequence_parallel: true}", "recompute=full"}};
+  for (const std::vector<std::string>& changes : cases) {
+    SCOPED_TRACE(changes.empty() ? "as it is" : changes.front());
+    const Experiment experiment(parse_scenario(kScenario, "s", data_directory(), changes));
+    const Plan plan = experiment.plan("");
+    const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
+    const Prediction whole = predict(graph, experiment.scenario, plan);
+    const StepFigures figures = step_figures(graph, experiment.scenario, plan);
+    EXPECT_EQ(figures.step_time_s, whole.metrics.step_time_s);
+    EXPECT_DOUBLE_EQ(figures.step_period_s, step_period(whole.timeline));
+    EXPECT_EQ(figures.peak_memory_bytes, whole.metrics.peak_memory_bytes);
+    EXPECT_EQ(figures.kind, whole.kind);
+    const std::int32_t device = graph.device(busiest_rank(graph), 0, 0);
+    const auto busiest = std::find_if(whole.metrics.per_device.begin(), whole.metrics.per_device.end(),
+                                      [&](const DeviceMetrics& row) { return row.device == device; });
+    ASSERT_NE(busiest, whole.metrics.per_device.end());
+    EXPECT_EQ(figures.exposed_communication_s, busiest->exposed_communication_s);
+    const StepTerms terms = terms_of(graph, figures.exposed_communication_s, figures.step_time_s);
+    EXPECT_EQ(terms.communication, whole.terms.communication);
+    EXPECT_EQ(terms.idle, whole.terms.idle);
+  }
+}
+
+}  // namespace
+}  // namespace panpipe

@@ -1,0 +1,284 @@
+// Models by their config.json: parameters to the last one, defaults of the classes, cuts over ranks, and faults with places.
+#include "costmodel/workload/model_config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "costmodel/workload/operator_cost.hpp"
+#include "costmodel/workload/workload.hpp"
+
+namespace panpipe {
+namespace {
+
+class ModelConfigs : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) / "model_configs";
+    std::filesystem::create_directories(folder_);
+  }
+
+  std::string file(const std::string& text) {
+    const std::string path = (folder_ / fmt_name()).string();
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  Workload make(const std::string& path, int degree = 1, int sequence = 256, bool sequence_parallel = false) {
+    WorkloadRequest request;
+    request.config_file = path;
+    request.config = std::make_shared<ModelConfig>(read_model_config(path, sequence));
+    return make_workload(
+        request,
+        {.microbatch = 1, .tensor_degree = degree, .sequence_parallel = sequence_parallel, .precision = Precision::Bf16});
+  }
+
+  std::int64_t parameters(const std::string& text) { return make(file(text)).parameters; }
+
+  std::string fault(const std::string& text, int sequence = 256) {
+    try {
+      read_model_config(file(text), sequence);
+    } catch (const InputError& error) {
+      std::string message = error.what();
+      const std::string folder = folder_.string() + "/";
+      for (std::size_t at = message.find(folder); at != std::string::npos; at = message.find(folder))
+        message.erase(at, folder.size());
+      return message;
+    }
+    return "no fault";
+  }
+
+ private:
+  static std::string fmt_name() { return std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + ".json"; }
+  std::filesystem::path folder_;
+};
+
+// Published sizes, and what transformers 5.23 counts for the same file (parameters of the class on the meta device).
+TEST_F(ModelConfigs, ShippedOnesHaveThePublishedParameters) {
+  const std::vector<std::tuple<const char*, std::int64_t, double>> shipped = {
+      {"llama-3-8b", 8'030'261'248, 8.03},     {"llama-3-70b", 70'553'706'496, 70.6},  {"llama-3.1-405b", 405'853'388'800, 406},
+      {"mistral-7b", 7'241'732'096, 7.24},     {"qwen2.5-7b", 7'615'616'512, 7.61},    {"qwen3-8b", 8'190'735'360, 8.19},
+      {"qwen3-30b-a3b", 30'532'122'624, 30.5}, {"gemma-2-9b", 9'241'705'984, 9.24},    {"phi-2", 2'779'683'840, 2.78},
+      {"gpt-neox-20b", 20'554'567'680, 20.6},  {"opt-6.7b", 6'658'473'984, 6.66},      {"bloom-176b", 176'247'271'424, 176},
+      {"falcon-40b", 41'303'293'952, 41.3},    {"mixtral-8x7b", 46'702'792'704, 46.7}, {"deepseek-v2-lite", 15'706'484'224, 15.7},
+      {"deepseek-v3", 671'026'404'352, 671},   {"gpt-oss-20b", 20'914'757'184, 20.9},
+  };
+  for (const auto& [name, counted, published] : shipped) {
+    const Workload workload = make(data_directory() + "/workloads/" + name + ".json");
+    EXPECT_EQ(workload.parameters, counted) << name;
+    EXPECT_NEAR(static_cast<double>(counted) * 1e-9, published, 0.005 * published) << name;
+    EXPECT_NO_THROW(workload.graph->check()) << name;
+    EXPECT_EQ(count_work(*workload.graph).size(), workload.graph->operators.size()) << name;
+  }
+}
+
+// What transformers 5.23 counts for the class's own defaults, and for choices that change the layers.
+TEST_F(ModelConfigs, AbsentKeysTakeTheDefaultsOfTheClass) {
+  const std::vector<std::pair<const char*, std::int64_t>> counted = {
+      {"{model_type: llama}", 6'738'415'616},
+      {"{architectures: [LlamaForCausalLM]}", 6'738'415'616},
+      {"{model_type: mistral}", 7'241'732'096},
+      {"{model_type: qwen2}", 12'049'846'272},
+      {"{model_type: qwen3}", 12'049'461'248},
+      {"{model_type: gemma}", 8'537'680'896},
+      {"{model_type: gemma2}", 2'614'341'888},
+      {"{model_type: gemma3_text}", 2'628'658'432},
+      {"{model_type: phi}", 1'418'270'720},
+      {"{model_type: phi3}", 3'821'079'552},
+      {"{model_type: gpt2}", 124'439'808},
+      {"{model_type: gpt_neox}", 20'554'567'680},
+      {"{model_type: opt}", 125'239'296},
+      {"{model_type: bloom}", 16'156'544},
+      {"{model_type: falcon}", 6'921'720'704},
+      {"{model_type: mixtral}", 46'702'792'704},
+      {"{model_type: qwen2_moe}", 14'315'784'192},
+      {"{model_type: qwen3_moe}", 15'350'731'776},
+      {"{model_type: deepseek_v2, num_experts_per_tok: 6}", 38'612'307'968},
+      {"{model_type: deepseek_v3}", 671'026'404'352},
+      {"{model_type: gpt_oss}", 116'829'156'672},
+      {"{model_type: olmo2}", 6'888'624'128},
+      {"{model_type: smollm3}", 3'075'098'624},
+      {"{model_type: arcee}", 4'022'766'080},
+      {"{model_type: bert}", 110'106'428},
+      // Head width apart from hidden, tied embeddings, biases everywhere.
+      {"{model_type: llama, hidden_size: 2048, intermediate_size: 8192, num_hidden_layers: 16, num_key_value_heads: 8, "
+       "head_dim: 64, vocab_size: 128256, tie_word_embeddings: true}",
+       1'235'814'400},
+      {"{model_type: mistral, vocab_size: 131072, hidden_size: 5120, head_dim: 128, num_hidden_layers: 40, sliding_window: null}",
+       12'247'782'400},
+      {"{model_type: gemma, hidden_size: 2048, intermediate_size: 16384, num_hidden_layers: 18, num_attention_heads: 8, "
+       "num_key_value_heads: 1}",
+       2'506'172'416},
+      // Post-normalization, an embedding narrower than the hidden size, no norm behind the layers.
+      {"{model_type: opt, hidden_size: 1024, ffn_dim: 4096, num_hidden_layers: 24, num_attention_heads: 16, "
+       "word_embed_proj_dim: 512, do_layer_norm_before: false}",
+       331'196'416},
+      // Falcon RW 1B: ALiBi, biases, no parallel halves. Falcon 11B: one norm in front of both halves.
+      {"{model_type: falcon, hidden_size: 2048, num_hidden_layers: 24, num_attention_heads: 32, multi_query: false, "
+       "parallel_attn: false, alibi: true, bias: true, vocab_size: 50304}",
+       1'311'625'216},
+      {"{model_type: falcon, hidden_size: 4096, num_hidden_layers: 60, num_attention_heads: 32, num_kv_heads: 8, "
+       "new_decoder_architecture: true, num_ln_in_parallel_attn: 1, ffn_hidden_size: 16384}",
+       10'836'484'096},
+      // Phi 4: queries, keys and values in one matrix, with fewer keys than queries.
+      {"{model_type: phi3, vocab_size: 100352, hidden_size: 5120, intermediate_size: 17920, num_hidden_layers: 40, "
+       "num_attention_heads: 40, num_key_value_heads: 10}",
+       14'659'507'200},
+      // BERT large with the loss over masked tokens alone, as its published architectures say.
+      {"{model_type: bert, architectures: [BertForMaskedLM], hidden_size: 1024, intermediate_size: 4096, "
+       "num_hidden_layers: 24, num_attention_heads: 16}",
+       335'174'458},
+  };
+  for (const auto& [text, expected] : counted) EXPECT_EQ(parameters(text), expected) << text;
+}
+
+// Files of older releases of transformers have other keys for the same.
+TEST_F(ModelConfigs, OlderSpellingsAreRead) {
+  const ModelConfig older = read_model_config(file("{model_type: llama, rope_theta: 500000, rope_scaling: null}"), 128);
+  const ModelConfig newer =
+      read_model_config(file("{model_type: llama, rope_parameters: {rope_theta: 500000, rope_type: default}}"), 128);
+  EXPECT_EQ(older.dimensions.traits.rotary_base, 500000);
+  EXPECT_EQ(newer.dimensions.traits.rotary_base, 500000);
+  EXPECT_EQ(parameters("{model_type: bloom, n_embed: 128, num_attention_heads: 4, n_layer: 3}"),
+            parameters("{model_type: bloom, hidden_size: 128, n_head: 4, num_hidden_layers: 3}"));
+  EXPECT_EQ(read_model_config(file("{model_type: gpt_neox, rotary_pct: 0.5}"), 128).dimensions.traits.rotary_features, 48);
+}
+
+// Every class, small: over the ranks the shards add up, unsharded parameters repeat, and the floating-point operations stay.
+TEST_F(ModelConfigs, ShardsMakeUpTheModel) {
+  const char* const kSmall =
+      "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 8, intermediate_size: 96, vocab_size: 512, "
+      "max_position_embeddings: 128";
+  for (const std::string& type : model_config_types()) {
+    if (type == "olmo2") continue;  // its norm over all heads is not cut
+    std::string text = "{model_type: " + type + ", " + kSmall;
+    if (type == "falcon") text += ", multi_query: false";
+    if (type == "phi3") text += ", num_key_value_heads: 4";
+    if (type == "opt") text += ", ffn_dim: 96";
+    if (type.rfind("deepseek", 0) == 0)
+      text +=
+          ", num_experts_per_tok: 2, n_routed_experts: 4, q_lora_rank: 16, kv_lora_rank: 8, qk_nope_head_dim: 8, "
+          "qk_rope_head_dim: 4, v_head_dim: 8, moe_intermediate_size: 32, first_k_dense_replace: 1";
+    if (type == "qwen2_moe" || type == "qwen3_moe")
+      text += ", num_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 32, shared_expert_intermediate_size: 32";
+    if (type == "gpt_oss" || type == "mixtral") text += ", num_local_experts: 4, num_experts_per_tok: 2";
+    const std::string path = file(text + "}");
+    const Workload one = make(path, 1, 64);
+    for (const bool sequence : {false, true}) {
+      const Workload two = make(path, 2, 64, sequence);
+      std::int64_t sum = 0;
+      for (const Tensor& tensor : two.graph->tensors)
+        if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0)
+          sum += tensor.shard_dimension < 0 ? tensor.elements() : tensor.elements() * 2 / tensor.shard_replicas;
+      EXPECT_EQ(sum, one.parameters) << type;
+      EXPECT_EQ(two.parameters, one.parameters) << type;
+      EXPECT_DOUBLE_EQ(two.model_flops.base(), one.model_flops.base()) << type;
+      EXPECT_NO_THROW(two.graph->check()) << type;
+    }
+  }
+}
+
+// Mixtral's shape, one layer: every token passes 2 of 4 experts, so the layer's products are those of attention, a router of 4
+// and two experts, and the head. Forward: 2 T (q, k, v, o 64 x (64 + 16 + 16 + 64) + router 64 x 4 + 2 x 3 x 64 x 96 + head 64 x
+// 512) and 4 T T 64 of attention, T = 32; three times that with the backward.
+TEST_F(ModelConfigs, ATokenPassesItsExpertsOnly) {
+  const Workload workload = make(file("{model_type: mixtral, hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 8, "
+                                      "num_key_value_heads: 2, intermediate_size: 96, num_local_experts: 4, vocab_size: 512}"),
+                                 1, 32);
+  constexpr double kTokens = 32;
+  const double products = 64 * (64 + 16 + 16 + 64) + 64 * 4 + 2 * 3 * 64 * 96 + 64 * 512;
+  EXPECT_DOUBLE_EQ(workload.model_flops.base(), 3 * (2 * kTokens * products + 4 * kTokens * kTokens * 64));
+  const auto works = count_work(*workload.graph);
+  int grouped = 0;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    if (workload.graph->operators[i].target != "panpipe_nn::grouped_linear") continue;
+    ++grouped;
+    const GemmShape& shape = works[i].forward.gemms.at(0);
+    EXPECT_EQ(shape.batch, 4);
+    EXPECT_EQ(shape.m, 16);  // 32 tokens x 2 experts a token / 4 experts
+  }
+  EXPECT_EQ(grouped, 2);
+}
+
+// Gemma 2: even layers look back 16 tokens, odd ones all 64. Of 64 x 64 pairs a window leaves 16/64 (1 - 16/128) = 7/32.
+TEST_F(ModelConfigs, AWindowShortensAttention) {
+  const Workload workload =
+      make(file("{model_type: gemma2, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 8, num_key_value_heads: 4, "
+                "head_dim: 8, intermediate_size: 96, vocab_size: 512, sliding_window: 16}"),
+           1, 64);
+  std::vector<double> shares;
+  for (const OperatorWork& work : count_work(*workload.graph))
+    if (work.kind == OperatorClass::Attention) shares.push_back(work.attention.attended_share());
+  EXPECT_EQ(shares, (std::vector<double>{7.0 / 32, 0.5}));
+}
+
+// DeepSeek: queries and keys have 8 + 4 features, values 6. Scores and their product with the values: 2 T T heads (12 + 6).
+TEST_F(ModelConfigs, LatentAttentionHasNarrowValues) {
+  const Workload workload =
+      make(file("{model_type: deepseek_v3, hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 8, intermediate_size: 96, "
+                "vocab_size: 512, q_lora_rank: 16, kv_lora_rank: 8, qk_nope_head_dim: 8, qk_rope_head_dim: 4, v_head_dim: 6, "
+                "first_k_dense_replace: 1}"),
+           1, 32);
+  int found = 0;
+  for (const OperatorWork& work : count_work(*workload.graph)) {
+    if (work.kind != OperatorClass::Attention) continue;
+    ++found;
+    EXPECT_EQ(work.attention.head_size, 12);
+    EXPECT_EQ(work.attention.value_size, 6);
+    EXPECT_DOUBLE_EQ(work.forward.flops.base(), 2.0 * 32 * 32 * 8 * (12 + 6));
+  }
+  EXPECT_EQ(found, 1);
+}
+
+TEST_F(ModelConfigs, FaultsHavePlacesAndRemedies) {
+  EXPECT_EQ(
+      fault("{\n  \"model_type\": \"lama\"\n}"),
+      "FaultsHavePlacesAndRemedies.json:2:17: error: unknown model_type 'lama', did you mean 'llama'?\n"
+      "  at model_type\n"
+      "    2 |   \"model_type\": \"lama\"\n"
+      "      |                 ^\n"
+      "  help: known are llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi, phi3, gpt2, gpt_neox, opt, bloom, "
+      "falcon, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, gpt_oss, olmo2, smollm3, arcee, bert; any other model "
+      "can be exported (tools/export_model.py)");
+  EXPECT_EQ(fault("{hidden_size: 64}"),
+            "FaultsHavePlacesAndRemedies.json:1:1: error: this is no configuration of a model: it has neither 'model_type' nor "
+            "'architectures'\n"
+            "    1 | {hidden_size: 64}\n"
+            "      | ^\n"
+            "  help: config.json of a model on Hugging Face, or of save_pretrained, has both");
+  EXPECT_NE(fault("{model_type: llama, hidden_size: wide}").find("1:34: "), std::string::npos);
+  EXPECT_NE(fault("{model_type: gpt2}", 2048).find("a sequence of 2048 tokens is longer than the 1024 learned positions"),
+            std::string::npos);
+  EXPECT_NE(fault("{model_type: llama, num_attention_heads: 12, num_key_value_heads: 5}")
+                .find("5 key-value heads do not divide the 12 heads of LlamaForCausalLM"),
+            std::string::npos);
+  EXPECT_NE(fault("{model_type: gemma2, num_hidden_layers: 3, layer_types: [full_attention]}")
+                .find("'layer_types' names 1 layers, and the model has 3"),
+            std::string::npos);
+  EXPECT_NE(fault("{model_type: mixtral, num_local_experts: 2, num_experts_per_tok: 4}")
+                .find("4 experts a token are more than the 2 of MixtralForCausalLM"),
+            std::string::npos);
+  EXPECT_NE(fault("{model_type: deepseek_v2}").find("'num_experts_per_tok' is missing, and its class has no default"),
+            std::string::npos);
+  EXPECT_NE(fault("{model_type: llama, hidden_act: mish}").find("the activation 'mish' is not known"), std::string::npos);
+  EXPECT_NE(fault("{model_type: gemma3, text_config: {model_type: gemma3_text}}")
+                .find("'gemma3' is a model of text and images, which is not known"),
+            std::string::npos);
+  EXPECT_NE(fault("{model_type: gemma2, num_hidden_layers: 2147483647}")
+                .find("'layers' of Gemma2ForCausalLM is 2147483647, more than 4096"),
+            std::string::npos);
+  EXPECT_NE(fault("{model_type: deepseek_v3, qk_nope_head_dim: 2147483647, qk_rope_head_dim: 2147483647, v_head_dim: 2147483647, "
+                  "moe_intermediate_size: 4194304, n_shared_experts: 1024}")
+                .find("'shared_expert_ffn' of DeepseekV3ForCausalLM is 1073741824, more than 16777216"),
+            std::string::npos);
+  EXPECT_NE(fault("[1, 2]").find("a model's configuration is one object of keys and values"), std::string::npos);
+  EXPECT_NE(
+      fault("{model_type: llama, num_hidden_layers: 100000}").find("'layers' of LlamaForCausalLM is 100000, more than 4096"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace panpipe

@@ -1,0 +1,166 @@
+// Arguments of Megatron-LM as scenarios: what each becomes, what is told, and what is refused.
+#include "jobs/megatron_import.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "costmodel/scenario/scenario.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const std::string kGpt =
+    "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --micro-batch-size 4 --global-batch-size 64 ";
+const std::string kLlama =
+    "--num-layers 8 --hidden-size 1024 --num-attention-heads 16 --group-query-attention --num-query-groups 4 --ffn-hidden-size "
+    "2816 "
+    "--seq-length 2048 --swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear "
+    "--untie-embeddings-and-output-weights --vocab-size 32000 --hidden-dropout 0 --attention-dropout 0 --micro-batch-size 1 "
+    "--global-batch-size 64 --bf16 ";
+
+ImportedJob job(const std::string& text, const MegatronOptions& options = {}) { return import_megatron(text, "job.sh", options); }
+
+std::string value(const ImportedJob& imported, const std::string& key) {
+  for (const ImportedValue& known : imported.values)
+    if (known.key == key) return known.value;
+  return "absent";
+}
+
+std::string fault(const std::string& text, const MegatronOptions& options = {}) {
+  try {
+    job(text, options);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no fault";
+}
+
+TEST(MegatronImport, AGptOfEarlyReleases) {
+  const ImportedJob gpt = job("torchrun --nproc_per_node=8 pretrain_gpt.py " + kGpt + "--fp16 --tensor-model-parallel-size 2");
+  EXPECT_EQ(
+      value(gpt, "workload.config"),
+      "{model_type: gpt2, num_hidden_layers: 24, hidden_size: 1024, num_attention_heads: 16, n_inner: 4096, vocab_size: 50432, "
+      "n_positions: 1024, tie_word_embeddings: true}");  // 50257 padded to a multiple of 128 x 2
+  EXPECT_EQ(value(gpt, "workload.sequence"), "1024");
+  EXPECT_EQ(value(gpt, "workload.dropout"), "0.1");
+  EXPECT_EQ(value(gpt, "parallel.tensor"), "2");
+  EXPECT_EQ(value(gpt, "parallel.data"), "4");
+  EXPECT_EQ(value(gpt, "batch.micro"), "4");
+  EXPECT_EQ(value(gpt, "batch.global"), "64");
+  EXPECT_EQ(value(gpt, "precision"), "fp16");
+  EXPECT_EQ(value(gpt, "schedule"), "1f1b");
+  EXPECT_EQ(value(gpt, "recompute"), "absent");
+  EXPECT_THAT(gpt.not_understood, IsEmpty());
+  EXPECT_THAT(gpt.assumptions, Contains("a vocabulary of GPT-2's 50257 tokens; --vocabulary N states the tokenizer's."));
+}
+
+TEST(MegatronImport, ALlamaWithVirtualStages) {
+  const ImportedJob llama =
+      job(kLlama +
+              "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 2 --use-distributed-optimizer "
+              "--overlap-grad-reduce --recompute-granularity full --recompute-method block --recompute-num-layers 1",
+          {.gpus = 8});
+  EXPECT_EQ(value(llama, "workload.config"),
+            "{model_type: llama, num_hidden_layers: 8, hidden_size: 1024, num_attention_heads: 16, intermediate_size: 2816, "
+            "num_key_value_heads: 4, rms_norm_eps: 1e-05, vocab_size: 32000, max_position_embeddings: 2048, tie_word_embeddings: "
+            "false, "
+            "attention_bias: false, mlp_bias: false}");
+  EXPECT_EQ(value(llama, "parallel.virtual_stages"), "2");  // 8 layers / 2 stages / 2
+  EXPECT_EQ(value(llama, "schedule"), "interleaved-1f1b");
+  EXPECT_EQ(value(llama, "parallel.data"), "4");
+  EXPECT_EQ(value(llama, "parallel.zero"), "1");
+  EXPECT_EQ(value(llama, "recompute"), "{first: 1}");
+  EXPECT_EQ(value(llama, "partition"), "[h.2.attention, h.4.attention, h.6.attention]");
+  EXPECT_EQ(value(llama, "framework"), "{name: megatron-core, overlap_all_reduce: true, overlap_reduce_scatter: true}");
+  EXPECT_EQ(value(llama, "workload.dropout"), "absent");
+}
+
+TEST(MegatronImport, ExpertsAndLatentAttention) {
+  const ImportedJob mixture =
+      job(kLlama + "--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 512 --moe-layer-freq ([0]*2+[1]*6)");
+  EXPECT_THAT(value(mixture, "workload.config"),
+              HasSubstr("num_experts: 8, num_experts_per_tok: 2, moe_intermediate_size: 512, norm_topk_prob: true, "
+                        "shared_expert_intermediate_size: 0, mlp_only_layers: [0, 1]}"));
+  const ImportedJob latent =
+      job(kLlama +
+          "--multi-latent-attention --q-lora-rank 256 --kv-lora-rank 64 --qk-head-dim 32 --qk-pos-emb-head-dim 16 "
+          "--v-head-dim 32 --num-experts 8 --moe-ffn-hidden-size 256 --moe-shared-expert-intermediate-size 512");
+  EXPECT_THAT(value(latent, "workload.config"), HasSubstr("model_type: deepseek_v3"));
+  EXPECT_THAT(value(latent, "workload.config"),
+              HasSubstr("q_lora_rank: 256, kv_lora_rank: 64, qk_nope_head_dim: 32, qk_rope_head_dim: 16, v_head_dim: 32"));
+  EXPECT_THAT(value(latent, "workload.config"), HasSubstr("n_shared_experts: 2"));  // 512 / 256
+}
+
+TEST(MegatronImport, StagesThatAreNotEqual) {
+  // Stages of 1, 3 and 4 layers start at layers 1 and 4.
+  const ImportedJob layout =
+      job(kLlama + "--pipeline-model-parallel-size 3 --pipeline-model-parallel-layout Et|t*3|(t*4)L", {.gpus = 3});
+  EXPECT_EQ(value(layout, "partition"), "[h.1.attention, h.4.attention]");
+  const ImportedJob ends = job(kLlama +
+                               "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1 "
+                               "--decoder-last-pipeline-num-layers 1");
+  EXPECT_EQ(value(ends, "partition"), "[h.1.attention, h.4.attention, h.7.attention]");
+  EXPECT_THAT(fault(kLlama + "--pipeline-model-parallel-size 3", {.gpus = 3}),
+              HasSubstr("8 layers cannot be cut into 3 equal stages"));
+  EXPECT_THAT(fault(kLlama + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et*2|t*3L"),
+              HasSubstr("--pipeline-model-parallel-layout has 5 layers, and the model has 8"));
+}
+
+// What an importer writes is a scenario that loads.
+TEST(MegatronImport, TheTextIsAScenario) {
+  const ImportedJob imported = job(kLlama +
+                                       "--pipeline-model-parallel-size 2 --recompute-granularity full --recompute-method uniform "
+                                       "--recompute-num-layers 2 --use-distributed-optimizer --overlap-param-gather",
+                                   {.gpus = 16});
+  const Scenario scenario = parse_scenario(scenario_text(imported), "job.yaml", ".");
+  EXPECT_EQ(scenario.parallel.pipeline, 2);
+  EXPECT_EQ(scenario.parallel.data, 8);
+  EXPECT_EQ(scenario.recompute_scope.chunk, 2);
+  EXPECT_EQ(scenario.microbatches, 8);  // 64 / 1 / 8
+  EXPECT_EQ(scenario.partition, (std::vector<std::string>{"h.4.attention"}));
+}
+
+TEST(MegatronImport, NothingIsGuessedInSilence) {
+  const ImportedJob told = job(
+      kLlama + "--lr 1e-4 --save /tmp/x --cuda-graph-scope full --fancy-flag 3 4\n--tokenizer-type Llama2Tokenizer", {.gpus = 8});
+  EXPECT_THAT(told.not_understood, ElementsAre("--fancy-flag 3 4"));
+  EXPECT_THAT(told.not_modelled, ElementsAre("--cuda-graph-scope full"));
+  EXPECT_THAT(told.without_effect, ElementsAre("--lr 1e-4", "--save /tmp/x", "--tokenizer-type Llama2Tokenizer"));
+  EXPECT_THAT(scenario_text(told), HasSubstr("# NOT UNDERSTOOD: --fancy-flag 3 4\n"));
+  EXPECT_THAT(scenario_text(told), HasSubstr("  micro: 1  # --micro-batch-size\n"));
+}
+
+TEST(MegatronImport, FaultsHavePlacesAndRemedies) {
+  EXPECT_EQ(fault("--num-layers 24"),
+            "error: job.sh: --hidden-size is missing\n  help: give the arguments of pretrain_gpt.py, as a shell would pass them");
+  EXPECT_EQ(fault(kGpt + "\n  --tensor-model-parallel-size two"),
+            "error: job.sh:2:3: --tensor-model-parallel-size is 'two', which is no whole number");
+  EXPECT_EQ(fault(kGpt + "\n--tensor-model-parallel-size $TP"),
+            "error: job.sh:2:1: --tensor-model-parallel-size is '$TP', which only a shell can expand\n"
+            "  help: nothing is run or expanded here: write the value itself");
+  EXPECT_EQ(fault(kGpt + "--tensor-model-parallel-size 3", {.gpus = 8}),
+            "error: job.sh: 8 GPUs (--gpus) are no multiple of tensor 3 x pipeline 1 x context 1 = 3\n"
+            "  help: the degrees must divide the number of GPUs");
+  EXPECT_THAT(fault(kGpt + "--bf16 --fp16"), HasSubstr("--fp16 contradicts --bf16"));
+  EXPECT_THAT(fault(kGpt + "--micro-batch-size 0"), HasSubstr("--micro-batch-size is 0; it must be at least 1"));
+  EXPECT_THAT(fault(kGpt + "--context-parallel-size 2", {.gpus = 8}),
+              HasSubstr("--context-parallel-size is 2; predictions do not know context parallelism"));
+  EXPECT_THAT(fault(kGpt + "--tensor-model-parallel-size 65536 --pipeline-model-parallel-size 65536", {.gpus = 8}),
+              HasSubstr("x tensor 65536 are 4294967296 ranks, more than 65536"));
+  EXPECT_THAT(fault(kGpt + "--num-layers 2000000000"), HasSubstr("--num-layers is 2000000000, more than 4096"));
+  EXPECT_THAT(fault(kGpt + "--num-experts 8 --moe-layer-freq ''"),
+              HasSubstr("--moe-layer-freq names 0 layers, and the model has 24"));
+  EXPECT_THAT(fault(kGpt + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout '(t*4096t*4096)*4096'"),
+              HasSubstr("--pipeline-model-parallel-layout is too long"));
+  EXPECT_THAT(fault(kGpt + "--expert-model-parallel-size 3", {.gpus = 8}),
+              HasSubstr("is 3, which does not divide the 8 ranks of data and context parallelism"));
+}
+
+}  // namespace
+}  // namespace panpipe::jobs

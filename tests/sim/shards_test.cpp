@@ -1,0 +1,84 @@
+// Replicas in shard groups in both engines: equal times where no link is shared, the sharing where one is.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "costmodel/estimate/estimate.hpp"
+#include "sim/simulate.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
+#include "tests/sim/graph_maker.hpp"
+
+namespace panpipe::sim {
+namespace {
+
+struct ShardCosts : test::TableCosts {
+  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
+    CollectiveCost cost = TableCosts::collective(kind, bytes, devices);
+    cost.latency = micros(200);
+    cost.wire_bytes = bytes;
+    cost.time = cost.latency + Duration(kind == CollectiveKind::AllGather ? 12e-6 : 25e-6) * static_cast<double>(bytes.base());
+    return cost;
+  }
+};
+
+ShardCosts blocks(int count) {
+  ShardCosts costs;
+  static_cast<test::TableCosts&>(costs) = test::chain_of(count, 10e-3, 12e-3, 7e-3);
+  costs.is_measured = false;
+  return costs;
+}
+
+TEST(Shards, BothEnginesAgree) {
+  for (const std::string family : {"1f1b", "interleaved-1f1b", "zb-h1"})
+    for (const int zero : {1, 2, 3})
+      for (const int shard : {1, 2, 4})
+        for (const bool fold : {false, true}) {
+          const ShardCosts costs = blocks(8);
+          Scenario scenario = test::scenario_of(2, 6, family, 1, 8);
+          scenario.parallel.data = 4;
+          scenario.parallel.tensor = 2;
+          if (family == "interleaved-1f1b") scenario.parallel.virtual_stages = 2;
+          scenario.parallel.zero = zero;
+          scenario.parallel.shard = shard;
+          const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+          std::size_t holders = 0;
+          for (const CollectiveFlow& flow : graph.flows) holders += flow.among == Among::Holders ? 1 : 0;
+          EXPECT_EQ(holders > 0, shard == 2) << family << ", ZeRO " << zero << ", groups of " << shard;
+          test::ClusterMaker cluster(16);
+          for (int from = 0; from < 16; ++from)
+            for (int to = 0; to < 16; ++to)
+              if (from != to)
+                cluster.route(from, to, {{cluster.resource(std::to_string(from) + "-" + std::to_string(to), gb_per_s(100)), 1}},
+                              micros(0));
+          const Timeline simulated = simulate(graph, cluster.make(), {Backend::FlowSolver, /* merge */ true, fold});
+          EXPECT_NEAR(simulated.step_time.base(), estimate(graph).step_time.base(), 1e-9)
+              << family << ", ZeRO " << zero << ", groups of " << shard << (fold ? ", folded" : "");
+        }
+}
+
+// Two groups of two replicas, whose sums share one way: each of the two rings of holders (0, 2) and (1, 3) would fill it alone.
+// Five blocks of 400 bytes: the scatters of 2000 bytes at 25 us take their time, the sums of 1000 bytes twice theirs.
+TEST(Shards, SumsBetweenGroupsShareTheWayOut) {
+  const ShardCosts costs = blocks(5);
+  Scenario scenario = test::scenario_of(1, 1, "1f1b", 1, 4);
+  scenario.parallel.zero = 1;
+  scenario.parallel.shard = 2;
+  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  // A member of a sum sends its bytes in 25 us a byte: 1 / 25e-6 bytes a second.
+  test::ClusterMaker cluster(4);
+  const auto way = cluster.resource("way out", Bandwidth(1 / 25e-6));
+  for (int from = 0; from < 4; ++from)
+    for (int to = 0; to < 4; ++to)
+      if (from != to && from / 2 != to / 2)
+        cluster.route(from, to, {{way, 1}}, micros(0));
+      else if (from != to)
+        cluster.route(from, to, {{cluster.resource(std::to_string(from) + "-" + std::to_string(to), gb_per_s(100)), 1}},
+                      micros(0));
+  const double sum = 1000 * 25e-6;
+  // Four members, 0 -> 2, 2 -> 0, 1 -> 3 and 3 -> 1, share what one would fill.
+  EXPECT_NEAR(simulate(graph, cluster.make(), {Backend::FlowSolver, false, false}).step_time.base(),
+              estimate(graph).step_time.base() + 3 * sum, 1e-9);
+}
+
+}  // namespace
+}  // namespace panpipe::sim
