@@ -23,6 +23,8 @@ constexpr double kNamedRamp = 480;
 constexpr double kFlashWork = 2.5;  // backward over forward work
 constexpr double kNamedHead = 128;  // head size that published rates are meant for
 constexpr double kFp32 = 4;         // bytes
+// Share of the loss's traffic that its forward has: maximum, exponential and sum, look-up; then comes the gradient.
+constexpr double kLossForward = 0.68;
 constexpr double kMetricBytes =
     14;  // a logit: cast to fp32 2 + 4, log-softmax 4 + 4, whose rows stay in the cache between its passes
 
@@ -130,7 +132,10 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.accumulation = accumulation_traffic(scenario, r.element);
   choose_attention(framework, calibration, autocast, r);
   r.dropout = framework.dropout;
-  r.loss_bytes = framework.loss_bytes_per_logit + kMetricBytes * framework.training_metrics;
+  // In chunks the backward does the forward again: the figure holds three passes.
+  const double once = framework.loss_bytes_per_logit / (framework.loss_in_chunks ? 1 + kLossForward : 1);
+  r.loss_forward_bytes = kLossForward * once + kMetricBytes * framework.training_metrics;
+  r.loss_backward_bytes = (framework.loss_in_chunks ? once : (1 - kLossForward) * once);
   r.loss_live_bytes = framework.loss_live_bytes_per_logit;
   r.gathered_kept = framework.keep_gathered_inputs;
   r.replicated_saved_factor = framework.replicated_saved_factor;

@@ -37,7 +37,7 @@ struct DeviceRates {
   double accumulation = 0;      // bytes a weight that adding its gradient to a sum of another format moves
   double score_kept = 0;        // bytes a score that autocast keeps besides, in fp32
   bool dropout = false;         // dropout masks are written and kept even where the graph has none
-  double loss_bytes = 0;        // traffic per logit, forward and backward together
+  double loss_forward_bytes = 0, loss_backward_bytes = 0;  // traffic per logit
   double loss_live_bytes = 0;   // per logit, live while the loss runs
   bool gathered_kept = false;   // products keep the input that sequence parallelism gathered for them
   double replicated_saved_factor = 1, sharded_saved_factor = 1;  // kept over what operators read again

@@ -11,9 +11,6 @@ namespace {
 // backward for the gradients, which are scattered into fp32 (bytes per 2-byte element of the output; docs/models/compute.md).
 constexpr double kEmbeddingForward = 6.0 / 2, kEmbeddingBackward = 12.0 / 2;
 
-// Shares of the loss's traffic (maximum, exponential and sum, look-up; then the gradient).
-constexpr double kLossForward = 0.68, kLossBackward = 0.32;
-
 // The head's weight gradient is accumulated in fp32 over the whole vocabulary: read, written, and the 2-byte product read
 // and written besides.
 constexpr double kHeadAccumulation = 12;
@@ -79,9 +76,9 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
       break;
     }
     case OperatorClass::Loss: {
-      const double bytes = rates.loss_bytes * logits(unit, i);
-      time.forward = traffic_cost(kLossForward * bytes, rates);
-      time.input_gradient = traffic_cost(kLossBackward * bytes, rates);
+      const double count = logits(unit, i);
+      time.forward = traffic_cost(rates.loss_forward_bytes * count, rates);
+      time.input_gradient = traffic_cost(rates.loss_backward_bytes * count, rates);
       break;
     }
     default:

@@ -41,14 +41,10 @@ std::string precision_alike(Precision precision) {
   }
 }
 
-// Element-wise kernels by what they move: some presets of eager frameworks say it by a factor on fused ones.
 std::string choices_alike(const Framework& framework) {
-  constexpr double kEager = 1.5;
   std::string kernels = "fused";
-  if (framework.elementwise == Elementwise::Compiled)
-    kernels = "compiled";
-  else if (framework.elementwise == Elementwise::Eager || framework.elementwise_factor > kEager)
-    kernels = "eager";
+  if (framework.elementwise == Elementwise::Compiled) kernels = "compiled";
+  if (framework.elementwise == Elementwise::Eager) kernels = "eager";
   return kernels + (is_fused(framework.attention) ? " kernels, fused attention" : " kernels, attention with scores");
 }
 

@@ -100,6 +100,7 @@ void read_choices(Reader& reader, Framework& f) {
   reader.read("gradient_scaler", f.gradient_scaler);
   refuse_both(reader, "loss", "loss_bytes_per_logit");
   reader.read("loss_bytes_per_logit", f.loss_bytes_per_logit);
+  if (reader.has("loss_bytes_per_logit")) f.loss_in_chunks = false;  // the number is of passes that are not known
   LossKernels loss{f.loss_bytes_per_logit, f.loss_in_chunks};
   reader.read("loss", loss, losses());
   f.loss_bytes_per_logit = loss.bytes;
@@ -163,10 +164,11 @@ Framework read_framework_choices(const Node& node, const std::string& otherwise,
   MapReader map(node, log);
   const std::string name = map.string("name", otherwise);
   Framework f = load_framework(name, map.has("name") ? node.source->directory : "");
-  // A factor that was fitted belongs to the count it was fitted with.
+  // Factors that were fitted and launches that were counted belong to the kernels they were found with.
   if (map.has("elementwise")) {
     f.elementwise_factor = 1;
     f.replicated_factor = 0;
+    f.forward_operators = f.backward_operators = 0;
   }
   ChoicesReader choices(map);
   read_keys(choices, f);

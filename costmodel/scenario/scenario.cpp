@@ -277,6 +277,15 @@ void check_shard(MapReader& reader, const Scenario& scenario) {
                      "state zero 1, 2 or 3, or leave shard out");
 }
 
+// Its blocks would be gathered once for the recompute and again for their backward, which no engine counts.
+void check_chunk(MapReader& reader, const Scenario& scenario) {
+  if (scenario.recompute_scope.chunk <= 1 || scenario.parallel.zero < 3 || scenario.parallel.data == 1) return;
+  reader.log().error(
+      *reader.node().find("recompute")->find("chunk"),
+      "ZeRO 3 gathers parameters block by block, and would gather those of blocks that are made again together twice",
+      "state zero 0, 1 or 2, or 'recompute: full', which makes each block again by itself");
+}
+
 void check_evaluation(MapReader& reader, const Scenario& scenario) {
   const bool held_out = !scenario.data.validation.empty() || scenario.data.held_out > 0;
   const Node* training = reader.node().find("training");
@@ -313,6 +322,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
     reader.find("placement");
   scenario.framework = read_framework(reader, scenario.workload, cluster && cluster->given);
   check_shard(reader, scenario);
+  check_chunk(reader, scenario);
   read_transfer_rules(reader, cluster && cluster->given, scenario);
   scenario.profile = read_profile_part(reader);
   read_usable(reader, cluster, scenario);

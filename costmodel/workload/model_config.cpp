@@ -106,6 +106,27 @@ class ConfigReader {
   void error(const Node* at, const std::string& message, const std::string& help = "") {
     log_->error(at ? *at : *root_, message, help);
   }
+  void turn_pairs(bool pairs) { made_->rotary_pairs = pairs; }
+  // What a model computes besides, and this one does not.
+  void leave_out(std::string what) { made_->not_computed.push_back(std::move(what)); }
+  // Scaling of the rotary positions, as traits have it.
+  std::string rotary_scaling() {
+    const auto is = [&](const char* name) {
+      for (const char* folder : {"rope_parameters", "rope_scaling"})
+        for (const char* key : {"rope_type", "type"})
+          if (const Node* map = root_->find(folder); map != nullptr && map->kind == NodeKind::Map)
+            if (const Node* type = map->find(key); type != nullptr && !is_null(*type)) return type->text == name;
+      return std::string_view(name) == "default";
+    };
+    const auto value = [&](const char* key, double fallback) { return rotary(key, {}, fallback); };
+    if (is("default")) return "";
+    if (is("linear")) return fmt::format("linear {:.17g}", value("factor", 1));
+    if (is("llama3"))
+      return fmt::format("llama3 {:.17g} {:.17g} {:.17g} {:.17g}", value("factor", 8), value("low_freq_factor", 1),
+                         value("high_freq_factor", 4), value("original_max_position_embeddings", 8192));
+    leave_out("its scaling of rotary positions");
+    return "";
+  }
   void assume(std::string sentence) { made_->assumptions.push_back(std::move(sentence)); }
   void tell(const char* name, const std::string& value, const Node* at) {
     if (*name) made_->values.push_back({name, value, at ? origin_of(*at) : "default of the class"});
@@ -317,6 +338,7 @@ void deepseek(ConfigReader& r, ModelDimensions& d, int dense, int routed, int sh
   l.rotary = std::min(r.integer("", {"qk_rope_head_dim"}, 2, 64), kMostHeadFeatures);
   l.value = std::min(r.integer("", {"v_head_dim"}, 1, 128), kMostHeadFeatures);
   d.head_size = l.plain + l.rotary;
+  r.turn_pairs(!sigmoid || r.flag({"rope_interleave"}, true));
   d.kv_heads = d.heads;
   Experts& e = experts(r, d, {"n_routed_experts"}, routed, per_token, {"moe_intermediate_size"}, width);
   const long long shared_ffn = static_cast<long long>(e.ffn) * r.integer("shared_experts", {"n_shared_experts"}, 0, shared);
@@ -324,8 +346,10 @@ void deepseek(ConfigReader& r, ModelDimensions& d, int dense, int routed, int sh
   e.normalized = r.flag({"norm_topk_prob"}, sigmoid);
   e.sigmoid = e.correction = sigmoid;
   e.scale = r.number({"routed_scaling_factor"}, sigmoid ? 2.5 : 1);
-  if (r.integer("", {"n_group"}, 1, sigmoid ? 8 : 1) > 1)
+  if (r.integer("", {"n_group"}, 1, sigmoid ? 8 : 1) > 1) {
     r.assume("a token's experts may come from all groups (n_group, topk_group are left out)");
+    r.leave_out("its choice of experts by groups");
+  }
   const int first = r.integer("dense_layers", {"first_k_dense_replace"}, 0, dense);
   const int step = r.integer("", {"moe_layer_freq"}, 1, 1);
   for (int i = 0; i < d.layers; ++i) e.layers.push_back(i >= first && i % step == 0);
@@ -349,6 +373,7 @@ void gpt_oss(ConfigReader& r, ModelDimensions& d) {
   Experts& e = experts(r, d, {"num_local_experts", "num_experts"}, 128, 4, {"intermediate_size"}, 2880);
   e.router_bias = e.biases = e.transposed = true;
   d.traits.sinks = true;
+  r.leave_out("the clamped activation of its experts");
 }
 
 void olmo2(ConfigReader& r, ModelDimensions& d) {
@@ -489,6 +514,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   d.traits.epsilon = reader.number({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}, known->defaults.epsilon);
   if (d.traits.positions == Positions::Rotary)
     d.traits.rotary_base = reader.rotary("rope_theta", {"rope_theta", "rotary_emb_base"}, known->defaults.rotary_base);
+  d.traits.rotary_scaling = reader.rotary_scaling();
   d.traits.activation =
       reader.activation({"hidden_act", "hidden_activation", "activation_function", "activation"}, d.traits.activation);
   known->apply(reader, d);

@@ -1,5 +1,5 @@
 // A model from its `config.json` as Hugging Face's transformers writes it: dimensions and traits, without torch. Keys that are
-// absent take the class's defaults of transformers 5.23 (docs/models/workloads.md lists the classes). Internal to this folder.
+// absent take the class's defaults of transformers 5.23 (docs/models/workloads.md lists the classes).
 #pragma once
 
 #include <string>
@@ -17,6 +17,9 @@ struct ModelConfig {
   OperatorGraph (*build)(const std::string& model, const ModelDimensions&, const WorkloadShape&) = nullptr;
   std::vector<ResolvedValue> values;     // "hidden", "4096", origin: the file's line, or "default of LlamaConfig"
   std::vector<std::string> assumptions;  // what the file asks for and the model does otherwise, a sentence each
+  // Of these, what makes published weights compute something else here: "yarn scaling of rotary positions".
+  std::vector<std::string> not_computed;
+  bool rotary_pairs = false;  // published weights turn neighbouring features; the model turns halves (DeepSeek)
 };
 
 // Reads the file; `sequence` 0 takes the most positions that the model has, `layers` 0 as many as the file says, else its first

@@ -84,6 +84,7 @@ struct TransformerTraits {
   int extra_positions = 0;  // rows before the first position (OPT has 2)
   double rotary_base = 10000;
   double rotary_local_base = 0;      // of layers with a window, 0: the same
+  std::string rotary_scaling = {};   // "llama3 8 1 4 8192" (factor, low, high, trained positions), "linear 4"; empty: none
   int rotary_features = 0;           // of a head, 0: all
   std::vector<bool> no_rotary = {};  // layers without positions (SmolLM 3)
   bool embedding_norm = false;       // BLOOM

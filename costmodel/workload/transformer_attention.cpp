@@ -159,11 +159,14 @@ void add_rotary_tables(Transformer& m) {
   if (m.t.positions != Positions::Rotary) return;
   const std::int64_t head = m.t.latent.kv_rank > 0 ? m.t.latent.rotary : features_of_head(m.d);
   const std::int64_t features = m.t.rotary_features > 0 ? m.t.rotary_features : head;
+  std::string scaling;
   const auto table = [&](const char* name, const char* function, double base) {
-    return m.g.buffer(name, m.g.compute(), {m.tokens, features}, fmt::format("{}({:.17g})", function, base));
+    return m.g.buffer(name, m.g.compute(), {m.tokens, features}, fmt::format("{}({:.17g}{})", function, base, scaling));
   };
+  scaling = m.t.rotary_scaling.empty() ? "" : " " + m.t.rotary_scaling;
   m.cosine = table("rotary.cos", "rotary_cos", m.t.rotary_base);
   m.sine = table("rotary.sin", "rotary_sin", m.t.rotary_base);
+  scaling.clear();  // layers with windows turn by the plain table
   m.local_cosine = m.cosine, m.local_sine = m.sine;
   if (m.t.rotary_local_base <= 0 || m.t.rotary_local_base == m.t.rotary_base) return;
   m.local_cosine = table("rotary_local.cos", "rotary_cos", m.t.rotary_local_base);

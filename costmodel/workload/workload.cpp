@@ -52,6 +52,11 @@ void read_dropout(MapReader& map, WorkloadRequest& request) {
   if (request.dropout >= 1) map.log().error(*map.find("dropout"), fmt::format("a dropout of {} leaves nothing", request.dropout));
 }
 
+void read_weights(MapReader& map, WorkloadRequest& request) {
+  if (const Node* weights = map.find("weights"))
+    request.weights = read_file_reference(*weights, map.log(), "file or folder of weights").value_or("");
+}
+
 void read_model(MapReader& map, WorkloadRequest& request) {
   ReadLog& log = map.log();
   const Node& name = *map.find("model");
@@ -77,13 +82,12 @@ void read_model(MapReader& map, WorkloadRequest& request) {
   }
   if (map.has("tied_embedding")) request.tied_embedding = map.boolean("tied_embedding");
   map.find("tied_embedding");
-  if (const Node* weights = map.find("weights")) {
-    request.weights = read_file_reference(*weights, log, "file or folder of weights").value_or("");
-    // Other families have no published files under the names of their parameters here.
-    const bool known = !model || model->family->name == "gpt" || model->family->name == "llama";
-    if (!known)
-      log.error(*weights, fmt::format("weights are read into the families gpt and llama, not into {}", model->family->name));
-  }
+  // Other families have no published files under the names of their parameters here.
+  if (model && model->family->name != "gpt" && model->family->name != "llama" && map.find("weights") != nullptr)
+    log.error(*map.find("weights"),
+              fmt::format("weights are read into models by config.json and into the families gpt and llama, not into {}",
+                          model->family->name));
+  read_weights(map, request);
   read_dropout(map, request);
   if (!model || log.has_errors()) return;
   try {
@@ -119,6 +123,7 @@ void read_config(MapReader& map, WorkloadRequest& request) {
   const auto file = in_place ? std::nullopt : read_file_reference(config, log, "configuration of a model");
   request.sequence = map.has("sequence") ? map.integer("sequence", 1) : 0;
   request.layers = map.has("layers") ? map.integer("layers", 1) : 0;
+  read_weights(map, request);
   read_dropout(map, request);
   if (log.has_errors()) return;
   request.config_file = file.value_or("");

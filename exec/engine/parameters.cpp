@@ -7,13 +7,15 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <fstream>
+#include <sstream>
 #include <string_view>
 
 #include "base/error.hpp"
-#include "exec/engine/published_weights.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
+#include "exec/engine/weights/published_weights.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -38,11 +40,37 @@ Init parse(std::string_view text) {
   return init;
 }
 
+// What follows the first number in an init text: "llama3 8 1 4 8192".
+struct RotaryScaling {
+  std::string kind;
+  double factor = 1, low = 1, high = 4, trained = 8192;
+};
+
+RotaryScaling rotary_scaling(std::string_view text) {
+  RotaryScaling scaling;
+  std::istringstream words{std::string(text.substr(0, text.find(')')))};
+  std::string base;
+  words >> base >> scaling.kind >> scaling.factor >> scaling.low >> scaling.high >> scaling.trained;
+  return scaling;
+}
+
+// Llama 3.1 (arXiv 2407.21783, and transformers' rope type "llama3"): waves longer than trained / low positions are stretched by
+// the factor, those shorter than trained / high stay, and between them both are mixed.
+at::Tensor scaled(const at::Tensor& frequency, const RotaryScaling& by) {
+  if (by.kind == "linear") return frequency / by.factor;
+  if (by.kind != "llama3") return frequency;
+  const at::Tensor waves_in_training = by.trained / (2 * M_PI / frequency);
+  const at::Tensor smooth = ((waves_in_training - by.low) / (by.high - by.low)).clamp(0, 1);
+  return (1 - smooth) * frequency / by.factor + smooth * frequency;
+}
+
 // Rotary position embedding (Su et al., arXiv 2104.09864): angle of position p and pair i is p / base^(2i/d); the halves repeat.
-at::Tensor rotary_angles(const Shape& shape, double base) {
+at::Tensor rotary_angles(const Tensor& table, double base) {
+  const Shape& shape = table.shape;
   const std::int64_t half = shape[1] / 2;
   const at::Tensor frequency = at::pow(base, at::arange(half, at::kDouble) * (-2.0 / static_cast<double>(shape[1])));
-  const at::Tensor angles = at::outer(at::arange(shape[0], at::kDouble), frequency);
+  const auto numbers = std::string_view(table.init).substr(table.init.find('(') + 1);
+  const at::Tensor angles = at::outer(at::arange(shape[0], at::kDouble), scaled(frequency, rotary_scaling(numbers)));
   return at::cat({angles, angles}, 1);
 }
 
@@ -67,8 +95,8 @@ at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed) {
   if (init.kind == "uniform") return values.uniform_(-init.value, init.value, generator).to(options.dtype());
   if (init.kind == "arange")
     return (at::arange(tensor.elements(), options) + init.value).to(options.dtype()).reshape(tensor.shape);
-  if (init.kind == "rotary_cos") return rotary_angles(tensor.shape, init.value).cos().to(options.dtype());
-  if (init.kind == "rotary_sin") return rotary_angles(tensor.shape, init.value).sin().to(options.dtype());
+  if (init.kind == "rotary_cos") return rotary_angles(tensor, init.value).cos().to(options.dtype());
+  if (init.kind == "rotary_sin") return rotary_angles(tensor, init.value).sin().to(options.dtype());
   if (init.kind == "sinusoid_frequencies") {
     const double step = -std::log(init.value) / static_cast<double>(tensor.elements());
     return at::exp(at::arange(tensor.elements(), at::kDouble) * step).to(options.dtype()).reshape(tensor.shape);
@@ -130,9 +158,8 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
     if (const auto own = value_of_the_rank(tensor, shard)) return *own;
     Tensor whole = tensor;
     whole.shape = whole_shape(tensor);
-    const at::Tensor values = weights != nullptr && tensor.role == TensorRole::Parameter
-                                  ? weights->read(tensor).to(scalar_type(tensor.dtype))
-                                  : initial_value(whole, seed);
+    const at::Tensor values = weights != nullptr && weights->holds(tensor) ? weights->read(tensor).to(scalar_type(tensor.dtype))
+                                                                           : initial_value(whole, seed);
     return shard_of(tensor, values, shard, graph.tensor_degree);
   };
   for (const int stage : stages) {

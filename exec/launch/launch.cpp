@@ -80,7 +80,7 @@ HostUse use_of(const RunRequest& request, const Experiment& experiment, const Pl
 // Faults of the scenario are left to the ranks, who compare notes and tell them once. False where this process ends.
 bool fits_here(const RunRequest& request, const World& world, const RunRequest& asked) {
   try {
-    const Experiment experiment(load_scenario(request.scenario, request.overrides, request.plan));
+    const Experiment experiment(load_scenario(request.scenario, all_overrides(request), request.plan));
     const Plan plan = experiment.plan(request.plan);
     if (plan.pipeline * plan.data * plan.tensor != world.size) return true;
     const HostUse use = use_of(request, experiment, plan, std::max(0, world.rank - world.local_rank), world.local_size, asked);
@@ -126,7 +126,7 @@ int launch(RunRequest request) {
   if (request.transport == "local" && request.device == "cuda") become(command_of(request));
   int ranks = 0;
   {
-    const Experiment experiment(load_scenario(request.scenario, request.overrides, request.plan));
+    const Experiment experiment(load_scenario(request.scenario, all_overrides(request), request.plan));
     const Plan plan = experiment.plan(request.plan);
     ranks = plan.pipeline * plan.data * plan.tensor;
     choose(request, ranks, std::nullopt);

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "base/input/scalar_text.hpp"
 #include "exec/launch/checkpoint_folder.hpp"
 #include "exec/launch/run_option_checks.hpp"
 
@@ -42,6 +43,10 @@ void add_run_options(CLI::App& app, RunRequest& request) {
   app.add_option("--checkpoint-every", request.checkpoint_every, "and after every N steps")->type_name("N");
   app.add_option("--resume", request.resume, "go on from this checkpoint; auto: the newest whole one of --checkpoint")
       ->type_name("DIR|auto");
+  app.add_option("--pretrained", request.pretrained, "begin with these weights: a safetensors file or a model's folder")
+      ->type_name("DIR");
+  app.add_option("--export", request.export_folder, "write the trained model as a folder that transformers loads")
+      ->type_name("DIR");
   app.add_option("--deadline", request.deadline_s, "seconds without progress after which a rank is lost (default 10)")
       ->type_name("S");
   app.add_flag("--allow-overcommit", request.overcommit, "start also where this host's memory does not seem to hold the ranks");
@@ -68,6 +73,10 @@ void check_run_options(const RunRequest& request) {
   for (const auto& [option, folder] : {std::pair("-o", request.output), std::pair("--checkpoint", request.checkpoint)})
     if (fs::exists(folder, error) && !fs::is_directory(folder, error))
       throw InputError(fmt::format("{}: {} is a file, not a folder", option, folder));
+  if (!request.pretrained.empty() && !fs::exists(request.pretrained, error))
+    throw InputError(fmt::format("--pretrained: there is no file or folder {}", request.pretrained));
+  if (!request.export_folder.empty() && fs::exists(request.export_folder, error))
+    throw InputError(fmt::format("--export: {} exists already: give a folder that is still to be made", request.export_folder));
   // A run from step 1 would replace them one by one.
   if (const auto earlier = request.resume.empty() ? checkpoints_in(request.checkpoint) : std::vector<fs::path>{};
       !earlier.empty())
@@ -83,6 +92,13 @@ void check_run_outputs(const RunRequest& request) {
   for (const auto& [option, file] :
        {std::pair("--dump-gradients", request.dump_gradients), std::pair("--metrics", request.metrics)})
     if (!file.empty()) check_outputs({file}, fmt::format("choose another file with {}", option));
+}
+
+std::vector<std::string> all_overrides(const RunRequest& request) {
+  std::vector<std::string> overrides = request.overrides;
+  if (!request.pretrained.empty())
+    overrides.push_back("workload.weights=" + quoted_scalar(fs::absolute(request.pretrained).string()));
+  return overrides;
 }
 
 std::vector<std::string> to_arguments(const RunRequest& request) {
@@ -109,6 +125,8 @@ std::vector<std::string> to_arguments(const RunRequest& request) {
   text("--checkpoint", request.checkpoint);
   number("--checkpoint-every", request.checkpoint_every, usual.checkpoint_every);
   text("--resume", request.resume);
+  text("--pretrained", request.pretrained);
+  text("--export", request.export_folder);
   if (request.deadline_s != usual.deadline_s) text("--deadline", fmt::format("{}", request.deadline_s));
   if (request.overcommit) words.emplace_back("--allow-overcommit");
   if (!request.progress) words.emplace_back("--no-progress");

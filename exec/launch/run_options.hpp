@@ -20,6 +20,9 @@ void check_run_options(const RunRequest& request);
 // Of check_run_options, to be asked again once the inputs are known: none of them is overwritten.
 void check_run_outputs(const RunRequest& request);
 
+// Those of --set, and what other options say of the scenario (--pretrained).
+std::vector<std::string> all_overrides(const RunRequest& request);
+
 // The words that add_run_options() reads back as this request.
 std::vector<std::string> to_arguments(const RunRequest& request);
 

@@ -29,6 +29,11 @@ struct RunRequest {
   std::string metrics;         // JSON lines, one per step
   bool progress = true;        // a line per step on standard error
 
+  std::string export_folder;  // DIR that transformers loads the trained model from
+
+  // Where it begins.
+  std::string pretrained;  // file or folder of weights, in place of the scenario's workload.weights
+
   // Checkpoints.
   std::string checkpoint;    // DIR
   int checkpoint_every = 0;  // steps; 0 = only at the end and on Ctrl-C

@@ -66,6 +66,10 @@ void choose_memory(const Scenario& scenario, Space& space) {
     space.zero = {0, 2, 3};
   else
     space.zero = scenario.framework.distributed_optimizer ? std::vector<int>{1, 2, 3} : std::vector<int>{0, 1, 2, 3};
+  if (is_open(scenario, "parallel.zero")) {  // without what the reader refuses
+    if (scenario.parallel.shard > 0) std::erase(space.zero, 0);
+    if (scenario.recompute_scope.chunk > 1) std::erase(space.zero, 3);
+  }
   space.one_zero = {space.zero.front()};
 }
 

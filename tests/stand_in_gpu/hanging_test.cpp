@@ -45,7 +45,8 @@ INSTANTIATE_TEST_SUITE_P(Host, Hanging, testing::Values("0", "1"),
 
 TEST(Losing, AKilledRankIsToldInOurWords) {
   const Ended run = on_stand_in(endless(small_gpt({2})), {{"PANPIPE_FAULT", "rank=1,step=1,kind=kill,action=1F2"}});
-  expect_told(run, "panpipe: rank 0: .*rank 1 is lost: its process ended; it was last seen at: (1|the start of a step)");
+  // Ranks say where they are a few times a second, and a step is shorter: it may have been seen anywhere in one.
+  expect_told(run, "panpipe: rank 0: .*rank 1 is lost: its process ended; it was last seen at: [1-9a-z]");
   EXPECT_THAT(run.err, HasSubstr("panpipe: rank 1 was killed by signal 9 (Killed)\n"));
   for (const char* of_others : {"ProcessGroupNCCL", "TCPStore", "c10d", "watchdog"})
     EXPECT_THAT(run.err, Not(HasSubstr(of_others)));

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "exec/engine/published_weights.hpp"
+#include "exec/engine/weights/published_weights.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/training/training_run.hpp"
@@ -27,7 +27,7 @@ std::optional<SliceGraph> sliced(const Experiment& experiment, const Schedule& s
 }  // namespace
 
 PreparedRun::PreparedRun(RunRequest asked)
-    : request(std::move(asked)), experiment(load_scenario(request.scenario, request.overrides, request.plan)) {
+    : request(std::move(asked)), experiment(load_scenario(request.scenario, all_overrides(request), request.plan)) {
   const Scenario& scenario = experiment.scenario;
   if (!experiment.workload.graph)
     throw fault_at(scenario, "workload", "measured layers are times, not operators: there is nothing to execute",

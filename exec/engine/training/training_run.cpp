@@ -13,6 +13,7 @@
 #include "exec/engine/checkpoint/checkpoint.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/run/stop.hpp"
+#include "exec/engine/weights/model_folder.hpp"
 #include "exec/launch/checkpoint_folder.hpp"
 #include "exec/launch/launch.hpp"
 
@@ -61,6 +62,7 @@ void check_training(const PreparedRun& run) {
           fmt::format("export it in {}, or train it in mixed precision: {}", name_of(compute_dtype(scenario.precision)),
                       scenario.precision == Precision::Bf16Pure ? "bf16" : "fp16"));
   parameter_numbers(run.graph(), scenario);
+  if (!run.request.export_folder.empty()) check_exported_model(scenario);
   if (run.request.checkpoint.empty() && run.request.checkpoint_every > 0)
     throw InputError("--checkpoint-every needs --checkpoint DIR");
   if (run.request.checkpoint.empty() && run.request.resume == "auto")
@@ -167,7 +169,10 @@ bool TrainingRun::next() {
   if (done || stop) {
     tell();
     const std::string folder = writes && stepped_ ? checkpoint() : "";
-    if (done) return false;
+    if (done) {
+      if (!run_.request.export_folder.empty()) write_model_folder(*trainer_, run_.request.export_folder);
+      return false;
+    }
     throw Stopped(fmt::format("stopped after step {} as asked{}", step_,
                               folder.empty() ? "; no checkpoint was written" : "; checkpoint: " + folder));
   }

@@ -1,5 +1,5 @@
-// Values that a built-in model begins with instead of drawn ones: safetensors files with the names of Hugging Face's classes
-// GPT2LMHeadModel and LlamaForCausalLM, or of the models inside them; or a checkpoint of a run.
+// Values that a model begins with instead of drawn ones: safetensors files with the names of Hugging Face's classes, or of the
+// models inside them; or a checkpoint of a run.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +13,7 @@
 #include "costmodel/scenario/scenario.hpp"
 #include "costmodel/workload/graph.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
+#include "exec/engine/weights/stored_form.hpp"
 
 namespace panpipe::exec {
 
@@ -23,33 +24,45 @@ class PublishedWeights {
   // shape shows. InputError at that key. `graph`: of any cut. The scenario must outlive this.
   PublishedWeights(const Scenario& scenario, const OperatorGraph& graph);
 
-  // A parameter's values, uncut, in the type of the file. InputError: the file holds other values for a parameter tied to this
-  // one.
-  at::Tensor read(const Tensor& parameter) const;
+  // Whether the files hold it: every parameter, and buffers that are trained state of their class.
+  bool holds(const Tensor& tensor) const { return entries_.count(tensor.name) > 0; }
+  // A tensor's values, uncut, in the type of the file. InputError: the file holds other values for a parameter tied to this one.
+  at::Tensor read(const Tensor& tensor) const;
 
  private:
   struct Entry {
-    std::string name;         // in the files
-    bool transposed = false;  // there
-    std::int64_t rows = -1;   // taken of more; -1: all
-    std::string tied;         // a second name of it that the files hold too; empty: none
+    StoredForm form;         // with the names of these files
+    std::int64_t rows = -1;  // taken of more; -1: all
+    std::string tied;        // a second name of it that the files hold too; empty: none
   };
   void open(const std::string& path);
   void open_index(const std::string& path);
   void add_file(const std::string& path);
   void check_config(const std::string& folder) const;
   std::string found_name(const std::string& name) const;
+  // In the first of its forms whose names the files hold; no parts: in none.
+  StoredForm found_form(const Tensor& tensor) const;
   void assign(const OperatorGraph& graph);
+  Entry entry_of(const Tensor& tensor, StoredForm form) const;
+  void check_all_used(const std::vector<std::string>& missing) const;
   InputError fault(const std::string& message, const std::string& help = "") const;
   const StoredTensor& stored(const std::string& name) const;
 
   const Scenario* scenario_;
   std::string path_;
+  StoredModel model_;
   bool own_ = false;  // files of a checkpoint: names and shapes are those of the model
   std::vector<SafetensorsFile> files_;
   std::map<std::string, std::size_t> file_of_;  // by the names in the files
   std::map<std::string, Entry> entries_;        // by parameter
 };
+
+// A buffer that training changes, so that files hold it; tables and masks are made from the model's shape.
+bool is_trained_state(const Tensor& tensor);
+
+// As transformers' configurations name it: "gpt2", "llama" of the built-in families; empty for a workload of another kind.
+std::string model_type_of(const WorkloadRequest& workload);
+StoredModel stored_model(const WorkloadRequest& workload);
 
 // Null where the scenario names none.
 std::shared_ptr<const PublishedWeights> published_weights(const Scenario& scenario, const OperatorGraph& graph);

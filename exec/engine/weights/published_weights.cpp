@@ -1,10 +1,11 @@
-#include "exec/engine/published_weights.hpp"
+#include "exec/engine/weights/published_weights.hpp"
 
 #include <ATen/ops/equal.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,8 @@
 #include "base/error.hpp"
 #include "base/files/inputs_kept.hpp"
 #include "base/input/json_input.hpp"
+#include "costmodel/workload/model_config.hpp"
+#include "costmodel/workload/models.hpp"
 #include "exec/engine/checkpoint/manifest.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
@@ -28,14 +31,17 @@ namespace fs = std::filesystem;
 constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kWholeName = "model.safetensors";
 
-// Published GPT-2 files keep the matrices of its Conv1D modules as (in, out).
-bool is_of_conv1d(const std::string& name) {
-  return name.ends_with(".c_attn.weight") || name.ends_with(".c_proj.weight") || name.ends_with(".c_fc.weight");
-}
-
 // Masks and tables that older files hold beside the parameters: the model makes them itself.
 bool is_of_no_parameter(const std::string& name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+  constexpr std::array kEnds = {".attn.bias",           ".attn.masked_bias",       ".attention.bias", ".attention.masked_bias",
+                                ".rotary_emb.inv_freq", ".embeddings.position_ids"};
+  return std::any_of(kEnds.begin(), kEnds.end(), [&](const char* end) { return name.ends_with(end); });
+}
+
+// A table of positions may be longer than the sequence: positions beyond it are not used.
+bool is_of_positions(const std::string& name) {
+  return name.ends_with(".wpe.weight") || name.ends_with(".embed_positions.weight") ||
+         name.ends_with(".position_embeddings.weight");
 }
 
 json json_file(const fs::path& path) {
@@ -74,10 +80,16 @@ PublishedWeights::PublishedWeights(const Scenario& scenario, const OperatorGraph
     : scenario_(&scenario), path_(scenario.workload.weights) {
   try {
     open(path_);
-    if (!own_) check_config(fs::is_directory(path_) ? path_ : fs::path(path_).parent_path().string());
+    if (!own_ && !scenario.workload.config)
+      check_config(fs::is_directory(path_) ? path_ : fs::path(path_).parent_path().string());
   } catch (const InputError& error) {
     throw placed(error, scenario, "workload.weights");
   }
+  model_ = own_ ? StoredModel{} : stored_model(scenario.workload);
+  if (!own_ && scenario.workload.config && !scenario.workload.config->not_computed.empty())
+    throw fault(fmt::format("published weights of {} would compute something else here: the model leaves out {}",
+                            scenario.workload.config->model, fmt::join(scenario.workload.config->not_computed, ", ")),
+                "export the model with its weights instead: {pt2: FILE}");
   assign(graph);
 }
 
@@ -173,42 +185,73 @@ std::string PublishedWeights::found_name(const std::string& name) const {
   return has_inner && file_of_.count(inner) > 0 ? inner : "";
 }
 
-void PublishedWeights::assign(const OperatorGraph& graph) {
-  std::set<std::string> used;
-  std::vector<std::string> missing, foreign;
-  const auto tied = tied_names(graph);
-  for (const Tensor& parameter : graph.tensors) {
-    const auto names = tied.find(parameter.name);
-    if (parameter.role != TensorRole::Parameter || names == tied.end() || parameter.tied_to >= 0) continue;
-    Entry entry;
-    entry.name = found_name(parameter.name);
-    for (const std::string& other : names->second) {
-      const std::string second = found_name(other);
-      if (second.empty()) continue;
-      (entry.name.empty() ? entry.name : entry.tied) = second;
-      used.insert(second);
-    }
-    if (entry.name.empty()) {
-      missing.push_back(parameter.name);
-      continue;
-    }
-    used.insert(entry.name);
-    const StoredTensor& found = stored(entry.name);
-    const Shape& wanted = whole_shape(parameter);
-    entry.transposed = !own_ && is_of_conv1d(parameter.name);
-    Shape shape = wanted;
-    if (entry.transposed) std::reverse(shape.begin(), shape.end());
-    // Positions beyond the sequence are not used.
-    const bool longer = parameter.name.ends_with(".wpe.weight") && found.shape.size() == 2 && found.shape[0] > wanted[0];
-    if (longer) entry.rows = wanted[0], shape[0] = found.shape[0];
-    if (found.shape != shape)
-      throw fault(fmt::format("'{}' has shape ({}); the model's {} wants ({})", entry.name, fmt::join(found.shape, ", "),
-                              parameter.name, fmt::join(shape, ", ")),
+StoredForm PublishedWeights::found_form(const Tensor& tensor) const {
+  std::vector<StoredForm> forms;
+  if (own_)
+    forms = {{StoredLayout::Whole, {{tensor.name, whole_shape(tensor)}}}};
+  else
+    forms = stored_forms(tensor, model_);
+  for (StoredForm& form : forms) {
+    for (StoredPart& part : form.parts) part.name = found_name(part.name);
+    if (std::none_of(form.parts.begin(), form.parts.end(), [](const StoredPart& part) { return part.name.empty(); }))
+      return std::move(form);
+  }
+  return {};
+}
+
+PublishedWeights::Entry PublishedWeights::entry_of(const Tensor& tensor, StoredForm form) const {
+  Entry entry;
+  for (StoredPart& part : form.parts) {
+    const StoredTensor& found = stored(part.name);
+    const bool longer = is_of_positions(tensor.name) && found.shape.size() == 2 && found.shape[0] > part.shape[0];
+    if (longer) entry.rows = part.shape[0], part.shape[0] = found.shape[0];
+    if (found.shape != part.shape)
+      throw fault(fmt::format("'{}' has shape ({}); the model's {} wants ({})", part.name, fmt::join(found.shape, ", "),
+                              tensor.name, fmt::join(part.shape, ", ")),
                   "give the model the dimensions of the file");
     if (!at::isFloatingType(found.dtype))
-      throw fault(fmt::format("'{}' holds {}; weights are real numbers", entry.name, safetensors_name(found.dtype)));
-    entries_.emplace(parameter.name, std::move(entry));
+      throw fault(fmt::format("'{}' holds {}; weights are real numbers", part.name, safetensors_name(found.dtype)));
   }
+  entry.form = std::move(form);
+  return entry;
+}
+
+void PublishedWeights::assign(const OperatorGraph& graph) {
+  std::vector<std::string> missing;
+  const auto tied = tied_names(graph);
+  for (const Tensor& tensor : graph.tensors) {
+    const auto names = tied.find(tensor.name);
+    const bool parameter = tensor.role == TensorRole::Parameter && names != tied.end() && tensor.tied_to < 0;
+    if (!parameter && !is_trained_state(tensor)) continue;
+    StoredForm form = found_form(tensor);
+    std::string second;
+    if (parameter)
+      for (const std::string& other : names->second) {
+        const std::string name = found_name(other);
+        if (name.empty()) continue;
+        if (form.parts.empty())
+          form = {StoredLayout::Whole, {{name, whole_shape(tensor)}}};
+        else
+          second = name;
+      }
+    if (!form.parts.empty()) {
+      Entry entry = entry_of(tensor, std::move(form));
+      entry.tied = second;
+      entries_.emplace(tensor.name, std::move(entry));
+    } else if (parameter) {
+      missing.push_back(tensor.name);
+    }
+  }
+  check_all_used(missing);
+}
+
+void PublishedWeights::check_all_used(const std::vector<std::string>& missing) const {
+  std::set<std::string> used;
+  for (const auto& [name, entry] : entries_) {
+    used.insert(entry.tied);
+    for (const StoredPart& part : entry.form.parts) used.insert(part.name);
+  }
+  std::vector<std::string> foreign;
   for (const auto& [name, file] : file_of_)
     if (used.count(name) == 0 && !own_ && !is_of_no_parameter(name)) foreign.push_back(name);
   if (!missing.empty())
@@ -222,14 +265,36 @@ void PublishedWeights::assign(const OperatorGraph& graph) {
                 "give the model the dimensions of the file");
 }
 
-at::Tensor PublishedWeights::read(const Tensor& parameter) const {
-  const Entry& entry = entries_.at(parameter.name);
-  const SafetensorsFile& file = files_[file_of_.at(entry.name)];
-  at::Tensor value = entry.rows >= 0 ? file.read_rows(entry.name, 0, entry.rows) : file.read(entry.name);
-  if (!entry.tied.empty() && !at::equal(value, files_[file_of_.at(entry.tied)].read(entry.tied)))
-    throw fault(fmt::format("'{}' and '{}' differ, and the model ties the one to the other", entry.name, entry.tied),
-                "give the model a head of its own: workload.tied_embedding: false");
-  return entry.transposed ? value.t().contiguous() : value;
+at::Tensor PublishedWeights::read(const Tensor& tensor) const {
+  const Entry& entry = entries_.at(tensor.name);
+  const auto values = [&](const std::string& name) {
+    const SafetensorsFile& file = files_[file_of_.at(name)];
+    return entry.rows >= 0 ? file.read_rows(name, 0, entry.rows) : file.read(name);
+  };
+  std::vector<at::Tensor> parts;
+  for (const StoredPart& part : entry.form.parts) parts.push_back(values(part.name));
+  if (!entry.tied.empty() && !at::equal(parts[0], values(entry.tied)))
+    throw fault(
+        fmt::format("'{}' and '{}' differ, and the model ties the one to the other", entry.form.parts[0].name, entry.tied),
+        "give the model a head of its own: workload.tied_embedding: false");
+  return whole_of_parts(entry.form, parts);
+}
+
+bool is_trained_state(const Tensor& tensor) {
+  return tensor.role == TensorRole::Buffer && (tensor.init == "zeros" || tensor.init == "ones");
+}
+
+std::string model_type_of(const WorkloadRequest& workload) {
+  if (workload.config) return workload.config->type;
+  const BuiltInModel* model = find_model(workload.model);
+  if (model == nullptr) return "";
+  return model->family->name == "gpt" ? "gpt2" : std::string(model->family->name);
+}
+
+StoredModel stored_model(const WorkloadRequest& workload) {
+  StoredModel model{model_type_of(workload)};
+  if (workload.config && workload.config->rotary_pairs) model.latent = workload.config->dimensions.traits.latent;
+  return model;
 }
 
 std::shared_ptr<const PublishedWeights> published_weights(const Scenario& scenario, const OperatorGraph& graph) {

@@ -1,0 +1,175 @@
+#include "exec/engine/checkpoint/state_files.hpp"
+
+#include <ATen/ops/full.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <memory>
+
+#include "exec/engine/checkpoint/safetensors.hpp"
+#include "exec/engine/run/deadline.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
+
+namespace panpipe::exec {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+Clock::duration disk_deadline(const PreparedRun& run) {
+  constexpr auto kDiskDeadline = std::chrono::minutes(5);
+  return std::max<Clock::duration>(kDiskDeadline, deadline_of(run.request));
+}
+
+void flush_folder(const fs::path& folder) {
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;
+  ::fsync(file);
+  ::close(file);
+}
+
+void write_text_file(const fs::path& path, const std::string& text) {
+  const auto fail = [&] { throw MachineError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno))); };
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) fail();
+  const bool whole = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
+  const int reason = errno;
+  ::close(file);
+  errno = reason;
+  if (!whole) fail();
+}
+
+namespace {
+
+at::Tensor on_host(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
+
+// What is cut over tensor-parallel ranks is put together by the first of them, tensor after tensor, on the host: the GPU's memory
+// may be full. It asks for each shard when it is about to write the tensor, so that no shard waits in its memory.
+class ShardGather {
+ public:
+  explicit ShardGather(const Trainer& trainer)
+      : plan_(trainer.run().plan),
+        transport_(trainer.transport()),
+        deadline_(disk_deadline(trainer.run())),
+        place_(place_of(plan_, transport_.rank())),
+        open_(static_cast<std::size_t>(plan_.tensor)) {}
+
+  // On the first shard: what will be asked for, in this order.
+  void expect(const NamedState& entry, std::uint32_t tag) {
+    for (const int shard : others(entry)) open_[static_cast<std::size_t>(shard)].push_back(tag);
+  }
+  at::Tensor whole(const NamedState& entry, std::uint32_t tag) {
+    std::vector<PendingPtr> asked, arriving;
+    for (const int shard : others(entry)) {
+      open_[static_cast<std::size_t>(shard)].pop_front();
+      arriving.push_back(
+          transport_.receive({entry.value.sizes().vec(), entry.value.scalar_type(), at::kCPU}, rank_of(shard), tag));
+      asked.push_back(answer(shard, tag, true));
+    }
+    std::vector<at::Tensor> shards = {on_host(entry.value)};
+    for (const PendingPtr& one : arriving) {
+      one->wait(deadline_, kWhat);
+      shards.push_back(std::move(one->value));
+    }
+    for (const PendingPtr& one : asked) one->wait(deadline_, kWhat);
+    return whole_of(*entry.parameter, shards);
+  }
+  // The file could not be written: nobody needs to wait for being asked.
+  void stop() {
+    for (std::size_t shard = 0; shard < open_.size(); ++shard)
+      if (!open_[shard].empty()) answer(static_cast<int>(shard), open_[shard].front(), false)->wait(deadline_, kWhat);
+  }
+
+  // On the other shards: false when nothing more is wanted.
+  bool give(const NamedState& entry, std::uint32_t tag) {
+    const std::vector<int> from = others(entry);
+    if (std::find(from.begin(), from.end(), place_.shard) == from.end()) return true;
+    const PendingPtr question = transport_.receive({{1}, at::kBool, at::kCPU}, rank_of(0), tag);
+    question->wait(deadline_, kWhat);
+    if (!question->value.item<bool>()) return false;
+    transport_.send(on_host(entry.value), rank_of(0), tag)->wait(deadline_, kWhat);
+    return true;
+  }
+
+ private:
+  static constexpr const char* kWhat = "gathering the checkpoint";
+
+  std::vector<int> others(const NamedState& entry) const {
+    std::vector<int> shards = first_holders(*entry.parameter, plan_.tensor);
+    shards.erase(shards.begin());  // the first is shard 0
+    return shards;
+  }
+  int rank_of(int shard) const { return world_rank(plan_, {place_.position, place_.replica, shard}); }
+  PendingPtr answer(int shard, std::uint32_t tag, bool wanted) {
+    return transport_.send(at::full({1}, wanted, at::kBool), rank_of(shard), tag);
+  }
+
+  const Plan& plan_;
+  Transport& transport_;
+  Clock::duration deadline_;
+  MeshPlace place_;
+  std::vector<std::deque<std::uint32_t>> open_;  // by shard: tags of what it was not asked for yet
+};
+
+// Calls `use` with each entry that this rank's position and replica write, until it returns false.
+template <class Use>
+void for_each_written(const StatePart& part, Use use) {
+  for (std::size_t i = 0; i < part.state.size(); ++i)
+    if (part.state[i].writes && !use(part.state[i], part.first_tag + static_cast<std::uint32_t>(i))) return;
+}
+
+json write_part(const StatePart& part, ShardGather& gather, const fs::path& folder, json& tensors) {
+  std::vector<TensorToWrite> to_write;
+  for_each_written(part, [&](const NamedState& entry, std::uint32_t tag) {
+    const StoredForm form = part.form(entry);
+    // Gathered for the first of its tensors, kept for the others.
+    const auto whole = std::make_shared<at::Tensor>();
+    for (std::size_t k = 0; k < form.parts.size(); ++k) {
+      const auto value = [&gather, &entry, tag, whole, form, k, last = k + 1 == form.parts.size()] {
+        if (!whole->defined()) *whole = gather.whole(entry, tag);
+        at::Tensor tensor = part_of_whole(form, *whole, k);
+        if (last) whole->reset();
+        return tensor;
+      };
+      to_write.push_back({form.parts[k].name, entry.value.scalar_type(), form.parts[k].shape, value});
+      tensors[form.parts[k].name] = part.file;
+    }
+    return true;
+  });
+  if (to_write.empty()) return nullptr;
+  const WrittenFile written = write_safetensors(folder / part.file, to_write, {{"format", "pt"}});
+  return {{"name", written.name}, {"bytes", written.bytes}, {"sha256", written.sha256}};
+}
+
+}  // namespace
+
+json write_share(const Trainer& trainer, const std::vector<StatePart>& parts, const fs::path& folder) {
+  json files = json::array(), tensors = json::object();
+  ShardGather gather(trainer);
+  if (place_of(trainer.run().plan, trainer.transport().rank()).shard > 0) {
+    bool wanted = true;
+    for (const StatePart& part : parts)
+      for_each_written(part,
+                       [&](const NamedState& entry, std::uint32_t tag) { return wanted = wanted && gather.give(entry, tag); });
+  } else {
+    for (const StatePart& part : parts)
+      for_each_written(part, [&](const NamedState& entry, std::uint32_t tag) {
+        gather.expect(entry, tag);
+        return true;
+      });
+    try {
+      for (const StatePart& part : parts)
+        if (json file = write_part(part, gather, folder, tensors); !file.is_null()) files.push_back(std::move(file));
+    } catch (const MachineError&) {
+      gather.stop();
+      throw;
+    }
+  }
+  return {{"files", std::move(files)}, {"tensors", std::move(tensors)}};
+}
+
+}  // namespace panpipe::exec

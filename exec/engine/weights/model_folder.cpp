@@ -1,0 +1,172 @@
+#include "exec/engine/weights/model_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/input/json_input.hpp"
+#include "costmodel/workload/model_config.hpp"
+#include "costmodel/workload/models.hpp"
+#include "exec/engine/checkpoint/state_files.hpp"
+#include "exec/engine/weights/published_weights.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr const char* kOnlyFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+
+ordered_json json_of(const panpipe::Node& node) {
+  if (node.kind == NodeKind::Map) {
+    ordered_json map = ordered_json::object();
+    for (const auto& entry : node.entries) map[entry.key] = json_of(*entry.value);
+    return map;
+  }
+  if (node.kind == NodeKind::Sequence) {
+    ordered_json list = ordered_json::array();
+    for (const auto& item : node.items) list.push_back(json_of(*item));
+    return list;
+  }
+  if (node.quoted) return node.text;
+  const ordered_json value = ordered_json::parse(node.text, nullptr, false);
+  return value.is_discarded() ? ordered_json(node.text) : value;
+}
+
+// What the scenario's `workload.config` says, a file or a map.
+ordered_json given_config(const Scenario& scenario) {
+  if (scenario.workload.config_file.empty()) return json_of(*scenario.document->find("workload")->find("config"));
+  std::ifstream file(scenario.workload.config_file, std::ios::binary);
+  return parse_json<ordered_json>(std::string(std::istreambuf_iterator<char>(file), {}), scenario.workload.config_file);
+}
+
+// GPT2Config and LlamaConfig of the built-in families.
+ordered_json built_in_config(const WorkloadRequest& workload) {
+  const ModelDimensions d = resolve(*find_model(workload.model), workload);
+  if (model_type_of(workload) == "gpt2")
+    return {{"model_type", "gpt2"},       {"n_layer", d.layers},        {"n_embd", d.hidden},
+            {"n_head", d.heads},          {"n_inner", d.ffn},           {"n_positions", std::max(d.positions, d.sequence)},
+            {"vocab_size", d.vocabulary}, {"layer_norm_epsilon", 1e-5}, {"tie_word_embeddings", d.tied_embedding}};
+  return {{"model_type", "llama"},
+          {"num_hidden_layers", d.layers},
+          {"hidden_size", d.hidden},
+          {"num_attention_heads", d.heads},
+          {"num_key_value_heads", key_value_heads(d)},
+          {"head_dim", features_of_head(d)},
+          {"intermediate_size", d.ffn},
+          {"max_position_embeddings", d.sequence},
+          {"vocab_size", d.vocabulary},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 10000.0},
+          {"tie_word_embeddings", d.tied_embedding}};
+}
+
+// Fewer layers than the configuration has: the first ones.
+void keep_layers(ordered_json& config, int layers) {
+  for (const char* key : {"num_hidden_layers", "n_layer"})
+    if (config.contains(key)) config[key] = layers;
+  for (auto& [key, value] : config.items())
+    if (key.ends_with("layer_types") && value.is_array() && value.size() > static_cast<std::size_t>(layers))
+      value.erase(value.begin() + layers, value.end());
+}
+
+std::string class_name(const Scenario& scenario) {
+  if (scenario.workload.config) return scenario.workload.config->model;
+  return model_type_of(scenario.workload) == "gpt2" ? "GPT2LMHeadModel" : "LlamaForCausalLM";
+}
+
+std::string type_of_weights(Precision precision) {
+  if (precision == Precision::Bf16Pure) return "bfloat16";
+  return precision == Precision::Fp16Pure ? "float16" : "float32";
+}
+
+ordered_json config_of(const Scenario& scenario) {
+  ordered_json config = scenario.workload.config ? given_config(scenario) : built_in_config(scenario.workload);
+  if (scenario.workload.layers > 0 && scenario.workload.config) keep_layers(config, scenario.workload.layers);
+  config["architectures"] = {class_name(scenario)};
+  config.erase("quantization_config");
+  config.erase("torch_dtype");
+  config["dtype"] = type_of_weights(scenario.precision);
+  return config;
+}
+
+StatePart model_part(const Trainer& trainer, const StoredModel& model) {
+  StatePart part;
+  part.file = fmt::format("model-{:05}-of-{:05}.safetensors", trainer.transport().rank() + 1, trainer.transport().size());
+  for (NamedState& entry : trainer.model_state())
+    if (entry.parameter->role == TensorRole::Parameter || is_trained_state(*entry.parameter))
+      part.state.push_back(std::move(entry));
+  part.form = [model](const NamedState& entry) { return stored_forms(*entry.parameter, model).front(); };
+  return part;
+}
+
+// Rank 0: one file by the name of a whole model, or an index of several.
+void write_index(const fs::path& folder, const std::vector<json>& shares) {
+  std::vector<std::string> files;
+  ordered_json map = ordered_json::object();
+  std::int64_t bytes = 0;
+  for (const json& share : shares) {
+    for (const json& file : share.at("files")) {
+      files.push_back(file.at("name"));
+      bytes += file.at("bytes").get<std::int64_t>();
+    }
+    for (const auto& [tensor, file] : share.at("tensors").items()) map[tensor] = file;
+  }
+  if (files.size() == 1) return fs::rename(folder / files.front(), folder / kOnlyFile);
+  write_text_file(folder / kIndexFile, ordered_json{{"metadata", {{"total_size", bytes}}}, {"weight_map", map}}.dump(2) + "\n");
+}
+
+}  // namespace
+
+void check_exported_model(const Scenario& scenario) {
+  const std::string type = model_type_of(scenario.workload);
+  if (scenario.workload.config || type == "gpt2" || type == "llama") return;
+  throw fault_at(scenario, "workload", "--export writes models that transformers has a class for, and this is none",
+                 "models by config.json, and those of the families gpt and llama, can be exported");
+}
+
+void write_model_folder(const Trainer& trainer, const std::string& directory) {
+  Transport& transport = trainer.transport();
+  const Scenario& scenario = trainer.run().experiment.scenario;
+  const Clock::duration deadline = disk_deadline(trainer.run());
+  const fs::path folder(directory), unfinished(directory + ".unfinished");
+  const bool first = transport.rank() == 0;
+  const std::string what = "writing the model " + directory;
+  try {
+    together<MachineError>(transport, deadline, what, [&]() -> json {
+      if (!first) return {};
+      std::error_code fault;
+      fs::remove_all(unfinished, fault);
+      fs::create_directories(unfinished, fault);
+      if (fault) throw MachineError(fmt::format("cannot make {}: {}", unfinished.string(), fault.message()));
+      return {};
+    });
+    const std::vector<StatePart> parts = {model_part(trainer, stored_model(scenario.workload))};
+    const std::vector<json> shares =
+        together<MachineError>(transport, deadline, what, [&] { return write_share(trainer, parts, unfinished); });
+    together<MachineError>(transport, deadline, what, [&]() -> json {
+      if (!first) return {};
+      write_index(unfinished, shares);
+      write_text_file(unfinished / "config.json", config_of(scenario).dump(2) + "\n");
+      flush_folder(unfinished);
+      std::error_code fault;
+      fs::rename(unfinished, folder, fault);
+      if (fault) throw MachineError(fmt::format("cannot rename {}: {}", unfinished.string(), fault.message()));
+      return {};
+    });
+  } catch (const MachineError&) {
+    std::error_code ignored;
+    if (first) fs::remove_all(unfinished, ignored);
+    throw;
+  }
+}
+
+}  // namespace panpipe::exec

@@ -1,0 +1,160 @@
+#include "exec/engine/weights/stored_form.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "exec/engine/tensor_parallel_shards.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// Names of an expert's matrices, and what the file says in place of the module that holds router and experts.
+struct ExpertNames {
+  const char *folder, *gate, *up, *down;
+};
+constexpr ExpertNames kQwenExperts = {".mlp.", ".gate_proj.weight", ".up_proj.weight", ".down_proj.weight"};
+constexpr ExpertNames kMixtralExperts = {".block_sparse_moe.", ".w1.weight", ".w3.weight", ".w2.weight"};
+
+bool is_of_conv1d(const std::string& name) {
+  return name.ends_with(".c_attn.weight") || name.ends_with(".c_proj.weight") || name.ends_with(".c_fc.weight");
+}
+
+std::string with_folder(std::string name, const ExpertNames& names) {
+  constexpr std::string_view kFolder = ".mlp.";
+  if (const auto at = name.find(kFolder); at != std::string::npos) name.replace(at, kFolder.size(), names.folder);
+  return name;
+}
+
+bool is_gate_up(const std::string& name) { return name.ends_with(".experts.gate_up_proj"); }
+bool is_down(const std::string& name) { return name.ends_with(".experts.down_proj"); }
+
+StoredForm form_of_experts(const Tensor& parameter, const ExpertNames& names) {
+  const Shape& whole = whole_shape(parameter);
+  const bool gate = is_gate_up(parameter.name);
+  StoredForm form{gate ? StoredLayout::GateUp : StoredLayout::Down, {}};
+  const std::string base = with_folder(parameter.name.substr(0, parameter.name.rfind('.') + 1), names);
+  for (std::int64_t e = 0; e < whole[0]; ++e) {
+    const std::string expert = base + std::to_string(e);
+    if (!gate) {
+      form.parts.push_back({expert + names.down, {whole[1], whole[2]}});
+      continue;
+    }
+    for (const char* matrix : {names.gate, names.up}) form.parts.push_back({expert + matrix, {whole[1] / 2, whole[2]}});
+  }
+  return form;
+}
+
+StoredForm plain(const Tensor& parameter, StoredLayout layout) {
+  StoredPart part{parameter.name, whole_shape(parameter)};
+  if (layout == StoredLayout::Transposed) std::reverse(part.shape.begin(), part.shape.end());
+  return {layout, {std::move(part)}};
+}
+
+bool is_of_gemma(const std::string& model_type) { return model_type.rfind("gemma", 0) == 0; }
+
+// Rows that turn, of queries by head and of the key that all heads share; 0 where none do.
+std::int64_t rows_of_group(const std::string& name, const LatentAttention& latent) {
+  if (latent.kv_rank == 0) return 0;
+  if (name.ends_with(".q_b_proj.weight") || name.ends_with(".self_attn.q_proj.weight")) return latent.plain + latent.rotary;
+  const bool key = name.ends_with(".kv_a_proj_with_mqa.weight") || name.ends_with(".kv_a_proj_with_mqa.bias");
+  return key ? latent.kv_rank + latent.rotary : 0;
+}
+
+// (rows, ...) with the last `rotary` rows of each group reordered: pairs to halves, or back.
+at::Tensor reordered(const StoredForm& form, const at::Tensor& rows, bool to_halves) {
+  Shape grouped = rows.sizes().vec();
+  grouped[0] /= form.group;
+  grouped.insert(grouped.begin() + 1, form.group);
+  const at::Tensor groups = rows.reshape(grouped);
+  const at::Tensor turning = groups.narrow(1, form.group - form.rotary, form.rotary);
+  // Pairs as (half, 2), halves as (2, half): the one is the other transposed.
+  Shape pairs = turning.sizes().vec();
+  pairs[1] = to_halves ? form.rotary / 2 : 2;
+  pairs.insert(pairs.begin() + 2, to_halves ? 2 : form.rotary / 2);
+  const at::Tensor other = turning.reshape(pairs).transpose(1, 2).flatten(1, 2);
+  return at::cat({groups.narrow(1, 0, form.group - form.rotary), other}, 1).flatten(0, 1).contiguous();
+}
+
+}  // namespace
+
+std::vector<StoredForm> stored_forms(const Tensor& parameter, const StoredModel& model) {
+  const std::string& model_type = model.type;
+  if (model_type == "gpt2" && is_of_conv1d(parameter.name)) return {plain(parameter, StoredLayout::Transposed)};
+  const bool gate_up = is_gate_up(parameter.name);
+  if (model_type == "gpt_oss" && (gate_up || parameter.name.ends_with(".experts.gate_up_proj_bias")))
+    return {plain(parameter, StoredLayout::Interleaved)};
+  if (is_of_gemma(model_type) && parameter.name.ends_with("norm.weight")) return {plain(parameter, StoredLayout::LessOne)};
+  if (const std::int64_t group = rows_of_group(parameter.name, model.latent); group > 0) {
+    StoredForm form = plain(parameter, StoredLayout::RotaryPairs);
+    form.group = group, form.rotary = model.latent.rotary;
+    return {form};
+  }
+  const StoredForm whole = plain(parameter, StoredLayout::Whole);
+  if (model_type == "gpt_oss") return {whole};
+  const ExpertNames& names = model_type == "mixtral" ? kMixtralExperts : kQwenExperts;
+  if (gate_up || is_down(parameter.name)) return {form_of_experts(parameter, names), whole};
+  if (model_type != "mixtral" || parameter.name.find(".mlp.") == std::string::npos) return {whole};
+  StoredForm renamed = whole;  // the router
+  renamed.parts[0].name = with_folder(parameter.name, names);
+  return {renamed, whole};
+}
+
+at::Tensor whole_of_parts(const StoredForm& form, const std::vector<at::Tensor>& parts) {
+  switch (form.layout) {
+    case StoredLayout::Whole:
+      return parts[0];
+    case StoredLayout::Transposed:
+      return parts[0].t().contiguous();
+    case StoredLayout::Interleaved: {
+      const std::int64_t pairs = parts[0].size(-1) / 2;
+      Shape shape = parts[0].sizes().vec();
+      shape.back() = pairs;
+      shape.push_back(2);
+      return parts[0].reshape(shape).transpose(-1, -2).flatten(-2).contiguous();
+    }
+    case StoredLayout::GateUp: {
+      std::vector<at::Tensor> experts;
+      for (std::size_t k = 0; k + 1 < parts.size(); k += 2) experts.push_back(at::cat({parts[k], parts[k + 1]}));
+      return at::stack(experts);
+    }
+    case StoredLayout::Down:
+      return at::stack(parts);
+    case StoredLayout::LessOne:
+      return parts[0] + 1;
+    case StoredLayout::RotaryPairs:
+      return reordered(form, parts[0], true);
+  }
+  return {};
+}
+
+at::Tensor part_of_whole(const StoredForm& form, const at::Tensor& whole, std::size_t k) {
+  const auto index = static_cast<std::int64_t>(k);
+  switch (form.layout) {
+    case StoredLayout::Whole:
+      return whole.contiguous();
+    case StoredLayout::Transposed:
+      return whole.t().contiguous();
+    case StoredLayout::Interleaved: {
+      Shape shape = whole.sizes().vec();
+      shape.back() /= 2;
+      shape.insert(shape.end() - 1, 2);
+      return whole.reshape(shape).transpose(-1, -2).flatten(-2).contiguous();
+    }
+    case StoredLayout::GateUp: {
+      const std::int64_t width = whole.size(1) / 2;
+      return whole[index / 2].narrow(0, index % 2 * width, width).contiguous();
+    }
+    case StoredLayout::Down:
+      return whole[index].contiguous();
+    case StoredLayout::LessOne:
+      return whole - 1;
+    case StoredLayout::RotaryPairs:
+      return reordered(form, whole, false);
+  }
+  return {};
+}
+
+}  // namespace panpipe::exec
