@@ -88,6 +88,7 @@ struct ParameterUse {
   int tensor = -1;            // parameter identity; the same id in two units is one tied parameter (-1 for measured layers)
   std::int64_t elements = 0;  // of this tensor-parallel rank's shard
   Bytes given{0};             // measured layers: bytes
+  bool experts = false;       // a part of experts that other ranks of the stage have other parts of
 };
 
 // A movable unit with its costs on one type of device.

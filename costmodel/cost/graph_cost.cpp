@@ -231,7 +231,7 @@ class GraphCost {
     for (int t : externals_[u]) {
       const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
       if (tensor.role == TensorRole::Parameter)
-        unit.parameters.push_back({tensor.tied_to >= 0 ? tensor.tied_to : t, tensor.elements(), Bytes(0)});
+        unit.parameters.push_back({tensor.tied_to >= 0 ? tensor.tied_to : t, tensor.elements(), Bytes(0), tensor.experts});
     }
   }
 

@@ -55,6 +55,9 @@ struct BucketTrain {
   int unit = 0;
   int whole = 0;
   Bytes rest{0};
+  int expert_whole = 0;  // the same of experts that replicas share out
+  Bytes expert_rest{0};
+  bool empty() const { return whole == 0 && rest == Bytes(0) && expert_whole == 0 && expert_rest == Bytes(0); }
 };
 
 // A stage on its device: its units, its costs, and what its passes do.
@@ -239,7 +242,22 @@ void make_memory(Lowering& lowering);
 // Parameters of a rank, each counted once (a tied parameter of two of its stages is one).
 struct HeldParameters {
   std::int64_t elements = 0;  // of this tensor-parallel rank's shards
+  std::int64_t experts = 0;   // of these, parts of experts that other ranks of the stage have other parts of
   Bytes given{0};             // measured layers
+
+  void add(const ParameterUse& use) {
+    elements += use.elements;
+    experts += use.experts ? use.elements : 0;
+    given += use.given;
+  }
+  void add(const HeldParameters& other) {
+    elements += other.elements;
+    experts += other.experts;
+    given += other.given;
+  }
+  // What all replicas hold alike, and what they do not.
+  HeldParameters others() const { return {elements - experts, 0, given}; }
+  HeldParameters only_experts() const { return {experts, experts, Bytes(0)}; }
 };
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);
 // Of these, those whose gradients are summed over other ranks too: those of the other replicas, other holders of the same

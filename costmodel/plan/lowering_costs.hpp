@@ -9,6 +9,11 @@
 
 namespace panpipe {
 
+// Bytes of one parameter on a rank.
+struct ElementBytes {
+  double parameter = 0, gradient = 0, optimizer = 0;
+};
+
 // The defaults are those of measured layers on an in-place cluster: nothing is added to the given times and bytes.
 class LoweringCosts {
  public:
@@ -32,6 +37,8 @@ class LoweringCosts {
   virtual double parameter_bytes() const { return 4; }
   virtual double gradient_bytes() const { return 4; }
   virtual double optimizer_bytes() const { return 0; }
+  // The same of experts that replicas share out, which fewer ranks hold and ZeRO divides over fewer.
+  virtual ElementBytes expert_bytes() const { return {parameter_bytes(), gradient_bytes(), optimizer_bytes()}; }
   virtual double reduced_bytes() const { return 4; }  // of one gradient element, when replicas add theirs up
   virtual Bytes framework_context() const { return Bytes(0); }
   virtual double allocator_factor() const { return 1.0; }

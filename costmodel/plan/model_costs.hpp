@@ -31,6 +31,7 @@ class ModelCosts : public LoweringCosts {
   double parameter_bytes() const override { return model_->parameter_bytes(degrees_); }
   double gradient_bytes() const override { return model_->gradient_bytes(degrees_); }
   double optimizer_bytes() const override { return model_->optimizer_bytes(degrees_); }
+  ElementBytes expert_bytes() const override;
   double reduced_bytes() const override;
   Bytes framework_context() const override { return model_->framework_context(); }
   double allocator_factor() const override { return model_->allocator_factor(); }

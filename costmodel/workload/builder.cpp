@@ -37,6 +37,8 @@ GraphBuilder::GraphBuilder(std::string name, const WorkloadShape& shape, std::si
   graph_.name = std::move(name);
   graph_.tensor_degree = shape.tensor_degree;
   graph_.sequence_parallel = shape.sequence_parallel && shape.tensor_degree > 1;
+  graph_.expert_degree = shape.expert_degree;
+  graph_.expert_tensor = shape.expert_tensor > 0 ? shape.expert_tensor : shape.tensor_degree;
   graph_.operators.reserve(expected_operators);
   graph_.tensors.reserve(expected_operators * 2);
 }

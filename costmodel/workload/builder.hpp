@@ -109,6 +109,19 @@ class GraphBuilder {
   // Experts (experts.cpp). Rows are tokens; a row that goes to several experts is sent several times, sorted by expert.
   Routed route(int logits, int correction, const Experts& of);
   int dispatch(int rows, int chosen, int per_token);
+  // Whether experts are cut otherwise than the tensor-parallel ranks cut every product: tokens then go to the ranks of their
+  // experts, each rank those of its part of the sequence.
+  bool experts_apart() const { return graph_.expert_degree > 1 || graph_.expert_tensor != graph_.tensor_degree; }
+  int expert_degree() const { return graph_.expert_degree; }
+  int expert_tensor() const { return graph_.expert_tensor; }
+  // A weight or bias of all experts, (experts, ...), cut over the ranks that hold experts and along `shard` over those that
+  // divide one.
+  int expert_parameter(std::string name, Shape full_shape, std::string_view init, int shard = -1, int fused_matrices = 1);
+  // To the ranks of the rows' experts and back; the identity unless experts stand apart.
+  int send_to_experts(int rows);
+  int send_back(int rows, std::int64_t sent);
+  // Rows that came from several ranks, in the order of the experts of this one; or back in that of the ranks.
+  int regroup(int rows, int experts);
   int grouped_linear(int rows, int chosen, int weight, int bias, std::int64_t out_features, bool transposed);
   int combine(int rows, const Routed& routed);
 

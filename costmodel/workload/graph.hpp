@@ -58,6 +58,8 @@ struct Tensor {
   bool written = false;  // a buffer that operators write into (running statistics)
   // Whole on every rank, but used on a rank's own part of the sequence: its gradient is summed over the tensor-parallel ranks.
   bool gradient_partial = false;
+  // Of a part of the experts, along the first dimension: the other ranks of an expert group hold other experts.
+  bool experts = false;
 
   std::int64_t elements() const {
     std::int64_t n = 1;
@@ -121,6 +123,9 @@ struct OperatorGraph {
   int loss = -1;            // the scalar loss
   int tensor_degree = 1;    // degree it was sharded for
   bool sequence_parallel = false;
+  int expert_degree = 1;   // ranks that divide the experts
+  int expert_tensor = 1;   // ranks that divide an expert's width
+  double expert_rows = 1;  // rows of a rank's experts over the rows that all its tokens have before they are sent
   std::string values_file;  // the archive that holds the stored values; empty for builders
   std::vector<StoredValues> stored;
 

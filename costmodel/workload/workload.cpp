@@ -134,6 +134,15 @@ void read_config(MapReader& map, WorkloadRequest& request) {
     if (!map.has(value.path)) log.resolved(path + value.path, value.value, value.origin);
 }
 
+// A model whose graph holds no part of experts has nothing to cut.
+void require_experts(const Workload& workload, const WorkloadShape& shape) {
+  const auto is_part = [](const Tensor& tensor) { return tensor.experts; };
+  const bool found = workload.graph && std::any_of(workload.graph->tensors.begin(), workload.graph->tensors.end(), is_part);
+  if (shape.expert_degree > 1 && !found)
+    throw InputError(fmt::format("expert parallelism of {} divides experts, and {} has none; set parallel.expert to 1",
+                                 shape.expert_degree, workload.name));
+}
+
 Workload exported_workload(const std::string& file, const WorkloadShape& shape) {
   if (shape.tensor_degree > 1)
     throw InputError(fmt::format("{}: an exported model cannot be split by tensor parallelism; set parallel.tensor to 1", file));
@@ -141,6 +150,7 @@ Workload exported_workload(const std::string& file, const WorkloadShape& shape) 
   workload.name = file;
   workload.shape = shape;
   workload.graph = load_exported(file, shape.microbatch);
+  require_experts(workload, shape);
   workload.parameters = workload.graph->parameter_count();
   workload.trained_parameters = workload.graph->trained_count();
   workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);
@@ -188,6 +198,7 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   if (!request.layers_file.empty()) {
     workload.name = request.layers_file;
     workload.layers = load_layers(request.layers_file, shape.tensor_degree);
+    require_experts(workload, shape);
     return workload;
   }
   const BuiltInModel* model = find_model(request.model);
@@ -201,6 +212,7 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   workload.name = request.config ? request.config->model : request.model;
   const auto build = request.config ? request.config->build : model->family->build;
   workload.graph = build(workload.name, dimensions, shape);
+  require_experts(workload, shape);
   workload.parameters = workload.graph->parameter_count();
   workload.trained_parameters = workload.graph->trained_count();
   workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);
