@@ -434,7 +434,9 @@ Degrees degrees_of(const Scenario& scenario) {
           .sequence_parallel = parallel.sequence_parallel,
           .micro = scenario.micro,
           .microbatches = scenario.microbatches,
-          .shard = parallel.shard};
+          .shard = parallel.shard,
+          .context = parallel.context,
+          .expert = parallel.expert};
 }
 
 Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
@@ -442,7 +444,10 @@ Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
     return make_workload(scenario.workload, {.microbatch = degrees.micro,
                                              .tensor_degree = degrees.tensor,
                                              .sequence_parallel = degrees.sequence_parallel,
-                                             .precision = scenario.precision});
+                                             .precision = scenario.precision,
+                                             .context_degree = degrees.context,
+                                             .exchange = scenario.parallel.exchange,
+                                             .expert_degree = degrees.expert});
   } catch (const InputError& error) {
     throw placed(error, scenario, "workload");
   }
