@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "costmodel/cost/block_recompute.hpp"
+#include "costmodel/cost/site.hpp"
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/workload_cost.hpp"
 #include "costmodel/workload/unit_edges.hpp"
@@ -33,14 +34,8 @@ struct Variant {
 class GraphCost {
  public:
   GraphCost(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates, const Calibration& calibration,
-            const std::vector<int>& group, const GroupNetwork& network)
-      : model_(model),
-        graph_(graph),
-        rates_(rates),
-        calibration_(calibration),
-        group_(group),
-        network_(network),
-        use_(tensor_use(graph)) {}
+            const Site& site)
+      : model_(model), graph_(graph), rates_(rates), calibration_(calibration), site_(site), use_(tensor_use(graph)) {}
 
   WorkloadCost run() {
     find_templates();
@@ -174,8 +169,7 @@ class GraphCost {
       if (!recompute.again[i]) continue;
       const OperatorTime& op = shape.operators[i];
       add_operator(pass, op.forward, op.counted ? gap : Duration(0));
-      if (op.forward_collective == CollectiveKind::AllGather)
-        add_collective(pass, op.forward_collective, op.collective_bytes, false);
+      if (op.forward_collective == CollectiveKind::AllGather) add_collective(pass, op, op.forward_collective, false);
     }
     unit.recompute_selective = pass;
   }
@@ -186,7 +180,10 @@ class GraphCost {
   PassCost make_backward(const UnitTemplate& shape, const PassCost& input, const PassCost& weight, Duration input_gap);
   void add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward);
   static void add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight = false, bool product = false);
-  void add_collective(PassCost& pass, CollectiveKind kind, Bytes size, bool backward);
+  int collective_of(CollectiveKind kind, Bytes size, Among among);
+  void add_collective(PassCost& pass, const OperatorTime& op, CollectiveKind kind, bool backward);
+  void count_launches(PassCost& pass, const CollectiveCost& collective) const;
+  int tensor_degree() const { return static_cast<int>(site_.groups.tensor().size()); }
   int tensor_chunks() const;
   void cut_products(PassCost& pass);
   int part_of_collective(int whole, int parts);
@@ -239,8 +236,7 @@ class GraphCost {
   const OperatorGraph& graph_;
   const DeviceRates& rates_;
   const Calibration& calibration_;
-  const std::vector<int>& group_;
-  const GroupNetwork& network_;
+  const Site& site_;
   const TensorUse use_;
   std::vector<UnitTemplate> templates_;
   std::vector<std::size_t> shape_of_;        // per unit
@@ -269,37 +265,53 @@ void GraphCost::add_operator(PassCost& pass, const Breakdown& cost, Duration gap
   pass.pieces.back().time += with_gap.total;
 }
 
-void GraphCost::add_collective(PassCost& pass, CollectiveKind kind, Bytes size, bool backward) {
-  if (kind == CollectiveKind::None) return;
-  const auto same = [&](const CollectiveCost& c) { return c.kind == kind && c.bytes == size && c.parts == 1; };
+// Index into the result's collectives.
+int GraphCost::collective_of(CollectiveKind kind, Bytes size, Among among) {
+  const auto same = [&](const CollectiveCost& c) {
+    return c.kind == kind && c.among == among && c.bytes == size && c.parts == 1;
+  };
   auto found = std::find_if(result_.collectives.begin(), result_.collectives.end(), same);
-  if (found == result_.collectives.end())
-    found = result_.collectives.insert(result_.collectives.end(), model_.collective(kind, size, group_, network_));
-  // What an all-gather brings is what comes next needs.
-  const bool hidden = backward && model_.scenario().framework.overlap_tensor_collectives && kind != CollectiveKind::AllGather;
-  pass.pieces.push_back({true, hidden, found->time, static_cast<int>(found - result_.collectives.begin())});
-  if (!hidden) {
-    pass.breakdown.communication += found->time;
-    pass.breakdown.total += found->time;
+  if (found == result_.collectives.end()) {
+    CollectiveCost cost = model_.collective(kind, size, site_.groups.of(among), site_.network(among));
+    cost.among = among;
+    found = result_.collectives.insert(result_.collectives.end(), cost);
   }
-  // The host launches it as any operator, and waits for the other ranks' hosts; counted as so many more launches. A framework
-  // that runs products beside it takes operators of its own, which are counted instead.
-  if (const int counted = model_.scenario().framework.collective_launches; counted > 0) {
+  return static_cast<int>(found - result_.collectives.begin());
+}
+
+void GraphCost::add_collective(PassCost& pass, const OperatorTime& op, CollectiveKind kind, bool backward) {
+  if (kind == CollectiveKind::None) return;
+  const int id = collective_of(kind, op.collective_bytes, op.among);
+  const CollectiveCost& collective = result_.collectives[static_cast<std::size_t>(id)];
+  // What an all-gather brings is what comes next needs.
+  const bool hidden = backward && op.among == Among::Tensor && model_.scenario().framework.overlap_tensor_collectives &&
+                      kind != CollectiveKind::AllGather;
+  pass.pieces.push_back({true, hidden, collective.time, id});
+  if (!hidden) {
+    pass.breakdown.communication += collective.time;
+    pass.breakdown.total += collective.time;
+  }
+  count_launches(pass, collective);
+}
+
+// The host launches it as any operator, and waits for the other ranks' hosts; counted as so many more launches. A framework that
+// runs products beside tensor-parallel collectives takes operators of its own, which are counted instead.
+void GraphCost::count_launches(PassCost& pass, const CollectiveCost& collective) const {
+  if (const int counted = model_.scenario().framework.collective_launches; counted > 0 && collective.among == Among::Tensor) {
     pass.launches += counted;
     return;
   }
   ++pass.launches;
-  const int t = static_cast<int>(group_.size());
-  const double wait = calibration_.collective_host.base() * std::max(0, t - 4) / 4.0;
+  const double wait = calibration_.collective_host.base() * std::max(0, collective.members - 4) / 4.0;
   if (calibration_.launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / calibration_.launch.base()));
 }
 
 // Into how many pieces collectives of sequence parallelism and the products next to them are cut. A profile stands for our
 // executor, which cuts none.
 int GraphCost::tensor_chunks() const {
-  if (model_.scenario().profile || group_.size() < 2) return 1;
+  if (model_.scenario().profile || tensor_degree() < 2) return 1;
   const int stated = model_.scenario().framework.tensor_chunks;
-  return stated > 0 ? stated : static_cast<int>(group_.size());
+  return stated > 0 ? stated : tensor_degree();
 }
 
 int GraphCost::part_of_collective(int whole, int parts) {
@@ -309,7 +321,9 @@ int GraphCost::part_of_collective(int whole, int parts) {
   part.wire_bytes = Bytes(part.wire_bytes.base() / parts);
   part.latency = part.latency / parts;
   part.time = part.time / parts;
-  const auto same = [&](const CollectiveCost& c) { return c.kind == part.kind && c.bytes == part.bytes && c.parts == parts; };
+  const auto same = [&](const CollectiveCost& c) {
+    return c.kind == part.kind && c.among == part.among && c.bytes == part.bytes && c.parts == parts;
+  };
   auto found = std::find_if(result_.collectives.begin(), result_.collectives.end(), same);
   if (found == result_.collectives.end()) found = result_.collectives.insert(result_.collectives.end(), part);
   return static_cast<int>(found - result_.collectives.begin());
@@ -419,7 +433,7 @@ void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& f
       });
       added = true;
     }
-    add_collective(forward, op->forward_collective, op->collective_bytes, false);
+    add_collective(forward, *op, op->forward_collective, false);
   }
   cut_products(forward);
 }
@@ -439,8 +453,8 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const PassCost& inp
       behind.push_back(&*op);
     else
       add_weight(*op);
-    add_collective(pass, op->backward_collective, op->collective_bytes, true);
-    if (op->backward_collective == CollectiveKind::None) continue;
+    add_collective(pass, *op, op->backward_collective, true);
+    if (op->backward_collective == CollectiveKind::None || op->among != Among::Tensor) continue;
     for (const OperatorTime* late : behind) add_weight(*late);
     behind.clear();
   }
@@ -476,7 +490,7 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
     add_operator(unit.input_gradient, op->input_gradient, op->counted ? input_gap : Duration(0), false,
                  tensor_chunks() > 1 && op->weight_products > 0);
-    add_collective(unit.input_gradient, op->backward_collective, op->collective_bytes, true);
+    add_collective(unit.input_gradient, *op, op->backward_collective, true);
   }
   cut_products(unit.input_gradient);
   if (shape.collectives > 0 && model_.scenario().framework.overlap_tensor_collectives)
@@ -502,8 +516,8 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
 }  // namespace
 
 WorkloadCost cost_of_graph(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates,
-                           const Calibration& calibration, const std::vector<int>& tensor_group, const GroupNetwork& network) {
-  return GraphCost(model, graph, rates, calibration, tensor_group, network).run();
+                           const Calibration& calibration, const Site& site) {
+  return GraphCost(model, graph, rates, calibration, site).run();
 }
 
 }  // namespace panpipe

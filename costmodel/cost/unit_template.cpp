@@ -99,7 +99,8 @@ bool reads_gathered(const UnitView& unit, int i) {
   for_each_operand(unit.op(i), [&](int t) {
     if (!unit.inside(t)) return;
     const Operator& maker = unit.op(unit.tensor(t).producer - unit.first);
-    reads |= maker.backward_collective != CollectiveKind::None && maker.backward_collective != CollectiveKind::AllGather;
+    reads |= maker.among == Among::Tensor && maker.backward_collective != CollectiveKind::None &&
+             maker.backward_collective != CollectiveKind::AllGather;
   });
   return reads;
 }
@@ -153,14 +154,15 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     time.backward_launches = launches[static_cast<std::size_t>(i)].backward;
     time.residual = adds_input(unit, i);
     time.enters_parallel = unit.of(i).kind == OperatorClass::Gemm && reads_gathered(unit, i);
-    if (unit.graph->tensor_degree > 1) {
+    time.among = op.among;
+    if (unit.graph->degree(op.among) > 1) {
       time.forward_collective = op.forward_collective;
       time.backward_collective = op.backward_collective;
     }
     const int collectives =
         (time.forward_collective != CollectiveKind::None) + (time.backward_collective != CollectiveKind::None);
     if (collectives > 0) time.collective_bytes = collective_bytes(unit, i);
-    result.collectives += collectives;
+    if (op.among == Among::Tensor) result.collectives += collectives;
     time_operator(unit, i, traffic[static_cast<std::size_t>(i)], rates, time);
   }
   if (result.embedding) time_embedding(unit, rates, result);

@@ -121,6 +121,7 @@ int UnitView::root(int t) const {
     const int i = tensor(t).producer - first;
     const OperatorClass kind = of(i).kind;
     if (kind != OperatorClass::View && kind != OperatorClass::Collective) return t;
+    if (op(i).forward_collective == CollectiveKind::AllToAll) return t;  // rows of other ranks
     int source = -1;
     for_each_operand(op(i), [&](int argument) {
       if (source < 0) source = argument;

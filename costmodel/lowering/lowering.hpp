@@ -137,7 +137,7 @@ struct Lowering {
   std::vector<std::vector<int>> rank_stages{};  // per rank: its stages, ascending
   std::vector<StageEdge> edges{};
   std::vector<std::vector<int>> edges_in{}, edges_out{};  // per stage, into `edges`
-  std::map<int, std::int32_t> flow_of_collective{};       // first flow of a site's tensor-parallel collectives
+  std::map<int, std::int32_t> flow_of_collective{};       // first flow of the collectives of a site's passes
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
   std::vector<Input> after{};                             // per task: one more task it waits for, -1 = none
   // Per program: what it was made of, and where its members end; and the programs of groups, by those of their members alone.
@@ -152,7 +152,7 @@ struct Lowering {
   }
   // Whether a stage's gradients are made by its first backward, and not kept from step to step: so does that executor.
   bool gradients_come_late() const {
-    return scenario.profile && plan.data == 1 && scenario.precision == Precision::Fp32 &&
+    return scenario.profile && plan.replicas() == 1 && scenario.precision == Precision::Fp32 &&
            scenario.memory_model == MemoryModelKind::Full;
   }
   int zero() const { return zero_in_effect(scenario.framework, plan); }
@@ -187,7 +187,7 @@ void make_stages(Lowering& lowering);
 
 // programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes and groups of the schedule.
 void make_programs(Lowering& lowering);
-// Tensor-parallel collectives become flows, one range per site in use. Under sequence splits each carries its share.
+// Collectives of passes become flows, one range per site in use. Under sequence splits each carries its share.
 void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>& collectives);
 // Of the attention core's work, or of its scores, the share of a slice of the sequence.
 double attention_share(const Lowering& lowering, const UnitCost& unit, int slice);

@@ -34,7 +34,7 @@ std::vector<StagePart> parts_of(const Lowering& lowering, const StageInfo& info)
 }  // namespace
 
 void make_stage_parts(Lowering& lowering) {
-  if (lowering.plan.data == 1 || lowering.whole_reductions) return;
+  if (!lowering.plan.exchanges() || lowering.whole_reductions) return;
   if (lowering.zero() < 3 && !gathers_beside(lowering.scenario, lowering.zero())) return;
   for (StageInfo& info : lowering.stages) info.parts = parts_of(lowering, info);
 }

@@ -24,20 +24,21 @@ ParameterKey key_of(const ParameterUse& use, int unit) {
 
 Bytes bytes_of(double elements, double bytes_each) { return Bytes(static_cast<std::int64_t>(std::ceil(elements * bytes_each))); }
 
-// Groups of devices that do the same at the same time, one for each tensor index.
+// Groups of devices that do the same at the same time.
 using Groups = std::vector<std::vector<int>>;
 
+// The first group of each tensor index comes first: it stands for those that are alike.
 Groups groups_of(const Lowering& lowering, int rank, Among among) {
   const Plan& plan = lowering.plan;
-  const int shard = plan.shard_group(), members = among == Among::ShardGroup ? shard : plan.data / shard;
+  const GroupShape shape = plan.groups().shape(among);
   Groups groups;
   for (int t = 0; t < plan.tensor; ++t)
-    for (int g = 0; g < (among == Among::Data ? 1 : plan.data / members); ++g) {
+    for (int replica = 0; replica < plan.replicas(); ++replica) {
+      int position = replica * plan.tensor + t;
+      if (shape.first_of(position) != position) continue;
       std::vector<int>& group = groups.emplace_back();
-      for (int m = 0; m < (among == Among::Data ? plan.data : members); ++m) {
-        const int d = among == Among::Data ? m : among == Among::ShardGroup ? g * shard + m : m * shard + g;
-        group.push_back(plan.device(rank, d, t));
-      }
+      for (int member = 0; member < shape.members; ++member, position += shape.stride)
+        group.push_back(plan.device(rank, position / plan.tensor, t));
     }
   return groups;
 }
@@ -87,7 +88,7 @@ class Exchange {
  public:
   Exchange(Lowering& lowering, int rank) : lowering_(lowering) {
     const Plan& plan = lowering.plan;
-    if (lowering.zero() > 0 && plan.shard_group() < plan.data) {
+    if (lowering.zero() > 0 && plan.shard_group() < plan.replicas()) {
       inside_ = Among::ShardGroup;
       holders_ = groups_of(lowering, rank, Among::Holders);
     }
@@ -165,7 +166,7 @@ class Exchange {
 
 // A stage's gradients behind its backward.
 std::int32_t add_awaited_reduction(const Lowering& lowering, Exchange& exchange, const HeldParameters& held) {
-  const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes());
+  const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes());
   const Bytes others = gradient_size(lowering, held.others()), experts = gradient_size(lowering, held.only_experts());
   if (!buckets_when_awaited(lowering.scenario) || others + experts <= size) return exchange.reduce(held);
   return exchange.reduce(cut(others, size), cut(experts, size), size);
@@ -268,12 +269,12 @@ Bytes gradient_size(const Lowering& lowering, const HeldParameters& held) {
 
 // A parameter's gradient is whole when the backward has done the first unit that uses it. ZeRO 3 reduces by block instead.
 void make_bucket_trains(Lowering& lowering) {
-  if (lowering.plan.data == 1 || lowering.zero() >= 3 || !reduces_beside(lowering.scenario, lowering.zero())) return;
+  if (!lowering.plan.exchanges() || lowering.zero() >= 3 || !reduces_beside(lowering.scenario, lowering.zero())) return;
   std::vector<bool> written(lowering.stages.size(), false);  // the schedule says itself where it is reduced
   for (const auto& row : lowering.plan.schedule.order)
     for (const Action& action : row)
       if (action.kind == ActionKind::ReduceGrad && action.stage >= 0) written[static_cast<std::size_t>(action.stage)] = true;
-  const std::int64_t size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes()).base();
+  const std::int64_t size = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes()).base();
   // Of what all replicas hold, and of experts.
   const auto sizes_of = [&](const HeldParameters& held) {
     return std::array{gradient_size(lowering, held.others()).base(), gradient_size(lowering, held.only_experts()).base()};
@@ -325,7 +326,7 @@ void make_bucket_trains(Lowering& lowering) {
 RankReductions rank_reductions(Lowering& lowering, int rank) {
   const int zero = lowering.zero();
   RankReductions reductions;
-  reductions.each_microbatch = zero >= 2 && lowering.plan.data > 1;
+  reductions.each_microbatch = zero >= 2 && lowering.plan.exchanges();
   reductions.gather_flow.assign(lowering.stages.size(), -1);
   reductions.reduce_flow.assign(lowering.stages.size(), -1);
   reductions.update_flow.assign(lowering.stages.size(), -1);
@@ -333,9 +334,9 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
   reductions.group_gathers.resize(lowering.stages.size());
   reductions.group_reductions.resize(lowering.stages.size());
   find_ends(lowering, rank, reductions);
-  if (lowering.plan.data == 1) return reductions;
+  if (!lowering.plan.exchanges()) return reductions;
   Exchange exchange(lowering, rank);
-  const Bytes bucket = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes());
+  const Bytes bucket = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes());
   for (const int stage : lowering.stages_of_rank(rank)) {
     StageInfo& info = lowering.stage(stage);
     const HeldParameters held = held_parameters(lowering, {stage});
@@ -360,7 +361,7 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
 }
 
 HeldParameters summed_parameters(const Lowering& lowering, int rank) {
-  if (lowering.plan.data > 1) return held_parameters(lowering, lowering.stages_of_rank(rank));
+  if (lowering.plan.replicas() > 1) return held_parameters(lowering, lowering.stages_of_rank(rank));
   HeldParameters summed;
   for (const auto& [key, entry] : parameter_holders(lowering)) {
     if (entry.ranks.size() < 2 || !std::binary_search(entry.ranks.begin(), entry.ranks.end(), rank)) continue;

@@ -19,9 +19,9 @@ class LoweringCosts {
  public:
   virtual ~LoweringCosts() = default;
 
-  // Where a tensor-parallel group runs (cost_model.hpp): by default its first device's type.
-  virtual int site_of(const Cluster& cluster, const std::vector<int>& tensor_group) const {
-    return cluster.devices[static_cast<std::size_t>(tensor_group.front())].type;
+  // Where the groups of a device run (cost_model.hpp): by default its own type.
+  virtual int site_of(const Cluster& cluster, const PassGroups& groups) const {
+    return cluster.devices[static_cast<std::size_t>(groups.tensor().front())].type;
   }
   virtual const WorkloadCost& workload(int site) const = 0;
   // The same for who cuts the model: devices without rates are no fault, their times are 0.

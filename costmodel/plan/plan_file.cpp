@@ -110,7 +110,7 @@ void read_batch(const Node* node, ReadLog& log, const Scenario& scenario) {
 }
 
 void check_devices(const Node& node, ReadLog& log, const Plan& plan, const Scenario& scenario) {
-  const int size = plan.pipeline * plan.data * plan.tensor;
+  const int size = plan.pipeline * plan.devices_of_rank();
   if (static_cast<int>(plan.devices.size()) != size)
     log.error(node, fmt::format("{} devices are named, but pipeline {} x data {} x tensor {} needs {}", plan.devices.size(),
                                 plan.pipeline, plan.data, plan.tensor, size));

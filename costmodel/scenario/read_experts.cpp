@@ -36,7 +36,7 @@ void read_expert_degrees(MapReader& parallel, Parallel& degrees) {
     const Node* node = parallel.node().find(key);
     return node != nullptr && node->kind == NodeKind::Scalar && node->text == "auto";
   };
-  const int width = degrees.expert_tensor_group();
+  const int width = degrees.expert_tensor > 0 ? degrees.expert_tensor : degrees.tensor;
   const long long ranks = static_cast<long long>(degrees.tensor) * degrees.context * degrees.data / width;
   if (!open("data") && !open("tensor") && !open("context") && ranks % degrees.expert != 0)
     log.error(*stated,

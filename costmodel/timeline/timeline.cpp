@@ -30,6 +30,10 @@ const char* collective_label(CollectiveKind kind) {
       return "all_gather";
     case CollectiveKind::ReduceScatter:
       return "reduce_scatter";
+    case CollectiveKind::AllToAll:
+      return "all_to_all";
+    case CollectiveKind::SendReceive:
+      return "send_receive";
     case CollectiveKind::None:
       break;
   }

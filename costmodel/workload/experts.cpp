@@ -65,7 +65,8 @@ int GraphBuilder::send_to_experts(int rows) {
     const ExpertLoad& load = request_.expert_load;
     const std::int64_t received = share_of(sent, load.received(graph_.expert_degree) / load.sent());
     rows = op("panpipe::send_to_experts", {received, features}, dtype(rows), TensorRef{rows});
-    collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll, CollectiveScope::Expert);
+    collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll);
+    graph_.operators.back().among = Among::Expert;
   }
   const int together = graph_.expert_tensor;
   if (together > 1) {
@@ -86,7 +87,8 @@ int GraphBuilder::send_back(int rows, std::int64_t sent) {
   }
   if (graph_.expert_degree > 1) {
     rows = op("panpipe::send_back", {sent, features}, dtype(rows), TensorRef{rows});
-    collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll, CollectiveScope::Expert);
+    collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll);
+    graph_.operators.back().among = Among::Expert;
   }
   return rows;
 }
