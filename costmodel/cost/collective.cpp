@@ -45,6 +45,7 @@ NcclGroup group_of(const Cluster& cluster, const Calibration& calibration, const
     return g;
   }
   g.network = calibration.network_efficiency * network.ring;
+  g.crossing = network.crossing;
   g.member = calibration.network_efficiency * std::min(network.ring, network.member);
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const Route route = cluster.route(devices[i], devices[(i + 1) % devices.size()]);

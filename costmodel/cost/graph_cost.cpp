@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "costmodel/cost/block_recompute.hpp"
+#include "costmodel/cost/expert_dispatch.hpp"
 #include "costmodel/cost/site.hpp"
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/workload_cost.hpp"
@@ -19,6 +20,8 @@ namespace {
 constexpr int kEndForward = 8, kEndBackward = 12;
 // Operators of a backward pass over those of the forward where no count per layer applies.
 constexpr double kBackwardOperators = 1.5;
+
+constexpr int kFittedMembers = 8;  // of tensor-parallel groups, in the runs that showed how hosts wait for one another
 
 struct Launches {
   int forward = 0, backward = 0;
@@ -272,7 +275,10 @@ int GraphCost::collective_of(CollectiveKind kind, Bytes size, Among among) {
   };
   auto found = std::find_if(result_.collectives.begin(), result_.collectives.end(), same);
   if (found == result_.collectives.end()) {
-    CollectiveCost cost = model_.collective(kind, size, site_.groups.of(among), site_.network(among));
+    GroupNetwork network = site_.network(among);
+    if (among == Among::Expert && model_.scenario().framework.expert_dispatch == ExpertDispatch::Nodes)
+      network.crossing = copies_over_network(graph_.routing, model_.scenario().cluster, site_.groups.of(among));
+    CollectiveCost cost = model_.collective(kind, size, site_.groups.of(among), network);
     cost.among = among;
     found = result_.collectives.insert(result_.collectives.end(), cost);
   }
@@ -302,7 +308,9 @@ void GraphCost::count_launches(PassCost& pass, const CollectiveCost& collective)
     return;
   }
   ++pass.launches;
-  const double wait = calibration_.collective_host.base() * std::max(0, collective.members - 4) / 4.0;
+  // Fitted on tensor-parallel groups of up to eight: larger groups of other kinds count as eight.
+  const int members = collective.among == Among::Tensor ? collective.members : std::min(collective.members, kFittedMembers);
+  const double wait = calibration_.collective_host.base() * std::max(0, members - 4) / 4.0;
   if (calibration_.launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / calibration_.launch.base()));
 }
 

@@ -109,8 +109,10 @@ NcclCollective by_peers(CollectiveKind kind, double bytes, const NcclGroup& g, P
   const double each = bytes / g.members, others = g.in_node - 1, away = g.members - g.in_node;
   result.latency += std::ceil(others / kPeersAtOnce) * inside + std::ceil(away / kPeersAtOnce) * network;
   const double share = protocol == Protocol::LL ? kLlOfRing : 1;
-  double seconds = others * each / (g.fabric * share);
-  if (g.nodes > 1) seconds = std::max(seconds, g.in_node * away * each / (g.network * share));
+  // What comes to a node once goes on inside it to whomever it is for.
+  const double copies = g.crossing < 1 ? bytes / g.in_node : each;
+  double seconds = others * copies / (g.fabric * share);
+  if (g.nodes > 1) seconds = std::max(seconds, g.in_node * away * each * g.crossing / (g.network * share));
   result.time = result.latency + seconds;
   return result;
 }

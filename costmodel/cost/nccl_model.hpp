@@ -17,6 +17,7 @@ struct NcclGroup {
   double reduced = 0;      // of a member's way to a switch that reduces
   double network = 0;      // of the group's way out of a node; unused with one node
   double member = 0;       // the same of one member alone
+  double crossing = 1;     // of an all-to-all's bytes for other nodes, the share that crosses
   double hop = 0;          // latency between nodes, device to device
   double post = 0;         // the host's time for one message
 };

@@ -16,6 +16,7 @@ namespace panpipe {
 struct GroupNetwork {
   double ring;  // a hop of its ring, while all rings of its kind are busy: of the nodes' ways out and of the spine
   double member = std::numeric_limits<double>::infinity();  // the same where one member alone sends over the hop
+  double crossing = 1;  // of an all-to-all's bytes for other nodes, the share that crosses: the nodes make the copies
 };
 
 // A hand-over from one device to another, while the other devices of the sender's rank send too.

@@ -26,6 +26,7 @@ double ExpertLoad::received(int ranks) const {
 }
 
 Routed GraphBuilder::route(int logits, int correction, const Experts& of) {
+  graph_.routing = {of.count, of.per_token, of.groups, of.groups_per_token};
   const Shape chosen = {shape(logits)[0], of.per_token};
   const int weights = op("panpipe_nn::route", chosen, dtype(logits), TensorRef{logits}, optional(correction),
                          std::int64_t{of.per_token}, of.sigmoid, of.normalized, of.scale);

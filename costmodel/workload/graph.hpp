@@ -119,6 +119,12 @@ struct UnitInfo {
   int layer = -1;     // transformer layer index, -1 for embedding, head, loss
 };
 
+// How tokens choose experts; of layers that differ, the last.
+struct Routing {
+  int experts = 0, per_token = 0;
+  int groups = 1, groups_per_token = 1;  // a token's experts are of so many groups; 1: of any
+};
+
 struct OperatorGraph {
   std::string name;
   std::vector<Tensor> tensors;
@@ -130,6 +136,7 @@ struct OperatorGraph {
   int context_degree = 1, expert_degree = 1;
   bool sequence_parallel = false;
   int expert_tensor = 1;   // ranks that divide an expert's width
+  Routing routing;
   double expert_rows = 1;  // rows of a rank's experts over the rows that all its tokens have before they are sent
   std::string values_file;  // the archive that holds the stored values; empty for builders
   std::vector<StoredValues> stored;

@@ -32,7 +32,7 @@ VALUES = {
 NOT_NUMBERS = ("cluster", "workload", "experts", "batch", "auto", "placement", "optimizer", "profile", "framework", "memory_model", "tied_embedding", "transfers", "schedule.braid",
                "trailing_collectives", "data", "training", "partition", "schedule", "recompute", "precision", "optimizer.betas", "optimizer.epsilon", "training.decay",
                "training.clip_gradients", "training.loss_scale", "training.keep_checkpoints", "workload.weights", "optimizer.no_decay", "optimizer.groups",
-               "framework.attention", "framework.elementwise", "framework.normalization", "framework.activation", "framework.gradient_clipping", "framework.loss", "framework.optimizer_kernel", "framework.gradient_accumulation",
+               "framework.attention", "framework.elementwise", "framework.normalization", "framework.activation", "framework.gradient_clipping", "framework.loss", "framework.optimizer_kernel", "framework.gradient_accumulation", "framework.expert_dispatch",
                "data.width", "data.shuffle", "data.validation", "data.held_out")
 FACTORS = (1.5, 0.5, 8, 0.1, 0.01)
 
