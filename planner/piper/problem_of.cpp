@@ -241,6 +241,9 @@ class FromCostModel {
 }  // namespace
 
 Posed pose(const Experiment& experiment, Objective objective) {
+  if (experiment.scenario.parallel.context > 1)
+    throw fault_at(experiment.scenario, "parallel.context", "--method piper does not know context parallelism",
+                   "plan with context 1; estimate and simulate know more");
   Posed posed;
   const Scenario& scenario = experiment.scenario;
   set_limits(scenario, posed.problem);

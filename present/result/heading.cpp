@@ -57,13 +57,21 @@ std::string zero_text(int zero, int shard) {
   return shard > 0 ? fmt::format("ZeRO {} in groups of {}", zero, shard) : fmt::format("ZeRO {}", zero);
 }
 
+// " x context 2 (ring)", nothing without context parallelism.
+std::string context_text(int context, ContextExchange exchange) {
+  if (context == 1) return "";
+  const char* way = exchange == ContextExchange::Ring ? "ring" : exchange == ContextExchange::Ulysses ? "ulysses" : "all-gather";
+  return fmt::format(" x context {} ({})", context, way);
+}
+
 class Heading {
  public:
   Heading(const Scenario& scenario, const Workload& workload, std::vector<std::string> swept = {}, bool planned = false)
       : scenario_(scenario), workload_(workload), swept_(std::move(swept)), planned_(planned) {}
 
   std::string of(const Plan& plan) const {
-    std::vector<std::string> terms = {fmt::format("pipeline {} x tensor {} x data {}", plan.pipeline, plan.tensor, plan.data)};
+    std::vector<std::string> terms = {fmt::format("pipeline {} x tensor {} x data {}{}", plan.pipeline, plan.tensor, plan.data,
+                                                  context_text(plan.context, scenario_.parallel.exchange))};
     if (plan.zero > 0) terms.push_back(zero_text(plan.zero, plan.shard));
     if (scenario_.parallel.sequence_parallel) terms.emplace_back("sequence parallel");
     terms.push_back(schedule_text(plan.schedule.name, plan.schedule.ranks > 0 ? plan.schedule.stages / plan.schedule.ranks : 1));
@@ -125,7 +133,8 @@ class Heading {
     if (stated("parallel.pipeline", open) && !derived) product.push_back(fmt::format("pipeline {}", parallel.pipeline));
     if (stated("parallel.tensor", open)) product.push_back(fmt::format("tensor {}", parallel.tensor));
     if (stated("parallel.data", open)) product.push_back(fmt::format("data {}", parallel.data));
-    if (!product.empty()) terms.push_back(fmt::format("{}", fmt::join(product, " x ")));
+    const std::string context = is_swept("parallel.context") ? "" : context_text(parallel.context, parallel.exchange);
+    if (!product.empty()) terms.push_back(fmt::format("{}{}", fmt::join(product, " x "), context));
     if (stated("parallel.zero", open) && parallel.zero > 0) terms.push_back(zero_text(parallel.zero, parallel.shard));
     if (!is_swept("parallel.sequence_parallel") && parallel.sequence_parallel) terms.emplace_back("sequence parallel");
   }
