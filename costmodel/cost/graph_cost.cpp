@@ -171,6 +171,10 @@ class GraphCost {
     for (std::size_t i = 0; i < shape.operators.size(); ++i) {
       if (!recompute.again[i]) continue;
       const OperatorTime& op = shape.operators[i];
+      if (op.over_context()) {
+        add_over_context(pass, op, op.forward, gap, false);
+        continue;
+      }
       add_operator(pass, op.forward, op.counted ? gap : Duration(0));
       if (op.forward_collective == CollectiveKind::AllGather) add_collective(pass, op, op.forward_collective, false);
     }
@@ -186,6 +190,11 @@ class GraphCost {
   int collective_of(CollectiveKind kind, Bytes size, Among among);
   void add_collective(PassCost& pass, const OperatorTime& op, CollectiveKind kind, bool backward);
   void count_launches(PassCost& pass, const CollectiveCost& collective) const;
+  void add_over_context(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward);
+  void add_ring(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward);
+  void add_input_gradient(PassCost& pass, const OperatorTime& op, Duration gap);
+  void add_exchange(PassCost& pass, CollectiveKind kind, Bytes size);
+  bool in_ring(const PassCost& pass, std::size_t piece) const;
   int tensor_degree() const { return static_cast<int>(site_.groups.tensor().size()); }
   int tensor_chunks() const;
   void cut_products(PassCost& pass);
@@ -300,6 +309,58 @@ void GraphCost::add_collective(PassCost& pass, const OperatorTime& op, Collectiv
   count_launches(pass, collective);
 }
 
+void GraphCost::add_exchange(PassCost& pass, CollectiveKind kind, Bytes size) {
+  const int id = collective_of(kind, size, Among::Context);
+  const CollectiveCost& collective = result_.collectives[static_cast<std::size_t>(id)];
+  pass.pieces.push_back({true, false, collective.time, id});
+  count_launches(pass, collective);
+}
+
+// Attention with keys and values of other ranks: in a ring, or gathered, in the backward again, whose gradients are scattered.
+void GraphCost::add_over_context(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward) {
+  if (op.forward_collective == CollectiveKind::SendReceive) return add_ring(pass, op, cost, gap, backward);
+  const auto exposed = [&](CollectiveKind kind) {
+    add_exchange(pass, kind, op.collective_bytes);
+    pass.breakdown.communication += pass.pieces.back().time;
+    pass.breakdown.total += pass.pieces.back().time;
+  };
+  exposed(op.forward_collective);
+  add_operator(pass, cost, gap);
+  if (backward) exposed(op.backward_collective);
+}
+
+// n blocks of keys and values go round; each is on its way while the attention of the one before runs: a + (n - 1) max(a, h) for
+// a block's attention a and a hop h. Backward the gradients of keys and values follow one block behind, and are at home after as
+// many hops, the last of them beside the last block.
+void GraphCost::add_ring(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward) {
+  const auto n = static_cast<int>(site_.groups.of(Among::Context).size());
+  const Bytes block(op.collective_bytes.base() / n);
+  Duration exposed(0);
+  for (int k = 0; k < n; ++k) {
+    const int sent = (k + 1 < n ? 1 : 0) + (backward && k > 0 ? 1 : 0);  // blocks, and gradients of blocks
+    const Duration attention = (cost.total + gap) / static_cast<double>(n);
+    if (sent > 0) {
+      add_exchange(pass, CollectiveKind::SendReceive, block * sent);
+      exposed += std::max(Duration(0), pass.pieces.back().time - attention);
+    }
+    Piece& piece = pass.pieces.emplace_back();
+    piece.time = attention;
+    piece.chunk = sent > 0;
+  }
+  Breakdown with_gap = cost;
+  with_gap.launch = gap;
+  with_gap.total = cost.total + gap + exposed;
+  with_gap.communication += exposed;
+  pass.breakdown = pass.breakdown + with_gap;
+}
+
+// Is it attention of a ring beside a hop?
+bool GraphCost::in_ring(const PassCost& pass, std::size_t piece) const {
+  if (piece == 0 || !pass.pieces[piece].chunk || !pass.pieces[piece - 1].collective) return false;
+  const int before = pass.pieces[piece - 1].collective_id;
+  return result_.collectives[static_cast<std::size_t>(before)].kind == CollectiveKind::SendReceive;
+}
+
 // The host launches it as any operator, and waits for the other ranks' hosts; counted as so many more launches. A framework that
 // runs products beside tensor-parallel collectives takes operators of its own, which are counted instead.
 void GraphCost::count_launches(PassCost& pass, const CollectiveCost& collective) const {
@@ -355,7 +416,7 @@ void GraphCost::cut_products(PassCost& pass) {
                                     : CollectiveKind::None;
     if (kind != (gathers ? CollectiveKind::AllGather : CollectiveKind::ReduceScatter) || collective->hidden_behind_next) {
       pieces.push_back(piece);
-      pieces.back().chunk = false;
+      pieces.back().chunk = in_ring(pass, i);
       continue;
     }
     const int parts = gathers ? n - 1 : n;
@@ -430,7 +491,9 @@ void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& f
   const bool early = model_.scenario().framework.residual_before_reduction && shape.collectives > 0;
   const bool cuts = tensor_chunks() > 1;
   const auto add = [&](const OperatorTime& op) {
-    add_operator(forward, op.forward, op.counted ? gap : Duration(0), false, cuts && op.weight_products > 0);
+    const Duration own = op.counted ? gap : Duration(0);
+    if (op.over_context()) return add_over_context(forward, op, op.forward, own, false);
+    add_operator(forward, op.forward, own, false, cuts && op.weight_products > 0);
   };
   bool added = false;  // the residual sum
   for (auto op = shape.operators.begin(); op != shape.operators.end(); ++op) {
@@ -441,9 +504,15 @@ void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& f
       });
       added = true;
     }
-    add_collective(forward, *op, op->forward_collective, false);
+    if (!op->over_context()) add_collective(forward, *op, op->forward_collective, false);
   }
   cut_products(forward);
+}
+
+void GraphCost::add_input_gradient(PassCost& pass, const OperatorTime& op, Duration gap) {
+  const Duration own = op.counted ? gap : Duration(0);
+  if (op.over_context()) return add_over_context(pass, op, op.input_gradient, own, true);
+  add_operator(pass, op.input_gradient, own, false, tensor_chunks() > 1 && op.weight_products > 0);
 }
 
 // Operator by operator from the last, each weight gradient behind its input gradient: that of a row-parallel product stands
@@ -455,13 +524,12 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const PassCost& inp
     add_operator(pass, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products), true);
   };
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
-    add_operator(pass, op->input_gradient, op->counted ? input_gap : Duration(0), false,
-                 tensor_chunks() > 1 && op->weight_products > 0);
+    add_input_gradient(pass, *op, input_gap);
     if (op->enters_parallel)
       behind.push_back(&*op);
     else
       add_weight(*op);
-    add_collective(pass, *op, op->backward_collective, true);
+    if (!op->over_context()) add_collective(pass, *op, op->backward_collective, true);
     if (op->backward_collective == CollectiveKind::None || op->among != Among::Tensor) continue;
     for (const OperatorTime* late : behind) add_weight(*late);
     behind.clear();
@@ -488,7 +556,10 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   add_forward(shape, forward_gap, unit.forward);
   for (const OperatorTime& op : shape.operators) {
     add_operator(unit.weight_gradient, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products));
-    if (op.attention) add_operator(unit.recompute_selective, op.forward, Duration(0));
+    if (op.over_context())
+      add_over_context(unit.recompute_selective, op, op.forward, Duration(0), false);
+    else if (op.attention)
+      add_operator(unit.recompute_selective, op.forward, Duration(0));
     if (op.attention) {
       unit.attention_forward += op.forward.total;
       unit.attention_backward += op.input_gradient.total;
@@ -496,9 +567,8 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
     }
   }
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
-    add_operator(unit.input_gradient, op->input_gradient, op->counted ? input_gap : Duration(0), false,
-                 tensor_chunks() > 1 && op->weight_products > 0);
-    add_collective(unit.input_gradient, *op, op->backward_collective, true);
+    add_input_gradient(unit.input_gradient, *op, input_gap);
+    if (!op->over_context()) add_collective(unit.input_gradient, *op, op->backward_collective, true);
   }
   cut_products(unit.input_gradient);
   if (shape.collectives > 0 && model_.scenario().framework.overlap_tensor_collectives)

@@ -6,6 +6,7 @@
 
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/cost/unit_view.hpp"
+#include "costmodel/workload/among.hpp"
 
 namespace panpipe {
 
@@ -20,6 +21,7 @@ struct OperatorTime {
   CollectiveKind backward_collective = CollectiveKind::None;
   Among among = Among::Tensor;  // whose
   Bytes collective_bytes{0};
+  bool over_context() const { return attention && among == Among::Context && forward_collective != CollectiveKind::None; }
   int weight_products = 0;
   int forward_launches = 0, backward_launches = 0;  // kernels, counted; both gradients
 };

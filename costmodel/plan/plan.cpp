@@ -66,13 +66,10 @@ void check_schedule_fits(const Degrees& degrees, const Schedule& schedule) {
   if (schedule.microbatches != degrees.microbatches)
     throw InputError(fmt::format("schedule '{}' is for {} microbatches, but batch.microbatches is {}", schedule.name,
                                  schedule.microbatches, degrees.microbatches));
+  if (degrees.context > 1 && schedule.splits > 1)
+    throw InputError(fmt::format("schedule '{}' cuts sequences into {} slices, which context parallelism of {} does too",
+                                 schedule.name, schedule.splits, degrees.context));
   check_plan_schedule(schedule);
-}
-
-// "pipeline 2 x data 1 x tensor 4"; the context degree where there is one.
-std::string product_of_degrees(const Degrees& degrees) {
-  const std::string context = degrees.context > 1 ? fmt::format(" x context {}", degrees.context) : "";
-  return fmt::format("pipeline {} x data {}{} x tensor {}", degrees.pipeline, degrees.data, context, degrees.tensor);
 }
 
 std::vector<int> requested_devices(const Cluster& cluster, const PlanRequest& request) {
@@ -168,6 +165,11 @@ Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int site, b
 }
 
 }  // namespace
+
+std::string product_of_degrees(const Degrees& degrees) {
+  const std::string context = degrees.context > 1 ? fmt::format(" x context {}", degrees.context) : "";
+  return fmt::format("pipeline {} x data {}{} x tensor {}", degrees.pipeline, degrees.data, context, degrees.tensor);
+}
 
 void check_plan_schedule(const Schedule& schedule) {
   const std::vector<ScheduleProblem> problems = check_schedule(schedule);

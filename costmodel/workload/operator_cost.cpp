@@ -155,6 +155,8 @@ OperatorWork attention(const View& v, std::size_t causal, std::int64_t window) {
   work.kind = OperatorClass::Attention;
   work.attention = {q.shape[0], q.shape[1],     k.shape[1],     q.shape[2], k.shape[2],
                     q.shape[3], v.flag(causal), value.shape[3], window};
+  if (v.op.forward_collective == CollectiveKind::SendReceive) work.attention.blocks = v.graph.degree(v.op.among);
+  work.collective_bytes = k.bytes() + value.bytes();  // where ranks exchange them
   const GemmShape scores = {q.shape[0] * q.shape[1], q.shape[2], k.shape[2], q.shape[3]};
   const GemmShape weighted = {q.shape[0] * q.shape[1], q.shape[2], value.shape[3], k.shape[2]};
   const double operations = product_flops(scores).base() + product_flops(weighted).base();
@@ -599,7 +601,7 @@ Flops model_flops(const OperatorGraph& graph) {
         forward += Flops(2.0 * static_cast<double>(v.out().elements()) * static_cast<double>(v.in(first).shape.back()));
     }
   }
-  return 3.0 * forward;
+  return 3.0 * graph.context_degree * forward;
 }
 
 }  // namespace panpipe

@@ -84,7 +84,7 @@ int embed(const Transformer& m, int ids, int word_weight) {
     g.module(std::string(m.t.names->positions));
     const int weight =
         g.parameter(std::string(m.t.names->positions) + ".weight", {d.positions + m.t.extra_positions, d.hidden}, kNormalInit);
-    const int rows = g.buffer("position_ids", DType::Int64, {1, d.sequence},
+    const int rows = g.buffer("position_ids", DType::Int64, {1, m.tokens},
                               m.t.extra_positions > 0 ? fmt::format("arange({})", m.t.extra_positions) : "arange");
     const int positions = g.embedding(rows, weight);
     g.module("transformer.drop");
@@ -164,7 +164,7 @@ int transformer_head(const Transformer& m, int x, int labels, int word_weight) {
     logits = scaled(g.unary("tanh", scaled(logits, 1 / m.t.logit_cap)), m.t.logit_cap);
   }
   g.module("loss");
-  const std::int64_t rows = static_cast<std::int64_t>(g.request().microbatch) * d.sequence;
+  const std::int64_t rows = static_cast<std::int64_t>(g.request().microbatch) * m.tokens;
   const int flat = g.view(logits, {rows, g.shape(logits).back()});
   return g.vocabulary_cross_entropy(flat, g.view(labels, {rows}), d.vocabulary);
 }
@@ -173,11 +173,11 @@ OperatorGraph build_language_model(const std::string& model, const ModelDimensio
   constexpr std::size_t kOperatorsPerLayer = 60, kOperatorsAround = 32;
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
-  Transformer m{g, d, d.traits, d.sequence};
+  Transformer m{g, d, d.traits, tokens_of_rank(d, shape, model)};
   check_degree(m, shape, model);
   const std::int64_t batch = shape.microbatch;
-  const int tokens = g.input("input_ids", DType::Int64, {batch, d.sequence});
-  const int labels = g.input("labels", DType::Int64, {batch, d.sequence});  // already the next tokens
+  const int tokens = g.input("input_ids", DType::Int64, {batch, m.tokens});
+  const int labels = g.input("labels", DType::Int64, {batch, m.tokens});  // already the next tokens
   add_rotary_tables(m);
 
   g.unit("embedding");

@@ -151,7 +151,7 @@ struct Transformer {
   GraphBuilder& g;
   const ModelDimensions& d;
   const TransformerTraits& t;
-  std::int64_t tokens;         // of a sample
+  std::int64_t tokens;         // of a sample, on this context-parallel rank
   int cosine = -1, sine = -1;  // buffers (tokens, rotated features), so that no table travels between stages
   int local_cosine = -1, local_sine = -1;
 };

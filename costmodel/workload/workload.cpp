@@ -143,7 +143,17 @@ void require_experts(const Workload& workload, const WorkloadShape& shape) {
                                  shape.expert_degree, workload.name));
 }
 
+// Who cuts sequences is the builder of transformers.
+void refuse_context(const WorkloadShape& shape, const std::string& what) {
+  if (shape.context_degree > 1)
+    throw InputError(
+        fmt::format("{}: context parallelism is known for language models by name, dimensions or config.json alone; "
+                    "set parallel.context to 1",
+                    what));
+}
+
 Workload exported_workload(const std::string& file, const WorkloadShape& shape) {
+  refuse_context(shape, file);
   if (shape.tensor_degree > 1)
     throw InputError(fmt::format("{}: an exported model cannot be split by tensor parallelism; set parallel.tensor to 1", file));
   Workload workload;
@@ -196,6 +206,7 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   workload.shape = shape;
   if (!request.pt2_file.empty()) return exported_workload(request.pt2_file, shape);
   if (!request.layers_file.empty()) {
+    refuse_context(shape, request.layers_file);
     workload.name = request.layers_file;
     workload.layers = load_layers(request.layers_file, shape.tensor_degree);
     require_experts(workload, shape);
@@ -211,6 +222,7 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   check_size(dimensions, shape);
   workload.name = request.config ? request.config->model : request.model;
   const auto build = request.config ? request.config->build : model->family->build;
+  if (build != build_language_model && build != build_bert) refuse_context(shape, workload.name);
   workload.graph = build(workload.name, dimensions, shape);
   require_experts(workload, shape);
   workload.parameters = workload.graph->parameter_count();

@@ -93,6 +93,12 @@ void choose_shapes(const Experiment& experiment, Space& space) {
 Space space_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario;
   const Parallel& parallel = scenario.parallel;
+  if (parallel.expert > 1 || parallel.expert_tensor > 0)
+    throw fault_at(scenario, "parallel.expert", "--method auto does not search with experts over ranks yet",
+                   "plan with expert 1; estimate and simulate know more");
+  if (parallel.context > 1)
+    throw fault_at(scenario, "parallel.context", "--method auto does not search with context parallelism yet",
+                   "plan with context 1; estimate and simulate know more");
   const std::vector<UnitCost>& units = experiment.model.workload(scenario.cluster.devices.front().type).units;  // or throws
   Space space;
   space.devices = scenario.cluster.size();

@@ -42,6 +42,12 @@ const Scenario& checked(const Scenario& scenario) {
   if (scenario.parallel.zero >= 3)
     throw fault_at(scenario, "parallel.zero", "--method pfeife does not know gathered parameters",
                    "plan with zero 0, 1 or 2, or with --method auto");
+  if (scenario.parallel.expert > 1)
+    throw fault_at(scenario, "parallel.expert", "--method pfeife does not know experts over ranks",
+                   "plan with expert 1; estimate and simulate know more");
+  if (scenario.parallel.context > 1)
+    throw fault_at(scenario, "parallel.context", "--method pfeife does not know context parallelism",
+                   "plan with context 1; estimate and simulate know more");
   if (scenario.collectives_run_on)
     throw fault_at(scenario, "trailing_collectives", "--method pfeife counts a pass as one block",
                    "plan with 'trailing_collectives: awaited'");

@@ -20,6 +20,9 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
   facts.pipeline = plan.pipeline;
   facts.tensor = plan.tensor;
   facts.data = plan.data;
+  facts.context = plan.context;
+  facts.expert = plan.expert;
+  facts.expert_tensor = plan.expert_tensor;
   facts.zero = plan.replicas() > 1 ? zero_in_effect(scenario.framework, plan) : 0;
   facts.shard = facts.zero > 0 && plan.shard_group() < plan.replicas() ? plan.shard_group() : 0;
   facts.micro = scenario.micro;
