@@ -106,16 +106,6 @@ TEST(Experts, Zero3GathersThemBlockByBlock) {
   EXPECT_EQ(exchanged(graph, CollectiveKind::AllGather, Among::Data).bytes, 2 * 2000);
 }
 
-// One expert rank is what no word about it is.
-TEST(Experts, OneRankMovesNothing) {
-  for (const int zero : {0, 1, 2, 3}) {
-    Scenario none = one_rank(zero, 1);
-    const TaskGraph graph = lowered(none, blocks_of(5, 1e-3));
-    EXPECT_EQ(exchanged(graph, CollectiveKind::AllReduce, Among::ExpertData).bytes, 0);
-    EXPECT_EQ(exchanged(graph, zero > 0 ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, Among::Data).bytes, 3200);
-  }
-}
-
 std::string mixtral(const std::string& parallel, const std::string& more = "") {
   return fmt::format(
       "panpipe: 1\ncluster: {{file: clusters/h100x8.yaml, nodes: 2}}\nworkload: {{config: workloads/mixtral-8x7b.json, sequence: "

@@ -73,6 +73,14 @@ TEST(ExpertParallel, ALayerSendsItsRowsAndTheyComeBack) {
   EXPECT_EQ(gathered[3].second, all / 2);
 }
 
+// One rank of experts is what no word about it is.
+TEST(ExpertParallel, OneRankSendsNothing) {
+  const Workload workload = make("mixtral-8x7b", {.microbatch = 1, .precision = Precision::Bf16, .expert_degree = 1});
+  EXPECT_TRUE(sent(workload).empty());
+  EXPECT_EQ(held(*workload.graph).experts, 0);
+  EXPECT_EQ(workload.graph->to_text(), make("mixtral-8x7b", {.microbatch = 1, .precision = Precision::Bf16}).graph->to_text());
+}
+
 struct Rows {
   std::int64_t groups = 0, each = 0;
   double flops = 0;
@@ -117,12 +125,12 @@ TEST(ExpertParallel, ImbalanceAndCapacityScaleRows) {
     return first_experts(workload).each;
   };
   EXPECT_EQ(rows({}), 8192);  // one expert a rank; 4096 tokens x 2 from each of 8 ranks, an eighth of them
-  EXPECT_EQ(rows({.imbalance = 1.5}), 12288);
+  EXPECT_EQ(rows({.imbalance = 1.5, .capacity = {}}), 12288);
   EXPECT_EQ(rows({.imbalance = {}, .capacity = 1.25}), 10240);
   EXPECT_EQ(rows({.imbalance = 1.5, .capacity = 1.25}), 10240);
   EXPECT_EQ(rows({.imbalance = 1.125, .capacity = 1.25}), 9216);
   EXPECT_EQ(rows({.imbalance = {}, .capacity = 0.5}), 4096);
-  EXPECT_EQ(rows({.imbalance = 1.5}, 1), 1024);  // one rank has all experts: no rank is busier
+  EXPECT_EQ(rows({.imbalance = 1.5, .capacity = {}}, 1), 1024);  // one rank has all experts: no rank is busier
   EXPECT_EQ(rows({.imbalance = {}, .capacity = 2}, 1), 2048);
 }
 
@@ -133,7 +141,7 @@ TEST(ExpertParallel, TheBusiestRankReceivesMore) {
         .second;
   };
   const std::int64_t even = bytes({});
-  EXPECT_EQ(bytes({.imbalance = 1.5}), even * 3 / 2);
+  EXPECT_EQ(bytes({.imbalance = 1.5, .capacity = {}}), even * 3 / 2);
   EXPECT_EQ(bytes({.imbalance = {}, .capacity = 0.5}), even / 2);
   EXPECT_EQ(bytes({.imbalance = 3, .capacity = 1.25}), even * 5 / 4);
 }
@@ -150,6 +158,15 @@ TEST(ExpertParallel, SharedExpertsAreDense) {
     ++dense;
   }
   EXPECT_EQ(dense, 58);
+}
+
+// Copies of a token that cross to other nodes: docs/models/expert-parallelism.md.
+TEST(ExpertParallel, TheGraphKnowsHowTokensChoose) {
+  const Routing deepseek = make("deepseek-v3", {.microbatch = 1}).graph->routing;
+  EXPECT_EQ(deepseek.experts, 256);
+  EXPECT_EQ(deepseek.per_token, 8);
+  EXPECT_EQ(deepseek.groups, 8);
+  EXPECT_EQ(deepseek.groups_per_token, 4);
 }
 
 std::string fault(const std::string& model, const WorkloadShape& shape) {
