@@ -224,8 +224,8 @@ class Import {
     if (capacity && padded)
       job_.set("experts.capacity", fmt::format("{}", *capacity), "--moe-expert-capacity-factor, padded");
     else if (capacity)
-      job_.assumptions.push_back(fmt::format("tokens fall evenly on experts, so that --moe-expert-capacity-factor {} drops none.",
-                                             *capacity));
+      job_.assumptions.push_back(
+          fmt::format("tokens fall evenly on experts, so that --moe-expert-capacity-factor {} drops none.", *capacity));
   }
 
   void read_cluster() {

@@ -112,8 +112,8 @@ class Exchange {
       std::int32_t flow = in_pieces(kind, others, size, groups_, inside_);
       if (!holders_.empty() && flow >= 0) {
         const auto shard = [&](Bytes all) { return Bytes((all.base() + shards() - 1) / shards()); };
-        behind(flow, in_pieces(CollectiveKind::AllReduce, {others.whole, shard(others.rest)}, shard(size), holders_,
-                               Among::Holders));
+        behind(flow,
+               in_pieces(CollectiveKind::AllReduce, {others.whole, shard(others.rest)}, shard(size), holders_, Among::Holders));
       }
       return behind(flow, of_experts(kind, experts, size));
     });
@@ -385,7 +385,8 @@ void make_shared_flows(Lowering& lowering) {
     held_by_set[entry.ranks].add(entry.held);
   }
   const bool divided = lowering.zero() >= 2;
-  const int shards = divided ? lowering.plan.shard_group() : 1, of_experts = divided ? degrees_of_experts(lowering.plan).shard_group() : 1;
+  const int shards = divided ? lowering.plan.shard_group() : 1,
+            of_experts = divided ? degrees_of_experts(lowering.plan).shard_group() : 1;
   for (const auto& [ranks, held] : held_by_set) {
     Groups groups(static_cast<std::size_t>(lowering.plan.tensor));
     for (int t = 0; t < lowering.plan.tensor; ++t)

@@ -152,9 +152,10 @@ std::string to_yaml(const Plan& plan, const WorkloadCost& names) {
   const auto more = [](const char* key, int value, int unless) {
     return value > unless ? fmt::format(", {}: {}", key, value) : std::string();
   };
-  text += fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}{}{}{}{}, sequence_parallel: {}}}\n", plan.pipeline,
-                      plan.tensor, plan.data, plan.zero, more("shard", plan.shard, 0), more("context", plan.context, 1),
-                      more("expert", plan.expert, 1), more("expert_tensor", plan.expert_tensor, 0), plan.sequence_parallel);
+  text +=
+      fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}{}{}{}{}, sequence_parallel: {}}}\n", plan.pipeline,
+                  plan.tensor, plan.data, plan.zero, more("shard", plan.shard, 0), more("context", plan.context, 1),
+                  more("expert", plan.expert, 1), more("expert_tensor", plan.expert_tensor, 0), plan.sequence_parallel);
   text += fmt::format("devices: [{}]  # of position (pipeline, data, {}tensor), tensor fastest\n", fmt::join(plan.devices, ", "),
                       plan.context > 1 ? "context, " : "");
   text += "stages:  # units are [first, end)\n";

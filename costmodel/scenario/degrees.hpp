@@ -53,11 +53,11 @@ struct Degrees {
   int virtual_stages = 1;                  // stages per rank
   int zero = 0;                            // 0..3, over the ranks of a shard group
   bool sequence_parallel = false;
-  int micro = 1;         // samples per microbatch
-  int microbatches = 1;  // per step of one replica
-  int shard = 0;         // replicas over which ZeRO divides; 0: all
-  int context = 1;       // ranks that share samples: each has a part of the sequence
-  int expert = 1;        // ranks that share out the experts, neighbours
+  int micro = 1;          // samples per microbatch
+  int microbatches = 1;   // per step of one replica
+  int shard = 0;          // replicas over which ZeRO divides; 0: all
+  int context = 1;        // ranks that share samples: each has a part of the sequence
+  int expert = 1;         // ranks that share out the experts, neighbours
   int expert_tensor = 0;  // ranks that divide an expert's width: 1, or 0 = the tensor group
 
   // Ranks that hold the same weights; those that share samples are neighbours. Gradients are summed over them, and ZeRO divides.
@@ -71,9 +71,7 @@ struct Degrees {
   int expert_holders() const { return devices_of_rank() / (expert * expert_tensor_group()); }
   // Whether ranks that hold the same weights exchange gradients.
   bool exchanges() const { return replicas() > 1 || (experts_apart() && expert_holders() > 1); }
-  GroupSizes groups() const {
-    return {tensor, replicas(), shard_group(), context, expert, expert_tensor_group()};
-  }
+  GroupSizes groups() const { return {tensor, replicas(), shard_group(), context, expert, expert_tensor_group()}; }
   auto operator<=>(const Degrees&) const = default;
 };
 

@@ -39,11 +39,12 @@ void read_expert_degrees(MapReader& parallel, Parallel& degrees) {
   const int width = degrees.expert_tensor > 0 ? degrees.expert_tensor : degrees.tensor;
   const long long ranks = static_cast<long long>(degrees.tensor) * degrees.context * degrees.data / width;
   if (!open("data") && !open("tensor") && !open("context") && ranks % degrees.expert != 0)
-    log.error(*stated,
-              fmt::format("experts over {} ranks do not divide the {} that a pipeline rank has for them (tensor {} x context {} x "
-                          "data {} / expert_tensor {})",
-                          degrees.expert, ranks, degrees.tensor, degrees.context, degrees.data, width),
-              fmt::format("experts share out the ranks that hold the same weights: {}", divisors_of(ranks)));
+    log.error(
+        *stated,
+        fmt::format("experts over {} ranks do not divide the {} that a pipeline rank has for them (tensor {} x context {} x "
+                    "data {} / expert_tensor {})",
+                    degrees.expert, ranks, degrees.tensor, degrees.context, degrees.data, width),
+        fmt::format("experts share out the ranks that hold the same weights: {}", divisors_of(ranks)));
   if (degrees.shard > 0)
     log.error(*stated, "experts over several ranks and ZeRO in shard groups are not modelled together",
               "leave parallel.shard out: each kind of weights is then divided over all ranks that hold it");

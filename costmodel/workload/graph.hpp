@@ -135,9 +135,9 @@ struct OperatorGraph {
   int tensor_degree = 1;    // degrees it was made for
   int context_degree = 1, expert_degree = 1;
   bool sequence_parallel = false;
-  int expert_tensor = 1;   // ranks that divide an expert's width
+  int expert_tensor = 1;  // ranks that divide an expert's width
   Routing routing;
-  double expert_rows = 1;  // rows of a rank's experts over the rows that all its tokens have before they are sent
+  double expert_rows = 1;   // rows of a rank's experts over the rows that all its tokens have before they are sent
   std::string values_file;  // the archive that holds the stored values; empty for builders
   std::vector<StoredValues> stored;
 

@@ -326,8 +326,7 @@ void deepseek(ConfigReader& r, ModelDimensions& d, int dense, int routed, int sh
   e.scale = r.number({"routed_scaling_factor"}, sigmoid ? 2.5 : 1);
   e.groups = r.integer("", {"n_group"}, 1, sigmoid ? 8 : 1);
   e.groups_per_token = r.integer("", {"topk_group"}, 1, sigmoid ? 4 : 1);
-  if (e.groups > 1)
-    r.assume("a token's experts may come from all groups (n_group, topk_group are left out)");
+  if (e.groups > 1) r.assume("a token's experts may come from all groups (n_group, topk_group are left out)");
   const int first = r.integer("dense_layers", {"first_k_dense_replace"}, 0, dense);
   const int step = r.integer("", {"moe_layer_freq"}, 1, 1);
   for (int i = 0; i < d.layers; ++i) e.layers.push_back(i >= first && i % step == 0);

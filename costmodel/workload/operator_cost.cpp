@@ -592,7 +592,8 @@ Flops model_flops(const OperatorGraph& graph) {
                        static_cast<double>(keys * (q[3] + value[3])));
     } else if (op.target == "panpipe_nn::grouped_linear") {
       // Of one expert, and of as many rows as the model has, whatever one rank gets of them.
-      const double experts = static_cast<double>(v.in(2).role == TensorRole::Parameter ? v.in(2).full_shape[0] : v.in(2).shape[0]);
+      const double experts =
+          static_cast<double>(v.in(2).role == TensorRole::Parameter ? v.in(2).full_shape[0] : v.in(2).shape[0]);
       forward += Flops(2.0 * static_cast<double>(v.in(0).shape[0]) / graph.expert_rows * full_elements(v.in(2)) / experts);
     } else if (op.target == "aten::matmul" || op.target == "aten::bmm" || op.target == "aten::mm" || op.target == "aten::addmm" ||
                op.target == "aten::baddbmm") {

@@ -102,10 +102,10 @@ void check_degree_of_experts(const Transformer& m, const WorkloadShape& shape, c
   if (count % degree != 0)
     throw InputError(fmt::format("expert parallelism of {} does not divide the {} experts of {}", degree, count, model));
   if (shape.tensor_degree > 1 && !shape.sequence_parallel)
-    throw InputError(
-        fmt::format("experts of {} over ranks of their own: each rank of a tensor group of {} sends its own part of the tokens, so "
-                    "set parallel.sequence_parallel to true",
-                    model, shape.tensor_degree));
+    throw InputError(fmt::format(
+        "experts of {} over ranks of their own: each rank of a tensor group of {} sends its own part of the tokens, so "
+        "set parallel.sequence_parallel to true",
+        model, shape.tensor_degree));
   if (m.t.form == BlockForm::Parallel || m.t.form == BlockForm::ParallelTwoNorms)
     throw InputError(fmt::format("{} has experts beside its attention, which are not cut; use parallel.expert 1", model));
 }

@@ -47,7 +47,8 @@ TEST(Experts, BothEnginesAgreeInANode) {
 
 // Over two nodes the members' ways out are shared with whatever else runs: never quicker than alone.
 TEST(Experts, AllToAllsContendBetweenNodes) {
-  for (const char* parallel : {"pipeline: 1, data: 16, expert: 8", "pipeline: 2, data: 8, expert: 8", "pipeline: 1, data: 16, expert: 4"}) {
+  for (const char* parallel :
+       {"pipeline: 1, data: 16, expert: 8", "pipeline: 2, data: 8, expert: 8", "pipeline: 1, data: 16, expert: 4"}) {
     const Both both = predicted(parallel, 2);
     EXPECT_GE(both.simulated, both.estimated * (1 - 1e-9)) << parallel;
     EXPECT_LT(both.simulated, both.estimated * 1.5) << parallel;

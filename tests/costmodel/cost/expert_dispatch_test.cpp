@@ -25,8 +25,8 @@ TEST(ExpertDispatch, NodesOfATokenWithoutGroups) {
   EXPECT_NEAR(nodes_of_token({8, 8, 1, 1}, 4), 4, 1e-12);
 }
 
-// 64 members on 8 nodes of 8: row by row 56 / 64 of S leave each member over its 1 / 8 of the node's way out; a copy a node halves
-// that, and then 7 / 8 of S go on inside.
+// 64 members on 8 nodes of 8: row by row 56 / 64 of S leave each member over its 1 / 8 of the node's way out; a copy a node
+// halves that, and then 7 / 8 of S go on inside.
 TEST(ExpertDispatch, OneCopyANodeCrosses) {
   NcclGroup group;
   group.members = 64;

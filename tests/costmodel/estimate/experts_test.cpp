@@ -30,7 +30,8 @@ ExpertCosts blocks_of(int count, double second_per_byte) {
   ExpertCosts costs;
   static_cast<test::TableCosts&>(costs) = test::chain_of(count, 1, 1, 1);
   costs.each = Duration(second_per_byte);
-  for (int u = 0; u < count; ++u) costs.table.units[static_cast<std::size_t>(u)].parameters.push_back({1000 + u, 60, Bytes(0), true});
+  for (int u = 0; u < count; ++u)
+    costs.table.units[static_cast<std::size_t>(u)].parameters.push_back({1000 + u, 60, Bytes(0), true});
   return costs;
 }
 
@@ -84,7 +85,8 @@ TEST(Experts, ZeroDividesThemOverTheirHolders) {
   EXPECT_NEAR(estimate(graph).step_time.base(), 15 + 2 * 3.2, 1e-9);
 }
 
-// Buckets of 800 bytes beside the backward: of the others full after two, four blocks, of experts after four; all bytes are sent once.
+// Buckets of 800 bytes beside the backward: of the others full after two, four blocks, of experts after four; all bytes are sent
+// once.
 TEST(Experts, HaveBucketsOfTheirOwn) {
   Scenario scenario = one_rank(1, 2);
   scenario.overlap_gradients = true;
@@ -109,7 +111,8 @@ TEST(Experts, Zero3GathersThemBlockByBlock) {
 std::string mixtral(const std::string& parallel, const std::string& more = "") {
   return fmt::format(
       "panpipe: 1\ncluster: {{file: clusters/h100x8.yaml, nodes: 2}}\nworkload: {{config: workloads/mixtral-8x7b.json, sequence: "
-      "4096}}\nbatch: {{micro: 1, microbatches: 8}}\nprecision: bf16\nparallel: {{pipeline: 1, {}}}\nframework: megatron-core\n{}",
+      "4096}}\nbatch: {{micro: 1, microbatches: 8}}\nprecision: bf16\nparallel: {{pipeline: 1, {}}}\nframework: "
+      "megatron-core\n{}",
       parallel, more);
 }
 
@@ -150,7 +153,8 @@ TEST(Experts, ImbalanceStretchesProductsAndExchanges) {
     return *std::find_if(cost.units.begin(), cost.units.end(), [](const UnitCost& u) { return u.name == "h.1.mlp"; });
   };
   const Predicted even(mixtral("data: 16, expert: 8")), uneven(mixtral("data: 16, expert: 8", "experts: {imbalance: 1.5}\n"));
-  EXPECT_NEAR(unit(uneven).forward.breakdown.work.base() / unit(even).forward.breakdown.work.base(), 1.5, 1e-3);  // but the router
+  EXPECT_NEAR(unit(uneven).forward.breakdown.work.base() / unit(even).forward.breakdown.work.base(), 1.5,
+              1e-3);  // but the router
   EXPECT_NEAR(unit(uneven).forward.breakdown.compute / unit(even).forward.breakdown.compute, 1.5, 0.02);
   const auto sent = [](const Predicted& made) {
     for (const CollectiveCost& cost : made.experiment.model.workload(0).collectives)

@@ -27,7 +27,8 @@ struct Held {
 Held held(const OperatorGraph& graph) {
   Held sum;
   for (const Tensor& tensor : graph.tensors)
-    if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0) (tensor.experts ? sum.experts : sum.others) += tensor.elements();
+    if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0)
+      (tensor.experts ? sum.experts : sum.others) += tensor.elements();
   return sum;
 }
 
@@ -48,7 +49,8 @@ std::vector<std::pair<std::string, std::int64_t>> sent(const Workload& workload)
   const auto works = count_work(*workload.graph);
   for (std::size_t i = 0; i < works.size(); ++i) {
     const Operator& op = workload.graph->operators[i];
-    if (op.among == Among::Expert || op.target.ends_with("_rows")) found.emplace_back(op.target, works[i].collective_bytes.base());
+    if (op.among == Among::Expert || op.target.ends_with("_rows"))
+      found.emplace_back(op.target, works[i].collective_bytes.base());
   }
   return found;
 }
@@ -61,8 +63,12 @@ TEST(ExpertParallel, ALayerSendsItsRowsAndTheyComeBack) {
   ASSERT_EQ(whole.size(), 64U);
   EXPECT_EQ(whole[0], std::pair(std::string("panpipe::send_to_experts"), all));
   EXPECT_EQ(whole[1], std::pair(std::string("panpipe::send_back"), all));
-  WorkloadShape halves{.microbatch = 1, .tensor_degree = 2, .sequence_parallel = true, .precision = Precision::Bf16,
-                       .expert_degree = 8, .expert_tensor = 1};
+  WorkloadShape halves{.microbatch = 1,
+                       .tensor_degree = 2,
+                       .sequence_parallel = true,
+                       .precision = Precision::Bf16,
+                       .expert_degree = 8,
+                       .expert_tensor = 1};
   EXPECT_EQ(sent(make("mixtral-8x7b", halves))[0].second, all / 2);
   halves.expert_tensor = 2;
   const auto gathered = sent(make("mixtral-8x7b", halves));
@@ -104,8 +110,11 @@ TEST(ExpertParallel, WorkIsTheSameUnderAllDegrees) {
     for (const int expert : {1, 2, 8, 64})
       for (const int width : {1, 0}) {
         if (tensor == 1 && width == 0) continue;  // the same
-        const Workload workload = make("qwen3-30b-a3b", {.microbatch = 2, .tensor_degree = tensor, .sequence_parallel = true,
-                                                         .precision = Precision::Bf16, .expert_degree = expert,
+        const Workload workload = make("qwen3-30b-a3b", {.microbatch = 2,
+                                                         .tensor_degree = tensor,
+                                                         .sequence_parallel = true,
+                                                         .precision = Precision::Bf16,
+                                                         .expert_degree = expert,
                                                          .expert_tensor = width});
         EXPECT_NO_THROW(workload.graph->check());
         EXPECT_DOUBLE_EQ(workload.model_flops.base(), one.model_flops.base()) << tensor << " " << expert << " " << width;
@@ -148,8 +157,12 @@ TEST(ExpertParallel, TheBusiestRankReceivesMore) {
 
 // A shared expert is a dense MLP of all tokens: the tensor group gathers them for it alone.
 TEST(ExpertParallel, SharedExpertsAreDense) {
-  const Workload workload = make("deepseek-v3", {.microbatch = 1, .tensor_degree = 2, .sequence_parallel = true,
-                                                 .precision = Precision::Bf16, .expert_degree = 64, .expert_tensor = 1});
+  const Workload workload = make("deepseek-v3", {.microbatch = 1,
+                                                 .tensor_degree = 2,
+                                                 .sequence_parallel = true,
+                                                 .precision = Precision::Bf16,
+                                                 .expert_degree = 64,
+                                                 .expert_tensor = 1});
   int dense = 0;
   for (const Operator& op : workload.graph->operators) {
     if (op.module.find("shared_experts.down_proj") == std::string::npos || op.target != "aten::linear") continue;
