@@ -113,8 +113,6 @@ const std::vector<std::string> kNotModelled = {"--rampup-batch-size",
                                                "--mtp-*",
                                                "--moe-token-dispatcher-type",
                                                "--moe-permute-fusion",
-                                               "--moe-pad-expert-input-to-capacity",
-                                               "--moe-expert-capacity-factor",
                                                "--moe-token-drop-policy",
                                                "--moe-shared-expert-overlap",
                                                "--moe-enable-deepep",
@@ -203,9 +201,31 @@ class Import {
     if (context_ > 1)
       a_.refuse("--context-parallel-size", fmt::format("is {}; predictions do not know context parallelism", context_),
                 "predict the job without it");
-    if (const auto given = a_.integer("--expert-tensor-parallel-size"); given && *given != tensor_)
+    expert_tensor_ = a_.integer("--expert-tensor-parallel-size").value_or(tensor_);
+    if (expert_tensor_ != tensor_ && expert_tensor_ != 1) {
       job_.not_modelled.push_back(
-          fmt::format("--expert-tensor-parallel-size {} (experts are cut like the rest, {})", *given, tensor_));
+          fmt::format("--expert-tensor-parallel-size {} (experts are cut like the rest, {})", expert_tensor_, tensor_));
+      expert_tensor_ = tensor_;
+    }
+  }
+
+  // What divides experts, and how full they are.
+  void read_expert_degrees(int data) {
+    const int ranks = tensor_ / expert_tensor_ * context_ * data;
+    if (ranks % expert_ != 0)
+      a_.refuse("--expert-model-parallel-size",
+                expert_tensor_ == tensor_
+                    ? fmt::format("is {}, which does not divide the {} ranks of data and context parallelism", expert_, ranks)
+                    : fmt::format("is {}, which does not divide the {} ranks that hold experts whole", expert_, ranks));
+    if (expert_ > 1) put("parallel.expert", expert_, "--expert-model-parallel-size");
+    if (expert_tensor_ != tensor_) put("parallel.expert_tensor", expert_tensor_, "--expert-tensor-parallel-size");
+    const auto capacity = a_.number("--moe-expert-capacity-factor");
+    const bool padded = a_.flag("--moe-pad-expert-input-to-capacity");
+    if (capacity && padded)
+      job_.set("experts.capacity", fmt::format("{}", *capacity), "--moe-expert-capacity-factor, padded");
+    else if (capacity)
+      job_.assumptions.push_back(
+          fmt::format("tokens fall evenly on experts, so that --moe-expert-capacity-factor {} drops none.", *capacity));
   }
 
   void read_cluster() {
@@ -235,13 +255,6 @@ class Import {
                       "divide the number of GPUs",
                       a_.name(), *gpus, origin, tensor_, pipeline_, context_, model));
     const int data = *gpus / model;
-    if (context_ * data % expert_ != 0)
-      a_.refuse(
-          "--expert-model-parallel-size",
-          fmt::format("is {}, which does not divide the {} ranks of data and context parallelism", expert_, context_ * data));
-    if (expert_ > 1)
-      a_.refuse("--expert-model-parallel-size", fmt::format("is {}; predictions do not know expert parallelism", expert_),
-                "predict the job without it: every rank then holds all experts");
     if (options_.cluster.empty()) {
       per_node = std::min(per_node, *gpus);
       if (*gpus % per_node != 0)
@@ -257,6 +270,7 @@ class Import {
     put("parallel.pipeline", pipeline_, "--pipeline-model-parallel-size");
     put("parallel.tensor", tensor_, "--tensor-model-parallel-size");
     put("parallel.data", data, fmt::format("{} GPUs / (tensor x pipeline)", *gpus));
+    read_expert_degrees(data);
     if (a_.flag("--sequence-parallel")) job_.set("parallel.sequence_parallel", "true", "--sequence-parallel");
     if (a_.flag("--use-distributed-optimizer")) put("parallel.zero", 1, "--use-distributed-optimizer");
     bool fsdp = false;
@@ -688,7 +702,7 @@ class Import {
   Arguments& a_;
   const MegatronOptions& options_;
   ImportedJob job_;
-  int tensor_ = 1, pipeline_ = 1, context_ = 1, expert_ = 1, layers_ = 0;
+  int tensor_ = 1, pipeline_ = 1, context_ = 1, expert_ = 1, expert_tensor_ = 1, layers_ = 0;
 };
 
 }  // namespace

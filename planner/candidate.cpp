@@ -32,7 +32,7 @@ std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& worklo
       if (does && !unit.block.empty()) stage.recompute.push_back(unit.name);
     }
     const int rank = plan.schedule.stage_to_rank[s];
-    for (int d = 0; d < plan.data; ++d)
+    for (int d = 0; d < plan.replicas(); ++d)
       for (int t = 0; t < plan.tensor; ++t) stage.devices.push_back(plan.device(rank, d, t));
   }
   return stages;

@@ -8,17 +8,31 @@
 namespace panpipe::sim {
 namespace {
 
-bool has_collectives(const TaskGraph& graph, const Program& program) {
-  const auto first = graph.steps.begin() + program.first_step;
-  return std::any_of(first, first + program.steps, [](const ProgramStep& step) { return step.collective; });
+Among among_of(const TaskGraph& graph, const ProgramStep& step) {
+  return step.flow >= 0 ? graph.flows[at(step.flow)].cost.among : Among::Tensor;
 }
 
-// Whether those who start a program at different times end it together: behind a collective for which all wait there is nothing
-// left of what came before.
-bool ends_together(const TaskGraph& graph, const Program& program) {
-  if (!has_collectives(graph, program)) return true;
+// By kind, whether a program has such collectives.
+std::array<bool, kAmongPasses> kinds_of(const TaskGraph& graph, const Program& program) {
+  std::array<bool, kAmongPasses> kinds{};
+  for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s)
+    if (const ProgramStep& step = graph.steps[at(s)]; step.collective) kinds[index_of(among_of(graph, step))] = true;
+  return kinds;
+}
+
+// Which kind of groups a program brings together; -1 = none.
+int company_of(const TaskGraph& graph, const Program& program) {
+  const auto kinds = kinds_of(graph, program);
+  if (std::count(kinds.begin(), kinds.end(), true) > 1) return static_cast<int>(kAmongPasses);
+  const auto only = std::find(kinds.begin(), kinds.end(), true);
+  return only == kinds.end() ? -1 : static_cast<int>(only - kinds.begin());
+}
+
+// Whether those of a group who start a program at different times are together behind one of its collectives: one for which all
+// wait leaves nothing of what came before.
+bool brings_together(const TaskGraph& graph, const Program& program, Among among) {
   for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-    if (!graph.steps[at(s)].collective) continue;
+    if (!graph.steps[at(s)].collective || among_of(graph, graph.steps[at(s)]) != among) continue;
     if (s + 1 == program.first_step + program.steps) return true;
     const ProgramStep& next = graph.steps[at(s + 1)];
     if (!next.collective && !next.free && !next.chunk && (program.atomic || next.member == graph.steps[at(s)].member))
@@ -27,12 +41,25 @@ bool ends_together(const TaskGraph& graph, const Program& program) {
   return false;
 }
 
+// Groups of two kinds that cross: what made one member late makes its company of the first kind late, and each of them its
+// company of the other.
+bool ends_together(const TaskGraph& graph, const Program& program) {
+  const auto kinds = kinds_of(graph, program);
+  return std::all_of(std::begin(kAmongInPasses), std::end(kAmongInPasses),
+                     [&](Among among) { return !kinds[index_of(among)] || brings_together(graph, program, among); });
+}
+
 }  // namespace
 
 std::vector<bool> cells_as_timers(const TaskGraph& graph, const Folding& folding, const std::vector<bool>& merged) {
-  const bool one_each = folding.tensor_groups == folding.classes;  // every tensor group is one class
   std::vector<bool> timers = fixed_cells(graph), together;
-  for (const Program& program : graph.programs) together.push_back(one_each || ends_together(graph, program));
+  for (const Program& program : graph.programs) {
+    const int company = company_of(graph, program);
+    const int groups = company < 0                  ? folding.classes
+                       : at(company) < kAmongPasses ? folding.groups[at(company)]
+                                                    : folding.pass_groups;
+    together.push_back(groups == folding.classes || ends_together(graph, program));  // one class a group, or all end together
+  }
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     const Task& task = graph.tasks[t];
     timers[t] =
@@ -57,22 +84,18 @@ CellRunner::CellRunner(const TaskGraph& graph, const TaskNet& net, const Folding
   waiting.assign(pairs, 0);
   members_.resize(pairs);
   lanes_.resize(at(graph.ranks) * at(classes_));
-  rings_.resize(at(graph.ranks) * at(folding.tensor_groups));
-  group_.resize(at(folding.tensor_groups));
-  place_.resize(at(classes_));
-  for (std::int32_t cls = 0; cls < classes_; ++cls) {
-    auto& group = group_[at(folding.tensor_group[at(cls)])];
-    place_[at(cls)] = static_cast<std::int32_t>(group.size());
-    group.push_back(cls);
+  rings_.resize(at(graph.ranks) * kCompanies * at(classes_));
+  for (std::size_t kind = 0; kind < kCompanies; ++kind) {
+    group_[kind].resize(at(classes_));
+    for (std::int32_t cls = 0; cls < classes_; ++cls) group_[kind][at(group_of(static_cast<int>(kind), cls))].push_back(cls);
   }
-  for (std::size_t r = 0; r < rings_.size(); ++r) rings_[r].issued.assign(group_[r % group_.size()].size(), 0);
   leader_.resize(graph.tasks.size());
   watched_.assign(graph.tasks.size(), false);
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     leader_[t] = graph.tasks[t].group_size == 0 && t > 0 ? leader_[t - 1] : static_cast<std::int32_t>(t);
     if (graph.tasks[t].output_steps >= 0 || !net.points[static_cast<std::int32_t>(t)].empty()) watched_[at(leader_[t])] = true;
   }
-  for (const Program& program : graph.programs) communicates_.push_back(has_collectives(graph, program));
+  for (const Program& program : graph.programs) company_.push_back(company_of(graph, program));
   for (int rank = 0; rank < graph.ranks; ++rank)
     for (std::int32_t t = graph.rank_begin[at(rank + 1)]; t-- > graph.rank_begin[at(rank)];)
       if (graph.tasks[at(t)].lane == panpipe::Lane::Compute)
@@ -120,7 +143,7 @@ bool CellRunner::may_go_on(const Lane& lane, const Program& program, const Progr
   const std::int32_t task = lane.cell + step.member;
   for (std::int32_t m = 0; m < members_of(lane.cell); ++m)
     if ((program.all_inputs || lane.cell + m == task) && !members_[pair(lane.cell + m, cls)].ready) return false;
-  if (graph_.tasks[at(lane.cell)].kind != TaskKind::Pass && lane.pending > 0) return false;
+  if (graph_.tasks[at(lane.cell)].kind != TaskKind::Pass && !lane.issued.empty()) return false;
   if (step.collective || step.free) return true;
   return (program.atomic ? lane.in_cell : members_[pair(task, cls)].outstanding) <= (step.chunk ? 1 : 0);
 }
@@ -163,12 +186,13 @@ void CellRunner::start_timer(std::int32_t index, const Program& program) {
   for (std::int32_t m = 0; m < members_of(cell); ++m) mark_start(cell + m, cls);
   lane.computing = true;
   ++lane.version;
-  const std::int32_t number = index / classes_ * folding_.tensor_groups + folding_.tensor_group[at(cls)];
-  const auto& group = group_[at(folding_.tensor_group[at(cls)])];
-  if (group.size() == 1 || !communicates_[at(graph_.tasks[at(cell)].program)]) {
+  const int company = company_[at(graph_.tasks[at(cell)].program)];
+  const std::int64_t number = company < 0 ? 0 : ring_of(index / classes_, company, cls);
+  if (company < 0 || members_of_ring(number).size() == 1) {
     host_.cell_begun(cell, cls);
     return host_.step_timer(program.duration.base(), timer_token(index));
   }
+  const auto& group = members_of_ring(number);
   if (++rings_[at(number)].arrived < static_cast<std::int32_t>(group.size())) return;
   rings_[at(number)].arrived = 0;
   for (const std::int32_t member : group) host_.cell_begun(cell, member);
@@ -176,8 +200,7 @@ void CellRunner::start_timer(std::int32_t index, const Program& program) {
 }
 
 void CellRunner::group_ended(std::int64_t number) {
-  for (const std::int32_t cls : group_[at(number % folding_.tensor_groups)])
-    end_timer(static_cast<std::int32_t>(number / folding_.tensor_groups) * classes_ + cls);
+  for (const std::int32_t cls : members_of_ring(number)) end_timer(rank_of_ring(number) * classes_ + cls);
 }
 
 void CellRunner::end_timer(std::int32_t index) {
@@ -213,7 +236,7 @@ void CellRunner::start_compute(std::int32_t index, const ProgramStep& step) {
   lane.computing = true;
   lane.step_start = host_.now();
   lane.work = step.time.base();
-  lane.slowed = lane.pending > 0 && program_of(lane.cell)->overlap_loss > 0;
+  lane.slowed = !lane.issued.empty() && program_of(lane.cell)->overlap_loss > 0;
   ++lane.version;
   // As if the collectives beside it lasted as long; when they end, the rest is timed again.
   const double forever = lane.slowed ? lane.work * 1e6 : 0;
@@ -239,67 +262,61 @@ void CellRunner::step_ended(std::int64_t token) {
 
 void CellRunner::issue(std::int32_t index, std::int32_t step, std::int32_t task) {
   Lane& lane = lanes_[at(index)];
-  const std::int32_t cls = index % classes_, rank = index / classes_;
-  ++lane.pending;
   ++lane.in_cell;
-  ++members_[pair(task, cls)].outstanding;
-  const std::int32_t group = folding_.tensor_group[at(cls)];
-  const std::int32_t number = rank * folding_.tensor_groups + group;
-  Ring& ring = rings_[at(number)];
-  const std::size_t place = at(ring.issued[at(place_[at(cls)])]++ - ring.ended);
-  if (place == ring.queue.size()) ring.queue.push_back({task, step, 0});
-  ++ring.queue[place].arrived;
-  if (place == 0 && !ring.under_way) start_ring(number);
+  ++members_[pair(task, index % classes_)].outstanding;
+  lane.issued.push_back({task, step});
+  if (lane.issued.size() == 1) arrive(index);
 }
 
-void CellRunner::start_ring(std::int32_t number) {
+// The lane is at its next collective, which starts when all members of its group are: they issue their collectives in one order.
+void CellRunner::arrive(std::int32_t index) {
+  const Issued& front = lanes_[at(index)].issued.front();
+  const ProgramStep& step = graph_.steps[at(front.step)];
+  const auto kind = static_cast<int>(index_of(among_of(graph_, step)));
+  const std::int64_t number = ring_of(index / classes_, kind, index % classes_);
   Ring& ring = rings_[at(number)];
-  if (ring.queue.empty()) return;
-  const Issued& front = ring.queue.front();
-  if (front.arrived < static_cast<std::int32_t>(group_[at(number % folding_.tensor_groups)].size())) return;
-  ring.under_way = true;
+  if (++ring.arrived < static_cast<std::int32_t>(members_of_ring(number).size())) return;
+  ring.arrived = 0;
+  ring.now = front;
   ring.start = host_.now();
-  const std::int32_t flow = graph_.steps[at(front.step)].flow;
-  host_.latency_timer(flow >= 0 ? graph_.flows[at(flow)].latency : graph_.steps[at(front.step)].time, number);
+  host_.latency_timer(step.flow >= 0 ? graph_.flows[at(step.flow)].latency : step.time, number);
 }
 
 void CellRunner::ring_ready(std::int64_t number) {
   Ring& ring = rings_[at(number)];
-  const auto& group = group_[at(number % folding_.tensor_groups)];
-  const auto rank = static_cast<std::int32_t>(number / folding_.tensor_groups);
-  const std::int32_t flow = graph_.steps[at(ring.queue.front().step)].flow;
+  const auto& group = members_of_ring(number);
+  const std::int32_t rank = rank_of_ring(number);
+  const std::int32_t flow = graph_.steps[at(ring.now.step)].flow;
   ring.sending = static_cast<std::int32_t>(group.size());
-  if (flow < 0) return end_ring(static_cast<std::int32_t>(number));
+  if (flow < 0) return end_ring(number);
   for (const std::int32_t cls : group) {
-    FlowSpec spec = flows_.tensor_member(rank, flow, cls);
+    FlowSpec spec = flows_.pass_member(rank, flow, cls);
     if (merged_[at(rank)]) spec.route = -1;  // nobody else uses its links
     host_.collective_flow(spec, number);
   }
 }
 
 void CellRunner::ring_member_ended(std::int64_t number) {
-  if (--rings_[at(number)].sending == 0) end_ring(static_cast<std::int32_t>(number));
+  if (--rings_[at(number)].sending == 0) end_ring(number);
 }
 
-void CellRunner::end_ring(std::int32_t number) {
-  Ring& ring = rings_[at(number)];
-  const Issued ended = ring.queue.front();
-  ring.queue.pop_front();
-  ++ring.ended;
-  ring.under_way = false;
-  const double now = host_.now(), begun = ring.start;
-  const std::int32_t rank = number / folding_.tensor_groups;
-  start_ring(number);  // before anybody asks whether the lane is idle
-  for (const std::int32_t cls : group_[at(number % folding_.tensor_groups)]) {
+void CellRunner::end_ring(std::int64_t number) {
+  const Issued ended = rings_[at(number)].now;
+  const double now = host_.now(), begun = rings_[at(number)].start;
+  const std::int32_t rank = rank_of_ring(number);
+  for (const std::int32_t cls : members_of_ring(number)) lanes_[at(rank * classes_ + cls)].issued.pop_front();
+  // What waits starts before anybody asks whether the lane is idle.
+  for (const std::int32_t cls : members_of_ring(number))
+    if (const std::int32_t index = rank * classes_ + cls; !lanes_[at(index)].issued.empty()) arrive(index);
+  for (const std::int32_t cls : members_of_ring(number)) {
     const std::int32_t index = rank * classes_ + cls;
     Lane& lane = lanes_[at(index)];
     collectives.push_back({cls, ended.task, ended.step, begun, now});
     const std::int32_t cell = leader_[at(ended.task)];
-    --lane.pending;
     if (lane.cell == cell) --lane.in_cell;
     --members_[pair(ended.task, cls)].outstanding;
     if (!graph_.collectives_run_on) end[pair(ended.task, cls)] = std::max(end[pair(ended.task, cls)], now);
-    if (lane.computing && lane.slowed && lane.pending == 0) {
+    if (lane.computing && lane.slowed && lane.issued.empty()) {
       lane.slowed = false;
       ++lane.version;
       const double length = std::nearbyint(time_beside(lane.work, now - lane.step_start, program_of(lane.cell)->overlap_loss));

@@ -3,6 +3,7 @@
 // this says what starts when.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -14,8 +15,8 @@
 
 namespace panpipe::sim {
 
-// Per task: is its cell one timer? It is where its duration is fixed, nobody else uses its ring's links (`merged`, per rank), and
-// all members of a tensor group that are simulated apart end it together.
+// Per task: is its cell one timer? It is where its duration is fixed, nobody else uses the links of its collectives (`merged`,
+// per rank), and all members of its groups that are simulated apart end it together.
 std::vector<bool> cells_as_timers(const TaskGraph& graph, const Folding& folding, const std::vector<bool>& merged);
 
 // What the runner asks of the event loop. A timer or flow that ends comes back as the call of the same name in CellRunner; what
@@ -34,6 +35,9 @@ class CellHost {
   virtual void cell_begun(std::int32_t task, std::int32_t cls) = 0;                         // as one timer, which starts now
   virtual void steps_reached(std::int32_t task, std::int32_t cls, std::int32_t steps) = 0;  // of a lone pass, from the first
 };
+
+// Kinds of groups that passes bring together: of each kind of collective, and of all of them.
+constexpr std::size_t kCompanies = kAmongPasses + 1;
 
 struct CollectiveRecord {
   std::int32_t cls = 0, task = 0, step = 0;
@@ -61,28 +65,25 @@ class CellRunner {
   std::vector<CollectiveRecord> collectives;
 
  private:
+  struct Issued {
+    std::int32_t task = 0, step = 0;
+  };
   // The compute lane of a rank, of one class.
   struct Lane {
     std::int32_t cell = -1;     // first task of what it runs; -1 = all done
+    std::deque<Issued> issued;  // collectives that have not ended, in order: one at a time
     std::int32_t next = 0;      // step of the cell
-    std::int32_t pending = 0;   // collectives issued that have not ended
     std::int32_t in_cell = 0;   // of these, of the current cell
     std::uint32_t version = 0;  // of the running step's timer
     bool computing = false, slowed = false, listed = false;
     double step_start = 0, work = 0;
     double busy = 0;  // in the current cell
   };
-  // A collective of a rank's tensor group, in the order of issue.
-  struct Issued {
-    std::int32_t task = 0, step = 0, arrived = 0;
-  };
+  // A group of a rank, at a collective or at a cell that is one timer for all members.
   struct Ring {
-    std::deque<Issued> queue;
-    std::vector<std::int64_t> issued;  // per member, how many so far
-    std::int64_t ended = 0;
+    std::int32_t arrived = 0;
     std::int32_t sending = 0;
-    std::int32_t arrived = 0;  // members that are at a cell which is one timer for all of them
-    bool under_way = false;
+    Issued now{};  // the collective under way
     double start = 0;
   };
   struct Member {
@@ -97,6 +98,20 @@ class CellRunner {
     return static_cast<std::int64_t>(lanes_[static_cast<std::size_t>(lane)].version) * static_cast<std::int64_t>(lanes_.size()) +
            lane;
   }
+  // A rank's group of a kind, and back.
+  std::int64_t ring_of(std::int32_t rank, int kind, std::int32_t cls) const {
+    return (static_cast<std::int64_t>(rank) * kCompanies + kind) * classes_ + group_of(kind, cls);
+  }
+  std::int32_t group_of(int kind, std::int32_t cls) const {
+    const auto k = static_cast<std::size_t>(kind);
+    return (k < kAmongPasses ? folding_.group[k] : folding_.pass_group)[static_cast<std::size_t>(cls)];
+  }
+  const std::vector<std::int32_t>& members_of_ring(std::int64_t ring) const {
+    return group_[static_cast<std::size_t>(ring / classes_) % kCompanies][static_cast<std::size_t>(ring % classes_)];
+  }
+  std::int32_t rank_of_ring(std::int64_t ring) const {
+    return static_cast<std::int32_t>(ring / classes_ / static_cast<std::int64_t>(kCompanies));
+  }
   const Program* program_of(std::int32_t task) const;
   std::int32_t members_of(std::int32_t cell) const;
   void list(std::int32_t lane);
@@ -109,8 +124,8 @@ class CellRunner {
   void mark_start(std::int32_t task, std::int32_t cls);
   bool leave_cell(std::int32_t lane);
   void settle(std::int32_t cell, std::int32_t cls);
-  void start_ring(std::int32_t ring);
-  void end_ring(std::int32_t ring);
+  void arrive(std::int32_t lane);
+  void end_ring(std::int64_t ring);
 
   const TaskGraph& graph_;
   const TaskNet& net_;
@@ -119,16 +134,15 @@ class CellRunner {
   const std::vector<bool>&merged_, &timers_;
   CellHost& host_;
   const std::int32_t classes_;
-  std::vector<Lane> lanes_;                       // [rank][class]
-  std::vector<Ring> rings_;                       // [rank][tensor group]
-  std::vector<Member> members_;                   // [task][class]
-  std::vector<std::int32_t> leader_;              // per task, the first of its cell
-  std::vector<bool> watched_;                     // per task: something waits for a point inside its cell
-  std::vector<bool> communicates_;                // per program: it has collectives
-  std::vector<MemberRun> runs_;                   // of the cell that ends
-  std::vector<std::int32_t> place_;               // per class, its place in its tensor group
-  std::vector<std::vector<std::int32_t>> group_;  // classes of each tensor group
-  std::vector<std::int32_t> list_;                // lanes to look at
+  std::vector<Lane> lanes_;           // [rank][class]
+  std::vector<Ring> rings_;           // by ring_of
+  std::vector<Member> members_;       // [task][class]
+  std::vector<std::int32_t> leader_;  // per task, the first of its cell
+  std::vector<bool> watched_;         // per task: something waits for a point inside its cell
+  std::vector<int> company_;          // per program: which kind of groups it brings together; -1 = none
+  std::vector<MemberRun> runs_;       // of the cell that ends
+  std::array<std::vector<std::vector<std::int32_t>>, kCompanies> group_;  // classes of each group of a kind
+  std::vector<std::int32_t> list_;                                        // lanes to look at
 };
 
 }  // namespace panpipe::sim

@@ -23,8 +23,8 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0) {  // splitmix64's final
 }
 std::uint64_t mix(double a) { return mix(std::bit_cast<std::uint64_t>(a)); }
 
-constexpr std::array<Among, kAmong> kAmongAll = {Among::Data, Among::ShardGroup, Among::Holders};
-std::size_t index_of(Among among) { return static_cast<std::size_t>(among); }
+constexpr std::array<Among, kAmong> kAmongAll = {Among::Tensor,     Among::Context, Among::Expert,    Among::Data,
+                                                 Among::ShardGroup, Among::Holders, Among::ExpertData};
 
 // Dense numbers in order of first appearance.
 int renumber(const std::vector<std::uint64_t>& signatures, std::vector<std::int32_t>& numbers) {
@@ -57,23 +57,20 @@ class Colouring {
           resource[at(hop.resource)] += mix(mix(p, static_cast<std::uint64_t>(colour_[c])), static_cast<std::uint64_t>(hop.uses));
     for (std::size_t r = 0; r < resource.size(); ++r)
       resource[r] = mix(resource[r], mix(platform_.cluster().resources[r].bandwidth.base()));
-    std::vector<std::uint64_t> group(colour_.size()), tensor(colour_.size(), 0);
-    std::array<std::vector<std::uint64_t>, kAmong> data;
-    data.fill(tensor);
+    std::vector<std::uint64_t> group(colour_.size());
+    std::array<std::vector<std::uint64_t>, kAmong> company;
+    company.fill(std::vector<std::uint64_t>(colour_.size(), 0));
     for (std::size_t c = 0; c < colour_.size(); ++c) {
       const auto own = static_cast<std::uint64_t>(colour_[c]);
-      tensor[at(platform_.tensor_group(static_cast<int>(c)))] += mix(own, 1);
       for (const Among among : kAmongAll)
-        data[index_of(among)][at(platform_.data_group(among, static_cast<int>(c)))] += mix(own, 2);
+        company[index_of(among)][at(platform_.group(among, static_cast<int>(c)))] += mix(own, 2);
       group[c] = mix(own, 3);
     }
     for (std::size_t p = 0; p < paths.size(); ++p)
       for (std::size_t c = 0; c < colour_.size(); ++c) group[c] += mix(p, route_signature(paths[p].routes[c], resource));
-    for (std::size_t c = 0; c < colour_.size(); ++c) {
-      group[c] = mix(group[c], tensor[at(platform_.tensor_group(static_cast<int>(c)))]);
+    for (std::size_t c = 0; c < colour_.size(); ++c)
       for (const Among among : kAmongAll)
-        group[c] = mix(group[c], data[index_of(among)][at(platform_.data_group(among, static_cast<int>(c)))]);
-    }
+        group[c] = mix(group[c], company[index_of(among)][at(platform_.group(among, static_cast<int>(c)))]);
     return renumber(group, colour_);
   }
 
@@ -178,42 +175,43 @@ Folding fold_groups(const Platform& platform, bool fold) {
     for (const std::int32_t c : folding.group_of) known.push_back(lowest[at(group_of(c))]);
     return renumber(known, numbers);
   };
-  folding.tensor_groups = number([&](int c) { return platform.tensor_group(c); }, folding.tensor_group);
   for (const Among among : kAmongAll)
-    folding.data_groups[index_of(among)] =
-        number([&](int c) { return platform.data_group(among, c); }, folding.data_group[index_of(among)]);
+    folding.groups[index_of(among)] = number([&](int c) { return platform.group(among, c); }, folding.group[index_of(among)]);
+  folding.pass_groups = number([&](int c) { return platform.pass_group(c); }, folding.pass_group);
   NetworkMaker(platform, folding).make();
   return folding;
 }
 
-std::vector<bool> mergeable_ranks(const Platform& platform, const std::vector<double>& ring_rate) {
+std::vector<bool> mergeable_ranks(const Platform& platform, int ranks, const std::vector<double>& rate) {
   constexpr std::int64_t kNobody = -1, kSeveral = -2;
   // Rates come from times rounded to whole picoseconds: a ring that fills its links exactly may seem to exceed them.
   constexpr double kRounding = 1 + 1e-6;
   const auto& resources = platform.cluster().resources;
   std::vector<std::int64_t> owner(resources.size(), kNobody);
-  std::vector<double> load(resources.size(), 0);
   const auto& paths = platform.paths();
-  for (std::size_t p = 0; p < paths.size(); ++p)
+  std::vector<bool> mergeable(at(ranks), true);
+  std::vector<double> load(resources.size());
+  for (std::size_t p = 0; p < paths.size(); ++p) {
+    const bool in_passes = paths[p].in_passes();
+    std::fill(load.begin(), load.end(), 0);
     for (int c = 0; c < platform.pipeline_groups(); ++c) {
-      const bool ring = paths[p].kind == PathKind::TensorRing;
       const std::int64_t user =
-          ring ? static_cast<std::int64_t>(p) * platform.pipeline_groups() + platform.tensor_group(c) : kSeveral;
+          in_passes ? static_cast<std::int64_t>(paths[p].from) * platform.pipeline_groups() + platform.pass_group(c) : kSeveral;
       for (const Hop& hop : paths[p].routes[at(c)].hops) {
         std::int64_t& known = owner[at(hop.resource)];
         known = known == kNobody || known == user ? user : kSeveral;
-        if (ring) load[at(hop.resource)] += hop.uses * ring_rate[at(paths[p].from)];
+        // A group's collectives follow one another: its kinds of groups do not add up.
+        if (in_passes) load[at(hop.resource)] += hop.uses * rate[p];
+        if (in_passes && load[at(hop.resource)] > resources[at(hop.resource)].bandwidth.base() * kRounding)
+          mergeable[at(paths[p].from)] = false;
       }
     }
-  std::vector<bool> mergeable(ring_rate.size(), true);
-  for (const Path& path : paths) {
-    if (path.kind != PathKind::TensorRing) continue;
-    for (const Route& route : path.routes)
-      for (const Hop& hop : route.hops)
-        if (owner[at(hop.resource)] == kSeveral ||
-            load[at(hop.resource)] > resources[at(hop.resource)].bandwidth.base() * kRounding)
-          mergeable[at(path.from)] = false;
   }
+  for (const Path& path : paths)
+    if (path.in_passes())
+      for (const Route& route : path.routes)
+        for (const Hop& hop : route.hops)
+          if (owner[at(hop.resource)] == kSeveral) mergeable[at(path.from)] = false;
   return mergeable;
 }
 

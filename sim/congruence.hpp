@@ -17,14 +17,14 @@
 namespace panpipe::sim {
 
 struct Folding {
-  int classes = 1;                         // simulated pipeline groups
-  std::vector<std::int32_t> class_of;      // per pipeline group
-  std::vector<std::int32_t> group_of;      // per class: its first pipeline group
-  std::vector<std::int32_t> size;          // per class: its pipeline groups
-  std::vector<std::int32_t> tensor_group;  // per class: number of its group
-  int tensor_groups = 1;
-  std::array<std::vector<std::int32_t>, kAmong> data_group;  // the same, by what a flow is among
-  std::array<int, kAmong> data_groups{1, 1, 1};
+  int classes = 1;                                      // simulated pipeline groups
+  std::vector<std::int32_t> class_of;                   // per pipeline group
+  std::vector<std::int32_t> group_of;                   // per class: its first pipeline group
+  std::vector<std::int32_t> size;                       // per class: its pipeline groups
+  std::array<std::vector<std::int32_t>, kAmong> group;  // per class: number of its group of a kind
+  std::array<int, kAmong> groups{};
+  std::vector<std::int32_t> pass_group;  // the same of those that passes of any kind of collectives bring together
+  int pass_groups = 1;
   Network network;                  // of the simulated pipeline groups
   std::vector<std::int32_t> route;  // [path * classes + class] into network.routes, -1 where nothing is shared
 
@@ -34,9 +34,9 @@ struct Folding {
 // Without `fold` every pipeline group is a class of its own.
 Folding fold_groups(const Platform& platform, bool fold);
 
-// Per rank: may its passes be one timer each? They may when no flow outside a tensor group uses a resource that the group's
-// ring uses, and the ring's members together stay below every resource's capacity at their own full rate (`ring_rate` per
-// rank, bytes per second of one member; 0 = the rank has no ring).
-std::vector<bool> mergeable_ranks(const Platform& platform, const std::vector<double>& ring_rate);
+// Per rank: may its passes be one timer each? They may when no other flow than those of a group's own passes uses a resource that
+// their collectives use, and a collective's members together stay below every resource's capacity at their own full rate
+// (`rate` per path, of one member in bytes per second).
+std::vector<bool> mergeable_ranks(const Platform& platform, int ranks, const std::vector<double>& rate);
 
 }  // namespace panpipe::sim

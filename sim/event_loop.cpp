@@ -14,8 +14,8 @@ enum class Kind : std::uint64_t {
   Flow,              // slot of the contention log, whose own token follows
   TaskEnd,           // (task, class): a copy
   StepEnd,           // a compute step of a pass, or the whole of a cell
-  GroupEnd,          // (rank, tensor group): a cell as one timer of all the group's members
-  RingReady,         // (rank, tensor group): latency of a collective inside a pass is over
+  GroupEnd,          // (rank, group): a cell as one timer of all the group's members
+  RingReady,         // (rank, group): latency of a collective inside a pass is over
   RingMemberEnd,     // same
   TransferReady,     // (transfer, class)
   TransferEnd,       // same
@@ -57,8 +57,7 @@ class EventLoop final : public EventHandler, private CellHost {
     if (graph_.rendezvous)
       for (const std::int32_t before : net_.receiver_before)
         transfer_waits_.insert(transfer_waits_.end(), at(classes_), before >= 0 ? 2 : 1);
-    for (std::size_t among = 0; among < kAmong; ++among)
-      data_members_[among] = members(folding_.data_group[among], folding_.data_groups[among]);
+    for (std::size_t among = 0; among < kAmong; ++among) members_[among] = members(folding_.group[among], folding_.groups[among]);
     make_meetings();
   }
 
@@ -100,7 +99,7 @@ class EventLoop final : public EventHandler, private CellHost {
       const std::int32_t first = round < 0 ? static_cast<std::int32_t>(t) : net_.rounds[at(round)].front();
       if (first_meeting_[at(first)] < 0) {
         first_meeting_[at(first)] = static_cast<std::int32_t>(meetings_.size());
-        const auto& in_groups = data_members_[among(task)];
+        const auto& in_groups = members_[among(task)];
         const int groups = round < 0 ? static_cast<int>(in_groups.size()) : classes_;
         for (std::int32_t g = 0; g < groups; ++g)
           meetings_.push_back(
@@ -111,7 +110,7 @@ class EventLoop final : public EventHandler, private CellHost {
   }
 
   // --- helpers ---
-  std::size_t among(const Task& task) const { return static_cast<std::size_t>(graph_.flows[at(task.flow)].among); }
+  std::size_t among(const Task& task) const { return index_of(graph_.flows[at(task.flow)].among); }
   std::size_t pair(std::int32_t task, std::int32_t cls) const { return at(task) * at(classes_) + at(cls); }
 
   void timer(Ticks delay, Token event) {
@@ -161,7 +160,7 @@ class EventLoop final : public EventHandler, private CellHost {
     if (task.lane == Lane::Compute) return cells_.inputs_there(t, cls);
     record_.task_start[pair(t, cls)] = backend_.now().base();
     if (task.kind == TaskKind::Collective && task.flow >= 0) {
-      meet(first_meeting_[at(t)] + (net_.round[at(t)] < 0 ? folding_.data_group[among(graph_.tasks[at(t)])][at(cls)] : cls));
+      meet(first_meeting_[at(t)] + (net_.round[at(t)] < 0 ? folding_.group[among(graph_.tasks[at(t)])][at(cls)] : cls));
     } else if (const FlowSpec* copy = flows_.host_copy(task, cls)) {
       send(*copy, token(Kind::TaskEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
     } else {
@@ -274,8 +273,7 @@ class EventLoop final : public EventHandler, private CellHost {
   void each_member(const Meeting& meeting, Visit visit) {
     const std::int32_t round = net_.round[at(meeting.task)];
     if (round < 0) {
-      for (const std::int32_t cls : data_members_[among(graph_.tasks[at(meeting.task)])][at(meeting.group)])
-        visit(meeting.task, cls);
+      for (const std::int32_t cls : members_[among(graph_.tasks[at(meeting.task)])][at(meeting.group)]) visit(meeting.task, cls);
     } else {
       for (const std::int32_t task : net_.rounds[at(round)]) visit(task, meeting.group);
     }
@@ -341,8 +339,8 @@ class EventLoop final : public EventHandler, private CellHost {
   std::vector<std::int32_t> ready_;                // pairs whose prerequisites are there
   CellRunner cells_;
   std::vector<Meeting> meetings_;
-  std::vector<std::int32_t> first_meeting_;                                  // per task
-  std::array<std::vector<std::vector<std::int32_t>>, kAmong> data_members_;  // by what a flow is among, per group: classes
+  std::vector<std::int32_t> first_meeting_;                             // per task
+  std::array<std::vector<std::vector<std::int32_t>>, kAmong> members_;  // by what a flow is among, per group: classes
 };
 
 }  // namespace

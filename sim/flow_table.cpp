@@ -27,8 +27,8 @@ std::size_t slowest_member(const std::vector<Route>& routes, int tensor, Bytes b
 
 FlowTable::FlowTable(const TaskGraph& graph, const Platform& platform, Folding& folding)
     : graph_(&graph), platform_(&platform), folding_(&folding), classes_(folding.classes), flows_(graph.flows.size()) {
-  ring_rates_.assign(at(graph.ranks), 0);
-  tensor_.assign(at(graph.ranks) * flows_, -1);
+  pass_rates_.assign(platform.paths().size(), 0);
+  in_passes_.assign(at(graph.ranks) * flows_, -1);
   lane_.assign(at(graph.ranks) * flows_, -1);
   add_transfers();
   add_collectives();
@@ -56,7 +56,7 @@ FlowSpec FlowTable::flow_over(const Route& route, std::int32_t shared_route, dou
 // and their own latency.
 void FlowTable::add_transfers() {
   for (const TransferLink& link : graph_->links) {
-    const int path = platform_->path(PathKind::Between, link.from_rank, link.to_rank);
+    const int path = platform_->between(link.from_rank, link.to_rank);
     const std::vector<Route>& routes = platform_->paths()[at(path)].routes;
     const std::size_t reference = slowest_member(routes, graph_->tensor, link.cost.bytes);
     const Route& first = routes[reference];
@@ -90,16 +90,21 @@ void FlowTable::add_collectives() {
       for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
         const ProgramStep& step = graph_->steps[at(s)];
         if (step.collective && step.flow >= 0)
-          add_member(tensor_[entry(task.rank, step.flow)], step.flow, platform_->path(PathKind::TensorRing, task.rank));
+          add_member(in_passes_[entry(task.rank, step.flow)], step.flow,
+                     path_within(task.rank, step.flow, graph_->flows[at(step.flow)].cost.among));
       }
     }
     if (task.kind != TaskKind::Collective || task.flow < 0) continue;
     const auto& ranks = cross_ranks(*graph_, task.flow);
-    int path = platform_->path(ring_of(graph_->flows[at(task.flow)].among), task.rank);
+    int path = ranks.empty() ? path_within(task.rank, task.flow, graph_->flows[at(task.flow)].among) : -1;
     for (std::size_t i = 0; i < ranks.size(); ++i)
-      if (ranks[i] == task.rank) path = platform_->path(PathKind::Between, task.rank, ranks[(i + 1) % ranks.size()]);
+      if (ranks[i] == task.rank) path = platform_->between(task.rank, ranks[(i + 1) % ranks.size()]);
     add_member(lane_[entry(task.rank, task.flow)], task.flow, path);
   }
+}
+
+int FlowTable::path_within(int rank, std::int32_t flow, Among among) const {
+  return platform_->within(rank, among, graph_->flows[at(flow)].cost.kind);
 }
 
 void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path) {
@@ -114,11 +119,13 @@ void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path) {
     const Path& way = platform_->paths()[at(path)];
     const Route& route = way.routes[at(folding_->group_of[at(cls)])];
     const double own = route.bandwidth.base();
-    double rate = rate_of(collective.cost.wire_bytes, collective.transfer);
+    // In an all-to-all of what goes to one peer: the route counts them.
+    const double units = way.kind == PathKind::Peers ? std::max(1, collective.cost.members - 1) : 1;
+    double rate = rate_of(collective.cost.wire_bytes, collective.transfer) / units;
     if (rate >= own * kRounding) rate = own;
     const double bytes = rate * to_duration(collective.transfer).base();
     specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, rate / own, collective.latency, collective.transfer));
-    if (way.kind == PathKind::TensorRing) ring_rates_[at(way.from)] = std::max(ring_rates_[at(way.from)], rate);
+    if (way.in_passes()) pass_rates_[at(path)] = std::max(pass_rates_[at(path)], rate);
   }
 }
 
@@ -127,7 +134,7 @@ void FlowTable::add_host_copies() {
   for (const Task& task : graph_->tasks) {
     if (task.kind != TaskKind::Offload && task.kind != TaskKind::Reload) continue;
     const bool away = task.kind == TaskKind::Offload;
-    const int path = platform_->path(away ? PathKind::ToHost : PathKind::FromHost, task.rank);
+    const int path = platform_->host(away ? PathKind::ToHost : PathKind::FromHost, task.rank);
     if (path < 0 || task.program < 0) continue;
     if (!host_copies_.try_emplace({task.rank, task.program}, static_cast<std::int32_t>(specs_.size() / at(classes_))).second)
       continue;

@@ -25,16 +25,16 @@ class FlowTable {
 
   const FlowSpec& transfer(std::int32_t link, std::int32_t cls) const { return specs_[index(link, cls)]; }
   // A member of a collective inside a pass of `rank`, and of a collective that is a task of its own.
-  const FlowSpec& tensor_member(int rank, std::int32_t flow, std::int32_t cls) const {
-    return specs_[index(tensor_[entry(rank, flow)], cls)];
+  const FlowSpec& pass_member(int rank, std::int32_t flow, std::int32_t cls) const {
+    return specs_[index(in_passes_[entry(rank, flow)], cls)];
   }
   const FlowSpec& lane_member(int rank, std::int32_t flow, std::int32_t cls) const {
     return specs_[index(lane_[entry(rank, flow)], cls)];
   }
   // An offload or reload; null when its way shares nothing.
   const FlowSpec* host_copy(const Task& task, std::int32_t cls) const;
-  // Per rank, the fastest a member of its tensor rings sends; 0 without one.
-  const std::vector<double>& ring_rates() const { return ring_rates_; }
+  // Per path, the fastest a member of a collective inside passes sends over it; 0 without one.
+  const std::vector<double>& pass_rates() const { return pass_rates_; }
 
  private:
   std::size_t index(std::int32_t base, std::int32_t cls) const {
@@ -47,6 +47,7 @@ class FlowTable {
   void add_transfers();
   void add_collectives();
   void add_host_copies();
+  int path_within(int rank, std::int32_t flow, Among among) const;
   void add_member(std::int32_t& base, std::int32_t flow, int path);
 
   const TaskGraph* graph_;
@@ -56,9 +57,9 @@ class FlowTable {
   int classes_ = 1;
   std::size_t flows_ = 0;
   std::vector<FlowSpec> specs_;                                       // [base][class]
-  std::vector<std::int32_t> tensor_, lane_;                           // [rank][flow] base, -1 = not used
+  std::vector<std::int32_t> in_passes_, lane_;                        // [rank][flow] base, -1 = not used
   std::map<std::pair<int, std::int32_t>, std::int32_t> host_copies_;  // (rank, program) -> base
-  std::vector<double> ring_rates_;
+  std::vector<double> pass_rates_;
 };
 
 }  // namespace panpipe::sim

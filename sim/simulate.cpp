@@ -17,7 +17,7 @@ namespace {
 
 std::vector<bool> merged_ranks(const TaskGraph& graph, const Platform& platform, const FlowTable& flows, bool merge) {
   if (!merge) return std::vector<bool>(at(graph.ranks), false);
-  return mergeable_ranks(platform, flows.ring_rates());
+  return mergeable_ranks(platform, graph.ranks, flows.pass_rates());
 }
 
 EventRecord run(const EventInput& input, Backend backend) {

@@ -73,6 +73,17 @@ double needed_for_weights(const UnitView& unit) {
   return bytes;
 }
 
+// Of an attention over the context: the query's gradient; keys and values of the whole sequence with their gradients, or in a
+// ring those of the block at work and of the one on its way.
+double exchanged_in_attention(const UnitView& unit, int i) {
+  const auto whole = static_cast<double>(unit.of(i).collective_bytes.base());
+  const bool ring = unit.op(i).forward_collective == CollectiveKind::SendReceive;
+  const double at_once = ring ? 2 * whole / unit.graph->context_degree : whole;
+  double query = 0;
+  for_each_operand(unit.op(i), [&](int t) { query = query > 0 ? query : unit.bytes(t); });
+  return query + 2 * at_once;
+}
+
 // The largest operator's gradients: of its results and of its inputs, beside the saved activations.
 double working_set(const UnitView& unit, const DeviceRates& rates) {
   double largest = 0;
@@ -82,7 +93,11 @@ double working_set(const UnitView& unit, const DeviceRates& rates) {
     const auto add = [&](int t) {
       if (unit.activation(t) && !unit.logits(t)) bytes += unit.bytes(t);
     };
-    for_each_operand(unit.op(i), add);
+    if (unit.of(i).kind == OperatorClass::Attention && unit.op(i).among == Among::Context) {
+      bytes += exchanged_in_attention(unit, i);
+    } else {
+      for_each_operand(unit.op(i), add);
+    }
     for (int t : unit.op(i).outputs) add(t);
     if (unit.of(i).kind == OperatorClass::Attention && !rates.flash)
       bytes += 2 * rates.element * attention_scores(unit.of(i).attention);  // gradients before and after the softmax

@@ -45,6 +45,8 @@ NcclGroup group_of(const Cluster& cluster, const Calibration& calibration, const
     return g;
   }
   g.network = calibration.network_efficiency * network.ring;
+  g.crossing = network.crossing;
+  g.member = calibration.network_efficiency * std::min(network.ring, network.member);
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const Route route = cluster.route(devices[i], devices[(i + 1) % devices.size()]);
     if (route.path == PathClass::Network) g.hop = std::max(g.hop, route.latency.base());
@@ -63,12 +65,13 @@ std::optional<CollectiveCost> as_measured(const Profile* profile, CollectiveCost
   return base;
 }
 
-// Links as written: no software latency, the narrowest link carries every step of the ring.
+// Links as written: no software latency, the narrowest link carries every step of the ring, or all that a member sends.
 CollectiveCost over_given_links(CollectiveCost base, const RingHops& hops) {
   base.source = CostSource::Given;
-  const int steps = (base.kind == CollectiveKind::AllReduce ? 2 : 1) * (base.members - 1);
+  const bool to_all = base.kind == CollectiveKind::AllToAll, at_once = to_all || base.kind == CollectiveKind::SendReceive;
+  const int steps = at_once ? 1 : (base.kind == CollectiveKind::AllReduce ? 2 : 1) * (base.members - 1);
   const double wire = ring_bytes(base.kind, base.members, static_cast<double>(base.bytes.base()));
-  base.algorithm = Algorithm::Ring;
+  base.algorithm = to_all ? Algorithm::Peers : Algorithm::Ring;
   base.latency = Duration(steps * hops.latency);
   base.wire_bytes = Bytes(static_cast<std::int64_t>(std::llround(wire)));
   base.time = base.latency + Duration(wire / hops.bandwidth);
@@ -111,6 +114,8 @@ std::string_view name_of(Algorithm algorithm) {
       return "nvls";
     case Algorithm::NvlsTree:
       return "nvls-tree";
+    case Algorithm::Peers:
+      return "peers";
   }
   return "?";
 }

@@ -207,7 +207,8 @@ AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) 
     // Two products of 2 x head_size per score; a causal mask skips half of the blocks.
     cost.forward.work = Flops(2 * scores * static_cast<double>(a.head_size + a.values()) * a.attended_share());
     // Short sequences: blocks on the diagonal are done whole, and few queries share the reading of keys.
-    const double ramp = (1 + rates.attention_ramp / static_cast<double>(a.key_length)) / (1 + rates.attention_ramp / kRampAt);
+    const double keys = static_cast<double>(a.key_length) / static_cast<double>(a.blocks);  // at a time
+    const double ramp = (1 + rates.attention_ramp / keys) / (1 + rates.attention_ramp / kRampAt);
     const double narrow = std::pow(std::max(1.0, kNamedHead / static_cast<double>(a.head_size)), rates.head_exponent);
     cost.forward.compute = cost.forward.work / rates.attention * ramp * narrow;
     cost.backward.work = cost.forward.work * kFlashWork;

@@ -94,7 +94,7 @@ Breakdown operator+(const Breakdown& a, const Breakdown& b) {
 }
 
 CostModel::CostModel(const Scenario& scenario, const Workload& workload)
-    : scenario_(&scenario), workload_(&workload), sites_(std::make_shared<Sites>(scenario, workload.shape.tensor_degree)) {
+    : scenario_(&scenario), workload_(&workload), sites_(std::make_shared<Sites>(scenario, workload.shape)) {
   for (const DeviceType& type : scenario.cluster.types) calibrations_.push_back(calibration_for(type));
 }
 
@@ -102,7 +102,7 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload, std::ve
     : scenario_(&scenario),
       workload_(&workload),
       calibrations_(std::move(calibrations)),
-      sites_(std::make_shared<Sites>(scenario, workload.shape.tensor_degree)) {
+      sites_(std::make_shared<Sites>(scenario, workload.shape)) {
   PANPIPE_CHECK(calibrations_.size() == scenario.cluster.types.size(), "a calibration for each type of device");
 }
 

@@ -2,10 +2,13 @@
 // the cluster, each as a breakdown that names its source. Terms and validation: docs/models/.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/quantity.hpp"
@@ -26,14 +29,14 @@ struct Breakdown {
   Bytes traffic{0};           // memory read and written
   Duration compute{0};        // matrix products and attention
   Duration memory{0};         // element-wise, normalization, loss traffic
-  Duration communication{0};  // tensor-parallel collectives, exposed part
+  Duration communication{0};  // collectives of the pass, exposed part
   Duration launch{0};         // kernel gaps, and the host's part that the device does not hide
   Duration total{0};
   CostSource source = CostSource::Formula;
 };
 Breakdown operator+(const Breakdown& a, const Breakdown& b);
 
-enum class Algorithm : std::uint8_t { Ring, Tree, Nvls, NvlsTree };
+enum class Algorithm : std::uint8_t { Ring, Tree, Nvls, NvlsTree, Peers };
 std::string_view name_of(Algorithm algorithm);
 
 // How NCCL hands data from one device to the next: in blocks with a flag each, or with flags among the data (smaller latency).
@@ -46,12 +49,28 @@ struct CollectiveCost {
   Algorithm algorithm{};
   Protocol protocol{};
   int members = 1;
-  Bytes bytes{0};       // of the full tensor
+  Bytes bytes{0};       // of the full tensor; of what one member sends, its own share included, in an all-to-all or a SendReceive
   Bytes wire_bytes{0};  // that each member sends to its ring neighbour: 2(n-1)/n * bytes for a ring all-reduce
   Duration latency{0};
   Duration time{0};  // alone: latency + wire time at the algorithm's efficiency
   int parts = 1;     // of so many alike that one collective is cut into: bytes, wire_bytes, latency and time are its share
   CostSource source = CostSource::Formula;
+  Among among = Among::Tensor;  // inside a pass: whose group
+};
+
+// The groups that a rank's passes communicate in, seen from one device: members in ring order.
+struct PassGroups {
+  std::array<std::vector<int>, kAmongPasses> members;
+
+  PassGroups() = default;
+  PassGroups(std::vector<int> tensor_group) { members[index_of(Among::Tensor)] = std::move(tensor_group); }
+  // Of the first device of a replica; `devices` of position (rank, replica, tensor), tensor fastest.
+  PassGroups(const Degrees& degrees, const std::vector<int>& devices, int rank, int replica);
+  const std::vector<int>& of(Among among) const { return members[index_of(among)]; }
+  const std::vector<int>& tensor() const { return of(Among::Tensor); }
+  bool alone() const {  // nobody to communicate with
+    return std::all_of(members.begin(), members.end(), [](const auto& group) { return group.size() <= 1; });
+  }
 };
 
 // A transfer of one stage hand-over between two devices (one tensor-parallel rank's share).
@@ -65,7 +84,7 @@ struct TransferCost {
   CostSource source = CostSource::Formula;
 };
 
-// A piece of a pass: compute, or a tensor-parallel collective. In program order; a collective starts when the piece before
+// A piece of a pass: compute, or a collective. In program order; a collective starts when the piece before
 // it ends. The piece after waits for it, unless `hidden_behind_next`: then the next compute piece runs meanwhile (a full
 // backward hides the collective of an input gradient behind the same unit's weight gradient).
 struct Piece {
@@ -88,6 +107,7 @@ struct ParameterUse {
   int tensor = -1;            // parameter identity; the same id in two units is one tied parameter (-1 for measured layers)
   std::int64_t elements = 0;  // of this tensor-parallel rank's shard
   Bytes given{0};             // measured layers: bytes
+  bool experts = false;       // a part of experts that other ranks of the stage have other parts of
 };
 
 // A movable unit with its costs on one type of device.
@@ -134,8 +154,8 @@ class Sites;
 struct GroupNetwork;
 struct HandOver;
 
-// A site is where a stage can run: a type of device, and a tensor-parallel group whose collectives cost what they cost there. The
-// first ones are the cluster's types, each with the best wired group of such devices; others are found as groups are asked about.
+// A site is where a stage can run: a type of device, and groups whose collectives cost what they cost there. The first ones are
+// the cluster's types, each with the best wired groups of such devices; others are found as groups are asked about.
 
 // Units and collectives are those of the workload's shape and the scenario's choices. What depends on more degrees is asked with
 // them: the scenario's own count for nothing here.
@@ -146,8 +166,8 @@ class CostModel {
   // The same with other numbers than the devices name, one for each of the cluster's types.
   CostModel(const Scenario& scenario, const Workload& workload, std::vector<Calibration> calibrations);
 
-  // The site of a tensor-parallel group; with members of unlike types, that of the slowest.
-  int site_of(const std::vector<int>& tensor_group, const Occupancy& occupancy) const;
+  // The site of a device's groups; with tensor-parallel members of unlike types, that of the slowest.
+  int site_of(const PassGroups& groups, const Occupancy& occupancy) const;
   int type_of(int site) const;
   // Throws InputError when devices of this type have no compute rate (or none for the scenario's precision) and the
   // workload brings no times.

@@ -99,17 +99,19 @@ std::string transfers_text(const CostModel& model, Bytes size) {
 }
 
 std::string collectives_text(const WorkloadCost& cost) {
-  std::string text;
+  std::array<std::string, kAmongPasses> text;
   for (const CollectiveCost& c : cost.collectives) {
-    const char* kind = c.kind == CollectiveKind::AllReduce   ? "all-reduce"
-                       : c.kind == CollectiveKind::AllGather ? "all-gather"
-                                                             : "reduce-scatter";
     const std::string way = c.protocol == Protocol::Simple ? std::string(name_of(c.algorithm))
                                                            : fmt::format("{} {}", name_of(c.algorithm), name_of(c.protocol));
-    text += fmt::format("  {} of {} over {}: {} ({}, latency {}, {} a member), {}\n", kind, to_text(c.bytes), c.members,
-                        to_text(c.time), way, to_text(c.latency), to_text(c.wire_bytes), name_of(c.source));
+    text[index_of(c.among)] +=
+        fmt::format("  {} of {} over {}: {} ({}, latency {}, {} a member), {}\n", name_of(c.kind), to_text(c.bytes), c.members,
+                    to_text(c.time), way, to_text(c.latency), to_text(c.wire_bytes), name_of(c.source));
   }
-  return text.empty() ? "" : "tensor-parallel collectives\n" + text;
+  std::string all;
+  for (const Among among : kAmongInPasses)
+    if (const std::string& lines = text[index_of(among)]; !lines.empty())
+      all += fmt::format("{}-parallel collectives\n{}", name_of(among), lines);
+  return all;
 }
 
 std::string calibration_text(const Calibration& c) {
@@ -148,7 +150,9 @@ Json type_json(const CostModel& model, int type) {
                                {"saved_full_bytes", u.unit->saved_full.base()},
                                {"temporary_bytes", u.unit->temporary.base()}});
   for (const CollectiveCost& k : cost.collectives)
-    result["collectives"].push_back({{"members", k.members},
+    result["collectives"].push_back({{"kind", name_of(k.kind)},
+                                     {"among", name_of(k.among)},
+                                     {"members", k.members},
                                      {"bytes", k.bytes.base()},
                                      {"algorithm", name_of(k.algorithm)},
                                      {"protocol", name_of(k.protocol)},

@@ -182,8 +182,8 @@ void add_reordering(const UnitView& unit, int i, bool in_place, OperatorTraffic&
   std::vector<int> seen;
   for_each_operand(unit.op(i), [&](int t) {
     if (!unit.activation(t) || !add_once(seen, t)) return;
-    traffic.backward += 2 * unit.bytes(t);
-    if (!in_place) traffic.forward += 2 * unit.bytes(t);
+    traffic.backward += 2 * unit.own_bytes(t);
+    if (!in_place) traffic.forward += 2 * unit.own_bytes(t);
   });
   for (int out : unit.op(i).outputs)
     if (unit.tensor(out).shape.size() == 4) {

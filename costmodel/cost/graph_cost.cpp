@@ -7,6 +7,8 @@
 #include <unordered_map>
 
 #include "costmodel/cost/block_recompute.hpp"
+#include "costmodel/cost/expert_dispatch.hpp"
+#include "costmodel/cost/site.hpp"
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/workload_cost.hpp"
 #include "costmodel/workload/unit_edges.hpp"
@@ -18,6 +20,8 @@ namespace {
 constexpr int kEndForward = 8, kEndBackward = 12;
 // Operators of a backward pass over those of the forward where no count per layer applies.
 constexpr double kBackwardOperators = 1.5;
+
+constexpr int kFittedMembers = 8;  // of tensor-parallel groups, in the runs that showed how hosts wait for one another
 
 struct Launches {
   int forward = 0, backward = 0;
@@ -33,14 +37,8 @@ struct Variant {
 class GraphCost {
  public:
   GraphCost(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates, const Calibration& calibration,
-            const std::vector<int>& group, const GroupNetwork& network)
-      : model_(model),
-        graph_(graph),
-        rates_(rates),
-        calibration_(calibration),
-        group_(group),
-        network_(network),
-        use_(tensor_use(graph)) {}
+            const Site& site)
+      : model_(model), graph_(graph), rates_(rates), calibration_(calibration), site_(site), use_(tensor_use(graph)) {}
 
   WorkloadCost run() {
     find_templates();
@@ -173,9 +171,12 @@ class GraphCost {
     for (std::size_t i = 0; i < shape.operators.size(); ++i) {
       if (!recompute.again[i]) continue;
       const OperatorTime& op = shape.operators[i];
+      if (op.over_context()) {
+        add_over_context(pass, op, op.forward, gap, false);
+        continue;
+      }
       add_operator(pass, op.forward, op.counted ? gap : Duration(0));
-      if (op.forward_collective == CollectiveKind::AllGather)
-        add_collective(pass, op.forward_collective, op.collective_bytes, false);
+      if (op.forward_collective == CollectiveKind::AllGather) add_collective(pass, op, op.forward_collective, false);
     }
     unit.recompute_selective = pass;
   }
@@ -186,7 +187,15 @@ class GraphCost {
   PassCost make_backward(const UnitTemplate& shape, const PassCost& input, const PassCost& weight, Duration input_gap);
   void add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward);
   static void add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight = false, bool product = false);
-  void add_collective(PassCost& pass, CollectiveKind kind, Bytes size, bool backward);
+  int collective_of(CollectiveKind kind, Bytes size, Among among);
+  void add_collective(PassCost& pass, const OperatorTime& op, CollectiveKind kind, bool backward);
+  void count_launches(PassCost& pass, const CollectiveCost& collective) const;
+  void add_over_context(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward);
+  void add_ring(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward);
+  void add_input_gradient(PassCost& pass, const OperatorTime& op, Duration gap);
+  void add_exchange(PassCost& pass, CollectiveKind kind, Bytes size);
+  bool in_ring(const PassCost& pass, std::size_t piece) const;
+  int tensor_degree() const { return static_cast<int>(site_.groups.tensor().size()); }
   int tensor_chunks() const;
   void cut_products(PassCost& pass);
   int part_of_collective(int whole, int parts);
@@ -231,7 +240,7 @@ class GraphCost {
     for (int t : externals_[u]) {
       const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
       if (tensor.role == TensorRole::Parameter)
-        unit.parameters.push_back({tensor.tied_to >= 0 ? tensor.tied_to : t, tensor.elements(), Bytes(0)});
+        unit.parameters.push_back({tensor.tied_to >= 0 ? tensor.tied_to : t, tensor.elements(), Bytes(0), tensor.experts});
     }
   }
 
@@ -239,8 +248,7 @@ class GraphCost {
   const OperatorGraph& graph_;
   const DeviceRates& rates_;
   const Calibration& calibration_;
-  const std::vector<int>& group_;
-  const GroupNetwork& network_;
+  const Site& site_;
   const TensorUse use_;
   std::vector<UnitTemplate> templates_;
   std::vector<std::size_t> shape_of_;        // per unit
@@ -269,37 +277,110 @@ void GraphCost::add_operator(PassCost& pass, const Breakdown& cost, Duration gap
   pass.pieces.back().time += with_gap.total;
 }
 
-void GraphCost::add_collective(PassCost& pass, CollectiveKind kind, Bytes size, bool backward) {
-  if (kind == CollectiveKind::None) return;
-  const auto same = [&](const CollectiveCost& c) { return c.kind == kind && c.bytes == size && c.parts == 1; };
+// Index into the result's collectives.
+int GraphCost::collective_of(CollectiveKind kind, Bytes size, Among among) {
+  const auto same = [&](const CollectiveCost& c) {
+    return c.kind == kind && c.among == among && c.bytes == size && c.parts == 1;
+  };
   auto found = std::find_if(result_.collectives.begin(), result_.collectives.end(), same);
-  if (found == result_.collectives.end())
-    found = result_.collectives.insert(result_.collectives.end(), model_.collective(kind, size, group_, network_));
-  // What an all-gather brings is what comes next needs.
-  const bool hidden = backward && model_.scenario().framework.overlap_tensor_collectives && kind != CollectiveKind::AllGather;
-  pass.pieces.push_back({true, hidden, found->time, static_cast<int>(found - result_.collectives.begin())});
-  if (!hidden) {
-    pass.breakdown.communication += found->time;
-    pass.breakdown.total += found->time;
+  if (found == result_.collectives.end()) {
+    GroupNetwork network = site_.network(among);
+    if (among == Among::Expert && model_.scenario().framework.expert_dispatch == ExpertDispatch::Nodes)
+      network.crossing = copies_over_network(graph_.routing, model_.scenario().cluster, site_.groups.of(among));
+    CollectiveCost cost = model_.collective(kind, size, site_.groups.of(among), network);
+    cost.among = among;
+    found = result_.collectives.insert(result_.collectives.end(), cost);
   }
-  // The host launches it as any operator, and waits for the other ranks' hosts; counted as so many more launches. A framework
-  // that runs products beside it takes operators of its own, which are counted instead.
-  if (const int counted = model_.scenario().framework.collective_launches; counted > 0) {
+  return static_cast<int>(found - result_.collectives.begin());
+}
+
+void GraphCost::add_collective(PassCost& pass, const OperatorTime& op, CollectiveKind kind, bool backward) {
+  if (kind == CollectiveKind::None) return;
+  const int id = collective_of(kind, op.collective_bytes, op.among);
+  const CollectiveCost& collective = result_.collectives[static_cast<std::size_t>(id)];
+  // What an all-gather brings is what comes next needs.
+  const bool hidden = backward && op.among == Among::Tensor && model_.scenario().framework.overlap_tensor_collectives &&
+                      kind != CollectiveKind::AllGather;
+  pass.pieces.push_back({true, hidden, collective.time, id});
+  if (!hidden) {
+    pass.breakdown.communication += collective.time;
+    pass.breakdown.total += collective.time;
+  }
+  count_launches(pass, collective);
+}
+
+void GraphCost::add_exchange(PassCost& pass, CollectiveKind kind, Bytes size) {
+  const int id = collective_of(kind, size, Among::Context);
+  const CollectiveCost& collective = result_.collectives[static_cast<std::size_t>(id)];
+  pass.pieces.push_back({true, false, collective.time, id});
+  count_launches(pass, collective);
+}
+
+// Attention with keys and values of other ranks: in a ring, or gathered, in the backward again, whose gradients are scattered.
+void GraphCost::add_over_context(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward) {
+  if (op.forward_collective == CollectiveKind::SendReceive) return add_ring(pass, op, cost, gap, backward);
+  const auto exposed = [&](CollectiveKind kind) {
+    add_exchange(pass, kind, op.collective_bytes);
+    pass.breakdown.communication += pass.pieces.back().time;
+    pass.breakdown.total += pass.pieces.back().time;
+  };
+  exposed(op.forward_collective);
+  add_operator(pass, cost, gap);
+  if (backward) exposed(op.backward_collective);
+}
+
+// n blocks of keys and values go round; each is on its way while the attention of the one before runs: a + (n - 1) max(a, h) for
+// a block's attention a and a hop h. Backward the gradients of keys and values follow one block behind, and are at home after as
+// many hops, the last of them beside the last block.
+void GraphCost::add_ring(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward) {
+  const auto n = static_cast<int>(site_.groups.of(Among::Context).size());
+  const Bytes block(op.collective_bytes.base() / n);
+  Duration exposed(0);
+  for (int k = 0; k < n; ++k) {
+    const int sent = (k + 1 < n ? 1 : 0) + (backward && k > 0 ? 1 : 0);  // blocks, and gradients of blocks
+    const Duration attention = (cost.total + gap) / static_cast<double>(n);
+    if (sent > 0) {
+      add_exchange(pass, CollectiveKind::SendReceive, block * sent);
+      exposed += std::max(Duration(0), pass.pieces.back().time - attention);
+    }
+    Piece& piece = pass.pieces.emplace_back();
+    piece.time = attention;
+    piece.chunk = sent > 0;
+  }
+  Breakdown with_gap = cost;
+  with_gap.launch = gap;
+  with_gap.total = cost.total + gap + exposed;
+  with_gap.communication += exposed;
+  pass.breakdown = pass.breakdown + with_gap;
+}
+
+// Is it attention of a ring beside a hop?
+bool GraphCost::in_ring(const PassCost& pass, std::size_t piece) const {
+  if (piece == 0 || !pass.pieces[piece].chunk || !pass.pieces[piece - 1].collective) return false;
+  const int before = pass.pieces[piece - 1].collective_id;
+  return result_.collectives[static_cast<std::size_t>(before)].kind == CollectiveKind::SendReceive;
+}
+
+// The host launches it as any operator, and waits for the other ranks' hosts; counted as so many more launches. A framework that
+// runs products beside tensor-parallel collectives takes operators of its own, which are counted instead.
+void GraphCost::count_launches(PassCost& pass, const CollectiveCost& collective) const {
+  if (const int counted = model_.scenario().framework.collective_launches; counted > 0 && collective.among == Among::Tensor) {
     pass.launches += counted;
     return;
   }
   ++pass.launches;
-  const int t = static_cast<int>(group_.size());
-  const double wait = calibration_.collective_host.base() * std::max(0, t - 4) / 4.0;
+  // Fitted on tensor-parallel groups of up to eight: larger groups of other kinds count as eight.
+  const int members = collective.among == Among::Tensor ? collective.members : std::min(collective.members, kFittedMembers);
+  const double wait = calibration_.collective_host.base() * std::max(0, members - 4) / 4.0;
   if (calibration_.launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / calibration_.launch.base()));
 }
 
 // Into how many pieces collectives of sequence parallelism and the products next to them are cut. A profile stands for our
 // executor, which cuts none.
 int GraphCost::tensor_chunks() const {
-  if (model_.scenario().profile || group_.size() < 2) return 1;
+  if (model_.scenario().profile || tensor_degree() < 2) return 1;
   const int stated = model_.scenario().framework.tensor_chunks;
-  return stated > 0 ? stated : static_cast<int>(group_.size());
+  return stated > 0 ? stated : tensor_degree();
 }
 
 int GraphCost::part_of_collective(int whole, int parts) {
@@ -309,7 +390,9 @@ int GraphCost::part_of_collective(int whole, int parts) {
   part.wire_bytes = Bytes(part.wire_bytes.base() / parts);
   part.latency = part.latency / parts;
   part.time = part.time / parts;
-  const auto same = [&](const CollectiveCost& c) { return c.kind == part.kind && c.bytes == part.bytes && c.parts == parts; };
+  const auto same = [&](const CollectiveCost& c) {
+    return c.kind == part.kind && c.among == part.among && c.bytes == part.bytes && c.parts == parts;
+  };
   auto found = std::find_if(result_.collectives.begin(), result_.collectives.end(), same);
   if (found == result_.collectives.end()) found = result_.collectives.insert(result_.collectives.end(), part);
   return static_cast<int>(found - result_.collectives.begin());
@@ -333,7 +416,7 @@ void GraphCost::cut_products(PassCost& pass) {
                                     : CollectiveKind::None;
     if (kind != (gathers ? CollectiveKind::AllGather : CollectiveKind::ReduceScatter) || collective->hidden_behind_next) {
       pieces.push_back(piece);
-      pieces.back().chunk = false;
+      pieces.back().chunk = in_ring(pass, i);
       continue;
     }
     const int parts = gathers ? n - 1 : n;
@@ -408,7 +491,9 @@ void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& f
   const bool early = model_.scenario().framework.residual_before_reduction && shape.collectives > 0;
   const bool cuts = tensor_chunks() > 1;
   const auto add = [&](const OperatorTime& op) {
-    add_operator(forward, op.forward, op.counted ? gap : Duration(0), false, cuts && op.weight_products > 0);
+    const Duration own = op.counted ? gap : Duration(0);
+    if (op.over_context()) return add_over_context(forward, op, op.forward, own, false);
+    add_operator(forward, op.forward, own, false, cuts && op.weight_products > 0);
   };
   bool added = false;  // the residual sum
   for (auto op = shape.operators.begin(); op != shape.operators.end(); ++op) {
@@ -419,9 +504,15 @@ void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& f
       });
       added = true;
     }
-    add_collective(forward, op->forward_collective, op->collective_bytes, false);
+    if (!op->over_context()) add_collective(forward, *op, op->forward_collective, false);
   }
   cut_products(forward);
+}
+
+void GraphCost::add_input_gradient(PassCost& pass, const OperatorTime& op, Duration gap) {
+  const Duration own = op.counted ? gap : Duration(0);
+  if (op.over_context()) return add_over_context(pass, op, op.input_gradient, own, true);
+  add_operator(pass, op.input_gradient, own, false, tensor_chunks() > 1 && op.weight_products > 0);
 }
 
 // Operator by operator from the last, each weight gradient behind its input gradient: that of a row-parallel product stands
@@ -433,14 +524,13 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const PassCost& inp
     add_operator(pass, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products), true);
   };
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
-    add_operator(pass, op->input_gradient, op->counted ? input_gap : Duration(0), false,
-                 tensor_chunks() > 1 && op->weight_products > 0);
+    add_input_gradient(pass, *op, input_gap);
     if (op->enters_parallel)
       behind.push_back(&*op);
     else
       add_weight(*op);
-    add_collective(pass, op->backward_collective, op->collective_bytes, true);
-    if (op->backward_collective == CollectiveKind::None) continue;
+    if (!op->over_context()) add_collective(pass, *op, op->backward_collective, true);
+    if (op->backward_collective == CollectiveKind::None || op->among != Among::Tensor) continue;
     for (const OperatorTime* late : behind) add_weight(*late);
     behind.clear();
   }
@@ -466,7 +556,10 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   add_forward(shape, forward_gap, unit.forward);
   for (const OperatorTime& op : shape.operators) {
     add_operator(unit.weight_gradient, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products));
-    if (op.attention) add_operator(unit.recompute_selective, op.forward, Duration(0));
+    if (op.over_context())
+      add_over_context(unit.recompute_selective, op, op.forward, Duration(0), false);
+    else if (op.attention)
+      add_operator(unit.recompute_selective, op.forward, Duration(0));
     if (op.attention) {
       unit.attention_forward += op.forward.total;
       unit.attention_backward += op.input_gradient.total;
@@ -474,9 +567,8 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
     }
   }
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
-    add_operator(unit.input_gradient, op->input_gradient, op->counted ? input_gap : Duration(0), false,
-                 tensor_chunks() > 1 && op->weight_products > 0);
-    add_collective(unit.input_gradient, op->backward_collective, op->collective_bytes, true);
+    add_input_gradient(unit.input_gradient, *op, input_gap);
+    if (!op->over_context()) add_collective(unit.input_gradient, *op, op->backward_collective, true);
   }
   cut_products(unit.input_gradient);
   if (shape.collectives > 0 && model_.scenario().framework.overlap_tensor_collectives)
@@ -502,8 +594,8 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
 }  // namespace
 
 WorkloadCost cost_of_graph(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates,
-                           const Calibration& calibration, const std::vector<int>& tensor_group, const GroupNetwork& network) {
-  return GraphCost(model, graph, rates, calibration, tensor_group, network).run();
+                           const Calibration& calibration, const Site& site) {
+  return GraphCost(model, graph, rates, calibration, site).run();
 }
 
 }  // namespace panpipe

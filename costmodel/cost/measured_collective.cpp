@@ -61,6 +61,7 @@ std::vector<const CollectiveTable*> like(const CollectiveTables& tables, const s
 
 std::optional<MeasuredCollective> measured_collective(const CollectiveTables& tables, CollectiveKind kind, double bytes,
                                                       const NcclGroup& group, const MeasuredWhere& where) {
+  if (kind == CollectiveKind::AllToAll || kind == CollectiveKind::SendReceive) return std::nullopt;
   std::vector<KindName> names = {kAllReduce};
   if (kind == CollectiveKind::AllGather) names = {kAllGather, kReduceScatter, kAllReduce};
   if (kind == CollectiveKind::ReduceScatter) names = {kReduceScatter, kAllGather, kAllReduce};

@@ -28,6 +28,8 @@ constexpr double kRingPlateau = 1.4;
 // LL: half the ring's rate, at most these shares of it in a node: 87.7 of 240 GB/s (Ampere), 141 of 371 (Hopper); between
 // nodes at most 19 to 22.5 GB/s, with Intel's processors 20.4 to 39.
 constexpr double kLlOfRing = 0.5, kLlInNode = 0.37, kLlBetween = 20e9, kLlOfTree = 1 / 3.8;
+// Sends and receives in one piece of a kernel's work (NCCL_MAX_DEV_WORK_P2P_PER_BATCH in NCCL's device.h).
+constexpr double kPeersAtOnce = 8;
 constexpr double kLl128OfRing = 0.92, kLl128OfTree = 120.0 / 128, kTreeOfRing = 0.92;
 
 // A tree's share of its rate by size, powers of two from 64 B on.
@@ -55,9 +57,10 @@ double between_latency(const NcclGroup& g, double base, Protocol protocol) {
 }
 
 NcclCollective by_ring(CollectiveKind kind, double bytes, const NcclGroup& g, Protocol protocol) {
-  const bool all_reduce = kind == CollectiveKind::AllReduce;
+  const bool all_reduce = kind == CollectiveKind::AllReduce, one_step = kind == CollectiveKind::SendReceive;
   const int rounds = all_reduce ? 2 : 1;
-  const int steps = rounds * (g.members - 1), between = g.nodes > 1 ? rounds * (g.nodes - 1) : 0;
+  const int steps = one_step ? 1 : rounds * (g.members - 1);
+  const int between = g.nodes == 1 ? 0 : one_step ? 1 : rounds * (g.nodes - 1);
   double inside = (g.nvlink ? kRingNvlink : kRingPcie)[protocol_index(protocol)] * 1e-6;
   if (g.nodes > 1) inside = std::max(inside, g.post * kPosts[protocol_index(protocol)]);
   // With one member a node nothing hides the network.
@@ -66,7 +69,8 @@ NcclCollective by_ring(CollectiveKind kind, double bytes, const NcclGroup& g, Pr
                         0};
   result.latency += (steps - between) * inside + between * network;
   if (protocol == Protocol::Simple && all_reduce && g.nodes > 1) result.latency *= kRingPlateau;
-  double rate = g.nodes == 1 ? g.fabric : g.in_node > 1 ? std::min(g.fabric, g.network) : g.network;
+  const double network_rate = one_step ? g.member : g.network;
+  double rate = g.nodes == 1 ? g.fabric : g.in_node > 1 ? std::min(g.fabric, network_rate) : network_rate;
   if (protocol == Protocol::LL) rate = std::min(rate * kLlOfRing, g.nodes == 1 ? rate * kLlInNode : kLlBetween);
   if (protocol == Protocol::LL128) rate *= kLl128OfRing;
   result.time = result.latency + result.wire / rate;
@@ -95,6 +99,24 @@ NcclCollective by_trees(double bytes, const NcclGroup& g, Protocol protocol) {
   return result;
 }
 
+// Grouped sends and receives, all peers at once: in a node over the fabric, to other nodes over the group's way out of the node,
+// side by side. Peers wait for one another in rounds of as many as one piece of a kernel's work holds.
+NcclCollective by_peers(CollectiveKind kind, double bytes, const NcclGroup& g, Protocol protocol) {
+  const double inside = (g.nvlink ? kRingNvlink : kRingPcie)[protocol_index(protocol)] * 1e-6;
+  const double network = between_latency(g, kRingNetwork[protocol_index(protocol)], protocol);
+  NcclCollective result{Algorithm::Peers, protocol, kBaseRing[protocol_index(protocol)] * 1e-6,
+                        ring_bytes(kind, g.members, bytes), 0};
+  const double each = bytes / g.members, others = g.in_node - 1, away = g.members - g.in_node;
+  result.latency += std::ceil(others / kPeersAtOnce) * inside + std::ceil(away / kPeersAtOnce) * network;
+  const double share = protocol == Protocol::LL ? kLlOfRing : 1;
+  // What comes to a node once goes on inside it to whomever it is for.
+  const double copies = g.crossing < 1 ? bytes / g.in_node : each;
+  double seconds = others * copies / (g.fabric * share);
+  if (g.nodes > 1) seconds = std::max(seconds, g.in_node * away * each * g.crossing / (g.network * share));
+  result.time = result.latency + seconds;
+  return result;
+}
+
 // Reduced in the switch of each node; over nodes by two trees of the nodes, of which the switches' work is a step.
 NcclCollective by_switches(double bytes, const NcclGroup& g) {
   NcclCollective result{g.nodes == 1 ? Algorithm::Nvls : Algorithm::NvlsTree, Protocol::Simple, kNvls * 1e-6, bytes, 0};
@@ -110,19 +132,24 @@ NcclCollective by_switches(double bytes, const NcclGroup& g) {
 }  // namespace
 
 double ring_bytes(CollectiveKind kind, int members, double bytes) {
+  if (kind == CollectiveKind::SendReceive) return bytes;
   const double share = static_cast<double>(members - 1) / members;
   return (kind == CollectiveKind::AllReduce ? 2.0 : 1.0) * share * bytes;
 }
 
 NcclCollective nccl_collective(CollectiveKind kind, double bytes, const NcclGroup& group) {
-  NcclCollective best = by_ring(kind, bytes, group, Protocol::Simple);
+  const bool to_all = kind == CollectiveKind::AllToAll;
+  const auto one_way = [&](Protocol protocol) {
+    return to_all ? by_peers(kind, bytes, group, protocol) : by_ring(kind, bytes, group, protocol);
+  };
+  NcclCollective best = one_way(Protocol::Simple);
   const auto consider = [&](const NcclCollective& other) {
     if (other.time < best.time) best = other;
   };
   const bool all_reduce = kind == CollectiveKind::AllReduce;
   for (const Protocol protocol : {Protocol::Simple, Protocol::LL, Protocol::LL128}) {
-    if (protocol == Protocol::LL128 && !group.nvlink) continue;  // its flags need stores that arrive whole
-    if (protocol != Protocol::Simple) consider(by_ring(kind, bytes, group, protocol));
+    if (protocol == Protocol::LL128 && (!group.nvlink || to_all)) continue;  // its flags need stores that arrive whole
+    if (protocol != Protocol::Simple) consider(one_way(protocol));
     if (all_reduce && group.nodes > 1) consider(by_trees(bytes, group, protocol));
   }
   // A pair has nothing to gain from a switch that reduces.

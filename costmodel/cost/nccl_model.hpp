@@ -16,6 +16,8 @@ struct NcclGroup {
   double fabric = 0;       // of a ring's hop inside a node
   double reduced = 0;      // of a member's way to a switch that reduces
   double network = 0;      // of the group's way out of a node; unused with one node
+  double member = 0;       // the same of one member alone
+  double crossing = 1;     // of an all-to-all's bytes for other nodes, the share that crosses
   double hop = 0;          // latency between nodes, device to device
   double post = 0;         // the host's time for one message
 };
@@ -31,7 +33,7 @@ struct NcclCollective {
 // The quickest. bytes: of the full tensor.
 NcclCollective nccl_collective(CollectiveKind kind, double bytes, const NcclGroup& group);
 
-// Bytes that each member of a ring sends.
+// Bytes that each member sends in all, over a ring or to its peers.
 double ring_bytes(CollectiveKind kind, int members, double bytes);
 
 }  // namespace panpipe

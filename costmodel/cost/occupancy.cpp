@@ -16,7 +16,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<int> placed_devices(const Scenario& scenario, const Degrees& degrees) {
-  const std::int64_t positions = std::int64_t{degrees.pipeline} * degrees.data * degrees.tensor;
+  const std::int64_t positions = std::int64_t{degrees.pipeline} * degrees.devices_of_rank();
   std::vector<int> devices;
   for (std::int64_t p = 0; p < std::min<std::int64_t>(positions, scenario.cluster.size()); ++p) {
     const auto i = static_cast<std::size_t>(p);
@@ -50,26 +50,22 @@ Occupancy::Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector
   count_mates();
   find_widest();
   if (!rings) return;
-  tensor_ = crossings_of(Axis::Tensor);
-  data_ = crossings_of(Axis::Data);
-  if (degrees_.shard_group() == degrees_.data) return;
-  shard_ = crossings_of(Axis::Shard);
-  holders_ = crossings_of(Axis::Holders);
-}
-
-const Occupancy::Crossings& Occupancy::crossings(Axis axis) const {
-  if (axis == Axis::Tensor) return tensor_;
-  return axis == Axis::Data ? data_ : axis == Axis::Shard ? shard_ : holders_;
+  const auto count = [&](Among among) { crossings_[index_of(among)] = crossings_of(among); };
+  count(Among::Tensor);
+  count(Among::Data);
+  if (degrees_.context > 1) count(Among::Context);
+  if (degrees_.expert > 1) count(Among::Expert);
+  if (degrees_.experts_apart() && degrees_.expert_holders() > 1) count(Among::ExpertData);
+  if (degrees_.shard_group() == degrees_.replicas()) return;
+  count(Among::ShardGroup);
+  count(Among::Holders);
 }
 
 template <class Visit>
-void Occupancy::each_group(Axis axis, Visit visit) const {
-  const int rows = degrees_.pipeline, data = degrees_.data, tensor = degrees_.tensor, shard = degrees_.shard_group();
-  // Members are a stride of positions apart; groups that begin side by side fill a block.
-  const int stride = axis == Axis::Tensor ? 1 : axis == Axis::Holders ? shard * tensor : tensor;
-  const int members = axis == Axis::Tensor ? tensor : axis == Axis::Data ? data : axis == Axis::Shard ? shard : data / shard;
+void Occupancy::each_group(Among among, Visit visit) const {
+  const auto [members, stride] = degrees_.groups().shape(among);
   std::vector<int> group;
-  for (int block = 0; block < rows * data * tensor; block += stride * members)
+  for (int block = 0; block < degrees_.pipeline * degrees_.devices_of_rank(); block += stride * members)
     for (int first = block; first < block + stride; ++first) {
       group.clear();
       for (int member = 0; member < members; ++member)
@@ -78,12 +74,12 @@ void Occupancy::each_group(Axis axis, Visit visit) const {
     }
 }
 
-Occupancy::Crossings Occupancy::crossings_of(Axis axis) const {
+Occupancy::Crossings Occupancy::crossings_of(Among among) const {
   Crossings crossings;
   crossings.rings.assign(cluster_->node.size(), 0);
   std::vector<int> seen(cluster_->node.size(), -1);
   int number = 0;
-  each_group(axis, [&](const std::vector<int>& group) {
+  each_group(among, [&](const std::vector<int>& group) {
     int hops = 0;
     for (std::size_t i = 0; i < group.size(); ++i)
       if (node(group[i]) != node(group[(i + 1) % group.size()])) ++hops;
@@ -99,14 +95,18 @@ Occupancy::Crossings Occupancy::crossings_of(Axis axis) const {
   return crossings;
 }
 
-Occupancy::Axis Occupancy::axis_of(const std::vector<int>& group) const {
+std::optional<Among> Occupancy::among_of(const std::vector<int>& group) const {
   const int first = position(group.front()), second = position(group[1 % group.size()]);
-  if (first < 0 || second < 0 || rank_of(group.front()) != rank_of(group[1 % group.size()])) return Axis::Other;
-  const bool one_replica = first / degrees_.tensor == second / degrees_.tensor;
-  if (one_replica) return Axis::Tensor;
+  if (first < 0 || second < 0 || rank_of(group.front()) != rank_of(group[1 % group.size()])) return std::nullopt;
+  const int size = static_cast<int>(group.size()), apart = std::abs(second - first);
+  for (const Among among : {Among::Tensor, Among::Data, Among::Context, Among::Expert, Among::ExpertData}) {
+    const GroupShape shape = degrees_.groups().shape(among);
+    if (size == shape.members && (size == 1 || apart == shape.stride) && !crossings(among).rings.empty()) return among;
+  }
+  if (first / degrees_.tensor == second / degrees_.tensor) return Among::Tensor;
   const int shard = degrees_.shard_group();
-  if (shard == degrees_.data || static_cast<int>(group.size()) == degrees_.data) return Axis::Data;
-  return std::abs(second - first) < shard * degrees_.tensor ? Axis::Shard : Axis::Holders;
+  if (shard == degrees_.replicas() || size == degrees_.replicas()) return Among::Data;
+  return apart < shard * degrees_.tensor ? Among::ShardGroup : Among::Holders;
 }
 
 // A member sends over its own NIC: a ring leaves a node over as many as it has members there.
@@ -118,9 +118,9 @@ double Occupancy::nic_of(const std::vector<int>& group) const {
   return kInfinity;
 }
 
-double Occupancy::ring_network(const std::vector<int>& group) const {
-  const Axis axis = axis_of(group);
-  PANPIPE_CHECK(axis == Axis::Other || !crossings(axis).rings.empty(), "rings were not counted");
+GroupNetwork Occupancy::ring_network(const std::vector<int>& group) const {
+  const std::optional<Among> among = among_of(group);
+  PANPIPE_CHECK(!among || !crossings(*among).rings.empty(), "rings were not counted");
   const double nic = nic_of(group);
   std::map<int, int> members;
   for (const int device : group) ++members[node(device)];
@@ -130,30 +130,30 @@ double Occupancy::ring_network(const std::vector<int>& group) const {
     const int device = group[i];
     if (node(device) != node(group[(i + 1) % group.size()])) ++own_hops;
     // A group of several ranks (holders of one parameter) goes beside its like in the other replicas.
-    const int rings = axis == Axis::Other ? mates(device) : std::max(1, crossings(axis).rings[at(node(device))]);
+    const int rings = among ? std::max(1, crossings(*among).rings[at(node(device))]) : mates(device);
     least = std::min({least, cluster_->node_of(device).network.base() / rings, nic * members.at(node(device))});
   }
-  if (own_hops == 0) return kInfinity;
+  if (own_hops == 0) return {kInfinity};
   if (cluster_->spine > Bandwidth(0)) {
-    const int hops = axis == Axis::Other ? own_hops * degrees_.tensor * degrees_.data : crossings(axis).hops;
+    const int hops = among ? crossings(*among).hops : own_hops * degrees_.devices_of_rank();
     least = std::min(least, cluster_->spine.base() / std::max(hops, own_hops));
   }
-  return least;
+  return {least, std::min(least, nic)};
 }
 
 GroupNetwork Occupancy::network_of(const std::vector<int>& group) const {
   if (nodes_ < 2 || group.size() < 2) return {kInfinity};
-  return {ring_network(group)};
+  return ring_network(group);
 }
 
 int Occupancy::mates(int device) const {
   if (const int p = position(device); p >= 0 && !mates_.empty()) return mates_[at(p)];
-  return std::max(1, std::min(cluster_->node_of(device).devices, degrees_.data * degrees_.tensor));
+  return std::max(1, std::min(cluster_->node_of(device).devices, degrees_.devices_of_rank()));
 }
 
 void Occupancy::count_mates() {
   mates_.resize(devices_.size());
-  const std::size_t devices_of_a_rank = at(degrees_.data * degrees_.tensor);
+  const std::size_t devices_of_a_rank = at(degrees_.devices_of_rank());
   std::vector<int> count(cluster_->node.size(), 0);
   for (std::size_t first = 0; first < devices_.size(); first += devices_of_a_rank) {
     const std::size_t last = std::min(first + devices_of_a_rank, devices_.size());
@@ -167,7 +167,7 @@ void Occupancy::find_widest() {
   widest_ = 0;
   for (std::size_t p = 0; p < devices_.size(); ++p)
     widest_ = std::max(widest_, cluster_->node_of(devices_[p]).network.base() / mates_[p]);
-  if (cluster_->spine > Bandwidth(0)) widest_ = std::min(widest_, cluster_->spine.base() / (degrees_.data * degrees_.tensor));
+  if (cluster_->spine > Bandwidth(0)) widest_ = std::min(widest_, cluster_->spine.base() / degrees_.devices_of_rank());
 }
 
 HandOver Occupancy::hand_over(int from, int to) const {
@@ -180,7 +180,7 @@ HandOver Occupancy::hand_over(int from, int to) const {
   for (const int end : {from, to})
     hand_over.network = std::min(hand_over.network, cluster_->node_of(end).network.base() / mates(end));
   if (cluster_->spine > Bandwidth(0))
-    hand_over.network = std::min(hand_over.network, cluster_->spine.base() / (degrees_.data * degrees_.tensor));
+    hand_over.network = std::min(hand_over.network, cluster_->spine.base() / degrees_.devices_of_rank());
   return hand_over;
 }
 
@@ -223,15 +223,15 @@ std::vector<int> Occupancy::form_of(const std::vector<int>& group) const {
     ++entry->second.second;
   }
   std::vector<int> form;
-  form.reserve(7 * group.size());
+  form.reserve(9 * group.size());
   for (const int device : group) {
     const Device& place = cluster_->devices[at(device)];
     const auto& [order, members] = nodes.at(place.node);
     const auto n = at(place.node);
     const auto rings = [&](const Crossings& crossings) { return crossings.rings.empty() ? 0 : crossings.rings[n]; };
     const bool alone = members == 1 && nodes.size() > 1;
-    form.insert(form.end(), {place.type, cluster_->node[n].group, order, alone ? -1 : place.index_in_node, in_use_[n],
-                             rings(tensor_), rings(data_)});
+    form.insert(form.end(), {place.type, cluster_->node[n].group, order, alone ? -1 : place.index_in_node, in_use_[n]});
+    for (const Among among : {Among::Tensor, Among::Data, Among::Context, Among::Expert}) form.push_back(rings(crossings(among)));
   }
   return form;
 }

@@ -19,7 +19,7 @@ int stated(const Profile& profile, const char* key) {
   return fault == std::errc() && stop == end ? std::max(0, value) : 0;
 }
 
-int devices_of_a_rank(const Degrees& degrees) { return std::max(1, degrees.data * degrees.tensor); }
+int devices_of_a_rank(const Degrees& degrees) { return std::max(1, degrees.devices_of_rank()); }
 
 // Mean of what ranks at work take while a pipeline of p ranks fills, works and drains: with M microbatches in turn, 1, 2, ...
 // up to the lesser of the two are at work, then all of them, then fewer again. A slot lasts as long as its ranks take for it.

@@ -1,6 +1,7 @@
 #include "costmodel/cost/site.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "base/error.hpp"
@@ -15,19 +16,61 @@ namespace {
 // Sizes at which two groups must agree to be alike: latency, and bandwidth.
 constexpr std::int64_t kProbes[] = {1, std::int64_t{64} << 20, std::int64_t{4} << 30};
 
-std::vector<double> probe_of(const CostModel& model, const std::vector<int>& group, const GroupNetwork& network) {
+// Tensor-parallel groups sum and scatter, the others exchange.
+std::vector<CollectiveKind> probed_kinds(Among among) {
+  if (among == Among::Tensor) return {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter};
+  return {CollectiveKind::AllToAll, CollectiveKind::ReduceScatter, CollectiveKind::SendReceive};
+}
+
+std::vector<double> probe_of(const CostModel& model, const Site& site) {
   std::vector<double> times;
-  for (const CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter})
-    for (const std::int64_t bytes : kProbes) times.push_back(model.collective(kind, Bytes(bytes), group, network).time.base());
+  for (const Among among : kAmongInPasses)
+    if (const std::vector<int>& group = site.groups.of(among); among == Among::Tensor || group.size() > 1)
+      for (const CollectiveKind kind : probed_kinds(among))
+        for (const std::int64_t bytes : kProbes)
+          times.push_back(model.collective(kind, Bytes(bytes), group, site.network(among)).time.base());
   return times;
+}
+
+void find_networks(const Occupancy& occupancy, Site& site) {
+  for (const Among among : kAmongInPasses) site.networks[index_of(among)] = occupancy.network_of(site.groups.of(among));
+}
+
+// What tells the groups of one device from those of another.
+std::vector<int> form_of(const PassGroups& groups, const Occupancy& occupancy) {
+  std::vector<int> form = occupancy.form_of(groups.tensor());
+  for (const Among among : {Among::Context, Among::Expert}) {
+    if (groups.of(among).size() < 2) continue;
+    const std::vector<int> more = occupancy.form_of(groups.of(among));
+    form.push_back(-2);
+    form.insert(form.end(), more.begin(), more.end());
+  }
+  return form;
 }
 
 }  // namespace
 
-Sites::Sites(const Scenario& scenario, int tensor) {
+PassGroups::PassGroups(const Degrees& degrees, const std::vector<int>& devices, int rank, int replica) {
+  const int first = rank * degrees.devices_of_rank(), position = replica * degrees.tensor;
+  for (const Among among : kAmongInPasses) {
+    const GroupShape shape = degrees.groups().shape(among);
+    for (int member = 0, at = shape.first_of(position); member < shape.members; ++member, at += shape.stride)
+      if (const std::size_t place = panpipe::at(first + at); place < devices.size())
+        members[index_of(among)].push_back(devices[place]);
+  }
+}
+
+Sites::Sites(const Scenario& scenario, const WorkloadShape& shape) {
   const Cluster& cluster = scenario.cluster;
-  const int groups = std::max(1, cluster.size() / std::max(1, tensor));
-  const Degrees degrees{.tensor = tensor, .data = groups};
+  const int tensor = std::max(1, shape.tensor_degree), width = shape.expert_tensor > 0 ? shape.expert_tensor : tensor;
+  // As many replicas as have whole groups.
+  const int together = std::lcm(tensor * shape.context_degree, shape.expert_degree * width) / tensor;
+  const int groups = std::max(1, cluster.size() / tensor / together) * together;
+  const Degrees degrees{.tensor = tensor,
+                        .data = groups / shape.context_degree,
+                        .context = shape.context_degree,
+                        .expert = shape.expert_degree,
+                        .expert_tensor = shape.expert_tensor};
   const Occupancy whole = Occupancy::of(scenario, degrees);
   const std::vector<int>& devices = whole.devices();
   for (int type = 0; type < static_cast<int>(cluster.types.size()); ++type) {
@@ -36,22 +79,23 @@ Sites::Sites(const Scenario& scenario, int tensor) {
     std::set<std::vector<int>> seen;
     std::pair<int, double> best{0, 0};  // nodes; and a hop's bandwidth, negative
     for (int g = 0; g < groups; ++g) {
-      const auto first = devices.begin() + std::min<std::ptrdiff_t>(g * tensor, std::ssize(devices));
-      const auto last = first + std::min<std::ptrdiff_t>(tensor, devices.end() - first);
-      if (!std::all_of(first, last, [&](int device) { return cluster.devices[panpipe::at(device)].type == type; })) continue;
-      std::vector<int> group(first, last);
-      if (group.empty() || !seen.insert(whole.form_of(group)).second) continue;
+      PassGroups candidate(degrees, devices, 0, g);
+      const std::vector<int>& group = candidate.tensor();
+      if (!std::all_of(group.begin(), group.end(), [&](int device) { return cluster.devices[panpipe::at(device)].type == type; }))
+        continue;
+      if (group.empty() || !seen.insert(form_of(candidate, whole)).second) continue;
       std::set<int> nodes;
-      for (const int device : group) nodes.insert(cluster.devices[panpipe::at(device)].node);
+      for (const Among among : kAmongInPasses)
+        for (const int device : candidate.of(among)) nodes.insert(cluster.devices[panpipe::at(device)].node);
       const std::pair rank{static_cast<int>(nodes.size()), -ring_hops(cluster, group).bandwidth};
-      if (!site.group.empty() && rank >= best) continue;
+      const bool alone = candidate.alone();
+      if (!site.groups.tensor().empty() && rank >= best) continue;
       best = rank;
-      site.group = std::move(group);
-      if (tensor == 1) break;
+      site.groups = std::move(candidate);
+      if (alone) break;
     }
-    if (site.group.empty())
-      site.group.assign(devices.begin(), devices.begin() + std::min<std::ptrdiff_t>(tensor, std::ssize(devices)));
-    site.network = whole.network_of(site.group);
+    if (site.groups.tensor().empty()) site.groups = PassGroups(degrees, devices, 0, 0);
+    find_networks(whole, site);
     types_.push_back(std::move(site));
   }
 }
@@ -79,20 +123,21 @@ int CostModel::type_of(int site) const {
   return sites_->at(site).type;
 }
 
-int CostModel::site_of(const std::vector<int>& group, const Occupancy& occupancy) const {
+int CostModel::site_of(const PassGroups& groups, const Occupancy& occupancy) const {
   const Cluster& cluster = scenario_->cluster;
+  const std::vector<int>& group = groups.tensor();
   const int first = cluster.devices[at(group.front())].type;
   if (workload_->layers) return first;
-  if (group.size() == 1) return first;
-  const std::vector<int> form = occupancy.form_of(group);
+  if (groups.alone()) return first;
+  const std::vector<int> form = form_of(groups, occupancy);
   const std::lock_guard lock(sites_->mutex());
   if (const int known = sites_->of_form(form); known >= 0) return known;
   Site site;
   site.type = first;
-  site.group = group;
-  site.network = occupancy.network_of(group);
-  const std::vector<double> probe = probe_of(*this, group, site.network);
-  // The type's own site, if its group is alike; among unlike members the one that takes longest for the whole model.
+  site.groups = groups;
+  find_networks(occupancy, site);
+  const std::vector<double> probe = probe_of(*this, site);
+  // The type's own site, if its groups are alike; among unlike members the one that takes longest for the whole model.
   double longest = -1;
   for (const int device : group) {
     const int type = cluster.devices[at(device)].type;
@@ -104,8 +149,7 @@ int CostModel::site_of(const std::vector<int>& group, const Occupancy& occupancy
       site.type = type;
     }
   }
-  const Site& own = sites_->at(site.type);
-  if (probe_of(*this, own.group, own.network) == probe) return sites_->remember(form, site.type);
+  if (probe_of(*this, sites_->at(site.type)) == probe) return sites_->remember(form, site.type);
   return sites_->add(form, probe, std::move(site));
 }
 
@@ -121,7 +165,7 @@ const WorkloadCost& CostModel::units(int number) const {
     PANPIPE_CHECK(workload_->graph, "a workload without graph and without layers");
     const Calibration& c = calibration(site.type);
     const DeviceRates rates = device_rates(scenario_->cluster.types[at(site.type)], c, *scenario_);
-    site.cost = cost_of_graph(*this, *workload_->graph, rates, c, site.group, site.network);
+    site.cost = cost_of_graph(*this, *workload_->graph, rates, c, site);
   }
   const RecomputeScope& scope = scenario_->recompute_scope;
   if (scope.every > 1) recompute_one_block_in(scope.every, *site.cost);

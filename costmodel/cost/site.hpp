@@ -1,6 +1,7 @@
 // The sites that a cost model knows (cost_model.hpp). Internal to this folder.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -15,16 +16,18 @@ namespace panpipe {
 
 struct Site {
   int type = 0;
-  std::vector<int> group{};  // devices in ring order; one of those that are alike
-  GroupNetwork network{};
+  PassGroups groups{};                                // of one of the devices that are alike
+  std::array<GroupNetwork, kAmongPasses> networks{};  // of each
+
+  const GroupNetwork& network(Among among) const { return networks[index_of(among)]; }
   std::optional<WorkloadCost> cost{};  // made on demand
 };
 
 class Sites {
  public:
-  // One for each of the cluster's types: with the best wired tensor-parallel group of such devices, so that a search that knows
-  // no more than types has a lower bound.
-  Sites(const Scenario& scenario, int tensor);
+  // One for each of the cluster's types: with the best wired groups of such devices, so that a search that knows no more than
+  // types has a lower bound.
+  Sites(const Scenario& scenario, const WorkloadShape& shape);
 
   bool is_type(int site) const { return site < static_cast<int>(types_.size()); }
   // A reference stays good. All but those of types only while the mutex is held.

@@ -56,6 +56,29 @@ void add_weight_traffic(const UnitView& unit, int i, const DeviceRates& rates, O
   if (backward > 0) time.weight_gradient = time.weight_gradient + traffic_cost(backward * weights, rates);
 }
 
+// What a ring adds to the attention: the results of a block are merged with those before, forward the output, backward the
+// gradients of the query and of the block's keys and values; each is read with the sum, which is written.
+void add_merges(const UnitView& unit, int i, const DeviceRates& rates, OperatorTime& time) {
+  const AttentionShape& a = unit.of(i).attention;
+  if (a.blocks == 1) return;
+  constexpr double kReadReadWritten = 3;
+  const double times = kReadReadWritten * static_cast<double>(a.blocks - 1);
+  const double output = unit.bytes(unit.op(i).outputs.front());
+  const double block = static_cast<double>(unit.of(i).collective_bytes.base()) / static_cast<double>(a.blocks);
+  time.forward = time.forward + traffic_cost(times * output, rates);
+  time.input_gradient = time.input_gradient + traffic_cost(times * (output + block), rates);
+  time.forward_launches *= static_cast<int>(a.blocks);
+  time.backward_launches *= static_cast<int>(a.blocks);
+}
+
+// Heads that go to other ranks are brought together before, and put in order behind.
+void add_reordered_heads(const UnitView& unit, int i, const DeviceRates& rates, OperatorTime& time) {
+  constexpr double kCopies = 2 * 2;  // read and written, twice
+  const Breakdown copies = traffic_cost(kCopies * unit.bytes(unit.op(i).outputs.front()), rates);
+  time.forward = time.forward + copies;
+  time.input_gradient = time.input_gradient + copies;
+}
+
 void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, const DeviceRates& rates, OperatorTime& time) {
   const OperatorWork& work = unit.of(i);
   switch (work.kind) {
@@ -73,8 +96,13 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
       time.input_gradient = core.backward;
       time.attention = true;
       time.causal = work.attention.causal;
+      add_merges(unit, i, rates, time);
       break;
     }
+    case OperatorClass::Collective:
+      if (unit.op(i).among == Among::Context && unit.op(i).forward_collective == CollectiveKind::AllToAll)
+        add_reordered_heads(unit, i, rates, time);
+      break;
     case OperatorClass::Loss: {
       const double count = logits(unit, i);
       time.forward = traffic_cost(rates.loss_forward_bytes * count, rates);
@@ -96,7 +124,8 @@ bool reads_gathered(const UnitView& unit, int i) {
   for_each_operand(unit.op(i), [&](int t) {
     if (!unit.inside(t)) return;
     const Operator& maker = unit.op(unit.tensor(t).producer - unit.first);
-    reads |= maker.backward_collective != CollectiveKind::None && maker.backward_collective != CollectiveKind::AllGather;
+    reads |= maker.among == Among::Tensor && maker.backward_collective != CollectiveKind::None &&
+             maker.backward_collective != CollectiveKind::AllGather;
   });
   return reads;
 }
@@ -150,14 +179,15 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     time.backward_launches = launches[static_cast<std::size_t>(i)].backward;
     time.residual = adds_input(unit, i);
     time.enters_parallel = unit.of(i).kind == OperatorClass::Gemm && reads_gathered(unit, i);
-    if (unit.graph->tensor_degree > 1) {
+    time.among = op.among;
+    if (unit.graph->degree(op.among) > 1) {
       time.forward_collective = op.forward_collective;
       time.backward_collective = op.backward_collective;
     }
     const int collectives =
         (time.forward_collective != CollectiveKind::None) + (time.backward_collective != CollectiveKind::None);
     if (collectives > 0) time.collective_bytes = collective_bytes(unit, i);
-    result.collectives += collectives;
+    if (op.among == Among::Tensor) result.collectives += collectives;
     time_operator(unit, i, traffic[static_cast<std::size_t>(i)], rates, time);
   }
   if (result.embedding) time_embedding(unit, rates, result);

@@ -6,6 +6,7 @@
 
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/cost/unit_view.hpp"
+#include "costmodel/workload/among.hpp"
 
 namespace panpipe {
 
@@ -18,7 +19,9 @@ struct OperatorTime {
   Breakdown forward, input_gradient, weight_gradient;  // without kernel gaps
   CollectiveKind forward_collective = CollectiveKind::None;
   CollectiveKind backward_collective = CollectiveKind::None;
+  Among among = Among::Tensor;  // whose
   Bytes collective_bytes{0};
+  bool over_context() const { return attention && among == Among::Context && forward_collective != CollectiveKind::None; }
   int weight_products = 0;
   int forward_launches = 0, backward_launches = 0;  // kernels, counted; both gradients
 };
@@ -31,7 +34,7 @@ struct SavedExternal {
 struct UnitTemplate {
   std::vector<OperatorTime> operators;
   int counted = 0;
-  int collectives = 0;
+  int collectives = 0;  // tensor-parallel ones
   bool embedding = false, loss = false, attention = false;
   bool head = false;                          // makes the logits: the loss's unit itself, or one before it
   Bytes saved_inside{0};                      // made in the unit and kept

@@ -121,15 +121,23 @@ int UnitView::root(int t) const {
     const int i = tensor(t).producer - first;
     const OperatorClass kind = of(i).kind;
     if (kind != OperatorClass::View && kind != OperatorClass::Collective) return t;
+    if (op(i).forward_collective == CollectiveKind::AllToAll) return t;  // rows of other ranks
     int source = -1;
     for_each_operand(op(i), [&](int argument) {
       if (source < 0) source = argument;
     });
     if (source < 0) return t;
-    if (kind == OperatorClass::Collective && bytes(t) < bytes(source)) return t;  // a part of its input: memory of its own
+    // A part of its input, or parts of other ranks: memory of its own.
+    if (kind == OperatorClass::Collective && bytes(t) < bytes(source)) return t;
+    if (op(i).forward_collective == CollectiveKind::AllToAll) return t;
     t = source;
   }
   return t;
+}
+
+double UnitView::own_bytes(int t) const {
+  if (!inside(t) || op(tensor(t).producer - first).target != kContextKeys) return bytes(t);
+  return bytes(std::get<TensorRef>(op(tensor(t).producer - first).arguments.front()).tensor);
 }
 
 UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit) {

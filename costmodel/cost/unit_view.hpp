@@ -40,6 +40,8 @@ struct UnitView {
   // The tensor whose memory this one shares: views, and collectives that keep or can repeat their input. A gathered tensor
   // stands for the shard it was gathered from, which is what Megatron keeps.
   int root(int t) const;
+  // Of keys and values that context-parallel ranks bring together, the rank's own.
+  double own_bytes(int t) const;
   bool activation(int t) const { return tensor(t).role == TensorRole::Activation; }
   bool logits(int t) const { return use->logits[static_cast<std::size_t>(t)]; }
   bool normalized(int t) const { return use->normalized[static_cast<std::size_t>(t)]; }

@@ -3,13 +3,14 @@
 
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/cost/cost_model.hpp"
-#include "costmodel/cost/occupancy.hpp"
 
 namespace panpipe {
 
-// Units of an operator graph; its collectives run over `tensor_group`.
+struct Site;
+
+// Units of an operator graph; its collectives run over the site's groups.
 WorkloadCost cost_of_graph(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates,
-                           const Calibration& calibration, const std::vector<int>& tensor_group, const GroupNetwork& network);
+                           const Calibration& calibration, const Site& site);
 
 // Measured layers as units: their times and bytes as given.
 WorkloadCost cost_of_layers(const LayerTable& table);

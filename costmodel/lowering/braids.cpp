@@ -85,13 +85,8 @@ class Weaver {
     // The head's gradients lead, the head's forward trails; between them whoever has done the smallest share of its layers goes
     // next, the first member at a tie.
     for (std::size_t m = 0; m < strands.size(); ++m) take(strands[m], m, strands[m].first);
-    for (;;) {
-      std::size_t best = strands.size();
-      for (std::size_t m = 0; m < strands.size(); ++m)
-        if (strands[m].next < strands[m].end && (best == strands.size() || share(strands[m]) < share(strands[best]))) best = m;
-      if (best == strands.size()) break;
-      take(strands[best], best, strands[best].next + 1);
-    }
+    for (std::size_t next = choose(strands); next < strands.size(); next = choose(strands))
+      take(strands[next], next, strands[next].next + 1);
     for (std::size_t m = 0; m < strands.size(); ++m) take(strands[m], m, strands[m].portions.size());
     return std::move(result_);
   }
@@ -101,12 +96,35 @@ class Weaver {
     return static_cast<double>(strand.next - strand.first) / static_cast<double>(strand.end - strand.first);
   }
 
+  // A member that has just sent an all-to-all lets the others go first, at last with what trails behind their layers: rows of
+  // experts are under way longer than sums of a tensor group, and a member's lists are not alike.
+  std::size_t choose(const std::vector<Strand>& strands) const {
+    const std::size_t none = strands.size();
+    std::size_t best = none, behind = none;
+    for (std::size_t m = 0; m < none; ++m) {
+      const Strand& strand = strands[m];
+      if (m == sending_) continue;
+      if (strand.next < strand.end && (best == none || share(strand) < share(strands[best]))) best = m;
+      const bool trails = strand.next >= strand.end && strand.next < strand.portions.size();
+      if (behind == none && trails && in_block(*strand.pieces, strand.portions[strand.next])) behind = m;
+    }
+    if (best != none || sending_ >= none || strands[sending_].next >= strands[sending_].end) return best;
+    return behind != none ? behind : sending_;
+  }
+
+  bool sends_to_all(const UnitPiece& piece) const {
+    return piece.collective && piece.flow >= 0 &&
+           lowering_.graph.flows[static_cast<std::size_t>(piece.flow)].cost.kind == CollectiveKind::AllToAll;
+  }
+
   // A member's portions up to that one, each piece a step: a weight gradient goes on beside all its collectives.
   void take(Strand& strand, std::size_t member, std::size_t up_to) {
     for (; strand.next < up_to; ++strand.next) {
       const Portion& portion = strand.portions[strand.next];
+      sending_ = kNobody;
       for (std::size_t i = portion.first; i < portion.end; ++i) {
         const UnitPiece& piece = (*strand.pieces)[i];
+        if (sends_to_all(piece)) sending_ = member;
         result_.steps.push_back(step_of(lowering_, piece));
         ProgramStep& step = result_.steps.back().step;
         step.member = static_cast<std::uint8_t>(member);
@@ -119,8 +137,11 @@ class Weaver {
     }
   }
 
+  static constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
+
   const Lowering& lowering_;
   DraftProgram result_;
+  std::size_t sending_ = kNobody;  // member whose last portion sent an all-to-all
 };
 
 // One after another, each as it runs alone.

@@ -21,6 +21,20 @@ std::vector<int> devices_of(const Plan& plan, int replica) {
   return devices;
 }
 
+// Where a replica's devices lie, and the groups that its passes communicate in.
+std::vector<int> form_of(const Plan& plan, const Occupancy& occupancy, int replica) {
+  std::vector<int> form = occupancy.form_of(devices_of(plan, replica));
+  for (int rank = 0; rank < plan.pipeline; ++rank) {
+    const PassGroups groups(plan, plan.devices, rank, replica);
+    for (const Among among : {Among::Context, Among::Expert}) {
+      if (groups.of(among).size() < 2) continue;
+      const std::vector<int> more = occupancy.form_of(groups.of(among));
+      form.insert(form.end(), more.begin(), more.end());
+    }
+  }
+  return form;
+}
+
 bool copies_to_host(const Schedule& schedule) {
   return std::any_of(schedule.order.begin(), schedule.order.end(), [](const auto& row) {
     return std::any_of(row.begin(), row.end(), [](const Action& action) { return action.kind == ActionKind::Offload; });
@@ -59,8 +73,8 @@ class Joiner {
     const TaskGraph& first = of_replica.front();
     all_.tensor = first.tensor;
     all_.data = 1;
-    all_.replicas = plan.data;
-    all_.ranks = plan.pipeline * plan.data;
+    all_.replicas = plan.replicas();
+    all_.ranks = plan.pipeline * plan.replicas();
     all_.collectives_run_on = first.collectives_run_on;
     all_.rendezvous = first.rendezvous;
     all_.trained_parameters = first.trained_parameters;
@@ -71,7 +85,7 @@ class Joiner {
   }
 
   TaskGraph join() {
-    for (int replica = 0; replica < plan_.data; ++replica) add_replica(replica);
+    for (int replica = 0; replica < plan_.replicas(); ++replica) add_replica(replica);
     all_.rank_begin.push_back(static_cast<std::int32_t>(all_.tasks.size()));
     return std::move(all_);
   }
@@ -151,7 +165,7 @@ class Joiner {
       all_.rank_begin.push_back(task + from.rank_begin[at(r)]);
       if (!from.memory.empty()) all_.memory.push_back(from.memory[at(r)]);
       for (int t = 0; t < plan_.tensor; ++t) {
-        const std::size_t position = at((r * plan_.data + replica) * plan_.tensor + t);
+        const std::size_t position = at((r * plan_.replicas() + replica) * plan_.tensor + t);
         all_.devices.push_back(from.devices[position]);
         all_.limits.push_back(from.limits[position]);
       }
@@ -162,14 +176,14 @@ class Joiner {
   // graph share it here.
   std::int32_t among_replicas(int rank, int replica, std::size_t task, const CollectiveFlow& flow) {
     const std::int32_t first = graph(like_.front()).tasks[task].flow;
-    const int shard = plan_.shard_group();
-    const int group = flow.among == Among::Data ? 0 : flow.among == Among::ShardGroup ? replica / shard : replica % shard;
+    const GroupShape shape = plan_.groups().shape(flow.among);
+    const auto group_of = [&](int r) { return shape.group_of(r * plan_.tensor); };
+    const int group = group_of(replica);
     const auto [known, is_new] = among_.try_emplace({rank, first, group}, -1);
     if (is_new) {
       std::vector<std::int32_t> ranks;
-      for (int r = 0; r < plan_.data; ++r)
-        if (flow.among == Among::Data || (flow.among == Among::ShardGroup ? r / shard : r % shard) == group)
-          ranks.push_back(r * plan_.pipeline + rank);
+      for (int r = 0; r < plan_.replicas(); ++r)
+        if (group_of(r) == group) ranks.push_back(r * plan_.pipeline + rank);
       known->second = add_cross(flow, std::move(ranks));
     }
     return known->second;
@@ -197,14 +211,14 @@ class Joiner {
 }  // namespace
 
 std::vector<int> like_replicas(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
-  std::vector<int> like(at(plan.data), 0);
-  if (plan.data == 1) return like;
+  std::vector<int> like(at(plan.replicas()), 0);
+  if (plan.replicas() == 1) return like;
   const Occupancy occupancy(scenario.cluster, plan, plan.devices);
   const bool to_host = copies_to_host(plan.schedule);
   std::map<std::vector<int>, int> of_form;
   std::map<Traits, int> of_traits;
-  for (int replica = 0; replica < plan.data; ++replica) {
-    const auto [known, is_new] = of_form.try_emplace(occupancy.form_of(devices_of(plan, replica)), replica);
+  for (int replica = 0; replica < plan.replicas(); ++replica) {
+    const auto [known, is_new] = of_form.try_emplace(form_of(plan, occupancy, replica), replica);
     if (is_new) known->second = of_traits.try_emplace(traits_of(scenario, plan, costs, replica, to_host), replica).first->second;
     like[at(replica)] = known->second;
   }

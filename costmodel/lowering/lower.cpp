@@ -40,8 +40,7 @@ void make_stages(Lowering& lowering) {
     const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
     StageInfo info;
     info.rank = plan.schedule.stage_to_rank[static_cast<std::size_t>(s)];
-    const auto first = plan.devices.begin() + (info.rank * plan.data + lowering.replica) * plan.tensor;
-    info.site = lowering.costs.site_of(lowering.scenario.cluster, {first, first + plan.tensor});
+    info.site = lowering.costs.site_of(lowering.scenario.cluster, {plan, plan.devices, info.rank, lowering.replica});
     info.cost = &lowering.costs.workload(info.site);
     info.first_unit = stage.first_unit;
     info.end_unit = stage.end_unit;
@@ -104,8 +103,11 @@ void begin(Lowering& lowering) {
   TaskGraph& graph = lowering.graph;
   graph.ranks = plan.pipeline;
   graph.tensor = plan.tensor;
-  graph.data = plan.data;
+  graph.data = plan.replicas();
   graph.shard = plan.shard_group();
+  graph.context = plan.context;
+  graph.expert = plan.expert;
+  graph.expert_tensor = plan.expert_tensor_group();
   graph.devices = plan.devices;
   for (const int device : plan.devices)
     graph.limits.push_back(memory_limit(lowering.scenario, lowering.scenario.cluster.type_of(device)));

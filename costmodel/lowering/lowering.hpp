@@ -55,6 +55,9 @@ struct BucketTrain {
   int unit = 0;
   int whole = 0;
   Bytes rest{0};
+  int expert_whole = 0;  // the same of experts that replicas share out
+  Bytes expert_rest{0};
+  bool empty() const { return whole == 0 && rest == Bytes(0) && expert_whole == 0 && expert_rest == Bytes(0); }
 };
 
 // A stage on its device: its units, its costs, and what its passes do.
@@ -134,7 +137,7 @@ struct Lowering {
   std::vector<std::vector<int>> rank_stages{};  // per rank: its stages, ascending
   std::vector<StageEdge> edges{};
   std::vector<std::vector<int>> edges_in{}, edges_out{};  // per stage, into `edges`
-  std::map<int, std::int32_t> flow_of_collective{};       // first flow of a site's tensor-parallel collectives
+  std::map<int, std::int32_t> flow_of_collective{};       // first flow of the collectives of a site's passes
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
   std::vector<Input> after{};                             // per task: one more task it waits for, -1 = none
   // Per program: what it was made of, and where its members end; and the programs of groups, by those of their members alone.
@@ -149,7 +152,7 @@ struct Lowering {
   }
   // Whether a stage's gradients are made by its first backward, and not kept from step to step: so does that executor.
   bool gradients_come_late() const {
-    return scenario.profile && plan.data == 1 && scenario.precision == Precision::Fp32 &&
+    return scenario.profile && plan.replicas() == 1 && scenario.precision == Precision::Fp32 &&
            scenario.memory_model == MemoryModelKind::Full;
   }
   int zero() const { return zero_in_effect(scenario.framework, plan); }
@@ -184,7 +187,7 @@ void make_stages(Lowering& lowering);
 
 // programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes and groups of the schedule.
 void make_programs(Lowering& lowering);
-// Tensor-parallel collectives become flows, one range per site in use. Under sequence splits each carries its share.
+// Collectives of passes become flows, one range per site in use. Under sequence splits each carries its share.
 void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>& collectives);
 // Of the attention core's work, or of its scores, the share of a slice of the sequence.
 double attention_share(const Lowering& lowering, const UnitCost& unit, int slice);
@@ -239,7 +242,22 @@ void make_memory(Lowering& lowering);
 // Parameters of a rank, each counted once (a tied parameter of two of its stages is one).
 struct HeldParameters {
   std::int64_t elements = 0;  // of this tensor-parallel rank's shards
+  std::int64_t experts = 0;   // of these, parts of experts that other ranks of the stage have other parts of
   Bytes given{0};             // measured layers
+
+  void add(const ParameterUse& use) {
+    elements += use.elements;
+    experts += use.experts ? use.elements : 0;
+    given += use.given;
+  }
+  void add(const HeldParameters& other) {
+    elements += other.elements;
+    experts += other.experts;
+    given += other.given;
+  }
+  // What all replicas hold alike, and what they do not.
+  HeldParameters others() const { return {elements - experts, 0, given}; }
+  HeldParameters only_experts() const { return {experts, experts, Bytes(0)}; }
 };
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);
 // Of these, those whose gradients are summed over other ranks too: those of the other replicas, other holders of the same

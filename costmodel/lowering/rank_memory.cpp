@@ -129,18 +129,22 @@ Bytes bucket_bytes(const Lowering& lowering, int rank) {
 RankMemory rank_memory(const Lowering& lowering, int rank) {
   const LoweringCosts& costs = lowering.costs;
   const HeldParameters held = held_parameters(lowering, lowering.stages_of_rank(rank));
-  const auto elements = static_cast<double>(held.elements);
+  const auto others = static_cast<double>(held.others().elements), experts = static_cast<double>(held.experts);
+  const ElementBytes of_experts = costs.expert_bytes();
   const auto given = static_cast<double>(held.given.base());
   const double group = lowering.plan.shard_group();
   const int zero = lowering.zero();
   const int copies = moments(lowering.scenario.optimizer.name);  // of parameters that are given in bytes
   RankMemory memory;
   const auto divided = [&](int stage) { return zero >= stage ? given / group : given; };  // the model divides its own
-  memory.parts.push_back({MemoryUse::Parameters, whole(elements * costs.parameter_bytes() + divided(3))});
-  memory.parts.push_back({MemoryUse::Gradients, whole(elements * costs.gradient_bytes() + divided(2))});
+  memory.parts.push_back(
+      {MemoryUse::Parameters, whole(others * costs.parameter_bytes() + experts * of_experts.parameter + divided(3))});
+  memory.parts.push_back(
+      {MemoryUse::Gradients, whole(others * costs.gradient_bytes() + experts * of_experts.gradient + divided(2))});
   if (const Bytes buckets = bucket_bytes(lowering, rank); buckets > Bytes(0))
     memory.parts.push_back({MemoryUse::GradientBuckets, buckets});
-  memory.parts.push_back({MemoryUse::Optimizer, whole(elements * costs.optimizer_bytes() + copies * divided(1))});
+  memory.parts.push_back(
+      {MemoryUse::Optimizer, whole(others * costs.optimizer_bytes() + experts * of_experts.optimizer + copies * divided(1))});
   memory.parts.push_back({MemoryUse::BoundaryBuffers, boundary_buffers(lowering, rank)});
   memory.parts.push_back({MemoryUse::Context, costs.framework_context()});
   memory.allocator_factor = costs.allocator_factor();

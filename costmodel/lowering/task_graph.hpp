@@ -21,21 +21,17 @@ enum class Lane : std::uint8_t { Compute, Tensor, Send, Receive, Data, Copy, Hos
 constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
 std::string_view name_of(Lane lane);  // "compute", "tensor", ...
 
-// Whose collective a task of the data lane is: all data-parallel ranks', those of a shard group, or those that hold the same
-// shard.
-enum class Among : std::uint8_t { Data, ShardGroup, Holders };
-constexpr std::size_t kAmong = 3;
-
-// A collective as a flow: each member sends `wire_bytes` to the next in `ring`; alone it takes latency + transfer.
+// A collective as a flow: each member sends `wire_bytes` to the next in its ring, or in an all-to-all equal parts of them to
+// every other; alone it takes latency + transfer.
 struct CollectiveFlow {
   CollectiveCost cost;
   Ticks latency{0};
-  Ticks transfer{0};  // wire time alone; latency + transfer = the collective's duration
-  Among among = Among::Data;
-  std::int32_t next = -1;  // flow that follows at once, as a task of its own: the sum of what was reduced in a shard group
+  Ticks transfer{0};          // wire time alone; latency + transfer = the collective's duration
+  Among among = Among::Data;  // as a task of its own; inside passes cost.among says it
+  std::int32_t next = -1;     // flow that follows at once, as a task of its own: the sum of what was reduced in a shard group
 };
 
-// A step of a program: compute of a given length, or a collective over the rank's tensor group.
+// A step of a program: compute of a given length, or a collective of one of the rank's groups.
 struct ProgramStep {
   bool collective = false;
   bool free = false;        // compute that goes on without the last collective of its pass (a weight gradient)
@@ -111,12 +107,14 @@ struct TransferLink {
 };
 
 struct TaskGraph {
-  int ranks = 0, tensor = 1, data = 1;
-  int shard = 1;  // data-parallel ranks of a shard group
+  int ranks = 0, tensor = 1;
+  int data = 1;   // replicas of a rank: data-parallel x context-parallel
+  int shard = 1;  // of a shard group
+  int context = 1, expert = 1, expert_tensor = 1;
   // If a plan's replicas are not alike, each has ranks of its own, and `data` is 1: replica c's rank r is c * pipeline
   // + r.
   int replicas = 1;
-  std::vector<int> devices;  // of position (rank, data, tensor), as in Plan
+  std::vector<int> devices;  // of position (rank, replica, tensor), as in Plan
   std::vector<ProgramStep> steps;
   std::vector<Program> programs;
   std::vector<CollectiveFlow> flows;
@@ -145,9 +143,10 @@ struct TaskGraph {
   double samples_per_step = 0;
   ComputeRate peak_per_device{0};  // dense, at the scenario's precision; 0 when unknown
 
-  int device(int rank, int data_index, int tensor_index) const {
-    return devices[static_cast<std::size_t>((rank * data + data_index) * tensor + tensor_index)];
+  int device(int rank, int replica, int tensor_index) const {
+    return devices[static_cast<std::size_t>((rank * data + replica) * tensor + tensor_index)];
   }
+  GroupShape group(Among among) const { return GroupSizes{tensor, data, shard, context, expert, expert_tensor}.shape(among); }
   int pipeline_rank(int rank) const { return rank % (ranks / replicas); }
   int device_count() const { return static_cast<int>(devices.size()); }
 };

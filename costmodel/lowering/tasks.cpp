@@ -1,6 +1,7 @@
 // The tasks of every rank: its row of the schedule on the compute lane, what replicas exchange on the data
 // lane, offloads on the copy lane, and the optimizer at the end.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -390,7 +391,11 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
     for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering.unit(info, u).optimizer;
   }
   const int type = stages.empty() ? 0 : lowering.stage(stages.front()).site;
-  const std::int64_t elements = held_parameters(lowering, stages).elements;
+  const HeldParameters held = held_parameters(lowering, stages);
+  // Of experts an optimizer that is divided steps over another share.
+  const Degrees experts = degrees_of_experts(lowering.plan);
+  const double share = lowering.zero() >= 1 ? static_cast<double>(lowering.plan.shard_group()) / experts.shard_group() : 1;
+  const std::int64_t elements = held.others().elements + std::llround(static_cast<double>(held.experts) * share);
   const Breakdown cost = lowering.costs.optimizer(elements, type);
   return add_plain_program(lowering.graph, cost.total + measured, cost);
 }

@@ -24,20 +24,21 @@ ParameterKey key_of(const ParameterUse& use, int unit) {
 
 Bytes bytes_of(double elements, double bytes_each) { return Bytes(static_cast<std::int64_t>(std::ceil(elements * bytes_each))); }
 
-// Groups of devices that do the same at the same time, one for each tensor index.
+// Groups of devices that do the same at the same time.
 using Groups = std::vector<std::vector<int>>;
 
+// The first group of each tensor index comes first: it stands for those that are alike.
 Groups groups_of(const Lowering& lowering, int rank, Among among) {
   const Plan& plan = lowering.plan;
-  const int shard = plan.shard_group(), members = among == Among::ShardGroup ? shard : plan.data / shard;
+  const GroupShape shape = plan.groups().shape(among);
   Groups groups;
   for (int t = 0; t < plan.tensor; ++t)
-    for (int g = 0; g < (among == Among::Data ? 1 : plan.data / members); ++g) {
+    for (int replica = 0; replica < plan.replicas(); ++replica) {
+      int position = replica * plan.tensor + t;
+      if (shape.first_of(position) != position) continue;
       std::vector<int>& group = groups.emplace_back();
-      for (int m = 0; m < (among == Among::Data ? plan.data : members); ++m) {
-        const int d = among == Among::Data ? m : among == Among::ShardGroup ? g * shard + m : m * shard + g;
-        group.push_back(plan.device(rank, d, t));
-      }
+      for (int member = 0; member < shape.members; ++member, position += shape.stride)
+        group.push_back(plan.device(rank, position / plan.tensor, t));
     }
   return groups;
 }
@@ -73,40 +74,57 @@ CollectiveCost in_a_row(CollectiveCost first, std::int64_t times, const Collecti
   return first;
 }
 
-// What the replicas of one rank exchange.
+// What goes one behind another: so many pieces of one size, and a rest.
+struct Pieces {
+  std::int64_t whole = 0;
+  Bytes rest{0};
+};
+
+Pieces cut(Bytes all, Bytes size) { return {all.base() / size.base(), Bytes(all.base() % size.base())}; }
+
+// What the replicas of one rank exchange. Experts that they share out have fewer holders: their gradients and weights go among
+// these, behind the others'.
 class Exchange {
  public:
   Exchange(Lowering& lowering, int rank) : lowering_(lowering) {
     const Plan& plan = lowering.plan;
-    if (lowering.zero() > 0 && plan.shard_group() < plan.data) {
+    if (lowering.zero() > 0 && plan.shard_group() < plan.replicas()) {
       inside_ = Among::ShardGroup;
       holders_ = groups_of(lowering, rank, Among::Holders);
     }
     groups_ = groups_of(lowering, rank, inside_);
+    if (plan.experts_apart()) experts_ = groups_of(lowering, rank, Among::ExpertData);
   }
 
-  std::int32_t gather(Bytes bytes) {
-    return known({Traffic::Gather, bytes.base(), 0}, [&] { return plain(CollectiveKind::AllGather, bytes); });
-  }
-
-  // Gradients: so many pieces of a size, and a rest, one behind another. In a shard group first, then each shard among its
-  // holders.
-  std::int32_t reduce(std::int64_t pieces, Bytes size, Bytes rest) {
-    return known({Traffic::Reduce, pieces * size.base() + rest.base(), pieces}, [&]() -> std::int32_t {
-      const CollectiveKind kind = lowering_.zero() >= 1 ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
-      const std::int32_t flow = in_pieces(kind, pieces, size, rest, groups_, inside_);
-      if (holders_.empty() || flow < 0) return flow;
-      const auto shard = [&](Bytes bytes) { return Bytes((bytes.base() + shards() - 1) / shards()); };
-      const std::int32_t next = in_pieces(CollectiveKind::AllReduce, pieces, shard(size), shard(rest), holders_, Among::Holders);
-      lowering_.graph.flows[static_cast<std::size_t>(flow)].next = next;
-      return flow;
+  std::int32_t gather(const HeldParameters& held) {
+    const Bytes others = weight_size(lowering_, held.others()), experts = weight_size(lowering_, held.only_experts());
+    return known({Traffic::Gather, others.base(), 0, experts.base(), 0}, [&] {
+      const std::int32_t flow = in_pieces(CollectiveKind::AllGather, {0, others}, Bytes(0), groups_, inside_);
+      return behind(flow, of_experts(CollectiveKind::AllGather, {0, experts}, Bytes(0)));
     });
   }
-  std::int32_t reduce(Bytes bytes) { return reduce(0, Bytes(0), bytes); }
+
+  // Gradients. In a shard group first, then each shard among its holders.
+  std::int32_t reduce(const Pieces& others, const Pieces& experts, Bytes size) {
+    const auto bytes = [&](const Pieces& pieces) { return pieces.whole * size.base() + pieces.rest.base(); };
+    return known({Traffic::Reduce, bytes(others), others.whole, bytes(experts), experts.whole}, [&] {
+      const CollectiveKind kind = lowering_.zero() >= 1 ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
+      std::int32_t flow = in_pieces(kind, others, size, groups_, inside_);
+      if (!holders_.empty() && flow >= 0) {
+        const auto shard = [&](Bytes all) { return Bytes((all.base() + shards() - 1) / shards()); };
+        behind(flow,
+               in_pieces(CollectiveKind::AllReduce, {others.whole, shard(others.rest)}, shard(size), holders_, Among::Holders));
+      }
+      return behind(flow, of_experts(kind, experts, size));
+    });
+  }
+  std::int32_t reduce(const HeldParameters& held) {
+    return reduce({0, gradient_size(lowering_, held.others())}, {0, gradient_size(lowering_, held.only_experts())}, Bytes(0));
+  }
 
  private:
   enum class Traffic { Gather, Reduce };
-  using Key = std::tuple<Traffic, std::int64_t, std::int64_t>;
+  using Key = std::tuple<Traffic, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 
   // Blocks and layers are alike, and so is what they exchange.
   template <class Make>
@@ -118,31 +136,40 @@ class Exchange {
 
   std::int64_t shards() const { return std::ssize(groups_.front()); }
 
-  std::int32_t plain(CollectiveKind kind, Bytes bytes) {
-    if (bytes <= Bytes(0) || groups_.front().size() < 2) return -1;
-    return add_flow(lowering_, slowest_of(lowering_, kind, bytes, groups_), inside_);
-  }
-
-  std::int32_t in_pieces(CollectiveKind kind, std::int64_t pieces, Bytes size, Bytes rest, const Groups& groups, Among among) {
-    if ((pieces == 0 && rest <= Bytes(0)) || groups.front().size() < 2) return -1;
+  std::int32_t in_pieces(CollectiveKind kind, const Pieces& pieces, Bytes size, const Groups& groups, Among among) {
+    if ((pieces.whole == 0 && pieces.rest <= Bytes(0)) || groups.front().size() < 2) return -1;
     CollectiveCost cost, last;
     cost.kind = kind;
-    if (pieces > 0) cost = slowest_of(lowering_, kind, size, groups);
-    if (rest > Bytes(0)) last = slowest_of(lowering_, kind, rest, groups);
-    return add_flow(lowering_, pieces > 0 ? in_a_row(cost, pieces, last) : last, among);
+    if (pieces.whole > 0) cost = slowest_of(lowering_, kind, size, groups);
+    if (pieces.rest > Bytes(0)) last = slowest_of(lowering_, kind, pieces.rest, groups);
+    return add_flow(lowering_, pieces.whole > 0 ? in_a_row(cost, pieces.whole, last) : last, among);
   }
+  std::int32_t of_experts(CollectiveKind kind, const Pieces& pieces, Bytes size) {
+    return experts_.empty() ? -1 : in_pieces(kind, pieces, size, experts_, Among::ExpertData);
+  }
+  // The first of two flows of which the second follows at once.
+  std::int32_t behind(std::int32_t first, std::int32_t second) {
+    if (first < 0) return second;
+    std::int32_t last = first;
+    while (next_of(last) >= 0) last = next_of(last);
+    next_of(last) = second;
+    return first;
+  }
+  std::int32_t& next_of(std::int32_t flow) { return lowering_.graph.flows[static_cast<std::size_t>(flow)].next; }
 
   Lowering& lowering_;
   Among inside_ = Among::Data;  // of gathers and reduce-scatters
   Groups groups_, holders_;     // none where every rank holds a shard of its own
+  Groups experts_;              // that hold the same experts; none where all hold what the others do
   std::map<Key, std::int32_t> known_;
 };
 
 // A stage's gradients behind its backward.
-std::int32_t add_awaited_reduction(const Lowering& lowering, Exchange& exchange, Bytes all) {
-  const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes());
-  if (!buckets_when_awaited(lowering.scenario) || all <= size) return exchange.reduce(all);
-  return exchange.reduce(all.base() / size.base(), size, Bytes(all.base() % size.base()));
+std::int32_t add_awaited_reduction(const Lowering& lowering, Exchange& exchange, const HeldParameters& held) {
+  const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes());
+  const Bytes others = gradient_size(lowering, held.others()), experts = gradient_size(lowering, held.only_experts());
+  if (!buckets_when_awaited(lowering.scenario) || others + experts <= size) return exchange.reduce(held);
+  return exchange.reduce(cut(others, size), cut(experts, size), size);
 }
 
 // The position in the row after which each stage's gradients are whole.
@@ -182,7 +209,8 @@ std::map<ParameterKey, Holders> parameter_holders(const Lowering& lowering) {
       for (const ParameterUse& use : lowering.unit(info, u).parameters) {
         Holders& entry = holders[key_of(use, u)];
         entry.ranks.push_back(info.rank);
-        entry.held = {use.elements, use.given};
+        entry.held = {};
+        entry.held.add(use);
       }
   for (auto& [key, entry] : holders) {
     std::sort(entry.ranks.begin(), entry.ranks.end());
@@ -200,8 +228,7 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
     const StageInfo& info = lowering.stage(s);
     for (int u = info.first_unit; u < info.end_unit; ++u) {
       for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        held.elements += use.elements;
-        held.given += use.given;
+        held.add(use);
         seen.push_back(key_of(use, u));
       }
     }
@@ -209,25 +236,20 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
   std::sort(seen.begin(), seen.end());
   if (std::adjacent_find(seen.begin(), seen.end()) == seen.end()) return held;
   // Something is held twice: count again, each parameter once.
-  std::map<ParameterKey, std::pair<std::int64_t, Bytes>> once;
+  std::map<ParameterKey, HeldParameters> once;
   for (const int s : stages) {
     const StageInfo& info = lowering.stage(s);
     for (int u = info.first_unit; u < info.end_unit; ++u) {
-      std::map<ParameterKey, std::pair<std::int64_t, Bytes>> of_unit;
+      std::map<ParameterKey, HeldParameters> of_unit;
       for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        auto& sum = of_unit[key_of(use, u)];
-        if (use.tensor >= 0 && sum.first > 0) continue;
-        sum.first += use.elements;
-        sum.second += use.given;
+        HeldParameters& sum = of_unit[key_of(use, u)];
+        if (use.tensor < 0 || sum.elements == 0) sum.add(use);
       }
       once.insert(of_unit.begin(), of_unit.end());
     }
   }
   held = {};
-  for (const auto& entry : once) {
-    held.elements += entry.second.first;
-    held.given += entry.second.second;
-  }
+  for (const auto& entry : once) held.add(entry.second);
   return held;
 }
 
@@ -247,17 +269,22 @@ Bytes gradient_size(const Lowering& lowering, const HeldParameters& held) {
 
 // A parameter's gradient is whole when the backward has done the first unit that uses it. ZeRO 3 reduces by block instead.
 void make_bucket_trains(Lowering& lowering) {
-  if (lowering.plan.data == 1 || lowering.zero() >= 3 || !reduces_beside(lowering.scenario, lowering.zero())) return;
+  if (!lowering.plan.exchanges() || lowering.zero() >= 3 || !reduces_beside(lowering.scenario, lowering.zero())) return;
   std::vector<bool> written(lowering.stages.size(), false);  // the schedule says itself where it is reduced
   for (const auto& row : lowering.plan.schedule.order)
     for (const Action& action : row)
       if (action.kind == ActionKind::ReduceGrad && action.stage >= 0) written[static_cast<std::size_t>(action.stage)] = true;
-  const std::int64_t size = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes()).base();
+  const std::int64_t size = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes()).base();
+  // Of what all replicas hold, and of experts.
+  const auto sizes_of = [&](const HeldParameters& held) {
+    return std::array{gradient_size(lowering, held.others()).base(), gradient_size(lowering, held.only_experts()).base()};
+  };
   const std::size_t most = std::max<std::size_t>(1, kMostPoints / (lowering.stages.size() * lowering.stages[0].programs.size()));
   for (std::size_t s = 0; s < lowering.stages.size(); ++s) {
     StageInfo& info = lowering.stages[s];
-    const std::int64_t all = gradient_size(lowering, held_parameters(lowering, {static_cast<int>(s)})).base();
-    if (written[s] || all <= size) continue;
+    const HeldParameters held = held_parameters(lowering, {static_cast<int>(s)});
+    const std::array<std::int64_t, 2> all = sizes_of(held);
+    if (written[s] || all[0] + all[1] <= size) continue;
     HeldParameters made;
     std::vector<ParameterKey> seen;  // by units before, which use them too
     std::vector<HeldParameters> of_unit(static_cast<std::size_t>(info.end_unit - info.first_unit));
@@ -266,19 +293,22 @@ void make_bucket_trains(Lowering& lowering) {
         const ParameterKey key = key_of(use, u);
         if (key.first && std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
         seen.push_back(key);
-        of_unit[static_cast<std::size_t>(u - info.first_unit)].elements += use.elements;
-        of_unit[static_cast<std::size_t>(u - info.first_unit)].given += use.given;
+        of_unit[static_cast<std::size_t>(u - info.first_unit)].add(use);
       }
-    std::int64_t started = 0;  // buckets
+    std::array<std::int64_t, 2> started{};  // buckets
     for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
-      made.elements += of_unit[static_cast<std::size_t>(u - info.first_unit)].elements;
-      made.given += of_unit[static_cast<std::size_t>(u - info.first_unit)].given;
+      made.add(of_unit[static_cast<std::size_t>(u - info.first_unit)]);
       const bool last = u == info.first_unit;
-      const std::int64_t full = last ? all / size : gradient_size(lowering, made).base() / size;
-      const BucketTrain train{u, static_cast<int>(full - started), Bytes(last ? all % size : 0)};
-      started = full;
-      if (train.whole == 0 && train.rest == Bytes(0)) continue;
-      info.trains.push_back(train);
+      const std::array<std::int64_t, 2> ready = last ? all : sizes_of(made);
+      BucketTrain train{u};
+      train.whole = static_cast<int>(ready[0] / size - started[0]);
+      train.expert_whole = static_cast<int>(ready[1] / size - started[1]);
+      if (last) {
+        train.rest = Bytes(all[0] % size);
+        train.expert_rest = Bytes(all[1] % size);
+      }
+      started = {ready[0] / size, ready[1] / size};
+      if (!train.empty()) info.trains.push_back(train);
     }
     const std::size_t several = (info.trains.size() + most - 1) / most;
     for (std::size_t k = 0; several > 1 && k < info.trains.size(); ++k) {  // merged with those behind
@@ -286,7 +316,7 @@ void make_bucket_trains(Lowering& lowering) {
       for (std::size_t i = 1; i < several && k + 1 < info.trains.size(); ++i) {
         const BucketTrain next = info.trains[k + 1];
         info.trains.erase(info.trains.begin() + static_cast<std::ptrdiff_t>(k));
-        merged = {next.unit, merged.whole + next.whole, next.rest};
+        merged = {next.unit, merged.whole + next.whole, next.rest, merged.expert_whole + next.expert_whole, next.expert_rest};
       }
       info.trains[k] = merged;
     }
@@ -296,7 +326,7 @@ void make_bucket_trains(Lowering& lowering) {
 RankReductions rank_reductions(Lowering& lowering, int rank) {
   const int zero = lowering.zero();
   RankReductions reductions;
-  reductions.each_microbatch = zero >= 2 && lowering.plan.data > 1;
+  reductions.each_microbatch = zero >= 2 && lowering.plan.exchanges();
   reductions.gather_flow.assign(lowering.stages.size(), -1);
   reductions.reduce_flow.assign(lowering.stages.size(), -1);
   reductions.update_flow.assign(lowering.stages.size(), -1);
@@ -304,25 +334,26 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
   reductions.group_gathers.resize(lowering.stages.size());
   reductions.group_reductions.resize(lowering.stages.size());
   find_ends(lowering, rank, reductions);
-  if (lowering.plan.data == 1) return reductions;
+  if (!lowering.plan.exchanges()) return reductions;
   Exchange exchange(lowering, rank);
-  const Bytes bucket = gradient_bucket(lowering.scenario, lowering.plan.data, lowering.costs.reduced_bytes());
+  const Bytes bucket = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes());
   for (const int stage : lowering.stages_of_rank(rank)) {
     StageInfo& info = lowering.stage(stage);
     const HeldParameters held = held_parameters(lowering, {stage});
     const auto s = static_cast<std::size_t>(stage);
-    reductions.reduce_flow[s] = add_awaited_reduction(lowering, exchange, gradient_size(lowering, held));
+    reductions.reduce_flow[s] = add_awaited_reduction(lowering, exchange, held);
     for (const BucketTrain& train : info.trains)
-      reductions.train_flows[s].push_back(exchange.reduce(train.whole, bucket, train.rest));
-    if (zero == 1 || zero == 2) reductions.update_flow[s] = exchange.gather(weight_size(lowering, held));
+      reductions.train_flows[s].push_back(
+          exchange.reduce({train.whole, train.rest}, {train.expert_whole, train.expert_rest}, bucket));
+    if (zero == 1 || zero == 2) reductions.update_flow[s] = exchange.gather(held);
     if (zero == 3) {
       info.gathered = gathered_blocks(lowering, info);
-      reductions.gather_flow[s] = exchange.gather(weight_size(lowering, held));
+      reductions.gather_flow[s] = exchange.gather(held);
     }
     for (int g = 0; g < info.groups(); ++g) {
       const HeldParameters group = group_parameters(lowering, info, g);
-      reductions.group_gathers[s].push_back(exchange.gather(weight_size(lowering, group)));
-      reductions.group_reductions[s].push_back(zero < 3 ? -1 : exchange.reduce(gradient_size(lowering, group)));
+      reductions.group_gathers[s].push_back(exchange.gather(group));
+      reductions.group_reductions[s].push_back(zero < 3 ? -1 : exchange.reduce(group));
     }
     add_part_programs(lowering, stage, reductions);
   }
@@ -330,12 +361,11 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
 }
 
 HeldParameters summed_parameters(const Lowering& lowering, int rank) {
-  if (lowering.plan.data > 1) return held_parameters(lowering, lowering.stages_of_rank(rank));
+  if (lowering.plan.replicas() > 1) return held_parameters(lowering, lowering.stages_of_rank(rank));
   HeldParameters summed;
   for (const auto& [key, entry] : parameter_holders(lowering)) {
     if (entry.ranks.size() < 2 || !std::binary_search(entry.ranks.begin(), entry.ranks.end(), rank)) continue;
-    summed.elements += entry.held.elements;
-    summed.given += entry.held.given;
+    summed.add(entry.held);
   }
   return summed;
 }
@@ -343,7 +373,7 @@ HeldParameters summed_parameters(const Lowering& lowering, int rank) {
 void make_shared_flows(Lowering& lowering) {
   if (lowering.plan.pipeline == 1) return;
   const bool copies = lowering.plan.schedule.chains.size() > 1;
-  std::map<std::vector<std::int32_t>, Bytes> bytes_of_set;
+  std::map<std::vector<std::int32_t>, HeldParameters> held_by_set;
   for (const auto& [key, entry] : parameter_holders(lowering)) {
     if (entry.ranks.size() < 2) continue;
     if (!copies && lowering.scenario.tied_embedding == TiedEmbedding::OneRank)
@@ -352,14 +382,18 @@ void make_shared_flows(Lowering& lowering) {
           "tied_embedding: one-rank needs the embedding and the head on one rank, but the stages that use it are on ranks " +
               std::to_string(entry.ranks.front()) + " and " + std::to_string(entry.ranks.back()),
           "use tied_embedding: copy, or a schedule whose first and last stage share a rank");
-    bytes_of_set[entry.ranks] += gradient_size(lowering, entry.held);
+    held_by_set[entry.ranks].add(entry.held);
   }
-  for (const auto& [ranks, bytes] : bytes_of_set) {
+  const bool divided = lowering.zero() >= 2;
+  const int shards = divided ? lowering.plan.shard_group() : 1,
+            of_experts = divided ? degrees_of_experts(lowering.plan).shard_group() : 1;
+  for (const auto& [ranks, held] : held_by_set) {
     Groups groups(static_cast<std::size_t>(lowering.plan.tensor));
     for (int t = 0; t < lowering.plan.tensor; ++t)
       for (const std::int32_t rank : ranks)
         groups[static_cast<std::size_t>(t)].push_back(lowering.plan.device(rank, lowering.replica, t));
-    const Bytes share = lowering.zero() >= 2 ? Bytes(bytes.base() / lowering.plan.shard_group()) : bytes;
+    const Bytes share(gradient_size(lowering, held.others()).base() / shards +
+                      gradient_size(lowering, held.only_experts()).base() / of_experts);
     const std::int32_t flow = add_flow(lowering, CollectiveKind::AllReduce, share, groups);
     if (flow >= 0) lowering.graph.cross_rank_flows.push_back({flow, ranks});
   }

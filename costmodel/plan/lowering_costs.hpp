@@ -9,14 +9,19 @@
 
 namespace panpipe {
 
+// Bytes of one parameter on a rank.
+struct ElementBytes {
+  double parameter = 0, gradient = 0, optimizer = 0;
+};
+
 // The defaults are those of measured layers on an in-place cluster: nothing is added to the given times and bytes.
 class LoweringCosts {
  public:
   virtual ~LoweringCosts() = default;
 
-  // Where a tensor-parallel group runs (cost_model.hpp): by default its first device's type.
-  virtual int site_of(const Cluster& cluster, const std::vector<int>& tensor_group) const {
-    return cluster.devices[static_cast<std::size_t>(tensor_group.front())].type;
+  // Where the groups of a device run (cost_model.hpp): by default its own type.
+  virtual int site_of(const Cluster& cluster, const PassGroups& groups) const {
+    return cluster.devices[static_cast<std::size_t>(groups.tensor().front())].type;
   }
   virtual const WorkloadCost& workload(int site) const = 0;
   // The same for who cuts the model: devices without rates are no fault, their times are 0.
@@ -32,6 +37,8 @@ class LoweringCosts {
   virtual double parameter_bytes() const { return 4; }
   virtual double gradient_bytes() const { return 4; }
   virtual double optimizer_bytes() const { return 0; }
+  // The same of experts that replicas share out, which fewer ranks hold and ZeRO divides over fewer.
+  virtual ElementBytes expert_bytes() const { return {parameter_bytes(), gradient_bytes(), optimizer_bytes()}; }
   virtual double reduced_bytes() const { return 4; }  // of one gradient element, when replicas add theirs up
   virtual Bytes framework_context() const { return Bytes(0); }
   virtual double allocator_factor() const { return 1.0; }

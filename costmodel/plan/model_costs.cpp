@@ -25,6 +25,11 @@ Breakdown ModelCosts::optimizer(std::int64_t elements, int site) const {
   return measured_ && !model_->scenario().profile ? Breakdown{} : model_->optimizer(elements, site, degrees_);
 }
 
+ElementBytes ModelCosts::expert_bytes() const {
+  const Degrees experts = degrees_of_experts(degrees_);
+  return {model_->parameter_bytes(experts), model_->gradient_bytes(experts), model_->optimizer_bytes(experts)};
+}
+
 double ModelCosts::reduced_bytes() const { return travelling_gradient_bytes(model_->scenario()); }
 
 Duration ModelCosts::host_bound(Duration device, int launches, int site) const {

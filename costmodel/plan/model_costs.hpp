@@ -12,9 +12,7 @@ class ModelCosts : public LoweringCosts {
   // On the devices of the scenario's placement, or of the default one.
   ModelCosts(const CostModel& model, const Degrees& degrees);
 
-  int site_of(const Cluster&, const std::vector<int>& tensor_group) const override {
-    return model_->site_of(tensor_group, occupancy_);
-  }
+  int site_of(const Cluster&, const PassGroups& groups) const override { return model_->site_of(groups, occupancy_); }
   const WorkloadCost& workload(int site) const override { return model_->workload(site); }
   const WorkloadCost& units(int site) const override { return model_->units(site); }
   TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const override {
@@ -31,6 +29,7 @@ class ModelCosts : public LoweringCosts {
   double parameter_bytes() const override { return model_->parameter_bytes(degrees_); }
   double gradient_bytes() const override { return model_->gradient_bytes(degrees_); }
   double optimizer_bytes() const override { return model_->optimizer_bytes(degrees_); }
+  ElementBytes expert_bytes() const override;
   double reduced_bytes() const override;
   Bytes framework_context() const override { return model_->framework_context(); }
   double allocator_factor() const override { return model_->allocator_factor(); }

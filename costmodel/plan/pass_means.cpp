@@ -28,7 +28,7 @@ std::vector<int> copying_at_once(const Cluster& cluster, const PlanRequest& requ
   if (request.placement) devices = *request.placement;
   const int stagger = offload_stagger(request.schedule.options);
   if (stagger == 1) return devices;
-  const std::size_t of_rank = static_cast<std::size_t>(request.degrees.tensor) * static_cast<std::size_t>(request.degrees.data);
+  const std::size_t of_rank = static_cast<std::size_t>(request.degrees.devices_of_rank());
   const std::size_t run = of_rank * static_cast<std::size_t>(stagger);
   std::vector<int> first;
   for (std::size_t i = 0; i < devices.size(); ++i)
@@ -81,7 +81,7 @@ PassCosts mean_pass_costs(const Cluster& cluster, const PlanRequest& request, co
   };
   means.offload = copy_time(true);
   means.reload = copy_time(false);
-  const int next_rank = request.degrees.tensor * request.degrees.data;  // first device of rank 1
+  const int next_rank = request.degrees.devices_of_rank();  // first device of rank 1
   if (request.degrees.pipeline > 1 && next_rank < cluster.size()) {
     const auto device = [&](int position) {
       return request.placement ? (*request.placement)[static_cast<std::size_t>(position)] : position;

@@ -66,24 +66,27 @@ void check_schedule_fits(const Degrees& degrees, const Schedule& schedule) {
   if (schedule.microbatches != degrees.microbatches)
     throw InputError(fmt::format("schedule '{}' is for {} microbatches, but batch.microbatches is {}", schedule.name,
                                  schedule.microbatches, degrees.microbatches));
+  if (degrees.context > 1 && schedule.splits > 1)
+    throw InputError(fmt::format("schedule '{}' cuts sequences into {} slices, which context parallelism of {} does too",
+                                 schedule.name, schedule.splits, degrees.context));
   check_plan_schedule(schedule);
 }
 
 std::vector<int> requested_devices(const Cluster& cluster, const PlanRequest& request) {
   const Degrees& degrees = request.degrees;
-  const int size = degrees.pipeline * degrees.data * degrees.tensor;
+  const int size = degrees.pipeline * degrees.devices_of_rank();
   const int present = cluster.size();
   if (size > present)
-    throw InputError(fmt::format("pipeline {} x data {} x tensor {} needs {} devices, but cluster '{}' has {}", degrees.pipeline,
-                                 degrees.data, degrees.tensor, size, cluster.name, present));
+    throw InputError(
+        fmt::format("{} needs {} devices, but cluster '{}' has {}", product_of_degrees(degrees), size, cluster.name, present));
   if (!request.placement) {
     std::vector<int> devices(static_cast<std::size_t>(size));
     std::iota(devices.begin(), devices.end(), 0);
     return devices;
   }
   if (static_cast<int>(request.placement->size()) != size)
-    throw InputError(fmt::format("placement names {} devices, but pipeline {} x data {} x tensor {} needs {}",
-                                 request.placement->size(), degrees.pipeline, degrees.data, degrees.tensor, size));
+    throw InputError(
+        fmt::format("placement names {} devices, but {} needs {}", request.placement->size(), product_of_degrees(degrees), size));
   std::set<int> seen;
   for (const int device : *request.placement) {
     if (device < 0 || device >= present)
@@ -162,6 +165,11 @@ Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int site, b
 }
 
 }  // namespace
+
+std::string product_of_degrees(const Degrees& degrees) {
+  const std::string context = degrees.context > 1 ? fmt::format(" x context {}", degrees.context) : "";
+  return fmt::format("pipeline {} x data {}{} x tensor {}", degrees.pipeline, degrees.data, context, degrees.tensor);
+}
 
 void check_plan_schedule(const Schedule& schedule) {
   const std::vector<ScheduleProblem> problems = check_schedule(schedule);

@@ -20,10 +20,11 @@ struct StagePlan {
 struct Plan : Degrees {
   Schedule schedule;
   std::vector<StagePlan> stages;
-  std::vector<int> devices;  // device of position (pipeline, data, tensor), tensor fastest, then data
+  std::vector<int> devices;  // device of position (pipeline, data, context, tensor), tensor fastest, then context
 
-  int device(int rank, int data_index, int tensor_index) const {
-    return devices[static_cast<std::size_t>((rank * data + data_index) * tensor + tensor_index)];
+  // replica = data index x context degree + context index.
+  int device(int rank, int replica, int tensor_index) const {
+    return devices[static_cast<std::size_t>((rank * replicas() + replica) * tensor + tensor_index)];
   }
 };
 

@@ -85,6 +85,9 @@ void read_degrees(const Node& node, ReadLog& log, const Scenario& scenario, Plan
   plan.data = degrees.integer("data", 1);
   plan.zero = degrees.integer("zero", 0, 0);
   plan.shard = degrees.find("shard") != nullptr ? degrees.integer("shard", 1) : 0;
+  plan.context = degrees.find("context") != nullptr ? degrees.integer("context", 1) : 1;
+  plan.expert = degrees.find("expert") != nullptr ? degrees.integer("expert", 1) : 1;
+  plan.expert_tensor = degrees.find("expert_tensor") != nullptr ? degrees.integer("expert_tensor", 1) : 0;
   const bool sequence = degrees.boolean("sequence_parallel", scenario.parallel.sequence_parallel);
   degrees.finish();
   const auto check = [&](const char* key, int here, int there) {
@@ -95,6 +98,9 @@ void read_degrees(const Node& node, ReadLog& log, const Scenario& scenario, Plan
   check("parallel.data", plan.data, scenario.parallel.data);
   check("parallel.zero", plan.zero, scenario.parallel.zero);
   check("parallel.shard", plan.shard, scenario.parallel.shard);
+  check("parallel.context", plan.context, scenario.parallel.context);
+  check("parallel.expert", plan.expert, scenario.parallel.expert);
+  check("parallel.expert_tensor", plan.expert_tensor, scenario.parallel.expert_tensor);
   check_agrees(node, log, scenario, "parallel.sequence_parallel", sequence ? "true" : "false",
                scenario.parallel.sequence_parallel ? "true" : "false");
 }
@@ -110,10 +116,9 @@ void read_batch(const Node* node, ReadLog& log, const Scenario& scenario) {
 }
 
 void check_devices(const Node& node, ReadLog& log, const Plan& plan, const Scenario& scenario) {
-  const int size = plan.pipeline * plan.data * plan.tensor;
+  const int size = plan.pipeline * plan.devices_of_rank();
   if (static_cast<int>(plan.devices.size()) != size)
-    log.error(node, fmt::format("{} devices are named, but pipeline {} x data {} x tensor {} needs {}", plan.devices.size(),
-                                plan.pipeline, plan.data, plan.tensor, size));
+    log.error(node, fmt::format("{} devices are named, but {} needs {}", plan.devices.size(), product_of_degrees(plan), size));
   std::set<int> seen;
   for (const int device : plan.devices) {
     if (device >= scenario.cluster.size())
@@ -144,10 +149,15 @@ void check_cover(const Node& node, const Plan& plan, int units) {
 std::string to_yaml(const Plan& plan, const WorkloadCost& names) {
   std::string text = "panpipe: 1\nkind: plan\n";
   text += fmt::format("batch: {{microbatches: {}, micro: {}}}\n", plan.schedule.microbatches, plan.micro);
-  text += fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}{}, sequence_parallel: {}}}\n", plan.pipeline,
-                      plan.tensor, plan.data, plan.zero, plan.shard > 0 ? fmt::format(", shard: {}", plan.shard) : "",
-                      plan.sequence_parallel);
-  text += fmt::format("devices: [{}]  # of position (pipeline, data, tensor), tensor fastest\n", fmt::join(plan.devices, ", "));
+  const auto more = [](const char* key, int value, int unless) {
+    return value > unless ? fmt::format(", {}: {}", key, value) : std::string();
+  };
+  text +=
+      fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}{}{}{}{}, sequence_parallel: {}}}\n", plan.pipeline,
+                  plan.tensor, plan.data, plan.zero, more("shard", plan.shard, 0), more("context", plan.context, 1),
+                  more("expert", plan.expert, 1), more("expert_tensor", plan.expert_tensor, 0), plan.sequence_parallel);
+  text += fmt::format("devices: [{}]  # of position (pipeline, data, {}tensor), tensor fastest\n", fmt::join(plan.devices, ", "),
+                      plan.context > 1 ? "context, " : "");
   text += "stages:  # units are [first, end)\n";
   for (const StagePlan& stage : plan.stages)
     text += fmt::format("- {{units: [{}, {}], first: {}, last: {}, recompute: {}}}\n", stage.first_unit, stage.end_unit,

@@ -54,6 +54,7 @@ std::string parallel_alike(const Scenario& scenario, const Plan& plan) {
     if (degree > 1) text += (text.empty() ? "" : " + ") + std::string(kind);
   };
   add(plan.tensor, "tensor");
+  add(plan.context, "context");
   add(plan.pipeline, "pipeline");
   add(plan.data, plan.data > 1 && zero_in_effect(scenario.framework, plan) >= 3 ? "sharded data" : "data");
   return text.empty() ? "one device" : text;

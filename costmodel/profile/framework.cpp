@@ -126,6 +126,8 @@ void read_keys(Reader& reader, Framework& f) {
   reader.read("distributed_optimizer", f.distributed_optimizer);
   reader.read("overlap_tensor_collectives", f.overlap_tensor_collectives);
   reader.read("tensor_chunks", f.tensor_chunks);
+  reader.read("expert_dispatch", f.expert_dispatch,
+              Choices<ExpertDispatch>{{"rows", ExpertDispatch::Rows}, {"nodes", ExpertDispatch::Nodes}});
   reader.read("residual_before_reduction", f.residual_before_reduction);
   reader.read("gradient_bucket", f.gradient_bucket);
   reader.read("gradient_bucket_elements", f.gradient_bucket_elements);

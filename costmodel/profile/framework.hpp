@@ -24,6 +24,9 @@ enum class ActivationKernel : std::uint8_t { Kernel, Operators };
 enum class GradientAccumulation : std::uint8_t { Fused, Fp32, Buffer, Flat, Autograd };
 // One kernel for many parameters; a kernel an operation, each for many parameters; a kernel an operation and parameter.
 enum class OptimizerKernel : std::uint8_t { Fused, Foreach, Loop };
+// Tokens go to their experts row by row; or once to each node that has one of a token's experts, and from there to its devices
+// (DeepEP, Megatron's flex dispatcher).
+enum class ExpertDispatch : std::uint8_t { Rows, Nodes };
 enum class GradientClipping : std::uint8_t { None, Foreach, Loop };
 
 struct Framework {
@@ -64,6 +67,7 @@ struct Framework {
   // Sequence parallelism: its gathers and reduce-scatters and the products next to them go in so many chunks, side by side; 1:
   // whole, one behind the other; 0: as many as the group has ranks.
   int tensor_chunks = 1;
+  ExpertDispatch expert_dispatch = ExpertDispatch::Rows;
   bool residual_before_reduction = false;  // each tensor-parallel rank adds its part of the residual before the all-reduce
   // Buckets of gradients that are reduced beside the backward: so many bytes; or, where elements are given, these, and no fewer
   // than so many for each replica.

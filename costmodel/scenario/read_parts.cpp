@@ -204,11 +204,28 @@ void read_recompute(MapReader& reader, Scenario& scenario) {
 
 namespace {
 
-std::string divisors_help(int number) {
+// "data 4", "data 4 x context 2": the ranks that hold the same weights.
+std::string replicas_text(const Parallel& parallel) {
+  return parallel.context > 1 ? fmt::format("data {} x context {}", parallel.data, parallel.context)
+                              : fmt::format("data {}", parallel.data);
+}
+
+std::int64_t replicas_of(const Parallel& parallel) { return std::int64_t{parallel.data} * parallel.context; }
+
+std::string divisors_help(const Parallel& parallel) {
   std::string list;
-  for (int d = 1; d <= number; ++d)
+  const std::int64_t number = replicas_of(parallel);
+  for (std::int64_t d = 1; d <= number; ++d)
     if (number % d == 0) list += fmt::format("{}{}", list.empty() ? "" : ", ", d);
-  return fmt::format("shard is the ranks of a shard group, for data {}: {}", number, list);
+  return fmt::format("shard is the ranks of a shard group, for {}: {}", replicas_text(parallel), list);
+}
+
+void read_context(MapReader& reader, Parallel& parallel) {
+  if (reader.find("context") != nullptr && !read_auto(reader, "context", "1")) parallel.context = reader.integer("context", 1);
+  if (reader.find("context_exchange") != nullptr)  // among the known keys when absent
+    parallel.exchange = reader.choice<ContextExchange>(
+        "context_exchange",
+        {{"ring", ContextExchange::Ring}, {"all-gather", ContextExchange::AllGather}, {"ulysses", ContextExchange::Ulysses}});
 }
 
 }  // namespace
@@ -222,6 +239,7 @@ Parallel read_parallel(MapReader& scenario) {
   if (!read_auto(reader, "pipeline", "") && reader.find("pipeline") != nullptr) parallel.pipeline = reader.integer("pipeline", 1);
   parallel.tensor = degree("tensor");
   parallel.data = degree("data");
+  read_context(reader, parallel);
   if (!read_auto(reader, "virtual_stages", "") && reader.find("virtual_stages") != nullptr)
     parallel.virtual_stages = reader.integer("virtual_stages", 1);
   if (!read_auto(reader, "zero", "0")) parallel.zero = reader.integer("zero", 0, 0);
@@ -232,24 +250,27 @@ Parallel read_parallel(MapReader& scenario) {
   if (const Node* shard = reader.find("shard")) {
     parallel.shard = read_integer(*shard, scenario.log(), 1).value_or(0);
     const bool open = reader.find("data") != nullptr && reader.find("data")->text == "auto";
-    if (!open && parallel.shard > 0 && parallel.data % parallel.shard != 0) {
+    if (!open && parallel.shard > 0 && replicas_of(parallel) % parallel.shard != 0) {
       scenario.log().error(
-          *shard, fmt::format("shard {} does not divide data {}, which it cuts into groups", parallel.shard, parallel.data),
-          divisors_help(parallel.data));
+          *shard, fmt::format("shard {} does not divide {}, which it cuts into groups", parallel.shard, replicas_text(parallel)),
+          divisors_help(parallel));
       parallel.shard = 0;
     }
   }
   if (!read_auto(reader, "sequence_parallel", "false")) parallel.sequence_parallel = reader.boolean("sequence_parallel", false);
+  read_expert_degrees(reader, parallel);
   reader.finish();
   return parallel;
 }
 
 void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& parallel) {
   const long long devices = cluster.size();
-  const long long per_rank = static_cast<long long>(parallel.tensor) * parallel.data;
+  constexpr double kBeyond = 1e15;  // more than any cluster has
+  const double product = static_cast<double>(parallel.tensor) * parallel.data * parallel.context;
+  const long long per_rank = static_cast<long long>(std::min(product, kBeyond));
   const std::string has = fmt::format("the cluster has {} ({})", counted(devices, "device"), device_place(scenario));
   const std::string per_rank_words =
-      fmt::format("tensor {} x data {}, {}", parallel.tensor, parallel.data, origin_of(parallel_node(scenario, "tensor")));
+      fmt::format("tensor {} x {}, {}", parallel.tensor, replicas_text(parallel), origin_of(parallel_node(scenario, "tensor")));
   if (parallel.pipeline == 0) {
     if (per_rank > devices || devices % per_rank != 0) {
       const std::string message = per_rank > devices ? fmt::format("parallel asks for {} per pipeline rank ({}) but {}",
@@ -264,13 +285,13 @@ void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& paral
     parallel.pipeline = static_cast<int>(devices / per_rank);
     scenario.log().resolved(
         "parallel.pipeline", std::to_string(parallel.pipeline),
-        fmt::format("derived: {} / (tensor {} x data {})", counted(devices, "device"), parallel.tensor, parallel.data));
+        fmt::format("derived: {} / (tensor {} x {})", counted(devices, "device"), parallel.tensor, replicas_text(parallel)));
   } else if (parallel.pipeline > devices / per_rank) {
     // The product itself may be beyond any integer.
-    scenario.log().error(parallel_node(scenario, "pipeline"),
-                         fmt::format("parallel asks for {:.0f} devices (pipeline {} x tensor {} x data {}, {}) but {}",
-                                     static_cast<double>(per_rank) * parallel.pipeline, parallel.pipeline, parallel.tensor,
-                                     parallel.data, place_of(scenario, "parallel.pipeline"), has));
+    scenario.log().error(
+        parallel_node(scenario, "pipeline"),
+        fmt::format("parallel asks for {:.0f} devices (pipeline {} x tensor {} x {}, {}) but {}", product * parallel.pipeline,
+                    parallel.pipeline, parallel.tensor, replicas_text(parallel), place_of(scenario, "parallel.pipeline"), has));
   }
 }
 
@@ -409,12 +430,12 @@ std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluste
       log.error(*item, fmt::format("device {} is placed twice, first as {}", *device, first->second->path));
     placement.push_back(*device);
   }
-  const double wanted = static_cast<double>(parallel.pipeline) * parallel.tensor * parallel.data;
+  const double wanted = static_cast<double>(parallel.pipeline) * parallel.tensor * parallel.data * parallel.context;
   if (whole && static_cast<double>(placement.size()) != wanted)
     log.error(*node,
-              fmt::format("the placement lists {}, but parallel asks for {:.0f} (pipeline {} x tensor {} x data {}, {})",
+              fmt::format("the placement lists {}, but parallel asks for {:.0f} (pipeline {} x tensor {} x {}, {})",
                           counted(static_cast<long long>(placement.size()), "device"), wanted, parallel.pipeline, parallel.tensor,
-                          parallel.data, scenario.has("parallel") ? place_of(scenario, "parallel") : "default"));
+                          replicas_text(parallel), scenario.has("parallel") ? place_of(scenario, "parallel") : "default"));
   return placement;
 }
 

@@ -17,6 +17,12 @@ bool read_auto(MapReader& reader, const std::string& key, const std::string& fal
 // `parallel:`. What is absent keeps its default; pipeline stays 0 until the cluster is known.
 Parallel read_parallel(MapReader& scenario);
 
+// `parallel.expert` and `parallel.expert_tensor`; needs the other degrees.
+void read_expert_degrees(MapReader& parallel, Parallel& degrees);
+
+// `experts:`, how tokens fall on experts.
+ExpertLoad read_expert_load(MapReader& scenario, const Parallel& degrees);
+
 // Fills in parallel.pipeline and checks the degrees against the number of devices.
 void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& parallel);
 

@@ -308,6 +308,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   const std::optional<int> global_batch = read_batch(reader, scenario);
   read_choices(reader, scenario);
   scenario.parallel = read_parallel(reader);
+  scenario.expert_load = read_expert_load(reader, scenario.parallel);
   const bool degrees_known = !log.has_errors();
   if (cluster && degrees_known) fit_to_devices(reader, *cluster, scenario.parallel);
   if (global_batch && degrees_known) divide_batch(reader, *global_batch, scenario);
@@ -444,7 +445,10 @@ Degrees degrees_of(const Scenario& scenario) {
           .sequence_parallel = parallel.sequence_parallel,
           .micro = scenario.micro,
           .microbatches = scenario.microbatches,
-          .shard = parallel.shard};
+          .shard = parallel.shard,
+          .context = parallel.context,
+          .expert = parallel.expert,
+          .expert_tensor = parallel.expert_tensor};
 }
 
 Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
@@ -452,7 +456,12 @@ Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
     return make_workload(scenario.workload, {.microbatch = degrees.micro,
                                              .tensor_degree = degrees.tensor,
                                              .sequence_parallel = degrees.sequence_parallel,
-                                             .precision = scenario.precision});
+                                             .precision = scenario.precision,
+                                             .context_degree = degrees.context,
+                                             .exchange = scenario.parallel.exchange,
+                                             .expert_degree = degrees.expert,
+                                             .expert_tensor = degrees.expert_tensor,
+                                             .expert_load = scenario.expert_load});
   } catch (const InputError& error) {
     throw placed(error, scenario, "workload");
   }

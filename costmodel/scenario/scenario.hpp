@@ -42,7 +42,11 @@ struct Parallel {
   int virtual_stages = 1;  // stages per rank
   int zero = 0;            // 0..3, over the ranks of a shard group
   bool sequence_parallel = false;
-  int shard = 0;  // data-parallel ranks of a shard group; 0: all
+  int shard = 0;    // replicas of a shard group; 0: all
+  int context = 1;  // ranks that share a sample's sequence
+  ContextExchange exchange = ContextExchange::Ring;
+  int expert = 1;         // ranks that share out the experts
+  int expert_tensor = 0;  // ranks that divide an expert's width: 1, or 0 = the tensor group
 };
 
 // A group of passes: their units woven, so that collectives of one run under compute of the other; or one block.
@@ -89,12 +93,13 @@ struct Scenario {
   WorkloadRequest workload;
   int micro = 1;         // samples per microbatch
   int microbatches = 1;  // per step of one replica
+  ExpertLoad expert_load;
   Precision precision = Precision::Fp32;
   Parallel parallel;
   ScheduleRequest schedule;
   std::vector<std::string> partition;  // units (names or indices) that start a stage after the first; empty = auto
   std::optional<std::vector<int>>
-      placement;  // device of every (pipeline, data, tensor) position, tensor fastest; default 0,1,2...
+      placement;  // device of every (pipeline, data, context, tensor) position, tensor fastest; default 0,1,2...
   Recompute recompute = Recompute::None;
   RecomputeScope recompute_scope;
   OptimizerRequest optimizer;

@@ -113,6 +113,7 @@ Aliasing aliasing_of(std::string_view target) {
 int viewed_tensor(const OperatorGraph& graph, const Operator& op) {
   const Aliasing aliasing = aliasing_of(op.target);
   const auto* first = op.arguments.empty() ? nullptr : std::get_if<TensorRef>(&op.arguments.front());
+  if (op.target == kContextKeys && first != nullptr) return first->tensor;
   if (aliasing == Aliasing::Never || first == nullptr) return -1;
   if (aliasing == Aliasing::IfUnchanged &&
       !unchanged(graph, op, base_name(op.target), graph.tensors[static_cast<std::size_t>(first->tensor)]))

@@ -9,6 +9,10 @@
 
 namespace panpipe {
 
+// Keys or values of the whole sequence, made of a context-parallel rank's own: the attention that reads them exchanges them, and
+// its backward does again, so that a rank keeps its own.
+inline constexpr std::string_view kContextKeys = "panpipe::context_keys";
+
 enum class Aliasing : std::uint8_t {
   Never,
   View,            // always

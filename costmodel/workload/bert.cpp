@@ -15,10 +15,11 @@ constexpr int kTokenTypes = 2;
 struct Bert {
   GraphBuilder& g;
   const ModelDimensions& d;
+  std::int64_t tokens;  // of a sample, on this rank
 };
 
 int embed(const Bert& bert, int tokens, int types, int word_weight) {
-  auto& [g, d] = bert;
+  auto& [g, d, rank_tokens] = bert;
   const std::string name = "bert.embeddings";
   g.module(name + ".word_embeddings");
   const int words = g.sum_parallel(g.vocabulary_embedding(tokens, word_weight, d.vocabulary));
@@ -27,14 +28,14 @@ int embed(const Bert& bert, int tokens, int types, int word_weight) {
   const int with_types = g.add(words, g.embedding(types, type_weight));
   g.module(name + ".position_embeddings");
   const int position_weight = g.parameter(name + ".position_embeddings.weight", {d.positions, d.hidden}, kNormalInit);
-  const int position_ids = g.buffer("position_ids", DType::Int64, {1, d.sequence}, "arange");
+  const int position_ids = g.buffer("position_ids", DType::Int64, {1, rank_tokens}, "arange");
   const int sum = g.add(with_types, g.embedding(position_ids, position_weight));
   const int part = g.scatter_sequence(sum);
   return g.dropout(g.layer_norm(part, name + ".LayerNorm", kBertEpsilon));
 }
 
 int masked_token_loss(const Bert& bert, int x, int labels, int word_weight) {
-  auto& [g, d] = bert;
+  auto& [g, d, rank_tokens] = bert;
   const std::string name = "cls.predictions";
   const int hidden = g.gelu(g.linear(x, name + ".transform.dense", d.hidden), "none");
   const int normal = g.enter_vocabulary(g.layer_norm(hidden, name + ".transform.LayerNorm", kBertEpsilon));
@@ -49,7 +50,7 @@ int masked_token_loss(const Bert& bert, int x, int labels, int word_weight) {
 }
 
 int next_sentence_loss(const Bert& bert, int x, int label) {
-  auto& [g, d] = bert;
+  auto& [g, d, rank_tokens] = bert;
   g.module("bert.pooler");
   const int first = g.select(x, 1, 0);
   const int dense = g.linear(first, "bert.pooler.dense", d.hidden);
@@ -61,16 +62,17 @@ int next_sentence_loss(const Bert& bert, int x, int label) {
 }  // namespace
 
 OperatorGraph build_bert(const std::string& model, const ModelDimensions& d, const WorkloadShape& shape) {
-  check_transformer_degree(d, d.sequence, shape, model);
+  const int of_rank = tokens_of_rank(d, shape, model);
+  check_transformer_degree(d, of_rank, shape, model);
   constexpr std::size_t kOperatorsPerLayer = 28, kOperatorsAround = 40;
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
-  const Bert bert{g, d};
-  const Transformer layers{g, d, bert_traits(), d.sequence};
+  const Bert bert{g, d, of_rank};
+  const Transformer layers{g, d, bert_traits(), of_rank};
   const std::int64_t batch = shape.microbatch;
-  const int tokens = g.input("input_ids", DType::Int64, {batch, d.sequence});
-  const int types = g.input("token_type_ids", DType::Int64, {batch, d.sequence});
-  const int labels = g.input("labels", DType::Int64, {batch, d.sequence});  // -100 where nothing is masked
+  const int tokens = g.input("input_ids", DType::Int64, {batch, of_rank});
+  const int types = g.input("token_type_ids", DType::Int64, {batch, of_rank});
+  const int labels = g.input("labels", DType::Int64, {batch, of_rank});  // -100 where nothing is masked
   const int next = d.traits.next_sentence ? g.input("next_sentence_label", DType::Int64, {batch}) : -1;
 
   g.unit("embedding");

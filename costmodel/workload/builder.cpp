@@ -37,6 +37,9 @@ GraphBuilder::GraphBuilder(std::string name, const WorkloadShape& shape, std::si
   graph_.name = std::move(name);
   graph_.tensor_degree = shape.tensor_degree;
   graph_.sequence_parallel = shape.sequence_parallel && shape.tensor_degree > 1;
+  graph_.context_degree = shape.context_degree;
+  graph_.expert_degree = shape.expert_degree;
+  graph_.expert_tensor = shape.expert_tensor > 0 ? shape.expert_tensor : shape.tensor_degree;
   graph_.operators.reserve(expected_operators);
   graph_.tensors.reserve(expected_operators * 2);
 }
@@ -131,9 +134,10 @@ int GraphBuilder::emit(std::string_view target, std::vector<Argument> arguments,
   return result;
 }
 
-void GraphBuilder::collectives(CollectiveKind forward, CollectiveKind backward) {
+void GraphBuilder::collectives(CollectiveKind forward, CollectiveKind backward, Among among) {
   graph_.operators.back().forward_collective = forward;
   graph_.operators.back().backward_collective = backward;
+  graph_.operators.back().among = among;
 }
 
 int GraphBuilder::linear(int x, const std::string& name, std::int64_t out_features, const LinearOptions& options) {

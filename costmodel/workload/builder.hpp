@@ -106,9 +106,28 @@ class GraphBuilder {
   int vocabulary_embedding(int ids, int weight, std::int64_t vocabulary);  // partial sums; leave_parallel or sum_parallel follows
   int vocabulary_cross_entropy(int logits, int labels, std::int64_t vocabulary);
 
+  // Context parallelism (context_parallel.cpp). All are the identity without it, and where the exchange is not theirs.
+  int whole_context(int x);     // keys or values of the whole sequence, in the place of the rank's own
+  int heads_for_tokens(int x);  // from all heads and own tokens to own heads and all tokens
+  int tokens_for_heads(int x);  // and back
+  void attend_over_context();   // the attention just written brings the whole sequence's keys and values together
+
   // Experts (experts.cpp). Rows are tokens; a row that goes to several experts is sent several times, sorted by expert.
   Routed route(int logits, int correction, const Experts& of);
   int dispatch(int rows, int chosen, int per_token);
+  // Whether experts are cut otherwise than the tensor-parallel ranks cut every product: tokens then go to the ranks of their
+  // experts, each rank those of its part of the sequence.
+  bool experts_apart() const { return graph_.expert_degree > 1 || graph_.expert_tensor != graph_.tensor_degree; }
+  int expert_degree() const { return graph_.expert_degree; }
+  int expert_tensor() const { return graph_.expert_tensor; }
+  // A weight or bias of all experts, (experts, ...), cut over the ranks that hold experts and along `shard` over those that
+  // divide one.
+  int expert_parameter(std::string name, Shape full_shape, std::string_view init, int shard = -1, int fused_matrices = 1);
+  // To the ranks of the rows' experts and back; the identity unless experts stand apart.
+  int send_to_experts(int rows);
+  int send_back(int rows, std::int64_t sent);
+  // Rows that came from several ranks, in the order of the experts of this one; or back in that of the ranks.
+  int regroup(int rows, int experts);
   int grouped_linear(int rows, int chosen, int weight, int bias, std::int64_t out_features, bool transposed);
   int combine(int rows, const Routed& routed);
 
@@ -123,7 +142,8 @@ class GraphBuilder {
     (list.emplace_back(std::forward<Arguments>(arguments)), ...);
     return emit(target, std::move(list), std::move(shape), dtype);
   }
-  void collectives(CollectiveKind forward, CollectiveKind backward);  // of the operator just written
+  // Of the operator just written.
+  void collectives(CollectiveKind forward, CollectiveKind backward, Among among = Among::Tensor);
 
   const Shape& shape(int x) const { return graph_.tensors[static_cast<std::size_t>(x)].shape; }
   DType dtype(int x) const { return graph_.tensors[static_cast<std::size_t>(x)].dtype; }
@@ -137,6 +157,7 @@ class GraphBuilder {
 
  private:
   int emit(std::string_view target, std::vector<Argument> arguments, Shape shape, DType dtype);
+  int exchange_heads(int x, std::size_t grows, std::size_t shrinks);
   int make_activation(std::string_view target, Shape shape, DType dtype);
   Argument optional(int tensor) const { return tensor < 0 ? Argument(NoArgument{}) : Argument(TensorRef{tensor}); }
 

@@ -1,11 +1,32 @@
 // Operators of a mixture of experts. None is ATen's: the executor registers them, and count_work knows them.
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.hpp"
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/transformer.hpp"
 
 namespace panpipe {
+namespace {
+
+std::int64_t share_of(std::int64_t rows, double share) {
+  return share == 1 ? rows : std::max<std::int64_t>(1, std::llround(std::ceil(static_cast<double>(rows) * share)));
+}
+
+}  // namespace
+
+double ExpertLoad::sent() const {
+  if (!capacity) return 1;
+  return !imbalance || *capacity <= *imbalance ? *capacity : 1;
+}
+
+double ExpertLoad::received(int ranks) const {
+  const double busiest = std::min(imbalance.value_or(1), static_cast<double>(ranks));
+  return capacity && (!imbalance || *capacity <= *imbalance) ? *capacity : busiest;
+}
 
 Routed GraphBuilder::route(int logits, int correction, const Experts& of) {
+  graph_.routing = {of.count, of.per_token, of.groups, of.groups_per_token};
   const Shape chosen = {shape(logits)[0], of.per_token};
   const int weights = op("panpipe_nn::route", chosen, dtype(logits), TensorRef{logits}, optional(correction),
                          std::int64_t{of.per_token}, of.sigmoid, of.normalized, of.scale);
@@ -17,8 +38,65 @@ Routed GraphBuilder::route(int logits, int correction, const Experts& of) {
 }
 
 int GraphBuilder::dispatch(int rows, int chosen, int per_token) {
-  return op("panpipe_nn::dispatch", {shape(rows)[0] * per_token, shape(rows)[1]}, dtype(rows), TensorRef{rows},
-            TensorRef{chosen});
+  const std::int64_t asked = shape(rows)[0] * per_token, sent = share_of(asked, request_.expert_load.sent());
+  graph_.expert_rows = static_cast<double>(sent) / static_cast<double>(asked);
+  return op("panpipe_nn::dispatch", {sent, shape(rows)[1]}, dtype(rows), TensorRef{rows}, TensorRef{chosen});
+}
+
+int GraphBuilder::expert_parameter(std::string name, Shape full_shape, std::string_view init, int shard, int fused_matrices) {
+  if (!experts_apart()) return parameter(std::move(name), std::move(full_shape), init, shard, fused_matrices);
+  const int index = parameter(std::move(name), std::move(full_shape), init);
+  Tensor& tensor = graph_.tensors[static_cast<std::size_t>(index)];
+  tensor.gradient_partial = false;  // its tokens come from all ranks
+  tensor.experts = true;
+  tensor.shape[0] /= graph_.expert_degree;
+  if (shard < 0 || graph_.expert_tensor == 1) return index;
+  tensor.shape[static_cast<std::size_t>(shard)] /= graph_.expert_tensor;
+  tensor.shard_dimension = shard;
+  tensor.fused_matrices = fused_matrices;
+  return index;
+}
+
+// Megatron's all-to-all dispatcher: rows go to the ranks of their experts; ranks that divide an expert gather what each of them
+// received; rows of one expert are brought together.
+int GraphBuilder::send_to_experts(int rows) {
+  if (!experts_apart()) return rows;
+  const std::int64_t sent = shape(rows)[0], features = shape(rows)[1];
+  if (graph_.expert_degree > 1) {
+    const ExpertLoad& load = request_.expert_load;
+    const std::int64_t received = share_of(sent, load.received(graph_.expert_degree) / load.sent());
+    rows = op("panpipe::send_to_experts", {received, features}, dtype(rows), TensorRef{rows});
+    collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll);
+    graph_.operators.back().among = Among::Expert;
+  }
+  const int together = graph_.expert_tensor;
+  if (together > 1) {
+    rows = op("panpipe::gather_rows", {shape(rows)[0] * together, features}, dtype(rows), TensorRef{rows});
+    collectives(CollectiveKind::AllGather, CollectiveKind::ReduceScatter);
+  }
+  // The other tensor-parallel ranks have as many tokens of their own.
+  graph_.expert_rows *= static_cast<double>(shape(rows)[0]) / (static_cast<double>(sent) * graph_.tensor_degree);
+  return rows;
+}
+
+int GraphBuilder::send_back(int rows, std::int64_t sent) {
+  if (!experts_apart()) return rows;
+  const std::int64_t features = shape(rows)[1];
+  if (graph_.expert_tensor > 1) {
+    rows = op("panpipe::scatter_rows", {shape(rows)[0] / graph_.expert_tensor, features}, dtype(rows), TensorRef{rows});
+    collectives(CollectiveKind::ReduceScatter, CollectiveKind::AllGather);
+  }
+  if (graph_.expert_degree > 1) {
+    rows = op("panpipe::send_back", {sent, features}, dtype(rows), TensorRef{rows});
+    collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll);
+    graph_.operators.back().among = Among::Expert;
+  }
+  return rows;
+}
+
+int GraphBuilder::regroup(int rows, int experts) {
+  if (graph_.expert_degree == 1 || graph_.expert_degree == experts) return rows;
+  return op("panpipe_nn::regroup", shape(rows), dtype(rows), TensorRef{rows});
 }
 
 int GraphBuilder::grouped_linear(int rows, int chosen, int weight, int bias, std::int64_t out_features, bool transposed) {
@@ -27,8 +105,9 @@ int GraphBuilder::grouped_linear(int rows, int chosen, int weight, int bias, std
   // A bias that all ranks hold whole is added by each of them: the sum over the ranks has it once.
   const bool whole_bias = bias >= 0 && shape(bias)[1] == graph_.tensors[static_cast<std::size_t>(bias)].full_shape[1] &&
                           graph_.tensors[static_cast<std::size_t>(bias)].shard_dimension < 0;
-  const double share = whole_bias ? 1.0 / graph_.tensor_degree : 1.0;
-  if (whole_bias && graph_.tensor_degree > 1) graph_.tensors[static_cast<std::size_t>(bias)].gradient_partial = true;
+  const int ranks = graph_.expert_tensor;
+  const double share = whole_bias ? 1.0 / ranks : 1.0;
+  if (whole_bias && ranks > 1) graph_.tensors[static_cast<std::size_t>(bias)].gradient_partial = true;
   return op("panpipe_nn::grouped_linear", {shape(rows)[0], out_features}, dtype(rows), TensorRef{rows}, TensorRef{chosen},
             TensorRef{weight}, optional(bias), transposed, share);
 }

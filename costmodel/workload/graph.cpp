@@ -7,6 +7,24 @@
 #include "costmodel/workload/operands.hpp"
 
 namespace panpipe {
+
+std::string_view name_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::AllReduce:
+      return "all-reduce";
+    case CollectiveKind::AllGather:
+      return "all-gather";
+    case CollectiveKind::ReduceScatter:
+      return "reduce-scatter";
+    case CollectiveKind::AllToAll:
+      return "all-to-all";
+    case CollectiveKind::SendReceive:
+      return "send-receive";
+    case CollectiveKind::None:
+      break;
+  }
+  return "";
+}
 namespace {
 
 template <class... F>

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "base/precision.hpp"
 #include "base/quantity.hpp"
+#include "costmodel/workload/among.hpp"
 
 namespace panpipe {
 
@@ -58,6 +60,8 @@ struct Tensor {
   bool written = false;  // a buffer that operators write into (running statistics)
   // Whole on every rank, but used on a rank's own part of the sequence: its gradient is summed over the tensor-parallel ranks.
   bool gradient_partial = false;
+  // Of a part of the experts, along the first dimension: the other ranks of an expert group hold other experts.
+  bool experts = false;
 
   std::int64_t elements() const {
     std::int64_t n = 1;
@@ -86,9 +90,10 @@ struct Autocast {
   DType dtype{};
 };
 
-// Communicating operators of tensor parallelism, as graph nodes (c10d functional collectives). They are the conjugate
-// operators f and g of Megatron: what the forward does, the backward mirrors.
-enum class CollectiveKind : std::uint8_t { None, AllReduce, AllGather, ReduceScatter };
+// Communication inside a pass, as graph nodes (c10d functional collectives). That of tensor parallelism are the conjugate
+// operators f and g of Megatron: what the forward does, the backward mirrors. SendReceive: each member to the next in its ring.
+enum class CollectiveKind : std::uint8_t { None, AllReduce, AllGather, ReduceScatter, AllToAll, SendReceive };
+std::string_view name_of(CollectiveKind kind);  // "all-reduce", ...; empty for None
 
 struct Operator {
   std::string target;  // dispatcher name with overload: "aten::linear", "aten::add.Tensor"
@@ -99,10 +104,12 @@ struct Operator {
   bool recorded = true;                     // false: inside torch.no_grad(), no gradient flows through it
   std::optional<Autocast> autocast;
   int unit = 0;  // movable unit it belongs to; units are contiguous in operator order, from 0
-  // Tensor-parallel communication: in the forward and in the backward of this node (Megatron's f: none / all-reduce;
-  // g: all-reduce / none; with sequence parallelism all-gather / reduce-scatter and the reverse).
+  // Communication in the forward and in the backward of this node (Megatron's f: none / all-reduce; g: all-reduce / none; with
+  // sequence parallelism all-gather / reduce-scatter and the reverse). SendReceive: a ring of exchanges that runs beside the
+  // operator, which takes in what arrives part by part.
   CollectiveKind forward_collective = CollectiveKind::None;
   CollectiveKind backward_collective = CollectiveKind::None;
+  Among among = Among::Tensor;  // whose group communicates
 };
 
 // A movable unit: operators that stay together when the model is cut (an attention half, an MLP half, the loss).
@@ -112,6 +119,12 @@ struct UnitInfo {
   int layer = -1;     // transformer layer index, -1 for embedding, head, loss
 };
 
+// How tokens choose experts; of layers that differ, the last.
+struct Routing {
+  int experts = 0, per_token = 0;
+  int groups = 1, groups_per_token = 1;  // a token's experts are of so many groups; 1: of any
+};
+
 struct OperatorGraph {
   std::string name;
   std::vector<Tensor> tensors;
@@ -119,11 +132,18 @@ struct OperatorGraph {
   std::vector<UnitInfo> units;
   std::vector<int> inputs;  // tensor indices
   int loss = -1;            // the scalar loss
-  int tensor_degree = 1;    // degree it was sharded for
+  int tensor_degree = 1;    // degrees it was made for
+  int context_degree = 1, expert_degree = 1;
   bool sequence_parallel = false;
+  int expert_tensor = 1;  // ranks that divide an expert's width
+  Routing routing;
+  double expert_rows = 1;   // rows of a rank's experts over the rows that all its tokens have before they are sent
   std::string values_file;  // the archive that holds the stored values; empty for builders
   std::vector<StoredValues> stored;
 
+  int degree(Among among) const {  // of the groups inside passes
+    return among == Among::Tensor ? tensor_degree : among == Among::Context ? context_degree : expert_degree;
+  }
   std::int64_t parameter_count() const;  // of the whole, unsharded model; tied parameters once
   std::int64_t trained_count() const;    // of those, what gets a gradient
   // Checks invariants (indices in range, topological order, every activation produced once, unit order); throws InternalError.

@@ -346,7 +346,9 @@ void deepseek(ConfigReader& r, ModelDimensions& d, int dense, int routed, int sh
   e.normalized = r.flag({"norm_topk_prob"}, sigmoid);
   e.sigmoid = e.correction = sigmoid;
   e.scale = r.number({"routed_scaling_factor"}, sigmoid ? 2.5 : 1);
-  if (r.integer("", {"n_group"}, 1, sigmoid ? 8 : 1) > 1) {
+  e.groups = r.integer("", {"n_group"}, 1, sigmoid ? 8 : 1);
+  e.groups_per_token = r.integer("", {"topk_group"}, 1, sigmoid ? 4 : 1);
+  if (e.groups > 1) {
     r.assume("a token's experts may come from all groups (n_group, topk_group are left out)");
     r.leave_out("its choice of experts by groups");
   }

@@ -301,7 +301,7 @@ void require_divides(const WorkloadShape& shape, std::int64_t extent, std::strin
 }
 
 void check_degree_of_heads(const ModelDimensions& d, const WorkloadShape& shape, const std::string& model) {
-  check_transformer_degree(d, d.sequence, shape, model);
+  check_transformer_degree(d, tokens_of_rank(d, shape, model), shape, model);
   if (key_value_heads(d) % shape.tensor_degree != 0 && shape.tensor_degree % key_value_heads(d) != 0)
     throw InputError(
         fmt::format("tensor parallelism of {} neither divides the {} key-value heads of {} nor is a multiple of them",
@@ -312,7 +312,11 @@ void check_transformer_degree(const ModelDimensions& d, int tokens, const Worklo
   require_divides(shape, d.heads, "heads", model);
   require_divides(shape, d.hidden, "hidden features", model);
   require_divides(shape, d.ffn, "features of the MLP", model);
-  if (shape.sequence_parallel) require_divides(shape, tokens, "tokens of a sequence (sequence parallelism)", model);
+  if (shape.sequence_parallel)
+    require_divides(shape, tokens,
+                    shape.context_degree > 1 ? "tokens of a rank's part of the sequence (sequence parallelism)"
+                                             : "tokens of a sequence (sequence parallelism)",
+                    model);
 }
 
 }  // namespace panpipe

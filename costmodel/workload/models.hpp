@@ -70,6 +70,9 @@ void require_divides(const WorkloadShape& shape, std::int64_t extent, std::strin
 // The checks that all transformers share: heads, hidden size, width of the MLP; the sequence when it is split.
 void check_transformer_degree(const ModelDimensions& dimensions, int tokens, const WorkloadShape& shape,
                               const std::string& model);
+// Of a sample, the tokens that a context-parallel rank has. Throws InputError unless the degree divides them (and for Ulysses the
+// heads).
+int tokens_of_rank(const ModelDimensions& dimensions, const WorkloadShape& shape, const std::string& model);
 // Key-value heads are cut too: the degree divides them, or several ranks hold the same ones.
 void check_degree_of_heads(const ModelDimensions& dimensions, const WorkloadShape& shape, const std::string& model);
 

@@ -155,6 +155,8 @@ OperatorWork attention(const View& v, std::size_t causal, std::int64_t window) {
   work.kind = OperatorClass::Attention;
   work.attention = {q.shape[0], q.shape[1],     k.shape[1],     q.shape[2], k.shape[2],
                     q.shape[3], v.flag(causal), value.shape[3], window};
+  if (v.op.forward_collective == CollectiveKind::SendReceive) work.attention.blocks = v.graph.degree(v.op.among);
+  work.collective_bytes = k.bytes() + value.bytes();  // where ranks exchange them
   const GemmShape scores = {q.shape[0] * q.shape[1], q.shape[2], k.shape[2], q.shape[3]};
   const GemmShape weighted = {q.shape[0] * q.shape[1], q.shape[2], value.shape[3], k.shape[2]};
   const double operations = product_flops(scores).base() + product_flops(weighted).base();
@@ -421,6 +423,9 @@ OperatorWork dispatch(const View& v) {
   return work;
 }
 
+// (rows): each is copied to another place.
+OperatorWork regroup(const View& v) { return elementwise(v, v.in().bytes(), Bytes(0), 0.0); }
+
 // (rows, chosen, weight, bias, ...): a product an expert, with as many rows each.
 OperatorWork grouped_linear(const View& v) {
   const Tensor &x = v.in(0), &w = v.in(2), &y = v.out();
@@ -452,6 +457,7 @@ OperatorWork own_operator(const View& v, std::string_view target) {
   if (target == "panpipe_nn::attention") return attention(v, kCausalOfOwn, std::get<std::int64_t>(v.op.arguments[kWindowOfOwn]));
   if (target == "panpipe_nn::route") return route(v);
   if (target == "panpipe_nn::dispatch") return dispatch(v);
+  if (target == "panpipe_nn::regroup") return regroup(v);
   if (target == "panpipe_nn::grouped_linear") return grouped_linear(v);
   PANPIPE_CHECK(target == "panpipe_nn::combine", "an unknown operator of our own");
   return combine(v);
@@ -551,8 +557,10 @@ bool is_attention(std::string_view target) {
 // attention under sequence parallelism. The other ranks do theirs.
 double ranks_with_rows_of_their_own(const View& v) {
   const Shape& x = v.in(0).shape;
-  const bool own = v.graph.sequence_parallel && v.in(1).gradient_partial && x.size() == 3 && !v.graph.inputs.empty() &&
-                   x[1] * v.graph.tensor_degree == v.tensor(v.graph.inputs.front()).shape.back();
+  if (!v.graph.sequence_parallel || !v.in(1).gradient_partial || v.graph.inputs.empty()) return 1;
+  const Tensor& ids = v.tensor(v.graph.inputs.front());
+  const bool own = x.size() == 3 ? x[1] * v.graph.tensor_degree == ids.shape.back()
+                                 : x.size() == 2 && x[0] * v.graph.tensor_degree == ids.elements();
   return own ? v.graph.tensor_degree : 1;
 }
 
@@ -583,8 +591,10 @@ Flops model_flops(const OperatorGraph& graph) {
       forward += Flops(2.0 * graph.tensor_degree * static_cast<double>(q[0] * q[1] * q[2]) *
                        static_cast<double>(keys * (q[3] + value[3])));
     } else if (op.target == "panpipe_nn::grouped_linear") {
-      forward +=
-          Flops(2.0 * static_cast<double>(v.in(0).shape[0]) * full_elements(v.in(2)) / static_cast<double>(v.in(2).shape[0]));
+      // Of one expert, and of as many rows as the model has, whatever one rank gets of them.
+      const double experts =
+          static_cast<double>(v.in(2).role == TensorRole::Parameter ? v.in(2).full_shape[0] : v.in(2).shape[0]);
+      forward += Flops(2.0 * static_cast<double>(v.in(0).shape[0]) / graph.expert_rows * full_elements(v.in(2)) / experts);
     } else if (op.target == "aten::matmul" || op.target == "aten::bmm" || op.target == "aten::mm" || op.target == "aten::addmm" ||
                op.target == "aten::baddbmm") {
       const std::size_t first = op.target.find("add") == std::string::npos ? 0 : 1;
@@ -592,7 +602,7 @@ Flops model_flops(const OperatorGraph& graph) {
         forward += Flops(2.0 * static_cast<double>(v.out().elements()) * static_cast<double>(v.in(first).shape.back()));
     }
   }
-  return 3.0 * forward;
+  return 3.0 * graph.context_degree * forward;
 }
 
 }  // namespace panpipe

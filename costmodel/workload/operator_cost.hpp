@@ -30,6 +30,7 @@ struct AttentionShape {
   bool causal = false;
   std::int64_t value_size = 0;  // features of a value, where they are not as many as a query's and a key's (`head_size`)
   std::int64_t window = 0;      // tokens that a query looks back, itself included; 0: all
+  std::int64_t blocks = 1;      // in which keys and values come, one behind another
 
   // Of all pairs of query and key, those that a causal mask and a window leave (a mask alone: half of them).
   double attended_share() const;
@@ -52,11 +53,11 @@ struct OperatorWork {
   std::vector<int> saved;    // tensors (inputs or outputs) kept for backward; shared ones are counted once by the caller
   Bytes saved_extra{0};      // kept besides (dropout masks, softmax statistics); attention scores are the cost model's choice
   int gemm_saved_parameters = 0;  // of `saved`, how many are parameters (they cost nothing extra)
-  Bytes collective_bytes{0};      // class Collective: bytes of the full tensor
+  Bytes collective_bytes{0};      // classes Collective and Attention: bytes of the full tensor, of keys and values
 };
 
-// Forward and backward of the whole graph over all tensor-parallel ranks: three times the forward's matrix products, all
-// attention scores counted (PaLM's and Megatron's convention). Divide by the microbatch for one sample.
+// Forward and backward of the whole graph over all tensor-parallel and context-parallel ranks: three times the forward's matrix
+// products, all attention scores counted (PaLM's and Megatron's convention). Divide by the microbatch for one sample.
 Flops model_flops(const OperatorGraph& graph);
 
 // Per tensor: is it the logits of a loss? The loss's first input, and back from there what views, casts and other operators make

@@ -18,9 +18,11 @@ constexpr const char* kProjectOut = "model.decoder.project_out";
 
 std::int64_t width_of_embedding(const Transformer& m) { return m.t.embedding_width > 0 ? m.t.embedding_width : m.d.hidden; }
 
-// What the products of a layer's half read: whole on every rank. The narrow products of latents come first.
-int entered(const Transformer& m, int x, bool attention) {
-  return attention && m.t.latent.kv_rank > 0 ? x : m.g.enter_parallel(x);
+// What the products of a layer's half read: whole on every rank. The narrow products of latents come first, and so do routers
+// that each send their own part of the tokens.
+int entered(const Transformer& m, int x, int layer, bool attention) {
+  const bool later = attention ? m.t.latent.kv_rank > 0 : m.t.has_experts(layer) && m.g.experts_apart();
+  return later ? x : m.g.enter_parallel(x);
 }
 
 int half(const Transformer& m, int x, int layer, const std::string& path, bool attention) {
@@ -35,19 +37,19 @@ int residual_half(const Transformer& m, int x, int layer, const std::string& pat
   const std::string after = module_at(path, attention ? names.attention_after_norm : names.mlp_after_norm);
   switch (m.t.form) {
     case BlockForm::PostNorm: {
-      const int made = half(m, entered(m, x, attention), layer, path, attention);
+      const int made = half(m, entered(m, x, layer, attention), layer, path, attention);
       return transformer_norm(m, g.add(g.dropout(made), x), before);
     }
     case BlockForm::NormAfter:
-      return g.add(x, g.dropout(transformer_norm(m, half(m, entered(m, x, attention), layer, path, attention), after)));
+      return g.add(x, g.dropout(transformer_norm(m, half(m, entered(m, x, layer, attention), layer, path, attention), after)));
     case BlockForm::Sandwich: {
-      const int made = half(m, entered(m, transformer_norm(m, x, before), attention), layer, path, attention);
+      const int made = half(m, entered(m, transformer_norm(m, x, before), layer, attention), layer, path, attention);
       return g.add(x, g.dropout(transformer_norm(m, made, after)));
     }
     default:
       break;
   }
-  return g.add(x, g.dropout(half(m, entered(m, transformer_norm(m, x, before), attention), layer, path, attention)));
+  return g.add(x, g.dropout(half(m, entered(m, transformer_norm(m, x, before), layer, attention), layer, path, attention)));
 }
 
 // Attention and MLP read the same residual stream; one sum over the ranks serves both.
@@ -82,7 +84,7 @@ int embed(const Transformer& m, int ids, int word_weight) {
     g.module(std::string(m.t.names->positions));
     const int weight =
         g.parameter(std::string(m.t.names->positions) + ".weight", {d.positions + m.t.extra_positions, d.hidden}, kNormalInit);
-    const int rows = g.buffer("position_ids", DType::Int64, {1, d.sequence},
+    const int rows = g.buffer("position_ids", DType::Int64, {1, m.tokens},
                               m.t.extra_positions > 0 ? fmt::format("arange({})", m.t.extra_positions) : "arange");
     const int positions = g.embedding(rows, weight);
     g.module("transformer.drop");
@@ -94,6 +96,20 @@ int embed(const Transformer& m, int ids, int word_weight) {
   return m.t.embedding_norm ? transformer_norm(m, x, std::string(m.t.names->embedding_norm)) : x;
 }
 
+void check_degree_of_experts(const Transformer& m, const WorkloadShape& shape, const std::string& model) {
+  const int degree = shape.expert_degree, count = m.t.experts.count;
+  if (count == 0 || !m.g.experts_apart()) return;
+  if (count % degree != 0)
+    throw InputError(fmt::format("expert parallelism of {} does not divide the {} experts of {}", degree, count, model));
+  if (shape.tensor_degree > 1 && !shape.sequence_parallel)
+    throw InputError(fmt::format(
+        "experts of {} over ranks of their own: each rank of a tensor group of {} sends its own part of the tokens, so "
+        "set parallel.sequence_parallel to true",
+        model, shape.tensor_degree));
+  if (m.t.form == BlockForm::Parallel || m.t.form == BlockForm::ParallelTwoNorms)
+    throw InputError(fmt::format("{} has experts beside its attention, which are not cut; use parallel.expert 1", model));
+}
+
 void check_degree(const Transformer& m, const WorkloadShape& shape, const std::string& model) {
   const ModelDimensions& d = m.d;
   check_degree_of_heads(d, shape, model);
@@ -101,8 +117,9 @@ void check_degree(const Transformer& m, const WorkloadShape& shape, const std::s
   if (shape.tensor_degree > 1 && m.t.query_key_norm == QueryKeyNorm::Whole)
     throw InputError(
         fmt::format("{} normalizes the queries of all heads together, which is not cut; use parallel.tensor 1", model));
+  check_degree_of_experts(m, shape, model);
   if (m.t.experts.count > 0) {
-    require_divides(shape, m.t.experts.ffn, "features of an expert", model);
+    if (m.g.expert_tensor() > 1) require_divides(shape, m.t.experts.ffn, "features of an expert", model);
     if (m.t.experts.shared_ffn > 0) require_divides(shape, m.t.experts.shared_ffn, "features of the shared expert", model);
   }
 }
@@ -147,7 +164,7 @@ int transformer_head(const Transformer& m, int x, int labels, int word_weight) {
     logits = scaled(g.unary("tanh", scaled(logits, 1 / m.t.logit_cap)), m.t.logit_cap);
   }
   g.module("loss");
-  const std::int64_t rows = static_cast<std::int64_t>(g.request().microbatch) * d.sequence;
+  const std::int64_t rows = static_cast<std::int64_t>(g.request().microbatch) * m.tokens;
   const int flat = g.view(logits, {rows, g.shape(logits).back()});
   return g.vocabulary_cross_entropy(flat, g.view(labels, {rows}), d.vocabulary);
 }
@@ -156,11 +173,11 @@ OperatorGraph build_language_model(const std::string& model, const ModelDimensio
   constexpr std::size_t kOperatorsPerLayer = 60, kOperatorsAround = 32;
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
-  Transformer m{g, d, d.traits, d.sequence};
+  Transformer m{g, d, d.traits, tokens_of_rank(d, shape, model)};
   check_degree(m, shape, model);
   const std::int64_t batch = shape.microbatch;
-  const int tokens = g.input("input_ids", DType::Int64, {batch, d.sequence});
-  const int labels = g.input("labels", DType::Int64, {batch, d.sequence});  // already the next tokens
+  const int tokens = g.input("input_ids", DType::Int64, {batch, m.tokens});
+  const int labels = g.input("labels", DType::Int64, {batch, m.tokens});  // already the next tokens
   add_rotary_tables(m);
 
   g.unit("embedding");

@@ -62,9 +62,10 @@ struct LatentAttention {
 // Experts in place of an MLP: every token goes to `per_token` of `count`.
 struct Experts {
   int count = 0, per_token = 0;
-  int ffn = 0;               // width of one expert
-  int shared_ffn = 0;        // width of the expert that all tokens pass, 0: none
-  bool shared_gate = false;  // a gate of one feature scales it (Qwen 2 MoE)
+  int ffn = 0;                           // width of one expert
+  int groups = 1, groups_per_token = 1;  // a token's experts are of so many groups; 1: of any
+  int shared_ffn = 0;                    // width of the expert that all tokens pass, 0: none
+  bool shared_gate = false;              // a gate of one feature scales it (Qwen 2 MoE)
   bool router_bias = false, biases = false;
   bool sigmoid = false;    // scores by the logistic function instead of the softmax
   bool normalized = true;  // the weights of a token's experts add up to `scale`
@@ -151,7 +152,7 @@ struct Transformer {
   GraphBuilder& g;
   const ModelDimensions& d;
   const TransformerTraits& t;
-  std::int64_t tokens;         // of a sample
+  std::int64_t tokens;         // of a sample, on this context-parallel rank
   int cosine = -1, sine = -1;  // buffers (tokens, rotated features), so that no table travels between stages
   int local_cosine = -1, local_sine = -1;
 };

@@ -145,7 +145,7 @@ Heads project(const Transformer& m, int normal, const std::string& path) {
 
 AttentionOptions options_of(const Transformer& m, int layer, const std::string& path) {
   AttentionOptions options{.causal = m.t.causal, .scale = m.t.attention_scale, .score_cap = m.t.score_cap};
-  if (m.t.window_of(layer) < m.tokens) options.window = m.t.window_of(layer);
+  if (m.t.window_of(layer) < m.d.sequence) options.window = m.t.window_of(layer);
   if (m.t.sinks) options.sinks = m.g.parameter(module_at(path, m.t.names->core) + ".sinks", {m.d.heads}, kNormalInit, 0);
   if (m.t.positions == Positions::Alibi)
     options.slopes =
@@ -184,7 +184,11 @@ int transformer_attention(const Transformer& m, int x, int layer, const std::str
     heads.query = rotate(m, heads.query, cosine, sine);
     heads.key = rotate(m, heads.key, cosine, sine);
   }
-  const int mixed = g.transpose(g.attention(heads.query, heads.key, heads.value, options_of(m, layer, path)), 1, 2);
+  const int query = g.heads_for_tokens(heads.query);
+  const int key = g.whole_context(g.heads_for_tokens(heads.key)), value = g.whole_context(g.heads_for_tokens(heads.value));
+  const int attended = g.attention(query, key, value, options_of(m, layer, path));
+  g.attend_over_context();
+  const int mixed = g.transpose(g.tokens_for_heads(attended), 1, 2);
   const std::int64_t values = g.shape(mixed)[2] * g.shape(mixed)[3];
   const int joined = g.reshape(mixed, {g.request().microbatch, m.tokens, values});
   return g.linear(joined, module_at(path, m.t.names->output), m.d.hidden,

@@ -57,11 +57,14 @@ int dense(const Transformer& m, int normal, const std::string& path, std::string
 }
 
 // Every token goes to its experts, passes their MLPs, and comes back as the sum weighted by the router. All ranks of a
-// tensor-parallel group choose alike, and each holds a part of every expert's width.
+// tensor-parallel group choose alike, and each holds a part of every expert's width; or experts stand apart, and each rank sends
+// its own tokens to theirs.
 int experts(const Transformer& m, int normal, const std::string& path) {
   GraphBuilder& g = m.g;
   const Experts& e = m.t.experts;
-  const std::int64_t batch = g.request().microbatch, rows = batch * m.tokens, hidden = m.d.hidden;
+  const bool apart = g.experts_apart();
+  const Shape tokens = g.shape(normal);
+  const std::int64_t rows = tokens[0] * tokens[1], hidden = m.d.hidden;
   const std::int64_t ffn = e.ffn, count = e.count;
   const std::string folder = module_at(path, m.t.names->experts);
   const int flat = g.view(normal, {rows, hidden});
@@ -74,18 +77,19 @@ int experts(const Transformer& m, int normal, const std::string& path) {
   const Routed routed = g.route(logits, correction, e);
   g.module(folder);
   const int sent = g.dispatch(flat, routed.experts, e.per_token);
+  const int received = g.regroup(g.send_to_experts(sent), e.count);
   const auto weight = [&](const char* name, Shape shape, int out_dimension, bool row, int fused) {
     if (e.transposed) std::swap(shape[1], shape[2]);
     const int shard = row == e.transposed ? 1 : 2;
-    return g.parameter(folder + name, std::move(shape), row ? residual_init(m) : std::string(kNormalInit),
-                       out_dimension >= 0 ? out_dimension : shard, fused);
+    return g.expert_parameter(folder + name, std::move(shape), row ? residual_init(m) : std::string(kNormalInit),
+                              out_dimension >= 0 ? out_dimension : shard, fused);
   };
   const int wide = m.t.gated ? 2 : 1;
-  const std::int64_t own = ffn / g.tensor_degree();
+  const std::int64_t own = ffn / g.expert_tensor();
   const int first =
       weight(m.t.gated ? ".gate_up_proj" : ".up_proj", {count, wide * ffn, hidden}, e.transposed ? 2 : 1, false, wide);
-  const int first_bias = e.biases ? g.parameter(folder + ".gate_up_proj_bias", {count, wide * ffn}, "zeros", 1, wide) : -1;
-  const int made = g.grouped_linear(sent, routed.experts, first, first_bias, wide * own, e.transposed);
+  const int first_bias = e.biases ? g.expert_parameter(folder + ".gate_up_proj_bias", {count, wide * ffn}, "zeros", 1, wide) : -1;
+  const int made = g.grouped_linear(received, routed.experts, first, first_bias, wide * own, e.transposed);
   int active = -1;
   if (m.t.gated) {
     const std::vector<int> parts = g.split(made, own, 1);
@@ -94,11 +98,12 @@ int experts(const Transformer& m, int normal, const std::string& path) {
     active = activate(m, made);
   }
   const int second = weight(".down_proj", {count, hidden, ffn}, e.transposed ? 1 : 2, true, 1);
-  const int second_bias = e.biases ? g.parameter(folder + ".down_proj_bias", {count, hidden}, "zeros") : -1;
+  const int second_bias = e.biases ? g.expert_parameter(folder + ".down_proj_bias", {count, hidden}, "zeros") : -1;
   const int back = g.grouped_linear(active, routed.experts, second, second_bias, hidden, e.transposed);
-  const int mixed = g.view(g.combine(back, routed), {batch, m.tokens, hidden});
+  const int returned = g.send_back(g.regroup(back, e.count), g.shape(sent)[0]);
+  const int mixed = g.view(g.combine(returned, routed), tokens);
   if (e.shared_ffn == 0) return mixed;
-  const int shared = dense(m, normal, path, m.t.names->shared, e.shared_ffn, false);
+  const int shared = dense(m, apart ? g.enter_parallel(normal) : normal, path, m.t.names->shared, e.shared_ffn, apart);
   if (!e.shared_gate) return g.add(mixed, shared);
   const int gate = g.linear(normal, module_at(path, m.t.names->shared) + "_gate", 1, {.bias = false});
   g.sum_gradients_over_ranks(module_at(path, m.t.names->shared) + "_gate");
@@ -109,8 +114,8 @@ int experts(const Transformer& m, int normal, const std::string& path) {
 
 int transformer_mlp(const Transformer& m, int x, int layer, const std::string& path, bool whole) {
   if (!m.t.has_experts(layer)) return dense(m, x, path, "", m.d.ffn, whole);
-  const int partial = experts(m, x, path);
-  return whole ? m.g.leave_parallel(partial) : partial;
+  const int made = experts(m, x, path);
+  return whole && !m.g.experts_apart() ? m.g.leave_parallel(made) : made;
 }
 
 }  // namespace panpipe

@@ -139,13 +139,33 @@ void read_config(MapReader& map, WorkloadRequest& request) {
     if (!map.has(value.path)) log.resolved(path + value.path, value.value, value.origin);
 }
 
+// A model whose graph holds no part of experts has nothing to cut.
+void require_experts(const Workload& workload, const WorkloadShape& shape) {
+  const auto is_part = [](const Tensor& tensor) { return tensor.experts; };
+  const bool found = workload.graph && std::any_of(workload.graph->tensors.begin(), workload.graph->tensors.end(), is_part);
+  if (shape.expert_degree > 1 && !found)
+    throw InputError(fmt::format("expert parallelism of {} divides experts, and {} has none; set parallel.expert to 1",
+                                 shape.expert_degree, workload.name));
+}
+
+// Who cuts sequences is the builder of transformers.
+void refuse_context(const WorkloadShape& shape, const std::string& what) {
+  if (shape.context_degree > 1)
+    throw InputError(
+        fmt::format("{}: context parallelism is known for language models by name, dimensions or config.json alone; "
+                    "set parallel.context to 1",
+                    what));
+}
+
 Workload exported_workload(const std::string& file, const WorkloadShape& shape) {
+  refuse_context(shape, file);
   if (shape.tensor_degree > 1)
     throw InputError(fmt::format("{}: an exported model cannot be split by tensor parallelism; set parallel.tensor to 1", file));
   Workload workload;
   workload.name = file;
   workload.shape = shape;
   workload.graph = load_exported(file, shape.microbatch);
+  require_experts(workload, shape);
   workload.parameters = workload.graph->parameter_count();
   workload.trained_parameters = workload.graph->trained_count();
   workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);
@@ -191,8 +211,10 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   workload.shape = shape;
   if (!request.pt2_file.empty()) return exported_workload(request.pt2_file, shape);
   if (!request.layers_file.empty()) {
+    refuse_context(shape, request.layers_file);
     workload.name = request.layers_file;
     workload.layers = load_layers(request.layers_file, shape.tensor_degree);
+    require_experts(workload, shape);
     return workload;
   }
   const BuiltInModel* model = find_model(request.model);
@@ -205,7 +227,9 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   check_size(dimensions, shape);
   workload.name = request.config ? request.config->model : request.model;
   const auto build = request.config ? request.config->build : model->family->build;
+  if (build != build_language_model && build != build_bert) refuse_context(shape, workload.name);
   workload.graph = build(workload.name, dimensions, shape);
+  require_experts(workload, shape);
   workload.parameters = workload.graph->parameter_count();
   workload.trained_parameters = workload.graph->trained_count();
   workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);

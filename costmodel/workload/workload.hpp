@@ -63,11 +63,29 @@ struct WorkloadRequest {
 // Reads `workload:` of a scenario.
 WorkloadRequest read_workload(const Node& node, ReadLog& log);
 
+// How tokens fall on experts (docs/models/expert-parallelism.md); none stated: evenly, and none is dropped.
+struct ExpertLoad {
+  std::optional<double> imbalance;  // rows of the busiest rank of an expert group over the mean
+  std::optional<double> capacity;   // rows that an expert takes over the mean: more are dropped, fewer are padded
+  // Rows that a rank sends over those that its tokens ask for, and rows that the busiest of so many ranks receives over the mean.
+  double sent() const;
+  double received(int ranks) const;
+};
+
+// How context-parallel ranks bring queries together with the keys and values of the whole sequence (docs/models/context.md):
+// keys and values go round block by block beside the attention; they are gathered; or heads are exchanged for the sequence.
+enum class ContextExchange : std::uint8_t { Ring, AllGather, Ulysses };
+
 struct WorkloadShape {
   int microbatch = 1;  // samples
   int tensor_degree = 1;
   bool sequence_parallel = false;
   Precision precision = Precision::Fp32;
+  int context_degree = 1;  // ranks that share a sample's sequence
+  ContextExchange exchange = ContextExchange::Ring;
+  int expert_degree = 1;  // ranks that share out the experts
+  int expert_tensor = 0;  // ranks that divide an expert's width: 1, or 0 = those of the tensor group
+  ExpertLoad expert_load = {};
 };
 
 struct Workload {

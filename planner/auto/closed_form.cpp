@@ -71,6 +71,7 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
     per.bucket = static_cast<double>(gradient_bucket(scenario, degrees.data, per.reduced).base());
   per.data = degrees.data;
   per.shard = degrees.shard_group();
+  per.experts_apart = degrees.experts_apart();
   return per;
 }
 
@@ -152,7 +153,7 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
     double all = 0, last = 0;
   } known_reduce;
   // Groups of some of the replicas are not priced here: what they exchange counts as nothing, which no plan is below.
-  const bool in_groups = per.zero >= 1 && per.shard < per.data;
+  const bool in_groups = (per.zero >= 1 && per.shard < per.data) || per.experts_apart;
   const auto collective = [&](double bytes) {
     if (in_groups) return 0.0;
     return per.zero >= 1 ? reductions.scatter(bytes) : reductions.all_reduce(bytes);

@@ -55,6 +55,7 @@ struct PerParameter {
   double bucket = 0;                                 // bytes; 0 = gradients are reduced as a whole, behind the passes
   bool gathers_beside = false;                       // updated parameters, beside the forwards that read them
   int zero = 0, data = 1, shard = 1;                 // shard: data-parallel ranks of a shard group
+  bool experts_apart = false;                        // experts have fewer holders than the rest
 };
 PerParameter per_parameter(const CostModel& model, const Degrees& degrees);
 

@@ -20,14 +20,17 @@ struct Configuration {
   std::int16_t family = 0;  // into forms()
   std::int16_t held = 0;    // activations that a rank may hold, of families that are searched; else 0
   std::int8_t zero = 0;
-  std::int32_t shard = 0;  // as stated: it is not searched
+  // As stated: they are not searched.
+  std::int32_t shard = 0, expert = 1, expert_tensor = 0;
   Recompute recompute = Recompute::None;
   bool sequence_parallel = false;
   AxisOrder order = AxisOrder::DataNext;
 
   auto operator<=>(const Configuration&) const = default;
   int stages() const { return pipeline * chunks; }
-  Degrees degrees() const { return {pipeline, tensor, data, chunks, zero, sequence_parallel, micro, microbatches, shard}; }
+  Degrees degrees() const {
+    return {pipeline, tensor, data, chunks, zero, sequence_parallel, micro, microbatches, shard, 1, expert, expert_tensor};
+  }
   int devices() const { return tensor * pipeline * data; }
   // Position (rank, replica, tensor index) of the plan among positions in the order of the devices.
   std::int64_t place(int rank, int replica, int tensor_index) const {

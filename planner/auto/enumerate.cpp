@@ -40,7 +40,10 @@ class Worker {
     base_.tensor = tensor;
     base_.micro = micro;
     base_.sequence_parallel = sequence_parallel;
-    base_.shard = common.experiment.scenario.parallel.shard;
+    const Parallel& stated = common.experiment.scenario.parallel;
+    base_.shard = stated.shard;
+    base_.expert = stated.expert;
+    base_.expert_tensor = stated.expert_tensor;
   }
 
   void run(const SearchOptions& options) {
@@ -68,7 +71,10 @@ class Worker {
     }
   }
 
-  bool possible(int p, int d) const { return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0; }
+  bool possible(int p, int d) const {
+    return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0 &&
+           holds_experts(common_.experiment.scenario.parallel, base_.tensor, d);
+  }
   bool any_sizes() const {
     return std::any_of(space_.pipeline.begin(), space_.pipeline.end(), [&](int p) {
       return std::any_of(space_.data.begin(), space_.data.end(), [&](int d) { return possible(p, d); });

@@ -99,7 +99,11 @@ const Reductions& Common::reductions(const Configuration& c) {
 
 Pricer::Pricer(Common& common, int tensor, int micro, bool sequence_parallel)
     : common_(common),
-      shape_{.tensor = tensor, .sequence_parallel = sequence_parallel, .micro = micro},
+      shape_{.tensor = tensor,
+             .sequence_parallel = sequence_parallel,
+             .micro = micro,
+             .expert = common.experiment.scenario.parallel.expert,
+             .expert_tensor = common.experiment.scenario.parallel.expert_tensor},
       variant_(common.experiment.scenario, shape_, common.calibrations, common.cuts),
       routes_(common.experiment.scenario) {}
 

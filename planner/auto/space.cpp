@@ -97,6 +97,9 @@ void choose_shapes(const Experiment& experiment, Space& space) {
 Space space_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario;
   const Parallel& parallel = scenario.parallel;
+  if (parallel.context > 1)
+    throw fault_at(scenario, "parallel.context", "--method auto does not search with context parallelism yet",
+                   "plan with context 1; estimate and simulate know more");
   const std::vector<UnitCost>& units = experiment.model.workload(scenario.cluster.devices.front().type).units;  // or throws
   Space space;
   space.devices = scenario.cluster.size();
@@ -120,6 +123,14 @@ Space space_of(const Experiment& experiment) {
                                  space.devices, space.global_batch, parallel.shard),
                      "state a smaller shard, or leave it out");
   }
+  const bool spread = std::any_of(space.tensor.begin(), space.tensor.end(), [&](int tensor) {
+    return std::any_of(space.data.begin(), space.data.end(), [&](int data) { return holds_experts(parallel, tensor, data); });
+  });
+  if (!spread)
+    throw fault_at(scenario, "parallel.expert",
+                   fmt::format("no degrees that {} devices and a global batch of {} allow have ranks for experts over {}",
+                               space.devices, space.global_batch, parallel.expert),
+                   "state a smaller parallel.expert");
   space.orders = placed ? std::vector{AxisOrder::DataNext} : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
   if (!scenario.partition.empty()) space.stages = static_cast<int>(scenario.partition.size()) + 1;
   space.notes.push_back(
@@ -132,6 +143,11 @@ Space space_of(const Experiment& experiment) {
     space.notes.push_back(fmt::format("schedules: {}", fmt::join(names, ", ")));
   }
   return space;
+}
+
+bool holds_experts(const Parallel& stated, int tensor, int data) {
+  const int width = stated.expert_tensor > 0 ? stated.expert_tensor : tensor;
+  return (width == 1 || width == tensor) && tensor * data / width % stated.expert == 0;
 }
 
 std::int64_t microbatches_of(const Space& space, int micro, int data) {

@@ -30,6 +30,8 @@ Space space_of(const Experiment& experiment);
 
 // Number of configurations of one (tensor, micro, pipeline, data); 0 where the batch cannot be cut so.
 std::int64_t microbatches_of(const Space& space, int micro, int data);  // 0 = not whole
-const std::vector<int>& zeros_of(const Space& space, int data);         // ZeRO stages that make a difference
+// Whether the stated degrees of experts fit these.
+bool holds_experts(const Parallel& stated, int tensor, int data);
+const std::vector<int>& zeros_of(const Space& space, int data);  // ZeRO stages that make a difference
 
 }  // namespace panpipe::planner

@@ -16,7 +16,7 @@ Plan fixed_parts(const Scenario& scenario) {
   if (scenario.placement) {
     plan.devices = *scenario.placement;
   } else {
-    plan.devices.resize(static_cast<std::size_t>(plan.pipeline * plan.data * plan.tensor));
+    plan.devices.resize(static_cast<std::size_t>(plan.pipeline * plan.devices_of_rank()));
     std::iota(plan.devices.begin(), plan.devices.end(), 0);
   }
   return plan;
@@ -33,10 +33,8 @@ Scenario without_buckets(const Scenario& scenario) {
 // Of each rank's first copy.
 std::vector<int> sites_of(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
   std::vector<int> sites;
-  for (int rank = 0; rank < plan.pipeline; ++rank) {
-    const auto first = plan.devices.begin() + rank * plan.data * plan.tensor;
-    sites.push_back(costs.site_of(scenario.cluster, {first, first + plan.tensor}));
-  }
+  for (int rank = 0; rank < plan.pipeline; ++rank)
+    sites.push_back(costs.site_of(scenario.cluster, {plan, plan.devices, rank, 0}));
   return sites;
 }
 
@@ -44,6 +42,12 @@ const Scenario& checked(const Scenario& scenario) {
   if (scenario.parallel.zero >= 3)
     throw fault_at(scenario, "parallel.zero", "--method pfeife does not know gathered parameters",
                    "plan with zero 0, 1 or 2, or with --method auto");
+  if (scenario.parallel.expert > 1)
+    throw fault_at(scenario, "parallel.expert", "--method pfeife does not know experts over ranks",
+                   "plan with expert 1; estimate and simulate know more");
+  if (scenario.parallel.context > 1)
+    throw fault_at(scenario, "parallel.context", "--method pfeife does not know context parallelism",
+                   "plan with context 1; estimate and simulate know more");
   if (scenario.collectives_run_on)
     throw fault_at(scenario, "trailing_collectives", "--method pfeife counts a pass as one block",
                    "plan with 'trailing_collectives: awaited'");

@@ -241,6 +241,12 @@ class FromCostModel {
 }  // namespace
 
 Posed pose(const Experiment& experiment, Objective objective) {
+  if (experiment.scenario.parallel.expert > 1)
+    throw fault_at(experiment.scenario, "parallel.expert", "--method piper does not know experts over ranks",
+                   "plan with expert 1; estimate and simulate know more");
+  if (experiment.scenario.parallel.context > 1)
+    throw fault_at(experiment.scenario, "parallel.context", "--method piper does not know context parallelism",
+                   "plan with context 1; estimate and simulate know more");
   Posed posed;
   const Scenario& scenario = experiment.scenario;
   set_limits(scenario, posed.problem);

@@ -20,18 +20,21 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
   facts.pipeline = plan.pipeline;
   facts.tensor = plan.tensor;
   facts.data = plan.data;
-  facts.zero = plan.data > 1 ? zero_in_effect(scenario.framework, plan) : 0;
-  facts.shard = facts.zero > 0 && plan.shard_group() < plan.data ? plan.shard_group() : 0;
+  facts.context = plan.context;
+  facts.expert = plan.expert;
+  facts.expert_tensor = plan.expert_tensor;
+  facts.zero = plan.replicas() > 1 ? zero_in_effect(scenario.framework, plan) : 0;
+  facts.shard = facts.zero > 0 && plan.shard_group() < plan.replicas() ? plan.shard_group() : 0;
   facts.micro = scenario.micro;
   facts.stages = plan.schedule.stages;
-  facts.overlaps_reductions = plan.data > 1 && reduces_beside(scenario, facts.zero);
+  facts.overlaps_reductions = plan.replicas() > 1 && reduces_beside(scenario, facts.zero);
   std::vector<bool> apart(plan.stages.size(), false);  // recomputed by actions of the schedule
   for (const auto& row : plan.schedule.order)
     for (const Action& action : row) {
       if (action.kind == ActionKind::R) apart[static_cast<std::size_t>(action.stage)] = true;
       facts.splits_backward = facts.splits_backward || action.kind == ActionKind::W;
       facts.braided = facts.braided || (action.is_compute() && action.group != GroupKind::None);
-      facts.overlaps_reductions = facts.overlaps_reductions || (plan.data > 1 && action.kind == ActionKind::ReduceGrad);
+      facts.overlaps_reductions = facts.overlaps_reductions || (plan.replicas() > 1 && action.kind == ActionKind::ReduceGrad);
     }
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Recompute recompute = plan.stages[s].recompute;

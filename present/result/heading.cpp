@@ -57,13 +57,33 @@ std::string zero_text(int zero, int shard) {
   return shard > 0 ? fmt::format("ZeRO {} in groups of {}", zero, shard) : fmt::format("ZeRO {}", zero);
 }
 
+// " x context 2 (ring)", nothing without context parallelism.
+std::string context_text(int context, ContextExchange exchange) {
+  if (context == 1) return "";
+  const char* way = exchange == ContextExchange::Ring ? "ring" : exchange == ContextExchange::Ulysses ? "ulysses" : "all-gather";
+  return fmt::format(" x context {} ({})", context, way);
+}
+
+// Which ranks share out experts, and how unevenly tokens fall on them; empty where nobody does.
+std::string experts_text(int expert, int expert_tensor, const ExpertLoad& load) {
+  std::string text = expert > 1 ? fmt::format("experts over {}", expert) : "";
+  const auto add = [&](const std::string& word) { text += (text.empty() ? "experts " : ", ") + word; };
+  if (expert_tensor > 0) add(fmt::format("tensor {}", expert_tensor));
+  if (load.imbalance) add(fmt::format("imbalance {}", *load.imbalance));
+  if (load.capacity) add(fmt::format("capacity {}", *load.capacity));
+  return text;
+}
+
 class Heading {
  public:
   Heading(const Scenario& scenario, const Workload& workload, std::vector<std::string> swept = {}, bool planned = false)
       : scenario_(scenario), workload_(workload), swept_(std::move(swept)), planned_(planned) {}
 
   std::string of(const Plan& plan) const {
-    std::vector<std::string> terms = {fmt::format("pipeline {} x tensor {} x data {}", plan.pipeline, plan.tensor, plan.data)};
+    std::vector<std::string> terms = {fmt::format("pipeline {} x tensor {} x data {}{}", plan.pipeline, plan.tensor, plan.data,
+                                                  context_text(plan.context, scenario_.parallel.exchange))};
+    if (const std::string experts = experts_text(plan.expert, plan.expert_tensor, scenario_.expert_load); !experts.empty())
+      terms.push_back(experts);
     if (plan.zero > 0) terms.push_back(zero_text(plan.zero, plan.shard));
     if (scenario_.parallel.sequence_parallel) terms.emplace_back("sequence parallel");
     terms.push_back(schedule_text(plan.schedule.name, plan.schedule.ranks > 0 ? plan.schedule.stages / plan.schedule.ranks : 1));
@@ -125,7 +145,13 @@ class Heading {
     if (stated("parallel.pipeline", open) && !derived) product.push_back(fmt::format("pipeline {}", parallel.pipeline));
     if (stated("parallel.tensor", open)) product.push_back(fmt::format("tensor {}", parallel.tensor));
     if (stated("parallel.data", open)) product.push_back(fmt::format("data {}", parallel.data));
-    if (!product.empty()) terms.push_back(fmt::format("{}", fmt::join(product, " x ")));
+    const std::string context = is_swept("parallel.context") ? "" : context_text(parallel.context, parallel.exchange);
+    if (!product.empty()) terms.push_back(fmt::format("{}{}", fmt::join(product, " x "), context));
+    if (const std::string experts = experts_text(is_swept("parallel.expert") ? 1 : parallel.expert,
+                                                 is_swept("parallel.expert_tensor") ? 0 : parallel.expert_tensor,
+                                                 is_swept("experts") ? ExpertLoad{} : scenario_.expert_load);
+        !experts.empty())
+      terms.push_back(experts);
     if (stated("parallel.zero", open) && parallel.zero > 0) terms.push_back(zero_text(parallel.zero, parallel.shard));
     if (!is_swept("parallel.sequence_parallel") && parallel.sequence_parallel) terms.emplace_back("sequence parallel");
   }

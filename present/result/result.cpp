@@ -51,6 +51,9 @@ void write_plan(JsonWriter& out, const PlanFacts& plan, TimelineKind kind) {
   if (kind != TimelineKind::Measured) out.field("transfers", plan.transfers);
   out.field("pipeline", plan.pipeline).field("tensor", plan.tensor).field("data", plan.data).field("zero", plan.zero);
   if (plan.shard > 0) out.field("shard", plan.shard);
+  if (plan.context > 1) out.field("context", plan.context);
+  if (plan.expert > 1) out.field("expert", plan.expert);
+  if (plan.expert_tensor > 0) out.field("expert_tensor", plan.expert_tensor);
   out.field("micro", plan.micro).field("stages", plan.stages).field("recomputed_stages", plan.recomputed_stages);
   out.field("fully_recomputed_stages", plan.fully_recomputed_stages).field("splits_backward", plan.splits_backward);
   out.field("braided", plan.braided).field("overlaps_reductions", plan.overlaps_reductions).end();

@@ -181,6 +181,9 @@ PlanFacts to_plan(const Json& row) {
   plan.data = row.value("data", 1);
   plan.zero = row.value("zero", 0);
   plan.shard = row.value("shard", 0);
+  plan.context = row.value("context", 1);
+  plan.expert = row.value("expert", 1);
+  plan.expert_tensor = row.value("expert_tensor", 0);
   plan.micro = row.value("micro", 1);
   plan.stages = row.value("stages", plan.pipeline);
   plan.recomputed_stages = row.value("recomputed_stages", 0);

@@ -14,7 +14,9 @@ struct PlanFacts {
   std::string schedule;   // its name
   std::string transfers;  // predictions: "asynchronous", "blocking", "batched"
   int pipeline = 1, tensor = 1, data = 1, zero = 0, micro = 1;
-  int shard = 0;  // data-parallel ranks of a shard group, where ZeRO divides over fewer than all
+  int shard = 0;  // replicas of a shard group, where ZeRO divides over fewer than all
+  int context = 1;
+  int expert = 1, expert_tensor = 0;  // ranks that share out the experts; that divide one, 0: as tensor
   int stages = 1, recomputed_stages = 0, fully_recomputed_stages = 0;
   bool splits_backward = false;      // input and weight gradients are passes of their own
   bool braided = false;              // some passes run as groups

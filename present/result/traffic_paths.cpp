@@ -1,6 +1,8 @@
 #include "present/result/traffic_paths.hpp"
 
+#include <array>
 #include <set>
+#include <string_view>
 
 namespace panpipe {
 namespace {
@@ -12,15 +14,20 @@ class Paths {
 
   std::vector<std::pair<std::string, std::vector<std::string>>> find() {
     for (int rank = 0; rank < plan_.pipeline; ++rank)
-      for (int d = 0; d < plan_.data; ++d)
-        for (int t = 0; t < plan_.tensor; ++t) {
-          note(tensor_, plan_.device(rank, d, t), plan_.device(rank, d, (t + 1) % plan_.tensor));
-          replicas(rank, d, t);
+      for (int position = 0; position < plan_.devices_of_rank(); ++position) {
+        for (const Among among : kAmongInPasses) ring(in_passes_[index_of(among)], rank, position, among);
+        if (plan_.zero > 0) {
+          ring(data_, rank, position, Among::ShardGroup);
+          ring(data_, rank, position, Among::Holders);
+        } else {
+          ring(data_, rank, position, Among::Data);
         }
+        if (plan_.experts_apart()) ring(data_, rank, position, Among::ExpertData);
+      }
     for (const std::vector<int>& chain : plan_.schedule.chains)
       for (std::size_t i = 1; i < chain.size(); ++i) hand_over(rank_of(chain[i - 1]), rank_of(chain[i]));
-    if (plan_.data == 1) shared_weights();
-    add("tensor", tensor_);
+    if (plan_.replicas() == 1) shared_weights();
+    for (const Among among : kAmongInPasses) add(name_of(among), in_passes_[index_of(among)]);
     add("pipeline", pipeline_);
     add("data", data_);
     return std::move(found_);
@@ -33,16 +40,16 @@ class Paths {
     if (from != to) classes.insert(cluster_.route(from, to).path);
   }
 
-  // A shard group lies side by side; who holds the same shard is a group's width away.
-  void replicas(int rank, int d, int t) {
-    const int shard = plan_.zero > 0 ? plan_.shard_group() : plan_.data, first = d / shard * shard;
-    note(data_, plan_.device(rank, d, t), plan_.device(rank, first + (d - first + 1) % shard, t));
-    note(data_, plan_.device(rank, d, t), plan_.device(rank, (d + shard) % plan_.data, t));
+  // From a device of a rank to the next in the ring of its group.
+  void ring(std::set<PathClass>& classes, int rank, int position, Among among) {
+    const int next = plan_.groups().shape(among).next_of(position), first = rank * plan_.devices_of_rank();
+    note(classes, plan_.devices[static_cast<std::size_t>(first + position)],
+         plan_.devices[static_cast<std::size_t>(first + next)]);
   }
 
   void hand_over(int from, int to) {
     if (from == to) return;
-    for (int d = 0; d < plan_.data; ++d)
+    for (int d = 0; d < plan_.replicas(); ++d)
       for (int t = 0; t < plan_.tensor; ++t) note(pipeline_, plan_.device(from, d, t), plan_.device(to, d, t));
   }
 
@@ -54,7 +61,7 @@ class Paths {
     for (std::size_t i = 0; i < ring.size(); ++i) note(data_, ring[i], ring[(i + 1) % ring.size()]);
   }
 
-  void add(const char* traffic, const std::set<PathClass>& classes) {
+  void add(std::string_view traffic, const std::set<PathClass>& classes) {
     if (classes.empty()) return;
     std::vector<std::string> names;
     for (const PathClass path : classes) names.emplace_back(name_of(path));
@@ -64,7 +71,8 @@ class Paths {
   const Cluster& cluster_;
   const Plan& plan_;
   const Timeline& timeline_;
-  std::set<PathClass> tensor_, pipeline_, data_;
+  std::array<std::set<PathClass>, kAmongPasses> in_passes_;
+  std::set<PathClass> pipeline_, data_;
   std::vector<std::pair<std::string, std::vector<std::string>>> found_;
 };
 

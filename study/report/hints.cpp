@@ -132,10 +132,14 @@ class Hints {
 
   void communication() {
     std::vector<std::string> ways;
+    const bool context = plan_.context > 1;
     if (plan_.tensor > 1) ways.emplace_back("a smaller tensor degree");
+    if (context) ways.emplace_back("a smaller context degree");
+    const char* whose = !context ? "tensor-parallel" : plan_.tensor > 1 ? "tensor- and context-parallel" : "context-parallel";
     ways.emplace_back("faster links inside the group");
     if (!plan_.braided) ways.emplace_back("a braided schedule (stp)");
-    say(traffic_.tensor, fmt::format("{} is exposed tensor-parallel communication{}.{}{}", share(traffic_.tensor), over("tensor"),
+    const char* group = plan_.tensor > 1 || !context ? "tensor" : "context";
+    say(traffic_.tensor, fmt::format("{} is exposed {} communication{}.{}{}", share(traffic_.tensor), whose, over(group),
                                      advice(ways, "would hide or avoid it."), busiest("tensor")));
     ways = {"stages placed along faster links", "one more forward in flight"};
     if (plan_.transfers == "blocking" || plan_.transfers == "batched")

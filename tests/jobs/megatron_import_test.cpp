@@ -87,6 +87,15 @@ TEST(MegatronImport, ExpertsAndLatentAttention) {
   EXPECT_THAT(value(mixture, "workload.config"),
               HasSubstr("num_experts: 8, num_experts_per_tok: 2, moe_intermediate_size: 512, norm_topk_prob: true, "
                         "shared_expert_intermediate_size: 0, mlp_only_layers: [0, 1]}"));
+  const ImportedJob spread =
+      job(kLlama +
+              "--num-experts 8 --moe-ffn-hidden-size 512 --tensor-model-parallel-size 2 --sequence-parallel "
+              "--expert-model-parallel-size 4 --expert-tensor-parallel-size 1 --moe-expert-capacity-factor 1.25 "
+              "--moe-pad-expert-input-to-capacity",
+          {.gpus = 8});
+  EXPECT_EQ(value(spread, "parallel.expert"), "4");
+  EXPECT_EQ(value(spread, "parallel.expert_tensor"), "1");
+  EXPECT_EQ(value(spread, "experts.capacity"), "1.25");
   const ImportedJob latent =
       job(kLlama +
           "--multi-latent-attention --q-lora-rank 256 --kv-lora-rank 64 --qk-head-dim 32 --qk-pos-emb-head-dim 16 "

@@ -26,14 +26,14 @@ VALUES = {
     "usable": "50 %", "gradient_bucket": "1 MiB", "batch.global": 64, "cluster.network.spine": "1 GB/s", "calibration.launch_contention": 1,
     "calibration.gemm_fill": 96, "framework.gradient_bytes": 8, "framework.bf16_extra_gradient_bytes": 4,
     "framework.released_by_input_gradient": 0.5, "optimizer.weight_decay": 0.01, "optimizer.momentum": 0.9,
-    "training.evaluate.every": 10, "parallel.shard": 4, "training.evaluate.steps": 2, "training.decay_start": 5,
+    "training.evaluate.every": 10, "parallel.shard": 4, "parallel.context": 2, "parallel.expert": 8, "parallel.expert_tensor": 1, "experts.imbalance": 1.5, "experts.capacity": 1.25, "training.evaluate.steps": 2, "training.decay_start": 5,
 }
 # Documented keys whose value is a word, a list, a file or a map of the keys that stand on their own rows.
-NOT_NUMBERS = ("cluster", "workload", "batch", "auto", "placement", "optimizer", "profile", "framework", "memory_model", "tied_embedding", "transfers", "schedule.braid",
+NOT_NUMBERS = ("cluster", "workload", "experts", "batch", "auto", "placement", "optimizer", "profile", "framework", "memory_model", "tied_embedding", "transfers", "schedule.braid",
                "trailing_collectives", "data", "training", "partition", "schedule", "recompute", "precision", "optimizer.betas", "optimizer.epsilon", "training.decay",
                "training.clip_gradients", "training.loss_scale", "training.keep_checkpoints", "workload.weights", "optimizer.no_decay", "optimizer.groups",
-               "framework.attention", "framework.elementwise", "framework.normalization", "framework.activation", "framework.gradient_clipping", "framework.loss", "framework.optimizer_kernel", "framework.gradient_accumulation",
-               "data.width", "data.shuffle", "data.validation", "data.held_out")
+               "framework.attention", "framework.elementwise", "framework.normalization", "framework.activation", "framework.gradient_clipping", "framework.loss", "framework.optimizer_kernel", "framework.gradient_accumulation", "framework.expert_dispatch",
+               "parallel.context_exchange", "data.width", "data.shuffle", "data.validation", "data.held_out")
 FACTORS = (1.5, 0.5, 8, 0.1, 0.01)
 
 
@@ -48,6 +48,7 @@ def one_node(name, nodes=None, **more):
 
 
 LLAMA = {"model": "llama", "layers": 4, "hidden": 1024, "heads": 16, "kv_heads": 4, "ffn": 2816, "sequence": 2048, "vocabulary": 32000}
+MIXTRAL = {"config": {"model_type": "mixtral", "hidden_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 2048, "num_local_experts": 16, "vocab_size": 8192}, "sequence": 512}
 MLLM = {"model": "mllm", "layers": 2, "hidden": 512, "heads": 8, "ffn": 1024, "vision_layers": 2, "vision_hidden": 256, "vision_heads": 4, "image": 224, "patch": 14, "sequence": 512}
 # Together they use every part of the model: paths of every class, reductions inside and across nodes, fused and unfused attention, products
 # outside the tensor cores, woven groups, copies to the host, split backwards, every kind of model.
@@ -80,6 +81,8 @@ SCENARIOS = [
          workload={"layers": str(ROOT / "scenarios/workloads/six-layers-with-skip.yaml")}),
     *(made(one_node("h100x8"), {"pipeline": 1, "tensor": 2, "sequence_parallel": True}, workload=LLAMA, precision="bf16", framework=framework)
       for framework in ("nanotron", "megatron-core", {"name": "nanotron", "attention": "flash-3"})),
+    *(made(one_node("h100x8"), {"pipeline": 1, "tensor": 2, "data": 4, "expert": 2, "sequence_parallel": True}, workload=MIXTRAL, precision="bf16", framework="megatron-core", **more)
+      for more in ({}, {"experts": {"imbalance": 1.2}}, {"experts": {"capacity": 1.1}})),
     {"panpipe": 1, "cluster": one_node("rtx3090x8", 2), "workload": {"model": "gpt2-large"}, "batch": {"micro": 1, "microbatches": 16}, "parallel": {"tensor": 2, "data": 2, "zero": 1}},
 ]
 for scenario in SCENARIOS:

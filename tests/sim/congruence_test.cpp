@@ -67,7 +67,7 @@ TEST(Congruence, AlikeDevicesAreOneAndASharedNicCountsThemAll) {
   const Folding folding = fold_groups(platform, true);
   EXPECT_EQ(folding.classes, 1);
   EXPECT_EQ(folding.size, std::vector<std::int32_t>{8});
-  const std::int32_t route = folding.route_of(platform.path(PathKind::Between, 0, 1), 0);
+  const std::int32_t route = folding.route_of(platform.between(0, 1), 0);
   const auto& hops = folding.network.routes[static_cast<std::size_t>(route)];
   // Out and in have the same capacity and the same users, so they are one resource, which a flow through it uses eight times.
   ASSERT_EQ(hops.size(), 1U);
@@ -101,7 +101,7 @@ TEST(Congruence, ADegradedLinkIsAClassOfItsOwn) {
   const Folding folding = fold_groups(platform, true);
   EXPECT_EQ(folding.classes, 2);
   EXPECT_EQ(folding.class_of, (std::vector<std::int32_t>{0, 0, 0, 1, 0, 0, 0, 0}));
-  EXPECT_EQ(folding.tensor_groups, 1);
+  EXPECT_EQ(folding.groups[index_of(Among::Tensor)], 1);
   EXPECT_NEAR(nodes.step(true, true), nodes.step(false, false), 1e-11);
 }
 
@@ -113,7 +113,7 @@ TEST(Congruence, RingsThatShareLinksAreNotMerged) {
   const Platform platform(graph, cluster);
   Folding folding = fold_groups(platform, true);
   const FlowTable flows(graph, platform, folding);
-  EXPECT_EQ(mergeable_ranks(platform, flows.ring_rates()), (std::vector<bool>{false, true}));
+  EXPECT_EQ(mergeable_ranks(platform, graph.ranks, flows.pass_rates()), (std::vector<bool>{false, true}));
   EXPECT_FALSE(nodes.statistics().merged);
   for (const bool fold : {true, false}) EXPECT_NEAR(nodes.step(true, fold), nodes.step(false, false), 1e-11);
 }

@@ -34,7 +34,7 @@ inline std::unique_ptr<Made> make(const std::string& yaml) {
   auto made = std::make_unique<Made>();
   made->scenario = parse_scenario(yaml, "test", ".");
   const Scenario& s = made->scenario;
-  made->workload = make_workload(s.workload, {s.micro, s.parallel.tensor, s.parallel.sequence_parallel, s.precision});
+  made->workload = make_workload(s);
   made->model = std::make_unique<CostModel>(s, made->workload);
   return made;
 }

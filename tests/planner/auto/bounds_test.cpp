@@ -114,6 +114,12 @@ TEST(AutoBounds, HoldWherePassesRunUnitByUnit) {
   expect_compared(distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 35));
 }
 
+// Experts have fewer holders than the rest: their ZeRO shares are larger, and what replicas exchange is not counted.
+TEST(AutoBounds, HoldWithExpertsOverRanks) {
+  for (const char* more : {"", "transfers: {semantics: asynchronous}\n", "overlap_gradients: true\n"})
+    for (const auto& [name, d] : distances(testing::experts_over_ranks(more), 12)) EXPECT_GT(d.count + d.without_plan, 0) << name;
+}
+
 // Small units: launches are most of a pass, weaving hides none of them.
 TEST(AutoBounds, HoldWhereTheHostIsTheLimit) {
   expect_compared(distances(testing::two_nodes("", {"workload.hidden=512", "workload.heads=8", "workload.sequence=512"}), 25));

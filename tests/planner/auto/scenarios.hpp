@@ -45,4 +45,19 @@ inline Scenario four_cards(const std::string& more = "", const std::vector<std::
       "four-cards.yaml", ".", overrides);
 }
 
+// Two nodes of four, a small mixture: eight experts over four ranks.
+inline Scenario experts_over_ranks(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
+  return parse_scenario(
+      "panpipe: 1\n"
+      "cluster: {file: clusters/h100x8.yaml, devices_per_node: 4, nodes: 2}\n"
+      "workload: {config: {model_type: mixtral, hidden_size: 2048, num_hidden_layers: 6, num_attention_heads: 16, "
+      "num_key_value_heads: 4, intermediate_size: 4096, num_local_experts: 8, vocab_size: 16384}, sequence: 2048}\n"
+      "batch: {micro: auto, microbatches: 16}\n"
+      "precision: bf16\n"
+      "framework: megatron-core\n"
+      "parallel: {expert: 4}\n" +
+          more,
+      "experts.yaml", ".", overrides);
+}
+
 }  // namespace panpipe::testing

@@ -70,6 +70,22 @@ TEST(SearchAuto, NothingThatIsExcludedIsBetter) {
   }
 }
 
+// Stated experts over ranks stay, and no configuration that they allow is better.
+TEST(SearchAuto, ExpertsStayOverTheirRanks) {
+  const Scenario scenario = testing::experts_over_ranks("recompute: none\n", {"batch.micro=1"});
+  const Answer answer = answer_of(scenario);
+  ASSERT_FALSE(answer.candidates.empty());
+  EXPECT_LE(answer.search.best, best_of_all(scenario) * (1 + 1e-12));
+  for (const Candidate& candidate : answer.candidates) {
+    std::vector<std::string> overrides = {"batch.micro=1"};
+    for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
+    const Scenario chosen = testing::experts_over_ranks("recompute: none\n", overrides);
+    EXPECT_EQ(chosen.parallel.expert, 4);
+    EXPECT_EQ(figure(candidate.metrics, "step_time_s"), estimated(chosen).step_time_s) << candidate.summary;
+  }
+}
+
+
 TEST(SearchAuto, FiguresAreThoseOfTheEstimate) {
   for (const bool cards : {true, false}) {
     const Scenario scenario = cards ? testing::eight_cards() : testing::two_nodes();

@@ -1,0 +1,23 @@
+// Among which ranks a collective goes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace panpipe {
+
+// Inside passes: a tensor-parallel group, a context-parallel group, the ranks that share out the experts. As tasks of their own:
+// all ranks that hold the same weights, those of a shard group, those that hold the same shard, those that hold the same experts.
+enum class Among : std::uint8_t { Tensor, Context, Expert, Data, ShardGroup, Holders, ExpertData };
+constexpr std::size_t kAmong = 7;
+constexpr Among kAmongInPasses[] = {Among::Tensor, Among::Context, Among::Expert};
+constexpr std::size_t kAmongPasses = 3;
+constexpr std::size_t index_of(Among among) { return static_cast<std::size_t>(among); }
+
+constexpr std::string_view name_of(Among among) {
+  constexpr std::string_view kNames[kAmong] = {"tensor", "context", "expert", "data", "shard group", "holders", "expert data"};
+  return kNames[index_of(among)];
+}
+
+}  // namespace panpipe

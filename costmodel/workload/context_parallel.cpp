@@ -1,0 +1,68 @@
+// Context parallelism: a rank has a part of the sequence of each sample, and attention needs the keys and values of all of it
+// (docs/models/context.md).
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "costmodel/workload/aliases.hpp"
+#include "costmodel/workload/builder.hpp"
+#include "costmodel/workload/models.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr std::size_t kHeads = 1, kTokens = 2;  // of (batch, heads, tokens, features)
+
+// Of a causal mask the first queries see little and the last see much: a rank has the first and the last of 2 x degree parts in
+// order that all do the same (zig-zag; Megatron-LM and torchtitan alike).
+constexpr int kPartsOfRank = 2;
+
+}  // namespace
+
+int tokens_of_rank(const ModelDimensions& d, const WorkloadShape& shape, const std::string& model) {
+  const int degree = shape.context_degree, parts = kPartsOfRank * degree;
+  if (degree == 1) return d.sequence;
+  if (d.sequence % parts != 0)
+    throw InputError(
+        fmt::format("context parallelism of {} needs a sequence that {} divides ({} parts a rank, so that all ranks "
+                    "do the same under a causal mask); {} has {} tokens",
+                    degree, parts, kPartsOfRank, model, d.sequence));
+  if (shape.exchange != ContextExchange::Ulysses) return d.sequence / degree;
+  for (const auto& [heads, what] : {std::pair{d.heads, "heads"}, {key_value_heads(d), "key-value heads"}})
+    if (heads / shape.tensor_degree % degree != 0 || heads < shape.tensor_degree)
+      throw InputError(
+          fmt::format("context_exchange: ulysses shares out heads: context {} does not divide the {} {} of {} over {} "
+                      "tensor-parallel ranks; use ring or all-gather",
+                      degree, heads, what, model, shape.tensor_degree));
+  return d.sequence / degree;
+}
+
+int GraphBuilder::whole_context(int x) {
+  if (graph_.context_degree == 1 || request_.exchange == ContextExchange::Ulysses) return x;
+  Shape whole = shape(x);
+  whole[kTokens] *= graph_.context_degree;
+  return op(kContextKeys, std::move(whole), dtype(x), TensorRef{x});
+}
+
+int GraphBuilder::heads_for_tokens(int x) { return exchange_heads(x, kTokens, kHeads); }
+int GraphBuilder::tokens_for_heads(int x) { return exchange_heads(x, kHeads, kTokens); }
+
+int GraphBuilder::exchange_heads(int x, std::size_t grows, std::size_t shrinks) {
+  if (graph_.context_degree == 1 || request_.exchange != ContextExchange::Ulysses) return x;
+  Shape result = shape(x);
+  result[grows] *= graph_.context_degree;
+  result[shrinks] /= graph_.context_degree;
+  const int made = op("panpipe::exchange_heads", std::move(result), dtype(x), TensorRef{x}, static_cast<std::int64_t>(grows),
+                      static_cast<std::int64_t>(shrinks));
+  collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll, Among::Context);
+  return made;
+}
+
+void GraphBuilder::attend_over_context() {
+  if (graph_.context_degree == 1 || request_.exchange == ContextExchange::Ulysses) return;
+  if (request_.exchange == ContextExchange::Ring)
+    collectives(CollectiveKind::SendReceive, CollectiveKind::SendReceive, Among::Context);
+  else
+    collectives(CollectiveKind::AllGather, CollectiveKind::ReduceScatter, Among::Context);
+}
+
+}  // namespace panpipe

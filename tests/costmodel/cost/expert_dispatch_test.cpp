@@ -1,0 +1,50 @@
+// Nodes that a token's experts lie on.
+#include "costmodel/cost/expert_dispatch.hpp"
+
+#include <gtest/gtest.h>
+
+#include "costmodel/cost/nccl_model.hpp"
+
+namespace panpipe {
+namespace {
+
+// DeepSeek-V3: 4 of 8 groups, a group a node: exactly 4 nodes (arXiv 2412.19437, section 3.2.2). Two groups a node: of 4 nodes
+// one has none of the 4 of 8 with C(6, 4) / C(8, 4) = 15 / 70. Two nodes a group: 2 of a group's 32 experts, 16 a node, are on
+// both unless both are on one: 2 - 2 C(16, 2) / C(32, 2) = 2 - 15 / 31 + ... = 1 + 16 / 31.
+TEST(ExpertDispatch, NodesOfATokenInGroups) {
+  const Routing deepseek{256, 8, 8, 4};
+  EXPECT_DOUBLE_EQ(nodes_of_token(deepseek, 1), 1);
+  EXPECT_NEAR(nodes_of_token(deepseek, 8), 4, 1e-12);
+  EXPECT_NEAR(nodes_of_token(deepseek, 4), 4 * (1 - 15.0 / 70), 1e-12);
+  EXPECT_NEAR(nodes_of_token(deepseek, 16), 4 * (1 + 16.0 / 31), 1e-12);
+}
+
+// Two of eight experts, four nodes of two: the second is beside the first with 1 / 7.
+TEST(ExpertDispatch, NodesOfATokenWithoutGroups) {
+  EXPECT_NEAR(nodes_of_token({8, 2, 1, 1}, 4), 2 - 1.0 / 7, 1e-12);
+  EXPECT_NEAR(nodes_of_token({8, 8, 1, 1}, 4), 4, 1e-12);
+}
+
+// 64 members on 8 nodes of 8: row by row 56 / 64 of S leave each member over its 1 / 8 of the node's way out; a copy a node
+// halves that, and then 7 / 8 of S go on inside.
+TEST(ExpertDispatch, OneCopyANodeCrosses) {
+  NcclGroup group;
+  group.members = 64;
+  group.nodes = 8;
+  group.in_node = 8;
+  group.nvlink = true;
+  group.fabric = 300e9;
+  group.network = 8 * 40e9;
+  const double bytes = 400e6;
+  const NcclCollective rows = nccl_collective(CollectiveKind::AllToAll, bytes, group);
+  EXPECT_NEAR(rows.time - rows.latency, bytes * 56 / 64 / 40e9, 1e-9);
+  group.crossing = 0.5;
+  const NcclCollective nodes = nccl_collective(CollectiveKind::AllToAll, bytes, group);
+  EXPECT_NEAR(nodes.time - nodes.latency, bytes * 28 / 64 / 40e9, 1e-9);
+  group.crossing = 0.1;
+  const NcclCollective inside = nccl_collective(CollectiveKind::AllToAll, bytes, group);
+  EXPECT_NEAR(inside.time - inside.latency, bytes * 7 / 8 / 300e9, 1e-9);
+}
+
+}  // namespace
+}  // namespace panpipe

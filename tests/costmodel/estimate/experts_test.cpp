@@ -1,0 +1,205 @@
+// Experts over ranks: gradients among those that hold the same experts, memory by hand, all-to-alls woven in groups of passes.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/prediction/experiment.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
+
+namespace panpipe {
+namespace {
+
+// Seconds a byte of any collective; each of `count` blocks has F = I = W = 1 s, 100 parameters of 4 bytes that all replicas hold,
+// and 60 of experts.
+struct ExpertCosts : test::TableCosts {
+  Duration each{0};
+  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
+    CollectiveCost cost = TableCosts::collective(kind, bytes, devices);
+    cost.members = static_cast<int>(devices.size());
+    cost.time = each * static_cast<double>(bytes.base());
+    return cost;
+  }
+};
+
+ExpertCosts blocks_of(int count, double second_per_byte) {
+  ExpertCosts costs;
+  static_cast<test::TableCosts&>(costs) = test::chain_of(count, 1, 1, 1);
+  costs.each = Duration(second_per_byte);
+  for (int u = 0; u < count; ++u)
+    costs.table.units[static_cast<std::size_t>(u)].parameters.push_back({1000 + u, 60, Bytes(0), true});
+  return costs;
+}
+
+Scenario one_rank(int zero, int expert, int data = 4) {
+  Scenario scenario = test::scenario_of(1, 1, "1f1b", 1, data);
+  scenario.parallel.zero = zero;
+  scenario.parallel.expert = expert;
+  return scenario;
+}
+
+TaskGraph lowered(const Scenario& scenario, const LoweringCosts& costs) {
+  return lower(scenario, make_plan(scenario, costs), costs);
+}
+
+struct Exchanged {
+  std::int64_t bytes = 0;
+  int members = 0;
+};
+Exchanged exchanged(const TaskGraph& graph, CollectiveKind kind, Among among) {
+  Exchanged sum;
+  for (const Task& task : graph.tasks) {
+    if (task.flow < 0) continue;
+    const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
+    if (flow.cost.kind != kind || flow.among != among) continue;
+    sum.bytes += flow.cost.bytes.base();
+    sum.members = flow.cost.members;
+  }
+  return sum;
+}
+
+// Five blocks: 2000 bytes of gradients over 4 replicas, 1200 of experts over the 4 / E that hold the same.
+TEST(Experts, GradientsAreSummedAmongTheirHolders) {
+  for (const int expert : {2, 4}) {
+    const TaskGraph plain = lowered(one_rank(0, expert), blocks_of(5, 1e-3));
+    EXPECT_EQ(exchanged(plain, CollectiveKind::AllReduce, Among::Data).bytes, 2000);
+    EXPECT_EQ(exchanged(plain, CollectiveKind::AllReduce, Among::Data).members, 4);
+    EXPECT_EQ(exchanged(plain, CollectiveKind::AllReduce, Among::ExpertData).bytes, expert == 4 ? 0 : 1200);
+    EXPECT_NEAR(estimate(plain).step_time.base(), 15 + 2 + (expert == 4 ? 0 : 1.2), 1e-9);
+  }
+  EXPECT_EQ(exchanged(lowered(one_rank(0, 2), blocks_of(5, 1e-3)), CollectiveKind::AllReduce, Among::ExpertData).members, 2);
+}
+
+// ZeRO 1 scatters both kinds of gradients and gathers both kinds of weights: 2 x (2 + 1.2) s.
+TEST(Experts, ZeroDividesThemOverTheirHolders) {
+  const TaskGraph graph = lowered(one_rank(1, 2), blocks_of(5, 1e-3));
+  for (const CollectiveKind kind : {CollectiveKind::ReduceScatter, CollectiveKind::AllGather}) {
+    EXPECT_EQ(exchanged(graph, kind, Among::Data).bytes, 2000);
+    EXPECT_EQ(exchanged(graph, kind, Among::ExpertData).bytes, 1200);
+    EXPECT_EQ(exchanged(graph, kind, Among::ExpertData).members, 2);
+  }
+  EXPECT_NEAR(estimate(graph).step_time.base(), 15 + 2 * 3.2, 1e-9);
+}
+
+// Buckets of 800 bytes beside the backward: of the others full after two, four blocks, of experts after four; all bytes are sent
+// once.
+TEST(Experts, HaveBucketsOfTheirOwn) {
+  Scenario scenario = one_rank(1, 2);
+  scenario.overlap_gradients = true;
+  scenario.gradient_bucket = Bytes(800);
+  const TaskGraph graph = lowered(scenario, blocks_of(5, 1e-3));
+  EXPECT_EQ(exchanged(graph, CollectiveKind::ReduceScatter, Among::Data).bytes, 2000);
+  EXPECT_EQ(exchanged(graph, CollectiveKind::ReduceScatter, Among::ExpertData).bytes, 1200);
+  int trains = 0;
+  for (const Task& task : graph.tasks)
+    trains += task.flow >= 0 && graph.flows[static_cast<std::size_t>(task.flow)].cost.kind == CollectiveKind::ReduceScatter;
+  EXPECT_EQ(trains, 5);  // 800, 800 + 800 of experts, 400 + 400 of experts
+}
+
+// ZeRO 3 gathers a block's weights of both kinds before it runs, and reduces both behind it.
+TEST(Experts, Zero3GathersThemBlockByBlock) {
+  const TaskGraph graph = lowered(one_rank(3, 2), blocks_of(5, 1e-6));
+  EXPECT_EQ(exchanged(graph, CollectiveKind::AllGather, Among::ExpertData).bytes, 2 * 1200);
+  EXPECT_EQ(exchanged(graph, CollectiveKind::ReduceScatter, Among::ExpertData).bytes, 1200);
+  EXPECT_EQ(exchanged(graph, CollectiveKind::AllGather, Among::Data).bytes, 2 * 2000);
+}
+
+std::string mixtral(const std::string& parallel, const std::string& more = "") {
+  return fmt::format(
+      "panpipe: 1\ncluster: {{file: clusters/h100x8.yaml, nodes: 2}}\nworkload: {{config: workloads/mixtral-8x7b.json, sequence: "
+      "4096}}\nbatch: {{micro: 1, microbatches: 8}}\nprecision: bf16\nparallel: {{pipeline: 1, {}}}\nframework: "
+      "megatron-core\n{}",
+      parallel, more);
+}
+
+std::int64_t part(const TaskGraph& graph, MemoryUse use) {
+  for (const auto& entry : graph.memory.front().parts)
+    if (entry.use == use) return entry.bytes.base();
+  return -1;
+}
+
+struct Predicted {
+  Experiment experiment;
+  TaskGraph graph;
+  explicit Predicted(const std::string& text)
+      : experiment(parse_scenario(text, "test", ".")),
+        graph(lower(experiment.scenario, make_plan(experiment.scenario, experiment.model), experiment.model)) {}
+};
+
+// Mixtral 8x7B: 1,605,636,096 parameters that every rank holds and 45,097,156,608 of experts. BF16 weights 2 B, gradients 4 B
+// whole; master and moments 12 B, over 16 ranks, those of experts over the 16 / 8 that hold the same.
+TEST(Experts, MemoryOfARankByHand) {
+  const double others = 1'605'636'096, experts = 45'097'156'608.0 / 8;
+  const Predicted made(mixtral("data: 16, expert: 8, zero: 1"));
+  EXPECT_EQ(part(made.graph, MemoryUse::Parameters), static_cast<std::int64_t>(2 * (others + experts)));
+  EXPECT_EQ(part(made.graph, MemoryUse::Gradients), static_cast<std::int64_t>(4 * (others + experts)));
+  EXPECT_EQ(part(made.graph, MemoryUse::Optimizer), static_cast<std::int64_t>(12 * (others / 16 + experts / 2)));
+  // Two ranks of a tensor group divide all but the norms and routers; whole experts lie over all 16 devices.
+  const Predicted folded(mixtral("tensor: 2, data: 8, sequence_parallel: true, expert: 8, expert_tensor: 1, zero: 1"));
+  const double whole = 32 * 2 * 4096 + 4096 + 32 * 8 * 4096;
+  EXPECT_EQ(part(folded.graph, MemoryUse::Parameters), static_cast<std::int64_t>(2 * ((others - whole) / 2 + whole + experts)));
+  EXPECT_EQ(part(folded.graph, MemoryUse::Optimizer),
+            static_cast<std::int64_t>(std::ceil(12 * (((others - whole) / 2 + whole) / 8 + experts / 2))));
+}
+
+// A layer's experts on the busiest rank: 1.5 times the rows, 1.5 times the products; and 1.5 times the bytes received.
+TEST(Experts, ImbalanceStretchesProductsAndExchanges) {
+  const auto unit = [](const Predicted& made) {
+    const WorkloadCost& cost = made.experiment.model.workload(0);
+    return *std::find_if(cost.units.begin(), cost.units.end(), [](const UnitCost& u) { return u.name == "h.1.mlp"; });
+  };
+  const Predicted even(mixtral("data: 16, expert: 8")), uneven(mixtral("data: 16, expert: 8", "experts: {imbalance: 1.5}\n"));
+  EXPECT_NEAR(unit(uneven).forward.breakdown.work.base() / unit(even).forward.breakdown.work.base(), 1.5,
+              1e-3);  // but the router
+  EXPECT_NEAR(unit(uneven).forward.breakdown.compute / unit(even).forward.breakdown.compute, 1.5, 0.02);
+  const auto sent = [](const Predicted& made) {
+    for (const CollectiveCost& cost : made.experiment.model.workload(0).collectives)
+      if (cost.among == Among::Expert) return cost;
+    return CollectiveCost{};
+  };
+  EXPECT_EQ(sent(even).kind, CollectiveKind::AllToAll);
+  EXPECT_EQ(sent(even).members, 8);
+  EXPECT_EQ(sent(even).bytes, Bytes(4096 * 2 * 4096 * 2));
+  EXPECT_EQ(sent(even).wire_bytes, Bytes(4096 * 2 * 4096 * 2 / 8 * 7));
+  EXPECT_EQ(sent(uneven).bytes.base(), sent(even).bytes.base() * 3 / 2);
+  EXPECT_EQ(uneven.graph.model_flops_per_step.base(), even.graph.model_flops_per_step.base());
+}
+
+// Layers of three computations with an all-to-all of a seconds behind the first and the second, forwards and backwards.
+double step(const std::string& schedule, int microbatches, double a, double c = 10e-3) {
+  constexpr int kRanks = 4;
+  test::TableCosts costs = test::chain_of(4 * kRanks, 0, 0, 0);
+  CollectiveCost cost;
+  cost.kind = CollectiveKind::AllToAll;
+  cost.among = Among::Expert;
+  cost.time = Duration(a);
+  costs.table.collectives = {cost};
+  for (UnitCost& unit : costs.table.units) {
+    for (PassCost* pass : {&unit.forward, &unit.input_gradient}) {
+      pass->pieces.clear();
+      for (int piece = 0; piece < 3; ++piece) {
+        if (piece > 0 && a > 0) test::add_collective(*pass, cost.time);
+        pass->pieces.push_back({false, false, Duration(c)});
+      }
+    }
+    unit.weight_gradient = test::pass_of(3 * c);
+  }
+  const Scenario scenario = test::scenario_of(kRanks, microbatches, schedule);
+  return estimate(lowered(scenario, costs)).step_time.base();
+}
+
+// In the steady state of DualPipe forwards and backwards are groups: all-to-alls no longer than the computation before them take
+// nothing. 1F1B waits for each: 4 units of a rank, 2 + 2 each.
+TEST(Experts, GroupsHideAllToAlls) {
+  const auto more = [](const std::string& schedule, double a) { return step(schedule, 32, a) - step(schedule, 16, a); };
+  EXPECT_NEAR(more("dualpipe", 8e-3), more("dualpipe", 0), 1e-9);
+  EXPECT_NEAR(more("1f1b", 8e-3), more("1f1b", 0) + 16 * 4 * 4 * 8e-3, 1e-9);
+  EXPECT_GT(more("dualpipe", 30e-3), more("dualpipe", 0) + 0.1);
+}
+
+}  // namespace
+}  // namespace panpipe
