@@ -56,6 +56,10 @@ void count_scores(const Framework& framework, bool autocast, DeviceRates& r) {
   r.score_backward = 2 * e + (autocast ? 2 * kFp32 + e : 3 * e) + cast + dropout;
 }
 
+// Where the products add their weight gradients themselves, the head's is added in fp32 over the whole vocabulary all the same:
+// the sum is read and written, and the 2-byte product read and written besides.
+constexpr double kHeadAccumulation = 12;
+
 // Bytes a weight that a microbatch's gradient moves behind the product that made it.
 double accumulation_traffic(const Scenario& scenario, double element) {
   const Framework& framework = scenario.framework;
@@ -128,6 +132,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   // copy.
   if (autocast && framework.attention == AttentionKernel::Unfused) r.score_kept = framework.dropout ? kFp32 - r.element : kFp32;
   r.accumulation = accumulation_traffic(scenario, r.element);
+  r.head_accumulation = framework.gradient_accumulation == GradientAccumulation::Fused ? kHeadAccumulation : r.accumulation;
   choose_attention(framework, calibration, autocast, r);
   r.dropout = framework.dropout;
   r.loss_bytes = framework.loss_bytes_per_logit + kMetricBytes * framework.training_metrics;

@@ -31,15 +31,16 @@ struct DeviceRates {
   Elementwise elementwise = Elementwise::Fused;
   NormalizationKernel normalization = NormalizationKernel::Kernel;
   ActivationKernel activation = ActivationKernel::Kernel;
-  bool loss_in_chunks = false;  // the backward makes logits again
-  double residual = 2;          // bytes of an element of residuals and normalizations
-  double weight_cast = 0;       // bytes a weight of a product and pass: autocast's copies of the weight and of its gradient
-  double accumulation = 0;      // bytes a weight that adding its gradient to a sum of another format moves
-  double score_kept = 0;        // bytes a score that autocast keeps besides, in fp32
-  bool dropout = false;         // dropout masks are written and kept even where the graph has none
-  double loss_bytes = 0;        // traffic per logit, forward and backward together
-  double loss_live_bytes = 0;   // per logit, live while the loss runs
-  bool gathered_kept = false;   // products keep the input that sequence parallelism gathered for them
+  bool loss_in_chunks = false;   // the backward makes logits again
+  double residual = 2;           // bytes of an element of residuals and normalizations
+  double weight_cast = 0;        // bytes a weight of a product and pass: autocast's copies of the weight and of its gradient
+  double accumulation = 0;       // bytes a weight that adding its gradient to a sum of another format moves
+  double head_accumulation = 0;  // the same of the head's weight
+  double score_kept = 0;         // bytes a score that autocast keeps besides, in fp32
+  bool dropout = false;          // dropout masks are written and kept even where the graph has none
+  double loss_bytes = 0;         // traffic per logit, forward and backward together
+  double loss_live_bytes = 0;    // per logit, live while the loss runs
+  bool gathered_kept = false;    // products keep the input that sequence parallelism gathered for them
   double replicated_saved_factor = 1, sharded_saved_factor = 1;  // kept over what operators read again
 };
 

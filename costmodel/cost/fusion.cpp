@@ -465,10 +465,10 @@ class CountedLaunches {
       ++launches.backward;
     });
     launches.forward += static_cast<int>(work.forward.gemms.size()) + (autocast_ ? parameters : 0);
-    launches.backward += static_cast<int>(work.input_gradient.gemms.size() + work.weight_gradient.gemms.size());
-    if (autocast_) launches.backward += trained;
+    launches.weight =
+        static_cast<int>(work.weight_gradient.gemms.size()) + (autocast_ ? trained : 0) + (rates_.accumulation > 0 ? trained : 0);
+    launches.backward += static_cast<int>(work.input_gradient.gemms.size()) + launches.weight;
     if (bias_gradient(unit_, i) > 0) launches.backward += row_sum();
-    if (rates_.accumulation > 0) launches.backward += trained;
   }
 
   // Two products, and four backward, in place of a fused kernel and its three backward. Orders of heads: query, key, value and

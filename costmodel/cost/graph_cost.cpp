@@ -21,6 +21,7 @@ constexpr double kBackwardOperators = 1.5;
 
 struct Launches {
   int forward = 0, backward = 0;
+  bool counted = false;  // the sum of what each operator launches, not a number that operators share
   bool operator==(const Launches&) const = default;
 };
 
@@ -99,7 +100,7 @@ class GraphCost {
   }
 
   Launches counted(std::size_t u) const {
-    Launches sum;
+    Launches sum{.counted = true};
     for (const OperatorTime& op : templates_[shape_of_[u]].operators) {
       sum.forward += op.forward_launches;
       sum.backward += op.backward_launches;
@@ -156,24 +157,27 @@ class GraphCost {
     if (profile && !measured) result_.unmeasured.push_back(unit.name);
     if (measured) use_measured(*measured, measured->name == unit.name ? CostSource::Measured : CostSource::Interpolated, unit);
     add_saved(u, unit, measured);
-    if (!recompute_.empty() && !unit.block.empty()) recompute_listed(templates_[shape_of_[u]], recompute_[u], unit);
+    if (!recompute_.empty() && !unit.block.empty()) recompute_listed(templates_[shape_of_[u]], launches_[u], recompute_[u], unit);
     add_parameters(u, unit);
   }
 
-  // Selective recompute of listed operators, which launches its share of the unit's forward.
-  void recompute_listed(const UnitTemplate& shape, const UnitRecompute& recompute, UnitCost& unit) {
+  // Selective recompute of listed operators, which launch what they launch in the forward; of a stated number their share.
+  void recompute_listed(const UnitTemplate& shape, const Launches& launches, const UnitRecompute& recompute, UnitCost& unit) {
     unit.saved_selective = recompute.kept;
     PassCost pass;
     int counted = 0;
-    for (std::size_t i = 0; i < shape.operators.size(); ++i) counted += recompute.again[i] && shape.operators[i].counted ? 1 : 0;
-    const int all = std::max(shape.counted, 1);
-    const int launches = unit.recompute_full.launches * counted / all;
-    const Duration gap = rates_.kernel_gap * (static_cast<double>(launches) / std::max(counted, 1));
-    pass.launches = launches;
+    for (std::size_t i = 0; i < shape.operators.size(); ++i) {
+      if (!recompute.again[i]) continue;
+      counted += shape.operators[i].counted ? 1 : 0;
+      pass.launches += shape.operators[i].forward_launches;
+    }
+    if (!launches.counted) pass.launches = launches.forward * counted / std::max(shape.counted, 1);
+    const Duration share = rates_.kernel_gap * (static_cast<double>(pass.launches) / std::max(counted, 1));
     for (std::size_t i = 0; i < shape.operators.size(); ++i) {
       if (!recompute.again[i]) continue;
       const OperatorTime& op = shape.operators[i];
-      add_operator(pass, op.forward, op.counted ? gap : Duration(0));
+      const Duration own = launches.counted ? rates_.kernel_gap * static_cast<double>(op.forward_launches) : share;
+      add_operator(pass, op.forward, op.counted ? own : Duration(0));
       if (op.forward_collective == CollectiveKind::AllGather)
         add_collective(pass, op.forward_collective, op.collective_bytes, false);
     }
@@ -183,7 +187,8 @@ class GraphCost {
   UnitCost make_unit(const UnitTemplate& shape, const Launches& launches);
   static void take_measured(Duration time, CostSource source, PassCost& pass);
   static void use_measured(const ProfiledUnit& measured, CostSource source, UnitCost& unit);
-  PassCost make_backward(const UnitTemplate& shape, const PassCost& input, const PassCost& weight, Duration input_gap);
+  Duration weight_gap(const OperatorTime& op, const Launches& launches) const;
+  PassCost make_backward(const UnitTemplate& shape, const UnitCost& unit, const Launches& launches, Duration input_gap);
   void add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward);
   static void add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight = false, bool product = false);
   void add_collective(PassCost& pass, CollectiveKind kind, Bytes size, bool backward);
@@ -426,12 +431,11 @@ void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& f
 
 // Operator by operator from the last, each weight gradient behind its input gradient: that of a row-parallel product stands
 // before the collective of the unit's input gradient, that of a column-parallel one runs beside it.
-PassCost GraphCost::make_backward(const UnitTemplate& shape, const PassCost& input, const PassCost& weight, Duration input_gap) {
+PassCost GraphCost::make_backward(const UnitTemplate& shape, const UnitCost& unit, const Launches& launches, Duration input_gap) {
+  const PassCost &input = unit.input_gradient, &weight = unit.weight_gradient;
   PassCost pass;
   std::vector<const OperatorTime*> behind;
-  const auto add_weight = [&](const OperatorTime& op) {
-    add_operator(pass, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products), true);
-  };
+  const auto add_weight = [&](const OperatorTime& op) { add_operator(pass, op.weight_gradient, weight_gap(op, launches), true); };
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
     add_operator(pass, op->input_gradient, op->counted ? input_gap : Duration(0), false,
                  tensor_chunks() > 1 && op->weight_products > 0);
@@ -452,20 +456,25 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const PassCost& inp
   return pass;
 }
 
+// Of a weight's gradient: its product, and where operators count their own, its cast and its sum.
+Duration GraphCost::weight_gap(const OperatorTime& op, const Launches& launches) const {
+  return rates_.kernel_gap * static_cast<double>(launches.counted ? op.weight_launches : op.weight_products);
+}
+
 UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launches) {
   UnitCost unit;
-  int products = 0;
-  for (const OperatorTime& op : shape.operators) products += op.weight_products;
+  int weights = 0;
+  for (const OperatorTime& op : shape.operators) weights += launches.counted ? op.weight_launches : op.weight_products;
   unit.forward.launches = launches.forward;
-  unit.input_gradient.launches = std::max(0, launches.backward - products);
-  unit.weight_gradient.launches = products;
+  unit.input_gradient.launches = std::max(0, launches.backward - weights);
+  unit.weight_gradient.launches = weights;
   const auto gap = [&](const PassCost& pass) {  // per operator
     return rates_.kernel_gap * (static_cast<double>(pass.launches) / std::max(shape.counted, 1));
   };
   const Duration forward_gap = gap(unit.forward), input_gap = gap(unit.input_gradient);
   add_forward(shape, forward_gap, unit.forward);
   for (const OperatorTime& op : shape.operators) {
-    add_operator(unit.weight_gradient, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products));
+    add_operator(unit.weight_gradient, op.weight_gradient, weight_gap(op, launches));
     if (op.attention) add_operator(unit.recompute_selective, op.forward, Duration(0));
     if (op.attention) {
       unit.attention_forward += op.forward.total;
@@ -480,7 +489,7 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   }
   cut_products(unit.input_gradient);
   if (shape.collectives > 0 && model_.scenario().framework.overlap_tensor_collectives)
-    unit.backward = make_backward(shape, unit.input_gradient, unit.weight_gradient, input_gap);
+    unit.backward = make_backward(shape, unit, launches, input_gap);
   // Full recompute runs the forward again; selective the attention core: of a stated number a quarter.
   unit.recompute_full = unit.forward;
   if (shape.attention) {

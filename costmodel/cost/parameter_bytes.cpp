@@ -43,13 +43,18 @@ int optimizer_kernels(const std::string& optimizer) {
   return optimizer == "none" ? 0 : 2;
 }
 
-// Clipping to a norm reads each gradient, then scales it in place; setting to zeros writes it; autograd reads a microbatch's and
-// reads and writes the sum, of every microbatch after the first (of every one where sums start as zeros).
-double gradient_traffic(const Scenario& scenario, const Degrees& degrees) {
+// Clipping to a norm reads each gradient, then scales it in place: of the share that a rank updates.
+double clipping_traffic(const Scenario& scenario) {
+  const bool clips = scenario.framework.gradient_clipping != GradientClipping::None && scenario.optimizer.name != "none";
+  return clips ? 3 * travelling_gradient_bytes(scenario) : 0;
+}
+
+// Of every gradient that a rank keeps: setting to zeros writes it; autograd reads a microbatch's and reads and writes the sum, of
+// every microbatch after the first (of every one where sums start as zeros).
+double kept_gradient_traffic(const Scenario& scenario, const Degrees& degrees) {
   const Framework& framework = scenario.framework;
   if (scenario.optimizer.name == "none") return 0;
-  double passes = framework.gradient_clipping == GradientClipping::None ? 0 : 3;
-  if (framework.zero_gradients) passes += 1;
+  double passes = framework.zero_gradients ? 1 : 0;
   if (framework.gradient_accumulation == GradientAccumulation::Autograd)
     passes += 3.0 * (degrees.microbatches - (framework.zero_gradients ? 0 : 1));
   return passes * travelling_gradient_bytes(scenario);
@@ -60,26 +65,29 @@ double gradient_traffic(const Scenario& scenario, const Degrees& degrees) {
 constexpr double kManyElements = 320.0 * 65536;
 constexpr int kNormKernels = 2, kScaleKernels = 1;
 
-// Launches of the step over a rank's share of the parameters. A fused kernel's are few.
-double step_launches(const Scenario& scenario, const Workload& workload, double elements) {
+// Parameters for each of their elements: a kernel a parameter is launched so often.
+double tensors_of(const Workload& workload, double elements) {
+  if (!workload.graph) return 0;
+  double tensors = 0, all = 0;
+  for (const Tensor& tensor : workload.graph->tensors)
+    if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0) {
+      ++tensors;
+      all += static_cast<double>(tensor.elements());
+    }
+  return all > 0 ? tensors * (elements / all) : 0;
+}
+
+// Launches of the step: over the share of the parameters that a rank updates, and over the gradients that it keeps. A fused
+// kernel's are few.
+double step_launches(const Scenario& scenario, const Workload& workload, double updated, double kept) {
   const Framework& framework = scenario.framework;
   double each = 0, many = 0;  // kernels a parameter, and of many parameters
   if (framework.optimizer_kernel == OptimizerKernel::Loop) each += optimizer_kernels(scenario.optimizer.name);
   if (framework.optimizer_kernel == OptimizerKernel::Foreach) many += optimizer_kernels(scenario.optimizer.name);
   if (framework.gradient_clipping == GradientClipping::Loop) each += kNormKernels + kScaleKernels;
   if (framework.gradient_clipping == GradientClipping::Foreach) many += kNormKernels + kScaleKernels;
-  if (framework.zero_gradients) each += 1;
-  double launches = many * elements / kManyElements;
-  if (each > 0 && workload.graph) {
-    double tensors = 0, all = 0;
-    for (const Tensor& tensor : workload.graph->tensors)
-      if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0) {
-        ++tensors;
-        all += static_cast<double>(tensor.elements());
-      }
-    if (all > 0) launches += each * tensors * (elements / all);
-  }
-  return launches;
+  return many * updated / kManyElements + each * tensors_of(workload, updated) +
+         (framework.zero_gradients ? tensors_of(workload, kept) : 0);
 }
 
 // A scaler of gradients divides them in place, and looks through them for infinities on the way.
@@ -146,13 +154,15 @@ Breakdown CostModel::optimizer(std::int64_t elements, int site, const Degrees& d
   const DeviceType& type = scenario_->cluster.types[static_cast<std::size_t>(device_type)];
   if (!type.has_rates()) return cost;
   const Calibration& c = calibration(device_type);
-  const double share = static_cast<double>(elements) / divided_over(*scenario_, degrees, 1);
+  const auto all = static_cast<double>(elements);
+  const double updated = all / divided_over(*scenario_, degrees, 1), kept = all / divided_over(*scenario_, degrees, 2);
   const double traffic = (optimizer_traffic(scenario_->framework, c, scenario_->optimizer.name) + unscaling_traffic(*scenario_) +
-                          gradient_traffic(*scenario_, degrees)) *
-                         share;
+                          clipping_traffic(*scenario_)) *
+                             updated +
+                         kept_gradient_traffic(*scenario_, degrees) * kept;
   cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
   cost.memory = Duration(traffic / (type.memory_bandwidth.base() * c.memory_efficiency));
-  const double launches = scenario_->optimizer.name == "none" ? 0 : step_launches(*scenario_, *workload_, share);
+  const double launches = scenario_->optimizer.name == "none" ? 0 : step_launches(*scenario_, *workload_, updated, kept);
   cost.launch = c.step;  // data, logging: once per step
   if (launches > 0) {
     // Linear in the elements, as searches take it to be: of so many steps like this one.

@@ -14,10 +14,6 @@ constexpr double kEmbeddingForward = 6.0 / 2, kEmbeddingBackward = 12.0 / 2;
 // Shares of the loss's traffic (maximum, exponential and sum, look-up; then the gradient).
 constexpr double kLossForward = 0.68, kLossBackward = 0.32;
 
-// The head's weight gradient is accumulated in fp32 over the whole vocabulary: read, written, and the 2-byte product read
-// and written besides.
-constexpr double kHeadAccumulation = 12;
-
 void add_products(Breakdown& cost, const PassWork& pass, const DeviceRates& rates) {
   for (const GemmShape& shape : pass.gemms) cost = cost + gemm_cost(shape, rates);
 }
@@ -53,7 +49,7 @@ Bytes collective_bytes(const UnitView& unit, int i) {
 // of gradients.
 void add_weight_traffic(const UnitView& unit, int i, const DeviceRates& rates, OperatorTime& time) {
   const double weights = parameter_elements(unit, i);
-  const double accumulation = makes_logits(unit, i) ? kHeadAccumulation : rates.accumulation;
+  const double accumulation = makes_logits(unit, i) ? rates.head_accumulation : rates.accumulation;
   if (rates.weight_cast > 0) time.forward = time.forward + traffic_cost(rates.weight_cast * weights, rates);
   const double backward = rates.weight_cast + accumulation;
   if (backward > 0) time.weight_gradient = time.weight_gradient + traffic_cost(backward * weights, rates);
@@ -151,6 +147,7 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     result.counted += time.counted;
     time.forward_launches = launches[static_cast<std::size_t>(i)].forward;
     time.backward_launches = launches[static_cast<std::size_t>(i)].backward;
+    time.weight_launches = launches[static_cast<std::size_t>(i)].weight;
     time.residual = adds_input(unit, i);
     time.enters_parallel = unit.of(i).kind == OperatorClass::Gemm && reads_gathered(unit, i);
     if (unit.graph->tensor_degree > 1) {

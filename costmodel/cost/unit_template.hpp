@@ -21,6 +21,7 @@ struct OperatorTime {
   Bytes collective_bytes{0};
   int weight_products = 0;
   int forward_launches = 0, backward_launches = 0;  // kernels, counted; both gradients
+  int weight_launches = 0;                          // of both, those of weight gradients
 };
 
 struct SavedExternal {

@@ -1,5 +1,7 @@
 #include "costmodel/profile/framework.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "costmodel/profile/sourced_file.hpp"
@@ -117,6 +119,14 @@ void read_keys(Reader& reader, Framework& f) {
   reader.read("optimizer_factor", f.optimizer_factor);
   reader.read("forward_operators", f.forward_operators);
   reader.read("backward_operators", f.backward_operators);
+  if ((f.forward_operators > 0) != (f.backward_operators > 0)) {
+    const bool forward = f.forward_operators > 0;
+    reader.error(reader.has("forward_operators") && (forward || !reader.has("backward_operators")) ? "forward_operators"
+                                                                                                   : "backward_operators",
+                 fmt::format("forward_operators is {} and backward_operators {}: one of the passes would launch nothing",
+                             f.forward_operators, f.backward_operators),
+                 "state both, or neither: then they are counted from the operators");
+  }
   reader.read("launch", f.launch);
   reader.read("collective_launches", f.collective_launches);
   reader.read("synchronous_launches", f.synchronous_launches);
