@@ -72,7 +72,7 @@ double accumulation_traffic(const Scenario& scenario, double element) {
     case GradientAccumulation::Buffer:
       // An optimizer with a copy in fp32 under bf16 sums there.
       if (framework.bf16_extra_gradient_bytes > 0 && mixed)
-        return added_to(scenario.precision == Precision::Bf16 ? kFp32 : element);
+        return added_to(outside_products(scenario.precision) == Precision::Bf16 ? kFp32 : element);
       return added_to(travelling_gradient_bytes(scenario));
     case GradientAccumulation::Flat: {
       const double travels = travelling_gradient_bytes(scenario);
@@ -100,6 +100,20 @@ void choose_attention(const Framework& framework, const Calibration& calibration
   r.score_forward = r.score_backward = calibration.score_bytes * framework.score_factor * r.element / 2;
 }
 
+constexpr double kBlockOfScale = 32;  // elements that share a scale of a byte (OCP Microscaling Formats 1.0)
+
+void choose_8bit(const DeviceType& type, const Calibration& calibration, const Scenario& scenario, DeviceRates& r) {
+  if (!has_8bit_products(scenario.precision)) return;
+  const double efficiency =
+      calibration.fp8_gemm_efficiency > 0 ? calibration.fp8_gemm_efficiency : kFp8Share * calibration.gemm_efficiency;
+  r.gemm_8bit =
+      type.has_rates() ? type.peak_for(scenario.precision) * efficiency : ComputeRate(std::numeric_limits<double>::infinity());
+  const bool blocks = scenario.precision == Precision::Mxfp8;
+  r.scale_8bit = blocks ? 1 / kBlockOfScale : 0;
+  r.operand_8bit = 1 + r.scale_8bit;
+  r.measured_8bit = !blocks && scenario.framework.fp8_scaling == Fp8Scaling::Current;
+}
+
 }  // namespace
 
 DeviceRates device_rates(const DeviceType& type, const Calibration& calibration, const Scenario& scenario) {
@@ -107,7 +121,9 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   DeviceRates r;
   r.element = static_cast<double>(size_of(compute_dtype(scenario.precision)).base());
   const double infinite = std::numeric_limits<double>::infinity();
-  const ComputeRate peak = type.has_rates() ? type.peak_for(scenario.precision) : ComputeRate(infinite);
+  r.operand = r.element;
+  const ComputeRate peak = type.has_rates() ? type.peak_for(outside_products(scenario.precision)) : ComputeRate(infinite);
+  choose_8bit(type, calibration, scenario, r);
   r.gemm = peak * calibration.gemm_efficiency;
   r.unaligned = peak * calibration.unaligned_gemm_efficiency;
   r.attention = peak * calibration.attention_efficiency;
@@ -184,7 +200,7 @@ Breakdown gemm_cost(const GemmShape& g, const DeviceRates& rates) {
   const double batch = static_cast<double>(g.batch);
   Breakdown cost;
   cost.work = Flops(2 * batch * m * n * k);
-  const double bytes = rates.element * batch * (m * k + k * n + m * n);
+  const double bytes = batch * (rates.operand * (m * k + k * n) + rates.element * m * n);
   cost.traffic = whole_bytes(bytes);
   const Duration loop = std::max(felt_work(batch, m, n, k, rates) / rates.gemm, Duration(bytes / rates.memory.base()));
   // A block of threads fills its stages of copies before the first product and drains them behind the last, with one or two

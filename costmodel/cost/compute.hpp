@@ -12,6 +12,7 @@ namespace panpipe {
 // What a device reaches in one scenario: data-sheet rates times calibrated efficiencies, and the framework's choices.
 struct DeviceRates {
   ComputeRate gemm{0};       // large matrix products
+  ComputeRate gemm_8bit{0};  // products of blocks in 8 bits; 0: in the format of everything else
   ComputeRate unaligned{0};  // batched products of attention whose head size is not a multiple of 8
   ComputeRate attention{0};  // fused attention, forward, causal work, at 4096 tokens
   int multiprocessors = 0;   // 0: not known, products are not cut into tiles
@@ -20,6 +21,9 @@ struct DeviceRates {
   double attention_ramp = 0;  // tokens
   Bandwidth memory{0};
   Duration kernel_gap{0};
+  double operand = 2;                            // of these, what a product reads: of a product in 8 bits operand_8bit
+  double operand_8bit = 1, scale_8bit = 0;       // with the scales of blocks, and these alone
+  bool measured_8bit = false;                    // a tensor is read once more for its largest number
   double element = 2;                            // bytes of a tensor element
   double elementwise_factor = 1;                 // traffic over fully fused kernels: framework x calibration
   double replicated_factor = 1;                  // the same of normalizations and residual sums

@@ -7,7 +7,9 @@
 #include <unordered_map>
 
 #include "costmodel/cost/block_recompute.hpp"
+#include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/unit_template.hpp"
+#include "costmodel/cost/whole_bytes.hpp"
 #include "costmodel/cost/workload_cost.hpp"
 #include "costmodel/workload/unit_edges.hpp"
 
@@ -51,13 +53,21 @@ class GraphCost {
     input_kept_ = kept_;
     const RecomputeScope& scope = model_.scenario().recompute_scope;
     result_.recompute_spans_block = !scope.attention_only();
-    if (result_.recompute_spans_block) recompute_ = recompute_in_blocks(graph_, use_, scope.operators, rates_);
+    if (result_.recompute_spans_block) recompute_ = listed_recompute(scope);
     for (std::size_t u = 0; u < graph_.units.size(); ++u) add_unit(u);
     result_.edges = unit_edges(graph_);
     return std::move(result_);
   }
 
  private:
+  std::vector<UnitRecompute> listed_recompute(const RecomputeScope& scope) const {
+    try {
+      return recompute_in_blocks(graph_, use_, scope, rates_);
+    } catch (const InputError& error) {
+      throw placed(error, model_.scenario(), "recompute.modules");
+    }
+  }
+
   void find_templates() {
     std::unordered_map<std::uint64_t, std::size_t> known;
     const std::size_t count = graph_.units.size();
@@ -178,7 +188,7 @@ class GraphCost {
       const OperatorTime& op = shape.operators[i];
       const Duration own = launches.counted ? rates_.kernel_gap * static_cast<double>(op.forward_launches) : share;
       add_operator(pass, op.forward, op.counted ? own : Duration(0));
-      if (op.forward_collective == CollectiveKind::AllGather)
+      if (op.forward_collective == CollectiveKind::AllGather || recompute.whole[i])
         add_collective(pass, op.forward_collective, op.collective_bytes, false);
     }
     unit.recompute_selective = pass;
@@ -235,9 +245,43 @@ class GraphCost {
   void add_parameters(std::size_t u, UnitCost& unit) {
     for (int t : externals_[u]) {
       const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
-      if (tensor.role == TensorRole::Parameter)
-        unit.parameters.push_back({tensor.tied_to >= 0 ? tensor.tied_to : t, tensor.elements(), Bytes(0)});
+      if (tensor.role == TensorRole::Parameter) unit.parameters.push_back(parameter_use(u, t));
     }
+  }
+
+  // Bytes of a frozen weight's element: QLoRA keeps those of a block's products in 4 bits, a scale of a byte for each 64 of them
+  // and one in fp32 for each 256 scales (Dettmers et al., arXiv 2305.14314, section 3).
+  double frozen_width(std::size_t u, int t) const {
+    const double format = static_cast<double>(size_of(graph_.tensors[static_cast<std::size_t>(t)].dtype).base());
+    return model_.scenario().workload.tuning.quantized && weighs_product(u, t) ? 0.5 + 1.0 / 64 + 4.0 / (64 * 256) : format;
+  }
+
+  bool read_in_8_bits(std::size_t u, int t) const { return rates_.gemm_8bit > ComputeRate(0) && weighs_product(u, t); }
+
+  bool weighs_product(std::size_t u, int t) const {
+    const auto [first, end] = use_.unit_range[u];
+    bool reads = false;
+    for (int i = first; i < end; ++i)
+      if (use_.weight_products[static_cast<std::size_t>(i)])
+        for_each_operand(graph_.operators[static_cast<std::size_t>(i)], [&](int operand) { reads |= operand == t; });
+    return reads && graph_.tensors[static_cast<std::size_t>(t)].shape.size() >= 2;
+  }
+
+  ParameterUse parameter_use(std::size_t u, int t) const {
+    const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
+    ParameterUse use;
+    use.tensor = tensor.tied_to >= 0 ? tensor.tied_to : t;
+    if (tensor.requires_gradient)
+      use.elements = tensor.elements();
+    else
+      use.frozen = whole_bytes(static_cast<double>(tensor.elements()) * frozen_width(u, t));
+    if (!read_in_8_bits(u, t)) return use;
+    // Kept so from the first microbatch on, in both directions in which products read them; or in the place of 2 bytes.
+    const double two_bytes = static_cast<double>(tensor.bytes().base()), copies = 2 * width_in_8_bits(rates_) * two_bytes;
+    const bool instead = model_.scenario().framework.fp8_parameters;
+    use.copies = whole_bytes(instead ? copies - two_bytes : copies);
+    if (instead) use.narrower = whole_bytes(two_bytes * (1 - width_in_8_bits(rates_)));
+    return use;
   }
 
   const CostModel& model_;
@@ -443,7 +487,7 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const UnitCost& uni
       behind.push_back(&*op);
     else
       add_weight(*op);
-    add_collective(pass, op->backward_collective, op->collective_bytes, true);
+    add_collective(pass, op->backward_collective, op->backward_bytes, true);
     if (op->backward_collective == CollectiveKind::None) continue;
     for (const OperatorTime* late : behind) add_weight(*late);
     behind.clear();
@@ -485,7 +529,7 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
     add_operator(unit.input_gradient, op->input_gradient, op->counted ? input_gap : Duration(0), false,
                  tensor_chunks() > 1 && op->weight_products > 0);
-    add_collective(unit.input_gradient, op->backward_collective, op->collective_bytes, true);
+    add_collective(unit.input_gradient, op->backward_collective, op->backward_bytes, true);
   }
   cut_products(unit.input_gradient);
   if (shape.collectives > 0 && model_.scenario().framework.overlap_tensor_collectives)

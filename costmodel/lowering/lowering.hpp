@@ -238,8 +238,19 @@ void make_memory(Lowering& lowering);
 
 // Parameters of a rank, each counted once (a tied parameter of two of its stages is one).
 struct HeldParameters {
-  std::int64_t elements = 0;  // of this tensor-parallel rank's shards
+  std::int64_t elements = 0;  // trained, of this tensor-parallel rank's shards
   Bytes given{0};             // measured layers
+  Bytes frozen{0}, copies{0}, narrower{0};
+
+  // Of a use or of others.
+  template <class Parameters>
+  void add(const Parameters& more) {
+    elements += more.elements;
+    given += more.given;
+    frozen += more.frozen;
+    copies += more.copies;
+    narrower += more.narrower;
+  }
 };
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);
 // Of these, those whose gradients are summed over other ranks too: those of the other replicas, other holders of the same

@@ -49,8 +49,7 @@ HeldParameters group_parameters(const Lowering& lowering, const StageInfo& info,
       for (const ParameterUse& use : lowering.unit(info, u).parameters) {
         if (use.tensor >= 0 && std::find(seen.begin(), seen.end(), use.tensor) != seen.end()) continue;
         if (use.tensor >= 0) seen.push_back(use.tensor);
-        held.elements += use.elements;
-        held.given += use.given;
+        held.add(use);
       }
   return held;
 }
@@ -61,10 +60,7 @@ GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) 
     const std::string& block = lowering.unit(info, u).block;
     HeldParameters held;
     do {
-      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        held.elements += use.elements;
-        held.given += use.given;
-      }
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) held.add(use);
       ++u;
     } while (!block.empty() && u < info.end_unit && lowering.unit(info, u).block == block);
     sizes.push_back(weight_size(lowering, held));

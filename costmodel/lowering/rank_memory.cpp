@@ -122,7 +122,7 @@ Bytes boundary_buffers(const Lowering& lowering, int rank) {
 // beside autograd's own. In mixed precision it adds up in the buckets themselves.
 Bytes bucket_bytes(const Lowering& lowering, int rank) {
   const Precision precision = lowering.scenario.precision;
-  if (!lowering.scenario.profile || precision == Precision::Bf16 || precision == Precision::Fp16) return Bytes(0);
+  if (!lowering.scenario.profile || is_mixed(precision)) return Bytes(0);
   return gradient_size(lowering, summed_parameters(lowering, rank));
 }
 
@@ -133,14 +133,17 @@ RankMemory rank_memory(const Lowering& lowering, int rank) {
   const auto given = static_cast<double>(held.given.base());
   const double group = lowering.plan.shard_group();
   const int zero = lowering.zero();
-  const int copies = moments(lowering.scenario.optimizer.name);  // of parameters that are given in bytes
+  const int moment_copies = moments(lowering.scenario.optimizer.name);  // of parameters that are given in bytes
   RankMemory memory;
   const auto divided = [&](int stage) { return zero >= stage ? given / group : given; };  // the model divides its own
-  memory.parts.push_back({MemoryUse::Parameters, whole(elements * costs.parameter_bytes() + divided(3))});
+  const auto frozen = static_cast<double>(held.frozen.base()), copies = static_cast<double>(held.copies.base());
+  const bool whole_weights = zero < 3;  // else they come and go block by block, and their copies with them
+  const double weights = elements * costs.parameter_bytes() + divided(3) + (whole_weights ? frozen + copies : frozen / group);
+  memory.parts.push_back({MemoryUse::Parameters, whole(lowering.scenario.offload.parameters ? 0 : weights)});
   memory.parts.push_back({MemoryUse::Gradients, whole(elements * costs.gradient_bytes() + divided(2))});
   if (const Bytes buckets = bucket_bytes(lowering, rank); buckets > Bytes(0))
     memory.parts.push_back({MemoryUse::GradientBuckets, buckets});
-  memory.parts.push_back({MemoryUse::Optimizer, whole(elements * costs.optimizer_bytes() + copies * divided(1))});
+  memory.parts.push_back({MemoryUse::Optimizer, whole(elements * costs.optimizer_bytes() + moment_copies * divided(1))});
   memory.parts.push_back({MemoryUse::BoundaryBuffers, boundary_buffers(lowering, rank)});
   memory.parts.push_back({MemoryUse::Context, costs.framework_context()});
   memory.allocator_factor = costs.allocator_factor();

@@ -1,5 +1,7 @@
 // Gradients and parameters on their way between replicas, and between ranks that hold the same
 // parameter (a tied embedding; the two directions of a bidirectional schedule).
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +9,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "costmodel/cluster/host_path.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/lowering/lowering.hpp"
 
@@ -87,6 +90,26 @@ class Exchange {
 
   std::int32_t gather(Bytes bytes) {
     return known({Traffic::Gather, bytes.base(), 0}, [&] { return plain(CollectiveKind::AllGather, bytes); });
+  }
+
+  // Parameters in the host's memory come to each device before they are gathered.
+  std::int32_t gather_for_pass(Bytes bytes) {
+    const bool known_before = known_.contains({Traffic::Gather, bytes.base(), 0});
+    const std::int32_t flow = gather(bytes);
+    if (!lowering_.scenario.offload.parameters || known_before || flow < 0) return flow;
+    const Plan& plan = lowering_.plan;
+    const Bandwidth rate = shared_host_copy_bandwidth(lowering_.scenario.cluster, plan.devices, groups_.front().front(), false);
+    if (rate <= Bandwidth(0))
+      throw fault_at(lowering_.scenario, "offload",
+                     fmt::format("device '{}' has no copy_bandwidth, which parameters in the host's memory need",
+                                 lowering_.scenario.cluster.type_of(groups_.front().front()).name),
+                     "state it in the device file");
+    const Duration copy = Bytes(bytes.base() / shards()) / rate;
+    auto& spec = lowering_.graph.flows[static_cast<std::size_t>(flow)];
+    spec.cost.latency += copy;
+    spec.cost.time += copy;
+    spec.latency += to_ticks(copy);
+    return flow;
   }
 
   // Gradients: so many pieces of a size, and a rest, one behind another. In a shard group first, then each shard among its
@@ -182,7 +205,8 @@ std::map<ParameterKey, Holders> parameter_holders(const Lowering& lowering) {
       for (const ParameterUse& use : lowering.unit(info, u).parameters) {
         Holders& entry = holders[key_of(use, u)];
         entry.ranks.push_back(info.rank);
-        entry.held = {use.elements, use.given};
+        entry.held = {};
+        entry.held.add(use);
       }
   for (auto& [key, entry] : holders) {
     std::sort(entry.ranks.begin(), entry.ranks.end());
@@ -200,8 +224,7 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
     const StageInfo& info = lowering.stage(s);
     for (int u = info.first_unit; u < info.end_unit; ++u) {
       for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        held.elements += use.elements;
-        held.given += use.given;
+        held.add(use);
         seen.push_back(key_of(use, u));
       }
     }
@@ -209,31 +232,26 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
   std::sort(seen.begin(), seen.end());
   if (std::adjacent_find(seen.begin(), seen.end()) == seen.end()) return held;
   // Something is held twice: count again, each parameter once.
-  std::map<ParameterKey, std::pair<std::int64_t, Bytes>> once;
+  std::map<ParameterKey, HeldParameters> once;
   for (const int s : stages) {
     const StageInfo& info = lowering.stage(s);
     for (int u = info.first_unit; u < info.end_unit; ++u) {
-      std::map<ParameterKey, std::pair<std::int64_t, Bytes>> of_unit;
+      std::map<ParameterKey, HeldParameters> of_unit;
       for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        auto& sum = of_unit[key_of(use, u)];
-        if (use.tensor >= 0 && sum.first > 0) continue;
-        sum.first += use.elements;
-        sum.second += use.given;
+        const auto [known, is_new] = of_unit.try_emplace(key_of(use, u));
+        if (is_new || use.tensor < 0) known->second.add(use);
       }
       once.insert(of_unit.begin(), of_unit.end());
     }
   }
   held = {};
-  for (const auto& entry : once) {
-    held.elements += entry.second.first;
-    held.given += entry.second.second;
-  }
+  for (const auto& entry : once) held.add(entry.second);
   return held;
 }
 
 Bytes weight_size(const Lowering& lowering, const HeldParameters& held) {
   const auto each = size_of(compute_dtype(lowering.scenario.precision)).base();
-  return Bytes(held.elements * each) + held.given;
+  return Bytes(held.elements * each) + held.given + held.frozen - held.narrower;
 }
 
 bool ends_gradient(const Lowering& lowering, const Action& action) {
@@ -266,13 +284,11 @@ void make_bucket_trains(Lowering& lowering) {
         const ParameterKey key = key_of(use, u);
         if (key.first && std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
         seen.push_back(key);
-        of_unit[static_cast<std::size_t>(u - info.first_unit)].elements += use.elements;
-        of_unit[static_cast<std::size_t>(u - info.first_unit)].given += use.given;
+        of_unit[static_cast<std::size_t>(u - info.first_unit)].add(use);
       }
     std::int64_t started = 0;  // buckets
     for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
-      made.elements += of_unit[static_cast<std::size_t>(u - info.first_unit)].elements;
-      made.given += of_unit[static_cast<std::size_t>(u - info.first_unit)].given;
+      made.add(of_unit[static_cast<std::size_t>(u - info.first_unit)]);
       const bool last = u == info.first_unit;
       const std::int64_t full = last ? all / size : gradient_size(lowering, made).base() / size;
       const BucketTrain train{u, static_cast<int>(full - started), Bytes(last ? all % size : 0)};
@@ -317,11 +333,12 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
     if (zero == 1 || zero == 2) reductions.update_flow[s] = exchange.gather(weight_size(lowering, held));
     if (zero == 3) {
       info.gathered = gathered_blocks(lowering, info);
-      reductions.gather_flow[s] = exchange.gather(weight_size(lowering, held));
+      reductions.gather_flow[s] = exchange.gather_for_pass(weight_size(lowering, held));
     }
     for (int g = 0; g < info.groups(); ++g) {
       const HeldParameters group = group_parameters(lowering, info, g);
-      reductions.group_gathers[s].push_back(exchange.gather(weight_size(lowering, group)));
+      reductions.group_gathers[s].push_back(zero == 3 ? exchange.gather_for_pass(weight_size(lowering, group))
+                                                      : exchange.gather(weight_size(lowering, group)));
       reductions.group_reductions[s].push_back(zero < 3 ? -1 : exchange.reduce(gradient_size(lowering, group)));
     }
     add_part_programs(lowering, stage, reductions);
@@ -334,8 +351,7 @@ HeldParameters summed_parameters(const Lowering& lowering, int rank) {
   HeldParameters summed;
   for (const auto& [key, entry] : parameter_holders(lowering)) {
     if (entry.ranks.size() < 2 || !std::binary_search(entry.ranks.begin(), entry.ranks.end(), rank)) continue;
-    summed.elements += entry.held.elements;
-    summed.given += entry.held.given;
+    summed.add(entry.held);
   }
   return summed;
 }

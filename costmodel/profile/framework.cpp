@@ -100,6 +100,9 @@ void read_choices(Reader& reader, Framework& f) {
                   {"none", GradientClipping::None}, {"foreach", GradientClipping::Foreach}, {"loop", GradientClipping::Loop}});
   reader.read("zero_gradients", f.zero_gradients);
   reader.read("gradient_scaler", f.gradient_scaler);
+  reader.read("fp8_scaling", f.fp8_scaling,
+              Choices<Fp8Scaling>{{"delayed", Fp8Scaling::Delayed}, {"current", Fp8Scaling::Current}});
+  reader.read("fp8_parameters", f.fp8_parameters);
   refuse_both(reader, "loss", "loss_bytes_per_logit");
   reader.read("loss_bytes_per_logit", f.loss_bytes_per_logit);
   LossKernels loss{f.loss_bytes_per_logit, f.loss_in_chunks};

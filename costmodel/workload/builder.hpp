@@ -136,6 +136,7 @@ class GraphBuilder {
   OperatorGraph finish(int loss);
 
  private:
+  int add_adapter(int y, int x, const std::string& name, int weight, const LinearOptions& options);
   int emit(std::string_view target, std::vector<Argument> arguments, Shape shape, DType dtype);
   int make_activation(std::string_view target, Shape shape, DType dtype);
   Argument optional(int tensor) const { return tensor < 0 ? Argument(NoArgument{}) : Argument(TensorRef{tensor}); }
