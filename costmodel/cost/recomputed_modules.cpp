@@ -64,7 +64,8 @@ bool normalizes_residual(const UnitView& unit, int i) {
 std::vector<bool> shared_experts(const UnitView& unit) {
   std::vector<bool> members(static_cast<std::size_t>(unit.size()), false);
   for (int i = 0; i < unit.size(); ++i)
-    members[static_cast<std::size_t>(i)] = unit.op(i).module.find("shared_expert") != std::string::npos;
+    members[static_cast<std::size_t>(i)] =
+        unit.of(i).kind == OperatorClass::Gemm && unit.op(i).module.find("shared_expert") != std::string::npos;
   follow(unit, members);
   return members;
 }
