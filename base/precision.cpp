@@ -7,13 +7,15 @@ namespace panpipe {
 
 namespace {
 
-constexpr std::array<std::pair<Precision, std::string_view>, 6> kPrecisions = {{
+constexpr std::array<std::pair<Precision, std::string_view>, 8> kPrecisions = {{
     {Precision::Fp32, "fp32"},
     {Precision::Tf32, "tf32"},
     {Precision::Bf16, "bf16"},
     {Precision::Fp16, "fp16"},
     {Precision::Bf16Pure, "bf16-pure"},
     {Precision::Fp16Pure, "fp16-pure"},
+    {Precision::Fp8, "fp8"},
+    {Precision::Mxfp8, "mxfp8"},
 }};
 
 }  // namespace

@@ -34,11 +34,19 @@ constexpr Bytes size_of(DType type) {
 }
 
 // How a run computes. bf16 and fp16 are mixed precision: 2-byte compute with fp32 master weights; the -pure kinds keep
-// everything in 2 bytes; tf32 stores fp32 and multiplies on tensor cores.
-enum class Precision : std::uint8_t { Fp32, Tf32, Bf16, Fp16, Bf16Pure, Fp16Pure };
+// everything in 2 bytes; tf32 stores fp32 and multiplies on tensor cores. fp8 and mxfp8: the products of transformer blocks in
+// 8 bits, with a scale a tensor or a block of 32 elements; everything else as bf16.
+enum class Precision : std::uint8_t { Fp32, Tf32, Bf16, Fp16, Bf16Pure, Fp16Pure, Fp8, Mxfp8 };
+
+constexpr bool has_8bit_products(Precision precision) { return precision == Precision::Fp8 || precision == Precision::Mxfp8; }
+
+// What everything but the products of blocks computes in.
+constexpr Precision outside_products(Precision precision) { return has_8bit_products(precision) ? Precision::Bf16 : precision; }
 
 // Computes in 2 bytes beside weights kept in fp32.
-constexpr bool is_mixed(Precision precision) { return precision == Precision::Bf16 || precision == Precision::Fp16; }
+constexpr bool is_mixed(Precision precision) {
+  return outside_products(precision) == Precision::Bf16 || precision == Precision::Fp16;
+}
 
 constexpr DType compute_dtype(Precision precision) {
   switch (precision) {
@@ -47,6 +55,8 @@ constexpr DType compute_dtype(Precision precision) {
       return DType::Float32;
     case Precision::Bf16:
     case Precision::Bf16Pure:
+    case Precision::Fp8:
+    case Precision::Mxfp8:
       return DType::BFloat16;
     case Precision::Fp16:
     case Precision::Fp16Pure:
@@ -56,7 +66,7 @@ constexpr DType compute_dtype(Precision precision) {
 }
 
 std::string_view name_of(DType type);           // "float32", "bfloat16" ... (PyTorch's spelling)
-std::string_view name_of(Precision precision);  // "fp32", "tf32", "bf16", "fp16", "bf16-pure", "fp16-pure"
+std::string_view name_of(Precision precision);  // "fp32", "bf16", "bf16-pure", "mxfp8" ...
 std::optional<Precision> find_precision(std::string_view name);
 
 }  // namespace panpipe

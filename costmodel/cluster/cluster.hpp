@@ -21,7 +21,8 @@ struct DeviceType {
   Bytes memory{0};
   double usable = 1.0;  // share of memory that programs get: the driver keeps the rest
   Bandwidth memory_bandwidth{0};
-  std::map<Precision, ComputeRate> peak;  // dense peak with fp32 accumulation; Bf16Pure/Fp16Pure fall back to Bf16/Fp16
+  std::map<Precision, ComputeRate> peak;  // dense peak with fp32 accumulation; Bf16Pure/Fp16Pure fall back to Bf16/Fp16;
+                                          // Fp8/Mxfp8: of products in 8 bits
   int multiprocessors = 0;
   Bandwidth copy_bandwidth{0};                 // host <-> device, one direction (PCIe); for offload
   bool peer_access = true;                     // GeForce cards: false, unbridged pairs copy through the host

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/fusion.hpp"
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
@@ -9,11 +10,11 @@
 namespace panpipe {
 namespace {
 
-void keep(const UnitView& unit, SavedTensors& saved, int t) {
+void keep(const UnitView& unit, std::vector<int>& kept, int t) {
   if (unit.tensor(t).role == TensorRole::Parameter || unit.tensor(t).role == TensorRole::Buffer) return;
   const int owner = unit.root(t);
   if (unit.tensor(owner).role != TensorRole::Activation) return;
-  if (std::find(saved.tensors.begin(), saved.tensors.end(), owner) == saved.tensors.end()) saved.tensors.push_back(owner);
+  if (std::find(kept.begin(), kept.end(), owner) == kept.end()) kept.push_back(owner);
 }
 
 // Unfused attention keeps the softmax's result, and with dropout its mask (a byte) and the dropped scores:
@@ -36,7 +37,7 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool a
   const OperatorWork& work = unit.of(i);
   if (work.kind == OperatorClass::Attention && !rates.flash) {
     for_each_operand(unit.op(i), [&](int t) {
-      if (unit.activation(t)) keep(unit, saved, t);
+      if (unit.activation(t)) keep(unit, saved.tensors, t);
     });
     const double scores = attention_scores(work.attention) * score_bytes_kept(unit, i, rates);
     saved.extra += scores;
@@ -44,7 +45,7 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool a
     return;
   }
   for (int t : work.saved)
-    if (!unit.logits(t)) keep(unit, saved, t);
+    if (!unit.logits(t)) keep(unit, in_8_bits(unit, i, rates) ? saved.in_8_bits : saved.tensors, t);
   const auto extra = static_cast<double>(work.saved_extra.base());
   if (work.kind != OperatorClass::Loss) saved.extra += extra;
   if (work.kind == OperatorClass::Attention) saved.attention += extra;
@@ -55,20 +56,21 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool a
 namespace {
 
 // Inputs of the products with a weight, and the gradients of their results.
-double needed_for_weights(const UnitView& unit) {
+double needed_for_weights(const UnitView& unit, const DeviceRates& rates) {
   double bytes = 0;
   std::vector<int> inputs;
   for (int i = 0; i < unit.size(); ++i) {
     if (unit.of(i).kind != OperatorClass::Gemm || unit.of(i).weight_gradient.gemms.empty()) continue;
+    const double width = in_8_bits(unit, i, rates) ? width_in_8_bits(rates) : 1;
     for_each_operand(unit.op(i), [&](int t) {
       if (!unit.activation(t)) return;
       const int owner = unit.root(t);
       if (std::find(inputs.begin(), inputs.end(), owner) != inputs.end()) return;
       inputs.push_back(owner);
-      bytes += unit.bytes(owner);
+      bytes += unit.bytes(owner) * width;
     });
     for (int t : unit.op(i).outputs)
-      if (!unit.logits(t)) bytes += unit.bytes(t);
+      if (!unit.logits(t)) bytes += unit.bytes(t) * width;
   }
   return bytes;
 }
@@ -107,7 +109,7 @@ double working_set(const UnitView& unit, const DeviceRates& rates) {
 }
 
 // What products keep besides where they keep a gathered input in the place of the shard that it was gathered from.
-double gathered_over_shards(const UnitView& unit) {
+double gathered_over_shards(const UnitView& unit, const DeviceRates& rates) {
   double bytes = 0;
   std::vector<int> counted;
   for (int i = 0; i < unit.size(); ++i) {
@@ -117,7 +119,7 @@ double gathered_over_shards(const UnitView& unit) {
       const Operator& maker = unit.op(unit.tensor(t).producer - unit.first);
       if (maker.forward_collective != CollectiveKind::AllGather) return;
       counted.push_back(t);
-      bytes += unit.bytes(t) - unit.bytes(unit.root(t));
+      bytes += (unit.bytes(t) - unit.bytes(unit.root(t))) * (in_8_bits(unit, i, rates) ? width_in_8_bits(rates) : 1);
     });
   }
   return bytes;
@@ -132,24 +134,26 @@ void count_memory(const UnitView& unit, const std::vector<int>& externals, const
   SavedTensors saved;
   for (int i = 0; i < unit.size(); ++i) keep_operator(unit, i, rates, add_masks, saved);
   double inside = saved.extra;
-  if (rates.gathered_kept) inside += gathered_over_shards(unit);
-  for (int t : saved.tensors) {
+  if (rates.gathered_kept) inside += gathered_over_shards(unit, rates);
+  const auto add = [&](int t, double width) {
     if (unit.inside(t)) {
       const bool replicated = is_replicated(unit, unit.tensor(t).producer - unit.first);
-      inside += unit.bytes(t) * (replicated ? rates.replicated_saved_factor : rates.sharded_saved_factor);
+      inside += unit.bytes(t) * width * (replicated ? rates.replicated_saved_factor : rates.sharded_saved_factor);
     } else {
       const auto found = std::find(externals.begin(), externals.end(), t);
       result.saved_external.push_back(
-          {static_cast<int>(found - externals.begin()), whole_bytes(unit.bytes(t) * rates.replicated_saved_factor)});
+          {static_cast<int>(found - externals.begin()), whole_bytes(unit.bytes(t) * width * rates.replicated_saved_factor)});
     }
-  }
+  };
+  for (const int t : saved.tensors) add(t, 1);
+  for (const int t : saved.in_8_bits) add(t, width_in_8_bits(rates));
   // The loss keeps its softmax in fp32 (4 bytes a logit, or what the framework leaves) until the backward; the rest of what
   // it holds is temporary.
   const double kept_per_logit = std::min(4.0, rates.loss_live_bytes);
   result.saved_inside = whole_bytes(inside + kept_per_logit * loss_logits);
   result.attention_core = whole_bytes(saved.attention);
   result.temporary = whole_bytes(std::max(working_set(unit, rates), (rates.loss_live_bytes - kept_per_logit) * loss_logits));
-  result.kept_for_weight = whole_bytes(needed_for_weights(unit) + kept_per_logit * loss_logits / 2);
+  result.kept_for_weight = whole_bytes(needed_for_weights(unit, rates) + kept_per_logit * loss_logits / 2);
   for (int t : externals)
     if (unit.tensor(t).role == TensorRole::Input) result.graph_inputs += unit.tensor(t).bytes();
 }

@@ -1,36 +1,47 @@
 #include "costmodel/cost/block_recompute.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
+#include "base/error.hpp"
+#include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/fusion.hpp"
+#include "costmodel/cost/recomputed_modules.hpp"
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 
 namespace panpipe {
 namespace {
 
 class BlockRecompute {
  public:
-  BlockRecompute(const OperatorGraph& graph, const TensorUse& use, const std::vector<RecomputedKind>& kinds,
-                 const DeviceRates& rates)
-      : graph_(graph), use_(use), kinds_(kinds), rates_(rates) {}
+  BlockRecompute(const OperatorGraph& graph, const TensorUse& use, const RecomputeScope& scope, const DeviceRates& rates)
+      : graph_(graph), use_(use), scope_(scope), rates_(rates) {}
 
   std::vector<UnitRecompute> run() {
     result_.resize(graph_.units.size());
     bytes_.assign(graph_.units.size(), 0);
     kept_.assign(graph_.tensors.size(), false);
+    kept_in_8_bits_ = kept_;
+    found_.assign(scope_.modules.size(), false);
     for (std::size_t u = 0, end = 0; u < graph_.units.size(); u = end) {
       const std::string& block = graph_.units[u].block;
       for (end = u + 1; end < graph_.units.size() && graph_.units[end].block == block;) ++end;
       if (!block.empty()) run_block(static_cast<int>(u), static_cast<int>(end));
     }
+    for (std::size_t m = 0; m < found_.size(); ++m)
+      if (!found_[m]) throw InputError(fmt::format("the model has no module '{}'", name_of(scope_.modules[m])));
     for (std::size_t u = 0; u < result_.size(); ++u) result_[u].kept = whole_bytes(bytes_[u]);
     return std::move(result_);
   }
 
  private:
-  bool has(RecomputedKind kind) const { return std::find(kinds_.begin(), kinds_.end(), kind) != kinds_.end(); }
+  bool has(RecomputedKind kind) const {
+    return std::find(scope_.operators.begin(), scope_.operators.end(), kind) != scope_.operators.end();
+  }
   const UnitView& view(int unit) const { return views_[static_cast<std::size_t>(unit - first_)]; }
   UnitRecompute& result(int unit) { return result_[static_cast<std::size_t>(unit)]; }
   double& bytes(int unit) { return bytes_[static_cast<std::size_t>(unit)]; }
@@ -63,10 +74,26 @@ class BlockRecompute {
       result(u).again.assign(static_cast<std::size_t>(views_.back().size()), false);
       std::vector<bool>& listed = listed_.emplace_back();
       for (const OperatorWork& work : views_.back().work) listed.push_back(is_listed(work, products));
+      result(u).whole.assign(listed.size(), false);
+      list_modules(u, listed);
     }
     for (int u = first; u < end; ++u) {
       const bool masks = adds_masks(view(u), rates_);
-      for (int i = 0; i < view(u).size(); ++i) take_operator(u, i, masks);
+      for (int i = 0; i < view(u).size(); ++i) {
+        take_operator(u, i, masks);
+        if (result(u).whole[static_cast<std::size_t>(i)]) run_again(u, i);
+      }
+    }
+  }
+
+  void list_modules(int unit, std::vector<bool>& listed) {
+    for (std::size_t m = 0; m < scope_.modules.size(); ++m) {
+      const std::vector<bool> members = module_members(view(unit), scope_.modules[m]);
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        if (!members[i]) continue;
+        found_[m] = listed[i] = true;
+        result(unit).whole[i] = result(unit).whole[i] || runs_as_a_whole(scope_.modules[m]);
+      }
     }
   }
 
@@ -74,6 +101,7 @@ class BlockRecompute {
     SavedTensors saved;
     keep_operator(view(unit), i, rates_, masks, saved);
     for (const int t : saved.tensors) need(t, unit, false);
+    for (const int t : saved.in_8_bits) need(t, unit, false, true);
     if (!is_listed_at(unit, i)) {
       bytes(unit) += saved.extra;
     } else if (view(unit).of(i).kind == OperatorClass::Attention) {  // its inside: query, key, value and the result stay
@@ -87,12 +115,13 @@ class BlockRecompute {
   }
 
   // The backward reads tensor t, of which `reader` is the first unit to ask. `runs`: what reads it runs again.
-  void need(int t, int reader, bool runs) {
+  // `eight`: its copy in 8 bits.
+  void need(int t, int reader, bool runs, bool eight = false) {
     while (t >= 0) {
       const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
       if (tensor.role != TensorRole::Activation || tensor.producer < 0) return;
       const int unit = graph_.operators[static_cast<std::size_t>(tensor.producer)].unit;
-      if (unit < first_ || unit >= end_) return keep(t, reader, rates_.replicated_saved_factor);
+      if (unit < first_ || unit >= end_) return keep(t, reader, rates_.replicated_saved_factor, eight);
       const UnitView& maker = view(unit);
       const int i = tensor.producer - maker.first;
       const OperatorClass kind = maker.of(i).kind;
@@ -104,7 +133,7 @@ class BlockRecompute {
         continue;
       }
       const double factor = is_replicated(maker, i) ? rates_.replicated_saved_factor : rates_.sharded_saved_factor;
-      if (kind == OperatorClass::Attention || !is_listed_at(unit, i)) return keep(t, unit, factor);
+      if (kind == OperatorClass::Attention || !is_listed_at(unit, i)) return keep(t, unit, factor, eight);
       return run_again(unit, i);
     }
   }
@@ -115,9 +144,11 @@ class BlockRecompute {
     for_each_operand(view(unit).op(i), [&](int t) { need(t, unit, true); });
   }
 
-  void keep(int t, int unit, double factor) {
-    if (kept_[static_cast<std::size_t>(t)]) return;
-    kept_[static_cast<std::size_t>(t)] = true;
+  void keep(int t, int unit, double factor, bool eight) {
+    std::vector<bool>& kept = eight ? kept_in_8_bits_ : kept_;
+    if (kept[static_cast<std::size_t>(t)]) return;
+    kept[static_cast<std::size_t>(t)] = true;
+    if (eight) factor *= width_in_8_bits(rates_);
     bytes(unit) += static_cast<double>(graph_.tensors[static_cast<std::size_t>(t)].bytes().base()) * factor;
   }
 
@@ -131,11 +162,12 @@ class BlockRecompute {
 
   const OperatorGraph& graph_;
   const TensorUse& use_;
-  const std::vector<RecomputedKind>& kinds_;
+  const RecomputeScope& scope_;
   const DeviceRates& rates_;
   std::vector<UnitRecompute> result_;
-  std::vector<double> bytes_;  // per unit
-  std::vector<bool> kept_;     // per tensor: paid for
+  std::vector<double> bytes_;                // per unit
+  std::vector<bool> kept_, kept_in_8_bits_;  // per tensor: paid for
+  std::vector<bool> found_;                  // per listed module
   // Of the block at hand: its units, their views, which operators are listed.
   int first_ = 0, end_ = 0;
   std::vector<UnitView> views_;
@@ -144,9 +176,9 @@ class BlockRecompute {
 
 }  // namespace
 
-std::vector<UnitRecompute> recompute_in_blocks(const OperatorGraph& graph, const TensorUse& use,
-                                               const std::vector<RecomputedKind>& kinds, const DeviceRates& rates) {
-  return BlockRecompute(graph, use, kinds, rates).run();
+std::vector<UnitRecompute> recompute_in_blocks(const OperatorGraph& graph, const TensorUse& use, const RecomputeScope& scope,
+                                               const DeviceRates& rates) {
+  return BlockRecompute(graph, use, scope, rates).run();
 }
 
 void recompute_one_block_in(int every, WorkloadCost& cost) {

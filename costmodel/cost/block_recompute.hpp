@@ -14,12 +14,14 @@ namespace panpipe {
 struct UnitRecompute {
   Bytes kept{0};  // what the forward leaves: what the backward reads and nothing makes again, and what that is made from
   std::vector<bool> again;  // the unit's operators that run again
+  std::vector<bool> whole;  // of these, those of a module that runs again as a whole, with all that it communicates
 };
 
 // Per unit of the graph; units of no block have neither. A result is made again only if the backward reads it, or something that
-// is made again does. Results of reductions over the tensor-parallel ranks are kept; gathers run again.
-std::vector<UnitRecompute> recompute_in_blocks(const OperatorGraph& graph, const TensorUse& use,
-                                               const std::vector<RecomputedKind>& kinds, const DeviceRates& rates);
+// is made again does, or where its module runs again as a whole. Results of reductions over the tensor-parallel ranks are kept;
+// gathers run again. Throws InputError where a listed module is not in the graph.
+std::vector<UnitRecompute> recompute_in_blocks(const OperatorGraph& graph, const TensorUse& use, const RecomputeScope& scope,
+                                               const DeviceRates& rates);
 
 // Leaves of the recompute modes nothing in blocks whose number, from 1, `every` does not divide.
 void recompute_one_block_in(int every, WorkloadCost& cost);

@@ -58,6 +58,10 @@ void count_scores(const Framework& framework, bool autocast, DeviceRates& r) {
   r.score_backward = 2 * e + (autocast ? 2 * kFp32 + e : 3 * e) + cast + dropout;
 }
 
+// Where the products add their weight gradients themselves, the head's is added in fp32 over the whole vocabulary all the same:
+// the sum is read and written, and the 2-byte product read and written besides.
+constexpr double kHeadAccumulation = 12;
+
 // Bytes a weight that a microbatch's gradient moves behind the product that made it.
 double accumulation_traffic(const Scenario& scenario, double element) {
   const Framework& framework = scenario.framework;
@@ -70,7 +74,7 @@ double accumulation_traffic(const Scenario& scenario, double element) {
     case GradientAccumulation::Buffer:
       // An optimizer with a copy in fp32 under bf16 sums there.
       if (framework.bf16_extra_gradient_bytes > 0 && mixed)
-        return added_to(scenario.precision == Precision::Bf16 ? kFp32 : element);
+        return added_to(outside_products(scenario.precision) == Precision::Bf16 ? kFp32 : element);
       return added_to(travelling_gradient_bytes(scenario));
     case GradientAccumulation::Flat: {
       const double travels = travelling_gradient_bytes(scenario);
@@ -98,6 +102,20 @@ void choose_attention(const Framework& framework, const Calibration& calibration
   r.score_forward = r.score_backward = calibration.score_bytes * framework.score_factor * r.element / 2;
 }
 
+constexpr double kBlockOfScale = 32;  // elements that share a scale of a byte (OCP Microscaling Formats 1.0)
+
+void choose_8bit(const DeviceType& type, const Calibration& calibration, const Scenario& scenario, DeviceRates& r) {
+  if (!has_8bit_products(scenario.precision)) return;
+  const double efficiency =
+      calibration.fp8_gemm_efficiency > 0 ? calibration.fp8_gemm_efficiency : kFp8Share * calibration.gemm_efficiency;
+  r.gemm_8bit =
+      type.has_rates() ? type.peak_for(scenario.precision) * efficiency : ComputeRate(std::numeric_limits<double>::infinity());
+  const bool blocks = scenario.precision == Precision::Mxfp8;
+  r.scale_8bit = blocks ? 1 / kBlockOfScale : 0;
+  r.operand_8bit = 1 + r.scale_8bit;
+  r.measured_8bit = !blocks && scenario.framework.fp8_scaling == Fp8Scaling::Current;
+}
+
 }  // namespace
 
 DeviceRates device_rates(const DeviceType& type, const Calibration& calibration, const Scenario& scenario) {
@@ -105,7 +123,9 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   DeviceRates r;
   r.element = static_cast<double>(size_of(compute_dtype(scenario.precision)).base());
   const double infinite = std::numeric_limits<double>::infinity();
-  const ComputeRate peak = type.has_rates() ? type.peak_for(scenario.precision) : ComputeRate(infinite);
+  r.operand = r.element;
+  const ComputeRate peak = type.has_rates() ? type.peak_for(outside_products(scenario.precision)) : ComputeRate(infinite);
+  choose_8bit(type, calibration, scenario, r);
   r.gemm = peak * calibration.gemm_efficiency;
   r.unaligned = peak * calibration.unaligned_gemm_efficiency;
   r.attention = peak * calibration.attention_efficiency;
@@ -130,6 +150,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   // copy.
   if (autocast && framework.attention == AttentionKernel::Unfused) r.score_kept = framework.dropout ? kFp32 - r.element : kFp32;
   r.accumulation = accumulation_traffic(scenario, r.element);
+  r.head_accumulation = framework.gradient_accumulation == GradientAccumulation::Fused ? kHeadAccumulation : r.accumulation;
   choose_attention(framework, calibration, autocast, r);
   r.dropout = framework.dropout;
   // In chunks the backward does the forward again: the figure holds three passes.
@@ -184,7 +205,7 @@ Breakdown gemm_cost(const GemmShape& g, const DeviceRates& rates) {
   const double batch = static_cast<double>(g.batch);
   Breakdown cost;
   cost.work = Flops(2 * batch * m * n * k);
-  const double bytes = rates.element * batch * (m * k + k * n + m * n);
+  const double bytes = batch * (rates.operand * (m * k + k * n) + rates.element * m * n);
   cost.traffic = whole_bytes(bytes);
   const Duration loop = std::max(felt_work(batch, m, n, k, rates) / rates.gemm, Duration(bytes / rates.memory.base()));
   // A block of threads fills its stages of copies before the first product and drains them behind the last, with one or two

@@ -12,6 +12,7 @@ namespace panpipe {
 // What a device reaches in one scenario: data-sheet rates times calibrated efficiencies, and the framework's choices.
 struct DeviceRates {
   ComputeRate gemm{0};       // large matrix products
+  ComputeRate gemm_8bit{0};  // products of blocks in 8 bits; 0: in the format of everything else
   ComputeRate unaligned{0};  // batched products of attention whose head size is not a multiple of 8
   ComputeRate attention{0};  // fused attention, forward, causal work, at 4096 tokens
   int multiprocessors = 0;   // 0: not known, products are not cut into tiles
@@ -20,6 +21,9 @@ struct DeviceRates {
   double attention_ramp = 0;  // tokens
   Bandwidth memory{0};
   Duration kernel_gap{0};
+  double operand = 2;                            // of these, what a product reads: of a product in 8 bits operand_8bit
+  double operand_8bit = 1, scale_8bit = 0;       // with the scales of blocks, and these alone
+  bool measured_8bit = false;                    // a tensor is read once more for its largest number
   double element = 2;                            // bytes of a tensor element
   double elementwise_factor = 1;                 // traffic over fully fused kernels: framework x calibration
   double replicated_factor = 1;                  // the same of normalizations and residual sums
@@ -31,15 +35,16 @@ struct DeviceRates {
   Elementwise elementwise = Elementwise::Fused;
   NormalizationKernel normalization = NormalizationKernel::Kernel;
   ActivationKernel activation = ActivationKernel::Kernel;
-  bool loss_in_chunks = false;  // the backward makes logits again
-  double residual = 2;          // bytes of an element of residuals and normalizations
-  double weight_cast = 0;       // bytes a weight of a product and pass: autocast's copies of the weight and of its gradient
-  double accumulation = 0;      // bytes a weight that adding its gradient to a sum of another format moves
-  double score_kept = 0;        // bytes a score that autocast keeps besides, in fp32
-  bool dropout = false;         // dropout masks are written and kept even where the graph has none
+  bool loss_in_chunks = false;   // the backward makes logits again
+  double residual = 2;           // bytes of an element of residuals and normalizations
+  double weight_cast = 0;        // bytes a weight of a product and pass: autocast's copies of the weight and of its gradient
+  double accumulation = 0;       // bytes a weight that adding its gradient to a sum of another format moves
+  double head_accumulation = 0;  // the same of the head's weight
+  double score_kept = 0;         // bytes a score that autocast keeps besides, in fp32
+  bool dropout = false;          // dropout masks are written and kept even where the graph has none
   double loss_forward_bytes = 0, loss_backward_bytes = 0;  // traffic per logit
-  double loss_live_bytes = 0;   // per logit, live while the loss runs
-  bool gathered_kept = false;   // products keep the input that sequence parallelism gathered for them
+  double loss_live_bytes = 0;                              // per logit, live while the loss runs
+  bool gathered_kept = false;                              // products keep the input that sequence parallelism gathered for them
   double replicated_saved_factor = 1, sharded_saved_factor = 1;  // kept over what operators read again
 };
 

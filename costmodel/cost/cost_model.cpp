@@ -11,6 +11,7 @@
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/cost/site.hpp"
+#include "costmodel/cost/unit_view.hpp"
 
 namespace panpipe {
 namespace {
@@ -49,6 +50,25 @@ Duration launch_time(const Framework& framework, const Calibration& c, const Deg
 
 // The expected maximum of n normal deviates is about so many standard deviations.
 double slowest_of(int n) { return std::sqrt(2 * std::log(std::max(n, 1))); }
+
+// Of the trained elements of a model, those that products in 8 bits read.
+double share_in_8_bits(const Scenario& scenario, const Workload& workload) {
+  if (!has_8bit_products(scenario.precision) || !workload.graph) return 0;
+  const OperatorGraph& graph = *workload.graph;
+  const TensorUse use = tensor_use(graph);
+  double read = 0, all = 0;
+  for (const Tensor& tensor : graph.tensors)
+    if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0 && tensor.requires_gradient)
+      all += static_cast<double>(tensor.elements());
+  for (std::size_t i = 0; i < graph.operators.size(); ++i)
+    if (use.weight_products[i])
+      for_each_operand(graph.operators[i], [&](int t) {
+        const Tensor& tensor = graph.tensors[at(t)];
+        if (tensor.role == TensorRole::Parameter && tensor.shape.size() >= 2 && tensor.requires_gradient)
+          read += static_cast<double>(tensor.elements());
+      });
+  return all > 0 ? read / all : 0;
+}
 
 InputError not_measured(const Scenario& scenario, const WorkloadCost& cost) {
   std::string names;
@@ -94,7 +114,10 @@ Breakdown operator+(const Breakdown& a, const Breakdown& b) {
 }
 
 CostModel::CostModel(const Scenario& scenario, const Workload& workload)
-    : scenario_(&scenario), workload_(&workload), sites_(std::make_shared<Sites>(scenario, workload.shape)) {
+    : scenario_(&scenario),
+      workload_(&workload),
+      sites_(std::make_shared<Sites>(scenario, workload.shape)),
+      weights_in_8_bits_(share_in_8_bits(scenario, workload)) {
   for (const DeviceType& type : scenario.cluster.types) calibrations_.push_back(calibration_for(type));
 }
 
@@ -102,7 +125,8 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload, std::ve
     : scenario_(&scenario),
       workload_(&workload),
       calibrations_(std::move(calibrations)),
-      sites_(std::make_shared<Sites>(scenario, workload.shape)) {
+      sites_(std::make_shared<Sites>(scenario, workload.shape)),
+      weights_in_8_bits_(share_in_8_bits(scenario, workload)) {
   PANPIPE_CHECK(calibrations_.size() == scenario.cluster.types.size(), "a calibration for each type of device");
 }
 

@@ -105,9 +105,12 @@ struct PassCost {
 
 struct ParameterUse {
   int tensor = -1;            // parameter identity; the same id in two units is one tied parameter (-1 for measured layers)
-  std::int64_t elements = 0;  // of this tensor-parallel rank's shard
+  std::int64_t elements = 0;  // trained, of this tensor-parallel rank's shard
   Bytes given{0};             // measured layers: bytes
   bool experts = false;       // a part of experts that other ranks of the stage have other parts of
+  Bytes frozen{0};            // of weights that are not trained: kept and gathered, without gradient and optimizer
+  Bytes copies{0};            // kept besides from microbatch to microbatch, never gathered: weights in 8 bits
+  Bytes narrower{0};          // by so much less is gathered, where weights travel in 8 bits
 };
 
 // A movable unit with its costs on one type of device.
@@ -210,10 +213,13 @@ class CostModel {
   const Workload& source() const { return *workload_; }
 
  private:
+  double cast_traffic(int device_type, const Degrees& degrees) const;
+
   const Scenario* scenario_;
   const Workload* workload_;
   std::vector<Calibration> calibrations_;  // per device type
   std::shared_ptr<Sites> sites_;
+  double weights_in_8_bits_ = 0;  // share of the trained elements
 };
 
 // The table of `panpipe check --costs`: what the model believes, with sources.

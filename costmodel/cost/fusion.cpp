@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/index.hpp"
+#include "costmodel/cost/eight_bit.hpp"
 
 namespace panpipe {
 namespace {
@@ -240,7 +241,7 @@ std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRat
         traffic.backward += both_ways(work.input_gradient) + second_kernel(unit, i);
         break;
       case OperatorClass::Gemm:
-        traffic.backward += bias_gradient(unit, i);
+        if (!in_8_bits(unit, i, rates)) traffic.backward += bias_gradient(unit, i);  // else in the gradient's cast
         break;
       case OperatorClass::Attention:
         add_reordering(unit, i, rates.flash || rates.elementwise == Elementwise::Fused, traffic);
@@ -284,7 +285,7 @@ class ChosenKernels {
           add_normalization(i, traffic);
           break;
         case OperatorClass::Gemm:
-          traffic.backward += bias_gradient(unit_, i);
+          if (!in_8_bits(unit_, i, rates_)) traffic.backward += bias_gradient(unit_, i);  // else in the gradient's cast
           add_casts(i, traffic);
           break;
         case OperatorClass::Attention:
@@ -465,10 +466,16 @@ class CountedLaunches {
       ++launches.backward;
     });
     launches.forward += static_cast<int>(work.forward.gemms.size()) + (autocast_ ? parameters : 0);
-    launches.backward += static_cast<int>(work.input_gradient.gemms.size() + work.weight_gradient.gemms.size());
-    if (autocast_) launches.backward += trained;
-    if (bias_gradient(unit_, i) > 0) launches.backward += row_sum();
-    if (rates_.accumulation > 0) launches.backward += trained;
+    launches.weight =
+        static_cast<int>(work.weight_gradient.gemms.size()) + (autocast_ ? trained : 0) + (rates_.accumulation > 0 ? trained : 0);
+    launches.backward += static_cast<int>(work.input_gradient.gemms.size()) + launches.weight;
+    if (in_8_bits(unit_, i, rates_)) {
+      const Casts casts = casts_of(unit_, i, rates_);
+      launches.forward += casts.forward_launches;
+      launches.backward += casts.backward_launches;
+    } else if (bias_gradient(unit_, i) > 0) {
+      launches.backward += row_sum();
+    }
   }
 
   // Two products, and four backward, in place of a fused kernel and its three backward. Orders of heads: query, key, value and

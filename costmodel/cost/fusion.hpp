@@ -17,6 +17,7 @@ struct OperatorTraffic {
 struct OperatorLaunches {
   int forward = 0;
   int backward = 0;  // of both gradients
+  int weight = 0;    // of these, the gradients of weights: products, their casts and sums
 };
 
 // Traffic besides that of matrix products, attention scores, embedding and loss, per operator of the unit, at an

@@ -7,9 +7,11 @@
 #include <unordered_map>
 
 #include "costmodel/cost/block_recompute.hpp"
+#include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/expert_dispatch.hpp"
 #include "costmodel/cost/site.hpp"
 #include "costmodel/cost/unit_template.hpp"
+#include "costmodel/cost/whole_bytes.hpp"
 #include "costmodel/cost/workload_cost.hpp"
 #include "costmodel/workload/unit_edges.hpp"
 
@@ -25,6 +27,7 @@ constexpr int kFittedMembers = 8;  // of tensor-parallel groups, in the runs tha
 
 struct Launches {
   int forward = 0, backward = 0;
+  bool counted = false;  // the sum of what each operator launches, not a number that operators share
   bool operator==(const Launches&) const = default;
 };
 
@@ -48,13 +51,21 @@ class GraphCost {
     input_kept_ = kept_;
     const RecomputeScope& scope = model_.scenario().recompute_scope;
     result_.recompute_spans_block = !scope.attention_only();
-    if (result_.recompute_spans_block) recompute_ = recompute_in_blocks(graph_, use_, scope.operators, rates_);
+    if (result_.recompute_spans_block) recompute_ = listed_recompute(scope);
     for (std::size_t u = 0; u < graph_.units.size(); ++u) add_unit(u);
     result_.edges = unit_edges(graph_);
     return std::move(result_);
   }
 
  private:
+  std::vector<UnitRecompute> listed_recompute(const RecomputeScope& scope) const {
+    try {
+      return recompute_in_blocks(graph_, use_, scope, rates_);
+    } catch (const InputError& error) {
+      throw placed(error, model_.scenario(), "recompute.modules");
+    }
+  }
+
   void find_templates() {
     std::unordered_map<std::uint64_t, std::size_t> known;
     const std::size_t count = graph_.units.size();
@@ -97,7 +108,7 @@ class GraphCost {
   }
 
   Launches counted(std::size_t u) const {
-    Launches sum;
+    Launches sum{.counted = true};
     for (const OperatorTime& op : templates_[shape_of_[u]].operators) {
       sum.forward += op.forward_launches;
       sum.backward += op.backward_launches;
@@ -154,29 +165,33 @@ class GraphCost {
     if (profile && !measured) result_.unmeasured.push_back(unit.name);
     if (measured) use_measured(*measured, measured->name == unit.name ? CostSource::Measured : CostSource::Interpolated, unit);
     add_saved(u, unit, measured);
-    if (!recompute_.empty() && !unit.block.empty()) recompute_listed(templates_[shape_of_[u]], recompute_[u], unit);
+    if (!recompute_.empty() && !unit.block.empty()) recompute_listed(templates_[shape_of_[u]], launches_[u], recompute_[u], unit);
     add_parameters(u, unit);
   }
 
-  // Selective recompute of listed operators, which launches its share of the unit's forward.
-  void recompute_listed(const UnitTemplate& shape, const UnitRecompute& recompute, UnitCost& unit) {
+  // Selective recompute of listed operators, which launch what they launch in the forward; of a stated number their share.
+  void recompute_listed(const UnitTemplate& shape, const Launches& launches, const UnitRecompute& recompute, UnitCost& unit) {
     unit.saved_selective = recompute.kept;
     PassCost pass;
     int counted = 0;
-    for (std::size_t i = 0; i < shape.operators.size(); ++i) counted += recompute.again[i] && shape.operators[i].counted ? 1 : 0;
-    const int all = std::max(shape.counted, 1);
-    const int launches = unit.recompute_full.launches * counted / all;
-    const Duration gap = rates_.kernel_gap * (static_cast<double>(launches) / std::max(counted, 1));
-    pass.launches = launches;
+    for (std::size_t i = 0; i < shape.operators.size(); ++i) {
+      if (!recompute.again[i]) continue;
+      counted += shape.operators[i].counted ? 1 : 0;
+      pass.launches += shape.operators[i].forward_launches;
+    }
+    if (!launches.counted) pass.launches = launches.forward * counted / std::max(shape.counted, 1);
+    const Duration share = rates_.kernel_gap * (static_cast<double>(pass.launches) / std::max(counted, 1));
     for (std::size_t i = 0; i < shape.operators.size(); ++i) {
       if (!recompute.again[i]) continue;
       const OperatorTime& op = shape.operators[i];
+      const Duration own = launches.counted ? rates_.kernel_gap * static_cast<double>(op.forward_launches) : share;
       if (op.over_context()) {
-        add_over_context(pass, op, op.forward, gap, false);
+        add_over_context(pass, op, op.forward, op.counted ? own : Duration(0), false);
         continue;
       }
-      add_operator(pass, op.forward, op.counted ? gap : Duration(0));
-      if (op.forward_collective == CollectiveKind::AllGather) add_collective(pass, op, op.forward_collective, false);
+      add_operator(pass, op.forward, op.counted ? own : Duration(0));
+      if (op.forward_collective == CollectiveKind::AllGather || recompute.whole[i])
+        add_collective(pass, op, op.forward_collective, false);
     }
     unit.recompute_selective = pass;
   }
@@ -184,7 +199,8 @@ class GraphCost {
   UnitCost make_unit(const UnitTemplate& shape, const Launches& launches);
   static void take_measured(Duration time, CostSource source, PassCost& pass);
   static void use_measured(const ProfiledUnit& measured, CostSource source, UnitCost& unit);
-  PassCost make_backward(const UnitTemplate& shape, const PassCost& input, const PassCost& weight, Duration input_gap);
+  Duration weight_gap(const OperatorTime& op, const Launches& launches) const;
+  PassCost make_backward(const UnitTemplate& shape, const UnitCost& unit, const Launches& launches, Duration input_gap);
   void add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward);
   static void add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight = false, bool product = false);
   int collective_of(CollectiveKind kind, Bytes size, Among among);
@@ -239,9 +255,44 @@ class GraphCost {
   void add_parameters(std::size_t u, UnitCost& unit) {
     for (int t : externals_[u]) {
       const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
-      if (tensor.role == TensorRole::Parameter)
-        unit.parameters.push_back({tensor.tied_to >= 0 ? tensor.tied_to : t, tensor.elements(), Bytes(0), tensor.experts});
+      if (tensor.role == TensorRole::Parameter) unit.parameters.push_back(parameter_use(u, t));
     }
+  }
+
+  // Bytes of a frozen weight's element: QLoRA keeps those of a block's products in 4 bits, a scale of a byte for each 64 of them
+  // and one in fp32 for each 256 scales (Dettmers et al., arXiv 2305.14314, section 3).
+  double frozen_width(std::size_t u, int t) const {
+    const double format = static_cast<double>(size_of(graph_.tensors[static_cast<std::size_t>(t)].dtype).base());
+    return model_.scenario().workload.tuning.quantized && weighs_product(u, t) ? 0.5 + 1.0 / 64 + 4.0 / (64 * 256) : format;
+  }
+
+  bool read_in_8_bits(std::size_t u, int t) const { return rates_.gemm_8bit > ComputeRate(0) && weighs_product(u, t); }
+
+  bool weighs_product(std::size_t u, int t) const {
+    const auto [first, end] = use_.unit_range[u];
+    bool reads = false;
+    for (int i = first; i < end; ++i)
+      if (use_.weight_products[static_cast<std::size_t>(i)])
+        for_each_operand(graph_.operators[static_cast<std::size_t>(i)], [&](int operand) { reads |= operand == t; });
+    return reads && graph_.tensors[static_cast<std::size_t>(t)].shape.size() >= 2;
+  }
+
+  ParameterUse parameter_use(std::size_t u, int t) const {
+    const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
+    ParameterUse use;
+    use.tensor = tensor.tied_to >= 0 ? tensor.tied_to : t;
+    use.experts = tensor.experts;
+    if (tensor.requires_gradient)
+      use.elements = tensor.elements();
+    else
+      use.frozen = whole_bytes(static_cast<double>(tensor.elements()) * frozen_width(u, t));
+    if (!read_in_8_bits(u, t)) return use;
+    // Kept so from the first microbatch on, in both directions in which products read them; or in the place of 2 bytes.
+    const double two_bytes = static_cast<double>(tensor.bytes().base()), copies = 2 * width_in_8_bits(rates_) * two_bytes;
+    const bool instead = model_.scenario().framework.fp8_parameters;
+    use.copies = whole_bytes(instead ? copies - two_bytes : copies);
+    if (instead) use.narrower = whole_bytes(two_bytes * (1 - width_in_8_bits(rates_)));
+    return use;
   }
 
   const CostModel& model_;
@@ -296,7 +347,7 @@ int GraphCost::collective_of(CollectiveKind kind, Bytes size, Among among) {
 
 void GraphCost::add_collective(PassCost& pass, const OperatorTime& op, CollectiveKind kind, bool backward) {
   if (kind == CollectiveKind::None) return;
-  const int id = collective_of(kind, op.collective_bytes, op.among);
+  const int id = collective_of(kind, backward ? op.backward_bytes : op.collective_bytes, op.among);
   const CollectiveCost& collective = result_.collectives[static_cast<std::size_t>(id)];
   // What an all-gather brings is what comes next needs.
   const bool hidden = backward && op.among == Among::Tensor && model_.scenario().framework.overlap_tensor_collectives &&
@@ -517,12 +568,11 @@ void GraphCost::add_input_gradient(PassCost& pass, const OperatorTime& op, Durat
 
 // Operator by operator from the last, each weight gradient behind its input gradient: that of a row-parallel product stands
 // before the collective of the unit's input gradient, that of a column-parallel one runs beside it.
-PassCost GraphCost::make_backward(const UnitTemplate& shape, const PassCost& input, const PassCost& weight, Duration input_gap) {
+PassCost GraphCost::make_backward(const UnitTemplate& shape, const UnitCost& unit, const Launches& launches, Duration input_gap) {
+  const PassCost &input = unit.input_gradient, &weight = unit.weight_gradient;
   PassCost pass;
   std::vector<const OperatorTime*> behind;
-  const auto add_weight = [&](const OperatorTime& op) {
-    add_operator(pass, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products), true);
-  };
+  const auto add_weight = [&](const OperatorTime& op) { add_operator(pass, op.weight_gradient, weight_gap(op, launches), true); };
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
     add_input_gradient(pass, *op, input_gap);
     if (op->enters_parallel)
@@ -542,20 +592,25 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const PassCost& inp
   return pass;
 }
 
+// Of a weight's gradient: its product, and where operators count their own, its cast and its sum.
+Duration GraphCost::weight_gap(const OperatorTime& op, const Launches& launches) const {
+  return rates_.kernel_gap * static_cast<double>(launches.counted ? op.weight_launches : op.weight_products);
+}
+
 UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launches) {
   UnitCost unit;
-  int products = 0;
-  for (const OperatorTime& op : shape.operators) products += op.weight_products;
+  int weights = 0;
+  for (const OperatorTime& op : shape.operators) weights += launches.counted ? op.weight_launches : op.weight_products;
   unit.forward.launches = launches.forward;
-  unit.input_gradient.launches = std::max(0, launches.backward - products);
-  unit.weight_gradient.launches = products;
+  unit.input_gradient.launches = std::max(0, launches.backward - weights);
+  unit.weight_gradient.launches = weights;
   const auto gap = [&](const PassCost& pass) {  // per operator
     return rates_.kernel_gap * (static_cast<double>(pass.launches) / std::max(shape.counted, 1));
   };
   const Duration forward_gap = gap(unit.forward), input_gap = gap(unit.input_gradient);
   add_forward(shape, forward_gap, unit.forward);
   for (const OperatorTime& op : shape.operators) {
-    add_operator(unit.weight_gradient, op.weight_gradient, rates_.kernel_gap * static_cast<double>(op.weight_products));
+    add_operator(unit.weight_gradient, op.weight_gradient, weight_gap(op, launches));
     if (op.over_context())
       add_over_context(unit.recompute_selective, op, op.forward, Duration(0), false);
     else if (op.attention)
@@ -572,7 +627,7 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   }
   cut_products(unit.input_gradient);
   if (shape.collectives > 0 && model_.scenario().framework.overlap_tensor_collectives)
-    unit.backward = make_backward(shape, unit.input_gradient, unit.weight_gradient, input_gap);
+    unit.backward = make_backward(shape, unit, launches, input_gap);
   // Full recompute runs the forward again; selective the attention core: of a stated number a quarter.
   unit.recompute_full = unit.forward;
   if (shape.attention) {

@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/cost/cost_model.hpp"
+#include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/gradient_traffic.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
@@ -16,6 +18,50 @@ double divided_over(const Scenario& scenario, const Degrees& degrees, int stage)
   return zero_in_effect(scenario.framework, degrees) >= stage ? degrees.shard_group() : 1;
 }
 
+// bitsandbytes keeps a scale in fp32 for each block of 256 elements (bitsandbytes/optim/optimizer.py, block_wise).
+constexpr double kInt8State = 1 + 4.0 / 256;
+
+double master_element(const Scenario& scenario) {
+  if (!is_mixed(scenario.precision)) return 0;
+  switch (scenario.optimizer.master.value_or(MasterFormat::Fp32)) {
+    case MasterFormat::Fp32:
+      return 4;
+    case MasterFormat::Bf16:
+      return 2;
+    case MasterFormat::None:
+      break;
+  }
+  return 0;
+}
+
+// A moment's element: as stated, else in the format of what the step updates, as PyTorch's optimizers make them.
+double state_element(const Scenario& scenario) {
+  if (scenario.optimizer.states) switch (*scenario.optimizer.states) {
+      case StateFormat::Fp32:
+        return 4;
+      case StateFormat::Bf16:
+        return 2;
+      case StateFormat::Int8:
+        return kInt8State;
+    }
+  const double master = master_element(scenario);
+  return master > 0 ? master : element_bytes(scenario.precision);
+}
+
+bool keeps_8bit_states(const Scenario& scenario) { return scenario.optimizer.states == StateFormat::Int8; }
+
+// Bytes of a step over those of the same step with what an optimizer keeps by default: the gradient is read, the weight written;
+// master and moments are read and written.
+double share_of_formats(const Scenario& scenario) {
+  if (!scenario.optimizer.states && !scenario.optimizer.master) return 1;
+  const double element = element_bytes(scenario.precision), moved = 2.0 * moments(scenario.optimizer.name);
+  const auto bytes = [&](double master, double state) {
+    return 4 + element + (master > 0 ? 2 * master : element) + moved * state;
+  };
+  const double plain = is_mixed(scenario.precision) ? 4 : 0;
+  return bytes(master_element(scenario), state_element(scenario)) / bytes(plain, plain > 0 ? plain : element);
+}
+
 // Traffic of the step relative to Adam's: tensors read and written (weight, gradient; a moment is read and written).
 double traffic_share(const std::string& optimizer) {
   if (optimizer == "none") return 0;
@@ -25,9 +71,12 @@ double traffic_share(const std::string& optimizer) {
 // PyTorch's multi-tensor optimizers run a kernel an operation, each over 4-byte elements. Adam: the two means (12 and 8 + 12),
 // root, bias correction and epsilon (8 each), the step (16); AdamW decays the weight besides (8). Momentum: decay 12, buffer 8 +
 // 12, step 12. A fused kernel reads and writes everything once.
-double optimizer_traffic(const Framework& framework, const Calibration& c, const std::string& optimizer) {
+// States of 8 bits have a fused kernel of their own, a launch a parameter.
+double optimizer_traffic(const Scenario& scenario, const Calibration& c) {
+  const Framework& framework = scenario.framework;
+  const std::string& optimizer = scenario.optimizer.name;
   const double fused = c.optimizer_traffic * framework.optimizer_factor * traffic_share(optimizer);
-  if (framework.optimizer_kernel == OptimizerKernel::Fused)
+  if (framework.optimizer_kernel == OptimizerKernel::Fused || keeps_8bit_states(scenario))
     return fused;  // else an operation is a kernel, of one or many tensors
   if (optimizer == "adam") return 72;
   if (optimizer == "adamw") return 80;
@@ -43,13 +92,18 @@ int optimizer_kernels(const std::string& optimizer) {
   return optimizer == "none" ? 0 : 2;
 }
 
-// Clipping to a norm reads each gradient, then scales it in place; setting to zeros writes it; autograd reads a microbatch's and
-// reads and writes the sum, of every microbatch after the first (of every one where sums start as zeros).
-double gradient_traffic(const Scenario& scenario, const Degrees& degrees) {
+// Clipping to a norm reads each gradient, then scales it in place: of the share that a rank updates.
+double clipping_traffic(const Scenario& scenario) {
+  const bool clips = scenario.framework.gradient_clipping != GradientClipping::None && scenario.optimizer.name != "none";
+  return clips ? 3 * travelling_gradient_bytes(scenario) : 0;
+}
+
+// Of every gradient that a rank keeps: setting to zeros writes it; autograd reads a microbatch's and reads and writes the sum, of
+// every microbatch after the first (of every one where sums start as zeros).
+double kept_gradient_traffic(const Scenario& scenario, const Degrees& degrees) {
   const Framework& framework = scenario.framework;
   if (scenario.optimizer.name == "none") return 0;
-  double passes = framework.gradient_clipping == GradientClipping::None ? 0 : 3;
-  if (framework.zero_gradients) passes += 1;
+  double passes = framework.zero_gradients ? 1 : 0;
   if (framework.gradient_accumulation == GradientAccumulation::Autograd)
     passes += 3.0 * (degrees.microbatches - (framework.zero_gradients ? 0 : 1));
   return passes * travelling_gradient_bytes(scenario);
@@ -60,31 +114,48 @@ double gradient_traffic(const Scenario& scenario, const Degrees& degrees) {
 constexpr double kManyElements = 320.0 * 65536;
 constexpr int kNormKernels = 2, kScaleKernels = 1;
 
-// Launches of the step over a rank's share of the parameters. A fused kernel's are few.
-double step_launches(const Scenario& scenario, const Workload& workload, double elements) {
+// Parameters for each of their elements: a kernel a parameter is launched so often.
+double tensors_of(const Workload& workload, double elements) {
+  if (!workload.graph) return 0;
+  double tensors = 0, all = 0;
+  for (const Tensor& tensor : workload.graph->tensors)
+    if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0 && tensor.requires_gradient) {
+      ++tensors;
+      all += static_cast<double>(tensor.elements());
+    }
+  return all > 0 ? tensors * (elements / all) : 0;
+}
+
+// Launches of the step: over the share of the parameters that a rank updates, and over the gradients that it keeps. A fused
+// kernel's are few.
+double step_launches(const Scenario& scenario, const Workload& workload, double updated, double kept) {
   const Framework& framework = scenario.framework;
   double each = 0, many = 0;  // kernels a parameter, and of many parameters
-  if (framework.optimizer_kernel == OptimizerKernel::Loop) each += optimizer_kernels(scenario.optimizer.name);
-  if (framework.optimizer_kernel == OptimizerKernel::Foreach) many += optimizer_kernels(scenario.optimizer.name);
+  if (keeps_8bit_states(scenario))
+    each += 1;
+  else if (framework.optimizer_kernel == OptimizerKernel::Loop)
+    each += optimizer_kernels(scenario.optimizer.name);
+  else if (framework.optimizer_kernel == OptimizerKernel::Foreach)
+    many += optimizer_kernels(scenario.optimizer.name);
   if (framework.gradient_clipping == GradientClipping::Loop) each += kNormKernels + kScaleKernels;
   if (framework.gradient_clipping == GradientClipping::Foreach) many += kNormKernels + kScaleKernels;
-  if (framework.zero_gradients) each += 1;
-  double launches = many * elements / kManyElements;
-  if (each > 0 && workload.graph) {
-    double tensors = 0, all = 0;
-    for (const Tensor& tensor : workload.graph->tensors)
-      if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0) {
-        ++tensors;
-        all += static_cast<double>(tensor.elements());
-      }
-    if (all > 0) launches += each * tensors * (elements / all);
-  }
-  return launches;
+  return many * updated / kManyElements + each * tensors_of(workload, updated) +
+         (framework.zero_gradients ? tensors_of(workload, kept) : 0);
 }
 
 // A scaler of gradients divides them in place, and looks through them for infinities on the way.
 double unscaling_traffic(const Scenario& scenario) {
   return scenario.framework.gradient_scaler && scenario.precision == Precision::Fp16 && scenario.optimizer.name != "none" ? 8 : 0;
+}
+
+// Adam on a host: 10^9 parameters in 0.257 s on two Xeon 8168 (CPU-Adam of ZeRO-Offload, arXiv 2101.06840, table 4), which move
+// 30 bytes each. The devices of a node share it.
+constexpr double kHostAdam = 30, kHostBytes = 30 / 0.257e-9;
+
+double devices_of_a_node(const Cluster& cluster, const Degrees& degrees) {
+  double first = 0;
+  for (const Device& device : cluster.devices) first += device.node == cluster.devices.front().node ? 1 : 0;
+  return std::min(first, static_cast<double>(degrees.pipeline) * degrees.tensor * degrees.data);
 }
 
 }  // namespace
@@ -116,21 +187,30 @@ double CostModel::gradient_bytes(const Degrees& degrees) const {
   // the sums over the microbatches, so all of them; that of fp16 is made at the step, of the share that the rank updates.
   if (copy > 0 && is_mixed(scenario_->precision))
     bytes = element_bytes(scenario_->precision) +
-            copy / (scenario_->precision == Precision::Bf16 ? 1 : divided_over(*scenario_, degrees, 1));
+            copy / (outside_products(scenario_->precision) == Precision::Bf16 ? 1 : divided_over(*scenario_, degrees, 1));
   return bytes / divided_over(*scenario_, degrees, 2);
 }
 
 double CostModel::optimizer_bytes(const Degrees& degrees) const {
   const std::string& name = scenario_->optimizer.name;
-  if (name == "none") return 0;
-  const bool has_master = is_mixed(scenario_->precision);
-  const double state = has_master ? 4 : element_bytes(scenario_->precision);
-  return ((has_master ? 4.0 : 0.0) + moments(name) * state) / divided_over(*scenario_, degrees, 1);
+  if (name == "none" || scenario_->offload.optimizer) return 0;
+  return (master_element(*scenario_) + moments(name) * state_element(*scenario_)) / divided_over(*scenario_, degrees, 1);
 }
 
 Bytes CostModel::framework_context() const { return scenario_->cluster.given ? Bytes(0) : scenario_->framework.context; }
 
 double CostModel::allocator_factor() const { return scenario_->cluster.given ? 1.0 : scenario_->framework.allocator_factor; }
+
+// Weights of products in 8 bits are cast in the first microbatch of a step, and kept; under ZeRO 3 in every pass that gathers
+// them. So many bytes for each element of the model.
+double CostModel::cast_traffic(int device_type, const Degrees& degrees) const {
+  if (weights_in_8_bits_ <= 0) return 0;
+  const DeviceRates rates = device_rates(scenario_->cluster.types[at(device_type)], calibration(device_type), *scenario_);
+  // Where the step writes them so, they are turned alone.
+  const double cast = scenario_->framework.fp8_parameters ? 2 * rates.operand_8bit : weight_cast_in_8_bits(rates);
+  const double times = zero_in_effect(scenario_->framework, degrees) >= 3 ? 2.0 * degrees.microbatches : 1;
+  return weights_in_8_bits_ * cast * times;
+}
 
 Breakdown CostModel::optimizer(std::int64_t elements, int site, const Degrees& degrees) const {
   Breakdown cost;
@@ -146,13 +226,15 @@ Breakdown CostModel::optimizer(std::int64_t elements, int site, const Degrees& d
   const DeviceType& type = scenario_->cluster.types[static_cast<std::size_t>(device_type)];
   if (!type.has_rates()) return cost;
   const Calibration& c = calibration(device_type);
-  const double share = static_cast<double>(elements) / divided_over(*scenario_, degrees, 1);
-  const double traffic = (optimizer_traffic(scenario_->framework, c, scenario_->optimizer.name) + unscaling_traffic(*scenario_) +
-                          gradient_traffic(*scenario_, degrees)) *
-                         share;
+  const auto all = static_cast<double>(elements);
+  const double updated = all / divided_over(*scenario_, degrees, 1), kept = all / divided_over(*scenario_, degrees, 2);
+  const bool on_host = scenario_->offload.optimizer;
+  const double formats = share_of_formats(*scenario_), step = on_host ? 0 : optimizer_traffic(*scenario_, c) * formats;
+  const double traffic = (step + unscaling_traffic(*scenario_) + clipping_traffic(*scenario_)) * updated +
+                         kept_gradient_traffic(*scenario_, degrees) * kept + cast_traffic(device_type, degrees) * all;
   cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
   cost.memory = Duration(traffic / (type.memory_bandwidth.base() * c.memory_efficiency));
-  const double launches = scenario_->optimizer.name == "none" ? 0 : step_launches(*scenario_, *workload_, share);
+  const double launches = scenario_->optimizer.name == "none" ? 0 : step_launches(*scenario_, *workload_, updated, kept);
   cost.launch = c.step;  // data, logging: once per step
   if (launches > 0) {
     // Linear in the elements, as searches take it to be: of so many steps like this one.
@@ -160,7 +242,10 @@ Breakdown CostModel::optimizer(std::int64_t elements, int site, const Degrees& d
     const double steps = kLaunches / launches;
     cost.launch += host_bound(cost.memory * steps, kLaunches, site, degrees) / steps - cost.memory;
   }
-  cost.total = cost.memory + cost.launch;
+  if (on_host)
+    cost.compute = Duration(kHostAdam * traffic_share(scenario_->optimizer.name) * formats * updated / kHostBytes *
+                            devices_of_a_node(scenario_->cluster, degrees));
+  cost.total = cost.compute + cost.memory + cost.launch;
   return cost;
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/fusion.hpp"
+#include "costmodel/cost/whole_bytes.hpp"
 
 namespace panpipe {
 namespace {
@@ -10,10 +12,6 @@ namespace {
 // Embedding: the rows are read, written, and once more read and written by the sum with the positions; half of that again
 // backward for the gradients, which are scattered into fp32 (bytes per 2-byte element of the output; docs/models/compute.md).
 constexpr double kEmbeddingForward = 6.0 / 2, kEmbeddingBackward = 12.0 / 2;
-
-// The head's weight gradient is accumulated in fp32 over the whole vocabulary: read, written, and the 2-byte product read
-// and written besides.
-constexpr double kHeadAccumulation = 12;
 
 void add_products(Breakdown& cost, const PassWork& pass, const DeviceRates& rates) {
   for (const GemmShape& shape : pass.gemms) cost = cost + gemm_cost(shape, rates);
@@ -24,10 +22,11 @@ bool makes_logits(const UnitView& unit, int i) { return !unit.op(i).outputs.empt
 // Element-wise operators over the logits belong to the loss, whose traffic is one calibrated figure.
 bool part_of_loss(const UnitView& unit, int i) { return unit.of(i).kind == OperatorClass::Elementwise && makes_logits(unit, i); }
 
-double parameter_elements(const UnitView& unit, int i) {
+double parameter_elements(const UnitView& unit, int i, bool trained_alone) {
   double elements = 0;
   for_each_operand(unit.op(i), [&](int t) {
-    if (unit.tensor(t).role == TensorRole::Parameter) elements += static_cast<double>(unit.tensor(t).elements());
+    if (unit.tensor(t).role == TensorRole::Parameter && (!trained_alone || unit.tensor(t).requires_gradient))
+      elements += static_cast<double>(unit.tensor(t).elements());
   });
   return elements;
 }
@@ -46,14 +45,23 @@ Bytes collective_bytes(const UnitView& unit, int i) {
   return largest;
 }
 
+void count_collectives(const UnitView& unit, int i, const DeviceRates& rates, OperatorTime& time) {
+  const Bytes all = collective_bytes(unit, i);
+  const auto narrow = [&](bool eight) {
+    return eight ? whole_bytes(static_cast<double>(all.base()) * width_in_8_bits(rates)) : all;
+  };
+  time.collective_bytes = narrow(gathers_8_bits(unit, i, rates));
+  time.backward_bytes = narrow(gathers_gradient_in_8_bits(unit, i, rates));
+}
+
 // What a microbatch moves besides for the weights of a product: autocast's copy of the weight, and that of its gradient; the sum
 // of gradients.
 void add_weight_traffic(const UnitView& unit, int i, const DeviceRates& rates, OperatorTime& time) {
-  const double weights = parameter_elements(unit, i);
-  const double accumulation = makes_logits(unit, i) ? kHeadAccumulation : rates.accumulation;
+  const double weights = parameter_elements(unit, i, false), trained = parameter_elements(unit, i, true);
+  const double accumulation = makes_logits(unit, i) ? rates.head_accumulation : rates.accumulation;
   if (rates.weight_cast > 0) time.forward = time.forward + traffic_cost(rates.weight_cast * weights, rates);
   const double backward = rates.weight_cast + accumulation;
-  if (backward > 0) time.weight_gradient = time.weight_gradient + traffic_cost(backward * weights, rates);
+  if (backward > 0) time.weight_gradient = time.weight_gradient + traffic_cost(backward * trained, rates);
 }
 
 // What a ring adds to the attention: the results of a block are merged with those before, forward the output, backward the
@@ -82,14 +90,21 @@ void add_reordered_heads(const UnitView& unit, int i, const DeviceRates& rates, 
 void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, const DeviceRates& rates, OperatorTime& time) {
   const OperatorWork& work = unit.of(i);
   switch (work.kind) {
-    case OperatorClass::Gemm:
-      add_products(time.forward, work.forward, rates);
-      add_products(time.input_gradient, work.input_gradient, rates);
-      if (rates.loss_in_chunks && makes_logits(unit, i)) add_products(time.input_gradient, work.forward, rates);
-      add_products(time.weight_gradient, work.weight_gradient, rates);
+    case OperatorClass::Gemm: {
+      const DeviceRates own = in_8_bits(unit, i, rates) ? rates_in_8_bits(rates) : rates;
+      add_products(time.forward, work.forward, own);
+      add_products(time.input_gradient, work.input_gradient, own);
+      if (rates.loss_in_chunks && makes_logits(unit, i)) add_products(time.input_gradient, work.forward, own);
+      add_products(time.weight_gradient, work.weight_gradient, own);
+      if (in_8_bits(unit, i, rates)) {
+        const Casts casts = casts_of(unit, i, rates);
+        time.forward = time.forward + traffic_cost(casts.forward, rates);
+        time.input_gradient = time.input_gradient + traffic_cost(casts.backward, rates);
+      }
       time.weight_products = static_cast<int>(work.weight_gradient.gemms.size());
       add_weight_traffic(unit, i, rates, time);
       break;
+    }
     case OperatorClass::Attention: {
       const AttentionCost core = attention_cost(work.attention, rates);
       time.forward = core.forward;
@@ -140,7 +155,7 @@ void time_embedding(const UnitView& unit, const DeviceRates& rates, UnitTemplate
     if (unit.of(i).kind != OperatorClass::Embedding) continue;
     OperatorTime& time = result.operators[static_cast<std::size_t>(i)];
     time.forward = traffic_cost(kEmbeddingForward * output, rates);
-    time.input_gradient = traffic_cost(kEmbeddingBackward * output, rates);
+    if (parameter_elements(unit, i, true) > 0) time.input_gradient = traffic_cost(kEmbeddingBackward * output, rates);
     return;
   }
 }
@@ -177,6 +192,7 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     result.counted += time.counted;
     time.forward_launches = launches[static_cast<std::size_t>(i)].forward;
     time.backward_launches = launches[static_cast<std::size_t>(i)].backward;
+    time.weight_launches = launches[static_cast<std::size_t>(i)].weight;
     time.residual = adds_input(unit, i);
     time.enters_parallel = unit.of(i).kind == OperatorClass::Gemm && reads_gathered(unit, i);
     time.among = op.among;
@@ -186,7 +202,7 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     }
     const int collectives =
         (time.forward_collective != CollectiveKind::None) + (time.backward_collective != CollectiveKind::None);
-    if (collectives > 0) time.collective_bytes = collective_bytes(unit, i);
+    if (collectives > 0) count_collectives(unit, i, rates, time);
     if (op.among == Among::Tensor) result.collectives += collectives;
     time_operator(unit, i, traffic[static_cast<std::size_t>(i)], rates, time);
   }

@@ -19,11 +19,12 @@ struct OperatorTime {
   Breakdown forward, input_gradient, weight_gradient;  // without kernel gaps
   CollectiveKind forward_collective = CollectiveKind::None;
   CollectiveKind backward_collective = CollectiveKind::None;
-  Among among = Among::Tensor;  // whose
-  Bytes collective_bytes{0};
+  Among among = Among::Tensor;                   // whose
+  Bytes collective_bytes{0}, backward_bytes{0};  // of the forward's collective and of the backward's
   bool over_context() const { return attention && among == Among::Context && forward_collective != CollectiveKind::None; }
   int weight_products = 0;
   int forward_launches = 0, backward_launches = 0;  // kernels, counted; both gradients
+  int weight_launches = 0;                          // of both, those of weight gradients
 };
 
 struct SavedExternal {
@@ -52,9 +53,10 @@ void count_memory(const UnitView& unit, const std::vector<int>& externals, const
 
 // What backwards read of the forward.
 struct SavedTensors {
-  std::vector<int> tensors;  // by the tensor that owns the memory
-  double extra = 0;          // bytes of masks and statistics
-  double attention = 0;      // of extra, what the inside of attention holds
+  std::vector<int> tensors;    // by the tensor that owns the memory
+  std::vector<int> in_8_bits;  // the same, of copies that products in 8 bits keep
+  double extra = 0;            // bytes of masks and statistics
+  double attention = 0;        // of extra, what the inside of attention holds
 };
 
 // Adds what the backward of operator i reads.

@@ -50,6 +50,30 @@ std::vector<bool> normalized_tensors(const OperatorGraph& graph) {
   return normalized;
 }
 
+// Transformer Engine's linear layers: sizes are multiples of 16. A router's weights and the head's stay in 2 bytes.
+std::vector<bool> products_with_weights(const OperatorGraph& graph, const TensorUse& use) {
+  constexpr std::int64_t kMultiple = 16;
+  std::vector<bool> routes(graph.tensors.size(), false);
+  for (const Operator& op : graph.operators)
+    if (op.target == "panpipe_nn::route") for_each_operand(op, [&](int t) { routes[static_cast<std::size_t>(t)] = true; });
+  std::vector<bool> result(graph.operators.size(), false);
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+    const Operator& op = graph.operators[i];
+    const bool product = op.target == "aten::linear" || op.target == "aten::addmm" || op.target == "aten::mm" ||
+                         op.target == "panpipe_nn::grouped_linear";
+    if (!product || !use.transformer[static_cast<std::size_t>(op.unit)]) continue;
+    const auto made = static_cast<std::size_t>(op.outputs.front());
+    if (use.logits[made] || routes[made]) continue;
+    for_each_operand(op, [&](int t) {
+      const Tensor& weight = graph.tensors[static_cast<std::size_t>(t)];
+      if (weight.role != TensorRole::Parameter || weight.shape.size() < 2) return;
+      const auto sizes = weight.shape.end() - 2;
+      result[i] = sizes[0] % kMultiple == 0 && sizes[1] % kMultiple == 0;
+    });
+  }
+  return result;
+}
+
 // Every user of a tensor makes a gradient of it; views that take parts of it make one of their part.
 void find_gradients(const OperatorGraph& graph, TensorUse& use) {
   use.gradients.assign(graph.tensors.size(), 0);
@@ -93,6 +117,7 @@ TensorUse tensor_use(const OperatorGraph& graph) {
   use.logits = logits_of(graph);
   use.normalized = normalized_tensors(graph);
   use.transformer = transformer_units(graph);
+  use.weight_products = products_with_weights(graph, use);
   find_gradients(graph, use);
   return use;
 }
@@ -110,6 +135,7 @@ std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int un
   };
   for (int i = first; i < end; ++i) {
     const Operator& op = graph.operators[static_cast<std::size_t>(i)];
+    state = mix(state, use.weight_products[static_cast<std::size_t>(i)]);
     for_each_operand(op, describe);
     for (const int out : op.outputs) describe(out);
   }

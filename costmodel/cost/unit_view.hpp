@@ -17,7 +17,9 @@ struct TensorUse {
   std::vector<bool> crosses;                    // per tensor: consumed by another unit than its producer's
   std::vector<bool> logits;                     // per tensor: the loss's input, or what that was made of (logits_of)
   std::vector<bool> normalized;                 // per tensor: what a normalization made, or a view of that
-  std::vector<bool> transformer;                // per unit: of a transformer layer
+  // Per operator: multiplies with a weight of a transformer block whose sizes products in 8 bits take, and chooses no experts.
+  std::vector<bool> weight_products;
+  std::vector<bool> transformer;  // per unit: of a transformer layer
   // Per tensor: bytes of the gradients that all its users make, views of parts as the parts they take, and the first user.
   std::vector<double> gradients;
   std::vector<int> first_user;

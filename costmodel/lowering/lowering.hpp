@@ -241,23 +241,53 @@ void make_memory(Lowering& lowering);
 
 // Parameters of a rank, each counted once (a tied parameter of two of its stages is one).
 struct HeldParameters {
-  std::int64_t elements = 0;  // of this tensor-parallel rank's shards
+  std::int64_t elements = 0;  // trained, of this tensor-parallel rank's shards
   std::int64_t experts = 0;   // of these, parts of experts that other ranks of the stage have other parts of
   Bytes given{0};             // measured layers
+  Bytes frozen{0}, copies{0}, narrower{0};
+  Bytes expert_frozen{0}, expert_copies{0}, expert_narrower{0};  // of these, the experts'
 
   void add(const ParameterUse& use) {
     elements += use.elements;
-    experts += use.experts ? use.elements : 0;
     given += use.given;
+    frozen += use.frozen;
+    copies += use.copies;
+    narrower += use.narrower;
+    if (!use.experts) return;
+    experts += use.elements;
+    expert_frozen += use.frozen;
+    expert_copies += use.copies;
+    expert_narrower += use.narrower;
   }
-  void add(const HeldParameters& other) {
-    elements += other.elements;
-    experts += other.experts;
-    given += other.given;
+  void add(const HeldParameters& more) {
+    elements += more.elements;
+    experts += more.experts;
+    given += more.given;
+    frozen += more.frozen;
+    copies += more.copies;
+    narrower += more.narrower;
+    expert_frozen += more.expert_frozen;
+    expert_copies += more.expert_copies;
+    expert_narrower += more.expert_narrower;
   }
   // What all replicas hold alike, and what they do not.
-  HeldParameters others() const { return {elements - experts, 0, given}; }
-  HeldParameters only_experts() const { return {experts, experts, Bytes(0)}; }
+  HeldParameters others() const {
+    return {.elements = elements - experts,
+            .given = given,
+            .frozen = frozen - expert_frozen,
+            .copies = copies - expert_copies,
+            .narrower = narrower - expert_narrower};
+  }
+  HeldParameters only_experts() const {
+    return {.elements = experts,
+            .experts = experts,
+            .frozen = expert_frozen,
+            .copies = expert_copies,
+            .narrower = expert_narrower,
+            .expert_frozen = expert_frozen,
+            .expert_copies = expert_copies,
+            .expert_narrower = expert_narrower};
+  }
 };
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);
 // Of these, those whose gradients are summed over other ranks too: those of the other replicas, other holders of the same

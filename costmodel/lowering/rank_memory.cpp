@@ -122,7 +122,7 @@ Bytes boundary_buffers(const Lowering& lowering, int rank) {
 // beside autograd's own. In mixed precision it adds up in the buckets themselves.
 Bytes bucket_bytes(const Lowering& lowering, int rank) {
   const Precision precision = lowering.scenario.precision;
-  if (!lowering.scenario.profile || precision == Precision::Bf16 || precision == Precision::Fp16) return Bytes(0);
+  if (!lowering.scenario.profile || is_mixed(precision)) return Bytes(0);
   return gradient_size(lowering, summed_parameters(lowering, rank));
 }
 
@@ -134,17 +134,25 @@ RankMemory rank_memory(const Lowering& lowering, int rank) {
   const auto given = static_cast<double>(held.given.base());
   const double group = lowering.plan.shard_group();
   const int zero = lowering.zero();
-  const int copies = moments(lowering.scenario.optimizer.name);  // of parameters that are given in bytes
+  const int moment_copies = moments(lowering.scenario.optimizer.name);  // of parameters that are given in bytes
   RankMemory memory;
   const auto divided = [&](int stage) { return zero >= stage ? given / group : given; };  // the model divides its own
-  memory.parts.push_back(
-      {MemoryUse::Parameters, whole(others * costs.parameter_bytes() + experts * of_experts.parameter + divided(3))});
+  // Frozen weights and copies in 8 bits; under ZeRO 3 they come and go block by block, and their copies with them.
+  const auto besides = [&](const HeldParameters& part, double shares) {
+    if (zero < 3) return static_cast<double>((part.frozen + part.copies).base());
+    return static_cast<double>(part.frozen.base()) / shares;
+  };
+  const double expert_group =
+      of_experts.parameter > 0 ? group * costs.parameter_bytes() / of_experts.parameter : group;  // both divide one format
+  const double weights = others * costs.parameter_bytes() + experts * of_experts.parameter + divided(3) +
+                         besides(held.others(), group) + besides(held.only_experts(), expert_group);
+  memory.parts.push_back({MemoryUse::Parameters, whole(lowering.scenario.offload.parameters ? 0 : weights)});
   memory.parts.push_back(
       {MemoryUse::Gradients, whole(others * costs.gradient_bytes() + experts * of_experts.gradient + divided(2))});
   if (const Bytes buckets = bucket_bytes(lowering, rank); buckets > Bytes(0))
     memory.parts.push_back({MemoryUse::GradientBuckets, buckets});
-  memory.parts.push_back(
-      {MemoryUse::Optimizer, whole(others * costs.optimizer_bytes() + experts * of_experts.optimizer + copies * divided(1))});
+  memory.parts.push_back({MemoryUse::Optimizer,
+                          whole(others * costs.optimizer_bytes() + experts * of_experts.optimizer + moment_copies * divided(1))});
   memory.parts.push_back({MemoryUse::BoundaryBuffers, boundary_buffers(lowering, rank)});
   memory.parts.push_back({MemoryUse::Context, costs.framework_context()});
   memory.allocator_factor = costs.allocator_factor();

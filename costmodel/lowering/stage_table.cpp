@@ -24,7 +24,7 @@ bool cost_alike(const UnitCost& a, const UnitCost& b) {
   };
   const auto elements = [](const UnitCost& u) {
     std::int64_t sum = 0;
-    for (const ParameterUse& use : u.parameters) sum += use.elements;
+    for (const ParameterUse& use : u.parameters) sum += use.elements + use.frozen.base() + use.copies.base();
     return sum;
   };
   return bytes(a) == bytes(b) && elements(a) == elements(b) && same(a.forward, b.forward) &&

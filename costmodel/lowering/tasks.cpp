@@ -1,5 +1,7 @@
 // The tasks of every rank: its row of the schedule on the compute lane, what replicas exchange on the data
 // lane, offloads on the copy lane, and the optimizer at the end.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -383,6 +385,36 @@ class RankTasks {
 
 }  // namespace
 
+namespace {
+
+// An optimizer in the host's memory: gradients go there beside the backwards that make them, what these do not hide before the
+// step; the updated weights come back behind it. All devices of the plan copy at once.
+Duration copies_of_step(const Lowering& lowering, int rank, std::int64_t elements) {
+  if (!lowering.scenario.offload.optimizer || elements == 0) return Duration(0);
+  const Cluster& cluster = lowering.scenario.cluster;
+  const int device = lowering.device(rank);
+  const auto rate = [&](bool away) {
+    const Bandwidth shared = shared_host_copy_bandwidth(cluster, lowering.plan.devices, device, away);
+    if (shared > Bandwidth(0)) return shared;
+    throw fault_at(lowering.scenario, "offload",
+                   fmt::format("device '{}' has no copy_bandwidth, which an optimizer in the host's memory needs",
+                               cluster.type_of(device).name),
+                   "state it in the device file");
+  };
+  Ticks hidden(0);
+  for (const int s : lowering.stages_of_rank(rank)) {
+    const StageInfo& info = lowering.stage(s);
+    const std::int32_t backward = info.programs.front()[index_of(info.weight_apart ? ActionKind::W : ActionKind::B)];
+    if (backward >= 0) hidden += lowering.graph.programs[static_cast<std::size_t>(backward)].duration;
+  }
+  const double share = static_cast<double>(elements) / (lowering.zero() >= 1 ? lowering.plan.shard_group() : 1);
+  const auto width = static_cast<double>(size_of(compute_dtype(lowering.scenario.precision)).base());
+  const Duration down(share * lowering.costs.reduced_bytes() / rate(true).base());
+  return std::max(down - to_duration(hidden), Duration(0)) + Duration(share * width / rate(false).base());
+}
+
+}  // namespace
+
 std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
   const std::vector<int>& stages = lowering.stages_of_rank(rank);
   Duration measured(0);
@@ -397,7 +429,7 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
   const double share = lowering.zero() >= 1 ? static_cast<double>(lowering.plan.shard_group()) / experts.shard_group() : 1;
   const std::int64_t elements = held.others().elements + std::llround(static_cast<double>(held.experts) * share);
   const Breakdown cost = lowering.costs.optimizer(elements, type);
-  return add_plain_program(lowering.graph, cost.total + measured, cost);
+  return add_plain_program(lowering.graph, cost.total + measured + copies_of_step(lowering, rank, elements), cost);
 }
 
 void make_tasks(Lowering& lowering) {

@@ -1,5 +1,7 @@
 // Gradients and parameters on their way between replicas, and between ranks that hold the same
 // parameter (a tied embedding; the two directions of a bidirectional schedule).
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +9,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "costmodel/cluster/host_path.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/lowering/lowering.hpp"
 
@@ -102,6 +105,32 @@ class Exchange {
       const std::int32_t flow = in_pieces(CollectiveKind::AllGather, {0, others}, Bytes(0), groups_, inside_);
       return behind(flow, of_experts(CollectiveKind::AllGather, {0, experts}, Bytes(0)));
     });
+  }
+
+  // Parameters in the host's memory come to each device before they are gathered.
+  std::int32_t gather_for_pass(const HeldParameters& held) {
+    const std::size_t before = known_.size();
+    const std::int32_t flow = gather(held);
+    if (!lowering_.scenario.offload.parameters || known_.size() == before || flow < 0) return flow;
+    const Plan& plan = lowering_.plan;
+    const int device = groups_.front().front();
+    const Bandwidth rate = shared_host_copy_bandwidth(lowering_.scenario.cluster, plan.devices, device, false);
+    if (rate <= Bandwidth(0))
+      throw fault_at(lowering_.scenario, "offload",
+                     fmt::format("device '{}' has no copy_bandwidth, which parameters in the host's memory need",
+                                 lowering_.scenario.cluster.type_of(device).name),
+                     "state it in the device file");
+    const auto share = [](Bytes bytes, const Groups& among) {
+      return among.empty() ? bytes : Bytes(bytes.base() / std::ssize(among.front()));
+    };
+    const Duration copy =
+        (share(weight_size(lowering_, held.others()), groups_) + share(weight_size(lowering_, held.only_experts()), experts_)) /
+        rate;
+    auto& spec = lowering_.graph.flows[static_cast<std::size_t>(flow)];
+    spec.cost.latency += copy;
+    spec.cost.time += copy;
+    spec.latency += to_ticks(copy);
+    return flow;
   }
 
   // Gradients. In a shard group first, then each shard among its holders.
@@ -242,8 +271,8 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
     for (int u = info.first_unit; u < info.end_unit; ++u) {
       std::map<ParameterKey, HeldParameters> of_unit;
       for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        HeldParameters& sum = of_unit[key_of(use, u)];
-        if (use.tensor < 0 || sum.elements == 0) sum.add(use);
+        const auto [known, is_new] = of_unit.try_emplace(key_of(use, u));
+        if (is_new || use.tensor < 0) known->second.add(use);
       }
       once.insert(of_unit.begin(), of_unit.end());
     }
@@ -255,7 +284,7 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
 
 Bytes weight_size(const Lowering& lowering, const HeldParameters& held) {
   const auto each = size_of(compute_dtype(lowering.scenario.precision)).base();
-  return Bytes(held.elements * each) + held.given;
+  return Bytes(held.elements * each) + held.given + held.frozen - held.narrower;
 }
 
 bool ends_gradient(const Lowering& lowering, const Action& action) {
@@ -348,11 +377,11 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
     if (zero == 1 || zero == 2) reductions.update_flow[s] = exchange.gather(held);
     if (zero == 3) {
       info.gathered = gathered_blocks(lowering, info);
-      reductions.gather_flow[s] = exchange.gather(held);
+      reductions.gather_flow[s] = exchange.gather_for_pass(held);
     }
     for (int g = 0; g < info.groups(); ++g) {
       const HeldParameters group = group_parameters(lowering, info, g);
-      reductions.group_gathers[s].push_back(exchange.gather(group));
+      reductions.group_gathers[s].push_back(zero == 3 ? exchange.gather_for_pass(group) : exchange.gather(group));
       reductions.group_reductions[s].push_back(zero < 3 ? -1 : exchange.reduce(group));
     }
     add_part_programs(lowering, stage, reductions);

@@ -31,6 +31,7 @@ Calibration load_calibration(const std::string& name_or_path, const std::string&
   Calibration c;
   c.name = file.name();
   file.read("gemm_efficiency", c.gemm_efficiency, Sign::Positive);
+  file.read("fp8_gemm_efficiency", c.fp8_gemm_efficiency, Sign::Positive);
   file.read("wave_quantisation", c.wave_quantisation);
   file.read("gemm_fill", c.gemm_fill);
   file.read("attention_ramp", c.attention_ramp);

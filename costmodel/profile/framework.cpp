@@ -1,5 +1,7 @@
 #include "costmodel/profile/framework.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "costmodel/profile/sourced_file.hpp"
@@ -98,6 +100,9 @@ void read_choices(Reader& reader, Framework& f) {
                   {"none", GradientClipping::None}, {"foreach", GradientClipping::Foreach}, {"loop", GradientClipping::Loop}});
   reader.read("zero_gradients", f.zero_gradients);
   reader.read("gradient_scaler", f.gradient_scaler);
+  reader.read("fp8_scaling", f.fp8_scaling,
+              Choices<Fp8Scaling>{{"delayed", Fp8Scaling::Delayed}, {"current", Fp8Scaling::Current}});
+  reader.read("fp8_parameters", f.fp8_parameters);
   refuse_both(reader, "loss", "loss_bytes_per_logit");
   reader.read("loss_bytes_per_logit", f.loss_bytes_per_logit);
   if (reader.has("loss_bytes_per_logit")) f.loss_in_chunks = false;  // the number is of passes that are not known
@@ -118,6 +123,14 @@ void read_keys(Reader& reader, Framework& f) {
   reader.read("optimizer_factor", f.optimizer_factor);
   reader.read("forward_operators", f.forward_operators);
   reader.read("backward_operators", f.backward_operators);
+  if ((f.forward_operators > 0) != (f.backward_operators > 0)) {
+    const bool forward = f.forward_operators > 0;
+    reader.error(reader.has("forward_operators") && (forward || !reader.has("backward_operators")) ? "forward_operators"
+                                                                                                   : "backward_operators",
+                 fmt::format("forward_operators is {} and backward_operators {}: one of the passes would launch nothing",
+                             f.forward_operators, f.backward_operators),
+                 "state both, or neither: then they are counted from the operators");
+  }
   reader.read("launch", f.launch);
   reader.read("collective_launches", f.collective_launches);
   reader.read("synchronous_launches", f.synchronous_launches);

@@ -29,6 +29,10 @@ enum class OptimizerKernel : std::uint8_t { Fused, Foreach, Loop };
 enum class ExpertDispatch : std::uint8_t { Rows, Nodes };
 enum class GradientClipping : std::uint8_t { None, Foreach, Loop };
 
+// How products in 8 bits get their scale: from the largest number of former steps, or of the tensor itself, which is read once
+// more.
+enum class Fp8Scaling : std::uint8_t { Delayed, Current };
+
 struct Framework {
   std::string name = "megatron";
   std::string changed;  // "attention: unfused": the choices that a scenario states besides the name
@@ -41,7 +45,9 @@ struct Framework {
   GradientAccumulation gradient_accumulation = GradientAccumulation::Fused;
   OptimizerKernel optimizer_kernel = OptimizerKernel::Fused;
   GradientClipping gradient_clipping = GradientClipping::None;  // to a norm: gradients are read, then read and written
-  bool zero_gradients = false;   // gradients are set to zeros, a kernel a parameter, rather than given back
+  bool zero_gradients = false;  // gradients are set to zeros, a kernel a parameter, rather than given back
+  Fp8Scaling fp8_scaling = Fp8Scaling::Delayed;
+  bool fp8_parameters = false;   // weights of products in 8 bits are kept and gathered so, not in 2 bytes
   bool gradient_scaler = false;  // fp16: gradients are divided by the loss's scale and looked through for infinities
   // Device time.
   double elementwise_factor = 1.0;   // x: traffic of element-wise operators over fully fused kernels

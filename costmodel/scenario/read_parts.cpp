@@ -147,28 +147,46 @@ bool read_auto(MapReader& reader, const std::string& key, const std::string& fal
 
 namespace {
 
-std::vector<RecomputedKind> read_recomputed_kinds(const Node& list, ReadLog& log) {
-  std::vector<RecomputedKind> kinds;
+// A list of names, each once.
+template <class Value>
+std::vector<Value> read_recomputed(const Node& list, const char* what, const Choices<Value>& choices, ReadLog& log) {
+  std::vector<Value> values;
   std::vector<std::string> names;
-  for (const auto& [name, kind] : recomputed_kinds()) names.emplace_back(name);
-  const std::string help = fmt::format("operators that can be recomputed: {}", list_of(names));
+  for (const auto& choice : choices) names.emplace_back(choice.first);
+  const std::string help = fmt::format("{}s that can be recomputed: {}", what, list_of(names));
   if (list.kind != NodeKind::Sequence || list.items.empty()) {
-    log.error(list, "expected a list of operators", help);
-    return kinds;
+    log.error(list, fmt::format("expected a list of {}s", what), help);
+    return values;
   }
   for (const NodePtr& item : list.items) {
     const auto word = read_string(*item, log);
     if (!word) continue;
-    const auto known = std::find_if(recomputed_kinds().begin(), recomputed_kinds().end(),
-                                    [&](const auto& choice) { return choice.first == *word; });
-    if (known == recomputed_kinds().end())
-      log.error(*item, fmt::format("unknown operator '{}'{}", *word, suggestion(*word, names)), help);
-    else if (std::find(kinds.begin(), kinds.end(), known->second) != kinds.end())
+    const auto known = std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.first == *word; });
+    if (known == choices.end())
+      log.error(*item, fmt::format("unknown {} '{}'{}", what, *word, suggestion(*word, names)), help);
+    else if (std::find(values.begin(), values.end(), known->second) != values.end())
       log.error(*item, fmt::format("'{}' stands twice in the list", *word));
     else
-      kinds.push_back(known->second);
+      values.push_back(known->second);
   }
-  return kinds;
+  return values;
+}
+
+// A layer of experts holds what its parts name; the core of attention is the operator of that name.
+void read_recomputed_modules(const Node& list, ReadLog& log, RecomputeScope& scope) {
+  scope.modules = read_recomputed(list, "module", recomputed_modules(), log);
+  const auto has = [&](RecomputedModule module) {
+    return std::find(scope.modules.begin(), scope.modules.end(), module) != scope.modules.end();
+  };
+  for (const auto& [part, name] :
+       {std::pair(RecomputedModule::MoeActivation, "moe_act"), std::pair(RecomputedModule::SharedExperts, "shared_experts")})
+    if (has(RecomputedModule::Moe) && has(part))
+      log.error(list, fmt::format("'moe' makes the whole layer of experts again, '{}' with it", name),
+                fmt::format("leave '{}' out, or 'moe'", name));
+  if (!has(RecomputedModule::CoreAttention)) return;
+  std::erase(scope.modules, RecomputedModule::CoreAttention);
+  if (std::find(scope.operators.begin(), scope.operators.end(), RecomputedKind::Attention) == scope.operators.end())
+    scope.operators.push_back(RecomputedKind::Attention);
 }
 
 }  // namespace
@@ -181,10 +199,13 @@ void read_recompute(MapReader& reader, Scenario& scenario) {
     return;
   }
   MapReader map(*reader.find("recompute"), reader.log());
-  const Node* list = map.find("operators");
+  const Node *operators = map.find("operators"), *modules = map.find("modules");
+  const Node* list = operators != nullptr ? operators : modules;
   if (list == nullptr && !map.has("every") && !map.has("first") && !map.has("chunk"))
-    reader.log().error(*node, "recompute says neither which blocks nor which operators",
-                       "as in 'recompute: {every: 2}', '{first: 4}', '{chunk: 2}' or '{operators: [norms, elementwise]}'");
+    reader.log().error(
+        *node, "recompute says neither which blocks nor which operators",
+        "as in 'recompute: {every: 2}', '{first: 4}', '{chunk: 2}', '{operators: [norms, elementwise]}' or '{modules: "
+        "[core_attn, mlp]}'");
   scenario.recompute = list != nullptr ? Recompute::Selective : Recompute::Full;
   RecomputeScope& scope = scenario.recompute_scope;
   scope.every = map.integer("every", 1, 1);
@@ -195,7 +216,9 @@ void read_recompute(MapReader& reader, Scenario& scenario) {
     reader.log().error(*first, "'every' and 'first' both say which blocks recompute", "keep one of the two");
   if (chunk != nullptr && (list != nullptr || scope.every > 1 || first != nullptr))
     reader.log().error(*chunk, "blocks that are made again together are so throughout, as a whole", "state 'chunk' alone");
-  if (list != nullptr) scenario.recompute_scope.operators = read_recomputed_kinds(*list, reader.log());
+  if (list != nullptr) scope.operators.clear();
+  if (operators != nullptr) scope.operators = read_recomputed(*operators, "operator", recomputed_kinds(), reader.log());
+  if (modules != nullptr) read_recomputed_modules(*modules, reader.log(), scope);
   if (list != nullptr && !scenario.workload.layers_file.empty())
     reader.log().error(*list, "which operators a measured layer holds is not known",
                        "name blocks, as in 'recompute: {every: 2}'");

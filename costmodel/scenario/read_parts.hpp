@@ -29,11 +29,14 @@ void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& paral
 // `schedule:`, a name or {name: ..., options} or {csv: file}; reconciles stages_per_rank with parallel.virtual_stages.
 ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel);
 
-// `recompute:`, a mode or {every: N, operators: [...]}; needs the workload.
+// `recompute:`, a mode or {every: N, operators: [...], modules: [...]}; needs the workload.
 void read_recompute(MapReader& reader, Scenario& scenario);
 
 // `optimizer:`, a name or {name: ..., learning_rate ...}.
-OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback);
+OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback, Precision precision);
+
+// `offload:`, {optimizer: cpu, parameters: cpu}; needs the optimizer and the degrees.
+HostedState read_offload(MapReader& reader, const Scenario& scenario);
 
 // `training:`, what an executor does around the optimizer's step.
 TrainingRequest read_training(MapReader& scenario);

@@ -169,9 +169,29 @@ void read_loss_scale(MapReader& reader, TrainingRequest& training) {
   }
 }
 
+// `states` and `master`: what the optimizer keeps, and what it updates.
+void read_formats(MapReader& reader, Precision precision, OptimizerRequest& optimizer) {
+  ReadLog& log = reader.log();
+  const bool keeps = adaptive(optimizer) || optimizer.name == "momentum";
+  if (belongs(reader, "states", keeps, optimizer.name, "adam, adamw and momentum have") && reader.has("states"))
+    optimizer.states = reader.choice<StateFormat>(
+        "states", {{"fp32", StateFormat::Fp32}, {"bf16", StateFormat::Bf16}, {"8bit", StateFormat::Int8}});
+  if (!belongs(reader, "master", optimizer.name != "none", optimizer.name, "it updates nothing") || !reader.has("master")) return;
+  optimizer.master = reader.choice<MasterFormat>(
+      "master", {{"fp32", MasterFormat::Fp32}, {"bf16", MasterFormat::Bf16}, {"none", MasterFormat::None}});
+  if (!is_mixed(precision))
+    log.error(
+        *reader.find("master"),
+        fmt::format("under precision {} the step updates the weights themselves, there is no master copy", name_of(precision)),
+        "leave master out, or state 'precision: bf16'");
+  else if (optimizer.master == MasterFormat::Bf16 && outside_products(precision) != Precision::Bf16)
+    log.error(*reader.find("master"), fmt::format("a master in bf16 beside weights in {}", name_of(precision)),
+              "a master is fp32 or none, or state 'precision: bf16'");
+}
+
 }  // namespace
 
-OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback) {
+OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback, Precision precision) {
   static const std::vector<std::string> names = {"none", "sgd", "momentum", "adam", "adamw"};
   OptimizerRequest optimizer;
   optimizer.name = fallback;
@@ -198,12 +218,41 @@ OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback
   reader.require("name");
   if (known) {
     read_numbers(reader, optimizer);
+    read_formats(reader, precision, optimizer);
   } else {  // which keys it may have is not known
-    for (const char* key : {"learning_rate", "weight_decay", "momentum", "betas", "epsilon", "no_decay", "groups"})
+    for (const char* key :
+         {"learning_rate", "weight_decay", "momentum", "betas", "epsilon", "no_decay", "groups", "states", "master"})
       reader.find(key);
   }
   reader.finish();
   return optimizer;
+}
+
+HostedState read_offload(MapReader& reader, const Scenario& scenario) {
+  HostedState offload;
+  const Node* node = reader.find("offload");
+  if (node == nullptr) return offload;
+  ReadLog& log = reader.log();
+  MapReader map(*node, log);
+  const Choices<bool> places = {{"cpu", true}, {"none", false}};
+  offload.optimizer = map.choice<bool>("optimizer", places, false);
+  offload.parameters = map.choice<bool>("parameters", places, false);
+  map.finish();
+  if (offload.optimizer && scenario.optimizer.name == "none")
+    log.error(*map.find("optimizer"), "optimizer 'none' keeps nothing that could lie in the host's memory",
+              "name an optimizer, or leave offload.optimizer out");
+  if (offload.optimizer && !scenario.workload.layers_file.empty())
+    log.error(*map.find("optimizer"), "measured layers state the time of their optimizer's step themselves",
+              "leave offload.optimizer out");
+  if (offload.parameters && scenario.parallel.zero < 3)
+    log.error(
+        *map.find("parameters"),
+        fmt::format("parameters come from the host as they are gathered, block by block, and zero is {}", scenario.parallel.zero),
+        "state 'parallel: {zero: 3}', or leave offload.parameters out");
+  else if (offload.parameters && scenario.parallel.data == 1)
+    log.error(*map.find("parameters"), "parameters come from the host as they are gathered, and data 1 gathers nothing",
+              "state parallel.data, or leave offload.parameters out");
+  return offload;
 }
 
 TrainingRequest read_training(MapReader& scenario) {

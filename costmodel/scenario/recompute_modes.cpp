@@ -25,14 +25,42 @@ const Choices<RecomputedKind>& recomputed_kinds() {
   return kinds;
 }
 
+const Choices<RecomputedModule>& recomputed_modules() {
+  static const Choices<RecomputedModule> modules = {{"core_attn", RecomputedModule::CoreAttention},
+                                                    {"layernorm", RecomputedModule::LayerNorm},
+                                                    {"mlp", RecomputedModule::Mlp},
+                                                    {"moe", RecomputedModule::Moe},
+                                                    {"moe_act", RecomputedModule::MoeActivation},
+                                                    {"shared_experts", RecomputedModule::SharedExperts},
+                                                    {"mla_up_proj", RecomputedModule::MlaUpProjection}};
+  return modules;
+}
+
+std::string_view name_of(RecomputedModule module) {
+  for (const auto& [name, value] : recomputed_modules())
+    if (value == module) return name;
+  return "?";
+}
+
+namespace {
+
+// Names of listed values.
+template <class Value>
+void add_names(const std::vector<Value>& listed, const Choices<Value>& choices, std::string& list) {
+  for (const Value value : listed)
+    for (const auto& [name, known] : choices)
+      if (known == value) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
+}
+
+}  // namespace
+
 std::string recompute_words(Recompute mode, const RecomputeScope& scope) {
   std::string text(name_of(mode));
   if (mode == Recompute::None) return text;
   if (mode == Recompute::Selective && !scope.attention_only()) {
     std::string list;
-    for (const RecomputedKind kind : scope.operators)
-      for (const auto& [name, value] : recomputed_kinds())
-        if (value == kind) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
+    add_names(scope.operators, recomputed_kinds(), list);
+    add_names(scope.modules, recomputed_modules(), list);
     text += fmt::format(" ({})", list);
   }
   if (scope.first > 0)

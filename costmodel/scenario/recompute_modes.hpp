@@ -14,6 +14,8 @@ std::string_view name_of(Recompute mode);  // "none", "selective", "full"
 
 // "attention", "norms", "elementwise", "products", "second-products"
 const Choices<RecomputedKind>& recomputed_kinds();
+const Choices<RecomputedModule>& recomputed_modules();
+std::string_view name_of(RecomputedModule module);
 
 // The mode with what the scenario says of it: "full, one block in 2", "selective (norms, elementwise)".
 std::string recompute_words(Recompute mode, const RecomputeScope& scope);

@@ -22,7 +22,8 @@ namespace {
 
 Choices<Precision> precisions() {
   return {{"fp32", Precision::Fp32}, {"tf32", Precision::Tf32},          {"bf16", Precision::Bf16},
-          {"fp16", Precision::Fp16}, {"bf16-pure", Precision::Bf16Pure}, {"fp16-pure", Precision::Fp16Pure}};
+          {"fp16", Precision::Fp16}, {"bf16-pure", Precision::Bf16Pure}, {"fp16-pure", Precision::Fp16Pure},
+          {"fp8", Precision::Fp8},   {"mxfp8", Precision::Mxfp8}};
 }
 
 // A scalar that stands for {key: scalar} becomes that map, so that an override of another of its keys has a map to go to.
@@ -315,7 +316,8 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   if (cluster && degrees_known) check_sizes(reader, scenario);
   scenario.schedule = read_schedule(reader, scenario.parallel);
   scenario.partition = read_partition(reader);
-  scenario.optimizer = read_optimizer(reader, scenario.workload.layers_file.empty() ? "adam" : "none");
+  scenario.optimizer = read_optimizer(reader, scenario.workload.layers_file.empty() ? "adam" : "none", scenario.precision);
+  scenario.offload = read_offload(reader, scenario);
   scenario.training = read_training(reader);
   if (cluster && degrees_known && !log.has_errors())
     scenario.placement = read_placement(reader, *cluster, scenario.parallel);

@@ -22,13 +22,18 @@ namespace panpipe {
 enum class Recompute { None, Selective, Full };
 // Operators of a block that selective recompute makes again: the inside of attention, the results of the others.
 enum class RecomputedKind { Attention, Norms, Elementwise, Products, SecondProducts };
+// Modules of a block that selective recompute makes again, by Megatron-Core's names: attention's core; the normalizations in
+// front of attention and MLP; a dense MLP; a layer of experts, its activation function, its shared experts; what MLA makes of its
+// latents.
+enum class RecomputedModule { CoreAttention, LayerNorm, Mlp, Moe, MoeActivation, SharedExperts, MlaUpProjection };
 // What the modes mean in this scenario.
 struct RecomputeScope {
   std::vector<RecomputedKind> operators = {RecomputedKind::Attention};  // of `selective`
+  std::vector<RecomputedModule> modules;                                // of `selective`, besides
   int every = 1;  // of the model's blocks, counted from 1, those that this divides; the others keep everything
   int first = 0;  // of each stage's blocks so many from its first; the others keep everything; 0 = all
   int chunk = 1;  // neighbouring blocks of a stage that keep one input and are made again together
-  bool attention_only() const { return operators == std::vector{RecomputedKind::Attention}; }
+  bool attention_only() const { return modules.empty() && operators == std::vector{RecomputedKind::Attention}; }
   bool plain() const { return every == 1 && first == 0 && chunk == 1 && attention_only(); }
 };
 enum class MemoryModelKind { Full, Pfeife };
@@ -75,6 +80,12 @@ struct TransferRules {
   BatchReceives batch_receives = BatchReceives::AsNeeded;
 };
 
+// What lies in the host's memory (docs/models/memory-terms.md): the optimizer's states, updated there; the weights as computed
+// with.
+struct HostedState {
+  bool optimizer = false, parameters = false;
+};
+
 // What an executor trains on; predictions do not look at it.
 struct DataRequest {
   enum class Kind { Synthetic, Tensors, Tokens };
@@ -103,6 +114,7 @@ struct Scenario {
   Recompute recompute = Recompute::None;
   RecomputeScope recompute_scope;
   OptimizerRequest optimizer;
+  HostedState offload;
   TrainingRequest training;
   MemoryModelKind memory_model = MemoryModelKind::Full;
   TiedEmbedding tied_embedding = TiedEmbedding::Copy;

@@ -1,4 +1,4 @@
-// What an executor needs to know about an optimizer step. Predictions look at the optimizer's name alone.
+// What an executor needs to know about an optimizer step. Predictions look at the optimizer's name and at what it keeps.
 #pragma once
 
 #include <optional>
@@ -7,14 +7,22 @@
 
 namespace panpipe {
 
+// What an optimizer keeps its numbers in. Int8: a byte an element, and a scale in fp32 for each block (bitsandbytes).
+enum class StateFormat { Fp32, Bf16, Int8 };
+// The copy of the weights that a step updates in mixed precision; None: the weights themselves, with stochastic rounding or
+// without.
+enum class MasterFormat { Fp32, Bf16, None };
+
 // Defaults are PyTorch's for each optimizer.
 struct OptimizerRequest {
   std::string name = "adam";  // none | sgd | momentum | adam | adamw
   double learning_rate = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
-  double epsilon = 1e-8;              // adam, adamw
-  double weight_decay = 0;            // adamw: 0.01
-  double momentum = 0;                // momentum: 0.9
+  double beta1 = 0.9, beta2 = 0.999;   // adam, adamw
+  double epsilon = 1e-8;               // adam, adamw
+  double weight_decay = 0;             // adamw: 0.01
+  double momentum = 0;                 // momentum: 0.9
+  std::optional<StateFormat> states;   // not stated: that of what is updated
+  std::optional<MasterFormat> master;  // not stated: fp32 in mixed precision; others have none
 
   // Kinds of parameters (kDecayKinds), or patterns of names, whose weight decay is 0.
   std::vector<std::string> no_decay;

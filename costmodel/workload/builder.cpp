@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "costmodel/workload/tuning.hpp"
 
 namespace panpipe {
 namespace {
@@ -94,6 +95,7 @@ int GraphBuilder::parameter(std::string name, Shape full_shape, std::string_view
     tensor.shard_replicas = replicas;
   }
   tensor.gradient_partial = in_sequence_region_;
+  tensor.requires_gradient = request_.tuning == nullptr || is_trained(*request_.tuning, tensor.name);
   return static_cast<int>(graph_.tensors.size()) - 1;
 }
 
@@ -151,11 +153,33 @@ int GraphBuilder::linear(int x, const std::string& name, std::int64_t out_featur
     const int bias = options.bias ? parameter(name + ".bias", {out_features}, "zeros", row ? -1 : shard, options.fused_matrices,
                                               options.replicas, row ? Shape{} : options.fused_rows)
                                   : -1;
-    return linear_op(x, weight, bias);
+    return add_adapter(linear_op(x, weight, bias), x, name, weight, options);
   }
-  if (options.partial) return linear_op(x, weight);
-  const int sum = leave_parallel(linear_op(x, weight));
+  const int part = add_adapter(linear_op(x, weight), x, name, weight, options);
+  if (options.partial) return part;
+  const int sum = leave_parallel(part);
   return options.bias ? add(sum, parameter(name + ".bias", {out_features}, "zeros")) : sum;
+}
+
+// LoRA (Hu et al., arXiv 2106.09685): two narrow products beside the frozen one, which read the same and are added to its result.
+// Cut as PEFT's peers with tensor parallelism do: of a column-parallel product the second by its rows, of a row-parallel one the
+// first by its columns, so that the sum over the ranks that follows has both.
+int GraphBuilder::add_adapter(int y, int x, const std::string& name, int weight, const LinearOptions& options) {
+  if (request_.tuning == nullptr || !has_adapter(*request_.tuning, name, !graph_.units.back().block.empty())) return y;
+  const Tuning& tuning = *request_.tuning;
+  const Shape sizes = graph_.tensors[static_cast<std::size_t>(weight)].full_shape;
+  const bool row = options.split == Split::Row, cut = options.split != Split::None && graph_.tensor_degree > 1;
+  const int first = parameter(name + ".lora_A.weight", {tuning.rank, sizes[1]}, "normal(0.02)", row ? 1 : -1);
+  const int second =
+      parameter(name + ".lora_B.weight", {sizes[0], tuning.rank}, "zeros", options.split == Split::Column ? 0 : -1,
+                options.fused_matrices, options.replicas, options.split == Split::Column ? options.fused_rows : Shape{});
+  if (cut) graph_.tensors[static_cast<std::size_t>(row ? second : first)].gradient_partial = true;
+  module(name + ".lora_A");
+  const int narrow = linear_op(x, first);
+  module(name + ".lora_B");
+  const int added = linear_op(narrow, second);
+  module(name);
+  return op("aten::add.Tensor", shape(y), dtype(y), TensorRef{y}, TensorRef{added}, tuning.alpha / tuning.rank);
 }
 
 int GraphBuilder::linear_op(int x, int weight, int bias) {

@@ -156,6 +156,7 @@ class GraphBuilder {
   OperatorGraph finish(int loss);
 
  private:
+  int add_adapter(int y, int x, const std::string& name, int weight, const LinearOptions& options);
   int emit(std::string_view target, std::vector<Argument> arguments, Shape shape, DType dtype);
   int exchange_heads(int x, std::size_t grows, std::size_t shrinks);
   int make_activation(std::string_view target, Shape shape, DType dtype);

@@ -117,8 +117,10 @@ OperatorWork convolution(const View& v, bool transposed) {
     work.input_gradient = product(transposed ? unfolded : folded, y.bytes() + w.bytes(), x.bytes());
     save(v, work, v.operand(1));
   }
-  work.weight_gradient = product({1, columns, patch, pixels}, y.bytes() + x.bytes(), w.bytes() + bias);
-  save(v, work, v.operand(0));
+  if (w.requires_gradient) {
+    work.weight_gradient = product({1, columns, patch, pixels}, y.bytes() + x.bytes(), w.bytes() + bias);
+    save(v, work, v.operand(0));
+  }
   return work;
 }
 
@@ -436,9 +438,9 @@ OperatorWork grouped_linear(const View& v) {
   work.kind = OperatorClass::Gemm;
   work.forward = product({count, rows, out, in}, x.bytes() + w.bytes() + bias, y.bytes());
   work.input_gradient = product({count, rows, in, out}, y.bytes() + w.bytes(), x.bytes());
-  work.weight_gradient = product({count, out, in, rows}, y.bytes() + x.bytes(), w.bytes() + bias);
+  if (w.requires_gradient) work.weight_gradient = product({count, out, in, rows}, y.bytes() + x.bytes(), w.bytes() + bias);
   save(v, work, v.operand(2));
-  save(v, work, v.operand(0));
+  if (w.requires_gradient) save(v, work, v.operand(0));
   save(v, work, v.operand(1));
   return work;
 }
@@ -567,7 +569,14 @@ double ranks_with_rows_of_their_own(const View& v) {
 }  // namespace
 
 Flops model_flops(const OperatorGraph& graph) {
-  Flops forward(0);
+  Flops forward(0), spared(0);  // of the backward: gradients of frozen weights, and of what nothing trained is made of
+  const bool frozen = std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const Tensor& tensor) {
+    return tensor.role == TensorRole::Parameter && !tensor.requires_gradient;
+  });
+  const auto add = [&](const Tensor& x, const Tensor& weight, Flops product) {
+    forward += product;
+    if (frozen) spared += product * static_cast<double>(!x.requires_gradient + !weight.requires_gradient);
+  };
   const auto full_elements = [](const Tensor& weight) {
     double elements = 1;
     for (auto extent : weight.role == TensorRole::Parameter ? weight.full_shape : weight.shape)
@@ -577,8 +586,8 @@ Flops model_flops(const OperatorGraph& graph) {
   for (const Operator& op : graph.operators) {
     const View v{graph, op};
     if (op.target == "aten::linear" && has_operands(v, {0, 0})) {
-      forward +=
-          Flops(2.0 * ranks_with_rows_of_their_own(v) * static_cast<double>(rows_of(v.in(0).shape)) * full_elements(v.in(1)));
+      add(v.in(0), v.in(1),
+          Flops(2.0 * ranks_with_rows_of_their_own(v) * static_cast<double>(rows_of(v.in(0).shape)) * full_elements(v.in(1))));
     } else if (op.target.starts_with("aten::conv") && has_operands(v, {0, 0})) {
       const bool transposed = op.target.starts_with("aten::conv_transpose");
       const double pixels =
@@ -594,7 +603,8 @@ Flops model_flops(const OperatorGraph& graph) {
       // Of one expert, and of as many rows as the model has, whatever one rank gets of them.
       const double experts =
           static_cast<double>(v.in(2).role == TensorRole::Parameter ? v.in(2).full_shape[0] : v.in(2).shape[0]);
-      forward += Flops(2.0 * static_cast<double>(v.in(0).shape[0]) / graph.expert_rows * full_elements(v.in(2)) / experts);
+      add(v.in(0), v.in(2),
+          Flops(2.0 * static_cast<double>(v.in(0).shape[0]) / graph.expert_rows * full_elements(v.in(2)) / experts));
     } else if (op.target == "aten::matmul" || op.target == "aten::bmm" || op.target == "aten::mm" || op.target == "aten::addmm" ||
                op.target == "aten::baddbmm") {
       const std::size_t first = op.target.find("add") == std::string::npos ? 0 : 1;
@@ -602,7 +612,7 @@ Flops model_flops(const OperatorGraph& graph) {
         forward += Flops(2.0 * static_cast<double>(v.out().elements()) * static_cast<double>(v.in(first).shape.back()));
     }
   }
-  return 3.0 * graph.context_degree * forward;
+  return static_cast<double>(graph.context_degree) * (frozen ? 3.0 * forward - spared : 3.0 * forward);
 }
 
 }  // namespace panpipe

@@ -10,6 +10,7 @@
 #include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/models.hpp"
 #include "costmodel/workload/operator_cost.hpp"
+#include "costmodel/workload/tuning.hpp"
 
 namespace panpipe {
 namespace {
@@ -111,6 +112,14 @@ void check_size(const ModelDimensions& d, const WorkloadShape& shape) {
     throw InputError(fmt::format("a microbatch of {} samples makes more than 2^52 numbers; it is too large", shape.microbatch));
 }
 
+// What cannot be told of a file of layers, or is decided in an exported program.
+void refuse_tuning(MapReader& map, const char* what) {
+  for (const char* key : {"lora", "frozen"})
+    if (map.find(key) != nullptr)
+      map.log().error_at_key(map.node(), key, fmt::format("{} say themselves what is trained", what),
+                             "'lora' and 'frozen' are for built-in models and models by 'config'");
+}
+
 void read_file(MapReader& map, const char* key, const std::string& what, std::string& path) {
   if (const auto found = read_file_reference(*map.find(key), map.log(), what)) path = *found;
 }
@@ -181,17 +190,21 @@ WorkloadRequest read_workload(const Node& node, ReadLog& log) {
   if (map.has("config")) {
     for (const char* other : {"model", "pt2"})
       if (map.find(other)) log.error_at_key(node, other, fmt::format("'{}' and 'config' exclude each other", other));
+    request.tuning = read_tuning(map);
     read_config(map, request);
   } else if (map.has("model")) {
     if (map.find("pt2")) log.error_at_key(node, "pt2", "'pt2' and 'model' exclude each other");
+    request.tuning = read_tuning(map);
     read_model(map, request);
   } else if (map.has("pt2")) {
     if (layers) {
       map.find("layers");
       log.error_at_key(node, "layers", "'layers' and 'pt2' exclude each other");
     }
+    refuse_tuning(map, "exported models");
     read_file(map, "pt2", "exported model", request.pt2_file);
   } else if (layers && !is_count(*layers)) {
+    refuse_tuning(map, "measured layers");
     read_file(map, "layers", "table of layers", request.layers_file);
   } else if (node.kind == NodeKind::Map) {
     if (layers)
@@ -228,8 +241,11 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   workload.name = request.config ? request.config->model : request.model;
   const auto build = request.config ? request.config->build : model->family->build;
   if (build != build_language_model && build != build_bert) refuse_context(shape, workload.name);
-  workload.graph = build(workload.name, dimensions, shape);
+  WorkloadShape tuned = shape;
+  tuned.tuning = request.tuning.any() ? &request.tuning : nullptr;
+  workload.graph = build(workload.name, dimensions, tuned);
   require_experts(workload, shape);
+  check_tuning(request.tuning, *workload.graph);
   workload.parameters = workload.graph->parameter_count();
   workload.trained_parameters = workload.graph->trained_count();
   workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);

@@ -43,6 +43,17 @@ struct LayerTable {
 
 struct ModelConfig;
 
+// Which parameters of a model are trained. Patterns are of names (* any text, ? one letter).
+struct Tuning {
+  int rank = 0;                      // of LoRA's two factors beside each target's weight; 0: none
+  double alpha = 0;                  // their product counts alpha / rank
+  std::vector<std::string> targets;  // last names of modules ("q_proj"); `all-linear`: every product of a block
+  std::vector<std::string> frozen;   // parameters whose names match; under LoRA all but the factors are
+  bool quantized = false;            // QLoRA: weights of targets in 4 bits (NF4), read through a kernel that unpacks them
+
+  bool any() const { return rank > 0 || !frozen.empty(); }
+};
+
 // What the scenario asks for, before shapes are known (they need microbatch and tensor degree).
 struct WorkloadRequest {
   std::string
@@ -57,6 +68,7 @@ struct WorkloadRequest {
   int image = 0, patch = 0, classes = 0;
   int vision_layers = 0, vision_hidden = 0, vision_heads = 0, vision_ffn = 0;
   std::optional<bool> tied_embedding;
+  Tuning tuning;
   double dropout = 0.0;  // probability; 0 leaves dropout out of the graph
 };
 
@@ -86,6 +98,7 @@ struct WorkloadShape {
   int expert_degree = 1;  // ranks that share out the experts
   int expert_tensor = 0;  // ranks that divide an expert's width: 1, or 0 = those of the tensor group
   ExpertLoad expert_load = {};
+  const Tuning* tuning = nullptr;  // of the request, while it is built
 };
 
 struct Workload {

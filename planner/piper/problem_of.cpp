@@ -132,7 +132,7 @@ class UnitChoices {
       const auto given = static_cast<double>(use.given.base());
       choice.parameters += elements * costs_.gradient_bytes() + given;
       choice.fixed += elements * (costs_.parameter_bytes() + costs_.gradient_bytes() + costs_.optimizer_bytes()) +
-                      given * (2 + moments(scenario_.optimizer.name));
+                      given * (2 + moments(scenario_.optimizer.name)) + static_cast<double>((use.frozen + use.copies).base());
     }
     return choice;
   }

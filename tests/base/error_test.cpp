@@ -39,8 +39,8 @@ TEST(Error, CheckNamesPlaceExpressionAndMessage) {
 }
 
 TEST(Precision, EveryNameComesBack) {
-  for (const Precision precision :
-       {Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp16, Precision::Bf16Pure, Precision::Fp16Pure})
+  for (const Precision precision : {Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp16, Precision::Bf16Pure,
+                                    Precision::Fp16Pure, Precision::Fp8, Precision::Mxfp8})
     EXPECT_EQ(find_precision(name_of(precision)), precision);
   EXPECT_EQ(name_of(Precision::Bf16Pure), "bf16-pure");
   EXPECT_EQ(find_precision("bfloat16"), std::nullopt);

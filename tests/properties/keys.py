@@ -17,7 +17,7 @@ from shipped import names, numbers, scaled, with_calibration, with_framework
 BY_DESIGN = {
     "seed": "weights, dropout and synthetic data: predictions draw nothing",
     "training": "what a run does beyond its passes",
-    "optimizer": "what the optimizer computes: predictions ask for its name alone",
+    "optimizer": "what the optimizer computes: predictions ask for its name and formats alone",
     "data": "what a run trains on",
     "workload.weights": "the values that a run begins with: predictions ask for shapes alone",
 }
@@ -27,12 +27,14 @@ VALUES = {
     "calibration.gemm_fill": 96, "framework.gradient_bytes": 8, "framework.bf16_extra_gradient_bytes": 4,
     "framework.released_by_input_gradient": 0.5, "optimizer.weight_decay": 0.01, "optimizer.momentum": 0.9,
     "training.evaluate.every": 10, "parallel.shard": 4, "parallel.context": 2, "parallel.expert": 8, "parallel.expert_tensor": 1, "experts.imbalance": 1.5, "experts.capacity": 1.25, "training.evaluate.steps": 2, "training.decay_start": 5,
+    "calibration.fp8_gemm_efficiency": 0.5,
 }
 # Documented keys whose value is a word, a list, a file or a map of the keys that stand on their own rows.
 NOT_NUMBERS = ("cluster", "workload", "experts", "batch", "auto", "placement", "optimizer", "profile", "framework", "memory_model", "tied_embedding", "transfers", "schedule.braid",
                "trailing_collectives", "data", "training", "partition", "schedule", "recompute", "precision", "optimizer.betas", "optimizer.epsilon", "training.decay",
                "training.clip_gradients", "training.loss_scale", "training.keep_checkpoints", "workload.weights", "optimizer.no_decay", "optimizer.groups",
-               "framework.attention", "framework.elementwise", "framework.normalization", "framework.activation", "framework.gradient_clipping", "framework.loss", "framework.optimizer_kernel", "framework.gradient_accumulation", "framework.expert_dispatch",
+               "framework.attention", "framework.elementwise", "framework.normalization", "framework.activation", "framework.gradient_clipping", "framework.loss", "framework.optimizer_kernel", "framework.gradient_accumulation",
+               "framework.expert_dispatch", "offload", "workload.lora", "workload.frozen", "optimizer.states", "optimizer.master",
                "parallel.context_exchange", "data.width", "data.shuffle", "data.validation", "data.held_out")
 FACTORS = (1.5, 0.5, 8, 0.1, 0.01)
 
@@ -83,6 +85,7 @@ SCENARIOS = [
       for framework in ("nanotron", "megatron-core", {"name": "nanotron", "attention": "flash-3"})),
     *(made(one_node("h100x8"), {"pipeline": 1, "tensor": 2, "data": 4, "expert": 2, "sequence_parallel": True}, workload=MIXTRAL, precision="bf16", framework="megatron-core", **more)
       for more in ({}, {"experts": {"imbalance": 1.2}}, {"experts": {"capacity": 1.1}})),
+    made(one_node("h100x8"), {"pipeline": 1, "tensor": 2}, workload=LLAMA, precision="fp8", framework="flash-attn"),
     {"panpipe": 1, "cluster": one_node("rtx3090x8", 2), "workload": {"model": "gpt2-large"}, "batch": {"micro": 1, "microbatches": 16}, "parallel": {"tensor": 2, "data": 2, "zero": 1}},
 ]
 for scenario in SCENARIOS:

@@ -24,6 +24,23 @@ std::optional<SliceGraph> sliced(const Experiment& experiment, const Schedule& s
   }
 }
 
+// What predictions know and the executor does not do.
+void check_formats(const Scenario& scenario) {
+  if (has_8bit_products(scenario.precision))
+    throw fault_at(scenario, "precision", fmt::format("the executor has no products in 8 bits ({})", name_of(scenario.precision)),
+                   "run with precision bf16");
+  const OptimizerRequest& optimizer = scenario.optimizer;
+  if (optimizer.states.value_or(StateFormat::Fp32) != StateFormat::Fp32 ||
+      optimizer.master.value_or(MasterFormat::Fp32) != MasterFormat::Fp32)
+    throw fault_at(scenario, "optimizer", "the executor's optimizers keep moments and masters in fp32",
+                   "run without optimizer.states and optimizer.master");
+  if (scenario.offload.optimizer || scenario.offload.parameters)
+    throw fault_at(scenario, "offload", "the executor keeps optimizer and parameters on the devices", "run without offload");
+  if (scenario.workload.tuning.any())
+    throw fault_at(scenario, "workload", "the executor trains every parameter of a built-in model, without LoRA",
+                   "run without workload.lora and workload.frozen; an exported model may have frozen parameters");
+}
+
 }  // namespace
 
 PreparedRun::PreparedRun(RunRequest asked)
@@ -52,6 +69,7 @@ PreparedRun::PreparedRun(RunRequest asked)
   if (!scenario.recompute_scope.attention_only())
     throw fault_at(scenario, "recompute", "the executor makes blocks or the inside of every attention again, no other operators",
                    "run with recompute none, selective or full, or name blocks: {every: 2}, {first: 4}, {chunk: 2}");
+  check_formats(scenario);
   plan = experiment.plan(request.plan);
   slices = sliced(experiment, plan.schedule);
   layout = make_stage_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});

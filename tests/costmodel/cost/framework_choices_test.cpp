@@ -245,6 +245,64 @@ TEST(OptimizerKernel, OfALoopTakesALaunchAParameterAndOperation) {
   }
 }
 
+// ZeRO 1 divides what the step updates, 30 bytes of fused Adam and 12 of clipping, but every rank keeps whole gradients: 4 bytes
+// to set them to zeros, 8 x 12 to add up, and a launch a tensor. ZeRO 2 divides these too.
+TEST(OptimizerKernel, GradientsAreDividedAtTheirOwnStage) {
+  const std::string choices =
+      ", autocast: false, optimizer_kernel: fused, gradient_clipping: foreach, zero_gradients: true, gradient_accumulation: "
+      "autograd";
+  const auto made = with(choices);
+  for (const auto& [zero, bytes] : {std::pair(0, 42.0 + 100), std::pair(1, 42.0 / 4 + 100), std::pair(2, 142.0 / 4)}) {
+    Degrees degrees = made->degrees();
+    degrees.data = 4;
+    degrees.zero = zero;
+    EXPECT_EQ(made->model->optimizer(1000000, 0, degrees).traffic, Bytes(static_cast<std::int64_t>(bytes * 1e6))) << zero;
+  }
+}
+
+// The head's weight, 51200 x hidden: read, written in fp32 and its product besides, 12 bytes; a kernel that adds to fp32 10;
+// FSDP's flat parameter 2 x 2 + 2 + 4 + 2 x 4 = 18; autograd's sum is counted with the step.
+TEST(Accumulation, OfTheHeadFollowsTheChoice) {
+  const auto moved = [](const char* choice) {
+    const auto made = with(std::string(", autocast: false, gradient_accumulation: ") + choice);
+    return bytes_of(*made, made->cost().units.back().weight_gradient.breakdown.memory);
+  };
+  const double weights = 51200 * kHidden;
+  for (const auto& [choice, bytes] : {std::pair("fused", 12.0), std::pair("fp32", 10.0), std::pair("flat", 18.0)})
+    EXPECT_NEAR(moved(choice) / (bytes * weights), 1, 1e-6) << choice;
+  EXPECT_DOUBLE_EQ(moved("autograd"), 0);
+}
+
+// A layer of GPT has 4 products with weight and bias: 4 products; under autocast 8 casts of gradients besides, with sums in fp32
+// 8 more.
+TEST(Launches, OfWeightGradientsAreTheirPasss) {
+  const auto weight = [](const std::string& choices) {
+    const auto made = with(", attention: flash-2" + choices);
+    int launches = 0;
+    for (const UnitCost& unit : made->cost().units)
+      if (unit.layer == 0) launches += unit.weight_gradient.launches;
+    return launches;
+  };
+  EXPECT_EQ(weight(", autocast: false, gradient_accumulation: autograd"), 4);
+  EXPECT_EQ(weight(", gradient_accumulation: autograd"), 4 + 8);
+  EXPECT_EQ(weight(", gradient_accumulation: fp32"), 4 + 8 + 8);
+  EXPECT_EQ(weight(", forward_operators: 28, backward_operators: 40"), 4);
+}
+
+// Two normalizations are a kernel each, in operators 8 each; the number that is stated is shared by the 12 operators of a layer
+// that launch.
+TEST(Launches, OfListedOperatorsAreTheirOwn) {
+  const auto again = [](const std::string& choices) {
+    const auto made = with(", attention: flash-2, autocast: false" + choices, "fp16", "recompute: {operators: [norms]}");
+    int launches = 0;
+    for (const UnitCost& unit : made->cost().units)
+      if (unit.layer == 0) launches += unit.recompute_selective.launches;
+    return launches;
+  };
+  EXPECT_EQ(again(""), 2);
+  EXPECT_EQ(again(", normalization: operators"), 16);
+}
+
 // A multi-tensor kernel takes 320 x 65536 elements a launch, for each of Adam's 7 operations and 3 of clipping.
 TEST(OptimizerKernel, OfManyTensorsTakesFewLaunches) {
   const auto made = with(", optimizer_kernel: foreach, gradient_clipping: foreach, launch: 100 us");

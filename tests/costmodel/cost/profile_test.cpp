@@ -140,6 +140,12 @@ TEST(Frameworks, UnknownNamesAreAnswered) {
 TEST(Frameworks, NumbersNeedASource) {
   const std::string text = message_of("panpipe: 1\nkind: framework\nname: x\nforward_operators: {value: 30}\n");
   EXPECT_NE(text.find("F:4:20: error: missing key 'source'"), std::string::npos) << text;
+  const std::string alone =
+      message_of("panpipe: 1\nkind: framework\nname: x\nbackward_operators: {value: 30, source: counted}\n");
+  EXPECT_NE(alone.find("forward_operators is 0 and backward_operators 30: one of the passes would launch nothing"),
+            std::string::npos)
+      << alone;
+  EXPECT_NE(alone.find("state both, or neither: then they are counted from the operators"), std::string::npos) << alone;
   const std::string kind = message_of("panpipe: 1\nkind: calibration\nname: x\n");
   EXPECT_NE(kind.find("F:2:1: error: 'calibration' where a framework is needed"), std::string::npos) << kind;
 }

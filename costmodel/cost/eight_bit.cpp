@@ -1,0 +1,120 @@
+#include "costmodel/cost/eight_bit.hpp"
+
+#include "costmodel/cost/fusion.hpp"
+
+namespace panpipe {
+namespace {
+
+// A tensor and its transpose, which the other products of a layer read: Hopper's and Ada's products in 8 bits take rows alone,
+// and blocks of 32 are scaled along the sum.
+double both_ways(const DeviceRates& rates) { return 2 * rates.operand_8bit; }
+
+// What making a tensor's copies in 8 bits moves. `part` elements are cast here, `whole` are read by the products: more where
+// ranks gather their parts, which are then turned apart.
+struct Quantised {
+  double now = 0, later = 0;  // bytes, in the pass that makes the tensor and in the backward that turns it
+  int launches = 0, turned = 0;
+};
+
+Quantised quantised(double part, double whole, bool from_norm, const DeviceRates& rates) {
+  const bool fused = from_norm && !rates.measured_8bit && rates.elementwise != Elementwise::Eager;
+  const bool at_once = rates.scale_8bit > 0 || (part >= whole && !fused);
+  Quantised result;
+  // The normalization writes 8 bits instead of its own format, else a kernel reads that.
+  result.now = part * ((fused ? -rates.element : rates.element) + (at_once ? both_ways(rates) : rates.operand_8bit));
+  if (rates.measured_8bit) result.now += part * rates.element;
+  result.launches = (fused ? 0 : 1) + (rates.measured_8bit ? 1 : 0);
+  if (at_once) return result;
+  result.later = whole * both_ways(rates);
+  result.turned = 1;
+  return result;
+}
+
+double elements(const UnitView& unit, int t) { return static_cast<double>(unit.tensor(t).elements()); }
+
+bool read_before(const UnitView& unit, int before, int source, const DeviceRates& rates) {
+  bool read = false;
+  for (int i = 0; i < before; ++i)
+    if (in_8_bits(unit, i, rates))
+      for_each_operand(unit.op(i), [&](int t) { read |= unit.activation(t) && unit.root(t) == source; });
+  return read;
+}
+
+// Does somebody send the gradient of operator i's result back by gathering parts of it?
+bool gradient_is_gathered(const UnitView& unit, int i) {
+  bool gathered = false;
+  for (int j = i + 1; j < unit.size(); ++j)
+    if (unit.op(j).backward_collective == CollectiveKind::AllGather)
+      for_each_operand(unit.op(j), [&](int t) {
+        gathered |= unit.inside(unit.root(t)) && unit.tensor(unit.root(t)).producer - unit.first == i;
+      });
+  return gathered;
+}
+
+}  // namespace
+
+bool in_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
+  return rates.gemm_8bit > ComputeRate(0) && unit.use->weight_products[static_cast<std::size_t>(unit.first + i)];
+}
+
+DeviceRates rates_in_8_bits(const DeviceRates& rates) {
+  DeviceRates result = rates;
+  result.gemm = rates.gemm_8bit;
+  result.operand = rates.operand_8bit;
+  return result;
+}
+
+double width_in_8_bits(const DeviceRates& rates) { return rates.operand_8bit / rates.element; }
+
+Casts casts_of(const UnitView& unit, int i, const DeviceRates& rates) {
+  Casts casts;
+  for_each_operand(unit.op(i), [&](int t) {
+    if (!unit.activation(t) || unit.tensor(t).dtype == DType::Int64) return;
+    const int source = unit.root(t);
+    if (read_before(unit, i, source, rates)) return;
+    const Quantised input =
+        quantised(std::min(elements(unit, source), elements(unit, t)), elements(unit, t), unit.normalized(t), rates);
+    casts.forward += input.now;
+    casts.backward += input.later;
+    casts.forward_launches += input.launches;
+    casts.backward_launches += input.turned;
+  });
+  const double result = elements(unit, unit.op(i).outputs.front());
+  const double part = gradient_is_gathered(unit, i) ? result / unit.graph->tensor_degree : result;
+  const Quantised gradient = quantised(part, result, false, rates);
+  casts.backward += gradient.now + gradient.later;
+  casts.backward_launches += gradient.launches + gradient.turned;
+  return casts;
+}
+
+bool gathers_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
+  if (unit.op(i).forward_collective != CollectiveKind::AllGather) return false;
+  bool all = false;
+  for (const int gathered : unit.op(i).outputs) {
+    if (unit.use->crosses[static_cast<std::size_t>(gathered)]) return false;
+    for (int j = i + 1; j < unit.size(); ++j) {
+      bool reads = false;
+      for_each_operand(unit.op(j), [&](int t) { reads |= t == gathered; });
+      if (!reads) continue;
+      if (!in_8_bits(unit, j, rates)) return false;
+      all = true;
+    }
+  }
+  return all;
+}
+
+bool gathers_gradient_in_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
+  if (unit.op(i).backward_collective != CollectiveKind::AllGather) return false;
+  bool made = false;
+  for_each_operand(unit.op(i), [&](int t) {
+    const int source = unit.root(t);
+    made |= unit.inside(source) && in_8_bits(unit, unit.tensor(source).producer - unit.first, rates);
+  });
+  return made;
+}
+
+double weight_cast_in_8_bits(const DeviceRates& rates) {
+  return rates.element * (rates.measured_8bit ? 2 : 1) + both_ways(rates);
+}
+
+}  // namespace panpipe

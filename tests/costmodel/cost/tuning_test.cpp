@@ -1,0 +1,116 @@
+// LoRA and frozen parameters: what is trained, kept and computed.
+#include <gtest/gtest.h>
+
+#include "tests/costmodel/cost/priced_models.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr double kHidden = 4096, kKeys = 1024, kWidth = 14336, kTokens = 2048;
+// Llama 3 8B: query, key, value, output | gate, up, down.
+constexpr double kProducts = 2 * kHidden * kHidden + 2 * kHidden * kKeys + 3 * kHidden * kWidth;
+
+std::unique_ptr<Made> llama(const std::string& tuning, int tensor = 1) {
+  return make(
+      "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {config: workloads/llama-3-8b.json, layers: 2, sequence: 2048" +
+      tuning + "}\nbatch: {micro: 1, microbatches: 4}\nprecision: bf16\nparallel: {pipeline: 1, tensor: " +
+      std::to_string(tensor) + "}\nframework: {name: megatron-core, attention: flash-3}\n");
+}
+
+struct Parameters {
+  double trained = 0, frozen = 0;  // elements, bytes
+};
+Parameters parameters(const Made& made) {
+  Parameters sum;
+  for (const UnitCost& unit : made.cost().units)
+    for (const ParameterUse& use : unit.parameters) {
+      sum.trained += static_cast<double>(use.elements);
+      sum.frozen += static_cast<double>(use.frozen.base());
+    }
+  return sum;
+}
+
+// r (in + out) for each target: query 16 (4096 + 4096), value 16 (4096 + 1024). The frozen model keeps 2 bytes a parameter.
+TEST(Lora, TrainsTwoFactorsATarget) {
+  const auto plain = llama(""), made = llama(", lora: {rank: 16, alpha: 32, targets: [q_proj, v_proj]}");
+  const double factors = 2 * 16 * (2 * kHidden + kHidden + kKeys);
+  EXPECT_EQ(made->workload.trained_parameters, static_cast<std::int64_t>(factors));
+  EXPECT_DOUBLE_EQ(parameters(*made).trained, factors);
+  EXPECT_DOUBLE_EQ(parameters(*made).frozen, 2 * parameters(*plain).trained);
+  const auto all = llama(", lora: {rank: 8, targets: all-linear}");
+  EXPECT_DOUBLE_EQ(parameters(*all).trained, 2 * 8 * (2 * 2 * kHidden + 2 * (kHidden + kKeys) + 3 * (kHidden + kWidth)));
+}
+
+// Of a column-parallel target the first factor is whole on each rank, of a row-parallel one the second.
+TEST(Lora, IsCutWithItsTarget) {
+  const double r = 16, t = 4;
+  const auto trained = [&](const char* target) {
+    return parameters(*llama(std::string(", lora: {rank: 16, targets: [") + target + "]}", 4)).trained / 2;
+  };
+  EXPECT_DOUBLE_EQ(trained("up_proj"), r * (kHidden + kWidth / t));
+  EXPECT_DOUBLE_EQ(trained("down_proj"), r * (kWidth / t + kHidden));
+}
+
+// Weight gradients are those of the factors, two operations a token and element; input gradients run through the frozen weights
+// too, but in the first block not through those that read its input, which nothing trained made: of the targets' query and value
+// the input has none, and neither has the key's, nor the factors' first.
+TEST(Lora, ComputesNoGradientOfFrozenWeights) {
+  const auto plain = llama(""), made = llama(", lora: {rank: 16, targets: [q_proj, v_proj]}");
+  const double factors = 16 * (2 * kHidden + kHidden + kKeys);
+  const Layer second = layer_of(made->cost(), 1), before = layer_of(plain->cost(), 1);
+  EXPECT_DOUBLE_EQ(second.weight_gradient.work.base(), 2 * kTokens * factors);
+  EXPECT_DOUBLE_EQ(second.forward.work.base() - before.forward.work.base(), 2 * kTokens * factors);
+  EXPECT_DOUBLE_EQ(second.input_gradient.work.base() - before.input_gradient.work.base(), 2 * kTokens * factors);
+  const Layer first = layer_of(made->cost(), 0);
+  const double spared = kHidden * (kHidden + 2 * kKeys) + 2 * 16 * kHidden;
+  EXPECT_DOUBLE_EQ(second.input_gradient.work.base() - first.input_gradient.work.base(), 2 * kTokens * spared);
+  EXPECT_LT(second.saved, before.saved) << "frozen products keep no input";
+}
+
+// The optimizer and its gradients are the factors' alone.
+TEST(Lora, TakesTheStepOfItsFactors) {
+  const auto made = llama(", lora: {rank: 16, targets: [q_proj, v_proj]}");
+  const std::int64_t trained = made->workload.trained_parameters;
+  EXPECT_EQ(made->model->optimizer(trained, 0, made->degrees()).traffic, Bytes(30 * trained));
+}
+
+// NF4: half a byte, a scale of a byte for 64 elements, one of 4 bytes for 256 scales; norms, embedding and head stay in 2 bytes.
+TEST(Lora, OfAQuantizedBase) {
+  const auto plain = llama(", lora: {rank: 16, targets: [q_proj]}"),
+             made = llama(", lora: {rank: 16, targets: [q_proj], base: nf4}");
+  const double width = 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
+  EXPECT_NEAR(parameters(*plain).frozen - parameters(*made).frozen, 2 * kProducts * (2 - width), 32);
+}
+
+// Half of the model's parameters by name.
+TEST(Frozen, ParametersThatMatchAreNotTrained) {
+  const auto plain = llama(""), made = llama(", frozen: [\"*.mlp.*\", \"model.embed_tokens.weight\"]");
+  const double frozen = 2 * 3 * kHidden * kWidth + 128256 * kHidden;
+  EXPECT_DOUBLE_EQ(parameters(*plain).trained - parameters(*made).trained, frozen);
+  EXPECT_DOUBLE_EQ(parameters(*made).frozen, 2 * frozen);
+  EXPECT_DOUBLE_EQ(layer_of(plain->cost(), 1).weight_gradient.work.base() - layer_of(made->cost(), 1).weight_gradient.work.base(),
+                   2 * kTokens * 3 * kHidden * kWidth);
+}
+
+TEST(Frozen, WordsThatNameNothingAreErrors) {
+  const auto message = [](const std::string& tuning) {
+    try {
+      llama(tuning);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_NE(
+      message(", lora: {rank: 16, targets: [q_poj]}")
+          .find("lora: the model has no product 'q_poj', did you mean 'q_proj'?; it has down_proj, gate_proj, k_proj, lm_head, "
+                "o_proj, q_proj, up_proj and v_proj, or 'all-linear'"),
+      std::string::npos)
+      << message(", lora: {rank: 16, targets: [q_poj]}");
+  EXPECT_NE(message(", frozen: [\"transformer.*\"]").find("frozen: no parameter of the model matches 'transformer.*'"),
+            std::string::npos);
+  EXPECT_NE(message(", frozen: [\"*\"]").find("every parameter is frozen: there is nothing to train"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace panpipe
