@@ -30,7 +30,7 @@ VALUES = {
 }
 # Documented keys whose value is a word, a list, a file or a map of the keys that stand on their own rows.
 NOT_NUMBERS = ("cluster", "workload", "batch", "auto", "placement", "optimizer", "profile", "framework", "memory_model", "tied_embedding", "transfers", "schedule.braid",
-               "trailing_collectives", "data", "training", "partition", "schedule", "recompute", "precision", "optimizer.betas", "optimizer.epsilon", "training.decay",
+               "run", "trailing_collectives", "data", "training", "partition", "schedule", "recompute", "precision", "optimizer.betas", "optimizer.epsilon", "training.decay",
                "training.clip_gradients", "training.loss_scale", "training.keep_checkpoints", "workload.weights", "optimizer.no_decay", "optimizer.groups",
                "framework.attention", "framework.elementwise", "framework.normalization", "framework.activation", "framework.gradient_clipping", "framework.loss", "framework.optimizer_kernel", "framework.gradient_accumulation",
                "data.width", "data.shuffle", "data.validation", "data.held_out")
@@ -80,6 +80,9 @@ SCENARIOS = [
          workload={"layers": str(ROOT / "scenarios/workloads/six-layers-with-skip.yaml")}),
     *(made(one_node("h100x8"), {"pipeline": 1, "tensor": 2, "sequence_parallel": True}, workload=LLAMA, precision="bf16", framework=framework)
       for framework in ("nanotron", "megatron-core", {"name": "nanotron", "attention": "flash-3"})),
+    *(made(one_node("h100x8", 2), {"pipeline": 1, "tensor": 2, "data": 8}, workload=LLAMA, precision="bf16", run={"tokens": 300000000000, "price": "2.5 USD", "carbon": "400 g/kWh", **run})
+      for run in ({"checkpoint": {"bandwidth": "20 GB/s", "size": "60 GB"}, "failures": {"mtbf": "5000 h", "restart": "10 min"}, "power": {"share": "80 %", "node": "100 W", "pue": 1.2}},
+                  {"checkpoint": {"time": "30 s", "interval": "30 min"}, "power": {"gpu": "700 W"}})),
     {"panpipe": 1, "cluster": one_node("rtx3090x8", 2), "workload": {"model": "gpt2-large"}, "batch": {"micro": 1, "microbatches": 16}, "parallel": {"tensor": 2, "data": 2, "zero": 1}},
 ]
 for scenario in SCENARIOS:
