@@ -111,7 +111,8 @@ void offer_setting(Candidates& out) {
   struct Key {
     const char *name, *folder;
   };
-  constexpr Key kKeys[] = {{"cluster", "clusters"}, {"framework", "frameworks"}, {"calibration", "calibrations"}};
+  constexpr Key kKeys[] = {
+      {"cluster", "clusters"}, {"framework", "frameworks"}, {"calibration", "calibrations"}, {"run.price", "prices"}};
   const std::size_t equals = out.typed.find('=');
   const std::string key = out.typed.substr(0, equals);
   if (equals == std::string::npos) {

@@ -90,7 +90,7 @@ constexpr Verb kVerbs[] = {
      "  panpipe new --model llama2-7b --cluster h100x8 -o my.yaml\n"
      "  panpipe new | panpipe estimate -\n",
      cli::add_new_verb},
-    {"list", "list the models, clusters, devices, schedules, frameworks or calibrations that a scenario may name",
+    {"list", "list the models, clusters, devices, schedules, frameworks, calibrations or prices that a scenario may name",
      "  panpipe list models\n"
      "  panpipe list clusters --json\n",
      cli::add_list_verb},

@@ -75,8 +75,8 @@ std::string page_of(const CLI::App& app, const CLI::App* verb) {
         ".TP\n.B PANPIPE_DATA\nThe folder of clusters, devices and scenarios that is used in place of the shipped one.\n"
         ".TP\n.B PANPIPE_LIBTORCH\nThe folder of the torch package whose LibTorch\n.BR panpipe\\-run (1),\n"
         ".BR panpipe\\-profile (1)\nand\n.BR panpipe\\-selftest (1)\nload.\n"
-        ".SH FILES\n.TP\n.I share/panpipe\nof the prefix: the shipped scenarios, clusters, devices, frameworks and "
-        "calibrations.\n"
+        ".SH FILES\n.TP\n.I share/panpipe\nof the prefix: the shipped scenarios, clusters, devices, frameworks, "
+        "calibrations and prices.\n"
         ".TP\n.I share/doc/panpipe\nof the prefix: the documents.\n";
     return page;
   }

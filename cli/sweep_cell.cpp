@@ -38,6 +38,7 @@ planner::CellAnswer answer_from(const Prediction& prediction) {
                                         "peak_memory_bytes", "model_flops", "mfu", "samples_per_s"});
   if (timeline.kind == TimelineKind::Simulated) answer.metrics.emplace_back("contention_s", figures.contention_s);
   for (auto& figure : figures_of(figures, {"step_time_p10_s", "step_time_p90_s"})) answer.metrics.push_back(std::move(figure));
+  for (auto& figure : run_figures_of(figures)) answer.metrics.push_back(std::move(figure));
   return answer;
 }
 

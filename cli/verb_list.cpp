@@ -100,6 +100,16 @@ std::vector<Item> calibrations() {
   });
 }
 
+std::vector<Item> prices() {
+  return files_of("prices", [](const auto&, const Node& root) {
+    const Node* entries = root.find("prices");
+    std::vector<std::string> texts;
+    for (const NodePtr& entry : entries != nullptr ? entries->items : std::vector<NodePtr>{})
+      texts.push_back(fmt::format("{} {} ({})", text_at(*entry, "device"), text_at(*entry, "price"), text_at(*entry, "date")));
+    return fmt::format("{}", fmt::join(texts, ", "));
+  });
+}
+
 std::vector<Item> models() {
   std::vector<Item> items;
   for (const BuiltInModel& model : built_in_models()) {
@@ -147,9 +157,13 @@ struct Kind {
 };
 
 constexpr Kind kKinds[] = {
-    {"models", "workload: {model: NAME}", models},          {"clusters", "cluster: NAME", clusters},
-    {"devices", "device: NAME in a cluster file", devices}, {"schedules", "schedule: NAME", schedules},
-    {"frameworks", "framework: NAME", frameworks},          {"calibrations", "calibration: NAME in a device file", calibrations},
+    {"models", "workload: {model: NAME}", models},
+    {"clusters", "cluster: NAME", clusters},
+    {"devices", "device: NAME in a cluster file", devices},
+    {"schedules", "schedule: NAME", schedules},
+    {"frameworks", "framework: NAME", frameworks},
+    {"calibrations", "calibration: NAME in a device file", calibrations},
+    {"prices", "run: {price: NAME}", prices},
 };
 
 std::vector<std::string> kind_names() {

@@ -2,14 +2,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <thread>
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "cli/output.hpp"
+#include "cli/plan_sizes.hpp"
 #include "cli/predict.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
@@ -31,6 +34,7 @@ struct PlanOptions {
   int threads = 0;
   double time_limit = 0;
   std::size_t candidates = 5;
+  SizeOptions sizes;
 };
 
 // One line that is written over, on a terminal only.
@@ -80,10 +84,7 @@ void write_plan(const Experiment& experiment, const planner::Answer& answer, con
   throw NoAnswer("no plan was written: the engines can run none of those found; the notes below the answer say why");
 }
 
-int run_plan(const PlanOptions& options) {
-  const Experiment experiment(load_scenario(options.scenario, options.overrides));
-  if (!options.output.empty()) check_outputs({options.output}, kAdvice);
-  tell_of_cores(experiment.scenario, experiment.scenario.parallel.pipeline);
+planner::Answer search(const PlanOptions& options, const Experiment& experiment) {
   planner::SearchOptions search_options;
   search_options.method = planner::method_named(options.method);
   search_options.threads =
@@ -92,15 +93,58 @@ int run_plan(const PlanOptions& options) {
   search_options.candidates = options.candidates;
   search_options.stop = &stop_requested();
   search_options.simulate = simulate_alone;
-  planner::Answer answer;
-  {
-    // Piper counts in the unit of its input.
-    const std::string of_piper = options.objective.empty() ? "time_per_sample" : options.objective;
-    ProgressLine line(search_options.method == planner::Method::Piper ? of_piper : "step_time_s");
-    const StopOnSignal stop(options.time_limit);
-    search_options.progress = [&line](const planner::SearchState& state) { line.show(state); };
-    answer = planner::search(experiment, search_options);
-  }
+  // Piper counts in the unit of its input.
+  const std::string of_piper = options.objective.empty() ? "time_per_sample" : options.objective;
+  ProgressLine line(search_options.method == planner::Method::Piper ? of_piper : "step_time_s");
+  search_options.progress = [&line](const planner::SearchState& state) { line.show(state); };
+  return planner::search(experiment, search_options);
+}
+
+// The best plan on clusters of several sizes. A plan is the same whatever of a run's figures is looked at: on one cluster they
+// all grow with the step.
+int run_plan_sizes(const PlanOptions& options) {
+  if (planner::method_named(options.method) == planner::Method::Piper)
+    throw InputError("--method piper plans for the devices of its problem; sizes are compared with --method auto or pfeife");
+  PlanOptions of_step = options;
+  of_step.objective.clear();
+  of_step.candidates = 1;
+  SizeCall call;
+  call.scenario = options.scenario;
+  call.overrides = with_run(options.sizes, options.overrides);
+  call.objective = options.objective;
+  call.json = options.json;
+  call.search = [&](const Experiment& experiment) { return search(of_step, experiment); };
+  load_scenario(call.scenario, call.overrides);  // so that its files are known as inputs
+  if (!options.output.empty()) check_outputs({options.output}, kAdvice);
+  if (!options.output.empty())
+    call.keep = [&](const Experiment& experiment, const planner::Answer& answer, const std::string& size) {
+      write_plan(experiment, answer, options.output);
+      std::fputs(fmt::format("panpipe: the plan is for this size: give the other verbs {} too\n", size).c_str(), stderr);
+    };
+  const StopOnSignal stop(options.time_limit);
+  return run_sizes(options.sizes, call);
+}
+
+void check_objective(const PlanOptions& options) {
+  const std::vector<std::string> known = {"step", "cost", "energy"};
+  const std::string& objective = options.objective;
+  if (objective.empty() || planner::method_named(options.method) == planner::Method::Piper) return;
+  if (std::find(known.begin(), known.end(), objective) == known.end())
+    throw InputError(fmt::format("--objective of --method {} is step, cost or energy, not '{}'{}", options.method, objective,
+                                 suggestion(objective, known)));
+}
+
+int run_plan(const PlanOptions& options) {
+  check_objective(options);
+  if (asks_for_sizes(options.sizes, options.objective)) return run_plan_sizes(options);
+  const Experiment experiment(load_scenario(options.scenario, with_run(options.sizes, options.overrides)));
+  if (!options.output.empty()) check_outputs({options.output}, kAdvice);
+  tell_of_cores(experiment.scenario, experiment.scenario.parallel.pipeline);
+  PlanOptions asked = options;
+  // The step is what the other methods look at anyway.
+  if (asked.objective == "step" && planner::method_named(options.method) != planner::Method::Piper) asked.objective.clear();
+  const StopOnSignal stop(options.time_limit);
+  const planner::Answer answer = search(asked, experiment);
   if (options.json)
     print(to_json(answer));
   else
@@ -121,8 +165,10 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
       ->type_name("auto|pfeife|piper");
   sub.add_option(
          "--objective", options->objective,
-         "with --method piper: time_per_sample (default; the slowest stage) or step (with fill, drain and optimizer state)")
-      ->type_name("time_per_sample|step");
+         "step (default), cost or energy: the last two compare sizes of the cluster; with --method piper: time_per_sample "
+         "(default; the slowest stage) or step (with fill, drain and optimizer state)")
+      ->type_name("step|cost|energy|time_per_sample");
+  add_size_options(sub, options->sizes);
   sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
   sub.add_flag("--json", options->json, "print the answer as a document");
   sub.add_option("--threads", options->threads, "threads to search with (default: all cores)")

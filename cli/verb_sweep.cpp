@@ -79,13 +79,21 @@ ExitCode verdict(const std::vector<SweepCell>& cells) {
   return cannot && !refused ? ExitCode::MachineCannot : ExitCode::CheckFailed;
 }
 
+// Cells are numbers: the currency of their costs stands above them.
+std::string price_line(const Scenario& scenario, const std::vector<std::string>& swept) {
+  if (!scenario.run || scenario.run->prices.empty()) return "";
+  for (const std::string& key : swept)
+    if (key == "run" || key == "run.price") return "costs in the currency of each cell's price\n";
+  return fmt::format("costs in {}, at {} a GPU hour\n", scenario.run->currency, scenario.run->price_origin);
+}
+
 // Of the first cell that can be read; empty where none can, or where the files of shards are elsewhere.
 std::string heading_of(const planner::SweepGrid& grid) {
   std::vector<std::string> keys;
   for (const planner::SweepAxis& axis : grid.axes) keys.push_back(axis.key);
   for (std::size_t cell = 0; cell < std::min(grid.size(), kMostTried); ++cell) try {
       const Scenario scenario = load_scenario(grid.scenario, grid.overrides(cell));
-      return heading_of_sweep(scenario, make_workload(scenario), keys, !grid.method.empty());
+      return heading_of_sweep(scenario, make_workload(scenario), keys, !grid.method.empty()) + price_line(scenario, keys);
     } catch (const InputError&) {
     } catch (const NoAnswer&) {
     }

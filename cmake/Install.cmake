@@ -5,7 +5,7 @@
 # every system; what only people and other tools look for follows GNUInstallDirs.
 #   bin/             panpipe, and the Python programs panpipe-export-model, panpipe-make-tokens, panpipe-draw-timeline
 #   lib/panpipe/     the module that simulates, the executor and its module
-#   share/panpipe/   scenarios, clusters, collectives, devices, frameworks, calibrations
+#   share/panpipe/   scenarios, clusters, collectives, devices, frameworks, calibrations, prices
 # Components: program, pages (man pages and completions), simulation, executor, development.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -50,7 +50,7 @@ if(TARGET panpipe_nccl)
 endif()
 
 # The cost model for other programs, from a scenario to an estimate: find_package(panpipe), panpipe::estimate or panpipe::result.
-set(exported base input schedule cluster workload profile scenario cost plan lowering timeline estimate prediction picture result)
+set(exported base input schedule run_cost cluster workload profile scenario cost plan lowering timeline estimate prediction picture result)
 set(exported_targets ${exported})
 list(TRANSFORM exported_targets PREPEND panpipe_)
 foreach(target ${exported_targets})

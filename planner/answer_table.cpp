@@ -10,6 +10,7 @@
 #include "base/text/rate_text.hpp"
 #include "base/text/text_table.hpp"
 #include "costmodel/prediction/evidence.hpp"
+#include "costmodel/run_cost/run_cost_text.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "planner/answer_text.hpp"
 #include "schedule/find_family.hpp"
@@ -149,6 +150,8 @@ std::string rates_line(const Answer& answer, const Candidate& best, int tokens_p
   return text.empty() ? "" : "  " + text + "\n";
 }
 
+std::string run_text(const Candidate& best) { return best.run ? run_lines(*best.run) : ""; }
+
 // How sure the step is, and which runner-ups it does not tell from the plan.
 std::string sureness_lines(const Answer& answer, const Candidate& best) {
   std::string out;
@@ -201,7 +204,7 @@ std::string to_table(const Answer& answer, const TextStyle& style, int tokens_pe
   } else {
     const Candidate& best = answer.candidates.front();
     out = headline(answer, style) + "\n  " + best.summary + "\n" + schedule_line(best) +
-          rates_line(answer, best, tokens_per_sample) + stages_table(best, style) + memory_line(best) +
+          rates_line(answer, best, tokens_per_sample) + run_text(best) + stages_table(best, style) + memory_line(best) +
           unused_line(answer, best) + candidates_table(answer, style) + sureness_lines(answer, best);
   }
   out += fmt::format("  {} evaluated, {} excluded", answer.search.evaluated, answer.search.pruned);

@@ -14,6 +14,7 @@
 
 #include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
+#include "base/text/run_quantity_text.hpp"
 
 namespace panpipe {
 
@@ -36,6 +37,10 @@ constexpr Limits kBandwidthLimits{1e-9, 1e18, "a bandwidth is between 1e-9 B/s a
 constexpr Limits kComputeLimits{1, 1e30, "a compute rate is between 1 FLOP/s and 1e15 PFLOP/s"};
 constexpr Limits kFlopsLimits{0, 1e30, "an amount of work is at most 1e12 EFLOP"};
 constexpr Limits kFractionLimits{1e-12, 1e9, "a share is between 1e-10 % and 1e11 %"};
+constexpr Limits kPowerLimits{1e-3, 1e12, "a power is between 1 mW and 1 TW"};
+constexpr Limits kCarbonLimits{1e-6, 1e6, "a carbon intensity is between 1e-6 g/kWh and 1000 kg/kWh"};
+constexpr Limits kMoneyLimits{1e-9, 1e18, "an amount of money is between 1e-9 and 1e18"};
+constexpr Limits kCountLimits{1, 1e18, "a count is between 1 and 1e18"};
 constexpr Limits kNumberLimits{1e-38, 1e38,
                                "a number is between 1e-38 and 1e38"};  // what fp32 holds: learning rates, loss scales
 
@@ -55,10 +60,11 @@ struct Kind {
 };
 
 const Kind& duration_kind() {
-  static const Kind kind{"a time",
-                         {{"s", 1}, {"ms", 1e-3L}, {"us", 1e-6L}, {"ns", 1e-9L}, {"ps", 1e-12L}, {"min", 60}, {"h", 3600}},
-                         {"us", "ms", "s"},
-                         &kDurationLimits};
+  static const Kind kind{
+      "a time",
+      {{"s", 1}, {"ms", 1e-3L}, {"us", 1e-6L}, {"ns", 1e-9L}, {"ps", 1e-12L}, {"min", 60}, {"h", 3600}, {"d", 86400}},
+      {"us", "ms", "s"},
+      &kDurationLimits};
   return kind;
 }
 
@@ -116,6 +122,16 @@ const Kind& flops_kind() {
 
 const Kind& fraction_kind() {
   static const Kind kind{"a share", {{"%", 1e-2L}}, {"%"}, &kFractionLimits};
+  return kind;
+}
+
+const Kind& power_kind() {
+  static const Kind kind{"a power", {{"W", 1}, {"kW", 1e3L}, {"MW", 1e6L}}, {"W"}, &kPowerLimits};
+  return kind;
+}
+
+const Kind& carbon_kind() {
+  static const Kind kind{"a carbon intensity", {{"g/kWh", 1}, {"kg/kWh", 1e3L}}, {"g/kWh"}, &kCarbonLimits};
   return kind;
 }
 
@@ -226,8 +242,8 @@ std::string no_unit(const NumberAndRest& parts, const Kind& kind) {
 std::string wrong_unit(const NumberAndRest& parts, std::string_view text, const Kind& kind) {
   std::vector<std::string> names;
   for (const Unit& unit : kind.units) names.emplace_back(unit.name);
-  for (const Kind* other :
-       {&duration_kind(), &bytes_kind(), &bandwidth_kind(), &compute_rate_kind(), &flops_kind(), &fraction_kind()})
+  for (const Kind* other : {&duration_kind(), &bytes_kind(), &bandwidth_kind(), &compute_rate_kind(), &flops_kind(),
+                            &fraction_kind(), &power_kind(), &carbon_kind()})
     for (const Unit& unit : other->units)
       if (unit.name == parts.rest)
         return fmt::format("'{}' is {}, where {} is expected, as in '{} {}'", text, other->article_and_name,
@@ -352,6 +368,37 @@ Parsed<long long> parse_integer(std::string_view text) {
   return {value, ""};
 }
 
+Parsed<Power> parse_power(std::string_view text) { return parse_real<Power>(power_kind(), text); }
+Parsed<double> parse_carbon_intensity(std::string_view text) { return parse_real<double>(carbon_kind(), text); }
+
+Parsed<Money> parse_money(std::string_view text) {
+  text = trimmed(text);
+  const NumberAndRest parts = split_number(text, "an amount of money; write it as in '2.5 USD'");
+  if (!parts.problem.empty()) return {{}, parts.problem};
+  const auto capital = [](char c) { return c >= 'A' && c <= 'Z'; };
+  if (parts.rest.empty()) return {{}, fmt::format("'{}' has no currency; write '{} USD' or '{} EUR'", text, text, text)};
+  if (parts.rest.size() != 3 || !std::all_of(parts.rest.begin(), parts.rest.end(), capital))
+    return {{}, fmt::format("'{}' is not a currency; write three capital letters, as in '{} USD'", parts.rest, parts.number)};
+  if (const std::string problem = outside(parts.value, kMoneyLimits, text); !problem.empty()) return {{}, problem};
+  return {Money{static_cast<double>(parts.value), std::string(parts.rest)}, ""};
+}
+
+Parsed<double> parse_count(std::string_view text) {
+  constexpr std::pair<std::string_view, long double> kSuffixes[] = {{"", 1}, {"k", 1e3L}, {"M", 1e6L}, {"B", 1e9L}, {"T", 1e12L}};
+  text = trimmed(text);
+  const NumberAndRest parts = split_number(text, "a count; write it as in '300B'");
+  if (!parts.problem.empty()) return {{}, parts.problem};
+  for (const auto& [suffix, factor] : kSuffixes) {
+    if (parts.rest != suffix) continue;
+    const long double count = std::round(parts.value * factor);
+    if (count < 1) return {{}, fmt::format("'{}' must be at least 1", text)};
+    if (std::abs(parts.value * factor - count) > 1e-6L * count) return {{}, fmt::format("'{}' is not a whole count", text)};
+    if (const std::string problem = outside(count, kCountLimits, text); !problem.empty()) return {{}, problem};
+    return {static_cast<double>(count), ""};
+  }
+  return {{}, fmt::format("'{}' is not a count; after the number stands k, M, B (1e9), T (1e12) or nothing, as in '300B'", text)};
+}
+
 std::string to_text(Duration value) {
   return scaled(value.base(), {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}, {1e-12, "ps"}});
 }
@@ -392,6 +439,33 @@ std::string exact_text(Bandwidth value) {
   return exact(value.base(), bandwidth_kind(), parse_bandwidth, value);
 }
 std::string exact_text(ComputeRate value) { return exact(value.base(), compute_rate_kind(), parse_compute_rate, value); }
+std::string exact_text(Power value) { return exact(value.base(), power_kind(), parse_power, value); }
+
+std::string long_time_text(double seconds) {
+  if (seconds < 1) return to_text(Duration(seconds));
+  // Up to two days are told in hours.
+  if (seconds >= 2 * 86400.0) return scaled(seconds, {{86400, "d"}});
+  return scaled(seconds, {{3600, "h"}, {60, "min"}, {1, "s"}});
+}
+
+std::string energy_text(double kwh) { return scaled(kwh, {{1e6, "GWh"}, {1e3, "MWh"}, {1, "kWh"}, {1e-3, "Wh"}}); }
+
+std::string money_text(double amount, const std::string& currency) {
+  const std::string digits = fmt::format("{:.{}f}", amount, amount < 1000 ? 2 : 0);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (amount >= 1000 && i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return currency.empty() ? text : fmt::format("{} {}", text, currency);
+}
+
+std::string count_text(double count) {
+  if (count < 100 && count != std::floor(count)) return fmt::format("{:.3g}", count);
+  if (count < 1e4) return fmt::format("{:.0f}", count);
+  return scaled(count, {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "k"}});
+}
+
 std::string exact_fraction_text(double value) { return exact(value, fraction_kind(), parse_fraction, value); }
 
 }  // namespace panpipe

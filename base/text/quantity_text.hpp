@@ -21,7 +21,7 @@ struct Parsed {
 // `unlimited` is accepted for bandwidths only (infinite). Non-finite numbers are problems. Negative ones are accepted here
 // (measured layers may save a negative number of bytes); the reader rejects them where they make no sense.
 // Numbers are decimal: digits, one point, an exponent; no octal, no hex, no "_", no "inf", no "nan".
-Parsed<Duration> parse_duration(std::string_view text);    // s ms us ns ps min h
+Parsed<Duration> parse_duration(std::string_view text);    // s ms us ns ps min h d
 Parsed<Bytes> parse_bytes(std::string_view text);          // B kB MB GB TB KiB MiB GiB TiB ; whole bytes (rounded)
 Parsed<Bandwidth> parse_bandwidth(std::string_view text);  // B/s kB/s MB/s GB/s TB/s KiB/s MiB/s GiB/s Gb/s (bits) ; unlimited
 Parsed<ComputeRate> parse_compute_rate(std::string_view text);  // FLOP/s GFLOP/s TFLOP/s PFLOP/s

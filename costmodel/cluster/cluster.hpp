@@ -11,6 +11,7 @@
 
 #include "base/precision.hpp"
 #include "base/quantity.hpp"
+#include "base/run_quantities.hpp"
 
 namespace panpipe {
 
@@ -24,6 +25,7 @@ struct DeviceType {
   std::map<Precision, ComputeRate> peak;  // dense peak with fp32 accumulation; Bf16Pure/Fp16Pure fall back to Bf16/Fp16;
                                           // Fp8/Mxfp8: of products in 8 bits
   int multiprocessors = 0;
+  Power tdp{0};                                // thermal design power, or board power; 0: not stated
   Bandwidth copy_bandwidth{0};                 // host <-> device, one direction (PCIe); for offload
   bool peer_access = true;                     // GeForce cards: false, unbridged pairs copy through the host
   bool multicast = false;                      // NVLink SHARP (NVLS) with a switch of its generation

@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 
+#include "base/input/run_scalars.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/value_or_file.hpp"
 
@@ -52,6 +53,7 @@ DeviceType read_device(const Node& node, ReadLog& log) {
   type.memory_bandwidth = reader.bandwidth("memory_bandwidth");
   read_peaks(reader, type);
   if (reader.has("multiprocessors")) type.multiprocessors = reader.integer("multiprocessors", 1);
+  if (const Node* tdp = reader.find("tdp")) type.tdp = read_power(*tdp, log).value_or(Power(0));
   type.copy_bandwidth = reader.bandwidth("copy_bandwidth");
   type.peer_access = reader.boolean("peer_access", true);
   type.multicast = reader.boolean("multicast", false);

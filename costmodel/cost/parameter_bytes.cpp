@@ -165,6 +165,10 @@ int moments(const std::string& optimizer) {
   return optimizer == "momentum" ? 1 : 0;
 }
 
+double checkpoint_bytes_per_parameter(const Scenario& scenario) {
+  return (is_mixed(scenario.precision) ? 4 : element_bytes(scenario.precision)) * (1 + moments(scenario.optimizer.name));
+}
+
 int zero_in_effect(const Framework& framework, const Degrees& degrees) {
   if (degrees.shard == 1) return 0;
   return std::max(degrees.zero, framework.distributed_optimizer ? 1 : 0);

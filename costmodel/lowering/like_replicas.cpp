@@ -80,6 +80,7 @@ class Joiner {
     all_.trained_parameters = first.trained_parameters;
     all_.model_flops_per_step = first.model_flops_per_step;
     all_.samples_per_step = first.samples_per_step;
+    all_.tokens_per_sample = first.tokens_per_sample;
     all_.peak_per_device = first.peak_per_device;
     for (const int replica : like) PANPIPE_CHECK(same_tasks(graph(replica), first), "replicas of one plan have the same tasks");
   }

@@ -92,6 +92,7 @@ void fill_totals(Lowering& lowering) {
   const Plan& plan = lowering.plan;
   TaskGraph& graph = lowering.graph;
   graph.samples_per_step = static_cast<double>(plan.micro) * plan.schedule.microbatches * plan.data;
+  graph.tokens_per_sample = lowering.costs.tokens_per_sample();
   graph.trained_parameters = lowering.costs.trained_parameters();
   graph.model_flops_per_step = lowering.costs.model_flops() * graph.samples_per_step;
   graph.peak_per_device = mean_peak(scenario, plan);

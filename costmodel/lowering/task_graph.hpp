@@ -141,6 +141,7 @@ struct TaskGraph {
   std::int64_t trained_parameters = 0;  // of the whole model; 0 when unknown
   Flops model_flops_per_step{0};        // all replicas, without recompute
   double samples_per_step = 0;
+  int tokens_per_sample = 0;       // 0: the model reads none
   ComputeRate peak_per_device{0};  // dense, at the scenario's precision; 0 when unknown
 
   int device(int rank, int replica, int tensor_index) const {

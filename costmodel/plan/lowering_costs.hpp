@@ -43,6 +43,7 @@ class LoweringCosts {
   virtual Bytes framework_context() const { return Bytes(0); }
   virtual double allocator_factor() const { return 1.0; }
   virtual std::int64_t trained_parameters() const { return 0; }  // of the whole model, a tied one once
+  virtual int tokens_per_sample() const { return 0; }            // 0: the model reads none
   virtual Flops model_flops() const { return Flops(0); }         // of one sample, forward and backward, without recompute
   // Times come from a measured table or an in-place cluster: transfers are free for both ends.
   virtual bool measured() const { return true; }

@@ -34,6 +34,7 @@ class ModelCosts : public LoweringCosts {
   Bytes framework_context() const override { return model_->framework_context(); }
   double allocator_factor() const override { return model_->allocator_factor(); }
   std::int64_t trained_parameters() const override { return model_->source().trained_parameters; }
+  int tokens_per_sample() const override { return panpipe::tokens_per_sample(model_->source()); }
   Flops model_flops() const override { return model_->source().model_flops; }
   bool measured() const override { return measured_ || model_->scenario().profile; }  // the executor does not block either
   bool temporary_over_before() const override { return model_->source().layers.has_value(); }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/prediction/run_of_step.hpp"
 #include "costmodel/timeline/device_sums.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
 #include "costmodel/timeline/step_time.hpp"
@@ -28,6 +29,7 @@ Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan&
   prediction.terms = terms_of(graph, figures, figures.step_time_s);
   prediction.kind = likeness_of(scenario, plan, prediction.terms, figures.step_time_s);
   state_evidence(figures, prediction.kind);
+  state_run(figures, graph, scenario);
   return prediction;
 }
 

@@ -53,6 +53,9 @@ std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluste
 // `data:`.
 DataRequest read_data(MapReader& scenario);
 
+// `run:`; needs the cluster, for prices and power of its devices.
+std::optional<RunRequest> read_run(MapReader& scenario, const std::optional<Cluster>& cluster);
+
 // The value of a key that is a name or a map with `name`; where the name stands.
 const Node* name_node(const Node& value);
 

@@ -89,7 +89,7 @@ class Printer {
   // File references whose path the scenario does not keep: cluster files, devices, frameworks, profiles.
   static bool is_reference(const Node& node) {
     return node.path.rfind("cluster", 0) == 0 || node.path == "framework" || node.path == "framework.name" ||
-           node.path.rfind("profile", 0) == 0;
+           node.path.rfind("profile", 0) == 0 || node.path == "run.price";
   }
   static std::string absolute_reference(const Node& node) {
     const bool shipped_name = node.text.find('/') == std::string::npos && node.text.find(".yaml") == std::string::npos;
@@ -119,7 +119,8 @@ class Printer {
   void print_entry(const Node::Entry& entry, std::size_t indent) {
     const Node& node = *entry.value;
     const std::string key = scalar_text(entry.key);
-    if (node.kind == NodeKind::Map && !node.entries.empty()) {
+    // Of a map that is written empty, `{}` would close what its defaults are added to.
+    if (node.kind == NodeKind::Map && (!node.entries.empty() || (!commented(node) && !additions(node).empty()))) {
       out_ += line(indent, key + ":", "");
       for (const Node::Entry& inner : node.entries) print_entry(inner, indent + 2);
       print_additions(node, indent + 2);
@@ -132,25 +133,31 @@ class Printer {
     }
   }
 
-  // What was resolved below a written key without being written there. In `workload` and `cluster` it is the content of
-  // files and of models, and in `batch` what its global batch makes, shown as comments; elsewhere the map's defaults.
-  void print_additions(const Node& node, std::size_t indent) {
-    const bool comment = node.path.rfind("cluster", 0) == 0 || node.path.rfind("workload", 0) == 0 || node.path == "batch" ||
-                         node.kind != NodeKind::Map;
+  // In `workload` and `cluster` what is added is the content of files and of models, and in `batch` what its global batch makes,
+  // shown as comments; elsewhere the map's defaults.
+  static bool commented(const Node& node) {
+    return node.path.rfind("cluster", 0) == 0 || node.path.rfind("workload", 0) == 0 || node.path == "batch" ||
+           node.kind != NodeKind::Map;
+  }
+
+  // What was resolved below a written key without being written there.
+  std::vector<const ResolvedValue*> additions(const Node& node) const {
     std::vector<const ResolvedValue*> found;
+    if (node.kind == NodeKind::Sequence) return found;
     for (const ResolvedValue& value : scenario_.resolved) {
       if (!below(value.path, node.path)) continue;
       const std::string rest = value.path.substr(node.path.size() + 1);
       const std::string first = rest.substr(0, rest.find_first_of(".["));
-      if (node.kind == NodeKind::Map && node.find(first) != nullptr) continue;
-      if (node.kind == NodeKind::Sequence) continue;
-      found.push_back(&value);
+      if (node.kind != NodeKind::Map || node.find(first) == nullptr) found.push_back(&value);
     }
-    for (const ResolvedValue* value : latest(found))
-      out_ +=
-          line(indent,
-               fmt::format("{}{}: {}", comment ? "# " : "", value->path.substr(node.path.size() + 1), scalar_text(value->value)),
-               value->origin);
+    return latest(found);
+  }
+
+  void print_additions(const Node& node, std::size_t indent) {
+    const char* mark = commented(node) ? "# " : "";
+    for (const ResolvedValue* value : additions(node))
+      out_ += line(indent, fmt::format("{}{}: {}", mark, value->path.substr(node.path.size() + 1), scalar_text(value->value)),
+                   value->origin);
   }
 
   const Scenario& scenario_;

@@ -331,6 +331,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   read_usable(reader, cluster, scenario);
   scenario.data = read_data(reader);
   check_evaluation(reader, scenario);
+  scenario.run = read_run(reader, cluster);
   reader.find("kind");
   reader.finish();
   log.throw_if_errors();

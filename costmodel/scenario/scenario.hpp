@@ -11,6 +11,7 @@
 #include "costmodel/cluster/cluster.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/profile/profile.hpp"
+#include "costmodel/run_cost/run_cost.hpp"
 #include "costmodel/scenario/degrees.hpp"
 #include "costmodel/scenario/training.hpp"
 #include "costmodel/workload/workload.hpp"
@@ -127,6 +128,7 @@ struct Scenario {
   std::optional<double> usable;            // share of a device's memory that a plan may fill; not stated: each device's own
   int seed = 0;
   DataRequest data;
+  std::optional<RunRequest> run;         // what a whole run is asked to take; predictions of a step ignore it
   std::vector<ResolvedValue> resolved;   // every value with its origin, for `panpipe check`
   std::shared_ptr<const Node> document;  // what was read, overrides applied: places for later messages
 };

@@ -26,12 +26,32 @@ void set_of_device(DeviceMetrics& row, double value) {
 
 template <auto kStep>
 constexpr Metric step_metric(std::string_view name, MetricUnit unit, MetricIn in = MetricIn::EveryResult) {
-  return {name, unit, of_step<kStep>, nullptr, nullptr, in};
+  return {name, unit, of_step<kStep>, nullptr, nullptr, in, nullptr};
 }
 
 template <auto kStep, auto kDevice>
 constexpr Metric device_metric(std::string_view name, MetricUnit unit) {
-  return {name, unit, of_step<kStep>, of_device<kDevice>, set_of_device<kDevice>, MetricIn::EveryResult};
+  return {name, unit, of_step<kStep>, of_device<kDevice>, set_of_device<kDevice>, MetricIn::EveryResult, nullptr};
+}
+
+double value_of(double value) { return value; }
+double value_of(const std::optional<double>& value) { return value.value_or(0); }
+bool known(double) { return true; }
+bool known(const std::optional<double>& value) { return value.has_value(); }
+
+template <auto kMember>
+double of_run(const Metrics& metrics) {
+  return metrics.run ? value_of((*metrics.run).*kMember) : 0;
+}
+
+template <auto kMember>
+bool known_of_run(const Metrics& metrics) {
+  return metrics.run && known((*metrics.run).*kMember);
+}
+
+template <auto kMember>
+constexpr Metric run_metric(std::string_view name, MetricUnit unit) {
+  return {name, unit, of_run<kMember>, nullptr, nullptr, MetricIn::Runs, known_of_run<kMember>};
 }
 
 // Of the measured steps, relative to their median.
@@ -63,7 +83,17 @@ const std::vector<Metric>& metric_table() {
       step_metric<&Metrics::contention_s>("contention_s", Second, MetricIn::Simulations),
       step_metric<&Metrics::step_time_min_s>("step_time_min_s", Second, MetricIn::Measurements),
       step_metric<&Metrics::step_time_max_s>("step_time_max_s", Second, MetricIn::Measurements),
-      {"step_time_spread", Share, spread, nullptr, nullptr, MetricIn::Measurements}};
+      {"step_time_spread", Share, spread, nullptr, nullptr, MetricIn::Measurements, nullptr},
+      run_metric<&RunCost::steps>("run_steps", Count),
+      run_metric<&RunCost::time_s>("run_time_s", Second),
+      run_metric<&RunCost::gpu_hours>("gpu_hours", Hour),
+      run_metric<&RunCost::goodput>("goodput", Share),
+      run_metric<&RunCost::checkpoint_s>("checkpoint_s", Second),
+      run_metric<&RunCost::checkpoint_interval_s>("checkpoint_interval_s", Second),
+      run_metric<&RunCost::mtbf_s>("mtbf_s", Second),
+      run_metric<&RunCost::cost>("cost", Money),
+      run_metric<&RunCost::energy_kwh>("energy_kwh", Energy),
+      run_metric<&RunCost::carbon_kg>("carbon_kg", Mass)};
   return table;
 }
 
@@ -72,6 +102,7 @@ bool Metric::is_in_result_of(TimelineKind kind) const {
     case MetricIn::EveryResult:
       return true;
     case MetricIn::Predictions:
+    case MetricIn::Runs:
       return kind != TimelineKind::Measured;
     case MetricIn::Simulations:
       return kind == TimelineKind::Simulated;
@@ -96,6 +127,13 @@ std::vector<std::pair<std::string, double>> figures_of(const Metrics& metrics, s
     PANPIPE_CHECK(metric != nullptr, "a metric of the table");
     figures.emplace_back(name, metric->of_step(metrics));
   }
+  return figures;
+}
+
+std::vector<std::pair<std::string, double>> run_figures_of(const Metrics& metrics) {
+  std::vector<std::pair<std::string, double>> figures;
+  for (const Metric& metric : metric_table())
+    if (metric.in == MetricIn::Runs && metric.is_known(metrics)) figures.emplace_back(metric.name, metric.of_step(metrics));
   return figures;
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/quantity.hpp"
 #include "costmodel/lowering/task_graph.hpp"
+#include "costmodel/run_cost/run_cost.hpp"
 #include "schedule/action.hpp"
 
 namespace panpipe {
@@ -130,6 +132,7 @@ struct Metrics {
   Evidence evidence;
   double contention_s = 0;                          // simulated only
   double step_time_min_s = 0, step_time_max_s = 0;  // measured only: over the measured steps
+  std::optional<RunCost> run;                       // predicted only: what the whole run takes that the scenario states
   std::vector<DeviceMetrics> per_device;
 };
 Metrics metrics(const Timeline& timeline);

@@ -114,6 +114,9 @@ struct Workload {
 // Builds or loads it. Throws InputError (unknown model, heads that do not divide, degree that does not divide ...).
 Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shape);
 
+// Tokens of a sample, where the model reads a sequence of them (its input `input_ids`); else 0.
+int tokens_per_sample(const Workload& workload);
+
 // Names of the built-in models, for messages and help.
 std::vector<std::string> model_names();
 

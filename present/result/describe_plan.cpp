@@ -51,15 +51,6 @@ ResultPlan describe_plan(const Experiment& experiment, const Plan& plan, const T
           heading_of(experiment.scenario, experiment.workload, plan)};
 }
 
-int tokens_per_sample(const Workload& workload) {
-  if (!workload.graph) return 0;
-  for (const int input : workload.graph->inputs) {
-    const Tensor& tensor = workload.graph->tensors[static_cast<std::size_t>(input)];
-    if (tensor.name == "input_ids" && tensor.shape.size() == 2) return static_cast<int>(tensor.shape[1]);
-  }
-  return 0;
-}
-
 std::string result_text(const Experiment& experiment, const Timeline& timeline, const Metrics& metrics, const ResultPlan& plan,
                         const TextStyle& style) {
   return wrapped(plan.heading, style.width) + to_table(timeline, metrics, style, tokens_per_sample(experiment.workload));

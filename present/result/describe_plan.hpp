@@ -8,9 +8,6 @@ namespace panpipe {
 
 ResultPlan describe_plan(const Experiment& experiment, const Plan& plan, const Timeline& timeline);
 
-// Tokens of a sample, where the model reads a sequence of them (its input `input_ids`); else 0.
-int tokens_per_sample(const Workload& workload);
-
 // What people read of a result: the heading, then the table.
 std::string result_text(const Experiment& experiment, const Timeline& timeline, const Metrics& metrics, const ResultPlan& plan,
                         const TextStyle& style);

@@ -78,7 +78,8 @@ void write_heading(JsonWriter& out, const std::string& heading) {
 void write_metrics(JsonWriter& out, const Metrics& metrics, TimelineKind kind) {
   out.object("metrics", JsonLayout::Lines);
   for (const Metric& metric : metric_table())
-    if (metric.is_in_result_of(kind)) write_metric(out, metric.name, metric.of_step(metrics));
+    if (metric.is_in(metrics, kind)) write_metric(out, metric.name, metric.of_step(metrics));
+  if (kind != TimelineKind::Measured && metrics.run && metrics.run->cost) out.field("currency", metrics.run->currency);
   out.list("per_device", JsonLayout::Lines);
   for (const DeviceMetrics& row : metrics.per_device) {
     out.object().field("device", row.device).field("rank", row.rank);

@@ -237,6 +237,7 @@ ResultDocument to_result(const Json& document, const std::string& path) {
   result.timeline.kind = result.kind;
   for (const auto& [name, value] : document.at("metrics").items()) {
     if (value.is_number()) result.metrics.emplace_back(name, figure(value));
+    if (name == "currency" && value.is_string()) result.currency = value.get<std::string>();
     if (value.is_boolean()) result.metrics.emplace_back(name, value.get<bool>() ? 1.0 : 0.0);
   }
   result.timeline.step_time = time_of(document.at("metrics").at("step_time_s"));

@@ -16,6 +16,7 @@ struct ResultDocument {
   std::string scenario;              // as the document names it
   std::vector<std::string> heading;  // lines on model, cluster and plan; documents of earlier versions have none
   TimelineKind kind{};
+  std::string currency;                                   // of the metric `cost`, where there is one
   std::vector<std::pair<std::string, double>> metrics;    // in the document's order; true and false are 1 and 0
   std::vector<DeviceMetrics> per_device;                  // as the engine computed them
   std::map<std::string, std::vector<std::string>> paths;  // "tensor", "pipeline", "data" -> classes of path, from near to far

@@ -12,6 +12,7 @@
 #include "base/text/rate_text.hpp"
 #include "base/text/text_table.hpp"
 #include "costmodel/prediction/evidence.hpp"
+#include "costmodel/run_cost/run_cost_text.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "present/result/result_text.hpp"
 
@@ -176,7 +177,9 @@ std::string to_table(const Timeline& timeline, const Metrics& metrics, const Tex
   std::string out = style.paint(kBold, fmt::format("step time  {}", time_text(metrics.step_time_s))) +
                     fmt::format("  ({}{})\n", name_of(timeline.kind), steps_text(timeline, metrics));
   out += sureness_line(metrics);
-  out += time_lines(metrics, style) + rate_line(metrics, tokens_per_sample) + memory_lines(timeline, metrics, style) + "\n";
+  out += time_lines(metrics, style) + rate_line(metrics, tokens_per_sample) + memory_lines(timeline, metrics, style);
+  if (metrics.run) out += run_lines(*metrics.run);
+  out += "\n";
   out += device_rows(timeline, metrics, style);
   const std::string contention = contention_lines(timeline, metrics, style);
   if (!contention.empty()) out += "\n" + contention;

@@ -134,7 +134,9 @@ void compare_metrics(Comparison& result, const std::vector<Tolerance>& tolerance
     metric.b = value_of(*result.b, name);
     for (const Tolerance& tolerance : tolerances)
       if (tolerance.metric == name) metric.tolerance = tolerance;
-    if (metric.a && metric.b) {
+    const Metric* known = find_metric(name);
+    metric.two_currencies = known != nullptr && known->unit == MetricUnit::Money && result.a->currency != result.b->currency;
+    if (metric.a && metric.b && !metric.two_currencies) {
       const double reference = result.reference_is_b ? *metric.b : *metric.a;
       metric.difference = (result.reference_is_b ? *metric.a : *metric.b) - reference;
       if (reference != 0) metric.relative = metric.difference / std::abs(reference);

@@ -23,6 +23,7 @@ struct ComparedMetric {
   std::optional<double> a, b;      // absent where one kind of result has none
   double difference = 0;           // see Comparison::reference
   std::optional<double> relative;  // of the reference's value; absent where that is 0
+  bool two_currencies = false;     // amounts that do not compare: no difference, and no tolerance holds
   std::optional<Tolerance> tolerance;
   bool ok = true;
 };

@@ -6,6 +6,7 @@
 #include "base/text/json_writer.hpp"
 #include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
+#include "base/text/run_quantity_text.hpp"
 #include "base/text/text_table.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/timeline/metric_table.hpp"
@@ -17,7 +18,7 @@ namespace {
 std::string time_text(double time) { return time == 0 ? "0" : to_text(Duration(time)); }
 
 // A name of a foreign document: the bare number.
-std::string metric_text(const std::string& name, const std::optional<double>& value) {
+std::string metric_text(const std::string& name, const std::optional<double>& value, const std::string& currency) {
   if (!value) return "-";
   const Metric* metric = find_metric(name);
   switch (metric ? metric->unit : MetricUnit::Flop) {
@@ -33,6 +34,14 @@ std::string metric_text(const std::string& name, const std::optional<double>& va
       return percent(*value);
     case MetricUnit::Count:
       return fmt::format("{:.0f}", *value);
+    case MetricUnit::Hour:
+      return count_text(*value) + " h";
+    case MetricUnit::Energy:
+      return energy_text(*value);
+    case MetricUnit::Mass:
+      return fmt::format("{:.4g} kg", *value);
+    case MetricUnit::Money:
+      return money_text(*value, currency);
     case MetricUnit::Flop:
       break;
   }
@@ -41,6 +50,7 @@ std::string metric_text(const std::string& name, const std::optional<double>& va
 
 std::string difference_text(const ComparedMetric& metric) {
   if (!metric.a || !metric.b) return "";
+  if (metric.two_currencies) return "two currencies";
   if (metric.relative) return signed_percent(*metric.relative);
   return metric.difference == 0 ? "0" : "from 0";
 }
@@ -51,6 +61,7 @@ std::string verdict_text(const ComparedMetric& metric) {
   const std::string limit =
       tolerance.relative ? fmt::format("{:g} %", 100 * tolerance.value) : fmt::format("{:g}", tolerance.value);
   if (!metric.a || !metric.b) return "broken: one result has no such metric";
+  if (metric.two_currencies) return "broken: two currencies";
   return (metric.ok ? "within " : "broken: more than ") + limit;
 }
 
@@ -74,8 +85,8 @@ TextTable compared(const char* what, std::vector<TextColumn> more = {}) {
 std::string metrics_table(const Comparison& comparison) {
   TextTable table = compared("<", {"<"});
   for (const ComparedMetric& metric : comparison.metrics)
-    table.row({metric.name, metric_text(metric.name, metric.a), metric_text(metric.name, metric.b), difference_text(metric),
-               verdict_text(metric)});
+    table.row({metric.name, metric_text(metric.name, metric.a, comparison.a->currency),
+               metric_text(metric.name, metric.b, comparison.b->currency), difference_text(metric), verdict_text(metric)});
   return table.text();
 }
 
@@ -159,7 +170,11 @@ std::string to_json(const Comparison& comparison) {
   out.field("reference", comparison.reference_is_b ? "b" : "a").field("inside", comparison.inside).field("ok", comparison.ok());
   out.list("metrics", JsonLayout::Lines);
   for (const ComparedMetric& m : comparison.metrics) {
-    out.object().field("metric", m.name).field("a", m.a).field("b", m.b).field("difference", m.difference);
+    out.object()
+        .field("metric", m.name)
+        .field("a", m.a)
+        .field("b", m.b)
+        .field("difference", m.two_currencies ? std::nullopt : std::optional(m.difference));
     out.field("relative", m.relative);
     out.field("tolerance", m.tolerance ? std::optional(m.tolerance->value) : std::nullopt);
     out.field("tolerance_relative", m.tolerance && m.tolerance->relative).field("ok", m.ok).end();

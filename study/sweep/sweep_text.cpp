@@ -12,6 +12,7 @@
 #include "base/text/json_writer.hpp"
 #include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
+#include "base/text/run_quantity_text.hpp"
 #include "base/text/text_table.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "present/page/plots.hpp"
@@ -56,8 +57,27 @@ std::vector<bool> marks(const std::vector<SweepCell>& cells) {
 
 std::string bytes_text(double bytes) { return to_text(Bytes(static_cast<std::int64_t>(bytes))); }
 
+// Figures of the whole run, where cells have them.
+struct RunColumn {
+  const char *metric, *head;
+  std::string (*text)(double);
+};
+constexpr RunColumn kRunColumns[] = {{"run_time_s", "run", long_time_text},
+                                     {"gpu_hours", "GPU hours", count_text},
+                                     {"goodput", "goodput", percent},
+                                     {"cost", "cost", [](double value) { return money_text(value, ""); }},
+                                     {"energy_kwh", "energy", energy_text}};
+
+std::vector<RunColumn> run_columns(const std::vector<SweepCell>& cells) {
+  std::vector<RunColumn> columns;
+  for (const RunColumn& column : kRunColumns)
+    if (std::any_of(cells.begin(), cells.end(), [&](const SweepCell& cell) { return cell.metric(column.metric).has_value(); }))
+      columns.push_back(column);
+  return columns;
+}
+
 std::vector<std::string> row_of(const SweepGrid& grid, const SweepCell& cell, const SweepMeasure& measure,
-                                const std::string& verdict) {
+                                const std::vector<RunColumn>& of_run, const std::string& verdict) {
   std::vector<std::string> row = grid.values(cell.index);
   const auto shown = [&](const std::optional<double>& value, auto&& text) { row.push_back(value ? text(*value) : "-"); };
   const auto time = [](double value) { return to_text(Duration(value)); };
@@ -67,6 +87,7 @@ std::vector<std::string> row_of(const SweepGrid& grid, const SweepCell& cell, co
   shown(cell.metric("mfu"), [](double value) { return value > 0 ? percent(value) : "-"; });
   shown(cell.metric("bubble_step"), percent);
   shown(cell.metric("peak_memory_bytes"), bytes_text);
+  for (const RunColumn& column : of_run) shown(cell.metric(column.metric), column.text);
   row.push_back(cell.plan.empty() ? verdict : verdict + (verdict.empty() ? "" : "; ") + cell.plan);
   return row;
 }
@@ -215,9 +236,12 @@ std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells)
   for (const SweepAxis& axis : grid.axes) columns.push_back("<" + axis.key);
   columns.push_back("step time");
   if (measure.per_sample) columns.push_back("a sample");
-  columns.insert(columns.end(), {"samples/s", "MFU", "bubble", "peak memory", "<"});
+  columns.insert(columns.end(), {"samples/s", "MFU", "bubble", "peak memory"});
+  const std::vector<RunColumn> of_run = run_columns(cells);
+  for (const RunColumn& column : of_run) columns.emplace_back(column.head);
+  columns.emplace_back("<");
   TextTable table(std::move(columns));
-  for (const std::size_t i : ranking(cells)) table.row(row_of(grid, cells[i], measure, said.of_cell[i]));
+  for (const std::size_t i : ranking(cells)) table.row(row_of(grid, cells[i], measure, of_run, said.of_cell[i]));
   std::string text = grid.heading + table.text();
   for (const std::string& reason : said.reasons) text += "  " + reason + "\n";
   const std::string answer = conclusion(grid, cells);

@@ -31,7 +31,7 @@ VALUES = {
 }
 # Documented keys whose value is a word, a list, a file or a map of the keys that stand on their own rows.
 NOT_NUMBERS = ("cluster", "workload", "experts", "batch", "auto", "placement", "optimizer", "profile", "framework", "memory_model", "tied_embedding", "transfers", "schedule.braid",
-               "trailing_collectives", "data", "training", "partition", "schedule", "recompute", "precision", "optimizer.betas", "optimizer.epsilon", "training.decay",
+               "run", "trailing_collectives", "data", "training", "partition", "schedule", "recompute", "precision", "optimizer.betas", "optimizer.epsilon", "training.decay",
                "training.clip_gradients", "training.loss_scale", "training.keep_checkpoints", "workload.weights", "optimizer.no_decay", "optimizer.groups",
                "framework.attention", "framework.elementwise", "framework.normalization", "framework.activation", "framework.gradient_clipping", "framework.loss", "framework.optimizer_kernel", "framework.gradient_accumulation",
                "framework.expert_dispatch", "offload", "workload.lora", "workload.frozen", "optimizer.states", "optimizer.master",
@@ -86,6 +86,9 @@ SCENARIOS = [
     *(made(one_node("h100x8"), {"pipeline": 1, "tensor": 2, "data": 4, "expert": 2, "sequence_parallel": True}, workload=MIXTRAL, precision="bf16", framework="megatron-core", **more)
       for more in ({}, {"experts": {"imbalance": 1.2}}, {"experts": {"capacity": 1.1}})),
     made(one_node("h100x8"), {"pipeline": 1, "tensor": 2}, workload=LLAMA, precision="fp8", framework="flash-attn"),
+    *(made(one_node("h100x8", 2), {"pipeline": 1, "tensor": 2, "data": 8}, workload=LLAMA, precision="bf16", run={"tokens": 300000000000, "price": "2.5 USD", "carbon": "400 g/kWh", **run})
+      for run in ({"checkpoint": {"bandwidth": "20 GB/s", "size": "60 GB"}, "failures": {"mtbf": "5000 h", "restart": "10 min"}, "power": {"share": "80 %", "node": "100 W", "pue": 1.2}},
+                  {"checkpoint": {"time": "30 s", "interval": "30 min"}, "power": {"gpu": "700 W"}})),
     {"panpipe": 1, "cluster": one_node("rtx3090x8", 2), "workload": {"model": "gpt2-large"}, "batch": {"micro": 1, "microbatches": 16}, "parallel": {"tensor": 2, "data": 2, "zero": 1}},
 ]
 for scenario in SCENARIOS:

@@ -375,7 +375,8 @@ void expect_round_trip(const Scenario& scenario) {
   const Scenario again = parse_scenario(text, "again.yaml", "/nowhere");
   Values before = values_of(scenario), after = values_of(again);
   // A reference to a file comes back as the path it was found under.
-  for (const char* path : {"cluster", "cluster.file", "workload.layers", "schedule.csv", "schedule", "optimizer", "framework"})
+  for (const char* path :
+       {"cluster", "cluster.file", "workload.layers", "workload.config", "schedule.csv", "schedule", "optimizer", "framework"})
     before.erase(path), after.erase(path);
   for (const auto& [path, value] : before) {
     ASSERT_TRUE(after.count(path)) << path << " is lost";
@@ -410,6 +411,25 @@ TEST(ResolvedText, LoadsAgainInPlace) {
   expect_round_trip(parse("partition: [block.3, \"a: b # c\"]\nplacement: [7, 6, 5, 4, 3, 2, 1, 0]\nusable: 50 %\n"));
   expect_round_trip(parse("schedule: {name: pfeife, loop_batch: 4}\nparallel: {data: 2}\n", {"optimizer.name=sgd"}));
   expect_round_trip(parse("schedule: interleaved-1f1b\n", {"cluster.link={table: [[0 B, 20 us], [64 MiB, 3195 us]]}"}));
+}
+
+// What a run leaves out is told with where its default comes from, and comes back.
+TEST(ResolvedText, ARunComesBackWithItsDefaults) {
+  const Scenario scenario = parse_scenario(
+      "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {model: gpt2-large}\nbatch: {micro: 1, microbatches: 8}\n"
+      "parallel: {pipeline: 8}\n"
+      "run: {tokens: 300B, price: lambda, checkpoint: {bandwidth: 1 GB/s}, failures: {}, power: {}}\n",
+      "a.yaml", "");
+  ASSERT_TRUE(scenario.run && scenario.run->failures && scenario.run->power);
+  EXPECT_EQ(scenario.run->amount, 3e11);
+  EXPECT_EQ(scenario.run->failures->mtbf, Duration(50677 * 3600.0));
+  EXPECT_EQ(scenario.run->failures->restart, Duration(600));
+  EXPECT_EQ(scenario.run->power->gpu, std::vector<Power>{watts(700)});
+  EXPECT_EQ(scenario.run->power->pue, 1.1);
+  EXPECT_EQ(scenario.run->currency, "USD");
+  EXPECT_EQ(origin_of(scenario, "run.failures.mtbf"),
+            "default: Llama 3, 419 unexpected interruptions in 54 days on 16,384 H100 (arXiv 2407.21783)");
+  expect_round_trip(scenario);
 }
 
 TEST(ResolvedText, EveryExampleLoadsAndLoadsAgain) {

@@ -344,6 +344,18 @@ Metrics distinct_figures() {
   figures.contention_s = 0.0625;
   figures.step_time_min_s = 1.125;
   figures.step_time_max_s = 1.5;
+  RunCost& run = figures.run.emplace();
+  run.steps = 1003;
+  run.time_s = 1e6;
+  run.gpu_hours = 17.5;
+  run.goodput = 0.875;
+  run.checkpoint_s = 12.5;
+  run.checkpoint_interval_s = 1800.5;
+  run.mtbf_s = 7e5;
+  run.cost = 99.5;
+  run.currency = "EUR";
+  run.energy_kwh = 1234.5;
+  run.carbon_kg = 77.5;
   figures.per_device = {{0, 0, 1.25, 0.7, 0.15, 0.25, 0.35, 1001, 2002, false},
                         {1, 1, 1.2, 0.8, 0.05, 0.15, 0.31, 900, 2003, true}};
   return figures;
@@ -363,7 +375,8 @@ TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
     for (const Metric& metric : metric_table())
       if (metric.is_in_result_of(kind)) expected.emplace_back(metric.name, metric.of_step(figures));
     EXPECT_EQ(again.metrics, expected);
-    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 14U : 15U);
+    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 24U : kind == TimelineKind::Simulated ? 25U : 15U);
+    EXPECT_EQ(again.currency, kind == TimelineKind::Measured ? "" : "EUR");
     ASSERT_EQ(again.per_device.size(), 2U);
     for (std::size_t d = 0; d < 2; ++d) {
       EXPECT_EQ(again.per_device[d].device, figures.per_device[d].device);
@@ -376,12 +389,34 @@ TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
   }
 }
 
+// Without a run there is none of its figures, and of a run those alone that are known.
+TEST(ResultDocument, FiguresOfARunAreThereWhereTheyAreKnown) {
+  Metrics figures = distinct_figures();
+  Timeline timeline;
+  const auto names = [&] {
+    std::vector<std::string> of_run;
+    for (const auto& [name, value] : parse_result(to_result_json(timeline, figures, {}, false), "a.json").metrics)
+      if (find_metric(name)->in == MetricIn::Runs) of_run.push_back(name);
+    return of_run;
+  };
+  figures.per_device.clear();
+  figures.run.emplace();
+  EXPECT_EQ(names(), (std::vector<std::string>{"run_steps", "run_time_s", "gpu_hours"}));
+  figures.run->energy_kwh = 2;
+  EXPECT_EQ(names(), (std::vector<std::string>{"run_steps", "run_time_s", "gpu_hours", "energy_kwh"}));
+  figures.run.reset();
+  EXPECT_EQ(names(), std::vector<std::string>());
+}
+
 // A figure that is added to a struct and not to the table would be in no document.
 TEST(MetricTable, EveryMemberHasARow) {
   const std::vector<Metric>& table = metric_table();
   const auto rows = [&](auto&& counted) { return static_cast<std::size_t>(std::count_if(table.begin(), table.end(), counted)); };
-  const auto kept = [](const Metric& metric) { return metric.name != "step_time_spread"; };  // follows from three others
-  EXPECT_EQ(rows(kept), (sizeof(Metrics) - sizeof(Metrics::per_device) - sizeof(Metrics::evidence)) / sizeof(double));
+  const auto kept = [](const Metric& metric) {
+    return metric.name != "step_time_spread" && metric.in != MetricIn::Runs;  // follows from three others; of the run below
+  };
+  EXPECT_EQ(rows(kept),
+            (sizeof(Metrics) - sizeof(Metrics::per_device) - sizeof(Metrics::evidence) - sizeof(Metrics::run)) / sizeof(double));
   EXPECT_EQ(rows([](const Metric& metric) { return metric.per_device(); }),
             (sizeof(DeviceMetrics) - 2 * sizeof(std::int32_t)) / sizeof(double));
   for (const Metric& metric : table) EXPECT_EQ(find_metric(metric.name), &metric) << metric.name;  // a name is there once

@@ -1,0 +1,30 @@
+#include "costmodel/prediction/run_of_step.hpp"
+
+#include "costmodel/cost/zero_and_optimizer.hpp"
+
+namespace panpipe {
+namespace {
+
+// All of the cluster: who rents it pays for the devices that a plan leaves idle too.
+RunMachine machine_of(const Cluster& cluster) {
+  RunMachine machine{std::vector<double>(cluster.types.size(), 0.0), static_cast<double>(cluster.nodes)};
+  for (const Device& device : cluster.devices) machine.gpus[static_cast<std::size_t>(device.type)] += 1;
+  return machine;
+}
+
+}  // namespace
+
+void state_run(Metrics& figures, const TaskGraph& graph, const Scenario& scenario) {
+  if (!scenario.run) return;
+  const RunStep step{.time = Duration(figures.step_time_s),
+                     .samples = graph.samples_per_step,
+                     .tokens = graph.samples_per_step * graph.tokens_per_sample,
+                     .checkpoint_bytes = figures.parameters * checkpoint_bytes_per_parameter(scenario)};
+  RunAnswer answer = run_cost(*scenario.run, machine_of(scenario.cluster), step);
+  if (!answer.cost)
+    throw fault_at(scenario, answer.fault.key.empty() ? "run" : "run." + answer.fault.key, answer.fault.message,
+                   answer.fault.help);
+  figures.run = std::move(answer.cost);
+}
+
+}  // namespace panpipe

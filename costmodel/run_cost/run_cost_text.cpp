@@ -1,0 +1,28 @@
+#include "costmodel/run_cost/run_cost_text.hpp"
+
+#include <fmt/format.h>
+
+#include "base/text/percent.hpp"
+#include "base/text/run_quantity_text.hpp"
+
+namespace panpipe {
+
+std::string run_lines(const RunCost& cost) {
+  const std::string steps = cost.counted == RunRequest::Counted::Steps ? "" : fmt::format(" in {} steps", count_text(cost.steps));
+  std::string out =
+      fmt::format("run  {} {}{}: {} on {:.0f} GPU{}, {} GPU hours\n", count_text(cost.amount), name_of(cost.counted), steps,
+                  long_time_text(cost.time_s), cost.gpus, cost.gpus == 1 ? "" : "s", count_text(cost.gpu_hours));
+  if (cost.goodput) {
+    out += fmt::format("     goodput {}: a checkpoint of {} every {}", percent(*cost.goodput), long_time_text(*cost.checkpoint_s),
+                       long_time_text(*cost.checkpoint_interval_s));
+    out += cost.mtbf_s ? fmt::format(", a failure every {}\n", long_time_text(*cost.mtbf_s)) : "\n";
+  }
+  if (cost.cost) out += fmt::format("     {} at {} a GPU hour\n", money_text(*cost.cost, cost.currency), cost.price_origin);
+  if (cost.energy_kwh) {
+    out += fmt::format("     {} ({})", energy_text(*cost.energy_kwh), cost.power_origin);
+    out += cost.carbon_kg ? fmt::format(", {:.4g} t of CO2 equivalent\n", *cost.carbon_kg / 1000) : "\n";
+  }
+  return out;
+}
+
+}  // namespace panpipe

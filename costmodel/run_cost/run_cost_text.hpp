@@ -1,0 +1,13 @@
+// What a run takes, as the lines that tables show below a step.
+#pragma once
+
+#include <string>
+
+#include "costmodel/run_cost/run_cost.hpp"
+
+namespace panpipe {
+
+// "run       1 T tokens in 238,419 steps: 12.3 d on 64 GPUs, 18,900 GPU hours", then goodput, money and energy as far as known.
+std::string run_lines(const RunCost& cost);
+
+}  // namespace panpipe
