@@ -26,9 +26,10 @@ bool scenario_has_context() { return HasContext<Parallel>; }
 bool scenario_has_expert() { return HasExpert<Parallel>; }
 bool scenario_has_fp8() { return HasFp8<Precision>; }
 
-bool put_context(ImportedJob& job, int degree, const std::string& origin) {
+bool put_context(ImportedJob& job, int degree, const std::string& origin, const std::string& exchange) {
   if (degree > 1 && !scenario_has_context()) return false;
   if (degree > 1) job.set("parallel.context", degree, origin);
+  if (degree > 1 && !exchange.empty()) job.set("parallel.context_exchange", exchange, origin);
   return true;
 }
 

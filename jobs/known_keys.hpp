@@ -13,8 +13,9 @@ bool scenario_has_context();
 bool scenario_has_expert();
 bool scenario_has_fp8();
 
-// A degree above 1 as a key, or false where scenarios have none; 1 needs no key.
-bool put_context(ImportedJob& job, int degree, const std::string& origin);
+// A degree above 1 as a key, or false where scenarios have none; 1 needs no key. `exchange` is how keys and values travel: ring,
+// all-gather, ulysses; empty: not stated.
+bool put_context(ImportedJob& job, int degree, const std::string& origin, const std::string& exchange = "");
 // `tensor` is the degree at which experts are cut; 0: not at all stated.
 bool put_expert(ImportedJob& job, int degree, int tensor, const std::string& origin);
 // `format` is fp8 or mxfp8: products in it, or bf16 with the fact told.

@@ -1,0 +1,266 @@
+#include "jobs/accelerate_import.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.hpp"
+#include "jobs/bounds.hpp"
+#include "jobs/known_keys.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+const std::vector<std::string> kAccelerateNotModelled = {"fsdp_config.fsdp_backward_prefetch*",
+                                                         "fsdp_config.fsdp_forward_prefetch",
+                                                         "fsdp_config.fsdp_auto_wrap_policy",
+                                                         "fsdp_config.fsdp_min_num_params",
+                                                         "deepspeed_config.*",
+                                                         "megatron_lm_config.*",
+                                                         "dynamo_config.*",
+                                                         "fp8_config.*",
+                                                         "parallelism_config.*",
+                                                         "downcast_bf16",
+                                                         "use_stateful_dataloader",
+                                                         "mpirun_config.*",
+                                                         "ipex_config.*",
+                                                         "ipex"};
+
+const std::vector<std::string> kAccelerateWithoutEffect = {"compute_environment",
+                                                           "debug",
+                                                           "machine_rank",
+                                                           "main_process_ip",
+                                                           "main_process_port",
+                                                           "main_training_function",
+                                                           "rdzv_backend",
+                                                           "rdzv_conf",
+                                                           "same_network",
+                                                           "tpu_*",
+                                                           "use_cpu",
+                                                           "enable_cpu_affinity",
+                                                           "gpu_ids",
+                                                           "commands",
+                                                           "command_file",
+                                                           "fsdp_config.fsdp_cpu_ram_efficient_loading",
+                                                           "fsdp_config.fsdp_sync_module_states",
+                                                           "fsdp_config.fsdp_state_dict_type",
+                                                           "fsdp_config.fsdp_use_orig_params",
+                                                           "fsdp_config.fsdp_transformer_layer_cls_to_wrap",
+                                                           "deepspeed_config.zero3_*",
+                                                           "deepspeed_config.deepspeed_multinode_launcher",
+                                                           "deepspeed_config.deepspeed_hostfile",
+                                                           "megatron_lm_config.megatron_lm_gradient_clipping",
+                                                           "num_cpu_threads_per_process",
+                                                           "max_restarts",
+                                                           "monitor_interval",
+                                                           "log_level",
+                                                           "mixed_precision_config.*"};
+
+std::string in_capitals(std::string word) {
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return word;
+}
+
+class AccelerateImport {
+ public:
+  AccelerateImport(JobKeys keys, const JobOptions& options) : keys_(std::move(keys)), options_(options) {
+    job_.trainer = "Accelerate";
+    job_.source = keys_.name();
+  }
+
+  ImportedJob job() {
+    type_ = in_capitals(keys_.text("distributed_type").value_or("NO"));
+    read_degrees();
+    put_stated_model(job_, options_);
+    read_batch();
+    read_precision();
+    job_.set("optimizer", "adamw", "assumed");
+    job_.assumptions.emplace_back("AdamW (the configuration names no optimizer).");
+    read_recompute();
+    read_framework();
+    tell_rest(job_, keys_, kAccelerateNotModelled, kAccelerateWithoutEffect);
+    return std::move(job_);
+  }
+
+ private:
+  bool fsdp() const { return type_ == "FSDP"; }
+  bool deepspeed() const { return type_ == "DEEPSPEED"; }
+  bool megatron() const { return type_ == "MEGATRON_LM"; }
+  int degree(const std::string& path) { return keys_.integer(path, 1, kMostRanks).value_or(1); }
+
+  JobMachine machine(int ranks) {
+    const int nodes = degree("num_machines");
+    const auto processes = keys_.integer("num_processes", 1, kMostRanks);
+    JobMachine made;
+    if (options_.gpus) {
+      made = {*options_.gpus, kGpusOfANode, "--gpus"};
+    } else if (processes) {
+      if (*processes % nodes != 0)
+        keys_.refuse("num_processes", fmt::format("is {}, no multiple of the {} of num_machines", *processes, nodes));
+      made = {*processes, *processes / nodes, nodes > 1 ? "num_processes, num_machines" : "num_processes"};
+    } else {
+      made = assumed_machine(job_, ranks);
+    }
+    made.cluster = options_.cluster;
+    return made;
+  }
+
+  void read_degrees() {
+    const std::string axes = "parallelism_config.parallelism_config_";
+    const std::string tensor_key = megatron() ? "megatron_lm_config.megatron_lm_tp_degree" : axes + "tp_size";
+    const std::string pipeline_key = "megatron_lm_config.megatron_lm_pp_degree";
+    const int tensor = degree(tensor_key), pipeline = megatron() ? degree(pipeline_key) : 1, context = degree(axes + "cp_size");
+    const long long ranks = static_cast<long long>(tensor) * pipeline * context;
+    if (ranks > kMostRanks)
+      throw InputError(fmt::format("{}: tensor {} x pipeline {} x context {} are {} ranks, more than {}", job_.source, tensor,
+                                   pipeline, context, ranks, kMostRanks));
+    const JobMachine cluster = machine(static_cast<int>(ranks));
+    node_ = std::min(cluster.per_node, cluster.gpus);
+    data_ = replicas_of(job_, cluster, ranks, fmt::format("tensor {} x pipeline {} x context {}", tensor, pipeline, context));
+    put_cluster(job_, cluster);
+    job_.set("parallel.pipeline", pipeline, pipeline > 1 ? pipeline_key : "no pipeline");
+    job_.set("parallel.tensor", tensor, keys_.has(tensor_key) ? tensor_key : "no tensor parallelism");
+    job_.set("parallel.data", data_, fmt::format("{} GPUs / (tensor x pipeline x context)", cluster.gpus));
+    const bool gathers = keys_.text(axes + "cp_comm_strategy").value_or("allgather") == "allgather";
+    if (!put_context(job_, context, axes + "cp_size", gathers ? "all-gather" : "ring"))
+      keys_.refuse(axes + "cp_size", fmt::format("is {}; predictions do not know context parallelism", context),
+                   "predict the job without it");
+    if (pipeline > 1) job_.set("schedule", "1f1b", "Megatron-LM's schedule");
+    if (fsdp())
+      read_fsdp(axes);
+    else if (deepspeed())
+      read_deepspeed();
+    else if (megatron())
+      read_megatron();
+    else if (type_ != "NO" && type_ != "MULTI_GPU" && type_ != "TP")
+      keys_.refuse("distributed_type", fmt::format("is '{}', which is not known", one_line(type_)),
+                   "known are NO, MULTI_GPU, FSDP, DEEPSPEED, MEGATRON_LM and TP");
+  }
+
+  void put_zero(int stage, const std::string& origin) { job_.set("parallel.zero", stage, origin); }
+
+  // FSDP 1 names a strategy, FSDP 2 says whether parameters are given up behind the forward; a number is torch's
+  // ShardingStrategy.
+  void read_fsdp(const std::string& axes) {
+    const int version = keys_.integer("fsdp_config.fsdp_version", 1, 2).value_or(1);
+    const std::string reshard = "fsdp_config.fsdp_reshard_after_forward", strategy = "fsdp_config.fsdp_sharding_strategy";
+    const std::string key = keys_.has(strategy) && (version == 1 || !keys_.has(reshard)) ? strategy : reshard;
+    const std::string other = key == strategy ? reshard : strategy;
+    const std::string word = in_capitals(keys_.text(key).value_or("FULL_SHARD"));
+    if (keys_.has(other))
+      job_.not_modelled.push_back(fmt::format("{}: {} ({} counts)", other, one_line(*keys_.text(other)), key));
+    if (word == "FULL_SHARD" || word == "1" || word == "TRUE")
+      put_zero(3, keys_.has(key) ? key : "FSDP's default");
+    else if (word == "SHARD_GRAD_OP" || word == "2" || word == "FALSE")
+      put_zero(2, key);
+    else if (word == "NO_SHARD" || word == "3")
+      put_zero(0, key);
+    else if (word == "HYBRID_SHARD" || word == "4" || word == "HYBRID_SHARD_ZERO2" || word == "_HYBRID_SHARD_ZERO2" ||
+             word == "5")
+      put_hybrid(word == "HYBRID_SHARD" || word == "4" ? 3 : 2, key);
+    else
+      keys_.refuse(key, fmt::format("is '{}', which is not known", one_line(word)),
+                   "known are FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2, true and false");
+    read_shard_of_axes(axes);
+    if (keys_.flag("fsdp_config.fsdp_offload_params").value_or(false))
+      job_.not_modelled.emplace_back("fsdp_config.fsdp_offload_params: true");
+  }
+
+  void put_hybrid(int stage, const std::string& key) {
+    put_zero(stage, key);
+    if (data_ <= node_) return;
+    job_.set("parallel.shard", node_, "GPUs of a node, which hybrid sharding divides over");
+  }
+
+  // dp_replicate x dp_shard ranks: the second are a shard group.
+  void read_shard_of_axes(const std::string& axes) {
+    const int replicas = degree(axes + "dp_replicate_size"), shard = degree(axes + "dp_shard_size");
+    if (!keys_.has(axes + "dp_shard_size")) return;
+    if (static_cast<long long>(replicas) * shard != data_)
+      keys_.refuse(axes + "dp_shard_size", fmt::format("x dp_replicate_size are {} ranks, and the job has {} replicas",
+                                                       static_cast<long long>(replicas) * shard, data_));
+    if (replicas > 1 && shard > 1) job_.set("parallel.shard", shard, axes + "dp_shard_size");
+  }
+
+  void read_deepspeed() {
+    if (keys_.has("deepspeed_config.deepspeed_config_file"))
+      keys_.refuse("deepspeed_config.deepspeed_config_file",
+                   fmt::format("names {}, which is not read", one_line(keys_.shown("deepspeed_config.deepspeed_config_file"))),
+                   "import that file: panpipe import deepspeed FILE");
+    put_zero(keys_.integer("deepspeed_config.zero_stage", 0, 3).value_or(2),
+             keys_.has("deepspeed_config.zero_stage") ? "deepspeed_config.zero_stage" : "Accelerate's default");
+    for (const char* what : {"optimizer", "param"}) {
+      const std::string path = fmt::format("deepspeed_config.offload_{}_device", what);
+      const std::string device = keys_.text(path).value_or("none");
+      if (device != "none") job_.not_modelled.push_back(fmt::format("{}: {}", path, one_line(device)));
+    }
+  }
+
+  void read_megatron() {
+    if (keys_.flag("megatron_lm_config.megatron_lm_sequence_parallelism").value_or(false))
+      job_.set("parallel.sequence_parallel", "true", "megatron_lm_config.megatron_lm_sequence_parallelism");
+    if (keys_.flag("megatron_lm_config.megatron_lm_use_distributed_optimizer").value_or(false))
+      put_zero(1, "megatron_lm_config.megatron_lm_use_distributed_optimizer");
+  }
+
+  void read_batch() {
+    micro_batch(job_, options_, std::nullopt, "");
+    for (const char* path : {"megatron_lm_config.megatron_lm_num_micro_batches", "deepspeed_config.gradient_accumulation_steps",
+                             "gradient_accumulation_steps"}) {
+      if (keys_.automatic(path)) continue;
+      if (const auto steps = keys_.integer(path, 1, kMostSamples)) return job_.set("batch.microbatches", *steps, path);
+    }
+    job_.set("batch.microbatches", 1, "assumed");
+    job_.assumptions.emplace_back("one microbatch a step (no gradient_accumulation_steps).");
+  }
+
+  void read_precision() {
+    const std::string word = keys_.text("mixed_precision").value_or("no");
+    if (word == "fp8") return put_fp8(job_, "fp8", "mixed_precision");
+    if (word != "no" && word != "bf16" && word != "fp16")
+      keys_.refuse("mixed_precision", fmt::format("is '{}'; it is no, fp16, bf16 or fp8", one_line(word)));
+    job_.set("precision", word == "no" ? "fp32" : word, "mixed_precision");
+  }
+
+  void read_recompute() {
+    for (const char* path : {"fsdp_config.fsdp_activation_checkpointing", "megatron_lm_config.megatron_lm_recompute_activations"})
+      if (keys_.flag(path).value_or(false)) return job_.set("recompute", megatron() ? "selective" : "full", path);
+    if (!fsdp() && !megatron())
+      job_.assumptions.emplace_back(
+          "no recompute: the training script switches it on, not the configuration; --set recompute=full predicts it.");
+  }
+
+  void read_framework() {
+    const std::string path = keys_.has("dynamo_config.dynamo_backend") ? "dynamo_config.dynamo_backend" : "dynamo_backend";
+    const bool compiled = in_capitals(keys_.text(path).value_or("NO")) == "INDUCTOR";
+    std::vector<std::string> choices;
+    if (deepspeed())
+      choices = {"name: deepspeed"};
+    else if (megatron())
+      choices = {"name: megatron"};
+    else
+      choices = {compiled ? "name: torch-compile" : "name: eager-sdpa"};
+    const std::string clipping = "deepspeed_config.gradient_clipping";
+    if (!keys_.automatic(clipping) && keys_.number(clipping).value_or(0) > 0) choices.emplace_back("gradient_clipping: foreach");
+    if (compiled && (deepspeed() || megatron())) choices.emplace_back("elementwise: compiled");
+    job_.set("framework", fmt::format("{{{}}}", fmt::join(choices, ", ")),
+             compiled ? path : fmt::format("distributed_type {}, a model of transformers", one_line(type_)));
+  }
+
+  JobKeys keys_;
+  const JobOptions& options_;
+  ImportedJob job_;
+  std::string type_;
+  int data_ = 1;  // replicas
+  int node_ = 1;  // GPUs of a node
+};
+
+}  // namespace
+
+ImportedJob import_accelerate(const std::string& text, const std::string& name, const JobOptions& options) {
+  return AccelerateImport(job_keys(text, name), options).job();
+}
+
+}  // namespace panpipe::jobs
