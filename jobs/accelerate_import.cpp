@@ -15,7 +15,7 @@ namespace {
 
 const std::vector<std::string> kAccelerateNotModelled = {"fsdp_config.fsdp_backward_prefetch*",
                                                          "fsdp_config.fsdp_forward_prefetch",
-                                                         "fsdp_config.fsdp_auto_wrap_policy",
+
                                                          "fsdp_config.fsdp_min_num_params",
                                                          "deepspeed_config.*",
                                                          "megatron_lm_config.*",
@@ -164,6 +164,10 @@ class AccelerateImport {
       keys_.refuse(key, fmt::format("is '{}', which is not known", one_line(word)),
                    "known are FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2, true and false");
     read_shard_of_axes(axes);
+    // A unit of FSDP is a block.
+    const std::string wrap = "fsdp_config.fsdp_auto_wrap_policy";
+    const std::string policy = in_capitals(keys_.text(wrap).value_or("TRANSFORMER_BASED_WRAP"));
+    if (policy != "TRANSFORMER_BASED_WRAP") job_.not_modelled.push_back(fmt::format("{}: {}", wrap, one_line(policy)));
     if (keys_.flag("fsdp_config.fsdp_offload_params").value_or(false))
       job_.not_modelled.emplace_back("fsdp_config.fsdp_offload_params: true");
   }

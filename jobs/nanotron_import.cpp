@@ -26,7 +26,6 @@ const std::vector<std::string> kNanotronNotModelled = {"model.model_config._attn
                                                        "parallelism.domino*",
                                                        "domino.*",
                                                        "fp8.*",
-                                                       "optimizer.optimizer_factory.torch_adam_is_fused",
                                                        "model.model_config.ring_attn*",
                                                        "model.model_config.attention_bias"};
 
@@ -220,6 +219,8 @@ class NanotronImport {
       choose(fmt::format("keep_gathered_inputs: {}", !*again), "parallelism.tp_recompute_allgather");
     if (const auto bucket = keys_.integer("model.ddp_bucket_cap_mb", 1, 1 << 16); bucket && *bucket != 25)
       choose(fmt::format("gradient_bucket_elements: {}", *bucket * (1LL << 20) / 2), "model.ddp_bucket_cap_mb, of bf16");
+    if (keys_.flag("optimizer.optimizer_factory.torch_adam_is_fused") == false)
+      choose("optimizer_kernel: foreach", "optimizer.optimizer_factory.torch_adam_is_fused");
     if (keys_.number("optimizer.clip_grad").value_or(0) > 0) choose("gradient_clipping: foreach", "optimizer.clip_grad");
     job_.set("framework", fmt::format("{{{}}}", fmt::join(choices, ", ")), fmt::format("{}", fmt::join(origins, ", ")));
   }

@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "jobs/known_keys.hpp"
+#include "tests/jobs/job_values.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -27,19 +27,8 @@ const std::string kLlama =
 
 ImportedJob job(const std::string& text, const MegatronOptions& options = {}) { return import_megatron(text, "job.sh", options); }
 
-std::string value(const ImportedJob& imported, const std::string& key) {
-  for (const ImportedValue& known : imported.values)
-    if (known.key == key) return known.value;
-  return "absent";
-}
-
 std::string fault(const std::string& text, const MegatronOptions& options = {}) {
-  try {
-    job(text, options);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no fault";
+  return fault_of([&] { job(text, options); });
 }
 
 TEST(MegatronImport, AGptOfEarlyReleases) {
