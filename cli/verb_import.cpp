@@ -13,6 +13,7 @@
 #include "base/input/source_text.hpp"
 #include "base/text/quantity_text.hpp"
 #include "cli/import_jobs.hpp"
+#include "cli/import_kineto.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
@@ -251,6 +252,7 @@ void add_import_verb(CLI::App& sub, std::function<int()>& run) {
   add_topology(sub, run);
   add_nccl_tests(sub, run);
   add_job_imports(sub, run);
+  add_kineto_import(sub, run);
 }
 
 }  // namespace panpipe::cli

@@ -9,6 +9,7 @@
 
 #include "base/input/kept_document.hpp"
 #include "base/text/did_you_mean.hpp"
+#include "costmodel/workload/assumptions.hpp"
 #include "costmodel/workload/bounds.hpp"
 
 namespace panpipe {
@@ -244,6 +245,9 @@ void opt(ConfigReader& r, ModelDimensions& d) {
   d.traits.query_bias = d.traits.output_bias = d.traits.mlp_bias = bias;
   const int width = r.integer("", {"word_embed_proj_dim"}, 1, d.hidden);
   if (width != d.hidden) d.traits.embedding_width = width;
+  if (r.flag({"_remove_final_layer_norm"}, false)) d.traits.final_norm = false;
+  if (!r.flag({"layer_norm_elementwise_affine"}, true))
+    r.assume("normalizations have weights and biases (layer_norm_elementwise_affine is false: they are left out)");
   if (r.flag({"do_layer_norm_before"}, true)) return;
   d.traits.form = BlockForm::PostNorm;
   d.traits.final_norm = false;
@@ -364,7 +368,7 @@ void smollm3(ConfigReader& r, ModelDimensions& d) {
   d.traits.no_rotary = every(d.layers, interval, 0);
   const std::vector<int> listed = r.list("no_rope_layers");
   for (std::size_t i = 0; i < std::min(listed.size(), d.traits.no_rotary.size()); ++i) d.traits.no_rotary[i] = listed[i] == 0;
-  if (r.flag({"use_sliding_window"}, false)) read_windows(r, d, 0, std::vector<bool>(static_cast<std::size_t>(d.layers), false));
+  if (r.flag({"use_sliding_window"}, false)) read_windows(r, d, 0, d.traits.no_rotary);  // windows where positions are not rotary
 }
 
 void plain(ConfigReader& /*r*/, ModelDimensions& /*d*/) {}
@@ -446,6 +450,23 @@ const ConfigClass* class_of(const Node& root, ReadLog& log) {
   return nullptr;
 }
 
+// The layers are those of the model's type; a head of another class is told.
+void tell_architecture(const Node& root, ModelConfig& made) {
+  const Node* list = root.find("architectures");
+  if (list == nullptr || list->kind != NodeKind::Sequence || list->items.empty()) return;
+  const std::string& asked = list->items.front()->text;
+  if (made.type == "bert" && asked == "BertForMaskedLM") made.model = asked;
+  if (asked != made.model)
+    made.assumptions.push_back(fmt::format("the model is built as {} (architectures names {})", made.model, asked));
+}
+
+// transformers refuses heads that do not divide the hidden size, where nothing states a head's own.
+void check_head_size(const ConfigReader& r, const ModelDimensions& d, ReadLog& log, const Node& root) {
+  if (r.find({"head_dim"}) != nullptr || d.traits.latent.kv_rank > 0 || d.hidden % d.heads == 0) return;
+  const Node* heads = r.find({"num_attention_heads", "n_head"});
+  log.error(heads ? *heads : root, fmt::format("{} heads do not divide the hidden size {}", d.heads, d.hidden));
+}
+
 void read_dimensions(ConfigReader& r, const Defaults& defaults, int sequence, ModelDimensions& d) {
   d.layers = r.integer("layers", {"num_hidden_layers", "n_layer"}, 1, defaults.layers);
   d.hidden = r.integer("hidden", {"hidden_size", "n_embd", "n_embed"}, 1, defaults.hidden);
@@ -479,6 +500,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   const ConfigClass* known = class_of(*document, log);
   log.throw_if_errors();
   made.type = known->type, made.model = known->name;
+  tell_architecture(*document, made);
   ConfigReader reader(*document, log, made);
   ModelDimensions& d = made.dimensions;
   read_dimensions(reader, known->defaults, sequence, d);
@@ -507,13 +529,18 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
     check_language_model(made.model, d);
   } catch (const InputError& error) {
     for (const Diagnostic& fault : error.diagnostics()) log.error(root, fault.message);
-    log.throw_if_errors();
   }
+  if (known->defaults.head_size == 0) check_head_size(reader, d, log, root);
+  log.throw_if_errors();
   return made;
 }
 
 ModelConfig read_model_config(const std::string& path, int sequence, int layers) {
   return read_model_config(*kept_document(path), sequence, layers);
+}
+
+std::vector<std::string> assumptions_of(const WorkloadRequest& request) {
+  return request.config ? request.config->assumptions : std::vector<std::string>();
 }
 
 }  // namespace panpipe

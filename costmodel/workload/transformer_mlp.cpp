@@ -113,4 +113,6 @@ int transformer_mlp(const Transformer& m, int x, int layer, const std::string& p
   return whole ? m.g.leave_parallel(partial) : partial;
 }
 
+int transformer_activation(const Transformer& model, int x) { return activate(model, x); }
+
 }  // namespace panpipe
