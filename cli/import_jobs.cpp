@@ -7,9 +7,12 @@
 #include <memory>
 #include <optional>
 
+#include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "base/input/source_text.hpp"
 #include "cli/output.hpp"
+#include "costmodel/scenario/scenario.hpp"
+#include "costmodel/workload/assumptions.hpp"
 #include "jobs/accelerate_import.hpp"
 #include "jobs/deepspeed_import.hpp"
 #include "jobs/megatron_import.hpp"
@@ -30,15 +33,30 @@ struct JobFile {
   std::string text() const { return read_text_file(file); }
 };
 
+// What the model of the job does otherwise stands with the other assumptions. Why a scenario does not load is told, and it is
+// written all the same: the job may be right for another machine.
+std::string add_model(jobs::ImportedJob& job, const std::string& output) {
+  const std::string folder = output.empty() ? "." : std::filesystem::absolute(output).parent_path().string();
+  try {
+    const Scenario scenario = parse_scenario(jobs::scenario_text(job), output.empty() ? "the scenario" : output, folder);
+    for (const std::string& assumption : assumptions_of(scenario.workload)) job.assumptions.push_back(assumption + ".");
+  } catch (const InputError& error) {
+    return fmt::format("warning: the scenario does not load:\n{}\n", error.what());
+  }
+  return "";
+}
+
 // Writes the scenario, and tells on standard error what the job leaves open.
-int write_job(const jobs::ImportedJob& job, const std::string& output) {
+int write_job(jobs::ImportedJob job, const std::string& output) {
+  const std::string warning = add_model(job, output);
   const std::string text = jobs::scenario_text(job);
   if (output.empty()) {
     print(text);
+    std::fputs(warning.c_str(), stderr);
     return 0;
   }
   write_file(output, text, kAdvice);
-  std::string told;
+  std::string told = warning;
   for (const std::string& assumption : job.assumptions) told += "assumed: " + assumption + "\n";
   for (const std::string& left : job.not_modelled) told += fmt::format("not part of a prediction: {}\n", left);
   for (const std::string& unknown : job.not_understood) told += fmt::format("warning: not understood: {}\n", unknown);

@@ -247,7 +247,7 @@ void opt(ConfigReader& r, ModelDimensions& d) {
   if (width != d.hidden) d.traits.embedding_width = width;
   if (r.flag({"_remove_final_layer_norm"}, false)) d.traits.final_norm = false;
   if (!r.flag({"layer_norm_elementwise_affine"}, true))
-    r.assume("normalizations have weights and biases (layer_norm_elementwise_affine is false: they are left out)");
+    r.assume("normalizations have weights and biases, which layer_norm_elementwise_affine: false leaves out");
   if (r.flag({"do_layer_norm_before"}, true)) return;
   d.traits.form = BlockForm::PostNorm;
   d.traits.final_norm = false;
@@ -457,7 +457,7 @@ void tell_architecture(const Node& root, ModelConfig& made) {
   const std::string& asked = list->items.front()->text;
   if (made.type == "bert" && asked == "BertForMaskedLM") made.model = asked;
   if (asked != made.model)
-    made.assumptions.push_back(fmt::format("the model is built as {} (architectures names {})", made.model, asked));
+    made.assumptions.push_back(fmt::format("the model is built as {}, where architectures names {}", made.model, asked));
 }
 
 // transformers refuses heads that do not divide the hidden size, where nothing states a head's own.
@@ -523,15 +523,15 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
                                      d.positions));
   if (const Node* quantized = reader.find({"quantization_config"}); quantized != nullptr)
     made.assumptions.emplace_back("quantized weights (quantization_config) are trained in the scenario's precision");
+  if (known->defaults.head_size == 0) check_head_size(reader, d, log, root);
   log.throw_if_errors();
   made.build = made.type == "bert" ? build_bert : build_language_model;
   try {
     check_language_model(made.model, d);
   } catch (const InputError& error) {
     for (const Diagnostic& fault : error.diagnostics()) log.error(root, fault.message);
+    log.throw_if_errors();
   }
-  if (known->defaults.head_size == 0) check_head_size(reader, d, log, root);
-  log.throw_if_errors();
   return made;
 }
 

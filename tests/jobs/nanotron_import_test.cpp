@@ -18,7 +18,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const std::string kExamples = "../scenarios/examples/";
+const std::string kExamples = "../scenarios/examples/jobs/";
 
 const std::string kNanotron =
     "model:\n  dtype: bfloat16\n  make_vocab_size_divisible_by: 128\n  model_config: {is_llama_config: true, hidden_size: 512, "

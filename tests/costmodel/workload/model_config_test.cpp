@@ -238,11 +238,11 @@ TEST_F(ModelConfigs, LatentAttentionHasNarrowValues) {
 TEST_F(ModelConfigs, WhatTheModelDoesOtherwiseIsTold) {
   const auto told = [&](const std::string& text) { return read_model_config(file(text), 128).assumptions; };
   EXPECT_TRUE(told("{model_type: llama, architectures: [LlamaForCausalLM]}").empty());
-  EXPECT_EQ(
-      told("{model_type: llama, architectures: [LlamaForSequenceClassification]}"),
-      std::vector<std::string>{"the model is built as LlamaForCausalLM (architectures names LlamaForSequenceClassification)"});
+  EXPECT_EQ(told("{model_type: llama, architectures: [LlamaForSequenceClassification]}"),
+            std::vector<std::string>{
+                "the model is built as LlamaForCausalLM, where architectures names LlamaForSequenceClassification"});
   EXPECT_EQ(told("{model_type: bert, architectures: [BertModel]}"),
-            std::vector<std::string>{"the model is built as BertForPreTraining (architectures names BertModel)"});
+            std::vector<std::string>{"the model is built as BertForPreTraining, where architectures names BertModel"});
   EXPECT_TRUE(told("{model_type: bert, architectures: [BertForMaskedLM]}").empty());
   EXPECT_EQ(told("{model_type: opt, layer_norm_elementwise_affine: false}").size(), 1U);
   EXPECT_FALSE(read_model_config(file("{model_type: opt, _remove_final_layer_norm: true}"), 128).dimensions.traits.final_norm);
@@ -289,10 +289,10 @@ TEST_F(ModelConfigs, FaultsHavePlacesAndRemedies) {
   EXPECT_NE(fault("{model_type: llama, hidden_size: wide}").find("1:34: "), std::string::npos);
   EXPECT_NE(fault("{model_type: gpt2}", 2048).find("a sequence of 2048 tokens is longer than the 1024 learned positions"),
             std::string::npos);
-  EXPECT_NE(fault("{model_type: llama, num_attention_heads: 12, num_key_value_heads: 5}")
+  EXPECT_NE(fault("{model_type: llama, hidden_size: 768, num_attention_heads: 12, num_key_value_heads: 5}")
                 .find("5 key-value heads do not divide the 12 heads of LlamaForCausalLM"),
             std::string::npos);
-  EXPECT_NE(fault("{model_type: gpt2, n_embd: 768, n_head: 7}").find("1:39: error: 7 heads do not divide the hidden size 768"),
+  EXPECT_NE(fault("{model_type: gpt2, n_embd: 768, n_head: 7}").find("1:41: error: 7 heads do not divide the hidden size 768"),
             std::string::npos);
   EXPECT_NE(fault("{model_type: gemma2, num_hidden_layers: 3, layer_types: [full_attention]}")
                 .find("'layer_types' names 1 layers, and the model has 3"),
