@@ -4,10 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/error.hpp"
+#include "base/text/characters.hpp"
 #include "jobs/bounds.hpp"
+#include "jobs/framework_choices.hpp"
 #include "jobs/known_keys.hpp"
 
 namespace panpipe::jobs {
@@ -58,11 +59,6 @@ const std::vector<std::string> kAccelerateWithoutEffect = {"compute_environment"
                                                            "log_level",
                                                            "mixed_precision_config.*"};
 
-std::string in_capitals(std::string word) {
-  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return word;
-}
-
 class AccelerateImport {
  public:
   AccelerateImport(JobKeys keys, const JobOptions& options) : keys_(std::move(keys)), options_(options) {
@@ -71,7 +67,8 @@ class AccelerateImport {
   }
 
   ImportedJob job() {
-    type_ = in_capitals(keys_.text("distributed_type").value_or("NO"));
+    written_type_ = one_line(keys_.text("distributed_type").value_or("NO"));
+    type_ = lower_case(written_type_);
     read_degrees();
     put_stated_model(job_, options_);
     read_batch();
@@ -85,9 +82,9 @@ class AccelerateImport {
   }
 
  private:
-  bool fsdp() const { return type_ == "FSDP"; }
-  bool deepspeed() const { return type_ == "DEEPSPEED"; }
-  bool megatron() const { return type_ == "MEGATRON_LM"; }
+  bool fsdp() const { return type_ == "fsdp"; }
+  bool deepspeed() const { return type_ == "deepspeed"; }
+  bool megatron() const { return type_ == "megatron_lm"; }
   int degree(const std::string& path) { return keys_.integer(path, 1, kMostRanks).value_or(1); }
 
   JobMachine machine(int ranks) {
@@ -124,9 +121,7 @@ class AccelerateImport {
     job_.set("parallel.tensor", tensor, keys_.has(tensor_key) ? tensor_key : "no tensor parallelism");
     job_.set("parallel.data", data_, fmt::format("{} GPUs / (tensor x pipeline x context)", cluster.gpus));
     const bool gathers = keys_.text(axes + "cp_comm_strategy").value_or("allgather") == "allgather";
-    if (!put_context(job_, context, axes + "cp_size", gathers ? "all-gather" : "ring"))
-      keys_.refuse(axes + "cp_size", fmt::format("is {}; predictions do not know context parallelism", context),
-                   "predict the job without it");
+    put_context_key(job_, keys_, axes + "cp_size", context, gathers ? "all-gather" : "ring");
     if (pipeline > 1) job_.set("schedule", "1f1b", "Megatron-LM's schedule");
     if (fsdp())
       read_fsdp(axes);
@@ -134,8 +129,8 @@ class AccelerateImport {
       read_deepspeed();
     else if (megatron())
       read_megatron();
-    else if (type_ != "NO" && type_ != "MULTI_GPU" && type_ != "TP")
-      keys_.refuse("distributed_type", fmt::format("is '{}', which is not known", one_line(type_)),
+    else if (type_ != "no" && type_ != "multi_gpu" && type_ != "tp")
+      keys_.refuse("distributed_type", fmt::format("is '{}', which is not known", written_type_),
                    "known are NO, MULTI_GPU, FSDP, DEEPSPEED, MEGATRON_LM and TP");
   }
 
@@ -148,26 +143,26 @@ class AccelerateImport {
     const std::string reshard = "fsdp_config.fsdp_reshard_after_forward", strategy = "fsdp_config.fsdp_sharding_strategy";
     const std::string key = keys_.has(strategy) && (version == 1 || !keys_.has(reshard)) ? strategy : reshard;
     const std::string other = key == strategy ? reshard : strategy;
-    const std::string word = in_capitals(keys_.text(key).value_or("FULL_SHARD"));
+    const std::string word = lower_case(keys_.text(key).value_or("full_shard"));
     if (keys_.has(other))
       job_.not_modelled.push_back(fmt::format("{}: {} ({} counts)", other, one_line(*keys_.text(other)), key));
-    if (word == "FULL_SHARD" || word == "1" || word == "TRUE")
+    if (word == "full_shard" || word == "1" || word == "true")
       put_zero(3, keys_.has(key) ? key : "FSDP's default");
-    else if (word == "SHARD_GRAD_OP" || word == "2" || word == "FALSE")
+    else if (word == "shard_grad_op" || word == "2" || word == "false")
       put_zero(2, key);
-    else if (word == "NO_SHARD" || word == "3")
+    else if (word == "no_shard" || word == "3")
       put_zero(0, key);
-    else if (word == "HYBRID_SHARD" || word == "4" || word == "HYBRID_SHARD_ZERO2" || word == "_HYBRID_SHARD_ZERO2" ||
+    else if (word == "hybrid_shard" || word == "4" || word == "hybrid_shard_zero2" || word == "_hybrid_shard_zero2" ||
              word == "5")
-      put_hybrid(word == "HYBRID_SHARD" || word == "4" ? 3 : 2, key);
+      put_hybrid(word == "hybrid_shard" || word == "4" ? 3 : 2, key);
     else
-      keys_.refuse(key, fmt::format("is '{}', which is not known", one_line(word)),
+      keys_.refuse(key, fmt::format("is '{}', which is not known", one_line(keys_.shown(key))),
                    "known are FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2, true and false");
     read_shard_of_axes(axes);
     // A unit of FSDP is a block.
     const std::string wrap = "fsdp_config.fsdp_auto_wrap_policy";
-    const std::string policy = in_capitals(keys_.text(wrap).value_or("TRANSFORMER_BASED_WRAP"));
-    if (policy != "TRANSFORMER_BASED_WRAP") job_.not_modelled.push_back(fmt::format("{}: {}", wrap, one_line(policy)));
+    const std::string policy = lower_case(keys_.text(wrap).value_or("transformer_based_wrap"));
+    if (policy != "transformer_based_wrap") job_.not_modelled.push_back(fmt::format("{}: {}", wrap, one_line(keys_.shown(wrap))));
     if (keys_.flag("fsdp_config.fsdp_offload_params").value_or(false))
       job_.not_modelled.emplace_back("fsdp_config.fsdp_offload_params: true");
   }
@@ -238,27 +233,23 @@ class AccelerateImport {
 
   void read_framework() {
     const std::string path = keys_.has("dynamo_config.dynamo_backend") ? "dynamo_config.dynamo_backend" : "dynamo_backend";
-    const bool compiled = in_capitals(keys_.text(path).value_or("NO")) == "INDUCTOR";
-    std::vector<std::string> choices;
-    if (deepspeed())
-      choices = {"name: deepspeed"};
-    else if (megatron())
-      choices = {"name: megatron"};
-    else
-      choices = {compiled ? "name: torch-compile" : "name: eager-sdpa"};
+    const bool compiled = lower_case(keys_.text(path).value_or("no")) == "inductor";
+    const std::string preset = deepspeed() ? "deepspeed" : megatron() ? "megatron" : compiled ? "torch-compile" : "eager-sdpa";
+    FrameworkChoices framework(preset,
+                               compiled ? path : fmt::format("distributed_type {}, a model of transformers", written_type_));
     const std::string clipping = "deepspeed_config.gradient_clipping";
-    if (!keys_.automatic(clipping) && keys_.number(clipping).value_or(0) > 0) choices.emplace_back("gradient_clipping: foreach");
-    if (compiled && (deepspeed() || megatron())) choices.emplace_back("elementwise: compiled");
-    job_.set("framework", fmt::format("{{{}}}", fmt::join(choices, ", ")),
-             compiled ? path : fmt::format("distributed_type {}, a model of transformers", one_line(type_)));
+    if (!keys_.automatic(clipping) && keys_.number(clipping).value_or(0) > 0)
+      framework.choose("gradient_clipping: foreach", clipping);
+    if (compiled && (deepspeed() || megatron())) framework.choose("elementwise: compiled", path);
+    framework.put(job_);
   }
 
   JobKeys keys_;
   const JobOptions& options_;
   ImportedJob job_;
-  std::string type_;
-  int data_ = 1;  // replicas
-  int node_ = 1;  // GPUs of a node
+  std::string written_type_, type_;  // as it stands; in small letters
+  int data_ = 1;                     // replicas
+  int node_ = 1;                     // GPUs of a node
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "jobs/bounds.hpp"
+#include "jobs/framework_choices.hpp"
 #include "jobs/known_keys.hpp"
 
 namespace panpipe::jobs {
@@ -114,9 +115,7 @@ class DeepSpeedImport {
     job_.set("parallel.pipeline", pipeline, keys_.has("pipeline.stages") ? "pipeline.stages" : "no pipeline.stages");
     job_.set("parallel.tensor", tensor, keys_.has(tensor_key) ? tensor_key : "no tensor_parallel");
     job_.set("parallel.data", data_, fmt::format("{} GPUs / (tensor x pipeline x sequence)", machine.gpus));
-    if (!put_context(job_, context, "sequence_parallel_size", "ulysses"))
-      keys_.refuse("sequence_parallel_size", fmt::format("is {}; predictions do not know context parallelism", context),
-                   "predict the job without it");
+    put_context_key(job_, keys_, "sequence_parallel_size", context, "ulysses");
     if (pipeline > 1) job_.set("schedule", "1f1b", "DeepSpeed's TrainSchedule");
     read_zero();
   }
@@ -199,21 +198,18 @@ class DeepSpeedImport {
   }
 
   void read_framework() {
-    std::vector<std::string> choices = {"name: deepspeed"}, origins = {"DeepSpeed with a model of transformers"};
-    const auto choose = [&](const std::string& choice, const char* origin) {
-      choices.push_back(choice);
-      origins.emplace_back(origin);
-    };
+    FrameworkChoices framework("deepspeed", "DeepSpeed with a model of transformers");
     if (!keys_.automatic("zero_optimization.overlap_comm"))
       if (const auto overlap = keys_.flag("zero_optimization.overlap_comm"))
-        choose(fmt::format("overlap_all_reduce: {0}, overlap_reduce_scatter: {0}", *overlap), "zero_optimization.overlap_comm");
+        framework.choose(fmt::format("overlap_all_reduce: {0}, overlap_reduce_scatter: {0}", *overlap),
+                         "zero_optimization.overlap_comm");
     if (!keys_.automatic("zero_optimization.reduce_bucket_size"))
       if (const auto bucket = keys_.integer("zero_optimization.reduce_bucket_size", 1, 2'000'000'000))
-        choose(fmt::format("gradient_bucket_elements: {}", *bucket), "zero_optimization.reduce_bucket_size");
+        framework.choose(fmt::format("gradient_bucket_elements: {}", *bucket), "zero_optimization.reduce_bucket_size");
     if (!keys_.automatic("gradient_clipping"))
       if (const double norm = keys_.number("gradient_clipping").value_or(0); norm > 0)
-        choose("gradient_clipping: foreach", "gradient_clipping");
-    job_.set("framework", fmt::format("{{{}}}", fmt::join(choices, ", ")), fmt::format("{}", fmt::join(origins, ", ")));
+        framework.choose("gradient_clipping: foreach", "gradient_clipping");
+    framework.put(job_);
   }
 
   JobKeys keys_;

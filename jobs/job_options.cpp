@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
-
 #include "base/error.hpp"
 #include "base/input/scalar_text.hpp"
+#include "base/text/characters.hpp"
+#include "jobs/known_keys.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -50,11 +49,18 @@ void tell_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& 
 }
 
 void put_optimizer(ImportedJob& job, const std::string& name, const std::string& origin) {
-  std::string lower = name;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = lower_case(name);
   if (lower == "adam" || lower == "adamw" || lower == "sgd") return job.set("optimizer", lower, origin);
   job.set("optimizer", "adamw", fmt::format("instead of {}", origin));
   job.not_modelled.push_back(fmt::format("{}: {} (predicted as AdamW)", origin, one_line(name)));
+}
+
+void put_context_key(ImportedJob& job, JobKeys& keys, const std::string& path, int degree, const std::string& exchange) {
+  if (!put_context(job, degree, path, exchange)) keys.refuse(path, no_context(degree), kPredictWithout);
+}
+
+void put_expert_key(ImportedJob& job, JobKeys& keys, const std::string& path, int degree, int tensor) {
+  if (!put_expert(job, degree, tensor, path)) keys.refuse(path, no_expert(degree), kPredictWithoutExperts);
 }
 
 }  // namespace panpipe::jobs

@@ -34,4 +34,8 @@ void tell_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& 
 // The optimizer of torch.optim's or DeepSpeed's names; any other is told, and AdamW is predicted.
 void put_optimizer(ImportedJob& job, const std::string& name, const std::string& origin);
 
+// Degrees of context and expert parallelism; InputError at the key where scenarios have none (jobs/known_keys.hpp).
+void put_context_key(ImportedJob& job, JobKeys& keys, const std::string& path, int degree, const std::string& exchange);
+void put_expert_key(ImportedJob& job, JobKeys& keys, const std::string& path, int degree, int tensor);
+
 }  // namespace panpipe::jobs

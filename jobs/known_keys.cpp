@@ -26,6 +26,9 @@ bool scenario_has_context() { return HasContext<Parallel>; }
 bool scenario_has_expert() { return HasExpert<Parallel>; }
 bool scenario_has_fp8() { return HasFp8<Precision>; }
 
+std::string no_context(int degree) { return fmt::format("is {}; predictions do not know context parallelism", degree); }
+std::string no_expert(int degree) { return fmt::format("is {}; predictions do not know expert parallelism", degree); }
+
 bool put_context(ImportedJob& job, int degree, const std::string& origin, const std::string& exchange) {
   if (degree > 1 && !scenario_has_context()) return false;
   if (degree > 1) job.set("parallel.context", degree, origin);

@@ -13,6 +13,12 @@ bool scenario_has_context();
 bool scenario_has_expert();
 bool scenario_has_fp8();
 
+// What a job is told that needs them: "is 2; predictions do not know context parallelism".
+std::string no_context(int degree);
+std::string no_expert(int degree);
+constexpr const char* kPredictWithout = "predict the job without it";
+constexpr const char* kPredictWithoutExperts = "predict the job without it: every rank then holds all experts";
+
 // A degree above 1 as a key, or false where scenarios have none; 1 needs no key. `exchange` is how keys and values travel: ring,
 // all-gather, ulysses; empty: not stated.
 bool put_context(ImportedJob& job, int degree, const std::string& origin, const std::string& exchange = "");

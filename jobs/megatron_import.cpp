@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "jobs/bounds.hpp"
+#include "jobs/framework_choices.hpp"
 #include "jobs/job_machine.hpp"
 #include "jobs/known_keys.hpp"
 #include "jobs/megatron_arguments.hpp"
@@ -84,12 +85,10 @@ void read_parallel(MegatronJob& m) {
   m.job.set("parallel.data", data,
             fmt::format("{} GPUs / (tensor x pipeline{})", machine.gpus, m.context > 1 ? " x context" : ""));
   if (!put_context(m.job, m.context, "--context-parallel-size"))
-    m.arguments.refuse("--context-parallel-size", fmt::format("is {}; predictions do not know context parallelism", m.context),
-                       "predict the job without it");
+    m.arguments.refuse("--context-parallel-size", no_context(m.context), kPredictWithout);
   const auto expert_tensor = m.arguments.integer("--expert-tensor-parallel-size", 1, kMostRanks);
   if (!put_expert(m.job, m.expert, expert_tensor.value_or(0), "--expert-model-parallel-size"))
-    m.arguments.refuse("--expert-model-parallel-size", fmt::format("is {}; predictions do not know expert parallelism", m.expert),
-                       "predict the job without it: every rank then holds all experts");
+    m.arguments.refuse("--expert-model-parallel-size", no_expert(m.expert), kPredictWithoutExperts);
   if (m.expert == 1 && expert_tensor && *expert_tensor != m.tensor)
     m.job.not_modelled.push_back(
         fmt::format("--expert-tensor-parallel-size {} (experts are cut like the rest, {})", *expert_tensor, m.tensor));
@@ -131,31 +130,27 @@ void read_optimizer(MegatronJob& m) {
 
 void read_framework(MegatronJob& m) {
   Arguments& a = m.arguments;
-  std::vector<std::string> choices = {"name: megatron-core"}, origins;
-  const auto choose = [&](const char* choice, const char* origin) {
-    choices.emplace_back(choice);
-    origins.emplace_back(origin);
-  };
+  FrameworkChoices framework("megatron-core", "Megatron-Core with Transformer Engine");
   const std::string backend = a.text("--attention-backend").value_or("");
   const bool flash = a.flag("--use-flash-attn") || backend == "flash";
   const bool local = a.text("--transformer-impl").value_or("transformer_engine") == "local";
-  if (flash) choose("attention: flash-2", "--use-flash-attn");
+  if (flash) framework.choose("attention: flash-2", "--use-flash-attn");
   if (backend == "unfused" || (local && !flash))
-    choose("attention: unfused", backend.empty() ? "--transformer-impl local" : "--attention-backend unfused");
-  if (a.flag("--overlap-grad-reduce")) choose("overlap_all_reduce: true, overlap_reduce_scatter: true", "--overlap-grad-reduce");
-  if (a.flag("--overlap-param-gather")) choose("overlap_parameter_gather: true", "--overlap-param-gather");
-  if (a.flag("--tp-comm-overlap")) choose("overlap_tensor_collectives: true", "--tp-comm-overlap");
+    framework.choose("attention: unfused", backend.empty() ? "--transformer-impl local" : "--attention-backend unfused");
+  if (a.flag("--overlap-grad-reduce"))
+    framework.choose("overlap_all_reduce: true, overlap_reduce_scatter: true", "--overlap-grad-reduce");
+  if (a.flag("--overlap-param-gather")) framework.choose("overlap_parameter_gather: true", "--overlap-param-gather");
+  if (a.flag("--tp-comm-overlap")) framework.choose("overlap_tensor_collectives: true", "--tp-comm-overlap");
   bool unfused = false;
   for (const char* flag : {"--no-bias-gelu-fusion", "--no-bias-swiglu-fusion", "--no-bias-dropout-fusion"})
     unfused |= a.flag(flag);
-  if (unfused) choose("elementwise: eager", "--no-bias-...-fusion");
-  if (a.flag("--grad-reduce-in-bf16")) choose("gradient_bytes: 2", "--grad-reduce-in-bf16");
+  if (unfused) framework.choose("elementwise: eager", "--no-bias-...-fusion");
+  if (a.flag("--grad-reduce-in-bf16")) framework.choose("gradient_bytes: 2", "--grad-reduce-in-bf16");
   // As the preset has it.
   for (const char* known : {"--accumulate-allreduce-grads-in-fp32", "--no-masked-softmax-fusion", "--no-rope-fusion",
                             "--cross-entropy-loss-fusion", "--bias-gelu-fusion"})
     a.flag(known);
-  m.job.set("framework", fmt::format("{{{}}}", fmt::join(choices, ", ")),
-            origins.empty() ? "Megatron-Core with Transformer Engine" : fmt::format("{}", fmt::join(origins, ", ")));
+  framework.put(m.job);
 }
 
 }  // namespace

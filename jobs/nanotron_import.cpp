@@ -4,12 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/error.hpp"
 #include "base/input/scalar_text.hpp"
+#include "base/text/characters.hpp"
 #include "jobs/bounds.hpp"
 #include "jobs/config_text.hpp"
+#include "jobs/framework_choices.hpp"
 #include "jobs/known_keys.hpp"
 
 namespace panpipe::jobs {
@@ -107,18 +108,14 @@ class NanotronImport {
     job_.set("parallel.pipeline", pipeline, "parallelism.pp");
     job_.set("parallel.tensor", tensor, "parallelism.tp");
     job_.set("parallel.data", data, "parallelism.dp");
-    if (!put_context(job_, context, "parallelism.context_parallel_size", "ring"))
-      keys_.refuse("parallelism.context_parallel_size",
-                   fmt::format("is {}; predictions do not know context parallelism", context), "predict the job without it");
+    put_context_key(job_, keys_, "parallelism.context_parallel_size", context, "ring");
     const int expert = keys_.integer("parallelism.expert_parallel_size", 1, kMostRanks).value_or(1);
-    if (!put_expert(job_, expert, 0, "parallelism.expert_parallel_size"))
-      keys_.refuse("parallelism.expert_parallel_size", fmt::format("is {}; predictions do not know expert parallelism", expert),
-                   "predict the job without it: every rank then holds all experts");
-    std::string mode = keys_.text("parallelism.tp_mode").value_or("ALL_REDUCE");
-    std::transform(mode.begin(), mode.end(), mode.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    if (mode != "ALL_REDUCE" && mode != "REDUCE_SCATTER")
-      keys_.refuse("parallelism.tp_mode", fmt::format("is '{}'; it is ALL_REDUCE or REDUCE_SCATTER", one_line(mode)));
-    if (mode == "REDUCE_SCATTER" && tensor > 1) job_.set("parallel.sequence_parallel", "true", "parallelism.tp_mode");
+    put_expert_key(job_, keys_, "parallelism.expert_parallel_size", expert, 0);
+    const std::string mode = lower_case(keys_.text("parallelism.tp_mode").value_or("all_reduce"));
+    if (mode != "all_reduce" && mode != "reduce_scatter")
+      keys_.refuse("parallelism.tp_mode",
+                   fmt::format("is '{}'; it is ALL_REDUCE or REDUCE_SCATTER", one_line(keys_.shown("parallelism.tp_mode"))));
+    if (mode == "reduce_scatter" && tensor > 1) job_.set("parallel.sequence_parallel", "true", "parallelism.tp_mode");
     if (const auto stage = keys_.integer("optimizer.zero_stage", 0, 1)) job_.set("parallel.zero", *stage, "optimizer.zero_stage");
     read_schedule(pipeline);
   }
@@ -208,21 +205,19 @@ class NanotronImport {
   }
 
   void read_framework() {
-    std::vector<std::string> choices = {"name: nanotron"}, origins = {"nanotron"};
-    const auto choose = [&](const std::string& choice, const char* origin) {
-      choices.push_back(choice);
-      origins.emplace_back(origin);
-    };
+    FrameworkChoices framework("nanotron", "nanotron");
     if (!keys_.flag("parallelism.tp_linear_async_communication").value_or(false))
-      choose("overlap_tensor_collectives: false", "no parallelism.tp_linear_async_communication");
+      framework.choose("overlap_tensor_collectives: false", "no parallelism.tp_linear_async_communication");
     if (const auto again = keys_.flag("parallelism.tp_recompute_allgather"))
-      choose(fmt::format("keep_gathered_inputs: {}", !*again), "parallelism.tp_recompute_allgather");
+      framework.choose(fmt::format("keep_gathered_inputs: {}", !*again), "parallelism.tp_recompute_allgather");
     if (const auto bucket = keys_.integer("model.ddp_bucket_cap_mb", 1, 1 << 16); bucket && *bucket != 25)
-      choose(fmt::format("gradient_bucket_elements: {}", *bucket * (1LL << 20) / 2), "model.ddp_bucket_cap_mb, of bf16");
+      framework.choose(fmt::format("gradient_bucket_elements: {}", *bucket * (1LL << 20) / 2),
+                       "model.ddp_bucket_cap_mb, of bf16");
     if (keys_.flag("optimizer.optimizer_factory.torch_adam_is_fused") == false)
-      choose("optimizer_kernel: foreach", "optimizer.optimizer_factory.torch_adam_is_fused");
-    if (keys_.number("optimizer.clip_grad").value_or(0) > 0) choose("gradient_clipping: foreach", "optimizer.clip_grad");
-    job_.set("framework", fmt::format("{{{}}}", fmt::join(choices, ", ")), fmt::format("{}", fmt::join(origins, ", ")));
+      framework.choose("optimizer_kernel: foreach", "optimizer.optimizer_factory.torch_adam_is_fused");
+    if (keys_.number("optimizer.clip_grad").value_or(0) > 0)
+      framework.choose("gradient_clipping: foreach", "optimizer.clip_grad");
+    framework.put(job_);
   }
 
   JobKeys keys_;

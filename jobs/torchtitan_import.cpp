@@ -4,11 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/error.hpp"
+#include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "jobs/bounds.hpp"
+#include "jobs/framework_choices.hpp"
 #include "jobs/known_keys.hpp"
 #include "jobs/toml_document.hpp"
 #include "jobs/torchtitan_flavors.hpp"
@@ -31,11 +32,6 @@ constexpr TitanSchedule kTitanSchedules[] = {{"1f1b", "1f1b", 1},
                                              {"interleavedzerobubble", "interleaved-zero-bubble", 2},
                                              {"zbvzerobubble", "zb-v", 2},
                                              {"dualpipev", "dualpipe-v", 2}};
-
-std::string in_small_letters(std::string word) {
-  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return word;
-}
 
 class TorchtitanImport {
  public:
@@ -88,14 +84,10 @@ class TorchtitanImport {
     job_.set("parallel.data", data_, "parallelism.data_parallel_replicate_degree x data_parallel_shard_degree");
     if (tensor_ > 1) job_.set("parallel.sequence_parallel", "true", "torchtitan's tensor parallelism");
     const bool gathers = keys_.text("parallelism.context_parallel_rotate_method").value_or("allgather") == "allgather";
-    if (!put_context(job_, context, "parallelism.context_parallel_degree", gathers ? "all-gather" : "ring"))
-      keys_.refuse("parallelism.context_parallel_degree",
-                   fmt::format("is {}; predictions do not know context parallelism", context), "predict the job without it");
+    put_context_key(job_, keys_, "parallelism.context_parallel_degree", context, gathers ? "all-gather" : "ring");
     const int expert = degree("expert_parallel_degree");
     const int expert_tensor = keys_.integer("parallelism.expert_tensor_parallel_degree", 1, kMostRanks).value_or(0);
-    if (!put_expert(job_, expert, expert_tensor, "parallelism.expert_parallel_degree"))
-      keys_.refuse("parallelism.expert_parallel_degree", fmt::format("is {}; predictions do not know expert parallelism", expert),
-                   "predict the job without it: every rank then holds all experts");
+    put_expert_key(job_, keys_, "parallelism.expert_parallel_degree", expert, expert_tensor);
     if (replicas > 1 && shard_ > 1) job_.set("parallel.shard", shard_, "parallelism.data_parallel_shard_degree");
     read_zero(context);
   }
@@ -186,7 +178,7 @@ class TorchtitanImport {
     const std::string key = "parallelism.pipeline_parallel_schedule";
     const std::string name = keys_.text(key).value_or("1F1B");
     const auto* const known = std::find_if(std::begin(kTitanSchedules), std::end(kTitanSchedules),
-                                           [&](const TitanSchedule& s) { return in_small_letters(name) == s.theirs; });
+                                           [&](const TitanSchedule& s) { return lower_case(name) == s.theirs; });
     if (known == std::end(kTitanSchedules))
       keys_.refuse(key, fmt::format("is '{}', which is not known", one_line(name)),
                    "known are 1F1B, GPipe, Interleaved1F1B, LoopedBFS, InterleavedZeroBubble, ZBVZeroBubble and DualPipeV");
@@ -240,22 +232,19 @@ class TorchtitanImport {
   }
 
   void read_framework() {
-    std::vector<std::string> choices = {"name: torchtitan"}, origins = {"torchtitan"};
-    const auto choose = [&](const std::string& choice, const char* origin) {
-      choices.push_back(choice);
-      origins.emplace_back(origin);
-    };
+    FrameworkChoices framework("torchtitan", "torchtitan");
     const std::string key = keys_.has("compile.enable") ? "compile.enable" : "training.compile";
     const std::vector<std::string> components = keys_.list("compile.components");
     const bool model = components.empty() || std::find(components.begin(), components.end(), "model") != components.end();
-    if (!keys_.flag(key).value_or(false) || !model) choose("elementwise: eager, normalization: modules", "no compile.enable");
+    if (!keys_.flag(key).value_or(false) || !model)
+      framework.choose("elementwise: eager, normalization: modules", "no compile.enable");
     if (keys_.flag("parallelism.enable_async_tensor_parallel").value_or(false))
-      choose("tensor_chunks: 0", "parallelism.enable_async_tensor_parallel");
+      framework.choose("tensor_chunks: 0", "parallelism.enable_async_tensor_parallel");
     const std::string kernel = keys_.text("optimizer.implementation").value_or("fused");
     if (kernel == "foreach" || kernel == "for-loop")
-      choose(kernel == "foreach" ? "optimizer_kernel: foreach" : "optimizer_kernel: loop", "optimizer.implementation");
-    if (keys_.number("training.max_norm").value_or(0) > 0) choose("gradient_clipping: foreach", "training.max_norm");
-    job_.set("framework", fmt::format("{{{}}}", fmt::join(choices, ", ")), fmt::format("{}", fmt::join(origins, ", ")));
+      framework.choose(kernel == "foreach" ? "optimizer_kernel: foreach" : "optimizer_kernel: loop", "optimizer.implementation");
+    if (keys_.number("training.max_norm").value_or(0) > 0) framework.choose("gradient_clipping: foreach", "training.max_norm");
+    framework.put(job_);
   }
 
   JobKeys keys_;

@@ -68,7 +68,7 @@ TEST(NanotronImport, FaultsHavePlacesAndRemedies) {
   EXPECT_THAT(fault_of([] { nanotron(kNanotron + "parallelism: {dp: 2, tp: 2, pp: 2}", {.gpus = 16}); }),
               HasSubstr("the degrees make 8 GPUs, and --gpus says 16"));
   EXPECT_THAT(fault_of([] { nanotron(kNanotron + "parallelism: {dp: 2, tp: 2, pp: 2, tp_mode: both}"); }),
-              HasSubstr("'parallelism.tp_mode' is 'BOTH'; it is ALL_REDUCE or REDUCE_SCATTER"));
+              HasSubstr("'parallelism.tp_mode' is 'both'; it is ALL_REDUCE or REDUCE_SCATTER"));
 }
 
 TEST(TorchtitanImport, AFileAndWhatItsCommandLineOverrides) {
