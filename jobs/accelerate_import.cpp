@@ -115,6 +115,7 @@ class AccelerateImport {
                                    pipeline, context, ranks, kMostRanks));
     const JobMachine cluster = machine(static_cast<int>(ranks));
     node_ = std::min(cluster.per_node, cluster.gpus);
+    model_ranks_ = static_cast<int>(ranks);
     data_ = replicas_of(job_, cluster, ranks, fmt::format("tensor {} x pipeline {} x context {}", tensor, pipeline, context));
     put_cluster(job_, cluster);
     job_.set("parallel.pipeline", pipeline, pipeline > 1 ? pipeline_key : "no pipeline");
@@ -163,14 +164,16 @@ class AccelerateImport {
     const std::string wrap = "fsdp_config.fsdp_auto_wrap_policy";
     const std::string policy = lower_case(keys_.text(wrap).value_or("transformer_based_wrap"));
     if (policy != "transformer_based_wrap") job_.not_modelled.push_back(fmt::format("{}: {}", wrap, one_line(keys_.shown(wrap))));
-    if (keys_.flag("fsdp_config.fsdp_offload_params").value_or(false))
-      job_.not_modelled.emplace_back("fsdp_config.fsdp_offload_params: true");
+    if (!keys_.flag("fsdp_config.fsdp_offload_params").value_or(false)) return;
+    put_offload(job_, "parameters", "cpu", "fsdp_config.fsdp_offload_params");
+    put_offload(job_, "optimizer", "cpu", "fsdp_config.fsdp_offload_params");
   }
 
   void put_hybrid(int stage, const std::string& key) {
     put_zero(stage, key);
-    if (data_ <= node_) return;
-    job_.set("parallel.shard", node_, "GPUs of a node, which hybrid sharding divides over");
+    const int neighbours = std::max(1, node_ / model_ranks_);
+    if (data_ > neighbours && data_ % neighbours == 0)
+      job_.set("parallel.shard", neighbours, "replicas on a node, which hybrid sharding divides over");
   }
 
   // dp_replicate x dp_shard ranks: the second are a shard group.
@@ -190,11 +193,11 @@ class AccelerateImport {
                    "import that file: panpipe import deepspeed FILE");
     put_zero(keys_.integer("deepspeed_config.zero_stage", 0, 3).value_or(2),
              keys_.has("deepspeed_config.zero_stage") ? "deepspeed_config.zero_stage" : "Accelerate's default");
-    for (const char* what : {"optimizer", "param"}) {
-      const std::string path = fmt::format("deepspeed_config.offload_{}_device", what);
-      const std::string device = keys_.text(path).value_or("none");
-      if (device != "none") job_.not_modelled.push_back(fmt::format("{}: {}", path, one_line(device)));
-    }
+    const auto offload = [&](const char* part, const std::string& path) {
+      put_offload(job_, part, keys_.text(path).value_or("none"), path);
+    };
+    offload("optimizer", "deepspeed_config.offload_optimizer_device");
+    offload("parameters", "deepspeed_config.offload_param_device");
   }
 
   void read_megatron() {
@@ -250,6 +253,7 @@ class AccelerateImport {
   std::string written_type_, type_;  // as it stands; in small letters
   int data_ = 1;                     // replicas
   int node_ = 1;                     // GPUs of a node
+  int model_ranks_ = 1;              // of a replica
 };
 
 }  // namespace

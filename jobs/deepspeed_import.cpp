@@ -125,11 +125,11 @@ class DeepSpeedImport {
     job_.set("parallel.zero", stage, keys_.has("zero_optimization.stage") ? "zero_optimization.stage" : "DeepSpeed's default");
     const int group = keys_.integer("zero_optimization.mics_shard_size", -1, kMostRanks).value_or(-1);
     if (group > 0) job_.set("parallel.shard", group, "zero_optimization.mics_shard_size");
-    for (const char* what : {"optimizer", "param"}) {
-      const std::string device = fmt::format("zero_optimization.offload_{}.device", what);
-      const std::string where = keys_.text(device).value_or("none");
-      if (where != "none") job_.not_modelled.push_back(fmt::format("{}: {}", device, one_line(where)));
-    }
+    const auto offload = [&](const char* part, const std::string& path) {
+      put_offload(job_, part, keys_.text(path).value_or("none"), path);
+    };
+    offload("optimizer", "zero_optimization.offload_optimizer.device");
+    offload("parameters", "zero_optimization.offload_param.device");
   }
 
   std::optional<int> samples(const std::string& path) {

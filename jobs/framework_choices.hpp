@@ -14,7 +14,8 @@ namespace panpipe::jobs {
 class FrameworkChoices {
  public:
   // `origin` says why this preset.
-  FrameworkChoices(const std::string& preset, std::string origin) : choices_{fmt::format("name: {}", preset)}, origins_{std::move(origin)} {}
+  FrameworkChoices(const std::string& preset, std::string origin)
+      : choices_{fmt::format("name: {}", preset)}, origins_{std::move(origin)} {}
 
   // "attention: flash-2", and the argument or key that shows it.
   void choose(std::string choice, std::string origin) {

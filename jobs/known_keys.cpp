@@ -19,12 +19,23 @@ template <class T>
 concept HasFp8 = requires {
   T::Fp8;
 };
+template <class T>
+concept HasOffload = requires(T scenario) {
+  scenario.offload;
+};
+
+std::string value_in(const ImportedJob& job, const std::string& key) {
+  for (const ImportedValue& known : job.values)
+    if (known.key == key) return known.value;
+  return "";
+}
 
 }  // namespace
 
 bool scenario_has_context() { return HasContext<Parallel>; }
 bool scenario_has_expert() { return HasExpert<Parallel>; }
 bool scenario_has_fp8() { return HasFp8<Precision>; }
+bool scenario_has_offload() { return HasOffload<Scenario>; }
 
 std::string no_context(int degree) { return fmt::format("is {}; predictions do not know context parallelism", degree); }
 std::string no_expert(int degree) { return fmt::format("is {}; predictions do not know expert parallelism", degree); }
@@ -47,6 +58,14 @@ void put_fp8(ImportedJob& job, const std::string& format, const std::string& ori
   if (scenario_has_fp8()) return job.set("precision", format, origin);
   job.set("precision", "bf16", origin);
   job.not_modelled.push_back(fmt::format("{}: products are predicted in bf16", origin));
+}
+
+void put_offload(ImportedJob& job, const std::string& part, const std::string& place, const std::string& origin) {
+  if (place == "none") return;
+  const bool gathers = value_in(job, "parallel.zero") == "3" && value_in(job, "parallel.data") != "1";
+  if (scenario_has_offload() && place == "cpu" && (part == "optimizer" || gathers))
+    return job.set("offload." + part, place, origin);
+  job.not_modelled.push_back(fmt::format("{}: {}", origin, one_line(place)));
 }
 
 }  // namespace panpipe::jobs

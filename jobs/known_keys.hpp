@@ -8,10 +8,11 @@
 
 namespace panpipe::jobs {
 
-// Whether this build's scenarios have `parallel.context`, `parallel.expert`, `precision: fp8`.
+// Whether this build's scenarios have `parallel.context`, `parallel.expert`, `precision: fp8`, `offload`.
 bool scenario_has_context();
 bool scenario_has_expert();
 bool scenario_has_fp8();
+bool scenario_has_offload();
 
 // What a job is told that needs them: "is 2; predictions do not know context parallelism".
 std::string no_context(int degree);
@@ -26,5 +27,9 @@ bool put_context(ImportedJob& job, int degree, const std::string& origin, const 
 bool put_expert(ImportedJob& job, int degree, int tensor, const std::string& origin);
 // `format` is fp8 or mxfp8: products in it, or bf16 with the fact told.
 void put_fp8(ImportedJob& job, const std::string& format, const std::string& origin);
+
+// What lies in the host's memory: `part` is optimizer or parameters, `place` cpu or another, which is told. Of parameters a key
+// is written under ZeRO 3 with replicas alone, where they are gathered.
+void put_offload(ImportedJob& job, const std::string& part, const std::string& place, const std::string& origin);
 
 }  // namespace panpipe::jobs

@@ -86,7 +86,7 @@ class TorchtitanImport {
     const bool gathers = keys_.text("parallelism.context_parallel_rotate_method").value_or("allgather") == "allgather";
     put_context_key(job_, keys_, "parallelism.context_parallel_degree", context, gathers ? "all-gather" : "ring");
     const int expert = degree("expert_parallel_degree");
-    const int expert_tensor = keys_.integer("parallelism.expert_tensor_parallel_degree", 1, kMostRanks).value_or(0);
+    const int expert_tensor = keys_.integer("parallelism.expert_tensor_parallel_degree", 1, kMostRanks).value_or(1);
     put_expert_key(job_, keys_, "parallelism.expert_parallel_degree", expert, expert_tensor);
     if (replicas > 1 && shard_ > 1) job_.set("parallel.shard", shard_, "parallelism.data_parallel_shard_degree");
     read_zero(context);
@@ -102,6 +102,9 @@ class TorchtitanImport {
     if (shard_ == 1 && context == 1) return job_.set("parallel.zero", 0, "data_parallel_shard_degree 1");
     const bool reshards = policy == "always" || (policy == "default" && pipeline_ == 1);
     job_.set("parallel.zero", reshards ? 3 : 2, keys_.has(key) ? key : "fsdp_reshard_after_forward: default");
+    if (!keys_.flag("training.enable_cpu_offload").value_or(false)) return;
+    put_offload(job_, "parameters", "cpu", "training.enable_cpu_offload");
+    put_offload(job_, "optimizer", "cpu", "training.enable_cpu_offload");
   }
 
   void read_model() {
