@@ -120,6 +120,10 @@ void read_precision(MegatronJob& m) {
 }
 
 void read_optimizer(MegatronJob& m) {
+  const double share = m.arguments.number("--optimizer-offload-fraction").value_or(1);
+  if (m.arguments.flag("--optimizer-cpu-offload"))
+    put_offload(m.job, "optimizer", share == 1 ? "cpu" : fmt::format("{} of it in the host's memory", share),
+                "--optimizer-cpu-offload");
   const std::string name = m.arguments.text("--optimizer").value_or("adam");
   if (name != "adam" && name != "sgd") {
     m.job.not_modelled.push_back("--optimizer " + name);
