@@ -20,6 +20,10 @@ concept HasFp8 = requires {
   T::Fp8;
 };
 template <class T>
+concept HasExpertLoad = requires(T scenario) {
+  scenario.expert_load;
+};
+template <class T>
 concept HasOffload = requires(T scenario) {
   scenario.offload;
 };
@@ -50,8 +54,20 @@ bool put_context(ImportedJob& job, int degree, const std::string& origin, const 
 bool put_expert(ImportedJob& job, int degree, int tensor, const std::string& origin) {
   if (degree > 1 && !scenario_has_expert()) return false;
   if (degree > 1) job.set("parallel.expert", degree, origin);
-  if (degree > 1 && tensor > 0) job.set("parallel.expert_tensor", tensor, origin);
+  if (tensor > 0 && scenario_has_expert())
+    job.set("parallel.expert_tensor", tensor, origin);
+  else if (tensor > 0)
+    job.not_modelled.push_back(fmt::format("{}: experts cut over {} ranks", origin, tensor));
   return true;
+}
+
+void put_capacity(ImportedJob& job, double factor, bool padded, const std::string& origin) {
+  if (padded && HasExpertLoad<Scenario>)
+    job.set("experts.capacity", fmt::format("{}", factor), origin + ", padded");
+  else if (padded)
+    job.not_modelled.push_back(fmt::format("{} {}, padded", origin, factor));
+  else
+    job.assumptions.push_back(fmt::format("tokens fall evenly on experts, so that {} {} drops none.", origin, factor));
 }
 
 void put_fp8(ImportedJob& job, const std::string& format, const std::string& origin) {

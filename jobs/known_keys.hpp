@@ -23,8 +23,10 @@ constexpr const char* kPredictWithoutExperts = "predict the job without it: ever
 // A degree above 1 as a key, or false where scenarios have none; 1 needs no key. `exchange` is how keys and values travel: ring,
 // all-gather, ulysses; empty: not stated.
 bool put_context(ImportedJob& job, int degree, const std::string& origin, const std::string& exchange = "");
-// `tensor` is the degree at which experts are cut; 0: not at all stated.
+// `tensor` is the degree at which experts are cut; 0: as the rest.
 bool put_expert(ImportedJob& job, int degree, int tensor, const std::string& origin);
+// Rows that an expert computes, over an even share of the tokens; `padded`: empty ones too.
+void put_capacity(ImportedJob& job, double factor, bool padded, const std::string& origin);
 // `format` is fp8 or mxfp8: products in it, or bf16 with the fact told.
 void put_fp8(ImportedJob& job, const std::string& format, const std::string& origin);
 

@@ -70,15 +70,31 @@ void read_sharding(MegatronJob& m) {
   m.job.set("parallel.zero", strategy == "optim" ? 1 : strategy == "optim_grads" ? 2 : 3, "--data-parallel-sharding-strategy");
 }
 
+// What divides experts, and how full they are.
+void read_expert_degrees(MegatronJob& m, int data) {
+  int width = m.arguments.integer("--expert-tensor-parallel-size", 1, kMostRanks).value_or(m.tensor);
+  if (width != m.tensor && width != 1) {
+    m.job.not_modelled.push_back(
+        fmt::format("--expert-tensor-parallel-size {} (experts are cut like the rest, {})", width, m.tensor));
+    width = m.tensor;
+  }
+  const long long ranks = static_cast<long long>(m.tensor / width) * m.context * data;
+  if (ranks % m.expert != 0)
+    m.arguments.refuse("--expert-model-parallel-size",
+                       fmt::format("is {}, which does not divide the {} ranks {}", m.expert, ranks,
+                                   width == m.tensor ? "of data and context parallelism" : "that hold experts whole"));
+  if (!put_expert(m.job, m.expert, width == m.tensor ? 0 : width, "--expert-model-parallel-size"))
+    m.arguments.refuse("--expert-model-parallel-size", no_expert(m.expert), kPredictWithoutExperts);
+  const auto capacity = m.arguments.number("--moe-expert-capacity-factor");
+  const bool padded = m.arguments.flag("--moe-pad-expert-input-to-capacity");
+  if (capacity) put_capacity(m.job, *capacity, padded, "--moe-expert-capacity-factor");
+}
+
 void read_parallel(MegatronJob& m) {
   read_degrees(m);
   const JobMachine machine = read_machine(m);
   const std::string degrees = fmt::format("tensor {} x pipeline {} x context {}", m.tensor, m.pipeline, m.context);
   const int data = replicas_of(m.job, machine, m.tensor * m.pipeline * m.context, degrees);
-  if (static_cast<long long>(m.context) * data % m.expert != 0)
-    m.arguments.refuse("--expert-model-parallel-size",
-                       fmt::format("is {}, which does not divide the {} ranks of data and context parallelism", m.expert,
-                                   static_cast<long long>(m.context) * data));
   put_cluster(m.job, machine);
   m.job.set("parallel.pipeline", m.pipeline, "--pipeline-model-parallel-size");
   m.job.set("parallel.tensor", m.tensor, "--tensor-model-parallel-size");
@@ -86,12 +102,7 @@ void read_parallel(MegatronJob& m) {
             fmt::format("{} GPUs / (tensor x pipeline{})", machine.gpus, m.context > 1 ? " x context" : ""));
   if (!put_context(m.job, m.context, "--context-parallel-size"))
     m.arguments.refuse("--context-parallel-size", no_context(m.context), kPredictWithout);
-  const auto expert_tensor = m.arguments.integer("--expert-tensor-parallel-size", 1, kMostRanks);
-  if (!put_expert(m.job, m.expert, expert_tensor.value_or(0), "--expert-model-parallel-size"))
-    m.arguments.refuse("--expert-model-parallel-size", no_expert(m.expert), kPredictWithoutExperts);
-  if (m.expert == 1 && expert_tensor && *expert_tensor != m.tensor)
-    m.job.not_modelled.push_back(
-        fmt::format("--expert-tensor-parallel-size {} (experts are cut like the rest, {})", *expert_tensor, m.tensor));
+  read_expert_degrees(m, data);
   if (m.arguments.flag("--sequence-parallel")) m.job.set("parallel.sequence_parallel", "true", "--sequence-parallel");
   read_sharding(m);
 }

@@ -87,7 +87,8 @@ class TorchtitanImport {
     put_context_key(job_, keys_, "parallelism.context_parallel_degree", context, gathers ? "all-gather" : "ring");
     const int expert = degree("expert_parallel_degree");
     const int expert_tensor = keys_.integer("parallelism.expert_tensor_parallel_degree", 1, kMostRanks).value_or(1);
-    put_expert_key(job_, keys_, "parallelism.expert_parallel_degree", expert, expert_tensor);
+    put_expert_key(job_, keys_, "parallelism.expert_parallel_degree", expert,
+                   expert > 1 && expert_tensor != tensor_ ? expert_tensor : 0);
     if (replicas > 1 && shard_ > 1) job_.set("parallel.shard", shard_, "parallelism.data_parallel_shard_degree");
     read_zero(context);
   }

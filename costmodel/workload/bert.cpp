@@ -9,16 +9,20 @@
 namespace panpipe {
 namespace {
 
+// A config.json states its own; a model by name has the family's.
+const TransformerTraits& traits_of(const ModelDimensions& d) {
+  return d.traits.names == bert_traits().names ? d.traits : bert_traits();
+}
+
 constexpr int kTokenTypes = 2;
 
 struct Bert {
   GraphBuilder& g;
   const ModelDimensions& d;
-  const Transformer& layers;
 };
 
 int embed(const Bert& bert, int tokens, int types, int word_weight) {
-  auto& [g, d, layers] = bert;
+  auto& [g, d] = bert;
   const std::string name = "bert.embeddings";
   g.module(name + ".word_embeddings");
   const int words = g.sum_parallel(g.vocabulary_embedding(tokens, word_weight, d.vocabulary));
@@ -30,14 +34,15 @@ int embed(const Bert& bert, int tokens, int types, int word_weight) {
   const int position_ids = g.buffer("position_ids", DType::Int64, {1, d.sequence}, "arange");
   const int sum = g.add(with_types, g.embedding(position_ids, position_weight));
   const int part = g.scatter_sequence(sum);
-  return g.dropout(g.layer_norm(part, name + ".LayerNorm", layers.t.epsilon));
+  return g.dropout(g.layer_norm(part, name + ".LayerNorm", traits_of(d).epsilon));
 }
 
 int masked_token_loss(const Bert& bert, int x, int labels, int word_weight) {
-  auto& [g, d, layers] = bert;
+  auto& [g, d] = bert;
   const std::string name = "cls.predictions";
-  const int hidden = transformer_activation(layers, g.linear(x, name + ".transform.dense", d.hidden));
-  const int normal = g.enter_vocabulary(g.layer_norm(hidden, name + ".transform.LayerNorm", layers.t.epsilon));
+  const int wide = g.linear(x, name + ".transform.dense", d.hidden);
+  const int hidden = transformer_activation({g, d, traits_of(d), d.sequence}, wide);
+  const int normal = g.enter_vocabulary(g.layer_norm(hidden, name + ".transform.LayerNorm", traits_of(d).epsilon));
   g.module(name + ".decoder");
   const int weight = g.tied_parameter(name + ".decoder.weight", word_weight);
   const int bias = g.vocabulary_parameter(name + ".bias", {d.vocabulary}, "zeros");
@@ -49,10 +54,10 @@ int masked_token_loss(const Bert& bert, int x, int labels, int word_weight) {
 }
 
 int next_sentence_loss(const Bert& bert, int x, int label) {
-  GraphBuilder& g = bert.g;
+  auto& [g, d] = bert;
   g.module("bert.pooler");
   const int first = g.select(x, 1, 0);
-  const int dense = g.linear(first, "bert.pooler.dense", bert.d.hidden);
+  const int dense = g.linear(first, "bert.pooler.dense", d.hidden);
   const int scores = g.linear(g.unary("tanh", dense), "cls.seq_relationship", 2);
   g.module("loss");
   return g.cross_entropy(scores, label);
@@ -65,10 +70,8 @@ OperatorGraph build_bert(const std::string& model, const ModelDimensions& d, con
   constexpr std::size_t kOperatorsPerLayer = 28, kOperatorsAround = 40;
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
-  // A config.json states its own; a model by name has the family's.
-  const TransformerTraits& traits = d.traits.names == bert_traits().names ? d.traits : bert_traits();
-  const Transformer layers{g, d, traits, d.sequence};
-  const Bert bert{g, d, layers};
+  const Bert bert{g, d};
+  const Transformer layers{g, d, traits_of(d), d.sequence};
   const std::int64_t batch = shape.microbatch;
   const int tokens = g.input("input_ids", DType::Int64, {batch, d.sequence});
   const int types = g.input("token_type_ids", DType::Int64, {batch, d.sequence});

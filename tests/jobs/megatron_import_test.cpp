@@ -171,6 +171,13 @@ TEST(MegatronImport, DegreesThatTheReaderKnows) {
   else
     EXPECT_THAT(fault(expert, {.gpus = 8}),
                 HasSubstr("--expert-model-parallel-size is 4; predictions do not know expert parallelism"));
+  const std::string whole = kLlama +
+                            "--num-experts 8 --tensor-model-parallel-size 2 --sequence-parallel --expert-tensor-parallel-size 1 "
+                            "--moe-expert-capacity-factor 1.25 --moe-pad-expert-input-to-capacity";
+  EXPECT_EQ(value(job(whole, {.gpus = 8}), "parallel.expert_tensor"), scenario_has_expert() ? "1" : "absent");
+  EXPECT_EQ(value(job(whole, {.gpus = 8}), "experts.capacity"), scenario_has_expert() ? "1.25" : "absent");
+  EXPECT_THAT(fault(whole + " --expert-model-parallel-size 3", {.gpus = 8}),
+              HasSubstr("is 3, which does not divide the 8 ranks that hold experts whole"));
   EXPECT_EQ(value(job(kLlama + "--fp8-format hybrid --fp8-recipe mxfp8"), "precision"), scenario_has_fp8() ? "mxfp8" : "bf16");
 }
 
