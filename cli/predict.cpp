@@ -9,6 +9,7 @@
 #include "cli/build_info.hpp"
 #include "cli/output.hpp"
 #include "costmodel/cost/shared_cores.hpp"
+#include "costmodel/workload/assumptions.hpp"
 #include "present/result/describe_plan.hpp"
 #include "present/result/result_files.hpp"
 
@@ -44,6 +45,12 @@ void tell_unmeasured(const Experiment& experiment) {
              stderr);
 }
 
+std::string assumed_note(const Scenario& scenario) {
+  std::string text;
+  for (const std::string& assumption : assumptions_of(scenario.workload)) text += fmt::format("assumed: {}\n", assumption);
+  return text;
+}
+
 // MFU and the bubble are counted over the devices that are used: the others would not show.
 std::string unused_note(const std::vector<int>& unused, int devices) {
   return unused.empty() ? "" : "warning: " + unused_devices_text(unused, devices) + "; MFU and bubble leave them out\n";
@@ -61,7 +68,7 @@ void present(const Experiment& experiment, const Plan& plan, const Prediction& p
   ResultContext context = result_context(experiment, options.scenario, files, libraries(), wall_s);
   const int devices = experiment.scenario.cluster.size();
   context.unused_devices = unused_indices(plan.devices, devices);
-  const std::string all_notes = unused_note(*context.unused_devices, devices) + notes;
+  const std::string all_notes = assumed_note(experiment.scenario) + unused_note(*context.unused_devices, devices) + notes;
   const Timeline& timeline = prediction.timeline;
   const Metrics& figures = prediction.metrics;
   const ResultPlan described = describe_plan(experiment, plan, timeline);

@@ -12,6 +12,7 @@
 #include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/links_matrix.hpp"
+#include "costmodel/workload/assumptions.hpp"
 #include "costmodel/workload/movable_units.hpp"
 #include "present/result/heading.hpp"
 
@@ -78,6 +79,8 @@ std::string resolved_and_planned(const Experiment& experiment, bool all) {
   std::string text = commented(heading_of(experiment.scenario, experiment.workload, plan)) +
                      fmt::format("# {} stages on {} devices: legal\n", plan.stages.size(), plan.devices.size()) +
                      (unused.empty() ? "" : "# warning: " + unused_devices_text(unused, devices) + "\n");
+  for (const std::string& assumption : assumptions_of(experiment.scenario.workload))
+    text += fmt::format("# assumed: {}\n", assumption);
   const std::string resolved = resolved_text(experiment.scenario);
   if (all) return text + resolved;
   const auto [own, values] = without_lines(resolved, is_value_of_a_file);

@@ -12,13 +12,14 @@
 #include "base/files/files_write.hpp"
 #include "base/input/source_text.hpp"
 #include "base/text/quantity_text.hpp"
+#include "cli/import_jobs.hpp"
+#include "cli/import_kineto.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/nccl_tests.hpp"
 #include "costmodel/cluster/topology_import.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
-#include "jobs/megatron_import.hpp"
 #include "planner/piper/piper_file.hpp"
 
 namespace panpipe::cli {
@@ -124,13 +125,6 @@ std::optional<NetworkParameters> network_of(const TopologyOptions& options, cons
   return network;
 }
 
-// As the file that is written must spell it: names of shipped devices stay, paths are seen from the file's folder.
-std::string device_reference(const std::string& device, const std::string& output) {
-  namespace fs = std::filesystem;
-  if (!fs::exists(device)) return device;
-  return fs::proximate(fs::absolute(device), fs::absolute(output).parent_path()).string();
-}
-
 // A device that does not exist has no place in a file: the option is the place.
 DeviceType device_named(const std::string& name) {
   ReadLog log;
@@ -152,7 +146,7 @@ int import_topology(const TopologyOptions& options) {
   import.source = options.file == "/dev/stdin" ? "standard input" : options.file;
   import.matrix = parse_topology_matrix(text, import.source);
   import.nodes.type = device_named(options.device);
-  import.reference = device_reference(options.device, options.output);
+  import.reference = reference_from(options.output, options.device);
   import.nodes.nodes = options.nodes;
   import.nodes.network = network_of(options, import.matrix);
   const std::string file = cluster_file_of(import);
@@ -250,49 +244,6 @@ void add_nccl_tests(CLI::App& sub, std::function<int()>& run) {
   tests->callback([options, &run] { run = [options] { return import_nccl_tests(*options); }; });
 }
 
-struct JobOptions {
-  std::string file, output;
-  jobs::MegatronOptions job;
-};
-
-// Writes the scenario, and tells on standard error what the job leaves open.
-int write_job(const jobs::ImportedJob& job, const std::string& output) {
-  const std::string text = jobs::scenario_text(job);
-  if (output.empty()) {
-    print(text);
-    return 0;
-  }
-  write_file(output, text, kAdvice);
-  std::string told;
-  for (const std::string& assumption : job.assumptions) told += "assumed: " + assumption + "\n";
-  for (const std::string& left : job.not_modelled) told += fmt::format("not part of a prediction: {}\n", left);
-  for (const std::string& unknown : job.not_understood) told += fmt::format("warning: not understood: {}\n", unknown);
-  told += fmt::format("written to {0}: {1} values, {2} arguments without effect on a step; look at it with panpipe check {0}\n",
-                      output, job.values.size(), job.without_effect.size());
-  std::fputs(told.c_str(), stderr);
-  return 0;
-}
-
-int import_megatron(const JobOptions& options) {
-  const std::string name = options.file == "/dev/stdin" ? "standard input" : options.file;
-  return write_job(jobs::import_megatron(read_text_file(options.file), name, options.job), options.output);
-}
-
-void add_megatron(CLI::App& sub, std::function<int()>& run) {
-  auto options = std::make_shared<JobOptions>();
-  CLI::App* megatron = sub.add_subcommand("megatron", "turn the arguments of a Megatron-LM job into a scenario");
-  megatron->add_option("FILE", options->file, "the arguments as a shell would pass them; - for standard input")->required();
-  megatron->add_option("--cluster", options->job.cluster, "cluster file (default: nodes of eight H100)")->type_name("FILE");
-  megatron->add_option("--gpus", options->job.gpus, "GPUs of the job (default: the launcher's arguments)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
-  megatron->add_option("--vocabulary", options->job.vocabulary, "tokens of the tokenizer, where the arguments do not state them")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 24));
-  megatron->add_option("-o", options->output, "scenario to write instead of standard output")->type_name("SCENARIO");
-  megatron->callback([options, &run] { run = [options] { return import_megatron(*options); }; });
-}
-
 }  // namespace
 
 void add_import_verb(CLI::App& sub, std::function<int()>& run) {
@@ -300,7 +251,8 @@ void add_import_verb(CLI::App& sub, std::function<int()>& run) {
   add_piper(sub, run);
   add_topology(sub, run);
   add_nccl_tests(sub, run);
-  add_megatron(sub, run);
+  add_job_imports(sub, run);
+  add_kineto_import(sub, run);
 }
 
 }  // namespace panpipe::cli

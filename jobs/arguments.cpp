@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "jobs/job.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -15,13 +16,10 @@ bool is_option(const ShellWord& word) {
   return word.text.size() > 2 && word.text.rfind("--", 0) == 0 && std::isalpha(static_cast<unsigned char>(word.text[2])) != 0;
 }
 
-std::string shown(const std::string& written, const std::vector<ShellWord>& values) {
-  constexpr std::size_t kMost = 60;
+std::string line_of_argument(const std::string& written, const std::vector<ShellWord>& values) {
   std::string text = written;
   for (const ShellWord& value : values) text += " " + value.text;
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  return text.size() > kMost ? text.substr(0, kMost) + " ..." : text;
+  return one_line(std::move(text));
 }
 
 }  // namespace
@@ -117,12 +115,9 @@ std::vector<std::string> Arguments::list(const std::string& option) {
 std::vector<std::string> Arguments::take(const std::vector<std::string>& names) {
   std::vector<std::string> taken;
   for (const std::string& key : order_) {
-    const bool named = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      return name.ends_with('*') ? key.rfind(name.substr(0, name.size() - 1), 0) == 0 : key == name;
-    });
-    if (!named || understood_.contains(key)) continue;
+    if (!names_one_of(key, names) || understood_.contains(key)) continue;
     understood_.insert(key);
-    taken.push_back(shown(given_.at(key).written, given_.at(key).values));
+    taken.push_back(line_of_argument(given_.at(key).written, given_.at(key).values));
   }
   return taken;
 }
@@ -130,7 +125,7 @@ std::vector<std::string> Arguments::take(const std::vector<std::string>& names) 
 std::vector<std::string> Arguments::rest() const {
   std::vector<std::string> rest;
   for (const std::string& key : order_)
-    if (!understood_.contains(key)) rest.push_back(shown(given_.at(key).written, given_.at(key).values));
+    if (!understood_.contains(key)) rest.push_back(line_of_argument(given_.at(key).written, given_.at(key).values));
   return rest;
 }
 

@@ -31,6 +31,22 @@ std::string top_of(const std::string& key) { return key.substr(0, key.find('.'))
 
 }  // namespace
 
+std::string one_line(std::string text) {
+  constexpr std::size_t kMost = 60;
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  if (text.size() <= kMost) return text;
+  std::size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a character
+  return text.substr(0, end) + " ...";
+}
+
+bool names_one_of(const std::string& name, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& known) {
+    return known.ends_with('*') ? name.rfind(known.substr(0, known.size() - 1), 0) == 0 : name == known;
+  });
+}
+
 std::string scenario_text(const ImportedJob& job) {
   std::string text = fmt::format("# {} ({}), imported by panpipe.\n", job.source, job.trainer);
   for (const std::string& assumption : job.assumptions) text += "# Assumed: " + assumption + "\n";

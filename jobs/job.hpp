@@ -26,7 +26,14 @@ struct ImportedJob {
   void set(std::string key, std::string value, std::string origin) {
     values.push_back({std::move(key), std::move(value), std::move(origin)});
   }
+  void set(std::string key, int value, std::string origin) { set(std::move(key), std::to_string(value), std::move(origin)); }
 };
+
+// A word of a job as messages show it: one line of at most 60 characters.
+std::string one_line(std::string text);
+
+// Whether a name is one of `names`; a trailing `*` there stands for any rest.
+bool names_one_of(const std::string& name, const std::vector<std::string>& names);
 
 // The scenario file, with origins as comments and the lists at its head.
 std::string scenario_text(const ImportedJob& job);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "base/input/source_text.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -103,7 +104,10 @@ class Splitter {
 
 std::vector<ShellWord> shell_words(std::string_view text, const std::string& name) {
   if (text.size() > kMostText) throw InputError(fmt::format("{}: a command line of more than 1 MiB is none", name));
-  return Splitter(text, name).words();
+  SourceText source;
+  source.name = name;
+  const std::string checked = checked_text(std::string(text), source);
+  return Splitter(checked, name).words();
 }
 
 }  // namespace panpipe::jobs

@@ -13,7 +13,7 @@ struct ShellWord {
   bool expands = false;      // it holds a `$` or a backquote that a shell would expand: the value is not known
 };
 
-// Throws InputError with a place for a quote that is not closed and for text of more than 1 MiB.
+// Throws InputError with a place for a quote that is not closed for bytes that are no UTF-8 text, and for more than 1 MiB.
 std::vector<ShellWord> shell_words(std::string_view text, const std::string& name);
 
 }  // namespace panpipe::jobs

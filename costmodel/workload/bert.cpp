@@ -9,7 +9,11 @@
 namespace panpipe {
 namespace {
 
-constexpr double kBertEpsilon = 1e-12;
+// A config.json states its own; a model by name has the family's.
+const TransformerTraits& traits_of(const ModelDimensions& d) {
+  return d.traits.names == bert_traits().names ? d.traits : bert_traits();
+}
+
 constexpr int kTokenTypes = 2;
 
 struct Bert {
@@ -31,14 +35,15 @@ int embed(const Bert& bert, int tokens, int types, int word_weight) {
   const int position_ids = g.buffer("position_ids", DType::Int64, {1, rank_tokens}, "arange");
   const int sum = g.add(with_types, g.embedding(position_ids, position_weight));
   const int part = g.scatter_sequence(sum);
-  return g.dropout(g.layer_norm(part, name + ".LayerNorm", kBertEpsilon));
+  return g.dropout(g.layer_norm(part, name + ".LayerNorm", traits_of(d).epsilon));
 }
 
 int masked_token_loss(const Bert& bert, int x, int labels, int word_weight) {
   auto& [g, d, rank_tokens] = bert;
   const std::string name = "cls.predictions";
-  const int hidden = g.gelu(g.linear(x, name + ".transform.dense", d.hidden), "none");
-  const int normal = g.enter_vocabulary(g.layer_norm(hidden, name + ".transform.LayerNorm", kBertEpsilon));
+  const int wide = g.linear(x, name + ".transform.dense", d.hidden);
+  const int hidden = transformer_activation({g, d, traits_of(d), rank_tokens}, wide);
+  const int normal = g.enter_vocabulary(g.layer_norm(hidden, name + ".transform.LayerNorm", traits_of(d).epsilon));
   g.module(name + ".decoder");
   const int weight = g.tied_parameter(name + ".decoder.weight", word_weight);
   const int bias = g.vocabulary_parameter(name + ".bias", {d.vocabulary}, "zeros");
@@ -68,7 +73,7 @@ OperatorGraph build_bert(const std::string& model, const ModelDimensions& d, con
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
   const Bert bert{g, d, of_rank};
-  const Transformer layers{g, d, bert_traits(), of_rank};
+  const Transformer layers{g, d, traits_of(d), of_rank};
   const std::int64_t batch = shape.microbatch;
   const int tokens = g.input("input_ids", DType::Int64, {batch, of_rank});
   const int types = g.input("token_type_ids", DType::Int64, {batch, of_rank});

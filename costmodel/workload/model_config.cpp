@@ -9,6 +9,8 @@
 
 #include "base/input/kept_document.hpp"
 #include "base/text/did_you_mean.hpp"
+#include "costmodel/workload/assumptions.hpp"
+#include "costmodel/workload/bounds.hpp"
 
 namespace panpipe {
 namespace {
@@ -142,7 +144,6 @@ class ConfigReader {
   ModelConfig* made_;
 };
 
-constexpr int kMostLayers = 1 << 12;        // as check_language_model
 constexpr int kMostHeadFeatures = 1 << 14;  // of a latent head's parts, so that their sum is no overflow
 
 // Dimensions that nearly every class has, with its defaults. 0: derived from others.
@@ -265,13 +266,16 @@ void opt(ConfigReader& r, ModelDimensions& d) {
   d.traits.query_bias = d.traits.output_bias = d.traits.mlp_bias = bias;
   const int width = r.integer("", {"word_embed_proj_dim"}, 1, d.hidden);
   if (width != d.hidden) d.traits.embedding_width = width;
+  if (r.flag({"_remove_final_layer_norm"}, false)) d.traits.final_norm = false;
+  if (!r.flag({"layer_norm_elementwise_affine"}, true))
+    r.assume("normalizations have weights and biases, which layer_norm_elementwise_affine: false leaves out");
   if (r.flag({"do_layer_norm_before"}, true)) return;
   d.traits.form = BlockForm::PostNorm;
   d.traits.final_norm = false;
 }
 
 void bloom(ConfigReader& r, ModelDimensions& d) {
-  d.ffn = 4 * std::min(d.hidden, 1 << 20);
+  d.ffn = 4 * std::min(d.hidden, kMostHidden);
   if (r.flag({"apply_residual_connection_post_layernorm"}, false))
     r.error(r.find({"apply_residual_connection_post_layernorm"}), "a residual connection behind the normalization is not known");
 }
@@ -391,7 +395,7 @@ void smollm3(ConfigReader& r, ModelDimensions& d) {
   d.traits.no_rotary = every(d.layers, interval, 0);
   const std::vector<int> listed = r.list("no_rope_layers");
   for (std::size_t i = 0; i < std::min(listed.size(), d.traits.no_rotary.size()); ++i) d.traits.no_rotary[i] = listed[i] == 0;
-  if (r.flag({"use_sliding_window"}, false)) read_windows(r, d, 0, std::vector<bool>(static_cast<std::size_t>(d.layers), false));
+  if (r.flag({"use_sliding_window"}, false)) read_windows(r, d, 0, d.traits.no_rotary);  // windows where positions are not rotary
 }
 
 void plain(ConfigReader& /*r*/, ModelDimensions& /*d*/) {}
@@ -473,6 +477,23 @@ const ConfigClass* class_of(const Node& root, ReadLog& log) {
   return nullptr;
 }
 
+// The layers are those of the model's type; a head of another class is told.
+void tell_architecture(const Node& root, ModelConfig& made) {
+  const Node* list = root.find("architectures");
+  if (list == nullptr || list->kind != NodeKind::Sequence || list->items.empty()) return;
+  const std::string& asked = list->items.front()->text;
+  if (made.type == "bert" && asked == "BertForMaskedLM") made.model = asked;
+  if (asked != made.model)
+    made.assumptions.push_back(fmt::format("the model is built as {}, where architectures names {}", made.model, asked));
+}
+
+// transformers refuses heads that do not divide the hidden size, where nothing states a head's own.
+void check_head_size(const ConfigReader& r, const ModelDimensions& d, ReadLog& log, const Node& root) {
+  if (r.find({"head_dim"}) != nullptr || d.traits.latent.kv_rank > 0 || d.hidden % d.heads == 0) return;
+  const Node* heads = r.find({"num_attention_heads", "n_head"});
+  log.error(heads ? *heads : root, fmt::format("{} heads do not divide the hidden size {}", d.heads, d.hidden));
+}
+
 void read_dimensions(ConfigReader& r, const Defaults& defaults, int sequence, ModelDimensions& d) {
   d.layers = r.integer("layers", {"num_hidden_layers", "n_layer"}, 1, defaults.layers);
   d.hidden = r.integer("hidden", {"hidden_size", "n_embd", "n_embed"}, 1, defaults.hidden);
@@ -480,7 +501,7 @@ void read_dimensions(ConfigReader& r, const Defaults& defaults, int sequence, Mo
   d.kv_heads =
       r.integer("kv_heads", {"num_key_value_heads"}, 1, defaults.kv_heads > 0 ? std::min(defaults.kv_heads, d.heads) : d.heads);
   d.head_size = r.integer("", {"head_dim"}, 1, defaults.head_size > 0 ? defaults.head_size : std::max(1, d.hidden / d.heads));
-  const int wide = 4 * std::min(d.hidden, 1 << 20);
+  const int wide = 4 * std::min(d.hidden, kMostHidden);
   d.ffn =
       r.integer("ffn", {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, 1, defaults.ffn > 0 ? defaults.ffn : wide);
   d.vocabulary = r.integer("vocabulary", {"vocab_size"}, 1, defaults.vocabulary);
@@ -506,6 +527,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   const ConfigClass* known = class_of(*document, log);
   log.throw_if_errors();
   made.type = known->type, made.model = known->name;
+  tell_architecture(*document, made);
   ConfigReader reader(*document, log, made);
   ModelDimensions& d = made.dimensions;
   read_dimensions(reader, known->defaults, sequence, d);
@@ -529,6 +551,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
                                      d.positions));
   if (const Node* quantized = reader.find({"quantization_config"}); quantized != nullptr)
     made.assumptions.emplace_back("quantized weights (quantization_config) are trained in the scenario's precision");
+  if (known->defaults.head_size == 0) check_head_size(reader, d, log, root);
   log.throw_if_errors();
   made.build = made.type == "bert" ? build_bert : build_language_model;
   try {
@@ -542,6 +565,10 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
 
 ModelConfig read_model_config(const std::string& path, int sequence, int layers) {
   return read_model_config(*kept_document(path), sequence, layers);
+}
+
+std::vector<std::string> assumptions_of(const WorkloadRequest& request) {
+  return request.config ? request.config->assumptions : std::vector<std::string>();
 }
 
 }  // namespace panpipe

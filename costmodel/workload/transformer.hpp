@@ -162,6 +162,7 @@ void add_rotary_tables(Transformer& model);
 // How weights that end a residual branch start.
 std::string residual_init(const Transformer& model);
 int transformer_norm(const Transformer& model, int x, const std::string& name);
+int transformer_activation(const Transformer& model, int x);
 // transformer_attention.cpp, transformer_mlp.cpp: x (batch, tokens, hidden), normalized and inside the parallel region. The
 // result is the output product. `whole`: the sum over the tensor-parallel ranks and the bias are in it; else the caller adds
 // them.

@@ -118,4 +118,6 @@ int transformer_mlp(const Transformer& m, int x, int layer, const std::string& p
   return whole && !m.g.experts_apart() ? m.g.leave_parallel(made) : made;
 }
 
+int transformer_activation(const Transformer& model, int x) { return activate(model, x); }
+
 }  // namespace panpipe

@@ -43,6 +43,7 @@ TEST(ShellWords, FaultsHavePlaces) {
     EXPECT_STREQ(error.what(), "error: job.sh:2:7: the quote that begins here is not closed");
   }
   EXPECT_THROW(shell_words(std::string((1 << 20) + 1, 'a'), "job.sh"), InputError);
+  EXPECT_THROW(shell_words("--a \xff", "job.sh"), InputError);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ FENCED = {
     r"torch/|ATen/|c10/|caffe2/": ["exec/engine", "tests/exec", "tests/stand_in_gpu", "bench/bench_exec.cpp"],
     r"nccl\.h|cuda|gloo/": ["exec/engine", "tests/stand_in_gpu"],
     r"yaml-cpp/": ["base/input/yaml_document.cpp"],
+    r"toml\+\+/": ["jobs/toml_document.cpp"],
     r"CLI/": ["cli", "exec", "tests/exec"],
     r"thread|mutex|condition_variable|tbb/|oneapi/": ["base/parallel_for.cpp", "base/files/inputs_kept.cpp", "base/input/kept_document.cpp", "costmodel/cost/site.hpp", "planner", "sim", "study", "exec", "validation", "cli", "tests", "bench"],
 }

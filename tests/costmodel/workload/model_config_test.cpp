@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -233,6 +234,42 @@ TEST_F(ModelConfigs, LatentAttentionHasNarrowValues) {
   EXPECT_EQ(found, 1);
 }
 
+// A head of another class, and what a class cannot do here, are told.
+TEST_F(ModelConfigs, WhatTheModelDoesOtherwiseIsTold) {
+  const auto told = [&](const std::string& text) { return read_model_config(file(text), 128).assumptions; };
+  EXPECT_TRUE(told("{model_type: llama, architectures: [LlamaForCausalLM]}").empty());
+  EXPECT_EQ(told("{model_type: llama, architectures: [LlamaForSequenceClassification]}"),
+            std::vector<std::string>{
+                "the model is built as LlamaForCausalLM, where architectures names LlamaForSequenceClassification"});
+  EXPECT_EQ(told("{model_type: bert, architectures: [BertModel]}"),
+            std::vector<std::string>{"the model is built as BertForPreTraining, where architectures names BertModel"});
+  EXPECT_TRUE(told("{model_type: bert, architectures: [BertForMaskedLM]}").empty());
+  EXPECT_EQ(told("{model_type: opt, layer_norm_elementwise_affine: false}").size(), 1U);
+  EXPECT_FALSE(read_model_config(file("{model_type: opt, _remove_final_layer_norm: true}"), 128).dimensions.traits.final_norm);
+}
+
+// transformers 5.23: SmolLM3Config gives windows to the layers without rotary positions, every fourth.
+TEST_F(ModelConfigs, SmolLmHasWindowsWhereNothingIsRotary) {
+  const ModelConfig config =
+      read_model_config(file("{model_type: smollm3, num_hidden_layers: 8, use_sliding_window: true, sliding_window: 64}"), 256);
+  const TransformerTraits& traits = config.dimensions.traits;
+  EXPECT_EQ(traits.window, 64);
+  EXPECT_EQ(traits.windowed, traits.no_rotary);
+  EXPECT_EQ(std::count(traits.windowed.begin(), traits.windowed.end(), true), 2);
+}
+
+// BERT's own activation and epsilon reach its layers: relu(x) reads and writes what gelu(x) does, under another name.
+TEST_F(ModelConfigs, BertTakesItsOwnActivation) {
+  const ModelConfig config = read_model_config(file("{model_type: bert, num_hidden_layers: 1, hidden_act: relu}"), 128);
+  const OperatorGraph graph = config.build(config.model, config.dimensions, {});
+  const auto count = [&](std::string_view name) {
+    return std::count_if(graph.operators.begin(), graph.operators.end(),
+                         [&](const Operator& op) { return op.target.find(name) != std::string::npos; });
+  };
+  EXPECT_EQ(count("gelu"), 0);
+  EXPECT_EQ(count("relu"), 2);  // a layer, and the head
+}
+
 TEST_F(ModelConfigs, FaultsHavePlacesAndRemedies) {
   EXPECT_EQ(
       fault("{\n  \"model_type\": \"lama\"\n}"),
@@ -252,8 +289,10 @@ TEST_F(ModelConfigs, FaultsHavePlacesAndRemedies) {
   EXPECT_NE(fault("{model_type: llama, hidden_size: wide}").find("1:34: "), std::string::npos);
   EXPECT_NE(fault("{model_type: gpt2}", 2048).find("a sequence of 2048 tokens is longer than the 1024 learned positions"),
             std::string::npos);
-  EXPECT_NE(fault("{model_type: llama, num_attention_heads: 12, num_key_value_heads: 5}")
+  EXPECT_NE(fault("{model_type: llama, hidden_size: 768, num_attention_heads: 12, num_key_value_heads: 5}")
                 .find("5 key-value heads do not divide the 12 heads of LlamaForCausalLM"),
+            std::string::npos);
+  EXPECT_NE(fault("{model_type: gpt2, n_embd: 768, n_head: 7}").find("1:41: error: 7 heads do not divide the hidden size 768"),
             std::string::npos);
   EXPECT_NE(fault("{model_type: gemma2, num_hidden_layers: 3, layer_types: [full_attention]}")
                 .find("'layer_types' names 1 layers, and the model has 3"),

@@ -1,0 +1,83 @@
+#include "cli/import_kineto.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "cli/output.hpp"
+#include "costmodel/prediction/prediction.hpp"
+#include "jobs/trace_collectives.hpp"
+#include "jobs/trace_compare.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+struct KinetoOptions {
+  std::string file, scenario, plan, output;
+  std::vector<std::string> overrides;
+  std::optional<int> rank;
+  int steps = 0, per_node = 8;
+  bool json = false;
+};
+
+jobs::PredictedGroups predict_trace(const KinetoOptions& options, const jobs::KinetoTrace& trace) {
+  const Experiment experiment(load_scenario(options.scenario, options.overrides, options.plan));
+  const Plan plan = experiment.plan(options.plan);
+  const int device = options.rank.value_or(trace.rank >= 0 ? trace.rank : 0);
+  return jobs::predicted_groups(experiment, plan, predict(experiment, plan), device);
+}
+
+int import_kineto(const KinetoOptions& options) {
+  if (options.scenario.empty() && (!options.overrides.empty() || !options.plan.empty() || options.rank))
+    throw InputError("--set, --plan and --rank go with --scenario: they say what is predicted");
+  const jobs::KinetoTrace trace = jobs::read_kineto_trace(options.file, options.per_node);
+  const jobs::TraceSummary summary = jobs::summary_of(trace, options.steps);
+  std::optional<jobs::PredictedGroups> predicted;
+  if (!options.scenario.empty()) predicted = predict_trace(options, trace);
+  const jobs::PredictedGroups* groups = predicted ? &*predicted : nullptr;
+  if (options.json)
+    print(jobs::trace_json(trace, summary, groups) + "\n");
+  else
+    show(jobs::trace_table(trace, summary, groups));
+  if (options.output.empty()) return 0;
+  const CollectiveTables tables = jobs::collectives_of(trace, std::filesystem::path(options.file).filename().string());
+  write_file(options.output, to_yaml(tables, "Written by `panpipe import kineto`."), kAdvice);
+  std::fputs(fmt::format("written to {0}: {1} table{2} of measured collectives; use it with collectives: {0} in a cluster file\n",
+                         options.output, tables.tables.size(), tables.tables.size() == 1 ? "" : "s")
+                 .c_str(),
+             stderr);
+  return 0;
+}
+
+}  // namespace
+
+void add_kineto_import(CLI::App& sub, std::function<int()>& run) {
+  auto options = std::make_shared<KinetoOptions>();
+  CLI::App* kineto = sub.add_subcommand("kineto", "sort the kernels of a trace of PyTorch's profiler, beside a prediction");
+  kineto->add_option("FILE", options->file, "trace of torch.profiler (.json or .json.gz); - for standard input")->required();
+  kineto->add_option("--scenario", options->scenario, "predict this scenario beside the trace")->type_name("SCENARIO");
+  kineto->add_option("--set", options->overrides, "override a key of the scenario: KEY=VALUE (repeat)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  kineto->add_option("--plan", options->plan, "predict this plan of it")->type_name("PLAN");
+  kineto->add_option("--rank", options->rank, "rank of the trace (default: as it says, else 0)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 20));
+  kineto->add_option("--steps", options->steps, "steps in the trace (default: its ProfilerStep marks, else 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
+  kineto->add_option("--per-node", options->per_node, "GPUs of a node, by which groups lie on nodes (default 8)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 10));
+  kineto->add_flag("--json", options->json, "print a JSON document instead of the table");
+  kineto->add_option("-o", options->output, "table of measured collectives to write, the least time of each size")
+      ->type_name("TABLE");
+  kineto->callback([options, &run] { run = [options] { return import_kineto(*options); }; });
+}
+
+}  // namespace panpipe::cli

@@ -1,0 +1,54 @@
+// A trainer's configuration of keys within keys (YAML, JSON, TOML): each value is asked for by its path, the rest is told.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/input/yaml_document.hpp"
+
+namespace panpipe::jobs {
+
+class JobKeys {
+ public:
+  // `root` must be a map (InputError). Keys of maps are joined by points: "zero_optimization.stage"; a list is one value.
+  explicit JobKeys(NodePtr root);
+
+  // Each marks the key as understood; a key that is absent or null gives nothing. InputError with the place for another type or a
+  // value outside of the limits.
+  std::optional<int> integer(const std::string& path, int at_least = 1, int at_most = 1 << 24);
+  std::optional<double> number(const std::string& path);
+  std::optional<bool> flag(const std::string& path);
+  std::optional<std::string> text(const std::string& path);
+  std::vector<std::string> list(const std::string& path);
+  bool automatic(const std::string& path);  // "auto": left to the program
+  bool has(const std::string& path) const;  // does not mark; null counts as absent
+  // The value as it stands, for messages.
+  std::string shown(const std::string& path) const;
+
+  // InputError at the key.
+  [[noreturn]] void refuse(const std::string& path, const std::string& message, const std::string& help = "") const;
+
+  // A value of the command line that takes the place of the file's.
+  void replace(const std::string& path, const std::string& value);
+
+  // Marks those of `names` that are there, and gives them as "path: value"; a trailing `*` stands for any rest.
+  std::vector<std::string> take(const std::vector<std::string>& names);
+  // What nobody asked for.
+  std::vector<std::string> rest() const;
+  const std::string& name() const;
+
+ private:
+  void add(const std::string& path, const NodePtr& node);
+  const Node* find(const std::string& path);
+  std::string line_of(const std::string& path) const;
+
+  NodePtr root_;
+  std::map<std::string, NodePtr> values_;  // leaves and lists
+  std::vector<std::string> order_;
+  std::set<std::string> understood_;
+};
+
+}  // namespace panpipe::jobs

@@ -1,0 +1,66 @@
+#include "jobs/job_options.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/input/scalar_text.hpp"
+#include "base/text/characters.hpp"
+#include "jobs/known_keys.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+constexpr std::size_t kMostConfiguration = std::size_t{1} << 20;
+
+}  // namespace
+
+JobKeys job_keys(const std::string& text, const std::string& name) {
+  if (text.size() > kMostConfiguration)
+    throw InputError(fmt::format("{}: a job's configuration of more than 1 MiB is none", name));
+  return JobKeys(parse_document(text, name, "."));
+}
+
+void put_stated_model(ImportedJob& job, const JobOptions& options) {
+  if (options.model.empty())
+    throw InputError(
+        fmt::format("{}: a configuration of {} holds no model\n  help: --model FILE names its config.json, as Hugging "
+                    "Face's transformers writes it",
+                    job.source, job.trainer));
+  job.set("workload.config", quoted_scalar(options.model), "--model");
+  if (options.sequence)
+    job.set("workload.sequence", *options.sequence, "--sequence");
+  else
+    job.assumptions.emplace_back("sequences as long as the model's positions; --sequence N states another length.");
+}
+
+int micro_batch(ImportedJob& job, const JobOptions& options, std::optional<int> stated, const std::string& origin) {
+  const bool assumed = !options.micro && !stated;
+  const int micro = options.micro ? *options.micro : stated.value_or(1);
+  if (assumed) job.assumptions.emplace_back("microbatches of 1 sample; --micro N states another number.");
+  job.set("batch.micro", micro, options.micro ? "--micro" : stated ? origin : "assumed");
+  return micro;
+}
+
+void tell_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& not_modelled,
+               const std::vector<std::string>& without_effect) {
+  for (std::string& left : keys.take(not_modelled)) job.not_modelled.push_back(std::move(left));
+  for (std::string& left : keys.take(without_effect)) job.without_effect.push_back(std::move(left));
+  job.not_understood = keys.rest();
+}
+
+void put_optimizer(ImportedJob& job, const std::string& name, const std::string& origin) {
+  const std::string lower = lower_case(name);
+  if (lower == "adam" || lower == "adamw" || lower == "sgd") return job.set("optimizer", lower, origin);
+  job.set("optimizer", "adamw", fmt::format("instead of {}", origin));
+  job.not_modelled.push_back(fmt::format("{}: {} (predicted as AdamW)", origin, one_line(name)));
+}
+
+void put_context_key(ImportedJob& job, JobKeys& keys, const std::string& path, int degree, const std::string& exchange) {
+  if (!put_context(job, degree, path, exchange)) keys.refuse(path, no_context(degree), kPredictWithout);
+}
+
+void put_expert_key(ImportedJob& job, JobKeys& keys, const std::string& path, int degree, int tensor) {
+  if (!put_expert(job, degree, tensor, path)) keys.refuse(path, no_expert(degree), kPredictWithoutExperts);
+}
+
+}  // namespace panpipe::jobs

@@ -1,0 +1,149 @@
+// nanotron's and torchtitan's configurations as scenarios.
+#include "jobs/nanotron_import.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/input/source_text.hpp"
+#include "costmodel/scenario/scenario.hpp"
+#include "jobs/known_keys.hpp"
+#include "jobs/torchtitan_flavors.hpp"
+#include "jobs/torchtitan_import.hpp"
+#include "tests/jobs/job_values.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const std::string kExamples = "../scenarios/examples/jobs/";
+
+const std::string kNanotron =
+    "model:\n  dtype: bfloat16\n  make_vocab_size_divisible_by: 128\n  model_config: {is_llama_config: true, hidden_size: 512, "
+    "intermediate_size: 1024, num_hidden_layers: 8, num_attention_heads: 8, num_key_value_heads: 4, max_position_embeddings: "
+    "512, "
+    "vocab_size: 1000, rope_scaling: {factor: 8}}\n"
+    "tokens: {micro_batch_size: 2, batch_accumulation_per_replica: 4, sequence_length: 512}\n";
+
+ImportedJob nanotron(const std::string& text, const JobOptions& options = {}) {
+  return import_nanotron(text, "job.yaml", options);
+}
+ImportedJob titan(const std::string& text, const std::vector<std::string>& overrides = {}, const JobOptions& options = {}) {
+  return import_torchtitan(text, "job.toml", overrides, options);
+}
+std::string titan_fault(const std::string& text, const std::vector<std::string>& overrides = {}, const JobOptions& options = {}) {
+  return fault_of([&] { titan(text, overrides, options); });
+}
+
+TEST(NanotronImport, KeysOfAllSections) {
+  const ImportedJob job = nanotron(kNanotron +
+                                   "parallelism: {dp: 2, tp: 2, pp: 2, pp_engine: afab, tp_mode: reduce_scatter, "
+                                   "tp_linear_async_communication: false, recompute_layer: true}\n"
+                                   "optimizer: {accumulate_grad_in_fp32: false, zero_stage: 1, clip_grad: null}\n");
+  EXPECT_EQ(value(job, "workload.config"),
+            "{model_type: llama, num_hidden_layers: 8, hidden_size: 512, intermediate_size: 1024, num_attention_heads: 8, "
+            "num_key_value_heads: 4, max_position_embeddings: 512, vocab_size: 1024, tie_word_embeddings: false}");
+  EXPECT_THAT(job.assumptions, Contains("the vocabulary of 1000 tokens is padded to 1024, a multiple of 256."));  // 128 x 2
+  EXPECT_EQ(value(job, "parallel.data"), "2");
+  EXPECT_EQ(value(job, "parallel.sequence_parallel"), "true");
+  EXPECT_EQ(value(job, "parallel.zero"), "1");
+  EXPECT_EQ(value(job, "schedule"), "gpipe");
+  EXPECT_EQ(value(job, "recompute"), "full");
+  EXPECT_EQ(value(job, "batch.micro"), "2");
+  EXPECT_EQ(value(job, "batch.microbatches"), "4");
+  EXPECT_EQ(value(job, "precision"), "bf16-pure");
+  EXPECT_EQ(value(job, "framework"), "{name: nanotron, overlap_tensor_collectives: false}");
+  EXPECT_THAT(job.without_effect, Contains("model.model_config.rope_scaling.factor: 8"));
+  EXPECT_THAT(job.not_understood, IsEmpty());
+}
+
+TEST(NanotronImport, FaultsHavePlacesAndRemedies) {
+  EXPECT_EQ(
+      fault_of([] { nanotron(kNanotron + "parallelism: {dp: 2, tp: 2}"); }),
+      "error: job.yaml: 'parallelism.pp' is missing\n  help: give the configuration that run_train.py takes by --config-file");
+  EXPECT_THAT(fault_of([] { nanotron(kNanotron + "parallelism: {dp: 65536, tp: 65536, pp: 65536}"); }),
+              HasSubstr("are more than 65536 ranks"));
+  EXPECT_THAT(fault_of([] { nanotron(kNanotron + "parallelism: {dp: 2, tp: 2, pp: 2}", {.gpus = 16}); }),
+              HasSubstr("the degrees make 8 GPUs, and --gpus says 16"));
+  EXPECT_THAT(fault_of([] { nanotron(kNanotron + "parallelism: {dp: 2, tp: 2, pp: 2, tp_mode: both}"); }),
+              HasSubstr("'parallelism.tp_mode' is 'both'; it is ALL_REDUCE or REDUCE_SCATTER"));
+}
+
+TEST(TorchtitanImport, AFileAndWhatItsCommandLineOverrides) {
+  const std::string text = read_text_file(kExamples + "torchtitan-llama3-8b.toml");
+  const ImportedJob job = titan(text, {}, {.gpus = 64});
+  EXPECT_EQ(value(job, "parallel.data"), "32");  // 64 / tensor 2
+  EXPECT_EQ(value(job, "parallel.zero"), "3");
+  EXPECT_EQ(value(job, "parallel.sequence_parallel"), "true");
+  EXPECT_EQ(value(job, "batch.micro"), "2");
+  EXPECT_EQ(value(job, "batch.global"), "256");
+  EXPECT_EQ(value(job, "recompute"), "{operators: [norms, elementwise, second-products]}");
+  EXPECT_EQ(value(job, "framework"), "{name: torchtitan, gradient_clipping: foreach}");
+  EXPECT_THAT(job.not_understood, IsEmpty());
+  const ImportedJob other = titan(text,
+                                  {"--parallelism.pipeline_parallel_degree", "4", "--training.local-batch-size=8",
+                                   "--compile.no-enable", "--parallelism.data_parallel_replicate_degree", "2"},
+                                  {.gpus = 64});
+  EXPECT_EQ(value(other, "parallel.data"), "8");
+  EXPECT_EQ(value(other, "parallel.shard"), "4");
+  EXPECT_EQ(value(other, "parallel.zero"), "2");  // a pipeline keeps parameters whole
+  EXPECT_EQ(value(other, "batch.micro"), "1");
+  EXPECT_THAT(value(other, "framework"), HasSubstr("elementwise: eager, normalization: modules"));
+  // 32 layers, embedding and head as one each: 34 = 9 + 9 + 8 + 8; the first stage has 8 layers, the last 7.
+  EXPECT_EQ(value(other, "partition"), "[h.8.attention, h.17.attention, h.25.attention]");
+}
+
+TEST(TorchtitanImport, SchedulesAndStages) {
+  const std::string text = "[model]\nflavor = '8B'\n[parallelism]\npipeline_parallel_degree = 2\n";
+  const ImportedJob job =
+      titan(text + "pipeline_parallel_schedule = 'Interleaved1F1B'\npipeline_parallel_layers_per_stage = 9\n");
+  EXPECT_EQ(value(job, "schedule"), "interleaved-1f1b");
+  EXPECT_EQ(value(job, "parallel.virtual_stages"), "2");  // (32 + 2) / 9 = 4 stages
+  EXPECT_EQ(value(titan(text + "pipeline_parallel_schedule = 'ZBVZeroBubble'\n"), "schedule"), "zb-v");
+  EXPECT_THAT(titan_fault(text + "pipeline_parallel_layers_per_stage = 12\n"),
+              HasSubstr("makes 3 stages, no multiple of 2 ranks"));
+  EXPECT_THAT(titan_fault(text + "pipeline_parallel_layers_per_stage = 1\npipeline_parallel_last_stage_less_layers = 3\n"),
+              HasSubstr("job.toml: 36 stages are too many for 32 layers"));
+}
+
+// Each flavor's parameters are those that its name says, within the rounding of names.
+TEST(TorchtitanImport, EveryFlavorLoads) {
+  for (const TorchtitanFlavor& flavor : torchtitan_flavors()) {
+    SCOPED_TRACE(flavor.model + " " + flavor.flavor);
+    const ImportedJob job = titan("[model]\nname = '" + flavor.model + "'\nflavor = '" + flavor.flavor +
+                                  "'\n[training]\nseq_len = 512\nlocal_batch_size = 1\n[activation_checkpoint]\nmode = 'none'\n");
+    const Scenario scenario = parse_scenario(scenario_text(job), "job.yaml", ".");
+    const Workload workload = make_workload(scenario);
+    const double billions = static_cast<double>(workload.parameters) / 1e9;
+    const double named = std::atof(flavor.flavor.c_str());
+    if (named > 0) {
+      EXPECT_NEAR(billions / named, 1.0, 0.3);
+    }
+  }
+}
+
+TEST(TorchtitanImport, FaultsHavePlacesAndRemedies) {
+  EXPECT_THAT(titan_fault("[model]\nname = \"llama3\nflavor = 8"), HasSubstr("job.toml:2:15: error: this is no TOML: "));
+  EXPECT_THAT(titan_fault("from torchtitan.config import JobConfig\n"),
+              HasSubstr("this is Python; torchtitan's registry of configurations (since February 2026) can only be run"));
+  EXPECT_THAT(titan_fault("[model]\nflavor = '7B'\n"), HasSubstr("the model 'llama3' has no flavor '7B' here"));
+  EXPECT_EQ(titan_fault("[training]\nlocal_batch_size = 0\n[model]\nflavor = '8B'"),
+            "job.toml:2:20: error: 'training.local_batch_size' is 0; it must be at least 1\n  at training.local_batch_size\n"
+            "    2 | local_batch_size = 0\n      |                    ^");
+  EXPECT_THAT(titan_fault("", {"--gpus", "8"}), HasSubstr("'--gpus' is no option of torchtitan, whose options are SECTION.KEY"));
+  EXPECT_THAT(titan_fault("", {"8"}), HasSubstr("'8' is no option of torchtitan"));
+  EXPECT_THAT(titan_fault("[parallelism]\ntensor_parallel_degree = 65536\npipeline_parallel_degree = 65536"),
+              HasSubstr("the degrees make more than 65536 ranks"));
+  EXPECT_THAT(titan_fault("[parallelism]\ntensor_parallel_degree = 3", {}, {.gpus = 8}),
+              HasSubstr("8 GPUs (--gpus) are no multiple of tensor 3"));
+  const std::string expert = "[parallelism]\nexpert_parallel_degree = 4\n[model]\nname = 'qwen3'\nflavor = '30B-A3B'";
+  if (scenario_has_expert())
+    EXPECT_EQ(value(titan(expert, {}, {.gpus = 8}), "parallel.expert"), "4");
+  else
+    EXPECT_THAT(titan_fault(expert, {}, {.gpus = 8}), HasSubstr("is 4; predictions do not know expert parallelism"));
+}
+
+}  // namespace
+}  // namespace panpipe::jobs
