@@ -26,6 +26,7 @@ struct ImportedJob {
   void set(std::string key, std::string value, std::string origin) {
     values.push_back({std::move(key), std::move(value), std::move(origin)});
   }
+  void set(std::string key, int value, std::string origin) { set(std::move(key), std::to_string(value), std::move(origin)); }
 };
 
 // The scenario file, with origins as comments and the lists at its head.

@@ -9,6 +9,7 @@
 
 #include "base/input/kept_document.hpp"
 #include "base/text/did_you_mean.hpp"
+#include "costmodel/workload/bounds.hpp"
 
 namespace panpipe {
 namespace {
@@ -121,7 +122,6 @@ class ConfigReader {
   ModelConfig* made_;
 };
 
-constexpr int kMostLayers = 1 << 12;        // as check_language_model
 constexpr int kMostHeadFeatures = 1 << 14;  // of a latent head's parts, so that their sum is no overflow
 
 // Dimensions that nearly every class has, with its defaults. 0: derived from others.
@@ -250,7 +250,7 @@ void opt(ConfigReader& r, ModelDimensions& d) {
 }
 
 void bloom(ConfigReader& r, ModelDimensions& d) {
-  d.ffn = 4 * std::min(d.hidden, 1 << 20);
+  d.ffn = 4 * std::min(d.hidden, kMostHidden);
   if (r.flag({"apply_residual_connection_post_layernorm"}, false))
     r.error(r.find({"apply_residual_connection_post_layernorm"}), "a residual connection behind the normalization is not known");
 }
@@ -453,7 +453,7 @@ void read_dimensions(ConfigReader& r, const Defaults& defaults, int sequence, Mo
   d.kv_heads =
       r.integer("kv_heads", {"num_key_value_heads"}, 1, defaults.kv_heads > 0 ? std::min(defaults.kv_heads, d.heads) : d.heads);
   d.head_size = r.integer("", {"head_dim"}, 1, defaults.head_size > 0 ? defaults.head_size : std::max(1, d.hidden / d.heads));
-  const int wide = 4 * std::min(d.hidden, 1 << 20);
+  const int wide = 4 * std::min(d.hidden, kMostHidden);
   d.ffn =
       r.integer("ffn", {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, 1, defaults.ffn > 0 ? defaults.ffn : wide);
   d.vocabulary = r.integer("vocabulary", {"vocab_size"}, 1, defaults.vocabulary);

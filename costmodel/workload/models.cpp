@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "costmodel/workload/bounds.hpp"
 
 namespace panpipe {
 namespace {
@@ -145,11 +146,12 @@ void check_vision(const std::string& name, const ModelDimensions& d) {
 void check_sizes(const std::string& name, const ModelDimensions& d) {
   // Far beyond any network, and small enough that no count of elements overflows.
   for (const auto& [key, value, most] :
-       {std::tuple("layers", d.layers, 1 << 12), std::tuple("hidden", d.hidden, 1 << 20), std::tuple("ffn", d.ffn, 1 << 22),
-        std::tuple("vocabulary", d.vocabulary, 1 << 24), std::tuple("sequence", d.sequence, 1 << 24),
-        std::tuple("image", d.image, 1 << 14), std::tuple("head_size", d.head_size, 1 << 16),
-        std::tuple("classes", d.classes, 1 << 24), std::tuple("vision_layers", d.vision_layers, 1 << 12),
-        std::tuple("vision_hidden", d.vision_hidden, 1 << 20), std::tuple("vision_ffn", d.vision_ffn, 1 << 22)})
+       {std::tuple("layers", d.layers, kMostLayers), std::tuple("hidden", d.hidden, kMostHidden),
+        std::tuple("ffn", d.ffn, 1 << 22), std::tuple("vocabulary", d.vocabulary, kMostVocabulary),
+        std::tuple("sequence", d.sequence, kMostTokens), std::tuple("image", d.image, 1 << 14),
+        std::tuple("head_size", d.head_size, 1 << 16), std::tuple("classes", d.classes, 1 << 24),
+        std::tuple("vision_layers", d.vision_layers, kMostLayers), std::tuple("vision_hidden", d.vision_hidden, kMostHidden),
+        std::tuple("vision_ffn", d.vision_ffn, 1 << 22)})
     require(value <= most, fmt::format("'{}' of {} is {}, more than {}", key, name, value, most));
   require(d.head_size > 0 || d.hidden % d.heads == 0,
           fmt::format("{} heads do not divide the hidden size {} of {}", d.heads, d.hidden, name));

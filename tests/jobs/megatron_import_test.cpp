@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "jobs/known_keys.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -58,6 +59,7 @@ TEST(MegatronImport, AGptOfEarlyReleases) {
   EXPECT_EQ(value(gpt, "recompute"), "absent");
   EXPECT_THAT(gpt.not_understood, IsEmpty());
   EXPECT_THAT(gpt.assumptions, Contains("a vocabulary of GPT-2's 50257 tokens; --vocabulary N states the tokenizer's."));
+  EXPECT_THAT(gpt.assumptions, Contains("the vocabulary of 50257 tokens is padded to 50432, a multiple of 128 x tensor 2."));
 }
 
 TEST(MegatronImport, ALlamaWithVirtualStages) {
@@ -149,8 +151,12 @@ TEST(MegatronImport, FaultsHavePlacesAndRemedies) {
             "  help: the degrees must divide the number of GPUs");
   EXPECT_THAT(fault(kGpt + "--bf16 --fp16"), HasSubstr("--fp16 contradicts --bf16"));
   EXPECT_THAT(fault(kGpt + "--micro-batch-size 0"), HasSubstr("--micro-batch-size is 0; it must be at least 1"));
-  EXPECT_THAT(fault(kGpt + "--context-parallel-size 2", {.gpus = 8}),
-              HasSubstr("--context-parallel-size is 2; predictions do not know context parallelism"));
+  EXPECT_THAT(fault(kGpt + "--tensor-model-parallel-size 256 --pipeline-model-parallel-size 256 --context-parallel-size 256"),
+              HasSubstr("--context-parallel-size x tensor 256 x pipeline 256 are 16777216 ranks, more than 65536"));
+  EXPECT_THAT(fault(kGpt + "--vocab-size 16777216 --make-vocab-size-divisible-by 65535"),
+              HasSubstr("job.sh: 16777216 tokens, padded to a multiple of 65535, are 16842495, more than 16777216"));
+  EXPECT_THAT(fault(kGpt + "--pipeline-model-parallel-size 64 --num-virtual-stages-per-pipeline-rank 4096"),
+              HasSubstr("job.sh: 262144 stages are too many for 24 layers"));
   EXPECT_THAT(fault(kGpt + "--tensor-model-parallel-size 65536 --pipeline-model-parallel-size 65536", {.gpus = 8}),
               HasSubstr("x tensor 65536 are 4294967296 ranks, more than 65536"));
   EXPECT_THAT(fault(kGpt + "--num-layers 2000000000"), HasSubstr("--num-layers is 2000000000, more than 4096"));
@@ -160,6 +166,23 @@ TEST(MegatronImport, FaultsHavePlacesAndRemedies) {
               HasSubstr("--pipeline-model-parallel-layout is too long"));
   EXPECT_THAT(fault(kGpt + "--expert-model-parallel-size 3", {.gpus = 8}),
               HasSubstr("is 3, which does not divide the 8 ranks of data and context parallelism"));
+}
+
+// Degrees that scenarios may not know are keys where they do, and refused where they do not.
+TEST(MegatronImport, DegreesThatTheReaderKnows) {
+  const std::string context = kLlama + "--context-parallel-size 2",
+                    expert = kLlama + "--num-experts 8 --expert-model-parallel-size 4";
+  if (scenario_has_context())
+    EXPECT_EQ(value(job(context, {.gpus = 8}), "parallel.context"), "2");
+  else
+    EXPECT_THAT(fault(context, {.gpus = 8}),
+                HasSubstr("--context-parallel-size is 2; predictions do not know context parallelism"));
+  if (scenario_has_expert())
+    EXPECT_EQ(value(job(expert, {.gpus = 8}), "parallel.expert"), "4");
+  else
+    EXPECT_THAT(fault(expert, {.gpus = 8}),
+                HasSubstr("--expert-model-parallel-size is 4; predictions do not know expert parallelism"));
+  EXPECT_EQ(value(job(kLlama + "--fp8-format hybrid --fp8-recipe mxfp8"), "precision"), scenario_has_fp8() ? "mxfp8" : "bf16");
 }
 
 }  // namespace

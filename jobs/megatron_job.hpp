@@ -1,0 +1,29 @@
+// What the parts of the reading of a Megatron-LM job share. Internal to this folder.
+#pragma once
+
+#include <string>
+
+#include "jobs/arguments.hpp"
+#include "jobs/job.hpp"
+#include "jobs/megatron_import.hpp"
+
+namespace panpipe::jobs {
+
+struct MegatronJob {
+  Arguments& arguments;
+  const MegatronOptions& options;
+  ImportedJob job = {};
+  int tensor = 1, pipeline = 1, context = 1, expert = 1;
+  int layers = 0;
+
+  // InputError where the argument is missing.
+  int needed(const char* option, int at_most);
+};
+
+// The model as keys of config.json: a class of transformers that has the same layers.
+void read_megatron_model(MegatronJob& megatron);
+// Schedule, virtual stages, and the layers of each stage. Behind the model.
+void read_megatron_stages(MegatronJob& megatron);
+void read_megatron_recompute(MegatronJob& megatron);
+
+}  // namespace panpipe::jobs
