@@ -52,8 +52,9 @@ class Writer {
  public:
   explicit Writer(const OperatorGraph& graph) : g_(graph), of_loss_(graph.operators.size(), false) {
     if (!graph.values_file.empty())
-      throw InputError("a script cannot hold the values of an exported model's archive\n  help: export a built-in model or one "
-                       "from its config.json");
+      throw InputError(
+          "a script cannot hold the values of an exported model's archive\n  help: export a built-in model or one "
+          "from its config.json");
     PANPIPE_CHECK(graph.tensor_degree == 1, "a script computes whole parameters");
     find_target();
     made_by_.assign(graph.tensors.size(), -1);
@@ -75,8 +76,9 @@ class Writer {
                            quoted(unit.path), quoted(g_.units[u].block), names_of(unit.reads), names_of(unit.makes));
     }
     TorchProgram made;
-    made.text = constants() + functions + loss_text() + inputs() + tied() +
-                "# Units, in order: name, function, its module, block, what it reads, what it makes.\nUNITS = [\n" + units + "]\n";
+    made.text = constants() + functions + loss_text() + inputs() + tied() + values() +
+                "# Units, in order: name, function, its module, block, what it reads, what it makes.\nUNITS = [\n" + units +
+                "]\n";
     made.own_operators = own_operators_;
     made.dropout = dropout_;
     return made;
@@ -96,8 +98,8 @@ class Writer {
     for (const auto& [input, unit] : first_reader) {
       if (unit != last || last == 0) continue;
       if (target_ >= 0)
-        throw InputError(fmt::format("torch.distributed.pipelining takes one tensor of labels, and {} reads '{}' and '{}'", g_.name,
-                                     tensor(target_).name, tensor(input).name));
+        throw InputError(fmt::format("torch.distributed.pipelining takes one tensor of labels, and {} reads '{}' and '{}'",
+                                     g_.name, tensor(target_).name, tensor(input).name));
       target_ = input;
     }
     if (target_ < 0)
@@ -186,8 +188,8 @@ class Writer {
   }
   std::string parameter_row(const std::string& name, const std::string& path) const {
     const auto found = std::find_if(g_.tensors.begin(), g_.tensors.end(), [&](const Tensor& t) { return t.name == name; });
-    return fmt::format("\n    {}: ({}, {}),", quoted(path.empty() ? name : name.substr(path.size() + 1)), tuple_of(found->full_shape),
-                       quoted(found->init));
+    return fmt::format("\n    {}: ({}, {}),", quoted(path.empty() ? name : name.substr(path.size() + 1)),
+                       tuple_of(found->full_shape), quoted(found->init));
   }
   static std::string local_names(const std::vector<int>& values, Names& names) {
     std::vector<std::string> locals;
@@ -237,7 +239,8 @@ class Writer {
       });
     }
     if (reads.size() != 1)
-      throw InputError(fmt::format("the loss of {} reads {} results of the model; a script's loss reads one", g_.name, reads.size()));
+      throw InputError(
+          fmt::format("the loss of {} reads {} results of the model; a script's loss reads one", g_.name, reads.size()));
     names[target_] = "target";
     return fmt::format("def loss_of({}, target):\n{}    return {}\n\n\n", names[reads[0]], operators_text(-1, true, "", names),
                        names[g_.loss]);
@@ -262,6 +265,18 @@ class Writer {
     for (const int index : g_.inputs)
       if (index != target_) text += "    " + input_row(index) + ",\n";
     return text + fmt::format("]\nTARGET = {}\n", input_row(target_));
+  }
+  // Between stages travel messages of these sizes.
+  std::string values() const {
+    std::string text = "# What units hand on: shape and type of a microbatch.\nVALUES = {\n";
+    const auto add = [&](int index) {
+      text += fmt::format("    {}: ({}, {}),\n", quoted(value_name(index)), tuple_of(tensor(index).shape),
+                          torch_type(tensor(index).dtype));
+    };
+    for (const int input : g_.inputs) add(input);
+    for (std::size_t u = 0; u < g_.units.size(); ++u)
+      for (const int made : crossing(static_cast<int>(u))) add(made);
+    return text + "}\n";
   }
   std::string tied() const {
     std::string text = "# Parameters that share the values of another one.\nTIED = {";
