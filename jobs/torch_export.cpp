@@ -51,8 +51,8 @@ std::string optimizer_text(const Scenario& scenario) {
       "OPTIMIZER = {{\"name\": {}{}}}\n"
       "RATE = {{\"warmup\": {}, \"decay\": {}, \"start\": {}, \"steps\": {}, \"minimum\": {}}}\n"
       "CLIP = {}  # largest norm of the gradients; 0: any\n",
-      quoted(name), settings, t.warmup_steps, quoted(decays.at(t.decay)), t.decay_start, t.decay_steps, t.minimum_learning_rate,
-      t.clip_gradients);
+      in_quotes(name), settings, t.warmup_steps, in_quotes(decays.at(t.decay)), t.decay_start, t.decay_steps,
+      t.minimum_learning_rate, t.clip_gradients);
 }
 
 std::string data_text(const Scenario& scenario, ExportedJob& job) {
@@ -62,7 +62,7 @@ std::string data_text(const Scenario& scenario, ExportedJob& job) {
   if (data.kind == DataRequest::Kind::Synthetic) return "DATA = {\"kind\": \"synthetic\"}\n";
   return fmt::format("DATA = {{\"kind\": {}, \"file\": {}, \"width\": {}}}\n",
                      data.kind == DataRequest::Kind::Tokens ? "\"tokens\"" : "\"tensors\"",
-                     quoted(std::filesystem::absolute(data.file).lexically_normal().string()), data.width);
+                     in_quotes(std::filesystem::absolute(data.file).lexically_normal().string()), data.width);
 }
 
 void tell(const ExportRequest& request, const TorchProgram& program, bool split, ExportedJob& job) {
@@ -109,7 +109,7 @@ ExportedJob export_torch(const ExportRequest& request) {
                       scenario.precision == Precision::Tf32 ? "True" : "False");
   text += optimizer_text(scenario) + data;
   text += fmt::format("PLACEMENT = [{}]  # the pipeline rank of each stage\n", fmt::join(placement, ", "));
-  text += fmt::format("SCHEDULE = {}  # a schedule of PyTorch; empty: as ORDER says\n", quoted(order.name));
+  text += fmt::format("SCHEDULE = {}  # a schedule of PyTorch; empty: as ORDER says\n", in_quotes(order.name));
   text += "ORDER = \"\"\"\n" + (order.name.empty() ? order.csv : std::string()) + "\"\"\"\n";
   text += stages_text(plan, !split) + "\n";
   if (program.own_operators) text += kScriptOwnOperators;

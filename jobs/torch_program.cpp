@@ -72,8 +72,8 @@ class Writer {
     std::string functions, units;
     for (std::size_t u = 0; u < g_.units.size(); ++u) {
       const UnitText unit = unit_text(static_cast<int>(u));
-      units += fmt::format("    ({}, {}, {}, {}, [{}], [{}]),\n", quoted(g_.units[u].name), function_of(unit, u, functions),
-                           quoted(unit.path), quoted(g_.units[u].block), names_of(unit.reads), names_of(unit.makes));
+      units += fmt::format("    ({}, {}, {}, {}, [{}], [{}]),\n", in_quotes(g_.units[u].name), function_of(unit, u, functions),
+                           in_quotes(unit.path), in_quotes(g_.units[u].block), names_of(unit.reads), names_of(unit.makes));
     }
     TorchProgram made;
     made.text = constants() + functions + loss_text() + inputs() + tied() + values() +
@@ -127,7 +127,7 @@ class Writer {
   }
   std::string names_of(const std::vector<int>& values) const {
     std::vector<std::string> names;
-    for (const int value : values) names.push_back(quoted(value_name(value)));
+    for (const int value : values) names.push_back(in_quotes(value_name(value)));
     return fmt::format("{}", fmt::join(names, ", "));
   }
   // What a unit makes and others, or the loss, read.
@@ -188,8 +188,8 @@ class Writer {
   }
   std::string parameter_row(const std::string& name, const std::string& path) const {
     const auto found = std::find_if(g_.tensors.begin(), g_.tensors.end(), [&](const Tensor& t) { return t.name == name; });
-    return fmt::format("\n    {}: ({}, {}),", quoted(path.empty() ? name : name.substr(path.size() + 1)),
-                       tuple_of(found->full_shape), quoted(found->init));
+    return fmt::format("\n    {}: ({}, {}),", in_quotes(path.empty() ? name : name.substr(path.size() + 1)),
+                       tuple_of(found->full_shape), in_quotes(found->init));
   }
   static std::string local_names(const std::vector<int>& values, Names& names) {
     std::vector<std::string> locals;
@@ -216,7 +216,7 @@ class Writer {
     const Tensor& read = tensor(index);
     if (read.role == TensorRole::Buffer) {
       constants_.insert(index);
-      return fmt::format("constant({})", quoted(read.name));
+      return fmt::format("constant({})", in_quotes(read.name));
     }
     if (read.role != TensorRole::Parameter) return names.at(index);
     return parameter_text(path.empty() ? read.name : read.name.substr(path.size() + 1), read.dtype);
@@ -249,15 +249,15 @@ class Writer {
   std::string constants() const {
     std::string text = "# Tensors that are not trained: shape, type, initial values.\nCONSTANTS = {\n";
     for (const int index : constants_)
-      text += fmt::format("    {}: ({}, {}, {}),\n", quoted(tensor(index).name), tuple_of(tensor(index).shape),
-                          torch_type(tensor(index).dtype), quoted(tensor(index).init));
+      text += fmt::format("    {}: ({}, {}, {}),\n", in_quotes(tensor(index).name), tuple_of(tensor(index).shape),
+                          torch_type(tensor(index).dtype), in_quotes(tensor(index).init));
     return text + "}\n\n\n";
   }
 
   // The number of an input seeds its synthetic values.
   std::string input_row(int index) const {
     const std::int64_t limit = integer_limits(g_)[static_cast<std::size_t>(index)];
-    return fmt::format("({}, {}, {}, {}, {})", quoted(tensor(index).name), index, tuple_of(tensor(index).shape),
+    return fmt::format("({}, {}, {}, {}, {})", in_quotes(tensor(index).name), index, tuple_of(tensor(index).shape),
                        torch_type(tensor(index).dtype), limit);
   }
   std::string inputs() const {
@@ -270,7 +270,7 @@ class Writer {
   std::string values() const {
     std::string text = "# What units hand on: shape and type of a microbatch.\nVALUES = {\n";
     const auto add = [&](int index) {
-      text += fmt::format("    {}: ({}, {}),\n", quoted(value_name(index)), tuple_of(tensor(index).shape),
+      text += fmt::format("    {}: ({}, {}),\n", in_quotes(value_name(index)), tuple_of(tensor(index).shape),
                           torch_type(tensor(index).dtype));
     };
     for (const int input : g_.inputs) add(input);
@@ -281,7 +281,8 @@ class Writer {
   std::string tied() const {
     std::string text = "# Parameters that share the values of another one.\nTIED = {";
     for (const Tensor& parameter : g_.tensors)
-      if (parameter.tied_to >= 0) text += fmt::format("{}: {}, ", quoted(parameter.name), quoted(tensor(parameter.tied_to).name));
+      if (parameter.tied_to >= 0)
+        text += fmt::format("{}: {}, ", in_quotes(parameter.name), in_quotes(tensor(parameter.tied_to).name));
     if (text.back() == ' ') text.resize(text.size() - 2);
     return text + "}\n";
   }

@@ -363,6 +363,8 @@ def main():
             module = Stage(first, end, recompute, own)
             stages.append(PipelineStage(module, index, len(STAGES), DEVICE, input_args=meta(module.takes),
                                         output_args=meta(module.gives), group=rank.pipeline_group))
+            if options.device == "cpu":  # messages that set NCCL up; a V sends them to itself, which Gloo does not do
+                stages[-1]._get_init_p2p_neighbors_ops = lambda: []
     schedule, source = make_schedule(stages), data_source()
     has_first, has_last = PLACEMENT[0] == rank.position, PLACEMENT[-1] == rank.position
     optimizer = make_optimizer(list(own.values()), rank.data_group) if OPTIMIZER["name"] != "none" else None

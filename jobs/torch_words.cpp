@@ -36,7 +36,7 @@ struct ArgumentText {
   std::string operator()(std::int64_t value) const { return std::to_string(value); }
   std::string operator()(double value) const { return number_text(value); }
   std::string operator()(bool value) const { return value ? "True" : "False"; }
-  std::string operator()(const std::string& value) const { return quoted(value); }
+  std::string operator()(const std::string& value) const { return in_quotes(value); }
   std::string operator()(const std::vector<std::int64_t>& values) const {
     std::vector<std::string> items;
     for (const std::int64_t value : values) items.push_back(std::to_string(value));
@@ -116,7 +116,7 @@ bool all_words(const std::string& path) {
 
 }  // namespace
 
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   std::string made = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') made += '\\';
@@ -135,7 +135,7 @@ std::string tuple_of(const Shape& shape) { return fmt::format("({}{})", fmt::joi
 std::string torch_type(DType type) { return "torch." + std::string(name_of(type)); }
 
 std::string parameter_text(const std::string& name, DType type) {
-  const std::string path = all_words(name) ? "m." + name : fmt::format("m.get_parameter({})", quoted(name));
+  const std::string path = all_words(name) ? "m." + name : fmt::format("m.get_parameter({})", in_quotes(name));
   return type == DType::Float32 ? path : fmt::format("{}.to({})", path, torch_type(type));
 }
 
