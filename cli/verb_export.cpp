@@ -46,6 +46,7 @@ int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
     write_file(beside, job.schedule_csv, kAdvice);
   }
   write_file(options.output, job.text, kAdvice);
+  if (stream) return 0;
   std::string told = fmt::format("written to {}{}\n", options.output, beside.empty() ? "" : ", the order to " + beside);
   for (const std::string& sentence : job.besides) told += sentence + "\n";
   std::fputs(told.c_str(), stderr);

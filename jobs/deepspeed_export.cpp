@@ -111,8 +111,8 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
   if (scenario.precision == Precision::Tf32 || scenario.precision == Precision::Bf16Pure ||
       scenario.precision == Precision::Fp16Pure)
     job.cannot.push_back(fmt::format("precision {}", name_of(scenario.precision)));
-  job.cannot.push_back(
-      fmt::format("the model ({}) and its data: DeepSpeed takes them in code", request.experiment.workload.name));
+  job.besides.push_back(fmt::format("The model ({}) and its data are code for DeepSpeed: deepspeed.initialize(model=...).",
+                                    request.experiment.workload.name));
   const std::string optimizer = optimizer_json(scenario, job), scheduler = scheduler_json(scenario, job);
   tell_of_the_rest(request, job);
 
