@@ -74,6 +74,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe import piper bert.json --devices 64 --memory '8 GiB' --bandwidth '25 GB/s' --microbatches 1920 -o bert.yaml\n"
      "  panpipe plan bert.yaml --method piper\n",
      cli::add_import_verb},
+    {"export", "write a plan for another trainer: Megatron-LM, torchtitan, DeepSpeed, torch.distributed.pipelining",
+     "  panpipe plan my.yaml --for megatron -o plan.yaml\n"
+     "  panpipe export megatron my.yaml --plan plan.yaml -o arguments.sh\n",
+     cli::add_export_verb},
     {"validate", "predict measured runs, and say how far predictions can be trusted",
      "  panpipe validate runs.csv --tolerance mean=5%\n"
      "  panpipe validate runs.csv --calibration mine.yaml --json\n",

@@ -16,6 +16,7 @@
 #include "cli/predict.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
+#include "jobs/export.hpp"
 #include "planner/answer_text.hpp"
 #include "present/result/describe_plan.hpp"
 #include "present/result/heading.hpp"
@@ -30,6 +31,7 @@ struct PlanOptions {
   std::string method = "auto";
   std::string objective;
   std::string output;
+  std::string trainer;  // --for
   bool json = false;
   int threads = 0;
   double time_limit = 0;
@@ -84,12 +86,28 @@ void write_plan(const Experiment& experiment, const planner::Answer& answer, con
   throw NoAnswer("no plan was written: the engines can run none of those found; the notes below the answer say why");
 }
 
+// What the trainer of --for can run.
+planner::SearchLimits limits_of(const PlanOptions& options) {
+  planner::SearchLimits limits;
+  if (options.trainer.empty()) return limits;
+  if (options.method != "auto") throw InputError(fmt::format("--for goes with --method auto, not {}", options.method));
+  const jobs::Trainer& trainer = jobs::trainer_named(options.trainer);
+  limits.whose = trainer.title;
+  limits.schedules.assign(trainer.schedules.begin(), trainer.schedules.end());
+  limits.tensor = trainer.tensor;
+  limits.pipeline_next = trainer.pipeline_next;
+  limits.zero = trainer.zero;
+  limits.recompute = trainer.recompute;
+  return limits;
+}
+
 planner::Answer search(const PlanOptions& options, const Experiment& experiment) {
   planner::SearchOptions search_options;
   search_options.method = planner::method_named(options.method);
   search_options.threads =
       options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   search_options.objective = options.objective;
+  search_options.limits = limits_of(options);
   search_options.candidates = options.candidates;
   search_options.stop = &stop_requested();
   search_options.simulate = simulate_alone;
@@ -136,6 +154,7 @@ void check_objective(const PlanOptions& options) {
 
 int run_plan(const PlanOptions& options) {
   check_objective(options);
+  limits_of(options);  // an unknown trainer is told before anything is read
   if (asks_for_sizes(options.sizes, options.objective)) return run_plan_sizes(options);
   const Experiment experiment(load_scenario(options.scenario, with_run(options.sizes, options.overrides)));
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
@@ -169,6 +188,9 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
          "(default; the slowest stage) or step (with fill, drain and optimizer state)")
       ->type_name("step|cost|energy|time_per_sample");
   add_size_options(sub, options->sizes);
+  sub.add_option("--for", options->trainer,
+                 "only what a trainer can run, so that the plan can be exported: megatron, torchtitan, deepspeed or torch")
+      ->type_name("TRAINER");
   sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
   sub.add_flag("--json", options->json, "print the answer as a document");
   sub.add_option("--threads", options->threads, "threads to search with (default: all cores)")

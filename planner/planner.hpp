@@ -31,8 +31,19 @@ struct SearchState {
   bool proved_optimal = false;  // of the objective in the first candidate's metrics
 };
 
+// What a trainer can run, for plans that are made for it. Cuts need no word: this search cuts between whole blocks.
+struct SearchLimits {
+  std::string whose;                   // "megatron": named in messages; empty: no limits
+  std::vector<std::string> schedules;  // families
+  bool tensor = true;                  // it has tensor parallelism
+  bool pipeline_next = true;           // it can number the ranks of a replica side by side
+  std::vector<int> zero = {};          // stages that it has
+  std::vector<Recompute> recompute = {};
+};
+
 struct SearchOptions {
   Method method = Method::Auto;
+  SearchLimits limits = {};  // of the method auto
   int threads = 1;
   std::string objective;                             // of piper: "time_per_sample" (also when empty) or "step"
   std::size_t candidates = 5;                        // how many of the best are returned; the best do not depend on it

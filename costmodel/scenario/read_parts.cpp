@@ -318,6 +318,21 @@ void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& paral
   }
 }
 
+// `schedule: [1f1b, zb-h1]`: planners choose among these; whoever plans nothing takes the first.
+void read_schedules_to_choose(const Node& list, ReadLog& log, ScheduleRequest& schedule) {
+  bool first = true;
+  for (const NodePtr& item : list.items) {
+    const auto name = read_string(*item, log);
+    if (!name || known_family(*item, *name, log) == nullptr || !first) continue;
+    schedule.name = *name;
+    first = false;
+  }
+  if (list.items.empty())
+    log.error(list, "an empty list leaves no schedule to choose", "name schedules, or write auto for all of them");
+  else
+    log.resolved(list.path, schedule.name, origin_of(list) + ", the first of the list");
+}
+
 ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
   ScheduleRequest schedule;
   ReadLog& log = scenario.log();
@@ -326,6 +341,10 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
   if (node == nullptr) {
     log.resolved("schedule", schedule.name, "default");
     reconcile_stages(scenario, *find_family(schedule.name), schedule, parallel);
+    return schedule;
+  }
+  if (node->kind == NodeKind::Sequence) {
+    read_schedules_to_choose(*node, log, schedule);
     return schedule;
   }
   if (node->kind != NodeKind::Map) {

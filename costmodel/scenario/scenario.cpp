@@ -473,7 +473,8 @@ Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
 bool is_open(const Scenario& scenario, const std::string& path) {
   if (!scenario.document) return true;
   const Node& node = nearest_node(*scenario.document, path);
-  return node.path != path || (node.kind == NodeKind::Scalar && node.text == "auto");
+  if (node.path != path || (node.kind == NodeKind::Scalar && node.text == "auto")) return true;
+  return path == "schedule" && node.kind == NodeKind::Sequence;  // a choice among some
 }
 
 std::string origin_of(const Scenario& scenario, const std::string& path) {

@@ -1,6 +1,8 @@
 // The tensors that an operator reads.
 #pragma once
 
+#include <cstddef>
+#include <variant>
 #include <vector>
 
 #include "costmodel/workload/graph.hpp"
@@ -20,6 +22,12 @@ void for_each_operand(const std::vector<Argument>& arguments, Visit visit) {
 template <class Visit>
 void for_each_operand(const Operator& op, Visit visit) {
   for_each_operand(op.arguments, visit);
+}
+
+// The tensor at a position; -1 where there is none.
+inline int tensor_argument(const Operator& op, std::size_t position) {
+  const auto* reference = position < op.arguments.size() ? std::get_if<TensorRef>(&op.arguments[position]) : nullptr;
+  return reference ? reference->tensor : -1;
 }
 
 }  // namespace panpipe

@@ -46,6 +46,7 @@ class Evaluator {
   Exact evaluate(const Configuration& configuration, const Plan& plan);  // with other cuts
   PlanRequest request(const Configuration& configuration);               // what it asks of a plan
   const CostModel& model(const Configuration& configuration) { return variant(configuration).model; }
+  const Scenario& scenario() const { return base_.scenario; }
   TaskGraph lowered(const Configuration& configuration, const Plan& plan);
   const std::vector<StageCost>& stages(const Configuration& configuration);
   // Whether the workload has so many stages, and gradients that can be made apart where that is asked for.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/schedule_choice.hpp"
+
 namespace panpipe::planner {
 namespace {
 
@@ -42,7 +44,7 @@ LastTried try_last_families(Evaluator& evaluator, const Ground& ground, const Ex
   if (start.configuration.pipeline == 1) return tried;
   for (std::size_t f = 0; f < forms().size() && !options.stopped(); ++f) {
     const FamilyForm& form = forms()[f];
-    if (!form.last()) continue;
+    if (!form.last() || !may_choose(evaluator.scenario(), options.limits, form.name)) continue;
     const bool searched = form.family->searched();
     Configuration c = start.configuration;
     c.family = static_cast<std::int16_t>(f);

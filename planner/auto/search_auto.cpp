@@ -33,7 +33,7 @@ class AutoSearch {
   AutoSearch(const Experiment& experiment, const SearchOptions& options)
       : experiment_(experiment),
         options_(options),
-        space_(space_of(experiment)),
+        space_(space_of(experiment, options.limits)),
         common_(experiment, space_),
         enumeration_(common_, options) {
     for (int i = 0; i < std::max(1, options.threads); ++i) evaluators_.push_back(std::make_unique<Evaluator>(common_));
@@ -180,7 +180,7 @@ class AutoSearch {
 
   // Where the schedule is open: families without closed forms, on the degrees of the best plans.
   void try_last() {
-    if (space_.families.size() == 1 || space_.stages > 0) return;
+    if (!is_open(experiment_.scenario, "schedule") || space_.stages > 0) return;
     std::vector<Exact> starts;
     for (const Exact& one : best_) {
       const auto alike = [&](const Exact& other) { return same_degrees(one.configuration, other.configuration); };

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "planner/auto/unit_sums.hpp"
 #include "planner/family_form.hpp"
+#include "planner/schedule_choice.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -35,11 +36,15 @@ int stated_family(const ScheduleRequest& request) {
   return known >= 0 && plain && !forms()[static_cast<std::size_t>(known)].last() ? known : form_named("");
 }
 
-void choose_schedule(const Scenario& scenario, Space& space) {
+void choose_schedule(const Scenario& scenario, const SearchLimits& limits, Space& space) {
   const bool open = is_open(scenario, "schedule");
   for (std::size_t f = 0; open && f < forms().size(); ++f)
-    if (forms()[f].placement != StagePlacement::Opaque) space.families.push_back(static_cast<int>(f));
+    if (forms()[f].placement != StagePlacement::Opaque && may_choose(scenario, limits, forms()[f].name))
+      space.families.push_back(static_cast<int>(f));
   if (!open) space.families = {stated_family(scenario.schedule)};
+  if (space.families.empty())
+    throw fault_at(scenario, "schedule", "none of these schedules can be searched by degrees: their orders are made for costs",
+                   "add one to the list whose order costs do not decide, such as 1f1b");
   const bool one = std::all_of(space.families.begin(), space.families.end(), [](int f) {
     const FamilyForm& form = forms()[static_cast<std::size_t>(f)];
     return form.placement == StagePlacement::Line;
@@ -55,7 +60,7 @@ void choose_schedule(const Scenario& scenario, Space& space) {
     space.chunks = up_to(kMostChunksSearched);
 }
 
-void choose_memory(const Scenario& scenario, Space& space) {
+void choose_memory(const Scenario& scenario, const SearchLimits& limits, Space& space) {
   if (is_open(scenario, "recompute"))
     space.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
   else
@@ -70,10 +75,18 @@ void choose_memory(const Scenario& scenario, Space& space) {
     if (scenario.parallel.shard > 0) std::erase(space.zero, 0);
     if (scenario.recompute_scope.chunk > 1) std::erase(space.zero, 3);
   }
+  if (!limits.whose.empty()) {
+    const auto has = [](const auto& values, auto value) {
+      return std::find(values.begin(), values.end(), value) != values.end();
+    };
+    std::erase_if(space.recompute, [&](Recompute mode) { return !has(limits.recompute, mode); });
+    if (space.zero.size() > 1) std::erase_if(space.zero, [&](int zero) { return !has(limits.zero, zero); });
+    if (space.zero.empty()) space.zero = {limits.zero.front()};
+  }
   space.one_zero = {space.zero.front()};
 }
 
-void choose_shapes(const Experiment& experiment, Space& space) {
+void choose_shapes(const Experiment& experiment, const SearchLimits& limits, Space& space) {
   const Scenario& scenario = experiment.scenario;
   // Times that were measured hold for the sizes they were measured at.
   const bool sizes_given = !experiment.workload.graph || !scenario.workload.pt2_file.empty() || scenario.profile;
@@ -82,6 +95,7 @@ void choose_shapes(const Experiment& experiment, Space& space) {
     space.tensor = {scenario.parallel.tensor};
   else
     space.tensor = divisors(space.node_size, space.node_size);  // so that no group leaves its node
+  if (!limits.tensor) space.tensor = {1};
   if (sizes_given || !is_open(scenario, "batch.micro"))
     space.micro = {scenario.micro};
   else
@@ -94,7 +108,7 @@ void choose_shapes(const Experiment& experiment, Space& space) {
 
 }  // namespace
 
-Space space_of(const Experiment& experiment) {
+Space space_of(const Experiment& experiment, const SearchLimits& limits) {
   const Scenario& scenario = experiment.scenario;
   const Parallel& parallel = scenario.parallel;
   if (parallel.context > 1)
@@ -105,9 +119,10 @@ Space space_of(const Experiment& experiment) {
   space.devices = scenario.cluster.size();
   space.node_size = std::max(1, space.devices / std::max(1, scenario.cluster.nodes));
   space.global_batch = std::int64_t{scenario.micro} * scenario.microbatches * parallel.data;
-  choose_shapes(experiment, space);
-  choose_schedule(scenario, space);
-  choose_memory(scenario, space);
+  check_limits(scenario, limits);
+  choose_shapes(experiment, limits, space);
+  choose_schedule(scenario, limits, space);
+  choose_memory(scenario, limits, space);
   const bool placed = scenario.placement.has_value();  // for these degrees
   if (placed) space.tensor = {parallel.tensor};
   space.pipeline_open = !placed && is_open(scenario, "parallel.pipeline");
@@ -131,7 +146,8 @@ Space space_of(const Experiment& experiment) {
                    fmt::format("no degrees that {} devices and a global batch of {} allow have ranks for experts over {}",
                                space.devices, space.global_batch, parallel.expert),
                    "state a smaller parallel.expert");
-  space.orders = placed ? std::vector{AxisOrder::DataNext} : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
+  space.orders = placed || !limits.pipeline_next ? std::vector{AxisOrder::DataNext}
+                                                 : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
   if (!scenario.partition.empty()) space.stages = static_cast<int>(scenario.partition.size()) + 1;
   space.notes.push_back(
       fmt::format("global batch {} samples; tensor {}; pipeline 1 to {}; data {}; microbatch {}; stages a rank {}; ZeRO {}",

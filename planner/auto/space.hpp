@@ -7,6 +7,7 @@
 
 #include "costmodel/prediction/experiment.hpp"
 #include "planner/auto/configuration.hpp"
+#include "planner/planner.hpp"
 
 namespace panpipe::planner {
 
@@ -26,7 +27,7 @@ struct Space {
 };
 
 // Throws InputError where what is stated leaves nothing.
-Space space_of(const Experiment& experiment);
+Space space_of(const Experiment& experiment, const SearchLimits& limits = {});
 
 // Number of configurations of one (tensor, micro, pipeline, data); 0 where the batch cannot be cut so.
 std::int64_t microbatches_of(const Space& space, int micro, int data);  // 0 = not whole

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "exec/engine/stage/operator_arguments.hpp"
+#include "costmodel/workload/operands.hpp"
 
 namespace panpipe::exec {
 namespace {

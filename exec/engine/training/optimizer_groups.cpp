@@ -11,7 +11,6 @@
 #include "base/text/did_you_mean.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "exec/engine/parameters.hpp"
-#include "exec/engine/stage/operator_arguments.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 
 namespace panpipe::exec {

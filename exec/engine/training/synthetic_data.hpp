@@ -2,16 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "costmodel/workload/graph.hpp"
 #include "exec/engine/worker.hpp"
 
 namespace panpipe::exec {
-
-// For each graph tensor of integers: the values [0, limit) that its consumers accept (rows of an embedding, classes of a loss);
-// 0 = nothing limits it.
-std::vector<std::int64_t> integer_limits(const OperatorGraph& graph);
 
 DataSource synthetic_data(const OperatorGraph& graph, std::uint64_t seed);
 

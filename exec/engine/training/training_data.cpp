@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "costmodel/workload/input_limits.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/training/sample_order.hpp"

@@ -1,0 +1,70 @@
+// panpipe export: a plan in the words of another trainer.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "cli/output.hpp"
+#include "cli/predict.hpp"
+#include "cli/verbs.hpp"
+#include "jobs/export.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+struct ExportOptions {
+  std::string scenario, plan, output;
+  std::vector<std::string> overrides;
+};
+
+// What the trainer has no words for stands on standard error too: nobody reads the head of a file that runs.
+void tell_of_export(const jobs::Trainer& trainer, const jobs::ExportedJob& job) {
+  for (const std::string& phrase : job.cannot)
+    std::fputs(fmt::format("warning: {} cannot express {}\n", trainer.title, phrase).c_str(), stderr);
+}
+
+int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
+  const Experiment experiment(load_scenario(options.scenario, options.overrides, options.plan));
+  const Plan plan = experiment.plan(options.plan);
+  const bool stream = options.output.empty() || is_written_into(options.output);
+  const jobs::ExportedJob job =
+      export_job(trainer, {experiment, plan, options.scenario, options.plan, stream ? std::string() : options.output});
+  if (stream && !job.schedule_csv.empty())
+    throw InputError(fmt::format("{} has no name for the order of {}: it goes into a file beside\n  help: give -o FILE",
+                                 trainer.title, plan.schedule.name));
+  tell_of_export(trainer, job);
+  if (options.output.empty()) {
+    print(job.text);
+    return 0;
+  }
+  const std::string beside = job.schedule_csv.empty() ? "" : jobs::csv_beside(options.output);
+  if (!beside.empty()) {
+    check_outputs({options.output, beside}, kAdvice);
+    write_file(beside, job.schedule_csv, kAdvice);
+  }
+  write_file(options.output, job.text, kAdvice);
+  if (stream) return 0;
+  std::string told = fmt::format("written to {}{}\n", options.output, beside.empty() ? "" : ", the order to " + beside);
+  for (const std::string& sentence : job.besides) told += sentence + "\n";
+  std::fputs(told.c_str(), stderr);
+  return 0;
+}
+
+}  // namespace
+
+void add_export_verb(CLI::App& sub, std::function<int()>& run) {
+  sub.require_subcommand(1);
+  for (const jobs::Trainer& trainer : jobs::trainers()) {
+    auto options = std::make_shared<ExportOptions>();
+    CLI::App* of = sub.add_subcommand(std::string(trainer.name), fmt::format("write a plan for {}", trainer.title));
+    add_scenario_options(*of, options->scenario, options->overrides);
+    of->add_option("--plan", options->plan, "the plan to write (default: the scenario's own)")->type_name("FILE");
+    of->add_option("-o", options->output, "file to write instead of standard output")->type_name("FILE");
+    of->callback([options, &trainer, &run] { run = [options, &trainer] { return run_export(trainer, *options); }; });
+  }
+}
+
+}  // namespace panpipe::cli

@@ -1,0 +1,140 @@
+// A plan as ds_config.json. DeepSpeed takes the pipeline's stages and cuts in code: they are told beside it.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "jobs/export_parts.hpp"
+#include "jobs/torch_words.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+std::string flag(bool value) { return value ? "true" : "false"; }
+
+std::string optimizer_json(const Scenario& scenario, ExportedJob& job) {
+  const OptimizerRequest& o = scenario.optimizer;
+  tell_of_optimizer(scenario, job);
+  if (o.name == "adam" || o.name == "adamw")
+    return fmt::format("{{\"type\": \"{}\", \"params\": {{\"lr\": {}, \"betas\": [{}, {}], \"eps\": {}, \"weight_decay\": {}}}}}",
+                       o.name == "adam" ? "Adam" : "AdamW", number_text(o.learning_rate), number_text(o.beta1),
+                       number_text(o.beta2), number_text(o.epsilon), number_text(o.weight_decay));
+  if (o.name == "none") {
+    job.cannot.emplace_back("optimizer none: it trains with SGD at a rate of 0");
+    return "{\"type\": \"SGD\", \"params\": {\"lr\": 0}}";
+  }
+  return fmt::format("{{\"type\": \"SGD\", \"params\": {{\"lr\": {}, \"momentum\": {}, \"weight_decay\": {}}}}}",
+                     number_text(o.learning_rate), number_text(o.momentum), number_text(o.weight_decay));
+}
+
+std::string scheduler_json(const Scenario& scenario, ExportedJob& job) {
+  const TrainingRequest& t = scenario.training;
+  using Decay = TrainingRequest::Decay;
+  if (t.decay == Decay::InverseSqrt || t.decay_start > t.warmup_steps)
+    job.cannot.emplace_back("the course of the learning rate behind the warm-up: it stays");
+  const double peak = scenario.optimizer.learning_rate;
+  if (t.decay == Decay::Linear || t.decay == Decay::Cosine) {
+    if (t.decay == Decay::Linear && t.minimum_learning_rate == 0)
+      return fmt::format(
+          ",\n  \"scheduler\": {{\"type\": \"WarmupDecayLR\", \"params\": {{\"total_num_steps\": {}, \"warmup_num_steps\": {}, "
+          "\"warmup_min_lr\": 0, \"warmup_max_lr\": {}, \"warmup_type\": \"linear\"}}}}",
+          t.decay_steps, t.warmup_steps, number_text(peak));
+    if (t.decay == Decay::Cosine)
+      return fmt::format(
+          ",\n  \"scheduler\": {{\"type\": \"WarmupCosineLR\", \"params\": {{\"total_num_steps\": {}, \"warmup_num_steps\": {}, "
+          "\"warmup_min_ratio\": 0, \"cos_min_ratio\": {}, \"warmup_type\": \"linear\"}}}}",
+          t.decay_steps, t.warmup_steps, number_text(peak > 0 ? t.minimum_learning_rate / peak : 0));
+    job.cannot.emplace_back("a rate that falls linearly to another one than 0: it stays");
+  }
+  if (t.warmup_steps == 0) return "";
+  return fmt::format(
+      ",\n  \"scheduler\": {{\"type\": \"WarmupLR\", \"params\": {{\"warmup_num_steps\": {}, \"warmup_min_lr\": 0, "
+      "\"warmup_max_lr\": {}, \"warmup_type\": \"linear\"}}}}",
+      t.warmup_steps, number_text(peak));
+}
+
+std::string zero_json(const Plan& plan, const Scenario& scenario) {
+  if (plan.data == 1 || plan.zero == 0) return "{\"stage\": 0}";
+  const Framework& framework = scenario.framework;
+  const bool overlap = scenario.overlap_gradients.value_or(framework.overlap_reduce_scatter || plan.zero >= 2);
+  return fmt::format(
+      "{{\"stage\": {}, \"overlap_comm\": {}, \"contiguous_gradients\": true, \"reduce_bucket_size\": {}}}", plan.zero,
+      flag(overlap),
+      framework.gradient_bucket_elements > 0 ? fmt::format("{:.0f}", framework.gradient_bucket_elements) : "500000000");
+}
+
+// Layers as DeepSpeed's PipelineModule counts them: embedding, layers, and one that holds norm, head and loss.
+std::string parts_text(const std::vector<int>& layers) {
+  std::vector<int> parts = {0};
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    parts.push_back(parts.back() + layers[i] + (i == 0 ? 1 : 0) + (i + 1 == layers.size() ? 1 : 0));
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+void tell_of_stages(const std::vector<int>& layers, int stages, int interval, ExportedJob& job) {
+  job.besides.push_back(
+      fmt::format("In code: PipelineModule(layers, num_stages={}, partition_method=..., activation_checkpoint_interval={}), with "
+                  "layers = [embedding, the model's layers, norm with head].",
+                  stages, interval));
+  const auto [least, most] = std::minmax_element(layers.begin(), layers.end());
+  if (*least == *most)
+    job.besides.emplace_back("partition_method=\"type:Block\" cuts as the plan does, with Block the class of a layer.");
+  else
+    job.besides.push_back(
+        fmt::format("No partition_method cuts as the plan does: override PipelineModule._partition_layers so that "
+                    "self.parts = {}.",
+                    parts_text(layers)));
+}
+
+}  // namespace
+
+ExportedJob export_deepspeed(const ExportRequest& request) {
+  const Scenario& scenario = request.experiment.scenario;
+  const Plan& plan = request.plan;
+  ExportedJob job;
+  const Recompute mode = recompute_of(plan, job);
+  const int interval = mode == Recompute::Full ? scenario.recompute_scope.chunk : 0;
+  if (mode == Recompute::Full && (scenario.recompute_scope.first > 0 || scenario.recompute_scope.every > 1))
+    job.cannot.emplace_back("recompute of some of the layers: all are recomputed");
+  if (plan.pipeline > 1) {
+    if (plan.zero > 1)
+      throw InputError(fmt::format(
+          "{}: DeepSpeed's pipelines divide no gradients and no parameters, and the plan has ZeRO {}\n  help: panpipe plan --for "
+          "deepspeed plans without",
+          request.scenario, plan.zero));
+    tell_of_stages(layers_of_stages(request, "DeepSpeed"), plan.pipeline, interval, job);
+  } else if (interval > 0) {
+    job.besides.emplace_back("In code: each layer's forward goes through deepspeed.checkpointing.checkpoint.");
+  }
+  if (mode == Recompute::Selective) job.cannot.emplace_back("selective recompute: nothing is recomputed");
+  if (scenario.precision == Precision::Tf32 || scenario.precision == Precision::Bf16Pure ||
+      scenario.precision == Precision::Fp16Pure)
+    job.cannot.push_back(fmt::format("precision {}", name_of(scenario.precision)));
+  job.besides.push_back(fmt::format("The model ({}) and its data are code for DeepSpeed: deepspeed.initialize(model=...).",
+                                    request.experiment.workload.name));
+  const std::string optimizer = optimizer_json(scenario, job), scheduler = scheduler_json(scenario, job);
+  tell_of_the_rest(request, job);
+
+  const int micro = plan.micro, microbatches = plan.schedule.microbatches;
+  std::vector<std::string> comments;
+  for (const std::string& sentence : job.besides) comments.push_back(in_quotes(sentence));
+  for (const std::string& phrase : job.cannot) comments.push_back(in_quotes("cannot express " + phrase));
+  job.text = "{\n";
+  job.text += fmt::format("  \"_panpipe\": [{}],\n", fmt::join(comments, ",\n               "));
+  job.text += fmt::format("  \"train_batch_size\": {},\n  \"train_micro_batch_size_per_gpu\": {},\n",
+                          micro * microbatches * plan.data, micro);
+  job.text += fmt::format("  \"gradient_accumulation_steps\": {},\n", microbatches);
+  job.text += fmt::format("  \"gradient_clipping\": {},\n", number_text(scenario.training.clip_gradients));
+  job.text += fmt::format("  \"bf16\": {{\"enabled\": {}}},\n  \"fp16\": {{\"enabled\": {}}},\n",
+                          flag(scenario.precision == Precision::Bf16), flag(scenario.precision == Precision::Fp16));
+  job.text += fmt::format("  \"zero_optimization\": {},\n", zero_json(plan, scenario));
+  if (plan.pipeline > 1)
+    job.text +=
+        fmt::format("  \"pipeline\": {{\"stages\": {}, \"activation_checkpoint_interval\": {}}},\n", plan.pipeline, interval);
+  job.text += "  \"activation_checkpointing\": {\"partition_activations\": false, \"contiguous_memory_optimization\": false},\n";
+  job.text += "  \"optimizer\": " + optimizer + scheduler + "\n}\n";
+  return job;
+}
+
+}  // namespace panpipe::jobs

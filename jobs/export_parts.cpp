@@ -1,0 +1,132 @@
+#include "jobs/export_parts.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/version.hpp"
+#include "schedule/find_family.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+bool has_order(const Schedule& schedule, std::string_view family, const ScheduleOptions& options) {
+  try {
+    const Schedule made = make_schedule(family, schedule.ranks, schedule.microbatches, options);
+    return made.order == schedule.order && made.stage_to_rank == schedule.stage_to_rank;
+  } catch (const InputError&) {
+    return false;  // the family has no order of these sizes
+  }
+}
+
+}  // namespace
+
+std::optional<KnownOrder> known_order(const Schedule& schedule, const std::vector<std::string_view>& names) {
+  const int per_rank = schedule.stages / std::max(1, schedule.ranks);
+  for (const std::string_view name : names) {
+    const ScheduleFamily* family = find_family(name);
+    if (family == nullptr || family->searched()) continue;
+    ScheduleOptions options;
+    if (default_option(*family, "stages_per_rank")) {
+      if (per_rank < 2) continue;
+      options["stages_per_rank"] = std::to_string(per_rank);
+    }
+    if (has_order(schedule, name, options)) return KnownOrder{std::string(name)};
+    if (!default_option(*family, "group") || name != "interleaved-1f1b") continue;
+    for (int turn = schedule.ranks; turn <= schedule.microbatches; ++turn) {
+      options["group"] = std::to_string(turn);
+      if (has_order(schedule, name, options)) return KnownOrder{std::string(name), turn};
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<int> layers_of_stages(const ExportRequest& request, std::string_view trainer) {
+  const OperatorGraph& graph = *request.experiment.workload.graph;
+  const Plan& plan = request.plan;
+  if (plan.schedule.chains.size() != 1)
+    throw InputError(fmt::format("{}: {} has one way through the stages, and the plan has {}", request.scenario, trainer,
+                                 plan.schedule.chains.size()));
+  std::vector<int> layers;
+  for (const int s : plan.schedule.chains.front()) {
+    const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
+    const auto layer_at = [&](int unit) {
+      return unit < 0 || unit >= static_cast<int>(graph.units.size()) ? -1 : graph.units[static_cast<std::size_t>(unit)].layer;
+    };
+    const int cut = layer_at(stage.first_unit);
+    if (cut >= 0 && cut == layer_at(stage.first_unit - 1))
+      throw InputError(fmt::format(
+          "{}: stage {} begins inside layer {} ({}), and {} cuts between layers\n  help: panpipe plan --for plans such cuts; a "
+          "partition names them: [{}]",
+          request.scenario, s, cut, graph.units[static_cast<std::size_t>(stage.first_unit)].name, trainer,
+          graph.units[static_cast<std::size_t>(stage.first_unit - 1)].name));
+    int count = 0;
+    for (int unit = stage.first_unit; unit < stage.end_unit; ++unit)
+      if (layer_at(unit) >= 0 && layer_at(unit) != layer_at(unit - 1)) ++count;
+    layers.push_back(count);
+  }
+  return layers;
+}
+
+std::string head_text(const ExportRequest& request, std::string_view what, const ExportedJob& job, const std::string& mark) {
+  const std::string of_plan = request.plan_file.empty() ? "its own plan" : "plan " + request.plan_file;
+  std::string text = fmt::format("{}{}: {}, {}. Written by panpipe {}.\n", mark, what, request.scenario, of_plan, kVersion);
+  for (const std::string& sentence : job.besides) text += fmt::format("{}{}\n", mark, sentence);
+  for (const std::string& phrase : job.cannot) text += fmt::format("{}cannot express {}\n", mark, phrase);
+  return text;
+}
+
+Recompute recompute_of(const Plan& plan, ExportedJob& job) {
+  Recompute mode = Recompute::None;
+  bool differ = false;
+  for (const StagePlan& stage : plan.stages) {
+    differ = differ || stage.recompute != plan.stages.front().recompute;
+    mode = std::max(mode, stage.recompute);
+  }
+  if (differ)
+    job.cannot.emplace_back("recompute that differs from stage to stage: all stages recompute as the one that does most");
+  return mode;
+}
+
+void tell_of_devices(const Plan& plan, ExportedJob& job) {
+  for (std::size_t i = 0; i < plan.devices.size(); ++i)
+    if (plan.devices[i] != static_cast<int>(i)) {
+      job.cannot.push_back(
+          fmt::format("the placement on devices [{}]: start ranks on the machines so that rank r (tensor fastest, then data, "
+                      "then pipeline) is "
+                      "on the r-th of them",
+                      fmt::join(plan.devices, ", ")));
+      return;
+    }
+}
+
+void tell_of_optimizer(const Scenario& scenario, ExportedJob& job) {
+  for (const OptimizerRequest::Group& group : scenario.optimizer.groups)
+    job.cannot.push_back(fmt::format("optimizer.groups: numbers of their own for '{}'", group.match));
+  if (!scenario.optimizer.no_decay.empty())
+    job.cannot.push_back(fmt::format("optimizer.no_decay: [{}]", fmt::join(scenario.optimizer.no_decay, ", ")));
+  if (scenario.training.evaluate_every > 0) job.cannot.emplace_back("training.evaluate");
+  if (!scenario.workload.weights.empty()) job.cannot.push_back("workload.weights: the model begins with drawn values");
+}
+
+bool replicas_in_a_row(const Plan& plan) {
+  for (int r = 0; r < plan.pipeline; ++r)
+    for (int d = 0; d < plan.data; ++d)
+      for (int t = 0; t < plan.tensor; ++t)
+        if (plan.device(r, d, t) != (d * plan.pipeline + r) * plan.tensor + t) return false;
+  return plan.pipeline > 1 && plan.data > 1;
+}
+
+std::string launch_text(const ExportRequest& request) {
+  const Cluster& cluster = request.experiment.scenario.cluster;
+  const int ranks = request.plan.pipeline * request.plan.data * request.plan.tensor;
+  const int of_node = std::max(1, cluster.size() / std::max(1, cluster.nodes)), per_node = std::min(ranks, of_node);
+  const int nodes = (ranks + per_node - 1) / per_node;
+  return fmt::format("torchrun{} --nproc-per-node {}", nodes > 1 ? fmt::format(" --nnodes {}", nodes) : "", per_node);
+}
+
+std::string number_text(double value) { return fmt::format("{:g}", value); }
+
+}  // namespace panpipe::jobs

@@ -1,0 +1,21 @@
+// Parts of the export for Megatron-LM. Internal to this folder.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "costmodel/workload/language_model.hpp"
+#include "jobs/export.hpp"
+
+namespace panpipe::jobs {
+
+// Arguments in groups, a line each: "--num-layers 24 --hidden-size 1024".
+using ArgumentLines = std::vector<std::string>;
+
+// The model's own arguments; what GPTModel does not have goes to `cannot`.
+void add_megatron_model(const LanguageModel& model, const Scenario& scenario, int tensor, ArgumentLines& lines, ExportedJob& job);
+
+// "Et*2|t*3|t*3L": layers of each stage, along the model.
+std::string layout_text(const std::vector<int>& layers);
+
+}  // namespace panpipe::jobs

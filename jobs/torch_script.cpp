@@ -1,0 +1,399 @@
+#include "jobs/torch_script.hpp"
+
+namespace panpipe::jobs {
+
+const std::string_view kScriptImports = R"PYTHON(import argparse
+import math
+import os
+import pathlib
+import tempfile
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.pipelining import PipelineStage
+from torch.distributed.pipelining.schedules import PipelineScheduleSingle, _PipelineScheduleRuntime, get_schedule_class
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+DEVICE = torch.device("cpu")  # main() chooses
+
+)PYTHON";
+
+const std::string_view kScriptOwnOperators = R"PYTHON(
+def attention(query, key, value, sinks, slopes, dropout_p, causal, scale, grouped, window, cap):
+    """Attention with a window, capped scores, sinks or linear biases; the softmax is taken in fp32."""
+    distance = torch.arange(query.size(2), device=query.device)[:, None] - torch.arange(key.size(2), device=query.device)
+    seen = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
+    if window > 0:
+        seen = seen & (distance < window)
+    if sinks is None and slopes is None and cap <= 0:
+        return F.scaled_dot_product_attention(query, key, value, seen, dropout_p, False, scale=scale, enable_gqa=grouped)
+    group = query.size(1) // key.size(1)
+    keys, values = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
+    scores = (query @ keys.transpose(2, 3)).float() * (scale or 1 / math.sqrt(query.size(3)))
+    if cap > 0:
+        scores = torch.tanh(scores / cap) * cap
+    if slopes is not None:
+        scores = scores + slopes.float().view(1, -1, 1, 1) * torch.arange(key.size(2), device=query.device, dtype=scores.dtype)
+    scores = scores.masked_fill(~seen, -math.inf)
+    if sinks is None:
+        shares = scores.softmax(3)
+    else:
+        column = sinks.float().view(1, -1, 1, 1).expand(scores.size(0), -1, scores.size(2), 1)
+        shares = torch.cat([scores, column], 3).softmax(3).narrow(3, 0, scores.size(3))
+    shares = shares.to(query.dtype)
+    return (F.dropout(shares, dropout_p) if dropout_p > 0 else shares) @ values
+
+
+def route(logits, correction, per_token, sigmoid, normalized, scale):
+    """The best experts of every row by score, plus the correction, and their weights, which do not contain it."""
+    scores = logits.float().sigmoid() if sigmoid else logits.float().softmax(1)
+    judged = scores.detach() if correction is None else scores.detach() + correction
+    chosen = judged.topk(per_token, 1).indices
+    weights = scores.gather(1, chosen)
+    if normalized:
+        weights = weights / weights.sum(1, True)
+    return (weights * scale).to(logits.dtype), chosen
+
+
+def by_expert(chosen):
+    return chosen.flatten().argsort(stable=True)
+
+
+def dispatch(rows, chosen):
+    return rows.index_select(0, by_expert(chosen) // chosen.size(1))
+
+
+def grouped_linear(rows, chosen, weight, bias, transposed, share):
+    counts = chosen.flatten().bincount(minlength=weight.size(0)).tolist()
+    made = []
+    for expert, part in enumerate(rows.split(counts)):
+        result = F.linear(part, weight[expert].t() if transposed else weight[expert])
+        made.append(result if bias is None else result + bias[expert] * share)
+    return torch.cat(made)
+
+
+def combine(rows, weights, chosen):
+    order = by_expert(chosen)
+    weighted = rows * weights.flatten().index_select(0, order).unsqueeze(1)
+    return torch.zeros(chosen.size(0), rows.size(1), dtype=rows.dtype, device=rows.device).index_add(
+        0, order // chosen.size(1), weighted)
+
+)PYTHON";
+
+const std::string_view kScriptModel = R"PYTHON(
+
+MASK = (1 << 64) - 1
+
+
+def generator(seed):
+    return torch.Generator().manual_seed(seed & MASK)
+
+
+def initial(name, shape, init, dtype=torch.float32):
+    """The values that `panpipe run` draws: they depend on the name and the seed, not on the placement."""
+    kind, _, rest = init.partition("(")
+    value = float(rest.rstrip(")") or 0)
+    if kind == "zeros":
+        return torch.zeros(shape, dtype=dtype)
+    if kind == "ones":
+        return torch.ones(shape, dtype=dtype)
+    if kind == "arange":
+        return (torch.arange(math.prod(shape), dtype=dtype) + value).to(dtype).reshape(shape)
+    if kind in ("rotary_cos", "rotary_sin"):
+        half = shape[1] // 2
+        frequency = torch.pow(value, torch.arange(half, dtype=torch.float64) * (-2.0 / shape[1]))
+        angles = torch.outer(torch.arange(shape[0], dtype=torch.float64), frequency).repeat(1, 2)
+        return (angles.cos() if kind == "rotary_cos" else angles.sin()).to(dtype)
+    if kind == "alibi_slopes":
+        power = 1 << (int(value).bit_length() - 1)
+        slopes = [2 ** (-8 * i / power) for i in range(1, power + 1)]
+        slopes += [2 ** (-8 * (2 * i - 1) / (2 * power)) for i in range(1, int(value) - power + 1)]
+        return torch.tensor(slopes, dtype=dtype)
+    if kind == "sinusoid_frequencies":
+        count = math.prod(shape)
+        return torch.exp(torch.arange(count, dtype=torch.float64) * (-math.log(value) / count)).to(dtype).reshape(shape)
+    code = 14695981039346656037  # FNV-1a of the name
+    for letter in name.encode():
+        code = ((code ^ letter) * 1099511628211) & MASK
+    random = generator(code ^ (SEED * 0x9E3779B97F4A7C15 & MASK))
+    if kind == "normal":
+        return torch.normal(0.0, value, shape, generator=random).to(dtype)
+    if kind == "uniform":
+        return torch.empty(shape).uniform_(-value, value, generator=random).to(dtype)
+    raise SystemExit(f"{name}: initial values '{init}' are not known")
+
+
+made_constants = {}
+
+
+def constant(name):
+    if name not in made_constants:
+        shape, dtype, init = CONSTANTS[name]
+        made_constants[name] = initial(name, shape, init, dtype).to(DEVICE)
+    return made_constants[name]
+
+
+def meta(names):
+    return tuple(torch.empty(shape, dtype=dtype, device="meta") for shape, dtype in (VALUES[name] for name in names))
+
+
+class Stage(nn.Module):
+    """Neighbouring units of the model. Parameters have the model's own names in state_dict()."""
+
+    def __init__(self, first, end, recompute, own):
+        super().__init__()
+        self.recompute = recompute
+        self.units = UNITS[first:end]
+        later = {name for unit in UNITS[end:] for name in unit[4]} | set(UNITS[-1][5])
+        before = [name for unit in UNITS[:first] for name in unit[5]]
+        inputs = [row[0] for row in INPUTS]
+        needed = {name for unit in UNITS[first:] for name in unit[4]}
+        self.takes = inputs if first == 0 else [name for name in inputs + before if name in needed]
+        self.gives = [name for name in self.takes if name in later] + [name for unit in self.units for name in unit[5] if name in later]
+        for _, function, path, _, _, _ in self.units:
+            for relative, (shape, init) in function.parameters.items():
+                self.add(f"{path}.{relative}" if path else relative, shape, init, own)
+
+    def add(self, name, shape, init, own):
+        root = TIED.get(name, name)
+        if root not in own:
+            own[root] = nn.Parameter(initial(root, shape, init).to(DEVICE))
+        module, parts = self, name.split(".")
+        for part in parts[:-1]:
+            if part not in module._modules:
+                module.add_module(part, nn.Module())
+            module = module._modules[part]
+        module.register_parameter(parts[-1], own[root])
+
+    def compute(self, units, values):
+        for _, function, path, _, reads, makes in units:
+            made = function(self.get_submodule(path) if path else self, *(values[name] for name in reads))
+            values.update(zip(makes, made if isinstance(made, tuple) else (made,)))
+        return values
+
+    def forward(self, *received):
+        values, units = dict(zip(self.takes, received)), self.units
+        while units:
+            block = units[0][3]
+            count = next((i for i, unit in enumerate(units) if unit[3] != block), len(units))
+            if self.recompute and block:
+                values = checkpoint(self.compute, units[:count], dict(values), use_reentrant=False)
+            else:
+                values = self.compute(units[:count], values)
+            units = units[count:]
+        given = tuple(values[name] for name in self.gives)
+        return given[0] if len(given) == 1 else given
+
+)PYTHON";
+
+const std::string_view kScriptData = R"PYTHON(
+
+def synthetic(row, index):
+    """Microbatch `index` of the run for an input of the model, as `panpipe run` draws it."""
+    name, number, shape, dtype, limit = row
+    random = generator((SEED * 0x9E3779B97F4A7C15 & MASK) ^ (index * 0xBF58476D1CE4E5B9 & MASK) ^ number)
+    if dtype.is_floating_point:
+        return torch.randn(shape, generator=random).to(dtype)
+    return torch.randint(0, 2 if dtype == torch.bool else limit or 2, shape, generator=random).to(dtype)
+
+
+class Tokens:
+    """A file of token ids: sample i is the tokens i x sequence on; its labels lie one token further."""
+
+    def __init__(self, path, width):
+        index = pathlib.Path(path).with_suffix(".idx")
+        code = index.read_bytes()[17] if path.endswith(".bin") and index.exists() else None  # Megatron-LM's index
+        self.wide = code == 4 or (code is None and width == 32)
+        count = os.path.getsize(path) // (4 if self.wide else 2)
+        self.ids = torch.from_file(path, shared=False, size=count, dtype=torch.int32 if self.wide else torch.int16)
+
+    def rows(self, row, index):
+        name, _, (micro, sequence), dtype, _ = row
+        samples, shift = (len(self.ids) - 1) // sequence, 1 if name == "labels" else 0
+        rows = []
+        for i in range(micro):
+            first = (index * micro + i) % samples * sequence + shift
+            ids = self.ids[first:first + sequence].to(dtype)
+            rows.append(ids if self.wide else ids & 0xFFFF)
+        return torch.stack(rows)
+
+
+class Tensors:
+    """A safetensors file with a tensor for each input; its first dimension is the sample."""
+
+    def __init__(self, path):
+        data = pathlib.Path(path).read_bytes()
+        import json
+        size = int.from_bytes(data[:8], "little")
+        types = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64, "I64": torch.int64,
+                 "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool}
+        self.values = {}
+        for name, entry in json.loads(data[8:8 + size]).items():
+            if name == "__metadata__":
+                continue
+            begin, end = entry["data_offsets"]
+            content = bytearray(data[8 + size + begin:8 + size + end])
+            self.values[name] = torch.frombuffer(content, dtype=types[entry["dtype"]]).reshape(entry["shape"])
+
+    def rows(self, row, index):
+        name, _, shape, dtype, _ = row
+        values = self.values[name]
+        return torch.stack([values[(index * shape[0] + i) % len(values)] for i in range(shape[0])]).to(dtype)
+
+
+def data_source():
+    if DATA["kind"] == "synthetic":
+        return synthetic
+    return (Tokens(DATA["file"], DATA["width"]) if DATA["kind"] == "tokens" else Tensors(DATA["file"])).rows
+
+)PYTHON";
+
+const std::string_view kScriptTraining = R"PYTHON(
+
+def learning_rate(update):
+    """Of an update, counted from 0."""
+    peak, least = OPTIMIZER["lr"], min(RATE["minimum"], OPTIMIZER["lr"])
+    if update < RATE["warmup"]:
+        return peak * (update + 1) / RATE["warmup"]
+    if RATE["decay"] == "constant":
+        return peak
+    if RATE["decay"] == "inverse_sqrt":
+        return max(least, peak * math.sqrt(max(1, RATE["warmup"]) / (update + 1)))
+    start = max(RATE["warmup"], RATE["start"])
+    done = min(1.0, max(0.0, (update - start) / (RATE["steps"] - start)))
+    if RATE["decay"] == "linear":
+        return peak + (least - peak) * done
+    return least + (peak - least) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def make_optimizer(parameters, data_group):
+    settings = {key: value for key, value in OPTIMIZER.items() if key != "name"}
+    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[OPTIMIZER["name"]]
+    if ZERO == 0 or DATA_RANKS == 1:
+        return kind(parameters, **settings)
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    return ZeroRedundancyOptimizer(parameters, optimizer_class=kind, process_group=data_group, **settings)
+
+
+def make_schedule(stages):
+    if SCHEDULE:
+        kind = get_schedule_class(SCHEDULE)
+        single = issubclass(kind, PipelineScheduleSingle)
+        return kind(stages[0] if single else stages, MICROBATCHES, loss_fn=loss_of)
+    schedule = _PipelineScheduleRuntime(stages, MICROBATCHES, loss_fn=loss_of)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "schedule.csv")
+        pathlib.Path(path).write_text(ORDER.strip() + "\n")
+        schedule._load_csv(path, format="compute_comms" if "_F" in ORDER else "compute_only")
+    return schedule
+
+
+class Rank:
+    """A process: its position in the pipeline, its replica, and the groups it is in."""
+
+    def __init__(self):
+        ranks = len(set(PLACEMENT))
+        if dist.get_world_size() != ranks * DATA_RANKS:
+            raise SystemExit(f"start {ranks * DATA_RANKS} processes: {ranks} pipeline ranks x {DATA_RANKS} replicas")
+        self.position, self.replica = divmod(dist.get_rank(), DATA_RANKS)
+        of = lambda position, replica: position * DATA_RANKS + replica
+        for replica in range(DATA_RANKS):  # every process makes every group
+            group = dist.new_group([of(position, replica) for position in range(ranks)])
+            if replica == self.replica:
+                self.pipeline_group = group
+        for position in range(ranks):
+            group = dist.new_group([of(position, replica) for replica in range(DATA_RANKS)])
+            if position == self.position:
+                self.data_group = group
+        self.holders = {}
+        for name, root in sorted(TIED.items()):
+            held = sorted({PLACEMENT[stage] for stage, row in enumerate(STAGES) for parameter in parameters_of(row)
+                           if TIED.get(parameter, parameter) == root})
+            for replica in range(DATA_RANKS):
+                group = dist.new_group([of(position, replica) for position in held])
+                if replica == self.replica and self.position in held and len(held) > 1:
+                    self.holders[root] = (group, held[0] == self.position)
+
+
+def parameters_of(row):
+    for _, function, path, _, _, _ in UNITS[row[0]:row[1]]:
+        for relative in function.parameters:
+            yield f"{path}.{relative}" if path else relative
+
+
+def reduce_gradients(rank, own):
+    """Sums over the holders of tied parameters, then means over the replicas."""
+    for root, parameter in sorted(own.items()):
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        if root in rank.holders:
+            dist.all_reduce(parameter.grad, group=rank.holders[root][0])
+        if DATA_RANKS > 1:
+            dist.all_reduce(parameter.grad, group=rank.data_group)
+            parameter.grad /= DATA_RANKS
+
+
+def clip_gradients(rank, own):
+    if CLIP <= 0:
+        return
+    mine = [p.grad for root, p in own.items() if root not in rank.holders or rank.holders[root][1]]
+    square = torch.stack([g.float().norm().double() ** 2 for g in mine] or [torch.zeros((), dtype=torch.float64)]).sum().to(DEVICE)
+    dist.all_reduce(square, group=rank.pipeline_group)
+    factor = min(1.0, CLIP / (math.sqrt(square.item()) + 1e-6))
+    for parameter in own.values():
+        parameter.grad *= factor
+
+
+def main():
+    global DEVICE
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args()
+    if options.device == "cuda":
+        DEVICE = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+        torch.cuda.set_device(DEVICE)
+    torch.backends.cuda.matmul.allow_tf32 = TF32
+    dist.init_process_group("nccl" if options.device == "cuda" else "gloo")
+    rank, own, stages = Rank(), {}, []
+    for index, (first, end, recompute) in enumerate(STAGES):
+        if PLACEMENT[index] == rank.position:
+            module = Stage(first, end, recompute, own)
+            stages.append(PipelineStage(module, index, len(STAGES), DEVICE, input_args=meta(module.takes),
+                                        output_args=meta(module.gives), group=rank.pipeline_group))
+            if options.device == "cpu":  # messages that set NCCL up; a V sends them to itself, which Gloo does not do
+                stages[-1]._get_init_p2p_neighbors_ops = lambda: []
+    schedule, source = make_schedule(stages), data_source()
+    has_first, has_last = PLACEMENT[0] == rank.position, PLACEMENT[-1] == rank.position
+    optimizer = make_optimizer(list(own.values()), rank.data_group) if OPTIMIZER["name"] != "none" else None
+    for step in range(options.steps):
+        batch = lambda row: torch.cat([source(row, (step * MICROBATCHES + i) * DATA_RANKS + rank.replica)
+                                       for i in range(MICROBATCHES)]).to(DEVICE)
+        for parameter in own.values():
+            parameter.grad = None
+        losses = []
+        arguments = [batch(row) for row in INPUTS] if has_first else []
+        keywords = {"target": batch(TARGET), "losses": losses} if has_last else {}
+        schedule.step(*arguments, **keywords, return_outputs=False)
+        reduce_gradients(rank, own)
+        clip_gradients(rank, own)
+        if optimizer:
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(step)
+            optimizer.step()
+        mean = torch.zeros(1, dtype=torch.float64, device=DEVICE)
+        if has_last:
+            mean += sum(loss.detach().double() for loss in losses) / (MICROBATCHES * DATA_RANKS)
+        dist.all_reduce(mean)
+        if dist.get_rank() == 0:
+            print(f"step {step + 1} loss {mean.item():.9g}", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
+)PYTHON";
+
+}  // namespace panpipe::jobs

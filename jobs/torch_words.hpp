@@ -1,0 +1,24 @@
+// Values and operators of a graph in Python's and torch's words. Internal to this folder.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "base/precision.hpp"
+#include "costmodel/workload/graph.hpp"
+
+namespace panpipe::jobs {
+
+using Names = std::map<int, std::string>;  // local name of a graph tensor
+
+std::string in_quotes(const std::string& text);  // "it's" as a Python literal
+std::string tuple_of(const Shape& shape);        // (2, 16), (32,), ()
+std::string torch_type(DType type);              // torch.float32
+// A parameter below module `m`: "m.attn.c_attn.weight". Kept in fp32, it is cast where the graph computes in 16 bits.
+std::string parameter_text(const std::string& name, DType type);
+
+// "F.linear(x3, m.attn.c_attn.weight, m.attn.c_attn.bias)".
+std::string call_text(const Operator& op, const std::function<std::string(int)>& operand);
+
+}  // namespace panpipe::jobs

@@ -1,0 +1,229 @@
+// A plan as the TOML of torchtitan 0.2.2, the last release that reads TOML; in comments the same as overrides of the command
+// line.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/error.hpp"
+#include "costmodel/workload/language_model.hpp"
+#include "jobs/export_parts.hpp"
+#include "jobs/torch_schedules.hpp"
+#include "jobs/torch_words.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+// Models of torchtitan/models at 0.2.2, by their sizes.
+struct Flavor {
+  const char *type, *name, *flavor;
+  int layers, hidden, heads, kv_heads, ffn, experts;
+};
+constexpr Flavor kFlavors[] = {
+    {"llama", "llama3", "8B", 32, 4096, 32, 8, 14336, 0},
+    {"llama", "llama3", "70B", 80, 8192, 64, 8, 28672, 0},
+    {"llama", "llama3", "405B", 126, 16384, 128, 8, 53248, 0},
+    {"qwen3", "qwen3", "0.6B", 28, 1024, 16, 8, 3072, 0},
+    {"qwen3", "qwen3", "1.7B", 28, 2048, 16, 8, 6144, 0},
+    {"qwen3", "qwen3", "4B", 36, 2560, 32, 8, 9728, 0},
+    {"qwen3", "qwen3", "8B", 36, 4096, 32, 8, 12288, 0},
+    {"qwen3", "qwen3", "14B", 40, 5120, 40, 8, 17408, 0},
+    {"qwen3", "qwen3", "32B", 64, 5120, 64, 8, 25600, 0},
+    {"qwen3_moe", "qwen3", "30B-A3B", 48, 2048, 32, 4, 6144, 128},
+    {"deepseek_v3", "deepseek_v3", "671B", 61, 7168, 128, 128, 18432, 256},
+};
+
+// Tables of TOML, in the order in which they were asked for.
+class Tables {
+ public:
+  void set(const std::string& table, const std::string& key, const std::string& value) {
+    if (tables_.empty() || tables_.back().first != table) tables_.push_back({table, {}});
+    tables_.back().second.emplace_back(key, value);
+  }
+  std::string toml() const {
+    std::string text;
+    for (const auto& [table, rows] : tables_) {
+      text += "\n[" + table + "]\n";
+      for (const auto& [key, value] : rows) text += fmt::format("{} = {}\n", key, value);
+    }
+    return text;
+  }
+  // "# --parallelism.pipeline_parallel_degree 4": lists of lists have no form there.
+  std::string overrides() const {
+    std::string text;
+    for (const auto& [table, rows] : tables_)
+      for (const auto& [key, value] : rows)
+        if (value.rfind("[", 0) != 0) text += fmt::format("#   --{}.{}{}\n", table, key, argument(value));
+    return text;
+  }
+
+ private:
+  static std::string argument(const std::string& value) {
+    if (value == "true") return "";
+    return " " + (value.size() > 1 && value.front() == '"' ? value.substr(1, value.size() - 2) : value);
+  }
+  std::vector<std::pair<std::string, std::vector<std::pair<std::string, std::string>>>> tables_;
+};
+
+void add_model(const ExportRequest& request, Tables& tables, ExportedJob& job) {
+  const auto model = language_model_of(request.experiment.scenario.workload);
+  if (!model)
+    throw InputError(fmt::format("{}: torchtitan's configuration trains language models, and '{}' is none", request.scenario,
+                                 request.experiment.workload.name));
+  const ModelDimensions& d = model->dimensions;
+  for (const Flavor& known : kFlavors)
+    if (model->type == known.type && d.layers == known.layers && d.hidden == known.hidden && d.heads == known.heads &&
+        key_value_heads(d) == known.kv_heads && d.ffn == known.ffn && d.traits.experts.count == known.experts) {
+      tables.set("model", "name", in_quotes(known.name));
+      tables.set("model", "flavor", in_quotes(known.flavor));
+      return;
+    }
+  const std::string name = model->type == "qwen3" || model->type == "qwen3_moe" ? "qwen3"
+                           : model->type.rfind("deepseek", 0) == 0              ? "deepseek_v3"
+                           : model->type == "gpt_oss"                           ? "gpt_oss"
+                                                                                : "llama3";
+  tables.set("model", "name", in_quotes(name));
+  tables.set("model", "flavor", "\"panpipe\"");
+  job.cannot.push_back(fmt::format(
+      "the model's sizes: add a flavor \"panpipe\" to torchtitan/models/{}/__init__.py with dim={}, n_layers={}, n_heads={}, "
+      "n_kv_heads={}, vocab_size={}, rope_theta={:g}, an MLP of {}{}",
+      name, d.hidden, d.layers, d.heads, key_value_heads(d), d.vocabulary, d.traits.rotary_base, d.ffn,
+      model->type == "gpt2" ? "; its layers are Llama's, not GPT-2's" : ""));
+}
+
+std::string module_lists(const std::vector<int>& layers) {
+  std::string text = "[\n";
+  int layer = 0;
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    std::vector<std::string> names;
+    if (stage == 0) names.emplace_back("\"tok_embeddings\"");
+    for (int i = 0; i < layers[stage]; ++i) names.push_back(fmt::format("\"layers.{}\"", layer++));
+    if (stage + 1 == layers.size()) names.insert(names.end(), {"\"norm\"", "\"output\""});
+    text += fmt::format("  [{}],\n", fmt::join(names, ", "));
+  }
+  return text + "]";
+}
+
+// A file of an order is for stages in a loop: torchtitan places none in a V by itself.
+void require_loop(const ExportRequest& request) {
+  const Schedule& schedule = request.plan.schedule;
+  for (int s = 0; s < schedule.stages; ++s)
+    if (schedule.stage_to_rank[static_cast<std::size_t>(s)] != s % schedule.ranks)
+      throw InputError(fmt::format(
+          "{}: torchtitan places the stages of an order from a file in a loop, and {} places stage {} on rank {}\n  help: "
+          "panpipe plan --for torchtitan plans with the schedules that it has",
+          request.scenario, schedule.name, s, schedule.stage_to_rank[static_cast<std::size_t>(s)]));
+}
+
+void add_pipeline(const ExportRequest& request, Tables& tables, ExportedJob& job) {
+  const Plan& plan = request.plan;
+  tables.set("parallelism", "pipeline_parallel_degree", std::to_string(plan.pipeline));
+  if (plan.pipeline == 1) return;
+  tables.set("parallelism", "module_fqns_per_model_part", module_lists(layers_of_stages(request, "torchtitan")));
+  const TorchOrder order = torch_order(plan.schedule);
+  tables.set("parallelism", "pipeline_parallel_microbatch_size", std::to_string(plan.micro));
+  if (!order.name.empty()) return tables.set("parallelism", "pipeline_parallel_schedule", in_quotes(order.name));
+  require_loop(request);
+  job.schedule_csv = order.csv;
+  const std::string beside = csv_beside(request.file.empty() ? "schedule" : request.file);
+  // The name decides how many stages a rank may have.
+  tables.set("parallelism", "pipeline_parallel_schedule",
+             in_quotes(plan.schedule.stages == plan.schedule.ranks ? "PipelineScheduleSingle" : "PipelineScheduleMulti"));
+  tables.set("parallelism", "pipeline_parallel_schedule_csv",
+             in_quotes(std::filesystem::absolute(beside).lexically_normal().string()));
+}
+
+void add_data_parallel(const ExportRequest& request, Tables& tables, ExportedJob& job) {
+  const Plan& plan = request.plan;
+  const int shard = plan.zero >= 2 ? plan.shard_group() : 1;
+  tables.set("parallelism", "data_parallel_replicate_degree", std::to_string(plan.data / shard));
+  tables.set("parallelism", "data_parallel_shard_degree", std::to_string(shard));
+  if (plan.zero == 2) tables.set("parallelism", "fsdp_reshard_after_forward", "\"never\"");
+  if (plan.zero == 3) tables.set("parallelism", "fsdp_reshard_after_forward", "\"always\"");
+  if (plan.zero == 1 && plan.data > 1) job.cannot.emplace_back("ZeRO 1: every replica keeps the optimizer's state");
+  tables.set("parallelism", "tensor_parallel_degree", std::to_string(plan.tensor));
+  if (plan.tensor > 1 && !plan.sequence_parallel)
+    job.cannot.emplace_back("tensor parallelism without sequence parallelism: torchtitan always divides the sequence");
+}
+
+void add_recompute(const ExportRequest& request, Tables& tables, ExportedJob& job) {
+  const RecomputeScope& scope = request.experiment.scenario.recompute_scope;
+  const Recompute mode = recompute_of(request.plan, job);
+  std::string name = "none";
+  if (mode == Recompute::Selective) job.cannot.emplace_back("selective recompute of single operators: nothing is recomputed");
+  if (mode == Recompute::Full) name = scope.every > 1 ? "selective" : "full";
+  tables.set("activation_checkpoint", "mode", in_quotes(name));
+  if (name == "selective") tables.set("activation_checkpoint", "selective_ac_option", in_quotes(std::to_string(scope.every)));
+  if (mode == Recompute::Full && (scope.first > 0 || scope.chunk > 1))
+    job.cannot.emplace_back("recompute of some blocks of a stage, or of several together: each block is recomputed by itself");
+}
+
+void add_training(const ExportRequest& request, const WorkloadShape& shape, Tables& tables, ExportedJob& job) {
+  const Scenario& scenario = request.experiment.scenario;
+  const Plan& plan = request.plan;
+  const OptimizerRequest& o = scenario.optimizer;
+  const auto model = language_model_of(scenario.workload);
+  const int local = plan.micro * (plan.pipeline > 1 ? plan.schedule.microbatches : 1);
+  tables.set("training", "local_batch_size", std::to_string(local));
+  tables.set("training", "global_batch_size", std::to_string(plan.micro * plan.schedule.microbatches * plan.data));
+  tables.set("training", "seq_len", std::to_string(model->dimensions.sequence));
+  tables.set("training", "max_norm",
+             scenario.training.clip_gradients > 0 ? number_text(scenario.training.clip_gradients) : "inf");
+  const bool half = shape.precision == Precision::Bf16Pure;
+  tables.set("training", "dtype", half ? "\"bfloat16\"" : "\"float32\"");
+  tables.set("training", "mixed_precision_param", half || shape.precision == Precision::Bf16 ? "\"bfloat16\"" : "\"float32\"");
+  if (shape.precision == Precision::Fp16 || shape.precision == Precision::Fp16Pure)
+    job.cannot.emplace_back("precision fp16: it trains in fp32");
+  if (shape.precision == Precision::Bf16 && plan.data == 1)
+    job.cannot.emplace_back("bf16 beside fp32 parameters without FSDP: mixed precision needs data_parallel_shard_degree above 1");
+  const bool adam = o.name == "adam" || o.name == "adamw";
+  if (!adam) job.cannot.push_back(fmt::format("optimizer {}: it trains with AdamW", o.name));
+  tables.set("optimizer", "name", o.name == "adam" ? "\"Adam\"" : "\"AdamW\"");
+  tables.set("optimizer", "lr", number_text(o.learning_rate));
+  tables.set("optimizer", "beta1", number_text(o.beta1));
+  tables.set("optimizer", "beta2", number_text(o.beta2));
+  tables.set("optimizer", "eps", number_text(o.epsilon));
+  tables.set("optimizer", "weight_decay", number_text(o.weight_decay));
+  tell_of_optimizer(scenario, job);
+}
+
+void add_rate(const Scenario& scenario, Tables& tables, ExportedJob& job) {
+  const TrainingRequest& t = scenario.training;
+  using Decay = TrainingRequest::Decay;
+  tables.set("lr_scheduler", "warmup_steps", std::to_string(t.warmup_steps));
+  if (t.decay == Decay::InverseSqrt) job.cannot.emplace_back("a rate that falls as inverse_sqrt: it stays");
+  if (t.decay == Decay::Constant || t.decay == Decay::InverseSqrt) return tables.set("lr_scheduler", "decay_ratio", "0.0");
+  tables.set("lr_scheduler", "total_steps", std::to_string(t.decay_steps));
+  const int start = std::max(t.warmup_steps, t.decay_start);
+  tables.set("lr_scheduler", "decay_ratio", fmt::format("{:.6g}", double(t.decay_steps - start) / t.decay_steps));
+  tables.set("lr_scheduler", "decay_type", t.decay == Decay::Linear ? "\"linear\"" : "\"cosine\"");
+  const double peak = scenario.optimizer.learning_rate;
+  tables.set("lr_scheduler", "min_lr_factor", number_text(peak > 0 ? t.minimum_learning_rate / peak : 0));
+}
+
+}  // namespace
+
+ExportedJob export_torchtitan(const ExportRequest& request) {
+  const Scenario& scenario = request.experiment.scenario;
+  ExportedJob job;
+  Tables tables;
+  add_model(request, tables, job);
+  add_training(request, request.experiment.workload.shape, tables, job);
+  add_rate(scenario, tables, job);
+  add_data_parallel(request, tables, job);
+  add_pipeline(request, tables, job);
+  add_recompute(request, tables, job);
+  if (scenario.seed > 0) tables.set("debug", "seed", std::to_string(scenario.seed));
+  if (scenario.data.kind != DataRequest::Kind::Synthetic)
+    job.cannot.push_back(fmt::format("data {}: torchtitan reads data sets by name", scenario.data.file));
+  if (scenario.workload.dropout > 0) job.cannot.emplace_back("dropout");
+  tell_of_the_rest(request, job);
+  job.besides.emplace_back("For torchtitan 0.2.2, the last release that reads TOML: CONFIG_FILE=this file ./run_train.sh");
+  job.text = head_text(request, "A configuration for torchtitan", job, "# ");
+  job.text += "# The same as overrides, for what the command line can say:\n" + tables.overrides() + tables.toml();
+  return job;
+}
+
+}  // namespace panpipe::jobs
