@@ -363,7 +363,8 @@ void GraphCost::count_launches(PassCost& pass, const CollectiveCost& collective)
     return;
   }
   ++pass.launches;
-  const double wait = calibration_.collective_host.base() * std::max(0, collective.members - 4) / 4.0;
+  const int met = collective.kind == CollectiveKind::SendReceive ? 2 : collective.members;
+  const double wait = calibration_.collective_host.base() * std::max(0, met - 4) / 4.0;
   if (calibration_.launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / calibration_.launch.base()));
 }
 
