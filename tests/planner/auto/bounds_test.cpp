@@ -114,6 +114,11 @@ TEST(AutoBounds, HoldWherePassesRunUnitByUnit) {
   expect_compared(distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 35));
 }
 
+TEST(AutoBounds, HoldWithContextParallelism) {
+  for (const char* exchange : {"ring", "ulysses"})
+    expect_compared(distances(testing::two_nodes(fmt::format("parallel: {{context: 2, context_exchange: {}}}\n", exchange)), 15));
+}
+
 // Small units: launches are most of a pass, weaving hides none of them.
 TEST(AutoBounds, HoldWhereTheHostIsTheLimit) {
   expect_compared(distances(testing::two_nodes("", {"workload.hidden=512", "workload.heads=8", "workload.sequence=512"}), 25));
