@@ -85,7 +85,6 @@ TEST(SearchAuto, ExpertsStayOverTheirRanks) {
   }
 }
 
-
 TEST(SearchAuto, FiguresAreThoseOfTheEstimate) {
   for (const bool cards : {true, false}) {
     const Scenario scenario = cards ? testing::eight_cards() : testing::two_nodes();
