@@ -421,8 +421,10 @@ void GraphCost::count_launches(PassCost& pass, const CollectiveCost& collective)
   }
   ++pass.launches;
   // Fitted on tensor-parallel groups of up to eight: larger groups of other kinds count as eight.
-  const int members = collective.among == Among::Tensor ? collective.members : std::min(collective.members, kFittedMembers);
-  const double wait = calibration_.collective_host.base() * std::max(0, members - 4) / 4.0;
+  const int met = collective.kind == CollectiveKind::SendReceive ? 2
+                  : collective.among == Among::Tensor            ? collective.members
+                                                                 : std::min(collective.members, kFittedMembers);
+  const double wait = calibration_.collective_host.base() * std::max(0, met - 4) / 4.0;
   if (calibration_.launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / calibration_.launch.base()));
 }
 

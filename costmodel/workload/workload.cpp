@@ -262,7 +262,8 @@ int tokens_per_sample(const Workload& workload) {
   if (!workload.graph) return 0;
   for (const int input : workload.graph->inputs) {
     const Tensor& tensor = workload.graph->tensors[static_cast<std::size_t>(input)];
-    if (tensor.name == "input_ids" && tensor.shape.size() == 2) return static_cast<int>(tensor.shape[1]);
+    if (tensor.name == "input_ids" && tensor.shape.size() == 2)
+      return static_cast<int>(tensor.shape[1] * workload.graph->context_degree);
   }
   return 0;
 }

@@ -68,8 +68,8 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   per.zero = zero_in_effect(scenario.framework, degrees);
   per.gathers_beside = gathers_beside(scenario, per.zero);
   if (reduces_beside(scenario, per.zero))
-    per.bucket = static_cast<double>(gradient_bucket(scenario, degrees.data, per.reduced).base());
-  per.data = degrees.data;
+    per.bucket = static_cast<double>(gradient_bucket(scenario, degrees.replicas(), per.reduced).base());
+  per.data = degrees.replicas();
   per.shard = degrees.shard_group();
   per.experts_apart = degrees.experts_apart();
   return per;

@@ -54,7 +54,7 @@ struct PerParameter {
   double step = 0, step_per_element = 0;             // optimizer: seconds
   double bucket = 0;                                 // bytes; 0 = gradients are reduced as a whole, behind the passes
   bool gathers_beside = false;                       // updated parameters, beside the forwards that read them
-  int zero = 0, data = 1, shard = 1;                 // shard: data-parallel ranks of a shard group
+  int zero = 0, data = 1, shard = 1;                 // data: replicas; shard: those of a shard group
   bool experts_apart = false;                        // experts have fewer holders than the rest
 };
 PerParameter per_parameter(const CostModel& model, const Degrees& degrees);

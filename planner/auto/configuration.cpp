@@ -9,6 +9,7 @@ namespace panpipe::planner {
 
 std::string summary_of(const Configuration& c, std::string_view schedule) {
   std::string text = fmt::format("pipeline {} x tensor {} x data {}", c.pipeline, c.tensor, c.data);
+  if (c.context > 1) text += fmt::format(" x context {}", c.context);
   if (c.sequence_parallel) text += " + sequence";
   const std::string_view family = forms()[static_cast<std::size_t>(c.family)].name;
   text += fmt::format(", {}", !family.empty() ? family : schedule.empty() ? "the scenario's schedule" : schedule);

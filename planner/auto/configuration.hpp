@@ -21,7 +21,7 @@ struct Configuration {
   std::int16_t held = 0;    // activations that a rank may hold, of families that are searched; else 0
   std::int8_t zero = 0;
   // As stated: they are not searched.
-  std::int32_t shard = 0, expert = 1, expert_tensor = 0;
+  std::int32_t shard = 0, context = 1, expert = 1, expert_tensor = 0;
   Recompute recompute = Recompute::None;
   bool sequence_parallel = false;
   AxisOrder order = AxisOrder::DataNext;
@@ -29,13 +29,14 @@ struct Configuration {
   auto operator<=>(const Configuration&) const = default;
   int stages() const { return pipeline * chunks; }
   Degrees degrees() const {
-    return {pipeline, tensor, data, chunks, zero, sequence_parallel, micro, microbatches, shard, 1, expert, expert_tensor};
+    return {pipeline, tensor, data, chunks, zero, sequence_parallel, micro, microbatches, shard, context, expert, expert_tensor};
   }
-  int devices() const { return tensor * pipeline * data; }
+  int replicas() const { return data * context; }
+  int devices() const { return tensor * pipeline * replicas(); }
   // Position (rank, replica, tensor index) of the plan among positions in the order of the devices.
   std::int64_t place(int rank, int replica, int tensor_index) const {
     const std::int64_t row =
-        order == AxisOrder::DataNext ? std::int64_t{rank} * data + replica : std::int64_t{replica} * pipeline + rank;
+        order == AxisOrder::DataNext ? std::int64_t{rank} * replicas() + replica : std::int64_t{replica} * pipeline + rank;
     return row * tensor + tensor_index;
   }
 };

@@ -44,6 +44,7 @@ class Worker {
     base_.shard = stated.shard;
     base_.expert = stated.expert;
     base_.expert_tensor = stated.expert_tensor;
+    base_.context = common.space.context;
   }
 
   void run(const SearchOptions& options) {
@@ -94,7 +95,7 @@ class Worker {
   }
 
   bool fits_devices(int p, int d) const {
-    const std::int64_t devices = std::int64_t{p} * d * base_.tensor;
+    const std::int64_t devices = std::int64_t{p} * d * base_.context * base_.tensor;
     return whole_ ? devices == space_.devices : devices < space_.devices;
   }
   // ZeRO stages and numberings that make a difference.
@@ -137,7 +138,7 @@ class Worker {
       if (families == 0) continue;
       // What the ranks must compute on average, in any order.
       const double work = m * pricer_->sums().least_work(mode) * common_.ground.stated_work / p *
-                          common_.ground.jitter(p, std::int64_t{p} * d * base_.tensor);
+                          common_.ground.jitter(p, std::int64_t{p} * d * base_.context * base_.tensor);
       if (tally.least_work == 0 || work < tally.least_work) tally.least_work = work;
       if (work >= incumbent_) {
         tally.skipped_slow += families * repeats(p, d);

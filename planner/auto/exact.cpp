@@ -25,7 +25,7 @@ std::vector<int> placement_of(const Configuration& c) {
   std::vector<int> devices;
   devices.reserve(static_cast<std::size_t>(c.devices()));
   for (int r = 0; r < c.pipeline; ++r)
-    for (int d = 0; d < c.data; ++d)
+    for (int d = 0; d < c.replicas(); ++d)
       for (int t = 0; t < c.tensor; ++t) devices.push_back(static_cast<int>(c.place(r, d, t)));
   return devices;
 }

@@ -17,7 +17,7 @@ namespace {
 std::vector<int> devices_at(const Positions& positions, const Degrees& degrees, std::int64_t step, std::int64_t stride) {
   std::vector<int> devices;
   for (int r = 0; r < degrees.pipeline; ++r)
-    for (int d = 0; d < degrees.data; ++d)
+    for (int d = 0; d < degrees.replicas(); ++d)
       for (int t = 0; t < degrees.tensor; ++t) devices.push_back(positions.device(r * step + d * stride + t));
   return devices;
 }
@@ -25,7 +25,7 @@ std::vector<int> devices_at(const Positions& positions, const Degrees& degrees, 
 void fill_jitter(const Experiment& experiment, Ground& ground) {
   const Scenario& scenario = experiment.scenario;
   Degrees degrees = degrees_of(scenario);
-  degrees.pipeline = degrees.data = degrees.tensor = 1;
+  degrees.pipeline = degrees.data = degrees.tensor = degrees.context = 1;
   const Occupancy one = Occupancy::of(scenario, degrees);
   degrees = degrees_of(scenario);
   for (int p = 0; p <= scenario.cluster.size(); ++p) {
@@ -79,20 +79,21 @@ Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in
 // The replicas of a rank lie where they lie, whatever they exchange.
 const Reductions& Common::reductions(const Configuration& c) {
   const bool data_next = c.order == AxisOrder::DataNext;
-  const int stride = data_next ? c.tensor : c.tensor * c.pipeline, step = data_next ? c.tensor * c.data : c.tensor;
+  const int stride = data_next ? c.tensor : c.tensor * c.pipeline, step = data_next ? c.tensor * c.replicas() : c.tensor;
   // Every rank that there may be, so that the answer does not depend on who asks first.
   const bool placed = experiment.scenario.placement.has_value();
   const int ranks = data_next && !placed ? space.devices / step : c.pipeline;
   const bool network = experiment.scenario.cluster.nodes > 1;  // whose share turns on all devices in use
   const int used = network ? c.pipeline : ranks;
   const std::lock_guard guard(lock_);
-  auto& known = reductions_[{stride, c.data, step, used}];
+  auto& known = reductions_[{stride, c.replicas(), step, used}];
   if (!known) {
     const Positions positions(experiment.scenario);
-    const Degrees degrees{.pipeline = used, .tensor = c.tensor, .data = c.data};
+    const Degrees degrees{.pipeline = used, .tensor = c.tensor, .data = c.data, .context = c.context};
     const Occupancy occupancy(experiment.scenario.cluster, degrees, devices_at(positions, degrees, step, stride));
     known = std::make_unique<Reductions>(
-        experiment.model, occupancy, data_groups(c.data, stride, step, used, positions, experiment.scenario.cluster, occupancy));
+        experiment.model, occupancy,
+        data_groups(c.replicas(), stride, step, used, positions, experiment.scenario.cluster, occupancy));
   }
   return *known;
 }
@@ -102,6 +103,7 @@ Pricer::Pricer(Common& common, int tensor, int micro, bool sequence_parallel)
       shape_{.tensor = tensor,
              .sequence_parallel = sequence_parallel,
              .micro = micro,
+             .context = common.space.context,
              .expert = common.experiment.scenario.parallel.expert,
              .expert_tensor = common.experiment.scenario.parallel.expert_tensor},
       variant_(common.experiment.scenario, shape_, common.calibrations, common.cuts),

@@ -111,13 +111,11 @@ void choose_shapes(const Experiment& experiment, const SearchLimits& limits, Spa
 Space space_of(const Experiment& experiment, const SearchLimits& limits) {
   const Scenario& scenario = experiment.scenario;
   const Parallel& parallel = scenario.parallel;
-  if (parallel.context > 1)
-    throw fault_at(scenario, "parallel.context", "--method auto does not search with context parallelism yet",
-                   "plan with context 1; estimate and simulate know more");
   const std::vector<UnitCost>& units = experiment.model.workload(scenario.cluster.devices.front().type).units;  // or throws
   Space space;
   space.devices = scenario.cluster.size();
   space.node_size = std::max(1, space.devices / std::max(1, scenario.cluster.nodes));
+  space.context = parallel.context;
   space.global_batch = std::int64_t{scenario.micro} * scenario.microbatches * parallel.data;
   check_limits(scenario, limits);
   choose_shapes(experiment, limits, space);
@@ -131,7 +129,7 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits) {
   space.pipeline = space.pipeline_open ? up_to(std::min(space.devices, most)) : std::vector<int>{parallel.pipeline};
   space.data = space.data_open ? divisors(space.global_batch, space.devices) : std::vector<int>{parallel.data};
   if (parallel.shard > 0) {
-    std::erase_if(space.data, [&](int data) { return data % parallel.shard != 0; });
+    std::erase_if(space.data, [&](int data) { return data * parallel.context % parallel.shard != 0; });
     if (space.data.empty())
       throw fault_at(scenario, "parallel.shard",
                      fmt::format("no data degree that {} devices and a global batch of {} allow is a multiple of shard {}",
@@ -146,13 +144,16 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits) {
                    fmt::format("no degrees that {} devices and a global batch of {} allow have ranks for experts over {}",
                                space.devices, space.global_batch, parallel.expert),
                    "state a smaller parallel.expert");
-  space.orders = placed || !limits.pipeline_next ? std::vector{AxisOrder::DataNext}
-                                                 : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
+  // Context ranks stay neighbours.
+  space.orders = placed || space.context > 1 || !limits.pipeline_next
+                     ? std::vector{AxisOrder::DataNext}
+                     : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
   if (!scenario.partition.empty()) space.stages = static_cast<int>(scenario.partition.size()) + 1;
   space.notes.push_back(
       fmt::format("global batch {} samples; tensor {}; pipeline 1 to {}; data {}; microbatch {}; stages a rank {}; ZeRO {}",
                   space.global_batch, fmt::join(space.tensor, ", "), space.pipeline.back(), fmt::join(space.data, ", "),
                   fmt::join(space.micro, ", "), fmt::join(space.chunks, ", "), fmt::join(space.zero, ", ")));
+  if (space.context > 1) space.notes.push_back(fmt::format("context {} stays as stated", space.context));
   if (space.families.size() > 1) {
     std::vector<std::string_view> names;
     for (const int f : space.families) names.push_back(forms()[static_cast<std::size_t>(f)].name);
@@ -163,7 +164,7 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits) {
 
 bool holds_experts(const Parallel& stated, int tensor, int data) {
   const int width = stated.expert_tensor > 0 ? stated.expert_tensor : tensor;
-  return (width == 1 || width == tensor) && tensor * data / width % stated.expert == 0;
+  return (width == 1 || width == tensor) && tensor * stated.context * data / width % stated.expert == 0;
 }
 
 std::int64_t microbatches_of(const Space& space, int micro, int data) {
@@ -171,6 +172,6 @@ std::int64_t microbatches_of(const Space& space, int micro, int data) {
   return space.global_batch % step == 0 ? space.global_batch / step : 0;
 }
 
-const std::vector<int>& zeros_of(const Space& space, int data) { return data > 1 ? space.zero : space.one_zero; }
+const std::vector<int>& zeros_of(const Space& space, int data) { return data * space.context > 1 ? space.zero : space.one_zero; }
 
 }  // namespace panpipe::planner

@@ -15,6 +15,7 @@ struct Space {
   std::int64_t global_batch = 1;  // samples a step
   int devices = 1;
   int node_size = 1;
+  int context = 1;                                               // as stated
   std::vector<int> tensor, pipeline, data, micro, chunks, zero;  // ascending; `pipeline` up to the units of the workload
   std::vector<int> one_zero;                                     // the stage that stands for all where there is one replica
   std::vector<bool> sequence_parallel;

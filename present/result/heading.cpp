@@ -182,7 +182,7 @@ class Heading {
   std::string batch_text(int microbatches, int data) const {
     return fmt::format("global batch {} = {} {} of {} x {}", static_cast<long long>(microbatches) * scenario_.micro * data,
                        microbatches, microbatches == 1 ? "microbatch" : "microbatches", scenario_.micro,
-                       counted(data, "replica"));
+                       scenario_.parallel.context > 1 ? fmt::format("data {}", data) : counted(data, "replica"));
   }
 
   // A plan keeps the global batch; a sweep over replicas keeps what the scenario states.

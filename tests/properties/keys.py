@@ -26,7 +26,7 @@ VALUES = {
     "usable": "50 %", "gradient_bucket": "1 MiB", "batch.global": 64, "cluster.network.spine": "1 GB/s", "calibration.launch_contention": 1,
     "calibration.gemm_fill": 96, "framework.gradient_bytes": 8, "framework.bf16_extra_gradient_bytes": 4,
     "framework.released_by_input_gradient": 0.5, "optimizer.weight_decay": 0.01, "optimizer.momentum": 0.9,
-    "training.evaluate.every": 10, "parallel.shard": 4, "parallel.context": 2, "parallel.expert": 8, "parallel.expert_tensor": 1, "experts.imbalance": 1.5, "experts.capacity": 1.25, "training.evaluate.steps": 2, "training.decay_start": 5,
+    "training.evaluate.every": 10, "parallel.shard": 4, "parallel.expert": 8, "parallel.expert_tensor": 1, "experts.imbalance": 1.5, "experts.capacity": 1.25, "training.evaluate.steps": 2, "training.decay_start": 5,
     "calibration.fp8_gemm_efficiency": 0.5,
 }
 # Documented keys whose value is a word, a list, a file or a map of the keys that stand on their own rows.

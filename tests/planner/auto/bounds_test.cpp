@@ -120,6 +120,11 @@ TEST(AutoBounds, HoldWithExpertsOverRanks) {
     for (const auto& [name, d] : distances(testing::experts_over_ranks(more), 12)) EXPECT_GT(d.count + d.without_plan, 0) << name;
 }
 
+TEST(AutoBounds, HoldWithContextParallelism) {
+  for (const char* exchange : {"ring", "ulysses"})
+    expect_compared(distances(testing::two_nodes(fmt::format("parallel: {{context: 2, context_exchange: {}}}\n", exchange)), 30));
+}
+
 // Small units: launches are most of a pass, weaving hides none of them.
 TEST(AutoBounds, HoldWhereTheHostIsTheLimit) {
   expect_compared(distances(testing::two_nodes("", {"workload.hidden=512", "workload.heads=8", "workload.sequence=512"}), 25));

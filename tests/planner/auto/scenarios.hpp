@@ -55,7 +55,7 @@ inline Scenario experts_over_ranks(const std::string& more = "", const std::vect
       "batch: {micro: auto, microbatches: 16}\n"
       "precision: bf16\n"
       "framework: megatron-core\n"
-      "parallel: {expert: 4}\n" +
+      "parallel: {tensor: auto, data: auto, expert: 4}\n" +
           more,
       "experts.yaml", ".", overrides);
 }

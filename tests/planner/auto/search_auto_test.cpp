@@ -57,8 +57,8 @@ double best_of_all(const Scenario& scenario) {
 }
 
 TEST(SearchAuto, NothingThatIsExcludedIsBetter) {
-  for (const char* more :
-       {"", "usable: 6 %\n", "framework: eager\nparallel: {pipeline: 4}\n", "overlap_gradients: true\nusable: 5 %\n"}) {
+  for (const char* more : {"", "usable: 6 %\n", "framework: eager\nparallel: {pipeline: 4}\n",
+                           "overlap_gradients: true\nusable: 5 %\n", "parallel: {context: 2}\n"}) {
     const Scenario scenario = testing::four_cards(more);
     const double best = best_of_all(scenario);
     const Answer answer = answer_of(scenario);
@@ -85,7 +85,6 @@ TEST(SearchAuto, ExpertsStayOverTheirRanks) {
   }
 }
 
-
 TEST(SearchAuto, FiguresAreThoseOfTheEstimate) {
   for (const bool cards : {true, false}) {
     const Scenario scenario = cards ? testing::eight_cards() : testing::two_nodes();
@@ -101,6 +100,22 @@ TEST(SearchAuto, FiguresAreThoseOfTheEstimate) {
       EXPECT_EQ(figure(candidate.metrics, "peak_memory_bytes"), m.peak_memory_bytes) << candidate.summary;
       EXPECT_TRUE(m.fits) << candidate.summary;
     }
+  }
+}
+
+// A stated context degree divides the devices with the others, and is in every candidate's figures.
+TEST(SearchAuto, AContextDegreeStays) {
+  const char* context = "parallel: {context: 2, context_exchange: all-gather}\n";
+  SearchOptions options;
+  options.candidates = 5;
+  const Answer answer = answer_of(testing::two_nodes(context), options);
+  ASSERT_EQ(answer.candidates.size(), 5U);
+  for (const Candidate& candidate : answer.candidates) {
+    EXPECT_THAT(candidate.summary, HasSubstr("x context 2"));
+    std::vector<std::string> overrides;
+    for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
+    EXPECT_EQ(figure(candidate.metrics, "step_time_s"), estimated(testing::two_nodes(context, overrides)).step_time_s)
+        << candidate.summary;
   }
 }
 
