@@ -127,6 +127,7 @@ TEST(Frameworks, UnknownNamesAreAnswered) {
         error.what(),
         "error: no framework 'jax'; there are deepspeed, eager, eager-sdpa, eager-sdpa-chunked-loss, flash-attn, "
         "fms-fsdp, huggingface, llm-foundry, llm.c, megatron, megatron-core, megatron-deepspeed, megatron-zb, nanotron, nemo, "
+        "nemo-performance, "
         "pfeife-huggingface, pfeife-timm, sagemaker, stp, timm, torch-compile, torch-compile-2.0, torchtitan");
   }
   try {
