@@ -205,14 +205,14 @@ Bytes CostModel::framework_context() const { return scenario_->cluster.given ? B
 
 double CostModel::allocator_factor() const { return scenario_->cluster.given ? 1.0 : scenario_->framework.allocator_factor; }
 
-// Weights of products in 8 bits are cast in the first microbatch of a step, and kept; under ZeRO 3 in every pass that gathers
-// them. So many bytes for each element of the model.
+// Weights of products in 8 bits are cast in the first microbatch of a step, and kept; under ZeRO 3 in every one, whose backward
+// has what its forward cast. So many bytes for each element of the model.
 double CostModel::cast_traffic(int device_type, const Degrees& degrees) const {
   if (weights_in_8_bits_ <= 0) return 0;
   const DeviceRates rates = device_rates(scenario_->cluster.types[at(device_type)], calibration(device_type), *scenario_);
   // Where the step writes them so, they are turned alone.
   const double cast = scenario_->framework.fp8_parameters ? 2 * rates.operand_8bit : weight_cast_in_8_bits(rates);
-  const double times = zero_in_effect(scenario_->framework, degrees) >= 3 ? 2.0 * degrees.microbatches : 1;
+  const double times = zero_in_effect(scenario_->framework, degrees) >= 3 ? degrees.microbatches : 1;
   return weights_in_8_bits_ * cast * times;
 }
 

@@ -70,6 +70,16 @@ std::vector<bool> shared_experts(const UnitView& unit) {
   return members;
 }
 
+// Of a block that is one unit, its MLP beside attention.
+std::vector<bool> parallel_mlp(const UnitView& unit) {
+  std::vector<bool> members(static_cast<std::size_t>(unit.size()), false);
+  for (int i = 0; i < unit.size(); ++i)
+    members[static_cast<std::size_t>(i)] =
+        unit.of(i).kind == OperatorClass::Gemm && unit.op(i).module.find(".mlp.") != std::string::npos;
+  follow(unit, members);
+  return members;
+}
+
 // Between the two grouped products.
 std::vector<bool> expert_activation(const UnitView& unit) {
   std::vector<bool> members(static_cast<std::size_t>(unit.size()), false), products = members;
@@ -113,7 +123,8 @@ std::vector<bool> module_members(const UnitView& unit, RecomputedModule module) 
       break;
     case RecomputedModule::Mlp:
     case RecomputedModule::Moe:
-      if (!is_mlp(unit) || routed != (module == RecomputedModule::Moe)) break;
+      if (routed != (module == RecomputedModule::Moe)) break;
+      if (!is_mlp(unit)) return routed ? members : parallel_mlp(unit);
       for (int i = 0; i < unit.size(); ++i) members[static_cast<std::size_t>(i)] = !is_around(unit, i);
       break;
     case RecomputedModule::MoeActivation:

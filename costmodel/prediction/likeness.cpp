@@ -48,6 +48,16 @@ std::string choices_alike(const Framework& framework) {
   return kernels + (is_fused(framework.attention) ? " kernels, fused attention" : " kernels, attention with scores");
 }
 
+// What no kernel's choice says: where state lies, in what, and of which parameters there is any.
+std::string state_alike(const Scenario& scenario) {
+  std::string text;
+  if (scenario.workload.tuning.rank > 0) text += ", LoRA";
+  if (!scenario.workload.tuning.frozen.empty()) text += ", frozen parameters";
+  if (scenario.offload.optimizer || scenario.offload.parameters) text += ", state in the host's memory";
+  if (scenario.optimizer.states || scenario.optimizer.master) text += ", other optimizer states";
+  return text;
+}
+
 std::string parallel_alike(const Scenario& scenario, const Plan& plan) {
   std::string text;
   const auto add = [&](int degree, const char* kind) {
@@ -83,7 +93,7 @@ std::string chip_of(const std::string& device) {
 Likeness likeness_of(const Scenario& scenario, const Plan& plan, const StepTerms& terms, double step) {
   Likeness kind;
   kind.device = devices_alike(scenario.cluster);
-  kind.choices = choices_alike(scenario.framework);
+  kind.choices = choices_alike(scenario.framework) + state_alike(scenario);
   kind.precision = precision_alike(scenario.precision);
   kind.parallel = parallel_alike(scenario, plan);
   kind.framework = scenario.framework.name;

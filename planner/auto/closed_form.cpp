@@ -62,6 +62,7 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   per.optimizer = costs.optimizer_bytes();
   per.reduced = costs.reduced_bytes();
   per.element = static_cast<double>(size_of(compute_dtype(scenario.precision)).base());
+  if (has_8bit_products(scenario.precision) && scenario.framework.fp8_parameters) per.element = 1;  // the least that is gathered
   constexpr std::int64_t kMany = 1'000'000'000;
   per.step = costs.optimizer(0, type).total.base();
   per.step_per_element = (costs.optimizer(kMany, type).total.base() - per.step) / kMany;

@@ -164,12 +164,26 @@ class Heading {
   // Precision, framework and profile: what the costs rest on.
   void add_arithmetic(std::vector<std::string>& terms) const {
     if (!is_swept("precision")) terms.emplace_back(panpipe::name_of(scenario_.precision));
+    add_state(terms);
     const bool by_model = is_open(scenario_, "framework");
     if (!scenario_.cluster.given && !is_swept("framework") && !(by_model && any_swept({"workload", "cluster"}))) {
       const std::string origin = origin_of(scenario_, "framework");
       terms.push_back("framework " + scenario_.framework.title() + (origin.rfind("default", 0) == 0 ? " (" + origin + ")" : ""));
     }
     if (scenario_.profile && !is_swept("profile")) terms.push_back("profile " + profile_reference());
+  }
+
+  // What is trained, and where what a step keeps lies.
+  void add_state(std::vector<std::string>& terms) const {
+    const Tuning& tuning = scenario_.workload.tuning;
+    if (tuning.any() && !any_swept({"workload.lora", "workload.frozen"}))
+      terms.push_back(fmt::format("{} trained{}", parameters_text(workload_.trained_parameters),
+                                  tuning.rank > 0 ? fmt::format(" (LoRA of rank {})", tuning.rank) : ""));
+    const HostedState& hosted = scenario_.offload;
+    if ((hosted.optimizer || hosted.parameters) && !is_swept("offload"))
+      terms.push_back(fmt::format("{} in the host's memory", hosted.optimizer && hosted.parameters ? "optimizer and parameters"
+                                                             : hosted.optimizer                    ? "optimizer"
+                                                                                                   : "parameters"));
   }
 
   std::string profile_reference() const {

@@ -163,6 +163,23 @@ TEST(Training, RecomputeOfOtherOperatorsThanAttentionIsRefused) {
   EXPECT_NO_THROW(PreparedRun(quiet(folder.write("s.yaml", small_gpt(1, 1, 1, "recompute: {operators: [attention]}\n")), 1)));
 }
 
+// What predictions alone know.
+TEST(Training, FormatsThatTheExecutorLacksAreRefused) {
+  const Folder folder;
+  for (const auto& [lines, message] : {std::pair("precision: fp8\n", "the executor has no products in 8 bits (fp8)"),
+                                       std::pair("precision: bf16\noptimizer: {name: adamw, states: 8bit}\n",
+                                                 "the executor's optimizers keep moments and masters in fp32"),
+                                       std::pair("optimizer: adam\noffload: {optimizer: cpu}\n",
+                                                 "the executor keeps optimizer and parameters on the devices")}) {
+    try {
+      const PreparedRun run(quiet(folder.write("s.yaml", small_gpt(1, 1, 1, lines)), 1));
+      ADD_FAILURE() << lines;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(message));
+    }
+  }
+}
+
 // 2^30 overflows fp16 gradients at once: steps are skipped, each halving the scale, until it fits; after growth_interval good
 // steps it doubles.
 TEST(Training, OverflowSkipsTheStepOnEveryRank) {

@@ -93,7 +93,7 @@ TEST(EightBits, WeightsAreCastOnceAStep) {
   };
   EXPECT_NEAR(more(*llama("fp8"), 0) / (4 * 2 * kWeights), 1, 1e-6);
   EXPECT_NEAR(more(*llama("fp8", ", fp8_scaling: current"), 1) / (6 * 2 * kWeights), 1, 1e-6);
-  EXPECT_NEAR(more(*llama("fp8"), 3) / (2 * 8 * 4 * 2 * kWeights), 1, 1e-6);
+  EXPECT_NEAR(more(*llama("fp8"), 3) / (8 * 4 * 2 * kWeights), 1, 1e-6);
 }
 
 // Kept from microbatch to microbatch beside the 2-byte weights: both directions, 2 bytes; in their place: nothing more, and a

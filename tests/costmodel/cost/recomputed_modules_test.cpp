@@ -62,6 +62,14 @@ TEST(RecomputedModules, OfALayerOfExperts) {
   EXPECT_NEAR(all.recompute_selective.work.base(), rows * 2 * 3 * hidden * width + router, 1);
 }
 
+// GPT-NeoX's blocks are one unit, whose attention and MLP stand side by side: hidden 6144, width 24576.
+TEST(RecomputedModules, OfAnMlpBesideAttention) {
+  const auto plain = layer_of(model("gpt-neox-20b", "none")->cost());
+  const auto made = layer_of(model("gpt-neox-20b", "{modules: [mlp]}")->cost());
+  EXPECT_DOUBLE_EQ(plain.saved - made.saved_selective, 1024 * 24576.0 * 4);
+  EXPECT_DOUBLE_EQ(made.recompute_selective.work.base(), 1024 * 2.0 * 2 * 6144 * 24576);
+}
+
 // DeepSeek-V2-Lite: 16 heads, queries and keys 128 + 64 wide, values 128. `mla_up_proj` drops queries and keys as they are
 // turned, and the keys and values that the latents were widened to, 2 x 16 x (192 + 192 + 256) bytes a token; the products that
 // make queries (2048 -> 16 x 192) and widen the latents (512 -> 16 x 256) run again.

@@ -193,18 +193,60 @@ TEST(Scenario, RecomputeNamesBlocksAndOperators) {
   EXPECT_EQ(again.recompute_scope.every, 3);
 }
 
+TEST(Scenario, RecomputeNamesModules) {
+  const auto read = [](const std::string& value) {
+    return parse_scenario(kOnEight + "batch: {micro: 1, microbatches: 8}\nrecompute: " + value + "\n", "a.yaml", "");
+  };
+  const Scenario listed = read("{modules: [core_attn, layernorm, mlp], first: 2}");
+  EXPECT_EQ(listed.recompute, Recompute::Selective);
+  EXPECT_EQ(listed.recompute_scope.operators, std::vector{RecomputedKind::Attention});
+  EXPECT_EQ(listed.recompute_scope.modules, (std::vector{RecomputedModule::LayerNorm, RecomputedModule::Mlp}));
+  EXPECT_EQ(recompute_words(listed.recompute, listed.recompute_scope),
+            "selective (attention, layernorm, mlp), the first 2 blocks of each stage");
+  EXPECT_TRUE(read("{modules: [core_attn]}").recompute_scope.plain()) << "selective by another name";
+  EXPECT_TRUE(read("{modules: [mlp]}").recompute_scope.operators.empty());
+  const Scenario again = parse_scenario(resolved_text(listed), "b.yaml", "");
+  EXPECT_EQ(again.recompute_scope.modules, listed.recompute_scope.modules);
+  EXPECT_EQ(again.recompute_scope.operators, listed.recompute_scope.operators);
+}
+
+// What a resolved scenario says of formats, hosts and training, it reads again.
+TEST(Scenario, StateComesBackFromItsText) {
+  const Scenario scenario = parse_scenario(
+      "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {model: gpt2, lora: {rank: 8, targets: [c_attn]}, frozen: "
+      "[\"*wpe*\"]}\n"
+      "batch: {micro: 1, microbatches: 8}\nprecision: fp8\nparallel: {data: 8, zero: 3}\n"
+      "optimizer: {name: adamw, states: 8bit, master: none}\noffload: {optimizer: cpu, parameters: cpu}\n"
+      "framework: {name: megatron-core, fp8_scaling: current, fp8_parameters: true}\n",
+      "a.yaml", "");
+  for (const Scenario& s : {scenario, parse_scenario(resolved_text(scenario), "b.yaml", "")}) {
+    EXPECT_EQ(s.precision, Precision::Fp8);
+    EXPECT_EQ(s.workload.tuning.rank, 8);
+    EXPECT_EQ(s.workload.tuning.alpha, 8);
+    EXPECT_EQ(s.workload.tuning.targets, std::vector<std::string>{"c_attn"});
+    EXPECT_EQ(s.workload.tuning.frozen, std::vector<std::string>{"*wpe*"});
+    EXPECT_EQ(s.optimizer.states, StateFormat::Int8);
+    EXPECT_EQ(s.optimizer.master, MasterFormat::None);
+    EXPECT_TRUE(s.offload.optimizer && s.offload.parameters);
+    EXPECT_EQ(s.framework.fp8_scaling, Fp8Scaling::Current);
+    EXPECT_TRUE(s.framework.fp8_parameters);
+  }
+}
+
 TEST(Scenario, WhatRecomputeCannotBeIsSaidAtItsPlace) {
   const auto fault = [](const std::string& value) {
     return fault_of(
         "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 8}\nrecompute: " +
         value + "\n");
   };
-  EXPECT_EQ(fault("{}"),
-            "a.yaml:5:12: error: recompute says neither which blocks nor which operators\n"
-            "  at recompute\n"
-            "    5 | recompute: {}\n"
-            "      |            ^\n"
-            "  help: as in 'recompute: {every: 2}', '{first: 4}', '{chunk: 2}' or '{operators: [norms, elementwise]}'");
+  EXPECT_EQ(
+      fault("{}"),
+      "a.yaml:5:12: error: recompute says neither which blocks nor which operators\n"
+      "  at recompute\n"
+      "    5 | recompute: {}\n"
+      "      |            ^\n"
+      "  help: as in 'recompute: {every: 2}', '{first: 4}', '{chunk: 2}', '{operators: [norms, elementwise]}' or '{modules: "
+      "[core_attn, mlp]}'");
   EXPECT_EQ(fault("{operators: [norm]}"),
             "a.yaml:5:25: error: unknown operator 'norm', did you mean 'norms'?\n"
             "  at recompute.operators[0]\n"
