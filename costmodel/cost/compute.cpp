@@ -150,6 +150,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.accumulation = accumulation_traffic(scenario, r.element);
   r.head_accumulation = framework.gradient_accumulation == GradientAccumulation::Fused ? kHeadAccumulation : r.accumulation;
   choose_attention(framework, calibration, autocast, r);
+  if (scenario.workload.tuning.quantized) r.unpacking = kNf4Bytes + r.element;
   r.dropout = framework.dropout;
   r.loss_bytes = framework.loss_bytes_per_logit + kMetricBytes * framework.training_metrics;
   r.loss_live_bytes = framework.loss_live_bytes_per_logit;
