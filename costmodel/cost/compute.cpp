@@ -152,6 +152,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.accumulation = accumulation_traffic(scenario, r.element);
   r.head_accumulation = framework.gradient_accumulation == GradientAccumulation::Fused ? kHeadAccumulation : r.accumulation;
   choose_attention(framework, calibration, autocast, r);
+  if (scenario.workload.tuning.quantized) r.unpacking = kNf4Bytes + r.element;
   r.dropout = framework.dropout;
   // In chunks the backward does the forward again: the figure holds three passes.
   const double once = framework.loss_bytes_per_logit / (framework.loss_in_chunks ? 1 + kLossForward : 1);

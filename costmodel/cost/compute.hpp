@@ -9,6 +9,10 @@
 
 namespace panpipe {
 
+// Bytes of an element in 4 bits (NF4): a scale of a byte for 64 of them, one in fp32 for 256 scales (QLoRA, arXiv 2305.14314,
+// section 3).
+constexpr double kNf4Bytes = 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
+
 // What a device reaches in one scenario: data-sheet rates times calibrated efficiencies, and the framework's choices.
 struct DeviceRates {
   ComputeRate gemm{0};       // large matrix products
@@ -41,6 +45,7 @@ struct DeviceRates {
   double accumulation = 0;       // bytes a weight that adding its gradient to a sum of another format moves
   double head_accumulation = 0;  // the same of the head's weight
   double score_kept = 0;         // bytes a score that autocast keeps besides, in fp32
+  double unpacking = 0;          // bytes an element that unpacking a weight of 4 bits for a product moves; 0: none is packed
   bool dropout = false;          // dropout masks are written and kept even where the graph has none
   double loss_forward_bytes = 0, loss_backward_bytes = 0;  // traffic per logit
   double loss_live_bytes = 0;                              // per logit, live while the loss runs

@@ -466,6 +466,10 @@ class CountedLaunches {
       ++launches.backward;
     });
     launches.forward += static_cast<int>(work.forward.gemms.size()) + (autocast_ ? parameters : 0);
+    if (rates_.unpacking > 0 && unit_.frozen_weight(i) > 0) {
+      ++launches.forward;
+      launches.backward += work.input_gradient.gemms.empty() ? 0 : 1;
+    }
     launches.weight =
         static_cast<int>(work.weight_gradient.gemms.size()) + (autocast_ ? trained : 0) + (rates_.accumulation > 0 ? trained : 0);
     launches.backward += static_cast<int>(work.input_gradient.gemms.size()) + launches.weight;

@@ -259,11 +259,10 @@ class GraphCost {
     }
   }
 
-  // Bytes of a frozen weight's element: QLoRA keeps those of a block's products in 4 bits, a scale of a byte for each 64 of them
-  // and one in fp32 for each 256 scales (Dettmers et al., arXiv 2305.14314, section 3).
+  // Bytes of a frozen weight's element: QLoRA packs those of a block's products.
   double frozen_width(std::size_t u, int t) const {
     const double format = static_cast<double>(size_of(graph_.tensors[static_cast<std::size_t>(t)].dtype).base());
-    return model_.scenario().workload.tuning.quantized && weighs_product(u, t) ? 0.5 + 1.0 / 64 + 4.0 / (64 * 256) : format;
+    return rates_.unpacking > 0 && weighs_product(u, t) ? kNf4Bytes : format;
   }
 
   bool read_in_8_bits(std::size_t u, int t) const { return rates_.gemm_8bit > ComputeRate(0) && weighs_product(u, t); }

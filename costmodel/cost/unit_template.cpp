@@ -103,6 +103,10 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
       }
       time.weight_products = static_cast<int>(work.weight_gradient.gemms.size());
       add_weight_traffic(unit, i, rates, time);
+      if (const double packed = rates.unpacking * unit.frozen_weight(i); packed > 0) {  // before each product that reads it
+        time.forward = time.forward + traffic_cost(packed, rates);
+        if (!work.input_gradient.gemms.empty()) time.input_gradient = time.input_gradient + traffic_cost(packed, rates);
+      }
       break;
     }
     case OperatorClass::Attention: {

@@ -47,6 +47,17 @@ struct UnitView {
   bool activation(int t) const { return tensor(t).role == TensorRole::Activation; }
   bool logits(int t) const { return use->logits[static_cast<std::size_t>(t)]; }
   bool normalized(int t) const { return use->normalized[static_cast<std::size_t>(t)]; }
+  // Elements of the frozen weight that operator i, a block's product, multiplies with; 0 where that is trained.
+  double frozen_weight(int i) const {
+    double elements = 0;
+    if (use->weight_products[static_cast<std::size_t>(first + i)])
+      for_each_operand(op(i), [&](int t) {
+        const Tensor& weight = tensor(t);
+        if (weight.role == TensorRole::Parameter && weight.shape.size() >= 2 && !weight.requires_gradient)
+          elements += static_cast<double>(weight.elements());
+      });
+    return elements;
+  }
   bool transformer() const { return use->transformer[static_cast<std::size_t>(op(0).unit)]; }
 };
 

@@ -80,6 +80,13 @@ TEST(Lora, OfAQuantizedBase) {
              made = llama(", lora: {rank: 16, targets: [q_proj], base: nf4}");
   const double width = 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
   EXPECT_NEAR(parameters(*plain).frozen - parameters(*made).frozen, 2 * kProducts * (2 - width), 32);
+  // Unpacked for each product that reads it: read, and written in 2 bytes.
+  const auto bytes = [&](const Made& one, Breakdown Layer::*pass) {
+    return (layer_of(one.cost(), 1).*pass).memory.base() * one.scenario.cluster.types[0].memory_bandwidth.base() *
+           one.model->calibration(0).memory_efficiency;
+  };
+  for (const auto pass : {&Layer::forward, &Layer::input_gradient})
+    EXPECT_NEAR((bytes(*made, pass) - bytes(*plain, pass)) / (kProducts * (width + 2)), 1, 1e-6);
 }
 
 // Half of the model's parameters by name.
