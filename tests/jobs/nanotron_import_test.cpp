@@ -126,6 +126,7 @@ TEST(TorchtitanImport, EveryFlavorLoads) {
 
 TEST(TorchtitanImport, FaultsHavePlacesAndRemedies) {
   EXPECT_THAT(titan_fault("[model]\nname = \"llama3\nflavor = 8"), HasSubstr("job.toml:2:15: error: this is no TOML: "));
+  EXPECT_THAT(titan_fault("[$m]\n"), HasSubstr("job.toml:1:2: error: this is no TOML: "));
   EXPECT_THAT(titan_fault("from torchtitan.config import JobConfig\n"),
               HasSubstr("this is Python; torchtitan's registry of configurations (since February 2026) can only be run"));
   EXPECT_THAT(titan_fault("[model]\nflavor = '7B'\n"), HasSubstr("the model 'llama3' has no flavor '7B' here"));
