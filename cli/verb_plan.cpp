@@ -91,6 +91,7 @@ planner::SearchLimits limits_of(const PlanOptions& options) {
   limits.whose = trainer.title;
   limits.schedules.assign(trainer.schedules.begin(), trainer.schedules.end());
   limits.tensor = trainer.tensor;
+  limits.pipeline_next = trainer.pipeline_next;
   limits.zero = trainer.zero;
   limits.recompute = trainer.recompute;
   return limits;

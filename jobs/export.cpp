@@ -107,6 +107,7 @@ const std::vector<Trainer>& trainers() {
       {.name = "megatron",
        .title = "Megatron-LM",
        .schedules = {"1f1b", "interleaved-1f1b"},
+       .pipeline_next = true,
        .zero = {0, 1, 2, 3},
        .recompute = {Recompute::None, Recompute::Selective, Recompute::Full},
        .write = export_megatron},
@@ -170,7 +171,7 @@ std::string csv_beside(const std::string& file) {
 
 void tell_of_the_rest(const ExportRequest& request, ExportedJob& job) {
   tell_of_other_keys(request.experiment.scenario, job);
-  tell_of_devices(request.plan, job);
+  if (!job.places_ranks) tell_of_devices(request.plan, job);
 }
 
 }  // namespace panpipe::jobs

@@ -111,6 +111,22 @@ void tell_of_optimizer(const Scenario& scenario, ExportedJob& job) {
   if (!scenario.workload.weights.empty()) job.cannot.push_back("workload.weights: the model begins with drawn values");
 }
 
+bool replicas_in_a_row(const Plan& plan) {
+  for (int r = 0; r < plan.pipeline; ++r)
+    for (int d = 0; d < plan.data; ++d)
+      for (int t = 0; t < plan.tensor; ++t)
+        if (plan.device(r, d, t) != (d * plan.pipeline + r) * plan.tensor + t) return false;
+  return plan.pipeline > 1 && plan.data > 1;
+}
+
+std::string launch_text(const ExportRequest& request) {
+  const Cluster& cluster = request.experiment.scenario.cluster;
+  const int ranks = request.plan.pipeline * request.plan.data * request.plan.tensor;
+  const int of_node = std::max(1, cluster.size() / std::max(1, cluster.nodes)), per_node = std::min(ranks, of_node);
+  const int nodes = (ranks + per_node - 1) / per_node;
+  return fmt::format("torchrun{} --nproc-per-node {}", nodes > 1 ? fmt::format(" --nnodes {}", nodes) : "", per_node);
+}
+
 std::string number_text(double value) { return fmt::format("{:g}", value); }
 
 }  // namespace panpipe::jobs

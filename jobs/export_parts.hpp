@@ -36,6 +36,12 @@ void tell_of_devices(const Plan& plan, ExportedJob& job);
 // Rules of the optimizer and of training that trainers take as numbers: `cannot` says which groups and patterns are left out.
 void tell_of_optimizer(const Scenario& scenario, ExportedJob& job);
 
+// Whether rank r of replica d is the (d x pipeline + r)-th: the ranks of a replica side by side.
+bool replicas_in_a_row(const Plan& plan);
+
+// "torchrun --nnodes 4 --nproc-per-node 8", the nodes as the cluster has them.
+std::string launch_text(const ExportRequest& request);
+
 // A number as people write it: 1e-05, 0.001.
 std::string number_text(double value);
 

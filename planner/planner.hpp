@@ -36,6 +36,7 @@ struct SearchLimits {
   std::string whose;                   // "megatron": named in messages; empty: no limits
   std::vector<std::string> schedules;  // families
   bool tensor = true;                  // it has tensor parallelism
+  bool pipeline_next = true;           // it can number the ranks of a replica side by side
   std::vector<int> zero = {};          // stages that it has
   std::vector<Recompute> recompute = {};
 };

@@ -1,0 +1,220 @@
+// Plans in the words of other trainers: what stands there, that it is read back as the same plan, and what is told.
+#include "jobs/export.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "jobs/megatron_export.hpp"
+#include "jobs/megatron_import.hpp"
+#include "planner/planner.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const std::string kCluster = "panpipe: 1\ncluster: {file: clusters/h100x8.yaml, nodes: 1}\n";
+const std::string kGpt =
+    kCluster + "workload: {model: gpt, layers: 8, hidden: 64, heads: 4, vocabulary: 1024, sequence: 32}\nprecision: bf16\n";
+const std::string kLlama =
+    kCluster +
+    "workload: {config: {model_type: llama, num_hidden_layers: 8, hidden_size: 64, num_attention_heads: 4, num_key_value_heads: "
+    "2, "
+    "intermediate_size: 128, vocab_size: 1024, max_position_embeddings: 64}, sequence: 32}\nprecision: bf16\n";
+
+Scenario scenario(const std::string& text) { return parse_scenario(text, "job.yaml", "."); }
+
+ExportedJob exported(const std::string& trainer, const Experiment& experiment, const Plan& plan, const std::string& file = "") {
+  return export_job(trainer_named(trainer), {experiment, plan, "job.yaml", "", file});
+}
+ExportedJob exported(const std::string& trainer, const std::string& text, const std::string& file = "") {
+  const Experiment experiment(scenario(text));
+  return exported(trainer, experiment, experiment.plan(""), file);
+}
+
+std::string fault(const std::string& trainer, const std::string& text) {
+  try {
+    exported(trainer, text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no fault";
+}
+
+std::vector<std::pair<int, int>> units_of(const Plan& plan) {
+  std::vector<std::pair<int, int>> units;
+  for (const StagePlan& stage : plan.stages) units.emplace_back(stage.first_unit, stage.end_unit);
+  return units;
+}
+
+// What is exported for Megatron-LM, imported, is the plan and the model that were exported.
+void expect_same_job(const std::string& text) {
+  SCOPED_TRACE(text);
+  const Experiment ours(scenario(text));
+  const Plan plan = ours.plan("");
+  const ExportedJob job = exported("megatron", ours, plan);
+  SCOPED_TRACE(job.text);
+  EXPECT_THAT(job.cannot, IsEmpty());
+  const ImportedJob imported = import_megatron(job.text, "job.sh", {});
+  EXPECT_THAT(imported.not_understood, IsEmpty());
+  const Experiment theirs(parse_scenario(scenario_text(imported), "imported.yaml", "."));
+  const Plan back = theirs.plan("");
+  const Degrees &degrees = plan, &degrees_back = back;
+  EXPECT_EQ(degrees, degrees_back);
+  EXPECT_EQ(units_of(plan), units_of(back));
+  EXPECT_EQ(plan.schedule.order, back.schedule.order);
+  EXPECT_EQ(plan.schedule.stage_to_rank, back.schedule.stage_to_rank);
+  EXPECT_EQ(plan.stages.front().recompute, back.stages.front().recompute);
+  EXPECT_EQ(ours.workload.trained_parameters, theirs.workload.trained_parameters);
+  EXPECT_EQ(ours.scenario.precision, theirs.scenario.precision);
+}
+
+TEST(Export, TheLayoutSaysEveryStage) {
+  EXPECT_EQ(layout_text({2, 3, 1}), "Et*2|t*3|tL");
+  EXPECT_EQ(layout_text({0, 8, 0}), "E|t*8|L");
+  EXPECT_EQ(layout_text({4}), "Et*4L");
+}
+
+TEST(Export, MegatronsArgumentsAreReadBackAsTheSamePlan) {
+  expect_same_job(kGpt +
+                  "parallel: {pipeline: 2, data: 4}\nbatch: {micro: 2, microbatches: 4}\nschedule: 1f1b\n"
+                  "partition: [h.3.attention]\noptimizer: adamw\n");
+  expect_same_job(kGpt +
+                  "parallel: {pipeline: 4, tensor: 2, sequence_parallel: true}\nbatch: {micro: 1, microbatches: 8}\n"
+                  "schedule: 1f1b\nrecompute: full\noptimizer: adamw\n");
+  // Virtual stages whose cuts are not even, in Megatron's order: stage s on rank s mod 2.
+  expect_same_job(kLlama +
+                  "parallel: {pipeline: 2, tensor: 2, data: 2, virtual_stages: 3, zero: 1}\n"
+                  "batch: {micro: 1, microbatches: 4}\nschedule: interleaved-1f1b\n"
+                  "partition: [h.1.attention, h.3.attention, h.4.attention, h.5.attention, h.7.attention]\noptimizer: adamw\n");
+  // Six microbatches over four ranks go in one turn of six.
+  expect_same_job(kLlama +
+                  "parallel: {pipeline: 4, data: 2, virtual_stages: 2}\nbatch: {micro: 1, microbatches: 6}\n"
+                  "schedule: interleaved-1f1b\nrecompute: selective\noptimizer: adamw\n");
+  // The last stage holds norm, head and loss alone; parameters are divided.
+  expect_same_job(kLlama +
+                  "parallel: {pipeline: 2, data: 4, zero: 3}\nbatch: {micro: 1, microbatches: 4}\nschedule: 1f1b\n"
+                  "partition: [head]\noptimizer: adamw\n");
+}
+
+TEST(Export, MegatronHasExpertsAndLatentAttention) {
+  const std::string experts =
+      kCluster +
+      "workload: {config: {model_type: qwen3_moe, num_hidden_layers: 4, hidden_size: 64, num_attention_heads: 4, "
+      "num_key_value_heads: 2, head_dim: 16, intermediate_size: 128, moe_intermediate_size: 32, num_experts: 8, "
+      "num_experts_per_tok: 2, norm_topk_prob: true, mlp_only_layers: [0], vocab_size: 1024, max_position_embeddings: 64}, "
+      "sequence: 32}\nparallel: {pipeline: 2, data: 4}\nbatch: {micro: 1, microbatches: 4}\nschedule: 1f1b\n"
+      "partition: [h.1.attention]\noptimizer: adamw\n";
+  expect_same_job(experts + "precision: bf16\n");
+  EXPECT_THAT(exported("megatron", experts + "precision: bf16\n").text, HasSubstr("--moe-layer-freq '([0]*1+[1]*3)'"));
+  EXPECT_THAT(exported("megatron", experts + "precision: bf16\n").text, HasSubstr("--moe-grouped-gemm"));
+  EXPECT_THAT(exported("megatron", experts + "precision: fp32\n").text, Not(HasSubstr("--moe-grouped-gemm")));
+}
+
+TEST(Export, MegatronsFlagsNeedEachOther) {
+  const std::string overlap =
+      "framework: {name: megatron-core, overlap_reduce_scatter: true, overlap_parameter_gather: true, "
+      "overlap_tensor_collectives: "
+      "true}\nbatch: {micro: 1, microbatches: 4}\noptimizer: adamw\nschedule: 1f1b\n";
+  const std::string sharded = exported("megatron", kGpt + overlap + "parallel: {pipeline: 2, data: 4, zero: 1}\n").text;
+  EXPECT_THAT(sharded, HasSubstr("--use-distributed-optimizer"));
+  EXPECT_THAT(sharded, HasSubstr("--overlap-grad-reduce --overlap-param-gather"));
+  EXPECT_THAT(sharded, Not(HasSubstr("--tp-comm-overlap")));  // tensor 1
+  const std::string whole = exported("megatron", kGpt + overlap + "parallel: {pipeline: 2, data: 4, zero: 3}\n").text;
+  EXPECT_THAT(whole,
+              HasSubstr("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params --use-distributed-optimizer"));
+  EXPECT_THAT(whole, HasSubstr("--no-gradient-accumulation-fusion --ckpt-format fsdp_dtensor"));
+  const std::string tensor =
+      exported("megatron", kGpt + overlap + "parallel: {pipeline: 2, tensor: 4, sequence_parallel: true}\n").text;
+  EXPECT_THAT(tensor, HasSubstr("--tp-comm-overlap"));
+  EXPECT_THAT(tensor, Not(HasSubstr("--overlap-grad-reduce")));  // one replica
+}
+
+TEST(Export, NothingIsDroppedInSilence) {
+  const ExportedJob job =
+      exported("megatron", kGpt +
+                               "parallel: {pipeline: 2, data: 4}\nbatch: {micro: 1, microbatches: 4}\nschedule: 1f1b\n"
+                               "optimizer: {name: adamw, no_decay: [biases]}\ntied_embedding: one-rank\n");
+  EXPECT_THAT(job.cannot, Contains("optimizer.no_decay: [biases]"));
+  EXPECT_THAT(job.text, HasSubstr("# cannot express optimizer.no_decay: [biases]\n"));
+}
+
+TEST(Export, TorchtitanHasModulesAndAnOrderBeside) {
+  const std::string text = kLlama +
+                           "parallel: {pipeline: 2, data: 4, zero: 3}\nbatch: {micro: 1, microbatches: 4}\noptimizer: adamw\n"
+                           "partition: [h.3.attention]\n";
+  const ExportedJob named = exported("torchtitan", text + "schedule: 1f1b\n", "out/job.toml");
+  EXPECT_THAT(named.text,
+              HasSubstr("module_fqns_per_model_part = [\n"
+                        "  [\"tok_embeddings\", \"layers.0\", \"layers.1\", \"layers.2\"],\n"
+                        "  [\"layers.3\", \"layers.4\", \"layers.5\", \"layers.6\", \"layers.7\", \"norm\", \"output\"],\n]\n"));
+  EXPECT_THAT(named.text, HasSubstr("pipeline_parallel_schedule = \"1F1B\"\n"));
+  EXPECT_THAT(named.text, HasSubstr("data_parallel_shard_degree = 4\n"));
+  EXPECT_THAT(named.text, HasSubstr("#   --parallelism.pipeline_parallel_degree 2\n"));
+  EXPECT_EQ(named.schedule_csv, "");
+  const ExportedJob beside = exported("torchtitan", text + "schedule: zb-h1\n", "out/job.toml");
+  EXPECT_THAT(beside.text, HasSubstr("out/job.csv\"\n"));
+  EXPECT_THAT(beside.text, HasSubstr("pipeline_parallel_schedule = \"PipelineScheduleSingle\"\n"));
+  // zb-h1 of 2 ranks and 4 microbatches: the first rank runs two forwards ahead.
+  EXPECT_EQ(beside.schedule_csv.substr(0, 12), "0F0,0F1,0I0,");
+  EXPECT_EQ(csv_beside("a.b/job"), "a.b/job.csv");
+}
+
+TEST(Export, DeepSpeedTakesStagesInCode) {
+  const ExportedJob job =
+      exported("deepspeed", kLlama +
+                                "parallel: {pipeline: 2, data: 4, zero: 1}\nbatch: {micro: 2, microbatches: 4}\n"
+                                "schedule: 1f1b\npartition: [h.3.attention]\noptimizer: adamw\n"
+                                "training: {clip_gradients: 1}\n");
+  EXPECT_THAT(job.text, HasSubstr("\"train_batch_size\": 32,\n  \"train_micro_batch_size_per_gpu\": 2,\n"));  // 2 x 4 x 4
+  EXPECT_THAT(job.text, HasSubstr("\"gradient_accumulation_steps\": 4"));
+  EXPECT_THAT(job.text, HasSubstr("\"gradient_clipping\": 1"));
+  EXPECT_THAT(job.text, HasSubstr("\"bf16\": {\"enabled\": true}"));
+  EXPECT_THAT(job.text, HasSubstr("\"stage\": 1"));
+  // The list has the embedding in front of 8 layers, and norm with head behind: 1 + 3 entries, then 5 + 1.
+  EXPECT_THAT(job.text, HasSubstr("self.parts = [0, 4, 10]"));
+}
+
+TEST(Export, FaultsNameWhatTheTrainerHas) {
+  const std::string of_two = "parallel: {pipeline: 2, data: 4}\nbatch: {micro: 1, microbatches: 4}\noptimizer: adamw\n";
+  EXPECT_EQ(fault("megatron", kGpt + of_two + "schedule: zb-h1\n"),
+            "error: job.yaml: Megatron-LM does not have the order of the schedule zb-h1; it has 1f1b, interleaved-1f1b\n"
+            "  help: panpipe plan --for megatron plans with those");
+  EXPECT_THAT(fault("megatron", kGpt + of_two + "schedule: 1f1b\npartition: [h.3.mlp]\n"),
+              HasSubstr("job.yaml: stage 1 begins inside layer 3 (h.3.mlp), and Megatron-LM cuts between layers"));
+  EXPECT_THAT(fault("torch", kGpt + "parallel: {pipeline: 2, tensor: 4}\nbatch: {micro: 1, microbatches: 4}\nschedule: 1f1b\n"),
+              HasSubstr("torch.distributed.pipelining has no tensor parallelism here, and the plan has tensor 4"));
+  EXPECT_THAT(fault("torch", kGpt + of_two + "schedule: dualpipe\n"), HasSubstr("PyTorch's CSV cannot express 2 chains"));
+  EXPECT_THAT(fault("megatron", kCluster + "workload: {model: bert-base}\n" + of_two + "schedule: 1f1b\n"),
+              HasSubstr("pretrain_gpt.py trains language models, and 'bert-base' is none"));
+  EXPECT_THROW(trainer_named("megatrn"), InputError);
+}
+
+// A plan that was searched for a trainer is one that it can express.
+TEST(Export, PlansForATrainerAreExportedWhole) {
+  const std::string open = kLlama +
+                           "batch: {micro: 1, microbatches: 16}\nparallel: {pipeline: 4, data: 2}\n"
+                           "schedule: [zb-h1, interleaved-1f1b, 1f1b]\noptimizer: adamw\n";
+  const Experiment experiment(scenario(open));
+  planner::SearchOptions options;
+  const Trainer& megatron = trainer_named("megatron");
+  options.limits.whose = megatron.title;
+  options.limits.schedules.assign(megatron.schedules.begin(), megatron.schedules.end());
+  options.limits.zero = megatron.zero;
+  options.limits.recompute = megatron.recompute;
+  const planner::Answer answer = planner::search(experiment, options);
+  ASSERT_FALSE(answer.candidates.empty());
+  for (const planner::Candidate& candidate : answer.candidates) {
+    EXPECT_THAT(megatron.schedules, Contains(candidate.schedule));
+    EXPECT_THAT(exported("megatron", experiment, *candidate.plan).cannot, IsEmpty()) << candidate.summary;
+  }
+}
+
+}  // namespace
+}  // namespace panpipe::jobs
