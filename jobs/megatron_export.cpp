@@ -37,6 +37,8 @@ class PlanArguments {
   void add_degrees() {
     line("--tensor-model-parallel-size {} --pipeline-model-parallel-size {}", plan_.tensor, plan_.pipeline);
     if (plan_.sequence_parallel && plan_.tensor > 1) line("--sequence-parallel");
+    job_.places_ranks = replicas_in_a_row(plan_);
+    if (job_.places_ranks) line("--use-tp-pp-dp-mapping");
     line("--micro-batch-size {} --global-batch-size {}", plan_.micro, plan_.micro * plan_.schedule.microbatches * plan_.data);
   }
 
@@ -196,12 +198,8 @@ ExportedJob export_megatron(const ExportRequest& request) {
   tell_of_the_rest(request, job);
   if (request.plan.tensor > 1 && request.plan.zero < 2)
     job.besides.emplace_back("Set CUDA_DEVICE_MAX_CONNECTIONS=1 on GPUs before Blackwell, as Megatron-LM asks for.");
-  const Cluster& cluster = request.experiment.scenario.cluster;
-  const int ranks = request.plan.pipeline * request.plan.data * request.plan.tensor;
-  const int of_node = std::max(1, cluster.size() / std::max(1, cluster.nodes)), per_node = std::min(ranks, of_node);
   job.text = "#!/bin/sh\n" + head_text(request, "Arguments for Megatron-LM's pretrain_gpt.py", job, "# ");
-  job.text +=
-      fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", (ranks + per_node - 1) / per_node, per_node);
+  job.text += launch_text(request) + " pretrain_gpt.py";
   for (const std::string& one : lines) job.text += " \\\n  " + one;
   job.text += "\n";
   return job;

@@ -61,11 +61,14 @@ JobMachine read_machine(MegatronJob& m) {
 }
 
 void read_sharding(MegatronJob& m) {
-  if (m.arguments.flag("--use-distributed-optimizer")) m.job.set("parallel.zero", 1, "--use-distributed-optimizer");
+  const bool distributed = m.arguments.flag("--use-distributed-optimizer");
   bool fsdp = false;
   for (const char* flag : {"--use-custom-fsdp", "--use-megatron-fsdp", "--use-torch-fsdp2"}) fsdp |= m.arguments.flag(flag);
   const std::string strategy = m.arguments.text("--data-parallel-sharding-strategy").value_or("optim_grads_params");
-  if (!fsdp || strategy == "no_shard") return;
+  if (!fsdp || strategy == "no_shard") {
+    if (distributed) m.job.set("parallel.zero", 1, "--use-distributed-optimizer");
+    return;
+  }
   m.job.set("parallel.zero", strategy == "optim" ? 1 : strategy == "optim_grads" ? 2 : 3, "--data-parallel-sharding-strategy");
 }
 

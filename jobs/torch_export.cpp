@@ -96,8 +96,8 @@ ExportedJob export_torch(const ExportRequest& request) {
   const std::string data = data_text(scenario, job);
   tell(request, program, split, job);
   tell_of_the_rest(request, job);
-  job.besides.push_back(fmt::format("torchrun --nproc-per-node {} {} --steps 10", plan.pipeline * plan.data,
-                                    request.file.empty() ? "FILE" : std::filesystem::path(request.file).filename().string()));
+  const std::string file = request.file.empty() ? "FILE" : std::filesystem::path(request.file).filename().string();
+  job.besides.push_back(fmt::format("{} {} --steps 10", launch_text(request), file));
   std::vector<int> placement;
   for (const int s : plan.schedule.chains.front()) placement.push_back(plan.schedule.stage_to_rank[static_cast<std::size_t>(s)]);
 

@@ -16,11 +16,11 @@ import tempfile
 STEPS = 3
 TOLERANCE = 1e-5  # of a loss: the same operators on the same values, summed in another order
 
-# Every way to order stages that the script knows: a schedule of PyTorch by name on a line, in a loop and in a V, and one from a
+# Every way to place and order stages that the script knows: a schedule of PyTorch by name in a loop and in a V, and an order from a
 # file; cuts inside blocks; parameters on two ranks; gradients that are clipped.
 CASES = {
-    "a line, tied parameters, clipped": ["schedule=1f1b", "workload.tied_embedding=true", "optimizer=adamw", "training.clip_gradients=0.5"],
-    "a loop, cut inside blocks": ["schedule=interleaved-1f1b", "partition=[h.0.mlp, h.1.mlp, h.3.mlp]", "seed=3"],
+    "a loop, cut inside blocks, tied parameters, clipped": ["schedule=interleaved-1f1b", "partition=[h.0.mlp, h.1.mlp, h.3.mlp]", "seed=3",
+                                                            "workload.tied_embedding=true", "optimizer=adamw", "training.clip_gradients=0.5"],
     "a V, split backwards": ["schedule=zb-v", "optimizer={name: momentum, learning_rate: 0.1}"],
     "an order from a file": ["schedule=zb-h1", "precision=bf16"],
 }
