@@ -1,0 +1,62 @@
+// `panpipe export`: where its files go, what is told on standard error, and what `panpipe plan --for` leaves to choose.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/cli/program.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+const std::string kScenario = "scenarios/runs/gpt-small-cpu-x2.yaml";
+
+TEST(Export, GoesToStandardOutputOrToAFile) {
+  const std::string file = temporary_folder() + "/arguments.sh";
+  const Outcome printed = panpipe("export megatron " + kScenario);
+  ASSERT_EQ(printed.exit_code, 0) << printed.err;
+  EXPECT_THAT(printed.out, StartsWith("#!/bin/sh\n"));
+  EXPECT_THAT(printed.out, HasSubstr("--pipeline-model-parallel-layout 'Et*2|t*2L'"));
+  EXPECT_EQ(panpipe("export megatron " + kScenario + " -o -").out, printed.out);
+  EXPECT_EQ(panpipe("export megatron " + kScenario + " -o " + file).exit_code, 0);
+  EXPECT_EQ(read_file(file), printed.out);
+}
+
+TEST(Export, AnOrderWithoutANameLiesBesideTheFile) {
+  const std::string folder = temporary_folder(), arguments = "export torchtitan " + kScenario + " --set schedule=zb-h1";
+  const Outcome written = panpipe(arguments + " -o " + folder + "/job.toml");
+  ASSERT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_THAT(written.err, HasSubstr("written to " + folder + "/job.toml, the order to " + folder + "/job.csv\n"));
+  EXPECT_THAT(read_file(folder + "/job.csv"), StartsWith("0F0,0F1,0I0,"));
+  const Outcome stream = panpipe(arguments);
+  EXPECT_EQ(stream.exit_code, 2);
+  EXPECT_EQ(stream.err,
+            "error: torchtitan has no name for the order of zb-h1: it goes into a file beside\n  help: give -o FILE\n");
+}
+
+TEST(Export, WhatCannotBeSaidIsAWarning) {
+  const Outcome run = panpipe("export megatron " + kScenario + " --set 'optimizer={name: adam, no_decay: [biases]}'");
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.err, "warning: Megatron-LM cannot express optimizer.no_decay: [biases]\n");
+  EXPECT_THAT(run.out, HasSubstr("# cannot express optimizer.no_decay: [biases]\n"));
+}
+
+TEST(Export, PlansAreLimitedToATrainer) {
+  const auto fault = [](const std::string& arguments) {
+    const Outcome run = panpipe("plan scenarios/examples/gpt3-175b-a100x64.yaml " + arguments);
+    EXPECT_EQ(run.exit_code, 2) << arguments;
+    return run.err;
+  };
+  EXPECT_EQ(fault("--for megatrn"), "error: there is no trainer 'megatrn', did you mean 'megatron'?\n");
+  EXPECT_EQ(fault("--for megatron --method pfeife"), "error: --for goes with --method auto, not pfeife\n");
+  EXPECT_THAT(fault("--for megatron --set schedule=zb-h1"), HasSubstr("error: Megatron-LM does not have the schedule zb-h1\n"));
+  EXPECT_THAT(fault("--for deepspeed --set schedule=1f1b --set parallel.virtual_stages=1"),
+              HasSubstr("DeepSpeed does not have tensor parallelism here"));
+}
+
+}  // namespace
+}  // namespace panpipe::test
