@@ -76,13 +76,13 @@ std::string value_text(const Node& node) {
   return fmt::format("{}{}{}", list ? "[" : "{", fmt::join(parts, ", "), list ? "]" : "}");
 }
 
-bool is_known(const std::string& path) {
-  return std::find(std::begin(kKnownKeys), std::end(kKnownKeys), path) != std::end(kKnownKeys);
-}
-
 // Whatever else the scenario states: so that a key which is new here is told too.
 void tell_of_other_keys(const Scenario& scenario, ExportedJob& job) {
   if (!scenario.document) return;
+  const auto is_known = [&](const std::string& path) {
+    return std::find(std::begin(kKnownKeys), std::end(kKnownKeys), path) != std::end(kKnownKeys) ||
+           std::find(job.said.begin(), job.said.end(), path) != job.said.end();
+  };
   for (const Node::Entry& entry : scenario.document->entries) {
     if (is_known(entry.key)) continue;
     if (entry.value->kind != NodeKind::Map) {
@@ -155,6 +155,9 @@ ExportedJob export_job(const Trainer& trainer, const ExportRequest& request) {
     throw InputError(fmt::format(
         "{}: {} has no tensor parallelism here, and the plan has tensor {}\n  help: panpipe plan --for {} plans without it",
         request.scenario, trainer.title, plan.tensor, trainer.name));
+  if (!trainer.tensor && context_ranks(plan) > 1)
+    throw InputError(fmt::format("{}: {} has no context parallelism here, and the plan has context {}", request.scenario,
+                                 trainer.title, context_ranks(plan)));
   if (plan.pipeline > 1 && !known_order(plan.schedule, trainer.schedules) && trainer.name != "torch" &&
       trainer.name != "torchtitan")
     throw InputError(fmt::format(

@@ -20,6 +20,7 @@ struct ExportRequest {
 struct ExportedJob {
   std::string text;
   std::vector<std::string> cannot;   // phrases behind "cannot express"
+  std::vector<std::string> said;     // keys besides the usual ones that the text says
   bool places_ranks = false;         // the text says how ranks are numbered over the devices
   std::vector<std::string> besides;  // what else a user must know or do, a sentence each
   std::string schedule_csv;          // for the file beside it (csv_beside); empty: none is needed
@@ -31,7 +32,7 @@ struct Trainer {
   std::string_view title;  // "Megatron-LM"
   std::vector<std::string_view> schedules;
   bool whole_layers = true;    // stages begin and end between layers
-  bool tensor = true;          // has tensor parallelism
+  bool tensor = true;          // has tensor parallelism, and context parallelism
   bool pipeline_next = false;  // numbers the ranks of a replica side by side where it is asked to
   std::vector<int> zero;       // stages of ZeRO that it has
   std::vector<Recompute> recompute;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/error.hpp"
 #include "base/version.hpp"
@@ -112,16 +113,26 @@ void tell_of_optimizer(const Scenario& scenario, ExportedJob& job) {
 }
 
 bool replicas_in_a_row(const Plan& plan) {
-  for (int r = 0; r < plan.pipeline; ++r)
-    for (int d = 0; d < plan.data; ++d)
-      for (int t = 0; t < plan.tensor; ++t)
-        if (plan.device(r, d, t) != (d * plan.pipeline + r) * plan.tensor + t) return false;
+  const int inner = static_cast<int>(plan.devices.size()) / (plan.pipeline * plan.data);
+  for (int i = 0; i < static_cast<int>(plan.devices.size()); ++i) {
+    const int rank = i / inner / plan.data, replica = i / inner % plan.data;
+    if (plan.devices[static_cast<std::size_t>(i)] != (replica * plan.pipeline + rank) * inner + i % inner) return false;
+  }
   return plan.pipeline > 1 && plan.data > 1;
+}
+
+int context_ranks(const Plan& plan) { return static_cast<int>(plan.devices.size()) / (plan.pipeline * plan.data * plan.tensor); }
+
+int stated_number(const Scenario& scenario, const std::string& path) {
+  int number = 0;
+  for (const ResolvedValue& value : scenario.resolved)
+    if (value.path == path) std::from_chars(value.value.data(), value.value.data() + value.value.size(), number);
+  return number;
 }
 
 std::string launch_text(const ExportRequest& request) {
   const Cluster& cluster = request.experiment.scenario.cluster;
-  const int ranks = request.plan.pipeline * request.plan.data * request.plan.tensor;
+  const int ranks = static_cast<int>(request.plan.devices.size());
   const int of_node = std::max(1, cluster.size() / std::max(1, cluster.nodes)), per_node = std::min(ranks, of_node);
   const int nodes = (ranks + per_node - 1) / per_node;
   return fmt::format("torchrun{} --nproc-per-node {}", nodes > 1 ? fmt::format(" --nnodes {}", nodes) : "", per_node);

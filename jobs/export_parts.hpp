@@ -39,6 +39,12 @@ void tell_of_optimizer(const Scenario& scenario, ExportedJob& job);
 // Whether rank r of replica d is the (d x pipeline + r)-th: the ranks of a replica side by side.
 bool replicas_in_a_row(const Plan& plan);
 
+// Ranks that share a sample's sequence: what the plan's devices are more than its other degrees.
+int context_ranks(const Plan& plan);
+
+// A whole number of the scenario by its key, 0 where it has none: for degrees that a plan keeps as they are stated.
+int stated_number(const Scenario& scenario, const std::string& path);
+
 // "torchrun --nnodes 4 --nproc-per-node 8", the nodes as the cluster has them.
 std::string launch_text(const ExportRequest& request);
 

@@ -37,6 +37,11 @@ class PlanArguments {
   void add_degrees() {
     line("--tensor-model-parallel-size {} --pipeline-model-parallel-size {}", plan_.tensor, plan_.pipeline);
     if (plan_.sequence_parallel && plan_.tensor > 1) line("--sequence-parallel");
+    if (context_ranks(plan_) > 1) line("--context-parallel-size {}", context_ranks(plan_));
+    for (const auto& [key, option] : {std::pair("parallel.expert", "--expert-model-parallel-size"),
+                                      std::pair("parallel.expert_tensor", "--expert-tensor-parallel-size")})
+      if (const int number = stated_number(scenario_, key); number > 0) line("{} {}", option, number);
+    job_.said = {"parallel.context", "parallel.expert", "parallel.expert_tensor"};
     job_.places_ranks = replicas_in_a_row(plan_);
     if (job_.places_ranks) line("--use-tp-pp-dp-mapping");
     line("--micro-batch-size {} --global-batch-size {}", plan_.micro, plan_.micro * plan_.schedule.microbatches * plan_.data);
@@ -122,6 +127,8 @@ class PlanArguments {
 
   void add_precision() {
     if (scenario_.precision == Precision::Bf16) return line("--bf16");
+    if (name_of(scenario_.precision) == "fp8") return line("--bf16 --fp8-format hybrid");
+    if (name_of(scenario_.precision) == "mxfp8") return line("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8");
     if (scenario_.precision == Precision::Fp16) return line("--fp16");
     if (scenario_.precision != Precision::Fp32)
       cannot(fmt::format("precision {}: it trains in fp32", name_of(scenario_.precision)));

@@ -77,8 +77,10 @@ void tell(const ExportRequest& request, const TorchProgram& program, bool split,
     job.cannot.emplace_back("recompute of some of the blocks: each block is recomputed by itself");
   if (plan.zero > 1) job.cannot.push_back(fmt::format("ZeRO {}: the optimizer's state alone is divided (ZeRO 1)", plan.zero));
   if (scenario.precision == Precision::Fp16) job.cannot.emplace_back("the dynamic loss scale of fp16: gradients are not scaled");
-  if (scenario.precision == Precision::Bf16Pure || scenario.precision == Precision::Fp16Pure)
-    job.cannot.emplace_back("parameters of 2 bytes: they are kept in fp32");
+  const Precision kept[] = {Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp16};
+  if (std::find(std::begin(kept), std::end(kept), scenario.precision) == std::end(kept))
+    job.cannot.push_back(fmt::format("precision {}: parameters are kept in fp32, products are in {}", name_of(scenario.precision),
+                                     name_of(compute_dtype(scenario.precision))));
   if (program.dropout || scenario.workload.dropout > 0)
     job.cannot.emplace_back("the dropout masks that panpipe run draws: losses differ");
   tell_of_optimizer(scenario, job);

@@ -281,8 +281,8 @@ def make_schedule(stages):
     if SCHEDULE:
         kind = get_schedule_class(SCHEDULE)
         single = issubclass(kind, PipelineScheduleSingle)
-        return kind(stages[0] if single else stages, MICROBATCHES, loss_fn=loss_of)
-    schedule = _PipelineScheduleRuntime(stages, MICROBATCHES, loss_fn=loss_of)
+        return kind(stages[0] if single else stages, MICROBATCHES, loss_fn=loss_of, scale_grads=False)
+    schedule = _PipelineScheduleRuntime(stages, MICROBATCHES, loss_fn=loss_of, scale_grads=False)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "schedule.csv")
         pathlib.Path(path).write_text(ORDER.strip() + "\n")
@@ -324,7 +324,7 @@ def parameters_of(row):
 
 
 def reduce_gradients(rank, own):
-    """Sums over the holders of tied parameters, then means over the replicas."""
+    """Means over microbatches and replicas. A schedule would divide a parameter that two of its stages share twice."""
     for root, parameter in sorted(own.items()):
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
@@ -332,7 +332,7 @@ def reduce_gradients(rank, own):
             dist.all_reduce(parameter.grad, group=rank.holders[root][0])
         if DATA_RANKS > 1:
             dist.all_reduce(parameter.grad, group=rank.data_group)
-            parameter.grad /= DATA_RANKS
+        parameter.grad /= MICROBATCHES * DATA_RANKS
 
 
 def clip_gradients(rank, own):

@@ -144,6 +144,12 @@ void add_data_parallel(const ExportRequest& request, Tables& tables, ExportedJob
   if (plan.zero == 3) tables.set("parallelism", "fsdp_reshard_after_forward", "\"always\"");
   if (plan.zero == 1 && plan.data > 1) job.cannot.emplace_back("ZeRO 1: every replica keeps the optimizer's state");
   tables.set("parallelism", "tensor_parallel_degree", std::to_string(plan.tensor));
+  if (context_ranks(plan) > 1) tables.set("parallelism", "context_parallel_degree", std::to_string(context_ranks(plan)));
+  for (const auto& [key, name] : {std::pair("parallel.expert", "expert_parallel_degree"),
+                                  std::pair("parallel.expert_tensor", "expert_tensor_parallel_degree")})
+    if (const int number = stated_number(request.experiment.scenario, key); number > 0)
+      tables.set("parallelism", name, std::to_string(number));
+  job.said = {"parallel.context", "parallel.expert", "parallel.expert_tensor"};
   if (plan.tensor > 1 && !plan.sequence_parallel)
     job.cannot.emplace_back("tensor parallelism without sequence parallelism: torchtitan always divides the sequence");
 }
@@ -174,8 +180,8 @@ void add_training(const ExportRequest& request, const WorkloadShape& shape, Tabl
   const bool half = shape.precision == Precision::Bf16Pure;
   tables.set("training", "dtype", half ? "\"bfloat16\"" : "\"float32\"");
   tables.set("training", "mixed_precision_param", half || shape.precision == Precision::Bf16 ? "\"bfloat16\"" : "\"float32\"");
-  if (shape.precision == Precision::Fp16 || shape.precision == Precision::Fp16Pure)
-    job.cannot.emplace_back("precision fp16: it trains in fp32");
+  const bool plain = half || shape.precision == Precision::Bf16 || shape.precision == Precision::Fp32;
+  if (!plain) job.cannot.push_back(fmt::format("precision {}: it trains in fp32", name_of(scenario.precision)));
   if (shape.precision == Precision::Bf16 && plan.data == 1)
     job.cannot.emplace_back("bf16 beside fp32 parameters without FSDP: mixed precision needs data_parallel_shard_degree above 1");
   const bool adam = o.name == "adam" || o.name == "adamw";

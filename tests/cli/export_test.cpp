@@ -53,7 +53,8 @@ TEST(Export, PlansAreLimitedToATrainer) {
   };
   EXPECT_EQ(fault("--for megatrn"), "error: there is no trainer 'megatrn', did you mean 'megatron'?\n");
   EXPECT_EQ(fault("--for megatron --method pfeife"), "error: --for goes with --method auto, not pfeife\n");
-  EXPECT_THAT(fault("--for megatron --set schedule=zb-h1"), HasSubstr("error: Megatron-LM does not have the schedule zb-h1\n"));
+  EXPECT_THAT(fault("--for megatron --set schedule=gpipe --set parallel.virtual_stages=1"),
+              HasSubstr("error: Megatron-LM does not have the schedule gpipe\n"));
   EXPECT_THAT(fault("--for deepspeed --set schedule=1f1b --set parallel.virtual_stages=1"),
               HasSubstr("DeepSpeed does not have tensor parallelism here"));
 }

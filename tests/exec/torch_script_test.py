@@ -22,7 +22,8 @@ TOLERANCE = 1e-5  # of a loss: the same operators on the same values, summed in 
 CASES = {
     "a loop, cut inside blocks, tied parameters, clipped": ["schedule=interleaved-1f1b", "partition=[h.0.mlp, h.1.mlp, h.3.mlp]", "seed=3",
                                                             "workload.tied_embedding=true", "optimizer=adamw", "training.clip_gradients=0.5"],
-    "a V, split backwards": ["schedule=zb-v", "optimizer={name: momentum, learning_rate: 0.1}"],
+    "a V, split backwards, tied parameters on one rank": ["schedule=zb-v", "workload.tied_embedding=true",
+                                                         "optimizer={name: momentum, learning_rate: 0.1}"],
     "an order from a file": ["schedule=zb-h1", "precision=bf16"],
 }
 
