@@ -67,11 +67,11 @@ constexpr std::string_view kKnownKeys[] = {"panpipe",
                                            "transfers",
                                            "collectives_run_on"};
 
-std::string value_text(const Node& node) {
+std::string flow_of(const Node& node) {
   if (node.kind == NodeKind::Scalar) return node.text;
   std::vector<std::string> parts;
-  for (const auto& item : node.items) parts.push_back(value_text(*item));
-  for (const Node::Entry& entry : node.entries) parts.push_back(entry.key + ": " + value_text(*entry.value));
+  for (const auto& item : node.items) parts.push_back(flow_of(*item));
+  for (const Node::Entry& entry : node.entries) parts.push_back(entry.key + ": " + flow_of(*entry.value));
   const bool list = node.kind == NodeKind::Sequence;
   return fmt::format("{}{}{}", list ? "[" : "{", fmt::join(parts, ", "), list ? "]" : "}");
 }
@@ -86,12 +86,12 @@ void tell_of_other_keys(const Scenario& scenario, ExportedJob& job) {
   for (const Node::Entry& entry : scenario.document->entries) {
     if (is_known(entry.key)) continue;
     if (entry.value->kind != NodeKind::Map) {
-      job.cannot.push_back(fmt::format("{}: {}", entry.key, value_text(*entry.value)));
+      job.cannot.push_back(fmt::format("{}: {}", entry.key, flow_of(*entry.value)));
       continue;
     }
     for (const Node::Entry& inner : entry.value->entries) {
       const std::string path = entry.key + "." + inner.key;
-      const std::string text = value_text(*inner.value);
+      const std::string text = flow_of(*inner.value);
       if (!is_known(path) && text != "auto" && text != "1" && text != "0")
         job.cannot.push_back(fmt::format("{}: {}", path, text));
     }
