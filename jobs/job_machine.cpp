@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/input/scalar_text.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
 
 namespace panpipe::jobs {
 
@@ -18,8 +19,30 @@ JobMachine assumed_machine(ImportedJob& job, int ranks) {
   return machine;
 }
 
+namespace {
+
+// Nodes of such a cluster that hold so many GPUs; 0 where it has just these, does not divide them, or cannot be read: its reader
+// says so when the scenario is loaded.
+int nodes_for(const std::string& cluster, int gpus) try {
+  ReadLog log;
+  const Cluster read = read_cluster(*parse_document(quoted_scalar(cluster), "--cluster", "."), log);
+  if (read.devices.empty() || read.devices.size() == static_cast<std::size_t>(gpus)) return 0;
+  const auto on_first = [&](const Device& device) { return device.node == read.devices.front().node; };
+  const auto per_node = static_cast<int>(std::count_if(read.devices.begin(), read.devices.end(), on_first));
+  return gpus % per_node == 0 ? gpus / per_node : 0;
+} catch (const InputError&) {
+  return 0;
+}
+
+}  // namespace
+
 void put_cluster(ImportedJob& job, const JobMachine& machine) {
-  if (!machine.cluster.empty()) return job.set("cluster", quoted_scalar(machine.cluster), "--cluster");
+  if (!machine.cluster.empty()) {
+    const std::string file = quoted_scalar(machine.cluster);
+    const int nodes = nodes_for(machine.cluster, machine.gpus);
+    if (nodes == 0) return job.set("cluster", file, "--cluster");
+    return job.set("cluster", fmt::format("{{file: {}, nodes: {}}}", file, nodes), "--cluster, and " + machine.origin);
+  }
   const int per_node = std::min(machine.per_node, machine.gpus);
   if (machine.gpus % per_node != 0)
     throw InputError(fmt::format("{}: {} GPUs ({}) do not fill nodes of {}\n  help: --cluster FILE states the machine",

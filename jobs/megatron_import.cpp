@@ -146,9 +146,21 @@ void read_optimizer(MegatronJob& m) {
   m.job.set("optimizer", name == "adam" ? "adamw" : "sgd", m.arguments.has("--optimizer") ? "--optimizer" : "Megatron's default");
 }
 
+// By arguments that Megatron-Core has no more.
+FrameworkChoices framework_of(MegatronJob& m) {
+  Arguments& a = m.arguments;
+  bool deepspeed = a.flag("--deepspeed"), older = false;
+  if (const auto stage = a.integer("--zero-stage", 0, 3); stage && *stage > 0) m.job.set("parallel.zero", *stage, "--zero-stage");
+  for (const char* option : {"--DDP-impl", "--activations-checkpoint-method", "--checkpoint-activations"}) older |= a.has(option);
+  if (a.text("--DDP-impl").value_or("local") == "FSDP") m.job.not_modelled.emplace_back("--DDP-impl FSDP");
+  if (deepspeed) return {"megatron-deepspeed", "--deepspeed: Megatron-LM of 2021 with DeepSpeed"};
+  if (older) return {"megatron", "Megatron-LM of 2021, by --DDP-impl or --activations-checkpoint-method"};
+  return {"megatron-core", "Megatron-Core with Transformer Engine"};
+}
+
 void read_framework(MegatronJob& m) {
   Arguments& a = m.arguments;
-  FrameworkChoices framework("megatron-core", "Megatron-Core with Transformer Engine");
+  FrameworkChoices framework = framework_of(m);
   const std::string backend = a.text("--attention-backend").value_or("");
   const bool flash = a.flag("--use-flash-attn") || backend == "flash";
   const bool local = a.text("--transformer-impl").value_or("transformer_engine") == "local";

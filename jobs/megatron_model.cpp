@@ -46,9 +46,10 @@ class MegatronModel {
     const bool flagged = a_.flag("--use-rotary-position-embeddings");
     const std::string positions = a_.text("--position-embedding-type").value_or(flagged ? "rope" : "learned_absolute");
     rotary_ = positions == "rope" || positions == "yarn";
-    if (!rotary_ && positions != "learned_absolute" && positions != "none")
+    alibi_ = positions == "alibi";
+    if (!rotary_ && !alibi_ && positions != "learned_absolute" && positions != "none")
       a_.refuse("--position-embedding-type", fmt::format("is '{}', which is not known", positions),
-                "known are rope, yarn, learned_absolute and none");
+                "known are rope, yarn, alibi, learned_absolute and none");
     bias_ = !a_.flag("--disable-bias-linear");
     qkv_bias_ = a_.flag("--add-qkv-bias") || bias_;
     norms_ = a_.flag("--qk-layernorm");
@@ -69,6 +70,8 @@ class MegatronModel {
       type_ = "arcee";
     else if (modern_)
       type_ = qkv_bias_ && !bias_ ? "qwen2" : "llama";
+    else if (alibi_)
+      type_ = "bloom";
     config_.add("model_type", type_);
   }
 
@@ -91,9 +94,16 @@ class MegatronModel {
     auto& assumptions = m_.job.assumptions;
     if (modern_ && !rms_)
       assumptions.emplace_back("layers normalize by RMSNorm (--normalization is LayerNorm, whose cost is nearly the same).");
+    const bool norm = a_.flag("--embed-layernorm");
+    if (norm != is("bloom"))
+      assumptions.emplace_back(norm ? "the norm behind the embedding (--embed-layernorm) is left out."
+                                    : "the embedding is normalized, as BLOOM's is (--embed-layernorm is missing).");
+    if (is("bloom") && ffn_ != 4 * hidden_)
+      assumptions.push_back(fmt::format("the MLP is {} wide, as BLOOM's is (--ffn-hidden-size {}).", 4 * hidden_, ffn_));
     if (modern_ && !rotary_)
       assumptions.emplace_back("positions are rotary (the job has others, whose cost is nearly the same).");
-    if (!gated_ && !is("gpt2") && !is("arcee")) assumptions.emplace_back("the MLP is gated (--swiglu is missing).");
+    if (!gated_ && !is("gpt2") && !is("bloom") && !is("arcee"))
+      assumptions.emplace_back("the MLP is gated (--swiglu is missing).");
   }
 
   void add_biases() {
@@ -189,7 +199,8 @@ class MegatronModel {
   int vocabulary() {
     const auto given = a_.integer("--vocab-size");
     const auto divisor = a_.integer("--make-vocab-size-divisible-by", 1, kMostRanks);
-    if (const auto padded = a_.integer("--padded-vocab-size")) return *padded;
+    for (const char* option : {"--padded-vocab-size", "--pad-vocab-size-to"})
+      if (const auto padded = a_.integer(option)) return *padded;
     const std::optional<int> stated = given ? given : m_.options.vocabulary;
     if (!stated)
       m_.job.assumptions.push_back(
@@ -210,7 +221,7 @@ class MegatronModel {
   Arguments& a_;
   ConfigText config_;
   std::string_view type_ = "gpt2";
-  bool gated_ = false, squared_ = false, rms_ = false, rotary_ = false, bias_ = false, qkv_bias_ = false;
+  bool alibi_ = false, gated_ = false, squared_ = false, rms_ = false, rotary_ = false, bias_ = false, qkv_bias_ = false;
   bool norms_ = false, latent_ = false;
   bool modern_ = false;  // more than GPT-2's layers
   std::optional<int> experts_;

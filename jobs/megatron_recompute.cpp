@@ -9,25 +9,21 @@
 namespace panpipe::jobs {
 namespace {
 
-void read_recomputed_modules(ImportedJob& job, const std::vector<std::string>& modules) {
-  std::vector<std::string> operators;
-  const auto add = [&](const char* name) {
-    if (std::find(operators.begin(), operators.end(), name) == operators.end()) operators.emplace_back(name);
-  };
-  for (const std::string& module : modules) {
-    if (module == "core_attn")
-      add("attention");
-    else if (module == "layernorm")
-      add("norms");
-    else if (module == "moe_act")
-      add("elementwise");
-    else if (module == "mlp" || module == "moe" || module == "shared_experts")
-      add("elementwise"), add("products");
-    else
-      job.not_modelled.push_back("--recompute-modules " + module);
-  }
-  if (!operators.empty())
-    job.set("recompute", fmt::format("{{operators: [{}]}}", fmt::join(operators, ", ")), "--recompute-modules");
+// The names that Megatron-LM had for it before 2022, and its fork with DeepSpeed has.
+bool read_older_names(MegatronJob& m) {
+  Arguments& a = m.arguments;
+  const auto method = a.text("--activations-checkpoint-method");
+  const int layers = a.integer("--activations-checkpoint-num-layers", 1, kMostLayers).value_or(1);
+  bool all = false;
+  for (const char* flag : {"--checkpoint-activations", "--deepspeed-activation-checkpointing"}) all |= a.flag(flag);
+  if (!method && !all) return false;
+  if (method == "block")
+    m.job.set("recompute", fmt::format("{{first: {}}}", layers), "--activations-checkpoint-method block");
+  else if (layers > 1)
+    m.job.set("recompute", fmt::format("{{chunk: {}}}", layers), "--activations-checkpoint-num-layers");
+  else
+    m.job.set("recompute", "full", method ? "--activations-checkpoint-method" : "--checkpoint-activations");
+  return true;
 }
 
 }  // namespace
@@ -40,9 +36,9 @@ void read_megatron_recompute(MegatronJob& m) {
   if (m.arguments.flag("--recompute-activations") || granularity == "selective") {
     if (modules.empty() || (modules.size() == 1 && modules[0] == "core_attn"))
       return m.job.set("recompute", "selective", granularity ? "--recompute-granularity selective" : "--recompute-activations");
-    return read_recomputed_modules(m.job, modules);
+    return m.job.set("recompute", fmt::format("{{modules: [{}]}}", fmt::join(modules, ", ")), "--recompute-modules");
   }
-  if (!granularity) return;
+  if (read_older_names(m) || !granularity) return;
   if (*granularity != "full")
     m.arguments.refuse("--recompute-granularity", fmt::format("is '{}'; it is full or selective", *granularity));
   if (method == "block")

@@ -40,6 +40,13 @@ class MegatronStages {
     const auto stated = a_.integer("--num-virtual-stages-per-pipeline-rank", 1, kMostLayers);
     if (per_stage && stated) a_.refuse(kPerStage, "and --num-virtual-stages-per-pipeline-rank exclude each other");
     embedding_ = a_.flag("--account-for-embedding-in-pipeline-split"), loss_ = a_.flag("--account-for-loss-in-pipeline-split");
+    // DeepSpeed counts modules by name: the embedding stands at both ends, tied.
+    if (const auto partition = a_.text("--pp-partition-method")) {
+      if (*partition == "type:transformer|embedding")
+        embedding_ = loss_ = true;
+      else
+        m_.job.not_modelled.push_back("--pp-partition-method " + *partition);
+    }
     origin_ = "--num-virtual-stages-per-pipeline-rank";
     if (const auto text = a_.text(kLayout)) {
       if (per_stage || stated) a_.refuse(kLayout, "excludes the arguments for virtual stages");
