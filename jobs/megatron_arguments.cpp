@@ -130,7 +130,6 @@ const std::vector<std::string>& megatron_arguments_not_modelled() {
                                                  "--align-param-gather",
                                                  "--no-align-grad-reduce",
                                                  "--num-distributed-optimizer-instances",
-                                                 "--fp8-param-gather",
                                                  "--first-last-layers-bf16",
                                                  "--optimizer-cpu-offload*",
                                                  "--cpu-offloading*",

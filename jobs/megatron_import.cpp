@@ -176,6 +176,7 @@ void read_framework(MegatronJob& m) {
     unfused |= a.flag(flag);
   if (unfused) framework.choose("elementwise: eager", "--no-bias-...-fusion");
   if (a.flag("--grad-reduce-in-bf16")) framework.choose("gradient_bytes: 2", "--grad-reduce-in-bf16");
+  if (a.flag("--fp8-param-gather")) framework.choose("fp8_parameters: true", "--fp8-param-gather");
   // As the preset has it.
   for (const char* known : {"--accumulate-allreduce-grads-in-fp32", "--no-masked-softmax-fusion", "--no-rope-fusion",
                             "--cross-entropy-loss-fusion", "--bias-gelu-fusion"})
