@@ -145,9 +145,8 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits) {
                                space.devices, space.global_batch, parallel.expert),
                    "state a smaller parallel.expert");
   // Context ranks stay neighbours.
-  space.orders = placed || space.context > 1 || !limits.pipeline_next
-                     ? std::vector{AxisOrder::DataNext}
-                     : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
+  space.orders = placed || space.context > 1 || !limits.pipeline_next ? std::vector{AxisOrder::DataNext}
+                                                                      : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
   if (!scenario.partition.empty()) space.stages = static_cast<int>(scenario.partition.size()) + 1;
   space.notes.push_back(
       fmt::format("global batch {} samples; tensor {}; pipeline 1 to {}; data {}; microbatch {}; stages a rank {}; ZeRO {}",

@@ -51,7 +51,7 @@ TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(run.err,
             "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
-            "  verbs: check, schedule, estimate, simulate, plan, sweep, compare, report, profile, import, validate, fit, "
+            "  verbs: check, schedule, estimate, simulate, plan, sweep, compare, report, profile, import, export, validate, fit, "
             "run, new, list, support, doctor, selftest, version, completion, manual\n");
 }
 

@@ -163,7 +163,7 @@ class Try(unittest.TestCase):
 
     def run_it(self, *arguments):
         done = try_on("forky", *arguments, PANPIPE_ROOTS=str(self.roots), PANPIPE_UNSEEN="1", no_proxy="127.0.0.1")
-        if "the kernel refuses" in done.stderr:
+        if "the kernel refuses" in done.stderr or done.stderr.endswith(" is missing\n"):  # this machine makes no roots
             self.skipTest(done.stderr.strip())
         return done
 

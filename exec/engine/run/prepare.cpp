@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "exec/engine/weights/published_weights.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/training/training_run.hpp"
+#include "exec/engine/weights/published_weights.hpp"
 #include "exec/launch/run_options.hpp"
 #include "present/result/result_files.hpp"
 

@@ -94,7 +94,17 @@ TEST(ResultJson, OnlyTheContextDiffersBetweenCalls) {
 // What a reader needs to follow the step: what the plan decided, and what waited or was slowed.
 TEST(ResultJson, TellsThePlanAndWhatWasSlowed) {
   Timeline timeline = estimate(testing::small_step());
-  const ResultPlan plan{{"zb-h1", "blocking", 2, 1, 2, 1, 4, 0, 2, 1, 1, true, false, true},
+  const ResultPlan plan{{.schedule = "zb-h1",
+                         .transfers = "blocking",
+                         .pipeline = 2,
+                         .data = 2,
+                         .zero = 1,
+                         .micro = 4,
+                         .stages = 2,
+                         .recomputed_stages = 1,
+                         .fully_recomputed_stages = 1,
+                         .splits_backward = true,
+                         .overlaps_reductions = true},
                         {{"pipeline", {"bridge", "host"}}, {"data", {"network"}}},
                         "a model\non devices\n"};
   Span& send = timeline.spans[4];
