@@ -154,7 +154,7 @@ void add_torchtitan(CLI::App& sub, std::function<int()>& run) {
 std::string reference_from(const std::string& output, const std::string& file) {
   namespace fs = std::filesystem;
   if (!fs::exists(file)) return file;
-  return fs::proximate(fs::absolute(file), fs::absolute(output).parent_path()).string();
+  return fs::proximate(fs::absolute(file), output.empty() ? fs::current_path() : fs::absolute(output).parent_path()).string();
 }
 
 void add_job_imports(CLI::App& sub, std::function<int()>& run) {
