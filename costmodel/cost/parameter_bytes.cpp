@@ -155,7 +155,7 @@ constexpr double kHostAdam = 30, kHostBytes = 30 / 0.257e-9;
 double devices_of_a_node(const Cluster& cluster, const Degrees& degrees) {
   double first = 0;
   for (const Device& device : cluster.devices) first += device.node == cluster.devices.front().node ? 1 : 0;
-  return std::min(first, static_cast<double>(degrees.pipeline) * degrees.tensor * degrees.data);
+  return std::min(first, static_cast<double>(degrees.pipeline) * degrees.devices_of_rank());
 }
 
 }  // namespace
@@ -166,7 +166,8 @@ int moments(const std::string& optimizer) {
 }
 
 double checkpoint_bytes_per_parameter(const Scenario& scenario) {
-  return (is_mixed(scenario.precision) ? 4 : element_bytes(scenario.precision)) * (1 + moments(scenario.optimizer.name));
+  const double master = master_element(scenario);
+  return (master > 0 ? master : element_bytes(scenario.precision)) + moments(scenario.optimizer.name) * state_element(scenario);
 }
 
 int zero_in_effect(const Framework& framework, const Degrees& degrees) {

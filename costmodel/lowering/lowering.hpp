@@ -247,13 +247,24 @@ struct HeldParameters {
   Bytes frozen{0}, copies{0}, narrower{0};
   Bytes expert_frozen{0}, expert_copies{0}, expert_narrower{0};  // of these, the experts'
 
+  // Of them, what a step updates.
+  HeldParameters trained() const {
+    HeldParameters those = *this;
+    those.frozen = those.expert_frozen = Bytes(0);
+    those.narrower = trained_narrower, those.expert_narrower = expert_trained_narrower;
+    return those;
+  }
+  Bytes trained_narrower{0}, expert_trained_narrower{0};  // of `narrower`, that of what is trained
+
   void add(const ParameterUse& use) {
     elements += use.elements;
     given += use.given;
     frozen += use.frozen;
     copies += use.copies;
     narrower += use.narrower;
+    if (use.elements > 0) trained_narrower += use.narrower;
     if (!use.experts) return;
+    if (use.elements > 0) expert_trained_narrower += use.narrower;
     experts += use.elements;
     expert_frozen += use.frozen;
     expert_copies += use.copies;
@@ -269,6 +280,8 @@ struct HeldParameters {
     expert_frozen += more.expert_frozen;
     expert_copies += more.expert_copies;
     expert_narrower += more.expert_narrower;
+    trained_narrower += more.trained_narrower;
+    expert_trained_narrower += more.expert_trained_narrower;
   }
   // What all replicas hold alike, and what they do not.
   HeldParameters others() const {

@@ -63,6 +63,10 @@ GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) 
       for (const ParameterUse& use : lowering.unit(info, u).parameters) held.add(use);
       ++u;
     } while (!block.empty() && u < info.end_unit && lowering.unit(info, u).block == block);
+    // What one rank holds for itself is gathered by nobody.
+    const Plan& plan = lowering.plan;
+    if (plan.experts_apart() && plan.expert_holders() == 1) held = held.others();
+    if (plan.experts_apart() && plan.replicas() == 1) held = held.only_experts();
     sizes.push_back(weight_size(lowering, held));
   }
   GatheredBlocks gathered;

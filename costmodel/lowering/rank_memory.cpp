@@ -140,7 +140,7 @@ RankMemory rank_memory(const Lowering& lowering, int rank) {
   // Frozen weights and copies in 8 bits; under ZeRO 3 they come and go block by block, and their copies with them.
   const auto besides = [&](const HeldParameters& part, double shares) {
     if (zero < 3) return static_cast<double>((part.frozen + part.copies).base());
-    return static_cast<double>(part.frozen.base()) / shares;
+    return static_cast<double>((part.frozen - part.narrower).base()) / shares;
   };
   const double expert_group =
       of_experts.parameter > 0 ? group * costs.parameter_bytes() / of_experts.parameter : group;  // both divide one format

@@ -389,8 +389,8 @@ namespace {
 
 // An optimizer in the host's memory: gradients go there beside the backwards that make them, what these do not hide before the
 // step; the updated weights come back behind it. All devices of the plan copy at once.
-Duration copies_of_step(const Lowering& lowering, int rank, std::int64_t elements) {
-  if (!lowering.scenario.offload.optimizer || elements == 0) return Duration(0);
+Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters& held) {
+  if (!lowering.scenario.offload.optimizer || held.elements == 0) return Duration(0);
   const Cluster& cluster = lowering.scenario.cluster;
   const int device = lowering.device(rank);
   const auto rate = [&](bool away) {
@@ -407,7 +407,9 @@ Duration copies_of_step(const Lowering& lowering, int rank, std::int64_t element
     const std::int32_t backward = info.programs.front()[index_of(info.weight_apart ? ActionKind::W : ActionKind::B)];
     if (backward >= 0) hidden += lowering.graph.programs[static_cast<std::size_t>(backward)].duration;
   }
-  const double share = static_cast<double>(elements) / (lowering.zero() >= 1 ? lowering.plan.shard_group() : 1);
+  const bool divided = lowering.zero() >= 1;
+  const double share = static_cast<double>(held.others().elements) / (divided ? lowering.plan.shard_group() : 1) +
+                       static_cast<double>(held.experts) / (divided ? degrees_of_experts(lowering.plan).shard_group() : 1);
   const auto width = static_cast<double>(size_of(compute_dtype(lowering.scenario.precision)).base());
   const Duration down(share * lowering.costs.reduced_bytes() / rate(true).base());
   return std::max(down - to_duration(hidden), Duration(0)) + Duration(share * width / rate(false).base());
@@ -424,12 +426,9 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
   }
   const int type = stages.empty() ? 0 : lowering.stage(stages.front()).site;
   const HeldParameters held = held_parameters(lowering, stages);
-  // Of experts an optimizer that is divided steps over another share.
-  const Degrees experts = degrees_of_experts(lowering.plan);
-  const double share = lowering.zero() >= 1 ? static_cast<double>(lowering.plan.shard_group()) / experts.shard_group() : 1;
-  const std::int64_t elements = held.others().elements + std::llround(static_cast<double>(held.experts) * share);
-  const Breakdown cost = lowering.costs.optimizer(elements, type);
-  return add_plain_program(lowering.graph, cost.total + measured + copies_of_step(lowering, rank, elements), cost);
+  Breakdown cost = lowering.costs.optimizer(held.others().elements, type);
+  if (held.experts > 0) cost = cost + lowering.costs.expert_optimizer(held.experts, type);
+  return add_plain_program(lowering.graph, cost.total + measured + copies_of_step(lowering, rank, held), cost);
 }
 
 void make_tasks(Lowering& lowering) {

@@ -374,14 +374,14 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
     for (const BucketTrain& train : info.trains)
       reductions.train_flows[s].push_back(
           exchange.reduce({train.whole, train.rest}, {train.expert_whole, train.expert_rest}, bucket));
-    if (zero == 1 || zero == 2) reductions.update_flow[s] = exchange.gather(held);
+    if (zero == 1 || zero == 2) reductions.update_flow[s] = exchange.gather(held.trained());
     if (zero == 3) {
       info.gathered = gathered_blocks(lowering, info);
       reductions.gather_flow[s] = exchange.gather_for_pass(held);
     }
     for (int g = 0; g < info.groups(); ++g) {
       const HeldParameters group = group_parameters(lowering, info, g);
-      reductions.group_gathers[s].push_back(zero == 3 ? exchange.gather_for_pass(group) : exchange.gather(group));
+      reductions.group_gathers[s].push_back(zero == 3 ? exchange.gather_for_pass(group) : exchange.gather(group.trained()));
       reductions.group_reductions[s].push_back(zero < 3 ? -1 : exchange.reduce(group));
     }
     add_part_programs(lowering, stage, reductions);

@@ -31,6 +31,8 @@ class LoweringCosts {
   virtual CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const = 0;
   // Of a rank's parameters, whole; ZeRO's division and what happens once per step are inside.
   virtual Breakdown optimizer(std::int64_t, int) const { return {}; }
+  // What parameters of experts add to it, where replicas share them out: without what happens once per step.
+  virtual Breakdown expert_optimizer(std::int64_t, int) const { return {}; }
   virtual Duration host_bound(Duration device, int, int) const { return device; }
   virtual Duration overlap_slowdown(Duration, int) const { return Duration(0); }
   virtual double stage_jitter(int) const { return 1.0; }

@@ -25,6 +25,16 @@ Breakdown ModelCosts::optimizer(std::int64_t elements, int site) const {
   return measured_ && !model_->scenario().profile ? Breakdown{} : model_->optimizer(elements, site, degrees_);
 }
 
+Breakdown ModelCosts::expert_optimizer(std::int64_t elements, int site) const {
+  if (elements == 0 || (measured_ && !model_->scenario().profile)) return {};
+  const Degrees experts = degrees_of_experts(degrees_);
+  Breakdown cost = model_->optimizer(elements, site, experts);
+  const Breakdown once = model_->optimizer(0, site, experts);
+  cost.launch -= once.launch;
+  cost.total -= once.total;
+  return cost;
+}
+
 ElementBytes ModelCosts::expert_bytes() const {
   const Degrees experts = degrees_of_experts(degrees_);
   return {model_->parameter_bytes(experts), model_->gradient_bytes(experts), model_->optimizer_bytes(experts)};

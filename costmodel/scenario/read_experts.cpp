@@ -31,6 +31,11 @@ void read_expert_degrees(MapReader& parallel, Parallel& degrees) {
     }
   }
   const Node* stated = parallel.node().find("expert");
+  const bool apart = degrees.expert > 1 || (degrees.expert_tensor > 0 && degrees.expert_tensor != degrees.tensor);
+  if (apart && degrees.shard > 0)
+    log.error(*parallel.node().find(degrees.expert > 1 ? "expert" : "expert_tensor"),
+              "experts over several ranks and ZeRO in shard groups are not modelled together",
+              "leave parallel.shard out: each kind of weights is then divided over all ranks that hold it");
   if (stated == nullptr || degrees.expert == 1) return;
   const auto open = [&](const char* key) {
     const Node* node = parallel.node().find(key);
@@ -45,9 +50,6 @@ void read_expert_degrees(MapReader& parallel, Parallel& degrees) {
                     "data {} / expert_tensor {})",
                     degrees.expert, ranks, degrees.tensor, degrees.context, degrees.data, width),
         fmt::format("experts share out the ranks that hold the same weights: {}", divisors_of(ranks)));
-  if (degrees.shard > 0)
-    log.error(*stated, "experts over several ranks and ZeRO in shard groups are not modelled together",
-              "leave parallel.shard out: each kind of weights is then divided over all ranks that hold it");
 }
 
 ExpertLoad read_expert_load(MapReader& scenario, const Parallel& degrees) {

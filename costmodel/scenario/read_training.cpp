@@ -249,7 +249,7 @@ HostedState read_offload(MapReader& reader, const Scenario& scenario) {
         *map.find("parameters"),
         fmt::format("parameters come from the host as they are gathered, block by block, and zero is {}", scenario.parallel.zero),
         "state 'parallel: {zero: 3}', or leave offload.parameters out");
-  else if (offload.parameters && scenario.parallel.data == 1)
+  else if (offload.parameters && scenario.parallel.data * scenario.parallel.context == 1)
     log.error(*map.find("parameters"), "parameters come from the host as they are gathered, and data 1 gathers nothing",
               "state parallel.data, or leave offload.parameters out");
   return offload;

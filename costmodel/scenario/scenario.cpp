@@ -280,7 +280,9 @@ void check_shard(MapReader& reader, const Scenario& scenario) {
 
 // Its blocks would be gathered once for the recompute and again for their backward, which no engine counts.
 void check_chunk(MapReader& reader, const Scenario& scenario) {
-  if (scenario.recompute_scope.chunk <= 1 || scenario.parallel.zero < 3 || scenario.parallel.data == 1) return;
+  if (scenario.recompute_scope.chunk <= 1 || scenario.parallel.zero < 3 ||
+      scenario.parallel.data * scenario.parallel.context == 1)
+    return;
   reader.log().error(
       *reader.node().find("recompute")->find("chunk"),
       "ZeRO 3 gathers parameters block by block, and would gather those of blocks that are made again together twice",

@@ -150,8 +150,11 @@ void read_config(MapReader& map, WorkloadRequest& request) {
 
 // A model whose graph holds no part of experts has nothing to cut.
 void require_experts(const Workload& workload, const WorkloadShape& shape) {
-  const auto is_part = [](const Tensor& tensor) { return tensor.experts; };
-  const bool found = workload.graph && std::any_of(workload.graph->tensors.begin(), workload.graph->tensors.end(), is_part);
+  const bool found = workload.graph && workload.graph->routing.experts > 0;
+  if (!found && (shape.expert_load.imbalance || shape.expert_load.capacity))
+    throw InputError(fmt::format("'experts' says how tokens fall on experts, and {} has none; leave it out", workload.name));
+  if (!found && shape.expert_tensor > 0)
+    throw InputError(fmt::format("expert_tensor divides experts, and {} has none; leave it out", workload.name));
   if (shape.expert_degree > 1 && !found)
     throw InputError(fmt::format("expert parallelism of {} divides experts, and {} has none; set parallel.expert to 1",
                                  shape.expert_degree, workload.name));

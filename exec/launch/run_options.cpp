@@ -1,6 +1,7 @@
 #include "exec/launch/run_options.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -16,6 +17,21 @@ namespace panpipe::exec {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A folder that is still to be made, where one can be made: found out before training, not behind it.
+void check_export_folder(const std::string& folder) {
+  if (folder.empty()) return;
+  std::error_code error;
+  if (fs::exists(folder, error))
+    throw InputError(fmt::format("--export: {} exists already: give a folder that is still to be made", folder));
+  fs::path above = fs::absolute(folder).lexically_normal();
+  if (!above.has_filename()) above = above.parent_path();  // "out/"
+  while (above.has_parent_path() && above != above.parent_path() && !fs::exists(above, error)) above = above.parent_path();
+  if (!fs::is_directory(above, error))
+    throw InputError(fmt::format("--export: {} cannot be made: {} is no folder", folder, above.string()));
+  if (::access(above.c_str(), W_OK) != 0)
+    throw InputError(fmt::format("--export: {} cannot be made: {} may not be written", folder, above.string()));
+}
 
 }  // namespace
 
@@ -75,8 +91,7 @@ void check_run_options(const RunRequest& request) {
       throw InputError(fmt::format("{}: {} is a file, not a folder", option, folder));
   if (!request.pretrained.empty() && !fs::exists(request.pretrained, error))
     throw InputError(fmt::format("--pretrained: there is no file or folder {}", request.pretrained));
-  if (!request.export_folder.empty() && fs::exists(request.export_folder, error))
-    throw InputError(fmt::format("--export: {} exists already: give a folder that is still to be made", request.export_folder));
+  check_export_folder(request.export_folder);
   // A run from step 1 would replace them one by one.
   if (const auto earlier = request.resume.empty() ? checkpoints_in(request.checkpoint) : std::vector<fs::path>{};
       !earlier.empty())

@@ -57,15 +57,22 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   const ModelCosts costs(model, degrees);
   const int type = scenario.cluster.devices.front().type;
   PerParameter per;
-  per.weights = costs.parameter_bytes();
-  per.gradients = costs.gradient_bytes();
-  per.optimizer = costs.optimizer_bytes();
+  // Where experts are divided over other ranks, of each the smaller: a bound.
+  const ElementBytes experts = costs.expert_bytes();
+  per.weights = std::min(costs.parameter_bytes(), experts.parameter);
+  per.gradients = std::min(costs.gradient_bytes(), experts.gradient);
+  per.optimizer = std::min(costs.optimizer_bytes(), experts.optimizer);
+  const bool narrow = has_8bit_products(scenario.precision) && scenario.framework.fp8_parameters;
+  if (narrow && zero_in_effect(scenario.framework, degrees) >= 3) per.weights /= 2;
+  if (scenario.offload.parameters) per.weights = 0;
   per.reduced = costs.reduced_bytes();
   per.element = static_cast<double>(size_of(compute_dtype(scenario.precision)).base());
-  if (has_8bit_products(scenario.precision) && scenario.framework.fp8_parameters) per.element = 1;  // the least that is gathered
+  if (narrow) per.element = 1;  // the least that is gathered
   constexpr std::int64_t kMany = 1'000'000'000;
   per.step = costs.optimizer(0, type).total.base();
   per.step_per_element = (costs.optimizer(kMany, type).total.base() - per.step) / kMany;
+  if (degrees.experts_apart())
+    per.step_per_element = std::min(per.step_per_element, costs.expert_optimizer(kMany, type).total.base() / kMany);
   per.zero = zero_in_effect(scenario.framework, degrees);
   per.gathers_beside = gathers_beside(scenario, per.zero);
   if (reduces_beside(scenario, per.zero))

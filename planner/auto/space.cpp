@@ -116,6 +116,7 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits) {
   space.devices = scenario.cluster.size();
   space.node_size = std::max(1, space.devices / std::max(1, scenario.cluster.nodes));
   space.context = parallel.context;
+  space.experts_apart = parallel.expert > 1 || parallel.expert_tensor > 0;
   space.global_batch = std::int64_t{scenario.micro} * scenario.microbatches * parallel.data;
   check_limits(scenario, limits);
   choose_shapes(experiment, limits, space);
@@ -171,6 +172,8 @@ std::int64_t microbatches_of(const Space& space, int micro, int data) {
   return space.global_batch % step == 0 ? space.global_batch / step : 0;
 }
 
-const std::vector<int>& zeros_of(const Space& space, int data) { return data * space.context > 1 ? space.zero : space.one_zero; }
+const std::vector<int>& zeros_of(const Space& space, int data) {
+  return data * space.context > 1 || space.experts_apart ? space.zero : space.one_zero;
+}
 
 }  // namespace panpipe::planner

@@ -16,6 +16,7 @@ struct Space {
   int devices = 1;
   int node_size = 1;
   int context = 1;                                               // as stated
+  bool experts_apart = false;                                    // experts may be held by several ranks where the rest is not
   std::vector<int> tensor, pipeline, data, micro, chunks, zero;  // ascending; `pipeline` up to the units of the workload
   std::vector<int> one_zero;                                     // the stage that stands for all where there is one replica
   std::vector<bool> sequence_parallel;

@@ -97,7 +97,8 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
     stage.saved_rise = std::max(stage.saved_rise, stage.saved + unit.temporary.base());
     if (u > first && (unit.block.empty() || unit.block != workload_.units[at(u - 1)].block)) block = 0;
     for (const ParameterUse& use : unit.parameters) {
-      block += use.elements * each + use.given.base() + (use.frozen - use.narrower).base();
+      // Experts may be held by one rank each, which gathers none: a bound leaves them out.
+      if (!use.experts) block += use.elements * each + use.given.base() + (use.frozen - use.narrower).base();
     }
     stage.gathered = std::max(stage.gathered, block);
   }

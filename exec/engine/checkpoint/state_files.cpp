@@ -65,10 +65,10 @@ class ShardGather {
   at::Tensor whole(const NamedState& entry, std::uint32_t tag) {
     std::vector<PendingPtr> asked, arriving;
     for (const int shard : others(entry)) {
-      open_[static_cast<std::size_t>(shard)].pop_front();
       arriving.push_back(
           transport_.receive({entry.value.sizes().vec(), entry.value.scalar_type(), at::kCPU}, rank_of(shard), tag));
       asked.push_back(answer(shard, tag, true));
+      open_[static_cast<std::size_t>(shard)].pop_front();
     }
     std::vector<at::Tensor> shards = {on_host(entry.value)};
     for (const PendingPtr& one : arriving) {
@@ -164,7 +164,7 @@ json write_share(const Trainer& trainer, const std::vector<StatePart>& parts, co
     try {
       for (const StatePart& part : parts)
         if (json file = write_part(part, gather, folder, tensors); !file.is_null()) files.push_back(std::move(file));
-    } catch (const MachineError&) {
+    } catch (...) {
       gather.stop();
       throw;
     }

@@ -37,6 +37,7 @@ ordered_json json_of(const panpipe::Node& node) {
     return list;
   }
   if (node.quoted) return node.text;
+  if (node.kind == NodeKind::Null || node.text == "~") return nullptr;
   const ordered_json value = ordered_json::parse(node.text, nullptr, false);
   return value.is_discarded() ? ordered_json(node.text) : value;
 }
@@ -137,7 +138,9 @@ void write_model_folder(const Trainer& trainer, const std::string& directory) {
   Transport& transport = trainer.transport();
   const Scenario& scenario = trainer.run().experiment.scenario;
   const Clock::duration deadline = disk_deadline(trainer.run());
-  const fs::path folder(directory), unfinished(directory + ".unfinished");
+  fs::path folder = fs::path(directory).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // "out/"
+  const fs::path unfinished = folder.string() + ".unfinished";
   const bool first = transport.rank() == 0;
   const std::string what = "writing the model " + directory;
   try {

@@ -123,7 +123,8 @@ at::Tensor whole_of_parts(const StoredForm& form, const std::vector<at::Tensor>&
     case StoredLayout::Down:
       return at::stack(parts);
     case StoredLayout::LessOne:
-      return parts[0] + 1;
+      // Near 1 the 2-byte formats are coarser than the sum.
+      return (parts[0].scalar_type() == at::kDouble ? parts[0] : parts[0].to(at::kFloat)) + 1;
     case StoredLayout::RotaryPairs:
       return reordered(form, parts[0], true);
   }
