@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -65,16 +67,69 @@ Traits traits_of(const Scenario& scenario, const Plan& plan, const LoweringCosts
   return traits;
 }
 
+// The groups of replicas that share a flow. Groups that the same replicas stand for are one: a flow takes as long in each of
+// them, the time of the slowest.
+struct ReplicaGroups {
+  std::vector<int> of;                    // per replica: its group
+  std::vector<std::vector<int>> members;  // per group: the replicas that stand for its own, ascending
+};
+
+// `stand_in`: per replica, the one whose times are taken for its own.
+ReplicaGroups groups_among(const Plan& plan, Among among, const std::vector<int>& stand_in) {
+  const GroupShape shape = plan.groups().shape(among);
+  std::map<int, std::vector<int>> members_of;
+  for (int r = 0; r < plan.replicas(); ++r) members_of[shape.group_of(r * plan.tensor)].push_back(stand_in[at(r)]);
+  std::map<int, int> number_of;
+  std::map<std::vector<int>, int> known;
+  ReplicaGroups groups;
+  for (auto& [group, members] : members_of) {
+    std::sort(members.begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
+    const auto [number, is_new] = known.try_emplace(members, static_cast<int>(known.size()));
+    number_of[group] = number->second;
+    if (is_new) groups.members.push_back(members);
+  }
+  for (int r = 0; r < plan.replicas(); ++r) groups.of.push_back(number_of[shape.group_of(r * plan.tensor)]);
+  return groups;
+}
+
+// What replicas share flows among, as tasks of their own.
+std::set<Among> shared_among(const TaskGraph& graph) {
+  std::set<Among> found;
+  for (const Task& task : graph.tasks)
+    if (task.flow >= 0) found.insert(graph.flows[at(task.flow)].among);
+  return found;
+}
+
+// For each replica the first one that does everything when it does: it is like it, and they wait for the like in each of their
+// groups. Colours are refined by those of the groups until they stay.
+std::vector<int> equal_replicas(const Plan& plan, const std::vector<int>& like, const std::set<Among>& shared) {
+  std::vector<int> equal = like;
+  for (std::size_t classes = 0;;) {
+    std::vector<std::vector<int>> colours;
+    for (const int replica : equal) colours.push_back({replica});
+    for (const Among among : shared) {
+      const ReplicaGroups groups = groups_among(plan, among, equal);
+      for (std::size_t r = 0; r < colours.size(); ++r) colours[r].push_back(groups.of[r]);
+    }
+    std::map<std::vector<int>, int> first;
+    for (std::size_t r = 0; r < colours.size(); ++r) equal[r] = first.try_emplace(colours[r], static_cast<int>(r)).first->second;
+    if (first.size() == classes) return equal;
+    classes = first.size();
+  }
+}
+
 // Appends graphs of replicas to one another, renumbered.
 class Joiner {
  public:
-  Joiner(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_replica)
+  Joiner(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_replica, Joined joined)
       : plan_(plan), like_(like), of_replica_(of_replica), parts_(of_replica.size()) {
+    choose_replicas(joined);
     const TaskGraph& first = of_replica.front();
     all_.tensor = first.tensor;
     all_.data = 1;
-    all_.replicas = plan.replicas();
-    all_.ranks = plan.pipeline * plan.replicas();
+    all_.replicas = size(replicas_);
+    all_.ranks = plan.pipeline * all_.replicas;
     all_.collectives_run_on = first.collectives_run_on;
     all_.rendezvous = first.rendezvous;
     all_.trained_parameters = first.trained_parameters;
@@ -86,7 +141,7 @@ class Joiner {
   }
 
   TaskGraph join() {
-    for (int replica = 0; replica < plan_.replicas(); ++replica) add_replica(replica);
+    for (const int replica : replicas_) add_replica(replica);
     all_.rank_begin.push_back(static_cast<std::int32_t>(all_.tasks.size()));
     return std::move(all_);
   }
@@ -99,6 +154,22 @@ class Joiner {
   };
 
   const TaskGraph& graph(int like) const { return of_replica_[at(like)]; }
+
+  void choose_replicas(Joined joined) {
+    const std::set<Among> shared = shared_among(of_replica_.front());
+    std::vector<int> stand_in(like_.size());
+    std::iota(stand_in.begin(), stand_in.end(), 0);
+    if (joined == Joined::OneOfEqual) stand_in = equal_replicas(plan_, like_, shared);
+    place_.assign(like_.size(), -1);
+    for (int r = 0; r < plan_.replicas(); ++r) {
+      if (stand_in[at(r)] != r) continue;
+      place_[at(r)] = size(replicas_);
+      replicas_.push_back(r);
+    }
+    for (const Among among : shared) groups_.emplace(among, groups_among(plan_, among, stand_in));
+  }
+
+  int first_rank(int replica) const { return place_[at(replica)] * plan_.pipeline; }
 
   const Part& part(int like) {
     Part& part = parts_[at(like)];
@@ -124,7 +195,7 @@ class Joiner {
   void add_replica(int replica) {
     const TaskGraph& from = graph(like_[at(replica)]);
     const Part of = part(like_[at(replica)]);
-    const std::int32_t rank = replica * plan_.pipeline, task = size(all_.tasks), transfer = size(all_.transfers),
+    const std::int32_t rank = first_rank(replica), task = size(all_.tasks), transfer = size(all_.transfers),
                        input = size(all_.inputs), link = size(all_.links);
     for (TransferLink each : from.links) {
       each.from_rank += rank;
@@ -177,14 +248,12 @@ class Joiner {
   // graph share it here.
   std::int32_t among_replicas(int rank, int replica, std::size_t task, const CollectiveFlow& flow) {
     const std::int32_t first = graph(like_.front()).tasks[task].flow;
-    const GroupShape shape = plan_.groups().shape(flow.among);
-    const auto group_of = [&](int r) { return shape.group_of(r * plan_.tensor); };
-    const int group = group_of(replica);
+    const ReplicaGroups& groups = groups_.at(flow.among);
+    const int group = groups.of[at(replica)];
     const auto [known, is_new] = among_.try_emplace({rank, first, group}, -1);
     if (is_new) {
       std::vector<std::int32_t> ranks;
-      for (int r = 0; r < plan_.replicas(); ++r)
-        if (group_of(r) == group) ranks.push_back(r * plan_.pipeline + rank);
+      for (const int r : groups.members[at(group)]) ranks.push_back(first_rank(r) + rank);
       known->second = add_cross(flow, std::move(ranks));
     }
     return known->second;
@@ -205,6 +274,9 @@ class Joiner {
   const std::vector<int>& like_;
   const std::vector<TaskGraph>& of_replica_;
   std::vector<Part> parts_;
+  std::vector<int> replicas_;              // that the joined graph has, ascending
+  std::vector<int> place_;                 // per replica of the plan: among those; -1 = another stands in for it
+  std::map<Among, ReplicaGroups> groups_;  // of all that replicas share flows among
   std::map<std::tuple<int, std::int32_t, int>, std::int32_t> among_;  // (rank, flow of the first replica's graph, group)
   TaskGraph all_;
 };
@@ -232,8 +304,8 @@ bool same_tasks(const TaskGraph& one, const TaskGraph& other) {
   });
 }
 
-TaskGraph join_replicas(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_replica) {
-  return Joiner(plan, like, of_replica).join();
+TaskGraph join_replicas(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_replica, Joined joined) {
+  return Joiner(plan, like, of_replica, joined).join();
 }
 
 }  // namespace panpipe

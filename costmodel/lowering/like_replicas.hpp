@@ -15,8 +15,11 @@ std::vector<int> like_replicas(const Scenario& scenario, const Plan& plan, const
 // Whether two replicas do the same in the same order, if not for as long.
 bool same_tasks(const TaskGraph& one, const TaskGraph& other);
 
-// One graph of all replicas, each with ranks of its own: `of_replica` has the graph of each replica that `like` names, made for
-// it alone. Collectives among replicas become collectives among ranks.
-TaskGraph join_replicas(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_replica);
+// Which replicas a joined graph has: every one, or the first of those that do everything at the same times on idle links.
+enum class Joined { All, OneOfEqual };
+
+// One graph of several replicas, each with ranks of its own: `of_replica` has the graph of each replica that `like` names, made
+// for it alone. Collectives among replicas become collectives among ranks.
+TaskGraph join_replicas(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_replica, Joined joined);
 
 }  // namespace panpipe

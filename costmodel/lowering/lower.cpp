@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "costmodel/lowering/idle_lowering.hpp"
 #include "costmodel/lowering/like_replicas.hpp"
 #include "costmodel/lowering/lowering.hpp"
 #include "costmodel/lowering/prices.hpp"
@@ -134,7 +135,9 @@ TaskGraph lower_replica(const Scenario& scenario, const Plan& plan, const Loweri
   return std::move(lowering.graph);
 }
 
-TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
+namespace {
+
+TaskGraph lower_joined(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, Joined joined) {
   const std::vector<int> like = like_replicas(scenario, plan, costs);
   if (std::all_of(like.begin(), like.end(), [](int replica) { return replica == 0; }))
     return lower_replica(scenario, plan, costs, 0);
@@ -148,7 +151,17 @@ TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts&
   for (std::size_t replica = 0; replica < like.size() && !agree; ++replica)
     if (like[replica] == static_cast<int>(replica))
       of_replica[replica] = lower_replica(scenario, plan, costs, like[replica], true);
-  return join_replicas(plan, like, of_replica);
+  return join_replicas(plan, like, of_replica, joined);
+}
+
+}  // namespace
+
+TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
+  return lower_joined(scenario, plan, costs, Joined::All);
+}
+
+TaskGraph lower_for_idle_links(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
+  return lower_joined(scenario, plan, costs, Joined::OneOfEqual);
 }
 
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model) {

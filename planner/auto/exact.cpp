@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/lowering/idle_lowering.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
@@ -98,7 +99,8 @@ bool Evaluator::can_cut(const Configuration& c, bool split_backward) {
 }
 
 Exact Evaluator::evaluate(const Configuration& configuration, const Plan& plan) {
-  const TaskGraph graph = lowered(configuration, plan);
+  const RememberingCosts costs(variant(configuration).model, plan, collectives_);
+  const TaskGraph graph = lower_for_idle_links(base_.scenario, plan, costs);
   const TaskTimes times = estimate_times(graph);
   Exact exact;
   exact.configuration = configuration;
