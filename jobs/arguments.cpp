@@ -33,6 +33,7 @@ std::string Arguments::key_of(const std::string& option) {
 Arguments::Arguments(const std::vector<ShellWord>& words, std::string name) : name_(std::move(name)) {
   Given* open = nullptr;
   for (const ShellWord& word : words) {
+    if (word.after_array) open = nullptr;
     if (!is_option(word)) {
       if (open != nullptr) open->values.push_back(word);
       continue;

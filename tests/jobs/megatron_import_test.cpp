@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "costmodel/scenario/scenario.hpp"
-#include "jobs/known_keys.hpp"
 #include "tests/jobs/job_values.hpp"
 
 namespace panpipe::jobs {
@@ -166,28 +165,19 @@ TEST(MegatronImport, FaultsHavePlacesAndRemedies) {
               HasSubstr("is 3, which does not divide the 8 ranks of data and context parallelism"));
 }
 
-// Degrees that scenarios may not know are keys where they do, and refused where they do not.
-TEST(MegatronImport, DegreesThatTheReaderKnows) {
+TEST(MegatronImport, DegreesOfContextAndExperts) {
   const std::string context = kLlama + "--context-parallel-size 2",
                     expert = kLlama + "--num-experts 8 --expert-model-parallel-size 4";
-  if (scenario_has_context())
-    EXPECT_EQ(value(job(context, {.gpus = 8}), "parallel.context"), "2");
-  else
-    EXPECT_THAT(fault(context, {.gpus = 8}),
-                HasSubstr("--context-parallel-size is 2; predictions do not know context parallelism"));
-  if (scenario_has_expert())
-    EXPECT_EQ(value(job(expert, {.gpus = 8}), "parallel.expert"), "4");
-  else
-    EXPECT_THAT(fault(expert, {.gpus = 8}),
-                HasSubstr("--expert-model-parallel-size is 4; predictions do not know expert parallelism"));
+  EXPECT_EQ(value(job(context, {.gpus = 8}), "parallel.context"), "2");
+  EXPECT_EQ(value(job(expert, {.gpus = 8}), "parallel.expert"), "4");
   const std::string whole = kLlama +
                             "--num-experts 8 --tensor-model-parallel-size 2 --sequence-parallel --expert-tensor-parallel-size 1 "
                             "--moe-expert-capacity-factor 1.25 --moe-pad-expert-input-to-capacity";
-  EXPECT_EQ(value(job(whole, {.gpus = 8}), "parallel.expert_tensor"), scenario_has_expert() ? "1" : "absent");
-  EXPECT_EQ(value(job(whole, {.gpus = 8}), "experts.capacity"), scenario_has_expert() ? "1.25" : "absent");
+  EXPECT_EQ(value(job(whole, {.gpus = 8}), "parallel.expert_tensor"), "1");
+  EXPECT_EQ(value(job(whole, {.gpus = 8}), "experts.capacity"), "1.25");
   EXPECT_THAT(fault(whole + " --expert-model-parallel-size 3", {.gpus = 8}),
               HasSubstr("is 3, which does not divide the 8 ranks that hold experts whole"));
-  EXPECT_EQ(value(job(kLlama + "--fp8-format hybrid --fp8-recipe mxfp8"), "precision"), scenario_has_fp8() ? "mxfp8" : "bf16");
+  EXPECT_EQ(value(job(kLlama + "--fp8-format hybrid --fp8-recipe mxfp8"), "precision"), "mxfp8");
 }
 
 }  // namespace

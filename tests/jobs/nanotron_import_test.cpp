@@ -6,7 +6,6 @@
 
 #include "base/input/source_text.hpp"
 #include "costmodel/scenario/scenario.hpp"
-#include "jobs/known_keys.hpp"
 #include "jobs/torchtitan_flavors.hpp"
 #include "jobs/torchtitan_import.hpp"
 #include "tests/jobs/job_values.hpp"
@@ -140,10 +139,7 @@ TEST(TorchtitanImport, FaultsHavePlacesAndRemedies) {
   EXPECT_THAT(titan_fault("[parallelism]\ntensor_parallel_degree = 3", {}, {.gpus = 8}),
               HasSubstr("8 GPUs (--gpus) are no multiple of tensor 3"));
   const std::string expert = "[parallelism]\nexpert_parallel_degree = 4\n[model]\nname = 'qwen3'\nflavor = '30B-A3B'";
-  if (scenario_has_expert())
-    EXPECT_EQ(value(titan(expert, {}, {.gpus = 8}), "parallel.expert"), "4");
-  else
-    EXPECT_THAT(titan_fault(expert, {}, {.gpus = 8}), HasSubstr("is 4; predictions do not know expert parallelism"));
+  EXPECT_EQ(value(titan(expert, {}, {.gpus = 8}), "parallel.expert"), "4");
 }
 
 }  // namespace
