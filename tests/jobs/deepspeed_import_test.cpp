@@ -49,6 +49,16 @@ TEST(DeepSpeedImport, KeysThatMoveAStep) {
   EXPECT_THAT(job.without_effect, ElementsAre("optimizer.params.lr: 1e-4"));
 }
 
+// DeepSpeed's Adam decays weights as AdamW does, unless the parameter says otherwise.
+TEST(DeepSpeedImport, AdamIsAdamW) {
+  const auto optimizer = [](const std::string& text) { return value(deepspeed("{\"optimizer\": " + text + "}"), "optimizer"); };
+  EXPECT_EQ(optimizer(R"({"type": "Adam"})"), "adamw");
+  EXPECT_EQ(optimizer(R"({"type": "Adam", "params": {"adam_w_mode": true}})"), "adamw");
+  EXPECT_EQ(optimizer(R"({"type": "Adam", "params": {"adam_w_mode": false}})"), "adam");
+  EXPECT_EQ(optimizer(R"({"type": "AdamW", "params": {"adam_w_mode": false}})"), "adamw");
+  EXPECT_EQ(optimizer(R"({"type": "SGD"})"), "sgd");
+}
+
 TEST(DeepSpeedImport, AutoIsAnAssumption) {
   const ImportedJob job = deepspeed(R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
     "gradient_accumulation_steps": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}})");

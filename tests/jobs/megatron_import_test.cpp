@@ -14,6 +14,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 const std::string kGpt =
     "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --micro-batch-size 4 --global-batch-size 64 ";
@@ -133,6 +134,94 @@ TEST(MegatronImport, NothingIsGuessedInSilence) {
   EXPECT_THAT(told.without_effect, ElementsAre("--lr 1e-4", "--save /tmp/x", "--tokenizer-type Llama2Tokenizer"));
   EXPECT_THAT(scenario_text(told), HasSubstr("# NOT UNDERSTOOD: --fancy-flag 3 4\n"));
   EXPECT_THAT(scenario_text(told), HasSubstr("  micro: 1  # --micro-batch-size\n"));
+}
+
+// A line's end within a word of the job begins no key, and a word that is YAML stays a word.
+TEST(MegatronImport, NoWordOfAJobBecomesAKey) {
+  const std::string text = scenario_text(
+      job(kLlama + "--fp8-format hybrid --fp8-recipe 'x\nseed: 7\n#' --recompute-activations "
+                   "--recompute-modules 'mlp], seed: [7' core_attn --fancy 'a\nseed: 7' --expert-tensor-parallel-size 1"
+                   " --optimizer 'b\r\nseed: 7'",
+          {.gpus = 8}));
+  EXPECT_THAT(text, HasSubstr("precision: fp8  # --fp8-format (recipe x seed: 7 #)\n"));
+  EXPECT_THAT(text, HasSubstr("recompute: {modules: [\"mlp], seed: [7\", core_attn]}  # --recompute-modules\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\nseed")));
+  for (const char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= ' ');
+}
+
+TEST(MegatronImport, ControlCharactersAreSpaces) {
+  EXPECT_EQ(without_controls("a\nb\x1b[2Jc\x7f\xc2\x9b"
+                             "d\xc3\xa9"),
+            "a b [2Jc   d\xc3\xa9");
+}
+
+TEST(MegatronImport, ArraysOfBash) {
+  const ImportedJob arrays = job("MODEL_ARGS=(\n" + kLlama +
+                                 "\n)\nTRAINING_ARGS=( --recompute-granularity selective "
+                                 "--recompute-modules core_attn mlp \n )\nOTHER_ARGS+=(--sequence-parallel)\n"
+                                 "torchrun pretrain_gpt.py ${MODEL_ARGS[@]} \"${TRAINING_ARGS[@]}\"\n");
+  EXPECT_EQ(value(arrays, "recompute"), "{modules: [core_attn, mlp]}");
+  EXPECT_EQ(value(arrays, "parallel.sequence_parallel"), "true");
+  EXPECT_THAT(arrays.not_understood, IsEmpty());
+}
+
+TEST(MegatronImport, HowContextTravels) {
+  const auto exchange = [](const std::string& types) {
+    const ImportedJob of = job(kLlama + "--context-parallel-size 2 --cp-comm-type " + types, {.gpus = 8});
+    return value(of, "parallel.context_exchange") + (of.not_modelled.empty() ? "" : "; " + of.not_modelled[0]);
+  };
+  EXPECT_EQ(exchange("p2p"), "ring");
+  EXPECT_EQ(exchange("all_gather"), "all-gather");
+  EXPECT_EQ(exchange("allgather"), "all-gather");
+  EXPECT_EQ(exchange("a2a"), "ulysses");
+  EXPECT_EQ(exchange("a2a+p2p"), "absent; --cp-comm-type a2a+p2p (predicted as a ring)");
+  EXPECT_EQ(exchange("p2p a2a"), "absent; --cp-comm-type p2p a2a (predicted as a ring)");
+  const ImportedJob whole = job(kLlama + "--cp-comm-type a2a");
+  EXPECT_EQ(value(whole, "parallel.context_exchange"), "absent");
+  EXPECT_THAT(whole.without_effect, ElementsAre("--cp-comm-type a2a"));
+}
+
+TEST(MegatronImport, MomentsOfTheOptimizer) {
+  const auto optimizer = [](const std::string& types) {
+    const ImportedJob of = job(kLlama + "--use-precision-aware-optimizer " + types);
+    return value(of, "optimizer") + (of.not_modelled.empty() ? "" : "; " + of.not_modelled[0]);
+  };
+  EXPECT_EQ(optimizer("--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16"), "{name: adamw, states: bf16}");
+  EXPECT_EQ(optimizer("--exp-avg-dtype fp8 --exp-avg-sq-dtype uint8"), "{name: adamw, states: 8bit}");
+  EXPECT_EQ(optimizer(""), "adamw");
+  EXPECT_EQ(optimizer("--exp-avg-dtype bf16"), "adamw; --exp-avg-dtype bf16 --exp-avg-sq-dtype fp32 (predicted in fp32)");
+  EXPECT_EQ(optimizer("--exp-avg-dtype fp16 --exp-avg-sq-dtype fp16"),
+            "adamw; --exp-avg-dtype fp16 --exp-avg-sq-dtype fp16 (predicted in fp32)");
+}
+
+TEST(MegatronImport, ArgumentsThatPredictionsHave) {
+  const std::string experts = kLlama + "--num-experts 8 --moe-grouped-gemm --no-position-embedding --moe-token-dispatcher-type ";
+  EXPECT_THAT(job(experts + "alltoall").not_modelled, IsEmpty());
+  EXPECT_THAT(job(experts + "alltoall").not_understood, IsEmpty());
+  EXPECT_THAT(job(experts + "allgather").not_modelled,
+              ElementsAre("--moe-token-dispatcher-type allgather (predicted as alltoall)"));
+  EXPECT_THAT(job(kLlama + "--use-tp-pp-dp-mapping").not_modelled, ElementsAre("--use-tp-pp-dp-mapping"));
+  EXPECT_EQ(value(job(kLlama + "--attention-backend fused"), "framework"), "{name: megatron-core, attention: cudnn}");
+  const std::string turns = "--pipeline-model-parallel-size 2 --microbatch-group-size-per-virtual-pipeline-stage 4 ";
+  EXPECT_EQ(value(job(kLlama + turns + "--num-virtual-stages-per-pipeline-rank 2"), "schedule"),
+            "{name: interleaved-1f1b, group: 4}");
+  EXPECT_EQ(value(job(kLlama + turns), "schedule"), "1f1b");
+}
+
+// The numbers are a rank's: 2 + 4 + 2 layers on 3 ranks are 1 + 2 + 1 a virtual stage, twice.
+TEST(MegatronImport, LayersOfTheFirstAndTheLastRank) {
+  const std::string ends = "--decoder-first-pipeline-num-layers 2 --decoder-last-pipeline-num-layers ";
+  const ImportedJob twice =
+      job(kLlama + "--pipeline-model-parallel-size 3 --num-virtual-stages-per-pipeline-rank 2 " + ends + "2", {.gpus = 3});
+  EXPECT_EQ(value(twice, "partition"), "[h.1.attention, h.3.attention, h.4.attention, h.5.attention, h.7.attention]");
+  EXPECT_EQ(value(job(kLlama + "--pipeline-model-parallel-size 2 " + ends + "6"), "partition"), "[h.2.attention]");
+  EXPECT_THAT(fault(kLlama + "--pipeline-model-parallel-size 2 " + ends + "5"),
+              HasSubstr("--decoder-first-pipeline-num-layers leaves 1 layers for 0 ranks, which is not the same for each"));
+  EXPECT_THAT(fault(kLlama + "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 4 " + ends + "6"),
+              HasSubstr("--decoder-first-pipeline-num-layers gives rank 0 2 layers, no multiple of its 4 virtual stages"));
+  EXPECT_THAT(fault(kLlama + "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 " + ends + "6"),
+              HasSubstr("--num-layers-per-virtual-pipeline-stage excludes --decoder-first-pipeline-num-layers\n"
+                        "  help: --num-virtual-stages-per-pipeline-rank states the virtual stages then"));
 }
 
 TEST(MegatronImport, FaultsHavePlacesAndRemedies) {
