@@ -67,7 +67,7 @@ std::string JobKeys::shown(const std::string& path) const {
 }
 
 void JobKeys::refuse(const std::string& path, const std::string& message, const std::string& help) const {
-  throw InputError(std::vector{diagnostic_at(*values_.at(path), fmt::format("'{}' {}", path, message), help)});
+  throw InputError(std::vector{diagnostic_at(*values_.at(path), without_controls(fmt::format("'{}' {}", path, message)), help)});
 }
 
 std::optional<int> JobKeys::integer(const std::string& path, int at_least, int at_most) {

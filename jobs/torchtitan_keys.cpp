@@ -48,8 +48,8 @@ void override_torchtitan_keys(JobKeys& keys, const std::vector<std::string>& wor
   }
 }
 
-// Of the fields of JobConfig in all releases that read TOML. Sections that only move a step as a whole, or not at all, stand as
-// such; in the others a name that is none of these is a fault of the file.
+// Fields of JobConfig in all releases that read TOML. A star stands for a section whose keys say nothing else each; in the other
+// sections a name that is none of these is not understood.
 const std::vector<std::string>& torchtitan_keys_not_modelled() {
   static const std::vector<std::string> names = {"training.enable_cpu_offload",
                                                  "training.deterministic",

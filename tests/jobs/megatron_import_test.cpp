@@ -1,6 +1,7 @@
 // Arguments of Megatron-LM as scenarios: what each becomes, what is told, and what is refused.
 #include "jobs/megatron_import.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -150,6 +151,8 @@ TEST(MegatronImport, NoWordOfAJobBecomesAKey) {
 }
 
 TEST(MegatronImport, ControlCharactersAreSpaces) {
+  EXPECT_EQ(fault(kGpt + "--tensor-model-parallel-size '2\n3'"),
+            fmt::format("error: job.sh:1:{}: --tensor-model-parallel-size is '2 3', which is no whole number", kGpt.size() + 1));
   EXPECT_EQ(without_controls("a\nb\x1b[2Jc\x7f\xc2\x9b"
                              "d\xc3\xa9"),
             "a b [2Jc   d\xc3\xa9");
