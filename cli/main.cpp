@@ -147,6 +147,16 @@ std::string unknown_verb(const std::string& name) {
   return fmt::format("panpipe: error: unknown verb '{}'{}\n  verbs: {}", name, suggestion(name, names), fmt::join(names, ", "));
 }
 
+// The same of the word behind a verb that takes one, as `import TRAINER` does; empty where the word is known.
+std::string unknown_subverb(const CLI::App& verb, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* known : verb.get_subcommands({})) names.push_back(known->get_name());
+  if (verb.get_require_subcommand_min() == 0 || word[0] == '-' || std::find(names.begin(), names.end(), word) != names.end())
+    return "";
+  return fmt::format("panpipe {0}: error: there is no '{1}'{2}\n  known: {3}\n  see panpipe {0} --help", verb.get_name(), word,
+                     suggestion(word, names), fmt::join(names, ", "));
+}
+
 // "panpipe help [VERB]": what --help prints.
 int help(CLI::App& app, const std::string& verb) {
   if (!verb.empty() && !find_verb(verb)) return say(unknown_verb(verb), ExitCode::Input);
@@ -193,6 +203,9 @@ int run(int argc, char** argv) {
   }
   if (argc > 1 && std::string(argv[1]) == "help") return help(app, argc > 2 ? argv[2] : "");
   if (argc > 1 && argv[1][0] != '-' && !find_verb(argv[1])) return say(unknown_verb(argv[1]), ExitCode::Input);
+  if (argc > 2 && argv[1][0] != '-')
+    if (const std::string fault = unknown_subverb(*app.get_subcommand(argv[1]), argv[2]); !fault.empty())
+      return say(fault, ExitCode::Input);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

@@ -9,7 +9,7 @@
 #include "base/text/characters.hpp"
 #include "jobs/bounds.hpp"
 #include "jobs/framework_choices.hpp"
-#include "jobs/known_keys.hpp"
+#include "jobs/shared_keys.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -122,7 +122,7 @@ class AccelerateImport {
     job_.set("parallel.tensor", tensor, keys_.has(tensor_key) ? tensor_key : "no tensor parallelism");
     job_.set("parallel.data", data_, fmt::format("{} GPUs / (tensor x pipeline x context)", cluster.gpus));
     const bool gathers = keys_.text(axes + "cp_comm_strategy").value_or("allgather") == "allgather";
-    put_context_key(job_, keys_, axes + "cp_size", context, gathers ? "all-gather" : "ring");
+    put_context(job_, context, axes + "cp_size", gathers ? "all-gather" : "ring");
     if (pipeline > 1) job_.set("schedule", "1f1b", "Megatron-LM's schedule");
     if (fsdp())
       read_fsdp(axes);
@@ -220,7 +220,7 @@ class AccelerateImport {
 
   void read_precision() {
     const std::string word = keys_.text("mixed_precision").value_or("no");
-    if (word == "fp8") return put_fp8(job_, "fp8", "mixed_precision");
+    if (word == "fp8") return job_.set("precision", "fp8", "mixed_precision");
     if (word != "no" && word != "bf16" && word != "fp16")
       keys_.refuse("mixed_precision", fmt::format("is '{}'; it is no, fp16, bf16 or fp8", one_line(word)));
     job_.set("precision", word == "no" ? "fp32" : word, "mixed_precision");

@@ -33,6 +33,7 @@ std::string Arguments::key_of(const std::string& option) {
 Arguments::Arguments(const std::vector<ShellWord>& words, std::string name) : name_(std::move(name)) {
   Given* open = nullptr;
   for (const ShellWord& word : words) {
+    if (word.after_array) open = nullptr;
     if (!is_option(word)) {
       if (open != nullptr) open->values.push_back(word);
       continue;
@@ -61,7 +62,7 @@ bool Arguments::has(const std::string& option) const { return given_.find(key_of
 
 void Arguments::refuse(const std::string& option, const std::string& message, const std::string& help) const {
   const Given& given = given_.at(key_of(option));
-  throw InputError(fmt::format("{}:{}:{}: {} {}{}", name_, given.line, given.column, given.written, message,
+  throw InputError(fmt::format("{}:{}:{}: {} {}{}", name_, given.line, given.column, given.written, without_controls(message),
                                help.empty() ? "" : "\n  help: " + help));
 }
 

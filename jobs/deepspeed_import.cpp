@@ -6,9 +6,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/text/characters.hpp"
 #include "jobs/bounds.hpp"
 #include "jobs/framework_choices.hpp"
-#include "jobs/known_keys.hpp"
+#include "jobs/shared_keys.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -115,7 +116,7 @@ class DeepSpeedImport {
     job_.set("parallel.pipeline", pipeline, keys_.has("pipeline.stages") ? "pipeline.stages" : "no pipeline.stages");
     job_.set("parallel.tensor", tensor, keys_.has(tensor_key) ? tensor_key : "no tensor_parallel");
     job_.set("parallel.data", data_, fmt::format("{} GPUs / (tensor x pipeline x sequence)", machine.gpus));
-    put_context_key(job_, keys_, "sequence_parallel_size", context, "ulysses");
+    put_context(job_, context, "sequence_parallel_size", "ulysses");
     if (pipeline > 1) job_.set("schedule", "1f1b", "DeepSpeed's TrainSchedule");
     read_zero();
   }
@@ -183,6 +184,9 @@ class DeepSpeedImport {
 
   void read_optimizer() {
     const auto name = keys_.text("optimizer.type");
+    const bool decoupled = keys_.flag("optimizer.params.adam_w_mode").value_or(true);
+    if (name && lower_case(*name) == "adam" && decoupled)
+      return put_optimizer(job_, "AdamW", "optimizer.type Adam, whose adam_w_mode is true unless it says otherwise");
     if (name) return put_optimizer(job_, *name, "optimizer.type");
     job_.set("optimizer", "adamw", "assumed");
     job_.assumptions.emplace_back("AdamW (the configuration names no optimizer).");

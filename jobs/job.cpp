@@ -15,9 +15,7 @@ void add_list(std::string& text, const std::string& name, const std::vector<std:
   if (items.empty()) return;
   std::string line = fmt::format("# {}:", name);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    std::string piece = fmt::format(" {}{}", items[i], i + 1 < items.size() ? "," : "");
-    for (char& c : piece)
-      if (static_cast<unsigned char>(c) < ' ') c = ' ';  // a line's end would begin a key
+    const std::string piece = fmt::format(" {}{}", without_controls(items[i]), i + 1 < items.size() ? "," : "");
     if (line.size() + piece.size() > kWidth) {
       text += line + "\n";
       line = "#  ";
@@ -29,12 +27,26 @@ void add_list(std::string& text, const std::string& name, const std::vector<std:
 
 std::string top_of(const std::string& key) { return key.substr(0, key.find('.')); }
 
+std::string line_of(const std::string& key, const ImportedValue& value) {
+  return without_controls(fmt::format("{}: {}  # {}", key, value.value, value.origin)) + "\n";
+}
+
 }  // namespace
+
+std::string without_controls(std::string text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
+    const bool wide = byte(i) == 0xC2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xA0;  // U+0080 to U+009F
+    if (byte(i) >= ' ' && byte(i) != 0x7F && !wide) continue;
+    text[i] = ' ';
+    if (wide) text[i + 1] = ' ';
+  }
+  return text;
+}
 
 std::string one_line(std::string text) {
   constexpr std::size_t kMost = 60;
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  text = without_controls(std::move(text));
   if (text.size() <= kMost) return text;
   std::size_t end = kMost;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a character
@@ -48,8 +60,8 @@ bool names_one_of(const std::string& name, const std::vector<std::string>& names
 }
 
 std::string scenario_text(const ImportedJob& job) {
-  std::string text = fmt::format("# {} ({}), imported by panpipe.\n", job.source, job.trainer);
-  for (const std::string& assumption : job.assumptions) text += "# Assumed: " + assumption + "\n";
+  std::string text = fmt::format("# {} ({}), imported by panpipe.\n", without_controls(job.source), job.trainer);
+  for (const std::string& assumption : job.assumptions) text += "# Assumed: " + without_controls(assumption) + "\n";
   add_list(text, "Understood, but not part of a prediction", job.not_modelled);
   add_list(text, "NOT UNDERSTOOD", job.not_understood);
   add_list(text, "Without effect on a step", job.without_effect);
@@ -63,12 +75,12 @@ std::string scenario_text(const ImportedJob& job) {
     for (const ImportedValue& value : job.values) {
       if (top_of(value.key) != top) continue;
       if (value.key == top) {
-        text += fmt::format("{}: {}  # {}\n", top, value.value, value.origin);
+        text += line_of(top, value);
         continue;
       }
       if (!opened) text += top + ":\n";
       opened = true;
-      text += fmt::format("  {}: {}  # {}\n", value.key.substr(top.size() + 1), value.value, value.origin);
+      text += "  " + line_of(value.key.substr(top.size() + 1), value);
     }
   }
   return text;

@@ -10,7 +10,7 @@ namespace panpipe::jobs {
 
 struct ImportedValue {
   std::string key;     // dotted path in the scenario: "parallel.tensor"
-  std::string value;   // YAML flow text
+  std::string value;   // YAML flow text; words of the job stand in it as scalar_text has them
   std::string origin;  // "--tensor-model-parallel-size", "zero_optimization.stage"
 };
 
@@ -28,6 +28,9 @@ struct ImportedJob {
   }
   void set(std::string key, int value, std::string origin) { set(std::move(key), std::to_string(value), std::move(origin)); }
 };
+
+// The text with a space for each control character: a line's end would begin a key, an escape would steer a terminal.
+std::string without_controls(std::string text);
 
 // A word of a job as messages show it: one line of at most 60 characters.
 std::string one_line(std::string text);

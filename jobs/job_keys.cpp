@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "base/error.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "jobs/job.hpp"
 
@@ -17,6 +18,8 @@ bool is_null_value(const Node& node) {
   return node.kind == NodeKind::Null ||
          (node.kind == NodeKind::Scalar && !node.quoted && (node.text == "null" || node.text == "~"));
 }
+
+constexpr std::size_t kMostSuggestions = 64;
 
 std::string value_text(const Node& node) {
   if (node.kind == NodeKind::Scalar) return node.text;
@@ -51,6 +54,7 @@ bool JobKeys::has(const std::string& path) const {
 }
 
 const Node* JobKeys::find(const std::string& path) {
+  asked_.insert(path);
   const auto found = values_.find(path);
   if (found == values_.end()) return nullptr;
   understood_.insert(path);
@@ -63,7 +67,7 @@ std::string JobKeys::shown(const std::string& path) const {
 }
 
 void JobKeys::refuse(const std::string& path, const std::string& message, const std::string& help) const {
-  throw InputError(std::vector{diagnostic_at(*values_.at(path), fmt::format("'{}' {}", path, message), help)});
+  throw InputError(std::vector{diagnostic_at(*values_.at(path), without_controls(fmt::format("'{}' {}", path, message)), help)});
 }
 
 std::optional<int> JobKeys::integer(const std::string& path, int at_least, int at_most) {
@@ -146,10 +150,16 @@ std::vector<std::string> JobKeys::take(const std::vector<std::string>& names) {
   return taken;
 }
 
-std::vector<std::string> JobKeys::rest() const {
-  std::vector<std::string> rest;
-  for (const std::string& path : order_)
-    if (!understood_.contains(path) && has(path)) rest.push_back(line_of(path));
+std::vector<std::string> JobKeys::rest(const std::vector<std::string>& known) const {
+  std::vector<std::string> rest, candidates(asked_.begin(), asked_.end());
+  for (const std::string& path : known)
+    if (!path.ends_with('*')) candidates.push_back(path);
+  for (const std::string& path : order_) {
+    if (understood_.contains(path) || !has(path)) continue;
+    // The search takes the product of the lengths and names; a file may hold thousands of keys that are none.
+    const auto near = rest.size() < kMostSuggestions ? nearest_name(path, candidates) : std::nullopt;
+    rest.push_back(line_of(path) + (near ? fmt::format(" ({})", did_you_mean(*near)) : ""));
+  }
   return rest;
 }
 

@@ -36,8 +36,8 @@ class JobKeys {
 
   // Marks those of `names` that are there, and gives them as "path: value"; a trailing `*` stands for any rest.
   std::vector<std::string> take(const std::vector<std::string>& names);
-  // What nobody asked for.
-  std::vector<std::string> rest() const;
+  // What nobody asked for, each with the nearest path that was asked for or is one of `known`.
+  std::vector<std::string> rest(const std::vector<std::string>& known = {}) const;
   const std::string& name() const;
 
  private:
@@ -48,7 +48,7 @@ class JobKeys {
   NodePtr root_;
   std::map<std::string, NodePtr> values_;  // leaves and lists
   std::vector<std::string> order_;
-  std::set<std::string> understood_;
+  std::set<std::string> understood_, asked_;
 };
 
 }  // namespace panpipe::jobs

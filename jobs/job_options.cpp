@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 #include "base/input/scalar_text.hpp"
 #include "base/text/characters.hpp"
-#include "jobs/known_keys.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -20,7 +19,7 @@ JobKeys job_keys(const std::string& text, const std::string& name) {
   return JobKeys(parse_document(text, name, "."));
 }
 
-void put_stated_model(ImportedJob& job, const JobOptions& options) {
+void put_stated_model(ImportedJob& job, const JobOptions& options, std::optional<int> sequence, const std::string& origin) {
   if (options.model.empty())
     throw InputError(
         fmt::format("{}: a configuration of {} holds no model\n  help: --model FILE names its config.json, as Hugging "
@@ -29,6 +28,8 @@ void put_stated_model(ImportedJob& job, const JobOptions& options) {
   job.set("workload.config", quoted_scalar(options.model), "--model");
   if (options.sequence)
     job.set("workload.sequence", *options.sequence, "--sequence");
+  else if (sequence)
+    job.set("workload.sequence", *sequence, origin);
   else
     job.assumptions.emplace_back("sequences as long as the model's positions; --sequence N states another length.");
 }
@@ -45,7 +46,9 @@ void tell_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& 
                const std::vector<std::string>& without_effect) {
   for (std::string& left : keys.take(not_modelled)) job.not_modelled.push_back(std::move(left));
   for (std::string& left : keys.take(without_effect)) job.without_effect.push_back(std::move(left));
-  job.not_understood = keys.rest();
+  std::vector<std::string> known = not_modelled;
+  known.insert(known.end(), without_effect.begin(), without_effect.end());
+  job.not_understood = keys.rest(known);
 }
 
 void put_optimizer(ImportedJob& job, const std::string& name, const std::string& origin) {
@@ -53,14 +56,6 @@ void put_optimizer(ImportedJob& job, const std::string& name, const std::string&
   if (lower == "adam" || lower == "adamw" || lower == "sgd") return job.set("optimizer", lower, origin);
   job.set("optimizer", "adamw", fmt::format("instead of {}", origin));
   job.not_modelled.push_back(fmt::format("{}: {} (predicted as AdamW)", origin, one_line(name)));
-}
-
-void put_context_key(ImportedJob& job, JobKeys& keys, const std::string& path, int degree, const std::string& exchange) {
-  if (!put_context(job, degree, path, exchange)) keys.refuse(path, no_context(degree), kPredictWithout);
-}
-
-void put_expert_key(ImportedJob& job, JobKeys& keys, const std::string& path, int degree, int tensor) {
-  if (!put_expert(job, degree, tensor, path)) keys.refuse(path, no_expert(degree), kPredictWithoutExperts);
 }
 
 }  // namespace panpipe::jobs

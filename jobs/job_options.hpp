@@ -21,8 +21,10 @@ struct JobOptions {
 // The configuration parsed from YAML or JSON. Throws InputError with places; more than 1 MiB is no configuration.
 JobKeys job_keys(const std::string& text, const std::string& name);
 
-// The model of --model and --sequence. Throws InputError where the first is missing: `trainer`'s configuration holds no model.
-void put_stated_model(ImportedJob& job, const JobOptions& options);
+// The model of --model and --sequence; `sequence` is the job's own length, with its key. Throws InputError where the first is
+// missing: `trainer`'s configuration holds no model.
+void put_stated_model(ImportedJob& job, const JobOptions& options, std::optional<int> sequence = {},
+                      const std::string& origin = "");
 
 // Samples of a microbatch: `stated` where there is one, else --micro, else 1, which is assumed.
 int micro_batch(ImportedJob& job, const JobOptions& options, std::optional<int> stated, const std::string& origin);
@@ -33,9 +35,5 @@ void tell_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& 
 
 // The optimizer of torch.optim's or DeepSpeed's names; any other is told, and AdamW is predicted.
 void put_optimizer(ImportedJob& job, const std::string& name, const std::string& origin);
-
-// Degrees of context and expert parallelism; InputError at the key where scenarios have none (jobs/known_keys.hpp).
-void put_context_key(ImportedJob& job, JobKeys& keys, const std::string& path, int degree, const std::string& exchange);
-void put_expert_key(ImportedJob& job, JobKeys& keys, const std::string& path, int degree, int tensor);
 
 }  // namespace panpipe::jobs

@@ -71,6 +71,14 @@ std::string plain_letters(std::string_view name) {
   return plain;
 }
 
+// PyTorch's kernels name the C++ lambda that they run ("{lambda(float)#1}"), which is no LAMB.
+std::string without_lambdas(std::string plain) {
+  constexpr std::string_view kLambda = "lambda";
+  for (std::size_t at = plain.find(kLambda); at != std::string::npos; at = plain.find(kLambda, at))
+    plain.erase(at, kLambda.size());
+  return plain;
+}
+
 template <std::size_t N>
 KernelGroup first_word(const std::string& name, const std::array<Word, N>& words) {
   for (const auto& [word, group] : words)
@@ -89,7 +97,7 @@ std::string_view name_of(KernelGroup group) {
 
 KernelGroup group_of_kernel(std::string_view category, std::string_view name, std::string_view collective) {
   if (category == "gpu_memcpy" || category == "gpu_memset") return KernelGroup::Copies;
-  const std::string plain = plain_letters(name);
+  const std::string plain = without_lambdas(plain_letters(name));
   if (!collective.empty()) {
     const KernelGroup named = first_word(plain_letters(collective), kCommunicationWords);
     if (named != KernelGroup::Other) return named;

@@ -99,7 +99,11 @@ const std::vector<std::string>& megatron_arguments_without_effect() {
                                                  "--lazy-mpu-init",
                                                  "--local-rank",
                                                  "--module",
-                                                 "--num-dataset-builder-threads"};
+                                                 "--num-dataset-builder-threads",
+                                                 "--cp-comm-type",
+                                                 "--moe-token-dispatcher-type",
+                                                 "--moe-grouped-gemm",
+                                                 "--microbatch-group-size-per-virtual-pipeline-stage"};
   return names;
 }
 
@@ -110,12 +114,10 @@ const std::vector<std::string>& megatron_arguments_not_modelled() {
                                                  "--external-cuda-graph",
                                                  "--te-rng-tracker",
                                                  "--mtp-*",
-                                                 "--moe-token-dispatcher-type",
                                                  "--moe-permute-fusion",
                                                  "--moe-token-drop-policy",
                                                  "--moe-shared-expert-overlap",
                                                  "--moe-enable-deepep",
-                                                 "--moe-grouped-gemm",
                                                  "--moe-use-legacy-grouped-gemm",
                                                  "--moe-router-dtype",
                                                  "--moe-router-group-topk",
@@ -134,13 +136,13 @@ const std::vector<std::string>& megatron_arguments_not_modelled() {
                                                  "--optimizer-cpu-offload*",
                                                  "--cpu-offloading*",
                                                  "--use-precision-aware-optimizer",
+                                                 "--use-tp-pp-dp-mapping",
                                                  "--main-grads-dtype",
                                                  "--main-params-dtype",
                                                  "--exp-avg-dtype",
                                                  "--exp-avg-sq-dtype",
                                                  "--window-size",
                                                  "--cross-entropy-fusion-impl",
-                                                 "--microbatch-group-size-per-virtual-pipeline-stage",
                                                  "--defer-embedding-wgrad-compute",
                                                  "--fp16-lm-cross-entropy",
                                                  "--deterministic-mode",

@@ -9,9 +9,9 @@
 #include "jobs/bounds.hpp"
 #include "jobs/framework_choices.hpp"
 #include "jobs/job_machine.hpp"
-#include "jobs/known_keys.hpp"
 #include "jobs/megatron_arguments.hpp"
 #include "jobs/megatron_job.hpp"
+#include "jobs/shared_keys.hpp"
 
 namespace panpipe::jobs {
 
@@ -86,11 +86,24 @@ void read_expert_degrees(MegatronJob& m, int data) {
     m.arguments.refuse("--expert-model-parallel-size",
                        fmt::format("is {}, which does not divide the {} ranks {}", m.expert, ranks,
                                    width == m.tensor ? "of data and context parallelism" : "that hold experts whole"));
-  if (!put_expert(m.job, m.expert, width == m.tensor ? 0 : width, "--expert-model-parallel-size"))
-    m.arguments.refuse("--expert-model-parallel-size", no_expert(m.expert), kPredictWithoutExperts);
+  put_expert(m.job, m.expert, width == m.tensor ? 0 : width, "--expert-model-parallel-size");
   const auto capacity = m.arguments.number("--moe-expert-capacity-factor");
   const bool padded = m.arguments.flag("--moe-pad-expert-input-to-capacity");
   if (capacity) put_capacity(m.job, *capacity, padded, "--moe-expert-capacity-factor");
+}
+
+// How keys and values travel: one type for all layers. Without context parallelism the argument moves nothing.
+void read_context(MegatronJob& m) {
+  if (m.context == 1) return;
+  const std::vector<std::string> types = m.arguments.list("--cp-comm-type");
+  std::string exchange;
+  if (types.size() == 1 && types[0] == "p2p") exchange = "ring";
+  if (types.size() == 1 && (types[0] == "all_gather" || types[0] == "allgather")) exchange = "all-gather";
+  if (types.size() == 1 && types[0] == "a2a") exchange = "ulysses";
+  if (!types.empty() && exchange.empty())
+    m.job.not_modelled.push_back(one_line(fmt::format("--cp-comm-type {}", fmt::join(types, " "))) + " (predicted as a ring)");
+  put_context(m.job, m.context, exchange.empty() ? "--context-parallel-size" : "--context-parallel-size, --cp-comm-type",
+              exchange);
 }
 
 void read_parallel(MegatronJob& m) {
@@ -103,8 +116,7 @@ void read_parallel(MegatronJob& m) {
   m.job.set("parallel.tensor", m.tensor, "--tensor-model-parallel-size");
   m.job.set("parallel.data", data,
             fmt::format("{} GPUs / (tensor x pipeline{})", machine.gpus, m.context > 1 ? " x context" : ""));
-  if (!put_context(m.job, m.context, "--context-parallel-size"))
-    m.arguments.refuse("--context-parallel-size", no_context(m.context), kPredictWithout);
+  read_context(m);
   read_expert_degrees(m, data);
   if (m.arguments.flag("--sequence-parallel")) m.job.set("parallel.sequence_parallel", "true", "--sequence-parallel");
   read_sharding(m);
@@ -126,11 +138,24 @@ void read_precision(MegatronJob& m) {
     const std::string recipe = a.text("--fp8-recipe").value_or("delayed");
     for (const char* known : {"--fp8-amax-history-len", "--fp8-amax-compute-algo", "--fp8-margin", "--fp8-interval"})
       a.flag(known);
-    return put_fp8(m.job, recipe == "mxfp8" ? "mxfp8" : "fp8", fmt::format("--fp8-format (recipe {})", recipe));
+    return m.job.set("precision", recipe == "mxfp8" ? "mxfp8" : "fp8", fmt::format("--fp8-format (recipe {})", recipe));
   }
   if (bf16) return m.job.set("precision", "bf16", "--bf16");
   if (fp16) return m.job.set("precision", "fp16", "--fp16");
   m.job.set("precision", "fp32", "neither --bf16 nor --fp16");
+}
+
+// Both moments in one format: the key `states`. Without the flag Megatron-LM keeps them in fp32.
+std::string states_of_optimizer(MegatronJob& m) {
+  if (!m.arguments.flag("--use-precision-aware-optimizer")) return "fp32";
+  const std::string first = m.arguments.text("--exp-avg-dtype").value_or("fp32"),
+                    second = m.arguments.text("--exp-avg-sq-dtype").value_or("fp32");
+  const auto narrow = [](const std::string& type) { return type == "fp8" || type == "uint8"; };
+  if (first == second && (first == "fp32" || first == "bf16")) return first;
+  if (narrow(first) && narrow(second)) return "8bit";
+  m.job.not_modelled.push_back(one_line(fmt::format("--exp-avg-dtype {} --exp-avg-sq-dtype {}", first, second)) +
+                               " (predicted in fp32)");
+  return "fp32";
 }
 
 void read_optimizer(MegatronJob& m) {
@@ -143,6 +168,9 @@ void read_optimizer(MegatronJob& m) {
     m.job.not_modelled.push_back("--optimizer " + name);
     return;
   }
+  const std::string states = name == "adam" ? states_of_optimizer(m) : "fp32";
+  if (states != "fp32")
+    return m.job.set("optimizer", fmt::format("{{name: adamw, states: {}}}", states), "--exp-avg-dtype, --exp-avg-sq-dtype");
   m.job.set("optimizer", name == "adam" ? "adamw" : "sgd", m.arguments.has("--optimizer") ? "--optimizer" : "Megatron's default");
 }
 
@@ -165,7 +193,8 @@ void read_framework(MegatronJob& m) {
   const bool flash = a.flag("--use-flash-attn") || backend == "flash";
   const bool local = a.text("--transformer-impl").value_or("transformer_engine") == "local";
   if (flash) framework.choose("attention: flash-2", "--use-flash-attn");
-  if (backend == "unfused" || (local && !flash))
+  if (backend == "fused") framework.choose("attention: cudnn", "--attention-backend fused");
+  if (backend == "unfused" || (local && !flash && backend != "fused"))
     framework.choose("attention: unfused", backend.empty() ? "--transformer-impl local" : "--attention-backend unfused");
   if (a.flag("--overlap-grad-reduce"))
     framework.choose("overlap_all_reduce: true, overlap_reduce_scatter: true", "--overlap-grad-reduce");

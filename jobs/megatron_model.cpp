@@ -44,7 +44,8 @@ class MegatronModel {
     gated_ = a_.flag("--swiglu"), squared_ = a_.flag("--squared-relu");
     rms_ = a_.text("--normalization").value_or("LayerNorm") == "RMSNorm";
     const bool flagged = a_.flag("--use-rotary-position-embeddings");
-    const std::string positions = a_.text("--position-embedding-type").value_or(flagged ? "rope" : "learned_absolute");
+    std::string positions = a_.text("--position-embedding-type").value_or(flagged ? "rope" : "learned_absolute");
+    if (a_.flag("--no-position-embedding") && positions == "learned_absolute") positions = "none";
     rotary_ = positions == "rope" || positions == "yarn";
     alibi_ = positions == "alibi";
     if (!rotary_ && !alibi_ && positions != "learned_absolute" && positions != "none")
@@ -168,8 +169,12 @@ class MegatronModel {
       add_experts_of_qwen(shared, sparse);
     for (const char* known :
          {"--moe-router-score-function", "--moe-router-enable-expert-bias", "--moe-router-topk-scaling-factor",
-          "--moe-router-bias-update-rate", "--moe-router-pre-softmax", "--moe-shared-expert-gate"})
+          "--moe-router-bias-update-rate", "--moe-router-pre-softmax", "--moe-shared-expert-gate", "--moe-grouped-gemm"})
       a_.flag(known);
+    // Tokens travel to experts by all-to-all.
+    const std::string dispatcher = a_.text("--moe-token-dispatcher-type").value_or("alltoall");
+    if (dispatcher != "alltoall")
+      m_.job.not_modelled.push_back(one_line("--moe-token-dispatcher-type " + dispatcher) + " (predicted as alltoall)");
   }
 
   void add_experts_of_deepseek(int shared, int width, const std::vector<bool>& sparse) {

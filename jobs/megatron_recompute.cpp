@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/input/scalar_text.hpp"
 #include "jobs/bounds.hpp"
 #include "jobs/megatron_job.hpp"
 
@@ -32,10 +33,11 @@ void read_megatron_recompute(MegatronJob& m) {
   const auto granularity = m.arguments.text("--recompute-granularity");
   const auto method = m.arguments.text("--recompute-method");
   const int layers = m.arguments.integer("--recompute-num-layers", 1, kMostLayers).value_or(1);
-  const std::vector<std::string> modules = m.arguments.list("--recompute-modules");
+  std::vector<std::string> modules = m.arguments.list("--recompute-modules");
   if (m.arguments.flag("--recompute-activations") || granularity == "selective") {
     if (modules.empty() || (modules.size() == 1 && modules[0] == "core_attn"))
       return m.job.set("recompute", "selective", granularity ? "--recompute-granularity selective" : "--recompute-activations");
+    for (std::string& module : modules) module = scalar_text(module);
     return m.job.set("recompute", fmt::format("{{modules: [{}]}}", fmt::join(modules, ", ")), "--recompute-modules");
   }
   if (read_older_names(m) || !granularity) return;

@@ -13,6 +13,8 @@ namespace {
 
 constexpr const char* kLayout = "--pipeline-model-parallel-layout";
 constexpr const char* kPerStage = "--num-layers-per-virtual-pipeline-stage";
+constexpr const char* kFirst = "--decoder-first-pipeline-num-layers";
+constexpr const char* kLast = "--decoder-last-pipeline-num-layers";
 
 class MegatronStages {
  public:
@@ -23,7 +25,7 @@ class MegatronStages {
     const int stages = m_.pipeline * each;
     if (each > 1 && m_.pipeline > 1) {
       m_.job.set("parallel.virtual_stages", each, origin_);
-      m_.job.set("schedule", "interleaved-1f1b", "Megatron's schedule with virtual stages");
+      put_interleaved();
     } else {
       m_.job.set("schedule", "1f1b", "Megatron's schedule without virtual stages");
     }
@@ -34,6 +36,13 @@ class MegatronStages {
   }
 
  private:
+  void put_interleaved() {
+    const char* turn = "--microbatch-group-size-per-virtual-pipeline-stage";
+    if (const auto group = a_.integer(turn, 1, kMostSamples))
+      return m_.job.set("schedule", fmt::format("{{name: interleaved-1f1b, group: {}}}", *group), turn);
+    m_.job.set("schedule", "interleaved-1f1b", "Megatron's schedule with virtual stages");
+  }
+
   // Stages of a rank, and in `origin_` where they come from.
   int virtual_stages() {
     const auto per_stage = a_.integer(kPerStage, 1, kMostLayers);
@@ -54,6 +63,9 @@ class MegatronStages {
       return stages_of_layout(*text);
     }
     if (!per_stage) return stated.value_or(1);
+    if (uneven_ends())
+      a_.refuse(kPerStage, fmt::format("excludes {}", a_.has(kFirst) ? kFirst : kLast),
+                "--num-virtual-stages-per-pipeline-rank states the virtual stages then");
     origin_ = "--num-layers / --pipeline-model-parallel-size / --num-layers-per-virtual-pipeline-stage";
     if (parts() % (static_cast<long long>(m_.pipeline) * *per_stage) != 0)
       a_.refuse(kPerStage,
@@ -71,6 +83,8 @@ class MegatronStages {
     return stages / m_.pipeline;
   }
 
+  bool uneven_ends() const { return a_.has(kFirst) || a_.has(kLast); }
+
   // Layers, and the embedding and the loss where they count as one.
   int parts() const { return m_.layers + (embedding_ ? 1 : 0) + (loss_ ? 1 : 0); }
 
@@ -80,7 +94,7 @@ class MegatronStages {
       for (const LayoutStage& stage : layout_.stages) layers.push_back(stage.layers);
       return layers;
     }
-    if (a_.has("--decoder-first-pipeline-num-layers") || a_.has("--decoder-last-pipeline-num-layers")) return ends_apart(stages);
+    if (uneven_ends()) return ends_apart(stages);
     if (parts() % stages != 0) {
       if (embedding_ || loss_)
         a_.refuse(embedding_ ? "--account-for-embedding-in-pipeline-split" : "--account-for-loss-in-pipeline-split",
@@ -96,16 +110,25 @@ class MegatronStages {
     return layers;
   }
 
+  // The first and the last rank have their own numbers of layers, the ranks between them share the rest; a rank divides its
+  // layers over its virtual stages (Megatron's get_num_layers_to_build).
   std::vector<int> ends_apart(int stages) {
-    const auto first = a_.integer("--decoder-first-pipeline-num-layers", 1, kMostLayers),
-               last = a_.integer("--decoder-last-pipeline-num-layers", 1, kMostLayers);
-    const int others = stages - (first ? 1 : 0) - (last ? 1 : 0), rest = m_.layers - first.value_or(0) - last.value_or(0);
-    if (others < 1 || rest < 0 || rest % others != 0)
-      a_.refuse(first ? "--decoder-first-pipeline-num-layers" : "--decoder-last-pipeline-num-layers",
-                fmt::format("leaves {} layers for {} stages, which is not the same for each", rest, others));
-    std::vector<int> layers(static_cast<std::size_t>(stages), rest / others);
-    if (first) layers.front() = *first;
-    if (last) layers.back() = *last;
+    const auto first = a_.integer(kFirst, 1, kMostLayers), last = a_.integer(kLast, 1, kMostLayers);
+    const char* option = first ? kFirst : kLast;
+    if (embedding_ || loss_)
+      a_.refuse(option, "excludes --account-for-embedding-in-pipeline-split and --account-for-loss-in-pipeline-split");
+    const int others = m_.pipeline - (first ? 1 : 0) - (last ? 1 : 0), rest = m_.layers - first.value_or(0) - last.value_or(0);
+    if (others < 0 || rest < 0 || (others == 0) != (rest == 0) || (others > 0 && rest % others != 0))
+      a_.refuse(option, fmt::format("leaves {} layers for {} ranks, which is not the same for each", rest, std::max(0, others)));
+    const int each = stages / m_.pipeline;
+    std::vector<int> layers;
+    for (int stage = 0; stage < stages; ++stage) {
+      const int rank = stage % m_.pipeline;
+      const int own = rank == 0 && first ? *first : rank == m_.pipeline - 1 && last ? *last : rest / others;
+      if (own % each != 0)
+        a_.refuse(option, fmt::format("gives rank {} {} layers, no multiple of its {} virtual stages", rank, own, each));
+      layers.push_back(own / each);
+    }
     return layers;
   }
 

@@ -11,7 +11,7 @@
 #include "jobs/bounds.hpp"
 #include "jobs/config_text.hpp"
 #include "jobs/framework_choices.hpp"
-#include "jobs/known_keys.hpp"
+#include "jobs/shared_keys.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -108,9 +108,9 @@ class NanotronImport {
     job_.set("parallel.pipeline", pipeline, "parallelism.pp");
     job_.set("parallel.tensor", tensor, "parallelism.tp");
     job_.set("parallel.data", data, "parallelism.dp");
-    put_context_key(job_, keys_, "parallelism.context_parallel_size", context, "ring");
+    put_context(job_, context, "parallelism.context_parallel_size", "ring");
     const int expert = keys_.integer("parallelism.expert_parallel_size", 1, kMostRanks).value_or(1);
-    put_expert_key(job_, keys_, "parallelism.expert_parallel_size", expert, 0);
+    put_expert(job_, expert, 0, "parallelism.expert_parallel_size");
     const std::string mode = lower_case(keys_.text("parallelism.tp_mode").value_or("all_reduce"));
     if (mode != "all_reduce" && mode != "reduce_scatter")
       keys_.refuse("parallelism.tp_mode",
@@ -135,7 +135,7 @@ class NanotronImport {
     if (!options_.model.empty()) {
       job_.without_effect.emplace_back("model.model_config (--model takes its place)");
       keys_.take({in + "*"});
-      put_stated_model(job_, options_);
+      put_stated_model(job_, options_, keys_.integer("tokens.sequence_length", 1, kMostTokens), "tokens.sequence_length");
       return;
     }
     if (!keys_.has(in + "hidden_size"))
@@ -169,7 +169,7 @@ class NanotronImport {
     }
     job_.set("workload.config", config.text(), "model.model_config, in the words of config.json");
     const int sequence = options_.sequence ? *options_.sequence : needed("tokens.sequence_length", kMostTokens);
-    keys_.integer("tokens.sequence_length");
+    keys_.integer("tokens.sequence_length", 1, kMostTokens);
     job_.set("workload.sequence", sequence, options_.sequence ? "--sequence" : "tokens.sequence_length");
   }
 

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "base/error.hpp"
 #include "base/input/source_text.hpp"
 
@@ -36,10 +39,39 @@ class Splitter {
     open_ = true;
     word_ = {};
     word_.line = line_, word_.column = column_;
+    parentheses_ = 0;
+    plain_ = true;
   }
   void finish() {
-    if (open_) words_.push_back(std::move(word_));
-    open_ = false;
+    if (!open_) return;
+    word_.after_array = after_array_;
+    words_.push_back(std::move(word_));
+    open_ = after_array_ = false;
+  }
+
+  // "NAME=" or "NAME+=" without quotes.
+  bool names_array() const {
+    std::string_view name = word_.text;
+    if (!open_ || !plain_ || !name.ends_with('=')) return false;
+    name.remove_suffix(1);
+    if (name.ends_with('+')) name.remove_suffix(1);
+    const auto letter = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+    return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+           std::all_of(name.begin(), name.end(), letter);
+  }
+
+  // Whether the parenthesis is bash's and not the word's, as in ([0]*3+[1]*58).
+  bool array_bracket(char c) {
+    if (c == '(' && names_array()) {
+      open_ = false;
+    } else if (c == ')' && (!open_ || parentheses_ == 0)) {
+      finish();
+    } else {
+      return false;
+    }
+    after_array_ = true;
+    advance();
+    return true;
   }
 
   // A backslash in front of a line's end joins the lines; any other takes the next character as it is.
@@ -49,6 +81,7 @@ class Splitter {
     if (here() == '\r' && at_ + 1 < text_.size() && text_[at_ + 1] == '\n') advance();
     if (here() != '\n') {
       begin();
+      plain_ = false;
       word_.text += here();
     }
     advance();
@@ -56,6 +89,7 @@ class Splitter {
 
   void quoted(char quote) {
     begin();
+    plain_ = false;
     const int line = line_, column = column_;
     advance();
     while (at_ < text_.size() && here() != quote) {
@@ -85,7 +119,10 @@ class Splitter {
       finish();
       return advance();
     }
+    if ((c == '(' || c == ')') && array_bracket(c)) return;
     begin();
+    if (c == '(') ++parentheses_;
+    if (c == ')') --parentheses_;
     if (c == '$' || c == '`') word_.expands = true;
     word_.text += c;
     advance();
@@ -96,6 +133,9 @@ class Splitter {
   std::size_t at_ = 0;
   int line_ = 1, column_ = 1;
   bool open_ = false;
+  bool plain_ = true;         // of the word: nothing in it is quoted
+  int parentheses_ = 0;       // of the word, not closed
+  bool after_array_ = false;  // of the next word
   ShellWord word_;
   std::vector<ShellWord> words_;
 };

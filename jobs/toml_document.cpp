@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/input/render.hpp"
 #include "base/input/source_text.hpp"
 
 // toml++ 3.3 and 3.4 assume in releases what they assert otherwise, also of a key that begins with a letter it must not; their
@@ -21,6 +22,7 @@ namespace panpipe::jobs {
 namespace {
 
 constexpr std::size_t kMostToml = std::size_t{1} << 20;
+constexpr std::size_t kLongestPath = 256;  // every value keeps its own; torchtitan's longest has 63 bytes
 
 // A value as YAML would write it; dates stay text.
 std::string scalar_of(const toml::node& node, bool& quoted) {
@@ -35,6 +37,16 @@ std::string scalar_of(const toml::node& node, bool& quoted) {
   return std::string("a date");
 }
 
+void check_path(const std::string& path, const toml::key& key, const std::shared_ptr<const SourceText>& source) {
+  if (path.size() <= kLongestPath) return;
+  Node at;
+  at.source = source;
+  at.line = static_cast<int>(key.source().begin.line);
+  at.column = static_cast<int>(key.source().begin.column);
+  throw InputError(std::vector{diagnostic_at(
+      at, fmt::format("a key of {} bytes with the tables that it lies in, more than {}", path.size(), kLongestPath))});
+}
+
 // toml++ refuses deeper nesting than 256, so this calls itself no deeper.
 NodePtr tree_of(const toml::node& from, const std::shared_ptr<const SourceText>& source, const std::string& path) {
   auto node = std::make_shared<Node>();
@@ -46,7 +58,9 @@ NodePtr tree_of(const toml::node& from, const std::shared_ptr<const SourceText>&
     node->kind = NodeKind::Map;
     for (const auto& [key, value] : *table) {
       const std::string name(key.str());
-      NodePtr child = tree_of(value, source, path.empty() ? name : path + "." + name);
+      const std::string inner = path.empty() ? name : path + "." + name;
+      check_path(inner, key, source);
+      NodePtr child = tree_of(value, source, inner);
       node->entries.push_back(
           {name, static_cast<int>(key.source().begin.line), static_cast<int>(key.source().begin.column), child});
     }
@@ -70,6 +84,8 @@ NodePtr parse_toml(const std::string& text, const std::string& name) {
   if (text.size() > kMostToml) throw InputError(fmt::format("{}: a job's configuration of more than 1 MiB is none", name));
   auto source = std::make_shared<SourceText>(SourceText{name, std::string(1, '.'), {}});
   const std::string checked = checked_text(text, *source);
+  if (checked.find_first_not_of(" \t\n") == std::string::npos)
+    throw InputError(std::vector{diagnostic_of_file(name, "the file is empty")});
   const toml::parse_result parsed = toml::parse(checked);
   if (!parsed) {
     const auto& place = parsed.error().source().begin;

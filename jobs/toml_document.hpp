@@ -7,7 +7,8 @@
 
 namespace panpipe::jobs {
 
-// Throws InputError with the place: not TOML, not UTF-8, more than 1 MiB. `name` appears in messages.
+// Throws InputError with the place: not TOML, not UTF-8, empty, more than 1 MiB, a key of more than 256 bytes
+// with its tables. `name` appears in messages.
 NodePtr parse_toml(const std::string& text, const std::string& name);
 
 }  // namespace panpipe::jobs

@@ -6,11 +6,12 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/input/source_text.hpp"
 #include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "jobs/bounds.hpp"
 #include "jobs/framework_choices.hpp"
-#include "jobs/known_keys.hpp"
+#include "jobs/shared_keys.hpp"
 #include "jobs/toml_document.hpp"
 #include "jobs/torchtitan_flavors.hpp"
 #include "jobs/torchtitan_keys.hpp"
@@ -77,6 +78,7 @@ class TorchtitanImport {
       keys_.refuse("parallelism.data_parallel_shard_degree", fmt::format("is {}, and {} GPUs leave {} for it", stated,
                                                                          machine.gpus, static_cast<long long>(groups) * stated));
     shard_ = stated > 0 ? stated : groups;
+    sharded_ = shard_ > 1 || context > 1;
     put_cluster(job_, machine);
     job_.set("parallel.pipeline", pipeline_, "parallelism.pipeline_parallel_degree");
     job_.set("parallel.tensor", tensor_, "parallelism.tensor_parallel_degree");
@@ -84,23 +86,22 @@ class TorchtitanImport {
     job_.set("parallel.data", data_, "parallelism.data_parallel_replicate_degree x data_parallel_shard_degree");
     if (tensor_ > 1) job_.set("parallel.sequence_parallel", "true", "torchtitan's tensor parallelism");
     const bool gathers = keys_.text("parallelism.context_parallel_rotate_method").value_or("allgather") == "allgather";
-    put_context_key(job_, keys_, "parallelism.context_parallel_degree", context, gathers ? "all-gather" : "ring");
+    put_context(job_, context, "parallelism.context_parallel_degree", gathers ? "all-gather" : "ring");
     const int expert = degree("expert_parallel_degree");
     const int expert_tensor = keys_.integer("parallelism.expert_tensor_parallel_degree", 1, kMostRanks).value_or(1);
-    put_expert_key(job_, keys_, "parallelism.expert_parallel_degree", expert,
-                   expert > 1 && expert_tensor != tensor_ ? expert_tensor : 0);
+    put_expert(job_, expert, expert > 1 && expert_tensor != tensor_ ? expert_tensor : 0, "parallelism.expert_parallel_degree");
     if (replicas > 1 && shard_ > 1) job_.set("parallel.shard", shard_, "parallelism.data_parallel_shard_degree");
-    read_zero(context);
+    read_zero();
   }
 
   // FSDP shards as soon as there is a rank to share with; "default" keeps parameters whole where a pipeline runs several
   // microbatches.
-  void read_zero(int context) {
+  void read_zero() {
     const std::string key = "parallelism.fsdp_reshard_after_forward";
     const std::string policy = keys_.text(key).value_or("default");
     if (policy != "default" && policy != "always" && policy != "never")
       keys_.refuse(key, fmt::format("is '{}'; it is default, always or never", one_line(policy)));
-    if (shard_ == 1 && context == 1) return job_.set("parallel.zero", 0, "data_parallel_shard_degree 1");
+    if (!sharded_) return job_.set("parallel.zero", 0, "data_parallel_shard_degree 1");
     const bool reshards = policy == "always" || (policy == "default" && pipeline_ == 1);
     job_.set("parallel.zero", reshards ? 3 : 2, keys_.has(key) ? key : "fsdp_reshard_after_forward: default");
     if (!keys_.flag("training.enable_cpu_offload").value_or(false)) return;
@@ -111,8 +112,10 @@ class TorchtitanImport {
   void read_model() {
     const std::string name = keys_.text("model.name").value_or("llama3");
     std::string flavor = keys_.text("model.flavor").value_or("debugmodel");
+    const int sequence = keys_.integer("training.seq_len", 1, kMostTokens).value_or(2048);
+    const std::string origin = keys_.has("training.seq_len") ? "training.seq_len" : "torchtitan's default training.seq_len";
     if (!options_.model.empty()) {
-      put_stated_model(job_, options_);
+      put_stated_model(job_, options_, sequence, origin);
       layers_known_ = false;
       return;
     }
@@ -134,8 +137,7 @@ class TorchtitanImport {
           job_.source, one_line(name), one_line(flavor), suggestion(name + " " + flavor, names), fmt::join(names, ", ")));
     layers_ = known->layers;
     job_.set("workload.config", known->config, "model.name, model.flavor: torchtitan's own table");
-    const int sequence = keys_.integer("training.seq_len", 1, kMostTokens).value_or(2048);
-    job_.set("workload.sequence", options_.sequence.value_or(sequence), options_.sequence ? "--sequence" : "training.seq_len");
+    job_.set("workload.sequence", options_.sequence.value_or(sequence), options_.sequence ? "--sequence" : origin);
   }
 
   void read_batch() {
@@ -163,11 +165,12 @@ class TorchtitanImport {
           fmt::format("the {} passes of gradient accumulation run as one, without a drain between them.", global / pass));
   }
 
-  // Converters swap the linear layers for those of torchao.
+  // Converters swap the linear layers for those of torchao. FSDP casts what it gathers; without it autocast does, but under
+  // tensor or pipeline parallelism nothing does (torchtitan's maybe_enable_amp).
   void read_precision() {
     for (const std::string& converter : keys_.list("model.converters")) {
-      if (converter.find("float8") != std::string::npos) return put_fp8(job_, "fp8", "model.converters: float8");
-      if (converter.find("mx") != std::string::npos) return put_fp8(job_, "mxfp8", "model.converters: mx");
+      if (converter.find("float8") != std::string::npos) return job_.set("precision", "fp8", "model.converters: float8");
+      if (converter.find("mx") != std::string::npos) return job_.set("precision", "mxfp8", "model.converters: mx");
       job_.not_modelled.push_back("model.converters: " + one_line(converter));
     }
     const std::string weights = keys_.text("training.dtype").value_or("float32");
@@ -175,6 +178,11 @@ class TorchtitanImport {
     const std::string compute = keys_.text("training.mixed_precision_param").value_or("bfloat16");
     if (compute != "bfloat16" && compute != "float32")
       keys_.refuse("training.mixed_precision_param", fmt::format("is '{}'; it is bfloat16 or float32", one_line(compute)));
+    if (compute == "bfloat16" && !sharded_ && (tensor_ > 1 || pipeline_ > 1)) {
+      job_.assumptions.emplace_back(
+          "fp32: torchtitan mixes precisions beside tensor or pipeline parallelism under FSDP or context parallelism alone.");
+      return job_.set("precision", "fp32", "data_parallel_shard_degree 1: no mixed precision");
+    }
     job_.set("precision", compute == "bfloat16" ? "bf16" : "fp32", "training.mixed_precision_param");
   }
 
@@ -257,6 +265,7 @@ class TorchtitanImport {
   int tensor_ = 1, pipeline_ = 1, shard_ = 1, data_ = 1;
   int layers_ = 0;
   bool layers_known_ = true;
+  bool sharded_ = false;  // FSDP runs: it shards over replicas and over context parallelism
 };
 
 // A line that Python has and TOML has not.
@@ -276,7 +285,9 @@ bool is_python(const std::string& text) {
 
 ImportedJob import_torchtitan(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
                               const JobOptions& options) {
-  if (is_python(text))
+  SourceText source;
+  source.name = name;
+  if (is_python(checked_text(text, source)))
     throw InputError(
         fmt::format("{}: this is Python; torchtitan's registry of configurations (since February 2026) can only be run, "
                     "and nothing is run here\n  help: give the same settings as a TOML file of earlier releases, or as "

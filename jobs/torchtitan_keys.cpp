@@ -48,54 +48,64 @@ void override_torchtitan_keys(JobKeys& keys, const std::vector<std::string>& wor
   }
 }
 
+// Fields of JobConfig in all releases that read TOML. A star stands for a section whose keys say nothing else each; in the other
+// sections a name that is none of these is not understood.
 const std::vector<std::string>& torchtitan_keys_not_modelled() {
   static const std::vector<std::string> names = {"training.enable_cpu_offload",
                                                  "training.deterministic",
                                                  "training.mixed_precision_reduce",
+                                                 "training.disable_loss_parallel",
+                                                 "training.enable_loss_parallel",
                                                  "debug.deterministic",
+                                                 "debug.moe_force_load_balance",
+                                                 "training.debug_moe_force_load_balance",
                                                  "optimizer.early_step_in_backward",
                                                  "parallelism.disable_loss_parallel",
                                                  "parallelism.enable_compiled_autograd",
                                                  "parallelism.pipeline_parallel_split_points",
                                                  "parallelism.module_fqns_per_model_part",
                                                  "parallelism.pipeline_parallel_schedule_csv",
+                                                 "parallelism.pipeline_parallel_microbatches",
                                                  "parallelism.pipeline_parallel_expert_parallel_overlap",
                                                  "parallelism.expert_parallel_comm_backend",
-                                                 "parallelism.fsdp_*",
-                                                 "activation_checkpoint.*",
-                                                 "compile.*",
+                                                 "parallelism.context_parallel_load_balancer",
+                                                 "activation_checkpoint.memory_budget",
+                                                 "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns",
+                                                 "compile.enable",
+                                                 "compile.components",
+                                                 "compile.backend",
                                                  "float8.*",
                                                  "mx.*",
                                                  "quantize.*",
-                                                 "experimental.*",
+                                                 "experimental.torch_spmd",
+                                                 "experimental.custom_args_module",
+                                                 "experimental.custom_import",
+                                                 "experimental.custom_model_path",
+                                                 "experimental.enable_async_tensor_parallel",
+                                                 "experimental.enable_compiled_autograd",
                                                  "memory_estimation.*",
-                                                 "model.converters",
                                                  "fault_tolerance.*",
                                                  "deepep.*",
-                                                 "parallelism.*"};
+                                                 "model.converters",
+                                                 "model.attn_mask_type",
+                                                 "model.use_flex_attn",
+                                                 "model.norm_type"};
   return names;
 }
 
 const std::vector<std::string>& torchtitan_keys_without_effect() {
-  static const std::vector<std::string> names = {"job.*",
-                                                 "profiling.*",
-                                                 "metrics.*",
-                                                 "lr_scheduler.*",
-                                                 "checkpoint.*",
-                                                 "comm.*",
-                                                 "validation.*",
-                                                 "optimizer.*",
-                                                 "model.tokenizer_path",
-                                                 "model.hf_assets_path",
-                                                 "model.print_after_conversion",
-                                                 "training.dataset*",
-                                                 "training.steps",
-                                                 "training.gc_*",
-                                                 "training.seed",
-                                                 "training.data_parallel_*",
-                                                 "debug.*",
-                                                 "training.dataloader.*",
-                                                 "hf_transformers.*"};
+  static const std::vector<std::string> names = {
+      "job.*", "profiling.*", "metrics.*", "lr_scheduler.*", "checkpoint.*", "comm.*", "validation.*", "hf_transformers.*",
+      "optimizer.lr", "optimizer.beta1", "optimizer.beta2", "optimizer.eps", "optimizer.weight_decay", "optimizer.fused",
+      "model.tokenizer_path", "model.hf_assets_path", "model.print_after_conversion", "training.dataset", "training.dataset_path",
+      "training.dataset_config", "training.steps", "training.gc_freq", "training.gc_debug", "training.seed",
+      "training.warmup_steps", "training.dataloader.*", "debug.seed", "debug.deterministic_warn_only",
+      "activation_checkpoint.preserve_rng_state", "activation_checkpoint.determinism_check", "activation_checkpoint.debug",
+      "activation_checkpoint.early_stop", "activation_checkpoint.visualize_memory_budget_pareto", "model.name", "model.flavor",
+      // Without a pipeline; with one they are read.
+      "parallelism.pipeline_parallel_schedule", "parallelism.pipeline_parallel_microbatch_size",
+      "parallelism.pipeline_parallel_layers_per_stage", "parallelism.pipeline_parallel_first_stage_less_layers",
+      "parallelism.pipeline_parallel_last_stage_less_layers"};
   return names;
 }
 

@@ -6,6 +6,7 @@
 #include "base/text/json_writer.hpp"
 #include "base/text/quantity_text.hpp"
 #include "base/text/text_table.hpp"
+#include "jobs/job.hpp"
 #include "jobs/trace_compare.hpp"
 
 namespace panpipe::jobs {
@@ -86,8 +87,7 @@ std::string trace_table(const KinetoTrace& trace, const TraceSummary& measured, 
   const auto unknown = longest_other_kernels(trace);
   if (!unknown.empty()) text += "\nkernels of no group:\n";
   for (const auto& [name, times] : unknown)
-    text += fmt::format("  {} x {}: {}\n", times.count, name.size() > 60 ? name.substr(0, 60) + "..." : name,
-                        time_of(times.total_us));
+    text += fmt::format("  {} x {}: {}\n", times.count, one_line(name), time_of(times.total_us));
   return text;
 }
 

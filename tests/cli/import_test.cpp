@@ -103,6 +103,15 @@ TEST(ImportNcclTests, TheTableIsACluster) {
   EXPECT_GT(step(with), step(without) + 0.0005);
 }
 
+TEST(ImportJobs, ATrainerThatIsNone) {
+  const Outcome run = panpipe("import megatro job.sh");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.err,
+            "panpipe import: error: there is no 'megatro', did you mean 'megatron'?\n  known: piper, topology, nccl-tests, "
+            "megatron, deepspeed, accelerate, nanotron, torchtitan, kineto\n  see panpipe import --help\n");
+  EXPECT_THAT(panpipe("export nosuch s.yaml").err, HasSubstr("panpipe export: error: there is no 'nosuch'\n  known: "));
+}
+
 TEST(ImportNcclTests, SaysWhatIsMissing) {
   const Outcome garbage = panpipe("import nccl-tests README.md");
   EXPECT_EQ(garbage.exit_code, 2);

@@ -47,6 +47,28 @@ TEST(KernelGroups, NamesOfKernels) {
   EXPECT_EQ(group("my_kernel"), KernelGroup::Other);
 }
 
+// PyTorch's element-wise kernels name the lambda that they run; Apex's LAMB is an optimizer all the same.
+TEST(KernelGroups, ALambdaIsNoOptimizer) {
+  const auto group = [](const char* name) { return group_of_kernel("kernel", name, ""); };
+  EXPECT_EQ(
+      group("void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous namespace)::silu_kernel(at::"
+            "TensorIteratorBase&)::{lambda()#1}::operator()() const::{lambda()#5}::operator()() const::{lambda(c10::BFloat16)"
+            "#1}, std::array<char*, 2ul> >(int, at::native::(anonymous namespace)::silu_kernel)"),
+      KernelGroup::Elementwise);
+  EXPECT_EQ(group("void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::"
+                  "{lambda()#3}::operator()() const::{lambda()#7}::operator()() const::{lambda(float)#1}>"),
+            KernelGroup::Elementwise);
+  EXPECT_EQ(group("void (anonymous namespace)::elementwise_kernel_with_index<int, at::native::arange_cuda_out(c10::Scalar const&)"
+                  "::{lambda()#1}::operator()() const::{lambda(long)#1}>"),
+            KernelGroup::Elementwise);
+  EXPECT_EQ(group("void lamb_cuda_kernel_part1<float, float, 512>"), KernelGroup::Optimizer);
+}
+
+TEST(KinetoTrace, NamesSteerNoTerminal) {
+  const KinetoTrace trace = parse(R"([{"ph": "X", "cat": "kernel", "name": "my_\u001b[2J\u009b_\nname", "ts": 1, "dur": 2}])");
+  EXPECT_THAT(trace_table(trace, summary_of(trace, 0), nullptr), HasSubstr("  1 x my_ [2J  _ name: "));
+}
+
 // The file's arithmetic, a step: 300 us of products, attention from 300 to 400, an all-reduce from 350 (the second step: 360) to
 // 500, of which attention hides the part until 400; 50 us element-wise, 30 of normalization, the optimizer from 600 to 700, a
 // copy to 720; nothing from 580 to 600 and from 720 to 1000.

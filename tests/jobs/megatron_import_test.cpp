@@ -1,11 +1,11 @@
 // Arguments of Megatron-LM as scenarios: what each becomes, what is told, and what is refused.
 #include "jobs/megatron_import.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "costmodel/scenario/scenario.hpp"
-#include "jobs/known_keys.hpp"
 #include "tests/jobs/job_values.hpp"
 
 namespace panpipe::jobs {
@@ -15,6 +15,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 const std::string kGpt =
     "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --micro-batch-size 4 --global-batch-size 64 ";
@@ -136,6 +137,96 @@ TEST(MegatronImport, NothingIsGuessedInSilence) {
   EXPECT_THAT(scenario_text(told), HasSubstr("  micro: 1  # --micro-batch-size\n"));
 }
 
+// A line's end within a word of the job begins no key, and a word that is YAML stays a word.
+TEST(MegatronImport, NoWordOfAJobBecomesAKey) {
+  const std::string text = scenario_text(
+      job(kLlama + "--fp8-format hybrid --fp8-recipe 'x\nseed: 7\n#' --recompute-activations "
+                   "--recompute-modules 'mlp], seed: [7' core_attn --fancy 'a\nseed: 7' --expert-tensor-parallel-size 1"
+                   " --optimizer 'b\r\nseed: 7'",
+          {.gpus = 8}));
+  EXPECT_THAT(text, HasSubstr("precision: fp8  # --fp8-format (recipe x seed: 7 #)\n"));
+  EXPECT_THAT(text, HasSubstr("recompute: {modules: [\"mlp], seed: [7\", core_attn]}  # --recompute-modules\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\nseed")));
+  for (const char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= ' ');
+}
+
+TEST(MegatronImport, ControlCharactersAreSpaces) {
+  EXPECT_EQ(fault(kGpt + "--tensor-model-parallel-size '2\n3'"),
+            fmt::format("error: job.sh:1:{}: --tensor-model-parallel-size is '2 3', which is no whole number", kGpt.size() + 1));
+  EXPECT_EQ(without_controls("a\nb\x1b[2Jc\x7f\xc2\x9b"
+                             "d\xc3\xa9"),
+            "a b [2Jc   d\xc3\xa9");
+}
+
+TEST(MegatronImport, ArraysOfBash) {
+  const ImportedJob arrays = job("MODEL_ARGS=(\n" + kLlama +
+                                 "\n)\nTRAINING_ARGS=( --recompute-granularity selective "
+                                 "--recompute-modules core_attn mlp \n )\nOTHER_ARGS+=(--sequence-parallel)\n"
+                                 "torchrun pretrain_gpt.py ${MODEL_ARGS[@]} \"${TRAINING_ARGS[@]}\"\n");
+  EXPECT_EQ(value(arrays, "recompute"), "{modules: [core_attn, mlp]}");
+  EXPECT_EQ(value(arrays, "parallel.sequence_parallel"), "true");
+  EXPECT_THAT(arrays.not_understood, IsEmpty());
+}
+
+TEST(MegatronImport, HowContextTravels) {
+  const auto exchange = [](const std::string& types) {
+    const ImportedJob of = job(kLlama + "--context-parallel-size 2 --cp-comm-type " + types, {.gpus = 8});
+    return value(of, "parallel.context_exchange") + (of.not_modelled.empty() ? "" : "; " + of.not_modelled[0]);
+  };
+  EXPECT_EQ(exchange("p2p"), "ring");
+  EXPECT_EQ(exchange("all_gather"), "all-gather");
+  EXPECT_EQ(exchange("allgather"), "all-gather");
+  EXPECT_EQ(exchange("a2a"), "ulysses");
+  EXPECT_EQ(exchange("a2a+p2p"), "absent; --cp-comm-type a2a+p2p (predicted as a ring)");
+  EXPECT_EQ(exchange("p2p a2a"), "absent; --cp-comm-type p2p a2a (predicted as a ring)");
+  const ImportedJob whole = job(kLlama + "--cp-comm-type a2a");
+  EXPECT_EQ(value(whole, "parallel.context_exchange"), "absent");
+  EXPECT_THAT(whole.without_effect, ElementsAre("--cp-comm-type a2a"));
+}
+
+TEST(MegatronImport, MomentsOfTheOptimizer) {
+  const auto optimizer = [](const std::string& types) {
+    const ImportedJob of = job(kLlama + "--use-precision-aware-optimizer " + types);
+    return value(of, "optimizer") + (of.not_modelled.empty() ? "" : "; " + of.not_modelled[0]);
+  };
+  EXPECT_EQ(optimizer("--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16"), "{name: adamw, states: bf16}");
+  EXPECT_EQ(optimizer("--exp-avg-dtype fp8 --exp-avg-sq-dtype uint8"), "{name: adamw, states: 8bit}");
+  EXPECT_EQ(optimizer(""), "adamw");
+  EXPECT_EQ(optimizer("--exp-avg-dtype bf16"), "adamw; --exp-avg-dtype bf16 --exp-avg-sq-dtype fp32 (predicted in fp32)");
+  EXPECT_EQ(optimizer("--exp-avg-dtype fp16 --exp-avg-sq-dtype fp16"),
+            "adamw; --exp-avg-dtype fp16 --exp-avg-sq-dtype fp16 (predicted in fp32)");
+}
+
+TEST(MegatronImport, ArgumentsThatPredictionsHave) {
+  const std::string experts = kLlama + "--num-experts 8 --moe-grouped-gemm --no-position-embedding --moe-token-dispatcher-type ";
+  EXPECT_THAT(job(experts + "alltoall").not_modelled, IsEmpty());
+  EXPECT_THAT(job(experts + "alltoall").not_understood, IsEmpty());
+  EXPECT_THAT(job(experts + "allgather").not_modelled,
+              ElementsAre("--moe-token-dispatcher-type allgather (predicted as alltoall)"));
+  EXPECT_THAT(job(kLlama + "--use-tp-pp-dp-mapping").not_modelled, ElementsAre("--use-tp-pp-dp-mapping"));
+  EXPECT_EQ(value(job(kLlama + "--attention-backend fused"), "framework"), "{name: megatron-core, attention: cudnn}");
+  const std::string turns = "--pipeline-model-parallel-size 2 --microbatch-group-size-per-virtual-pipeline-stage 4 ";
+  EXPECT_EQ(value(job(kLlama + turns + "--num-virtual-stages-per-pipeline-rank 2"), "schedule"),
+            "{name: interleaved-1f1b, group: 4}");
+  EXPECT_EQ(value(job(kLlama + turns), "schedule"), "1f1b");
+}
+
+// The numbers are a rank's: 2 + 4 + 2 layers on 3 ranks are 1 + 2 + 1 a virtual stage, twice.
+TEST(MegatronImport, LayersOfTheFirstAndTheLastRank) {
+  const std::string ends = "--decoder-first-pipeline-num-layers 2 --decoder-last-pipeline-num-layers ";
+  const ImportedJob twice =
+      job(kLlama + "--pipeline-model-parallel-size 3 --num-virtual-stages-per-pipeline-rank 2 " + ends + "2", {.gpus = 3});
+  EXPECT_EQ(value(twice, "partition"), "[h.1.attention, h.3.attention, h.4.attention, h.5.attention, h.7.attention]");
+  EXPECT_EQ(value(job(kLlama + "--pipeline-model-parallel-size 2 " + ends + "6"), "partition"), "[h.2.attention]");
+  EXPECT_THAT(fault(kLlama + "--pipeline-model-parallel-size 2 " + ends + "5"),
+              HasSubstr("--decoder-first-pipeline-num-layers leaves 1 layers for 0 ranks, which is not the same for each"));
+  EXPECT_THAT(fault(kLlama + "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 4 " + ends + "6"),
+              HasSubstr("--decoder-first-pipeline-num-layers gives rank 0 2 layers, no multiple of its 4 virtual stages"));
+  EXPECT_THAT(fault(kLlama + "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 " + ends + "6"),
+              HasSubstr("--num-layers-per-virtual-pipeline-stage excludes --decoder-first-pipeline-num-layers\n"
+                        "  help: --num-virtual-stages-per-pipeline-rank states the virtual stages then"));
+}
+
 TEST(MegatronImport, FaultsHavePlacesAndRemedies) {
   EXPECT_EQ(fault("--num-layers 24"),
             "error: job.sh: --hidden-size is missing\n  help: give the arguments of pretrain_gpt.py, as a shell would pass them");
@@ -166,28 +257,19 @@ TEST(MegatronImport, FaultsHavePlacesAndRemedies) {
               HasSubstr("is 3, which does not divide the 8 ranks of data and context parallelism"));
 }
 
-// Degrees that scenarios may not know are keys where they do, and refused where they do not.
-TEST(MegatronImport, DegreesThatTheReaderKnows) {
+TEST(MegatronImport, DegreesOfContextAndExperts) {
   const std::string context = kLlama + "--context-parallel-size 2",
                     expert = kLlama + "--num-experts 8 --expert-model-parallel-size 4";
-  if (scenario_has_context())
-    EXPECT_EQ(value(job(context, {.gpus = 8}), "parallel.context"), "2");
-  else
-    EXPECT_THAT(fault(context, {.gpus = 8}),
-                HasSubstr("--context-parallel-size is 2; predictions do not know context parallelism"));
-  if (scenario_has_expert())
-    EXPECT_EQ(value(job(expert, {.gpus = 8}), "parallel.expert"), "4");
-  else
-    EXPECT_THAT(fault(expert, {.gpus = 8}),
-                HasSubstr("--expert-model-parallel-size is 4; predictions do not know expert parallelism"));
+  EXPECT_EQ(value(job(context, {.gpus = 8}), "parallel.context"), "2");
+  EXPECT_EQ(value(job(expert, {.gpus = 8}), "parallel.expert"), "4");
   const std::string whole = kLlama +
                             "--num-experts 8 --tensor-model-parallel-size 2 --sequence-parallel --expert-tensor-parallel-size 1 "
                             "--moe-expert-capacity-factor 1.25 --moe-pad-expert-input-to-capacity";
-  EXPECT_EQ(value(job(whole, {.gpus = 8}), "parallel.expert_tensor"), scenario_has_expert() ? "1" : "absent");
-  EXPECT_EQ(value(job(whole, {.gpus = 8}), "experts.capacity"), scenario_has_expert() ? "1.25" : "absent");
+  EXPECT_EQ(value(job(whole, {.gpus = 8}), "parallel.expert_tensor"), "1");
+  EXPECT_EQ(value(job(whole, {.gpus = 8}), "experts.capacity"), "1.25");
   EXPECT_THAT(fault(whole + " --expert-model-parallel-size 3", {.gpus = 8}),
               HasSubstr("is 3, which does not divide the 8 ranks that hold experts whole"));
-  EXPECT_EQ(value(job(kLlama + "--fp8-format hybrid --fp8-recipe mxfp8"), "precision"), scenario_has_fp8() ? "mxfp8" : "bf16");
+  EXPECT_EQ(value(job(kLlama + "--fp8-format hybrid --fp8-recipe mxfp8"), "precision"), "mxfp8");
 }
 
 }  // namespace

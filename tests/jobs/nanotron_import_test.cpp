@@ -6,7 +6,6 @@
 
 #include "base/input/source_text.hpp"
 #include "costmodel/scenario/scenario.hpp"
-#include "jobs/known_keys.hpp"
 #include "jobs/torchtitan_flavors.hpp"
 #include "jobs/torchtitan_import.hpp"
 #include "tests/jobs/job_values.hpp"
@@ -15,6 +14,7 @@ namespace panpipe::jobs {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -124,6 +124,58 @@ TEST(TorchtitanImport, EveryFlavorLoads) {
   }
 }
 
+TEST(TorchtitanImport, AKeyThatIsNoneIsTold) {
+  const ImportedJob job = titan("[model]\nflavor = '8B'\n[compile]\nenabel = true\n[parallelism]\nfsdp_policy = 1\n",
+                                {"--parallelism.tensor_parallel_degre", "2", "--training.tensor_parallel_degree", "2"});
+  EXPECT_THAT(job.not_understood,
+              ElementsAre("compile.enabel: true (did you mean 'compile.enable'?)", "parallelism.fsdp_policy: 1",
+                          "parallelism.tensor_parallel_degre: 2 (did you mean 'parallelism.tensor_parallel_degree'?)",
+                          "training.tensor_parallel_degree: 2 (did you mean 'parallelism.tensor_parallel_degree'?)"));
+  const ImportedJob flat = titan("[model]\nflavor = '8B'\n[parallelism]\npipeline_parallel_schedule = 'GPipe'\n");
+  EXPECT_THAT(flat.without_effect, Contains("parallelism.pipeline_parallel_schedule: GPipe"));
+}
+
+// FSDP casts to bf16, autocast does so for replicas alone; with tensor or pipeline parallelism beside, nothing does.
+TEST(TorchtitanImport, MixedPrecisionNeedsFsdp) {
+  const auto precision = [](const std::string& keys, int gpus) {
+    return value(titan("[model]\nflavor = '8B'\n[parallelism]\n" + keys, {}, {.gpus = gpus}), "precision");
+  };
+  EXPECT_EQ(precision("tensor_parallel_degree = 8\n", 8), "fp32");
+  EXPECT_EQ(precision("pipeline_parallel_degree = 4\ndata_parallel_replicate_degree = 2\n", 8), "fp32");
+  EXPECT_EQ(precision("tensor_parallel_degree = 4\n", 8), "bf16");
+  EXPECT_EQ(precision("tensor_parallel_degree = 4\ncontext_parallel_degree = 2\n", 8), "bf16");
+  EXPECT_EQ(precision("data_parallel_replicate_degree = 8\n", 8), "bf16");
+  EXPECT_THAT(titan("[model]\nflavor = '8B'\n[parallelism]\ntensor_parallel_degree = 8\n", {}, {.gpus = 8}).assumptions,
+              Contains("fp32: torchtitan mixes precisions beside tensor or pipeline parallelism under FSDP or context "
+                       "parallelism alone."));
+}
+
+// --model takes the model's place, not the length of its samples.
+TEST(TorchtitanImport, AStatedModelKeepsTheJobsSequence) {
+  const JobOptions stated = {.model = "config.json"};
+  const auto sequence = [](const ImportedJob& job) { return value(job, "workload.sequence"); };
+  EXPECT_EQ(sequence(titan("[training]\nseq_len = 4096\n", {}, stated)), "4096");
+  EXPECT_EQ(sequence(titan("[training]\nsteps = 1\n", {}, stated)), "2048");
+  EXPECT_EQ(sequence(titan("[training]\nseq_len = 4096\n", {}, {.model = "config.json", .sequence = 512})), "512");
+  const std::string degrees = "parallelism: {dp: 8, tp: 1, pp: 1}\n";
+  EXPECT_EQ(sequence(nanotron(kNanotron + degrees, stated)), "512");
+  EXPECT_EQ(sequence(nanotron(kNanotron + degrees, {.model = "config.json", .sequence = 128})), "128");
+}
+
+TEST(TorchtitanImport, FilesThatAreNone) {
+  EXPECT_EQ(titan_fault(""), "job.toml: error: the file is empty");
+  EXPECT_EQ(titan_fault(" \n\n"), "job.toml: error: the file is empty");
+  EXPECT_THAT(titan_fault(std::string("\x7f"
+                                      "ELF\nimport x\n")),
+              HasSubstr("this is a binary file, not text"));
+  const std::string name(300, 'a');
+  EXPECT_THAT(titan_fault("[model]\n[" + name + "]\nb = 1\n"),
+              HasSubstr("job.toml:2:2: error: a key of 300 bytes with the tables that it lies in, more than 256"));
+  const std::string half(200, 'a');
+  EXPECT_THAT(titan_fault("[" + half + "]\n[" + half + "." + half + "]\nb = 1\n"),
+              HasSubstr("a key of 401 bytes with the tables"));
+}
+
 TEST(TorchtitanImport, FaultsHavePlacesAndRemedies) {
   EXPECT_THAT(titan_fault("[model]\nname = \"llama3\nflavor = 8"), HasSubstr("job.toml:2:15: error: this is no TOML: "));
   EXPECT_THAT(titan_fault("[$m]\n"), HasSubstr("job.toml:1:2: error: this is no TOML: "));
@@ -133,17 +185,15 @@ TEST(TorchtitanImport, FaultsHavePlacesAndRemedies) {
   EXPECT_EQ(titan_fault("[training]\nlocal_batch_size = 0\n[model]\nflavor = '8B'"),
             "job.toml:2:20: error: 'training.local_batch_size' is 0; it must be at least 1\n  at training.local_batch_size\n"
             "    2 | local_batch_size = 0\n      |                    ^");
-  EXPECT_THAT(titan_fault("", {"--gpus", "8"}), HasSubstr("'--gpus' is no option of torchtitan, whose options are SECTION.KEY"));
-  EXPECT_THAT(titan_fault("", {"8"}), HasSubstr("'8' is no option of torchtitan"));
+  EXPECT_THAT(titan_fault("[job]", {"--gpus", "8"}),
+              HasSubstr("'--gpus' is no option of torchtitan, whose options are SECTION.KEY"));
+  EXPECT_THAT(titan_fault("[job]", {"8"}), HasSubstr("'8' is no option of torchtitan"));
   EXPECT_THAT(titan_fault("[parallelism]\ntensor_parallel_degree = 65536\npipeline_parallel_degree = 65536"),
               HasSubstr("the degrees make more than 65536 ranks"));
   EXPECT_THAT(titan_fault("[parallelism]\ntensor_parallel_degree = 3", {}, {.gpus = 8}),
               HasSubstr("8 GPUs (--gpus) are no multiple of tensor 3"));
   const std::string expert = "[parallelism]\nexpert_parallel_degree = 4\n[model]\nname = 'qwen3'\nflavor = '30B-A3B'";
-  if (scenario_has_expert())
-    EXPECT_EQ(value(titan(expert, {}, {.gpus = 8}), "parallel.expert"), "4");
-  else
-    EXPECT_THAT(titan_fault(expert, {}, {.gpus = 8}), HasSubstr("is 4; predictions do not know expert parallelism"));
+  EXPECT_EQ(value(titan(expert, {}, {.gpus = 8}), "parallel.expert"), "4");
 }
 
 }  // namespace

@@ -35,6 +35,19 @@ TEST(ShellWords, WhatAShellWouldExpandIsMarked) {
   EXPECT_EQ(words[3].text, "$D");
 }
 
+// The brackets of bash's arrays are no words; those of a word are.
+TEST(ShellWords, ArraysOfBash) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(texts("A=( --a 1 2 \n ) \n B+=(--b 3)\n--c"), (Words{"--a", "1", "2", "--b", "3", "--c"}));
+  EXPECT_EQ(texts("--a ([0]*3+[1]*58) --b Et|(t*4)L '(x)' \")\" \\)"),
+            (Words{"--a", "([0]*3+[1]*58)", "--b", "Et|(t*4)L", "(x)", ")", ")"}));
+  EXPECT_EQ(texts("--a='x'=(1) 1a=(2) A='('"), (Words{"--a=x=(1)", "1a=(2)", "A=("}));
+  const auto words = shell_words("A=( --a 1 ) declare B=(2 )", "job.sh");
+  std::vector<bool> ends;
+  for (const ShellWord& word : words) ends.push_back(word.after_array);
+  EXPECT_EQ(ends, (std::vector<bool>{true, false, true, true}));  // --a, 1, declare, 2
+}
+
 TEST(ShellWords, FaultsHavePlaces) {
   try {
     shell_words("--a 1\n  --b 'open", "job.sh");
