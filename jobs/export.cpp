@@ -40,10 +40,10 @@ const std::vector<std::string_view> kTorchtitanSchedules = {
     "zb-h1", "zb-h2",     "zb-auto", "interleaved-zero-bubble", "group-interleaved", "gis-h",
     "zb-v",  "dualpipe-v"};
 
-// Keys that exporters read, or that are about the prediction rather than the job.
+// Keys that exporters read, or that are about the prediction rather than the job. Of maps whose keys stand here one by one, a key
+// that is new is told.
 constexpr std::string_view kKnownKeys[] = {"panpipe",
                                            "cluster",
-                                           "workload",
                                            "batch",
                                            "precision",
                                            "parallel.pipeline",
@@ -56,16 +56,33 @@ constexpr std::string_view kKnownKeys[] = {"panpipe",
                                            "partition",
                                            "placement",
                                            "recompute",
-                                           "optimizer",
                                            "training",
                                            "data",
+                                           "run",
                                            "seed",
                                            "profile",
                                            "framework",
                                            "usable",
                                            "memory_model",
                                            "transfers",
-                                           "collectives_run_on"};
+                                           "collectives_run_on",
+                                           "optimizer.name",
+                                           "optimizer.learning_rate",
+                                           "optimizer.betas",
+                                           "optimizer.epsilon",
+                                           "optimizer.weight_decay",
+                                           "optimizer.momentum",
+                                           "optimizer.no_decay",
+                                           "optimizer.groups"};
+
+// Of `workload` what is no model, no size and no start of one.
+constexpr std::string_view kTrainedPart[] = {"lora", "frozen"};
+
+bool is_model_key(const std::string& key) {
+  return std::find(std::begin(kTrainedPart), std::end(kTrainedPart), key) == std::end(kTrainedPart);
+}
+
+bool is_pure(Precision precision) { return precision == Precision::Bf16Pure || precision == Precision::Fp16Pure; }
 
 std::string flow_of(const Node& node) {
   if (node.kind == NodeKind::Scalar) return node.text;
@@ -83,8 +100,14 @@ void tell_of_other_keys(const Scenario& scenario, ExportedJob& job) {
     return std::find(std::begin(kKnownKeys), std::end(kKnownKeys), path) != std::end(kKnownKeys) ||
            std::find(job.said.begin(), job.said.end(), path) != job.said.end();
   };
+  // Degrees of 1 and formats of 4 bytes beside 2-byte weights change nothing.
+  const auto is_default = [&](const std::string& key, const std::string& path, const std::string& text) {
+    if (key == "optimizer") return text == "fp32" && !is_pure(scenario.precision);
+    return path != "experts.capacity" && path != "experts.imbalance" && (text == "auto" || text == "1" || text == "0");
+  };
   for (const Node::Entry& entry : scenario.document->entries) {
-    if (is_known(entry.key)) continue;
+    const bool name = entry.value->kind != NodeKind::Map && (entry.key == "workload" || entry.key == "optimizer");
+    if (is_known(entry.key) || name) continue;
     if (entry.value->kind != NodeKind::Map) {
       job.cannot.push_back(fmt::format("{}: {}", entry.key, flow_of(*entry.value)));
       continue;
@@ -92,8 +115,8 @@ void tell_of_other_keys(const Scenario& scenario, ExportedJob& job) {
     for (const Node::Entry& inner : entry.value->entries) {
       const std::string path = entry.key + "." + inner.key;
       const std::string text = flow_of(*inner.value);
-      if (!is_known(path) && text != "auto" && text != "1" && text != "0")
-        job.cannot.push_back(fmt::format("{}: {}", path, text));
+      if (is_known(path) || (entry.key == "workload" && is_model_key(inner.key))) continue;
+      if (!is_default(entry.key, path, text)) job.cannot.push_back(fmt::format("{}: {}", path, text));
     }
   }
 }
@@ -114,7 +137,7 @@ const std::vector<Trainer>& trainers() {
       {.name = "torchtitan",
        .title = "torchtitan",
        .schedules = kTorchtitanSchedules,
-       .zero = {0, 2, 3},
+       .zero = {2, 3},  // and DDP where replicas are all there is
        .recompute = {Recompute::None, Recompute::Full},
        .write = export_torchtitan},
       {.name = "deepspeed",
@@ -175,6 +198,8 @@ std::string csv_beside(const std::string& file) {
 void tell_of_the_rest(const ExportRequest& request, ExportedJob& job) {
   tell_of_other_keys(request.experiment.scenario, job);
   if (!job.places_ranks) tell_of_devices(request.plan, job);
+  for (std::string& phrase : job.cannot) phrase = without_controls(std::move(phrase));
+  for (std::string& sentence : job.besides) sentence = without_controls(std::move(sentence));
 }
 
 }  // namespace panpipe::jobs
