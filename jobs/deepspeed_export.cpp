@@ -134,6 +134,7 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
   if (has_8bit_products(scenario.precision))
     job.cannot.push_back(fmt::format("precision {}: products are in bf16; replace the linear layers by Transformer Engine's",
                                      name_of(scenario.precision)));
+  if (const auto steps = steps_of_run(request)) job.besides.push_back(fmt::format("In code: the run takes {} steps.", *steps));
   const std::string optimizer = optimizer_json(scenario, job), scheduler = scheduler_json(scenario, job);
   const std::string zero = zero_json(plan, scenario, job);
   job.said.emplace_back("overlap_gradients");

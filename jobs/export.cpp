@@ -61,7 +61,6 @@ constexpr std::string_view kKnownKeys[] = {"panpipe",
                                            "run",
                                            "seed",
                                            "profile",
-                                           "framework",
                                            "usable",
                                            "memory_model",
                                            "transfers",
@@ -75,11 +74,13 @@ constexpr std::string_view kKnownKeys[] = {"panpipe",
                                            "optimizer.no_decay",
                                            "optimizer.groups"};
 
-// Of `workload` what is no model, no size and no start of one.
-constexpr std::string_view kTrainedPart[] = {"lora", "frozen"};
+// Of the maps `workload` and `framework`, what changes the job and has words in some trainers or none. The rest is the model,
+// which every exporter reads, and how a framework runs it.
+constexpr std::string_view kToldKeys[] = {"workload.lora", "workload.frozen", "framework.expert_dispatch",
+                                          "framework.fp8_scaling", "framework.fp8_parameters"};
 
-bool is_model_key(const std::string& key) {
-  return std::find(std::begin(kTrainedPart), std::end(kTrainedPart), key) == std::end(kTrainedPart);
+bool is_told(const std::string& path) {
+  return std::find(std::begin(kToldKeys), std::end(kToldKeys), path) != std::end(kToldKeys);
 }
 
 bool is_pure(Precision precision) { return precision == Precision::Bf16Pure || precision == Precision::Fp16Pure; }
@@ -102,11 +103,13 @@ void tell_of_other_keys(const Scenario& scenario, ExportedJob& job) {
   };
   // Degrees of 1 and formats of 4 bytes beside 2-byte weights change nothing.
   const auto is_default = [&](const std::string& key, const std::string& path, const std::string& text) {
+    if (key == "framework") return text == "rows" || text == "delayed" || text == "false";
     if (key == "optimizer") return text == "fp32" && !is_pure(scenario.precision);
     return path != "experts.capacity" && path != "experts.imbalance" && (text == "auto" || text == "1" || text == "0");
   };
   for (const Node::Entry& entry : scenario.document->entries) {
-    const bool name = entry.value->kind != NodeKind::Map && (entry.key == "workload" || entry.key == "optimizer");
+    const bool mostly_known = entry.key == "workload" || entry.key == "framework";
+    const bool name = entry.value->kind != NodeKind::Map && (mostly_known || entry.key == "optimizer");
     if (is_known(entry.key) || name) continue;
     if (entry.value->kind != NodeKind::Map) {
       job.cannot.push_back(fmt::format("{}: {}", entry.key, flow_of(*entry.value)));
@@ -115,7 +118,7 @@ void tell_of_other_keys(const Scenario& scenario, ExportedJob& job) {
     for (const Node::Entry& inner : entry.value->entries) {
       const std::string path = entry.key + "." + inner.key;
       const std::string text = flow_of(*inner.value);
-      if (is_known(path) || (entry.key == "workload" && is_model_key(inner.key))) continue;
+      if (is_known(path) || (mostly_known && !is_told(path))) continue;
       if (!is_default(entry.key, path, text)) job.cannot.push_back(fmt::format("{}: {}", path, text));
     }
   }

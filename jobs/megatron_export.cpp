@@ -43,13 +43,19 @@ class PlanArguments {
     for (const auto& [key, option] : {std::pair("parallel.expert", "--expert-model-parallel-size"),
                                       std::pair("parallel.expert_tensor", "--expert-tensor-parallel-size")})
       if (const int number = stated_number(scenario_, key); number > 0) line("{} {}", option, number);
-    if (stated_number(scenario_, "parallel.expert") > 1) line("--moe-token-dispatcher-type alltoall");
-    if (context_ranks(plan_) > 1) line("--cp-comm-type {}", exchange_name(scenario_.parallel.exchange));
     job_.said = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor",
                  "overlap_gradients"};
+    if (stated_number(scenario_, "parallel.expert") > 1) add_dispatch();
+    if (context_ranks(plan_) > 1) line("--cp-comm-type {}", exchange_name(scenario_.parallel.exchange));
     job_.places_ranks = replicas_in_a_row(plan_);
     if (job_.places_ranks) line("--use-tp-pp-dp-mapping");
     line("--micro-batch-size {} --global-batch-size {}", plan_.micro, plan_.micro * plan_.schedule.microbatches * plan_.data);
+  }
+
+  void add_dispatch() {
+    if (scenario_.framework.expert_dispatch == ExpertDispatch::Rows) return line("--moe-token-dispatcher-type alltoall");
+    line("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep");
+    job_.said.emplace_back("framework.expert_dispatch");
   }
 
   // As Transformer Engine's attention names them.
@@ -143,11 +149,22 @@ class PlanArguments {
 
   void add_precision() {
     if (scenario_.precision == Precision::Bf16) return line("--bf16");
-    if (name_of(scenario_.precision) == "fp8") return line("--bf16 --fp8-format hybrid");
-    if (name_of(scenario_.precision) == "mxfp8") return line("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8");
+    if (has_8bit_products(scenario_.precision)) return add_8bit_products();
     if (scenario_.precision == Precision::Fp16) return line("--fp16");
     if (scenario_.precision != Precision::Fp32)
       cannot(fmt::format("precision {}: it trains in fp32", name_of(scenario_.precision)));
+  }
+
+  void add_8bit_products() {
+    const bool current = scenario_.framework.fp8_scaling == Fp8Scaling::Current;
+    if (scenario_.precision == Precision::Mxfp8)
+      line("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8");
+    else
+      line("--bf16 --fp8-format hybrid{}", current ? " --fp8-recipe tensorwise" : "");
+    job_.said.emplace_back("framework.fp8_scaling");
+    if (!scenario_.framework.fp8_parameters || plan_.zero == 0 || plan_.data == 1) return;  // it needs the distributed optimizer
+    line("--fp8-param-gather");
+    job_.said.emplace_back("framework.fp8_parameters");
   }
 
   void add_optimizer() {

@@ -100,7 +100,7 @@ ExportedJob export_torch(const ExportRequest& request) {
   tell(request, program, split, job);
   tell_of_the_rest(request, job);
   const std::string file = request.file.empty() ? "FILE" : std::filesystem::path(request.file).filename().string();
-  job.besides.push_back(fmt::format("{} {} --steps 10", launch_text(request), file));
+  job.besides.push_back(fmt::format("{} {} --steps {}", launch_text(request), file, steps_of_run(request).value_or(10)));
   std::vector<int> placement;
   for (const int s : plan.schedule.chains.front()) placement.push_back(plan.schedule.stage_to_rank[static_cast<std::size_t>(s)]);
 

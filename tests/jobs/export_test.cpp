@@ -241,6 +241,12 @@ TEST(Export, KeysOfKnownMapsAreTold) {
   EXPECT_THAT(exported("megatron", formats).cannot, ElementsAre("optimizer.states: 8bit", "optimizer.master: none"));
   EXPECT_THAT(exported("megatron", kExperts + of_eight + "experts: {capacity: 1}\n").cannot, ElementsAre("experts.capacity: 1"));
   EXPECT_THAT(exported("megatron", kGpt + of_eight + "overlap_gradients: true\n").cannot, IsEmpty());
+  const std::string nodes = kExperts + kPlain + "framework: {name: megatron-core, expert_dispatch: nodes}\n";
+  const ExportedJob flex = exported("megatron", nodes + "parallel: {pipeline: 2, data: 4, expert: 4}\n");
+  EXPECT_THAT(flex.text, HasSubstr("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep"));
+  EXPECT_THAT(flex.cannot, IsEmpty());
+  EXPECT_THAT(exported("torchtitan", nodes + "parallel: {pipeline: 1, data: 8, zero: 2, expert: 4}\n").cannot,
+              Contains("framework.expert_dispatch: nodes"));
 }
 
 TEST(Export, EightBitsAreNeverFp32) {
@@ -314,6 +320,10 @@ TEST(Export, RunsAreAsLongAsTheScenarioSays) {
   EXPECT_THAT(exported("megatron", kLlama + of_eight + "run: {tokens: 51201}\n").text, HasSubstr("--train-iters 101 "));
   EXPECT_THAT(exported("megatron", kLlama + of_eight + "run: {samples: 320}\n").text, HasSubstr("--train-iters 20 "));
   EXPECT_THAT(exported("torchtitan", kLlama + of_eight + "run: {steps: 7}\n").text, HasSubstr("\nsteps = 7\n"));
+  EXPECT_THAT(exported("torch", kLlama + kPlain + "parallel: {pipeline: 2, data: 4}\nrun: {steps: 7}\n").text,
+              HasSubstr("FILE --steps 7\n"));
+  EXPECT_THAT(exported("deepspeed", kLlama + kPlain + "parallel: {pipeline: 2, data: 4}\nrun: {steps: 7}\n").besides,
+              Contains("In code: the run takes 7 steps."));
   EXPECT_THAT(exported("megatron", kLlama + of_eight + "training: {warmup_steps: 2000}\n").text,
               HasSubstr("--train-iters 2001 "));
 }
