@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/text/json_writer.hpp"
 #include "jobs/export_parts.hpp"
-#include "jobs/torch_words.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -17,9 +17,11 @@ std::string optimizer_json(const Scenario& scenario, ExportedJob& job) {
   const OptimizerRequest& o = scenario.optimizer;
   tell_of_optimizer(scenario, job);
   if (o.name == "adam" || o.name == "adamw")
-    return fmt::format("{{\"type\": \"{}\", \"params\": {{\"lr\": {}, \"betas\": [{}, {}], \"eps\": {}, \"weight_decay\": {}}}}}",
-                       o.name == "adam" ? "Adam" : "AdamW", number_text(o.learning_rate), number_text(o.beta1),
-                       number_text(o.beta2), number_text(o.epsilon), number_text(o.weight_decay));
+    return fmt::format(
+        "{{\"type\": \"{}\", \"params\": {{\"lr\": {}, \"betas\": [{}, {}], \"eps\": {}, \"weight_decay\": {}{}}}}}",
+        o.name == "adam" ? "Adam" : "AdamW", number_text(o.learning_rate), number_text(o.beta1), number_text(o.beta2),
+        number_text(o.epsilon), number_text(o.weight_decay),
+        o.name == "adam" ? ", \"adam_w_mode\": false" : "");  // which DeepSpeed's Adam has by default
   if (o.name == "none") {
     job.cannot.emplace_back("optimizer none: it trains with SGD at a rate of 0");
     return "{\"type\": \"SGD\", \"params\": {\"lr\": 0}}";
@@ -54,14 +56,30 @@ std::string scheduler_json(const Scenario& scenario, ExportedJob& job) {
       t.warmup_steps, number_text(peak));
 }
 
-std::string zero_json(const Plan& plan, const Scenario& scenario) {
-  if (plan.data == 1 || plan.zero == 0) return "{\"stage\": 0}";
+// ZeRO's stage as it is written: what lies in the host's memory needs one, with one replica too.
+int zero_stage(const Plan& plan, const Scenario& scenario) {
+  const bool hosted = scenario.offload.optimizer || scenario.offload.parameters;
+  return plan.data == 1 && !hosted ? 0 : plan.zero;
+}
+
+std::string zero_json(const Plan& plan, const Scenario& scenario, ExportedJob& job) {
+  const int stage = zero_stage(plan, scenario);
+  if (stage == 0) return "{\"stage\": 0}";
+  std::string hosted;
+  if (scenario.offload.optimizer) {
+    hosted += ", \"offload_optimizer\": {\"device\": \"cpu\"}";
+    job.said.emplace_back("offload.optimizer");
+  }
+  if (scenario.offload.parameters && stage == 3) {
+    hosted += ", \"offload_param\": {\"device\": \"cpu\"}";
+    job.said.emplace_back("offload.parameters");
+  }
   const Framework& framework = scenario.framework;
   const bool overlap = scenario.overlap_gradients.value_or(framework.overlap_reduce_scatter || plan.zero >= 2);
   return fmt::format(
-      "{{\"stage\": {}, \"overlap_comm\": {}, \"contiguous_gradients\": true, \"reduce_bucket_size\": {}}}", plan.zero,
+      "{{\"stage\": {}, \"overlap_comm\": {}, \"contiguous_gradients\": true, \"reduce_bucket_size\": {}{}}}", stage,
       flag(overlap),
-      framework.gradient_bucket_elements > 0 ? fmt::format("{:.0f}", framework.gradient_bucket_elements) : "500000000");
+      framework.gradient_bucket_elements > 0 ? fmt::format("{:.0f}", framework.gradient_bucket_elements) : "500000000", hosted);
 }
 
 // Layers as DeepSpeed's PipelineModule counts them: embedding, layers, and one that holds norm, head and loss.
@@ -113,22 +131,31 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
     job.cannot.push_back(fmt::format("precision {}", name_of(scenario.precision)));
   job.besides.push_back(fmt::format("The model ({}) and its data are code for DeepSpeed: deepspeed.initialize(model=...).",
                                     request.experiment.workload.name));
+  if (has_8bit_products(scenario.precision))
+    job.cannot.push_back(fmt::format("precision {}: products are in bf16; replace the linear layers by Transformer Engine's",
+                                     name_of(scenario.precision)));
+  if (const auto steps = steps_of_run(request)) job.besides.push_back(fmt::format("In code: the run takes {} steps.", *steps));
   const std::string optimizer = optimizer_json(scenario, job), scheduler = scheduler_json(scenario, job);
+  const std::string zero = zero_json(plan, scenario, job);
+  job.said.emplace_back("overlap_gradients");
   tell_of_the_rest(request, job);
 
   const int micro = plan.micro, microbatches = plan.schedule.microbatches;
   std::vector<std::string> comments;
-  for (const std::string& sentence : job.besides) comments.push_back(in_quotes(sentence));
-  for (const std::string& phrase : job.cannot) comments.push_back(in_quotes("cannot express " + phrase));
+  for (const std::string& sentence : job.besides) comments.push_back(json_text(sentence));
+  for (const std::string& phrase : job.cannot) comments.push_back(json_text("cannot express " + phrase));
   job.text = "{\n";
   job.text += fmt::format("  \"_panpipe\": [{}],\n", fmt::join(comments, ",\n               "));
   job.text += fmt::format("  \"train_batch_size\": {},\n  \"train_micro_batch_size_per_gpu\": {},\n",
                           micro * microbatches * plan.data, micro);
   job.text += fmt::format("  \"gradient_accumulation_steps\": {},\n", microbatches);
   job.text += fmt::format("  \"gradient_clipping\": {},\n", number_text(scenario.training.clip_gradients));
-  job.text += fmt::format("  \"bf16\": {{\"enabled\": {}}},\n  \"fp16\": {{\"enabled\": {}}},\n",
-                          flag(scenario.precision == Precision::Bf16), flag(scenario.precision == Precision::Fp16));
-  job.text += fmt::format("  \"zero_optimization\": {},\n", zero_json(plan, scenario));
+  job.text +=
+      fmt::format("  \"bf16\": {{\"enabled\": {}}},\n  \"fp16\": {{\"enabled\": {}}},\n",
+                  flag(outside_products(scenario.precision) == Precision::Bf16), flag(scenario.precision == Precision::Fp16));
+  job.text += fmt::format("  \"zero_optimization\": {},\n", zero);
+  const bool adam = scenario.optimizer.name.starts_with("adam");
+  if (!adam && zero_stage(plan, scenario) > 0) job.text += "  \"zero_allow_untested_optimizer\": true,\n";
   if (plan.pipeline > 1)
     job.text +=
         fmt::format("  \"pipeline\": {{\"stages\": {}, \"activation_checkpoint_interval\": {}}},\n", plan.pipeline, interval);

@@ -40,10 +40,10 @@ const std::vector<std::string_view> kTorchtitanSchedules = {
     "zb-h1", "zb-h2",     "zb-auto", "interleaved-zero-bubble", "group-interleaved", "gis-h",
     "zb-v",  "dualpipe-v"};
 
-// Keys that exporters read, or that are about the prediction rather than the job.
+// Keys that exporters read, or that are about the prediction rather than the job. Of maps whose keys stand here one by one, a key
+// that is new is told.
 constexpr std::string_view kKnownKeys[] = {"panpipe",
                                            "cluster",
-                                           "workload",
                                            "batch",
                                            "precision",
                                            "parallel.pipeline",
@@ -56,16 +56,34 @@ constexpr std::string_view kKnownKeys[] = {"panpipe",
                                            "partition",
                                            "placement",
                                            "recompute",
-                                           "optimizer",
                                            "training",
                                            "data",
+                                           "run",
                                            "seed",
                                            "profile",
-                                           "framework",
                                            "usable",
                                            "memory_model",
                                            "transfers",
-                                           "collectives_run_on"};
+                                           "collectives_run_on",
+                                           "optimizer.name",
+                                           "optimizer.learning_rate",
+                                           "optimizer.betas",
+                                           "optimizer.epsilon",
+                                           "optimizer.weight_decay",
+                                           "optimizer.momentum",
+                                           "optimizer.no_decay",
+                                           "optimizer.groups"};
+
+// Of the maps `workload` and `framework`, what changes the job and has words in some trainers or none. The rest is the model,
+// which every exporter reads, and how a framework runs it.
+constexpr std::string_view kToldKeys[] = {"workload.lora", "workload.frozen", "framework.expert_dispatch",
+                                          "framework.fp8_scaling", "framework.fp8_parameters"};
+
+bool is_told(const std::string& path) {
+  return std::find(std::begin(kToldKeys), std::end(kToldKeys), path) != std::end(kToldKeys);
+}
+
+bool is_pure(Precision precision) { return precision == Precision::Bf16Pure || precision == Precision::Fp16Pure; }
 
 std::string flow_of(const Node& node) {
   if (node.kind == NodeKind::Scalar) return node.text;
@@ -83,8 +101,16 @@ void tell_of_other_keys(const Scenario& scenario, ExportedJob& job) {
     return std::find(std::begin(kKnownKeys), std::end(kKnownKeys), path) != std::end(kKnownKeys) ||
            std::find(job.said.begin(), job.said.end(), path) != job.said.end();
   };
+  // Degrees of 1 and formats of 4 bytes beside 2-byte weights change nothing.
+  const auto is_default = [&](const std::string& key, const std::string& path, const std::string& text) {
+    if (key == "framework") return text == "rows" || text == "delayed" || text == "false";
+    if (key == "optimizer") return text == "fp32" && !is_pure(scenario.precision);
+    return path != "experts.capacity" && path != "experts.imbalance" && (text == "auto" || text == "1" || text == "0");
+  };
   for (const Node::Entry& entry : scenario.document->entries) {
-    if (is_known(entry.key)) continue;
+    const bool mostly_known = entry.key == "workload" || entry.key == "framework";
+    const bool name = entry.value->kind != NodeKind::Map && (mostly_known || entry.key == "optimizer");
+    if (is_known(entry.key) || name) continue;
     if (entry.value->kind != NodeKind::Map) {
       job.cannot.push_back(fmt::format("{}: {}", entry.key, flow_of(*entry.value)));
       continue;
@@ -92,8 +118,8 @@ void tell_of_other_keys(const Scenario& scenario, ExportedJob& job) {
     for (const Node::Entry& inner : entry.value->entries) {
       const std::string path = entry.key + "." + inner.key;
       const std::string text = flow_of(*inner.value);
-      if (!is_known(path) && text != "auto" && text != "1" && text != "0")
-        job.cannot.push_back(fmt::format("{}: {}", path, text));
+      if (is_known(path) || (mostly_known && !is_told(path))) continue;
+      if (!is_default(entry.key, path, text)) job.cannot.push_back(fmt::format("{}: {}", path, text));
     }
   }
 }
@@ -114,7 +140,7 @@ const std::vector<Trainer>& trainers() {
       {.name = "torchtitan",
        .title = "torchtitan",
        .schedules = kTorchtitanSchedules,
-       .zero = {0, 2, 3},
+       .zero = {2, 3},  // and DDP where replicas are all there is
        .recompute = {Recompute::None, Recompute::Full},
        .write = export_torchtitan},
       {.name = "deepspeed",
@@ -175,6 +201,8 @@ std::string csv_beside(const std::string& file) {
 void tell_of_the_rest(const ExportRequest& request, ExportedJob& job) {
   tell_of_other_keys(request.experiment.scenario, job);
   if (!job.places_ranks) tell_of_devices(request.plan, job);
+  for (std::string& phrase : job.cannot) phrase = without_controls(std::move(phrase));
+  for (std::string& sentence : job.besides) sentence = without_controls(std::move(sentence));
 }
 
 }  // namespace panpipe::jobs

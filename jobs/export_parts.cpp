@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "base/version.hpp"
+#include "costmodel/workload/language_model.hpp"
 #include "schedule/find_family.hpp"
 
 namespace panpipe::jobs {
@@ -71,11 +73,19 @@ std::vector<int> layers_of_stages(const ExportRequest& request, std::string_view
   return layers;
 }
 
+std::string without_controls(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  return text;
+}
+
 std::string head_text(const ExportRequest& request, std::string_view what, const ExportedJob& job, const std::string& mark) {
   const std::string of_plan = request.plan_file.empty() ? "its own plan" : "plan " + request.plan_file;
-  std::string text = fmt::format("{}{}: {}, {}. Written by panpipe {}.\n", mark, what, request.scenario, of_plan, kVersion);
-  for (const std::string& sentence : job.besides) text += fmt::format("{}{}\n", mark, sentence);
-  for (const std::string& phrase : job.cannot) text += fmt::format("{}cannot express {}\n", mark, phrase);
+  std::string text =
+      mark + without_controls(fmt::format("{}: {}, {}. Written by panpipe {}.", what, request.scenario, of_plan, kVersion)) +
+      "\n";
+  for (const std::string& sentence : job.besides) text += fmt::format("{}{}\n", mark, without_controls(sentence));
+  for (const std::string& phrase : job.cannot) text += fmt::format("{}cannot express {}\n", mark, without_controls(phrase));
   return text;
 }
 
@@ -130,6 +140,21 @@ int stated_number(const Scenario& scenario, const std::string& path) {
   return number;
 }
 
+std::optional<std::int64_t> steps_of_run(const ExportRequest& request) {
+  const std::optional<RunRequest>& run = request.experiment.scenario.run;
+  if (!run) return std::nullopt;
+  const Plan& plan = request.plan;
+  const auto model = language_model_of(request.experiment.scenario.workload);
+  const double samples = double(plan.micro) * plan.schedule.microbatches * plan.data;
+  double steps = run->amount;
+  if (run->counted == RunRequest::Counted::Samples) steps /= samples;
+  if (run->counted == RunRequest::Counted::Tokens) {
+    if (!model) return std::nullopt;
+    steps /= samples * model->dimensions.sequence;
+  }
+  return static_cast<std::int64_t>(std::ceil(steps));
+}
+
 std::string launch_text(const ExportRequest& request) {
   const Cluster& cluster = request.experiment.scenario.cluster;
   const int ranks = static_cast<int>(request.plan.devices.size());
@@ -138,6 +163,6 @@ std::string launch_text(const ExportRequest& request) {
   return fmt::format("torchrun{} --nproc-per-node {}", nodes > 1 ? fmt::format(" --nnodes {}", nodes) : "", per_node);
 }
 
-std::string number_text(double value) { return fmt::format("{:g}", value); }
+std::string number_text(double value) { return fmt::format("{}", value); }
 
 }  // namespace panpipe::jobs

@@ -1,6 +1,7 @@
 // What the exporters ask of a plan alike. Internal to this folder.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,13 +22,18 @@ std::optional<KnownOrder> known_order(const Schedule& schedule, const std::vecto
 // where a stage begins or ends inside a layer, or the units are no layers.
 std::vector<int> layers_of_stages(const ExportRequest& request, std::string_view trainer);
 
-// "estimated by panpipe ...": lines of a head, each with `mark` ("# ") in front.
+// "estimated by panpipe ...": lines of a head, each with `mark` ("# ") in front. Control characters of names become blanks: what
+// a scenario holds must not become a line of the file.
 std::string head_text(const ExportRequest& request, std::string_view what, const ExportedJob& job, const std::string& mark);
+
+// Bytes below 0x20 as blanks.
+std::string without_controls(std::string text);
 
 // One mode for all stages; where they differ, the fullest, and `cannot` says so.
 Recompute recompute_of(const Plan& plan, ExportedJob& job);
 
-// What every export has to say: keys of the scenario that no exporter reads, and the devices. To be called before the head.
+// What every export has to say: keys of the scenario that no exporter reads, and the devices; each phrase becomes one line. To be
+// called before the head.
 void tell_of_the_rest(const ExportRequest& request, ExportedJob& job);
 
 // The plan's devices in the order in which the trainer numbers its ranks; else `cannot` says so.
@@ -45,10 +51,13 @@ int context_ranks(const Plan& plan);
 // A whole number of the scenario by its key, 0 where it has none: for degrees that a plan keeps as they are stated.
 int stated_number(const Scenario& scenario, const std::string& path);
 
+// Steps that the scenario's `run` asks for, rounded up; nullopt where it has none.
+std::optional<std::int64_t> steps_of_run(const ExportRequest& request);
+
 // "torchrun --nnodes 4 --nproc-per-node 8", the nodes as the cluster has them.
 std::string launch_text(const ExportRequest& request);
 
-// A number as people write it: 1e-05, 0.001.
+// A number with the fewest digits that read back the same: 1e-05, 0.001.
 std::string number_text(double value);
 
 }  // namespace panpipe::jobs

@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/error.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 #include "jobs/export_parts.hpp"
 
 namespace panpipe::jobs {
@@ -41,16 +43,30 @@ class PlanArguments {
     for (const auto& [key, option] : {std::pair("parallel.expert", "--expert-model-parallel-size"),
                                       std::pair("parallel.expert_tensor", "--expert-tensor-parallel-size")})
       if (const int number = stated_number(scenario_, key); number > 0) line("{} {}", option, number);
-    job_.said = {"parallel.context", "parallel.expert", "parallel.expert_tensor"};
+    job_.said = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor",
+                 "overlap_gradients"};
+    if (stated_number(scenario_, "parallel.expert") > 1) add_dispatch();
+    if (context_ranks(plan_) > 1) line("--cp-comm-type {}", exchange_name(scenario_.parallel.exchange));
     job_.places_ranks = replicas_in_a_row(plan_);
     if (job_.places_ranks) line("--use-tp-pp-dp-mapping");
     line("--micro-batch-size {} --global-batch-size {}", plan_.micro, plan_.micro * plan_.schedule.microbatches * plan_.data);
   }
 
+  void add_dispatch() {
+    if (scenario_.framework.expert_dispatch == ExpertDispatch::Rows) return line("--moe-token-dispatcher-type alltoall");
+    line("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep");
+    job_.said.emplace_back("framework.expert_dispatch");
+  }
+
+  // As Transformer Engine's attention names them.
+  static const char* exchange_name(ContextExchange exchange) {
+    return exchange == ContextExchange::Ring ? "p2p" : exchange == ContextExchange::AllGather ? "all_gather" : "a2a";
+  }
+
   void add_stages() {
     const std::vector<int> layers = layers_of_stages(request_, "Megatron-LM");
     if (plan_.pipeline == 1) return;
-    line("--pipeline-model-parallel-layout '{}'", layout_text(layers));
+    line("--pipeline-model-parallel-layout {}", shell_word(layout_text(layers)));
     const auto known = known_order(plan_.schedule, trainer_named("megatron").schedules);
     if (known->family != "interleaved-1f1b") return;
     // Without the argument a turn has as many microbatches as the pipeline has ranks.
@@ -100,9 +116,12 @@ class PlanArguments {
 
   void add_recompute() {
     const Recompute mode = recompute_of(plan_, job_);
-    if (mode == Recompute::Selective) line("--recompute-granularity selective --recompute-modules {}", fmt::join(modules(), " "));
-    if (mode != Recompute::Full) return;
     const RecomputeScope& scope = scenario_.recompute_scope;
+    if (mode == Recompute::Selective) {
+      line("--recompute-granularity selective --recompute-modules {}", fmt::join(modules(), " "));
+      if (scope.every > 1 || scope.first > 0) cannot("selective recompute of some of the blocks: all blocks recompute");
+    }
+    if (mode != Recompute::Full) return;
     if (scope.every > 1) cannot(fmt::format("full recompute of one block in {}: all are recomputed", scope.every));
     if (scope.first > 0)
       line("--recompute-granularity full --recompute-method block --recompute-num-layers {}", scope.first);
@@ -121,17 +140,31 @@ class PlanArguments {
       cannot("recompute of products without what is between them");
     else if (has(RecomputedKind::Elementwise))
       cannot("recompute of element-wise operators alone");
+    for (const RecomputedModule module : scenario_.recompute_scope.modules)
+      if (const std::string name(name_of(module)); std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(name);
     if (names.empty()) names.emplace_back("core_attn");
     return names;
   }
 
   void add_precision() {
     if (scenario_.precision == Precision::Bf16) return line("--bf16");
-    if (name_of(scenario_.precision) == "fp8") return line("--bf16 --fp8-format hybrid");
-    if (name_of(scenario_.precision) == "mxfp8") return line("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8");
+    if (has_8bit_products(scenario_.precision)) return add_8bit_products();
     if (scenario_.precision == Precision::Fp16) return line("--fp16");
     if (scenario_.precision != Precision::Fp32)
       cannot(fmt::format("precision {}: it trains in fp32", name_of(scenario_.precision)));
+  }
+
+  void add_8bit_products() {
+    const bool current = scenario_.framework.fp8_scaling == Fp8Scaling::Current;
+    if (scenario_.precision == Precision::Mxfp8)
+      line("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8");
+    else
+      line("--bf16 --fp8-format hybrid{}", current ? " --fp8-recipe tensorwise" : "");
+    job_.said.emplace_back("framework.fp8_scaling");
+    if (!scenario_.framework.fp8_parameters || plan_.zero == 0 || plan_.data == 1) return;  // it needs the distributed optimizer
+    line("--fp8-param-gather");
+    job_.said.emplace_back("framework.fp8_parameters");
   }
 
   void add_optimizer() {
@@ -151,6 +184,15 @@ class PlanArguments {
     if (t.decay_steps > 0) line("--lr-decay-iters {}", t.decay_steps);
     if (t.decay_start > t.warmup_steps) cannot("training.decay_start: the rate falls from the end of the warm-up on");
     tell_of_optimizer(scenario_, job_);
+    add_offload();
+  }
+  // The flag needs the other two, and Adam.
+  void add_offload() {
+    if (!scenario_.offload.optimizer) return;
+    const bool divided = plan_.zero == 1 || plan_.data == 1;
+    if (!scenario_.optimizer.name.starts_with("adam") || !divided) return;  // told as a key that no argument says
+    line("--optimizer-cpu-offload --use-precision-aware-optimizer{}", plan_.data == 1 ? " --use-distributed-optimizer" : "");
+    job_.said.emplace_back("offload.optimizer");
   }
   static const char* decay_name(TrainingRequest::Decay decay) {
     using Decay = TrainingRequest::Decay;
@@ -161,14 +203,20 @@ class PlanArguments {
   }
 
   void add_data() {
-    line("--train-iters 100");
-    job_.besides.emplace_back("--train-iters is a placeholder: the scenario does not say how long training goes on.");
+    constexpr std::int64_t kPlaceholder = 100;
+    const TrainingRequest& t = scenario_.training;
+    const std::int64_t least = std::max<std::int64_t>(t.warmup_steps + 1, t.decay_steps);  // as Megatron-LM asserts
+    const auto steps = steps_of_run(request_);
+    line("--train-iters {}", std::max(steps.value_or(kPlaceholder), least));
+    if (!steps) job_.besides.emplace_back("--train-iters is a placeholder: the scenario does not say how long training goes on.");
+    if (steps && *steps < least)
+      cannot(fmt::format("a run of {} steps beside a rate that changes over {}: it trains for {}", *steps, least, least));
     if (scenario_.seed > 0) line("--seed {}", scenario_.seed);
     line("--tokenizer-type NullTokenizer");
     const std::string& file = scenario_.data.file;
     const bool binary = scenario_.data.kind == DataRequest::Kind::Tokens && file.ends_with(".bin");
     if (binary)
-      line("--data-path {}", file.substr(0, file.size() - 4));
+      line("--data-path {}", shell_word(file.substr(0, file.size() - 4)));
     else
       line("--mock-data");
     if (scenario_.data.kind == DataRequest::Kind::Tensors) cannot(fmt::format("data.tensors: {}: it trains on mock data", file));
@@ -180,6 +228,15 @@ class PlanArguments {
   ArgumentLines& lines_;
   ExportedJob& job_;
 };
+
+// Megatron-LM's layer of experts raises without.
+void require_sequence_parallel(const ExportRequest& request, const LanguageModel& model) {
+  if (model.dimensions.traits.experts.count > 0 && request.plan.tensor > 1 && !request.plan.sequence_parallel)
+    throw InputError(fmt::format(
+        "{}: Megatron-LM trains experts beside tensor parallelism with sequence parallelism only, and the plan has tensor {} "
+        "without\n  help: state parallel.sequence_parallel true",
+        request.scenario, request.plan.tensor));
+}
 
 }  // namespace
 
@@ -193,17 +250,33 @@ std::string layout_text(const std::vector<int>& layers) {
   return text + 'L';
 }
 
+std::string shell_word(const std::string& text) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_./:,=+-").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'')
+      quoted += "'\\''";
+    else
+      quoted += c;
+  }
+  return quoted + "'";
+}
+
 ExportedJob export_megatron(const ExportRequest& request) {
   const auto model = language_model_of(request.experiment.scenario.workload);
   if (!model)
     throw InputError(fmt::format("{}: Megatron-LM's pretrain_gpt.py trains language models, and '{}' is none", request.scenario,
                                  request.experiment.workload.name));
+  require_sequence_parallel(request, *model);
   ExportedJob job;
   ArgumentLines lines;
   add_megatron_model(*model, request.experiment.scenario, request.plan.tensor, lines, job);
   PlanArguments(request, lines, job).add();
   tell_of_the_rest(request, job);
-  if (request.plan.tensor > 1 && request.plan.zero < 2)
+  if ((request.plan.tensor > 1 || context_ranks(request.plan) > 1) && request.plan.zero < 2)
     job.besides.emplace_back("Set CUDA_DEVICE_MAX_CONNECTIONS=1 on GPUs before Blackwell, as Megatron-LM asks for.");
   job.text = "#!/bin/sh\n" + head_text(request, "Arguments for Megatron-LM's pretrain_gpt.py", job, "# ");
   job.text += launch_text(request) + " pretrain_gpt.py";

@@ -18,4 +18,7 @@ void add_megatron_model(const LanguageModel& model, const Scenario& scenario, in
 // "Et*2|t*3|t*3L": layers of each stage, along the model.
 std::string layout_text(const std::vector<int>& layers);
 
+// One word of a shell: in single quotes where it holds anything that a shell may read otherwise.
+std::string shell_word(const std::string& text);
+
 }  // namespace panpipe::jobs

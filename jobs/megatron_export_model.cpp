@@ -2,6 +2,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <sstream>
 
 #include "jobs/export_parts.hpp"
 #include "jobs/megatron_export.hpp"
@@ -59,7 +61,7 @@ class ModelArguments {
     const bool none = !t_.query_bias && !t_.output_bias && !t_.mlp_bias, all = t_.query_bias && t_.output_bias && t_.mlp_bias;
     if (!all) line("--disable-bias-linear{}", t_.query_bias ? " --add-qkv-bias" : "");
     cannot_if(!all && !none && (t_.output_bias || t_.mlp_bias), "biases of some products of a layer alone");
-    if (t_.query_key_norm == QueryKeyNorm::PerHead) line("--qk-layernorm");
+    if (t_.query_key_norm == QueryKeyNorm::PerHead && t_.latent.kv_rank == 0) line("--qk-layernorm");
     cannot_if(t_.query_key_norm == QueryKeyNorm::Whole, "a norm over the queries of all heads together");
     line("--hidden-dropout {} --attention-dropout {}", number_text(d_.dropout), number_text(d_.dropout));
   }
@@ -69,6 +71,7 @@ class ModelArguments {
       case Positions::Rotary:
         line("--position-embedding-type rope --rotary-base {:.0f}", t_.rotary_base);
         if (t_.rotary_features > 0) line("--rotary-percent {}", number_text(double(t_.rotary_features) / features_of_head(d_)));
+        add_rotary_scaling();
         break;
       case Positions::Learned:
         line("--position-embedding-type learned_absolute");
@@ -90,6 +93,22 @@ class ModelArguments {
     }
   }
 
+  // Megatron-LM's scaling as of Llama 3 takes the factor alone; MLA has another module.
+  void add_rotary_scaling() {
+    if (t_.rotary_scaling.empty()) return;
+    std::istringstream words(t_.rotary_scaling);
+    std::string kind;
+    double factor = 0, low = 0, high = 0, trained = 0;
+    words >> kind >> factor >> low >> high >> trained;
+    const bool plain = t_.latent.kv_rank == 0;
+    if (plain && kind == "llama3" && low == 1 && high == 4 && trained == 8192)
+      line("--use-rope-scaling --rope-scaling-factor {}", number_text(factor));
+    else if (plain && kind == "linear" && factor == std::floor(factor))
+      line("--rotary-seq-len-interpolation-factor {}", number_text(factor));
+    else
+      cannot(fmt::format("the scaling of rotary positions: {}", t_.rotary_scaling));
+  }
+
   // Megatron-LM pads to a multiple of this times the tensor-parallel degree.
   void add_vocabulary() {
     constexpr int kUsual = 128;
@@ -103,6 +122,8 @@ class ModelArguments {
 
   void add_latent() {
     const LatentAttention& l = t_.latent;
+    // MLA normalizes its latents where it is asked to, and takes YaRN by default.
+    line("--qk-layernorm --rope-type rope");
     line("--multi-latent-attention{} --kv-lora-rank {} --qk-head-dim {} --qk-pos-emb-head-dim {} --v-head-dim {}",
          l.query_rank > 0 ? fmt::format(" --q-lora-rank {}", l.query_rank) : "", l.kv_rank, l.plain, l.rotary, l.value);
   }
@@ -123,7 +144,7 @@ class ModelArguments {
     const Experts& e = t_.experts;
     line("--num-experts {} --moe-router-topk {} --moe-ffn-hidden-size {}", e.count, e.per_token, e.ffn);
     const auto first = e.layers.begin(), last = e.layers.begin() + std::min<long>(d_.layers, std::ssize(e.layers));
-    if (std::find(first, last, false) != last) line("--moe-layer-freq '{}'", layer_frequency());
+    if (std::find(first, last, false) != last) line("--moe-layer-freq {}", shell_word(layer_frequency()));
     if (e.shared_ffn > 0)
       line("--moe-shared-expert-intermediate-size {}{}", e.shared_ffn, e.shared_gate ? " --moe-shared-expert-gate" : "");
     std::string router;
@@ -133,7 +154,7 @@ class ModelArguments {
     if (e.scale != 1) router += fmt::format(" --moe-router-topk-scaling-factor {}", number_text(e.scale));
     if (!router.empty()) lines_.push_back(router.substr(1));
     // Grouped products have no kernel in fp32.
-    if (scenario_.precision == Precision::Bf16) line("--moe-grouped-gemm");
+    if (compute_dtype(scenario_.precision) == DType::BFloat16 && is_mixed(scenario_.precision)) line("--moe-grouped-gemm");
     cannot_if(e.router_bias || e.biases, "biases of the router and of experts");
     cannot_if(e.sigmoid && !e.normalized, "weights of experts by the logistic function that do not add up to one");
   }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/text/json_writer.hpp"
 #include "jobs/export_parts.hpp"
 #include "jobs/torch_program.hpp"
 #include "jobs/torch_schedules.hpp"
@@ -51,7 +52,7 @@ std::string optimizer_text(const Scenario& scenario) {
       "OPTIMIZER = {{\"name\": {}{}}}\n"
       "RATE = {{\"warmup\": {}, \"decay\": {}, \"start\": {}, \"steps\": {}, \"minimum\": {}}}\n"
       "CLIP = {}  # largest norm of the gradients; 0: any\n",
-      in_quotes(name), settings, t.warmup_steps, in_quotes(decays.at(t.decay)), t.decay_start, t.decay_steps,
+      json_text(name), settings, t.warmup_steps, json_text(decays.at(t.decay)), t.decay_start, t.decay_steps,
       t.minimum_learning_rate, t.clip_gradients);
 }
 
@@ -62,7 +63,7 @@ std::string data_text(const Scenario& scenario, ExportedJob& job) {
   if (data.kind == DataRequest::Kind::Synthetic) return "DATA = {\"kind\": \"synthetic\"}\n";
   return fmt::format("DATA = {{\"kind\": {}, \"file\": {}, \"width\": {}}}\n",
                      data.kind == DataRequest::Kind::Tokens ? "\"tokens\"" : "\"tensors\"",
-                     in_quotes(std::filesystem::absolute(data.file).lexically_normal().string()), data.width);
+                     json_text(std::filesystem::absolute(data.file).lexically_normal().string()), data.width);
 }
 
 void tell(const ExportRequest& request, const TorchProgram& program, bool split, ExportedJob& job) {
@@ -99,7 +100,7 @@ ExportedJob export_torch(const ExportRequest& request) {
   tell(request, program, split, job);
   tell_of_the_rest(request, job);
   const std::string file = request.file.empty() ? "FILE" : std::filesystem::path(request.file).filename().string();
-  job.besides.push_back(fmt::format("{} {} --steps 10", launch_text(request), file));
+  job.besides.push_back(fmt::format("{} {} --steps {}", launch_text(request), file, steps_of_run(request).value_or(10)));
   std::vector<int> placement;
   for (const int s : plan.schedule.chains.front()) placement.push_back(plan.schedule.stage_to_rank[static_cast<std::size_t>(s)]);
 
@@ -111,7 +112,7 @@ ExportedJob export_torch(const ExportRequest& request) {
                       scenario.precision == Precision::Tf32 ? "True" : "False");
   text += optimizer_text(scenario) + data;
   text += fmt::format("PLACEMENT = [{}]  # the pipeline rank of each stage\n", fmt::join(placement, ", "));
-  text += fmt::format("SCHEDULE = {}  # a schedule of PyTorch; empty: as ORDER says\n", in_quotes(order.name));
+  text += fmt::format("SCHEDULE = {}  # a schedule of PyTorch; empty: as ORDER says\n", json_text(order.name));
   text += "ORDER = \"\"\"\n" + (order.name.empty() ? order.csv : std::string()) + "\"\"\"\n";
   text += stages_text(plan, !split) + "\n";
   if (program.own_operators) text += kScriptOwnOperators;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/text/json_writer.hpp"
 #include "costmodel/workload/input_limits.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "jobs/torch_words.hpp"
@@ -72,8 +73,8 @@ class Writer {
     std::string functions, units;
     for (std::size_t u = 0; u < g_.units.size(); ++u) {
       const UnitText unit = unit_text(static_cast<int>(u));
-      units += fmt::format("    ({}, {}, {}, {}, [{}], [{}]),\n", in_quotes(g_.units[u].name), function_of(unit, u, functions),
-                           in_quotes(unit.path), in_quotes(g_.units[u].block), names_of(unit.reads), names_of(unit.makes));
+      units += fmt::format("    ({}, {}, {}, {}, [{}], [{}]),\n", json_text(g_.units[u].name), function_of(unit, u, functions),
+                           json_text(unit.path), json_text(g_.units[u].block), names_of(unit.reads), names_of(unit.makes));
     }
     TorchProgram made;
     made.text = constants() + functions + loss_text() + inputs() + tied() + values() +
@@ -127,7 +128,7 @@ class Writer {
   }
   std::string names_of(const std::vector<int>& values) const {
     std::vector<std::string> names;
-    for (const int value : values) names.push_back(in_quotes(value_name(value)));
+    for (const int value : values) names.push_back(json_text(value_name(value)));
     return fmt::format("{}", fmt::join(names, ", "));
   }
   // What a unit makes and others, or the loss, read.
@@ -188,8 +189,8 @@ class Writer {
   }
   std::string parameter_row(const std::string& name, const std::string& path) const {
     const auto found = std::find_if(g_.tensors.begin(), g_.tensors.end(), [&](const Tensor& t) { return t.name == name; });
-    return fmt::format("\n    {}: ({}, {}),", in_quotes(path.empty() ? name : name.substr(path.size() + 1)),
-                       tuple_of(found->full_shape), in_quotes(found->init));
+    return fmt::format("\n    {}: ({}, {}),", json_text(path.empty() ? name : name.substr(path.size() + 1)),
+                       tuple_of(found->full_shape), json_text(found->init));
   }
   static std::string local_names(const std::vector<int>& values, Names& names) {
     std::vector<std::string> locals;
@@ -216,7 +217,7 @@ class Writer {
     const Tensor& read = tensor(index);
     if (read.role == TensorRole::Buffer) {
       constants_.insert(index);
-      return fmt::format("constant({})", in_quotes(read.name));
+      return fmt::format("constant({})", json_text(read.name));
     }
     if (read.role != TensorRole::Parameter) return names.at(index);
     return parameter_text(path.empty() ? read.name : read.name.substr(path.size() + 1), read.dtype);
@@ -249,15 +250,15 @@ class Writer {
   std::string constants() const {
     std::string text = "# Tensors that are not trained: shape, type, initial values.\nCONSTANTS = {\n";
     for (const int index : constants_)
-      text += fmt::format("    {}: ({}, {}, {}),\n", in_quotes(tensor(index).name), tuple_of(tensor(index).shape),
-                          torch_type(tensor(index).dtype), in_quotes(tensor(index).init));
+      text += fmt::format("    {}: ({}, {}, {}),\n", json_text(tensor(index).name), tuple_of(tensor(index).shape),
+                          torch_type(tensor(index).dtype), json_text(tensor(index).init));
     return text + "}\n\n\n";
   }
 
   // The number of an input seeds its synthetic values.
   std::string input_row(int index) const {
     const std::int64_t limit = integer_limits(g_)[static_cast<std::size_t>(index)];
-    return fmt::format("({}, {}, {}, {}, {})", in_quotes(tensor(index).name), index, tuple_of(tensor(index).shape),
+    return fmt::format("({}, {}, {}, {}, {})", json_text(tensor(index).name), index, tuple_of(tensor(index).shape),
                        torch_type(tensor(index).dtype), limit);
   }
   std::string inputs() const {
@@ -270,7 +271,7 @@ class Writer {
   std::string values() const {
     std::string text = "# What units hand on: shape and type of a microbatch.\nVALUES = {\n";
     const auto add = [&](int index) {
-      text += fmt::format("    {}: ({}, {}),\n", in_quotes(value_name(index)), tuple_of(tensor(index).shape),
+      text += fmt::format("    {}: ({}, {}),\n", json_text(value_name(index)), tuple_of(tensor(index).shape),
                           torch_type(tensor(index).dtype));
     };
     for (const int input : g_.inputs) add(input);
@@ -282,7 +283,7 @@ class Writer {
     std::string text = "# Parameters that share the values of another one.\nTIED = {";
     for (const Tensor& parameter : g_.tensors)
       if (parameter.tied_to >= 0)
-        text += fmt::format("{}: {}, ", in_quotes(parameter.name), in_quotes(tensor(parameter.tied_to).name));
+        text += fmt::format("{}: {}, ", json_text(parameter.name), json_text(tensor(parameter.tied_to).name));
     if (text.back() == ' ') text.resize(text.size() - 2);
     return text + "}\n";
   }

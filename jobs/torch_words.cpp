@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text/json_writer.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -18,7 +19,7 @@ std::string list_text(const std::vector<std::string>& items, const char* open, c
   return fmt::format("{}{}{}", open, fmt::join(items, ", "), close);
 }
 
-std::string number_text(double value) {
+std::string python_number(double value) {
   std::string text = fmt::format("{}", value);
   if (text == "inf" || text == "-inf" || text == "nan") return fmt::format("float(\"{}\")", text);
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
@@ -34,9 +35,9 @@ struct ArgumentText {
     return list_text(items, "[", "]");
   }
   std::string operator()(std::int64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return number_text(value); }
+  std::string operator()(double value) const { return python_number(value); }
   std::string operator()(bool value) const { return value ? "True" : "False"; }
-  std::string operator()(const std::string& value) const { return in_quotes(value); }
+  std::string operator()(const std::string& value) const { return json_text(value); }
   std::string operator()(const std::vector<std::int64_t>& values) const {
     std::vector<std::string> items;
     for (const std::int64_t value : values) items.push_back(std::to_string(value));
@@ -44,7 +45,7 @@ struct ArgumentText {
   }
   std::string operator()(const std::vector<double>& values) const {
     std::vector<std::string> items;
-    for (const double value : values) items.push_back(number_text(value));
+    for (const double value : values) items.push_back(python_number(value));
     return list_text(items, "[", "]");
   }
   std::string operator()(DType type) const { return torch_type(type); }
@@ -116,26 +117,12 @@ bool all_words(const std::string& path) {
 
 }  // namespace
 
-std::string in_quotes(const std::string& text) {
-  std::string made = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') made += '\\';
-    if (c == '\n')
-      made += "\\n";
-    else if (static_cast<unsigned char>(c) < 0x20)
-      made += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else
-      made += c;
-  }
-  return made + '"';
-}
-
 std::string tuple_of(const Shape& shape) { return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : ""); }
 
 std::string torch_type(DType type) { return "torch." + std::string(name_of(type)); }
 
 std::string parameter_text(const std::string& name, DType type) {
-  const std::string path = all_words(name) ? "m." + name : fmt::format("m.get_parameter({})", in_quotes(name));
+  const std::string path = all_words(name) ? "m." + name : fmt::format("m.get_parameter({})", json_text(name));
   return type == DType::Float32 ? path : fmt::format("{}.to({})", path, torch_type(type));
 }
 

@@ -12,9 +12,8 @@ namespace panpipe::jobs {
 
 using Names = std::map<int, std::string>;  // local name of a graph tensor
 
-std::string in_quotes(const std::string& text);  // "it's" as a Python literal
-std::string tuple_of(const Shape& shape);        // (2, 16), (32,), ()
-std::string torch_type(DType type);              // torch.float32
+std::string tuple_of(const Shape& shape);  // (2, 16), (32,), ()
+std::string torch_type(DType type);        // torch.float32
 // A parameter below module `m`: "m.attn.c_attn.weight". Kept in fp32, it is cast where the graph computes in 16 bits.
 std::string parameter_text(const std::string& name, DType type);
 

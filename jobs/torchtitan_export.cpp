@@ -5,42 +5,28 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/input/yaml_document.hpp"
+#include "base/text/json_writer.hpp"
 #include "costmodel/workload/language_model.hpp"
+#include "costmodel/workload/model_config.hpp"
 #include "jobs/export_parts.hpp"
 #include "jobs/torch_schedules.hpp"
-#include "jobs/torch_words.hpp"
+#include "jobs/torchtitan_flavors.hpp"
 
 namespace panpipe::jobs {
 namespace {
-
-// Models of torchtitan/models at 0.2.2, by their sizes.
-struct Flavor {
-  const char *type, *name, *flavor;
-  int layers, hidden, heads, kv_heads, ffn, experts;
-};
-constexpr Flavor kFlavors[] = {
-    {"llama", "llama3", "8B", 32, 4096, 32, 8, 14336, 0},
-    {"llama", "llama3", "70B", 80, 8192, 64, 8, 28672, 0},
-    {"llama", "llama3", "405B", 126, 16384, 128, 8, 53248, 0},
-    {"qwen3", "qwen3", "0.6B", 28, 1024, 16, 8, 3072, 0},
-    {"qwen3", "qwen3", "1.7B", 28, 2048, 16, 8, 6144, 0},
-    {"qwen3", "qwen3", "4B", 36, 2560, 32, 8, 9728, 0},
-    {"qwen3", "qwen3", "8B", 36, 4096, 32, 8, 12288, 0},
-    {"qwen3", "qwen3", "14B", 40, 5120, 40, 8, 17408, 0},
-    {"qwen3", "qwen3", "32B", 64, 5120, 64, 8, 25600, 0},
-    {"qwen3_moe", "qwen3", "30B-A3B", 48, 2048, 32, 4, 6144, 128},
-    {"deepseek_v3", "deepseek_v3", "671B", 61, 7168, 128, 128, 18432, 256},
-};
 
 // Tables of TOML, in the order in which they were asked for.
 class Tables {
  public:
   void set(const std::string& table, const std::string& key, const std::string& value) {
-    if (tables_.empty() || tables_.back().first != table) tables_.push_back({table, {}});
-    tables_.back().second.emplace_back(key, value);
+    const auto same = std::find_if(tables_.begin(), tables_.end(), [&](const auto& known) { return known.first == table; });
+    if (same != tables_.end()) return same->second.emplace_back(key, value), void();
+    tables_.push_back({table, {{key, value}}});
   }
   std::string toml() const {
     std::string text;
@@ -67,30 +53,50 @@ class Tables {
   std::vector<std::pair<std::string, std::vector<std::pair<std::string, std::string>>>> tables_;
 };
 
+bool same_model(const ModelDimensions& a, const ModelDimensions& b) {
+  const TransformerTraits &t = a.traits, &u = b.traits;
+  const auto sizes = [](const ModelDimensions& d) {
+    return std::tuple(d.layers, d.hidden, d.heads, key_value_heads(d), features_of_head(d), d.ffn, d.vocabulary,
+                      d.tied_embedding);
+  };
+  const auto experts = [](const Experts& e) { return std::tuple(e.count, e.per_token, e.count > 0 ? e.ffn : 0, e.shared_ffn); };
+  const auto latent = [](const LatentAttention& l) { return std::tuple(l.query_rank, l.kv_rank, l.plain, l.rotary, l.value); };
+  return sizes(a) == sizes(b) && t.rotary_base == u.rotary_base && t.query_key_norm == u.query_key_norm &&
+         experts(t.experts) == experts(u.experts) && latent(t.latent) == latent(u.latent);
+}
+
+// The flavor of torchtitan that is this model; nullptr where it has none.
+const TorchtitanFlavor* flavor_of(const LanguageModel& model) {
+  for (const TorchtitanFlavor& flavor : torchtitan_flavors()) {
+    if (flavor.layers != model.dimensions.layers) continue;
+    const ModelConfig config = read_model_config(*parse_document(flavor.config, flavor.flavor, "."), model.dimensions.sequence);
+    if (config.type == model.type && same_model(config.dimensions, model.dimensions)) return &flavor;
+  }
+  return nullptr;
+}
+
 void add_model(const ExportRequest& request, Tables& tables, ExportedJob& job) {
   const auto model = language_model_of(request.experiment.scenario.workload);
   if (!model)
     throw InputError(fmt::format("{}: torchtitan's configuration trains language models, and '{}' is none", request.scenario,
                                  request.experiment.workload.name));
   const ModelDimensions& d = model->dimensions;
-  for (const Flavor& known : kFlavors)
-    if (model->type == known.type && d.layers == known.layers && d.hidden == known.hidden && d.heads == known.heads &&
-        key_value_heads(d) == known.kv_heads && d.ffn == known.ffn && d.traits.experts.count == known.experts) {
-      tables.set("model", "name", in_quotes(known.name));
-      tables.set("model", "flavor", in_quotes(known.flavor));
-      return;
-    }
+  if (const TorchtitanFlavor* known = flavor_of(*model)) {
+    tables.set("model", "name", json_text(known->model));
+    tables.set("model", "flavor", json_text(known->flavor));
+    return;
+  }
   const std::string name = model->type == "qwen3" || model->type == "qwen3_moe" ? "qwen3"
                            : model->type.rfind("deepseek", 0) == 0              ? "deepseek_v3"
                            : model->type == "gpt_oss"                           ? "gpt_oss"
                                                                                 : "llama3";
-  tables.set("model", "name", in_quotes(name));
+  tables.set("model", "name", json_text(name));
   tables.set("model", "flavor", "\"panpipe\"");
   job.cannot.push_back(fmt::format(
       "the model's sizes: add a flavor \"panpipe\" to torchtitan/models/{}/__init__.py with dim={}, n_layers={}, n_heads={}, "
-      "n_kv_heads={}, vocab_size={}, rope_theta={:g}, an MLP of {}{}",
+      "n_kv_heads={}, vocab_size={}, rope_theta={}, an MLP of {}{}{}",
       name, d.hidden, d.layers, d.heads, key_value_heads(d), d.vocabulary, d.traits.rotary_base, d.ffn,
-      model->type == "gpt2" ? "; its layers are Llama's, not GPT-2's" : ""));
+      d.tied_embedding ? ", embedding and head tied" : "", model->type == "gpt2" ? "; its layers are Llama's, not GPT-2's" : ""));
 }
 
 std::string module_lists(const std::vector<int>& layers) {
@@ -124,32 +130,67 @@ void add_pipeline(const ExportRequest& request, Tables& tables, ExportedJob& job
   tables.set("parallelism", "module_fqns_per_model_part", module_lists(layers_of_stages(request, "torchtitan")));
   const TorchOrder order = torch_order(plan.schedule);
   tables.set("parallelism", "pipeline_parallel_microbatch_size", std::to_string(plan.micro));
-  if (!order.name.empty()) return tables.set("parallelism", "pipeline_parallel_schedule", in_quotes(order.name));
+  if (!order.name.empty()) return tables.set("parallelism", "pipeline_parallel_schedule", json_text(order.name));
   require_loop(request);
   job.schedule_csv = order.csv;
   const std::string beside = csv_beside(request.file.empty() ? "schedule" : request.file);
   // The name decides how many stages a rank may have.
   tables.set("parallelism", "pipeline_parallel_schedule",
-             in_quotes(plan.schedule.stages == plan.schedule.ranks ? "PipelineScheduleSingle" : "PipelineScheduleMulti"));
+             json_text(plan.schedule.stages == plan.schedule.ranks ? "PipelineScheduleSingle" : "PipelineScheduleMulti"));
   tables.set("parallelism", "pipeline_parallel_schedule_csv",
-             in_quotes(std::filesystem::absolute(beside).lexically_normal().string()));
+             json_text(std::filesystem::absolute(beside).lexically_normal().string()));
 }
 
-void add_data_parallel(const ExportRequest& request, Tables& tables, ExportedJob& job) {
+// torchtitan's "alltoall" moves keys and values from rank to rank, block by block.
+void add_context(const ExportRequest& request, Tables& tables, ExportedJob& job) {
+  const ContextExchange exchange = request.experiment.scenario.parallel.exchange;
+  tables.set("parallelism", "context_parallel_degree", std::to_string(context_ranks(request.plan)));
+  tables.set("parallelism", "context_parallel_rotate_method",
+             exchange == ContextExchange::Ring ? "\"alltoall\"" : "\"allgather\"");
+  if (exchange == ContextExchange::Ulysses)
+    job.cannot.emplace_back("parallel.context_exchange ulysses: keys and values are gathered");
+}
+
+// Ranks of FSDP's mesh as torchtitan counts them: without those that share a sample's sequence, which join the mesh by
+// themselves.
+struct DataRanks {
+  int replicate = 1, shard = 1;
+  bool fsdp = false;
+};
+
+DataRanks data_ranks_of(const ExportRequest& request) {
   const Plan& plan = request.plan;
-  const int shard = plan.zero >= 2 ? plan.shard_group() : 1;
-  tables.set("parallelism", "data_parallel_replicate_degree", std::to_string(plan.data / shard));
-  tables.set("parallelism", "data_parallel_shard_degree", std::to_string(shard));
+  const int context = context_ranks(plan), group = plan.zero >= 2 ? plan.shard_group() : context;
+  if (group % context != 0 || plan.data % (group / context) != 0)
+    throw InputError(fmt::format(
+        "{}: torchtitan divides over data ranks times context {}, and the plan's shard groups have {} ranks\n  help: state a "
+        "parallel.shard that {} divides",
+        request.scenario, context, group, context));
+  const DataRanks ranks{plan.data * context / group, group / context, group > 1};
+  if (!ranks.fsdp && plan.data > 1 && plan.pipeline * plan.tensor > 1)
+    throw InputError(fmt::format(
+        "{}: torchtitan cannot run replicas without FSDP beside other parallelism, and the plan has data {} with pipeline {} and "
+        "tensor {}\n  help: state parallel.zero 2 or 3; panpipe plan --for torchtitan plans with them",
+        request.scenario, plan.data, plan.pipeline, plan.tensor));
+  return ranks;
+}
+
+void add_data_parallel(const ExportRequest& request, const DataRanks& ranks, Tables& tables, ExportedJob& job) {
+  const Plan& plan = request.plan;
+  job.said = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor"};
+  tables.set("parallelism", "data_parallel_replicate_degree", std::to_string(ranks.replicate));
+  tables.set("parallelism", "data_parallel_shard_degree", std::to_string(ranks.shard));
+  if (plan.zero >= 2) job.said.emplace_back("parallel.shard");
+  if (plan.zero < 2 && ranks.fsdp) job.cannot.emplace_back("context parallelism without FSDP: its ranks divide the parameters");
   if (plan.zero == 2) tables.set("parallelism", "fsdp_reshard_after_forward", "\"never\"");
   if (plan.zero == 3) tables.set("parallelism", "fsdp_reshard_after_forward", "\"always\"");
   if (plan.zero == 1 && plan.data > 1) job.cannot.emplace_back("ZeRO 1: every replica keeps the optimizer's state");
   tables.set("parallelism", "tensor_parallel_degree", std::to_string(plan.tensor));
-  if (context_ranks(plan) > 1) tables.set("parallelism", "context_parallel_degree", std::to_string(context_ranks(plan)));
+  if (context_ranks(plan) > 1) add_context(request, tables, job);
   for (const auto& [key, name] : {std::pair("parallel.expert", "expert_parallel_degree"),
                                   std::pair("parallel.expert_tensor", "expert_tensor_parallel_degree")})
     if (const int number = stated_number(request.experiment.scenario, key); number > 0)
       tables.set("parallelism", name, std::to_string(number));
-  job.said = {"parallel.context", "parallel.expert", "parallel.expert_tensor"};
   if (plan.tensor > 1 && !plan.sequence_parallel)
     job.cannot.emplace_back("tensor parallelism without sequence parallelism: torchtitan always divides the sequence");
 }
@@ -160,13 +201,34 @@ void add_recompute(const ExportRequest& request, Tables& tables, ExportedJob& jo
   std::string name = "none";
   if (mode == Recompute::Selective) job.cannot.emplace_back("selective recompute of single operators: nothing is recomputed");
   if (mode == Recompute::Full) name = scope.every > 1 ? "selective" : "full";
-  tables.set("activation_checkpoint", "mode", in_quotes(name));
-  if (name == "selective") tables.set("activation_checkpoint", "selective_ac_option", in_quotes(std::to_string(scope.every)));
+  tables.set("activation_checkpoint", "mode", json_text(name));
+  if (name == "selective") tables.set("activation_checkpoint", "selective_ac_option", json_text(std::to_string(scope.every)));
   if (mode == Recompute::Full && (scope.first > 0 || scope.chunk > 1))
     job.cannot.emplace_back("recompute of some blocks of a stage, or of several together: each block is recomputed by itself");
 }
 
-void add_training(const ExportRequest& request, const WorkloadShape& shape, Tables& tables, ExportedJob& job) {
+void add_precision(const ExportRequest& request, const DataRanks& ranks, Tables& tables, ExportedJob& job) {
+  const Plan& plan = request.plan;
+  const Precision precision = request.experiment.scenario.precision, outside = outside_products(precision);
+  const bool half = precision == Precision::Bf16Pure;
+  tables.set("training", "dtype", half ? "\"bfloat16\"" : "\"float32\"");
+  tables.set("training", "mixed_precision_param", half || outside == Precision::Bf16 ? "\"bfloat16\"" : "\"float32\"");
+  if (!half && outside != Precision::Bf16 && precision != Precision::Fp32)
+    job.cannot.push_back(fmt::format("precision {}: it trains in fp32", name_of(precision)));
+  if (outside == Precision::Bf16 && !ranks.fsdp && plan.pipeline * plan.tensor > 1)
+    job.cannot.push_back(
+        fmt::format("precision {} beside fp32 parameters without FSDP: it trains in fp32; mixed precision needs "
+                    "data_parallel_shard_degree above 1",
+                    name_of(precision)));
+  if (!has_8bit_products(precision)) return;
+  const std::string linear = precision == Precision::Fp8 ? "quantize.linear.float8" : "quantize.linear.mx";
+  tables.set("model", "converters", fmt::format("[\"{}\"]", linear));
+  tables.set(linear, "filter_fqns", "[\"output\"]");  // the head is no product of a block
+  if (language_model_of(request.experiment.scenario.workload)->dimensions.traits.experts.count > 0)
+    job.cannot.push_back(fmt::format("precision {} of experts: their grouped products are in bf16", name_of(precision)));
+}
+
+void add_training(const ExportRequest& request, const DataRanks& ranks, Tables& tables, ExportedJob& job) {
   const Scenario& scenario = request.experiment.scenario;
   const Plan& plan = request.plan;
   const OptimizerRequest& o = scenario.optimizer;
@@ -177,13 +239,12 @@ void add_training(const ExportRequest& request, const WorkloadShape& shape, Tabl
   tables.set("training", "seq_len", std::to_string(model->dimensions.sequence));
   tables.set("training", "max_norm",
              scenario.training.clip_gradients > 0 ? number_text(scenario.training.clip_gradients) : "inf");
-  const bool half = shape.precision == Precision::Bf16Pure;
-  tables.set("training", "dtype", half ? "\"bfloat16\"" : "\"float32\"");
-  tables.set("training", "mixed_precision_param", half || shape.precision == Precision::Bf16 ? "\"bfloat16\"" : "\"float32\"");
-  const bool plain = half || shape.precision == Precision::Bf16 || shape.precision == Precision::Fp32;
-  if (!plain) job.cannot.push_back(fmt::format("precision {}: it trains in fp32", name_of(scenario.precision)));
-  if (shape.precision == Precision::Bf16 && plan.data == 1)
-    job.cannot.emplace_back("bf16 beside fp32 parameters without FSDP: mixed precision needs data_parallel_shard_degree above 1");
+  if (const auto steps = steps_of_run(request)) tables.set("training", "steps", std::to_string(*steps));
+  if (scenario.offload.optimizer && scenario.offload.parameters && ranks.fsdp) {
+    tables.set("training", "enable_cpu_offload", "true");
+    job.said.insert(job.said.end(), {"offload.optimizer", "offload.parameters"});
+  }
+  add_precision(request, ranks, tables, job);
   const bool adam = o.name == "adam" || o.name == "adamw";
   if (!adam) job.cannot.push_back(fmt::format("optimizer {}: it trains with AdamW", o.name));
   tables.set("optimizer", "name", o.name == "adam" ? "\"Adam\"" : "\"AdamW\"");
@@ -215,10 +276,11 @@ ExportedJob export_torchtitan(const ExportRequest& request) {
   const Scenario& scenario = request.experiment.scenario;
   ExportedJob job;
   Tables tables;
+  const DataRanks ranks = data_ranks_of(request);
   add_model(request, tables, job);
-  add_training(request, request.experiment.workload.shape, tables, job);
+  add_data_parallel(request, ranks, tables, job);
+  add_training(request, ranks, tables, job);
   add_rate(scenario, tables, job);
-  add_data_parallel(request, tables, job);
   add_pipeline(request, tables, job);
   add_recompute(request, tables, job);
   if (scenario.seed > 0) tables.set("debug", "seed", std::to_string(scenario.seed));

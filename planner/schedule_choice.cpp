@@ -35,8 +35,8 @@ void check_limits(const Scenario& scenario, const SearchLimits& limits) {
            fmt::format("it has {}; or leave it open: schedule: auto", fmt::join(limits.schedules, ", ")));
   if (!limits.tensor && scenario.parallel.tensor > 1 && !is_open(scenario, "parallel.tensor"))
     refuse("parallel.tensor", "tensor parallelism here", "use parallel.tensor 1");
-  if (scenario.parallel.data * scenario.parallel.context > 1 && !is_open(scenario, "parallel.zero") &&
-      !holds(limits.zero, scenario.parallel.zero))
+  // A stated 0 divides nothing, which every trainer can do.
+  if (scenario.parallel.zero > 0 && !is_open(scenario, "parallel.zero") && !holds(limits.zero, scenario.parallel.zero))
     refuse("parallel.zero", fmt::format("ZeRO {} here", scenario.parallel.zero),
            fmt::format("it has {}", fmt::join(limits.zero, ", ")));
   if (!is_open(scenario, "recompute") && !holds(limits.recompute, scenario.recompute))

@@ -57,6 +57,8 @@ TEST(Export, PlansAreLimitedToATrainer) {
               HasSubstr("error: Megatron-LM does not have the schedule gpipe\n"));
   EXPECT_THAT(fault("--for deepspeed --set schedule=1f1b --set parallel.virtual_stages=1"),
               HasSubstr("DeepSpeed does not have tensor parallelism here"));
+  EXPECT_THAT(fault("--for torch --set schedule=1f1b --set parallel='{zero: 3}'"),
+              HasSubstr("torch.distributed.pipelining does not have ZeRO 3 here"));
 }
 
 }  // namespace

@@ -196,6 +196,177 @@ TEST(Export, FaultsNameWhatTheTrainerHas) {
   EXPECT_THROW(trainer_named("megatrn"), InputError);
 }
 
+const std::string kPlain = "batch: {micro: 1, microbatches: 4}\nschedule: 1f1b\noptimizer: adamw\n";
+const std::string kExperts =
+    kCluster +
+    "workload: {config: {model_type: qwen3_moe, num_hidden_layers: 4, hidden_size: 64, num_attention_heads: 4, "
+    "num_key_value_heads: 2, head_dim: 16, intermediate_size: 128, moe_intermediate_size: 32, num_experts: 8, "
+    "num_experts_per_tok: 2, norm_topk_prob: true, vocab_size: 1024, max_position_embeddings: 64}, sequence: 32}\n"
+    "precision: bf16\n";
+
+TEST(Export, TextsOfAScenarioStayTexts) {
+  EXPECT_EQ(shell_word("/data/a-b_1.5"), "/data/a-b_1.5");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("a b"), "'a b'");
+  EXPECT_EQ(shell_word("x';rm -rf $HOME"), "'x'\\'';rm -rf $HOME'");
+  const Experiment experiment(scenario(kGpt +
+                                       "parallel: {pipeline: 8, data: 1}\nbatch: {micro: 1, microbatches: 8}\nschedule: 1f1b\n"
+                                       "optimizer: {name: adamw, no_decay: [\"a\\nrun me\\x1b[2J\"]}\n"));
+  const Plan plan = experiment.plan("");
+  for (const Trainer& trainer : trainers()) {
+    SCOPED_TRACE(trainer.name);
+    const ExportedJob job = export_job(trainer, {experiment, plan, "job\nrun me", "plan\nrun me", ""});
+    EXPECT_THAT(job.text, Not(HasSubstr("\nrun me")));
+    EXPECT_THAT(job.text, Not(HasSubstr("\x1b")));
+    EXPECT_THAT(job.cannot, Contains("optimizer.no_decay: [a run me [2J]"));
+  }
+}
+
+TEST(Export, MegatronRecomputesModules) {
+  const std::string text = kExperts + kPlain + "parallel: {pipeline: 2, data: 4}\n";
+  const ExportedJob job = exported("megatron", text + "recompute: {modules: [core_attn, moe_act, layernorm]}\n");
+  EXPECT_THAT(job.text, HasSubstr("--recompute-granularity selective --recompute-modules core_attn moe_act layernorm"));
+  EXPECT_THAT(exported("megatron", text + "recompute: {modules: [moe]}\n").text, HasSubstr("--recompute-modules moe \\\n"));
+}
+
+TEST(Export, KeysOfKnownMapsAreTold) {
+  const std::string of_eight = kPlain + "parallel: {pipeline: 2, data: 4}\n";
+  const std::string tuned = kCluster +
+                            "workload: {model: llama, layers: 8, hidden: 64, heads: 4, ffn: 128, vocabulary: 1024, sequence: 32, "
+                            "lora: {rank: 4, targets: [q_proj]}}\nprecision: bf16\n";
+  EXPECT_THAT(exported("megatron", tuned + of_eight).cannot, Contains("workload.lora: {rank: 4, targets: [q_proj]}"));
+  const std::string formats = kGpt +
+                              "parallel: {pipeline: 2, data: 4}\nbatch: {micro: 1, microbatches: 4}\nschedule: 1f1b\n"
+                              "optimizer: {name: adamw, states: 8bit, master: none}\n";
+  EXPECT_THAT(exported("megatron", formats).cannot, ElementsAre("optimizer.states: 8bit", "optimizer.master: none"));
+  EXPECT_THAT(exported("megatron", kExperts + of_eight + "experts: {capacity: 1}\n").cannot, ElementsAre("experts.capacity: 1"));
+  EXPECT_THAT(exported("megatron", kGpt + of_eight + "overlap_gradients: true\n").cannot, IsEmpty());
+  const std::string nodes = kExperts + kPlain + "framework: {name: megatron-core, expert_dispatch: nodes}\n";
+  const ExportedJob flex = exported("megatron", nodes + "parallel: {pipeline: 2, data: 4, expert: 4}\n");
+  EXPECT_THAT(flex.text, HasSubstr("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep"));
+  EXPECT_THAT(flex.cannot, IsEmpty());
+  EXPECT_THAT(exported("torchtitan", nodes + "parallel: {pipeline: 1, data: 8, zero: 2, expert: 4}\n").cannot,
+              Contains("framework.expert_dispatch: nodes"));
+}
+
+TEST(Export, EightBitsAreNeverFp32) {
+  const std::string model = kLlama.substr(0, kLlama.find("precision"));
+  const std::string rest = kPlain + "parallel: {pipeline: 2, data: 4, zero: 2}\n";
+  EXPECT_THAT(exported("megatron", model + "precision: fp8\n" + rest).text, HasSubstr("--bf16 --fp8-format hybrid"));
+  const std::string titan = exported("torchtitan", model + "precision: fp8\n" + rest).text;
+  EXPECT_THAT(titan, HasSubstr("converters = [\"quantize.linear.float8\"]\n"));
+  EXPECT_THAT(titan, HasSubstr("[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n"));
+  EXPECT_THAT(titan, HasSubstr("mixed_precision_param = \"bfloat16\"\n"));
+  const ExportedJob deepspeed = exported("deepspeed", model + "precision: fp8\n" + kPlain + "parallel: {pipeline: 2, data: 4}\n");
+  EXPECT_THAT(deepspeed.text, HasSubstr("\"bf16\": {\"enabled\": true}"));
+  EXPECT_THAT(deepspeed.cannot,
+              ElementsAre("precision fp8: products are in bf16; replace the linear layers by Transformer Engine's"));
+}
+
+TEST(Export, TorchtitanCountsDataRanksWithoutContext) {
+  const auto titan = [](const std::string& parallel) { return exported("torchtitan", kLlama + kPlain + parallel); };
+  // 4 replicas of 2 context ranks: 8 ranks divide, 4 of them by data.
+  const ExportedJob whole = titan("parallel: {pipeline: 1, data: 4, context: 2, zero: 3}\n");
+  EXPECT_THAT(whole.text, HasSubstr("data_parallel_replicate_degree = 1\ndata_parallel_shard_degree = 4\n"));
+  EXPECT_THAT(whole.text, HasSubstr("context_parallel_degree = 2\ncontext_parallel_rotate_method = \"alltoall\"\n"));
+  // Shard groups of 4: 2 data ranks of 2 context ranks each, held twice.
+  const ExportedJob hybrid = titan("parallel: {pipeline: 1, data: 4, context: 2, zero: 3, shard: 4}\n");
+  EXPECT_THAT(hybrid.text, HasSubstr("data_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 2\n"));
+  EXPECT_THAT(hybrid.cannot, Not(Contains(HasSubstr("parallel.shard"))));
+  EXPECT_EQ(fault("torchtitan", kLlama + kPlain + "parallel: {pipeline: 2, data: 4}\n"),
+            "error: job.yaml: torchtitan cannot run replicas without FSDP beside other parallelism, and the plan has data 4 with "
+            "pipeline 2 and tensor 1\n  help: state parallel.zero 2 or 3; panpipe plan --for torchtitan plans with them");
+  EXPECT_THAT(fault("torchtitan", kLlama + kPlain + "parallel: {pipeline: 1, data: 2, context: 4, zero: 3, shard: 2}\n"),
+              HasSubstr("torchtitan divides over data ranks times context 4, and the plan's shard groups have 2 ranks"));
+  EXPECT_THAT(titan("parallel: {pipeline: 8, data: 1}\n").cannot, Contains(HasSubstr("it trains in fp32")));
+  EXPECT_THAT(titan("parallel: {pipeline: 1, data: 8}\n").cannot, Not(Contains(HasSubstr("it trains in fp32"))));
+}
+
+TEST(Export, MegatronsModelArguments) {
+  const std::string of_eight = kPlain + "parallel: {pipeline: 2, data: 4}\n";
+  const auto scaled = [&](const std::string& scaling) {
+    std::string text = kLlama;
+    text.insert(text.find("vocab_size"), "rope_scaling: " + scaling + ", ");
+    return exported("megatron", text + of_eight);
+  };
+  const std::string llama3 = "{rope_type: llama3, factor: 32, low_freq_factor: 1, high_freq_factor: 4, ";
+  EXPECT_THAT(scaled(llama3 + "original_max_position_embeddings: 8192}").text,
+              HasSubstr("--use-rope-scaling --rope-scaling-factor 32"));
+  EXPECT_THAT(scaled(llama3 + "original_max_position_embeddings: 4096}").cannot,
+              ElementsAre("the scaling of rotary positions: llama3 32 1 4 4096"));
+  EXPECT_THAT(scaled("{rope_type: linear, factor: 4}").text, HasSubstr("--rotary-seq-len-interpolation-factor 4"));
+  EXPECT_THAT(exported("megatron", kExperts + kPlain + "parallel: {pipeline: 2, data: 4, expert: 4}\n").text,
+              HasSubstr("--moe-token-dispatcher-type alltoall"));
+  EXPECT_THAT(fault("megatron", kExperts + kPlain + "parallel: {pipeline: 2, tensor: 2, data: 2}\n"),
+              HasSubstr("trains experts beside tensor parallelism with sequence parallelism only, and the plan has tensor 2"));
+  const ExportedJob context =
+      exported("megatron", kLlama + kPlain + "parallel: {pipeline: 2, data: 2, context: 2, context_exchange: all-gather}\n");
+  EXPECT_THAT(context.text, HasSubstr("--cp-comm-type all_gather"));
+  EXPECT_THAT(context.text, HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS=1"));
+  EXPECT_THAT(context.cannot, IsEmpty());
+  const std::string latent =
+      kCluster +
+      "workload: {config: {model_type: deepseek_v3, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4, q_lora_rank: "
+      "16, kv_lora_rank: 16, qk_nope_head_dim: 16, qk_rope_head_dim: 8, v_head_dim: 16, intermediate_size: 128, "
+      "n_routed_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 32, n_shared_experts: 1, n_group: 1, topk_group: 1, "
+      "first_k_dense_replace: 1, vocab_size: 1024, max_position_embeddings: 64, num_nextn_predict_layers: 0}, sequence: 32}\n"
+      "precision: bf16\n";
+  EXPECT_THAT(exported("megatron", latent + of_eight).text, HasSubstr("--qk-layernorm --rope-type rope \\\n  --multi-latent"));
+}
+
+TEST(Export, RunsAreAsLongAsTheScenarioSays) {
+  const std::string of_eight = kPlain + "parallel: {pipeline: 2, data: 4, zero: 2}\n";
+  // 1 x 4 x 4 samples of 32 tokens a step: 51200 / 512 = 100; one token more begins another step.
+  EXPECT_THAT(exported("megatron", kLlama + of_eight + "run: {tokens: 51201}\n").text, HasSubstr("--train-iters 101 "));
+  EXPECT_THAT(exported("megatron", kLlama + of_eight + "run: {samples: 320}\n").text, HasSubstr("--train-iters 20 "));
+  EXPECT_THAT(exported("torchtitan", kLlama + of_eight + "run: {steps: 7}\n").text, HasSubstr("\nsteps = 7\n"));
+  EXPECT_THAT(exported("torch", kLlama + kPlain + "parallel: {pipeline: 2, data: 4}\nrun: {steps: 7}\n").text,
+              HasSubstr("FILE --steps 7\n"));
+  EXPECT_THAT(exported("deepspeed", kLlama + kPlain + "parallel: {pipeline: 2, data: 4}\nrun: {steps: 7}\n").besides,
+              Contains("In code: the run takes 7 steps."));
+  EXPECT_THAT(exported("megatron", kLlama + of_eight + "training: {warmup_steps: 2000}\n").text,
+              HasSubstr("--train-iters 2001 "));
+}
+
+TEST(Export, StatesInTheHostsMemory) {
+  const std::string one = "offload: {optimizer: cpu}\n", both = "offload: {optimizer: cpu, parameters: cpu}\n";
+  const ExportedJob megatron = exported("megatron", kLlama + kPlain + one + "parallel: {pipeline: 2, data: 4, zero: 1}\n");
+  EXPECT_THAT(megatron.text, HasSubstr("--optimizer-cpu-offload --use-precision-aware-optimizer"));
+  EXPECT_THAT(megatron.cannot, IsEmpty());
+  const std::string whole = "parallel: {pipeline: 1, data: 8, zero: 3}\n";
+  EXPECT_THAT(exported("megatron", kLlama + kPlain + both + whole).cannot,
+              ElementsAre("offload.optimizer: cpu", "offload.parameters: cpu"));
+  EXPECT_THAT(exported("torchtitan", kLlama + kPlain + both + whole).text, HasSubstr("enable_cpu_offload = true\n"));
+  EXPECT_THAT(exported("torchtitan", kLlama + kPlain + one + whole).cannot, Contains("offload.optimizer: cpu"));
+  EXPECT_THAT(exported("deepspeed", kLlama + kPlain + both + whole).text,
+              HasSubstr("\"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"}}"));
+}
+
+TEST(Export, DeepSpeedsOptimizersAreTheScenarios) {
+  const std::string base =
+      kLlama + "batch: {micro: 1, microbatches: 4}\nschedule: 1f1b\nparallel: {pipeline: 2, data: 4, zero: 1}\n";
+  EXPECT_THAT(exported("deepspeed", base + "optimizer: adam\n").text, HasSubstr("\"adam_w_mode\": false"));
+  EXPECT_THAT(exported("deepspeed", base + "optimizer: adamw\n").text, Not(HasSubstr("adam_w_mode")));
+  EXPECT_THAT(exported("deepspeed", base + "optimizer: sgd\n").text, HasSubstr("\"zero_allow_untested_optimizer\": true"));
+  EXPECT_THAT(exported("deepspeed", base + "optimizer: {name: sgd, learning_rate: 0.00012345678}\n").text,
+              HasSubstr("\"lr\": 0.00012345678,"));
+}
+
+// A flavor's name stands for all of its sizes.
+TEST(Export, TorchtitansFlavorsAreWholeModels) {
+  const auto titan = [](const std::string& vocabulary) {
+    return exported("torchtitan",
+                    kCluster +
+                        "workload: {config: {model_type: llama, num_hidden_layers: 6, hidden_size: 256, num_attention_heads: 16, "
+                        "num_key_value_heads: 16, intermediate_size: 768, rope_theta: 500000, tie_word_embeddings: false, "
+                        "rms_norm_eps: 1e-05, max_position_embeddings: 131072, vocab_size: " +
+                        vocabulary + "}, sequence: 32}\nprecision: fp32\n" + kPlain + "parallel: {pipeline: 1, data: 8}\n");
+  };
+  EXPECT_THAT(titan("2048").text, HasSubstr("name = \"llama3\"\nflavor = \"debugmodel\"\n"));
+  EXPECT_THAT(titan("4096").text, HasSubstr("flavor = \"panpipe\"\n"));
+  EXPECT_THAT(titan("4096").cannot, Contains(HasSubstr("vocab_size=4096, rope_theta=500000")));
+}
+
 // A plan that was searched for a trainer is one that it can express.
 TEST(Export, PlansForATrainerAreExportedWhole) {
   const std::string open = kLlama +
