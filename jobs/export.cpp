@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "jobs/export_parts.hpp"
+#include "jobs/job.hpp"
 
 namespace panpipe::jobs {
 namespace {

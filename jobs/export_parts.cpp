@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/version.hpp"
 #include "costmodel/workload/language_model.hpp"
+#include "jobs/job.hpp"
 #include "schedule/find_family.hpp"
 
 namespace panpipe::jobs {
@@ -71,12 +72,6 @@ std::vector<int> layers_of_stages(const ExportRequest& request, std::string_view
     layers.push_back(count);
   }
   return layers;
-}
-
-std::string without_controls(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  return text;
 }
 
 std::string head_text(const ExportRequest& request, std::string_view what, const ExportedJob& job, const std::string& mark) {

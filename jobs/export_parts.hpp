@@ -26,9 +26,6 @@ std::vector<int> layers_of_stages(const ExportRequest& request, std::string_view
 // a scenario holds must not become a line of the file.
 std::string head_text(const ExportRequest& request, std::string_view what, const ExportedJob& job, const std::string& mark);
 
-// Bytes below 0x20 as blanks.
-std::string without_controls(std::string text);
-
 // One mode for all stages; where they differ, the fullest, and `cannot` says so.
 Recompute recompute_of(const Plan& plan, ExportedJob& job);
 
