@@ -73,6 +73,23 @@ TEST(Runs, WhatARowLeavesOpenIsSaid) {
     EXPECT_THAT(scenario.assumed, Contains(expected));
 }
 
+TEST(Runs, ContextRanksAreBesideTheDataParallelOnes) {
+  RunRow row = korthikanti_22b();
+  row.tp = 2;
+  row.pp = 2;
+  row.gpus = 32;
+  row.dp = std::nullopt;
+  row.schedule = "1f1b";
+  row.context_size = 4;  // 32 / (2 x 2 x 4) = 2
+  EXPECT_THAT(scenario_of(row).text, HasSubstr("parallel: {pipeline: 2, tensor: 2, data: 2, context: 4, "));
+  row.dp = 4;
+  EXPECT_EQ(scenario_of(row).skipped, "tp 2 x pp 2 x dp 4 x context_size 4 needs more than 32 GPUs");
+  row.dp = std::nullopt;
+  row.context_size = std::nullopt;
+  row.expert_size = 8;
+  EXPECT_EQ(scenario_of(row).skipped, "expert_size: no column states the experts of a model");
+}
+
 TEST(Runs, LayersAreSharedOutAsTheTrainersDo) {
   RunRow row = korthikanti_22b();
   row.tp = 1;

@@ -136,6 +136,8 @@ std::vector<Column> make_columns() {
                              count("tp", &RunRow::tp, 1),
                              count("pp", &RunRow::pp, 1),
                              count("dp", &RunRow::dp, 1),
+                             count("context_size", &RunRow::context_size, 1),
+                             count("expert_size", &RunRow::expert_size, 1),
                              text("schedule", &RunRow::schedule),
                              count("virtual_stages", &RunRow::virtual_stages, 1),
                              text("recompute", &RunRow::recompute),
@@ -221,6 +223,7 @@ constexpr std::array kTrainers = {TrainerWords{"nanotron", "stp", "nanotron"},
                                   TrainerWords{"fms", "eager-sdpa", "fms-fsdp"},
                                   TrainerWords{"bf16 O2", "megatron", "nemo"},
                                   TrainerWords{"under DeepSpeed", "eager-sdpa", "deepspeed"},
+                                  TrainerWords{"communication overlapped", "flash-attn", "nemo-performance"},
                                   TrainerWords{"Transformer Engine", "flash-attn", "megatron-core"}};
 
 void take_trainer(RunRow& row) {

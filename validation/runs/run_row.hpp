@@ -21,7 +21,7 @@ struct RunRow {
   std::map<std::string, std::string> framework_choices;  // by column, which is a key of `framework:`
   std::optional<int> gpus, gpus_per_node;
   std::optional<int> layers, hidden, heads, kv_heads, head_size, ffn, seq, vocab;
-  std::optional<int> global_batch, micro_batch, tp, pp, dp, virtual_stages, zero;
+  std::optional<int> global_batch, micro_batch, tp, pp, dp, context_size, expert_size, virtual_stages, zero;
   std::optional<bool> seq_parallel;
   std::optional<double> step_s, peak_gib;
   std::vector<std::string> assumed;  // "framework: eager-sdpa (from the note)": columns that a file of an earlier release lacks

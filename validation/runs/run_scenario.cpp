@@ -65,9 +65,14 @@ class Writer {
   void degrees() {
     tp_ = row_.tp.value_or(1);
     pp_ = row_.pp.value_or(1);
-    const int gpus = row_.gpus.value_or(tp_ * pp_ * row_.dp.value_or(1));
-    dp_ = row_.dp.value_or(std::max(1, gpus / (tp_ * pp_)));
-    if (tp_ * pp_ * dp_ > gpus) skip(fmt::format("tp {} x pp {} x dp {} needs more than {} GPUs", tp_, pp_, dp_, gpus));
+    context_ = row_.context_size.value_or(1);
+    const int of_sample = tp_ * pp_ * context_;
+    const int gpus = row_.gpus.value_or(of_sample * row_.dp.value_or(1));
+    dp_ = row_.dp.value_or(std::max(1, gpus / of_sample));
+    const std::string context = context_ > 1 ? fmt::format(" x context_size {}", context_) : "";
+    if (of_sample * dp_ > gpus)
+      skip(fmt::format("tp {} x pp {} x dp {}{} needs more than {} GPUs", tp_, pp_, dp_, context, gpus));
+    if (row_.expert_size.value_or(1) > 1) skip("expert_size: no column states the experts of a model");
   }
 
   void require_dimensions() {
@@ -142,8 +147,9 @@ class Writer {
     stages_per_rank_ = row_.virtual_stages.value_or(1);
     if (row_.schedule == "interleaved-1f1b" && !row_.virtual_stages)
       stages_per_rank_ = stated("virtual_stages", row_.virtual_stages, least_interleaving());
-    add(fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}, sequence_parallel: {}}}", pp_, tp_, dp_, zero,
-                    split));
+    const std::string context = context_ > 1 ? fmt::format("context: {}, ", context_) : "";
+    add(fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, {}zero: {}, sequence_parallel: {}}}", pp_, tp_, dp_, context,
+                    zero, split));
   }
 
   // The least number of stages a rank by which its layers go out; 2 where none does.
@@ -211,7 +217,7 @@ class Writer {
   const RunRow& row_;
   RunCluster cluster_;
   RunScenario result_;
-  int tp_ = 1, pp_ = 1, dp_ = 1, micro_ = 1, microbatches_ = 1, stages_per_rank_ = 1;
+  int tp_ = 1, pp_ = 1, dp_ = 1, context_ = 1, micro_ = 1, microbatches_ = 1, stages_per_rank_ = 1;
 };
 
 }  // namespace

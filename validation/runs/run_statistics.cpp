@@ -151,6 +151,7 @@ std::string parallelism_of(const RunRow& row) {
   add(row.tp, "tensor");
   add(row.pp, "pipeline");
   add(row.dp, "data");
+  add(row.context_size, "context");
   return name.empty() ? "one GPU" : name;
 }
 
