@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "costmodel/timeline/collective_label.hpp"
+#include "costmodel/lowering/collective_label.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
 #include "costmodel/timeline/step_time.hpp"
 
@@ -21,29 +21,6 @@ std::string_view name_of(TimelineKind kind) {
       return "measured";
   }
   return "";
-}
-
-std::string_view collective_label(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::AllReduce:
-      return "all_reduce";
-    case CollectiveKind::AllGather:
-      return "all_gather";
-    case CollectiveKind::ReduceScatter:
-      return "reduce_scatter";
-    case CollectiveKind::AllToAll:
-      return "all_to_all";
-    case CollectiveKind::SendReceive:
-      return "send_receive";
-    case CollectiveKind::None:
-      break;
-  }
-  return "collective";
-}
-
-std::string collective_label(CollectiveKind kind, Among among) {
-  if (among == Among::Tensor) return std::string(collective_label(kind));
-  return fmt::format("{} {}", name_of(among), collective_label(kind));
 }
 
 namespace {

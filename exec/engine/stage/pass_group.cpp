@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "costmodel/timeline/collective_label.hpp"
+#include "costmodel/lowering/collective_label.hpp"
 #include "exec/engine/mesh.hpp"
 
 namespace panpipe::exec {
