@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exec/engine/stage/parameter_gate.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/stage.hpp"
 #include "exec/engine/stage/tensor_group.hpp"
@@ -26,9 +27,11 @@ class SegmentedStage {
   using Take = std::function<std::vector<at::Tensor>()>;      // called by the first step
   using Give = std::function<void(std::vector<at::Tensor>)>;  // called at the end of the last
 
-  // `group`: null without tensor parallelism; `copies`: null without autocast. References must outlive the stage.
+  // `group`: null without tensor parallelism; `copies`: null without autocast; `gate`: null where parameters are always whole.
+  // References must outlive the stage.
   SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
-                 const std::vector<bool>& needs_gradient, at::Device device, TensorGroup* group, WeightCopies* copies = nullptr);
+                 const std::vector<bool>& needs_gradient, at::Device device, TensorGroup* group, WeightCopies* copies = nullptr,
+                 ParameterGate* gate = nullptr);
 
   // Graph tensors that F takes and gives, and whose gradients a backward gives and takes.
   const std::vector<int>& inputs() const { return inputs_; }
@@ -48,6 +51,7 @@ class SegmentedStage {
     StagePart range;
     std::unique_ptr<Stage> stage;                                               // of a segment
     std::unordered_map<int, std::pair<VocabularyPart, VocabularyLoss>> losses;  // of a loss over the vocabulary, by microbatch
+    bool first = false, last = false;                                           // of those of its group
   };
   // A tensor, or one that is being summed.
   struct Value {
@@ -72,6 +76,9 @@ class SegmentedStage {
   };
 
   const Operator& operator_of(const Part& part) const;
+  void mark_groups();
+  void open(const Part& part, bool backward);
+  void close(const Part& part, bool backward, bool gradients);
   bool sums(const Part& part, bool backward) const;
   std::vector<std::pair<std::size_t, std::size_t>> stretches(bool backward) const;
   std::vector<at::Tensor> of_only_part(std::vector<at::Tensor> values) const;
@@ -87,6 +94,7 @@ class SegmentedStage {
 
   const OperatorGraph& graph_;
   TensorGroup* group_;
+  ParameterGate* gate_;
   std::vector<int> inputs_, outputs_;
   std::vector<Part> parts_;
   std::unordered_map<int, Dropped> dropped_;  // by microbatch
