@@ -178,7 +178,8 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
           wide.dtype = DType::Float32;
           master = tensor.stored >= 0 ? value.to(at::kFloat) : made(wide).to(device);
         }
-        if (placement != nullptr) placement->place(root, value, master);
+        const auto bytes = static_cast<std::int64_t>(value.nbytes());
+        if (placement == nullptr || !placement->place(root, value, master)) own_bytes_ += bytes;
         masters_.emplace(root, std::move(master));
       } else {
         value = value.to(device);
@@ -190,12 +191,13 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
 }
 
 std::pair<std::int64_t, std::int64_t> SeededParameters::bytes() const {
-  std::int64_t weights = placement_ ? placement_->parameter_bytes() : 0,
-               gradients = placement_ ? placement_->gradient_bytes() : 0;
-  for (const auto& [root, value] : trained_) {
-    if (placement_ == nullptr) weights += static_cast<std::int64_t>(value.nbytes());
-    if (value.grad().defined()) gradients += static_cast<std::int64_t>(value.grad().nbytes());
+  std::int64_t weights = own_bytes_, gradients = 0;
+  if (placement_ != nullptr) {
+    weights += placement_->parameter_bytes();
+    gradients += placement_->gradient_bytes();
   }
+  for (const auto& [root, value] : trained_)
+    if (value.grad().defined()) gradients += static_cast<std::int64_t>(value.grad().nbytes());
   for (const auto& [root, value] : buffers_) weights += static_cast<std::int64_t>(value.nbytes());
   return {weights, gradients};
 }

@@ -18,8 +18,9 @@ class PublishedWeights;
 class ParameterPlacement {
  public:
   virtual ~ParameterPlacement() = default;
-  // May replace both by tensors that share memory with others: `value` by one of its shape, `master` by a part of it, flat.
-  virtual void place(int root, at::Tensor& value, at::Tensor& master) = 0;
+  // Replaces both by tensors that share memory with others: `value` by one of its shape, `master` by a part of it, flat. False:
+  // it does not take this one.
+  virtual bool place(int root, at::Tensor& value, at::Tensor& master) = 0;
   // What it keeps of them between passes, and of their gradients.
   virtual std::int64_t parameter_bytes() const = 0;
   virtual std::int64_t gradient_bytes() const = 0;
@@ -47,6 +48,7 @@ class SeededParameters : public ParameterStore {
  private:
   const OperatorGraph* graph_;
   const ParameterPlacement* placement_;
+  std::int64_t own_bytes_ = 0;  // of parameters with memory of their own
   std::map<int, at::Tensor> trained_, masters_, buffers_;
 };
 

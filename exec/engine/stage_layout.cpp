@@ -165,7 +165,10 @@ void lay_out_gathers(const OperatorGraph& graph, const Plan& plan, StageLayout& 
       range.gathered.push_back({first, end, groups + part.group, !blocks || !block_of(part.first_unit).empty()});
     }
     groups += most;
-    if (plan.stages[s].recompute != Recompute::Full || range.by_blocks || written.count(static_cast<int>(s)) > 0) continue;
+    // Cut over tensor-parallel ranks, a block made again is several segments, each with its inputs: the stage as a whole keeps
+    // less.
+    const bool as_a_whole = plan.stages[s].recompute == Recompute::Full && !range.by_blocks;
+    if (!as_a_whole || plan.tensor > 1 || written.count(static_cast<int>(s)) > 0) continue;
     range.by_blocks = true;
     for (const GatheredRange& part : range.gathered)
       if (part.block) range.again.emplace_back(part.first_operator, part.end_operator);

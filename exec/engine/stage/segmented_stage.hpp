@@ -1,8 +1,8 @@
 // A stage as a rank runs it: segments, each with an autograd graph of its own, and the communicating operators between them.
 //
-// A pass over it is a list of steps. A step waits for what the step before posted, computes, and posts the next sum over the
-// tensor-parallel ranks; so the steps of two passes can be woven, and one computes while the other's sums travel. Without tensor
-// parallelism a pass is one step. A full backward computes a segment's input gradients, posts, and does its weight gradients
+// A pass over it is a list of steps. A step waits for what the step before posted, computes, and posts the next collective; so
+// the steps of two passes can be woven, and one computes while what the other posted travels. Where no ranks communicate a pass
+// is one step. A full backward computes a segment's input gradients, posts, and does its weight gradients
 // while the sum is under way.
 #pragma once
 
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "exec/engine/stage/parameter_gate.hpp"
+#include "exec/engine/stage/pass_group.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/stage.hpp"
-#include "exec/engine/stage/tensor_group.hpp"
 #include "exec/engine/stage/vocabulary_loss.hpp"
 #include "schedule/action.hpp"
 
@@ -27,11 +27,10 @@ class SegmentedStage {
   using Take = std::function<std::vector<at::Tensor>()>;      // called by the first step
   using Give = std::function<void(std::vector<at::Tensor>)>;  // called at the end of the last
 
-  // `group`: null without tensor parallelism; `copies`: null without autocast; `gate`: null where parameters are always whole.
-  // References must outlive the stage.
+  // `copies`: null without autocast; `gate`: null where parameters are always whole. References must outlive the stage.
   SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
-                 const std::vector<bool>& needs_gradient, at::Device device, TensorGroup* group, WeightCopies* copies = nullptr,
-                 ParameterGate* gate = nullptr);
+                 const std::vector<bool>& needs_gradient, at::Device device, const PassGroups& groups,
+                 WeightCopies* copies = nullptr, ParameterGate* gate = nullptr);
 
   // Graph tensors that F takes and gives, and whose gradients a backward gives and takes.
   const std::vector<int>& inputs() const { return inputs_; }
@@ -53,10 +52,11 @@ class SegmentedStage {
     std::unordered_map<int, std::pair<VocabularyPart, VocabularyLoss>> losses;  // of a loss over the vocabulary, by microbatch
     bool first = false, last = false;                                           // of those of its group
   };
-  // A tensor, or one that is being summed.
+  // A tensor, or one that is on its way.
   struct Value {
-    at::Tensor tensor;
-    TensorGroup::PostedPtr posted;
+    at::Tensor tensor{};
+    PassGroup::PostedPtr posted{};
+    PassGroup* by = nullptr;  // who takes it
   };
   struct ForwardFlow {
     int microbatch;
@@ -79,7 +79,8 @@ class SegmentedStage {
   void mark_groups();
   void open(const Part& part, bool backward);
   void close(const Part& part, bool backward, bool gradients);
-  bool sums(const Part& part, bool backward) const;
+  PassGroup* group_of(const Part& part) const;
+  bool posts(const Part& part, bool backward) const;
   std::vector<std::pair<std::size_t, std::size_t>> stretches(bool backward) const;
   std::vector<at::Tensor> of_only_part(std::vector<at::Tensor> values) const;
   at::Tensor resolve(Value& value);
@@ -93,7 +94,7 @@ class SegmentedStage {
   Steps forward_steps(std::shared_ptr<ForwardFlow> flow, Take inputs, Give outputs);
 
   const OperatorGraph& graph_;
-  TensorGroup* group_;
+  const PassGroups& groups_;
   ParameterGate* gate_;
   std::vector<int> inputs_, outputs_;
   std::vector<Part> parts_;

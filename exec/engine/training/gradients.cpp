@@ -21,6 +21,7 @@
 #include "base/error.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
+#include "exec/engine/training/sharded_parameters.hpp"
 
 namespace panpipe::exec {
 
@@ -40,11 +41,8 @@ std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Sta
 
 namespace {
 
-std::vector<int> replicas_of(const Plan& plan, int position, int shard) {
-  std::vector<int> ranks;
-  for (int replica = 0; replica < plan.data; ++replica) ranks.push_back(world_rank(plan, {position, replica, shard}));
-  return ranks;
-}
+// The ranks that hold the same values of a parameter: experts that are cut otherwise than the rest have replicas of their own.
+Among among_replicas(const Tensor& parameter) { return parameter.experts ? Among::ExpertData : Among::Data; }
 
 // By how many operators of a position's stages a parameter is read: where communication cuts stages, each may be in a segment
 // of its own, and adds to the gradient apart.
@@ -80,14 +78,15 @@ struct Gradients::Hook : torch::autograd::PostAccumulateGradHook {
 };
 
 Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
-                     Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes)
+                     Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes, ShardedParameters* sharded)
     : graph_(graph),
       plan_(plan),
       layout_(layout),
       place_(place_of(plan, transport.rank())),
       holders_(holders_of(graph, layout, plan)),
       transport_(transport),
-      deadline_(deadline) {
+      deadline_(deadline),
+      sharded_(sharded) {
   Groups groups;
   make_groups(groups);
   for (const auto& [root, value] : parameters.trained()) {
@@ -96,8 +95,16 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
     const std::vector<int> first = first_holders(tensor, plan.tensor);
     Slot slot;
     slot.value = value;
+    if (sharded_ != nullptr) {
+      slot.gradient = sharded_->gradient(root);
+      slot.counts = sharded_->counts() && holders_.at(root).front() == place_.position &&
+                    std::find(first.begin(), first.end(), place_.shard) != first.end();
+      roots_.push_back(root);
+      slots_.push_back(std::move(slot));
+      continue;
+    }
     slot.wide = parameters.masters().at(root).scalar_type() != value.scalar_type();
-    slot.counts = holders_.at(root).front() == place_.position && place_.replica == 0 &&
+    slot.counts = summed_over(root, transport.rank()).front() == transport.rank() &&
                   std::find(first.begin(), first.end(), place_.shard) != first.end();
     slot.late = holders_.at(root).size() > 1 || gradient_peers(tensor, place_.shard, plan.tensor).size() > 1;
     slot.once = plan.tensor == 1 || uses_of(graph, layout, plan, place_.position, root) == 1;
@@ -105,6 +112,7 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
     roots_.push_back(root);
     slots_.push_back(std::move(slot));
   }
+  if (sharded_ != nullptr) return;
   find_last_actions();
   make_buckets(groups, bucket_bytes);
   make_sets();
@@ -118,26 +126,29 @@ Gradients::~Gradients() {
     if (slot.wide || slot.bucket >= 0) torch::autograd::impl::set_post_acc_grad_hooks(slot.value, nullptr);
 }
 
-// The ranks whose gradients of a parameter add up, for the rank `shard` of its holders.
-std::vector<int> Gradients::summed_over(int root, int shard) const {
+// The ranks whose gradients of a parameter add up, ascending, for the rank `device` of its holders' devices or any rank of the
+// world with the same place at its position of the pipeline.
+std::vector<int> Gradients::summed_over(int root, int device) const {
+  const Tensor& parameter = graph_.tensors[static_cast<std::size_t>(root)];
+  const int of_position = plan_.devices_of_rank(), here = device % of_position, shard = here % plan_.tensor;
   std::vector<int> ranks;
   for (const int position : holders_.at(root))
-    for (int replica = 0; replica < plan_.data; ++replica)
-      for (const int peer : gradient_peers(graph_.tensors[static_cast<std::size_t>(root)], shard, plan_.tensor))
-        ranks.push_back(world_rank(plan_, {position, replica, peer}));
+    for (const int peer : gradient_peers(parameter, shard, plan_.tensor))
+      for (const int rank : group_of(plan_, among_replicas(parameter), position * of_position + here - shard + peer))
+        ranks.push_back(rank);
+  std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
 
 // Every rank makes every group, in the same order, as transports want it.
 void Gradients::make_groups(Groups& made) {
   std::set<std::vector<int>> wanted;
-  for (int shard = 0; shard < plan_.tensor; ++shard) {
-    for (const auto& [root, positions] : holders_) wanted.insert(summed_over(root, shard));
-    for (int position = 0; position < plan_.pipeline; ++position) wanted.insert(replicas_of(plan_, position, shard));
-  }
+  for (int device = 0; device < plan_.devices_of_rank(); ++device)
+    for (const auto& [root, positions] : holders_) wanted.insert(summed_over(root, device));
+  for (int rank = 0; rank < world_size(plan_); ++rank) wanted.insert(group_of(plan_, Among::ShardGroup, rank));
   for (const std::vector<int>& ranks : wanted)
     if (ranks.size() > 1) made[ranks] = transport_.make_group(ranks);
-  if (plan_.data > 1) replicas_ = made.at(replicas_of(plan_, place_.position, place_.shard));
+  if (plan_.shard_group() > 1) shard_group_ = made.at(group_of(plan_, Among::ShardGroup, transport_.rank()));
 }
 
 void Gradients::find_last_actions() {
@@ -166,7 +177,7 @@ void Gradients::make_buckets(const Groups& groups, std::int64_t bucket_bytes) {
   std::vector<std::vector<int>> ranks;
   for (std::size_t i = 0; i < order.size(); ++i) {
     order[i] = i;
-    ranks.push_back(summed_over(roots_[i], place_.shard));
+    ranks.push_back(summed_over(roots_[i], transport_.rank()));
   }
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     if (slots_[a].late != slots_[b].late) return slots_[b].late;
@@ -233,6 +244,7 @@ void Gradients::make_sets() {
 }
 
 void Gradients::begin_step() {
+  if (sharded_ != nullptr) return sharded_->begin(ShardedParameters::Passes::Step);
   const at::NoGradGuard no_graph;
   next_bucket_ = 0;
   std::vector<at::Tensor> sums;
@@ -252,10 +264,12 @@ void Gradients::begin_step() {
 }
 
 void Gradients::before_action(std::size_t index) {
+  if (sharded_ != nullptr) return;
   for (const std::size_t i : arms_[index]) slots_[i].armed = true;
 }
 
 void Gradients::after_action(std::size_t index) {
+  if (sharded_ != nullptr) return sharded_->after_action(plan_.schedule.order[static_cast<std::size_t>(place_.position)][index]);
   add_arrived();
   for (const std::size_t i : arms_[index])
     if (!slots_[i].ready) make_ready(i);  // no gradient came
@@ -319,6 +333,7 @@ void Gradients::start(Bucket& bucket) {
 }
 
 void Gradients::finish(SpanLog& spans) {
+  if (sharded_ != nullptr) return sharded_->finish();
   add_arrived();
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (!slots_[i].ready) make_ready(i);
@@ -338,6 +353,7 @@ void Gradients::finish(SpanLog& spans) {
 }
 
 std::int64_t Gradients::bytes() const {
+  if (sharded_ != nullptr) return sharded_->gradient_bytes();
   std::int64_t bytes = 0;
   for (const Bucket& bucket : buckets_) bytes += static_cast<std::int64_t>(bucket.flat.nbytes());
   for (const Slot& slot : slots_)

@@ -50,7 +50,7 @@ ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& pla
       deadline_(deadline),
       place_(place_of(plan, transport.rank())),
       members_(shards.members),
-      member_(static_cast<std::size_t>(place_.replica % shards.members)),
+      member_(static_cast<std::size_t>(member_of(plan, Among::ShardGroup, transport.rank()))),
       ahead_(static_cast<std::size_t>(std::max(0, std::min(std::max(1, ahead.in_flight) - 1, ahead.prefetch)))) {
   const ShardLayout::Position& own = shards.positions[static_cast<std::size_t>(place_.position)];
   for (const FlatParameters& flat : own.flats) {
@@ -71,20 +71,7 @@ ShardedParameters::~ShardedParameters() {
 
 // Every rank makes every group, in the same order, as transports want it.
 void ShardedParameters::make_groups(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout) {
-  const int replicas = plan.replicas();
   std::set<std::vector<int>> wanted;
-  const auto neighbours = [&](const MeshPlace& of) {  // the shard group
-    std::vector<int> ranks;
-    const int first = of.replica / members_ * members_;
-    for (int member = 0; member < members_; ++member) ranks.push_back(world_rank(plan, {of.position, first + member, of.shard}));
-    return ranks;
-  };
-  const auto same_part = [&](const MeshPlace& of) {
-    std::vector<int> ranks;
-    for (int replica = of.replica % members_; replica < replicas; replica += members_)
-      ranks.push_back(world_rank(plan, {of.position, replica, of.shard}));
-    return ranks;
-  };
   const std::map<int, std::vector<int>> positions_of = holders_of(graph, layout, plan);
   const auto summed_late = [&](int root, const MeshPlace& of) {
     std::vector<int> ranks;
@@ -95,16 +82,16 @@ void ShardedParameters::make_groups(const OperatorGraph& graph, const Plan& plan
   };
   for (int rank = 0; rank < transport_.size(); ++rank) {
     const MeshPlace of = place_of(plan, rank);
-    wanted.insert(neighbours(of));
-    wanted.insert(same_part(of));
+    wanted.insert(group_of(plan, Among::ShardGroup, rank));
+    wanted.insert(group_of(plan, Among::Holders, rank));
     for (const auto& [root, positions] : positions_of)
       if (std::find(positions.begin(), positions.end(), of.position) != positions.end()) wanted.insert(summed_late(root, of));
   }
   std::map<std::vector<int>, panpipe::exec::Group> made;
   for (const std::vector<int>& ranks : wanted)
     if (ranks.size() > 1) made[ranks] = transport_.make_group(ranks);
-  group_ = made.at(neighbours(place_));
-  if (replicas > members_) holders_ = made.at(same_part(place_));
+  group_ = made.at(group_of(plan, Among::ShardGroup, transport_.rank()));
+  if (plan.replicas() > members_) holders_ = made.at(group_of(plan, Among::Holders, transport_.rank()));
   std::map<std::vector<int>, std::vector<int>> late;
   for (const Flat& flat : flats_)
     for (const FlatParameters::Entry& entry : flat.layout->entries)
@@ -120,13 +107,13 @@ const FlatParameters::Entry& ShardedParameters::entry_of(int root) const {
   return *std::find_if(entries.begin(), entries.end(), [&](const FlatParameters::Entry& entry) { return entry.root == root; });
 }
 
-void ShardedParameters::place(int root, at::Tensor& value, at::Tensor& master) {
+bool ShardedParameters::place(int root, at::Tensor& value, at::Tensor& master) {
   const at::NoGradGuard no_graph;
   const auto found = std::find_if(flats_.begin(), flats_.end(), [&](const Flat& flat) {
     return std::any_of(flat.layout->entries.begin(), flat.layout->entries.end(),
                        [&](const FlatParameters::Entry& entry) { return entry.root == root; });
   });
-  if (found == flats_.end()) return;  // frozen, under ZeRO 2
+  if (found == flats_.end()) return false;  // frozen, under ZeRO 2
   Flat& flat = *found;
   const std::int64_t part = flat.layout->part;
   if (!flat.whole.defined()) {
@@ -154,6 +141,7 @@ void ShardedParameters::place(int root, at::Tensor& value, at::Tensor& master) {
   value = std::move(alias);
   master = own_of(flat.master);
   if (++flat.placed == flat.layout->entries.size() && gathers()) give_memory_back(flat.whole);
+  return true;
 }
 
 std::int64_t ShardedParameters::parameter_bytes() const {

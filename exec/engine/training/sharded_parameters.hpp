@@ -38,7 +38,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   ShardedParameters(const ShardedParameters&) = delete;
   ShardedParameters& operator=(const ShardedParameters&) = delete;
 
-  void place(int root, at::Tensor& value, at::Tensor& master) override;
+  bool place(int root, at::Tensor& value, at::Tensor& master) override;
   // Of this rank's part and of what is whole now; of the sums.
   std::int64_t parameter_bytes() const override;
   std::int64_t gradient_bytes() const override;
@@ -61,7 +61,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   const at::Tensor& gradient(int root) const { return pieces_.at(root).gradient; }
   // Is this rank in the one shard group that counts where each parameter must count once?
   bool counts() const { return place_.replica < members_; }
-  int members() const { return members_; }
+  std::size_t member() const { return member_; }
   // Of a parameter: what each member holds; none where it is not divided.
   std::vector<std::int64_t> lengths(int root) const { return shards_.pieces(place_.position, root); }
   // The elements of it that are this rank's.
