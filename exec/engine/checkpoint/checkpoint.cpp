@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <numeric>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
