@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "costmodel/cost/zero_and_optimizer.hpp"
+#include "costmodel/plan/gathered_parts.hpp"
 #include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/plan/lowering_costs.hpp"
 #include "costmodel/plan/pass_rules.hpp"
@@ -29,13 +30,6 @@ struct GatheredBlocks {
   Bytes at_once{0};         // of neighbouring blocks that are whole together, as one runs and the next come: the most
   Bytes first{0}, last{0};  // of the blocks at the stage's ends
   bool one_block = false;
-};
-
-// A part of a stage's passes where parameters come block by block: a block, or what stands before, between or behind blocks. In a
-// workload without blocks each unit is one.
-struct StagePart {
-  int first_unit = 0, end_unit = 0;
-  int group = 0;  // whose parameters come, and whose gradients go, together: a block's own; one of all that is outside blocks
 };
 
 // A pass in parts, in the order in which it runs them.
@@ -78,12 +72,12 @@ struct StageInfo {
   std::vector<BucketTrain> trains{};
   std::vector<std::array<std::vector<std::int32_t>, 5>> train_points{};
   // Ascending; none where no pass waits for parameters block by block. And per slice and pass.
-  std::vector<StagePart> parts{};
+  std::vector<GatheredPart> parts{};
   std::vector<std::array<PassParts, 5>> pass_parts{};
 
   int groups() const {
     int count = 0;
-    for (const StagePart& part : parts) count = std::max(count, part.group + 1);
+    for (const GatheredPart& part : parts) count = std::max(count, part.group + 1);
     return count;
   }
 };

@@ -76,7 +76,7 @@ class PassBuilder {
   void unit_done(int unit, bool forwards) {
     const std::size_t done = draft_.part_ends.size();
     if (parts_ == nullptr || done == parts_->size()) return;
-    const StagePart& part = (*parts_)[forwards ? done : parts_->size() - 1 - done];
+    const GatheredPart& part = (*parts_)[forwards ? done : parts_->size() - 1 - done];
     if (unit != (forwards ? part.end_unit - 1 : part.first_unit)) return;
     close();
     draft_.part_ends.push_back(draft_.pieces.size());
@@ -92,7 +92,7 @@ class PassBuilder {
  private:
   const Lowering& lowering_;
   const std::vector<BucketTrain>& trains_;
-  const std::vector<StagePart>* parts_ = nullptr;  // of the pass, where it has some
+  const std::vector<GatheredPart>* parts_ = nullptr;  // of the pass, where it has some
   std::size_t next_train_ = 0;
   std::int32_t first_flow_ = 0;
   int slice_ = 0;

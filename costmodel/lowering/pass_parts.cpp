@@ -10,25 +10,11 @@ namespace {
 
 bool runs_forwards(ActionKind kind) { return kind == ActionKind::F || kind == ActionKind::R; }
 
-// A block is a group of its own; all that stands outside blocks is one.
-std::vector<StagePart> parts_of(const Lowering& lowering, const StageInfo& info) {
+std::vector<GatheredPart> parts_of(const Lowering& lowering, const StageInfo& info) {
   const std::vector<UnitCost>& units = lowering.workload(info).units;
   const bool blocks = std::any_of(units.begin(), units.end(), [](const UnitCost& unit) { return !unit.block.empty(); });
-  std::vector<StagePart> parts;
-  int groups = 0, outside = -1;
-  for (int u = info.first_unit; u < info.end_unit;) {
-    const std::string& block = lowering.unit(info, u).block;
-    StagePart part{u, u + 1, groups};
-    while (blocks && part.end_unit < info.end_unit && lowering.unit(info, part.end_unit).block == block) ++part.end_unit;
-    if (blocks && block.empty() && outside >= 0)
-      part.group = outside;
-    else
-      ++groups;
-    if (blocks && block.empty()) outside = part.group;
-    parts.push_back(part);
-    u = part.end_unit;
-  }
-  return parts;
+  return gathered_parts(info.first_unit, info.end_unit, blocks,
+                        [&](int u) -> const std::string& { return lowering.unit(info, u).block; });
 }
 
 }  // namespace
@@ -44,7 +30,7 @@ bool has_parts(const Lowering& lowering, ActionKind kind) { return lowering.zero
 HeldParameters group_parameters(const Lowering& lowering, const StageInfo& info, int group) {
   HeldParameters held;
   std::vector<int> seen;  // tensors
-  for (const StagePart& part : info.parts)
+  for (const GatheredPart& part : info.parts)
     for (int u = part.first_unit; u < part.end_unit && part.group == group; ++u)
       for (const ParameterUse& use : lowering.unit(info, u).parameters) {
         if (use.tensor >= 0 && std::find(seen.begin(), seen.end(), use.tensor) != seen.end()) continue;

@@ -152,8 +152,8 @@ at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor) {
 
 SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& stages,
                                    std::uint64_t seed, bool masters, at::Device device, int shard,
-                                   const PublishedWeights* weights)
-    : graph_(&graph) {
+                                   const PublishedWeights* weights, ParameterPlacement* placement)
+    : graph_(&graph), placement_(placement) {
   const auto made = [&](const Tensor& tensor) {
     if (const auto own = value_of_the_rank(tensor, shard)) return *own;
     Tensor whole = tensor;
@@ -178,6 +178,8 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
           wide.dtype = DType::Float32;
           master = tensor.stored >= 0 ? value.to(at::kFloat) : made(wide).to(device);
         }
+        const auto bytes = static_cast<std::int64_t>(value.nbytes());
+        if (placement == nullptr || !placement->place(root, value, master)) own_bytes_ += bytes;
         masters_.emplace(root, std::move(master));
       } else {
         value = value.to(device);
@@ -186,6 +188,18 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
       kept.emplace(root, std::move(value));
     }
   }
+}
+
+std::pair<std::int64_t, std::int64_t> SeededParameters::bytes() const {
+  std::int64_t weights = own_bytes_, gradients = 0;
+  if (placement_ != nullptr) {
+    weights += placement_->parameter_bytes();
+    gradients += placement_->gradient_bytes();
+  }
+  for (const auto& [root, value] : trained_)
+    if (value.grad().defined()) gradients += static_cast<std::int64_t>(value.grad().nbytes());
+  for (const auto& [root, value] : buffers_) weights += static_cast<std::int64_t>(value.nbytes());
+  return {weights, gradients};
 }
 
 at::Tensor SeededParameters::tensor(int graph_tensor) const {

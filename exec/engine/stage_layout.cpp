@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "costmodel/plan/gathered_parts.hpp"
 #include "costmodel/plan/stage_links.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/unit_edges.hpp"
@@ -142,6 +143,35 @@ void choose_recomputed_blocks(const OperatorGraph& graph, const Plan& plan, cons
       if (begins || in_chunk == 0) ++in_chunk;
       range.again.back().second = op + 1;
     }
+  }
+}
+
+void lay_out_gathers(const OperatorGraph& graph, const Plan& plan, StageLayout& layout) {
+  const auto block_of = [&](int unit) -> const std::string& { return graph.units[static_cast<std::size_t>(unit)].block; };
+  const bool blocks = std::any_of(graph.units.begin(), graph.units.end(), [](const auto& unit) { return !unit.block.empty(); });
+  std::set<int> written;  // stages for which the order says when they are made again
+  for (const auto& row : plan.schedule.order)
+    for (const Action& action : row)
+      if (action.kind == ActionKind::R) written.insert(action.stage);
+  int groups = 0;
+  for (std::size_t s = 0; s < layout.stages.size(); ++s) {
+    StageRange& range = layout.stages[s];
+    int end = range.first_operator, most = 0;
+    for (const GatheredPart& part : gathered_parts(plan.stages[s].first_unit, plan.stages[s].end_unit, blocks, block_of)) {
+      const int first = end;
+      while (end < range.end_operator && graph.operators[static_cast<std::size_t>(end)].unit < part.end_unit) ++end;
+      most = std::max(most, part.group + 1);
+      if (first == end) continue;
+      range.gathered.push_back({first, end, groups + part.group, !blocks || !block_of(part.first_unit).empty()});
+    }
+    groups += most;
+    // Cut over tensor-parallel ranks, a block made again is several segments, each with its inputs: the stage as a whole keeps
+    // less.
+    const bool as_a_whole = plan.stages[s].recompute == Recompute::Full && !range.by_blocks;
+    if (!as_a_whole || plan.tensor > 1 || written.count(static_cast<int>(s)) > 0) continue;
+    range.by_blocks = true;
+    for (const GatheredRange& part : range.gathered)
+      if (part.block) range.again.emplace_back(part.first_operator, part.end_operator);
   }
 }
 

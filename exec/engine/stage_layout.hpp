@@ -19,6 +19,13 @@ struct Message {
   std::vector<bool> gradient;  // per tensor: does one flow back?
 };
 
+// ZeRO 3: operators of a stage whose parameters are gathered, and whose gradients are reduced, together.
+struct GatheredRange {
+  int first_operator = 0, end_operator = 0;
+  int group = 0;  // of the model's stages together; what stands outside a stage's blocks is one group
+  bool block = false;
+};
+
 struct StageRange {
   int first_operator = 0, end_operator = 0;
   std::vector<int> data;                // graph inputs it reads
@@ -31,6 +38,7 @@ struct StageRange {
   // `by_blocks` the stage recomputes as a whole, or not.
   bool by_blocks = false;
   std::vector<std::pair<int, int>> again;  // first operator, one past the last
+  std::vector<GatheredRange> gathered;     // ZeRO 3: all of its operators; else none
 };
 
 struct StageLayout {
@@ -62,5 +70,9 @@ StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std:
 
 // Fills in which blocks the stages under full recompute make again, where the scenario says more than the mode.
 void choose_recomputed_blocks(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout);
+
+// ZeRO 3: fills in which operators find their parameters together. Stages that recompute as a whole do so block by block then,
+// unless the order says itself when.
+void lay_out_gathers(const OperatorGraph& graph, const Plan& plan, StageLayout& layout);
 
 }  // namespace panpipe::exec

@@ -69,7 +69,8 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
     if (plan.schedule.stage_to_rank[s] != position) continue;
     stages_.emplace(static_cast<int>(s),
                     std::make_unique<SegmentedStage>(graph, layout.stages[s], own_parts_ ? *own_parts_ : parameters,
-                                                     layout.needs_gradient, options_.device, groups_, copies_.get()));
+                                                     layout.needs_gradient, options_.device, groups_, copies_.get(),
+                                                     options_.gate));
   }
   for (const Action& action : plan.schedule.order[static_cast<std::size_t>(position)])
     if (action.kind == ActionKind::R)
@@ -272,6 +273,7 @@ void Worker::run_step(Running& running) {
     running.steps[running.next++]();
   }
   groups_.move_waits_to(running.waits);
+  if (options_.gate != nullptr) options_.gate->move_waits_to(running.waits);
   if (running.next < running.steps.size()) return;
   if (computes) end_work(running);
 }
@@ -400,6 +402,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   masks_->clear();
   sequences_.clear();
   groups_.move_waits_to(running.waits);
+  if (options_.gate != nullptr) options_.gate->move_waits_to(running.waits);
   spans_.take();  // like the waits, no part of a measured step
   result_ = nullptr;
   running_ = nullptr;

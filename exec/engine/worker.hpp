@@ -43,7 +43,8 @@ struct WorkerOptions {
   // of the step.
   std::function<void(std::size_t)> before_action{}, after_action{};
   std::function<void(int, double)> on_loss{};
-  double loss_scale = 1.0;  // multiplies the loss's gradient; the optimizer divides
+  ParameterGate* gate = nullptr;  // null where parameters are always whole
+  double loss_scale = 1.0;        // multiplies the loss's gradient; the optimizer divides
 };
 
 struct StepResult {

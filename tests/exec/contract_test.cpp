@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-enum class Wrong { Values, LastValue, Order, Sums, Broadcasts, Bytes, Nothing };
+enum class Wrong { Values, LastValue, Order, Sums, Broadcasts, Gathers, Scatters, Bytes, Nothing };
 
 // One value is another one: the last, or all.
 void spoil(const at::Tensor& value, bool all) {
@@ -71,6 +71,14 @@ class Faulty : public Transport {
   PendingPtr broadcast(at::Tensor value, int root, const Group& group) override {
     PendingPtr pending = inner_.broadcast(value, root, group);
     return wrong_ == Wrong::Broadcasts ? std::make_shared<Spoilt>(std::move(pending), value, true) : pending;
+  }
+  PendingPtr all_gather(at::Tensor whole, const Group& group) override {
+    PendingPtr pending = inner_.all_gather(whole, group);
+    return wrong_ == Wrong::Gathers ? std::make_shared<Spoilt>(std::move(pending), whole, true) : pending;
+  }
+  PendingPtr reduce_scatter(at::Tensor whole, const Group& group) override {
+    PendingPtr pending = inner_.reduce_scatter(whole, group);
+    return wrong_ == Wrong::Scatters ? std::make_shared<Spoilt>(std::move(pending), whole, true) : pending;
   }
   void barrier(Clock::duration deadline, const std::string& what) override { inner_.barrier(deadline, what); }
   std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) override {
@@ -126,6 +134,8 @@ TEST(ContractCases, FindMessagesThatAreTakenForEachOther) {
 TEST(ContractCases, FindWrongSumsBroadcastsAndBytes) {
   EXPECT_EQ(broken_by(Wrong::Sums), (std::set<std::string>{"GroupsSumAndSpreadOnTheirOwn", "SumsOfEveryTypeThatGradientsHave"}));
   EXPECT_EQ(broken_by(Wrong::Broadcasts), std::set<std::string>{"GroupsSumAndSpreadOnTheirOwn"});
+  EXPECT_EQ(broken_by(Wrong::Gathers), std::set<std::string>{"PartsAreGatheredAndSummed"});
+  EXPECT_EQ(broken_by(Wrong::Scatters), std::set<std::string>{"PartsAreGatheredAndSummed"});
   EXPECT_EQ(broken_by(Wrong::Bytes), std::set<std::string>{"EverybodysBytesAreGatheredInRankOrder"});
 }
 

@@ -42,6 +42,8 @@ const std::vector<Case>& cases() {
       {"one process"},
       {"1f1b", 2},
       {"mesh", 2, 2, 2, "", ", zero: 1"},
+      {"divided gradients", 2, 2, 1, "", ", zero: 2"},
+      {"divided parameters", 2, 2, 1, "", ", zero: 3"},
       {"sequence parallel", 2, 1, 2, "schedule: zb-h1\n", ", sequence_parallel: true"},
       {"woven", 2, 1, 2, "schedule: stp\n"},
       {"two paths", 2, 1, 1, "schedule: dualpipe\n"},

@@ -11,13 +11,16 @@
 namespace panpipe::exec {
 namespace {
 
-std::string scenario(int pipeline, int tensor, const std::string& schedule) {
-  return "panpipe: 1\ncluster: {devices: " + std::to_string(pipeline * tensor) +
+std::string scenario(int pipeline, int tensor, const std::string& schedule, int data = 1, int zero = 0) {
+  return "panpipe: 1\ncluster: {devices: " + std::to_string(pipeline * tensor * data) +
          ", memory: 4 GiB, link: {latency: 1 us, bandwidth: 10 GB/s}}\n"
          "workload: {model: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 48}\n"
-         "batch: {micro: 2, microbatches: 6}\noptimizer: {name: sgd, learning_rate: 0.1}\n"
+         "batch: {micro: 2, microbatches: " +
+         std::to_string(6 / data) +
+         "}\noptimizer: {name: sgd, learning_rate: 0.1}\n"
          "parallel: {pipeline: " +
-         std::to_string(pipeline) + ", tensor: " + std::to_string(tensor) + "}\nschedule: " + schedule + "\n";
+         std::to_string(pipeline) + ", tensor: " + std::to_string(tensor) + ", data: " + std::to_string(data) +
+         ", zero: " + std::to_string(zero) + "}\nschedule: " + schedule + "\n";
 }
 
 TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
@@ -31,11 +34,13 @@ TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
   struct Case {
     int pipeline, tensor;
     const char* schedule;
+    int data = 1, zero = 0;
   };
-  for (const Case& c : {Case{2, 2, "stp"}, Case{2, 1, "zb-v"}, Case{2, 1, "dualpipe"}, Case{1, 2, "1f1b"},
-                        Case{2, 1, "{name: seq-1f1b, sequence_splits: 4}"}, Case{4, 1, "seq-1f1b"}}) {
+  for (const Case& c :
+       {Case{2, 1, "1f1b", 2, 2}, Case{2, 1, "zb-h1", 2, 3}, Case{2, 2, "stp"}, Case{2, 1, "zb-v"}, Case{2, 1, "dualpipe"},
+        Case{1, 2, "1f1b"}, Case{2, 1, "{name: seq-1f1b, sequence_splits: 4}"}, Case{4, 1, "seq-1f1b"}}) {
     SCOPED_TRACE(c.schedule);
-    const std::string file = folder.write("s.yaml", scenario(c.pipeline, c.tensor, c.schedule));
+    const std::string file = folder.write("s.yaml", scenario(c.pipeline, c.tensor, c.schedule, c.data, c.zero));
     const std::string gradients = folder.file("gradients.safetensors");
     const test::Ended run = test::start_panpipe("run " + file +
                                                 " --steps 2 --transport gloo --device cpu --threads 1 --no-progress "

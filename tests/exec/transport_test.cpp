@@ -62,6 +62,8 @@ TEST_P(Contract, SizesFromNothingToManyPieces) { keeps("SizesFromNothingToManyPi
 
 TEST_P(Contract, EveryTypeArrivesAsItWasSent) { keeps("EveryTypeArrivesAsItWasSent", 2); }
 
+TEST_P(Contract, PartsAreGatheredAndSummed) { keeps("PartsAreGatheredAndSummed", 4); }
+
 TEST_P(Contract, ConnectingBeforehandChangesNothingElse) {
   on(3, [&](Transport& transport) {
     const int me = transport.rank(), next = (me + 1) % 3, before = (me + 2) % 3;

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <numeric>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -132,7 +134,12 @@ void load_checkpoint(Trainer& trainer, const Manifest& manifest, const std::stri
       if (stored->second.shape != whole_shape(*entry.parameter))
         refuse(fmt::format("{} has shape ({}), not ({})", entry.name, fmt::join(stored->second.shape, ", "),
                            fmt::join(whole_shape(*entry.parameter), ", ")));
-      entry.value.copy_(shard_of(*entry.parameter, file->second.read(entry.name), place.shard, trainer.run().plan.tensor));
+      at::Tensor value = shard_of(*entry.parameter, file->second.read(entry.name), place.shard, trainer.run().plan.tensor);
+      if (!entry.lengths.empty()) {
+        const auto own = entry.lengths.begin() + static_cast<std::ptrdiff_t>(entry.member);
+        value = value.reshape({-1}).narrow(0, std::accumulate(entry.lengths.begin(), own, std::int64_t{0}), *own);
+      }
+      if (value.numel() > 0) entry.value.copy_(value);
     }
     return {};
   });

@@ -1,5 +1,6 @@
 #include "exec/engine/checkpoint/state_files.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 
 #include "exec/engine/checkpoint/safetensors.hpp"
@@ -47,8 +49,9 @@ namespace {
 
 at::Tensor on_host(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
 
-// What is cut over tensor-parallel ranks is put together by the first of them, tensor after tensor, on the host: the GPU's memory
-// may be full. It asks for each shard when it is about to write the tensor, so that no shard waits in its memory.
+// What is cut over tensor-parallel ranks, and what ZeRO 2 and 3 divide over a shard group, is put together by the first of them,
+// tensor after tensor, on the host: the GPU's memory may be full. It asks for each part when it is about to write the tensor, so
+// that no part waits in its memory.
 class ShardGather {
  public:
   explicit ShardGather(const Trainer& trainer)
@@ -56,63 +59,99 @@ class ShardGather {
         transport_(trainer.transport()),
         deadline_(disk_deadline(trainer.run())),
         place_(place_of(plan_, transport_.rank())),
-        open_(static_cast<std::size_t>(plan_.tensor)) {}
+        divided_(trainer.run().shards.has_value()) {}
 
-  // On the first shard: what will be asked for, in this order.
+  // Does this rank put together, or give what it has?
+  bool writes() const { return place_.shard == 0 && (!divided_ || place_.replica == 0); }
+
+  // On the one that writes: what will be asked for, in this order.
   void expect(const NamedState& entry, std::uint32_t tag) {
-    for (const int shard : others(entry)) open_[static_cast<std::size_t>(shard)].push_back(tag);
+    for (const Source& source : sources(entry))
+      if (source.rank != transport_.rank()) open_[source.rank].push_back(tag);
   }
   at::Tensor whole(const NamedState& entry, std::uint32_t tag) {
     std::vector<PendingPtr> asked, arriving;
-    for (const int shard : others(entry)) {
-      arriving.push_back(
-          transport_.receive({entry.value.sizes().vec(), entry.value.scalar_type(), at::kCPU}, rank_of(shard), tag));
-      asked.push_back(answer(shard, tag, true));
-      open_[static_cast<std::size_t>(shard)].pop_front();
+    for (const Source& source : sources(entry)) {
+      if (source.rank == transport_.rank()) {
+        arriving.push_back(nullptr);
+        continue;
+      }
+      arriving.push_back(transport_.receive({source.shape, entry.value.scalar_type(), at::kCPU}, source.rank, tag));
+      asked.push_back(answer(source.rank, tag, true));
+      open_[source.rank].pop_front();
     }
-    std::vector<at::Tensor> shards = {on_host(entry.value)};
+    std::vector<at::Tensor> parts;
     for (const PendingPtr& one : arriving) {
-      one->wait(deadline_, kWhat);
-      shards.push_back(std::move(one->value));
+      if (one) one->wait(deadline_, kWhat);
+      parts.push_back(one ? std::move(one->value) : on_host(entry.value));
     }
     for (const PendingPtr& one : asked) one->wait(deadline_, kWhat);
-    return whole_of(*entry.parameter, shards);
+    return whole_of(*entry.parameter, entry.lengths.empty() ? parts : joined(entry, parts));
   }
   // The file could not be written: nobody needs to wait for being asked.
   void stop() {
-    for (std::size_t shard = 0; shard < open_.size(); ++shard)
-      if (!open_[shard].empty()) answer(static_cast<int>(shard), open_[shard].front(), false)->wait(deadline_, kWhat);
+    for (const auto& [rank, tags] : open_)
+      if (!tags.empty()) answer(rank, tags.front(), false)->wait(deadline_, kWhat);
   }
 
-  // On the other shards: false when nothing more is wanted.
+  // On the others: false when nothing more is wanted.
   bool give(const NamedState& entry, std::uint32_t tag) {
-    const std::vector<int> from = others(entry);
-    if (std::find(from.begin(), from.end(), place_.shard) == from.end()) return true;
-    const PendingPtr question = transport_.receive({{1}, at::kBool, at::kCPU}, rank_of(0), tag);
+    const std::vector<Source> from = sources(entry);
+    if (std::none_of(from.begin(), from.end(), [&](const Source& source) { return source.rank == transport_.rank(); }))
+      return true;
+    const int writer = from.front().writer;
+    const PendingPtr question = transport_.receive({{1}, at::kBool, at::kCPU}, writer, tag);
     question->wait(deadline_, kWhat);
     if (!question->value.item<bool>()) return false;
-    transport_.send(on_host(entry.value), rank_of(0), tag)->wait(deadline_, kWhat);
+    transport_.send(on_host(entry.value), writer, tag)->wait(deadline_, kWhat);
     return true;
   }
 
  private:
   static constexpr const char* kWhat = "gathering the checkpoint";
 
-  std::vector<int> others(const NamedState& entry) const {
-    std::vector<int> shards = first_holders(*entry.parameter, plan_.tensor);
-    shards.erase(shards.begin());  // the first is shard 0
+  // Who has a part of it, and of which shape; shard by shard, in each the members of the shard group.
+  struct Source {
+    int rank, writer;
+    std::vector<std::int64_t> shape;
+  };
+  std::vector<Source> sources(const NamedState& entry) const {
+    std::vector<Source> found;
+    const bool divided = !entry.lengths.empty();
+    const int first = divided ? 0 : place_.replica, writer = world_rank(plan_, {place_.position, first, 0});
+    for (const int shard : first_holders(*entry.parameter, plan_.tensor)) {
+      if (!divided) found.push_back({world_rank(plan_, {place_.position, first, shard}), writer, entry.value.sizes().vec()});
+      for (std::size_t member = 0; member < entry.lengths.size(); ++member)
+        if (entry.lengths[member] > 0)
+          found.push_back(
+              {world_rank(plan_, {place_.position, static_cast<int>(member), shard}), writer, {entry.lengths[member]}});
+    }
+    return found;
+  }
+  // The shards, each from its members' parts.
+  static std::vector<at::Tensor> joined(const NamedState& entry, const std::vector<at::Tensor>& parts) {
+    std::vector<at::Tensor> shards, row;
+    std::int64_t elements = 0;
+    for (const at::Tensor& part : parts) {
+      row.push_back(part);
+      elements += part.numel();
+      if (elements < entry.parameter->elements()) continue;
+      shards.push_back(at::cat(row).view(entry.parameter->shape));
+      row.clear();
+      elements = 0;
+    }
     return shards;
   }
-  int rank_of(int shard) const { return world_rank(plan_, {place_.position, place_.replica, shard}); }
-  PendingPtr answer(int shard, std::uint32_t tag, bool wanted) {
-    return transport_.send(at::full({1}, wanted, at::kBool), rank_of(shard), tag);
+  PendingPtr answer(int rank, std::uint32_t tag, bool wanted) {
+    return transport_.send(at::full({1}, wanted, at::kBool), rank, tag);
   }
 
   const Plan& plan_;
   Transport& transport_;
   Clock::duration deadline_;
   MeshPlace place_;
-  std::vector<std::deque<std::uint32_t>> open_;  // by shard: tags of what it was not asked for yet
+  bool divided_;
+  std::map<int, std::deque<std::uint32_t>> open_;  // by rank: tags of what it was not asked for yet
 };
 
 // Calls `use` with each entry that this rank's position and replica write, until it returns false.
@@ -150,7 +189,7 @@ json write_part(const StatePart& part, ShardGather& gather, const fs::path& fold
 json write_share(const Trainer& trainer, const std::vector<StatePart>& parts, const fs::path& folder) {
   json files = json::array(), tensors = json::object();
   ShardGather gather(trainer);
-  if (place_of(trainer.run().plan, trainer.transport().rank()).shard > 0) {
+  if (!gather.writes()) {
     bool wanted = true;
     for (const StatePart& part : parts)
       for_each_written(part,

@@ -29,12 +29,7 @@ void Recorder::begin_step(const SeededParameters& parameters) {
 
 void Recorder::end_step(StepResult& result, const SeededParameters& parameters) {
   result.memory = memory_->end();
-  std::int64_t weights = 0, gradients = 0;
-  for (const auto& [root, value] : parameters.trained()) {
-    weights += static_cast<std::int64_t>(value.nbytes());
-    if (value.grad().defined()) gradients += static_cast<std::int64_t>(value.grad().nbytes());
-  }
-  for (const auto& [root, value] : parameters.buffers()) weights += static_cast<std::int64_t>(value.nbytes());
+  const auto [weights, gradients] = parameters.bytes();
   // Between steps nothing else of a rank is alive.
   const std::int64_t optimizer = std::max<std::int64_t>(0, memory_->live() - weights - gradients);
   result.kept = {{MemoryUse::Parameters, Bytes(weights)},

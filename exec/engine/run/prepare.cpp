@@ -4,6 +4,8 @@
 #include "exec/engine/context/context_graph.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
+#include "exec/engine/stage/autocast_region.hpp"
+#include "exec/engine/training/gradients.hpp"
 #include "exec/engine/training/training_run.hpp"
 #include "exec/engine/weights/published_weights.hpp"
 #include "exec/launch/run_options.hpp"
@@ -57,6 +59,26 @@ void check_formats(const Scenario& scenario) {
                    "run without workload.lora and workload.frozen; an exported model may have frozen parameters");
 }
 
+// ZeRO 2 and 3: who holds which part.
+void divide_parameters(PreparedRun& run) {
+  const Scenario& scenario = run.experiment.scenario;
+  if (!divides_parameters(run.plan)) return;
+  if (run.plan.experts_apart())
+    throw fault_at(
+        scenario, "parallel.zero",
+        "the executor divides gradients and parameters over replicas that hold the same experts, not where experts are "
+        "shared out",
+        "run with parallel.zero 0 or 1, or with parallel.expert 1");
+  if (run.plan.zero >= 3 && autocast_of(run.graph(), scenario.precision))
+    throw fault_at(
+        scenario, "parallel.zero",
+        fmt::format("the exported model is of float32: precision {} keeps a copy of every weight, which zero 3 cannot free",
+                    name_of(scenario.precision)),
+        "run with parallel.zero 2, or with precision fp32, or export the model in two bytes");
+  if (run.plan.zero >= 3) lay_out_gathers(run.graph(), run.plan, run.layout);
+  run.shards = make_shard_layout(run.graph(), run.plan, run.layout, is_mixed(scenario.precision), Gradients::kBucketBytes);
+}
+
 }  // namespace
 
 PreparedRun::PreparedRun(RunRequest asked)
@@ -65,15 +87,6 @@ PreparedRun::PreparedRun(RunRequest asked)
   if (!experiment.workload.graph)
     throw fault_at(scenario, "workload", "measured layers are times, not operators: there is nothing to execute",
                    "name a built-in model, or give an exported one: {pt2: FILE}");
-  if (scenario.parallel.zero > 1)
-    throw fault_at(scenario, "parallel.zero", "the executor shards optimizer state (zero: 1), not gradients or parameters",
-                   "run with parallel.zero 0 or 1");
-  if (const Parallel& parallel = scenario.parallel;
-      parallel.zero > 0 && parallel.shard > 0 && parallel.shard < parallel.data * parallel.context)
-    throw fault_at(scenario, "parallel.shard",
-                   fmt::format("the executor shards optimizer state over all {} data-parallel ranks, not over groups of {}",
-                               parallel.data * parallel.context, parallel.shard),
-                   "run without parallel.shard");
   if (scenario.parallel.expert > 1)
     throw fault_at(scenario, "parallel.expert", "the executor runs all experts on every replica",
                    "run with parallel.expert 1; estimate and simulate know more");
@@ -94,6 +107,7 @@ PreparedRun::PreparedRun(RunRequest asked)
   }
   layout = make_stage_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
   choose_recomputed_blocks(graph(), plan, scenario.recompute_scope, layout);
+  divide_parameters(*this);
   weights = published_weights(scenario, whole_graph());
   check_training(*this);
   check_run_outputs(request);

@@ -7,6 +7,7 @@
 #include "costmodel/prediction/experiment.hpp"
 #include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/mesh.hpp"
+#include "exec/engine/shard_layout.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/stage_layout.hpp"
 #include "exec/engine/transport/transport.hpp"
@@ -27,6 +28,7 @@ struct PreparedRun {
   std::optional<Workload> whole;     // where context-parallel ranks share sequences: the model of whole ones
   std::optional<SliceGraph> slices;  // where the schedule cuts sequences, or ranks share them
   StageLayout layout;
+  std::optional<ShardLayout> shards;                // under ZeRO 2 and 3
   std::shared_ptr<const PublishedWeights> weights;  // null: the model begins with drawn values
 
   // What a pass computes; and what data are for: they differ where sequences are cut.

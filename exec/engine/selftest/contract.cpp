@@ -199,6 +199,36 @@ void sums_of_every_type(Transport& transport, c10::Device device) {
   demand(at::equal(strided.cpu(), at::full({6, 4}, size * (size - 1) / 2.0)), "a sum of a transposed tensor is wrong");
 }
 
+void parts_are_gathered_and_summed(Transport& transport, c10::Device device) {
+  const int me = transport.rank();
+  for (const std::vector<int>& ranks : groups_of(transport.size())) {
+    const Group group = transport.make_group(ranks);
+    if (!contains(ranks, me)) continue;
+    const std::size_t members = ranks.size(), own = member_of(group, me);
+    for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kInt, at::kLong}) {
+      for (const std::int64_t length : {0, 1, 40000}) {
+        const auto where = [&](const char* what) {
+          return fmt::format("{} of {} {} each over {} ranks", what, length, c10::toString(type), members);
+        };
+        const at::TensorOptions options = at::TensorOptions(type).device(device);
+        const at::Tensor whole = at::full({length * static_cast<std::int64_t>(members)}, -1, options);
+        part_of(whole, own, members).fill_(me);
+        transport.all_gather(whole, group)->wait(kPatienceOfCase, "a gathering of the contract");
+        for (std::size_t k = 0; k < members; ++k)
+          demand(at::equal(part_of(whole, k, members).cpu(), at::full({length}, ranks[k], type)), where("a gathering of parts"));
+        // Rank r gives (r + 1)(k + 1) to the k-th: it keeps the sum over all r.
+        int givers = 0;
+        for (const int rank : ranks) givers += rank + 1;
+        for (std::size_t k = 0; k < members; ++k) part_of(whole, k, members).fill_((me + 1) * (static_cast<int>(k) + 1));
+        transport.reduce_scatter(whole, group)->wait(kPatienceOfCase, "a sum of the contract");
+        demand(at::equal(part_of(whole, own, members).cpu(), at::full({length}, givers * (static_cast<int>(own) + 1), type)),
+               where("a sum of parts"));
+      }
+    }
+  }
+  transport.barrier(kPatienceOfCase, "the end of a case");
+}
+
 void bytes_are_gathered(Transport& transport, c10::Device) {
   const auto me = static_cast<std::size_t>(transport.rank());
   for (const std::size_t length : {0u, 5u, 200000u}) {
@@ -225,6 +255,7 @@ const std::vector<ContractCase>& contract_cases() {
        another_size_is_an_error},
       {"GroupsSumAndSpreadOnTheirOwn", "groups sum and broadcast on their own", groups_sum_and_spread},
       {"SumsOfEveryTypeThatGradientsHave", "sums of every type are exact", sums_of_every_type},
+      {"PartsAreGatheredAndSummed", "parts are gathered, and summed to whom they belong", parts_are_gathered_and_summed},
       {"EverybodysBytesAreGatheredInRankOrder", "bytes are gathered in the order of ranks", bytes_are_gathered},
   };
   return cases;

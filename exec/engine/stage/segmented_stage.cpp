@@ -55,12 +55,12 @@ CallContext context_of(const CallContext& context, bool divided, int shard) {
 
 SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
                                const std::vector<bool>& needs_gradient, at::Device device, const PassGroups& groups,
-                               WeightCopies* copies)
-    : graph_(graph), groups_(groups), outputs_(range.outputs) {
+                               WeightCopies* copies, ParameterGate* gate)
+    : graph_(graph), groups_(groups), gate_(gate), outputs_(range.outputs) {
   const std::vector<StagePart> cut = cut_at_collectives(graph, range);
   std::set<int> made, read;
   for (const StagePart& part : cut) {
-    parts_.push_back({part, nullptr, {}, nullptr, {}});
+    parts_.emplace_back().range = part;
     PANPIPE_CHECK(group_of(parts_.back()) != nullptr || !(posts(parts_.back(), false) || posts(parts_.back(), true)),
                   fmt::format("{} communicates, but there are no ranks to do so", operator_of(parts_.back()).target));
     if (part.communicates && attends_over_context(operator_of(parts_.back())))
@@ -75,6 +75,25 @@ SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& ran
     made.insert(part.makes.begin(), part.makes.end());
   }
   inputs_.assign(read.begin(), read.end());
+  mark_groups();
+}
+
+void SegmentedStage::mark_groups() {
+  if (gate_ == nullptr) return;
+  std::set<int> seen;
+  for (Part& part : parts_) part.first = part.range.group >= 0 && seen.insert(part.range.group).second;
+  seen.clear();
+  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part)
+    part->last = part->range.group >= 0 && seen.insert(part->range.group).second;
+}
+
+// Around the parts of a pass: a group's parameters are whole from the first to the last of those that need them.
+void SegmentedStage::open(const Part& part, bool backward) {
+  if (backward ? part.last : part.first) gate_->open(part.range.group);
+}
+
+void SegmentedStage::close(const Part& part, bool backward, bool gradients) {
+  if (backward ? part.first : part.last) gate_->close(part.range.group, gradients);
 }
 
 const Operator& SegmentedStage::operator_of(const Part& part) const {
@@ -218,8 +237,11 @@ Steps SegmentedStage::forward_steps(std::shared_ptr<ForwardFlow> flow, Take inpu
       {
         std::optional<at::NoGradGuard> no_graph;
         if (!flow->recorded) no_graph.emplace();
-        for (std::size_t p = first; p < end; ++p)
+        for (std::size_t p = first; p < end; ++p) {
+          open(parts_[p], false);
           parts_[p].range.communicates ? run_collective(parts_[p], *flow) : run_segment(parts_[p], *flow);
+          close(parts_[p], false, false);
+        }
       }
       if (!give) return;
       std::vector<at::Tensor> values;
@@ -243,7 +265,11 @@ std::vector<at::Tensor> SegmentedStage::of_only_part(std::vector<at::Tensor> val
 Steps SegmentedStage::evaluate(int microbatch, const CallContext& context, Take inputs, Give outputs) {
   if (parts_.size() == 1)
     return {[this, context, inputs = std::move(inputs), outputs = std::move(outputs)] {
-      outputs(parts_[0].stage->evaluate(of_only_part(inputs()), context));
+      std::vector<at::Tensor> values = of_only_part(inputs());
+      open(parts_[0], false);
+      values = parts_[0].stage->evaluate(values, context);
+      close(parts_[0], false, false);
+      outputs(std::move(values));
     }};
   auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, context, false, {}});
   return forward_steps(std::move(flow), std::move(inputs), std::move(outputs));
@@ -252,7 +278,11 @@ Steps SegmentedStage::evaluate(int microbatch, const CallContext& context, Take 
 Steps SegmentedStage::forward(int microbatch, const CallContext& context, bool drop, Take inputs, Give outputs) {
   if (parts_.size() == 1) {  // keeps what recompute needs itself, copies of written buffers too
     return {[this, microbatch, context, drop, inputs = std::move(inputs), outputs = std::move(outputs)] {
-      outputs(parts_[0].stage->forward(microbatch, of_only_part(inputs()), context, drop));
+      std::vector<at::Tensor> values = of_only_part(inputs());
+      open(parts_[0], false);
+      values = parts_[0].stage->forward(microbatch, std::move(values), context, drop);
+      close(parts_[0], false, false);
+      outputs(std::move(values));
     }};
   }
   auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, context, !drop, {}});
@@ -268,7 +298,12 @@ Steps SegmentedStage::forward(int microbatch, const CallContext& context, bool d
 }
 
 Steps SegmentedStage::recompute(int microbatch) {
-  if (parts_.size() == 1) return {[this, microbatch] { parts_[0].stage->recompute(microbatch); }};
+  if (parts_.size() == 1)
+    return {[this, microbatch] {
+      open(parts_[0], false);
+      parts_[0].stage->recompute(microbatch);
+      close(parts_[0], false, false);
+    }};
   const auto found = dropped_.find(microbatch);
   PANPIPE_CHECK(found != dropped_.end(), fmt::format("microbatch {} was not dropped", microbatch));
   Dropped dropped = std::move(found->second);
@@ -331,11 +366,16 @@ Steps SegmentedStage::backward(ActionKind kind, int microbatch, Take output_grad
           if (values[i].defined()) flow->gradients[outputs_[i]].push_back({std::move(values[i])});
       }
       const bool posting = posts(parts_[parts_.size() - end], true);
+      const bool whole = flow->kind == ActionKind::B;
+      const auto close_back = [&](std::size_t p) { close(parts_[parts_.size() - 1 - p], true, whole); };
       for (std::size_t p = first; p < end; ++p) {
         Part& part = parts_[parts_.size() - 1 - p];
+        open(part, true);
         part.range.communicates ? return_collective(part, *flow) : return_segment(part, *flow, posting);
+        if (!posting) close_back(p);
       }
       for (Stage* stage : std::exchange(flow->weights, {})) stage->weight_gradient(flow->microbatch);
+      for (std::size_t p = first; posting && p < end; ++p) close_back(p);
       if (!give) return;
       std::vector<at::Tensor> values;
       for (const int tensor : inputs_) values.push_back(take_gradient(*flow, tensor));
@@ -347,8 +387,14 @@ Steps SegmentedStage::backward(ActionKind kind, int microbatch, Take output_grad
 
 Steps SegmentedStage::weight_gradient(int microbatch) {
   Steps steps;
-  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part)
-    if (part->stage) steps.emplace_back([stage = part->stage.get(), microbatch] { stage->weight_gradient(microbatch); });
+  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
+    if (!part->stage && !part->first && !part->last) continue;
+    steps.emplace_back([this, part = &*part, microbatch] {
+      open(*part, true);
+      if (part->stage) part->stage->weight_gradient(microbatch);
+      close(*part, true, true);
+    });
+  }
   return steps;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exec/engine/context/context_attention.hpp"
+#include "exec/engine/stage/parameter_gate.hpp"
 #include "exec/engine/stage/pass_group.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/stage.hpp"
@@ -27,10 +28,10 @@ class SegmentedStage {
   using Take = std::function<std::vector<at::Tensor>()>;      // called by the first step
   using Give = std::function<void(std::vector<at::Tensor>)>;  // called at the end of the last
 
-  // `copies`: null without autocast. References must outlive the stage.
+  // `copies`: null without autocast; `gate`: null where parameters are always whole. References must outlive the stage.
   SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
                  const std::vector<bool>& needs_gradient, at::Device device, const PassGroups& groups,
-                 WeightCopies* copies = nullptr);
+                 WeightCopies* copies = nullptr, ParameterGate* gate = nullptr);
 
   // Graph tensors that F takes and gives, and whose gradients a backward gives and takes.
   const std::vector<int>& inputs() const { return inputs_; }
@@ -52,6 +53,7 @@ class SegmentedStage {
     std::unordered_map<int, std::pair<VocabularyPart, VocabularyLoss>> losses;  // of a loss over the vocabulary, by microbatch
     std::unique_ptr<AttentionForm> form;                                        // of attention over the context
     std::unordered_map<int, ContextAttention> attended;                         // by microbatch
+    bool first = false, last = false;                                           // of those of its group
   };
   // A tensor, or one that is on its way.
   struct Value {
@@ -79,6 +81,9 @@ class SegmentedStage {
 
   const Operator& operator_of(const Part& part) const;
   static Value exchanged(PassGroup& group, const at::Tensor& value, bool grows_tokens);
+  void mark_groups();
+  void open(const Part& part, bool backward);
+  void close(const Part& part, bool backward, bool gradients);
   PassGroup* group_of(const Part& part) const;
   bool posts(const Part& part, bool backward) const;
   std::vector<std::pair<std::size_t, std::size_t>> stretches(bool backward) const;
@@ -97,6 +102,7 @@ class SegmentedStage {
 
   const OperatorGraph& graph_;
   const PassGroups& groups_;
+  ParameterGate* gate_;
   std::vector<int> inputs_, outputs_;
   std::vector<Part> parts_;
   std::unordered_map<int, Dropped> dropped_;  // by microbatch

@@ -60,6 +60,13 @@ int made_again(const StageRange& range, int op) {
   return -1;
 }
 
+// The entry of range.gathered that holds the operator, or none.
+int gathered_with(const StageRange& range, int op) {
+  for (std::size_t i = 0; i < range.gathered.size(); ++i)
+    if (op >= range.gathered[i].first_operator && op < range.gathered[i].end_operator) return static_cast<int>(i);
+  return -1;
+}
+
 }  // namespace
 
 std::vector<StagePart> cut_at_collectives(const OperatorGraph& graph, const StageRange& range) {
@@ -69,13 +76,15 @@ std::vector<StagePart> cut_at_collectives(const OperatorGraph& graph, const Stag
   std::vector<StagePart> parts;
   for (int op = range.first_operator; op < range.end_operator; ++op) {
     const bool communication = communicates(operator_of(graph, op));
-    const int again = made_again(range, op);
-    if (communication || parts.empty() || parts.back().communicates || again != made_again(range, op - 1)) {
+    const int again = made_again(range, op), gathered = gathered_with(range, op);
+    if (communication || parts.empty() || parts.back().communicates || again != made_again(range, op - 1) ||
+        gathered != gathered_with(range, op - 1)) {
       StagePart& part = parts.emplace_back();
       part.first_operator = op;
       part.communicates = communication;
       part.divided = divided;
       part.again = again >= 0;
+      if (gathered >= 0) part.group = range.gathered[static_cast<std::size_t>(gathered)].group;
     }
     parts.back().end_operator = op + 1;
     if (communication) divided = divided_after(operator_of(graph, op), divided);

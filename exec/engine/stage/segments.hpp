@@ -17,6 +17,7 @@ struct StagePart {
   // Inside a block whose work is divided over the ranks (between Megatron's f and g): each computes something else.
   bool divided = false;
   bool again = false;      // its backward makes it again
+  int group = -1;          // whose parameters it needs (GatheredRange); -1: they are always there
   std::vector<int> reads;  // graph tensors from outside, ascending; no parameters or buffers
   std::vector<int> makes;  // of what it makes, what later parts or other stages read
   std::vector<int> dead;   // of what earlier parts and the stage's inputs gave, what no later part reads

@@ -1,6 +1,9 @@
 #include "exec/engine/training/gradient_dump.hpp"
 
+#include <ATen/ops/cat.h>
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "base/error.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
@@ -29,25 +32,35 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
     if (gradients.counts(i))
       mine[gradients.roots()[i]] = gradients.of(i).detach().to(at::kCPU, at::kFloat).div(loss_scale).contiguous();
   std::vector<PendingPtr> sends;
-  std::map<int, std::vector<PendingPtr>> receives;  // one per shard, null for rank 0's own
+  std::map<int, std::vector<PendingPtr>> receives;  // one per shard and part of it, null for rank 0's own
   for (const auto& [root, positions] : holders_of(graph, run.layout, run.plan)) {
     const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
     const std::uint32_t tag = kDumpTag + static_cast<std::uint32_t>(root);
+    const std::vector<std::int64_t> lengths =
+        run.shards ? run.shards->pieces(positions.front(), root) : std::vector<std::int64_t>();
     for (const int shard : first_holders(parameter, run.plan.tensor)) {
-      const int from = world_rank(run.plan, {positions.front(), 0, shard});
-      if (transport.rank() == 0)
-        receives[root].push_back(from == 0 ? nullptr : transport.receive({parameter.shape, at::kFloat, at::kCPU}, from, tag));
-      else if (transport.rank() == from)
-        sends.push_back(transport.send(mine.at(root), 0, tag));
+      for (std::size_t member = 0; member < std::max<std::size_t>(1, lengths.size()); ++member) {
+        const int from = world_rank(run.plan, {positions.front(), static_cast<int>(member), shard});
+        const std::vector<std::int64_t> shape = lengths.empty() ? parameter.shape : std::vector{lengths[member]};
+        if (transport.rank() == 0)
+          receives[root].push_back(from == 0 ? nullptr : transport.receive({shape, at::kFloat, at::kCPU}, from, tag));
+        else if (transport.rank() == from)
+          sends.push_back(transport.send(mine.at(root), 0, tag));
+      }
     }
   }
   for (auto& [root, pending] : receives) {
-    std::vector<at::Tensor> shards;
+    const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
+    const std::size_t parts = pending.size() / first_holders(parameter, run.plan.tensor).size();  // of a shard
+    std::vector<at::Tensor> shards, row;
     for (const PendingPtr& one : pending) {
       if (one) one->wait(deadline, "the gradients to be written");
-      shards.push_back(one ? one->value : mine.at(root));
+      row.push_back((one ? one->value : mine.at(root)).reshape({-1}));
+      if (row.size() < parts) continue;
+      shards.push_back(at::cat(row).view(parameter.shape));
+      row.clear();
     }
-    mine[root] = whole_of(graph.tensors[static_cast<std::size_t>(root)], shards);
+    mine[root] = whole_of(parameter, shards);
   }
   for (const PendingPtr& send : sends) send->wait(deadline, "the gradients to be written");
   if (transport.rank() != 0) return;

@@ -21,6 +21,7 @@
 #include "base/error.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
+#include "exec/engine/training/sharded_parameters.hpp"
 
 namespace panpipe::exec {
 
@@ -77,14 +78,15 @@ struct Gradients::Hook : torch::autograd::PostAccumulateGradHook {
 };
 
 Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
-                     Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes)
+                     Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes, ShardedParameters* sharded)
     : graph_(graph),
       plan_(plan),
       layout_(layout),
       place_(place_of(plan, transport.rank())),
       holders_(holders_of(graph, layout, plan)),
       transport_(transport),
-      deadline_(deadline) {
+      deadline_(deadline),
+      sharded_(sharded) {
   Groups groups;
   make_groups(groups);
   for (const auto& [root, value] : parameters.trained()) {
@@ -93,6 +95,14 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
     const std::vector<int> first = first_holders(tensor, plan.tensor);
     Slot slot;
     slot.value = value;
+    if (sharded_ != nullptr) {
+      slot.gradient = sharded_->gradient(root);
+      slot.counts = sharded_->counts() && holders_.at(root).front() == place_.position &&
+                    std::find(first.begin(), first.end(), place_.shard) != first.end();
+      roots_.push_back(root);
+      slots_.push_back(std::move(slot));
+      continue;
+    }
     slot.wide = parameters.masters().at(root).scalar_type() != value.scalar_type();
     slot.counts = summed_over(root, transport.rank()).front() == transport.rank() &&
                   std::find(first.begin(), first.end(), place_.shard) != first.end();
@@ -102,6 +112,7 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
     roots_.push_back(root);
     slots_.push_back(std::move(slot));
   }
+  if (sharded_ != nullptr) return;
   find_last_actions();
   make_buckets(groups, bucket_bytes);
   make_sets();
@@ -134,10 +145,10 @@ void Gradients::make_groups(Groups& made) {
   std::set<std::vector<int>> wanted;
   for (int device = 0; device < plan_.devices_of_rank(); ++device)
     for (const auto& [root, positions] : holders_) wanted.insert(summed_over(root, device));
-  for (int rank = 0; rank < world_size(plan_); ++rank) wanted.insert(group_of(plan_, Among::Data, rank));
+  for (int rank = 0; rank < world_size(plan_); ++rank) wanted.insert(group_of(plan_, Among::ShardGroup, rank));
   for (const std::vector<int>& ranks : wanted)
     if (ranks.size() > 1) made[ranks] = transport_.make_group(ranks);
-  if (plan_.replicas() > 1) replicas_ = made.at(group_of(plan_, Among::Data, transport_.rank()));
+  if (plan_.shard_group() > 1) shard_group_ = made.at(group_of(plan_, Among::ShardGroup, transport_.rank()));
 }
 
 void Gradients::find_last_actions() {
@@ -233,6 +244,7 @@ void Gradients::make_sets() {
 }
 
 void Gradients::begin_step() {
+  if (sharded_ != nullptr) return sharded_->begin(ShardedParameters::Passes::Step);
   const at::NoGradGuard no_graph;
   next_bucket_ = 0;
   std::vector<at::Tensor> sums;
@@ -252,10 +264,12 @@ void Gradients::begin_step() {
 }
 
 void Gradients::before_action(std::size_t index) {
+  if (sharded_ != nullptr) return;
   for (const std::size_t i : arms_[index]) slots_[i].armed = true;
 }
 
 void Gradients::after_action(std::size_t index) {
+  if (sharded_ != nullptr) return sharded_->after_action(plan_.schedule.order[static_cast<std::size_t>(place_.position)][index]);
   add_arrived();
   for (const std::size_t i : arms_[index])
     if (!slots_[i].ready) make_ready(i);  // no gradient came
@@ -319,6 +333,7 @@ void Gradients::start(Bucket& bucket) {
 }
 
 void Gradients::finish(SpanLog& spans) {
+  if (sharded_ != nullptr) return sharded_->finish();
   add_arrived();
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (!slots_[i].ready) make_ready(i);
@@ -338,6 +353,7 @@ void Gradients::finish(SpanLog& spans) {
 }
 
 std::int64_t Gradients::bytes() const {
+  if (sharded_ != nullptr) return sharded_->gradient_bytes();
   std::int64_t bytes = 0;
   for (const Bucket& bucket : buckets_) bytes += static_cast<std::int64_t>(bucket.flat.nbytes());
   for (const Slot& slot : slots_)

@@ -27,14 +27,18 @@ std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Sta
 // Of all elements together. Each tensor's norm is formed in fp32: one of fp16 gradients may lie beyond fp16, and bf16 has 8 bits.
 double squared_norm(const std::vector<at::Tensor>& gradients);
 
+class ShardedParameters;
+
 class Gradients {
  public:
   // Bytes of a bucket: PyTorch's DistributedDataParallel takes 25 MiB.
   static constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
 
-  // References must outlive this; every rank of the run makes one at the same time, since groups are made.
+  // `sharded`: sums what comes, and holds a part of it; null where every replica has whole sums. References must outlive this;
+  // every rank of the run makes one at the same time, since groups are made.
   Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
-            Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes = kBucketBytes);
+            Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes = kBucketBytes,
+            ShardedParameters* sharded = nullptr);
   ~Gradients();
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
@@ -48,13 +52,13 @@ class Gradients {
 
   // Trained parameters of this rank, by root, ascending; what follows is in this order.
   const std::vector<int>& roots() const { return roots_; }
-  // The step's gradient, in the master's element type; zeros where none flowed.
+  // The step's gradient, in the master's element type; zeros where none flowed. Where it is divided: this rank's part, flat.
   const at::Tensor& of(std::size_t i) const { return slots_[i].gradient; }
   // Is this rank the one that counts the parameter where each must count once (norms, dumps, checkpoints)?
   bool counts(std::size_t i) const { return slots_[i].counts; }
 
-  // The replicas of this rank's position and shard; nothing where there is one.
-  const std::optional<Group>& replicas() const { return replicas_; }
+  // The replicas over which ZeRO divides, at this rank's position and shard; nothing where there is one.
+  const std::optional<Group>& shard_group() const { return shard_group_; }
   std::int64_t bytes() const;  // of buckets and fp32 sums
 
  private:
@@ -103,7 +107,8 @@ class Gradients {
   std::map<int, std::vector<int>> holders_;
   Transport& transport_;
   Clock::duration deadline_;
-  std::optional<Group> replicas_;
+  ShardedParameters* sharded_;
+  std::optional<Group> shard_group_;
   std::vector<int> roots_;
   std::vector<Slot> slots_;
   std::vector<std::vector<std::size_t>> arms_;  // by action index

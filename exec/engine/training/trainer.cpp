@@ -33,6 +33,13 @@ std::vector<int> stages_of(const Plan& plan, int position) {
 
 std::uint64_t seed_of(const PreparedRun& run) { return static_cast<std::uint64_t>(run.experiment.scenario.seed); }
 
+std::unique_ptr<ShardedParameters> sharded_parameters(const PreparedRun& run, Transport& transport, Clock::duration deadline) {
+  if (!run.shards) return nullptr;
+  const Framework& framework = run.experiment.scenario.framework;
+  return std::make_unique<ShardedParameters>(run.graph(), run.plan, run.layout, *run.shards, transport, deadline,
+                                             ShardedParameters::Ahead{framework.gather_prefetch, framework.gathers_in_flight});
+}
+
 // Parameters dealt to replicas so that all keep about as much optimizer state: the largest first, to whom has least.
 std::vector<int> dealt(const Gradients& gradients, const SeededParameters& parameters, int replicas) {
   const auto elements = [&](std::size_t i) { return parameters.masters().at(gradients.roots()[i]).numel(); };
@@ -58,13 +65,18 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       deadline_(deadline_of(run.request)),
       place_(place_of(run.plan, transport.rank())),
       data_(training_data(run, start.samples)),
+      sharded_(sharded_parameters(run, transport, deadline_)),
       parameters_(run.graph(), run.layout, stages_of(run.plan, place_.position), seed_of(run),
-                  is_mixed(run.experiment.scenario.precision), device_.device(), place_.shard, run.weights.get()),
-      gradients_(run.graph(), run.plan, run.layout, parameters_, transport, deadline_),
+                  is_mixed(run.experiment.scenario.precision), device_.device(), place_.shard, run.weights.get(), sharded_.get()),
+      gradients_(run.graph(), run.plan, run.layout, parameters_, transport, deadline_, Gradients::kBucketBytes, sharded_.get()),
       scaler_(run.experiment.scenario.training, run.experiment.scenario.precision),
       at_(start),
       worker_(run.graph(), run.plan, run.layout, place_.position, place_.replica, parameters_, data_.training, transport,
               worker_options(start)) {
+  if (sharded_) {
+    sharded_->watch(parameters_.trained());
+    sharded_->note_in(worker_.spans());
+  }
   set_float32_products(run.experiment.scenario.precision);
   make_optimizer();
   connect_ranks(run.plan, run.layout, transport, device_.device(), deadline_);
@@ -78,6 +90,7 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
   options.autocast = autocast_of(run_.graph(), run_.experiment.scenario.precision);
   const std::int64_t micro = run_.experiment.scenario.micro;
   options.first_sample = start.samples / micro - start.step * run_.layout.microbatches * run_.plan.data;
+  if (sharded_ && run_.plan.zero >= 3) options.gate = sharded_.get();
   options.before_action = [this](std::size_t action) { gradients_.before_action(action); };
   options.after_action = [this](std::size_t action) { gradients_.after_action(action); };
   options.on_loss = [this](int microbatch, double loss) {
@@ -90,13 +103,14 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
 }
 
 void Trainer::make_optimizer() {
-  const bool shared = run_.plan.zero == 1 && run_.plan.replicas() > 1;
-  owner_ = shared ? dealt(gradients_, parameters_, run_.plan.replicas()) : std::vector<int>(gradients_.roots().size(), -1);
+  const bool shared = run_.plan.zero == 1 && run_.plan.shard_group() > 1;
+  owner_ = shared ? dealt(gradients_, parameters_, run_.plan.shard_group()) : std::vector<int>(gradients_.roots().size(), -1);
   const std::map<int, ParameterNumbers> numbers = parameter_numbers(run_.graph(), run_.experiment.scenario);
   std::vector<at::Tensor> masters;
   std::vector<ParameterNumbers> own;
   for (std::size_t i = 0; i < owner_.size(); ++i) {
-    if (shared && owner_[i] != place_.replica) continue;
+    if (shared && owner_[i] != place_.replica % run_.plan.shard_group()) continue;
+    if (sharded_ && gradients_.of(i).numel() == 0) continue;
     updated_.push_back(i);
     masters.push_back(parameters_.masters().at(gradients_.roots()[i]));
     own.push_back(numbers.at(gradients_.roots()[i]));
@@ -128,6 +142,7 @@ StepResult Trainer::step(std::int64_t step_index) {
 double Trainer::evaluate(std::int64_t steps) {
   double sum = 0;
   for (std::int64_t round = 0; round < steps; ++round) {
+    if (sharded_) sharded_->begin(ShardedParameters::Passes::Evaluation);
     if (round > 0) transport_.barrier(deadline_, "the next batch of an evaluation");
     sum += worker_.evaluate(round, data_.validation);
   }
@@ -192,6 +207,7 @@ void Trainer::update(std::int64_t step_index, StepResult& result) {
   const SpanLog::Moment start = spans.now();
   apply(factor);
   spans.note(std::move(span), start, {spans.now()});
+  if (sharded_) sharded_->updated();
   ++at_.updates;
 }
 
@@ -200,6 +216,7 @@ void Trainer::apply(double factor) {
   for (const std::size_t i : updated_) gradients.push_back(gradients_.of(i));
   if (factor != 1 && !gradients.empty()) at::_foreach_mul_(gradients, factor);
   optimizer_->step(gradients, at_.updates);
+  if (sharded_) return;
   std::vector<at::Tensor> copies, masters;
   for (const std::size_t i : updated_) {
     const at::Tensor& value = parameters_.trained().at(gradients_.roots()[i]);
@@ -209,10 +226,10 @@ void Trainer::apply(double factor) {
     masters.push_back(master);
   }
   if (!copies.empty()) at::_foreach_copy_(copies, masters);
-  if (run_.plan.zero == 1 && gradients_.replicas()) share_updates();
+  if (run_.plan.zero == 1 && gradients_.shard_group()) share_updates();
 }
 
-// ZeRO 1: each replica has updated its share; one message per replica and element type brings it to the others.
+// ZeRO 1: each member of the shard group has updated its share; one message per member and element type brings it to the others.
 void Trainer::share_updates() {
   struct Share {
     PendingPtr pending;
@@ -221,15 +238,17 @@ void Trainer::share_updates() {
     bool mine;
   };
   std::vector<Share> shares;
-  for (int replica = 0; replica < run_.plan.replicas(); ++replica) {
+  const Group& group = *gradients_.shard_group();
+  for (int member = 0; member < run_.plan.shard_group(); ++member) {
+    const int from = group.ranks[static_cast<std::size_t>(member)];
     std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
     for (std::size_t i = 0; i < owner_.size(); ++i) {
-      if (owner_[i] != replica) continue;
+      if (owner_[i] != member) continue;
       const at::Tensor value = parameters_.trained().at(gradients_.roots()[i]).detach();
       by_type[value.scalar_type()].push_back(value);
     }
     for (auto& [type, values] : by_type) {
-      Share share{nullptr, {}, std::move(values), replica == place_.replica};
+      Share share{nullptr, {}, std::move(values), from == transport_.rank()};
       std::vector<at::Tensor> rows;
       std::int64_t elements = 0;
       for (const at::Tensor& value : share.values) {
@@ -237,8 +256,7 @@ void Trainer::share_updates() {
         if (share.mine) rows.push_back(value.reshape({-1}));
       }
       share.flat = share.mine ? at::cat(rows) : at::empty({elements}, share.values.front().options());
-      share.pending = transport_.broadcast(share.flat, world_rank(run_.plan, {place_.position, replica, place_.shard}),
-                                           *gradients_.replicas());
+      share.pending = transport_.broadcast(share.flat, from, group);
       shares.push_back(std::move(share));
     }
   }
@@ -270,6 +288,10 @@ std::vector<NamedState> Trainer::model_state() const {
       first[root_of(run_.graph(), tensor)] = run_.plan.schedule.stage_to_rank[s] == place_.position;
   for (const auto& [root, master] : parameters_.masters()) {
     const Tensor& parameter = run_.graph().tensors[static_cast<std::size_t>(root)];
+    if (sharded_ && !sharded_->lengths(root).empty()) {
+      state.push_back(state_of(root, parameter.name, master, first.at(root)));
+      continue;
+    }
     // Under ZeRO 1 only the replica that updates a parameter has its fp32 values.
     const auto slot = std::find(gradients_.roots().begin(), gradients_.roots().end(), root) - gradients_.roots().begin();
     const int owner = slot == std::ssize(owner_) ? 0 : std::max(0, owner_[static_cast<std::size_t>(slot)]);
@@ -282,14 +304,37 @@ std::vector<NamedState> Trainer::model_state() const {
   return state;
 }
 
+// Of what is divided: this rank's part. `first`: is this the position that writes it?
+NamedState Trainer::state_of(int root, std::string name, at::Tensor value, bool first) const {
+  return {std::move(name),
+          std::move(value),
+          first && sharded_->counts(),
+          &run_.graph().tensors[static_cast<std::size_t>(root)],
+          sharded_->lengths(root),
+          sharded_->member()};
+}
+
 std::vector<NamedState> Trainer::optimizer_state() const {
   std::vector<NamedState> state;
   const std::vector<std::string> kinds = Optimizer::state_names(run_.experiment.scenario.optimizer);
   const std::map<int, std::vector<int>> holders = holders_of(run_.graph(), run_.layout, run_.plan);
+  if (sharded_) {  // alike on all members, whether they hold a part or not
+    for (std::size_t i = 0, u = 0; i < gradients_.roots().size(); ++i) {
+      const int root = gradients_.roots()[i];
+      const bool held = u < updated_.size() && updated_[u] == i;
+      for (std::size_t kind = 0; kind < kinds.size(); ++kind)
+        state.push_back(state_of(root, run_.graph().tensors[static_cast<std::size_t>(root)].name + "." + kinds[kind],
+                                 held ? optimizer_->state(kind, u) : parameters_.masters().at(root),
+                                 holders.at(root).front() == place_.position));
+      u += held;
+    }
+    return state;
+  }
   for (std::size_t u = 0; u < updated_.size(); ++u) {
     const int root = gradients_.roots()[updated_[u]];
     const Tensor& parameter = run_.graph().tensors[static_cast<std::size_t>(root)];
-    const bool writes = holders.at(root).front() == place_.position && (owner_[updated_[u]] >= 0 || place_.replica == 0);
+    const bool writes = holders.at(root).front() == place_.position &&
+                        (owner_[updated_[u]] >= 0 ? place_.replica == owner_[updated_[u]] : place_.replica == 0);
     for (std::size_t kind = 0; kind < kinds.size(); ++kind)
       state.push_back({parameter.name + "." + kinds[kind], optimizer_->state(kind, u), writes, &parameter});
   }
@@ -301,6 +346,7 @@ void Trainer::state_loaded(const TrainingPosition& position) {
   at_ = position;
   scaler_.restore(position.loss_scale, position.good_steps);
   optimizer_->set_updates(position.updates);
+  if (sharded_) return sharded_->updated();
   for (const auto& [root, value] : parameters_.trained()) {
     const at::Tensor& master = parameters_.masters().at(root);
     if (value.scalar_type() != master.scalar_type()) value.detach().copy_(master);

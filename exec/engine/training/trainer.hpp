@@ -14,6 +14,7 @@
 #include "exec/engine/training/gradients.hpp"
 #include "exec/engine/training/loss_scaler.hpp"
 #include "exec/engine/training/optimizer_groups.hpp"
+#include "exec/engine/training/sharded_parameters.hpp"
 #include "exec/engine/training/training_data.hpp"
 #include "exec/engine/worker.hpp"
 
@@ -43,6 +44,11 @@ struct NamedState {
   // writes, what is cut over them is gathered there.
   bool writes = false;
   const Tensor* parameter = nullptr;  // how it is cut
+  // Under ZeRO 2 and 3: how many elements of the (tensor-parallel) shard each member of the shard group holds, one behind
+  // another. Then `value` is this rank's part, flat; all members of the first shard group write, the first of them what the
+  // others send.
+  std::vector<std::int64_t> lengths{};
+  std::size_t member = 0;  // that this rank is
 };
 
 class Trainer {
@@ -84,6 +90,7 @@ class Trainer {
   double counted_squared_norm() const;
   void apply(double factor);
   void share_updates();
+  NamedState state_of(int root, std::string name, at::Tensor value, bool first) const;
 
   const PreparedRun& run_;
   Transport& transport_;
@@ -91,6 +98,7 @@ class Trainer {
   Clock::duration deadline_;
   MeshPlace place_;
   TrainingData data_;  // before ranks connect to each other: every rank finds by itself what is wrong with a file
+  std::unique_ptr<ShardedParameters> sharded_;  // null where replicas have whole parameters and gradients
   SeededParameters parameters_;
   Gradients gradients_;
   LossScaler scaler_;

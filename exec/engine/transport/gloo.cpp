@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/error.hpp"
@@ -55,6 +56,7 @@ struct Joined : Pending {
   std::shared_ptr<Mailbox::Flag> flag = std::make_shared<Mailbox::Flag>();
   std::shared_ptr<std::string> fault = std::make_shared<std::string>();
   at::Tensor wanted, used;
+  std::function<void()> last;  // after it, before what was used goes to where it is wanted
   bool finished = false;
   bool done() override { return mailbox->get(*flag); }
   void wait(Clock::duration deadline, const std::string& what) override {
@@ -67,6 +69,7 @@ struct Joined : Pending {
     }
     if (finished) return;
     finished = true;
+    if (last) std::exchange(last, nullptr)();
     if (!used.is_same(wanted)) {
       const at::NoGradGuard no_graph;
       wanted.copy_(used);
@@ -227,6 +230,47 @@ PendingPtr GlooTransport::broadcast(at::Tensor value, int root, const Group& gro
   options.timeout = kNever;
   std::vector<at::Tensor> tensors{as_bytes(pending->used)};
   when_done(connected_.at(group.id)->broadcast(tensors, options), pending);
+  return pending;
+}
+
+PendingPtr GlooTransport::all_gather(at::Tensor whole, const Group& group) {
+  if (whole.numel() == 0) return std::make_shared<Nothing>();
+  auto pending = std::make_shared<Joined>();
+  pending->mailbox = mailbox_;
+  pending->watch = met_.watch.get();
+  pending->wanted = whole.detach();
+  pending->used = whole.device().is_cpu() ? pending->wanted : on_cpu(whole);
+  at::Tensor bytes = as_bytes(pending->used);
+  at::Tensor own = part_of(bytes, member_of(group, rank()), group.ranks.size()).clone();
+  c10d::AllgatherOptions options;
+  options.timeout = kNever;
+  when_done(connected_.at(group.id)->_allgather_base(bytes, own, options), pending);
+  return pending;
+}
+
+// Gloo's own is an all-reduce of the whole. Here each member's part comes to it, as many bytes as a ring moves, and is summed in
+// the order of the ranks: to the same bits as threads sum.
+PendingPtr GlooTransport::reduce_scatter(at::Tensor whole, const Group& group) {
+  if (whole.numel() == 0) return std::make_shared<Nothing>();
+  auto pending = std::make_shared<Joined>();
+  pending->mailbox = mailbox_;
+  pending->watch = met_.watch.get();
+  const std::size_t members = group.ranks.size();
+  pending->wanted = part_of(whole.detach(), member_of(group, rank()), members);
+  const at::Tensor given = on_cpu(whole), parts = at::empty_like(given);
+  pending->used = part_of(parts, 0, members);
+  pending->last = [given, parts, members, raw = pending.get()] {
+    const at::NoGradGuard no_graph;
+    const at::ScalarType type = summed_as(parts.scalar_type());
+    at::Tensor sum = part_of(parts, 0, members).to(type, /*non_blocking=*/false, /*copy=*/true);
+    for (std::size_t member = 1; member < members; ++member) sum.add_(part_of(parts, member, members).to(type));
+    raw->used = std::move(sum);
+  };
+  at::Tensor to = as_bytes(parts), from = as_bytes(given);
+  std::vector<std::int64_t> equal;
+  c10d::AllToAllOptions options;
+  options.timeout = kNever;
+  when_done(connected_.at(group.id)->alltoall_base(to, from, equal, equal, options), pending);
   return pending;
 }
 

@@ -22,6 +22,8 @@ class GlooTransport : public Transport, public Ending {
   Group make_group(const std::vector<int>& ranks) override;
   PendingPtr all_reduce(at::Tensor value, const Group& group) override;
   PendingPtr broadcast(at::Tensor value, int root, const Group& group) override;
+  PendingPtr all_gather(at::Tensor whole, const Group& group) override;
+  PendingPtr reduce_scatter(at::Tensor whole, const Group& group) override;
   void barrier(Clock::duration deadline, const std::string& what) override;
   void settle(at::Device device, Clock::duration deadline, const std::string& what) override;
   std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) override;

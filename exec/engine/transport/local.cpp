@@ -150,6 +150,35 @@ void spread(Collective& collective, int root) {
   collective.written = DeviceOrder::now(source);
 }
 
+void gather(Collective& collective) {
+  const at::NoGradGuard no_graph;
+  for (auto& [rank, part] : collective.parts) part.written.before(part.value.device(), part.value);
+  std::size_t member = 0;
+  for (auto& [rank, part] : collective.parts) {
+    const at::Tensor own = part_of(part.value, member, collective.parts.size());
+    for (auto& [other, whole] : collective.parts)
+      if (other != rank) part_of(whole.value, member, collective.parts.size()).copy_(own);
+    ++member;
+  }
+  collective.written = DeviceOrder::now(collective.parts.begin()->second.value);
+}
+
+void sum_parts(Collective& collective) {
+  const at::NoGradGuard no_graph;
+  for (auto& [rank, part] : collective.parts) part.written.before(part.value.device(), part.value);
+  std::size_t member = 0;
+  for (auto& [rank, target] : collective.parts) {
+    at::Tensor sum;
+    for (auto& [other, part] : collective.parts) {
+      const at::Tensor summand = part_of(part.value, member, collective.parts.size());
+      sum = sum.defined() ? sum.add_(summand.to(sum.device())) : summand.clone();
+    }
+    part_of(target.value, member, collective.parts.size()).copy_(sum);
+    ++member;
+  }
+  collective.written = DeviceOrder::now(collective.parts.begin()->second.value);
+}
+
 class LocalTransport : public Transport, public Ending {
  public:
   LocalTransport(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
@@ -184,6 +213,10 @@ class LocalTransport : public Transport, public Ending {
   PendingPtr broadcast(at::Tensor value, int root, const Group& group) override {
     return join(std::move(value), group, [root](Collective& collective) { spread(collective, root); });
   }
+
+  PendingPtr all_gather(at::Tensor whole, const Group& group) override { return join(std::move(whole), group, gather); }
+
+  PendingPtr reduce_scatter(at::Tensor whole, const Group& group) override { return join(std::move(whole), group, sum_parts); }
 
   void barrier(Clock::duration deadline, const std::string& what) override { all_gather("", deadline, what); }
 

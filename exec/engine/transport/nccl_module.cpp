@@ -175,6 +175,26 @@ class NcclTransport : public GlooTransport {
     });
   }
 
+  using GlooTransport::all_gather;
+  PendingPtr all_gather(at::Tensor whole, const Group& group) override {
+    if (!whole.is_cuda()) return GlooTransport::all_gather(std::move(whole), group);
+    if (whole.numel() == 0) return std::make_shared<Nothing>();
+    return collective(std::move(whole), group, "gathering", [&](std::vector<at::Tensor>& tensors) {
+      at::Tensor bytes = as_bytes(tensors.front());
+      at::Tensor own = part_of(bytes, member_of(group, rank()), group.ranks.size());
+      return members(group)->_allgather_base(bytes, own);  // in place: NCCL takes the own part where it belongs
+    });
+  }
+
+  PendingPtr reduce_scatter(at::Tensor whole, const Group& group) override {
+    if (!whole.is_cuda() || !nccl_sums(whole.scalar_type())) return GlooTransport::reduce_scatter(std::move(whole), group);
+    if (whole.numel() == 0) return std::make_shared<Nothing>();
+    return collective(std::move(whole), group, "sum of parts", [&](std::vector<at::Tensor>& tensors) {
+      at::Tensor own = part_of(tensors.front(), member_of(group, rank()), group.ranks.size());
+      return members(group)->_reduce_scatter_base(own, tensors.front());
+    });
+  }
+
   Group make_group(const std::vector<int>& ranks) override {
     Group group = GlooTransport::make_group(ranks);
     made_[group.id] = group;

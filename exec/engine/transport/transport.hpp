@@ -80,6 +80,11 @@ class Transport {
   virtual PendingPtr all_reduce(at::Tensor value, const Group& group) = 0;
   // The value of rank `root` (a member, numbered as in the world) to the whole group, in place. Ordered as all_reduce.
   virtual PendingPtr broadcast(at::Tensor value, int root, const Group& group) = 0;
+  // `whole` is contiguous and holds a part of each member, in their order and of one size (part_of). In place, ordered as
+  // all_reduce. Gathers: each member has filled in its own part, afterwards all have all.
+  virtual PendingPtr all_gather(at::Tensor whole, const Group& group) = 0;
+  // Sums: afterwards this rank's part is the sum over the group, the others are undefined.
+  virtual PendingPtr reduce_scatter(at::Tensor whole, const Group& group) = 0;
 
   // Makes now, and uses once, what the first messages between GPUs and the first sums of the groups made so far would make: they
   // are then as fast as the later ones. `ways`: (from, to) of those that this rank sends or takes; every rank calls it, in its
@@ -105,6 +110,11 @@ class Transport {
  protected:
   std::string action_;
 };
+
+// Part `member` of as many equal ones as there are members: a flat view.
+at::Tensor part_of(const at::Tensor& whole, std::size_t member, std::size_t members);
+// The place of a rank in its group.
+std::size_t member_of(const Group& group, int rank);
 
 // Threads of one process: transport i is for rank i; they share a hub.
 std::vector<std::unique_ptr<Transport>> make_local_transports(int size);

@@ -1,0 +1,355 @@
+#include "exec/engine/training/sharded_parameters.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
+#include "exec/engine/training/gradients.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// Reductions under way: as one travels the next backward's gradients come (FSDP waits for the one before too).
+constexpr std::size_t kReductionsInFlight = 2;
+
+// Gives the memory of a tensor back, or takes it anew: without values. All that shares it is without them, or has them, too.
+void give_memory_back(const at::Tensor& whole) {
+  c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(at::DataPtr(nullptr, whole.device()));
+  storage->set_nbytes(0);
+}
+void take_memory(const at::Tensor& whole) {
+  c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
+  const auto bytes = static_cast<std::size_t>(whole.numel()) * whole.element_size();
+  storage->set_data_ptr_noswap(storage->allocator()->allocate(bytes));
+  storage->set_nbytes(bytes);
+}
+
+}  // namespace
+
+struct ShardedParameters::Hook : torch::autograd::PostAccumulateGradHook {
+  Hook(ShardedParameters* to, int of) : parameters(to), root(of) {}
+  void operator()(const at::Tensor& value) override { parameters->accumulated(root, value); }
+  ShardedParameters* parameters;
+  int root;
+};
+
+ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout,
+                                     const ShardLayout& shards, Transport& transport, Clock::duration deadline, Ahead ahead)
+    : shards_(shards),
+      transport_(transport),
+      deadline_(deadline),
+      place_(place_of(plan, transport.rank())),
+      members_(shards.members),
+      member_(static_cast<std::size_t>(member_of(plan, Among::ShardGroup, transport.rank()))),
+      ahead_(static_cast<std::size_t>(std::max(0, std::min(std::max(1, ahead.in_flight) - 1, ahead.prefetch)))) {
+  const ShardLayout::Position& own = shards.positions[static_cast<std::size_t>(place_.position)];
+  for (const FlatParameters& flat : own.flats) {
+    flats_.emplace_back();
+    flats_.back().layout = &flat;
+  }
+  for (const auto& [number, group] : own.groups) {
+    groups_[number] = {group.stage, group.flats, 0};
+    for (const std::size_t flat : group.flats)
+      for (const FlatParameters::Entry& entry : own.flats[flat].entries) groups_of_[entry.root].push_back(number);
+  }
+  make_groups(graph, plan, layout);
+}
+
+ShardedParameters::~ShardedParameters() {
+  for (const at::Tensor& value : watched_) torch::autograd::impl::set_post_acc_grad_hooks(value, nullptr);
+}
+
+// Every rank makes every group, in the same order, as transports want it.
+void ShardedParameters::make_groups(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout) {
+  std::set<std::vector<int>> wanted;
+  const std::map<int, std::vector<int>> positions_of = holders_of(graph, layout, plan);
+  const auto summed_late = [&](int root, const MeshPlace& of) {
+    std::vector<int> ranks;
+    for (const int position : positions_of.at(root))
+      for (const int peer : gradient_peers(graph.tensors[static_cast<std::size_t>(root)], of.shard, plan.tensor))
+        ranks.push_back(world_rank(plan, {position, of.replica, peer}));
+    return ranks;
+  };
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    const MeshPlace of = place_of(plan, rank);
+    wanted.insert(group_of(plan, Among::ShardGroup, rank));
+    wanted.insert(group_of(plan, Among::Holders, rank));
+    for (const auto& [root, positions] : positions_of)
+      if (std::find(positions.begin(), positions.end(), of.position) != positions.end()) wanted.insert(summed_late(root, of));
+  }
+  std::map<std::vector<int>, panpipe::exec::Group> made;
+  for (const std::vector<int>& ranks : wanted)
+    if (ranks.size() > 1) made[ranks] = transport_.make_group(ranks);
+  group_ = made.at(group_of(plan, Among::ShardGroup, transport_.rank()));
+  if (plan.replicas() > members_) holders_ = made.at(group_of(plan, Among::Holders, transport_.rank()));
+  std::map<std::vector<int>, std::vector<int>> late;
+  for (const Flat& flat : flats_)
+    for (const FlatParameters::Entry& entry : flat.layout->entries)
+      if (flat.layout->trained) late[summed_late(entry.root, place_)].push_back(entry.root);
+  for (auto& [ranks, roots] : late) {
+    std::sort(roots.begin(), roots.end());
+    if (ranks.size() > 1) late_.push_back({made.at(ranks), std::move(roots)});
+  }
+}
+
+const FlatParameters::Entry& ShardedParameters::entry_of(int root) const {
+  const auto& entries = flats_[pieces_.at(root).flat].layout->entries;
+  return *std::find_if(entries.begin(), entries.end(), [&](const FlatParameters::Entry& entry) { return entry.root == root; });
+}
+
+bool ShardedParameters::place(int root, at::Tensor& value, at::Tensor& master) {
+  const at::NoGradGuard no_graph;
+  const auto found = std::find_if(flats_.begin(), flats_.end(), [&](const Flat& flat) {
+    return std::any_of(flat.layout->entries.begin(), flat.layout->entries.end(),
+                       [&](const FlatParameters::Entry& entry) { return entry.root == root; });
+  });
+  if (found == flats_.end()) return false;  // frozen, under ZeRO 2
+  Flat& flat = *found;
+  const std::int64_t part = flat.layout->part;
+  if (!flat.whole.defined()) {
+    flat.whole = at::zeros({part * members_}, value.options());
+    flat.own = gathers() ? at::zeros({part}, value.options()) : part_of(flat.whole, member_, group_.ranks.size());
+    flat.master = value.scalar_type() == master.scalar_type() ? flat.own : at::zeros({part}, master.options());
+    if (flat.layout->trained) flat.sum = at::zeros({part}, master.options());
+  }
+  Piece& piece = pieces_[root];
+  piece.flat = static_cast<std::size_t>(found - flats_.begin());
+  const FlatParameters::Entry& entry = entry_of(root);
+  const std::int64_t begin = static_cast<std::int64_t>(member_) * part;
+  piece.first = std::clamp<std::int64_t>(begin - entry.first, 0, entry.elements);
+  piece.elements = std::clamp<std::int64_t>(begin + part - entry.first, 0, entry.elements) - piece.first;
+  flat.whole.narrow(0, entry.first, entry.elements).copy_(value.reshape({-1}));
+  // Not a view for autograd: what is gathered into the memory is no change of the parameter.
+  at::Tensor alias = at::empty({0}, value.options());
+  alias.set_(flat.whole.storage(), entry.first, value.sizes());
+  const auto own_of = [&](const at::Tensor& of_part) {
+    return of_part.narrow(0, piece.elements > 0 ? entry.first + piece.first - begin : 0, piece.elements);
+  };
+  own_of(flat.own).copy_(value.reshape({-1}).narrow(0, piece.first, piece.elements));
+  own_of(flat.master).copy_(master.reshape({-1}).narrow(0, piece.first, piece.elements));
+  if (flat.layout->trained) piece.gradient = own_of(flat.sum);
+  value = std::move(alias);
+  master = own_of(flat.master);
+  if (++flat.placed == flat.layout->entries.size() && gathers()) give_memory_back(flat.whole);
+  return true;
+}
+
+std::int64_t ShardedParameters::parameter_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Flat& flat : flats_) {
+    bytes += static_cast<std::int64_t>(flat.whole.storage().nbytes());
+    if (gathers()) bytes += static_cast<std::int64_t>(flat.own.nbytes());
+  }
+  return bytes;
+}
+
+std::int64_t ShardedParameters::gradient_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Flat& flat : flats_)
+    if (flat.sum.defined()) bytes += static_cast<std::int64_t>(flat.sum.nbytes());
+  return bytes;
+}
+
+void ShardedParameters::watch(const std::map<int, at::Tensor>& trained) {
+  for (const auto& [root, value] : trained) {
+    if (!value.requires_grad()) continue;
+    torch::autograd::impl::set_post_acc_grad_hooks(value, std::make_unique<Hook>(this, root));
+    watched_.push_back(value);
+  }
+}
+
+at::Tensor ShardedParameters::own_part(int root, const at::Tensor& whole) const {
+  const Piece& piece = pieces_.at(root);
+  return whole.reshape({-1}).narrow(0, piece.first, piece.elements);
+}
+
+void ShardedParameters::begin(Passes passes) {
+  const at::NoGradGuard no_graph;
+  passes_ = passes;
+  known_ = !courses_[passes].empty();
+  turn_ = asked_ = 0;
+  if (passes == Passes::Evaluation) return;
+  for (Flat& flat : flats_)
+    if (flat.sum.defined()) flat.sum.zero_();
+}
+
+void ShardedParameters::ask(int number) {
+  const at::NoGradGuard no_graph;
+  for (const std::size_t index : groups_.at(number).flats) {
+    Flat& flat = flats_[index];
+    if (flat.users++ > 0) continue;  // whole, or on its way
+    take_memory(flat.whole);
+    part_of(flat.whole, member_, group_.ranks.size()).copy_(flat.own);
+    flat.asked = spans_->now();
+    flat.gathering = transport_.all_gather(flat.whole, group_);
+  }
+}
+
+void ShardedParameters::open(int number) {
+  std::vector<int>& course = courses_[passes_];
+  const std::size_t turn = turn_++;
+  if (!known_) course.push_back(number);
+  PANPIPE_CHECK(turn < course.size() && course[turn] == number, "every step opens the same groups in the same order");
+  while (asked_ < std::min(turn + 1 + ahead_, course.size())) ask(course[asked_++]);
+  const Group& group = groups_.at(number);
+  for (const std::size_t flat : group.flats) await(flats_[flat], group.stage);
+}
+
+void ShardedParameters::await(Flat& flat, int stage) {
+  if (!flat.gathering) return;
+  SpanLog::Moment from = spans_->now();
+  flat.gathering->wait(deadline_, fmt::format("the parameters of stage {}, gathered over {} ranks", stage, group_.ranks.size()));
+  waits_.emplace_back(std::move(from), spans_->now());
+  note(ActionKind::Unshard, stage, "all_gather", static_cast<std::int64_t>(flat.whole.nbytes()), flat.asked, *flat.gathering);
+  flat.gathering.reset();
+}
+
+void ShardedParameters::close(int number, bool backward) {
+  Group& group = groups_.at(number);
+  for (const std::size_t index : group.flats)
+    if (--flats_[index].users == 0) give_memory_back(flats_[index].whole);
+  if (backward) reduce(group, true);
+}
+
+void ShardedParameters::move_waits_to(std::vector<SpanLog::Interval>& waits) {
+  std::move(waits_.begin(), waits_.end(), std::back_inserter(waits));
+  waits_.clear();
+}
+
+// Autograd made the gradient of a parameter in one operator's backward.
+void ShardedParameters::accumulated(int root, const at::Tensor& value) {
+  const at::NoGradGuard no_graph;
+  Flat& flat = flats_[pieces_.at(root).flat];
+  const FlatParameters::Entry& entry = entry_of(root);
+  const at::Tensor made = std::exchange(value.mutable_grad(), at::Tensor());
+  if (!flat.arrived.defined()) {
+    flat.arrived = at::zeros({flat.layout->part * members_}, flat.sum.options());
+    for (const FlatParameters::Entry& each : flat.layout->entries) flat.missing.insert(each.root);
+  }
+  flat.arrived.narrow(0, entry.first, entry.elements).view(value.sizes()).add_(made);
+  flat.missing.erase(root);
+  if (!gathers()) reduce(groups_.at(groups_of_.at(root).front()), false);
+}
+
+// Posts what is complete, in the same order on all ranks; `all`: what is not, too.
+void ShardedParameters::reduce(Group& group, bool all) {
+  for (; group.started < group.flats.size(); ++group.started) {
+    Flat& flat = flats_[group.flats[group.started]];
+    if (!flat.layout->trained) continue;
+    if (!all && !(flat.arrived.defined() && flat.missing.empty() && flat.layout->once)) return;
+    post(flat, group.stage);
+  }
+  if (all) group.started = 0;
+}
+
+void ShardedParameters::post(Flat& flat, int stage) {
+  const at::NoGradGuard no_graph;
+  if (reductions_.size() >= kReductionsInFlight) finish_first();
+  Reduction reduction;
+  reduction.flat = &flat;
+  reduction.stage = stage;
+  reduction.whole = flat.arrived.defined() ? std::exchange(flat.arrived, at::Tensor())
+                                           : at::zeros({flat.layout->part * members_}, flat.sum.options());
+  reduction.part = part_of(reduction.whole, member_, group_.ranks.size());
+  flat.missing.clear();
+  reduction.posted = spans_->now();
+  reduction.pending = transport_.reduce_scatter(reduction.whole, group_);
+  reductions_.push_back(std::move(reduction));
+}
+
+// The one that was posted first; where other groups hold the same part, their sum follows behind those that are under way.
+void ShardedParameters::finish_first() {
+  const at::NoGradGuard no_graph;
+  Reduction reduction = std::move(reductions_.front());
+  reductions_.pop_front();
+  const at::Tensor& moved = reduction.among_holders ? reduction.part : reduction.whole;
+  const std::size_t ranks = (reduction.among_holders ? *holders_ : group_).ranks.size();
+  reduction.pending->wait(deadline_, fmt::format("the sum of gradients of stage {} over {} ranks", reduction.stage, ranks));
+  note(ActionKind::ReduceGrad, reduction.stage, reduction.among_holders ? "all_reduce" : "reduce_scatter",
+       static_cast<std::int64_t>(moved.nbytes()), reduction.posted, *reduction.pending);
+  if (holders_ && !reduction.among_holders) {
+    reduction.part = reduction.part.clone();
+    reduction.whole = at::Tensor();
+    reduction.among_holders = true;
+    reduction.posted = spans_->now();
+    reduction.pending = transport_.all_reduce(reduction.part, *holders_);
+    reductions_.push_back(std::move(reduction));
+    return;
+  }
+  reduction.flat->sum.add_(reduction.part);
+}
+
+void ShardedParameters::after_action(const Action& action) {
+  if (gathers() || (action.kind != ActionKind::B && action.kind != ActionKind::W)) return;
+  reduce(groups_.at(action.stage), true);
+}
+
+void ShardedParameters::finish() {
+  const at::NoGradGuard no_graph;
+  while (!reductions_.empty()) finish_first();
+  struct Sum {
+    at::Tensor flat;
+    PendingPtr pending;
+    SpanLog::Moment posted;
+  };
+  std::vector<Sum> sums;
+  for (const LateSum& late : late_) {
+    std::vector<at::Tensor> own;
+    for (const int root : late.roots) own.push_back(gradient(root));
+    Sum sum{at::cat(own), nullptr, spans_->now()};
+    sum.pending = transport_.all_reduce(sum.flat, late.group);
+    sums.push_back(std::move(sum));
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    sums[i].pending->wait(deadline_, fmt::format("the sum of gradients over the {} holders", late_[i].group.ranks.size()));
+    note(ActionKind::ReduceGrad, -1, "all_reduce", static_cast<std::int64_t>(sums[i].flat.nbytes()), sums[i].posted,
+         *sums[i].pending);
+    std::int64_t first = 0;
+    for (const int root : late_[i].roots) {
+      const at::Tensor& own = gradient(root);
+      own.copy_(sums[i].flat.narrow(0, first, own.numel()));
+      first += own.numel();
+    }
+  }
+}
+
+void ShardedParameters::updated() {
+  const at::NoGradGuard no_graph;
+  for (Flat& flat : flats_)
+    if (!flat.master.is_same(flat.own)) flat.own.copy_(flat.master);
+  if (gathers()) return;
+  std::set<std::size_t> gathered;
+  for (const auto& [number, group] : groups_)
+    for (const std::size_t flat : group.flats) {
+      if (!gathered.insert(flat).second) continue;
+      flats_[flat].asked = spans_->now();
+      flats_[flat].gathering = transport_.all_gather(flats_[flat].whole, group_);
+    }
+  for (const auto& [number, group] : groups_)
+    for (const std::size_t flat : group.flats) await(flats_[flat], group.stage);
+  waits_.clear();  // of no pass
+}
+
+void ShardedParameters::note(ActionKind kind, int stage, const char* label, std::int64_t bytes, const SpanLog::Moment& start,
+                             const Pending& pending) {
+  Span span;
+  span.device = transport_.rank();
+  span.lane = Lane::Data;
+  span.action.kind = kind;
+  span.action.stage = stage;
+  span.label = label;
+  span.bytes = Bytes(bytes);
+  spans_->note(std::move(span), start, {spans_->done(pending)});
+}
+
+}  // namespace panpipe::exec

@@ -1,0 +1,282 @@
+// ZeRO 2 and 3: training with divided gradients and parameters equals one process, the memory is really given back, and
+// checkpoints go from each to each.
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "costmodel/prediction/prediction.hpp"
+#include "exec/engine/run/run.hpp"
+#include "exec/engine/training/sharded_parameters.hpp"
+#include "tests/exec/training_fixture.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+const std::string kSgd = "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.01}\n";
+const std::string kAdam = "optimizer: {name: adamw, learning_rate: 0.01}\n";
+
+struct Mesh {
+  int pipeline = 1, data = 1, tensor = 1;
+};
+
+// Eight microbatches over all replicas; numbers of elements that 2 and 4 do not divide (a vocabulary of 47, vectors of 18).
+std::string model_on(const Mesh& mesh, const std::string& parallel, const std::string& extra) {
+  return fmt::format(
+      "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
+      "workload: {{model: gpt, layers: 4, hidden: 18, heads: 2, sequence: 8, vocabulary: 47}}\n"
+      "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}{}}}\n{}\n",
+      mesh.pipeline * mesh.data * mesh.tensor, 8 / mesh.data, mesh.pipeline, mesh.data, mesh.tensor, parallel, extra);
+}
+
+struct Case {
+  Mesh mesh;
+  std::string extra{}, parallel{};
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      {{1, 2, 1}},
+      {{1, 4, 1}, "recompute: full\n"},
+      {{1, 2, 1}, "recompute: selective\n"},
+      {{2, 2, 1}, "schedule: gpipe\n"},
+      {{2, 2, 1}, "schedule: 1f1b\n"},
+      {{2, 4, 1}, "schedule: 1f1b\nrecompute: full\n"},
+      {{2, 2, 1}, "schedule: {name: interleaved-1f1b, stages_per_rank: 2}\n"},
+      {{2, 2, 1}, "schedule: zb-h1\n"},
+      {{2, 2, 1}, "schedule: zb-v\nrecompute: {every: 2}\n"},
+      {{2, 2, 1}, "schedule: dualpipe\n"},
+      {{2, 2, 1}, "schedule: chimera\n"},
+      {{2, 2, 1}, "schedule: {name: seq-1f1b, sequence_splits: 4}\n"},
+      {{2, 2, 1}, "schedule: {name: 1f1b, offload: full}\n"},
+      {{1, 2, 2}, "", ", sequence_parallel: true"},
+      {{2, 2, 2}, "schedule: 1f1b\nrecompute: full\n"},
+      {{2, 2, 2}, "schedule: stp\n"},
+      {{1, 4, 1}, "", ", shard: 2"},
+      {{2, 4, 1}, "schedule: zb-h1\n", ", shard: 2"},
+  };
+  return all;
+}
+
+class Sharded : public testing::TestWithParam<int> {
+ protected:
+  std::string parallel(const std::string& more = "") const { return fmt::format(", zero: {}{}", GetParam(), more); }
+};
+
+// To the tolerance of all meshes: replicas and microbatches are summed in another order.
+TEST_P(Sharded, TrainingEqualsOneProcess) {
+  const Trained one = train(model_on({}, "", kSgd));
+  ASSERT_EQ(one.losses.size(), 3u);
+  for (const Case& each : cases()) {
+    SCOPED_TRACE(
+        fmt::format("{} x {} x {}{} {}", each.mesh.pipeline, each.mesh.data, each.mesh.tensor, each.parallel, each.extra));
+    expect_equal(train(model_on(each.mesh, parallel(each.parallel), kSgd + each.extra)), one);
+  }
+}
+
+TEST_P(Sharded, ClippedGroupsOfParametersTrainAsInOneProcess) {
+  const std::string clip =
+      "optimizer: {name: adamw, learning_rate: 0.01, no_decay: [vectors, embeddings]}\n"
+      "training: {clip_gradients: 0.05}\n";
+  const Trained one = train(model_on({}, "", clip));
+  expect_equal(train(model_on({2, 2, 1}, parallel(), clip)), one);
+  expect_equal(train(model_on({1, 2, 2}, parallel(), clip)), one);
+}
+
+// Sums travel in fp32 under mixed precision: what differs is the rounding of the passes alone, as between other meshes.
+TEST_P(Sharded, MixedPrecisionTrainsAsReplicasDo) {
+  for (const std::string precision : {"bf16", "fp16"}) {
+    SCOPED_TRACE(precision);
+    const std::string extra = kAdam + "precision: " + precision + "\n";
+    const Trained whole = train(model_on({1, 2, 1}, "", extra)), divided = train(model_on({1, 2, 1}, parallel(), extra));
+    ASSERT_EQ(divided.losses.size(), 3u);
+    for (std::size_t s = 0; s < 3; ++s) EXPECT_NEAR(divided.losses[s], whole.losses[s], 2e-3 * whole.losses[s]);
+    expect_close(divided.state, whole.state, 0.05);
+  }
+}
+
+// One microbatch: nothing is summed in another order, so divided sums are the bits of whole ones.
+TEST_P(Sharded, WithOneMicrobatchItIsBitEqualToWholeReplicas) {
+  const auto of = [](const std::string& parallel) {
+    std::string text = model_on({1, 2, 1}, parallel, kAdam);
+    return train(text.replace(text.find("microbatches: 4"), 15, "microbatches: 1"));
+  };
+  const Trained whole = of(""), divided = of(parallel());
+  EXPECT_EQ(divided.losses, whole.losses);
+  expect_bit_equal(divided.gradients, whole.gradients);
+  expect_bit_equal(divided.state, whole.state);
+}
+
+// Files hold whole tensors: each run goes on from each other's.
+TEST_P(Sharded, CheckpointsGoOnEverywhere) {
+  const Trained one = train(model_on({}, "", kAdam), 4);
+  const std::string own = model_on({2, 2, 1}, parallel(), kAdam),
+                    others[] = {model_on({}, "", kAdam), model_on({1, 4, 1}, parallel(", shard: 2"), kAdam),
+                                model_on({1, 2, 2}, parallel(), kAdam), model_on({1, 2, 1}, ", zero: 1", kAdam)};
+  for (const std::string& other : others)
+    for (const bool from_own : {true, false}) {
+      const Folder folder;
+      const std::string first = folder.write("a.yaml", from_own ? own : other);
+      const std::string second = folder.write("b.yaml", from_own ? other : own);
+      ASSERT_EQ(run_threads(first, with_checkpoints(first, 2, folder.file("ck"))).error(), "");
+      RunRequest request = with_checkpoints(second, 4, folder.file("ck"));
+      request.resume = "auto";
+      ASSERT_EQ(run_threads(second, request).error(), "");
+      expect_close(tensors_of(step_folder(folder.file("ck"), 4)), one.state, 2e-4);  // of Adam: small gradients count as much
+    }
+  const Folder folder;  // and on the same mesh to the bit
+  const std::string file = folder.write("s.yaml", own);
+  ASSERT_EQ(run_threads(file, with_checkpoints(file, 2, folder.file("ck"))).error(), "");
+  RunRequest request = with_checkpoints(file, 4, folder.file("ck"));
+  request.resume = "auto";
+  ASSERT_EQ(run_threads(file, request).error(), "");
+  expect_bit_equal(tensors_of(step_folder(folder.file("ck"), 4)), train(own, 4).state);
+}
+
+INSTANTIATE_TEST_SUITE_P(Zero, Sharded, testing::Values(2, 3));
+
+// The two differ in when parameters are whole, and compute the same.
+TEST(ShardedTraining, ZeroThreeIsBitEqualToZeroTwo) {
+  for (const std::string extra : {"schedule: 1f1b\n", "schedule: zb-h1\n", "schedule: dualpipe\n"}) {
+    const Trained two = train(model_on({2, 2, 1}, ", zero: 2", kAdam + extra)),
+                  three = train(model_on({2, 2, 1}, ", zero: 3", kAdam + extra));
+    EXPECT_EQ(two.losses, three.losses) << extra;
+    expect_bit_equal(three.state, two.state);
+  }
+}
+
+// Zero 1 divides over groups of replicas too: to the bits of no ZeRO, since each updates the same sums.
+TEST(ShardedTraining, ZeroOneInShardGroupsIsBitEqualToNone) {
+  const Trained whole = train(model_on({1, 4, 1}, "", kAdam)), divided = train(model_on({1, 4, 1}, ", zero: 1, shard: 2", kAdam));
+  EXPECT_EQ(whole.losses, divided.losses);
+  expect_bit_equal(divided.state, whole.state);
+}
+
+// Two ranks in threads, with what a trainer makes of a scenario.
+template <class Use>
+void on_two_ranks(const PreparedRun& run, Use use) {
+  const auto transports = make_local_transports(2);
+  std::vector<std::thread> threads;
+  for (const auto& transport : transports)
+    threads.emplace_back([&, at = transport.get()] {
+      ShardedParameters sharded(run.graph(), run.plan, run.layout, *run.shards, *at, std::chrono::seconds(20), {1, 2});
+      SeededParameters parameters(run.graph(), run.layout, {0}, 7, false, at::kCPU, 0, nullptr, &sharded);
+      SpanLog spans(at::kCPU);
+      spans.begin(64);
+      sharded.note_in(spans);
+      use(sharded, parameters, spans);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// What is alive between blocks is this rank's part; in a block, it and the one that is asked for ahead.
+TEST(ShardedTraining, OnlyBlocksThatRunAreWhole) {
+  const Folder folder;
+  const PreparedRun run(quiet(folder.write("s.yaml", model_on({1, 2, 1}, ", zero: 3", "")), 1));
+  ASSERT_TRUE(run.shards);
+  const ShardLayout::Position& position = run.shards->positions[0];
+  ASSERT_EQ(position.groups.size(), 5u) << "four blocks, and what is outside";
+  std::map<int, std::int64_t> bytes;  // of the groups, whole
+  std::int64_t parts = 0, elements = 0;
+  for (const auto& [number, group] : position.groups)
+    for (const std::size_t flat : group.flats) {
+      bytes[number] += 2 * 4 * position.flats[flat].part;
+      parts += 4 * position.flats[flat].part;
+      for (const FlatParameters::Entry& entry : position.flats[flat].entries) elements += entry.elements;
+    }
+  // wte 47 x 18, wpe 8 x 18, four blocks of 12 h^2 + 13 h, a last norm of 2 h; a part is at most an element more than the half.
+  ASSERT_EQ(elements, 47 * 18 + 8 * 18 + 4 * (12 * 18 * 18 + 13 * 18) + 2 * 18);
+  EXPECT_LE(parts, 4 * (elements / 2 + static_cast<std::int64_t>(position.flats.size())));
+  const SeededParameters seeded(run.graph(), run.layout, {0}, 7);
+  on_two_ranks(run, [&](ShardedParameters& sharded, const SeededParameters& parameters, SpanLog&) {
+    EXPECT_EQ(sharded.parameter_bytes(), parts);
+    for (const auto& [root, value] : parameters.trained()) EXPECT_EQ(value.storage().nbytes(), 0u);
+    const std::vector<int> order = {1, 2, 3, 4, 3, 2, 1};
+    for (const bool ahead : {false, true}) {  // the first round is not known beforehand
+      sharded.begin(ShardedParameters::Passes::Evaluation);
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        sharded.open(order[i]);
+        const bool more = ahead && i + 1 < order.size();
+        EXPECT_EQ(sharded.parameter_bytes(), parts + bytes[order[i]] + (more ? bytes[order[i + 1]] : 0));
+        for (const std::size_t flat : position.groups.at(order[i]).flats)
+          for (const FlatParameters::Entry& entry : position.flats[flat].entries)
+            EXPECT_TRUE(at::equal(parameters.trained().at(entry.root), seeded.trained().at(entry.root)));
+        sharded.close(order[i], false);
+        EXPECT_EQ(sharded.parameter_bytes(), parts + (more ? bytes[order[i + 1]] : 0));
+      }
+    }
+  });
+}
+
+// A block that is asked for while it is whole stays: nothing travels.
+TEST(ShardedTraining, ABlockThatIsWantedAgainStaysWhole) {
+  const Folder folder;
+  const PreparedRun run(quiet(folder.write("s.yaml", model_on({1, 2, 1}, ", zero: 3", "")), 1));
+  on_two_ranks(run, [&](ShardedParameters& sharded, const SeededParameters&, SpanLog& spans) {
+    const std::int64_t parts = sharded.parameter_bytes();
+    for (const bool ahead : {false, true}) {
+      sharded.begin(ShardedParameters::Passes::Evaluation);
+      sharded.open(1);
+      sharded.close(1, false);
+      EXPECT_EQ(sharded.parameter_bytes() > parts, ahead);
+      sharded.open(1);
+      sharded.close(1, false);
+      EXPECT_EQ(sharded.parameter_bytes(), parts);
+    }
+    EXPECT_EQ(spans.take().size(), 3u) << "two gathers before it is known that it comes again, then one";
+  });
+}
+
+std::int64_t part_of(const DeviceTimeline& device, MemoryUse use) {
+  for (const MemoryPart& part : device.static_parts)
+    if (part.use == use) return part.bytes.base();
+  return 0;
+}
+
+// Measured: ZeRO 2 halves gradients and Adam's moments, ZeRO 3 parameters too; a peak falls with each.
+TEST(ShardedTraining, PeaksFall) {
+  const auto measured = [](const std::string& parallel) {
+    std::string text = model_on({1, 4, 1}, parallel, kAdam);
+    text.replace(text.find("hidden: 18"), 10, "hidden: 64");
+    return train(text, 3).timeline.devices.at(0);
+  };
+  const DeviceTimeline whole = measured(""), two = measured(", zero: 2"), three = measured(", zero: 3");
+  EXPECT_LT(two.peak.base(), 0.75 * whole.peak.base());
+  EXPECT_LT(three.peak.base(), 0.8 * two.peak.base());
+  const auto parameters = static_cast<double>(part_of(whole, MemoryUse::Parameters));
+  EXPECT_EQ(part_of(two, MemoryUse::Parameters), part_of(whole, MemoryUse::Parameters));
+  EXPECT_NEAR(part_of(two, MemoryUse::Gradients) / parameters, 0.25, 0.01);
+  EXPECT_NEAR(part_of(three, MemoryUse::Parameters) / parameters, 0.25, 0.01);
+  EXPECT_NEAR(part_of(three, MemoryUse::Gradients) / parameters, 0.25, 0.01);
+}
+
+using Counts = std::map<std::string, int>;
+
+// What device 0 does on its lane of data, by name and stage.
+Counts exchanges(const Timeline& timeline) {
+  Counts counts;
+  for (const Span& span : timeline.spans)
+    if (span.lane == Lane::Data && span.device == 0)
+      ++counts[fmt::format("{} {} {}", name_of(span.action.kind), span.label, span.action.stage)];
+  return counts;
+}
+
+Counts predicted(const std::string& scenario) {
+  const Folder folder;
+  const Experiment experiment(load_scenario(folder.write("s.yaml", scenario)));
+  return exchanges(predict(experiment, experiment.plan("")).timeline);
+}
+
+// Name by name and as often as predicted, where no block is wanted twice in a row: 1f1b's first rank of two.
+TEST(ShardedTraining, TimelinesShowWhatIsPredicted) {
+  for (const std::string parallel : {", zero: 2", ", zero: 3"}) {
+    const std::string scenario = model_on({2, 2, 1}, parallel, kSgd + "schedule: gpipe\npartition: [h.2]\n");
+    EXPECT_EQ(exchanges(train(scenario).timeline), predicted(scenario)) << parallel;
+  }
+}
+
+}  // namespace
+}  // namespace panpipe::exec
