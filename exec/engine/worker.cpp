@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "exec/engine/braid_order.hpp"
+#include "exec/engine/mesh.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 
@@ -27,14 +28,14 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
       fault_(transport.rank()),
       spans_(options.device),
       messages_(graph, plan, layout, transport, options.device, options.deadline, doing_, spans_),
-      feed_(options.device) {
-  make_tensor_group();
+      feed_(options.device),
+      groups_(plan, transport, options.deadline, spans_) {
   if (options.autocast) copies_ = std::make_unique<WeightCopies>(*options.autocast);
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
     if (plan.schedule.stage_to_rank[s] != position) continue;
     stages_.emplace(static_cast<int>(s),
                     std::make_unique<SegmentedStage>(graph, layout.stages[s], parameters, layout.needs_gradient, options_.device,
-                                                     tensor_group_.get(), copies_.get()));
+                                                     groups_, copies_.get()));
   }
   for (const Action& action : plan.schedule.order[static_cast<std::size_t>(position)])
     if (action.kind == ActionKind::R)
@@ -43,27 +44,12 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
       parked_[key_of(action)] = nullptr;
 }
 
-// Every rank makes every group, in the same order, as transports want it.
-void Worker::make_tensor_group() {
-  if (plan_.tensor == 1) return;
-  const MeshPlace mine = place_of(plan_, transport_.rank());
-  for (int position = 0; position < plan_.pipeline; ++position) {
-    for (int replica = 0; replica < plan_.data; ++replica) {
-      std::vector<int> ranks;
-      for (int shard = 0; shard < plan_.tensor; ++shard) ranks.push_back(world_rank(plan_, {position, replica, shard}));
-      const Group group = transport_.make_group(ranks);
-      if (position == mine.position && replica == mine.replica)
-        tensor_group_ = std::make_unique<TensorGroup>(transport_, group, mine.shard, options_.deadline, spans_);
-    }
-  }
-}
-
 std::string Worker::doing() const { return doing_; }
 
 // Microbatches over all steps and replicas.
 std::int64_t Worker::sample_of(const Action& action) const {
   const std::int64_t microbatch = layout_.microbatch_of_step(action.stage, action.microbatch);
-  return options_.first_sample + (step_ * layout_.microbatches + microbatch) * plan_.data + replica_;
+  return options_.first_sample + (step_ * layout_.microbatches + microbatch) * plan_.data + data_index(plan_, replica_);
 }
 
 // The slices of a sequence meet in what they attend to, which lives as long as one of them.
@@ -137,7 +123,7 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
 void Worker::tell_loss(const Action& action, double share, double value, StepResult& result) {
   const double loss = fault_.loss(to_text(action), step_, value);
   if (options_.on_loss) options_.on_loss(layout_.microbatch_of_step(action.stage, action.microbatch), loss);
-  if (!tensor_group_ || tensor_group_->shard() == 0) result.loss_sum += share * loss;
+  if (groups_.member(Among::Tensor) == 0) result.loss_sum += share * loss;
 }
 
 void Worker::read_losses(StepResult& result) {
@@ -238,14 +224,14 @@ void Worker::run_step(Running& running) {
   transport_.doing(fmt::format("{} of step {}", doing_, step_));
   if (first) fault_.before(doing_, step_);
   running_ = &running;
-  if (tensor_group_) tensor_group_->set_action(running.action);
+  groups_.set_action(running.action);
   if (first && starts_at_once) begin_work(running);
   {
     const bool captures = parked != parked_.end() && running.action.kind == ActionKind::F;
     const ParkedActivations::Capture capture(captures ? parked->second.get() : nullptr);
     running.steps[running.next++]();
   }
-  if (tensor_group_) tensor_group_->move_waits_to(running.waits);
+  groups_.move_waits_to(running.waits);
   if (running.next < running.steps.size()) return;
   if (computes) end_work(running);
 }
@@ -253,7 +239,7 @@ void Worker::run_step(Running& running) {
 // Does weaving these gain anything, and may they be? Two that add to the same weight gradients may not: it is watched which of
 // them is the last.
 bool Worker::can_weave(std::size_t first, std::size_t members) const {
-  if (!tensor_group_ || members == 1) return false;
+  if (!groups_.any() || members == 1) return false;
   const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
   std::set<int> stages;
   for (std::size_t index = first; index < first + members; ++index) {
@@ -350,7 +336,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
     SegmentedStage& stage = *stages_.at(action.stage);
     doing_ = to_text(action);
     transport_.doing(fmt::format("{} of an evaluation", doing_));
-    if (tensor_group_) tensor_group_->set_action(action);
+    groups_.set_action(action);
     slices.push_back(slice_of(action));
     const std::int64_t sample = sample_of(action);
     CallContext context{options_.seed, sample, options_.autocast, slices.back()};
@@ -361,7 +347,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
           messages_.give_outputs(action, stage.outputs(), outputs);
           if (!layout_.stages[static_cast<std::size_t>(action.stage)].has_loss) return;
           const double share = loss_share(action);
-          if (share > 0 && (!tensor_group_ || tensor_group_->shard() == 0))
+          if (share > 0 && groups_.member(Among::Tensor) == 0)
             losses.emplace_back(outputs[position_in(stage.outputs(), graph_.loss)], share);
         });
     for (const auto& one : steps) one();
@@ -373,7 +359,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   for (const auto& [loss, share] : losses) untold.loss_sum += share * loss.item<double>();
   masks_->clear();
   sequences_.clear();
-  if (tensor_group_) tensor_group_->move_waits_to(running.waits);
+  groups_.move_waits_to(running.waits);
   spans_.take();  // like the waits, no part of a measured step
   result_ = nullptr;
   running_ = nullptr;

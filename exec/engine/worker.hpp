@@ -58,8 +58,8 @@ struct StepResult {
 
 class Worker {
  public:
-  // `position` is the pipeline rank, `replica` the data-parallel index. References must outlive the worker. Every rank makes one
-  // at the same time: the tensor-parallel ranks meet.
+  // `position` is the pipeline rank, `replica` as in MeshPlace. References must outlive the worker. Every rank makes one
+  // at the same time: the groups inside passes meet.
   Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, int position, int replica,
          const ParameterStore& parameters, DataSource data, Transport& transport, const WorkerOptions& options);
 
@@ -95,7 +95,6 @@ class Worker {
   using Key = std::pair<int, int>;  // (stage, slice)
   Key key_of(const Action& action) const { return {action.stage, layout_.slice_index(action)}; }
 
-  void make_tensor_group();
   std::int64_t sample_of(const Action& action) const;
   std::shared_ptr<const SequenceSlice> slice_of(const Action& action);
   double loss_share(const Action& action);
@@ -125,8 +124,8 @@ class Worker {
   SpanLog spans_;
   StageMessages messages_;
   DataFeed feed_;
-  std::unique_ptr<TensorGroup> tensor_group_;  // null without tensor parallelism
-  std::unique_ptr<WeightCopies> copies_;       // null without autocast
+  PassGroups groups_;
+  std::unique_ptr<WeightCopies> copies_;  // null without autocast
   std::map<int, std::unique_ptr<SegmentedStage>> stages_;
   std::set<Key> recomputed_;                                                  // that the order has an R for
   std::map<Key, std::unique_ptr<ParkedActivations>> parked_;                  // that it offloads

@@ -141,7 +141,7 @@ Plan plan_of(const OperatorGraph& graph, const std::string& family, int ranks, i
 Trained train(const OperatorGraph& whole, const Plan& plan, const SliceGraph* slices, bool ignore_labels) {
   const OperatorGraph& graph = slices ? slices->graph : whole;
   const StageLayout layout = make_stage_layout(graph, plan, slices ? slices->cut : std::vector<int>{});
-  const int ranks = plan.pipeline * plan.data * plan.tensor;
+  const int ranks = world_size(plan);
   const auto transports = make_local_transports(ranks);
   Stores stores;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -6,6 +6,7 @@
 
 #include "costmodel/prediction/experiment.hpp"
 #include "costmodel/timeline/timeline.hpp"
+#include "exec/engine/mesh.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/stage_layout.hpp"
 #include "exec/engine/transport/transport.hpp"
@@ -30,7 +31,7 @@ struct PreparedRun {
   // What a pass computes; and what data are for: they differ where the schedule cuts sequences.
   const OperatorGraph& graph() const { return slices ? slices->graph : whole_graph(); }
   const OperatorGraph& whole_graph() const { return *experiment.workload.graph; }
-  int world_size() const { return plan.pipeline * plan.data * plan.tensor; }
+  int world_size() const { return exec::world_size(plan); }
 };
 
 // Trains and measures; called once per rank (process or thread). Rank r is where mesh.hpp says.
