@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-enum class Wrong { Values, LastValue, Order, Sums, Broadcasts, Gathers, Scatters, Bytes, Nothing };
+enum class Wrong { Values, LastValue, Order, Sums, Broadcasts, Gathers, Scatters, Exchanges, Bytes, Nothing };
 
 // One value is another one: the last, or all.
 void spoil(const at::Tensor& value, bool all) {
@@ -80,6 +80,11 @@ class Faulty : public Transport {
     PendingPtr pending = inner_.reduce_scatter(whole, group);
     return wrong_ == Wrong::Scatters ? std::make_shared<Spoilt>(std::move(pending), whole, true) : pending;
   }
+  PendingPtr all_to_all(at::Tensor rows, const std::vector<std::int64_t>& sent, const std::vector<std::int64_t>& received,
+                        const Group& group) override {
+    PendingPtr pending = inner_.all_to_all(std::move(rows), sent, received, group);
+    return wrong_ == Wrong::Exchanges ? std::make_shared<Spoilt>(std::move(pending), at::Tensor(), false) : pending;
+  }
   void barrier(Clock::duration deadline, const std::string& what) override { inner_.barrier(deadline, what); }
   std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) override {
     auto all = inner_.all_gather(bytes, deadline, what);
@@ -131,11 +136,12 @@ TEST(ContractCases, FindMessagesThatAreTakenForEachOther) {
   EXPECT_EQ(broken_by(Wrong::Order), std::set<std::string>{"MessagesMatchByTagInWhateverOrderTheyAreAwaited"});
 }
 
-TEST(ContractCases, FindWrongSumsBroadcastsAndBytes) {
+TEST(ContractCases, FindWrongSumsBroadcastsExchangesAndBytes) {
   EXPECT_EQ(broken_by(Wrong::Sums), (std::set<std::string>{"GroupsSumAndSpreadOnTheirOwn", "SumsOfEveryTypeThatGradientsHave"}));
   EXPECT_EQ(broken_by(Wrong::Broadcasts), std::set<std::string>{"GroupsSumAndSpreadOnTheirOwn"});
   EXPECT_EQ(broken_by(Wrong::Gathers), std::set<std::string>{"PartsAreGatheredAndSummed"});
   EXPECT_EQ(broken_by(Wrong::Scatters), std::set<std::string>{"PartsAreGatheredAndSummed"});
+  EXPECT_EQ(broken_by(Wrong::Exchanges), std::set<std::string>{"GroupsExchangeAsManyRowsAsEachHasForTheOther"});
   EXPECT_EQ(broken_by(Wrong::Bytes), std::set<std::string>{"EverybodysBytesAreGatheredInRankOrder"});
 }
 

@@ -148,6 +148,28 @@ TEST_P(Contract, GroupsSumAndSpreadOnTheirOwn) { keeps("GroupsSumAndSpreadOnThei
 
 TEST_P(Contract, SumsOfEveryTypeThatGradientsHave) { keeps("SumsOfEveryTypeThatGradientsHave", 3); }
 
+TEST_P(Contract, GroupsExchangeAsManyRowsAsEachHasForTheOther) { keeps("GroupsExchangeAsManyRowsAsEachHasForTheOther", 4); }
+
+// 3 rows sent, 2 expected: the receiver says so. What follows on the group still matches.
+TEST_P(Contract, AnExchangeOfAnotherNumberOfRowsIsAnErrorThatNamesBoth) {
+  if (GetParam() == "nccl") GTEST_SKIP() << "NCCL does not know sizes; ranks exchange them before";
+  on(2, [&](Transport& transport) {
+    const Group group = transport.make_group({0, 1});
+    const bool first = transport.rank() == 0;
+    const std::vector<std::int64_t> sent = first ? std::vector<std::int64_t>{0, 3} : std::vector<std::int64_t>{1, 0};
+    const std::vector<std::int64_t> received = first ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{2, 0};
+    const PendingPtr exchange = transport.all_to_all(at::zeros({first ? 3 : 1, 4}), sent, received, group);
+    std::string found;
+    try {
+      exchange->wait(kDeadline, "1F2");
+    } catch (const InternalError& error) {
+      found = error.what();
+    }
+    EXPECT_EQ(found, first ? "" : "1F2: rank 0 sent Float[3, 4], expected Float[2, 4]");
+    leave(transport, kDeadline, "the end of the case");
+  });
+}
+
 TEST_P(Contract, ABarrierIsPassedWhenAllHaveReachedIt) {
   std::atomic<int> reached{0};
   on(4, [&](Transport& transport) {

@@ -229,6 +229,57 @@ void parts_are_gathered_and_summed(Transport& transport, c10::Device device) {
   transport.barrier(kPatienceOfCase, "the end of a case");
 }
 
+// Rows from one rank to another in the exchange: none, one and several, also from a rank to itself.
+std::int64_t rows_between(int from, int to) { return (3 * from + to) % 4; }
+
+// What rank `from` sends to rank `to`: three features a row, and in them who, to whom, and which row.
+at::Tensor rows_from(int from, int to, at::ScalarType type) {
+  const at::Tensor numbers = at::arange(rows_between(from, to), at::kLong).unsqueeze(1).expand({-1, 3}) + 4 * from + 20 * to;
+  return numbers.to(type);
+}
+
+void groups_exchange_rows(Transport& transport, c10::Device device) {
+  const int me = transport.rank();
+  std::vector<Group> groups;
+  for (const std::vector<int>& ranks : groups_of(transport.size())) groups.push_back(transport.make_group(ranks));
+  // Two of each group under way at a time, and awaited from the last to the first.
+  std::vector<std::pair<PendingPtr, at::Tensor>> exchanges;
+  for (const at::ScalarType type : {at::kFloat, at::kLong, at::kBFloat16, at::kBool})
+    for (const Group& group : groups) {
+      if (!contains(group.ranks, me)) continue;
+      std::vector<at::Tensor> given, expected;
+      std::vector<std::int64_t> sent, received;
+      for (const int member : group.ranks) {
+        given.push_back(rows_from(me, member, type));
+        sent.push_back(rows_between(me, member));
+        expected.push_back(rows_from(member, me, type));
+        received.push_back(rows_between(member, me));
+      }
+      exchanges.emplace_back(transport.all_to_all(at::cat(given).to(device), sent, received, group), at::cat(expected));
+    }
+  for (auto exchange = exchanges.rbegin(); exchange != exchanges.rend(); ++exchange) {
+    Pending& pending = *exchange->first;
+    pending.wait(kPatienceOfCase, "an exchange of the contract");
+    demand(pending.value.scalar_type() == exchange->second.scalar_type() && at::equal(pending.value.cpu(), exchange->second),
+           fmt::format("rank {} got other rows than the others sent to it", me));
+  }
+  // Nobody has anything for anybody, and all have all for the first.
+  const Group all = groups.front();
+  const std::vector<std::int64_t> nothing(all.ranks.size(), 0);
+  const PendingPtr empty = transport.all_to_all(at::zeros({0, 2}, at::TensorOptions(device)), nothing, nothing, all);
+  empty->wait(kPatienceOfCase, "an exchange of the contract");
+  demand(empty->value.sizes() == at::IntArrayRef({0, 2}), "an exchange of no rows is not empty");
+  std::vector<std::int64_t> sent = nothing, received = nothing;
+  sent[0] = 2;
+  if (me == all.ranks.front()) received.assign(all.ranks.size(), 2);
+  const PendingPtr one_sided = transport.all_to_all(at::full({2, 2}, me, at::TensorOptions(device)), sent, received, all);
+  one_sided->wait(kPatienceOfCase, "an exchange of the contract");
+  const at::Tensor expected = at::arange(static_cast<std::int64_t>(all.ranks.size()), at::kFloat).repeat_interleave(2);
+  const at::Tensor wanted = me == all.ranks.front() ? expected.unsqueeze(1).expand({-1, 2}) : at::zeros({0, 2});
+  demand(at::equal(one_sided->value.cpu(), wanted), "rows that all send to one rank did not arrive there");
+  transport.barrier(kPatienceOfCase, "the end of a case");
+}
+
 void bytes_are_gathered(Transport& transport, c10::Device) {
   const auto me = static_cast<std::size_t>(transport.rank());
   for (const std::size_t length : {0u, 5u, 200000u}) {
@@ -256,6 +307,7 @@ const std::vector<ContractCase>& contract_cases() {
       {"GroupsSumAndSpreadOnTheirOwn", "groups sum and broadcast on their own", groups_sum_and_spread},
       {"SumsOfEveryTypeThatGradientsHave", "sums of every type are exact", sums_of_every_type},
       {"PartsAreGatheredAndSummed", "parts are gathered, and summed to whom they belong", parts_are_gathered_and_summed},
+      {"GroupsExchangeAsManyRowsAsEachHasForTheOther", "groups exchange rows, none and uneven numbers too", groups_exchange_rows},
       {"EverybodysBytesAreGatheredInRankOrder", "bytes are gathered in the order of ranks", bytes_are_gathered},
   };
   return cases;

@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "exec/engine/transport/device_order.hpp"
+#include "exec/engine/transport/row_exchange.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -153,22 +154,28 @@ c10::intrusive_ptr<c10d::Store> GlooTransport::store() const {
   return own;
 }
 
-PendingPtr GlooTransport::send(at::Tensor value, int to, std::uint32_t tag) {
+PendingPtr GlooTransport::send(at::Tensor value, int to, std::uint32_t tag) { return give(value, to, Channel::User, tag); }
+
+PendingPtr GlooTransport::receive(const TensorSpec& expected, int from, std::uint32_t tag) {
+  return take(expected, from, Channel::User, tag);
+}
+
+PendingPtr GlooTransport::give(const at::Tensor& value, int to, Channel channel, std::uint32_t tag) {
   auto pending = std::make_shared<Sent>();
   pending->mailbox = mailbox_;
   pending->watch = met_.watch.get();
   pending->kept = on_cpu(value);
   pending->to = to;
-  pending->flag = links_->send(pending->kept, to, Channel::User, tag);
+  pending->flag = links_->send(pending->kept, to, channel, tag);
   return pending;
 }
 
-PendingPtr GlooTransport::receive(const TensorSpec& expected, int from, std::uint32_t tag) {
+PendingPtr GlooTransport::take(const TensorSpec& expected, int from, Channel channel, std::uint32_t tag) {
   auto pending = std::make_shared<Arriving>();
   pending->mailbox = mailbox_;
   pending->watch = met_.watch.get();
   pending->expected = expected;
-  pending->key = {from, Channel::User, tag};
+  pending->key = {from, channel, tag};
   return pending;
 }
 
@@ -272,6 +279,17 @@ PendingPtr GlooTransport::reduce_scatter(at::Tensor whole, const Group& group) {
   options.timeout = kNever;
   when_done(connected_.at(group.id)->alltoall_base(to, from, equal, equal, options), pending);
   return pending;
+}
+
+PendingPtr GlooTransport::all_to_all(at::Tensor rows, const std::vector<std::int64_t>& sent,
+                                     const std::vector<std::int64_t>& received, const Group& group) {
+  // Of each exchange of each group its own. It comes round after a million, of which few are under way at a time.
+  constexpr int kTurnBits = 20;
+  const std::uint32_t turn = exchanges_[group.id]++ & ((1U << kTurnBits) - 1);
+  const std::uint32_t tag = static_cast<std::uint32_t>(group.id) << kTurnBits | turn;
+  return exchange_rows(
+      rows, sent, received, group, rank(), [&](const at::Tensor& part, int to) { return give(part, to, Channel::Exchange, tag); },
+      [&](const TensorSpec& expected, int from) { return take(expected, from, Channel::Exchange, tag); });
 }
 
 void GlooTransport::barrier(Clock::duration deadline, const std::string& what) { all_gather("", deadline, what); }

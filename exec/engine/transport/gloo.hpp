@@ -24,6 +24,8 @@ class GlooTransport : public Transport, public Ending {
   PendingPtr broadcast(at::Tensor value, int root, const Group& group) override;
   PendingPtr all_gather(at::Tensor whole, const Group& group) override;
   PendingPtr reduce_scatter(at::Tensor whole, const Group& group) override;
+  PendingPtr all_to_all(at::Tensor rows, const std::vector<std::int64_t>& sent, const std::vector<std::int64_t>& received,
+                        const Group& group) override;
   void barrier(Clock::duration deadline, const std::string& what) override;
   void settle(at::Device device, Clock::duration deadline, const std::string& what) override;
   std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) override;
@@ -45,12 +47,16 @@ class GlooTransport : public Transport, public Ending {
   Watch& watch() { return *met_.watch; }
 
  private:
+  PendingPtr give(const at::Tensor& value, int to, Channel channel, std::uint32_t tag);
+  PendingPtr take(const TensorSpec& expected, int from, Channel channel, std::uint32_t tag);
+
   ProcessOptions options_;
   std::shared_ptr<Mailbox> mailbox_;
   Rendezvous met_;
   std::unique_ptr<GlooLinks> links_;
   std::map<std::vector<int>, Group> groups_;
   std::map<int, c10::intrusive_ptr<c10d::ProcessGroupGloo>> connected_;  // by group id, where this rank is a member
+  std::map<int, std::uint32_t> exchanges_;                               // by group id
   std::uint32_t gathers_ = 0;
 };
 

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "exec/engine/transport/common_end.hpp"
 #include "exec/engine/transport/device_order.hpp"
+#include "exec/engine/transport/row_exchange.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "exec/engine/transport/wait_limit.hpp"
 
@@ -38,7 +39,7 @@ struct Hub {
   int ranks;
   std::mutex lock;
   std::condition_variable changed;
-  std::map<std::tuple<int, int, std::uint32_t>, std::deque<Letter>> mail;           // (from, to, tag)
+  std::map<std::tuple<int, int, std::uint64_t>, std::deque<Letter>> mail;           // (from, to, tag)
   std::map<std::pair<int, std::int64_t>, std::shared_ptr<Collective>> collectives;  // (group, sequence number)
   std::map<std::vector<int>, int> groups;
   std::map<std::int64_t, std::map<int, std::string>> gathers;
@@ -88,7 +89,7 @@ struct Receive : Pending {
   std::shared_ptr<Hub> hub;
   int rank = 0;
   TensorSpec expected;
-  std::tuple<int, int, std::uint32_t> key;
+  std::tuple<int, int, std::uint64_t> key;
   bool taken = false;
 
   bool done() override {
@@ -186,22 +187,9 @@ class LocalTransport : public Transport, public Ending {
   int size() const override { return hub_->ranks; }
   const char* name() const override { return "local"; }
 
-  PendingPtr send(at::Tensor value, int to, std::uint32_t tag) override {
-    Letter letter{value.detach(), DeviceOrder::now(value), Clock::now()};
-    const std::lock_guard hold(hub_->lock);
-    hub_->mail[{rank_, to, tag}].push_back(std::move(letter));
-    hub_->changed.notify_all();
-    return std::make_shared<Done>();
-  }
+  PendingPtr send(at::Tensor value, int to, std::uint32_t tag) override { return give(value, to, tag); }
 
-  PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) override {
-    auto pending = std::make_shared<Receive>();
-    pending->hub = hub_;
-    pending->rank = rank_;
-    pending->expected = expected;
-    pending->key = {from, rank_, tag};
-    return pending;
-  }
+  PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) override { return take(expected, from, tag); }
 
   Group make_group(const std::vector<int>& ranks) override {
     const std::lock_guard hold(hub_->lock);
@@ -217,6 +205,15 @@ class LocalTransport : public Transport, public Ending {
   PendingPtr all_gather(at::Tensor whole, const Group& group) override { return join(std::move(whole), group, gather); }
 
   PendingPtr reduce_scatter(at::Tensor whole, const Group& group) override { return join(std::move(whole), group, sum_parts); }
+
+  PendingPtr all_to_all(at::Tensor rows, const std::vector<std::int64_t>& sent, const std::vector<std::int64_t>& received,
+                        const Group& group) override {
+    // Beyond the tags of messages; of each exchange of each group its own.
+    const std::uint64_t tag = (static_cast<std::uint64_t>(group.id) + 1) << 32 | exchanges_[group.id]++;
+    return exchange_rows(
+        rows, sent, received, group, rank_, [&](const at::Tensor& part, int to) { return give(part.clone(), to, tag); },
+        [&](const TensorSpec& expected, int from) { return take(expected, from, tag); });
+  }
 
   void barrier(Clock::duration deadline, const std::string& what) override { all_gather("", deadline, what); }
 
@@ -266,6 +263,23 @@ class LocalTransport : public Transport, public Ending {
   void leave(Clock::duration deadline, const std::string& what) override { barrier(deadline, what); }
 
  private:
+  PendingPtr give(const at::Tensor& value, int to, std::uint64_t tag) {
+    Letter letter{value.detach(), DeviceOrder::now(value), Clock::now()};
+    const std::lock_guard hold(hub_->lock);
+    hub_->mail[{rank_, to, tag}].push_back(std::move(letter));
+    hub_->changed.notify_all();
+    return std::make_shared<Done>();
+  }
+
+  PendingPtr take(const TensorSpec& expected, int from, std::uint64_t tag) {
+    auto pending = std::make_shared<Receive>();
+    pending->hub = hub_;
+    pending->rank = rank_;
+    pending->expected = expected;
+    pending->key = {from, rank_, tag};
+    return pending;
+  }
+
   template <class Finish>
   PendingPtr join(at::Tensor value, const Group& group, Finish finish) {
     auto pending = std::make_shared<Joined>();
@@ -291,6 +305,7 @@ class LocalTransport : public Transport, public Ending {
   std::shared_ptr<Hub> hub_;
   int rank_;
   std::map<int, std::int64_t> sequence_;
+  std::map<int, std::uint32_t> exchanges_;  // by group
   std::int64_t gathers_ = 0;
 };
 

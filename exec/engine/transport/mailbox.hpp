@@ -19,8 +19,8 @@
 namespace panpipe::exec {
 
 // Messages of different purpose never meet: the run's, those of all_gather(), announcements of what comes over NCCL, and that,
-// and the members of a group that is being made.
-enum class Channel : std::uint32_t { User = 0, Control = 1, Announced = 2, Device = 3, Meeting = 4 };
+// the members of a group that is being made, and rows that a group exchanges.
+enum class Channel : std::uint32_t { User = 0, Control = 1, Announced = 2, Device = 3, Meeting = 4, Exchange = 5 };
 
 class Mailbox {
  public:

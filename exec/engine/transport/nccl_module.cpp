@@ -21,8 +21,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <new>
+#include <numeric>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
@@ -195,6 +197,33 @@ class NcclTransport : public GlooTransport {
     });
   }
 
+  PendingPtr all_to_all(at::Tensor rows, const std::vector<std::int64_t>& sent, const std::vector<std::int64_t>& received,
+                        const Group& group) override {
+    if (!rows.is_cuda()) return GlooTransport::all_to_all(std::move(rows), sent, received, group);
+    struct Exchanged : OnStream {
+      at::Tensor arrived;
+      void wait(Clock::duration deadline, const std::string& what) override {
+        if (value.defined()) return;
+        OnStream::wait(deadline, what);
+        value = std::move(arrived);
+      }
+    };
+    auto pending = std::make_shared<Exchanged>();
+    pending->kept = rows.detach().contiguous();
+    std::vector<std::int64_t> shape = rows.sizes().vec();
+    shape[0] = std::accumulate(received.begin(), received.end(), std::int64_t{0});
+    pending->arrived = at::empty(shape, rows.options());
+    // c10d splits along the first dimension: into rows of so many bytes.
+    const std::int64_t width =
+        std::accumulate(shape.begin() + 1, shape.end(), static_cast<std::int64_t>(rows.element_size()), std::multiplies<>());
+    at::Tensor from = as_bytes(pending->kept).view({rows.size(0), width});
+    at::Tensor to = as_bytes(pending->arrived).view({shape[0], width});
+    std::vector<std::int64_t> give_rows = sent, take_rows = received;
+    give(*pending, operation_of(group, "exchange"),
+         [&] { return members(group)->alltoall_base(to, from, take_rows, give_rows); });
+    return pending;
+  }
+
   Group make_group(const std::vector<int>& ranks) override {
     Group group = GlooTransport::make_group(ranks);
     made_[group.id] = group;
@@ -269,13 +298,15 @@ class NcclTransport : public GlooTransport {
     pending->kept = value.detach().contiguous();
     if (!pending->kept.is_same(value) && pending->kept.data_ptr() != value.data_ptr()) pending->wanted = value.detach();
     std::vector<at::Tensor> tensors{pending->kept};
-    const std::string ranks = fmt::format("{}", fmt::join(group.ranks, ", "));
-    give(*pending,
-         {fmt::format("group {}", group.id), static_cast<int>(group.ranks.size()),
-          rank() == group.ranks.front() ? fmt::format("ranks {} are stuck: their {} at {}", ranks, kind, action_) : std::string(),
-          fmt::format("the {} over ranks {}", kind, ranks)},
-         [&] { return call(tensors); });
+    give(*pending, operation_of(group, kind), [&] { return call(tensors); });
     return pending;
+  }
+  DeviceLedger::Operation operation_of(const Group& group, const char* kind) const {
+    const std::string ranks = fmt::format("{}", fmt::join(group.ranks, ", "));
+    return {
+        fmt::format("group {}", group.id), static_cast<int>(group.ranks.size()),
+        rank() == group.ranks.front() ? fmt::format("ranks {} are stuck: their {} at {}", ranks, kind, action_) : std::string(),
+        fmt::format("the {} over ranks {}", kind, ranks)};
   }
 
   // NCCL gives a GPU to one rank of a communicator alone. By what it tells them apart (NCCL's source, src/init.cc): host and

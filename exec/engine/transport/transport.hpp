@@ -56,7 +56,7 @@ class Pending {
 };
 using PendingPtr = std::shared_ptr<Pending>;
 
-// Ranks that reduce together; made by every member in the same order, before the first step.
+// Ranks that communicate together; made by every rank of the world in the same order, before the first step.
 struct Group {
   std::vector<int> ranks;  // ascending, at least two
   int id = 0;
@@ -85,6 +85,12 @@ class Transport {
   virtual PendingPtr all_gather(at::Tensor whole, const Group& group) = 0;
   // Sums: afterwards this rank's part is the sum over the group, the others are undefined.
   virtual PendingPtr reduce_scatter(at::Tensor whole, const Group& group) = 0;
+  // Rows (along the first dimension) to all members: the first `sent[0]` to the first one, and so on. What arrives is
+  // Pending::value: `received[i]` rows of member i, in the order of the members. Both sides know how many; from nobody and to
+  // nobody there may be none. An error at the receiver where they differ. The rows stay as they are until wait() is over.
+  // Ordered as all_reduce.
+  virtual PendingPtr all_to_all(at::Tensor rows, const std::vector<std::int64_t>& sent, const std::vector<std::int64_t>& received,
+                                const Group& group) = 0;
 
   // Makes now, and uses once, what the first messages between GPUs and the first sums of the groups made so far would make: they
   // are then as fast as the later ones. `ways`: (from, to) of those that this rank sends or takes; every rank calls it, in its
