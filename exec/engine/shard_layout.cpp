@@ -47,6 +47,9 @@ std::map<int, Use> uses_on(const OperatorGraph& graph, const Plan& plan, const S
 // What keeps parameters apart: who reads them, who else holds them, whether they are trained, their type.
 using Kind = std::tuple<std::vector<int>, std::vector<int>, bool, DType>;
 
+// Kernels compute to the same bits where their operands begin at such bytes, as tensors with memory of their own do.
+constexpr std::int64_t kAlignment = 64;
+
 void add_flats(const OperatorGraph& graph, const std::vector<int>& roots, const Kind& kind, int members, std::int64_t most,
                const std::map<int, Use>& uses, ShardLayout::Position& position) {
   std::vector<FlatParameters> flats;
@@ -54,6 +57,7 @@ void add_flats(const OperatorGraph& graph, const std::vector<int>& roots, const 
   const auto close = [&] {
     if (!flats.empty()) flats.back().part = (elements + members - 1) / members;
   };
+  const std::int64_t aligned = kAlignment / size_of(std::get<3>(kind)).base();
   for (const int root : roots) {
     const std::int64_t count = graph.tensors[static_cast<std::size_t>(root)].elements();
     if (flats.empty() || (most > 0 && elements + count > most)) {
@@ -64,7 +68,7 @@ void add_flats(const OperatorGraph& graph, const std::vector<int>& roots, const 
     }
     flats.back().entries.push_back({root, elements, count});
     flats.back().once = flats.back().once && uses.at(root).operators == 1;
-    elements += count;
+    elements += (count + aligned - 1) / aligned * aligned;
   }
   close();
   for (FlatParameters& flat : flats) {

@@ -21,7 +21,7 @@ struct FlatParameters {
     std::int64_t first = 0, elements = 0;  // in the whole
   };
   std::vector<Entry> entries;
-  std::int64_t part = 0;  // elements of a member's; behind the last entry lies what fills up the last part
+  std::int64_t part = 0;  // elements of a member's; between entries, and behind the last, lies what belongs to none
   bool trained = true;
   // One operator reads each of them: what a backward adds comes at once.
   bool once = true;

@@ -23,13 +23,13 @@ struct Mesh {
   int pipeline = 1, data = 1, tensor = 1;
 };
 
-// Eight microbatches over all replicas; numbers of elements that 2 and 4 do not divide (a vocabulary of 47, vectors of 18).
+// Twelve microbatches over all replicas; numbers of elements that 2 and 4 do not divide (a vocabulary of 47, vectors of 18).
 std::string model_on(const Mesh& mesh, const std::string& parallel, const std::string& extra) {
   return fmt::format(
       "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
       "workload: {{model: gpt, layers: 4, hidden: 18, heads: 2, sequence: 8, vocabulary: 47}}\n"
       "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}{}}}\n{}\n",
-      mesh.pipeline * mesh.data * mesh.tensor, 8 / mesh.data, mesh.pipeline, mesh.data, mesh.tensor, parallel, extra);
+      mesh.pipeline * mesh.data * mesh.tensor, 12 / mesh.data, mesh.pipeline, mesh.data, mesh.tensor, parallel, extra);
 }
 
 struct Case {
@@ -79,7 +79,7 @@ TEST_P(Sharded, TrainingEqualsOneProcess) {
 
 TEST_P(Sharded, ClippedGroupsOfParametersTrainAsInOneProcess) {
   const std::string clip =
-      "optimizer: {name: adamw, learning_rate: 0.01, no_decay: [vectors, embeddings]}\n"
+      "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.1, no_decay: [vectors, embeddings]}\n"
       "training: {clip_gradients: 0.05}\n";
   const Trained one = train(model_on({}, "", clip));
   expect_equal(train(model_on({2, 2, 1}, parallel(), clip)), one);
@@ -90,11 +90,11 @@ TEST_P(Sharded, ClippedGroupsOfParametersTrainAsInOneProcess) {
 TEST_P(Sharded, MixedPrecisionTrainsAsReplicasDo) {
   for (const std::string precision : {"bf16", "fp16"}) {
     SCOPED_TRACE(precision);
-    const std::string extra = kAdam + "precision: " + precision + "\n";
+    const std::string extra = kSgd + "precision: " + precision + "\n";
     const Trained whole = train(model_on({1, 2, 1}, "", extra)), divided = train(model_on({1, 2, 1}, parallel(), extra));
     ASSERT_EQ(divided.losses.size(), 3u);
     for (std::size_t s = 0; s < 3; ++s) EXPECT_NEAR(divided.losses[s], whole.losses[s], 2e-3 * whole.losses[s]);
-    expect_close(divided.state, whole.state, 0.05);
+    expect_close(divided.state, whole.state, 0.02);
   }
 }
 
@@ -102,7 +102,7 @@ TEST_P(Sharded, MixedPrecisionTrainsAsReplicasDo) {
 TEST_P(Sharded, WithOneMicrobatchItIsBitEqualToWholeReplicas) {
   const auto of = [](const std::string& parallel) {
     std::string text = model_on({1, 2, 1}, parallel, kAdam);
-    return train(text.replace(text.find("microbatches: 4"), 15, "microbatches: 1"));
+    return train(text.replace(text.find("microbatches: 6"), 15, "microbatches: 1"));
   };
   const Trained whole = of(""), divided = of(parallel());
   EXPECT_EQ(divided.losses, whole.losses);
@@ -187,9 +187,10 @@ TEST(ShardedTraining, OnlyBlocksThatRunAreWhole) {
       parts += 4 * position.flats[flat].part;
       for (const FlatParameters::Entry& entry : position.flats[flat].entries) elements += entry.elements;
     }
-  // wte 47 x 18, wpe 8 x 18, four blocks of 12 h^2 + 13 h, a last norm of 2 h; a part is at most an element more than the half.
+  // wte 47 x 18, wpe 8 x 18, four blocks of 12 h^2 + 13 h, a last norm of 2 h; a part is half of them and of the gaps.
   ASSERT_EQ(elements, 47 * 18 + 8 * 18 + 4 * (12 * 18 * 18 + 13 * 18) + 2 * 18);
-  EXPECT_LE(parts, 4 * (elements / 2 + static_cast<std::int64_t>(position.flats.size())));
+  EXPECT_GE(parts, 4 * elements / 2);
+  EXPECT_LE(parts, 4 * (elements + 16 * (4 * 12 + 4)) / 2) << "52 parameters begin at multiples of 64 bytes";
   const SeededParameters seeded(run.graph(), run.layout, {0}, 7);
   on_two_ranks(run, [&](ShardedParameters& sharded, const SeededParameters& parameters, SpanLog&) {
     EXPECT_EQ(sharded.parameter_bytes(), parts);
@@ -244,10 +245,11 @@ TEST(ShardedTraining, PeaksFall) {
     return train(text, 3).timeline.devices.at(0);
   };
   const DeviceTimeline whole = measured(""), two = measured(", zero: 2"), three = measured(", zero: 3");
-  EXPECT_LT(two.peak.base(), 0.75 * whole.peak.base());
-  EXPECT_LT(three.peak.base(), 0.8 * two.peak.base());
+  EXPECT_LT(static_cast<double>(two.peak.base()), 0.8 * static_cast<double>(whole.peak.base()));
+  EXPECT_LT(static_cast<double>(three.peak.base()), 0.6 * static_cast<double>(two.peak.base()));
+  RecordProperty("peaks", fmt::format("{} {} {}", whole.peak.base(), two.peak.base(), three.peak.base()));
   const auto parameters = static_cast<double>(part_of(whole, MemoryUse::Parameters));
-  EXPECT_EQ(part_of(two, MemoryUse::Parameters), part_of(whole, MemoryUse::Parameters));
+  EXPECT_NEAR(static_cast<double>(part_of(two, MemoryUse::Parameters)) / parameters, 1, 0.01);
   EXPECT_NEAR(part_of(two, MemoryUse::Gradients) / parameters, 0.25, 0.01);
   EXPECT_NEAR(part_of(three, MemoryUse::Parameters) / parameters, 0.25, 0.01);
   EXPECT_NEAR(part_of(three, MemoryUse::Gradients) / parameters, 0.25, 0.01);
@@ -264,7 +266,10 @@ Counts exchanges(const Timeline& timeline) {
   return counts;
 }
 
-Counts predicted(const std::string& scenario) {
+// On devices with rates, which times are made of.
+Counts predicted(std::string scenario) {
+  const std::size_t cluster = scenario.find("cluster: ");
+  scenario.replace(cluster, scenario.find('\n', cluster) - cluster, "cluster: clusters/rtx3090x8.yaml");
   const Folder folder;
   const Experiment experiment(load_scenario(folder.write("s.yaml", scenario)));
   return exchanges(predict(experiment, experiment.plan("")).timeline);

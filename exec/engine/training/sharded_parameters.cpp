@@ -18,8 +18,8 @@
 namespace panpipe::exec {
 namespace {
 
-// Reductions under way: as one travels the next backward's gradients come (FSDP waits for the one before too).
-constexpr std::size_t kReductionsInFlight = 2;
+// Reductions under way: as one travels the next gradients come (FSDP waits for the one before too).
+constexpr std::size_t kReductionsInFlight = 1;
 
 // Gives the memory of a tensor back, or takes it anew: without values. All that shares it is without them, or has them, too.
 void give_memory_back(const at::Tensor& whole) {
@@ -233,6 +233,8 @@ void ShardedParameters::accumulated(int root, const at::Tensor& value) {
   const FlatParameters::Entry& entry = entry_of(root);
   const at::Tensor made = std::exchange(value.mutable_grad(), at::Tensor());
   if (!flat.arrived.defined()) {
+    // Where nothing follows on a reduction, ranks need not finish it at the same point.
+    while (!holders_ && !reductions_.empty() && reductions_.front().pending->done()) finish_first();
     flat.arrived = at::zeros({flat.layout->part * members_}, flat.sum.options());
     for (const FlatParameters::Entry& each : flat.layout->entries) flat.missing.insert(each.root);
   }
