@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/cost/recomputed_operators.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "costmodel/workload/graph.hpp"
@@ -17,6 +18,12 @@ struct Message {
   int from = 0, to = 0;        // stages
   std::vector<int> tensors;    // graph tensors, ascending
   std::vector<bool> gradient;  // per tensor: does one flow back?
+};
+
+// An operator of the graph that selective recompute runs again.
+struct RecomputedOperator {
+  int index = 0;
+  MadeAgain makes{};
 };
 
 struct StageRange {
@@ -31,6 +38,7 @@ struct StageRange {
   // `by_blocks` the stage recomputes as a whole, or not.
   bool by_blocks = false;
   std::vector<std::pair<int, int>> again;  // first operator, one past the last
+  std::vector<RecomputedOperator> listed;  // selective recompute: operators whose results are not kept, ascending
 };
 
 struct StageLayout {
@@ -60,7 +68,8 @@ struct StageLayout {
 // graph has no loss.
 StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut = {});
 
-// Fills in which blocks the stages under full recompute make again, where the scenario says more than the mode.
-void choose_recomputed_blocks(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout);
+// Fills in what the stages make again: under full recompute which blocks, where the scenario says more than the mode; under
+// selective recompute which operators. Throws InputError where the model lacks a listed module.
+void choose_recomputed(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout);
 
 }  // namespace panpipe::exec
