@@ -9,6 +9,7 @@
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/fusion.hpp"
 #include "costmodel/cost/recomputed_modules.hpp"
+#include "costmodel/cost/recomputed_operators.hpp"
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
@@ -179,6 +180,21 @@ class BlockRecompute {
 std::vector<UnitRecompute> recompute_in_blocks(const OperatorGraph& graph, const TensorUse& use, const RecomputeScope& scope,
                                                const DeviceRates& rates) {
   return BlockRecompute(graph, use, scope, rates).run();
+}
+
+// What is made again depends on what backwards read; rates, which say in how many bytes, play no part.
+std::vector<MadeAgain> recomputed_operators(const OperatorGraph& graph, const RecomputeScope& scope) {
+  const TensorUse use = tensor_use(graph);
+  const std::vector<UnitRecompute> units = recompute_in_blocks(graph, use, scope, DeviceRates{});
+  std::vector<MadeAgain> result(graph.operators.size(), MadeAgain::Nothing);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const UnitView view = view_of_unit(graph, use, static_cast<int>(u));
+    for (std::size_t i = 0; i < units[u].again.size(); ++i)
+      if (units[u].again[i])
+        result[static_cast<std::size_t>(view.first) + i] =
+            view.work[i].kind == OperatorClass::Attention ? MadeAgain::Inside : MadeAgain::Result;
+  }
+  return result;
 }
 
 void recompute_one_block_in(int every, WorkloadCost& cost) {

@@ -114,35 +114,60 @@ StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std:
   return layout;
 }
 
-void choose_recomputed_blocks(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout) {
-  if (scope.plain()) return;
-  std::vector<int> number;  // of a unit's block in the model, from 1; 0 outside blocks
-  int blocks = 0;
-  for (std::size_t u = 0; u < graph.units.size(); ++u) {
-    const std::string& block = graph.units[u].block;
-    if (!block.empty() && (u == 0 || graph.units[u - 1].block != block)) ++blocks;
-    number.push_back(block.empty() ? 0 : blocks);
+namespace {
+
+// Calls visit(operator, block) for the operators of the stage's blocks that recompute, with the block's number in the model, from
+// 1; visit(operator, 0) for the others.
+template <class Visit>
+void for_each_recomputed(const OperatorGraph& graph, const RecomputeScope& scope, const StageRange& range, Visit visit) {
+  int blocks = 0, of_stage = 0, now = 0;  // `now`: the block's number
+  const std::string* before = nullptr;
+  for (int op = 0; op < range.end_operator; ++op) {
+    const auto unit = static_cast<std::size_t>(graph.operators[static_cast<std::size_t>(op)].unit);
+    const bool enters = op == range.first_operator;
+    const std::string& block = graph.units[unit].block;
+    const bool begins = before == nullptr || *before != block;
+    before = &block;
+    if (begins && !block.empty()) ++blocks;
+    now = block.empty() ? 0 : blocks;
+    if (op < range.first_operator) continue;
+    if (now > 0 && (begins || enters)) ++of_stage;
+    const bool runs_again = now > 0 && now % scope.every == 0 && (scope.first == 0 || of_stage <= scope.first);
+    visit(op, runs_again ? now : 0);
   }
+}
+
+void choose_blocks(const OperatorGraph& graph, const RecomputeScope& scope, StageRange& range) {
+  range.by_blocks = true;
+  int now = 0, in_chunk = 0;
+  for_each_recomputed(graph, scope, range, [&](int op, int block) {
+    const bool begins = block != now;
+    now = block;
+    if (block == 0) {
+      in_chunk = 0;
+      return;
+    }
+    if (begins && in_chunk == scope.chunk) in_chunk = 0;
+    if (in_chunk == 0) range.again.emplace_back(op, op);
+    if (begins || in_chunk == 0) ++in_chunk;
+    range.again.back().second = op + 1;
+  });
+}
+
+}  // namespace
+
+void choose_recomputed(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout) {
+  std::vector<MadeAgain> makes;
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
     StageRange& range = layout.stages[s];
-    if (plan.stages[s].recompute != Recompute::Full) continue;
-    range.by_blocks = true;
-    int now = 0, of_stage = 0, in_chunk = 0;
-    for (int op = range.first_operator; op < range.end_operator; ++op) {
-      const int block = number[static_cast<std::size_t>(graph.operators[static_cast<std::size_t>(op)].unit)];
-      const bool begins = block != now;
-      now = block;
-      if (begins && block > 0) ++of_stage;
-      const bool runs_again = block > 0 && block % scope.every == 0 && (scope.first == 0 || of_stage <= scope.first);
-      if (!runs_again) {
-        in_chunk = 0;
-        continue;
-      }
-      if (begins && in_chunk == scope.chunk) in_chunk = 0;
-      if (in_chunk == 0) range.again.emplace_back(op, op);
-      if (begins || in_chunk == 0) ++in_chunk;
-      range.again.back().second = op + 1;
-    }
+    const Recompute mode = plan.stages[s].recompute;
+    if (mode == Recompute::Full && !scope.plain()) choose_blocks(graph, scope, range);
+    if (mode != Recompute::Selective) continue;
+    if (makes.empty()) makes = recomputed_operators(graph, scope);
+    for_each_recomputed(graph, scope, range, [&](int op, int block) {
+      if (const MadeAgain again = makes[static_cast<std::size_t>(op)]; block > 0 && again != MadeAgain::Nothing)
+        range.listed.push_back({op, again});
+    });
   }
 }
 

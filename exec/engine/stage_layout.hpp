@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/cost/recomputed_operators.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "costmodel/workload/graph.hpp"
@@ -26,6 +27,12 @@ struct GatheredRange {
   bool block = false;
 };
 
+// An operator of the graph that selective recompute runs again.
+struct RecomputedOperator {
+  int index = 0;
+  MadeAgain makes{};
+};
+
 struct StageRange {
   int first_operator = 0, end_operator = 0;
   std::vector<int> data;                // graph inputs it reads
@@ -39,6 +46,7 @@ struct StageRange {
   bool by_blocks = false;
   std::vector<std::pair<int, int>> again;  // first operator, one past the last
   std::vector<GatheredRange> gathered;     // ZeRO 3: all of its operators; else none
+  std::vector<RecomputedOperator> listed;  // selective recompute: operators whose results are not kept, ascending
 };
 
 struct StageLayout {
@@ -68,8 +76,9 @@ struct StageLayout {
 // holds no operator or the graph has no loss.
 StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut = {});
 
-// Fills in which blocks the stages under full recompute make again, where the scenario says more than the mode.
-void choose_recomputed_blocks(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout);
+// Fills in what the stages make again: under full recompute which blocks, where the scenario says more than the mode; under
+// selective recompute which operators. Throws InputError where the model lacks a listed module.
+void choose_recomputed(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout);
 
 // ZeRO 3: fills in which operators find their parameters together. Stages that recompute as a whole do so block by block then,
 // unless the order says itself when.

@@ -138,7 +138,7 @@ Steps Worker::forward(const Action& action) {
   const std::shared_ptr<const SequenceSlice> slice = slice_of(action);
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
   return stage.forward(
-      layout_.slice_index(action), {options_.seed, draws, options_.autocast, slice, recompute == Recompute::Selective}, drop,
+      layout_.slice_index(action), {options_.seed, draws, options_.autocast, slice}, drop,
       [this, action, sample] { return take_inputs(action, sample); },
       [this, action, &stage](const std::vector<at::Tensor>& outputs) {
         messages_.give_outputs(action, stage.outputs(), outputs);

@@ -23,6 +23,8 @@ struct Trained {
 WorkloadRequest small_request(const std::string& model);
 // A few layers, sharded for `tensor` ranks.
 Workload small_model(const std::string& model, int tensor = 1, bool sequence_parallel = false);
+// A class of language model by its config.json ("qwen3_moe"), small.
+Workload small_config_model(const std::string& type, int tensor = 1, bool sequence_parallel = false);
 // One slice of its sequence.
 SliceGraph small_slices(const std::string& model, int splits, int tensor = 1, bool sequence_parallel = false);
 
@@ -41,8 +43,9 @@ Plan plan_of(const OperatorGraph& graph, const std::string& family, int ranks, i
              const ScheduleOptions& options = {});
 
 // `slices`: of this graph, where the plan's schedule or its ranks cut sequences. `ignore_labels`: some labels do not count, and
-// more of them at the sequence's beginning.
-Trained train(const OperatorGraph& graph, const Plan& plan, const SliceGraph* slices = nullptr, bool ignore_labels = false);
+// more of them at the sequence's beginning. `recompute`: what the plan's modes mean.
+Trained train(const OperatorGraph& graph, const Plan& plan, const SliceGraph* slices = nullptr, bool ignore_labels = false,
+              const RecomputeScope& recompute = {});
 
 // Within 1e-5 of the largest value, fp32.
 void expect_equal(const Trained& one, const Trained& other);

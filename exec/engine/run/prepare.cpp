@@ -94,9 +94,6 @@ PreparedRun::PreparedRun(RunRequest asked)
     throw fault_at(scenario, scenario.expert_load.capacity ? "experts.capacity" : "parallel.expert_tensor",
                    "the executor drops and pads no tokens, and divides experts as all else",
                    "run without experts.capacity and parallel.expert_tensor; estimate and simulate know more");
-  if (!scenario.recompute_scope.attention_only())
-    throw fault_at(scenario, "recompute", "the executor makes blocks or the inside of every attention again, no other operators",
-                   "run with recompute none, selective or full, or name blocks: {every: 2}, {first: 4}, {chunk: 2}");
   check_formats(scenario);
   plan = experiment.plan(request.plan);
   if (plan.context > 1) {
@@ -106,7 +103,11 @@ PreparedRun::PreparedRun(RunRequest asked)
     slices = sliced(experiment, plan.schedule);
   }
   layout = make_stage_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
-  choose_recomputed_blocks(graph(), plan, scenario.recompute_scope, layout);
+  try {
+    choose_recomputed(graph(), plan, scenario.recompute_scope, layout);
+  } catch (const InputError& error) {
+    throw placed(error, scenario, "recompute.modules");
+  }
   divide_parameters(*this);
   weights = published_weights(scenario, whole_graph());
   check_training(*this);

@@ -13,6 +13,7 @@ namespace panpipe::exec {
 namespace {
 
 thread_local ParkedActivations* capturing = nullptr;
+thread_local SavingAnswers* answering = nullptr;
 
 c10::impl::VirtualGuardImpl guard_of(at::Device device) { return c10::impl::VirtualGuardImpl(device.type()); }
 
@@ -162,7 +163,8 @@ struct ParkingEngine : torch::autograd::Engine {
     std::shared_ptr<ParkedActivations::Shelf> shelf;
     std::shared_ptr<ParkedActivations::Saved> saved = std::make_shared<ParkedActivations::Saved>();
   };
-  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+  SavingHooks get_default_saved_variable_hooks() override { return answering ? answering->asks_() : parking(); }
+  static SavingHooks parking() {
     if (capturing == nullptr) return nullptr;
     return std::make_unique<Hooks>(capturing->shelf_);
   }
@@ -180,6 +182,12 @@ torch::autograd::Engine& autograd_engine() {
   }();
   return engine;
 }
+
+SavingHooks parking_hooks() { return ParkingEngine::parking(); }
+
+SavingAnswers::SavingAnswers(std::function<SavingHooks()> asks)
+    : asks_(std::move(asks)), before_(std::exchange(answering, this)) {}
+SavingAnswers::~SavingAnswers() { answering = before_; }
 
 ParkedActivations::ParkedActivations(at::Device device) : shelf_(std::make_shared<Shelf>(device)) {
   autograd_engine();  // asked how to save before any backward

@@ -9,19 +9,39 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 namespace torch::autograd {
 struct Engine;
-}
+struct SavedVariableHooks;
+}  // namespace torch::autograd
 
 namespace panpipe::exec {
 
 // The engine that every backward goes through: LibTorch's, which can also park. LibTorch starts autograd's threads for devices
 // once per process, with queues of the engine that is there at the first backward, so this one must be in place before it.
 torch::autograd::Engine& autograd_engine();
+
+// How autograd holds a tensor that it saves now, on this thread: null is LibTorch's own way.
+using SavingHooks = std::unique_ptr<torch::autograd::SavedVariableHooks>;
+SavingHooks parking_hooks();  // of the capture that lives, if one does
+
+// Until its end, `asks` answers for this thread, in front of a capture.
+class SavingAnswers {
+ public:
+  explicit SavingAnswers(std::function<SavingHooks()> asks);
+  ~SavingAnswers();
+  SavingAnswers(const SavingAnswers&) = delete;
+  SavingAnswers& operator=(const SavingAnswers&) = delete;
+
+ private:
+  friend struct ParkingEngine;
+  std::function<SavingHooks()> asks_;
+  SavingAnswers* before_;
+};
 
 // One direction's copies, for the timeline.
 struct CopyNote {

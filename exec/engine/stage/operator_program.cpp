@@ -15,7 +15,7 @@
 #include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/stage/own_operators.hpp"
-#include "exec/engine/stage/recomputed_attention.hpp"
+#include "exec/engine/stage/recomputation.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
 
@@ -239,6 +239,9 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
             draws(*found),
             !op.recorded || op.autocast.has_value(),
             name == "aten::scaled_dot_product_attention",
+            false,
+            {},
+            {},
             {}};
   const auto& wanted = found->schema().arguments();
   if (op.arguments.size() > wanted.size())
@@ -251,13 +254,19 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
       node.arguments.push_back(*wanted[position].default_value());
       continue;
     }
-    c10::IValue value = literal(node, static_cast<int>(position), op.arguments[static_cast<std::size_t>(given[position])]);
+    const Argument& argument = op.arguments[static_cast<std::size_t>(given[position])];
+    const auto* tensor = std::get_if<TensorRef>(&argument);
+    if (tensor && graph_->tensors[static_cast<std::size_t>(tensor->tensor)].written)
+      node.state.push_back(static_cast<int>(position));
+    else if (wanted[position].alias_info() && wanted[position].alias_info()->isWrite())
+      node.writes.push_back(static_cast<int>(position));
+    c10::IValue value = literal(node, static_cast<int>(position), argument);
     node.arguments.push_back(coerce(std::move(value), wanted[position].type()));
   }
   for (const int tensor : op.outputs) node.results.push_back(slot_of(tensor));
-  const bool lowers = !node.surrounded && autocast_lowers(name);  // a region of the author's has a type of its own
+  node.lowers = !node.surrounded && autocast_lowers(name);  // a region of the author's has a type of its own
   for (Fill& fill : node.fills) {
-    if (!lowers) fill.weight = -1;
+    if (!node.lowers) fill.weight = -1;
     if (fill.weight >= 0) lowered_weights_.push_back(fill.weight);
   }
   return node;
@@ -274,6 +283,16 @@ void OperatorProgram::call(const Node& node, const CallContext& context, torch::
       mixed_bits(context.seed ^
                  mixed_bits(static_cast<std::uint64_t>(context.sample) ^ mixed_bits(static_cast<std::uint64_t>(node.index)))));
   call_as_stated(node, stack);
+}
+
+void OperatorProgram::call_again(int index, const CallContext& context, torch::jit::Stack& stack) const {
+  const Node& node = nodes_[static_cast<std::size_t>(index - nodes_.front().index)];
+  for (const int position : node.state) {
+    c10::IValue& argument = stack[static_cast<std::size_t>(position)];
+    argument = argument.toTensor().detach().clone();
+  }
+  const AutocastRegion region(context.autocast, device_.type());  // a backward stands in none
+  call(node, context, stack);
 }
 
 void OperatorProgram::call_as_stated(const Node& node, torch::jit::Stack& stack) const {
@@ -323,15 +342,11 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
         }
     try {
       if (node.attends && context.slice) context.slice->sequence->attend(node.index, context.slice->index, stack);
-      if (context.recompute_attention && node.attends && graph_->operators[static_cast<std::size_t>(node.index)].recorded)
-        recomputed_attention(
-            [this, &node, context](torch::jit::Stack& again) {
-              const AutocastRegion region(context.autocast, device_.type());  // the backward stands in none
-              call(node, context, again);
-            },
-            stack);
-      else
-        call(node, context, stack);
+      std::optional<Recomputation::Operator> watch;
+      if (context.recomputation)
+        watch.emplace(*context.recomputation, node.index, node.writes, node.lowers ? context.autocast : std::nullopt, stack);
+      call(node, context, stack);
+      if (watch) watch->done(stack);
     } catch (const c10::Error& error) {
       const Operator& op = graph_->operators[static_cast<std::size_t>(node.index)];
       throw std::runtime_error(

@@ -16,6 +16,7 @@
 namespace panpipe::exec {
 
 struct SequenceSlice;
+class Recomputation;
 class WeightCopies;
 
 // What varies from call to call besides the values.
@@ -24,9 +25,9 @@ struct CallContext {
   std::int64_t sample = 0;  // microbatch counted over all steps and replicas: random operators draw the same in every placement
   std::optional<at::ScalarType> autocast{};      // mixed precision of a graph that is in fp32: what its products compute in
   std::shared_ptr<const SequenceSlice> slice{};  // of the sequence, where sequences are cut
-  bool recompute_attention = false;              // in the backward: what is inside it is not kept
   const WeightCopies* copies = nullptr;          // with autocast: what products read in place of weights
   bool evaluates = false;  // no training: nothing is dropped out, and normalizations take the statistics that they have learnt
+  Recomputation* recomputation = nullptr;  // of this forward, where results are made again
 };
 
 class OperatorProgram {
@@ -44,6 +45,9 @@ class OperatorProgram {
 
   // Runs the slice. `values` in the order of inputs(). Autograd records unless a no-grad guard is held by the caller.
   std::vector<at::Tensor> run(std::vector<at::Tensor> values, const CallContext& context) const;
+
+  // Operator `index` of the graph once more, on a stack of its arguments, as run() calls it. Buffers stay as they are.
+  void call_again(int index, const CallContext& context, torch::jit::Stack& stack) const;
 
   // As run(), telling `observer(operator index, begin)` before and after each operator: what profiling hooks into.
   class Observer {
@@ -64,11 +68,14 @@ class OperatorProgram {
     int index;                           // in the graph
     std::vector<c10::IValue> arguments;  // constants; filled ones are None
     std::vector<Fill> fills;
-    std::vector<int> results;  // slot per result, -1 = not used
-    std::vector<int> dead;     // slots that are not needed after this node
-    bool random;               // draws from the generator
-    bool surrounded;           // stands in a region without gradients or with autocast
-    bool attends;              // fused attention: reads the slices of the sequence before this one, may be recomputed
+    std::vector<int> results;                             // slot per result, -1 = not used
+    std::vector<int> dead;                                // slots that are not needed after this node
+    bool random;                                          // draws from the generator
+    bool surrounded;                                      // stands in a region without gradients or with autocast
+    bool attends;                                         // fused attention: reads the slices of the sequence before this one
+    bool lowers;                                          // autocast casts its operands
+    std::vector<int> writes;                              // arguments that it writes into, as its schema says
+    std::vector<int> state;                               // arguments that are buffers which it writes into
     std::vector<std::pair<int, c10::IValue>> evaluation;  // arguments that differ outside training
   };
 

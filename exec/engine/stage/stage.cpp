@@ -13,7 +13,11 @@ namespace panpipe::exec {
 
 Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
              const std::vector<bool>& needs_gradient, bool recompute, at::Device device, WeightCopies* copies)
-    : program_(graph, first, end, outputs, device), parameters_(&parameters), copies_(copies), recompute_(recompute) {
+    : program_(graph, first, end, outputs, device),
+      parameters_(&parameters),
+      copies_(copies),
+      graph_(&graph),
+      recompute_(recompute) {
   for (const int tensor : program_.outputs())
     output_types_.push_back(scalar_type(graph.tensors[static_cast<std::size_t>(tensor)].dtype));
   for (const int tensor : program_.inputs()) {
@@ -48,6 +52,17 @@ std::vector<at::Tensor> Stage::run(Live& live) {
   return results;
 }
 
+// Runs, keeping no results of operators that the backward makes again.
+std::vector<at::Tensor> Stage::run_without_listed(Live& live) {
+  Recomputation recomputation(*graph_, again_, [this, context = live.context](int op, torch::jit::Stack& stack) {
+    program_.call_again(op, context, stack);
+  });
+  live.context.recomputation = &recomputation;
+  std::vector<at::Tensor> results = run(live);
+  live.context.recomputation = nullptr;
+  return results;
+}
+
 Stage::Live& Stage::live(int microbatch) {
   const auto found = live_.find(microbatch);
   PANPIPE_CHECK(found != live_.end(), fmt::format("microbatch {} is not alive", microbatch));
@@ -73,7 +88,7 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
     results = run(state);
     state.before = std::move(before);
   } else {
-    results = run(state);
+    results = again_.empty() ? run(state) : run_without_listed(state);
     state.roots = backward_roots(results);
   }
   for (at::Tensor& result : results) result = result.detach();

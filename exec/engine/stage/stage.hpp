@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exec/engine/stage/operator_program.hpp"
+#include "exec/engine/stage/recomputation.hpp"
 #include "exec/engine/stage/split_backward.hpp"
 
 namespace panpipe::exec {
@@ -27,6 +28,9 @@ class Stage {
   // added.
   Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
         const std::vector<bool>& needs_gradient, bool recompute, at::Device device = at::kCPU, WeightCopies* copies = nullptr);
+
+  // Operators of the graph whose results forward() does not keep, ascending; those of other stages play no part.
+  void make_again(std::vector<RecomputedOperator> operators) { again_ = std::move(operators); }
 
   // Graph tensors that forward() takes (data and activations, no parameters) and gives.
   const std::vector<int>& inputs() const { return inputs_; }
@@ -61,12 +65,15 @@ class Stage {
     std::vector<at::Tensor> before;
   };
   std::vector<at::Tensor> run(Live& live);
+  std::vector<at::Tensor> run_without_listed(Live& live);
   Live& live(int microbatch);
 
   OperatorProgram program_;
   const ParameterStore* parameters_;
   const WeightCopies* copies_;
+  const OperatorGraph* graph_;
   bool recompute_;
+  std::vector<RecomputedOperator> again_;
   std::vector<int> inputs_;
   std::vector<at::ScalarType> output_types_;  // of the graph, one per output
   std::vector<bool> gradient_inputs_;         // one per input
