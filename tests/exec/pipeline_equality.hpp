@@ -23,6 +23,8 @@ struct Trained {
 WorkloadRequest small_request(const std::string& model);
 // A few layers, sharded for `tensor` ranks.
 Workload small_model(const std::string& model, int tensor = 1, bool sequence_parallel = false);
+// A few layers of a class of models, by its config.json.
+Workload small_config_model(const std::string& type, const WorkloadShape& shape);
 // One slice of its sequence.
 SliceGraph small_slices(const std::string& model, int splits, int tensor = 1, bool sequence_parallel = false);
 

@@ -9,7 +9,11 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <limits>
+#include <map>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "exec/engine/checkpoint/safetensors.hpp"
 #include "exec/engine/run/deadline.hpp"
@@ -47,28 +51,43 @@ namespace {
 
 at::Tensor on_host(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
 
-// What is cut over tensor-parallel ranks is put together by the first of them, tensor after tensor, on the host: the GPU's memory
-// may be full. It asks for each shard when it is about to write the tensor, so that no shard waits in its memory.
+// What is cut over neighbours is put together by the first of them, tensor after tensor, on the host: the GPU's memory may be
+// full. It asks for each shard when it is about to write the tensor, so that no shard waits in its memory. A rank may write some
+// tensors and hold shards of others, that of an expert's for one: all take them in the order of their tags, so the rank that is
+// furthest behind waits for nobody.
 class ShardGather {
  public:
-  explicit ShardGather(const Trainer& trainer)
+  ShardGather(const Trainer& trainer, const std::vector<StatePart>& parts)
       : plan_(trainer.run().plan),
         transport_(trainer.transport()),
         deadline_(disk_deadline(trainer.run())),
-        place_(place_of(plan_, transport_.rank())),
-        open_(static_cast<std::size_t>(plan_.tensor)) {}
-
-  // On the first shard: what will be asked for, in this order.
-  void expect(const NamedState& entry, std::uint32_t tag) {
-    for (const int shard : others(entry)) open_[static_cast<std::size_t>(shard)].push_back(tag);
+        here_(device_of_position(plan_, transport_.rank())) {
+    for (const StatePart& part : parts)
+      for (const NamedState& entry : part.state) {
+        if (!entry.writes) continue;
+        const std::uint32_t tag = part.first_tag + entry.number;
+        const std::vector<int> holders = first_holders(*entry.parameter, plan_.groups());
+        if (is_first(entry)) {
+          for (std::size_t k = 1; k < holders.size(); ++k) open_[rank_of(entry, holders[k])].push_back(tag);
+        } else if (std::find(holders.begin(), holders.end(), here_ - first_device(entry)) != holders.end()) {
+          to_give_.push_back({&entry, tag});
+        }
+      }
   }
+
+  // Whether this rank writes what its neighbours hold with it.
+  bool is_first(const NamedState& entry) const { return here_ == first_device(entry); }
+
+  // On the first.
   at::Tensor whole(const NamedState& entry, std::uint32_t tag) {
+    give_before(tag);
     std::vector<PendingPtr> asked, arriving;
-    for (const int shard : others(entry)) {
-      arriving.push_back(
-          transport_.receive({entry.value.sizes().vec(), entry.value.scalar_type(), at::kCPU}, rank_of(shard), tag));
-      asked.push_back(answer(shard, tag, true));
-      open_[static_cast<std::size_t>(shard)].pop_front();
+    const std::vector<int> holders = first_holders(*entry.parameter, plan_.groups());
+    for (std::size_t k = 1; k < holders.size(); ++k) {
+      const int rank = rank_of(entry, holders[k]);
+      arriving.push_back(transport_.receive({entry.value.sizes().vec(), entry.value.scalar_type(), at::kCPU}, rank, tag));
+      asked.push_back(answer(rank, tag, true));
+      open_.at(rank).pop_front();
     }
     std::vector<at::Tensor> shards = {on_host(entry.value)};
     for (const PendingPtr& one : arriving) {
@@ -80,51 +99,51 @@ class ShardGather {
   }
   // The file could not be written: nobody needs to wait for being asked.
   void stop() {
-    for (std::size_t shard = 0; shard < open_.size(); ++shard)
-      if (!open_[shard].empty()) answer(static_cast<int>(shard), open_[shard].front(), false)->wait(deadline_, kWhat);
+    for (const auto& [rank, tags] : open_)
+      if (!tags.empty()) answer(rank, tags.front(), false)->wait(deadline_, kWhat);
   }
 
-  // On the other shards: false when nothing more is wanted.
-  bool give(const NamedState& entry, std::uint32_t tag) {
-    const std::vector<int> from = others(entry);
-    if (std::find(from.begin(), from.end(), place_.shard) == from.end()) return true;
-    const PendingPtr question = transport_.receive({{1}, at::kBool, at::kCPU}, rank_of(0), tag);
-    question->wait(deadline_, kWhat);
-    if (!question->value.item<bool>()) return false;
-    transport_.send(on_host(entry.value), rank_of(0), tag)->wait(deadline_, kWhat);
-    return true;
+  // Shards that the first of others will ask for, as long as they do, up to this tag.
+  void give_before(std::uint32_t end) {
+    for (; !to_give_.empty() && to_give_.front().second < end; to_give_.pop_front()) {
+      const auto& [entry, tag] = to_give_.front();
+      const int first = rank_of(*entry, 0);
+      if (stopped_.count(first) > 0) continue;
+      const PendingPtr question = transport_.receive({{1}, at::kBool, at::kCPU}, first, tag);
+      question->wait(deadline_, kWhat);
+      if (question->value.item<bool>())
+        transport_.send(on_host(entry->value), first, tag)->wait(deadline_, kWhat);
+      else
+        stopped_.insert(first);
+    }
   }
 
  private:
   static constexpr const char* kWhat = "gathering the checkpoint";
 
-  std::vector<int> others(const NamedState& entry) const {
-    std::vector<int> shards = first_holders(*entry.parameter, plan_.tensor);
-    shards.erase(shards.begin());  // the first is shard 0
-    return shards;
+  int first_device(const NamedState& entry) const { return here_ - here_ % devices_that_share(*entry.parameter, plan_.groups()); }
+  // Of the neighbours that hold the entry together.
+  int rank_of(const NamedState& entry, int neighbour) const {
+    return transport_.rank() - here_ + first_device(entry) + neighbour;
   }
-  int rank_of(int shard) const { return world_rank(plan_, {place_.position, place_.replica, shard}); }
-  PendingPtr answer(int shard, std::uint32_t tag, bool wanted) {
-    return transport_.send(at::full({1}, wanted, at::kBool), rank_of(shard), tag);
+  PendingPtr answer(int rank, std::uint32_t tag, bool wanted) {
+    return transport_.send(at::full({1}, wanted, at::kBool), rank, tag);
   }
 
   const Plan& plan_;
   Transport& transport_;
   Clock::duration deadline_;
-  MeshPlace place_;
-  std::vector<std::deque<std::uint32_t>> open_;  // by shard: tags of what it was not asked for yet
+  int here_;                                                         // among the devices of the position
+  std::map<int, std::deque<std::uint32_t>> open_;                    // by rank: tags of what it was not asked for yet
+  std::deque<std::pair<const NamedState*, std::uint32_t>> to_give_;  // in the order of tags
+  std::set<int> stopped_;                                            // ranks that ask for nothing more
 };
-
-// Calls `use` with each entry that this rank's position and replica write, until it returns false.
-template <class Use>
-void for_each_written(const StatePart& part, Use use) {
-  for (std::size_t i = 0; i < part.state.size(); ++i)
-    if (part.state[i].writes && !use(part.state[i], part.first_tag + static_cast<std::uint32_t>(i))) return;
-}
 
 json write_part(const StatePart& part, ShardGather& gather, const fs::path& folder, json& tensors) {
   std::vector<TensorToWrite> to_write;
-  for_each_written(part, [&](const NamedState& entry, std::uint32_t tag) {
+  for (const NamedState& entry : part.state) {
+    if (!entry.writes || !gather.is_first(entry)) continue;
+    const std::uint32_t tag = part.first_tag + entry.number;
     const StoredForm form = part.form(entry);
     // Gathered for the first of its tensors, kept for the others.
     const auto whole = std::make_shared<at::Tensor>();
@@ -138,8 +157,7 @@ json write_part(const StatePart& part, ShardGather& gather, const fs::path& fold
       to_write.push_back({form.parts[k].name, entry.value.scalar_type(), form.parts[k].shape, value});
       tensors[form.parts[k].name] = part.file;
     }
-    return true;
-  });
+  }
   if (to_write.empty()) return nullptr;
   const WrittenFile written = write_safetensors(folder / part.file, to_write, {{"format", "pt"}});
   return {{"name", written.name}, {"bytes", written.bytes}, {"sha256", written.sha256}};
@@ -149,25 +167,15 @@ json write_part(const StatePart& part, ShardGather& gather, const fs::path& fold
 
 json write_share(const Trainer& trainer, const std::vector<StatePart>& parts, const fs::path& folder) {
   json files = json::array(), tensors = json::object();
-  ShardGather gather(trainer);
-  if (place_of(trainer.run().plan, trainer.transport().rank()).shard > 0) {
-    bool wanted = true;
+  ShardGather gather(trainer, parts);
+  try {
     for (const StatePart& part : parts)
-      for_each_written(part,
-                       [&](const NamedState& entry, std::uint32_t tag) { return wanted = wanted && gather.give(entry, tag); });
-  } else {
-    for (const StatePart& part : parts)
-      for_each_written(part, [&](const NamedState& entry, std::uint32_t tag) {
-        gather.expect(entry, tag);
-        return true;
-      });
-    try {
-      for (const StatePart& part : parts)
-        if (json file = write_part(part, gather, folder, tensors); !file.is_null()) files.push_back(std::move(file));
-    } catch (...) {
-      gather.stop();
-      throw;
-    }
+      if (json file = write_part(part, gather, folder, tensors); !file.is_null()) files.push_back(std::move(file));
+    gather.give_before(std::numeric_limits<std::uint32_t>::max());
+  } catch (...) {
+    gather.stop();
+    gather.give_before(std::numeric_limits<std::uint32_t>::max());  // others may still ask
+    throw;
   }
   return {{"files", std::move(files)}, {"tensors", std::move(tensors)}};
 }

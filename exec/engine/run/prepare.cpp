@@ -17,7 +17,9 @@ std::optional<SliceGraph> sliced(const Experiment& experiment, const Schedule& s
   const Scenario& scenario = experiment.scenario;
   try {
     check_slice_order(schedule);
-    const WorkloadShape shape{scenario.micro, scenario.parallel.tensor, scenario.parallel.sequence_parallel, scenario.precision};
+    WorkloadShape shape{scenario.micro, scenario.parallel.tensor, scenario.parallel.sequence_parallel, scenario.precision};
+    shape.expert_degree = scenario.parallel.expert;
+    shape.expert_tensor = scenario.parallel.expert_tensor;
     return slice_graph(scenario.workload, shape, *experiment.workload.graph, schedule.splits);
   } catch (const InputError& error) {
     throw placed(error, scenario, "schedule");
@@ -57,15 +59,12 @@ PreparedRun::PreparedRun(RunRequest asked)
                    fmt::format("the executor shards optimizer state over all {} data-parallel ranks, not over groups of {}",
                                parallel.data, parallel.shard),
                    "run without parallel.shard");
-  for (const auto& [key, degree] :
-       {std::pair{"parallel.context", scenario.parallel.context}, {"parallel.expert", scenario.parallel.expert}})
-    if (degree > 1)
-      throw fault_at(scenario, key, "the executor runs whole sequences with all experts on every replica",
-                     fmt::format("run with {} 1; estimate and simulate know more", key));
-  if (scenario.expert_load.capacity || scenario.parallel.expert_tensor > 0)
-    throw fault_at(scenario, scenario.expert_load.capacity ? "experts.capacity" : "parallel.expert_tensor",
-                   "the executor drops and pads no tokens, and divides experts as all else",
-                   "run without experts.capacity and parallel.expert_tensor; estimate and simulate know more");
+  if (scenario.parallel.context > 1)
+    throw fault_at(scenario, "parallel.context", "the executor runs whole sequences",
+                   "run with parallel.context 1; estimate and simulate know more");
+  if (scenario.expert_load.capacity)
+    throw fault_at(scenario, "experts.capacity", "the executor drops and pads no tokens",
+                   "run without experts.capacity; estimate and simulate know more");
   if (!scenario.recompute_scope.attention_only())
     throw fault_at(scenario, "recompute", "the executor makes blocks or the inside of every attention again, no other operators",
                    "run with recompute none, selective or full, or name blocks: {every: 2}, {first: 4}, {chunk: 2}");

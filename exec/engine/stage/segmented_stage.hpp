@@ -7,10 +7,13 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "exec/engine/stage/expert_rows.hpp"
 #include "exec/engine/stage/pass_group.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/stage.hpp"
@@ -84,6 +87,8 @@ class SegmentedStage {
   void run_segment(Part& part, ForwardFlow& flow);
   void run_collective(Part& part, ForwardFlow& flow);
   void run_loss(Part& part, ForwardFlow& flow);
+  void run_expert_rows(Part& part, ForwardFlow& flow);
+  void return_expert_rows(Part& part, BackwardFlow& flow, const at::Tensor& gradient);
   void return_segment(Part& part, BackwardFlow& flow, bool apart);
   void return_collective(Part& part, BackwardFlow& flow);
   Steps forward_steps(std::shared_ptr<ForwardFlow> flow, Take inputs, Give outputs);
@@ -92,7 +97,8 @@ class SegmentedStage {
   const PassGroups& groups_;
   std::vector<int> inputs_, outputs_;
   std::vector<Part> parts_;
-  std::unordered_map<int, Dropped> dropped_;  // by microbatch
+  std::unordered_map<int, Dropped> dropped_;                 // by microbatch
+  std::map<std::pair<int, int>, RowCounts> counts_of_rows_;  // by microbatch and graph tensor: of experts, until the way is over
 };
 
 }  // namespace panpipe::exec

@@ -33,8 +33,8 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
   for (const auto& [root, positions] : holders_of(graph, run.layout, run.plan)) {
     const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
     const std::uint32_t tag = kDumpTag + static_cast<std::uint32_t>(root);
-    for (const int shard : first_holders(parameter, run.plan.tensor)) {
-      const int from = world_rank(run.plan, {positions.front(), 0, shard});
+    for (const int device : first_holders(parameter, run.plan.groups())) {
+      const int from = positions.front() * run.plan.devices_of_rank() + device;
       if (transport.rank() == 0)
         receives[root].push_back(from == 0 ? nullptr : transport.receive({parameter.shape, at::kFloat, at::kCPU}, from, tag));
       else if (transport.rank() == from)

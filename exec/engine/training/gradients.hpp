@@ -53,8 +53,8 @@ class Gradients {
   // Is this rank the one that counts the parameter where each must count once (norms, dumps, checkpoints)?
   bool counts(std::size_t i) const { return slots_[i].counts; }
 
-  // The replicas of this rank's position and shard; nothing where there is one.
-  const std::optional<Group>& replicas() const { return replicas_; }
+  // The ranks that hold the same part of the parameter as this one, at its position; nothing where it is the only one.
+  const std::optional<Group>& replicas_of(std::size_t i) const;
   std::int64_t bytes() const;  // of buckets and fp32 sums
 
  private:
@@ -103,7 +103,7 @@ class Gradients {
   std::map<int, std::vector<int>> holders_;
   Transport& transport_;
   Clock::duration deadline_;
-  std::optional<Group> replicas_;
+  std::optional<Group> replicas_, expert_replicas_;
   std::vector<int> roots_;
   std::vector<Slot> slots_;
   std::vector<std::vector<std::size_t>> arms_;  // by action index
