@@ -44,6 +44,13 @@ struct Routed {
   int weights = -1, experts = -1;
 };
 
+// Rows at the ranks of their experts. How many they are is only known when they come: `counts` holds it, (ranks that sent,
+// experts of this rank), and with ranks that divide an expert `own_counts` those of the rows that this one received itself. -1
+// where rows stay where they are.
+struct Arrived {
+  int rows = -1, counts = -1, own_counts = -1;
+};
+
 class GraphBuilder {
  public:
   GraphBuilder(std::string name, const WorkloadShape& shape, std::size_t expected_operators);
@@ -124,11 +131,12 @@ class GraphBuilder {
   // divide one.
   int expert_parameter(std::string name, Shape full_shape, std::string_view init, int shard = -1, int fused_matrices = 1);
   // To the ranks of the rows' experts and back; the identity unless experts stand apart.
-  int send_to_experts(int rows);
-  int send_back(int rows, std::int64_t sent);
+  Arrived send_to_experts(int rows, int chosen);
+  int send_back(int rows, const Arrived& arrived, std::int64_t sent);
   // Rows that came from several ranks, in the order of the experts of this one; or back in that of the ranks.
-  int regroup(int rows, int experts);
-  int grouped_linear(int rows, int chosen, int weight, int bias, std::int64_t out_features, bool transposed);
+  int regroup(int rows, const Arrived& arrived, int experts, bool back);
+  int grouped_linear(int rows, int chosen, const Arrived& arrived, int weight, int bias, std::int64_t out_features,
+                     bool transposed);
   int combine(int rows, const Routed& routed);
 
   // The parameters of a module are whole on every rank, which uses them for its own part: gradients are summed.
@@ -160,6 +168,7 @@ class GraphBuilder {
   int emit(std::string_view target, std::vector<Argument> arguments, Shape shape, DType dtype);
   int exchange_heads(int x, std::size_t grows, std::size_t shrinks);
   int make_activation(std::string_view target, Shape shape, DType dtype);
+  int numbers_beside(std::string_view target, Shape shape);
   Argument optional(int tensor) const { return tensor < 0 ? Argument(NoArgument{}) : Argument(TensorRef{tensor}); }
 
   OperatorGraph graph_;

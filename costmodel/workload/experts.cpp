@@ -30,11 +30,16 @@ Routed GraphBuilder::route(int logits, int correction, const Experts& of) {
   const Shape chosen = {shape(logits)[0], of.per_token};
   const int weights = op("panpipe_nn::route", chosen, dtype(logits), TensorRef{logits}, optional(correction),
                          std::int64_t{of.per_token}, of.sigmoid, of.normalized, of.scale);
-  const int experts = make_activation("panpipe_nn::route", chosen, DType::Int64);
+  return {weights, numbers_beside("panpipe_nn::route", chosen)};
+}
+
+// A second result of the operator just written.
+int GraphBuilder::numbers_beside(std::string_view target, Shape shape) {
+  const int numbers = make_activation(target, std::move(shape), DType::Int64);
   graph_.tensors.back().producer = static_cast<int>(graph_.operators.size()) - 1;
   graph_.tensors.back().requires_gradient = false;
-  graph_.operators.back().outputs.push_back(experts);
-  return {weights, experts};
+  graph_.operators.back().outputs.push_back(numbers);
+  return numbers;
 }
 
 int GraphBuilder::dispatch(int rows, int chosen, int per_token) {
@@ -59,47 +64,55 @@ int GraphBuilder::expert_parameter(std::string name, Shape full_shape, std::stri
 
 // Megatron's all-to-all dispatcher: rows go to the ranks of their experts; ranks that divide an expert gather what each of them
 // received; rows of one expert are brought together.
-int GraphBuilder::send_to_experts(int rows) {
-  if (!experts_apart()) return rows;
+Arrived GraphBuilder::send_to_experts(int rows, int chosen) {
+  Arrived arrived{rows};
+  if (!experts_apart()) return arrived;
   const std::int64_t sent = shape(rows)[0], features = shape(rows)[1];
+  const std::int64_t own_experts = graph_.routing.experts / graph_.expert_degree;
   if (graph_.expert_degree > 1) {
     const ExpertLoad& load = request_.expert_load;
     const std::int64_t received = share_of(sent, load.received(graph_.expert_degree) / load.sent());
-    rows = op("panpipe::send_to_experts", {received, features}, dtype(rows), TensorRef{rows});
-    collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll);
-    graph_.operators.back().among = Among::Expert;
+    arrived.rows = op("panpipe::send_to_experts", {received, features}, dtype(rows), TensorRef{rows}, TensorRef{chosen});
+    collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll, Among::Expert);
+    arrived.counts = numbers_beside("panpipe::send_to_experts", {graph_.expert_degree, own_experts});
   }
   const int together = graph_.expert_tensor;
   if (together > 1) {
-    rows = op("panpipe::gather_rows", {shape(rows)[0] * together, features}, dtype(rows), TensorRef{rows});
+    arrived.own_counts = arrived.counts;
+    arrived.rows = op("panpipe::gather_rows", {shape(arrived.rows)[0] * together, features}, dtype(rows), TensorRef{arrived.rows},
+                      TensorRef{arrived.own_counts});
     collectives(CollectiveKind::AllGather, CollectiveKind::ReduceScatter);
+    arrived.counts = numbers_beside("panpipe::gather_rows", {std::int64_t{together} * graph_.expert_degree, own_experts});
   }
   // The other tensor-parallel ranks have as many tokens of their own.
-  graph_.expert_rows *= static_cast<double>(shape(rows)[0]) / (static_cast<double>(sent) * graph_.tensor_degree);
-  return rows;
+  graph_.expert_rows *= static_cast<double>(shape(arrived.rows)[0]) / (static_cast<double>(sent) * graph_.tensor_degree);
+  return arrived;
 }
 
-int GraphBuilder::send_back(int rows, std::int64_t sent) {
+int GraphBuilder::send_back(int rows, const Arrived& arrived, std::int64_t sent) {
   if (!experts_apart()) return rows;
   const std::int64_t features = shape(rows)[1];
+  int counts = arrived.counts;
   if (graph_.expert_tensor > 1) {
-    rows = op("panpipe::scatter_rows", {shape(rows)[0] / graph_.expert_tensor, features}, dtype(rows), TensorRef{rows});
+    rows = op("panpipe::scatter_rows", {shape(rows)[0] / graph_.expert_tensor, features}, dtype(rows), TensorRef{rows},
+              TensorRef{counts});
     collectives(CollectiveKind::ReduceScatter, CollectiveKind::AllGather);
+    counts = arrived.own_counts;
   }
   if (graph_.expert_degree > 1) {
-    rows = op("panpipe::send_back", {sent, features}, dtype(rows), TensorRef{rows});
-    collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll);
-    graph_.operators.back().among = Among::Expert;
+    rows = op("panpipe::send_back", {sent, features}, dtype(rows), TensorRef{rows}, TensorRef{counts});
+    collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll, Among::Expert);
   }
   return rows;
 }
 
-int GraphBuilder::regroup(int rows, int experts) {
+int GraphBuilder::regroup(int rows, const Arrived& arrived, int experts, bool back) {
   if (graph_.expert_degree == 1 || graph_.expert_degree == experts) return rows;
-  return op("panpipe_nn::regroup", shape(rows), dtype(rows), TensorRef{rows});
+  return op("panpipe_nn::regroup", shape(rows), dtype(rows), TensorRef{rows}, TensorRef{arrived.counts}, back);
 }
 
-int GraphBuilder::grouped_linear(int rows, int chosen, int weight, int bias, std::int64_t out_features, bool transposed) {
+int GraphBuilder::grouped_linear(int rows, int chosen, const Arrived& arrived, int weight, int bias, std::int64_t out_features,
+                                 bool transposed) {
   PANPIPE_CHECK(shape(weight)[transposed ? 2 : 1] == out_features, "grouped_linear: features do not fit at " + module_);
   PANPIPE_CHECK(shape(weight)[transposed ? 1 : 2] == shape(rows)[1], "grouped_linear: inputs do not fit at " + module_);
   // A bias that all ranks hold whole is added by each of them: the sum over the ranks has it once.
@@ -108,8 +121,10 @@ int GraphBuilder::grouped_linear(int rows, int chosen, int weight, int bias, std
   const int ranks = graph_.expert_tensor;
   const double share = whole_bias ? 1.0 / ranks : 1.0;
   if (whole_bias && ranks > 1) graph_.tensors[static_cast<std::size_t>(bias)].gradient_partial = true;
-  return op("panpipe_nn::grouped_linear", {shape(rows)[0], out_features}, dtype(rows), TensorRef{rows}, TensorRef{chosen},
-            TensorRef{weight}, optional(bias), transposed, share);
+  const int made = op("panpipe_nn::grouped_linear", {shape(rows)[0], out_features}, dtype(rows), TensorRef{rows},
+                      TensorRef{chosen}, TensorRef{weight}, optional(bias), transposed, share);
+  if (arrived.counts >= 0) graph_.operators.back().arguments.emplace_back(TensorRef{arrived.counts});
+  return made;
 }
 
 int GraphBuilder::combine(int rows, const Routed& routed) {

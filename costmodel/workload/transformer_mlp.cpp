@@ -77,7 +77,8 @@ int experts(const Transformer& m, int normal, const std::string& path) {
   const Routed routed = g.route(logits, correction, e);
   g.module(folder);
   const int sent = g.dispatch(flat, routed.experts, e.per_token);
-  const int received = g.regroup(g.send_to_experts(sent), e.count);
+  const Arrived arrived = g.send_to_experts(sent, routed.experts);
+  const int received = g.regroup(arrived.rows, arrived, e.count, false);
   const auto weight = [&](const char* name, Shape shape, int out_dimension, bool row, int fused) {
     if (e.transposed) std::swap(shape[1], shape[2]);
     const int shard = row == e.transposed ? 1 : 2;
@@ -89,7 +90,7 @@ int experts(const Transformer& m, int normal, const std::string& path) {
   const int first =
       weight(m.t.gated ? ".gate_up_proj" : ".up_proj", {count, wide * ffn, hidden}, e.transposed ? 2 : 1, false, wide);
   const int first_bias = e.biases ? g.expert_parameter(folder + ".gate_up_proj_bias", {count, wide * ffn}, "zeros", 1, wide) : -1;
-  const int made = g.grouped_linear(received, routed.experts, first, first_bias, wide * own, e.transposed);
+  const int made = g.grouped_linear(received, routed.experts, arrived, first, first_bias, wide * own, e.transposed);
   int active = -1;
   if (m.t.gated) {
     const std::vector<int> parts = g.split(made, own, 1);
@@ -99,8 +100,8 @@ int experts(const Transformer& m, int normal, const std::string& path) {
   }
   const int second = weight(".down_proj", {count, hidden, ffn}, e.transposed ? 1 : 2, true, 1);
   const int second_bias = e.biases ? g.expert_parameter(folder + ".down_proj_bias", {count, hidden}, "zeros") : -1;
-  const int back = g.grouped_linear(active, routed.experts, second, second_bias, hidden, e.transposed);
-  const int returned = g.send_back(g.regroup(back, e.count), g.shape(sent)[0]);
+  const int back = g.grouped_linear(active, routed.experts, arrived, second, second_bias, hidden, e.transposed);
+  const int returned = g.send_back(g.regroup(back, arrived, e.count, true), arrived, g.shape(sent)[0]);
   const int mixed = g.view(g.combine(returned, routed), tokens);
   if (e.shared_ffn == 0) return mixed;
   const int shared = dense(m, apart ? g.enter_parallel(normal) : normal, path, m.t.names->shared, e.shared_ffn, apart);

@@ -27,6 +27,12 @@ inline int world_size(const Plan& plan) { return plan.pipeline * plan.devices_of
 // Which samples a replica trains on: the same for those that share a sequence.
 inline int data_index(const Plan& plan, int replica) { return replica / plan.context; }
 
+// Among the devices of its position: replica x tensor degree + tensor index.
+inline int device_of_position(const Plan& plan, int rank) { return rank % plan.devices_of_rank(); }
+
+// Whether stages are cut at collectives.
+inline bool communicates_in_passes(const Plan& plan) { return plan.tensor > 1 || plan.context > 1 || plan.expert > 1; }
+
 // The ranks of the group that `rank` is in, ascending, all at one position of the pipeline; and its place among them.
 inline std::vector<int> group_of(const Plan& plan, Among among, int rank) {
   const GroupShape shape = plan.groups().shape(among);

@@ -151,16 +151,16 @@ at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor) {
 }
 
 SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& stages,
-                                   std::uint64_t seed, bool masters, at::Device device, int shard,
+                                   std::uint64_t seed, bool masters, at::Device device, int device_of_position,
                                    const PublishedWeights* weights, ParameterPlacement* placement)
     : graph_(&graph), placement_(placement) {
   const auto made = [&](const Tensor& tensor) {
-    if (const auto own = value_of_the_rank(tensor, shard)) return *own;
+    if (const auto own = value_of_the_rank(tensor, device_of_position % graph.tensor_degree)) return *own;
     Tensor whole = tensor;
     whole.shape = whole_shape(tensor);
     const at::Tensor values = weights != nullptr && weights->holds(tensor) ? weights->read(tensor).to(scalar_type(tensor.dtype))
                                                                            : initial_value(whole, seed);
-    return shard_of(tensor, values, shard, graph.tensor_degree);
+    return shard_of(tensor, values, device_of_position, groups_of(graph));
   };
   for (const int stage : stages) {
     for (const int used : layout.stages[static_cast<std::size_t>(stage)].parameters) {

@@ -29,12 +29,12 @@ class ParameterPlacement {
 class SeededParameters : public ParameterStore {
  public:
   // Makes what the given stages use. A tied parameter is one tensor per rank; its name is its root's.
-  // `masters`: 2-byte parameters are copies of fp32 values that the optimizer updates (mixed precision). `shard`: which of the
-  // tensor-parallel ranks this is; its part is cut out of the values that the whole parameter has without them. `weights`:
-  // read instead of drawn. `placement`: null where every parameter has memory of its own.
+  // `masters`: 2-byte parameters are copies of fp32 values that the optimizer updates (mixed precision). `device_of_position`:
+  // which of the devices of its pipeline rank this is; its part is cut out of the values that the whole parameter has without
+  // them. `weights`: read instead of drawn. `placement`: null where every parameter has memory of its own.
   SeededParameters(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& stages, std::uint64_t seed,
-                   bool masters = false, at::Device device = at::kCPU, int shard = 0, const PublishedWeights* weights = nullptr,
-                   ParameterPlacement* placement = nullptr);
+                   bool masters = false, at::Device device = at::kCPU, int device_of_position = 0,
+                   const PublishedWeights* weights = nullptr, ParameterPlacement* placement = nullptr);
 
   at::Tensor tensor(int graph_tensor) const override;
   // Trainable leaves by the root's graph tensor.

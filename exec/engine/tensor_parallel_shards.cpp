@@ -15,14 +15,14 @@ std::vector<std::int64_t> cut_lengths(const Tensor& parameter) {
   return std::vector<std::int64_t>(static_cast<std::size_t>(parameter.fused_matrices), all / parameter.fused_matrices);
 }
 
-}  // namespace
+// Ranks that divide a parameter's width, or an expert's.
+int width_degree(const Tensor& parameter, const GroupSizes& groups) {
+  return parameter.experts ? groups.expert_tensor : groups.tensor;
+}
 
-bool is_sharded(const Tensor& parameter) { return parameter.shard_dimension >= 0; }
-
-const Shape& whole_shape(const Tensor& parameter) { return is_sharded(parameter) ? parameter.full_shape : parameter.shape; }
-
-at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int shard, int degree) {
-  if (!is_sharded(parameter)) return whole;
+// Of a parameter without experts, or of some experts.
+at::Tensor shard_of_width(const Tensor& parameter, const at::Tensor& whole, int shard, int degree) {
+  if (parameter.shard_dimension < 0) return whole;
   const std::int64_t dimension = parameter.shard_dimension;
   const std::vector<std::int64_t> lengths = cut_lengths(parameter);
   const std::int64_t shards = degree / parameter.shard_replicas, index = shard / parameter.shard_replicas;
@@ -42,8 +42,8 @@ at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int shard,
   return at::cat(matrices, dimension).contiguous();
 }
 
-at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& shards) {
-  if (!is_sharded(parameter)) return shards.front();
+at::Tensor whole_width(const Tensor& parameter, at::TensorList shards) {
+  if (parameter.shard_dimension < 0) return shards.front();
   const std::int64_t dimension = parameter.shard_dimension;
   std::vector<at::Tensor> pieces;
   std::int64_t first = 0;  // of the matrix, in a shard
@@ -54,24 +54,60 @@ at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& shar
   return at::cat(pieces, dimension).narrow(dimension, 0, parameter.full_shape[static_cast<std::size_t>(dimension)]).contiguous();
 }
 
-std::vector<int> first_holders(const Tensor& parameter, int degree) {
-  std::vector<int> holders = {0};
-  if (!is_sharded(parameter)) return holders;
-  for (int shard = parameter.shard_replicas; shard < degree; shard += parameter.shard_replicas) holders.push_back(shard);
+}  // namespace
+
+bool is_sharded(const Tensor& parameter) { return parameter.shard_dimension >= 0 || parameter.experts; }
+
+const Shape& whole_shape(const Tensor& parameter) { return is_sharded(parameter) ? parameter.full_shape : parameter.shape; }
+
+GroupSizes groups_of(const OperatorGraph& graph) {
+  GroupSizes groups;
+  groups.tensor = graph.tensor_degree;
+  groups.context = graph.context_degree;
+  groups.expert = graph.expert_degree;
+  groups.expert_tensor = graph.expert_tensor;
+  return groups;
+}
+
+int devices_that_share(const Tensor& parameter, const GroupSizes& groups) {
+  return parameter.experts ? groups.expert * groups.expert_tensor : groups.tensor;
+}
+
+Among among_replicas(const Tensor& parameter) { return parameter.experts ? Among::ExpertData : Among::Data; }
+
+at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int device, const GroupSizes& groups) {
+  const int shard = device % devices_that_share(parameter, groups);
+  if (!parameter.experts) return shard_of_width(parameter, whole, shard, groups.tensor);
+  const std::int64_t own = parameter.shape[0];
+  const at::Tensor experts = whole.narrow(0, own * (shard / groups.expert_tensor), own);
+  return shard_of_width(parameter, experts, shard % groups.expert_tensor, groups.expert_tensor).contiguous();
+}
+
+at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& shards) {
+  if (!parameter.experts) return whole_width(parameter, shards);
+  const auto parts = static_cast<std::size_t>(parameter.full_shape[0] / parameter.shape[0]), width = shards.size() / parts;
+  std::vector<at::Tensor> experts;
+  for (std::size_t first = 0; first < shards.size(); first += width)
+    experts.push_back(whole_width(parameter, at::TensorList(shards).slice(first, width)));
+  return at::cat(experts).contiguous();
+}
+
+std::vector<int> first_holders(const Tensor& parameter, const GroupSizes& groups) {
+  const int degree = width_degree(parameter, groups);
+  const int step = parameter.shard_dimension >= 0 ? parameter.shard_replicas : degree;
+  std::vector<int> holders;
+  for (int device = 0; device < devices_that_share(parameter, groups); device += step) holders.push_back(device);
   return holders;
 }
 
-std::vector<int> gradient_peers(const Tensor& parameter, int shard, int degree) {
-  int first = shard, count = 1;
-  if (is_sharded(parameter)) {
+std::vector<int> gradient_peers(const Tensor& parameter, int device, const GroupSizes& groups) {
+  int count = 1;  // neighbours that hold the same
+  if (parameter.shard_dimension >= 0)
     count = parameter.shard_replicas;
-    first = shard / count * count;
-  } else if (parameter.gradient_partial) {
-    first = 0;
-    count = degree;
-  }
+  else if (parameter.gradient_partial)
+    count = width_degree(parameter, groups);
   std::vector<int> peers(static_cast<std::size_t>(count));
-  std::iota(peers.begin(), peers.end(), first);
+  std::iota(peers.begin(), peers.end(), device / count * count);
   return peers;
 }
 

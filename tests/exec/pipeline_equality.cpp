@@ -45,13 +45,14 @@ using Stores = std::vector<std::unique_ptr<SeededParameters>>;
 
 // Sums what ranks hold copies of, puts shards together.
 std::map<std::string, at::Tensor> whole_gradients(const OperatorGraph& graph, const Plan& plan, const Stores& stores) {
-  std::map<int, std::vector<at::Tensor>> by_shard;  // root -> sum per tensor-parallel rank
+  std::map<int, std::vector<at::Tensor>> by_shard;  // root -> sum per neighbour that holds a part
   for (std::size_t rank = 0; rank < stores.size(); ++rank) {
-    const auto shard = static_cast<std::size_t>(place_of(plan, static_cast<int>(rank)).shard);
     for (const auto& [root, value] : stores[rank]->trained()) {
       if (!value.grad().defined()) continue;
+      const int sharing = devices_that_share(graph.tensors[static_cast<std::size_t>(root)], plan.groups());
+      const auto shard = static_cast<std::size_t>(device_of_position(plan, static_cast<int>(rank)) % sharing);
       auto& sums = by_shard[root];
-      sums.resize(static_cast<std::size_t>(plan.tensor));
+      sums.resize(static_cast<std::size_t>(sharing));
       sums[shard] = sums[shard].defined() ? sums[shard].add(value.grad()) : value.grad();
     }
   }
@@ -59,10 +60,11 @@ std::map<std::string, at::Tensor> whole_gradients(const OperatorGraph& graph, co
   for (const auto& [root, sums] : by_shard) {
     const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
     std::vector<at::Tensor> shards;
-    for (const int first : first_holders(parameter, plan.tensor)) {
+    for (const int first : first_holders(parameter, plan.groups())) {
       at::Tensor sum;
-      for (const int peer : gradient_peers(parameter, first, plan.tensor)) {
+      for (const int peer : gradient_peers(parameter, first, plan.groups())) {
         const at::Tensor& part = sums[static_cast<std::size_t>(peer)];
+        if (!part.defined()) continue;
         sum = sum.defined() ? sum.add(part) : part;
       }
       shards.push_back(sum);
@@ -104,6 +106,39 @@ WorkloadRequest small_request(const std::string& model) {
 
 namespace {
 
+std::string small_config(const std::string& type) {
+  std::string text =
+      "{model_type: " + type +
+      ", hidden_size: 32, num_hidden_layers: 4, num_attention_heads: 4, intermediate_size: 48, ffn_dim: 48, vocab_size: 96, "
+      "max_position_embeddings: 16";
+  if (type == "gemma2" || type == "gemma3_text" || type == "gpt_oss") text += ", head_dim: 8, sliding_window: 5";
+  if (type == "mistral") text += ", sliding_window: 5, num_key_value_heads: 2";
+  if (type == "gemma" || type == "qwen3") text += ", head_dim: 8";
+  if (type == "gpt_oss" || type == "gemma3_text" || type == "phi3" || type == "qwen3") text += ", num_key_value_heads: 2";
+  if (type == "falcon") text += ", new_decoder_architecture: true, num_kv_heads: 2, bias: true";
+  if (type == "opt") text += ", word_embed_proj_dim: 16";
+  if (type.rfind("deepseek", 0) == 0)
+    text +=
+        ", num_experts_per_tok: 2, n_routed_experts: 4, q_lora_rank: 16, kv_lora_rank: 8, qk_nope_head_dim: 8, "
+        "qk_rope_head_dim: 4, v_head_dim: 6, moe_intermediate_size: 16, first_k_dense_replace: 1";
+  if (type == "qwen2_moe" || type == "qwen3_moe")
+    text +=
+        ", num_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 16, shared_expert_intermediate_size: 24, head_dim: 8";
+  if (type == "gpt_oss" || type == "mixtral") text += ", num_local_experts: 4, num_experts_per_tok: 2";
+  return text + "}";
+}
+
+}  // namespace
+
+Workload small_config_model(const std::string& type, const WorkloadShape& shape) {
+  const auto document = parse_document(small_config(type), "config.json", ".");
+  WorkloadRequest request;
+  request.config = std::make_shared<ModelConfig>(read_model_config(*document, 16));
+  return make_workload(request, shape);
+}
+
+namespace {
+
 WorkloadShape small_shape(int tensor, bool sequence_parallel) {
   return {.microbatch = 2, .tensor_degree = tensor, .sequence_parallel = sequence_parallel, .precision = Precision::Fp32};
 }
@@ -137,10 +172,7 @@ Workload small_model(const std::string& model, int tensor, bool sequence_paralle
 }
 
 Workload small_config_model(const std::string& type, int tensor, bool sequence_parallel) {
-  const auto document = parse_document(small_config(type), "config.json", ".");
-  WorkloadRequest request;
-  request.config = std::make_shared<ModelConfig>(read_model_config(*document, 16));
-  return make_workload(request, small_shape(tensor, sequence_parallel));
+  return small_config_model(type, small_shape(tensor, sequence_parallel));
 }
 
 SliceGraph small_slices(const std::string& model, int splits, int tensor, bool sequence_parallel) {
@@ -169,6 +201,8 @@ Plan plan_over(const OperatorGraph& graph, Schedule schedule, int data, Recomput
   plan.data = data;
   plan.tensor = graph.tensor_degree;
   plan.context = graph.context_degree;
+  plan.expert = graph.expert_degree;
+  plan.expert_tensor = graph.expert_tensor == graph.tensor_degree ? 0 : graph.expert_tensor;
   plan.schedule = std::move(schedule);
   plan.stages.resize(static_cast<std::size_t>(plan.schedule.stages));
   const int units = static_cast<int>(graph.units.size());
@@ -196,8 +230,8 @@ Trained train(const OperatorGraph& whole, const Plan& plan, const SliceGraph* sl
   Stores stores;
   for (int rank = 0; rank < ranks; ++rank) {
     const MeshPlace place = place_of(plan, rank);
-    stores.push_back(
-        std::make_unique<SeededParameters>(graph, layout, stages_at(plan, place.position), kSeed, false, at::kCPU, place.shard));
+    stores.push_back(std::make_unique<SeededParameters>(graph, layout, stages_at(plan, place.position), kSeed, false, at::kCPU,
+                                                        device_of_position(plan, rank)));
   }
   Trained result;
   result.spans.resize(static_cast<std::size_t>(ranks));

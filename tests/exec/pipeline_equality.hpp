@@ -23,7 +23,8 @@ struct Trained {
 WorkloadRequest small_request(const std::string& model);
 // A few layers, sharded for `tensor` ranks.
 Workload small_model(const std::string& model, int tensor = 1, bool sequence_parallel = false);
-// A class of language model by its config.json ("qwen3_moe"), small.
+// A few layers of a class of language models, by its config.json ("qwen3_moe").
+Workload small_config_model(const std::string& type, const WorkloadShape& shape);
 Workload small_config_model(const std::string& type, int tensor = 1, bool sequence_parallel = false);
 // One slice of its sequence.
 SliceGraph small_slices(const std::string& model, int splits, int tensor = 1, bool sequence_parallel = false);

@@ -55,6 +55,42 @@ TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
   }
 }
 
+// A mixture of experts, its experts shared out over two of two processes and over two of four; its rows travel over Gloo.
+TEST(Processes, ExpertsOverRanksEqualOneProcess) {
+  const Folder folder;
+  const std::string config =
+      folder.write("config.json",
+                   "{\"model_type\": \"mixtral\", \"hidden_size\": 16, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "
+                   "\"intermediate_size\": 24, \"vocab_size\": 48, \"num_local_experts\": 4, \"num_experts_per_tok\": 2}");
+  const auto scenario_on = [&](int pipeline, int data, int expert) {
+    return "panpipe: 1\ncluster: {devices: " + std::to_string(pipeline * data) +
+           ", memory: 4 GiB, link: {latency: 1 us, bandwidth: 10 GB/s}}\nworkload: {config: " + config +
+           ", sequence: 8}\nbatch: {micro: 2, microbatches: " + std::to_string(8 / data) +
+           "}\noptimizer: {name: sgd, learning_rate: 0.1}\nparallel: {pipeline: " + std::to_string(pipeline) +
+           ", data: " + std::to_string(data) + ", expert: " + std::to_string(expert) + "}\nschedule: zb-h1\n";
+  };
+  const std::string alone = folder.write("alone.yaml", scenario_on(1, 1, 1));
+  RunRequest request = quiet(alone, 2);
+  request.dump_gradients = folder.file("alone.safetensors");
+  const Outcome one = run_threads(alone, request);
+  ASSERT_EQ(one.error(), "");
+  for (const auto& [pipeline, data] : {std::pair{1, 2}, {2, 2}, {1, 4}}) {
+    SCOPED_TRACE(data);
+    const std::string file = folder.write("s.yaml", scenario_on(pipeline, data, 2));
+    const std::string gradients = folder.file("gradients.safetensors");
+    const test::Ended run = test::start_panpipe("run " + file +
+                                                " --steps 2 --transport gloo --device cpu --threads 1 --no-progress "
+                                                "--deadline 60 --json --dump-gradients " +
+                                                gradients)
+                                .end();
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    const auto losses = nlohmann::json::parse(run.out).at("losses").get<std::vector<double>>();
+    ASSERT_EQ(losses.size(), 2u);
+    for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(losses[s], one.losses()[s], 1e-5 * one.losses()[s]);
+    expect_close(tensors_of(gradients), tensors_of(request.dump_gradients), 2e-5);
+  }
+}
+
 // Six layers with dropout: which blocks are made again, and that gradients stay what they are where nothing is.
 TEST(Processes, BlocksThatAreMadeAgainEqualThoseThatAreKept) {
   const Folder folder;

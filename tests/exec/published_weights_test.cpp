@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <tuple>
+#include <vector>
+
 #include "tests/exec/training_fixture.hpp"
 
 namespace panpipe::exec {
@@ -25,12 +28,13 @@ const Model kLlama = {"model: llama, layers: 2, hidden: 16, heads: 4, kv_heads: 
 const Model kTied = {kLlama.keys + ", tied_embedding: true", 4.7409377};
 
 // Steps of the two samples of write.py, each twice.
-std::string scenario_of(const std::string& workload, int pipeline, int data, int tensor, const std::string& extra) {
+std::string scenario_of(const std::string& workload, int pipeline, int data, int tensor, const std::string& extra,
+                        int expert = 1) {
   return fmt::format(
       "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
-      "workload: {{{}}}\nbatch: {{micro: 1, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}}}\n"
+      "workload: {{{}}}\nbatch: {{micro: 1, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}, expert: {}}}\n"
       "data: {{tokens: tokens}}\n{}",
-      pipeline * data * tensor, workload, 4 / data, pipeline, data, tensor, extra);
+      pipeline * data * tensor, workload, 4 / data, pipeline, data, tensor, expert, extra);
 }
 
 void write_tokens(const Folder& folder) {
@@ -75,6 +79,8 @@ std::string class_keys(const std::string& name) {
   return fmt::format("config: {0}classes/{1}/config.json, sequence: 8, weights: {0}classes/{1}", kFolders, name);
 }
 
+bool has_experts(const std::string& name) { return name == "deepseek_v3" || name == "mixtral" || name == "qwen2_moe"; }
+
 TEST(PublishedWeights, OfOtherClassesGiveTheirLosses) {
   const Folder folder;
   write_tokens(folder);
@@ -93,11 +99,17 @@ TEST(PublishedWeights, OfOtherClassesGiveTheirLosses) {
 TEST(ModelFolders, HoldWhatTransformersWrites) {
   const Folder folder;
   write_tokens(folder);
+  std::vector<std::tuple<std::string, double, int>> runs;  // class, loss, ranks that share out the experts
   for (const auto& [name, loss] : classes()) {
-    SCOPED_TRACE(name);
-    const std::string out = folder.file("export-" + name);
+    runs.emplace_back(name, loss, 1);
+    if (has_experts(name)) runs.emplace_back(name, loss, 2);
+  }
+  for (const auto& [name, loss, expert] : runs) {
+    SCOPED_TRACE(fmt::format("{} over {} expert ranks", name, expert));
+    const std::string out = folder.file(fmt::format("export-{}-{}", name, expert));
+    const int tensor = name == "falcon" || expert > 1 ? 1 : 2;
     const std::string file = folder.write(
-        "s.yaml", scenario_of(class_keys(name), 2, 1, name == "falcon" ? 1 : 2, "optimizer: {name: sgd, learning_rate: 0}\n"));
+        "s.yaml", scenario_of(class_keys(name), 2, expert, tensor, "optimizer: {name: sgd, learning_rate: 0}\n", expert));
     RunRequest request = quiet(file, 1);
     request.export_folder = out;
     const Outcome outcome = run_threads(file, request);
@@ -119,6 +131,22 @@ TEST(ModelFolders, HoldWhatTransformersWrites) {
     const Outcome second = run_threads(again, quiet(again, 1));
     ASSERT_EQ(second.error(), "");
     EXPECT_NEAR(second.losses()[0], loss, 2e-6 * loss);
+  }
+}
+
+// Experts shared out over two of two, and over two of four replicas: each token goes to those that transformers chooses.
+TEST(PublishedWeights, GiveTheLossWithTheirExpertsOverRanks) {
+  const Folder folder;
+  write_tokens(folder);
+  for (const auto& [name, loss] : classes()) {
+    if (!has_experts(name)) continue;
+    for (const int data : {2, 4}) {
+      SCOPED_TRACE(fmt::format("{} over {} replicas", name, data));
+      const std::string file = folder.write("s.yaml", scenario_of(class_keys(name), 1, data, 1, "", 2));
+      const Outcome outcome = run_threads(file, quiet(file, 1));
+      ASSERT_EQ(outcome.error(), "");
+      EXPECT_NEAR(outcome.losses()[0], loss, 2e-6 * loss);
+    }
   }
 }
 

@@ -136,9 +136,9 @@ TEST(Shards, CutInsideBlocksAndBack) {
   parameter.shard_dimension = 0;
   parameter.fused_matrices = 3;
   const at::Tensor whole = at::arange(24, at::kFloat).reshape({12, 2});
-  const at::Tensor second = shard_of(parameter, whole, 1, 2);
+  const at::Tensor second = shard_of(parameter, whole, 1, {.tensor = 2});
   EXPECT_EQ(second.select(1, 0).to(at::kLong).equal(at::tensor({4, 6, 12, 14, 20, 22}, at::kLong)), true);
-  EXPECT_TRUE(whole_of(parameter, {shard_of(parameter, whole, 0, 2), second}).equal(whole));
+  EXPECT_TRUE(whole_of(parameter, {shard_of(parameter, whole, 0, {.tensor = 2}), second}).equal(whole));
 }
 
 // Two key-value heads over four ranks: ranks 0 and 1 hold the first, and their gradients add up.
@@ -148,14 +148,15 @@ TEST(Shards, AreSharedWhereThereAreFewerThanRanks) {
   parameter.full_shape = {2};
   parameter.shard_dimension = 0;
   parameter.shard_replicas = 2;
-  EXPECT_EQ(first_holders(parameter, 4), (std::vector<int>{0, 2}));
-  EXPECT_EQ(gradient_peers(parameter, 3, 4), (std::vector<int>{2, 3}));
-  EXPECT_EQ(shard_of(parameter, at::arange(2, at::kFloat), 3, 4).item<float>(), 1);
+  const GroupSizes four{.tensor = 4};
+  EXPECT_EQ(first_holders(parameter, four), (std::vector<int>{0, 2}));
+  EXPECT_EQ(gradient_peers(parameter, 3, four), (std::vector<int>{2, 3}));
+  EXPECT_EQ(shard_of(parameter, at::arange(2, at::kFloat), 3, four).item<float>(), 1);
   Tensor norm;
   norm.shape = {4};
-  EXPECT_EQ(gradient_peers(norm, 3, 4), std::vector<int>{3});
+  EXPECT_EQ(gradient_peers(norm, 3, four), std::vector<int>{3});
   norm.gradient_partial = true;
-  EXPECT_EQ(gradient_peers(norm, 3, 4), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(gradient_peers(norm, 3, four), (std::vector<int>{0, 1, 2, 3}));
 }
 
 // A vocabulary of 5 over two ranks of 3 columns (one is padding), against LibTorch's on the whole.

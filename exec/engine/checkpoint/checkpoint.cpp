@@ -26,8 +26,8 @@ std::vector<StatePart> parts_of(const Trainer& trainer) {
   const auto form = [](const NamedState& entry) { return StoredForm{.parts = {{entry.name, whole_shape(*entry.parameter)}}}; };
   std::vector<StatePart> parts;
   parts.push_back({file("model"), trainer.model_state(), kGatherTag, form});
-  parts.push_back(
-      {file("optimizer"), trainer.optimizer_state(), kGatherTag + static_cast<std::uint32_t>(parts[0].state.size()), form});
+  const auto most = static_cast<std::uint32_t>(2 * trainer.run().graph().tensors.size());  // of the model's numbers
+  parts.push_back({file("optimizer"), trainer.optimizer_state(), kGatherTag + most, form});
   return parts;
 }
 
@@ -120,7 +120,7 @@ void load_checkpoint(Trainer& trainer, const Manifest& manifest, const std::stri
       if (sha256_of_file((fs::path(folder) / manifest.files[i].name).string()) != manifest.files[i].sha256)
         refuse(fmt::format("{} is not what was written: its hash differs", manifest.files[i].name));
     }
-    const MeshPlace place = place_of(trainer.run().plan, transport.rank());
+    const Plan& plan = trainer.run().plan;
     std::map<std::string, SafetensorsFile> open;
     const at::NoGradGuard no_graph;
     std::vector<NamedState> wanted = trainer.model_state();
@@ -134,7 +134,8 @@ void load_checkpoint(Trainer& trainer, const Manifest& manifest, const std::stri
       if (stored->second.shape != whole_shape(*entry.parameter))
         refuse(fmt::format("{} has shape ({}), not ({})", entry.name, fmt::join(stored->second.shape, ", "),
                            fmt::join(whole_shape(*entry.parameter), ", ")));
-      at::Tensor value = shard_of(*entry.parameter, file->second.read(entry.name), place.shard, trainer.run().plan.tensor);
+      at::Tensor value =
+          shard_of(*entry.parameter, file->second.read(entry.name), device_of_position(plan, transport.rank()), plan.groups());
       if (!entry.lengths.empty()) {
         const auto own = entry.lengths.begin() + static_cast<std::ptrdiff_t>(entry.member);
         value = value.reshape({-1}).narrow(0, std::accumulate(entry.lengths.begin(), own, std::int64_t{0}), *own);

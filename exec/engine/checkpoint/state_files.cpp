@@ -10,8 +10,11 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "exec/engine/checkpoint/safetensors.hpp"
 #include "exec/engine/run/deadline.hpp"
@@ -49,27 +52,35 @@ namespace {
 
 at::Tensor on_host(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
 
-// What is cut over tensor-parallel ranks, and what ZeRO 2 and 3 divide over a shard group, is put together by the first of them,
-// tensor after tensor, on the host: the GPU's memory may be full. It asks for each part when it is about to write the tensor, so
-// that no part waits in its memory.
+// What is cut over neighbours, and what ZeRO 2 and 3 divide over a shard group, is put together by the first of them, tensor after
+// tensor, on the host: the GPU's memory may be full. It asks for each part when it is about to write the tensor, so that no part
+// waits in its memory. A rank may write some tensors and hold parts of others, that of an expert's for one: all take them in the
+// order of their tags, so the rank that is furthest behind waits for nobody.
 class ShardGather {
  public:
-  explicit ShardGather(const Trainer& trainer)
+  ShardGather(const Trainer& trainer, const std::vector<StatePart>& parts)
       : plan_(trainer.run().plan),
         transport_(trainer.transport()),
         deadline_(disk_deadline(trainer.run())),
-        place_(place_of(plan_, transport_.rank())),
-        divided_(trainer.run().shards.has_value()) {}
-
-  // Does this rank put together, or give what it has?
-  bool writes() const { return place_.shard == 0 && (!divided_ || place_.replica == 0); }
-
-  // On the one that writes: what will be asked for, in this order.
-  void expect(const NamedState& entry, std::uint32_t tag) {
-    for (const Source& source : sources(entry))
-      if (source.rank != transport_.rank()) open_[source.rank].push_back(tag);
+        here_(device_of_position(plan_, transport_.rank())) {
+    for (const StatePart& part : parts)
+      for (const NamedState& entry : part.state) {
+        if (!entry.writes) continue;
+        const std::uint32_t tag = part.first_tag + entry.number;
+        for (const Source& source : sources(entry)) {
+          const bool own = source.rank == transport_.rank();
+          if (is_first(entry) && !own) open_[source.rank].push_back(tag);
+          if (!is_first(entry) && own) to_give_.push_back({&entry, tag});
+        }
+      }
   }
+
+  // Whether this rank writes what its neighbours hold with it.
+  bool is_first(const NamedState& entry) const { return here_ == first_device(entry); }
+
+  // On the first.
   at::Tensor whole(const NamedState& entry, std::uint32_t tag) {
+    give_before(tag);
     std::vector<PendingPtr> asked, arriving;
     for (const Source& source : sources(entry)) {
       if (source.rank == transport_.rank()) {
@@ -78,7 +89,7 @@ class ShardGather {
       }
       arriving.push_back(transport_.receive({source.shape, entry.value.scalar_type(), at::kCPU}, source.rank, tag));
       asked.push_back(answer(source.rank, tag, true));
-      open_[source.rank].pop_front();
+      open_.at(source.rank).pop_front();
     }
     std::vector<at::Tensor> parts;
     for (const PendingPtr& one : arriving) {
@@ -94,17 +105,19 @@ class ShardGather {
       if (!tags.empty()) answer(rank, tags.front(), false)->wait(deadline_, kWhat);
   }
 
-  // On the others: false when nothing more is wanted.
-  bool give(const NamedState& entry, std::uint32_t tag) {
-    const std::vector<Source> from = sources(entry);
-    if (std::none_of(from.begin(), from.end(), [&](const Source& source) { return source.rank == transport_.rank(); }))
-      return true;
-    const int writer = from.front().writer;
-    const PendingPtr question = transport_.receive({{1}, at::kBool, at::kCPU}, writer, tag);
-    question->wait(deadline_, kWhat);
-    if (!question->value.item<bool>()) return false;
-    transport_.send(on_host(entry.value), writer, tag)->wait(deadline_, kWhat);
-    return true;
+  // Shards that the first of others will ask for, as long as they do, up to this tag.
+  void give_before(std::uint32_t end) {
+    for (; !to_give_.empty() && to_give_.front().second < end; to_give_.pop_front()) {
+      const auto& [entry, tag] = to_give_.front();
+      const int first = rank_of(*entry, 0);
+      if (stopped_.count(first) > 0) continue;
+      const PendingPtr question = transport_.receive({{1}, at::kBool, at::kCPU}, first, tag);
+      question->wait(deadline_, kWhat);
+      if (question->value.item<bool>())
+        transport_.send(on_host(entry->value), first, tag)->wait(deadline_, kWhat);
+      else
+        stopped_.insert(first);
+    }
   }
 
  private:
@@ -112,19 +125,16 @@ class ShardGather {
 
   // Who has a part of it, and of which shape; shard by shard, in each the members of the shard group.
   struct Source {
-    int rank, writer;
+    int rank;
     std::vector<std::int64_t> shape;
   };
   std::vector<Source> sources(const NamedState& entry) const {
     std::vector<Source> found;
-    const bool divided = !entry.lengths.empty();
-    const int first = divided ? 0 : place_.replica, writer = world_rank(plan_, {place_.position, first, 0});
-    for (const int shard : first_holders(*entry.parameter, plan_.tensor)) {
-      if (!divided) found.push_back({world_rank(plan_, {place_.position, first, shard}), writer, entry.value.sizes().vec()});
+    for (const int shard : first_holders(*entry.parameter, plan_.groups())) {
+      if (entry.lengths.empty()) found.push_back({rank_of(entry, shard), entry.value.sizes().vec()});
       for (std::size_t member = 0; member < entry.lengths.size(); ++member)
         if (entry.lengths[member] > 0)
-          found.push_back(
-              {world_rank(plan_, {place_.position, static_cast<int>(member), shard}), writer, {entry.lengths[member]}});
+          found.push_back({rank_of(entry, shard + static_cast<int>(member) * plan_.tensor), {entry.lengths[member]}});
     }
     return found;
   }
@@ -142,6 +152,15 @@ class ShardGather {
     }
     return shards;
   }
+
+  // Of what is divided over a shard group, the first of the position: the first group writes.
+  int first_device(const NamedState& entry) const {
+    return entry.lengths.empty() ? here_ - here_ % devices_that_share(*entry.parameter, plan_.groups()) : 0;
+  }
+  // Of those that hold the entry together.
+  int rank_of(const NamedState& entry, int neighbour) const {
+    return transport_.rank() - here_ + first_device(entry) + neighbour;
+  }
   PendingPtr answer(int rank, std::uint32_t tag, bool wanted) {
     return transport_.send(at::full({1}, wanted, at::kBool), rank, tag);
   }
@@ -149,21 +168,17 @@ class ShardGather {
   const Plan& plan_;
   Transport& transport_;
   Clock::duration deadline_;
-  MeshPlace place_;
-  bool divided_;
-  std::map<int, std::deque<std::uint32_t>> open_;  // by rank: tags of what it was not asked for yet
+  int here_;                                                         // among the devices of the position
+  std::map<int, std::deque<std::uint32_t>> open_;                    // by rank: tags of what it was not asked for yet
+  std::deque<std::pair<const NamedState*, std::uint32_t>> to_give_;  // in the order of tags
+  std::set<int> stopped_;                                            // ranks that ask for nothing more
 };
-
-// Calls `use` with each entry that this rank's position and replica write, until it returns false.
-template <class Use>
-void for_each_written(const StatePart& part, Use use) {
-  for (std::size_t i = 0; i < part.state.size(); ++i)
-    if (part.state[i].writes && !use(part.state[i], part.first_tag + static_cast<std::uint32_t>(i))) return;
-}
 
 json write_part(const StatePart& part, ShardGather& gather, const fs::path& folder, json& tensors) {
   std::vector<TensorToWrite> to_write;
-  for_each_written(part, [&](const NamedState& entry, std::uint32_t tag) {
+  for (const NamedState& entry : part.state) {
+    if (!entry.writes || !gather.is_first(entry)) continue;
+    const std::uint32_t tag = part.first_tag + entry.number;
     const StoredForm form = part.form(entry);
     // Gathered for the first of its tensors, kept for the others.
     const auto whole = std::make_shared<at::Tensor>();
@@ -177,8 +192,7 @@ json write_part(const StatePart& part, ShardGather& gather, const fs::path& fold
       to_write.push_back({form.parts[k].name, entry.value.scalar_type(), form.parts[k].shape, value});
       tensors[form.parts[k].name] = part.file;
     }
-    return true;
-  });
+  }
   if (to_write.empty()) return nullptr;
   const WrittenFile written = write_safetensors(folder / part.file, to_write, {{"format", "pt"}});
   return {{"name", written.name}, {"bytes", written.bytes}, {"sha256", written.sha256}};
@@ -188,25 +202,15 @@ json write_part(const StatePart& part, ShardGather& gather, const fs::path& fold
 
 json write_share(const Trainer& trainer, const std::vector<StatePart>& parts, const fs::path& folder) {
   json files = json::array(), tensors = json::object();
-  ShardGather gather(trainer);
-  if (!gather.writes()) {
-    bool wanted = true;
+  ShardGather gather(trainer, parts);
+  try {
     for (const StatePart& part : parts)
-      for_each_written(part,
-                       [&](const NamedState& entry, std::uint32_t tag) { return wanted = wanted && gather.give(entry, tag); });
-  } else {
-    for (const StatePart& part : parts)
-      for_each_written(part, [&](const NamedState& entry, std::uint32_t tag) {
-        gather.expect(entry, tag);
-        return true;
-      });
-    try {
-      for (const StatePart& part : parts)
-        if (json file = write_part(part, gather, folder, tensors); !file.is_null()) files.push_back(std::move(file));
-    } catch (...) {
-      gather.stop();
-      throw;
-    }
+      if (json file = write_part(part, gather, folder, tensors); !file.is_null()) files.push_back(std::move(file));
+    gather.give_before(std::numeric_limits<std::uint32_t>::max());
+  } catch (...) {
+    gather.stop();
+    gather.give_before(std::numeric_limits<std::uint32_t>::max());  // others may still ask
+    throw;
   }
   return {{"files", std::move(files)}, {"tensors", std::move(tensors)}};
 }

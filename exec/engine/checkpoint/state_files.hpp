@@ -58,8 +58,8 @@ std::vector<nlohmann::json> together(Transport& transport, Clock::duration deadl
 // Tags of the passes' messages and of gradients stay below: those count within one step.
 constexpr std::uint32_t kGatherTag = 0xC0000000U;
 
-// State that goes into one file of each rank. Tags count the entries of all parts, the same on all ranks that hold parts of
-// one tensor: they keep the same things.
+// State that goes into one file of each rank. The tag of an entry is `first_tag` and its number; parts stand in the order of
+// their tags.
 struct StatePart {
   std::string file;  // name of this rank's
   std::vector<NamedState> state;

@@ -20,7 +20,9 @@ std::optional<SliceGraph> sliced(const Experiment& experiment, const Schedule& s
   const Scenario& scenario = experiment.scenario;
   try {
     check_slice_order(schedule);
-    const WorkloadShape shape{scenario.micro, scenario.parallel.tensor, scenario.parallel.sequence_parallel, scenario.precision};
+    WorkloadShape shape{scenario.micro, scenario.parallel.tensor, scenario.parallel.sequence_parallel, scenario.precision};
+    shape.expert_degree = scenario.parallel.expert;
+    shape.expert_tensor = scenario.parallel.expert_tensor;
     return slice_graph(scenario.workload, shape, *experiment.workload.graph, schedule.splits);
   } catch (const InputError& error) {
     throw placed(error, scenario, "schedule");
@@ -87,13 +89,9 @@ PreparedRun::PreparedRun(RunRequest asked)
   if (!experiment.workload.graph)
     throw fault_at(scenario, "workload", "measured layers are times, not operators: there is nothing to execute",
                    "name a built-in model, or give an exported one: {pt2: FILE}");
-  if (scenario.parallel.expert > 1)
-    throw fault_at(scenario, "parallel.expert", "the executor runs all experts on every replica",
-                   "run with parallel.expert 1; estimate and simulate know more");
-  if (scenario.expert_load.capacity || scenario.parallel.expert_tensor > 0)
-    throw fault_at(scenario, scenario.expert_load.capacity ? "experts.capacity" : "parallel.expert_tensor",
-                   "the executor drops and pads no tokens, and divides experts as all else",
-                   "run without experts.capacity and parallel.expert_tensor; estimate and simulate know more");
+  if (scenario.expert_load.capacity)
+    throw fault_at(scenario, "experts.capacity", "the executor drops and pads no tokens",
+                   "run without experts.capacity; estimate and simulate know more");
   check_formats(scenario);
   plan = experiment.plan(request.plan);
   if (plan.context > 1) {

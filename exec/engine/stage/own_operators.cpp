@@ -71,10 +71,24 @@ Value dispatch(const Value& rows, const Value& chosen) {
   return rows.index_select(0, at::floor_divide(by_expert(chosen), chosen.size(1)));
 }
 
-// Rows sorted by expert; weight (experts, out, in), or (experts, in, out) transposed.
+// Rows in blocks of (rank, expert), `counts` of each, to blocks of (expert, rank), or back.
+Value regroup(const Value& rows, const Value& counts, bool back) {
+  const Value sizes = counts.flatten();
+  const Value first = (sizes.cumsum(0) - sizes).view(counts.sizes());  // of each block
+  const Value sizes_by_expert = counts.t().flatten();
+  const Value first_by_expert = first.t().flatten();
+  // Place i of the new order: the first of its block, and how far it is from the new first of its block.
+  const Value new_first = sizes_by_expert.cumsum(0) - sizes_by_expert;
+  const Value order = at::arange(rows.size(0), sizes.options()) +
+                      (first_by_expert - new_first).repeat_interleave(sizes_by_expert, std::nullopt, rows.size(0));
+  return rows.index_select(0, (back ? order.argsort() : order).to(rows.device()));
+}
+
+// Rows sorted by expert; weight (experts, out, in), or (experts, in, out) transposed. `arrived`: (ranks, experts), where rows
+// came from several ranks; else these are the rows of `chosen`.
 Value grouped_linear(const Value& rows, const Value& chosen, const Value& weight, const OptionalValue& bias, bool transposed,
-                     double share) {
-  const Value counts = at::bincount(chosen.flatten(), {}, weight.size(0)).to(at::kCPU);
+                     double share, const OptionalValue& arrived) {
+  const Value counts = (arrived ? arrived->sum(0) : at::bincount(chosen.flatten(), {}, weight.size(0))).to(at::kCPU);
   const auto* count = counts.const_data_ptr<std::int64_t>();
   std::vector<Value> made;
   std::int64_t first = 0;
@@ -108,8 +122,11 @@ void register_own_operators() {
         "route(Tensor logits, Tensor? correction, int per_token, bool sigmoid, bool normalized, float scale) -> (Tensor, Tensor)",
         route);
     made.def("dispatch(Tensor rows, Tensor chosen) -> Tensor", dispatch);
-    made.def("grouped_linear(Tensor rows, Tensor chosen, Tensor weight, Tensor? bias, bool transposed, float share) -> Tensor",
-             grouped_linear);
+    made.def(
+        "grouped_linear(Tensor rows, Tensor chosen, Tensor weight, Tensor? bias, bool transposed, float share, "
+        "Tensor? arrived=None) -> Tensor",
+        grouped_linear);
+    made.def("regroup(Tensor rows, Tensor counts, bool back) -> Tensor", regroup);
     made.def("combine(Tensor rows, Tensor weights, Tensor chosen) -> Tensor", combine);
     return made;
   }();

@@ -5,8 +5,11 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "costmodel/lowering/collective_label.hpp"
@@ -81,6 +84,29 @@ void PassGroup::exchange_rows(Posted& posted, const at::Tensor& value) {
   posted.pending.insert(posted.pending.end(), posted.arriving.begin(), posted.arriving.end());
 }
 
+PassGroup::PostedPtr PassGroup::exchange(CollectiveKind kind, const at::Tensor& rows, const std::vector<std::int64_t>& sent,
+                                         const std::vector<std::int64_t>& received) {
+  const at::NoGradGuard no_graph;
+  PostedPtr posted = begin(kind);
+  if (swapped_) posted->at = *std::exchange(swapped_, std::nullopt);
+  const std::int64_t arriving = std::accumulate(received.begin(), received.end(), std::int64_t{0});
+  const std::int64_t bytes_of_row = rows.element_size() * (rows.size(0) > 0 ? rows.numel() / rows.size(0) : 0);
+  posted->bytes = std::max(static_cast<std::int64_t>(rows.nbytes()), arriving * bytes_of_row);
+  posted->exchanged = course_.transport.all_to_all(rows.contiguous(), sent, received, group_);
+  posted->pending = {posted->exchanged};
+  return posted;
+}
+
+at::Tensor PassGroup::swap_numbers(const at::Tensor& numbers) {
+  swapped_ = course_.spans.now();
+  const std::vector<std::int64_t> ones(static_cast<std::size_t>(degree()), 1);
+  const PendingPtr pending = course_.transport.all_to_all(numbers.contiguous(), ones, ones, group_);
+  pending->wait(course_.deadline,
+                fmt::format("{}, waiting for the row counts of the {}-parallel ranks", to_text(course_.action), name_of(among_)));
+  course_.waits.emplace_back(*swapped_, course_.spans.now());
+  return pending->value;
+}
+
 PassGroup::PostedPtr PassGroup::pass_on(const std::vector<at::Tensor>& values, int by) {
   const at::NoGradGuard no_graph;
   PostedPtr posted = begin(CollectiveKind::SendReceive);
@@ -119,6 +145,15 @@ void PassGroup::await(Posted& posted) {
 
 at::Tensor PassGroup::take(Posted& posted) {
   await(posted);
+  if (const PendingPtr exchanged = std::exchange(posted.exchanged, nullptr)) {
+    at::Tensor rows = std::move(exchanged->value);
+    if (posted.kind != CollectiveKind::ReduceScatter) return rows;
+    const at::NoGradGuard no_graph;
+    std::vector<std::int64_t> shape = rows.sizes().vec();
+    shape[0] /= degree();
+    shape.insert(shape.begin(), degree());
+    return rows.view(shape).sum(0);
+  }
   at::Tensor value = std::move(posted.value);
   if (posted.kind == CollectiveKind::ReduceScatter) return own_part(value, posted.dimension);
   if (posted.kind != CollectiveKind::AllToAll) return value;

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ class PassGroup {
   struct Posted {
     std::vector<PendingPtr> pending;
     std::vector<PendingPtr> arriving;  // of `pending`, in the order of the senders: what take_all() gives
+    PendingPtr exchanged;              // of `pending`: rows of all members
     at::Tensor value;
     CollectiveKind kind{};
     std::int64_t dimension = 0;
@@ -57,6 +59,15 @@ class PassGroup {
   at::Tensor take(Posted& posted);
   at::Tensor own_part(const at::Tensor& value, std::int64_t dimension) const;
 
+  // Rows of the first dimension: the first sent[0] of them to member 0, and so on; from member i come received[i]. Taken by
+  // take(). `kind`: what it stands for. AllToAll: the rows are those that arrive; AllGather: so, of rows that all get;
+  // ReduceScatter: the sum of what arrives, of each member as many.
+  PostedPtr exchange(CollectiveKind kind, const at::Tensor& rows, const std::vector<std::int64_t>& sent,
+                     const std::vector<std::int64_t>& received);
+  // Row i of the numbers, on the host, to member i; gives what the members have for this one. Waits. Part of the collective that
+  // is posted next, whose sizes they are.
+  at::Tensor swap_numbers(const at::Tensor& numbers);
+
   // A step of a ring: these to the member `by` further on, the like from the one `by` before.
   PostedPtr pass_on(const std::vector<at::Tensor>& values, int by);
   std::vector<at::Tensor> take_all(Posted& posted);
@@ -72,6 +83,7 @@ class PassGroup {
   Group group_;
   int member_;
   std::uint32_t messages_ = 0;
+  std::optional<SpanLog::Moment> swapped_;  // since when the collective that is posted next is under way
 };
 
 // The groups of one rank.

@@ -177,6 +177,7 @@ void SegmentedStage::run_collective(Part& part, ForwardFlow& flow) {
   const Operator& op = operator_of(part);
   if (op.target == kLossOverVocabulary) return run_loss(part, flow);
   if (part.form) return run_attention(part, flow);
+  if (moves_expert_rows(op)) return run_expert_rows(part, flow);
   at::Tensor value = take_value(flow, part, tensor_of(op, 0));
   PassGroup* const group = group_of(part);
   Value& made = flow.values[op.outputs[0]];
@@ -224,6 +225,32 @@ void SegmentedStage::return_attention(Part& part, BackwardFlow& flow, const at::
   std::size_t operand = 0;
   for (at::Tensor* one : {&found.query, &found.key, &found.value})
     flow.gradients[tensor_of(op, operand++)].push_back({std::move(*one)});
+}
+
+// Without a backward to come the way back is the counts' last use, else it is the backward of the way there.
+void SegmentedStage::run_expert_rows(Part& part, ForwardFlow& flow) {
+  const Operator& op = operator_of(part);
+  PassGroup* const group = group_of(part);
+  const bool there = leads_to_experts(op);
+  const std::pair key(flow.microbatch, counts_of(op));
+  const at::Tensor rows = take_value(flow, part, tensor_of(op, 0));
+  RowCounts& counts = counts_of_rows_[key];
+  if (there)
+    flow.values[op.outputs[1]].tensor =
+        agree_on_rows(op, take_value(flow, part, tensor_of(op, 1)), graph_.routing.experts, *group, counts);
+  flow.values[op.outputs[0]] = {{}, post_rows(op.forward_collective, there, rows, counts, *group), group};
+  if (!there && !flow.recorded) counts_of_rows_.erase(key);
+}
+
+void SegmentedStage::return_expert_rows(Part& part, BackwardFlow& flow, const at::Tensor& gradient) {
+  const Operator& op = operator_of(part);
+  PassGroup* const group = group_of(part);
+  const bool there = leads_to_experts(op);
+  const auto counts = counts_of_rows_.find({flow.microbatch, counts_of(op)});
+  PANPIPE_CHECK(counts != counts_of_rows_.end(), "rows of experts whose way is not known");
+  flow.gradients[tensor_of(op, 0)].push_back(
+      {{}, post_rows(op.backward_collective, !there, gradient, counts->second, *group), group});
+  if (there) counts_of_rows_.erase(counts);
 }
 
 Steps SegmentedStage::forward_steps(std::shared_ptr<ForwardFlow> flow, Take inputs, Give outputs) {
@@ -332,6 +359,7 @@ void SegmentedStage::return_collective(Part& part, BackwardFlow& flow) {
   at::Tensor gradient = take_gradient(flow, op.outputs[0]);
   if (!gradient.defined()) return;
   if (part.form) return return_attention(part, flow, gradient);
+  if (moves_expert_rows(op)) return return_expert_rows(part, flow, gradient);
   PassGroup* const group = group_of(part);
   Value& back = flow.gradients[tensor_of(op, 0)].emplace_back();
   if (op.target == kLossOverVocabulary) {

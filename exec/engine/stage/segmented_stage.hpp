@@ -7,12 +7,15 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "exec/engine/context/context_attention.hpp"
 #include "exec/engine/stage/parameter_gate.hpp"
+#include "exec/engine/stage/expert_rows.hpp"
 #include "exec/engine/stage/pass_group.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/stage.hpp"
@@ -96,6 +99,8 @@ class SegmentedStage {
   void run_loss(Part& part, ForwardFlow& flow);
   void run_attention(Part& part, ForwardFlow& flow);
   void return_attention(Part& part, BackwardFlow& flow, const at::Tensor& gradient);
+  void run_expert_rows(Part& part, ForwardFlow& flow);
+  void return_expert_rows(Part& part, BackwardFlow& flow, const at::Tensor& gradient);
   void return_segment(Part& part, BackwardFlow& flow, bool apart);
   void return_collective(Part& part, BackwardFlow& flow);
   Steps forward_steps(std::shared_ptr<ForwardFlow> flow, Take inputs, Give outputs);
@@ -105,7 +110,8 @@ class SegmentedStage {
   ParameterGate* gate_;
   std::vector<int> inputs_, outputs_;
   std::vector<Part> parts_;
-  std::unordered_map<int, Dropped> dropped_;  // by microbatch
+  std::unordered_map<int, Dropped> dropped_;                 // by microbatch
+  std::map<std::pair<int, int>, RowCounts> counts_of_rows_;  // by microbatch and graph tensor: of experts, until the way is over
 };
 
 }  // namespace panpipe::exec

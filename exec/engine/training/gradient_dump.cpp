@@ -38,9 +38,10 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
     const std::uint32_t tag = kDumpTag + static_cast<std::uint32_t>(root);
     const std::vector<std::int64_t> lengths =
         run.shards ? run.shards->pieces(positions.front(), root) : std::vector<std::int64_t>();
-    for (const int shard : first_holders(parameter, run.plan.tensor)) {
+    for (const int device : first_holders(parameter, run.plan.groups())) {
       for (std::size_t member = 0; member < std::max<std::size_t>(1, lengths.size()); ++member) {
-        const int from = world_rank(run.plan, {positions.front(), static_cast<int>(member), shard});
+        const int from =
+            positions.front() * run.plan.devices_of_rank() + static_cast<int>(member) * run.plan.tensor + device;
         const std::vector<std::int64_t> shape = lengths.empty() ? parameter.shape : std::vector{lengths[member]};
         if (transport.rank() == 0)
           receives[root].push_back(from == 0 ? nullptr : transport.receive({shape, at::kFloat, at::kCPU}, from, tag));
@@ -51,7 +52,7 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
   }
   for (auto& [root, pending] : receives) {
     const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
-    const std::size_t parts = pending.size() / first_holders(parameter, run.plan.tensor).size();  // of a shard
+    const std::size_t parts = pending.size() / first_holders(parameter, run.plan.groups()).size();  // of a shard
     std::vector<at::Tensor> shards, row;
     for (const PendingPtr& one : pending) {
       if (one) one->wait(deadline, "the gradients to be written");

@@ -41,9 +41,6 @@ std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Sta
 
 namespace {
 
-// The ranks that hold the same values of a parameter: experts that are cut otherwise than the rest have replicas of their own.
-Among among_replicas(const Tensor& parameter) { return parameter.experts ? Among::ExpertData : Among::Data; }
-
 // By how many operators of a position's stages a parameter is read: where communication cuts stages, each may be in a segment
 // of its own, and adds to the gradient apart.
 int uses_of(const OperatorGraph& graph, const StageLayout& layout, const Plan& plan, int position, int root) {
@@ -92,7 +89,8 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
   for (const auto& [root, value] : parameters.trained()) {
     if (!value.requires_grad()) continue;
     const Tensor& tensor = graph.tensors[static_cast<std::size_t>(root)];
-    const std::vector<int> first = first_holders(tensor, plan.tensor);
+    const std::vector<int> first = first_holders(tensor, plan.groups());
+    const int here = device_of_position(plan, transport.rank());
     Slot slot;
     slot.value = value;
     if (sharded_ != nullptr) {
@@ -105,9 +103,9 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
     }
     slot.wide = parameters.masters().at(root).scalar_type() != value.scalar_type();
     slot.counts = summed_over(root, transport.rank()).front() == transport.rank() &&
-                  std::find(first.begin(), first.end(), place_.shard) != first.end();
-    slot.late = holders_.at(root).size() > 1 || gradient_peers(tensor, place_.shard, plan.tensor).size() > 1;
-    slot.once = plan.tensor == 1 || uses_of(graph, layout, plan, place_.position, root) == 1;
+                  std::find(first.begin(), first.end(), here) != first.end();
+    slot.late = holders_.at(root).size() > 1 || gradient_peers(tensor, here, plan.groups()).size() > 1;
+    slot.once = !communicates_in_passes(plan) || uses_of(graph, layout, plan, place_.position, root) == 1;
     if (slot.wide) slot.gradient = at::zeros_like(parameters.masters().at(root));
     roots_.push_back(root);
     slots_.push_back(std::move(slot));
@@ -130,12 +128,11 @@ Gradients::~Gradients() {
 // world with the same place at its position of the pipeline.
 std::vector<int> Gradients::summed_over(int root, int device) const {
   const Tensor& parameter = graph_.tensors[static_cast<std::size_t>(root)];
-  const int of_position = plan_.devices_of_rank(), here = device % of_position, shard = here % plan_.tensor;
+  const int of_position = plan_.devices_of_rank();
   std::vector<int> ranks;
   for (const int position : holders_.at(root))
-    for (const int peer : gradient_peers(parameter, shard, plan_.tensor))
-      for (const int rank : group_of(plan_, among_replicas(parameter), position * of_position + here - shard + peer))
-        ranks.push_back(rank);
+    for (const int peer : gradient_peers(parameter, device % of_position, plan_.groups()))
+      for (const int rank : group_of(plan_, among_replicas(parameter), position * of_position + peer)) ranks.push_back(rank);
   std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
@@ -145,10 +142,20 @@ void Gradients::make_groups(Groups& made) {
   std::set<std::vector<int>> wanted;
   for (int device = 0; device < plan_.devices_of_rank(); ++device)
     for (const auto& [root, positions] : holders_) wanted.insert(summed_over(root, device));
-  for (int rank = 0; rank < world_size(plan_); ++rank) wanted.insert(group_of(plan_, Among::ShardGroup, rank));
+  const auto wants = [&](Among among) {
+    for (int rank = 0; rank < world_size(plan_); ++rank) wanted.insert(group_of(plan_, among, rank));
+  };
+  wants(Among::ShardGroup);
+  if (plan_.experts_apart()) wants(Among::ExpertData);
   for (const std::vector<int>& ranks : wanted)
     if (ranks.size() > 1) made[ranks] = transport_.make_group(ranks);
   if (plan_.shard_group() > 1) shard_group_ = made.at(group_of(plan_, Among::ShardGroup, transport_.rank()));
+  if (plan_.experts_apart() && plan_.expert_holders() > 1)
+    expert_shard_group_ = made.at(group_of(plan_, Among::ExpertData, transport_.rank()));
+}
+
+const std::optional<Group>& Gradients::shard_group(std::size_t i) const {
+  return graph_.tensors[static_cast<std::size_t>(roots_[i])].experts ? expert_shard_group_ : shard_group_;
 }
 
 void Gradients::find_last_actions() {

@@ -57,8 +57,9 @@ class Gradients {
   // Is this rank the one that counts the parameter where each must count once (norms, dumps, checkpoints)?
   bool counts(std::size_t i) const { return slots_[i].counts; }
 
-  // The replicas over which ZeRO divides, at this rank's position and shard; nothing where there is one.
-  const std::optional<Group>& shard_group() const { return shard_group_; }
+  // The ranks over which ZeRO divides the parameter: of this rank's shard group, of experts all that hold the same; nothing where
+  // it is the only one.
+  const std::optional<Group>& shard_group(std::size_t i) const;
   std::int64_t bytes() const;  // of buckets and fp32 sums
 
  private:
@@ -108,7 +109,7 @@ class Gradients {
   Transport& transport_;
   Clock::duration deadline_;
   ShardedParameters* sharded_;
-  std::optional<Group> shard_group_;
+  std::optional<Group> shard_group_, expert_shard_group_;
   std::vector<int> roots_;
   std::vector<Slot> slots_;
   std::vector<std::vector<std::size_t>> arms_;  // by action index

@@ -11,12 +11,14 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "exec/engine/connect_ranks.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/stage/float32_products.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
 #include "exec/engine/training/gradient_dump.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 #include "exec/engine/training/training_data.hpp"
@@ -40,15 +42,19 @@ std::unique_ptr<ShardedParameters> sharded_parameters(const PreparedRun& run, Tr
                                              ShardedParameters::Ahead{framework.gather_prefetch, framework.gathers_in_flight});
 }
 
-// Parameters dealt to replicas so that all keep about as much optimizer state: the largest first, to whom has least.
-std::vector<int> dealt(const Gradients& gradients, const SeededParameters& parameters, int replicas) {
+// Parameters dealt to those over which ZeRO divides them so that all keep about as much optimizer state: the largest first, to
+// whom has least. -1 where a rank is the only one.
+std::vector<int> dealt(const Gradients& gradients, const SeededParameters& parameters) {
   const auto elements = [&](std::size_t i) { return parameters.masters().at(gradients.roots()[i]).numel(); };
   std::vector<std::size_t> order(gradients.roots().size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return elements(a) > elements(b); });
-  std::vector<int> owner(order.size());
-  std::vector<std::int64_t> load(static_cast<std::size_t>(replicas), 0);
+  std::vector<int> owner(order.size(), -1);
+  std::map<int, std::vector<std::int64_t>> loads;  // by group
   for (const std::size_t i : order) {
+    const std::optional<Group>& replicas = gradients.shard_group(i);
+    if (!replicas) continue;
+    std::vector<std::int64_t>& load = loads.try_emplace(replicas->id, replicas->ranks.size(), 0).first->second;
     const auto least = std::min_element(load.begin(), load.end());
     *least += elements(i);
     owner[i] = static_cast<int>(least - load.begin());
@@ -67,7 +73,8 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       data_(training_data(run, start.samples)),
       sharded_(sharded_parameters(run, transport, deadline_)),
       parameters_(run.graph(), run.layout, stages_of(run.plan, place_.position), seed_of(run),
-                  is_mixed(run.experiment.scenario.precision), device_.device(), place_.shard, run.weights.get(), sharded_.get()),
+                  is_mixed(run.experiment.scenario.precision), device_.device(), device_of_position(run.plan, transport.rank()),
+                  run.weights.get(), sharded_.get()),
       gradients_(run.graph(), run.plan, run.layout, parameters_, transport, deadline_, Gradients::kBucketBytes, sharded_.get()),
       scaler_(run.experiment.scenario.training, run.experiment.scenario.precision),
       at_(start),
@@ -103,13 +110,12 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
 }
 
 void Trainer::make_optimizer() {
-  const bool shared = run_.plan.zero == 1 && run_.plan.shard_group() > 1;
-  owner_ = shared ? dealt(gradients_, parameters_, run_.plan.shard_group()) : std::vector<int>(gradients_.roots().size(), -1);
+  owner_ = run_.plan.zero == 1 ? dealt(gradients_, parameters_) : std::vector<int>(gradients_.roots().size(), -1);
   const std::map<int, ParameterNumbers> numbers = parameter_numbers(run_.graph(), run_.experiment.scenario);
   std::vector<at::Tensor> masters;
   std::vector<ParameterNumbers> own;
   for (std::size_t i = 0; i < owner_.size(); ++i) {
-    if (shared && owner_[i] != place_.replica % run_.plan.shard_group()) continue;
+    if (owner_[i] >= 0 && owner_[i] != own_share(i)) continue;
     if (sharded_ && gradients_.of(i).numel() == 0) continue;
     updated_.push_back(i);
     masters.push_back(parameters_.masters().at(gradients_.roots()[i]));
@@ -117,6 +123,14 @@ void Trainer::make_optimizer() {
   }
   const Scenario& scenario = run_.experiment.scenario;
   optimizer_ = std::make_unique<GroupedOptimizer>(scenario.optimizer, scenario.training, masters, own);
+}
+
+int Trainer::replica_of(int root) const {
+  return member_of(run_.plan, among_replicas(run_.graph().tensors[static_cast<std::size_t>(root)]), transport_.rank());
+}
+
+int Trainer::own_share(std::size_t i) const {
+  return replica_of(gradients_.roots()[i]) % static_cast<int>(gradients_.shard_group(i)->ranks.size());
 }
 
 double Trainer::counted_squared_norm() const {
@@ -226,10 +240,11 @@ void Trainer::apply(double factor) {
     masters.push_back(master);
   }
   if (!copies.empty()) at::_foreach_copy_(copies, masters);
-  if (run_.plan.zero == 1 && gradients_.shard_group()) share_updates();
+  if (run_.plan.zero == 1) share_updates();
 }
 
-// ZeRO 1: each member of the shard group has updated its share; one message per member and element type brings it to the others.
+// ZeRO 1: each member of a shard group has updated its share; one message per member and element type brings it to the others, of
+// experts to those that hold the same.
 void Trainer::share_updates() {
   struct Share {
     PendingPtr pending;
@@ -238,27 +253,30 @@ void Trainer::share_updates() {
     bool mine;
   };
   std::vector<Share> shares;
-  const Group& group = *gradients_.shard_group();
-  for (int member = 0; member < run_.plan.shard_group(); ++member) {
-    const int from = group.ranks[static_cast<std::size_t>(member)];
-    std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
-    for (std::size_t i = 0; i < owner_.size(); ++i) {
-      if (owner_[i] != member) continue;
-      const at::Tensor value = parameters_.trained().at(gradients_.roots()[i]).detach();
-      by_type[value.scalar_type()].push_back(value);
+  using Key = std::tuple<bool, int, at::ScalarType>;  // of experts, by whom, of which type: the same order on all of a group
+  std::map<Key, std::pair<const Group*, std::vector<at::Tensor>>> updated;
+  for (std::size_t i = 0; i < owner_.size(); ++i) {
+    if (owner_[i] < 0) continue;
+    const int root = gradients_.roots()[i];
+    const at::Tensor value = parameters_.trained().at(root).detach();
+    auto& [group, values] =
+        updated[{run_.graph().tensors[static_cast<std::size_t>(root)].experts, owner_[i], value.scalar_type()}];
+    group = &*gradients_.shard_group(i);
+    values.push_back(value);
+  }
+  for (auto& [key, entry] : updated) {
+    auto& [group, values] = entry;
+    const int root = group->ranks[static_cast<std::size_t>(std::get<int>(key))];
+    Share share{nullptr, {}, std::move(values), root == transport_.rank()};
+    std::vector<at::Tensor> rows;
+    std::int64_t elements = 0;
+    for (const at::Tensor& value : share.values) {
+      elements += value.numel();
+      if (share.mine) rows.push_back(value.reshape({-1}));
     }
-    for (auto& [type, values] : by_type) {
-      Share share{nullptr, {}, std::move(values), from == transport_.rank()};
-      std::vector<at::Tensor> rows;
-      std::int64_t elements = 0;
-      for (const at::Tensor& value : share.values) {
-        elements += value.numel();
-        if (share.mine) rows.push_back(value.reshape({-1}));
-      }
-      share.flat = share.mine ? at::cat(rows) : at::empty({elements}, share.values.front().options());
-      share.pending = transport_.broadcast(share.flat, from, group);
-      shares.push_back(std::move(share));
-    }
+    share.flat = share.mine ? at::cat(rows) : at::empty({elements}, share.values.front().options());
+    share.pending = transport_.broadcast(share.flat, root, *group);
+    shares.push_back(std::move(share));
   }
   for (Share& share : shares) {
     share.pending->wait(deadline_, "the updated parameters of the other replicas");
@@ -289,27 +307,30 @@ std::vector<NamedState> Trainer::model_state() const {
   for (const auto& [root, master] : parameters_.masters()) {
     const Tensor& parameter = run_.graph().tensors[static_cast<std::size_t>(root)];
     if (sharded_ && !sharded_->lengths(root).empty()) {
-      state.push_back(state_of(root, parameter.name, master, first.at(root)));
+      state.push_back(state_of(root, parameter.name, master, first.at(root), static_cast<std::uint32_t>(root)));
       continue;
     }
     // Under ZeRO 1 only the replica that updates a parameter has its fp32 values.
     const auto slot = std::find(gradients_.roots().begin(), gradients_.roots().end(), root) - gradients_.roots().begin();
     const int owner = slot == std::ssize(owner_) ? 0 : std::max(0, owner_[static_cast<std::size_t>(slot)]);
-    state.push_back({parameter.name, master, first.at(root) && place_.replica == owner, &parameter});
+    state.push_back(
+        {parameter.name, master, first.at(root) && replica_of(root) == owner, &parameter, static_cast<std::uint32_t>(root)});
   }
   for (const auto& [root, buffer] : parameters_.buffers()) {
     const Tensor& tensor = run_.graph().tensors[static_cast<std::size_t>(root)];
-    if (!is_of_the_rank(tensor)) state.push_back({tensor.name, buffer, first.at(root) && place_.replica == 0, &tensor});
+    const auto number = static_cast<std::uint32_t>(run_.graph().tensors.size()) + static_cast<std::uint32_t>(root);
+    if (!is_of_the_rank(tensor)) state.push_back({tensor.name, buffer, first.at(root) && replica_of(root) == 0, &tensor, number});
   }
   return state;
 }
 
 // Of what is divided: this rank's part. `first`: is this the position that writes it?
-NamedState Trainer::state_of(int root, std::string name, at::Tensor value, bool first) const {
+NamedState Trainer::state_of(int root, std::string name, at::Tensor value, bool first, std::uint32_t number) const {
   return {std::move(name),
           std::move(value),
           first && sharded_->counts(),
           &run_.graph().tensors[static_cast<std::size_t>(root)],
+          number,
           sharded_->lengths(root),
           sharded_->member()};
 }
@@ -325,7 +346,8 @@ std::vector<NamedState> Trainer::optimizer_state() const {
       for (std::size_t kind = 0; kind < kinds.size(); ++kind)
         state.push_back(state_of(root, run_.graph().tensors[static_cast<std::size_t>(root)].name + "." + kinds[kind],
                                  held ? optimizer_->state(kind, u) : parameters_.masters().at(root),
-                                 holders.at(root).front() == place_.position));
+                                 holders.at(root).front() == place_.position,
+                                 static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kinds.size() + kind)));
       u += held;
     }
     return state;
@@ -333,10 +355,10 @@ std::vector<NamedState> Trainer::optimizer_state() const {
   for (std::size_t u = 0; u < updated_.size(); ++u) {
     const int root = gradients_.roots()[updated_[u]];
     const Tensor& parameter = run_.graph().tensors[static_cast<std::size_t>(root)];
-    const bool writes = holders.at(root).front() == place_.position &&
-                        (owner_[updated_[u]] >= 0 ? place_.replica == owner_[updated_[u]] : place_.replica == 0);
+    const bool writes = holders.at(root).front() == place_.position && replica_of(root) == std::max(0, owner_[updated_[u]]);
     for (std::size_t kind = 0; kind < kinds.size(); ++kind)
-      state.push_back({parameter.name + "." + kinds[kind], optimizer_->state(kind, u), writes, &parameter});
+      state.push_back({parameter.name + "." + kinds[kind], optimizer_->state(kind, u), writes, &parameter,
+                       static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kinds.size() + kind)});
   }
   return state;
 }

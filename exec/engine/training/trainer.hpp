@@ -40,10 +40,11 @@ struct StepNotes {
 struct NamedState {
   std::string name;
   at::Tensor value;
-  // Do this rank's position and replica write it into checkpoints? Exactly one's do; among its tensor-parallel ranks the first
+  // Do this rank and the neighbours that hold it together write it into checkpoints? Exactly one such set does; its first rank
   // writes, what is cut over them is gathered there.
   bool writes = false;
   const Tensor* parameter = nullptr;  // how it is cut
+  std::uint32_t number = 0;           // among all state of its kind, the same on every rank and ascending in a rank's state
   // Under ZeRO 2 and 3: how many elements of the (tensor-parallel) shard each member of the shard group holds, one behind
   // another. Then `value` is this rank's part, flat; all members of the first shard group write, the first of them what the
   // others send.
@@ -88,9 +89,11 @@ class Trainer {
   void make_optimizer();
   void update(std::int64_t step_index, StepResult& result);
   double counted_squared_norm() const;
+  int own_share(std::size_t i) const;  // which of those over which ZeRO divides the parameter this rank is
+  int replica_of(int root) const;  // which of those that hold the same part of a parameter or buffer this rank is
   void apply(double factor);
   void share_updates();
-  NamedState state_of(int root, std::string name, at::Tensor value, bool first) const;
+  NamedState state_of(int root, std::string name, at::Tensor value, bool first, std::uint32_t number) const;
 
   const PreparedRun& run_;
   Transport& transport_;
@@ -103,7 +106,7 @@ class Trainer {
   Gradients gradients_;
   LossScaler scaler_;
   std::unique_ptr<GroupedOptimizer> optimizer_;
-  std::vector<int> owner_;            // by parameter of gradients_: the replica that updates it, -1 = every replica
+  std::vector<int> owner_;            // by parameter of gradients_: which of its replicas updates it, -1 = every one
   std::vector<std::size_t> updated_;  // parameters that this rank updates
   TrainingPosition at_;
   StepNotes notes_;

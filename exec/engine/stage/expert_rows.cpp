@@ -1,0 +1,61 @@
+#include "exec/engine/stage/expert_rows.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/bincount.h>
+
+#include <numeric>
+#include <string_view>
+#include <variant>
+
+#include "base/error.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+constexpr std::string_view kSend = "panpipe::send_to_experts", kBack = "panpipe::send_back";
+constexpr std::string_view kGather = "panpipe::gather_rows", kScatter = "panpipe::scatter_rows";
+
+std::vector<std::int64_t> numbers_of(const at::Tensor& counts) {
+  const at::Tensor flat = counts.contiguous();
+  const auto* first = flat.const_data_ptr<std::int64_t>();
+  return {first, first + flat.numel()};
+}
+
+}  // namespace
+
+bool moves_expert_rows(const Operator& op) {
+  return op.target == kSend || op.target == kBack || op.target == kGather || op.target == kScatter;
+}
+
+bool leads_to_experts(const Operator& op) { return op.target == kSend || op.target == kGather; }
+
+int counts_of(const Operator& op) {
+  return leads_to_experts(op) ? op.outputs.at(1) : std::get<TensorRef>(op.arguments.at(1)).tensor;
+}
+
+at::Tensor agree_on_rows(const Operator& op, const at::Tensor& given, int experts, PassGroup& group, RowCounts& counts) {
+  const at::NoGradGuard no_graph;
+  const std::int64_t members = group.degree();
+  if (op.target == kSend) {
+    const at::Tensor asked = at::bincount(given.flatten(), {}, experts).to(at::kCPU).view({members, experts / members});
+    at::Tensor arrived = group.swap_numbers(asked);
+    counts = {numbers_of(asked.sum(1)), numbers_of(arrived.sum(1))};
+    return arrived;
+  }
+  // Everybody gets all rows of everybody.
+  const at::Tensor all = group.swap_numbers(given.unsqueeze(0).expand({members, -1, -1}));
+  counts = {std::vector<std::int64_t>(static_cast<std::size_t>(members), given.sum().item<std::int64_t>()),
+            numbers_of(all.sum({1, 2}))};
+  return all.flatten(0, 1);
+}
+
+PassGroup::PostedPtr post_rows(CollectiveKind kind, bool there, const at::Tensor& rows, const RowCounts& counts,
+                               PassGroup& group) {
+  const at::NoGradGuard no_graph;
+  if (there && kind == CollectiveKind::AllGather)
+    return group.exchange(kind, rows.repeat({group.degree(), 1}), counts.sent, counts.received);
+  return there ? group.exchange(kind, rows, counts.sent, counts.received)
+               : group.exchange(kind, rows, counts.received, counts.sent);
+}
+
+}  // namespace panpipe::exec
