@@ -35,16 +35,15 @@ namespace {
 
 class Worker {
  public:
-  Worker(Common& common, int tensor, int micro, bool sequence_parallel, bool whole, double incumbent)
+  Worker(Common& common, const GraphShape& shape, bool whole, double incumbent)
       : common_(common), space_(common.space), whole_(whole), incumbent_(incumbent) {
-    base_.tensor = tensor;
-    base_.micro = micro;
-    base_.sequence_parallel = sequence_parallel;
-    const Parallel& stated = common.experiment.scenario.parallel;
-    base_.shard = stated.shard;
-    base_.expert = stated.expert;
-    base_.expert_tensor = stated.expert_tensor;
-    base_.context = common.space.context;
+    base_.tensor = shape.tensor;
+    base_.micro = shape.micro;
+    base_.sequence_parallel = shape.sequence_parallel;
+    base_.context = shape.context;
+    base_.expert = shape.expert;
+    base_.expert_tensor = shape.expert_tensor;
+    base_.shard = common.experiment.scenario.parallel.shard;
   }
 
   void run(const SearchOptions& options) {
@@ -63,7 +62,7 @@ class Worker {
  private:
   bool make_pricer() {
     try {
-      pricer_.emplace(common_, base_.tensor, base_.micro, base_.sequence_parallel);
+      pricer_.emplace(common_, base_.shape());
       return true;
     } catch (const InputError& error) {
       tally.shape_reason = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
@@ -73,8 +72,13 @@ class Worker {
   }
 
   bool possible(int p, int d) const {
-    return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0 &&
-           holds_experts(common_.experiment.scenario.parallel, base_.tensor, d);
+    return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0 && holds_experts(degrees(d)) &&
+           (base_.shard == 0 || d * base_.context % base_.shard == 0);
+  }
+  Degrees degrees(int d) const {
+    Configuration c = base_;
+    c.data = d;
+    return c.degrees();
   }
   bool any_sizes() const {
     return std::any_of(space_.pipeline.begin(), space_.pipeline.end(), [&](int p) {
@@ -100,7 +104,11 @@ class Worker {
   }
   // ZeRO stages and numberings that make a difference.
   std::int64_t repeats(int p, int d) const {
-    return static_cast<std::int64_t>(zeros_of(space_, d).size() * (p > 1 && d > 1 ? space_.orders.size() : 1));
+    return static_cast<std::int64_t>(zeros_of(space_, degrees(d)).size() * orders(p, d));
+  }
+
+  std::size_t orders(int p, int d) const {
+    return p > 1 && d > 1 && base_.context == 1 ? space_.orders.size() : 1;  // context ranks stay neighbours
   }
 
   // How many families there are for these sizes; of one placement, or of all.
@@ -157,8 +165,8 @@ class Worker {
     base_.microbatches = m;
     base_.recompute = mode;
     surroundings_.resize(space_.orders.size());
-    const std::size_t orders = p > 1 && d > 1 ? space_.orders.size() : 1;
-    for (std::size_t o = 0; o < orders; ++o) {
+    const std::size_t count = orders(p, d);
+    for (std::size_t o = 0; o < count; ++o) {
       base_.order = space_.orders[o];
       pricer_->prepare(surroundings_[o], placed, base_);
     }
@@ -166,7 +174,7 @@ class Worker {
       const FamilyForm& form = forms()[at(f)];
       if (form.placement != placed.placement || !exists(form, p, placed.chunks, m)) continue;
       base_.family = static_cast<std::int16_t>(f);
-      run_family(placed, form, orders);
+      run_family(placed, form, count);
     }
   }
 
@@ -183,7 +191,7 @@ class Worker {
   // in any order, and of those without room only the least is told.
   bool order_matters(const PlacedStages& placed) {
     const bool room_seen = tally.evaluated > tally.without_room;
-    for (const int zero : zeros_of(space_, base_.data)) {
+    for (const int zero : zeros_of(space_, base_.degrees())) {
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
       const double memory = memory_peak(placed, common_.ground, per, peaks_);
       const auto fast = [&](const std::array<double, 4>& bounds) { return bounds[at(per.zero)] < incumbent_; };
@@ -204,7 +212,7 @@ class Worker {
     price(placed, form, orders, opaque ? no_order_ : any_order_of(placed));
     if (!opaque && order_matters(placed))
       price(placed, form, orders, common_.orders.find(form, placed.ranks, placed.chunks, base_.microbatches));
-    for (const int zero : zeros_of(space_, base_.data)) {
+    for (const int zero : zeros_of(space_, base_.degrees())) {
       base_.zero = static_cast<std::int8_t>(zero);
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
       const double memory = memory_peak(placed, common_.ground, per, peaks_);
@@ -245,18 +253,21 @@ Enumeration::Enumeration(Common& common, const SearchOptions& options)
     : common_(common), options_(options), dropped_(kInfinite) {}
 
 void Enumeration::run(const std::vector<int>& micros, bool whole, double incumbent) {
-  std::vector<std::unique_ptr<Worker>> workers;
-  const Space& space = common_.space;
   for (const int micro : micros)
-    for (const int t : space.tensor)
-      for (const bool sequence : space.sequence_parallel)
-        if (!sequence || t > 1 || space.sequence_parallel.size() == 1)
-          workers.push_back(std::make_unique<Worker>(common_, t, micro, sequence, whole, incumbent));
+    for (const std::vector<GraphShape>& round : rounds_of(common_.space, micro)) run_round(round, whole, incumbent);
+}
+
+Tally Enumeration::run_round(const std::vector<GraphShape>& shapes, bool whole, double incumbent) {
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (const GraphShape& shape : shapes) workers.push_back(std::make_unique<Worker>(common_, shape, whole, incumbent));
   parallel_for(workers.size(), options_.threads, [&](std::size_t w, std::size_t) { workers[w]->run(options_); });
+  Tally of_these;
   for (const auto& worker : workers) {
-    tally_.add(worker->tally);
+    of_these.add(worker->tally);
     keep(worker->found);
   }
+  tally_.add(of_these);
+  return of_these;
 }
 
 void Enumeration::keep(const std::vector<Priced>& found) {

@@ -46,6 +46,8 @@ class Enumeration {
   // The configurations with these microbatches, over all devices (`whole`) or fewer. Those with a bound below `incumbent` are
   // kept.
   void run(const std::vector<int>& micros, bool whole, double incumbent);
+  // The same of some shapes; what became of them.
+  Tally run_round(const std::vector<GraphShape>& shapes, bool whole, double incumbent);
 
   std::vector<Priced> take();  // kept so far, best first
   const Tally& tally() const { return tally_; }

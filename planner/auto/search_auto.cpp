@@ -65,15 +65,17 @@ class AutoSearch {
     for (const bool whole : {true, false}) {
       for (const int micro : space_.micro) {
         if (options_.stopped()) return;
-        const Tally before = enumeration_.tally();
-        enumeration_.run({micro}, whole, incumbent());
-        merge(enumeration_.take());
-        estimate_first(kPerRound);
-        tell();
-        const Tally& now = enumeration_.tally();
-        const std::int64_t evaluated = now.evaluated - before.evaluated;
+        std::int64_t evaluated = 0, without_room = 0;
+        for (const std::vector<GraphShape>& round : rounds_of(space_, micro)) {
+          const Tally now = enumeration_.run_round(round, whole, incumbent());
+          evaluated += now.evaluated;
+          without_room += now.without_room;
+          merge(enumeration_.take());
+          estimate_first(kPerRound);
+          tell();
+        }
         // Larger microbatches take no less room, and their work is the same.
-        if (evaluated > 0 && evaluated == now.without_room - before.without_room) {
+        if (evaluated > 0 && evaluated == without_room) {
           largest_micro_ = micro;
           break;
         }
@@ -228,14 +230,14 @@ class AutoSearch {
     for (const bool whole : {true, false})
       for (const int micro : space_.micro)
         if (!options_.stopped()) again.run({micro}, whole, least_simulated());
-    std::map<std::tuple<int, int, int, int, int, Recompute, bool, AxisOrder>, std::size_t> of_shape;
+    std::map<DegreesKey, std::size_t> of_degrees;
     std::vector<Priced> chosen;
     std::int64_t others = 0;
     for (const Priced& one : again.take()) {
       const auto known = [&](const Exact& exact) {
         return !(exact.configuration < one.configuration) && !(one.configuration < exact.configuration);
       };
-      std::size_t& count = of_shape[degrees_key(one.configuration)];
+      std::size_t& count = of_degrees[degrees_key(one.configuration)];
       if (std::any_of(best_.begin(), best_.end(), known)) {
         ++count;
       } else if (chosen.size() < kMostContended && count < kOfOneShape) {
@@ -255,9 +257,8 @@ class AutoSearch {
     if (again.dropped() < least) ++could_be_faster_;
   }
 
-  static std::tuple<int, int, int, int, int, Recompute, bool, AxisOrder> degrees_key(const Configuration& c) {
-    return {c.tensor, c.pipeline, c.data, c.micro, c.zero, c.recompute, c.sequence_parallel, c.order};
-  }
+  using DegreesKey = std::tuple<GraphShape, int, int, int, Recompute, AxisOrder>;
+  static DegreesKey degrees_key(const Configuration& c) { return {c.shape(), c.pipeline, c.data, c.zero, c.recompute, c.order}; }
   static bool same_degrees(const Configuration& a, const Configuration& b) { return degrees_key(a) == degrees_key(b); }
 
   // Closed forms take the first type's times: on several types they bound nothing.
