@@ -35,8 +35,8 @@ namespace {
 
 class Worker {
  public:
-  Worker(Common& common, const GraphShape& shape, bool whole, double incumbent)
-      : common_(common), space_(common.space), whole_(whole), incumbent_(incumbent) {
+  Worker(Common& common, const GraphShape& shape, std::unique_ptr<Pricer>& pricer, bool whole, double incumbent)
+      : common_(common), space_(common.space), whole_(whole), incumbent_(incumbent), pricer_(pricer) {
     base_.tensor = shape.tensor;
     base_.micro = shape.micro;
     base_.sequence_parallel = shape.sequence_parallel;
@@ -46,14 +46,14 @@ class Worker {
     base_.shard = common.experiment.scenario.parallel.shard;
   }
 
-  void run(const SearchOptions& options) {
+  void run(const SearchOptions& options, bool again) {
     if (!any_sizes() || !make_pricer()) return;
     for (auto p = space_.pipeline.rbegin(); p != space_.pipeline.rend(); ++p) {
       if (options.stopped() || std::int64_t{*p} * base_.tensor > space_.devices) continue;
       for (const int chunks : space_.chunks) run_layouts(*p, chunks);
     }
     surroundings_.clear();
-    pricer_.reset();  // here, beside the other workers
+    if (!again) pricer_.reset();  // here, beside the other workers
   }
 
   Tally tally;
@@ -62,7 +62,7 @@ class Worker {
  private:
   bool make_pricer() {
     try {
-      pricer_.emplace(common_, base_.shape());
+      if (!pricer_) pricer_ = std::make_unique<Pricer>(common_, base_.shape());
       return true;
     } catch (const InputError& error) {
       tally.shape_reason = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
@@ -153,6 +153,11 @@ class Worker {
         continue;
       }
       if (!placed) placed.emplace(pricer_->place_stages(mode, p, chunks, placement));
+      if (no_room(*placed, d, m)) {
+        tally.evaluated += families * repeats(p, d);
+        tally.without_room += families * repeats(p, d);
+        continue;
+      }
       run_data(*placed, mode, d, m);
     }
   }
@@ -186,6 +191,17 @@ class Worker {
 
   bool above_limit(double memory) const { return memory > static_cast<double>(common_.ground.limit); }
   bool least(double memory) const { return tally.least_memory == 0 || memory < tally.least_memory; }
+
+  // Whether it fits in no order, and needs more memory than another one that does not fit.
+  bool no_room(const PlacedStages& placed, int d, int m) {
+    activation_peaks(placed, common_.ground, placed.placement == StagePlacement::Opaque ? no_order_ : any_order_of(placed), m,
+                     peaks_);
+    const std::vector<int>& zeros = zeros_of(space_, degrees(d));
+    return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {
+      const double memory = memory_peak(placed, common_.ground, pricer_->per_parameter(zero, d), peaks_);
+      return above_limit(memory) && !least(memory);
+    });
+  }
 
   // Of what was priced without an order: whether the order may change what becomes of it. The others are too slow or have no room
   // in any order, and of those without room only the least is told.
@@ -237,7 +253,7 @@ class Worker {
   bool whole_;
   double incumbent_;
   Configuration base_;
-  std::optional<Pricer> pricer_;
+  std::unique_ptr<Pricer>& pricer_;
   std::vector<Surroundings> surroundings_;
   std::vector<double> peaks_;
   std::vector<std::array<double, 4>> bounds_;  // by numbering of the devices
@@ -254,20 +270,24 @@ Enumeration::Enumeration(Common& common, const SearchOptions& options)
 
 void Enumeration::run(const std::vector<int>& micros, bool whole, double incumbent) {
   for (const int micro : micros)
-    for (const std::vector<GraphShape>& round : rounds_of(common_.space, micro)) run_round(round, whole, incumbent);
+    for (std::vector<GraphShape>& shapes : rounds_of(common_.space, micro)) {
+      Round round(std::move(shapes));
+      run_round(round, whole, false, incumbent);
+    }
 }
 
-Tally Enumeration::run_round(const std::vector<GraphShape>& shapes, bool whole, double incumbent) {
+std::vector<Tally> Enumeration::run_round(Round& round, bool whole, bool again, double incumbent) {
   std::vector<std::unique_ptr<Worker>> workers;
-  for (const GraphShape& shape : shapes) workers.push_back(std::make_unique<Worker>(common_, shape, whole, incumbent));
-  parallel_for(workers.size(), options_.threads, [&](std::size_t w, std::size_t) { workers[w]->run(options_); });
-  Tally of_these;
+  for (std::size_t w = 0; w < round.shapes.size(); ++w)
+    workers.push_back(std::make_unique<Worker>(common_, round.shapes[w], round.pricers[w], whole, incumbent));
+  parallel_for(workers.size(), options_.threads, [&](std::size_t w, std::size_t) { workers[w]->run(options_, again); });
+  std::vector<Tally> tallies;
   for (const auto& worker : workers) {
-    of_these.add(worker->tally);
+    tallies.push_back(worker->tally);
+    tally_.add(worker->tally);
     keep(worker->found);
   }
-  tally_.add(of_these);
-  return of_these;
+  return tallies;
 }
 
 void Enumeration::keep(const std::vector<Priced>& found) {

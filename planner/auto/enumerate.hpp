@@ -46,8 +46,13 @@ class Enumeration {
   // The configurations with these microbatches, over all devices (`whole`) or fewer. Those with a bound below `incumbent` are
   // kept.
   void run(const std::vector<int>& micros, bool whole, double incumbent);
-  // The same of some shapes; what became of them.
-  Tally run_round(const std::vector<GraphShape>& shapes, bool whole, double incumbent);
+  // The same of some shapes; what became of each. Their pricers are kept for `again`, the other devices.
+  struct Round {
+    explicit Round(std::vector<GraphShape> of) : shapes(std::move(of)), pricers(shapes.size()) {}
+    std::vector<GraphShape> shapes;
+    std::vector<std::unique_ptr<Pricer>> pricers;
+  };
+  std::vector<Tally> run_round(Round& round, bool whole, bool again, double incumbent);
 
   std::vector<Priced> take();  // kept so far, best first
   const Tally& tally() const { return tally_; }

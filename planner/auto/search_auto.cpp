@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 
 #include "base/parallel_for.hpp"
@@ -62,25 +63,52 @@ class AutoSearch {
   }
 
   void sweep_all() {
-    for (const bool whole : {true, false}) {
+    // Where there are many shapes, a shape is priced once for all numbers of devices.
+    const bool rounds = rounds_of(space_, 1).size() > 1;
+    const auto sweeps = rounds ? std::vector<std::vector<bool>>{{true, false}} : std::vector<std::vector<bool>>{{true}, {false}};
+    for (const std::vector<bool>& wholes : sweeps) {
+      std::set<GraphShape> without_room;
       for (const int micro : space_.micro) {
         if (options_.stopped()) return;
-        std::int64_t evaluated = 0, without_room = 0;
-        for (const std::vector<GraphShape>& round : rounds_of(space_, micro)) {
-          const Tally now = enumeration_.run_round(round, whole, incumbent());
-          evaluated += now.evaluated;
-          without_room += now.without_room;
-          merge(enumeration_.take());
-          estimate_first(kPerRound);
-          tell();
-        }
-        // Larger microbatches take no less room, and their work is the same.
-        if (evaluated > 0 && evaluated == without_room) {
-          largest_micro_ = micro;
-          break;
-        }
+        if (sweep(micro, wholes, rounds, without_room)) continue;
+        largest_micro_ = micro;
+        break;
       }
     }
+  }
+
+  // False where larger microbatches are of no use: they take no less room, and their work is the same. Shapes of which that is
+  // known are left out.
+  bool sweep(int micro, const std::vector<bool>& wholes, bool by_shape, std::set<GraphShape>& without_room) {
+    Tally all;
+    std::size_t left = 0;
+    for (std::vector<GraphShape>& shapes : rounds_of(space_, micro)) {
+      std::erase_if(shapes, [&](const GraphShape& shape) { return without_room.count(of_any_micro(shape)) > 0; });
+      Enumeration::Round round(std::move(shapes));
+      std::vector<Tally> sums(round.shapes.size());
+      for (const bool whole : wholes) {
+        const std::vector<Tally> tallies = enumeration_.run_round(round, whole, whole != wholes.back(), incumbent());
+        for (std::size_t s = 0; s < sums.size(); ++s) sums[s].add(tallies[s]);
+        merge(enumeration_.take());
+        if (micro == space_.micro.front() || !by_shape) estimate_first(kPerRound);
+        tell();
+      }
+      for (std::size_t s = 0; s < sums.size(); ++s) {
+        all.add(sums[s]);
+        const bool ended = sums[s].evaluated > 0 && sums[s].evaluated == sums[s].without_room;
+        if (by_shape && (ended || sums[s].skipped_shape > 0))
+          without_room.insert(of_any_micro(round.shapes[s]));
+        else
+          ++left;
+      }
+    }
+    if (by_shape) estimate_first(kPerRound);
+    return by_shape ? left > 0 : all.evaluated == 0 || all.evaluated > all.without_room;
+  }
+
+  static GraphShape of_any_micro(GraphShape shape) {
+    shape.micro = 1;
+    return shape;
   }
 
   void merge(std::vector<Priced> found) {

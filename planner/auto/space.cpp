@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "base/input/reader.hpp"
@@ -235,6 +236,13 @@ std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro) {
             all.push_back({tensor, micro, context, expert, expert_tensor, sequence});
           }
   if (space.context.size() == 1 && space.expert.size() == 1 && space.expert_tensor.size() == 1) return {all};
+  const auto from_node = [&](const GraphShape& shape) {
+    const int group = shape.expert * (shape.expert_tensor > 0 ? shape.expert_tensor : shape.tensor);
+    return std::abs(std::log2(group) - std::log2(space.node_size));
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const GraphShape& a, const GraphShape& b) {
+    return a.context != b.context ? a.context < b.context : from_node(a) < from_node(b);
+  });
   std::vector<std::vector<GraphShape>> rounds;
   for (std::size_t first = 0; first < all.size(); first += kOfRound)
     rounds.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(first),

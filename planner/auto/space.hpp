@@ -33,8 +33,8 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits = {});
 
 // Number of configurations of one (tensor, micro, pipeline, data); 0 where the batch cannot be cut so.
 std::int64_t microbatches_of(const Space& space, int micro, int data);  // 0 = not whole
-// The shapes of all devices' graphs for one microbatch: in rounds, whose plans exclude what follows. Those come first whose
-// degrees leave least to communicate in a node. Where neither context nor experts are searched there is one round.
+// The shapes of a device's graph for one microbatch, in rounds whose plans exclude what follows: groups of experts that fill a
+// node come first. Where neither context nor experts are searched there is one round.
 std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro);
 // Whether a pipeline rank's devices make whole groups of experts.
 bool holds_experts(const Degrees& degrees);
