@@ -22,6 +22,7 @@ void Tally::add(const Tally& other) {
   too_slow += other.too_slow;
   skipped_slow += other.skipped_slow;
   skipped_shape += other.skipped_shape;
+  least_bound = std::min(least_bound, other.least_bound);
   if (other.least_memory > 0 && (least_memory == 0 || other.least_memory < least_memory)) {
     least_memory = other.least_memory;
     least_memory_of = other.least_memory_of;
@@ -150,6 +151,7 @@ class Worker {
       if (tally.least_work == 0 || work < tally.least_work) tally.least_work = work;
       if (work >= incumbent_) {
         tally.skipped_slow += families * repeats(p, d);
+        tally.least_bound = std::min(tally.least_bound, work);
         continue;
       }
       if (!placed) placed.emplace(pricer_->place_stages(mode, p, chunks, placement));
@@ -239,7 +241,10 @@ class Worker {
         if (above_limit(memory)) {
           ++tally.without_room;
           if (least(memory)) tally.least_memory = memory, tally.least_memory_of = base_;
-        } else if (bound >= incumbent_) {
+          continue;
+        }
+        tally.least_bound = std::min(tally.least_bound, bound);
+        if (bound >= incumbent_) {
           ++tally.too_slow;
         } else {
           found.push_back({bound, memory, base_, false});

@@ -32,6 +32,7 @@ struct Tally {
   std::int64_t skipped_slow = 0;   // not evaluated: their work alone takes longer than a plan that was found
   std::int64_t skipped_shape = 0;  // not evaluated: the degree does not divide the model
   double least_memory = 0;         // of all that do not fit
+  double least_bound = kInfinite;  // seconds: of all that fit, whose work is too slow included
   double least_work = 0;           // seconds: work alone, shared out evenly, with any cuts and in any order; 0 = none seen
   Configuration least_memory_of;
   std::string shape_reason;

@@ -67,10 +67,10 @@ class AutoSearch {
     const bool rounds = rounds_of(space_, 1).size() > 1;
     const auto sweeps = rounds ? std::vector<std::vector<bool>>{{true, false}} : std::vector<std::vector<bool>>{{true}, {false}};
     for (const std::vector<bool>& wholes : sweeps) {
-      std::set<GraphShape> without_room;
+      std::set<GraphShape> without_use;
       for (const int micro : space_.micro) {
         if (options_.stopped()) return;
-        if (sweep(micro, wholes, rounds, without_room)) continue;
+        if (sweep(micro, wholes, rounds, without_use)) continue;
         largest_micro_ = micro;
         break;
       }
@@ -79,11 +79,12 @@ class AutoSearch {
 
   // False where larger microbatches are of no use: they take no less room, and their work is the same. Shapes of which that is
   // known are left out.
-  bool sweep(int micro, const std::vector<bool>& wholes, bool by_shape, std::set<GraphShape>& without_room) {
+  bool sweep(int micro, const std::vector<bool>& wholes, bool by_shape, std::set<GraphShape>& without_use) {
     Tally all;
-    std::size_t left = 0;
+    std::size_t tried = 0;
     for (std::vector<GraphShape>& shapes : rounds_of(space_, micro)) {
-      std::erase_if(shapes, [&](const GraphShape& shape) { return without_room.count(of_any_micro(shape)) > 0; });
+      std::erase_if(shapes, [&](const GraphShape& shape) { return without_use.count(of_any_micro(shape)) > 0; });
+      tried += shapes.size();
       Enumeration::Round round(std::move(shapes));
       std::vector<Tally> sums(round.shapes.size());
       for (const bool whole : wholes) {
@@ -95,15 +96,22 @@ class AutoSearch {
       }
       for (std::size_t s = 0; s < sums.size(); ++s) {
         all.add(sums[s]);
-        const bool ended = sums[s].evaluated > 0 && sums[s].evaluated == sums[s].without_room;
-        if (by_shape && (ended || sums[s].skipped_shape > 0))
-          without_room.insert(of_any_micro(round.shapes[s]));
-        else
-          ++left;
+        if (by_shape && ended(of_any_micro(round.shapes[s]), sums[s])) without_use.insert(of_any_micro(round.shapes[s]));
       }
     }
     if (by_shape) estimate_first(kPerRound);
-    return by_shape ? left > 0 : all.evaluated == 0 || all.evaluated > all.without_room;
+    return by_shape ? tried > 0 : all.evaluated == 0 || all.evaluated > all.without_room;
+  }
+
+  // Of one shape: where it is not possible, fits nowhere, or is above the plan found with two microbatches, the larger one no
+  // faster than the smaller.
+  bool ended(const GraphShape& shape, const Tally& tally) {
+    const auto known = least_bounds_.find(shape);
+    const double before = known == least_bounds_.end() ? 0 : known->second;
+    least_bounds_[shape] = tally.least_bound;
+    if (tally.skipped_shape > 0) return true;
+    if (tally.evaluated + tally.skipped_slow == 0) return false;
+    return tally.evaluated == tally.without_room || (before >= incumbent() && tally.least_bound >= before);
   }
 
   static GraphShape of_any_micro(GraphShape shape) {
@@ -353,8 +361,9 @@ class AutoSearch {
   double least_memory_ = 0;  // of the estimated that do not fit
   std::string fault_;        // of the first that has no order
   int largest_micro_ = 0;
-  std::vector<std::string> tried_last_;  // families
-  double gained_last_ = 0;               // share of the step time
+  std::map<GraphShape, double> least_bounds_;  // with the last microbatch
+  std::vector<std::string> tried_last_;        // families
+  double gained_last_ = 0;                     // share of the step time
 };
 
 }  // namespace
