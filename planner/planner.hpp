@@ -35,7 +35,9 @@ struct SearchState {
 struct SearchLimits {
   std::string whose;                   // "megatron": named in messages; empty: no limits
   std::vector<std::string> schedules;  // families
-  bool tensor = true;                  // it has tensor parallelism
+  bool tensor = true;                  // it has tensor parallelism, and context parallelism
+  bool experts = true;                 // it spreads experts over ranks
+  bool experts_whole = true;           // and may keep them whole where tensor parallelism cuts the rest
   bool pipeline_next = true;           // it can number the ranks of a replica side by side
   std::vector<int> zero = {};          // stages that it has
   std::vector<Recompute> recompute = {};

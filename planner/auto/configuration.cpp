@@ -16,8 +16,9 @@ std::string summary_of(const Configuration& c, std::string_view schedule) {
   if (c.chunks > 1) text += fmt::format(" with {} stages a rank", c.chunks);
   text += fmt::format(", {} x {} samples, recompute {}", c.microbatches, c.micro, name_of(c.recompute));
   if (c.zero > 0) text += fmt::format(", ZeRO {}", c.zero);
-  if (c.expert > 1) text += fmt::format(", experts over {}", c.expert);
   if (c.zero > 0 && c.shard > 0) text += fmt::format(" in groups of {}", c.shard);
+  if (c.expert > 1) text += fmt::format(", experts over {}", c.expert);
+  if (c.tensor > 1 && c.expert_tensor == 1) text += c.expert > 1 ? ", each whole" : ", experts whole";
   if (c.order == AxisOrder::PipelineNext) text += ", ranks of a replica side by side";
   return text;
 }

@@ -13,6 +13,15 @@ namespace panpipe::planner {
 // rank of a replica, comes next.
 enum class AxisOrder : std::uint8_t { DataNext, PipelineNext };
 
+// What shapes the graph of a device: configurations that agree in it share a workload and its costs.
+struct GraphShape {
+  std::int32_t tensor = 1, micro = 1;
+  std::int32_t context = 1, expert = 1, expert_tensor = 0;  // the last: 1, or 0 = as tensor
+  bool sequence_parallel = false;
+
+  auto operator<=>(const GraphShape&) const = default;
+};
+
 struct Configuration {
   std::int32_t tensor = 1, pipeline = 1, data = 1;
   std::int32_t micro = 1, microbatches = 1;
@@ -20,8 +29,8 @@ struct Configuration {
   std::int16_t family = 0;  // into forms()
   std::int16_t held = 0;    // activations that a rank may hold, of families that are searched; else 0
   std::int8_t zero = 0;
-  // As stated: they are not searched.
-  std::int32_t shard = 0, context = 1, expert = 1, expert_tensor = 0;
+  std::int32_t context = 1, expert = 1, expert_tensor = 0;
+  std::int32_t shard = 0;  // as stated: it is not searched
   Recompute recompute = Recompute::None;
   bool sequence_parallel = false;
   AxisOrder order = AxisOrder::DataNext;
@@ -31,6 +40,7 @@ struct Configuration {
   Degrees degrees() const {
     return {pipeline, tensor, data, chunks, zero, sequence_parallel, micro, microbatches, shard, context, expert, expert_tensor};
   }
+  GraphShape shape() const { return {tensor, micro, context, expert, expert_tensor, sequence_parallel}; }
   int replicas() const { return data * context; }
   int devices() const { return tensor * pipeline * replicas(); }
   // Position (rank, replica, tensor index) of the plan among positions in the order of the devices.

@@ -22,6 +22,7 @@ void Tally::add(const Tally& other) {
   too_slow += other.too_slow;
   skipped_slow += other.skipped_slow;
   skipped_shape += other.skipped_shape;
+  least_bound = std::min(least_bound, other.least_bound);
   if (other.least_memory > 0 && (least_memory == 0 || other.least_memory < least_memory)) {
     least_memory = other.least_memory;
     least_memory_of = other.least_memory_of;
@@ -35,26 +36,25 @@ namespace {
 
 class Worker {
  public:
-  Worker(Common& common, int tensor, int micro, bool sequence_parallel, bool whole, double incumbent)
-      : common_(common), space_(common.space), whole_(whole), incumbent_(incumbent) {
-    base_.tensor = tensor;
-    base_.micro = micro;
-    base_.sequence_parallel = sequence_parallel;
-    const Parallel& stated = common.experiment.scenario.parallel;
-    base_.shard = stated.shard;
-    base_.expert = stated.expert;
-    base_.expert_tensor = stated.expert_tensor;
-    base_.context = common.space.context;
+  Worker(Common& common, const GraphShape& shape, std::unique_ptr<Pricer>& pricer, bool whole, double incumbent)
+      : common_(common), space_(common.space), whole_(whole), incumbent_(incumbent), pricer_(pricer) {
+    base_.tensor = shape.tensor;
+    base_.micro = shape.micro;
+    base_.sequence_parallel = shape.sequence_parallel;
+    base_.context = shape.context;
+    base_.expert = shape.expert;
+    base_.expert_tensor = shape.expert_tensor;
+    base_.shard = common.experiment.scenario.parallel.shard;
   }
 
-  void run(const SearchOptions& options) {
+  void run(const SearchOptions& options, bool again) {
     if (!any_sizes() || !make_pricer()) return;
     for (auto p = space_.pipeline.rbegin(); p != space_.pipeline.rend(); ++p) {
       if (options.stopped() || std::int64_t{*p} * base_.tensor > space_.devices) continue;
       for (const int chunks : space_.chunks) run_layouts(*p, chunks);
     }
     surroundings_.clear();
-    pricer_.reset();  // here, beside the other workers
+    if (!again) pricer_.reset();  // here, beside the other workers
   }
 
   Tally tally;
@@ -63,7 +63,7 @@ class Worker {
  private:
   bool make_pricer() {
     try {
-      pricer_.emplace(common_, base_.tensor, base_.micro, base_.sequence_parallel);
+      if (!pricer_) pricer_ = std::make_unique<Pricer>(common_, base_.shape());
       return true;
     } catch (const InputError& error) {
       tally.shape_reason = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
@@ -73,8 +73,13 @@ class Worker {
   }
 
   bool possible(int p, int d) const {
-    return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0 &&
-           holds_experts(common_.experiment.scenario.parallel, base_.tensor, d);
+    return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0 && holds_experts(degrees(d)) &&
+           (base_.shard == 0 || d * base_.context % base_.shard == 0);
+  }
+  Degrees degrees(int d) const {
+    Configuration c = base_;
+    c.data = d;
+    return c.degrees();
   }
   bool any_sizes() const {
     return std::any_of(space_.pipeline.begin(), space_.pipeline.end(), [&](int p) {
@@ -100,7 +105,11 @@ class Worker {
   }
   // ZeRO stages and numberings that make a difference.
   std::int64_t repeats(int p, int d) const {
-    return static_cast<std::int64_t>(zeros_of(space_, d).size() * (p > 1 && d > 1 ? space_.orders.size() : 1));
+    return static_cast<std::int64_t>(zeros_of(space_, degrees(d)).size() * orders(p, d));
+  }
+
+  std::size_t orders(int p, int d) const {
+    return p > 1 && d > 1 && base_.context == 1 ? space_.orders.size() : 1;  // context ranks stay neighbours
   }
 
   // How many families there are for these sizes; of one placement, or of all.
@@ -142,9 +151,15 @@ class Worker {
       if (tally.least_work == 0 || work < tally.least_work) tally.least_work = work;
       if (work >= incumbent_) {
         tally.skipped_slow += families * repeats(p, d);
+        tally.least_bound = std::min(tally.least_bound, work);
         continue;
       }
       if (!placed) placed.emplace(pricer_->place_stages(mode, p, chunks, placement));
+      if (no_room(*placed, d, m)) {
+        tally.evaluated += families * repeats(p, d);
+        tally.without_room += families * repeats(p, d);
+        continue;
+      }
       run_data(*placed, mode, d, m);
     }
   }
@@ -157,8 +172,8 @@ class Worker {
     base_.microbatches = m;
     base_.recompute = mode;
     surroundings_.resize(space_.orders.size());
-    const std::size_t orders = p > 1 && d > 1 ? space_.orders.size() : 1;
-    for (std::size_t o = 0; o < orders; ++o) {
+    const std::size_t count = orders(p, d);
+    for (std::size_t o = 0; o < count; ++o) {
       base_.order = space_.orders[o];
       pricer_->prepare(surroundings_[o], placed, base_);
     }
@@ -166,7 +181,7 @@ class Worker {
       const FamilyForm& form = forms()[at(f)];
       if (form.placement != placed.placement || !exists(form, p, placed.chunks, m)) continue;
       base_.family = static_cast<std::int16_t>(f);
-      run_family(placed, form, orders);
+      run_family(placed, form, count);
     }
   }
 
@@ -179,11 +194,22 @@ class Worker {
   bool above_limit(double memory) const { return memory > static_cast<double>(common_.ground.limit); }
   bool least(double memory) const { return tally.least_memory == 0 || memory < tally.least_memory; }
 
+  // Whether it fits in no order, and needs more memory than another one that does not fit.
+  bool no_room(const PlacedStages& placed, int d, int m) {
+    activation_peaks(placed, common_.ground, placed.placement == StagePlacement::Opaque ? no_order_ : any_order_of(placed), m,
+                     peaks_);
+    const std::vector<int>& zeros = zeros_of(space_, degrees(d));
+    return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {
+      const double memory = memory_peak(placed, common_.ground, pricer_->per_parameter(zero, d), peaks_);
+      return above_limit(memory) && !least(memory);
+    });
+  }
+
   // Of what was priced without an order: whether the order may change what becomes of it. The others are too slow or have no room
   // in any order, and of those without room only the least is told.
   bool order_matters(const PlacedStages& placed) {
     const bool room_seen = tally.evaluated > tally.without_room;
-    for (const int zero : zeros_of(space_, base_.data)) {
+    for (const int zero : zeros_of(space_, base_.degrees())) {
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
       const double memory = memory_peak(placed, common_.ground, per, peaks_);
       const auto fast = [&](const std::array<double, 4>& bounds) { return bounds[at(per.zero)] < incumbent_; };
@@ -204,7 +230,7 @@ class Worker {
     price(placed, form, orders, opaque ? no_order_ : any_order_of(placed));
     if (!opaque && order_matters(placed))
       price(placed, form, orders, common_.orders.find(form, placed.ranks, placed.chunks, base_.microbatches));
-    for (const int zero : zeros_of(space_, base_.data)) {
+    for (const int zero : zeros_of(space_, base_.degrees())) {
       base_.zero = static_cast<std::int8_t>(zero);
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
       const double memory = memory_peak(placed, common_.ground, per, peaks_);
@@ -215,7 +241,10 @@ class Worker {
         if (above_limit(memory)) {
           ++tally.without_room;
           if (least(memory)) tally.least_memory = memory, tally.least_memory_of = base_;
-        } else if (bound >= incumbent_) {
+          continue;
+        }
+        tally.least_bound = std::min(tally.least_bound, bound);
+        if (bound >= incumbent_) {
           ++tally.too_slow;
         } else {
           found.push_back({bound, memory, base_, false});
@@ -229,7 +258,7 @@ class Worker {
   bool whole_;
   double incumbent_;
   Configuration base_;
-  std::optional<Pricer> pricer_;
+  std::unique_ptr<Pricer>& pricer_;
   std::vector<Surroundings> surroundings_;
   std::vector<double> peaks_;
   std::vector<std::array<double, 4>> bounds_;  // by numbering of the devices
@@ -245,18 +274,25 @@ Enumeration::Enumeration(Common& common, const SearchOptions& options)
     : common_(common), options_(options), dropped_(kInfinite) {}
 
 void Enumeration::run(const std::vector<int>& micros, bool whole, double incumbent) {
-  std::vector<std::unique_ptr<Worker>> workers;
-  const Space& space = common_.space;
   for (const int micro : micros)
-    for (const int t : space.tensor)
-      for (const bool sequence : space.sequence_parallel)
-        if (!sequence || t > 1 || space.sequence_parallel.size() == 1)
-          workers.push_back(std::make_unique<Worker>(common_, t, micro, sequence, whole, incumbent));
-  parallel_for(workers.size(), options_.threads, [&](std::size_t w, std::size_t) { workers[w]->run(options_); });
+    for (std::vector<GraphShape>& shapes : rounds_of(common_.space, micro)) {
+      Round round(std::move(shapes));
+      run_round(round, whole, false, incumbent);
+    }
+}
+
+std::vector<Tally> Enumeration::run_round(Round& round, bool whole, bool again, double incumbent) {
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (std::size_t w = 0; w < round.shapes.size(); ++w)
+    workers.push_back(std::make_unique<Worker>(common_, round.shapes[w], round.pricers[w], whole, incumbent));
+  parallel_for(workers.size(), options_.threads, [&](std::size_t w, std::size_t) { workers[w]->run(options_, again); });
+  std::vector<Tally> tallies;
   for (const auto& worker : workers) {
+    tallies.push_back(worker->tally);
     tally_.add(worker->tally);
     keep(worker->found);
   }
+  return tallies;
 }
 
 void Enumeration::keep(const std::vector<Priced>& found) {

@@ -32,6 +32,7 @@ struct Tally {
   std::int64_t skipped_slow = 0;   // not evaluated: their work alone takes longer than a plan that was found
   std::int64_t skipped_shape = 0;  // not evaluated: the degree does not divide the model
   double least_memory = 0;         // of all that do not fit
+  double least_bound = kInfinite;  // seconds: of all that fit, whose work is too slow included
   double least_work = 0;           // seconds: work alone, shared out evenly, with any cuts and in any order; 0 = none seen
   Configuration least_memory_of;
   std::string shape_reason;
@@ -46,6 +47,13 @@ class Enumeration {
   // The configurations with these microbatches, over all devices (`whole`) or fewer. Those with a bound below `incumbent` are
   // kept.
   void run(const std::vector<int>& micros, bool whole, double incumbent);
+  // The same of some shapes; what became of each. Their pricers are kept for `again`, the other devices.
+  struct Round {
+    explicit Round(std::vector<GraphShape> of) : shapes(std::move(of)), pricers(shapes.size()) {}
+    std::vector<GraphShape> shapes;
+    std::vector<std::unique_ptr<Pricer>> pricers;
+  };
+  std::vector<Tally> run_round(Round& round, bool whole, bool again, double incumbent);
 
   std::vector<Priced> take();  // kept so far, best first
   const Tally& tally() const { return tally_; }

@@ -78,7 +78,7 @@ CollectiveCost CollectiveMemory::find(const CostModel& model, CollectiveKind kin
 
 Variant& Evaluator::variant(const Configuration& c) {
   if (variants_.size() > kMostVariants) variants_.clear();
-  auto& known = variants_[{c.tensor, c.micro, c.sequence_parallel}];
+  auto& known = variants_[c.shape()];
   if (!known) known = std::make_unique<Variant>(base_.scenario, c.degrees(), common_.calibrations, common_.cuts);
   return *known;
 }
@@ -144,6 +144,9 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact)
       {"parallel.zero", std::to_string(c.zero)},
       {"parallel.sequence_parallel", c.sequence_parallel ? "true" : "false"},
       {"recompute", std::string(name_of(c.recompute))}};
+  if (c.context > 1) settings.emplace_back("parallel.context", std::to_string(c.context));
+  if (c.expert > 1) settings.emplace_back("parallel.expert", std::to_string(c.expert));
+  if (c.expert_tensor > 0) settings.emplace_back("parallel.expert_tensor", std::to_string(c.expert_tensor));
   if (chosen(c)) settings.emplace_back(c.held > 0 ? "schedule.name" : "schedule", std::string(form.name));
   if (c.held > 0) settings.emplace_back("schedule.memory", std::to_string(c.held));
   if (form.open_chunks()) settings.emplace_back("parallel.virtual_stages", std::to_string(c.chunks));

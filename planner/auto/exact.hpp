@@ -53,12 +53,11 @@ class Evaluator {
   bool can_cut(const Configuration& configuration, bool split_backward);
 
  private:
-  using Key = std::tuple<int, int, bool>;
   Variant& variant(const Configuration& configuration);
   Common& common_;
   const Experiment& base_;
   CollectiveMemory collectives_;
-  std::map<Key, std::unique_ptr<Variant>> variants_;
+  std::map<GraphShape, std::unique_ptr<Variant>> variants_;
 };
 
 // The scenario's keys that a plan decides, for a user to write down.

@@ -34,7 +34,7 @@ class OrderReplay {
     if (ready_) program_.emplace(structure_, BatchProgram::Values::KeepAll);
   }
 
-  void run(std::vector<Priced*>& group, std::map<std::tuple<int, int, bool>, Pricer>& pricers) {
+  void run(std::vector<Priced*>& group, std::map<GraphShape, Pricer>& pricers) {
     if (!ready_) return;  // the estimate says what is wrong with the order
     for (std::size_t first = 0; first < group.size(); first += kBatch) {
       const std::size_t count = std::min<std::size_t>(kBatch, group.size() - first);
@@ -54,10 +54,8 @@ class OrderReplay {
   }
 
  private:
-  void fill(const Configuration& c, std::size_t slot, std::map<std::tuple<int, int, bool>, Pricer>& pricers) {
-    Pricer& pricer =
-        pricers.try_emplace({c.tensor, c.micro, c.sequence_parallel}, common_, c.tensor, c.micro, c.sequence_parallel)
-            .first->second;
+  void fill(const Configuration& c, std::size_t slot, std::map<GraphShape, Pricer>& pricers) {
+    Pricer& pricer = pricers.try_emplace(c.shape(), common_, c.shape()).first->second;
     const PlacedStages placed = pricer.place_stages(c.recompute, c.pipeline, c.chunks, form_.placement);
     pricer.prepare(surroundings_, placed, c);
     const double jitter = common_.ground.jitter(c.pipeline, c.devices());
@@ -146,7 +144,7 @@ std::int64_t replay_orders(std::vector<Priced>& priced, Common& common, int thre
   }
   std::vector<std::vector<Priced*>*> groups;
   for (auto& [key, group] : by_order) groups.push_back(&group);
-  std::vector<std::map<std::tuple<int, int, bool>, Pricer>> pricers(workers_for(groups.size(), threads));
+  std::vector<std::map<GraphShape, Pricer>> pricers(workers_for(groups.size(), threads));
   parallel_for(groups.size(), threads, [&](std::size_t g, std::size_t worker) {
     try {
       OrderReplay(common, groups[g]->front()->configuration).run(*groups[g], pricers[worker]);

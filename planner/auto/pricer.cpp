@@ -86,7 +86,7 @@ const Reductions& Common::reductions(const Configuration& c) {
   const bool network = experiment.scenario.cluster.nodes > 1;  // whose share turns on all devices in use
   const int used = network ? c.pipeline : ranks;
   const std::lock_guard guard(lock_);
-  auto& known = reductions_[{stride, c.replicas(), step, used}];
+  auto& known = reductions_[{stride, c.replicas(), c.context, step, used}];
   if (!known) {
     const Positions positions(experiment.scenario);
     const Degrees degrees{.pipeline = used, .tensor = c.tensor, .data = c.data, .context = c.context};
@@ -98,14 +98,15 @@ const Reductions& Common::reductions(const Configuration& c) {
   return *known;
 }
 
-Pricer::Pricer(Common& common, int tensor, int micro, bool sequence_parallel)
+Pricer::Pricer(Common& common, const GraphShape& shape)
     : common_(common),
-      shape_{.tensor = tensor,
-             .sequence_parallel = sequence_parallel,
-             .micro = micro,
-             .context = common.space.context,
-             .expert = common.experiment.scenario.parallel.expert,
-             .expert_tensor = common.experiment.scenario.parallel.expert_tensor},
+      shape_{.tensor = shape.tensor,
+             .sequence_parallel = shape.sequence_parallel,
+             .micro = shape.micro,
+             .shard = common.experiment.scenario.parallel.shard,
+             .context = shape.context,
+             .expert = shape.expert,
+             .expert_tensor = shape.expert_tensor},
       variant_(common.experiment.scenario, shape_, common.calibrations, common.cuts),
       routes_(common.experiment.scenario) {}
 
@@ -116,7 +117,6 @@ const PerParameter& Pricer::per_parameter(int zero, int data) {
     degrees.zero = zero;
     degrees.data = data;
     degrees.microbatches = static_cast<int>(microbatches_of(common_.space, shape_.micro, data));
-    degrees.shard = common_.experiment.scenario.parallel.shard;
     known = std::make_unique<PerParameter>(planner::per_parameter(variant_.model, degrees));
   }
   return *known;
@@ -124,7 +124,7 @@ const PerParameter& Pricer::per_parameter(int zero, int data) {
 
 void Pricer::prepare(Surroundings& surroundings, const PlacedStages& placed, const Configuration& c) {
   std::array<const PerParameter*, 4> zeros{};
-  for (const int zero : zeros_of(common_.space, c.data)) zeros[at(zero)] = &per_parameter(zero, c.data);
+  for (const int zero : zeros_of(common_.space, c.degrees())) zeros[at(zero)] = &per_parameter(zero, c.data);
   HandOvers& times = hand_overs_.try_emplace(c.data, variant_.model, routes_, c.degrees()).first->second;
   const Occupancy& occupancy = occupancy_of(c);
   times.use(occupancy);

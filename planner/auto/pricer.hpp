@@ -13,7 +13,7 @@
 
 namespace panpipe::planner {
 
-// A workload in the shapes of one (tensor degree, microbatch, sequence parallelism) with its costs.
+// A workload in one shape, with its costs.
 struct Variant {
   Variant(const Scenario& scenario, const Degrees& degrees, const std::vector<Calibration>& calibrations, BalancedCuts& balanced);
   Variant(const Variant&) = delete;  // its parts refer to each other
@@ -37,13 +37,13 @@ class Common {
 
  private:
   std::mutex lock_;
-  std::map<std::tuple<int, int, int, int>, std::unique_ptr<Reductions>> reductions_;
+  std::map<std::tuple<int, int, int, int, int>, std::unique_ptr<Reductions>> reductions_;
 };
 
 // One variant, for one thread. Throws InputError when the workload cannot be cut so.
 class Pricer {
  public:
-  Pricer(Common& common, int tensor, int micro, bool sequence_parallel);
+  Pricer(Common& common, const GraphShape& shape);
   Pricer(const Pricer&) = delete;
 
   const UnitSums& sums() const { return variant_.sums; }

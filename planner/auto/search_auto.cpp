@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 
 #include "base/parallel_for.hpp"
@@ -62,23 +63,60 @@ class AutoSearch {
   }
 
   void sweep_all() {
-    for (const bool whole : {true, false}) {
+    // Where there are many shapes, a shape is priced once for all numbers of devices.
+    const bool rounds = rounds_of(space_, 1).size() > 1;
+    const auto sweeps = rounds ? std::vector<std::vector<bool>>{{true, false}} : std::vector<std::vector<bool>>{{true}, {false}};
+    for (const std::vector<bool>& wholes : sweeps) {
+      std::set<GraphShape> without_use;
       for (const int micro : space_.micro) {
         if (options_.stopped()) return;
-        const Tally before = enumeration_.tally();
-        enumeration_.run({micro}, whole, incumbent());
-        merge(enumeration_.take());
-        estimate_first(kPerRound);
-        tell();
-        const Tally& now = enumeration_.tally();
-        const std::int64_t evaluated = now.evaluated - before.evaluated;
-        // Larger microbatches take no less room, and their work is the same.
-        if (evaluated > 0 && evaluated == now.without_room - before.without_room) {
-          largest_micro_ = micro;
-          break;
-        }
+        if (sweep(micro, wholes, rounds, without_use)) continue;
+        largest_micro_ = micro;
+        break;
       }
     }
+  }
+
+  // False where larger microbatches are of no use: they take no less room, and their work is the same. Shapes of which that is
+  // known are left out.
+  bool sweep(int micro, const std::vector<bool>& wholes, bool by_shape, std::set<GraphShape>& without_use) {
+    Tally all;
+    std::size_t tried = 0;
+    for (std::vector<GraphShape>& shapes : rounds_of(space_, micro)) {
+      std::erase_if(shapes, [&](const GraphShape& shape) { return without_use.count(of_any_micro(shape)) > 0; });
+      tried += shapes.size();
+      Enumeration::Round round(std::move(shapes));
+      std::vector<Tally> sums(round.shapes.size());
+      for (const bool whole : wholes) {
+        const std::vector<Tally> tallies = enumeration_.run_round(round, whole, whole != wholes.back(), incumbent());
+        for (std::size_t s = 0; s < sums.size(); ++s) sums[s].add(tallies[s]);
+        merge(enumeration_.take());
+        if (micro == space_.micro.front() || !by_shape) estimate_first(kPerRound);
+        tell();
+      }
+      for (std::size_t s = 0; s < sums.size(); ++s) {
+        all.add(sums[s]);
+        if (by_shape && ended(of_any_micro(round.shapes[s]), sums[s])) without_use.insert(of_any_micro(round.shapes[s]));
+      }
+    }
+    if (by_shape) estimate_first(kPerRound);
+    return by_shape ? tried > 0 : all.evaluated == 0 || all.evaluated > all.without_room;
+  }
+
+  // Of one shape: where it is not possible, fits nowhere, or is above the plan found with two microbatches, the larger one no
+  // faster than the smaller.
+  bool ended(const GraphShape& shape, const Tally& tally) {
+    const auto known = least_bounds_.find(shape);
+    const double before = known == least_bounds_.end() ? 0 : known->second;
+    least_bounds_[shape] = tally.least_bound;
+    if (tally.skipped_shape > 0) return true;
+    if (tally.evaluated + tally.skipped_slow == 0) return false;
+    return tally.evaluated == tally.without_room || (before >= incumbent() && tally.least_bound >= before);
+  }
+
+  static GraphShape of_any_micro(GraphShape shape) {
+    shape.micro = 1;
+    return shape;
   }
 
   void merge(std::vector<Priced> found) {
@@ -228,14 +266,14 @@ class AutoSearch {
     for (const bool whole : {true, false})
       for (const int micro : space_.micro)
         if (!options_.stopped()) again.run({micro}, whole, least_simulated());
-    std::map<std::tuple<int, int, int, int, int, Recompute, bool, AxisOrder>, std::size_t> of_shape;
+    std::map<DegreesKey, std::size_t> of_degrees;
     std::vector<Priced> chosen;
     std::int64_t others = 0;
     for (const Priced& one : again.take()) {
       const auto known = [&](const Exact& exact) {
         return !(exact.configuration < one.configuration) && !(one.configuration < exact.configuration);
       };
-      std::size_t& count = of_shape[degrees_key(one.configuration)];
+      std::size_t& count = of_degrees[degrees_key(one.configuration)];
       if (std::any_of(best_.begin(), best_.end(), known)) {
         ++count;
       } else if (chosen.size() < kMostContended && count < kOfOneShape) {
@@ -255,9 +293,8 @@ class AutoSearch {
     if (again.dropped() < least) ++could_be_faster_;
   }
 
-  static std::tuple<int, int, int, int, int, Recompute, bool, AxisOrder> degrees_key(const Configuration& c) {
-    return {c.tensor, c.pipeline, c.data, c.micro, c.zero, c.recompute, c.sequence_parallel, c.order};
-  }
+  using DegreesKey = std::tuple<GraphShape, int, int, int, Recompute, AxisOrder>;
+  static DegreesKey degrees_key(const Configuration& c) { return {c.shape(), c.pipeline, c.data, c.zero, c.recompute, c.order}; }
   static bool same_degrees(const Configuration& a, const Configuration& b) { return degrees_key(a) == degrees_key(b); }
 
   // Closed forms take the first type's times: on several types they bound nothing.
@@ -324,8 +361,9 @@ class AutoSearch {
   double least_memory_ = 0;  // of the estimated that do not fit
   std::string fault_;        // of the first that has no order
   int largest_micro_ = 0;
-  std::vector<std::string> tried_last_;  // families
-  double gained_last_ = 0;               // share of the step time
+  std::map<GraphShape, double> least_bounds_;  // with the last microbatch
+  std::vector<std::string> tried_last_;        // families
+  double gained_last_ = 0;                     // share of the step time
 };
 
 }  // namespace

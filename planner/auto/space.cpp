@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
+#include "base/input/reader.hpp"
 #include "planner/auto/unit_sums.hpp"
 #include "planner/family_form.hpp"
 #include "planner/schedule_choice.hpp"
@@ -86,24 +88,100 @@ void choose_memory(const Scenario& scenario, const SearchLimits& limits, Space& 
   space.one_zero = {space.zero.front()};
 }
 
+// Times that were measured hold for the sizes they were measured at.
+bool sizes_given(const Experiment& experiment) {
+  const Scenario& scenario = experiment.scenario;
+  return !experiment.workload.graph || !scenario.workload.pt2_file.empty() || scenario.profile;
+}
+
 void choose_shapes(const Experiment& experiment, const SearchLimits& limits, Space& space) {
   const Scenario& scenario = experiment.scenario;
-  // Times that were measured hold for the sizes they were measured at.
-  const bool sizes_given = !experiment.workload.graph || !scenario.workload.pt2_file.empty() || scenario.profile;
-  if (sizes_given) space.notes.emplace_back("tensor degree and microbatch stay: the workload's costs are for these sizes");
-  if (sizes_given || !is_open(scenario, "parallel.tensor"))
+  const bool given = sizes_given(experiment);
+  if (given) space.notes.emplace_back("tensor degree and microbatch stay: the workload's costs are for these sizes");
+  if (given || !is_open(scenario, "parallel.tensor"))
     space.tensor = {scenario.parallel.tensor};
   else
     space.tensor = divisors(space.node_size, space.node_size);  // so that no group leaves its node
   if (!limits.tensor) space.tensor = {1};
-  if (sizes_given || !is_open(scenario, "batch.micro"))
+  if (given || !is_open(scenario, "batch.micro"))
     space.micro = {scenario.micro};
   else
     space.micro = divisors(space.global_batch, space.global_batch);
-  if (sizes_given || !is_open(scenario, "parallel.sequence_parallel"))
+  if (given || !is_open(scenario, "parallel.sequence_parallel"))
     space.sequence_parallel = {scenario.parallel.sequence_parallel};
   else
     space.sequence_parallel = {false, true};
+}
+
+// From here on a sequence is long enough that its activations, more than its model, ask for more ranks: published runs share
+// out sequences of 32,768 tokens and more (Llama 3, arXiv 2407.21783: 131,072; Megatron-Bridge's recipes: 32,768 on), and none
+// of 8,192 tokens.
+constexpr int kLongSequence = 32768;
+
+void choose_context(const Experiment& experiment, const SearchLimits& limits, bool fixed, Space& space) {
+  const Scenario& scenario = experiment.scenario;
+  const int stated = scenario.parallel.context, tokens = tokens_per_sample(experiment.workload);
+  space.context = {stated};
+  if (fixed || !is_open(scenario, "parallel.context") || !limits.tensor) return;
+  const Node* parallel = scenario.document ? scenario.document->find("parallel") : nullptr;
+  const bool asked = parallel != nullptr && parallel->find("context") != nullptr;
+  const bool slices = scenario.schedule.options.count("sequence_splits") > 0;
+  if (!asked && (tokens < kLongSequence || slices)) return;
+  space.context = divisors(tokens, space.devices);
+}
+
+void choose_experts(const Experiment& experiment, const SearchLimits& limits, bool fixed, Space& space) {
+  const Scenario& scenario = experiment.scenario;
+  const Parallel& parallel = scenario.parallel;
+  const int experts = experiment.workload.graph ? experiment.workload.graph->routing.experts : 0;
+  space.expert = {parallel.expert};
+  space.expert_tensor = {parallel.expert_tensor};
+  if (fixed || experts == 0 || parallel.shard > 0 || !limits.experts) return;
+  if (is_open(scenario, "parallel.expert")) space.expert = divisors(experts, space.devices);
+  if (is_open(scenario, "parallel.expert_tensor")) space.expert_tensor = {0, 1};
+}
+
+}  // namespace
+
+namespace {
+
+// Drops data degrees that stated groups do not divide; throws where none is left.
+void check_groups(const Scenario& scenario, Space& space) {
+  const Parallel& parallel = scenario.parallel;
+  const auto any = [](const std::vector<int>& values, auto holds) { return std::any_of(values.begin(), values.end(), holds); };
+  if (parallel.shard > 0) {
+    std::erase_if(space.data, [&](int data) {
+      return !any(space.context, [&](int context) { return data * context % parallel.shard == 0; });
+    });
+    if (space.data.empty())
+      throw fault_at(scenario, "parallel.shard",
+                     fmt::format("no data degree that {} devices and a global batch of {} allow is a multiple of shard {}",
+                                 space.devices, space.global_batch, parallel.shard),
+                     "state a smaller shard, or leave it out");
+  }
+  const auto holds = [&](const GraphShape& shape, int data) {
+    return holds_experts({.tensor = shape.tensor,
+                          .data = data,
+                          .context = shape.context,
+                          .expert = shape.expert,
+                          .expert_tensor = shape.expert_tensor});
+  };
+  for (const std::vector<GraphShape>& round : rounds_of(space, 1))
+    for (const GraphShape& shape : round)
+      if (any(space.data, [&](int data) { return holds(shape, data); })) return;
+  throw fault_at(scenario, "parallel.expert",
+                 fmt::format("no degrees that {} devices and a global batch of {} allow have ranks for experts over {}",
+                             space.devices, space.global_batch, parallel.expert),
+                 "state a smaller parallel.expert");
+}
+
+std::string degrees_note(const Space& space) {
+  std::string text = fmt::format("global batch {} samples; tensor {}; pipeline 1 to {}; data {}; ", space.global_batch,
+                                 fmt::join(space.tensor, ", "), space.pipeline.back(), fmt::join(space.data, ", "));
+  if (space.context.size() > 1) text += fmt::format("context {}; ", fmt::join(space.context, ", "));
+  if (space.expert.size() > 1) text += fmt::format("experts over {}; ", fmt::join(space.expert, ", "));
+  return text + fmt::format("microbatch {}; stages a rank {}; ZeRO {}", fmt::join(space.micro, ", "),
+                            fmt::join(space.chunks, ", "), fmt::join(space.zero, ", "));
 }
 
 }  // namespace
@@ -115,45 +193,27 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits) {
   Space space;
   space.devices = scenario.cluster.size();
   space.node_size = std::max(1, space.devices / std::max(1, scenario.cluster.nodes));
-  space.context = parallel.context;
-  space.experts_apart = parallel.expert > 1 || parallel.expert_tensor > 0;
   space.global_batch = std::int64_t{scenario.micro} * scenario.microbatches * parallel.data;
   check_limits(scenario, limits);
   choose_shapes(experiment, limits, space);
   choose_schedule(scenario, limits, space);
   choose_memory(scenario, limits, space);
   const bool placed = scenario.placement.has_value();  // for these degrees
+  choose_context(experiment, limits, placed || sizes_given(experiment), space);
+  choose_experts(experiment, limits, placed || sizes_given(experiment), space);
   if (placed) space.tensor = {parallel.tensor};
   space.pipeline_open = !placed && is_open(scenario, "parallel.pipeline");
   space.data_open = !placed && is_open(scenario, "parallel.data");
   const int most = most_stages_of(units);
   space.pipeline = space.pipeline_open ? up_to(std::min(space.devices, most)) : std::vector<int>{parallel.pipeline};
   space.data = space.data_open ? divisors(space.global_batch, space.devices) : std::vector<int>{parallel.data};
-  if (parallel.shard > 0) {
-    std::erase_if(space.data, [&](int data) { return data * parallel.context % parallel.shard != 0; });
-    if (space.data.empty())
-      throw fault_at(scenario, "parallel.shard",
-                     fmt::format("no data degree that {} devices and a global batch of {} allow is a multiple of shard {}",
-                                 space.devices, space.global_batch, parallel.shard),
-                     "state a smaller shard, or leave it out");
-  }
-  const bool spread = std::any_of(space.tensor.begin(), space.tensor.end(), [&](int tensor) {
-    return std::any_of(space.data.begin(), space.data.end(), [&](int data) { return holds_experts(parallel, tensor, data); });
-  });
-  if (!spread)
-    throw fault_at(scenario, "parallel.expert",
-                   fmt::format("no degrees that {} devices and a global batch of {} allow have ranks for experts over {}",
-                               space.devices, space.global_batch, parallel.expert),
-                   "state a smaller parallel.expert");
-  // Context ranks stay neighbours.
-  space.orders = placed || space.context > 1 || !limits.pipeline_next ? std::vector{AxisOrder::DataNext}
-                                                                      : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
+  check_groups(scenario, space);
+  space.orders = placed || !limits.pipeline_next ? std::vector{AxisOrder::DataNext}
+                                                 : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
   if (!scenario.partition.empty()) space.stages = static_cast<int>(scenario.partition.size()) + 1;
-  space.notes.push_back(
-      fmt::format("global batch {} samples; tensor {}; pipeline 1 to {}; data {}; microbatch {}; stages a rank {}; ZeRO {}",
-                  space.global_batch, fmt::join(space.tensor, ", "), space.pipeline.back(), fmt::join(space.data, ", "),
-                  fmt::join(space.micro, ", "), fmt::join(space.chunks, ", "), fmt::join(space.zero, ", ")));
-  if (space.context > 1) space.notes.push_back(fmt::format("context {} stays as stated", space.context));
+  space.notes.push_back(degrees_note(space));
+  if (space.context.size() == 1 && space.context.front() > 1)
+    space.notes.push_back(fmt::format("context {} stays as stated", space.context.front()));
   if (space.families.size() > 1) {
     std::vector<std::string_view> names;
     for (const int f : space.families) names.push_back(forms()[static_cast<std::size_t>(f)].name);
@@ -162,9 +222,38 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits) {
   return space;
 }
 
-bool holds_experts(const Parallel& stated, int tensor, int data) {
-  const int width = stated.expert_tensor > 0 ? stated.expert_tensor : tensor;
-  return (width == 1 || width == tensor) && tensor * stated.context * data / width % stated.expert == 0;
+std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro) {
+  constexpr std::size_t kOfRound = 16;
+  std::vector<GraphShape> all;
+  for (const int context : space.context)
+    for (const int expert : space.expert)
+      for (const int tensor : space.tensor)
+        for (const int expert_tensor : space.expert_tensor)
+          for (const bool sequence : space.sequence_parallel) {
+            const bool closed = space.expert_tensor.size() == 1;
+            if (sequence && tensor == 1 && space.sequence_parallel.size() > 1) continue;
+            if (expert_tensor == 1 && tensor == 1 && !closed) continue;  // as tensor
+            all.push_back({tensor, micro, context, expert, expert_tensor, sequence});
+          }
+  if (space.context.size() == 1 && space.expert.size() == 1 && space.expert_tensor.size() == 1) return {all};
+  const auto from_node = [&](const GraphShape& shape) {
+    const int group = shape.expert * (shape.expert_tensor > 0 ? shape.expert_tensor : shape.tensor);
+    return std::abs(std::log2(group) - std::log2(space.node_size));
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const GraphShape& a, const GraphShape& b) {
+    return a.context != b.context ? a.context < b.context : from_node(a) < from_node(b);
+  });
+  std::vector<std::vector<GraphShape>> rounds;
+  for (std::size_t first = 0; first < all.size(); first += kOfRound)
+    rounds.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(first),
+                        all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), first + kOfRound)));
+  return rounds;
+}
+
+bool holds_experts(const Degrees& degrees) {
+  const int width = degrees.expert_tensor_group();
+  return (width == 1 || width == degrees.tensor) &&
+         degrees.expert_holders() * degrees.expert * width == degrees.devices_of_rank();
 }
 
 std::int64_t microbatches_of(const Space& space, int micro, int data) {
@@ -172,8 +261,8 @@ std::int64_t microbatches_of(const Space& space, int micro, int data) {
   return space.global_batch % step == 0 ? space.global_batch / step : 0;
 }
 
-const std::vector<int>& zeros_of(const Space& space, int data) {
-  return data * space.context > 1 || space.experts_apart ? space.zero : space.one_zero;
+const std::vector<int>& zeros_of(const Space& space, const Degrees& degrees) {
+  return degrees.exchanges() ? space.zero : space.one_zero;
 }
 
 }  // namespace panpipe::planner

@@ -15,9 +15,9 @@ struct Space {
   std::int64_t global_batch = 1;  // samples a step
   int devices = 1;
   int node_size = 1;
-  int context = 1;                                               // as stated
-  bool experts_apart = false;                                    // experts may be held by several ranks where the rest is not
   std::vector<int> tensor, pipeline, data, micro, chunks, zero;  // ascending; `pipeline` up to the units of the workload
+  std::vector<int> context, expert;                              // ascending
+  std::vector<int> expert_tensor;                                // 1, or 0 = as tensor
   std::vector<int> one_zero;                                     // the stage that stands for all where there is one replica
   std::vector<bool> sequence_parallel;
   std::vector<Recompute> recompute;
@@ -33,8 +33,11 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits = {});
 
 // Number of configurations of one (tensor, micro, pipeline, data); 0 where the batch cannot be cut so.
 std::int64_t microbatches_of(const Space& space, int micro, int data);  // 0 = not whole
-// Whether the stated degrees of experts fit these.
-bool holds_experts(const Parallel& stated, int tensor, int data);
-const std::vector<int>& zeros_of(const Space& space, int data);  // ZeRO stages that make a difference
+// The shapes of a device's graph for one microbatch, in rounds whose plans exclude what follows: groups of experts that fill a
+// node come first. Where neither context nor experts are searched there is one round.
+std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro);
+// Whether a pipeline rank's devices make whole groups of experts.
+bool holds_experts(const Degrees& degrees);
+const std::vector<int>& zeros_of(const Space& space, const Degrees& degrees);  // ZeRO stages that make a difference
 
 }  // namespace panpipe::planner
