@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/index.hpp"
+#include "costmodel/timeline/step_metrics.hpp"
 
 namespace panpipe {
 namespace {
@@ -41,24 +42,28 @@ DeviceSums sums_of(DeviceIntervals intervals, double step) {
   return sums;
 }
 
-double exposed_communication(const TaskGraph& graph, const TaskTimes& times, std::int32_t device) {
+DeviceIntervals intervals_of(const TaskGraph& graph, const TaskTimes& times, std::int32_t device) {
   DeviceIntervals intervals;
   std::vector<bool> is_here;
   for (int rank = 0; rank < graph.ranks; ++rank) is_here.push_back(graph.device(rank, 0, 0) == device);
+  for (const TaskTimes::PassCollective& c : times.collectives)
+    if (is_here[at(graph.tasks[at(c.task)].rank)]) intervals.add(Lane::Tensor, in_seconds(c.start, c.end));
   for (int rank = 0; rank < graph.ranks; ++rank) {
     if (!is_here[at(rank)]) continue;
     for (std::int32_t t = graph.rank_begin[at(rank)]; t < graph.rank_begin[at(rank) + 1]; ++t)
       intervals.add(graph.tasks[at(t)].lane, in_seconds(times.task_start[at(t)], times.task_end[at(t)]),
                     times.task_waiting.empty() ? 0 : to_duration(times.task_waiting[at(t)]).base());
   }
-  for (const TaskTimes::PassCollective& c : times.collectives)
-    if (is_here[at(graph.tasks[at(c.task)].rank)]) intervals.add(Lane::Tensor, in_seconds(c.start, c.end));
   for (std::size_t i = 0; i < graph.transfers.size(); ++i) {
     const TransferLink& link = graph.links[at(graph.transfers[i].link)];
     if (is_here[at(link.from_rank)] || is_here[at(link.to_rank)])
       intervals.add(Lane::Send, in_seconds(times.transfer_start[i], times.transfer_end[i]));
   }
-  return sums_of(std::move(intervals), 0).metrics.exposed_communication_s;
+  return intervals;
+}
+
+double exposed_communication(const TaskGraph& graph, const TaskTimes& times, std::int32_t device) {
+  return sums_of(intervals_of(graph, times, device), 0).metrics.exposed_communication_s;
 }
 
 }  // namespace panpipe
