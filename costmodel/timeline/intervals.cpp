@@ -12,6 +12,7 @@ std::vector<Interval> united(std::vector<Interval> intervals) {
   std::sort(sorted_end, intervals.end(), earlier);
   std::inplace_merge(intervals.begin(), sorted_end, intervals.end(), earlier);
   std::vector<Interval> result;
+  result.reserve(intervals.size());
   for (const Interval& interval : intervals) {
     if (!result.empty() && interval.start <= result.back().end) {
       result.back().end = std::max(result.back().end, interval.end);

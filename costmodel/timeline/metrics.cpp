@@ -115,11 +115,13 @@ bool all_finite(const TaskTimes& times) {
 Metrics step_metrics(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind) {
   if (!all_finite(times)) return metrics(make_timeline(graph, times, kind));  // says which is not
   const Timeline frame = spanless_timeline(graph, times, kind);
+  std::vector<std::int32_t> devices;
+  for (int rank = 0; rank < graph.ranks; ++rank) devices.push_back(graph.device(rank, 0, 0));
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  std::vector<DeviceIntervals> intervals = intervals_of(graph, times, devices);
   SumsOfDevices sums;
-  for (int rank = 0; rank < graph.ranks; ++rank) {
-    const std::int32_t device = graph.device(rank, 0, 0);
-    if (!sums.contains(device)) sums[device] = sums_of(intervals_of(graph, times, device), frame.step_time.base());
-  }
+  for (std::size_t d = 0; d < devices.size(); ++d) sums[devices[d]] = sums_of(std::move(intervals[d]), frame.step_time.base());
   return metrics_from(frame, sums);
 }
 

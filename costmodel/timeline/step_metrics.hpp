@@ -7,8 +7,9 @@
 
 namespace panpipe {
 
-// What runs on a device, seconds. Of passes with tensor-parallel collectives only where `times` notes these (estimate_times).
-DeviceIntervals intervals_of(const TaskGraph& graph, const TaskTimes& times, std::int32_t device);
+// What runs on each of these devices. Collectives inside passes are counted where `times` notes them (estimate_times).
+std::vector<DeviceIntervals> intervals_of(const TaskGraph& graph, const TaskTimes& times,
+                                          const std::vector<std::int32_t>& devices);
 
 // The timeline without its spans.
 Timeline spanless_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind);

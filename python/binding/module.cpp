@@ -48,8 +48,9 @@ void raise_input_error(const InputError& error) {
   nb::list diagnostics;
   std::string text;
   for (const Diagnostic& fault : error.diagnostics()) {
-    diagnostics.append(parts_of(fault));
-    text += (text.empty() ? "" : "\n") + nb::cast<std::string>(diagnostics[nb::len(diagnostics) - 1][6]);
+    const nb::tuple parts = parts_of(fault);
+    text += (text.empty() ? "" : "\n") + nb::cast<std::string>(nb::object(parts[6]));
+    diagnostics.append(parts);
   }
   raise("InputError", nb::make_tuple(text, nb::module_::import_("panpipe._errors").attr("diagnostics_of")(diagnostics)));
 }
