@@ -19,27 +19,11 @@
 namespace panpipe::cli {
 namespace {
 
+using planner::SizeKey;
 using planner::SizeObjective;
 using planner::TriedSize;
 
 constexpr int kMostGpus = 4096;  // that are tried without being asked for: a search over more takes minutes
-
-// The key that varies the size of a cluster, and the devices that one more of it brings.
-struct SizeKey {
-  const char* key;
-  int devices = 1;
-};
-
-SizeKey size_key(const Scenario& scenario) {
-  const Cluster& cluster = scenario.cluster;
-  if (cluster.given) return {"cluster.devices", 1};
-  for (const ClusterNode& node : cluster.node)
-    if (node.group != cluster.node.front().group)
-      throw InputError(
-          "the nodes of this cluster are of several kinds: no single key says how many there are\n"
-          "  help: --over of panpipe sweep varies any key");
-  return {"cluster.nodes", cluster.size() / cluster.nodes};
-}
 
 template <class T>
 T parsed(const char* option, const std::string& text, Parsed<T> (*parse)(std::string_view)) {
@@ -175,7 +159,7 @@ int run_sizes(const SizeOptions& options, const SizeCall& call) {
         fmt::format("{}: the scenario does not say how much is trained\n"
                     "  help: give --tokens 300B, or state it, as in 'run: {{tokens: 300B}}'",
                     call.scenario));
-  const SizeKey key = size_key(scenario);
+  const SizeKey key = planner::size_key(scenario);
   const planner::SizeRequest request = request_of(options, call, scenario, key);
   planner::check_request(request, *scenario.run);
   SizeSearch search(call, key);

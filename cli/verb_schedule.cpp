@@ -1,28 +1,23 @@
 // panpipe schedule: print, draw, convert and check the order of a family or of a file.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
-#include "base/text/quantity_text.hpp"
 #include "base/text/text_table.hpp"
 #include "cli/output.hpp"
-#include "cli/schedule_transfers.hpp"
 #include "cli/verbs.hpp"
 #include "present/picture/schedule_picture.hpp"
-#include "schedule/find_family.hpp"
-#include "schedule/memory/memory_actions.hpp"
 #include "schedule/memory/memory_sweep.hpp"
 #include "schedule/schedule.hpp"
+#include "schedule/schedule_request.hpp"
+#include "schedule/transfer_report.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -47,15 +42,6 @@ std::string table_of_families() {
          "  recompute=full and offload=selective|full insert what holds less memory.\n";
 }
 
-bool is_family(const std::string& name) { return find_family(name) != nullptr; }
-
-bool is_file_name(const std::string& name) {
-  if (is_family(name)) return false;
-  struct stat status {};
-  return name.find('/') != std::string::npos || name.find('.') != std::string::npos || stat(name.c_str(), &status) == 0;
-}
-
-// Takes `braid` out of the options: it says how groups are evaluated, not how the order is made.
 ScheduleOptions parse_options(const std::vector<std::string>& given, bool& split_groups) {
   ScheduleOptions options;
   for (const std::string& text : given) {
@@ -65,100 +51,8 @@ ScheduleOptions parse_options(const std::vector<std::string>& given, bool& split
     const std::string key = text.substr(0, equals), value = text.substr(equals + 1);
     if (!options.emplace(key, value).second) throw InputError(fmt::format("option '{}' is given twice", key));
   }
-  if (const auto braid = options.find("braid"); braid != options.end()) {
-    if (braid->second != "split" && braid->second != "atomic")
-      throw InputError(fmt::format("option 'braid' must be atomic or split, not '{}'", braid->second));
-    split_groups = braid->second == "split";
-    options.erase(braid);
-  }
+  split_groups = take_braid(options);
   return options;
-}
-
-// One number, or one for every stage, separated by '/'.
-std::vector<double> parse_cost_list(const std::string& item, const std::string& text, bool each) {
-  std::vector<double> values;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find('/', at), text.size());
-    const auto value = parse_number(text.substr(at, end - at));
-    if (!value.value || !(*value.value >= 0) || (!each && end < text.size()))
-      throw InputError(fmt::format("--costs takes KEY=NUMBER with numbers from 0, such as F=10,I=12,W=8,comm=1, not '{}'{}", item,
-                                   value.problem.find("out of range") == std::string::npos ? "" : "; " + value.problem));
-    values.push_back(*value.value);
-    at = end + 1;
-  }
-  return values;
-}
-
-void set_stage_costs(PassCosts& costs, const std::array<std::vector<double>, 3>& lists) {
-  std::size_t stages = 1;
-  for (const auto& list : lists) stages = std::max(stages, list.size());
-  if (stages == 1) return;
-  for (const auto& list : lists)
-    if (list.size() > 1 && list.size() != stages)
-      throw InputError(
-          fmt::format("--costs gives {} numbers for one pass and {} for another: one for each stage", list.size(), stages));
-  const auto of = [&](std::size_t pass, std::size_t stage, double one) {
-    return lists[pass].size() > 1 ? lists[pass][stage] : one;
-  };
-  for (std::size_t s = 0; s < stages; ++s) costs.stages.push_back({of(0, s, costs.F), of(1, s, costs.I), of(2, s, costs.W)});
-}
-
-PassCosts parse_costs(const std::string& text) {
-  PassCosts costs;
-  std::vector<std::string> given;
-  std::array<std::vector<double>, 3> lists;  // of F, I and W
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string item = text.substr(at, end - at);
-    at = end + 1;
-    const std::size_t equals = std::min(item.find('='), item.size());
-    const std::string key = item.substr(0, equals);
-    const std::size_t pass = key == "F" ? 0 : key == "I" ? 1 : key == "W" ? 2 : 3;
-    const std::vector<double> values = parse_cost_list(item, equals < item.size() ? item.substr(equals + 1) : "", pass < 3);
-    if (std::find(given.begin(), given.end(), key) != given.end()) throw InputError(fmt::format("--costs gives {} twice", key));
-    given.push_back(key);
-    if (pass < 3) {
-      (pass == 0 ? costs.F : pass == 1 ? costs.I : costs.W) = values.front();
-      lists[pass] = values;
-    } else if (key == "B") {
-      costs.B = values.front();
-    } else if (key == "comm") {
-      costs.comm = values.front();
-    } else if (key == "offload") {
-      costs.offload = values.front();
-    } else if (key == "reload") {
-      costs.reload = values.front();
-    } else {
-      throw InputError(fmt::format("--costs has no '{}'; there are F, I, W, B, comm, offload, reload", key));
-    }
-  }
-  set_stage_costs(costs, lists);
-  return costs;
-}
-
-Schedule obtain(const Settings& settings, const ScheduleOptions& options, const PassCosts& costs) {
-  if (!is_file_name(settings.name_or_file)) {
-    if (!settings.ranks || !settings.microbatches) {
-      if (!is_family(settings.name_or_file)) make_schedule(settings.name_or_file, 1, 1, {});  // says that it is unknown
-      throw InputError(
-          fmt::format("schedule {0} needs both sizes: panpipe schedule {0} --ranks 4 --microbatches 8", settings.name_or_file));
-    }
-    return make_schedule(settings.name_or_file, *settings.ranks, *settings.microbatches, options, costs);
-  }
-  Schedule schedule = apply_memory_options(load_schedule_csv(settings.name_or_file), options, costs);
-  ScheduleOptions rest = options;
-  for (const auto& option : memory_options()) rest.erase(std::string(option.first));
-  if (!rest.empty())
-    throw InputError(fmt::format("option '{}' makes no sense for an order from a file: only braid, recompute and offload do",
-                                 rest.begin()->first));
-  const auto agree = [&](const char* what, const std::optional<int>& asked, int found) {
-    if (asked && *asked != found)
-      throw InputError(fmt::format("--{} {} does not match {}, which has {}", what, *asked, settings.name_or_file, found));
-  };
-  agree("ranks", settings.ranks, schedule.ranks);
-  agree("microbatches", settings.microbatches, schedule.microbatches);
-  return schedule;
 }
 
 constexpr int kDrawingWidth = 120;  // where standard output is no terminal
@@ -244,10 +138,10 @@ int show_schedule(const Settings& settings) {
     throw InputError("no schedule is given: name a family (panpipe schedule --list shows them) or a CSV file");
   bool split_groups = false;
   const ScheduleOptions options = parse_options(settings.options, split_groups);
-  const PassCosts costs = parse_costs(settings.costs);
+  const PassCosts costs = parse_pass_costs(settings.costs);
   if (settings.memory_sweep) return show_memory_sweep(settings, options, costs);
   const CommunicationChoice lowering = parse_lowering(settings.lower, settings.defer_receives);
-  Schedule schedule = obtain(settings, options, costs);
+  Schedule schedule = obtain_schedule({settings.name_or_file, settings.ranks, settings.microbatches}, options, costs);
   // Of a searched family how good the order is: the summary and --json say that, the other forms have no place for it.
   const bool told = schedule.lower_bound && !settings.drawing && !settings.csv && !settings.torch;
   for (const std::string& note : schedule.notes)

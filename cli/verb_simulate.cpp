@@ -5,24 +5,13 @@
 #include <chrono>
 #include <memory>
 
-#include "base/error.hpp"
 #include "base/files/files_read.hpp"
-#include "base/text/did_you_mean.hpp"
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
 #include "present/result/result_files.hpp"
 #include "sim/simulate.hpp"
 
 namespace panpipe::cli {
-namespace {
-
-sim::Backend backend_named(const std::string& name) {
-  if (name == "simgrid") return sim::Backend::SimGrid;
-  if (name == "flow") return sim::Backend::FlowSolver;
-  throw InputError(fmt::format("--backend is simgrid or flow, not '{}'{}", name, suggestion(name, {"simgrid", "flow"})));
-}
-
-}  // namespace
 
 void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
   struct Settings : PredictOptions {
@@ -32,7 +21,7 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<Settings>();
   add_predict_options(sub, *options);
   sub.add_option_function<std::string>(
-         "--backend", [options](const std::string& name) { options->sim.backend = backend_named(name); },
+         "--backend", [options](const std::string& name) { options->sim.backend = sim::backend_named(name); },
          "simgrid (default), or flow: Panpipe's own max-min flow solver")
       ->type_name("simgrid|flow");
   sub.add_flag("--no-merge", options->no_merge, "simulate every step of every pass as an activity of its own");

@@ -12,7 +12,7 @@
 #include "base/version.hpp"
 #include "cli/output.hpp"
 #include "cli/stop_on_signal.hpp"
-#include "cli/sweep_cell.hpp"
+#include "study/cell_answer/cell_answer.hpp"
 #include "cli/verbs.hpp"
 #include "planner/planner.hpp"
 #include "present/result/heading.hpp"
@@ -125,8 +125,8 @@ int sweep(const SweepSettings& settings) {
   if (!settings.shard.empty()) read_shard(settings.shard, options);
   options.stop = &stop_requested();
   if (progress_wanted()) options.progress = show_progress;
-  options.load = [&](const auto& overrides) { load_cell(settings.scenario, overrides); };
-  options.answer = [&](const auto& overrides) { return answer_of_cell(grid, overrides); };
+  options.load = [&](const auto& overrides) { planner::load_cell(settings.scenario, overrides); };
+  options.answer = [&](const auto& overrides) { return planner::answer_of_cell(grid, overrides); };
   grid.heading = heading_of(grid);
   const StopOnSignal stop;
   const planner::SweepRun run = run_sweep(grid, options);

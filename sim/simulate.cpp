@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/pass_lanes.hpp"
 #include "sim/event_loop.hpp"
@@ -105,6 +106,12 @@ std::vector<LinkContention> contention_of(const EventRecord& record, const Netwo
 }
 
 }  // namespace
+
+Backend backend_named(const std::string& name) {
+  if (name == "simgrid") return Backend::SimGrid;
+  if (name == "flow") return Backend::FlowSolver;
+  throw InputError(fmt::format("--backend is simgrid or flow, not '{}'{}", name, suggestion(name, {"simgrid", "flow"})));
+}
 
 bool has_backend(Backend backend) { return why_no_backend(backend).empty(); }
 

@@ -15,6 +15,8 @@ enum class Backend : std::uint8_t {
   FlowSolver,  // our own max-min solver: checks SimGrid in the tests, serves searches
 };
 
+Backend backend_named(const std::string& name);  // "simgrid", "flow"; InputError for anything else
+
 struct Options {
   Backend backend = Backend::SimGrid;
   bool merge = true;  // a pass's steps as one timer where no route outside the group uses the group's links

@@ -6,7 +6,19 @@ namespace panpipe {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+fs::path& stated_folder() {
+  static fs::path folder;
+  return folder;
+}
+
+}  // namespace
+
+void set_program_folder(const fs::path& folder) { stated_folder() = folder; }
+
 fs::path program_folder() {
+  if (!stated_folder().empty()) return stated_folder();
   std::error_code ignored;
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
 }

@@ -10,6 +10,8 @@ namespace panpipe {
 
 // The folder of the running program.
 std::filesystem::path program_folder();
+// Of a library in a program of another's: what stands for it from now on. Before anything is looked for.
+void set_program_folder(const std::filesystem::path& folder);
 // The prefix that it is installed under: of bin/, or of lib/panpipe/ for the executor.
 std::filesystem::path installation_prefix();
 // A module or a program: beside this one (build folder), else in lib/panpipe/ of the prefix; empty where it is in neither.

@@ -94,6 +94,7 @@ std::string list_of(const std::vector<std::string>& items) {
 
 std::string origin_of(const Node& node) {
   if (node.overridden) return "--set";
+  if (node.line <= 0) return node.source->name;  // of a program's own data: it has no lines
   return fmt::format("{}:{}", node.source->name, node.line);
 }
 

@@ -28,6 +28,8 @@ class TaskReplay {
     units_.resize(at(graph.ranks));
     lane_free_.assign(net_.lane_tails().size(), 0);
     points_.resize(graph.programs.size());
+    collectives_known_.assign(graph.programs.size(), false);
+    collectives_of_.resize(graph.programs.size());
     for (std::size_t p = 0; p < graph.points.size(); ++p)
       points_[at(graph.points[p].program)].push_back(static_cast<std::int32_t>(p));
     if (std::any_of(graph.tasks.begin(), graph.tasks.end(), [](const Task& task) { return task.waits_for_sends; }))
@@ -102,7 +104,11 @@ class TaskReplay {
   void run_passes(const TaskSet& set, std::int32_t first) {
     const Program& program = graph_.programs[at(graph_.tasks[at(first)].program)];
     const bool notes_collectives = notes_collectives_[at(graph_.tasks[at(first)].rank)];
-    if (fixed_[at(first)] && set.members == 1 && !notes_collectives) return run_fixed(first, program);
+    if (fixed_[at(first)] && set.members == 1) {
+      run_fixed(first, program);
+      if (notes_collectives) note_collectives_of_fixed(first, program);
+      return;
+    }
     runs_.assign(at(set.members), {});
     for (std::int32_t k = 0; k < set.members; ++k) {
       runs_[at(k)].input = inputs_there(first + k);
@@ -146,6 +152,26 @@ class TaskReplay {
     times_.task_waiting[at(pass)] = program.exposed_communication;
   }
 
+  // A pass of which only the duration counts runs alike wherever it starts: its collectives are found once per program. Times are
+  // whole picoseconds, so that adding the start changes no digit.
+  void note_collectives_of_fixed(std::int32_t pass, const Program& program) {
+    const auto p = at(graph_.tasks[at(pass)].program);
+    if (!collectives_known_[p]) {
+      collectives_known_[p] = true;
+      PassLanes idle;
+      runs_.assign(1, {});
+      run_cell(
+          graph_, program, idle, runs_.data(),
+          [&](std::int32_t step, double start, double stop) {
+            collectives_of_[p].push_back({0, step, Ticks(start), Ticks(stop)});
+          },
+          [](std::int32_t, double) {});
+    }
+    const Ticks start(start_[at(pass)]);
+    for (const TaskTimes::PassCollective& c : collectives_of_[p])
+      times_.collectives.push_back({pass, c.step, start + c.start, start + c.end});
+  }
+
   // The optimizer waits for the tensor lane too; collectives of several ranks start together.
   void run_others(const TaskSet& set) {
     double start = 0;
@@ -180,6 +206,8 @@ class TaskReplay {
   std::vector<std::vector<std::int32_t>> sends_;                         // per task, those that are waited for; empty = none are
   std::vector<std::vector<std::int32_t>> points_;                        // per program
   std::map<std::pair<std::int32_t, std::int32_t>, double> point_times_;  // per task and point
+  std::vector<bool> collectives_known_;                                  // per program that is run as a whole: whether found yet
+  std::vector<std::vector<TaskTimes::PassCollective>> collectives_of_;   // their times from the start of the pass
   std::vector<MemberRun> runs_;                                          // of the cell under way
 };
 

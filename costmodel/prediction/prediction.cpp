@@ -1,22 +1,16 @@
 #include "costmodel/prediction/prediction.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/prediction/estimated_step.hpp"
 #include "costmodel/prediction/run_of_step.hpp"
 #include "costmodel/timeline/device_sums.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
+#include "costmodel/timeline/step_metrics.hpp"
 #include "costmodel/timeline/step_time.hpp"
 
 namespace panpipe {
-namespace {
-
-bool is_finite(const std::vector<Ticks>& times) {
-  return std::all_of(times.begin(), times.end(), [](Ticks time) { return std::isfinite(time.base()); });
-}
-
-}  // namespace
 
 Engine idle_links() {
   return [](const TaskGraph& graph, const Cluster&) { return estimate(graph); };
@@ -33,12 +27,21 @@ Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan&
   return prediction;
 }
 
+EstimatedStep estimated_step(const TaskGraph& graph, const Scenario& scenario, const Plan& plan) {
+  EstimatedStep step;
+  step.times = estimate_times(graph, true);
+  step.metrics = step_metrics(graph, step.times, TimelineKind::Estimated);
+  const Likeness kind =
+      likeness_of(scenario, plan, terms_of(graph, step.metrics, step.metrics.step_time_s), step.metrics.step_time_s);
+  state_evidence(step.metrics, kind);
+  state_run(step.metrics, graph, scenario);
+  return step;
+}
+
 StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const Plan& plan) {
   const std::int32_t busiest = graph.device(busiest_rank(graph), 0, 0);
   const TaskTimes times = estimate_times_of(graph, busiest);
-  if (!is_finite(times.task_start) || !is_finite(times.task_end) || !is_finite(times.transfer_start) ||
-      !is_finite(times.transfer_end))
-    metrics(make_timeline(graph, times, TimelineKind::Estimated));  // says which
+  if (!all_finite(times)) metrics(make_timeline(graph, times, TimelineKind::Estimated));  // says which is not
   StepFigures figures;
   figures.step_time_s = to_duration(step_end(times)).base();
   figures.step_period_s = to_duration(Ticks(step_period(graph, times))).base();

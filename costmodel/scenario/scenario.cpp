@@ -13,6 +13,7 @@
 #include "costmodel/scenario/default_framework.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
+#include "costmodel/scenario/resolve_document.hpp"
 #include "schedule/find_family.hpp"
 #include "schedule/limits.hpp"
 
@@ -410,18 +411,20 @@ std::string file_of_scenario(const std::string& path) {
 
 }  // namespace
 
-Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides, const std::string& plan_file) {
-  const NodePtr root = load_document(file_of_scenario(path));
+Scenario resolve_document(const NodePtr& root, const std::string& name, const std::vector<std::string>& overrides,
+                          const std::string& plan_file) {
   if (!plan_file.empty()) apply_plan_keys(*root, *load_document(plan_file));
   apply_overrides(*root, overrides);
-  return read_scenario(root, path);
+  return read_scenario(root, name);
+}
+
+Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides, const std::string& plan_file) {
+  return resolve_document(load_document(file_of_scenario(path)), path, overrides, plan_file);
 }
 
 Scenario parse_scenario(const std::string& text, const std::string& name, const std::string& directory,
                         const std::vector<std::string>& overrides) {
-  const NodePtr root = parse_document(text, name, directory);
-  apply_overrides(*root, overrides);
-  return read_scenario(root, name);
+  return resolve_document(parse_document(text, name, directory), name, overrides);
 }
 
 Bytes memory_limit(const Scenario& scenario, const DeviceType& type) {

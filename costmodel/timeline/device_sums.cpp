@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/index.hpp"
+#include "costmodel/timeline/step_metrics.hpp"
 
 namespace panpipe {
 namespace {
@@ -41,24 +42,37 @@ DeviceSums sums_of(DeviceIntervals intervals, double step) {
   return sums;
 }
 
-double exposed_communication(const TaskGraph& graph, const TaskTimes& times, std::int32_t device) {
-  DeviceIntervals intervals;
-  std::vector<bool> is_here;
-  for (int rank = 0; rank < graph.ranks; ++rank) is_here.push_back(graph.device(rank, 0, 0) == device);
+std::vector<DeviceIntervals> intervals_of(const TaskGraph& graph, const TaskTimes& times,
+                                          const std::vector<std::int32_t>& devices) {
+  std::vector<DeviceIntervals> intervals(devices.size());
+  std::vector<DeviceIntervals*> of_rank;  // null: a rank of another device
   for (int rank = 0; rank < graph.ranks; ++rank) {
-    if (!is_here[at(rank)]) continue;
-    for (std::int32_t t = graph.rank_begin[at(rank)]; t < graph.rank_begin[at(rank) + 1]; ++t)
-      intervals.add(graph.tasks[at(t)].lane, in_seconds(times.task_start[at(t)], times.task_end[at(t)]),
-                    times.task_waiting.empty() ? 0 : to_duration(times.task_waiting[at(t)]).base());
+    const auto found = std::find(devices.begin(), devices.end(), graph.device(rank, 0, 0));
+    of_rank.push_back(found == devices.end() ? nullptr : &intervals[static_cast<std::size_t>(found - devices.begin())]);
   }
+  // They are most, and they are in order: united() goes fastest when they come first.
   for (const TaskTimes::PassCollective& c : times.collectives)
-    if (is_here[at(graph.tasks[at(c.task)].rank)]) intervals.add(Lane::Tensor, in_seconds(c.start, c.end));
+    if (DeviceIntervals* of = of_rank[at(graph.tasks[at(c.task)].rank)]; of != nullptr)
+      of->add(Lane::Tensor, in_seconds(c.start, c.end));
+  for (int rank = 0; rank < graph.ranks; ++rank) {
+    DeviceIntervals* of = of_rank[at(rank)];
+    if (of == nullptr) continue;
+    for (std::int32_t t = graph.rank_begin[at(rank)]; t < graph.rank_begin[at(rank) + 1]; ++t)
+      of->add(graph.tasks[at(t)].lane, in_seconds(times.task_start[at(t)], times.task_end[at(t)]),
+              times.task_waiting.empty() ? 0 : to_duration(times.task_waiting[at(t)]).base());
+  }
   for (std::size_t i = 0; i < graph.transfers.size(); ++i) {
     const TransferLink& link = graph.links[at(graph.transfers[i].link)];
-    if (is_here[at(link.from_rank)] || is_here[at(link.to_rank)])
-      intervals.add(Lane::Send, in_seconds(times.transfer_start[i], times.transfer_end[i]));
+    DeviceIntervals *from = of_rank[at(link.from_rank)], *to = of_rank[at(link.to_rank)];
+    const Interval interval = in_seconds(times.transfer_start[i], times.transfer_end[i]);
+    if (from != nullptr) from->add(Lane::Send, interval);
+    if (to != nullptr && to != from) to->add(Lane::Receive, interval);
   }
-  return sums_of(std::move(intervals), 0).metrics.exposed_communication_s;
+  return intervals;
+}
+
+double exposed_communication(const TaskGraph& graph, const TaskTimes& times, std::int32_t device) {
+  return sums_of(std::move(intervals_of(graph, times, {device}).front()), 0).metrics.exposed_communication_s;
 }
 
 }  // namespace panpipe

@@ -7,8 +7,12 @@ namespace panpipe {
 
 std::vector<Interval> united(std::vector<Interval> intervals) {
   const auto earlier = [](const Interval& a, const Interval& b) { return a.start < b.start; };
-  if (!std::is_sorted(intervals.begin(), intervals.end(), earlier)) std::sort(intervals.begin(), intervals.end(), earlier);
+  // Callers put first what is long and sorted already: the collectives inside passes, say.
+  const auto sorted_end = std::is_sorted_until(intervals.begin(), intervals.end(), earlier);
+  std::sort(sorted_end, intervals.end(), earlier);
+  std::inplace_merge(intervals.begin(), sorted_end, intervals.end(), earlier);
   std::vector<Interval> result;
+  result.reserve(intervals.size());
   for (const Interval& interval : intervals) {
     if (!result.empty() && interval.start <= result.back().end) {
       result.back().end = std::max(result.back().end, interval.end);

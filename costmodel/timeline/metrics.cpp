@@ -11,6 +11,7 @@
 #include "costmodel/timeline/device_sums.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/metric_table.hpp"
+#include "costmodel/timeline/step_metrics.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe {
@@ -38,23 +39,16 @@ void check_finite(const Timeline& timeline, const Metrics& m) {
       throw InputError(fmt::format("no finite figure: {} is {}{}", metric.name, value, kWhere));
 }
 
-}  // namespace
+using SumsOfDevices = std::unordered_map<std::int32_t, DeviceSums>;  // of devices with spans of their own
 
-Metrics metrics(const Timeline& timeline) {
+// The figures of a timeline whose spans are summed up already.
+Metrics metrics_from(const Timeline& timeline, const SumsOfDevices& sums) {
   Metrics result;
   result.step_time_s = timeline.step_time.base();
-  std::unordered_map<std::int32_t, DeviceSums> sums;  // of devices with spans of their own
-  const Span* const end = timeline.spans.data() + timeline.spans.size();
-  for (const Span* first = timeline.spans.data(); first != end;) {
-    const Span* last = first;
-    while (last != end && last->device == first->device) ++last;
-    sums[first->device] = measure_device(first, last, result.step_time_s);
-    first = last;
-  }
   double busy = 0, span = 0;
   for (const DeviceTimeline& device : timeline.devices) {
     const auto found = sums.find(device.same_as >= 0 ? device.same_as : device.device);
-    DeviceSums of_device = found == sums.end() ? measure_device(end, end, result.step_time_s) : found->second;
+    DeviceSums of_device = found == sums.end() ? sums_of({}, result.step_time_s) : found->second;
     DeviceMetrics& row = of_device.metrics;
     row.device = device.device;
     row.rank = device.rank;
@@ -95,6 +89,40 @@ Metrics metrics(const Timeline& timeline) {
   }
   check_finite(timeline, result);
   return result;
+}
+
+}  // namespace
+
+Metrics metrics(const Timeline& timeline) {
+  SumsOfDevices sums;
+  const Span* const end = timeline.spans.data() + timeline.spans.size();
+  for (const Span* first = timeline.spans.data(); first != end;) {
+    const Span* last = first;
+    while (last != end && last->device == first->device) ++last;
+    sums[first->device] = measure_device(first, last, timeline.step_time.base());
+    first = last;
+  }
+  return metrics_from(timeline, sums);
+}
+
+bool all_finite(const TaskTimes& times) {
+  const auto finite = [](Ticks time) { return std::isfinite(time.base()); };
+  for (const auto* list : {&times.task_start, &times.task_end, &times.transfer_start, &times.transfer_end})
+    if (!std::all_of(list->begin(), list->end(), finite)) return false;
+  return true;
+}
+
+Metrics step_metrics(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind) {
+  if (!all_finite(times)) return metrics(make_timeline(graph, times, kind));  // says which is not
+  const Timeline frame = spanless_timeline(graph, times, kind);
+  std::vector<std::int32_t> devices;
+  for (int rank = 0; rank < graph.ranks; ++rank) devices.push_back(graph.device(rank, 0, 0));
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  std::vector<DeviceIntervals> intervals = intervals_of(graph, times, devices);
+  SumsOfDevices sums;
+  for (std::size_t d = 0; d < devices.size(); ++d) sums[devices[d]] = sums_of(std::move(intervals[d]), frame.step_time.base());
+  return metrics_from(frame, sums);
 }
 
 }  // namespace panpipe

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "costmodel/lowering/collective_label.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
+#include "costmodel/timeline/step_metrics.hpp"
 #include "costmodel/timeline/step_time.hpp"
 
 namespace panpipe {
@@ -176,20 +177,25 @@ std::vector<DeviceTimeline> make_devices(const TaskGraph& graph, const TaskTimes
 
 }  // namespace
 
-Timeline make_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind) {
+Timeline spanless_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind) {
   PANPIPE_CHECK(times.task_start.size() == graph.tasks.size() && times.task_end.size() == graph.tasks.size(),
                 "a start and an end for every task");
   PANPIPE_CHECK(times.transfer_start.size() == graph.transfers.size() && times.transfer_end.size() == graph.transfers.size(),
                 "a start and an end for every transfer");
   Timeline timeline;
   timeline.kind = kind;
-  timeline.spans = SpanMaker(graph, times).make();
   timeline.step_time = to_duration(step_end(times));
   timeline.devices = make_devices(graph, times);
   timeline.trained_parameters = graph.trained_parameters;
   timeline.model_flops_per_step = graph.model_flops_per_step;
   timeline.samples_per_step = graph.samples_per_step;
   timeline.peak_per_device = graph.peak_per_device;
+  return timeline;
+}
+
+Timeline make_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind) {
+  Timeline timeline = spanless_timeline(graph, times, kind);
+  timeline.spans = SpanMaker(graph, times).make();
   return timeline;
 }
 

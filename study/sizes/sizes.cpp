@@ -124,4 +124,15 @@ void check_deadline(const SizeRequest& request, const std::vector<TriedSize>& tr
                                to_text(Duration(least_step))));
 }
 
+SizeKey size_key(const Scenario& scenario) {
+  const Cluster& cluster = scenario.cluster;
+  if (cluster.given) return {"cluster.devices", 1};
+  for (const ClusterNode& node : cluster.node)
+    if (node.group != cluster.node.front().group)
+      throw InputError(
+          "the nodes of this cluster are of several kinds: no single key says how many there are\n"
+          "  help: --over of panpipe sweep varies any key");
+  return {"cluster.nodes", cluster.size() / cluster.nodes};
+}
+
 }  // namespace panpipe::planner

@@ -9,8 +9,18 @@
 
 #include "base/run_quantities.hpp"
 #include "costmodel/run_cost/run_cost.hpp"
+#include "costmodel/scenario/scenario.hpp"
 
 namespace panpipe::planner {
+
+// The key that varies the size of a cluster, and the devices that one more of it brings.
+struct SizeKey {
+  const char* key;
+  int devices = 1;
+};
+
+// InputError: nodes of several kinds, which no single key counts.
+SizeKey size_key(const Scenario& scenario);
 
 enum class SizeObjective { Step, Cost, Energy };
 

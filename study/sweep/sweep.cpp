@@ -42,8 +42,6 @@ std::optional<InputError> fault_of(const SweepOptions& options, const std::vecto
   }
 }
 
-// A value that is refused is a cell's answer. A key that does not exist, or a scenario that cannot be read at all, is a mistake
-// of the call, and is said before anything runs.
 void check_call(const SweepGrid& grid, const SweepOptions& options) {
   const std::size_t samples = std::min(kSamples, grid.size());
   std::optional<InputError> first;
@@ -68,9 +66,9 @@ std::string reason_of(const InputError& error) {
   return reason;
 }
 
-// In a worker.
-SweepCell work_on(const SweepGrid& grid, std::size_t index, const SweepOptions& options) {
-  static std::map<std::string, std::string> hashes;  // of files this worker has met
+}  // namespace
+
+SweepCell answer_cell(const SweepGrid& grid, std::size_t index, const SweepOptions& options, FileHashes& hashes) {
   SweepCell cell;
   cell.index = index;
   cell.key = grid.key(index);
@@ -103,6 +101,13 @@ SweepCell work_on(const SweepGrid& grid, std::size_t index, const SweepOptions& 
   }
   return cell;
 }
+
+void check_sweep(const SweepGrid& grid, const SweepOptions& options) {
+  check_grid(grid);
+  check_call(grid, options);
+}
+
+namespace {
 
 class Running {
  public:
@@ -139,7 +144,7 @@ class Running {
     Workers workers;
     workers.count = options_.workers;
     workers.stop = options_.stop;
-    workers.work = [this](std::size_t job) { return to_line(work_on(grid_, job, options_)); };
+    workers.work = [this](std::size_t job) { return to_line(answer_cell(grid_, job, options_, hashes_)); };
     workers.done = [this](std::size_t job, const std::string& answer) {
       auto cell = parse_line(answer);
       PANPIPE_CHECK(cell && cell->index == job, "a worker answers with the cell it was given");
@@ -184,13 +189,13 @@ class Running {
   std::unique_ptr<SweepFolder> folder_;
   std::map<std::size_t, SweepCell> cells_;
   SweepProgress progress_;
+  FileHashes hashes_;  // of files that this worker has met
 };
 
 }  // namespace
 
 SweepRun run_sweep(const SweepGrid& grid, const SweepOptions& options) {
-  check_grid(grid);
-  check_call(grid, options);
+  check_sweep(grid, options);
   return Running(grid, options).run();
 }
 

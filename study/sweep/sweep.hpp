@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -45,6 +46,15 @@ struct SweepRun {
   std::size_t kept = 0;          // of them, done by an earlier call
   bool complete = true;          // false: stopped; the same call goes on where this one ended
 };
+
+// InputError where the grid cannot be meant. A value that is refused is a cell's answer; a key that does not exist, or a scenario
+// that cannot be read at all, is a mistake of the call. run_sweep() begins with it.
+void check_sweep(const SweepGrid& grid, const SweepOptions& options);
+
+// One cell, here and now: for callers that have workers of their own. `hashes` keeps those of files from one cell to the next,
+// for as long as no file can change.
+using FileHashes = std::map<std::string, std::string>;
+SweepCell answer_cell(const SweepGrid& grid, std::size_t index, const SweepOptions& options, FileHashes& hashes);
 
 // Throws InputError when the grid cannot be meant: an unknown key, a scenario that cannot be read whatever the values.
 SweepRun run_sweep(const SweepGrid& grid, const SweepOptions& options);

@@ -32,6 +32,7 @@ ALLOWED = {
     "sim": ["base", "schedule", "costmodel"],
     "study/compare": ["base", "schedule", "costmodel", "present"],
     "study/sweep": ["base", "schedule", "costmodel", "present"],
+    "study/cell_answer": ["base", "schedule", "costmodel", "present", "planner", "sim", "study/sweep"],
     "study/sizes": ["base", "schedule", "costmodel"],
     "study/report": ["base", "schedule", "costmodel", "present", "study/compare"],
     "jobs": ["base", "schedule", "costmodel"],
@@ -40,6 +41,7 @@ ALLOWED = {
     "exec/launch": ["base", "schedule", "costmodel"],
     "exec": ["base", "schedule", "costmodel", "exec"],
     "cli": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec/launch", "validation"],
+    "python": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec/launch", "validation", "cli"],
     "bench": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "tests"],
     "tests": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "cli"],
 }
@@ -50,8 +52,9 @@ FENCED = {
     r"nccl\.h|cuda|gloo/": ["exec/engine", "tests/stand_in_gpu"],
     r"yaml-cpp/": ["base/input/yaml_document.cpp"],
     r"toml\+\+/": ["jobs/toml_document.cpp"],
+    r"nanobind/|Python\.h": ["python"],
     r"CLI/": ["cli", "exec", "tests/exec"],
-    r"thread|mutex|condition_variable|tbb/|oneapi/": ["base/parallel_for.cpp", "base/files/inputs_kept.cpp", "base/input/kept_document.cpp", "costmodel/cost/site.hpp", "planner", "sim", "study", "exec", "validation", "cli", "tests", "bench"],
+    r"thread|mutex|condition_variable|tbb/|oneapi/": ["base/parallel_for.cpp", "base/files/inputs_kept.cpp", "base/input/kept_document.cpp", "costmodel/cost/site.hpp", "planner", "sim", "study", "exec", "validation", "cli", "python", "tests", "bench"],
 }
 # Names whose header other headers include on some systems and not on others: the file itself, or a header of this project that it
 # includes, must name it.

@@ -1,8 +1,9 @@
-#include "cli/sweep_cell.hpp"
+#include "study/cell_answer/cell_answer.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text/quantity_text.hpp"
@@ -12,7 +13,7 @@
 #include "planner/planner.hpp"
 #include "sim/simulate.hpp"
 
-namespace panpipe::cli {
+namespace panpipe::planner {
 namespace {
 
 // "device 0 needs 25.61 GiB of 24.00 GiB": the one that lacks most.
@@ -25,12 +26,12 @@ std::string too_much(const Timeline& timeline) {
 
 Timeline simulated_timeline(const TaskGraph& graph, const Cluster& cluster) { return sim::simulate(graph, cluster); }
 
-Engine engine_of(const planner::SweepGrid& grid) { return grid.engine == "simulate" ? simulated_timeline : idle_links(); }
+Engine engine_of(const SweepGrid& grid) { return grid.engine == "simulate" ? simulated_timeline : idle_links(); }
 
-planner::CellAnswer answer_from(const Prediction& prediction) {
+CellAnswer answer_from(const Prediction& prediction) {
   const Timeline& timeline = prediction.timeline;
   const Metrics& figures = prediction.metrics;
-  planner::CellAnswer answer;
+  CellAnswer answer;
   answer.fits = figures.fits;
   if (!figures.fits) answer.reason = too_much(timeline);
   // Columns of the CSV stay where readers of earlier ones look for them. Whether it fits is the status of a cell.
@@ -43,20 +44,20 @@ planner::CellAnswer answer_from(const Prediction& prediction) {
 }
 
 // The best plan that engines can run, under the keys that it decides; what the planner says of one that they cannot.
-planner::CellAnswer plan_and_predict(const planner::SweepGrid& grid, const std::vector<std::string>& overrides) {
-  planner::SearchOptions options;
-  options.method = planner::method_named(grid.method);
+CellAnswer plan_and_predict(const SweepGrid& grid, Scenario scenario) {
+  SearchOptions options;
+  options.method = method_named(grid.method);
   options.threads = 1;  // the cells run beside each other already
   options.candidates = 1;
   if (grid.engine == "simulate")
     options.simulate = [](const TaskGraph& graph, const Cluster& cluster) {
       return sim::simulate(graph, cluster, {.backend = sim::Backend::FlowSolver, .merge = true, .fold = true});
     };
-  const Experiment asked(load_scenario(grid.scenario, overrides));
-  const planner::Answer found = planner::search(asked, options);
+  const Experiment asked(std::move(scenario));
+  const Answer found = search(asked, options);
   if (found.candidates.empty()) throw NoAnswer(found.reason.empty() ? "no feasible plan" : found.reason);
-  const planner::Candidate& best = found.candidates.front();
-  planner::CellAnswer answer;
+  const Candidate& best = found.candidates.front();
+  CellAnswer answer;
   if (best.plan)
     answer = answer_from(predict(asked.scenario, *best.plan, engine_of(grid)));
   else
@@ -67,8 +68,7 @@ planner::CellAnswer plan_and_predict(const planner::SweepGrid& grid, const std::
 
 }  // namespace
 
-void load_cell(const std::string& file, const std::vector<std::string>& overrides) {
-  Scenario scenario = load_scenario(file, overrides);
+void check_scenario_of_cell(Scenario scenario) {
   const auto& types = scenario.cluster.types;
   const bool timed = std::any_of(types.begin(), types.end(), [](const DeviceType& type) { return type.has_rates(); });
   if (timed || scenario.profile || !scenario.workload.layers_file.empty()) return;
@@ -76,10 +76,18 @@ void load_cell(const std::string& file, const std::vector<std::string>& override
   experiment.model.workload(experiment.scenario.cluster.devices.front().type);
 }
 
-planner::CellAnswer answer_of_cell(const planner::SweepGrid& grid, const std::vector<std::string>& overrides) {
-  if (!grid.method.empty()) return plan_and_predict(grid, overrides);
-  const Experiment experiment(load_scenario(grid.scenario, overrides));
+CellAnswer answer_of_scenario(const SweepGrid& grid, Scenario scenario) {
+  if (!grid.method.empty()) return plan_and_predict(grid, std::move(scenario));
+  const Experiment experiment(std::move(scenario));
   return answer_from(predict(experiment, experiment.plan(""), engine_of(grid)));
 }
 
-}  // namespace panpipe::cli
+void load_cell(const std::string& file, const std::vector<std::string>& overrides) {
+  check_scenario_of_cell(load_scenario(file, overrides));
+}
+
+CellAnswer answer_of_cell(const SweepGrid& grid, const std::vector<std::string>& overrides) {
+  return answer_of_scenario(grid, load_scenario(grid.scenario, overrides));
+}
+
+}  // namespace panpipe::planner

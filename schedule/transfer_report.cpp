@@ -1,4 +1,4 @@
-#include "cli/schedule_transfers.hpp"
+#include "schedule/transfer_report.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +12,7 @@
 #include "schedule/communication.hpp"
 #include "schedule/walk.hpp"
 
-namespace panpipe::cli {
+namespace panpipe {
 namespace {
 
 struct Order {
@@ -158,4 +158,4 @@ TransferReport report_transfers(const Schedule& schedule, const PassCosts& costs
   return report;
 }
 
-}  // namespace panpipe::cli
+}  // namespace panpipe

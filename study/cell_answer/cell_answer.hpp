@@ -4,15 +4,20 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/scenario/scenario.hpp"
 #include "study/sweep/sweep.hpp"
 
-namespace panpipe::cli {
+namespace panpipe::planner {
 
 // Reads the scenario with these overrides. InputError where it is wrong, or has no times, which no engine and no planner can do
 // without.
 void load_cell(const std::string& scenario, const std::vector<std::string>& overrides);
 
 // Reads the scenario with these overrides, plans it where the grid names a method, and predicts its step with the grid's engine.
-planner::CellAnswer answer_of_cell(const planner::SweepGrid& grid, const std::vector<std::string>& overrides);
+CellAnswer answer_of_cell(const SweepGrid& grid, const std::vector<std::string>& overrides);
 
-}  // namespace panpipe::cli
+// The same of scenarios that were read, for callers whose scenarios are in no file.
+void check_scenario_of_cell(Scenario scenario);
+CellAnswer answer_of_scenario(const SweepGrid& grid, Scenario scenario);
+
+}  // namespace panpipe::planner

@@ -6,7 +6,7 @@
 
 #include "schedule/semantics.hpp"
 
-namespace panpipe::cli {
+namespace panpipe {
 
 // "send-recv", "unshard", or both with a comma between; InputError for anything else.
 struct CommunicationChoice {
@@ -25,4 +25,4 @@ struct TransferReport {
 };
 TransferReport report_transfers(const Schedule& schedule, const PassCosts& costs, const std::vector<TransferSemantics>& asked);
 
-}  // namespace panpipe::cli
+}  // namespace panpipe

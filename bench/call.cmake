@@ -1,0 +1,1 @@
+panpipe_benchmark(call SOURCES bench_call.cpp LIBRARIES panpipe::prediction)

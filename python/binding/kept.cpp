@@ -1,0 +1,89 @@
+#include "python/binding/kept.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <list>
+#include <mutex>
+
+#include "base/files/files_read.hpp"
+
+namespace panpipe::python {
+namespace {
+
+constexpr std::size_t kMostKept = 64;
+// Files that are compared at every call: beyond so many bytes (an exported model) reading them costs more than it saves.
+constexpr std::size_t kMostBytes = 1 << 20;
+
+struct Slot {
+  std::string key;
+  std::shared_ptr<const Kept> kept;
+};
+
+struct Store {
+  std::mutex lock;
+  std::list<Slot> slots;  // the last used first
+};
+
+Store& store() {
+  static Store one;
+  return one;
+}
+
+// Empty where it cannot be read.
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+bool holds(const std::string& path, const std::string& bytes) {
+  std::ifstream file(path, std::ios::binary);
+  std::string now(bytes.size() + 1, '\0');
+  file.read(now.data(), static_cast<std::streamsize>(now.size()));
+  return static_cast<std::size_t>(file.gcount()) == bytes.size() && now.compare(0, bytes.size(), bytes) == 0;
+}
+
+std::shared_ptr<const Kept> find(const std::string& key) {
+  Store& all = store();
+  const std::lock_guard hold(all.lock);
+  const auto found = std::find_if(all.slots.begin(), all.slots.end(), [&](const Slot& slot) { return slot.key == key; });
+  if (found == all.slots.end()) return nullptr;
+  all.slots.splice(all.slots.begin(), all.slots, found);
+  return found->kept;
+}
+
+void keep(const std::string& key, const std::shared_ptr<const Kept>& made) {
+  std::size_t bytes = 0;
+  for (const auto& [path, text] : made->files) bytes += text.size();
+  if (bytes > kMostBytes) return;
+  Store& all = store();
+  const std::lock_guard hold(all.lock);
+  all.slots.remove_if([&](const Slot& slot) { return slot.key == key; });
+  all.slots.push_front({key, made});
+  if (all.slots.size() > kMostKept) all.slots.pop_back();
+}
+
+}  // namespace
+
+std::shared_ptr<const Kept> kept_for(const ScenarioInput& input, const std::vector<std::string>& overrides,
+                                     const std::string& plan_file) {
+  std::string key = input.key() + '\n' + plan_file;
+  for (const std::string& assignment : overrides) key += '\n' + assignment;
+  if (auto found = find(key)) {
+    const auto same = [](const auto& file) { return holds(file.first, file.second); };
+    if (std::all_of(found->files.begin(), found->files.end(), same)) return found;
+  }
+  const FilesRead files;
+  const auto made = std::make_shared<Kept>(input.load(overrides, plan_file), plan_file);
+  made->name = input.name();
+  for (const std::string& path : files.paths()) made->files.emplace_back(path, bytes_of(path));
+  keep(key, made);
+  return made;
+}
+
+void forget_kept() {
+  const std::lock_guard hold(store().lock);
+  store().slots.clear();
+}
+
+}  // namespace panpipe::python

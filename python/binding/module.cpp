@@ -1,0 +1,95 @@
+// The module _core: what the functions of the package call. Failures become the package's exceptions here.
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <nanobind/nanobind.h>
+
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "base/files/installation.hpp"
+#include "base/version.hpp"
+#include "python/binding/arrow.hpp"
+#include "python/binding/bindings.hpp"
+#include "python/binding/predictions.hpp"
+
+namespace panpipe::python {
+namespace {
+
+// The part of a rendered diagnostic that stands behind a mark, to the end of its line or, of the last part, of the text.
+std::string part_behind(const std::string& text, const std::string& mark, bool to_the_end) {
+  const std::size_t at = text.find(mark);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + mark.size();
+  return text.substr(begin, to_the_end ? std::string::npos : text.find('\n', begin) - begin);
+}
+
+// (message, remedy, file, line, column, key, text)
+nb::tuple parts_of(const Diagnostic& given) {
+  // Overrides are of the command line only there.
+  const Diagnostic fault = given.override_text.empty() ? given : shown_at(given, "set " + given.override_text);
+  const std::string help = part_behind(fault.text, "\n  help: ", true);
+  std::string key = part_behind(fault.text, "\n  at ", false);
+  std::string message = fault.message;
+  if (const std::size_t at = message.find("\n  help: "); at != std::string::npos) message.resize(at);
+  return nb::make_tuple(message, help, given.override_text.empty() ? fault.file : std::string("set"), fault.line, fault.column,
+                        key, fault.text);
+}
+
+void raise(const char* kind, const nb::object& arguments) {
+  const nb::object type = nb::module_::import_("panpipe._errors").attr(kind);
+  PyErr_SetObject(type.ptr(), arguments.ptr());
+}
+
+void raise_input_error(const InputError& error) {
+  nb::list diagnostics;
+  std::string text;
+  for (const Diagnostic& fault : error.diagnostics()) {
+    const nb::tuple parts = parts_of(fault);
+    text += (text.empty() ? "" : "\n") + nb::cast<std::string>(nb::object(parts[6]));
+    diagnostics.append(parts);
+  }
+  raise("InputError", nb::make_tuple(text, nb::module_::import_("panpipe._errors").attr("diagnostics_of")(diagnostics)));
+}
+
+void translate(const std::exception_ptr& pointer, void*) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const InputError& error) {
+    raise_input_error(error);
+  } catch (const NoAnswer& error) {
+    raise("NoAnswer", nb::make_tuple(std::string(error.what())));
+  } catch (const MachineError& error) {
+    raise("MachineError", nb::make_tuple(std::string(error.what())));
+  } catch (const InternalError& error) {
+    raise("InternalError",
+          nb::make_tuple(fmt::format("this is a bug in panpipe {}, please report it: {}", kVersion, error.what())));
+  }
+}
+
+// The shipped data and the module that simulates are found as the programs find them, from _prefix beside this module.
+void find_prefix() {
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&find_prefix), &here) == 0 || here.dli_fname == nullptr) return;
+  std::error_code ignored;
+  const auto bin = std::filesystem::absolute(here.dli_fname, ignored).parent_path() / "_prefix" / "bin";
+  set_program_folder(bin);
+}
+
+}  // namespace
+}  // namespace panpipe::python
+
+NB_MODULE(_core, module) {
+  using namespace panpipe::python;
+  find_prefix();
+  nb::register_exception_translator(translate);
+  module.attr("version") = panpipe::kVersion;
+  bind_tables(module);
+  bind_predictions(module);
+  bind_planning(module);
+  bind_measured(module);
+  bind_schedules(module);
+}

@@ -1,0 +1,128 @@
+// plan and sweep.
+#include <fmt/format.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/version.hpp"
+#include "costmodel/prediction/experiment.hpp"
+#include "planner/planner.hpp"
+#include "python/binding/bindings.hpp"
+#include "python/binding/scenario_input.hpp"
+#include "sim/simulate.hpp"
+#include "study/cell_answer/cell_answer.hpp"
+#include "study/sizes/sizes.hpp"
+#include "study/sweep/sweep.hpp"
+
+namespace panpipe::python {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+// Document and the best plan that the engines can run, as plan.yaml; empty where there is none.
+std::pair<std::string, std::string> planned(nb::object scenario, const Overrides& overrides, const std::string& method,
+                                            const std::string& objective, int threads, std::size_t candidates) {
+  const ScenarioInput input(std::move(scenario));
+  const nb::gil_scoped_release no_gil;
+  planner::SearchOptions options;
+  options.method = planner::method_named(method);
+  options.objective = objective;
+  options.threads = threads > 0 ? threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.candidates = candidates;
+  options.simulate = [](const TaskGraph& graph, const Cluster& cluster) {
+    return sim::simulate(graph, cluster, {.backend = sim::Backend::FlowSolver, .merge = true, .fold = true});
+  };
+  const Experiment experiment(input.load(overrides));
+  const planner::Answer answer = planner::search(experiment, options);
+  std::string yaml;
+  for (const planner::Candidate& candidate : answer.candidates)
+    if (candidate.plan) {
+      yaml = to_yaml(*candidate.plan, experiment.model.units(experiment.scenario.cluster.devices.front().type));
+      break;
+    }
+  return {planner::to_json(answer), yaml};
+}
+
+// The key that says how large the cluster is, and the devices that one more of it brings.
+std::pair<std::string, int> size_key(nb::object scenario, const Overrides& overrides) {
+  const ScenarioInput input(std::move(scenario));
+  const nb::gil_scoped_release no_gil;
+  const planner::SizeKey key = planner::size_key(input.load(overrides));
+  return {key.key, key.devices};
+}
+
+planner::SweepOptions options_of(const ScenarioInput& input, const planner::SweepGrid& grid) {
+  planner::SweepOptions options;
+  options.load = [&input](const auto& overrides) { planner::check_scenario_of_cell(input.load(overrides)); };
+  options.answer = [&input, &grid](const auto& overrides) { return planner::answer_of_scenario(grid, input.load(overrides)); };
+  return options;
+}
+
+// The grid as a document; InputError where it cannot be meant.
+std::pair<std::string, std::size_t> sweep_grid(nb::object scenario, const Overrides& overrides,
+                                               const std::vector<std::pair<std::string, std::vector<std::string>>>& axes,
+                                               const std::string& engine, const std::string& method) {
+  const ScenarioInput input(std::move(scenario));
+  const nb::gil_scoped_release no_gil;
+  planner::SweepGrid grid;
+  grid.version = kVersion;
+  grid.scenario = input.name();
+  if (engine != "estimate" && engine != "simulate")
+    throw InputError(fmt::format("engine is estimate or simulate, not '{}'", engine));
+  grid.engine = engine;
+  if (!method.empty()) planner::method_named(method);
+  grid.method = method;
+  grid.sets = overrides;
+  for (const auto& [key, values] : axes) grid.axes.push_back({key, values});
+  planner::check_sweep(grid, options_of(input, grid));
+  return {planner::to_json(grid), grid.size()};
+}
+
+// A cell as a line of JSON.
+std::string sweep_cell(nb::object scenario, const std::string& grid_text, std::size_t index) {
+  const ScenarioInput input(std::move(scenario));
+  const nb::gil_scoped_release no_gil;
+  const planner::SweepGrid grid = planner::parse_grid(grid_text, "grid");
+  planner::FileHashes hashes;
+  return planner::to_line(planner::answer_cell(grid, index, options_of(input, grid), hashes));
+}
+
+struct SweepTexts {
+  std::string json, page, table;
+};
+
+SweepTexts sweep_texts(const std::string& grid_text, const std::vector<std::string>& lines) {
+  const planner::SweepGrid grid = planner::parse_grid(grid_text, "grid");
+  std::vector<planner::SweepCell> cells;
+  for (const std::string& line : lines) {
+    auto cell = planner::parse_line(line);
+    if (!cell) throw InputError("a worker answered with something else than a cell: " + line.substr(0, 80));
+    cells.push_back(std::move(*cell));
+  }
+  return {planner::to_json(grid, cells, ""), planner::to_page(grid, cells, ""), planner::to_table(grid, cells)};
+}
+
+}  // namespace
+
+void bind_planning(nb::module_& module) {
+  using Released = nb::call_guard<nb::gil_scoped_release>;
+  module.def("plan", &planned, nb::arg("scenario"), nb::arg("overrides"), nb::arg("method"), nb::arg("objective"),
+             nb::arg("threads"), nb::arg("candidates"));
+  module.def("size_key", &size_key, nb::arg("scenario"), nb::arg("overrides"));
+  nb::class_<SweepTexts>(module, "SweepTexts")
+      .def_ro("json", &SweepTexts::json)
+      .def_ro("page", &SweepTexts::page)
+      .def_ro("table", &SweepTexts::table);
+  module.def("sweep_grid", &sweep_grid, nb::arg("scenario"), nb::arg("overrides"), nb::arg("axes"), nb::arg("engine"),
+             nb::arg("method"));
+  module.def("sweep_cell", &sweep_cell, nb::arg("scenario"), nb::arg("grid"), nb::arg("index"));
+  module.def("sweep_texts", &sweep_texts, nb::arg("grid"), nb::arg("lines"), Released());
+}
+
+}  // namespace panpipe::python

@@ -1,0 +1,52 @@
+// check, estimate and simulate, and what their results can be asked for.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "costmodel/prediction/estimated_step.hpp"
+#include "present/result/result_plan.hpp"
+#include "python/binding/arrow.hpp"
+#include "python/binding/kept.hpp"
+
+namespace panpipe::python {
+
+// A predicted step with what it was predicted from.
+class PredictedStep {
+ public:
+  PredictedStep(std::shared_ptr<const Kept> kept, EstimatedStep step, double wall_s);
+  PredictedStep(std::shared_ptr<const Kept> kept, Prediction prediction, double wall_s);
+
+  const Metrics& metrics() const { return metrics_; }
+  TimelineKind kind() const { return kind_; }
+  nb::dict metrics_dict() const;  // as `metrics` of the result document
+  std::string document(bool with_timeline) const;
+  Table timeline_table() const;
+  std::string svg() const;
+  std::string page() const;
+  std::string text() const;  // the table that the command prints
+  std::string plan_yaml() const;
+  std::string scenario_yaml() const;
+  std::string trace() const;
+
+ private:
+  const Timeline& timeline() const;  // made when it is first asked for
+  ResultPlan described() const;
+
+  std::shared_ptr<const Kept> kept_;
+  TimelineKind kind_;
+  Metrics metrics_;
+  TaskTimes times_;
+  double wall_s_ = 0;
+  mutable std::once_flag once_;
+  mutable std::optional<Timeline> timeline_;
+};
+
+void bind_predictions(nb::module_& module);
+
+}  // namespace panpipe::python

@@ -1,0 +1,91 @@
+#include "python/binding/scenario_input.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "base/input/yaml_document.hpp"
+#include "costmodel/scenario/resolve_document.hpp"
+
+namespace panpipe::python {
+namespace {
+
+constexpr const char* kName = "scenario";
+
+std::string text_of(nb::handle value) { return nb::cast<std::string>(nb::str(value)); }
+
+bool is_list(nb::handle value) { return nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value); }
+
+// Numbers and truths of other libraries (NumPy's) say what they are by these protocols.
+std::string scalar_of(nb::handle value, const std::string& path) {
+  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+  if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value) ? "true" : "false";
+  if (PyIndex_Check(value.ptr()) != 0) return text_of(nb::steal(PyNumber_Index(value.ptr())));
+  if (PyNumber_Check(value.ptr()) != 0) {
+    const nb::object number = nb::steal(PyNumber_Float(value.ptr()));
+    if (number.is_valid()) return nb::cast<std::string>(nb::repr(number));
+    PyErr_Clear();
+  }
+  if (nb::hasattr(value, "__fspath__")) return text_of(value.attr("__fspath__")());
+  const std::string type = text_of(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr()))).attr("__name__"));
+  throw nb::type_error(
+      fmt::format("{}: a {} is no value of a scenario; give a number, text, a list or a dict", path.empty() ? kName : path, type)
+          .c_str());
+}
+
+class Builder {
+ public:
+  explicit Builder(std::shared_ptr<const SourceText> source) : source_(std::move(source)) {}
+
+  NodePtr node(nb::handle value, const std::string& path) const {
+    auto made = std::make_shared<Node>();
+    made->source = source_;
+    made->path = path;
+    if (value.is_none()) return made;
+    if (nb::isinstance<nb::dict>(value)) {
+      made->kind = NodeKind::Map;
+      for (const auto& [key, item] : nb::borrow<nb::dict>(value)) {
+        const std::string name = text_of(key);
+        made->entries.push_back({name, 0, 0, node(item, path.empty() ? name : path + "." + name)});
+      }
+    } else if (is_list(value)) {
+      made->kind = NodeKind::Sequence;
+      for (nb::handle item : value) made->items.push_back(node(item, fmt::format("{}[{}]", path, made->items.size())));
+    } else {
+      made->kind = NodeKind::Scalar;
+      made->text = scalar_of(value, path);
+    }
+    return made;
+  }
+
+ private:
+  std::shared_ptr<const SourceText> source_;
+};
+
+}  // namespace
+
+NodePtr to_document(nb::handle dict, const std::string& name) {
+  auto source = std::make_shared<SourceText>();
+  source->name = name;
+  return Builder(source).node(dict, "");
+}
+
+ScenarioInput::ScenarioInput(nb::object given) : given_(std::move(given)), is_dict_(nb::isinstance<nb::dict>(given_)) {
+  name_ = is_dict_ ? kName : nb::cast<std::string>(given_);
+  key_ = is_dict_ ? nb::cast<std::string>(nb::repr(given_)) : name_;
+  key_ += '\n' + std::filesystem::current_path().string() + '\n' + data_directory();
+}
+
+Scenario ScenarioInput::load(const std::vector<std::string>& overrides, const std::string& plan_file) const {
+  if (!is_dict_) return load_scenario(name_, overrides, plan_file);
+  NodePtr document;
+  {
+    const nb::gil_scoped_acquire gil;
+    document = to_document(given_, kName);
+  }
+  return resolve_document(document, kName, overrides, plan_file);
+}
+
+}  // namespace panpipe::python

@@ -1,0 +1,72 @@
+"""The four kinds of failure, as exceptions. They travel between processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One fault in what was given.
+
+    Attributes
+    ----------
+    message : str
+        What is wrong, without its place.
+    remedy : str
+        What to write instead; empty where nobody can say.
+    file : str
+        The file as it was named, "scenario" for a dict, "set" for an override; empty where the fault has no place.
+    line, column : int
+        From 1; 0 where there is none.
+    key : str
+        Path of the key at fault: "parallel.tensor"; empty where none is.
+    text : str
+        The whole as the command line prints it, with the line of the file and a mark under it.
+    """
+
+    message: str
+    remedy: str = ""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    key: str = ""
+    text: str = ""
+
+
+class PanpipeError(Exception):
+    """What all of these have in common."""
+
+
+class InputError(PanpipeError, ValueError):
+    """What was given is wrong: a scenario, an override, an argument.
+
+    Attributes
+    ----------
+    diagnostics : list of Diagnostic
+        Up to 20 faults, in the order of the file.
+    """
+
+    def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...] | list[Diagnostic] = ()):
+        super().__init__(message, tuple(diagnostics))
+        self.diagnostics = list(diagnostics) or [Diagnostic(message, text=message)]
+
+    def __str__(self) -> str:
+        return self.args[0]
+
+
+class NoAnswer(PanpipeError, RuntimeError):
+    """The question is right and has no answer: an order that cannot finish, no plan that fits."""
+
+
+class MachineError(PanpipeError, RuntimeError):
+    """The question is right but this machine cannot: no SimGrid here, a file that cannot be written."""
+
+
+class InternalError(PanpipeError, RuntimeError):
+    """A bug of Panpipe's."""
+
+
+def diagnostics_of(parts: list[tuple]) -> tuple[Diagnostic, ...]:
+    """What the module gives."""
+    return tuple(Diagnostic(*part) for part in parts)

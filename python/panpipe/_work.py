@@ -1,0 +1,41 @@
+"""Work items that travel to other processes and machines. A worker needs this package, and the files that a scenario names at the
+same paths."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, Callable, Iterable
+
+from panpipe import _core
+
+
+def cell(scenario: str | dict, grid: str, index: int) -> str:
+    return _core.sweep_cell(scenario, grid, index)
+
+
+def plan(scenario: str | dict, overrides: list[str], method: str, objective: str, threads: int, candidates: int) -> tuple[str, str]:
+    return _core.plan(scenario, overrides, method, objective, threads, candidates)
+
+
+def spread(executor: Executor | None, threads: int | None, function: Callable, calls: Iterable[tuple], progress: Callable[[int, int], Any] | None = None) -> list:
+    """The answers in the order of the calls. Without an executor threads of this process do the work: the module releases the GIL."""
+    if executor is None:
+        with ThreadPoolExecutor(threads or os.cpu_count() or 1) as own:
+            return _gather(own, function, list(calls), progress)
+    return _gather(executor, function, list(calls), progress)
+
+
+def _gather(executor: Executor, function: Callable, calls: list[tuple], progress: Callable[[int, int], Any] | None) -> list:
+    futures: list[Future] = [executor.submit(function, *call) for call in calls]
+    answers = []
+    try:
+        for future in futures:
+            answers.append(future.result())
+            if progress is not None:
+                progress(len(answers), len(futures))
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+    return answers

@@ -1,0 +1,90 @@
+"""Faults as exceptions: kinds, places, remedies."""
+import pathlib
+import pickle
+import tempfile
+import unittest
+
+import panpipe
+
+DICT = {"panpipe": 1, "cluster": "clusters/rtx3090x8.yaml", "workload": {"model": "gpt2-large"}, "batch": {"micro": 2, "microbatches": 8}}
+
+
+def fault(call, *arguments, **named):
+    try:
+        call(*arguments, **named)
+    except panpipe.InputError as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+class Faults(unittest.TestCase):
+    def test_a_dict_names_the_key(self):
+        error = fault(panpipe.estimate, {**DICT, "parallel": {"tensr": 2}})
+        self.assertIsInstance(error, ValueError)
+        [found] = error.diagnostics
+        self.assertEqual((found.file, found.line, found.key), ("scenario", 0, "parallel.tensr"))
+        self.assertEqual(found.message, "unknown key 'tensr', did you mean 'tensor'?")
+        self.assertEqual(str(error), "scenario: error: unknown key 'tensr', did you mean 'tensor'?\n  at parallel.tensr")
+
+    def test_a_list_in_a_dict_names_the_item(self):
+        error = fault(panpipe.estimate, {**DICT, "partition": ["h.3", {"a": 1}]})
+        self.assertEqual(error.diagnostics[0].key, "partition[1]")
+
+    def test_a_file_has_line_and_column(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "mine.yaml"
+            file.write_text("panpipe: 1\ncluster: clusters/rtx3090x8.yaml\nworkload: {model: gpt2-large}\nbatch: {micro: 0, microbatchs: 8}\n")
+            error = fault(panpipe.estimate, file)
+        places = [(one.file, one.line, one.column) for one in error.diagnostics]
+        self.assertEqual(places[0], (str(file), 4, 16))
+        self.assertEqual(places[1][1], 4)
+        self.assertIn("must be at least 1", error.diagnostics[0].message)
+        self.assertIn("microbatches", error.diagnostics[1].message)
+
+    def test_a_setting_names_itself(self):
+        error = fault(panpipe.estimate, DICT, set={"batch.micro": -1})
+        self.assertTrue(str(error).startswith("set batch.micro=-1: error: "), str(error))
+        self.assertEqual((error.diagnostics[0].file, error.diagnostics[0].key), ("set", "batch.micro"))
+
+    def test_a_remedy_stands_apart(self):
+        error = fault(panpipe.estimate, DICT, set={"batch": {"micro": 2, "microbatches": 8, "global": 16}})
+        found = [one for one in error.diagnostics if "exclude each other" in one.message][0]
+        self.assertEqual(found.remedy, "keep one of the two: microbatches = global / (micro x data)")
+
+    def test_what_is_no_scenario(self):
+        with self.assertRaisesRegex(TypeError, "a scenario is a path or a dict, not a int"):
+            panpipe.estimate(3)
+        with self.assertRaisesRegex(TypeError, "seed: a set is no value of a scenario"):
+            panpipe.estimate({**DICT, "seed": {1}})
+        self.assertIn("no such file", str(fault(panpipe.estimate, "nowhere.yaml")).lower())
+
+    def test_numbers_of_other_libraries(self):
+        class Four:
+            def __index__(self):
+                return 4
+
+        self.assertEqual(panpipe.estimate({**DICT, "batch": {"micro": Four(), "microbatches": 8}}).metrics, panpipe.estimate({**DICT, "batch": {"micro": 4, "microbatches": 8}}).metrics)
+
+    def test_names_that_do_not_exist(self):
+        self.assertIn("did you mean 'zb-h1'", str(fault(panpipe.schedule, "zb-h11", ranks=4, microbatches=8)))
+        self.assertIn("stages_per_rank", str(fault(panpipe.schedule, "interleaved-1f1b", ranks=4, microbatches=8, stage_per_rank=2)))
+        self.assertIn("needs both sizes", str(fault(panpipe.schedule, "1f1b", ranks=4)))
+        self.assertIn("unknown key", str(fault(panpipe.sweep, DICT, {"batch.mikro": [1, 2]})))
+        fault(panpipe.simulate, DICT, backend="simgird")
+        fault(panpipe.plan, DICT, method="best")
+
+    def test_an_order_that_cannot_finish_is_no_answer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "stuck.csv"
+            file.write_text("0F0,0F1,0B0,0B1\n1B1,1F0,1F1,1B0\n")
+            with self.assertRaises((panpipe.NoAnswer, panpipe.InputError)):
+                panpipe.estimate({**DICT, "parallel": {"pipeline": 2}, "batch": {"micro": 1, "microbatches": 2}, "schedule": {"csv": str(file)}})
+
+    def test_errors_travel(self):
+        error = pickle.loads(pickle.dumps(fault(panpipe.estimate, {**DICT, "parallel": {"tensr": 2}})))
+        self.assertEqual(error.diagnostics[0].key, "parallel.tensr")
+        self.assertIn("did you mean", str(error))
+
+
+if __name__ == "__main__":
+    unittest.main()
