@@ -55,3 +55,8 @@ deb:    ## Debian packages in build/deb/
 .PHONY: wheel
 wheel: setup  ## a Python wheel for machines without compiler or apt, in build/wheel/
 	@tools/wheel
+
+.PHONY: site
+site:   ## the documents as a site in build/site/, with MkDocs Material from PyPI; a warning is an error
+	@$(MAKE) --no-print-directory build PROGRAMS=1
+	@tools/site
