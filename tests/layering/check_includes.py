@@ -33,6 +33,7 @@ ALLOWED = {
     "study/compare": ["base", "schedule", "costmodel", "present"],
     "study/sweep": ["base", "schedule", "costmodel", "present"],
     "study/sizes": ["base", "schedule", "costmodel"],
+    "study/arena": ["base", "schedule", "costmodel", "present"],
     "study/report": ["base", "schedule", "costmodel", "present", "study/compare"],
     "jobs": ["base", "schedule", "costmodel"],
     "validation": ["base", "schedule", "costmodel", "present"],
