@@ -41,6 +41,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe schedule 1f1b --ranks 4 --microbatches 8 --draw\n"
      "  panpipe schedule my_order.csv --costs F=10,I=12,W=8,comm=1 --json\n",
      cli::add_schedule_verb},
+    {"arena", "judge schedules beside each other: legality, transfers, bubble, memory, bounds, step on clusters",
+     "  panpipe arena my_order.csv\n"
+     "  panpipe arena zb-h1 --ranks 8 --microbatches 16 --cost-ratios even,32k -o arena.html\n",
+     cli::add_arena_verb},
     {"estimate", "predict a training step quickly, as if links were never shared",
      "  panpipe estimate scenarios/examples/gpt2-large-rtx3090x8.yaml\n"
      "  panpipe estimate my.yaml --set batch.micro=4 --json\n",

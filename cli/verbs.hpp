@@ -12,6 +12,7 @@ namespace panpipe::cli {
 // Declares a verb's options on its subcommand and sets `run` to what executes it and returns the exit code.
 void add_check_verb(CLI::App& sub, std::function<int()>& run);
 void add_schedule_verb(CLI::App& sub, std::function<int()>& run);
+void add_arena_verb(CLI::App& sub, std::function<int()>& run);
 void add_estimate_verb(CLI::App& sub, std::function<int()>& run);
 void add_simulate_verb(CLI::App& sub, std::function<int()>& run);
 void add_plan_verb(CLI::App& sub, std::function<int()>& run);

@@ -1,5 +1,6 @@
 // Each bound looks at one rank r and asks for how long it must be idle. Notation: S stages in a chain, N = passes of each kind on
-// a rank, M activations that fit (at most N). All statements hold for the line (one chunk) and the V (two).
+// a rank, M activations that fit (at most N). All statements hold for every placement in which each way through the ranks meets
+// each rank once, and the first way from rank 0 on: the line, the V, waves and loops.
 //
 //   head    r waits for the first forward to reach it.
 //   warm-up before its first input gradient r can do nothing but forwards, and no more than M of them. That gradient comes after
@@ -46,7 +47,11 @@ RankBounds of_rank(const OrderProblem& p, int r) {
     shortest = std::min(shortest, p.length(Kind::F, stage) + weight);
   }
   if (p.chunks > 1 && !p.each.empty()) {  // the two may be of different stages
-    const auto least = [&](Kind kind) { return std::min(p.length(kind, r), p.length(kind, p.stage_on(r, 1))); };
+    const auto least = [&](Kind kind) {
+      double length = p.length(kind, r);
+      for (int chunk = 1; chunk < p.chunks; ++chunk) length = std::min(length, p.length(kind, p.stage_on(r, chunk)));
+      return length;
+    };
     shortest = least(Kind::F) + least(Kind::W);
   }
   const double until_gradient = way(p, r, last);  // from r's first start to its first I

@@ -1,5 +1,5 @@
-// The input of a search for an order, and the compact order that it works on. Every rank runs F, I and W of one stage or of two,
-// with one cost each or one per stage.
+// The input of a search for an order, and the compact order that it works on. Every rank runs F, I and W of its stages, with one
+// cost each or one per stage.
 #pragma once
 
 #include <algorithm>
@@ -16,19 +16,23 @@ inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
 enum class Kind : std::uint8_t { F, I, W };
 
-// One chunk: stage r on rank r. Two chunks: the V, stage r and stage 2p-1-r on rank r.
+// Chunk c of rank r is the stage of the c-th way through the ranks that lies on r. One chunk: the line, stage r on rank r. Two:
+// the V, stages r and 2p-1-r. More: a wave, which turns at each end; or, of two and more, a loop, where every way starts at rank
+// 0. The block search knows the line and the V alone (placed_search.hpp: the others).
 struct OrderProblem {
   int ranks = 1, microbatches = 1, chunks = 1;
   int memory = 1;                             // activations (of one stage, one microbatch) a rank may hold
   double F = 1, I = 1, W = 1, comm = 0;       // means over the stages
   std::vector<std::array<double, 3>> each{};  // F, I, W of every stage; empty = all alike
   double effort = 1;                          // share of the usual work of a search
+  bool loop = false;                          // stage s on rank s mod p
 
   int stages() const { return ranks * chunks; }
-  int rank_of(int stage) const { return stage < ranks ? stage : 2 * ranks - 1 - stage; }
-  int stage_on(int rank, int chunk) const { return chunk == 0 ? rank : 2 * ranks - 1 - rank; }
-  // Delay from `stage` to the next one and back: none where the V turns.
-  double hop(int stage) const { return stage + 1 == ranks ? 0 : comm; }
+  bool forth(int chunk) const { return loop || chunk % 2 == 0; }
+  int rank_of(int stage) const { return forth(stage / ranks) ? stage % ranks : ranks - 1 - stage % ranks; }
+  int stage_on(int rank, int chunk) const { return chunk * ranks + (forth(chunk) ? rank : ranks - 1 - rank); }
+  // Delay from `stage` to the next one and back: none inside a rank, as where the V turns.
+  double hop(int stage) const { return rank_of(stage) == rank_of(stage + 1) ? 0 : comm; }
   double passes() const { return 3.0 * chunks * ranks * microbatches; }  // of all ranks
   double length(Kind kind, int stage) const {
     if (!each.empty()) return each[static_cast<std::size_t>(stage)][static_cast<std::size_t>(kind)];

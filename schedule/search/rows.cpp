@@ -15,9 +15,8 @@ RowTimer::RowTimer(const OrderProblem& problem)
       free_at_(position_.size()),
       first_start_(position_.size()) {
   for (int rank = 0; rank < problem.ranks; ++rank)
-    for (int chunk = 0; chunk < 2; ++chunk)
-      for (const Kind kind : {Kind::F, Kind::I, Kind::W})
-        timings_.push_back(chunk < problem.chunks ? timing(kind, problem.stage_on(rank, chunk)) : Timing());
+    for (int chunk = 0; chunk < problem.chunks; ++chunk)
+      for (const Kind kind : {Kind::F, Kind::I, Kind::W}) timings_.push_back(timing(kind, problem.stage_on(rank, chunk)));
 }
 
 RowTimer::Timing RowTimer::timing(Kind kind, int stage) const {
@@ -37,7 +36,7 @@ RowTimer::Timing RowTimer::timing(Kind kind, int stage) const {
 // Runs a rank as far as its inputs are known; true when it got on.
 bool RowTimer::advance(int rank, const std::vector<Op>& row) {
   const auto r = static_cast<std::size_t>(rank);
-  const Timing* const timings = timings_.data() + 6 * r;
+  const Timing* const timings = timings_.data() + 3 * static_cast<std::size_t>(problem_.chunks) * r;
   const std::size_t from = position_[r];
   std::size_t at = from;
   double free_at = free_at_[r];
@@ -105,7 +104,7 @@ Rows rows_of(const OrderProblem& problem, const Schedule& schedule) {
       if (action.kind != ActionKind::F && action.kind != ActionKind::I && action.kind != ActionKind::W &&
           action.kind != ActionKind::B)
         return {};
-      const Op op = {Kind::F, static_cast<std::uint8_t>(action.stage < problem.ranks ? 0 : 1), action.microbatch};
+      const Op op = {Kind::F, static_cast<std::uint8_t>(action.stage / problem.ranks), action.microbatch};
       const auto add = [&](Kind kind) { row.push_back({kind, op.chunk, op.microbatch}); };
       if (action.kind == ActionKind::F) add(Kind::F);
       if (action.kind == ActionKind::I || action.kind == ActionKind::B) add(Kind::I);
@@ -117,7 +116,8 @@ Rows rows_of(const OrderProblem& problem, const Schedule& schedule) {
 
 Schedule schedule_of(const OrderProblem& problem, const Rows& rows, std::string name) {
   Schedule schedule = problem.chunks == 1 ? linear_schedule(std::move(name), problem.ranks, problem.microbatches)
-                                          : v_schedule(std::move(name), problem.ranks, problem.microbatches);
+                      : problem.loop      ? looped_schedule(std::move(name), problem.ranks, problem.microbatches, problem.chunks)
+                                          : v_schedule(std::move(name), problem.ranks, problem.microbatches, problem.chunks);
   constexpr ActionKind kKinds[] = {ActionKind::F, ActionKind::I, ActionKind::W};
   for (std::size_t r = 0; r < rows.size(); ++r)
     for (const Op& op : rows[r])

@@ -1,0 +1,264 @@
+#include "schedule/search/placed_search.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+#include "schedule/search/improve.hpp"
+#include "schedule/search/lower_bound.hpp"
+#include "schedule/search/random.hpp"
+#include "schedule/search/rows.hpp"
+
+namespace panpipe::search {
+namespace {
+
+constexpr double kNotMade = std::numeric_limits<double>::infinity();
+// Passes that list schedules plan, and that the improvement times: a second or two together.
+constexpr double kPlannedPasses = 2e7, kTimedPasses = 6e7;
+constexpr std::size_t kImproved = 6;  // of the best list schedules
+
+// How one microbatch is laid out, in multiples of a forward: waits in front of each chunk's forwards and input gradients, and how
+// long weight gradients are put off. The next microbatch is wanted `period` times a rank's work later.
+struct Layout {
+  std::vector<double> forward_waits, gradient_waits;
+  double weight_wait = 0, period = 1, fit = 1;
+};
+
+// Runs every rank's next pass in turn, by time. The oldest microbatch always finds room: a forward of chunk c leaves one slot to
+// each later chunk, and each stage takes microbatches in order.
+class ListRun {
+ public:
+  ListRun(const OrderProblem& problem, const Layout& layout)
+      : p_(problem), layout_(layout), ranks_(size(problem.ranks)), rows_(size(problem.ranks)) {
+    for (int r = 0; r < p_.ranks; ++r) {
+      RankState& rank = ranks_[size(r)];
+      rank.next.assign(size(3 * p_.chunks), 0);
+      rank.wanted.assign(size(3 * p_.chunks), 0);
+      rank.arrival.assign(size(2 * p_.chunks), std::vector<double>(size(p_.microbatches), kNotMade));
+      rows_[size(r)].reserve(size(3 * p_.chunks * p_.microbatches));
+    }
+    std::fill(ranks_[0].arrival[0].begin(), ranks_[0].arrival[0].end(), 0.0);
+    lay_out();
+  }
+
+  Rows run() {
+    std::size_t left = static_cast<std::size_t>(p_.passes());
+    while (left > 0) {
+      int first = -1;
+      for (int r = 0; r < p_.ranks; ++r)
+        if (!ranks_[size(r)].stalled && (first < 0 || ranks_[size(r)].now < ranks_[size(first)].now)) first = r;
+      if (first < 0) return {};  // cannot be: see above
+      if (step(first)) --left;
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  struct RankState {
+    double now = 0;
+    bool stalled = false;                      // until another rank has run a pass
+    int held = 0;                              // activations
+    std::vector<int> next;                     // microbatch by kind and chunk
+    std::vector<double> wanted;                // of microbatch 0, by kind and chunk
+    std::vector<std::vector<double>> arrival;  // of inputs, of F and I by chunk
+  };
+  static std::size_t slot(Kind kind, int chunk) { return 3 * size(chunk) + static_cast<std::size_t>(kind); }
+  static std::size_t input(Kind kind, int chunk) { return 2 * size(chunk) + (kind == Kind::F ? 0 : 1); }
+
+  void lay_out() {
+    double at = 0;
+    for (int s = 0; s < p_.stages(); ++s) {
+      at += layout_.forward_waits[size(s / p_.ranks)] * p_.F / p_.ranks;
+      ranks_[size(p_.rank_of(s))].wanted[slot(Kind::F, s / p_.ranks)] = at;
+      at += p_.length(Kind::F, s) + p_.hop(s);
+    }
+    for (int s = p_.stages(); s-- > 0;) {
+      at += layout_.gradient_waits[size(s / p_.ranks)] * p_.F / p_.ranks;
+      auto& wanted = ranks_[size(p_.rank_of(s))].wanted;
+      wanted[slot(Kind::I, s / p_.ranks)] = at;
+      at += p_.length(Kind::I, s) + (s > 0 ? p_.hop(s - 1) : 0);
+      wanted[slot(Kind::W, s / p_.ranks)] = at + layout_.weight_wait * p_.F;
+    }
+    period_ = layout_.period * p_.mean_work() / p_.microbatches;
+  }
+
+  bool has_room(const RankState& rank, int chunk) const { return rank.held < p_.memory - (p_.chunks - 1 - chunk); }
+
+  // The pass that is wanted first among those that can start, or what the rank waits for. True when a pass ran.
+  bool step(int r) {
+    RankState& rank = ranks_[size(r)];
+    Op best;
+    double wanted = kNotMade, next_arrival = kNotMade;
+    for (int chunk = 0; chunk < p_.chunks; ++chunk)
+      for (const Kind kind : {Kind::F, Kind::I}) {
+        const int microbatch = rank.next[slot(kind, chunk)];
+        if (microbatch == p_.microbatches || (kind == Kind::F && !has_room(rank, chunk))) continue;
+        const double arrival = rank.arrival[input(kind, chunk)][size(microbatch)];
+        if (arrival > rank.now) {
+          next_arrival = std::min(next_arrival, arrival);
+          continue;
+        }
+        consider(rank, {kind, static_cast<std::uint8_t>(chunk), microbatch}, best, wanted);
+      }
+    Op weight;
+    double weight_wanted = kNotMade;
+    for (int chunk = 0; chunk < p_.chunks; ++chunk)
+      if (rank.next[slot(Kind::W, chunk)] < rank.next[slot(Kind::I, chunk)])
+        consider(rank, {Kind::W, static_cast<std::uint8_t>(chunk), rank.next[slot(Kind::W, chunk)]}, weight, weight_wanted);
+    const double gap = next_arrival - rank.now;
+    const bool fills = wanted == kNotMade && gap >= layout_.fit * p_.length(Kind::W, p_.stage_on(r, weight.chunk));
+    if (weight_wanted < wanted && (fills || wanted < kNotMade)) {
+      best = weight;
+      wanted = weight_wanted;
+    }
+    if (wanted == kNotMade) {
+      if (next_arrival == kNotMade)
+        rank.stalled = true;
+      else
+        rank.now = next_arrival;
+      return false;
+    }
+    run(r, best);
+    return true;
+  }
+
+  void consider(const RankState& rank, const Op& op, Op& best, double& wanted) const {
+    const double own = rank.wanted[slot(op.kind, op.chunk)] + op.microbatch * period_;
+    if (own >= wanted) return;
+    best = op;
+    wanted = own;
+  }
+
+  void run(int r, const Op& op) {
+    RankState& rank = ranks_[size(r)];
+    const int s = p_.stage_on(r, op.chunk);
+    rank.now += p_.length(op.kind, s);
+    ++rank.next[slot(op.kind, op.chunk)];
+    rank.held += op.kind == Kind::F ? 1 : op.kind == Kind::W ? -1 : 0;
+    rows_[size(r)].push_back(op);
+    if (op.kind == Kind::F && s + 1 == p_.stages()) arrive(s, Kind::I, op.microbatch, rank.now);
+    if (op.kind == Kind::F && s + 1 < p_.stages()) arrive(s + 1, Kind::F, op.microbatch, rank.now + p_.hop(s));
+    if (op.kind == Kind::I && s > 0) arrive(s - 1, Kind::I, op.microbatch, rank.now + p_.hop(s - 1));
+    for (RankState& other : ranks_) other.stalled = false;
+  }
+  void arrive(int stage, Kind kind, int microbatch, double time) {
+    ranks_[size(p_.rank_of(stage))].arrival[input(kind, stage / p_.ranks)][size(microbatch)] = time;
+  }
+
+  const OrderProblem& p_;
+  const Layout& layout_;
+  std::vector<RankState> ranks_;
+  Rows rows_;
+  double period_ = 0;
+};
+
+class LayoutSearch {
+ public:
+  LayoutSearch(const OrderProblem& problem, std::uint64_t seed) : p_(problem), random_(seed), timer_(problem) {}
+
+  struct Tried {
+    Layout layout;
+    Rows rows;
+    Score score;
+  };
+
+  std::vector<Tried> run(const Score& bound) {
+    try_layout(plain());
+    const int turns = static_cast<int>(std::clamp(p_.effort * kPlannedPasses / p_.passes(), 20.0, 20000.0));
+    for (int turn = 1; turn < turns && bound.better_than(best_.front().score); ++turn)
+      try_layout(turn % 3 == 0 ? any() : changed(best_[size(random_.below(static_cast<int>(best_.size())))].layout));
+    return std::move(best_);
+  }
+
+ private:
+  static constexpr double kWaits[] = {0, 0, 0.5, 1, 2, 3, 4, 6, 8};  // of a way through all ranks, in forwards
+  static constexpr double kPeriods[] = {0.25, 0.5, 0.75, 0.9, 1, 1, 1, 1.1, 1.25, 1.5};
+  static constexpr double kFits[] = {0, 0.25, 0.5, 0.75, 1, 1, 2};
+  template <std::size_t n>
+  double any_of(const double (&values)[n]) {
+    return values[static_cast<std::size_t>(random_.below(static_cast<int>(n)))];
+  }
+
+  Layout plain() const {
+    Layout layout;
+    layout.forward_waits.assign(size(p_.chunks), 0);
+    layout.gradient_waits.assign(size(p_.chunks), 0);
+    return layout;
+  }
+  Layout any() {
+    Layout layout = plain();
+    for (double& wait : layout.forward_waits) wait = any_of(kWaits);
+    for (double& wait : layout.gradient_waits) wait = any_of(kWaits);
+    layout.weight_wait = any_of(kWaits);
+    layout.period = any_of(kPeriods);
+    layout.fit = any_of(kFits);
+    return layout;
+  }
+  Layout changed(Layout layout) {
+    for (int changes = 1 + random_.below(2); changes > 0; --changes) {
+      const int which = random_.below(2 * p_.chunks + 3);
+      if (which < p_.chunks)
+        layout.forward_waits[size(which)] = any_of(kWaits);
+      else if (which < 2 * p_.chunks)
+        layout.gradient_waits[size(which - p_.chunks)] = any_of(kWaits);
+      else if (which == 2 * p_.chunks)
+        layout.weight_wait = any_of(kWaits);
+      else if (which == 2 * p_.chunks + 1)
+        layout.period = any_of(kPeriods);
+      else
+        layout.fit = any_of(kFits);
+    }
+    return layout;
+  }
+
+  // Keeps the best few, of different scores.
+  void try_layout(Layout layout) {
+    Tried tried{std::move(layout), {}, {}};
+    tried.rows = ListRun(p_, tried.layout).run();
+    if (tried.rows.empty() || !timer_.run(tried.rows, tried.score)) return;
+    const auto place =
+        std::find_if(best_.begin(), best_.end(), [&](const Tried& t) { return !t.score.better_than(tried.score); });
+    if (place != best_.end() && !tried.score.better_than(place->score)) return;
+    best_.insert(place, std::move(tried));
+    if (best_.size() > kImproved) best_.pop_back();
+  }
+
+  const OrderProblem& p_;
+  Random random_;
+  RowTimer timer_;
+  std::vector<Tried> best_;
+};
+
+bool fits_memory(const OrderProblem& problem, const Rows& rows) {
+  return std::all_of(rows.begin(), rows.end(), [&](const auto& row) { return peak_activations(row) <= problem.memory; });
+}
+
+}  // namespace
+
+Found find_placed_order(const OrderProblem& problem, const std::vector<Rows>& starts, std::uint64_t seed) {
+  PANPIPE_CHECK(problem.memory >= problem.chunks, "the last rank runs all its stages of a microbatch before the first gradient");
+  Found found;
+  found.bound = lower_bound(problem);
+  std::vector<LayoutSearch::Tried> tried = LayoutSearch(problem, seed).run(found.bound);
+  RowTimer timer(problem);
+  for (const Rows& rows : starts) {
+    Score score;
+    if (!rows.empty() && fits_memory(problem, rows) && timer.run(rows, score)) tried.push_back({{}, rows, score});
+  }
+  std::stable_sort(tried.begin(), tried.end(), [](const auto& a, const auto& b) { return a.score.better_than(b.score); });
+  PANPIPE_CHECK(!tried.empty(), "the search found no order");
+  found.rows = tried.front().rows;
+  found.score = tried.front().score;
+  Random random(seed);
+  for (auto& start : tried) {
+    if (!found.bound.better_than(found.score)) break;
+    improve(problem, found.bound, problem.effort * kTimedPasses / static_cast<double>(tried.size()), random, start.rows,
+            start.score);
+    if (!start.score.better_than(found.score)) continue;
+    found.rows = std::move(start.rows);
+    found.score = start.score;
+  }
+  return found;
+}
+
+}  // namespace panpipe::search

@@ -1,0 +1,198 @@
+#include "study/arena/arena.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/parallel_for.hpp"
+#include "schedule/communication.hpp"
+#include "schedule/find_family.hpp"
+#include "schedule/step_bound.hpp"
+#include "schedule/walk.hpp"
+#include "study/arena/cluster_bench.hpp"
+
+namespace panpipe::arena {
+namespace {
+
+// How many shares of a rank a chain is cut into: 1 for the line and for two chains, 2 for the V.
+int stages_per_share(const Schedule& schedule) {
+  return std::max(1, static_cast<int>(schedule.chains.front().size()) / std::max(1, schedule.ranks));
+}
+
+// The microbatch's slices share out the work of a stage.
+PassCosts plain_costs(const CostRatio& ratio, int stages_per_rank, int splits) {
+  PassCosts costs;
+  costs.F = 1.0 / stages_per_rank / splits;
+  costs.I = ratio.I * costs.F;
+  costs.W = ratio.W * costs.F;
+  return costs;
+}
+
+std::string fault_text(const ScheduleProblem& problem) {
+  std::string text;
+  if (problem.rank >= 0) text += fmt::format("rank {}: ", problem.rank);
+  if (problem.position >= 0) text += fmt::format("step {}: ", problem.position);
+  return text + problem.action + (problem.action.empty() ? "" : " ") + problem.message;
+}
+
+Transfers run_semantics(std::string receives, const Schedule& schedule, const PassCosts& costs) {
+  Transfers transfers{std::move(receives), {}, ""};
+  for (std::size_t i = 0; i < kTransferSemantics.size(); ++i) {
+    const TransferOutcome outcome = run_transfers(schedule, costs, kTransferSemantics[i]);
+    transfers.finishes[i] = outcome.finishes;
+    if (!outcome.finishes && transfers.deadlock.empty() && !outcome.deadlock.empty())
+      transfers.deadlock = fmt::format("{}: {}", name_of(kTransferSemantics[i]), fault_text(outcome.deadlock.front()));
+  }
+  return transfers;
+}
+
+std::vector<Transfers> all_semantics(const Schedule& schedule, const PassCosts& costs) {
+  if (has_receives(schedule)) return {run_semantics("given", schedule, costs)};
+  return {run_semantics("early", add_sends_and_receives(schedule, Receives::Early), costs),
+          run_semantics("late", add_sends_and_receives(schedule, Receives::Late), costs)};
+}
+
+// What of an entrant does not depend on the cluster.
+struct Contestant {
+  Judged judged;
+  std::optional<Schedule> schedule;
+};
+
+// A searched family is asked for its order under the costs of its stages: made once to see how many there are.
+Schedule order_for(const Entrant& entrant, const ArenaRequest& request, const std::function<PassCosts(int, int)>& costs_of) {
+  if (entrant.order) return *entrant.order;
+  const ScheduleFamily* family = find_family(entrant.family);
+  if (!family->searched()) return make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options);
+  // On the line or in the V, whatever the costs.
+  const Schedule small = make_schedule(entrant.family, request.ranks, 1, entrant.options);
+  return make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options,
+                       costs_of(stages_per_share(small), small.splits));
+}
+
+Contestant judge_plainly(const Entrant& entrant, std::size_t index, const ArenaRequest& request, const CostRatio& ratio) {
+  Contestant result;
+  Judged& judged = result.judged;
+  judged.entrant = index;
+  try {
+    result.schedule = order_for(entrant, request, [&](int stages, int splits) { return plain_costs(ratio, stages, splits); });
+  } catch (const InputError& error) {
+    judged.refused = error.what();
+    return result;
+  }
+  const Schedule& schedule = *result.schedule;
+  for (const ScheduleProblem& problem : check_schedule(schedule)) judged.faults.push_back(fault_text(problem));
+  if (!judged.faults.empty()) return result;
+  const int stages = stages_per_share(schedule);
+  const PassCosts costs = plain_costs(ratio, stages, schedule.splits);
+  const ScheduleEvaluation evaluation = evaluate(schedule, costs);
+  const auto [least, most] = std::minmax_element(evaluation.peak_activations.begin(), evaluation.peak_activations.end());
+  const StepBound bound = step_bound(schedule, costs, *most);
+  judged.stages_per_rank = stages;
+  judged.weights = static_cast<int>(schedule.chains.size());
+  judged.makespan = evaluation.makespan;
+  judged.bubble = evaluation.bubble_step;
+  judged.held = static_cast<double>(*most) / stages / schedule.splits;
+  judged.held_least = static_cast<double>(*least) / stages / schedule.splits;
+  judged.bound = bound.makespan;
+  judged.bound_in_memory = bound.by_memory;
+  judged.transfers = all_semantics(schedule, costs);
+  return result;
+}
+
+ClusterTime time_on(const ClusterBench& bench, const Entrant& entrant, const Contestant& contestant,
+                    const ArenaRequest& request) {
+  const int stages = contestant.judged.stages_per_rank;
+  const bool searched = !entrant.order && find_family(entrant.family)->searched();
+  if (!searched) return bench.time(*contestant.schedule, stages, request.simulate);
+  const Schedule there = make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options, bench.costs(stages));
+  return bench.time(there, stages, request.simulate);
+}
+
+void check_sizes(const ArenaRequest& request) {
+  for (const Entrant& entrant : request.entrants) {
+    if (!entrant.order) continue;
+    const Schedule& order = *entrant.order;
+    if (order.ranks != request.ranks || order.microbatches != request.microbatches)
+      throw InputError(
+          fmt::format("{} has {} ranks and {} microbatches, the arena {} and {}\n  help: an order of a file is judged "
+                      "at its own sizes: leave --ranks and --microbatches out",
+                      entrant.name, order.ranks, order.microbatches, request.ranks, request.microbatches));
+  }
+}
+
+}  // namespace
+
+Arena judge(const ArenaRequest& request) {
+  check_sizes(request);
+  Arena arena{request, {}};
+  const std::size_t entrants = request.entrants.size(), clusters = request.clusters.size();
+  std::vector<Contestant> contestants(request.ratios.size() * entrants);
+  std::vector<std::unique_ptr<ClusterBench>> benches;
+  for (const CostRatio& ratio : request.ratios)
+    for (const std::string& cluster : request.clusters)
+      benches.push_back(std::make_unique<ClusterBench>(cluster, ratio, request.ranks, request.microbatches));
+  parallel_for(contestants.size(), request.threads, [&](std::size_t i, std::size_t) {
+    const std::size_t entrant = i % entrants, round = i / entrants;
+    contestants[i] = judge_plainly(request.entrants[entrant], entrant, request, request.ratios[round]);
+    if (contestants[i].judged.legal()) contestants[i].judged.on.resize(clusters);
+  });
+  parallel_for(contestants.size() * clusters, request.threads, [&](std::size_t i, std::size_t) {
+    Contestant& contestant = contestants[i / clusters];
+    if (!contestant.judged.legal()) return;
+    const std::size_t cluster = i % clusters, round = i / clusters / entrants;
+    contestant.judged.on[cluster] =
+        time_on(*benches[round * clusters + cluster], request.entrants[contestant.judged.entrant], contestant, request);
+  });
+  for (std::size_t round = 0; round < request.ratios.size(); ++round) {
+    arena.rounds.push_back({request.ratios[round], {}});
+    for (std::size_t e = 0; e < entrants; ++e) arena.rounds.back().judged.push_back(contestants[round * entrants + e].judged);
+  }
+  return arena;
+}
+
+namespace {
+
+// Sums of costs differ in their last digits with the order of addition.
+constexpr double kSame = 1e-9;
+bool shorter(double a, double b) { return a < b * (1 - kSame); }
+
+}  // namespace
+
+std::vector<std::size_t> ranking(const Arena&, const Round& round) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < round.judged.size(); ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const Judged &one = round.judged[a], &other = round.judged[b];
+    if (one.legal() != other.legal()) return one.legal();
+    if (!one.legal()) return false;
+    if (shorter(one.makespan, other.makespan) || shorter(other.makespan, one.makespan)) return one.makespan < other.makespan;
+    return shorter(one.held, other.held);
+  });
+  return order;
+}
+
+int fastest_within(const Arena& arena, const Round& round, double memory, int cluster) {
+  int best = -1;
+  const auto value = [&](const Judged& judged) {
+    return cluster < 0 ? judged.makespan : judged.on[static_cast<std::size_t>(cluster)].simulated_s;
+  };
+  for (const std::size_t i : ranking(arena, round)) {
+    const Judged& judged = round.judged[i];
+    if (!judged.legal() || judged.held > memory * (1 + kSame)) continue;
+    if (cluster >= 0 && !judged.on[static_cast<std::size_t>(cluster)].refused.empty()) continue;
+    if (best < 0 || shorter(value(judged), value(round.judged[static_cast<std::size_t>(best)]))) best = static_cast<int>(i);
+  }
+  return best;
+}
+
+bool on_front(const Round& round, const Judged& judged) {
+  if (!judged.legal()) return false;
+  return std::none_of(round.judged.begin(), round.judged.end(), [&](const Judged& other) {
+    if (!other.legal() || shorter(judged.makespan, other.makespan) || shorter(judged.held, other.held)) return false;
+    return shorter(other.makespan, judged.makespan) || shorter(other.held, judged.held);
+  });
+}
+
+}  // namespace panpipe::arena

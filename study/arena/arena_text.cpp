@@ -1,0 +1,165 @@
+// The arena as a table for people and as a document.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text/json_writer.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/text/text_table.hpp"
+#include "study/arena/arena_tables.hpp"
+
+namespace panpipe::arena {
+
+std::string semantics_letters(const Transfers& transfers) {
+  std::string letters;
+  for (std::size_t i = 0; i < kTransferSemantics.size(); ++i)
+    letters += !transfers.finishes[i]                                 ? '-'
+               : kTransferSemantics[i] == TransferSemantics::Blocking ? 'B'
+               : name_of(kTransferSemantics[i])[0] == 'b' ? (kTransferSemantics[i] == TransferSemantics::Buffered ? 'u' : 'g')
+                                                          : 'a';
+  return letters;
+}
+
+std::vector<double> memory_limits(int ranks) { return {0.5 * ranks, 0.75 * ranks, 1.0 * ranks, 2.0 * ranks}; }
+
+std::string semantics_text(const Judged& judged) {
+  std::string text;
+  for (const Transfers& transfers : judged.transfers) text += (text.empty() ? "" : "/") + semantics_letters(transfers);
+  return text;
+}
+
+std::string heading_of(const Arena& arena, const Round& round) {
+  return fmt::format("{} ranks, {} microbatches; F:I:W = 1:{:g}:{:g} ({}: {})", arena.request.ranks, arena.request.microbatches,
+                     round.ratio.I, round.ratio.W, round.ratio.name, round.ratio.origin);
+}
+
+namespace {
+
+std::string time_cell(const ClusterTime& time) {
+  if (!time.refused.empty()) return "-";
+  return fmt::format("{:.4g}", 1e3 * time.simulated_s);
+}
+
+std::string winners_text(const Arena& arena, const Round& round) {
+  std::vector<TextColumn> columns = {"<fastest within", "<on idle, free links"};
+  for (const std::string& cluster : arena.request.clusters) columns.emplace_back("<" + cluster);
+  TextTable table(std::move(columns), 0);
+  for (const double limit : memory_limits(arena.request.ranks)) {
+    std::vector<std::string> row = {fmt::format("{:g} microbatches a rank", limit)};
+    for (int cluster = -1; cluster < static_cast<int>(arena.request.clusters.size()); ++cluster) {
+      const int best = fastest_within(arena, round, limit, cluster);
+      row.push_back(best < 0 ? "none" : arena.request.entrants[static_cast<std::size_t>(best)].name);
+    }
+    table.row(std::move(row));
+  }
+  return table.text();
+}
+
+std::string table_of(const Arena& arena, const Round& round) {
+  std::vector<TextColumn> columns = {"<schedule", "<", "stages", "held", "step", "bubble", "over bound", "<transfers"};
+  for (const std::string& cluster : arena.request.clusters) columns.emplace_back(cluster);
+  TextTable table(std::move(columns), 0);
+  std::string besides;
+  for (const std::size_t i : ranking(arena, round)) {
+    const Judged& judged = round.judged[i];
+    const std::string& name = arena.request.entrants[i].name;
+    if (!judged.legal()) {
+      besides += fmt::format("{}: {}\n", name, judged.refused.empty() ? "not legal: " + judged.faults.front() : judged.refused);
+      for (std::size_t f = 1; f < std::min<std::size_t>(judged.faults.size(), 8); ++f)
+        besides += fmt::format("  {}\n", judged.faults[f]);
+      continue;
+    }
+    std::vector<std::string> row = {name + (judged.weights > 1 ? " (weights twice)" : ""),
+                                    on_front(round, judged) ? "*" : "",
+                                    std::to_string(judged.stages_per_rank),
+                                    fmt::format("{:.4g}", judged.held),
+                                    fmt::format("{:.5g}", judged.makespan),
+                                    fmt::format("{:.2f} %", 100 * judged.bubble),
+                                    fmt::format("{:.2f} %{}", 100 * judged.over_bound(), judged.bound_in_memory ? "" : "~"),
+                                    semantics_text(judged)};
+    for (const ClusterTime& time : judged.on) row.push_back(time_cell(time));
+    table.row(std::move(row));
+  }
+  return table.text() + besides;
+}
+
+void write_cluster_times(JsonWriter& out, const Arena& arena, const Judged& judged) {
+  out.list("clusters");
+  for (std::size_t c = 0; c < judged.on.size(); ++c) {
+    const ClusterTime& time = judged.on[c];
+    out.object().field("cluster", arena.request.clusters[c]);
+    if (time.refused.empty())
+      out.field("estimated_s", time.estimated_s).field("simulated_s", time.simulated_s);
+    else
+      out.field("refused", time.refused);
+    out.end();
+  }
+  out.end();
+}
+
+void write_judged(JsonWriter& out, const Arena& arena, const Round& round, const Judged& judged) {
+  out.object().field("schedule", arena.request.entrants[judged.entrant].name).field("legal", judged.legal());
+  if (!judged.refused.empty()) out.field("refused", judged.refused);
+  if (!judged.faults.empty()) {
+    out.list("faults");
+    for (const std::string& fault : judged.faults) out.value(fault);
+    out.end();
+  }
+  if (judged.legal()) {
+    out.field("stages_per_rank", judged.stages_per_rank).field("weights", judged.weights);
+    out.field("makespan", judged.makespan).field("bubble", judged.bubble);
+    out.field("held", judged.held).field("held_least", judged.held_least);
+    out.field("bound", judged.bound).field("bound_in_memory", judged.bound_in_memory).field("over_bound", judged.over_bound());
+    out.field("on_front", on_front(round, judged));
+    out.list("transfers");
+    for (const Transfers& transfers : judged.transfers) {
+      out.object().field("receives", transfers.receives);
+      for (std::size_t i = 0; i < kTransferSemantics.size(); ++i)
+        out.field(std::string(name_of(kTransferSemantics[i])), transfers.finishes[i]);
+      if (!transfers.deadlock.empty()) out.field("deadlock", transfers.deadlock);
+      out.end();
+    }
+    out.end();
+    write_cluster_times(out, arena, judged);
+  }
+  out.end();
+}
+
+}  // namespace
+
+std::string to_table(const Arena& arena) {
+  std::string text;
+  for (const Round& round : arena.rounds) {
+    if (!text.empty()) text += "\n";
+    text += heading_of(arena, round) + "\n" + table_of(arena, round) + "\n" + winners_text(arena, round);
+  }
+  return text +
+         "\nheld: microbatches whose activations the fullest rank holds; step: in forwards of a rank's share; *: nothing is as "
+         "short\n"
+         "and holds no more; over bound: no order of this placement in this memory is shorter than the bound (~: in any "
+         "memory);\n"
+         "transfers, early/late receives: finishes as a asynchronous, u buffered, B blocking, g batched, - deadlocks; clusters: "
+         "ms,\n"
+         "simulated with shared links\n";
+}
+
+std::string to_json(const Arena& arena) {
+  JsonWriter out;
+  out.object(JsonLayout::Lines).field("schema", "panpipe-arena/1");
+  out.field("ranks", arena.request.ranks).field("microbatches", arena.request.microbatches);
+  out.list("clusters");
+  for (const std::string& cluster : arena.request.clusters) out.value(cluster);
+  out.end();
+  out.list("rounds", JsonLayout::Lines);
+  for (const Round& round : arena.rounds) {
+    out.object(JsonLayout::Lines).field("costs", round.ratio.name).field("origin", round.ratio.origin);
+    out.field("F", 1.0).field("I", round.ratio.I).field("W", round.ratio.W);
+    out.field("forward_flops", round.ratio.work.base()).field("hand_over_bytes", round.ratio.bytes.base());
+    out.list("schedules", JsonLayout::Lines);
+    for (const std::size_t i : ranking(arena, round)) write_judged(out, arena, round, round.judged[i]);
+    out.end().end();
+  }
+  return out.end().end().finish() + "\n";
+}
+
+}  // namespace panpipe::arena
