@@ -52,10 +52,10 @@ namespace {
 
 at::Tensor on_host(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
 
-// What is cut over neighbours, and what ZeRO 2 and 3 divide over a shard group, is put together by the first of them, tensor after
-// tensor, on the host: the GPU's memory may be full. It asks for each part when it is about to write the tensor, so that no part
-// waits in its memory. A rank may write some tensors and hold parts of others, that of an expert's for one: all take them in the
-// order of their tags, so the rank that is furthest behind waits for nobody.
+// What is cut over neighbours, and what ZeRO 2 and 3 divide over a shard group, is put together by the first of them, tensor
+// after tensor, on the host: the GPU's memory may be full. It asks for each part when it is about to write the tensor, so that no
+// part waits in its memory. A rank may write some tensors and hold parts of others, that of an expert's for one: all take them in
+// the order of their tags, so the rank that is furthest behind waits for nobody.
 class ShardGather {
  public:
   ShardGather(const Trainer& trainer, const std::vector<StatePart>& parts)

@@ -18,7 +18,7 @@ constexpr std::string_view kLossOverVocabulary = "panpipe::vocabulary_parallel_c
 constexpr std::string_view kScatterSequence = "panpipe::scatter_to_sequence_parallel";
 constexpr std::string_view kGatherSequence = "panpipe::gather_sequence";
 constexpr std::string_view kExchangeHeads = "panpipe::exchange_heads";
-constexpr std::int64_t kTokens = 2;  // the dimension of exchanged heads
+constexpr std::int64_t kTokensOfHeads = 2;  // the dimension of exchanged heads
 
 int tensor_of(const Operator& op, std::size_t i) { return std::get<TensorRef>(op.arguments.at(i)).tensor; }
 std::int64_t integer_argument(const Operator& op, std::size_t i) { return std::get<std::int64_t>(op.arguments.at(i)); }
@@ -65,6 +65,9 @@ SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& ran
                   fmt::format("{} communicates, but there are no ranks to do so", operator_of(parts_.back()).target));
     if (part.communicates && attends_over_context(operator_of(parts_.back())))
       parts_.back().form = std::make_unique<AttentionForm>(attention_form(operator_of(parts_.back()), parameters));
+    parts_.back().attends_again = std::any_of(range.listed.begin(), range.listed.end(), [&](const RecomputedOperator& listed) {
+      return listed.index == part.first_operator && parts_.back().form != nullptr;
+    });
     // A stage of one segment gives its outputs in the stage's own order.
     const std::vector<int>& outputs = cut.size() == 1 ? range.outputs : part.makes;
     if (!part.communicates)
@@ -182,7 +185,7 @@ void SegmentedStage::run_collective(Part& part, ForwardFlow& flow) {
   PassGroup* const group = group_of(part);
   Value& made = flow.values[op.outputs[0]];
   if (op.target == kExchangeHeads)
-    made = exchanged(*group, value, integer_argument(op, 1) == kTokens);
+    made = exchanged(*group, value, integer_argument(op, 1) == kTokensOfHeads);
   else if (op.forward_collective != CollectiveKind::None)
     made = {{}, group->post(op.forward_collective, std::move(value), dimension_of(op)), group};
   else
@@ -214,7 +217,7 @@ void SegmentedStage::run_attention(Part& part, ForwardFlow& flow) {
   ContextAttention made = attend_over_context(*group_of(part), op.forward_collective, *part.form, query, key, value);
   flow.values[op.outputs[0]].tensor = made.output;
   if (!flow.recorded) return;
-  if (flow.context.recompute_attention) made = {query, key, value, {}, {}};
+  if (part.attends_again) made = {query, key, value, {}, {}};
   part.attended[flow.microbatch] = std::move(made);
 }
 
@@ -366,7 +369,7 @@ void SegmentedStage::return_collective(Part& part, BackwardFlow& flow) {
     const auto [own, whole] = std::move(part.losses.extract(flow.microbatch).mapped());
     back.tensor = vocabulary_gradient(own, whole, gradient);
   } else if (op.target == kExchangeHeads) {
-    back = exchanged(*group, gradient, integer_argument(op, 1) != kTokens);
+    back = exchanged(*group, gradient, integer_argument(op, 1) != kTokensOfHeads);
   } else if (op.backward_collective != CollectiveKind::None) {
     back = {{}, group->post(op.backward_collective, std::move(gradient), dimension_of(op)), group};
   } else {

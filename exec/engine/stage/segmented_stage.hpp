@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "exec/engine/context/context_attention.hpp"
-#include "exec/engine/stage/parameter_gate.hpp"
 #include "exec/engine/stage/expert_rows.hpp"
+#include "exec/engine/stage/parameter_gate.hpp"
 #include "exec/engine/stage/pass_group.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/stage.hpp"
@@ -55,6 +55,7 @@ class SegmentedStage {
     std::unique_ptr<Stage> stage;                                               // of a segment
     std::unordered_map<int, std::pair<VocabularyPart, VocabularyLoss>> losses;  // of a loss over the vocabulary, by microbatch
     std::unique_ptr<AttentionForm> form;                                        // of attention over the context
+    bool attends_again = false;                                                 // its backward does, from the operands
     std::unordered_map<int, ContextAttention> attended;                         // by microbatch
     bool first = false, last = false;                                           // of those of its group
   };

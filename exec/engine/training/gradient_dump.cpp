@@ -40,8 +40,7 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
         run.shards ? run.shards->pieces(positions.front(), root) : std::vector<std::int64_t>();
     for (const int device : first_holders(parameter, run.plan.groups())) {
       for (std::size_t member = 0; member < std::max<std::size_t>(1, lengths.size()); ++member) {
-        const int from =
-            positions.front() * run.plan.devices_of_rank() + static_cast<int>(member) * run.plan.tensor + device;
+        const int from = positions.front() * run.plan.devices_of_rank() + static_cast<int>(member) * run.plan.tensor + device;
         const std::vector<std::int64_t> shape = lengths.empty() ? parameter.shape : std::vector{lengths[member]};
         if (transport.rank() == 0)
           receives[root].push_back(from == 0 ? nullptr : transport.receive({shape, at::kFloat, at::kCPU}, from, tag));
