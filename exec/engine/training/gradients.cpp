@@ -87,6 +87,8 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
       deadline_(deadline) {
   Groups groups;
   make_groups(groups);
+  const bool cut = std::any_of(std::begin(kAmongInPasses), std::end(kAmongInPasses),
+                               [&](Among among) { return plan.groups().shape(among).members > 1; });
   for (const auto& [root, value] : parameters.trained()) {
     if (!value.requires_grad()) continue;
     const Tensor& tensor = graph.tensors[static_cast<std::size_t>(root)];
@@ -97,7 +99,7 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
     slot.counts = summed_over(root, transport.rank()).front() == transport.rank() &&
                   std::find(first.begin(), first.end(), place_.shard) != first.end();
     slot.late = holders_.at(root).size() > 1 || gradient_peers(tensor, place_.shard, plan.tensor).size() > 1;
-    slot.once = plan.tensor == 1 || uses_of(graph, layout, plan, place_.position, root) == 1;
+    slot.once = !cut || uses_of(graph, layout, plan, place_.position, root) == 1;
     if (slot.wide) slot.gradient = at::zeros_like(parameters.masters().at(root));
     roots_.push_back(root);
     slots_.push_back(std::move(slot));
