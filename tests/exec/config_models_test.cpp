@@ -83,11 +83,13 @@ TEST_P(ConfigModels, EqualOneProcessWithSharedSequences) {
     std::string refusal;
     if (heads_differ)
       refusal =
-          "transformer.h.0.self_attention: linear biases differ from head to head, and heads are exchanged, which the executor "
+          "error: transformer.h.0.self_attention: linear biases differ from head to head, and heads are exchanged, which the "
+          "executor "
           "does not do with parts of a sequence; run with context_exchange ring or all-gather";
     if (GetParam() == "gpt_oss")
       refusal = fmt::format(
-          "model.layers.0.self_attn: attention has sinks, which the executor does not do with parts of a sequence; run {} with "
+          "error: model.layers.0.self_attn: attention has sinks, which the executor does not do with parts of a sequence; run {} "
+          "with "
           "parallel.context 1",
           workload.graph->name);
     if (refusal.empty()) {
