@@ -25,6 +25,8 @@ std::vector<std::pair<int, int>> ways_of(const Plan& plan, const StageLayout& la
     ways.emplace(from, to);
     if (std::find(message.gradient.begin(), message.gradient.end(), true) != message.gradient.end()) ways.emplace(to, from);
   }
+  for (const int other : group_of(plan, Among::Context, rank))  // a ring goes one way forwards, the other way backwards
+    if (other != rank) ways.insert({{rank, other}, {other, rank}});
   return {ways.begin(), ways.end()};
 }
 

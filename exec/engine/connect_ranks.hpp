@@ -10,7 +10,8 @@
 
 namespace panpipe::exec {
 
-// (from, to) of all messages that `rank` sends or takes in a step: activations, and the gradients that flow back.
+// (from, to) of all messages that `rank` sends or takes in a step: activations, and the gradients that flow back; keys and
+// values among context-parallel ranks.
 std::vector<std::pair<int, int>> ways_of(const Plan& plan, const StageLayout& layout, int rank);
 
 // All ranks together, once the groups of the run are made. Over NCCL rank 0 tells on standard error what the connections take of

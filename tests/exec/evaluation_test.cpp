@@ -26,14 +26,15 @@ struct Case {
   std::string name;
   int pipeline = 1, data = 1, tensor = 1;
   std::string extra{}, more{};  // keys of the scenario; of `parallel`
+  int context = 1;
 };
 
 std::string scenario_of(const Case& one, const std::string& dropout, const std::string& extra) {
   return fmt::format(
       "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
       "workload: {{model: gpt, layers: 4, hidden: 16, heads: 2, sequence: 8, vocabulary: 48{}}}\n"
-      "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}{}}}\n{}{}",
-      one.pipeline * one.data * one.tensor, dropout, 8 / one.data, one.pipeline, one.data, one.tensor, one.more, one.extra,
+      "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}, context: {}{}}}\n{}{}",
+      one.pipeline * one.data * one.tensor * one.context, dropout, 8 / one.data, one.pipeline, one.data, one.tensor, one.context, one.more, one.extra,
       extra);
 }
 
@@ -49,6 +50,9 @@ const std::vector<Case>& cases() {
       {"two paths", 2, 1, 1, "schedule: dualpipe\n"},
       {"slices", 2, 1, 1, "schedule: {name: seq-1f1b, sequence_splits: 4}\n"},
       {"slices of shards", 1, 1, 2, "schedule: {name: seq-1f1b, sequence_splits: 2}\n"},
+      {"shared sequences", 2, 1, 1, "", "", 2},
+      {"gathered sequences", 1, 1, 2, "", ", context_exchange: all-gather, sequence_parallel: true", 2},
+      {"exchanged heads", 1, 2, 1, "", ", context_exchange: ulysses, zero: 1", 2},
       {"recompute", 2, 1, 1, "recompute: full\n"},
       {"selective", 2, 1, 1, "recompute: selective\n"},
       {"offload", 2, 1, 1, "schedule: {name: 1f1b, offload: full}\n"},

@@ -130,11 +130,15 @@ std::string small_config(const std::string& type) {
 
 }  // namespace
 
-Workload small_config_model(const std::string& type, const WorkloadShape& shape) {
+WorkloadRequest small_config_request(const std::string& type) {
   const auto document = parse_document(small_config(type), "config.json", ".");
   WorkloadRequest request;
   request.config = std::make_shared<ModelConfig>(read_model_config(*document, 16));
-  return make_workload(request, shape);
+  return request;
+}
+
+Workload small_config_model(const std::string& type, const WorkloadShape& shape) {
+  return make_workload(small_config_request(type), shape);
 }
 
 namespace {

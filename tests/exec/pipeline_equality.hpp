@@ -24,6 +24,7 @@ WorkloadRequest small_request(const std::string& model);
 // A few layers, sharded for `tensor` ranks.
 Workload small_model(const std::string& model, int tensor = 1, bool sequence_parallel = false);
 // A few layers of a class of language models, by its config.json ("qwen3_moe").
+WorkloadRequest small_config_request(const std::string& type);
 Workload small_config_model(const std::string& type, const WorkloadShape& shape);
 Workload small_config_model(const std::string& type, int tensor = 1, bool sequence_parallel = false);
 // One slice of its sequence.

@@ -91,6 +91,34 @@ TEST(Processes, ExpertsOverRanksEqualOneProcess) {
   }
 }
 
+TEST(Processes, SharedSequencesEqualOneProcess) {
+  const Folder folder;
+  const std::string alone = folder.write("alone.yaml", scenario(1, 1, "1f1b"));
+  RunRequest request = quiet(alone, 2);
+  request.dump_gradients = folder.file("alone.safetensors");
+  const Outcome one = run_threads(alone, request);
+  ASSERT_EQ(one.error(), "");
+  const auto expected = tensors_of(request.dump_gradients);
+  for (const std::string exchange : {"ring", "all-gather", "ulysses"}) {
+    SCOPED_TRACE(exchange);
+    const std::string file = folder.write("s.yaml", scenario(4, 1, "1f1b"));  // four devices
+    const std::string gradients = folder.file("gradients.safetensors");
+    const test::Ended run = test::start_panpipe("run " + file +
+                                                " --set parallel.pipeline=2 --set parallel.context=2 --set parallel.zero=1 "
+                                                "--set parallel.context_exchange=" +
+                                                exchange +
+                                                " --steps 2 --transport gloo --device cpu --threads 1 --no-progress "
+                                                "--deadline 60 --json --dump-gradients " +
+                                                gradients)
+                                .end();
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    const auto losses = nlohmann::json::parse(run.out).at("losses").get<std::vector<double>>();
+    ASSERT_EQ(losses.size(), 2u);
+    for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(losses[s], one.losses()[s], 1e-5 * one.losses()[s]);
+    expect_close(tensors_of(gradients), expected, 2e-5);
+  }
+}
+
 // Six layers with dropout: which blocks are made again, and that gradients stay what they are where nothing is.
 TEST(Processes, BlocksThatAreMadeAgainEqualThoseThatAreKept) {
   const Folder folder;

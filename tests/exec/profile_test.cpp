@@ -296,6 +296,19 @@ TEST(ProfileFaults, TensorParallelRanksComputeSideBySide) {
   }
 }
 
+TEST(ProfileFaults, SharedSequencesAreNotMeasured) {
+  ProfileRequest request = request_of(1);
+  request.overrides = {"parallel.context=2"};
+  try {
+    const PreparedProfile job(request);
+    FAIL() << "nothing was thrown";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.diagnostics().front().message,
+              "a profile measures passes of whole sequences, not of the parts that context-parallel ranks share");
+    EXPECT_TRUE(error.diagnostics().front().text.ends_with("help: profile with parallel.context 1"));
+  }
+}
+
 TEST(ProfileFaults, MeasuredLayersAreTimesAlready) {
   ProfileRequest request = request_of(1);
   request.overrides = {"workload={layers: workloads/six-layers-with-skip.yaml}"};

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "costmodel/prediction/prediction.hpp"
 #include "exec/engine/run/run.hpp"
 #include "tests/exec/training_fixture.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 const std::string kSgd = "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.01}\n";
 
 struct Mesh {
-  int pipeline = 1, data = 1, tensor = 1;
+  int pipeline = 1, data = 1, tensor = 1, context = 1;
 };
 
 // Eight microbatches over all replicas. A vocabulary that does not divide by two is padded.
@@ -25,8 +26,9 @@ std::string model_on(const Mesh& mesh, const std::string& extra, const std::stri
   return fmt::format(
       "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
       "workload: {{model: {}, layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 47}}\n"
-      "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}{}}}\n{}\n",
-      mesh.pipeline * mesh.data * mesh.tensor, model, 8 / mesh.data, mesh.pipeline, mesh.data, mesh.tensor, more, extra);
+      "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}, context: {}{}}}\n{}\n",
+      mesh.pipeline * mesh.data * mesh.tensor * mesh.context, model, 8 / mesh.data, mesh.pipeline, mesh.data, mesh.tensor,
+      mesh.context, more, extra);
 }
 
 TEST(TrainingMesh, TensorParallelTrainingEqualsOneProcess) {
@@ -122,6 +124,73 @@ TEST(TrainingMesh, TimelinesTellEveryDevice) {
     EXPECT_GE(passes, 2 * 8 * 2) << "two stages, eight microbatches, F and a backward each";
     EXPECT_GE(sums, 8 * 2 * 2) << "two halves of layers at least, one sum forwards and one backwards each";
   }
+}
+
+TEST(TrainingMesh, SharedSequencesTrainAsWholeOnes) {
+  const Trained one = train(model_on({}, kSgd));
+  for (const auto& [mesh, more] : {std::pair(Mesh{1, 1, 1, 2}, ""),
+                                   {Mesh{2, 1, 1, 2}, ", context_exchange: all-gather"},
+                                   {Mesh{1, 1, 2, 2}, ", sequence_parallel: true"},
+                                   {Mesh{1, 2, 1, 2}, ", zero: 1"},
+                                   {Mesh{2, 1, 1, 2}, ", zero: 1, context_exchange: ulysses"}}) {
+    SCOPED_TRACE(fmt::format("pipeline {} x data {} x tensor {} x context {}{}", mesh.pipeline, mesh.data, mesh.tensor,
+                             mesh.context, more));
+    expect_equal(train(model_on(mesh, kSgd, "gpt", more)), one);
+  }
+}
+
+// ZeRO 1 divides the optimizer's state over data x context; tables of positions are kept whole.
+TEST(TrainingMesh, CheckpointsOfSharedSequencesAreThoseOfWholeOnes) {
+  const Trained one = train(model_on({}, kSgd), 4);
+  for (const bool shared_first : {true, false}) {
+    const Folder folder;
+    const std::string shared = folder.write("a.yaml", model_on({1, 1, 1, 2}, kSgd, "gpt", ", zero: 1"));
+    const std::string whole = folder.write("b.yaml", model_on({}, kSgd));
+    const std::string& first = shared_first ? shared : whole;
+    const std::string& second = shared_first ? whole : shared;
+    ASSERT_EQ(run_threads(first, with_checkpoints(first, 2, folder.file("ck"))).error(), "");
+    RunRequest request = with_checkpoints(second, 4, folder.file("ck"));
+    request.resume = "auto";
+    ASSERT_EQ(run_threads(second, request).error(), "");
+    expect_close(tensors_of(step_folder(folder.file("ck"), 4)), one.state, 2e-5);
+  }
+}
+
+// Measured collectives have the names of predicted ones, and are as many.
+TEST(TrainingMesh, ExchangesOverTheContextStandWhereTheyArePredicted) {
+  for (const std::string exchange : {"ring", "all-gather", "ulysses"}) {
+    SCOPED_TRACE(exchange);
+    const std::string scenario = model_on({2, 2, 1, 2}, kSgd, "gpt", ", context_exchange: " + exchange);
+    const Folder folder;
+    std::string with_rates = scenario;
+    const auto cluster = with_rates.find("cluster:");
+    with_rates.replace(cluster, with_rates.find('\n', cluster) - cluster,
+                       "cluster: {file: " PANPIPE_SOURCE "/scenarios/clusters/dgx-a100-80g.yaml, nodes: 1}");
+    const Experiment experiment(load_scenario(folder.write("s.yaml", with_rates)));
+    const auto counted = [](const Timeline& timeline) {
+      std::map<std::tuple<std::string, int, bool>, int> counts;  // label, stage, forward; on the first device
+      for (const Span& span : timeline.spans)
+        if (span.device == 0 && span.lane == Lane::Tensor)
+          ++counts[{span.label, span.action.stage, span.action.kind == ActionKind::F}];
+      return counts;
+    };
+    const Plan plan = experiment.plan("");
+    const auto predicted = counted(predict(experiment, plan).timeline);
+    EXPECT_FALSE(predicted.empty());
+    EXPECT_EQ(counted(train(scenario, 1).timeline), predicted);
+  }
+}
+
+TEST(TrainingMesh, WhatCannotShareSequencesIsRefusedInWords) {
+  const auto refused = [](const std::string& model) {
+    const Folder folder;
+    const std::string file = folder.write("s.yaml", model_on({1, 1, 1, 2}, "", model));
+    return run_threads(file, quiet(file, 1)).error();
+  };
+  EXPECT_THAT(
+      refused("bert"),
+      testing::HasSubstr("the loss of bert is not one cross entropy over the tokens: ranks with parts of a sequence cannot "
+                         "sum it; run with parallel.context 1"));
 }
 
 const std::string kSlices = "schedule: {name: seq-1f1b, sequence_splits: 4}\n";

@@ -1,10 +1,14 @@
 #include "exec/engine/context/block_attention.hpp"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
 #include <cmath>
 #include <limits>
+
+#include "exec/engine/mixed_bits.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -56,6 +60,17 @@ Scores scores_of(const AttentionForm& form, const at::Tensor& query, Tokens quer
   return scores;
 }
 
+// What the shares are multiplied with; undefined without dropout.
+at::Tensor kept_shares(const AttentionForm& form, Tokens queries, Tokens keys, const at::Tensor& shares) {
+  if (form.dropout <= 0) return {};
+  const std::uint64_t seed = mixed_bits(
+      form.seed ^ mixed_bits(static_cast<std::uint64_t>(queries.first) ^ mixed_bits(static_cast<std::uint64_t>(keys.first))));
+  at::Generator generator =
+      shares.is_cpu() ? at::detail::createCPUGenerator(seed) : at::globalContext().defaultGenerator(shares.device()).clone();
+  generator.set_current_seed(seed);
+  return at::empty_like(shares).bernoulli_(1 - form.dropout, generator).div_(1 - form.dropout);
+}
+
 // Rows that see nothing have a sum of 0: as if it were 1, so that nothing becomes nothing and not a number.
 at::Tensor finite(const at::Tensor& log_sum) { return log_sum.masked_fill(log_sum.eq(kUnseen), 0); }
 
@@ -78,8 +93,10 @@ void attend(const AttentionForm& form, const at::Tensor& query, Tokens queries, 
             Tokens keys, Attended& so_far) {
   const at::Tensor scores = scores_of(form, query, queries, key, keys).values;
   const at::Tensor log_sum = at::logsumexp(scores, 3), both = at::logaddexp(so_far.log_sum, log_sum), base = finite(both);
-  const at::Tensor shares = (scores - base.unsqueeze(3)).exp().to(value.scalar_type());
-  const at::Tensor added = at::matmul(by_key_head(shares, key.size(1)), value).to(so_far.output.scalar_type());
+  at::Tensor shares = (scores - base.unsqueeze(3)).exp_();
+  if (const at::Tensor left = kept_shares(form, queries, keys, shares); left.defined()) shares.mul_(left);
+  const at::Tensor added =
+      at::matmul(by_key_head(shares.to(value.scalar_type()), key.size(1)), value).to(so_far.output.scalar_type());
   so_far.output.mul_((so_far.log_sum - base).exp().unsqueeze(3)).add_(added.view(so_far.output.sizes()));
   so_far.log_sum.copy_(both);
 }
@@ -91,9 +108,11 @@ void attend_backward(const AttentionForm& form, const at::Tensor& query, Tokens 
   const double scale = form.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
   const Scores scores = scores_of(form, query, queries, key, keys);
   const at::Tensor shares = (scores.values - finite(log_sum).unsqueeze(3)).exp();
-  const at::Tensor arrived = by_key_head(output_gradient, key_heads);
-  sums.value.add_(at::matmul(by_key_head(shares.to(value.scalar_type()), key_heads).transpose(2, 3), arrived));
+  const at::Tensor left = kept_shares(form, queries, keys, shares), arrived = by_key_head(output_gradient, key_heads);
+  const at::Tensor used = left.defined() ? shares * left : shares;
+  sums.value.add_(at::matmul(by_key_head(used.to(value.scalar_type()), key_heads).transpose(2, 3), arrived));
   at::Tensor of_scores = at::matmul(arrived, value.transpose(2, 3)).to(shares.scalar_type()).view(shares.sizes());
+  if (left.defined()) of_scores = of_scores * left;
   of_scores = (of_scores - weight.unsqueeze(3)).mul_(shares);
   if (scores.slope.defined()) of_scores = of_scores * scores.slope;
   of_scores = by_key_head(of_scores.mul(scale).to(query.scalar_type()), key_heads);

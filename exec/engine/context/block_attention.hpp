@@ -17,6 +17,8 @@ struct AttentionForm {
   std::int64_t window = 0;        // tokens that a query sees back, itself among them; 0: all
   double cap = 0;                 // of the scores, by tanh; 0: none
   at::Tensor slopes{};            // of linear biases, one per head; undefined: none
+  double dropout = 0;             // of the shares, drawn alike on the way back: from `seed` and where queries and keys begin
+  std::uint64_t seed = 0;
 };
 
 // `count` tokens from `first` on.

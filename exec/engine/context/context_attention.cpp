@@ -139,7 +139,7 @@ OperandGradients scattered(PassGroup& group, const Queries& queries, const Conte
 ContextAttention attend_over_context(PassGroup& group, CollectiveKind kind, const AttentionForm& form, const at::Tensor& query,
                                      const at::Tensor& key, const at::Tensor& value) {
   const at::NoGradGuard no_graph;
-  ContextAttention made{query, key, value, {}, {}};
+  ContextAttention made{form, query, key, value, {}, {}};
   const Queries queries(group, form, query);
   Attended attended = attended_to_nothing(query, value.size(kFeatures));
   if (kind == CollectiveKind::SendReceive) {
@@ -156,11 +156,11 @@ ContextAttention attend_over_context(PassGroup& group, CollectiveKind kind, cons
   return made;
 }
 
-OperandGradients context_attention_backward(PassGroup& group, CollectiveKind kind, const AttentionForm& form,
-                                            ContextAttention kept, const at::Tensor& output_gradient) {
+OperandGradients context_attention_backward(PassGroup& group, CollectiveKind kind, ContextAttention kept,
+                                            const at::Tensor& output_gradient) {
   const at::NoGradGuard no_graph;
-  if (!kept.output.defined()) kept = attend_over_context(group, kind, form, kept.query, kept.key, kept.value);
-  const Queries queries(group, form, kept.query);
+  if (!kept.output.defined()) kept = attend_over_context(group, kind, kept.form, kept.query, kept.key, kept.value);
+  const Queries queries(group, kept.form, kept.query);
   const at::ScalarType type = type_of_sums(kept.query.scalar_type()), own_type = kept.query.scalar_type();
   const at::Tensor weight = (output_gradient.to(type) * kept.output.to(type)).sum(kFeatures);
   kept.output.reset();

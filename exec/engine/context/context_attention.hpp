@@ -14,6 +14,7 @@ namespace panpipe::exec {
 // What the backward needs. Keys and values are one rank's: in a ring those of the block that came last, from where the way back
 // begins; gathered: the rank's own. Without an output (dropped by selective recompute) both are the rank's own.
 struct ContextAttention {
+  AttentionForm form;
   at::Tensor query, key, value;
   at::Tensor output, log_sum;
 };
@@ -23,8 +24,8 @@ ContextAttention attend_over_context(PassGroup& group, CollectiveKind kind, cons
                                      const at::Tensor& key, const at::Tensor& value);
 
 // Of the rank's own query, key and value, in their element type.
-OperandGradients context_attention_backward(PassGroup& group, CollectiveKind kind, const AttentionForm& form,
-                                            ContextAttention kept, const at::Tensor& output_gradient);
+OperandGradients context_attention_backward(PassGroup& group, CollectiveKind kind, ContextAttention kept,
+                                            const at::Tensor& output_gradient);
 
 // From all heads of the rank's tokens, (sample, head, token, feature), to the rank's heads of all tokens in their order
 // (`grows_tokens`), or back: rows to send to each rank, and what is made of the rows that arrive.

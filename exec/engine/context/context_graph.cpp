@@ -24,8 +24,6 @@ void check_attention(const OperatorGraph& graph, const Operator& op) {
   if (!plain && given(op, kSinks)) refuse("attention has sinks", fmt::format("run {} with parallel.context 1", graph.name));
   if (!plain && exchanged && given(op, kSlopes))
     refuse("linear biases differ from head to head, and heads are exchanged", "run with context_exchange ring or all-gather");
-  if (!exchanged && std::get<double>(op.arguments.at(plain ? 4 : 5)) > 0)
-    refuse("dropout inside attention falls on keys of other ranks", "run with workload.dropout 0, or context_exchange ulysses");
 }
 
 void check_loss(const OperatorGraph& graph) {

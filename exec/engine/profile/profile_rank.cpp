@@ -203,6 +203,10 @@ PreparedProfile::PreparedProfile(ProfileRequest asked)
   if (!experiment.workload.graph)
     throw fault_at(experiment.scenario, "workload", "measured layers are times already: there is nothing to profile",
                    "name a built-in model, or give an exported one: {pt2: FILE}");
+  if (experiment.scenario.parallel.context > 1)
+    throw fault_at(experiment.scenario, "parallel.context",
+                   "a profile measures passes of whole sequences, not of the parts that context-parallel ranks share",
+                   "profile with parallel.context 1");
   // Fewer ranks than that stand for the first ones of a group: one device measures one shard, and shards are alike.
   if (const int tensor = experiment.scenario.parallel.tensor; request.ranks % tensor != 0 && tensor % request.ranks != 0)
     throw fault_at(experiment.scenario, "parallel.tensor",

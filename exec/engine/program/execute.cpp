@@ -37,8 +37,9 @@ void set_threads(int asked, int ranks_here) {
 
 void check_world(const PreparedRun& run, const World& world) {
   if (run.world_size() == world.size) return;
-  throw InputError(fmt::format("the plan needs {} rank{} (pipeline {} x data {} x tensor {}), but {} started {}",
-                               run.world_size(), run.world_size() == 1 ? "" : "s", run.plan.pipeline, run.plan.data,
+  const std::string context = run.plan.context > 1 ? fmt::format(" x context {}", run.plan.context) : "";
+  throw InputError(fmt::format("the plan needs {} rank{} (pipeline {} x data {}{} x tensor {}), but {} started {}",
+                               run.world_size(), run.world_size() == 1 ? "" : "s", run.plan.pipeline, run.plan.data, context,
                                run.plan.tensor, world.launcher.empty() ? "one process was" : world.launcher, world.size));
 }
 

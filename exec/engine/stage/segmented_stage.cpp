@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "exec/engine/mixed_bits.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -33,6 +34,7 @@ AttentionForm attention_form(const Operator& op, const ParameterStore& parameter
   const bool plain = op.target.rfind("aten::", 0) == 0;
   const std::size_t causal = plain ? 5 : 6, scale = causal + 1, slopes = 4, window = 9;
   AttentionForm form;
+  form.dropout = std::get<double>(op.arguments.at(causal - 1));
   form.causal = std::get<bool>(op.arguments.at(causal));
   if (const double* stated = std::get_if<double>(&op.arguments.at(scale))) form.scale = *stated;
   if (plain) return form;
@@ -214,16 +216,21 @@ void SegmentedStage::run_attention(Part& part, ForwardFlow& flow) {
   std::array<at::Tensor, 3> operands;
   for (std::size_t i = 0; i < operands.size(); ++i) operands[i] = take_value(flow, part, tensor_of(op, i));
   const auto& [query, key, value] = operands;
-  ContextAttention made = attend_over_context(*group_of(part), op.forward_collective, *part.form, query, key, value);
+  AttentionForm form = *part.form;
+  if (flow.context.evaluates) form.dropout = 0;
+  form.seed = mixed_bits(context_of(flow.context, true, groups_.member(Among::Tensor)).seed ^
+                         mixed_bits(static_cast<std::uint64_t>(flow.context.sample))) ^
+              static_cast<std::uint64_t>(part.range.first_operator);
+  ContextAttention made = attend_over_context(*group_of(part), op.forward_collective, form, query, key, value);
   flow.values[op.outputs[0]].tensor = made.output;
   if (!flow.recorded) return;
-  if (part.attends_again) made = {query, key, value, {}, {}};
+  if (part.attends_again) made = {form, query, key, value, {}, {}};
   part.attended[flow.microbatch] = std::move(made);
 }
 
 void SegmentedStage::return_attention(Part& part, BackwardFlow& flow, const at::Tensor& gradient) {
   const Operator& op = operator_of(part);
-  OperandGradients found = context_attention_backward(*group_of(part), op.forward_collective, *part.form,
+  OperandGradients found = context_attention_backward(*group_of(part), op.forward_collective,
                                                       std::move(part.attended.extract(flow.microbatch).mapped()), gradient);
   std::size_t operand = 0;
   for (at::Tensor* one : {&found.query, &found.key, &found.value})
