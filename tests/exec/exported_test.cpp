@@ -122,12 +122,14 @@ std::string two_replicas(const std::string& model, const std::string& parallel, 
 TEST(ExportedTraining, DividedParametersTrainAsWholeOnes) {
   for (const std::string model : {"gpt", "batchnorm", "odd"}) {
     SCOPED_TRACE(model);
-    const Trained whole = train(two_replicas(model, "", "fp32"), 2);
+    Trained whole = train(two_replicas(model, "", "fp32"), 2);
+    whole.state.erase("lifted_tensor_0");  // a constant with infinities
     for (const std::string more : {", zero: 2}", ", zero: 3}", ", zero: 3}\nrecompute: full"}) {
       SCOPED_TRACE(more);
       std::string text = two_replicas(model, "", "fp32");
       text.replace(text.find("data: 2}") + 7, 1, more);
-      const Trained divided = train(text, 2);
+      Trained divided = train(text, 2);
+      divided.state.erase("lifted_tensor_0");
       ASSERT_EQ(divided.losses.size(), 2u);
       for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(divided.losses[s], whole.losses[s], 1e-5 * whole.losses[s]);
       expect_close(divided.state, whole.state, 2e-5);
