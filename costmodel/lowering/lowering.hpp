@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "costmodel/cost/zero_and_optimizer.hpp"
-#include "costmodel/plan/gathered_parts.hpp"
 #include "costmodel/lowering/task_graph.hpp"
+#include "costmodel/plan/gathered_parts.hpp"
 #include "costmodel/plan/lowering_costs.hpp"
 #include "costmodel/plan/pass_rules.hpp"
 #include "costmodel/plan/stage_links.hpp"

@@ -31,6 +31,7 @@ struct FlatParameters {
 struct FlatGroup {
   int stage = 0;
   std::vector<std::size_t> flats;  // in the order in which a backward completes their gradients
+  std::vector<bool> tells;         // of each: told in timelines, with those before it that are not, as one bucket
 };
 
 struct ShardLayout {

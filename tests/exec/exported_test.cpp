@@ -8,6 +8,7 @@
 #include "costmodel/workload/archive.hpp"
 #include "exec/engine/profile/profile_rank.hpp"
 #include "tests/exec/exported_check.hpp"
+#include "tests/exec/training_fixture.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -109,6 +110,43 @@ TEST(RecordedModels, OfPyTorch215IsReadAndTrained) {
   const OperatorGraph graph = load_exported(path, 2);
   EXPECT_EQ(graph.to_text(), load_exported(old + ".pt2", 2).to_text());
   expect_reference(graph, read_reference(old + ".safetensors"));
+}
+
+std::string two_replicas(const std::string& model, const std::string& parallel, const std::string& precision) {
+  return "panpipe: 1\ncluster: {devices: 2, memory: 4 GiB, link: {latency: 1 us, bandwidth: 10 GB/s}}\nworkload: {pt2: " +
+         path_of(model) + ".pt2}\nbatch: {micro: 2, microbatches: 2}\nparallel: {data: 2" + parallel +
+         "}\nprecision: " + precision + "\noptimizer: {name: sgd, learning_rate: 0.1}\n";
+}
+
+// Gathered unit by unit: an exported program has no blocks. Also with running statistics, made again.
+TEST(ExportedTraining, DividedParametersTrainAsWholeOnes) {
+  for (const std::string model : {"gpt", "batchnorm", "odd"}) {
+    SCOPED_TRACE(model);
+    Trained whole = train(two_replicas(model, "", "fp32"), 2);
+    whole.state.erase("lifted_tensor_0");  // a constant with infinities
+    for (const std::string more : {", zero: 2}", ", zero: 3}", ", zero: 3}\nrecompute: full"}) {
+      SCOPED_TRACE(more);
+      std::string text = two_replicas(model, "", "fp32");
+      text.replace(text.find("data: 2}") + 7, 1, more);
+      Trained divided = train(text, 2);
+      divided.state.erase("lifted_tensor_0");
+      ASSERT_EQ(divided.losses.size(), 2u);
+      for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(divided.losses[s], whole.losses[s], 1e-5 * whole.losses[s]);
+      expect_close(divided.state, whole.state, 2e-5);
+    }
+  }
+}
+
+TEST(ExportedTraining, CopiesOfWholeWeightsAreRefusedWhereWeightsComeAndGo) {
+  const Folder folder;
+  const std::string file = folder.write("s.yaml", two_replicas("gpt", ", zero: 3", "bf16"));
+  EXPECT_EQ(run_threads(file, quiet(file, 1)).error(),
+            file +
+                ":5:27: error: the exported model is of float32: precision bf16 keeps a copy of every weight, which zero 3 "
+                "cannot free\n  at parallel.zero\n    5 | parallel: {data: 2, zero: 3}\n      |                           ^\n"
+                "  help: run with parallel.zero 2, or with precision fp32, or export the model in two bytes");
+  const std::string two = folder.write("two.yaml", two_replicas("gpt", ", zero: 2", "bf16"));
+  EXPECT_EQ(run_threads(two, quiet(two, 1)).error(), "");
 }
 
 // Of an fp32 program on one rank, by unit.

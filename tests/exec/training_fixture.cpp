@@ -141,8 +141,8 @@ void expect_close(const std::map<std::string, at::Tensor>& found, const std::map
   for (const auto& [name, value] : expected) {
     ASSERT_TRUE(found.count(name)) << name;
     ASSERT_EQ(found.at(name).sizes(), value.sizes()) << name;
-    const at::Tensor difference = at::sub(found.at(name).to(at::kDouble), value.to(at::kDouble)).abs();
-    EXPECT_LE(difference.max().item<double>(), relative * value.abs().max().item<double>() + 1e-9) << name;
+    const at::Tensor wanted = value.to(at::kDouble), difference = at::sub(found.at(name).to(at::kDouble), wanted).abs();
+    EXPECT_LE(difference.max().item<double>(), relative * wanted.abs().max().item<double>() + 1e-9) << name;
   }
 }
 

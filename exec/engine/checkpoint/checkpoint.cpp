@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <numeric>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "exec/launch/checkpoint_folder.hpp"

@@ -58,7 +58,7 @@ ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& pla
     flats_.back().layout = &flat;
   }
   for (const auto& [number, group] : own.groups) {
-    groups_[number] = {group.stage, group.flats, 0};
+    groups_[number] = {group.stage, group.flats, group.tells, 0};
     for (const std::size_t flat : group.flats)
       for (const FlatParameters::Entry& entry : own.flats[flat].entries) groups_of_[entry.root].push_back(number);
   }
@@ -201,17 +201,22 @@ void ShardedParameters::open(int number) {
   if (!known_) course.push_back(number);
   PANPIPE_CHECK(turn < course.size() && course[turn] == number, "every step opens the same groups in the same order");
   while (asked_ < std::min(turn + 1 + ahead_, course.size())) ask(course[asked_++]);
-  const Group& group = groups_.at(number);
-  for (const std::size_t flat : group.flats) await(flats_[flat], group.stage);
+  await(groups_.at(number));
 }
 
-void ShardedParameters::await(Flat& flat, int stage) {
-  if (!flat.gathering) return;
-  SpanLog::Moment from = spans_->now();
-  flat.gathering->wait(deadline_, fmt::format("the parameters of stage {}, gathered over {} ranks", stage, group_.ranks.size()));
-  waits_.emplace_back(std::move(from), spans_->now());
-  note(ActionKind::Unshard, stage, "all_gather", static_cast<std::int64_t>(flat.whole.nbytes()), flat.asked, *flat.gathering);
-  flat.gathering.reset();
+void ShardedParameters::await(const Group& group) {
+  Telling telling;
+  for (const std::size_t index : group.flats) {
+    Flat& flat = flats_[index];
+    if (!flat.gathering) continue;
+    SpanLog::Moment from = spans_->now();
+    flat.gathering->wait(deadline_,
+                         fmt::format("the parameters of stage {}, gathered over {} ranks", group.stage, group_.ranks.size()));
+    waits_.emplace_back(std::move(from), spans_->now());
+    add_to(telling, static_cast<std::int64_t>(flat.whole.nbytes()), flat.asked, *flat.gathering);
+    flat.gathering.reset();
+  }
+  tell(telling, ActionKind::Unshard, group.stage, "all_gather");
 }
 
 void ShardedParameters::close(int number, bool backward) {
@@ -249,17 +254,18 @@ void ShardedParameters::reduce(Group& group, bool all) {
     Flat& flat = flats_[group.flats[group.started]];
     if (!flat.layout->trained) continue;
     if (!all && !(flat.arrived.defined() && flat.missing.empty() && flat.layout->once)) return;
-    post(flat, group.stage);
+    post(flat, group.stage, group.tells[group.started]);
   }
   if (all) group.started = 0;
 }
 
-void ShardedParameters::post(Flat& flat, int stage) {
+void ShardedParameters::post(Flat& flat, int stage, bool tells) {
   const at::NoGradGuard no_graph;
   if (reductions_.size() >= kReductionsInFlight) finish_first();
   Reduction reduction;
   reduction.flat = &flat;
   reduction.stage = stage;
+  reduction.tells = tells;
   reduction.whole = flat.arrived.defined() ? std::exchange(flat.arrived, at::Tensor())
                                            : at::zeros({flat.layout->part * members_}, flat.sum.options());
   reduction.part = part_of(reduction.whole, member_, group_.ranks.size());
@@ -277,8 +283,10 @@ void ShardedParameters::finish_first() {
   const at::Tensor& moved = reduction.among_holders ? reduction.part : reduction.whole;
   const std::size_t ranks = (reduction.among_holders ? *holders_ : group_).ranks.size();
   reduction.pending->wait(deadline_, fmt::format("the sum of gradients of stage {} over {} ranks", reduction.stage, ranks));
-  note(ActionKind::ReduceGrad, reduction.stage, reduction.among_holders ? "all_reduce" : "reduce_scatter",
-       static_cast<std::int64_t>(moved.nbytes()), reduction.posted, *reduction.pending);
+  Telling& telling = reduction.among_holders ? among_holders_ : scattered_;
+  add_to(telling, static_cast<std::int64_t>(moved.nbytes()), reduction.posted, *reduction.pending);
+  if (reduction.tells)
+    tell(telling, ActionKind::ReduceGrad, reduction.stage, reduction.among_holders ? "all_reduce" : "reduce_scatter");
   if (holders_ && !reduction.among_holders) {
     reduction.part = reduction.part.clone();
     reduction.whole = at::Tensor();
@@ -314,8 +322,9 @@ void ShardedParameters::finish() {
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
     sums[i].pending->wait(deadline_, fmt::format("the sum of gradients over the {} holders", late_[i].group.ranks.size()));
-    note(ActionKind::ReduceGrad, -1, "all_reduce", static_cast<std::int64_t>(sums[i].flat.nbytes()), sums[i].posted,
-         *sums[i].pending);
+    Telling telling;
+    add_to(telling, static_cast<std::int64_t>(sums[i].flat.nbytes()), sums[i].posted, *sums[i].pending);
+    tell(telling, ActionKind::ReduceGrad, -1, "all_reduce");
     std::int64_t first = 0;
     for (const int root : late_[i].roots) {
       const at::Tensor& own = gradient(root);
@@ -337,21 +346,27 @@ void ShardedParameters::updated() {
       flats_[flat].asked = spans_->now();
       flats_[flat].gathering = transport_.all_gather(flats_[flat].whole, group_);
     }
-  for (const auto& [number, group] : groups_)
-    for (const std::size_t flat : group.flats) await(flats_[flat], group.stage);
+  for (const auto& [number, group] : groups_) await(group);
   waits_.clear();  // of no pass
 }
 
-void ShardedParameters::note(ActionKind kind, int stage, const char* label, std::int64_t bytes, const SpanLog::Moment& start,
-                             const Pending& pending) {
+void ShardedParameters::add_to(Telling& telling, std::int64_t bytes, const SpanLog::Moment& start, const Pending& pending) const {
+  telling.bytes += bytes;
+  telling.starts.push_back(start);
+  telling.ends.push_back(spans_->done(pending));
+}
+
+void ShardedParameters::tell(Telling& telling, ActionKind kind, int stage, const char* label) {
+  if (telling.starts.empty()) return;
   Span span;
   span.device = transport_.rank();
   span.lane = Lane::Data;
   span.action.kind = kind;
   span.action.stage = stage;
   span.label = label;
-  span.bytes = Bytes(bytes);
-  spans_->note(std::move(span), start, {spans_->done(pending)});
+  span.bytes = Bytes(telling.bytes);
+  spans_->note(std::move(span), telling.starts.front(), std::move(telling.ends));
+  telling = {};
 }
 
 }  // namespace panpipe::exec

@@ -87,16 +87,22 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
     std::int64_t first = 0, elements = 0;  // of the parameter
     at::Tensor gradient;
   };
+  // Exchanges that are told as one.
+  struct Telling {
+    std::vector<SpanLog::Moment> starts, ends;
+    std::int64_t bytes = 0;
+  };
   struct Group {
     int stage = 0;
     std::vector<std::size_t> flats;
+    std::vector<bool> tells;
     std::size_t started = 0;  // flats whose reduction was posted in this backward
   };
   struct Reduction {
     Flat* flat = nullptr;
     int stage = 0;
     at::Tensor whole, part;
-    bool among_holders = false;
+    bool among_holders = false, tells = true;
     PendingPtr pending;
     SpanLog::Moment posted;
   };
@@ -110,12 +116,12 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   bool gathers() const { return shards_.zero >= 3; }
   void accumulated(int root, const at::Tensor& value);
   void ask(int group);
-  void await(Flat& flat, int stage);
+  void await(const Group& group);
   void reduce(Group& group, bool all);
-  void post(Flat& flat, int stage);
+  void post(Flat& flat, int stage, bool tells);
   void finish_first();
-  void note(ActionKind kind, int stage, const char* label, std::int64_t bytes, const SpanLog::Moment& start,
-            const Pending& pending);
+  void add_to(Telling& telling, std::int64_t bytes, const SpanLog::Moment& start, const Pending& pending) const;
+  void tell(Telling& telling, ActionKind kind, int stage, const char* label);
   const FlatParameters::Entry& entry_of(int root) const;
 
   const ShardLayout& shards_;
@@ -141,6 +147,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   std::size_t turn_ = 0, asked_ = 0;
   SpanLog* spans_ = nullptr;
   std::vector<SpanLog::Interval> waits_;
+  Telling scattered_, among_holders_;  // of reductions that are told with the next
 };
 
 }  // namespace panpipe::exec
