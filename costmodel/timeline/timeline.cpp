@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "costmodel/lowering/collective_label.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
 #include "costmodel/timeline/step_time.hpp"
 
@@ -23,30 +24,6 @@ std::string_view name_of(TimelineKind kind) {
 }
 
 namespace {
-
-const char* collective_label(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::AllReduce:
-      return "all_reduce";
-    case CollectiveKind::AllGather:
-      return "all_gather";
-    case CollectiveKind::ReduceScatter:
-      return "reduce_scatter";
-    case CollectiveKind::AllToAll:
-      return "all_to_all";
-    case CollectiveKind::SendReceive:
-      return "send_receive";
-    case CollectiveKind::None:
-      break;
-  }
-  return "collective";
-}
-
-// "all_reduce" of a tensor group, "context send_receive".
-std::string pass_label(const CollectiveCost& cost) {
-  if (cost.among == Among::Tensor) return collective_label(cost.kind);
-  return fmt::format("{} {}", name_of(cost.among), collective_label(cost.kind));
-}
 
 // Makes the spans of a lowered step, for the first device of every rank (data 0, tensor 0). Spans are large and many: they are
 // made once, in their final order, from small entries that are collected and ordered per device and lane.
@@ -126,7 +103,7 @@ class SpanMaker {
       const ProgramStep& step = graph_.steps[static_cast<std::size_t>(entry.step)];
       span.action = graph_.tasks[source].action;
       span.alone = to_duration(step.time);
-      span.label = step.flow >= 0 ? pass_label(flow(step.flow).cost) : "collective";
+      span.label = step.flow >= 0 ? collective_label(flow(step.flow).cost.kind, flow(step.flow).cost.among) : "collective";
       if (step.flow >= 0) span.bytes = flow(step.flow).cost.bytes;
     }
   }

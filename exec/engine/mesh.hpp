@@ -1,5 +1,8 @@
-// Where a rank of the world stands: ranks are numbered tensor fastest, then data, then pipeline.
+// Where a rank of the world stands: ranks are numbered tensor fastest, then context, data, pipeline; and with whom it forms the
+// groups of collectives, which GroupSizes (costmodel/scenario/degrees.hpp) defines.
 #pragma once
+
+#include <vector>
 
 #include "costmodel/plan/plan.hpp"
 
@@ -7,16 +10,36 @@ namespace panpipe::exec {
 
 struct MeshPlace {
   int position = 0;  // in the pipeline
-  int replica = 0;   // which of the data-parallel ones
+  int replica = 0;   // of the ranks that hold the same weights: data index x context degree + context index
   int shard = 0;     // of the tensor-parallel ranks
 };
 
 inline MeshPlace place_of(const Plan& plan, int rank) {
-  return {rank / (plan.data * plan.tensor), rank / plan.tensor % plan.data, rank % plan.tensor};
+  return {rank / plan.devices_of_rank(), rank / plan.tensor % plan.replicas(), rank % plan.tensor};
 }
 
 inline int world_rank(const Plan& plan, const MeshPlace& place) {
-  return (place.position * plan.data + place.replica) * plan.tensor + place.shard;
+  return (place.position * plan.replicas() + place.replica) * plan.tensor + place.shard;
+}
+
+inline int world_size(const Plan& plan) { return plan.pipeline * plan.devices_of_rank(); }
+
+// Which samples a replica trains on: the same for those that share a sequence.
+inline int data_index(const Plan& plan, int replica) { return replica / plan.context; }
+
+// The ranks of the group that `rank` is in, ascending, all at one position of the pipeline; and its place among them.
+inline std::vector<int> group_of(const Plan& plan, Among among, int rank) {
+  const GroupShape shape = plan.groups().shape(among);
+  const int first_of_position = rank - rank % plan.devices_of_rank();
+  std::vector<int> ranks;
+  for (int member = 0; member < shape.members; ++member)
+    ranks.push_back(first_of_position + shape.first_of(rank % plan.devices_of_rank()) + member * shape.stride);
+  return ranks;
+}
+inline int member_of(const Plan& plan, Among among, int rank) {
+  const GroupShape shape = plan.groups().shape(among);
+  const int here = rank % plan.devices_of_rank();
+  return (here - shape.first_of(here)) / shape.stride;
 }
 
 }  // namespace panpipe::exec

@@ -81,7 +81,7 @@ std::vector<std::int64_t> run_memory(const Experiment& experiment, const Plan& p
   const Experiment here(on_processors(experiment.scenario));
   std::vector<std::int64_t> need;
   for (const PeakMemory& rank : peak_memory(here.scenario, plan, HostCosts(here.model, plan)))
-    need.insert(need.end(), static_cast<std::size_t>(plan.data * plan.tensor), rank.peak.base());
+    need.insert(need.end(), static_cast<std::size_t>(plan.devices_of_rank()), rank.peak.base());
   return need;
 }
 

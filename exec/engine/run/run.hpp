@@ -6,6 +6,7 @@
 
 #include "costmodel/prediction/experiment.hpp"
 #include "costmodel/timeline/timeline.hpp"
+#include "exec/engine/mesh.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/stage_layout.hpp"
 #include "exec/engine/transport/transport.hpp"
@@ -23,14 +24,15 @@ struct PreparedRun {
   RunRequest request;
   Experiment experiment;
   Plan plan;
-  std::optional<SliceGraph> slices;  // where the schedule cuts sequences
+  std::optional<Workload> whole;     // where context-parallel ranks share sequences: the model of whole ones
+  std::optional<SliceGraph> slices;  // where the schedule cuts sequences, or ranks share them
   StageLayout layout;
   std::shared_ptr<const PublishedWeights> weights;  // null: the model begins with drawn values
 
-  // What a pass computes; and what data are for: they differ where the schedule cuts sequences.
+  // What a pass computes; and what data are for: they differ where sequences are cut.
   const OperatorGraph& graph() const { return slices ? slices->graph : whole_graph(); }
-  const OperatorGraph& whole_graph() const { return *experiment.workload.graph; }
-  int world_size() const { return plan.pipeline * plan.data * plan.tensor; }
+  const OperatorGraph& whole_graph() const { return whole ? *whole->graph : *experiment.workload.graph; }
+  int world_size() const { return exec::world_size(plan); }
 };
 
 // Trains and measures; called once per rank (process or thread). Rank r is where mesh.hpp says.

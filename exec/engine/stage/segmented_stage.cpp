@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 
@@ -16,12 +17,30 @@ namespace {
 constexpr std::string_view kLossOverVocabulary = "panpipe::vocabulary_parallel_cross_entropy";
 constexpr std::string_view kScatterSequence = "panpipe::scatter_to_sequence_parallel";
 constexpr std::string_view kGatherSequence = "panpipe::gather_sequence";
+constexpr std::string_view kExchangeHeads = "panpipe::exchange_heads";
+constexpr std::int64_t kTokens = 2;  // the dimension of exchanged heads
 
 int tensor_of(const Operator& op, std::size_t i) { return std::get<TensorRef>(op.arguments.at(i)).tensor; }
 std::int64_t integer_argument(const Operator& op, std::size_t i) { return std::get<std::int64_t>(op.arguments.at(i)); }
 
 // The sequence's, of operators that cut it.
 std::int64_t dimension_of(const Operator& op) { return op.arguments.size() > 1 ? integer_argument(op, 1) : 0; }
+
+bool attends_over_context(const Operator& op) { return op.among == Among::Context && op.target != kExchangeHeads; }
+
+// Arguments of aten::scaled_dot_product_attention behind its operands, and those of panpipe_nn::attention.
+AttentionForm attention_form(const Operator& op, const ParameterStore& parameters) {
+  const bool plain = op.target.rfind("aten::", 0) == 0;
+  const std::size_t causal = plain ? 5 : 6, scale = causal + 1, slopes = 4, window = 9;
+  AttentionForm form;
+  form.causal = std::get<bool>(op.arguments.at(causal));
+  if (const double* stated = std::get_if<double>(&op.arguments.at(scale))) form.scale = *stated;
+  if (plain) return form;
+  if (const TensorRef* given = std::get_if<TensorRef>(&op.arguments.at(slopes))) form.slopes = parameters.tensor(given->tensor);
+  form.window = integer_argument(op, window);
+  form.cap = std::get<double>(op.arguments.at(window + 1));
+  return form;
+}
 
 bool contains(const std::vector<int>& sorted, int value) { return std::binary_search(sorted.begin(), sorted.end(), value); }
 
@@ -35,14 +54,19 @@ CallContext context_of(const CallContext& context, bool divided, int shard) {
 }  // namespace
 
 SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
-                               const std::vector<bool>& needs_gradient, at::Device device, TensorGroup* group,
+                               const std::vector<bool>& needs_gradient, at::Device device, const PassGroups& groups,
                                WeightCopies* copies)
-    : graph_(graph), group_(group), outputs_(range.outputs) {
+    : graph_(graph), groups_(groups), outputs_(range.outputs) {
   const std::vector<StagePart> cut = cut_at_collectives(graph, range);
   std::set<int> made, read;
   for (const StagePart& part : cut) {
-    parts_.push_back({part, nullptr, {}});
-    PANPIPE_CHECK(!part.communicates || group_ != nullptr, "operators that communicate, but no tensor-parallel ranks");
+    parts_.push_back({part, nullptr, {}, nullptr, false, {}});
+    parts_.back().listed = std::any_of(range.listed.begin(), range.listed.end(),
+                                       [&](const RecomputedOperator& op) { return op.index == part.first_operator; });
+    PANPIPE_CHECK(group_of(parts_.back()) != nullptr || !(posts(parts_.back(), false) || posts(parts_.back(), true)),
+                  fmt::format("{} communicates, but there are no ranks to do so", operator_of(parts_.back()).target));
+    if (part.communicates && attends_over_context(operator_of(parts_.back())))
+      parts_.back().form = std::make_unique<AttentionForm>(attention_form(operator_of(parts_.back()), parameters));
     // A stage of one segment gives its outputs in the stage's own order.
     const std::vector<int>& outputs = cut.size() == 1 ? range.outputs : part.makes;
     if (!part.communicates)
@@ -60,20 +84,30 @@ const Operator& SegmentedStage::operator_of(const Part& part) const {
   return graph_.operators[static_cast<std::size_t>(part.range.first_operator)];
 }
 
-bool SegmentedStage::sums(const Part& part, bool backward) const {
+SegmentedStage::Value SegmentedStage::exchanged(PassGroup& group, const at::Tensor& value, bool grows_tokens) {
+  const int degree = group.degree();
+  return {{},
+          group.post(CollectiveKind::AllToAll, rows_of_heads(value, grows_tokens, degree)),
+          &group,
+          [degree, grows_tokens](const at::Tensor& rows) { return value_of_rows(rows, grows_tokens, degree); }};
+}
+
+PassGroup* SegmentedStage::group_of(const Part& part) const { return groups_.of(operator_of(part).among); }
+
+bool SegmentedStage::posts(const Part& part, bool backward) const {
   if (!part.range.communicates) return false;
   const Operator& op = operator_of(part);
   return (backward ? op.backward_collective : op.forward_collective) != CollectiveKind::None;
 }
 
 // Parts [first, end) of each step in the order of execution, which for a backward counts from the last part: a step ends with
-// the part that posts a sum.
+// the part that posts a collective.
 std::vector<std::pair<std::size_t, std::size_t>> SegmentedStage::stretches(bool backward) const {
   std::vector<std::pair<std::size_t, std::size_t>> found;
   std::size_t first = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const bool last = p + 1 == parts_.size();
-    if (!last && !sums(parts_[backward ? parts_.size() - 1 - p : p], backward)) continue;
+    if (!last && !posts(parts_[backward ? parts_.size() - 1 - p : p], backward)) continue;
     found.emplace_back(first, p + 1);
     first = p + 1;
   }
@@ -81,7 +115,10 @@ std::vector<std::pair<std::size_t, std::size_t>> SegmentedStage::stretches(bool 
 }
 
 at::Tensor SegmentedStage::resolve(Value& value) {
-  if (value.posted) value.tensor = group_->take(*std::exchange(value.posted, nullptr));
+  if (value.posted) {
+    value.tensor = value.by->take(*std::exchange(value.posted, nullptr));
+    if (value.after) value.tensor = value.after(value.tensor);
+  }
   return value.tensor;
 }
 
@@ -114,7 +151,7 @@ void SegmentedStage::run_segment(Part& part, ForwardFlow& flow) {
   for (const int tensor : part.stage->inputs()) values.push_back(take_value(flow, part, tensor));
   const bool divided = part.range.divided || graph_.sequence_parallel;
   std::vector<at::Tensor> made =
-      part.stage->forward(flow.microbatch, std::move(values), context_of(flow.context, divided, group_ ? group_->shard() : 0));
+      part.stage->forward(flow.microbatch, std::move(values), context_of(flow.context, divided, groups_.member(Among::Tensor)));
   if (!flow.recorded) part.stage->forget(flow.microbatch);
   for (std::size_t i = 0; i < made.size(); ++i) flow.values[part.stage->outputs()[i]].tensor = std::move(made[i]);
 }
@@ -122,27 +159,54 @@ void SegmentedStage::run_segment(Part& part, ForwardFlow& flow) {
 void SegmentedStage::run_collective(Part& part, ForwardFlow& flow) {
   const Operator& op = operator_of(part);
   if (op.target == kLossOverVocabulary) return run_loss(part, flow);
+  if (part.form) return run_attention(part, flow);
   at::Tensor value = take_value(flow, part, tensor_of(op, 0));
+  PassGroup* const group = group_of(part);
   Value& made = flow.values[op.outputs[0]];
-  if (op.forward_collective != CollectiveKind::None)
-    made.posted = group_->post(op.forward_collective, std::move(value), dimension_of(op));
+  if (op.target == kExchangeHeads)
+    made = exchanged(*group, value, integer_argument(op, 1) == kTokens);
+  else if (op.forward_collective != CollectiveKind::None)
+    made = {{}, group->post(op.forward_collective, std::move(value), dimension_of(op)), group};
   else
-    made.tensor = op.target == kScatterSequence ? group_->own_part(value, dimension_of(op)) : std::move(value);
+    made.tensor = op.target == kScatterSequence ? group->own_part(value, dimension_of(op)) : std::move(value);
 }
 
 void SegmentedStage::run_loss(Part& part, ForwardFlow& flow) {
   const Operator& op = operator_of(part);
+  PassGroup* const group = group_of(part);
   VocabularyPart own;
   own.logits = take_value(flow, part, tensor_of(op, 0));
   own.labels = take_value(flow, part, tensor_of(op, 1));
   const std::int64_t vocabulary = integer_argument(op, 3), width = own.logits.size(1);
-  own.first = width * group_->shard();
+  own.first = width * group->member();
   own.columns = std::clamp<std::int64_t>(vocabulary - own.first, 0, width);
   own.ignored = integer_argument(op, 4);
-  const auto posted = group_->post(CollectiveKind::AllReduce, vocabulary_statistics(own, group_->shard(), group_->degree()));
-  VocabularyLoss whole = vocabulary_loss(own, group_->take(*posted));
+  const auto posted = group->post(CollectiveKind::AllReduce, vocabulary_statistics(own, group->member(), group->degree()));
+  VocabularyLoss whole = vocabulary_loss(own, group->take(*posted));
   flow.values[op.outputs[0]].tensor = whole.loss;
   if (flow.recorded) part.losses[flow.microbatch] = {std::move(own), std::move(whole)};
+}
+
+// Selective recompute keeps the operands alone.
+void SegmentedStage::run_attention(Part& part, ForwardFlow& flow) {
+  const Operator& op = operator_of(part);
+  std::array<at::Tensor, 3> operands;
+  for (std::size_t i = 0; i < operands.size(); ++i) operands[i] = take_value(flow, part, tensor_of(op, i));
+  const auto& [query, key, value] = operands;
+  ContextAttention made = attend_over_context(*group_of(part), op.forward_collective, *part.form, query, key, value);
+  flow.values[op.outputs[0]].tensor = made.output;
+  if (!flow.recorded) return;
+  if (part.listed) made = {query, key, value, {}, {}};
+  part.attended[flow.microbatch] = std::move(made);
+}
+
+void SegmentedStage::return_attention(Part& part, BackwardFlow& flow, const at::Tensor& gradient) {
+  const Operator& op = operator_of(part);
+  OperandGradients found = context_attention_backward(*group_of(part), op.forward_collective, *part.form,
+                                                      std::move(part.attended.extract(flow.microbatch).mapped()), gradient);
+  std::size_t operand = 0;
+  for (at::Tensor* one : {&found.query, &found.key, &found.value})
+    flow.gradients[tensor_of(op, operand++)].push_back({std::move(*one)});
 }
 
 Steps SegmentedStage::forward_steps(std::shared_ptr<ForwardFlow> flow, Take inputs, Give outputs) {
@@ -227,21 +291,25 @@ void SegmentedStage::return_segment(Part& part, BackwardFlow& flow, bool apart) 
     if (flow.kind == ActionKind::B) flow.weights.push_back(part.stage.get());
   }
   for (std::size_t i = 0; i < found.size(); ++i)
-    if (found[i].defined()) flow.gradients[part.stage->inputs()[i]].push_back({std::move(found[i]), nullptr});
+    if (found[i].defined()) flow.gradients[part.stage->inputs()[i]].push_back({std::move(found[i])});
 }
 
 void SegmentedStage::return_collective(Part& part, BackwardFlow& flow) {
   const Operator& op = operator_of(part);
   at::Tensor gradient = take_gradient(flow, op.outputs[0]);
   if (!gradient.defined()) return;
+  if (part.form) return return_attention(part, flow, gradient);
+  PassGroup* const group = group_of(part);
   Value& back = flow.gradients[tensor_of(op, 0)].emplace_back();
   if (op.target == kLossOverVocabulary) {
     const auto [own, whole] = std::move(part.losses.extract(flow.microbatch).mapped());
     back.tensor = vocabulary_gradient(own, whole, gradient);
+  } else if (op.target == kExchangeHeads) {
+    back = exchanged(*group, gradient, integer_argument(op, 1) != kTokens);
   } else if (op.backward_collective != CollectiveKind::None) {
-    back.posted = group_->post(op.backward_collective, std::move(gradient), dimension_of(op));
+    back = {{}, group->post(op.backward_collective, std::move(gradient), dimension_of(op)), group};
   } else {
-    back.tensor = op.target == kGatherSequence ? group_->own_part(gradient, dimension_of(op)) : std::move(gradient);
+    back.tensor = op.target == kGatherSequence ? group->own_part(gradient, dimension_of(op)) : std::move(gradient);
   }
 }
 
@@ -263,12 +331,12 @@ Steps SegmentedStage::backward(ActionKind kind, int microbatch, Take output_grad
       if (take) {
         std::vector<at::Tensor> values = take();
         for (std::size_t i = 0; i < outputs_.size(); ++i)
-          if (values[i].defined()) flow->gradients[outputs_[i]].push_back({std::move(values[i]), nullptr});
+          if (values[i].defined()) flow->gradients[outputs_[i]].push_back({std::move(values[i])});
       }
-      const bool posts = sums(parts_[parts_.size() - end], true);
+      const bool posting = posts(parts_[parts_.size() - end], true);
       for (std::size_t p = first; p < end; ++p) {
         Part& part = parts_[parts_.size() - 1 - p];
-        part.range.communicates ? return_collective(part, *flow) : return_segment(part, *flow, posts);
+        part.range.communicates ? return_collective(part, *flow) : return_segment(part, *flow, posting);
       }
       for (Stage* stage : std::exchange(flow->weights, {})) stage->weight_gradient(flow->microbatch);
       if (!give) return;

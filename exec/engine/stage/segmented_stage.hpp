@@ -1,8 +1,8 @@
 // A stage as a rank runs it: segments, each with an autograd graph of its own, and the communicating operators between them.
 //
-// A pass over it is a list of steps. A step waits for what the step before posted, computes, and posts the next sum over the
-// tensor-parallel ranks; so the steps of two passes can be woven, and one computes while the other's sums travel. Without tensor
-// parallelism a pass is one step. A full backward computes a segment's input gradients, posts, and does its weight gradients
+// A pass over it is a list of steps. A step waits for what the step before posted, computes, and posts the next collective; so
+// the steps of two passes can be woven, and one computes while what the other posted travels. Where no ranks communicate a pass
+// is one step. A full backward computes a segment's input gradients, posts, and does its weight gradients
 // while the sum is under way.
 #pragma once
 
@@ -11,9 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exec/engine/context/context_attention.hpp"
+#include "exec/engine/stage/pass_group.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/stage.hpp"
-#include "exec/engine/stage/tensor_group.hpp"
 #include "exec/engine/stage/vocabulary_loss.hpp"
 #include "schedule/action.hpp"
 
@@ -26,9 +27,10 @@ class SegmentedStage {
   using Take = std::function<std::vector<at::Tensor>()>;      // called by the first step
   using Give = std::function<void(std::vector<at::Tensor>)>;  // called at the end of the last
 
-  // `group`: null without tensor parallelism; `copies`: null without autocast. References must outlive the stage.
+  // `copies`: null without autocast. References must outlive the stage.
   SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
-                 const std::vector<bool>& needs_gradient, at::Device device, TensorGroup* group, WeightCopies* copies = nullptr);
+                 const std::vector<bool>& needs_gradient, at::Device device, const PassGroups& groups,
+                 WeightCopies* copies = nullptr);
 
   // Graph tensors that F takes and gives, and whose gradients a backward gives and takes.
   const std::vector<int>& inputs() const { return inputs_; }
@@ -48,11 +50,16 @@ class SegmentedStage {
     StagePart range;
     std::unique_ptr<Stage> stage;                                               // of a segment
     std::unordered_map<int, std::pair<VocabularyPart, VocabularyLoss>> losses;  // of a loss over the vocabulary, by microbatch
+    std::unique_ptr<AttentionForm> form;                                        // of attention over the context
+    bool listed = false;                                                        // attention keeps its operands alone
+    std::unordered_map<int, ContextAttention> attended;                         // by microbatch
   };
-  // A tensor, or one that is being summed.
+  // A tensor, or one that is on its way.
   struct Value {
-    at::Tensor tensor;
-    TensorGroup::PostedPtr posted;
+    at::Tensor tensor{};
+    PassGroup::PostedPtr posted{};
+    PassGroup* by = nullptr;                               // who takes it
+    std::function<at::Tensor(const at::Tensor&)> after{};  // what is made of what arrives; nothing: itself
   };
   struct ForwardFlow {
     int microbatch;
@@ -72,7 +79,9 @@ class SegmentedStage {
   };
 
   const Operator& operator_of(const Part& part) const;
-  bool sums(const Part& part, bool backward) const;
+  static Value exchanged(PassGroup& group, const at::Tensor& value, bool grows_tokens);
+  PassGroup* group_of(const Part& part) const;
+  bool posts(const Part& part, bool backward) const;
   std::vector<std::pair<std::size_t, std::size_t>> stretches(bool backward) const;
   std::vector<at::Tensor> of_only_part(std::vector<at::Tensor> values) const;
   at::Tensor resolve(Value& value);
@@ -81,12 +90,14 @@ class SegmentedStage {
   void run_segment(Part& part, ForwardFlow& flow);
   void run_collective(Part& part, ForwardFlow& flow);
   void run_loss(Part& part, ForwardFlow& flow);
+  void run_attention(Part& part, ForwardFlow& flow);
+  void return_attention(Part& part, BackwardFlow& flow, const at::Tensor& gradient);
   void return_segment(Part& part, BackwardFlow& flow, bool apart);
   void return_collective(Part& part, BackwardFlow& flow);
   Steps forward_steps(std::shared_ptr<ForwardFlow> flow, Take inputs, Give outputs);
 
   const OperatorGraph& graph_;
-  TensorGroup* group_;
+  const PassGroups& groups_;
   std::vector<int> inputs_, outputs_;
   std::vector<Part> parts_;
   std::unordered_map<int, Dropped> dropped_;  // by microbatch

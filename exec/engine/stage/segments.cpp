@@ -11,10 +11,15 @@ namespace {
 
 const Operator& operator_of(const OperatorGraph& graph, int index) { return graph.operators[static_cast<std::size_t>(index)]; }
 
-bool communicates(const Operator& op) { return op.target.rfind("panpipe::", 0) == 0; }
+// Operators that only move, and any that has a collective, such as attention over the context.
+bool communicates(const Operator& op) {
+  return op.target.rfind("panpipe::", 0) == 0 || op.forward_collective != CollectiveKind::None ||
+         op.backward_collective != CollectiveKind::None;
+}
 
 // Is the work after this operator divided, given that before it?
 bool divided_after(const Operator& op, bool before) {
+  if (op.among != Among::Tensor) return before;
   if (op.backward_collective == CollectiveKind::AllReduce || op.backward_collective == CollectiveKind::ReduceScatter) return true;
   if (op.forward_collective == CollectiveKind::AllReduce || op.forward_collective == CollectiveKind::ReduceScatter) return false;
   return before;

@@ -1,7 +1,7 @@
-// A stage of a tensor-parallel rank, cut where its ranks communicate. Between two communicating operators lies a segment, which
-// one rank computes alone; what flows past a communicating operator (the residual) crosses from segment to segment like what
-// flows through it. Without tensor parallelism a stage is one segment. Blocks that are made again are segments of their own: each
-// keeps its inputs, and in a block that communicates also what its ranks have summed.
+// A stage, cut where its ranks communicate: tensor-parallel, context-parallel or expert-parallel ones. Between two communicating
+// operators lies a segment, which one rank computes alone; what flows past a communicating operator (the residual) crosses from
+// segment to segment like what flows through it. Where none communicate a stage is one segment. Blocks that are made again are
+// segments of their own: each keeps its inputs, and in a block that communicates also what its ranks have summed or exchanged.
 #pragma once
 
 #include <vector>

@@ -40,11 +40,8 @@ std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Sta
 
 namespace {
 
-std::vector<int> replicas_of(const Plan& plan, int position, int shard) {
-  std::vector<int> ranks;
-  for (int replica = 0; replica < plan.data; ++replica) ranks.push_back(world_rank(plan, {position, replica, shard}));
-  return ranks;
-}
+// The ranks that hold the same values of a parameter: experts that are cut otherwise than the rest have replicas of their own.
+Among among_replicas(const Tensor& parameter) { return parameter.experts ? Among::ExpertData : Among::Data; }
 
 // By how many operators of a position's stages a parameter is read: where communication cuts stages, each may be in a segment
 // of its own, and adds to the gradient apart.
@@ -97,7 +94,7 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
     Slot slot;
     slot.value = value;
     slot.wide = parameters.masters().at(root).scalar_type() != value.scalar_type();
-    slot.counts = holders_.at(root).front() == place_.position && place_.replica == 0 &&
+    slot.counts = summed_over(root, transport.rank()).front() == transport.rank() &&
                   std::find(first.begin(), first.end(), place_.shard) != first.end();
     slot.late = holders_.at(root).size() > 1 || gradient_peers(tensor, place_.shard, plan.tensor).size() > 1;
     slot.once = plan.tensor == 1 || uses_of(graph, layout, plan, place_.position, root) == 1;
@@ -118,26 +115,29 @@ Gradients::~Gradients() {
     if (slot.wide || slot.bucket >= 0) torch::autograd::impl::set_post_acc_grad_hooks(slot.value, nullptr);
 }
 
-// The ranks whose gradients of a parameter add up, for the rank `shard` of its holders.
-std::vector<int> Gradients::summed_over(int root, int shard) const {
+// The ranks whose gradients of a parameter add up, ascending, for the rank `device` of its holders' devices or any rank of the
+// world with the same place at its position of the pipeline.
+std::vector<int> Gradients::summed_over(int root, int device) const {
+  const Tensor& parameter = graph_.tensors[static_cast<std::size_t>(root)];
+  const int of_position = plan_.devices_of_rank(), here = device % of_position, shard = here % plan_.tensor;
   std::vector<int> ranks;
   for (const int position : holders_.at(root))
-    for (int replica = 0; replica < plan_.data; ++replica)
-      for (const int peer : gradient_peers(graph_.tensors[static_cast<std::size_t>(root)], shard, plan_.tensor))
-        ranks.push_back(world_rank(plan_, {position, replica, peer}));
+    for (const int peer : gradient_peers(parameter, shard, plan_.tensor))
+      for (const int rank : group_of(plan_, among_replicas(parameter), position * of_position + here - shard + peer))
+        ranks.push_back(rank);
+  std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
 
 // Every rank makes every group, in the same order, as transports want it.
 void Gradients::make_groups(Groups& made) {
   std::set<std::vector<int>> wanted;
-  for (int shard = 0; shard < plan_.tensor; ++shard) {
-    for (const auto& [root, positions] : holders_) wanted.insert(summed_over(root, shard));
-    for (int position = 0; position < plan_.pipeline; ++position) wanted.insert(replicas_of(plan_, position, shard));
-  }
+  for (int device = 0; device < plan_.devices_of_rank(); ++device)
+    for (const auto& [root, positions] : holders_) wanted.insert(summed_over(root, device));
+  for (int rank = 0; rank < world_size(plan_); ++rank) wanted.insert(group_of(plan_, Among::Data, rank));
   for (const std::vector<int>& ranks : wanted)
     if (ranks.size() > 1) made[ranks] = transport_.make_group(ranks);
-  if (plan_.data > 1) replicas_ = made.at(replicas_of(plan_, place_.position, place_.shard));
+  if (plan_.replicas() > 1) replicas_ = made.at(group_of(plan_, Among::Data, transport_.rank()));
 }
 
 void Gradients::find_last_actions() {
@@ -166,7 +166,7 @@ void Gradients::make_buckets(const Groups& groups, std::int64_t bucket_bytes) {
   std::vector<std::vector<int>> ranks;
   for (std::size_t i = 0; i < order.size(); ++i) {
     order[i] = i;
-    ranks.push_back(summed_over(roots_[i], place_.shard));
+    ranks.push_back(summed_over(roots_[i], transport_.rank()));
   }
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     if (slots_[a].late != slots_[b].late) return slots_[b].late;

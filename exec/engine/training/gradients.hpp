@@ -53,7 +53,7 @@ class Gradients {
   // Is this rank the one that counts the parameter where each must count once (norms, dumps, checkpoints)?
   bool counts(std::size_t i) const { return slots_[i].counts; }
 
-  // The replicas of this rank's position and shard; nothing without data parallelism.
+  // The replicas of this rank's position and shard; nothing where there is one.
   const std::optional<Group>& replicas() const { return replicas_; }
   std::int64_t bytes() const;  // of buckets and fp32 sums
 
@@ -86,7 +86,7 @@ class Gradients {
   };
 
   using Groups = std::map<std::vector<int>, Group>;  // by ranks
-  std::vector<int> summed_over(int root, int shard) const;
+  std::vector<int> summed_over(int root, int device) const;
   void make_groups(Groups& made);
   void find_last_actions();
   void make_buckets(const Groups& groups, std::int64_t bucket_bytes);

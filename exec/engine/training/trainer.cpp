@@ -90,8 +90,8 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
 }
 
 void Trainer::make_optimizer() {
-  const bool shared = run_.plan.zero == 1 && run_.plan.data > 1;
-  owner_ = shared ? dealt(gradients_, parameters_, run_.plan.data) : std::vector<int>(gradients_.roots().size(), -1);
+  const bool shared = run_.plan.zero == 1 && run_.plan.replicas() > 1;
+  owner_ = shared ? dealt(gradients_, parameters_, run_.plan.replicas()) : std::vector<int>(gradients_.roots().size(), -1);
   const std::map<int, ParameterNumbers> numbers = parameter_numbers(run_.graph(), run_.experiment.scenario);
   std::vector<at::Tensor> masters;
   std::vector<ParameterNumbers> own;
@@ -221,7 +221,7 @@ void Trainer::share_updates() {
     bool mine;
   };
   std::vector<Share> shares;
-  for (int replica = 0; replica < run_.plan.data; ++replica) {
+  for (int replica = 0; replica < run_.plan.replicas(); ++replica) {
     std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
     for (std::size_t i = 0; i < owner_.size(); ++i) {
       if (owner_[i] != replica) continue;

@@ -1,0 +1,166 @@
+#include "exec/engine/stage/pass_group.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <iterator>
+#include <set>
+
+#include "base/error.hpp"
+#include "costmodel/lowering/collective_label.hpp"
+#include "exec/engine/mesh.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+// Messages between stages have smaller tags, gradient dumps larger ones (0x80000000). Each kind of group counts its own: two
+// kinds may have two ranks in common. Numbers come again after 2^26 messages, which is more than a step has.
+constexpr std::uint32_t kPassTag = 0x40000000U, kTagsOfGroup = 1U << 26;
+
+// Nobody else sees this memory: not another tensor, not autograd.
+bool is_exclusive(const at::Tensor& value) {
+  return value.use_count() == 1 && value.storage().use_count() == 1 && value.is_contiguous();
+}
+
+TensorSpec spec_of(const at::Tensor& value) { return {value.sizes().vec(), value.scalar_type(), value.device()}; }
+
+}  // namespace
+
+PassGroup::PassGroup(Course& course, Among among, Group group, int member)
+    : course_(course), among_(among), group_(std::move(group)), member_(member) {}
+
+std::uint32_t PassGroup::next_tag() {
+  return kPassTag + static_cast<std::uint32_t>(index_of(among_)) * kTagsOfGroup + messages_++ % kTagsOfGroup;
+}
+
+PassGroup::PostedPtr PassGroup::begin(CollectiveKind kind) {
+  auto posted = std::make_shared<Posted>();
+  posted->kind = kind;
+  posted->action = course_.action;
+  posted->at = course_.spans.now();
+  return posted;
+}
+
+PassGroup::PostedPtr PassGroup::post(CollectiveKind kind, at::Tensor value, std::int64_t dimension) {
+  const at::NoGradGuard no_graph;
+  PostedPtr posted = begin(kind);
+  posted->dimension = dimension;
+  if (kind == CollectiveKind::AllToAll) {
+    exchange_rows(*posted, value);
+    return posted;
+  }
+  if (kind == CollectiveKind::AllGather) {
+    std::vector<std::int64_t> shape = value.sizes().vec();
+    const std::int64_t part = shape[static_cast<std::size_t>(dimension)];
+    shape[static_cast<std::size_t>(dimension)] *= degree();
+    posted->value = at::zeros(shape, value.options());
+    posted->value.narrow(dimension, part * member_, part).copy_(value);
+  } else {
+    posted->value = is_exclusive(value) ? std::move(value) : value.clone(at::MemoryFormat::Contiguous);
+  }
+  posted->bytes = static_cast<std::int64_t>(posted->value.nbytes());
+  posted->at = course_.spans.now();
+  posted->pending = {course_.transport.all_reduce(posted->value, group_)};
+  return posted;
+}
+
+void PassGroup::exchange_rows(Posted& posted, const at::Tensor& value) {
+  PANPIPE_CHECK(value.size(0) == degree(), "one row for each member");
+  const std::uint32_t tag = next_tag();
+  posted.value = value;
+  posted.bytes = static_cast<std::int64_t>(value.nbytes());
+  for (int other = 0; other < degree(); ++other) {
+    if (other == member_) continue;
+    const int rank = group_.ranks[static_cast<std::size_t>(other)];
+    const at::Tensor row = value.select(0, other).contiguous();
+    posted.arriving.push_back(course_.transport.receive(spec_of(row), rank, tag));
+    posted.pending.push_back(course_.transport.send(row, rank, tag));
+  }
+  posted.pending.insert(posted.pending.end(), posted.arriving.begin(), posted.arriving.end());
+}
+
+PassGroup::PostedPtr PassGroup::pass_on(const std::vector<at::Tensor>& values, int by) {
+  const at::NoGradGuard no_graph;
+  PostedPtr posted = begin(CollectiveKind::SendReceive);
+  const auto rank_at = [&](int distance) {
+    return group_.ranks[static_cast<std::size_t>((member_ + distance + degree()) % degree())];
+  };
+  for (const at::Tensor& value : values) {
+    const at::Tensor sent = value.contiguous();
+    const std::uint32_t tag = next_tag();
+    posted->bytes += static_cast<std::int64_t>(sent.nbytes());
+    posted->arriving.push_back(course_.transport.receive(spec_of(sent), rank_at(-by), tag));
+    posted->pending.push_back(course_.transport.send(sent, rank_at(by), tag));
+  }
+  posted->pending.insert(posted->pending.end(), posted->arriving.begin(), posted->arriving.end());
+  return posted;
+}
+
+void PassGroup::await(Posted& posted) {
+  const std::string what = fmt::format("{}, waiting for the {} of the {}-parallel ranks", to_text(posted.action),
+                                       collective_label(posted.kind), name_of(among_));
+  SpanLog::Moment asked = course_.spans.now();
+  std::vector<SpanLog::Moment> ends;
+  for (const PendingPtr& one : posted.pending) one->wait(course_.deadline, what);
+  course_.waits.emplace_back(std::move(asked), course_.spans.now());
+  ends.push_back(posted.at);
+  for (const PendingPtr& one : posted.pending) ends.push_back(course_.spans.done(*one));
+  Span span;
+  span.device = course_.transport.rank();
+  span.lane = Lane::Tensor;
+  span.action = posted.action;
+  span.label = collective_label(posted.kind, among_);
+  span.bytes = Bytes(posted.bytes);
+  course_.spans.note(std::move(span), posted.at, std::move(ends));
+  posted.pending.clear();
+}
+
+at::Tensor PassGroup::take(Posted& posted) {
+  await(posted);
+  at::Tensor value = std::move(posted.value);
+  if (posted.kind == CollectiveKind::ReduceScatter) return own_part(value, posted.dimension);
+  if (posted.kind != CollectiveKind::AllToAll) return value;
+  const at::NoGradGuard no_graph;
+  std::vector<at::Tensor> rows;
+  for (const PendingPtr& one : std::exchange(posted.arriving, {})) rows.push_back(std::move(one->value));
+  rows.insert(rows.begin() + member_, value.select(0, member_));
+  return at::stack(rows);
+}
+
+std::vector<at::Tensor> PassGroup::take_all(Posted& posted) {
+  await(posted);
+  std::vector<at::Tensor> values;
+  for (const PendingPtr& one : std::exchange(posted.arriving, {})) values.push_back(std::move(one->value));
+  return values;
+}
+
+at::Tensor PassGroup::own_part(const at::Tensor& value, std::int64_t dimension) const {
+  const at::NoGradGuard no_graph;
+  const std::int64_t part = value.size(dimension) / degree();
+  return value.narrow(dimension, part * member_, part).clone(at::MemoryFormat::Contiguous);
+}
+
+PassGroups::PassGroups(const Plan& plan, Transport& transport, Clock::duration deadline, SpanLog& spans)
+    : course_{transport, deadline, spans} {
+  for (const Among among : kAmongInPasses) {
+    if (plan.groups().shape(among).members == 1) continue;
+    std::set<std::vector<int>> all;
+    for (int rank = 0; rank < world_size(plan); ++rank) all.insert(group_of(plan, among, rank));
+    const std::vector<int> own = group_of(plan, among, transport.rank());
+    for (const std::vector<int>& ranks : all) {
+      const Group group = transport.make_group(ranks);
+      if (ranks == own)
+        groups_[index_of(among)] = std::make_unique<PassGroup>(course_, among, group, member_of(plan, among, transport.rank()));
+    }
+    any_ = true;
+  }
+}
+
+void PassGroups::move_waits_to(std::vector<SpanLog::Interval>& waits) {
+  std::move(course_.waits.begin(), course_.waits.end(), std::back_inserter(waits));
+  course_.waits.clear();
+}
+
+}  // namespace panpipe::exec
