@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
+
+#include "base/text/characters.hpp"
 
 namespace panpipe {
 
 namespace {
+
+constexpr std::string_view kLines = "\n\t";  // of a fault
 
 std::string joined(const std::vector<Diagnostic>& diagnostics) {
   std::string text;
@@ -14,7 +19,14 @@ std::string joined(const std::vector<Diagnostic>& diagnostics) {
     if (!text.empty()) text += '\n';
     text += diagnostic.text;
   }
-  return text;
+  return without_controls(std::move(text), kLines);
+}
+
+// Faults quote what a file or a command line says.
+std::vector<Diagnostic> printable(std::vector<Diagnostic> diagnostics) {
+  for (Diagnostic& diagnostic : diagnostics)
+    for (std::string* text : {&diagnostic.message, &diagnostic.text}) *text = without_controls(std::move(*text), kLines);
+  return diagnostics;
 }
 
 Diagnostic without_place(const std::string& message) {
@@ -34,7 +46,7 @@ Diagnostic shown_at(Diagnostic diagnostic, const std::string& place) {
 }
 
 InputError::InputError(std::vector<Diagnostic> diagnostics)
-    : std::runtime_error(joined(diagnostics)), diagnostics_(std::move(diagnostics)) {}
+    : std::runtime_error(joined(diagnostics)), diagnostics_(printable(std::move(diagnostics))) {}
 
 InputError::InputError(const std::string& message) : InputError(std::vector<Diagnostic>{without_place(message)}) {}
 

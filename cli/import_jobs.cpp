@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "base/input/source_text.hpp"
+#include "base/text/characters.hpp"
 #include "cli/output.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "costmodel/workload/assumptions.hpp"
@@ -57,11 +58,10 @@ int write_job(jobs::ImportedJob job, const std::string& output) {
   }
   write_file(output, text, kAdvice);
   std::string told = warning;
-  for (const std::string& assumption : job.assumptions) told += "assumed: " + jobs::without_controls(assumption) + "\n";
-  for (const std::string& left : job.not_modelled)
-    told += fmt::format("not part of a prediction: {}\n", jobs::without_controls(left));
+  for (const std::string& assumption : job.assumptions) told += "assumed: " + without_controls(assumption) + "\n";
+  for (const std::string& left : job.not_modelled) told += fmt::format("not part of a prediction: {}\n", without_controls(left));
   for (const std::string& unknown : job.not_understood)
-    told += fmt::format("warning: not understood: {}\n", jobs::without_controls(unknown));
+    told += fmt::format("warning: not understood: {}\n", without_controls(unknown));
   told += fmt::format("written to {0}: {1} values, {2} arguments without effect on a step; look at it with panpipe check {0}\n",
                       output, job.values.size(), job.without_effect.size());
   std::fputs(told.c_str(), stderr);

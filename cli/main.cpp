@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/files/inputs_kept.hpp"
+#include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/version.hpp"
 #include "cli/build_info.hpp"
@@ -140,7 +141,7 @@ class HelpWithExamples : public CLI::Formatter {
 };
 
 int say(const std::string& text, ExitCode code) {
-  std::fputs((text + "\n").c_str(), stderr);
+  std::fputs((without_controls(text, "\n\t") + "\n").c_str(), stderr);
   return static_cast<int>(code);
 }
 

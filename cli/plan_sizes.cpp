@@ -57,6 +57,8 @@ planner::SizeRequest request_of(const SizeOptions& options, const SizeCall& call
   request.sizes = sizes_of(options, key);
   request.objective = objective_of(call.objective);
   if (!options.deadline.empty()) {
+    if (parse_number(options.deadline).value)  // of a whole run: other durations are offered in microseconds
+      throw InputError(fmt::format("--deadline: '{0}' has no unit; write '{0} h' or '{0} d'", options.deadline));
     request.deadline = parsed<Duration>("--deadline", options.deadline, parse_duration);
     if (*request.deadline <= Duration(0)) throw InputError(fmt::format("--deadline: '{}' must be positive", options.deadline));
   }

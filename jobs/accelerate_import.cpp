@@ -59,12 +59,9 @@ const std::vector<std::string> kAccelerateWithoutEffect = {"compute_environment"
                                                            "log_level",
                                                            "mixed_precision_config.*"};
 
-class AccelerateImport {
+class AccelerateImport : ConfigurationImport {
  public:
-  AccelerateImport(JobKeys keys, const JobOptions& options) : keys_(std::move(keys)), options_(options) {
-    job_.trainer = "Accelerate";
-    job_.source = keys_.name();
-  }
+  AccelerateImport(JobKeys keys, const JobOptions& options) : ConfigurationImport("Accelerate", std::move(keys), options) {}
 
   ImportedJob job() {
     written_type_ = one_line(keys_.text("distributed_type").value_or("NO"));
@@ -247,9 +244,6 @@ class AccelerateImport {
     framework.put(job_);
   }
 
-  JobKeys keys_;
-  const JobOptions& options_;
-  ImportedJob job_;
   std::string written_type_, type_;  // as it stands; in small letters
   int data_ = 1;                     // replicas
   int node_ = 1;                     // GPUs of a node

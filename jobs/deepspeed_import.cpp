@@ -69,12 +69,9 @@ const std::vector<std::string> kDeepSpeedWithoutEffect = {"optimizer.*",
                                                           "graph_harvesting",
                                                           "monitor_config.*"};
 
-class DeepSpeedImport {
+class DeepSpeedImport : ConfigurationImport {
  public:
-  DeepSpeedImport(JobKeys keys, const JobOptions& options) : keys_(std::move(keys)), options_(options) {
-    job_.trainer = "DeepSpeed";
-    job_.source = keys_.name();
-  }
+  DeepSpeedImport(JobKeys keys, const JobOptions& options) : ConfigurationImport("DeepSpeed", std::move(keys), options) {}
 
   ImportedJob job() {
     read_degrees();
@@ -216,9 +213,6 @@ class DeepSpeedImport {
     framework.put(job_);
   }
 
-  JobKeys keys_;
-  const JobOptions& options_;
-  ImportedJob job_;
   int data_ = 1;
 };
 

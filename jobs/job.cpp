@@ -33,17 +33,6 @@ std::string line_of(const std::string& key, const ImportedValue& value) {
 
 }  // namespace
 
-std::string without_controls(std::string text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
-    const bool wide = byte(i) == 0xC2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xA0;  // U+0080 to U+009F
-    if (byte(i) >= ' ' && byte(i) != 0x7F && !wide) continue;
-    text[i] = ' ';
-    if (wide) text[i + 1] = ' ';
-  }
-  return text;
-}
-
 std::string one_line(std::string text) {
   constexpr std::size_t kMost = 60;
   text = without_controls(std::move(text));

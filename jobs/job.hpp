@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/characters.hpp"
+
 namespace panpipe::jobs {
 
 struct ImportedValue {
@@ -28,9 +30,6 @@ struct ImportedJob {
   }
   void set(std::string key, int value, std::string origin) { set(std::move(key), std::to_string(value), std::move(origin)); }
 };
-
-// The text with a space for each control character: a line's end would begin a key, an escape would steer a terminal.
-std::string without_controls(std::string text);
 
 // A word of a job as messages show it: one line of at most 60 characters.
 std::string one_line(std::string text);

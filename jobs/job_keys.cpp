@@ -7,17 +7,13 @@
 #include <cctype>
 
 #include "base/error.hpp"
+#include "base/input/null_value.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "jobs/job.hpp"
 
 namespace panpipe::jobs {
 namespace {
-
-bool is_null_value(const Node& node) {
-  return node.kind == NodeKind::Null ||
-         (node.kind == NodeKind::Scalar && !node.quoted && (node.text == "null" || node.text == "~"));
-}
 
 constexpr std::size_t kMostSuggestions = 64;
 
@@ -50,7 +46,7 @@ const std::string& JobKeys::name() const { return root_->source->name; }
 
 bool JobKeys::has(const std::string& path) const {
   const auto found = values_.find(path);
-  return found != values_.end() && !is_null_value(*found->second);
+  return found != values_.end() && !is_null(*found->second);
 }
 
 const Node* JobKeys::find(const std::string& path) {
@@ -58,7 +54,7 @@ const Node* JobKeys::find(const std::string& path) {
   const auto found = values_.find(path);
   if (found == values_.end()) return nullptr;
   understood_.insert(path);
-  return is_null_value(*found->second) ? nullptr : found->second.get();
+  return is_null(*found->second) ? nullptr : found->second.get();
 }
 
 std::string JobKeys::shown(const std::string& path) const {

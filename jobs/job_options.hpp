@@ -29,6 +29,20 @@ void put_stated_model(ImportedJob& job, const JobOptions& options, std::optional
 // Samples of a microbatch: `stated` where there is one, else --micro, else 1, which is assumed.
 int micro_batch(ImportedJob& job, const JobOptions& options, std::optional<int> stated, const std::string& origin);
 
+// What every import of a configuration file has: the file's keys, what the command line says besides, and the job it makes.
+class ConfigurationImport {
+ protected:
+  // `options` must outlive it.
+  ConfigurationImport(std::string trainer, JobKeys keys, const JobOptions& options) : keys_(std::move(keys)), options_(options) {
+    job_.trainer = std::move(trainer);
+    job_.source = keys_.name();
+  }
+
+  JobKeys keys_;
+  const JobOptions& options_;
+  ImportedJob job_;
+};
+
 // Moves what is left in the keys to the job's lists.
 void tell_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& not_modelled,
                const std::vector<std::string>& without_effect);

@@ -58,12 +58,9 @@ const std::vector<std::string> kNanotronWithoutEffect = {"checkpoints.*",
                                                          "model.model_config.is_qwen2_config",
                                                          "model.model_config.rope_seq_len_interpolation_factor"};
 
-class NanotronImport {
+class NanotronImport : ConfigurationImport {
  public:
-  NanotronImport(JobKeys keys, const JobOptions& options) : keys_(std::move(keys)), options_(options) {
-    job_.trainer = "nanotron";
-    job_.source = keys_.name();
-  }
+  NanotronImport(JobKeys keys, const JobOptions& options) : ConfigurationImport("nanotron", std::move(keys), options) {}
 
   ImportedJob job() {
     read_degrees();
@@ -220,9 +217,6 @@ class NanotronImport {
     framework.put(job_);
   }
 
-  JobKeys keys_;
-  const JobOptions& options_;
-  ImportedJob job_;
   int tensor_ = 1;
 };
 

@@ -9,31 +9,33 @@
 namespace panpipe::jobs {
 namespace {
 
-// torch.distributed.pipelining.schedules.get_schedule_class of PyTorch 2.11.
-constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-    {"gpipe", "GPipe"},
-    {"1f1b", "1F1B"},
-    {"interleaved-1f1b", "Interleaved1F1B"},
-    {"looped-bfs", "LoopedBFS"},
-    {"interleaved-zero-bubble", "InterleavedZeroBubble"},
-    {"zb-v", "ZBVZeroBubble"},
-    {"dualpipe-v", "DualPipeV"},
+// torch.distributed.pipelining.schedules.get_schedule_class of PyTorch 2.11. A V has two stages a rank.
+constexpr TorchSchedule kTorchSchedules[] = {
+    {"gpipe", "GPipe", 1},
+    {"1f1b", "1F1B", 1},
+    {"interleaved-1f1b", "Interleaved1F1B", 2},
+    {"looped-bfs", "LoopedBFS", 2},
+    {"interleaved-zero-bubble", "InterleavedZeroBubble", 2},
+    {"zb-v", "ZBVZeroBubble", 2},
+    {"dualpipe-v", "DualPipeV", 2},
 };
 
 }  // namespace
+
+std::span<const TorchSchedule> torch_schedules() { return kTorchSchedules; }
 
 TorchOrder torch_order(const Schedule& schedule) {
   TorchOrder order;
   order.csv = to_csv(schedule, true);
   std::erase(order.csv, '\r');
   std::vector<std::string_view> families;
-  for (const auto& [family, name] : kNames) families.push_back(family);
+  for (const TorchSchedule& known : kTorchSchedules) families.push_back(known.family);
   const auto known = known_order(schedule, families);
   if (!known || known->turn != 0) return order;
   // PyTorch's schedules of one stage a rank want a microbatch for each stage.
   if (schedule.stages == schedule.ranks && schedule.microbatches < schedule.ranks) return order;
-  for (const auto& [family, name] : kNames)
-    if (known->family == family) order.name = name;
+  for (const TorchSchedule& one : kTorchSchedules)
+    if (known->family == one.family) order.name = one.name;
   return order;
 }
 

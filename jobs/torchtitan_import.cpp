@@ -13,33 +13,16 @@
 #include "jobs/framework_choices.hpp"
 #include "jobs/shared_keys.hpp"
 #include "jobs/toml_document.hpp"
+#include "jobs/torch_schedules.hpp"
 #include "jobs/torchtitan_flavors.hpp"
 #include "jobs/torchtitan_keys.hpp"
 
 namespace panpipe::jobs {
 namespace {
 
-struct TitanSchedule {
-  const char* theirs;
-  const char* ours;
-  int stages;  // of a rank, where nothing else says it
-};
-
-// PyTorch's classes without the word Schedule. A V has two stages a rank.
-constexpr TitanSchedule kTitanSchedules[] = {{"1f1b", "1f1b", 1},
-                                             {"gpipe", "gpipe", 1},
-                                             {"interleaved1f1b", "interleaved-1f1b", 2},
-                                             {"loopedbfs", "looped-bfs", 2},
-                                             {"interleavedzerobubble", "interleaved-zero-bubble", 2},
-                                             {"zbvzerobubble", "zb-v", 2},
-                                             {"dualpipev", "dualpipe-v", 2}};
-
-class TorchtitanImport {
+class TorchtitanImport : ConfigurationImport {
  public:
-  TorchtitanImport(JobKeys keys, const JobOptions& options) : keys_(std::move(keys)), options_(options) {
-    job_.trainer = "torchtitan";
-    job_.source = keys_.name();
-  }
+  TorchtitanImport(JobKeys keys, const JobOptions& options) : ConfigurationImport("torchtitan", std::move(keys), options) {}
 
   ImportedJob job() {
     read_degrees();
@@ -189,12 +172,16 @@ class TorchtitanImport {
   void read_schedule() {
     const std::string key = "parallelism.pipeline_parallel_schedule";
     const std::string name = keys_.text(key).value_or("1F1B");
-    const auto* const known = std::find_if(std::begin(kTitanSchedules), std::end(kTitanSchedules),
-                                           [&](const TitanSchedule& s) { return lower_case(name) == s.theirs; });
-    if (known == std::end(kTitanSchedules))
+    const auto schedules = torch_schedules();
+    const auto known = std::find_if(schedules.begin(), schedules.end(),
+                                    [&](const TorchSchedule& s) { return lower_case(name) == lower_case(s.name); });
+    if (known == schedules.end()) {
+      std::vector<std::string_view> names;
+      for (const TorchSchedule& one : schedules) names.push_back(one.name);
       keys_.refuse(key, fmt::format("is '{}', which is not known", one_line(name)),
-                   "known are 1F1B, GPipe, Interleaved1F1B, LoopedBFS, InterleavedZeroBubble, ZBVZeroBubble and DualPipeV");
-    job_.set("schedule", known->ours, key);
+                   fmt::format("known are {}", fmt::join(names, ", ")));
+    }
+    job_.set("schedule", std::string(known->family), key);
     const int first = keys_.integer("parallelism.pipeline_parallel_first_stage_less_layers", 0, kMostLayers).value_or(1);
     const int last = keys_.integer("parallelism.pipeline_parallel_last_stage_less_layers", 0, kMostLayers).value_or(1);
     const auto per_stage = keys_.integer("parallelism.pipeline_parallel_layers_per_stage", 1, kMostLayers);
@@ -259,9 +246,6 @@ class TorchtitanImport {
     framework.put(job_);
   }
 
-  JobKeys keys_;
-  const JobOptions& options_;
-  ImportedJob job_;
   int tensor_ = 1, pipeline_ = 1, shard_ = 1, data_ = 1;
   int layers_ = 0;
   bool layers_known_ = true;

@@ -21,6 +21,18 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
   return 0;
 }
 
+std::string without_controls(std::string text, std::string_view kept) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
+    const bool wide = byte(i) == 0xC2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xA0;  // U+0080 to U+009F
+    if (kept.find(text[i]) != kept.npos) continue;
+    if (byte(i) >= ' ' && byte(i) != 0x7F && !wide) continue;
+    text[i] = ' ';
+    if (wide) text[i + 1] = ' ';
+  }
+  return text;
+}
+
 std::string lower_case(std::string_view text) {
   std::string result(text);
   for (char& c : result)

@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "base/input/kept_document.hpp"
+#include "base/input/null_value.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "costmodel/workload/assumptions.hpp"
 #include "costmodel/workload/bounds.hpp"
@@ -135,10 +136,6 @@ class ConfigReader {
   }
 
  private:
-  static bool is_null(const Node& node) {
-    return node.kind == NodeKind::Null || (node.kind == NodeKind::Scalar && !node.quoted && node.text == "null");
-  }
-
   const Node* root_;
   ReadLog* log_;
   ModelConfig* made_;

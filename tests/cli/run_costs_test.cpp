@@ -176,7 +176,7 @@ TEST(RunCosts, WhatSizesCannotBeAskedForIsSaid) {
     EXPECT_EQ(run.exit_code, 2) << arguments;
     return run.err;
   };
-  EXPECT_EQ(error(priced + " --deadline 7"), "error: --deadline: '7' has no unit; write '7 us', '7 ms' or '7 s'\n");
+  EXPECT_EQ(error(priced + " --deadline 7"), "error: --deadline: '7' has no unit; write '7 h' or '7 d'\n");
   EXPECT_EQ(error(priced + " --deadline=-7d"), "error: --deadline: '-7d' must be positive\n");
   EXPECT_EQ(error(priced + " --budget 50"), "error: --budget: '50' has no currency; write '50 USD' or '50 EUR'\n");
   EXPECT_EQ(error(priced + " --budget 50EUR"),

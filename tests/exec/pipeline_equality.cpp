@@ -7,9 +7,9 @@
 
 #include <thread>
 
-#include "exec/engine/context/context_graph.hpp"
 #include "base/input/yaml_document.hpp"
 #include "costmodel/workload/model_config.hpp"
+#include "exec/engine/context/context_graph.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"

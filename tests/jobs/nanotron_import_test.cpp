@@ -102,6 +102,8 @@ TEST(TorchtitanImport, SchedulesAndStages) {
   EXPECT_EQ(value(job, "schedule"), "interleaved-1f1b");
   EXPECT_EQ(value(job, "parallel.virtual_stages"), "2");  // (32 + 2) / 9 = 4 stages
   EXPECT_EQ(value(titan(text + "pipeline_parallel_schedule = 'ZBVZeroBubble'\n"), "schedule"), "zb-v");
+  EXPECT_THAT(titan_fault(text + "pipeline_parallel_schedule = '2f2b'\n"),
+              HasSubstr("known are GPipe, 1F1B, Interleaved1F1B, LoopedBFS, InterleavedZeroBubble, ZBVZeroBubble, DualPipeV"));
   EXPECT_THAT(titan_fault(text + "pipeline_parallel_layers_per_stage = 12\n"),
               HasSubstr("makes 3 stages, no multiple of 2 ranks"));
   EXPECT_THAT(titan_fault(text + "pipeline_parallel_layers_per_stage = 1\npipeline_parallel_last_stage_less_layers = 3\n"),

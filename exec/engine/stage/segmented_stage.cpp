@@ -63,13 +63,12 @@ SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& ran
   std::set<int> made, read;
   for (const StagePart& part : cut) {
     parts_.emplace_back().range = part;
+    parts_.back().listed = std::any_of(range.listed.begin(), range.listed.end(),
+                                       [&](const RecomputedOperator& op) { return op.index == part.first_operator; });
     PANPIPE_CHECK(group_of(parts_.back()) != nullptr || !(posts(parts_.back(), false) || posts(parts_.back(), true)),
                   fmt::format("{} communicates, but there are no ranks to do so", operator_of(parts_.back()).target));
     if (part.communicates && attends_over_context(operator_of(parts_.back())))
       parts_.back().form = std::make_unique<AttentionForm>(attention_form(operator_of(parts_.back()), parameters));
-    parts_.back().attends_again = std::any_of(range.listed.begin(), range.listed.end(), [&](const RecomputedOperator& listed) {
-      return listed.index == part.first_operator && parts_.back().form != nullptr;
-    });
     // A stage of one segment gives its outputs in the stage's own order.
     const std::vector<int>& outputs = cut.size() == 1 ? range.outputs : part.makes;
     if (!part.communicates)
@@ -224,7 +223,7 @@ void SegmentedStage::run_attention(Part& part, ForwardFlow& flow) {
   ContextAttention made = attend_over_context(*group_of(part), op.forward_collective, form, query, key, value);
   flow.values[op.outputs[0]].tensor = made.output;
   if (!flow.recorded) return;
-  if (part.attends_again) made = {form, query, key, value, {}, {}};
+  if (part.listed) made = {form, query, key, value, {}, {}};
   part.attended[flow.microbatch] = std::move(made);
 }
 

@@ -55,7 +55,7 @@ class SegmentedStage {
     std::unique_ptr<Stage> stage;                                               // of a segment
     std::unordered_map<int, std::pair<VocabularyPart, VocabularyLoss>> losses;  // of a loss over the vocabulary, by microbatch
     std::unique_ptr<AttentionForm> form;                                        // of attention over the context
-    bool attends_again = false;                                                 // its backward does, from the operands
+    bool listed = false;                                                        // attention keeps its operands alone
     std::unordered_map<int, ContextAttention> attended;                         // by microbatch
     bool first = false, last = false;                                           // of those of its group
   };

@@ -139,6 +139,8 @@ TEST_F(ModelConfigs, AbsentKeysTakeTheDefaultsOfTheClass) {
 // Files of older releases of transformers have other keys for the same.
 TEST_F(ModelConfigs, OlderSpellingsAreRead) {
   const ModelConfig older = read_model_config(file("{model_type: llama, rope_theta: 500000, rope_scaling: null}"), 128);
+  // A null is no window, whichever way YAML writes it; the class has one by default.
+  EXPECT_EQ(read_model_config(file("{model_type: mistral, sliding_window: ~}"), 128).dimensions.traits.window, 0);
   const ModelConfig newer =
       read_model_config(file("{model_type: llama, rope_parameters: {rope_theta: 500000, rope_type: default}}"), 128);
   EXPECT_EQ(older.dimensions.traits.rotary_base, 500000);
