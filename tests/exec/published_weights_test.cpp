@@ -107,9 +107,9 @@ TEST(ModelFolders, HoldWhatTransformersWrites) {
   for (const auto& [name, loss, expert] : runs) {
     SCOPED_TRACE(fmt::format("{} over {} expert ranks", name, expert));
     const std::string out = folder.file(fmt::format("export-{}-{}", name, expert));
-    const int tensor = name == "falcon" || expert > 1 ? 1 : 2;
+    const int degree = name == "falcon" || expert > 1 ? 1 : 2;
     const std::string file = folder.write(
-        "s.yaml", scenario_of(class_keys(name), 2, expert, tensor, "optimizer: {name: sgd, learning_rate: 0}\n", expert));
+        "s.yaml", scenario_of(class_keys(name), 2, expert, degree, "optimizer: {name: sgd, learning_rate: 0}\n", expert));
     RunRequest request = quiet(file, 1);
     request.export_folder = out;
     const Outcome outcome = run_threads(file, request);
