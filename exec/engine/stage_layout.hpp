@@ -40,7 +40,7 @@ struct StageLayout {
   int loss_stage = -1;               // of the first forward path
   int microbatches = 1;              // of all forward paths together
   int splits = 1;                    // slices of a sequence, which pass through the stages one after the other
-  std::vector<int> cut;              // with slices: per graph tensor, as SliceGraph says
+  std::vector<int> cut;  // where sequences are cut, by the schedule or over ranks: per graph tensor, as SliceGraph says
   int chains = 1;
 
   // Each path numbers its share of the microbatches from 0; the step's samples are dealt to the paths one after the other.
@@ -56,8 +56,8 @@ struct StageLayout {
   int most_tensors = 1;
 };
 
-// `cut`: of the graph of one slice, where the schedule cuts sequences. Throws InputError when a stage holds no operator or the
-// graph has no loss.
+// `cut`: of the graph of a part of the sequence, where the schedule or the ranks cut sequences. Throws InputError when a stage
+// holds no operator or the graph has no loss.
 StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut = {});
 
 // Fills in which blocks the stages under full recompute make again, where the scenario says more than the mode.

@@ -9,10 +9,41 @@
 #include "base/error.hpp"
 #include "exec/engine/braid_order.hpp"
 #include "exec/engine/mesh.hpp"
+#include "exec/engine/mixed_bits.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 
 namespace panpipe::exec {
+
+namespace {
+
+// Of a table of positions a context-parallel rank reads the rows of its tokens.
+class PartsOfSequence : public ParameterStore {
+ public:
+  PartsOfSequence(const ParameterStore& whole, const std::vector<int>& cut, SequenceShare share)
+      : whole_(&whole), cut_(&cut), share_(share) {}
+
+  at::Tensor tensor(int graph_tensor) const override {
+    const int dimension = (*cut_)[static_cast<std::size_t>(graph_tensor)];
+    if (dimension < 0) return whole_->tensor(graph_tensor);
+    at::Tensor& part = parts_[graph_tensor];
+    if (!part.defined()) part = share_.part(whole_->tensor(graph_tensor), dimension);
+    return part;
+  }
+
+ private:
+  const ParameterStore* whole_;
+  const std::vector<int>* cut_;
+  SequenceShare share_;
+  mutable std::map<int, at::Tensor> parts_;
+};
+
+// Ranks with other tokens draw other random numbers.
+std::uint64_t seed_of(std::uint64_t seed, const SequenceShare& share) {
+  return share.degree == 1 ? seed : seed ^ mixed_bits(static_cast<std::uint64_t>(share.rank));
+}
+
+}  // namespace
 
 Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, int position, int replica,
                const ParameterStore& parameters, DataSource data, Transport& transport, const WorkerOptions& options)
@@ -24,18 +55,21 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
       data_(std::move(data)),
       transport_(transport),
       options_(options),
-      labels_(layout.splits > 1 ? labels_of(graph) : -1),
+      share_{member_of(plan, Among::Context, transport.rank()), plan.context},
+      labels_(layout.cut.empty() ? -1 : labels_of(graph)),
       fault_(transport.rank()),
       spans_(options.device),
       messages_(graph, plan, layout, transport, options.device, options.deadline, doing_, spans_),
       feed_(options.device),
       groups_(plan, transport, options.deadline, spans_) {
+  options_.seed = seed_of(options.seed, share_);
+  if (plan.context > 1) own_parts_ = std::make_unique<PartsOfSequence>(parameters, layout.cut, share_);
   if (options.autocast) copies_ = std::make_unique<WeightCopies>(*options.autocast);
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
     if (plan.schedule.stage_to_rank[s] != position) continue;
     stages_.emplace(static_cast<int>(s),
-                    std::make_unique<SegmentedStage>(graph, layout.stages[s], parameters, layout.needs_gradient, options_.device,
-                                                     groups_, copies_.get()));
+                    std::make_unique<SegmentedStage>(graph, layout.stages[s], own_parts_ ? *own_parts_ : parameters,
+                                                     layout.needs_gradient, options_.device, groups_, copies_.get()));
   }
   for (const Action& action : plan.schedule.order[static_cast<std::size_t>(position)])
     if (action.kind == ActionKind::R)
@@ -61,29 +95,35 @@ std::shared_ptr<const SequenceSlice> Worker::slice_of(const Action& action) {
   return std::make_shared<SequenceSlice>(SequenceSlice{action.split, &layout_.cut, std::move(sequence)});
 }
 
-// Of the mean over a microbatch's labels, the part that a slice's own mean stands for: its share of those that count.
+// What a pass reads of an input of the whole sequence: a slice of it, or the tokens of a context-parallel rank.
+at::Tensor Worker::own_part(int graph_tensor, const at::Tensor& whole, int slice) const {
+  const int dimension = layout_.cut.empty() ? -1 : layout_.cut[static_cast<std::size_t>(graph_tensor)];
+  if (dimension < 0) return whole;
+  if (share_.degree > 1) return share_.part(whole, dimension);
+  const std::int64_t length = whole.size(dimension) / layout_.splits;
+  return whole.narrow(dimension, length * slice, length).contiguous();
+}
+
+// Of the mean over a microbatch's labels, the part that the mean of what a pass reads stands for: its share of those that count.
 double Worker::loss_share(const Action& action) {
-  if (layout_.splits == 1) return 1;
+  if (layout_.cut.empty()) return 1;
   constexpr std::int64_t kIgnoredLabel = -100;  // PyTorch's default ignore_index
-  const auto even = 1.0 / layout_.splits;
+  const auto even = 1.0 / (layout_.splits * share_.degree);
   if (labels_ < 0) return even;
   const at::Tensor counted = data_(labels_, sample_of(action)).ne(kIgnoredLabel);
   const auto all = counted.sum().item<std::int64_t>();
   if (all == 0) return even;
-  const int dimension = layout_.cut[static_cast<std::size_t>(labels_)];
-  const std::int64_t length = counted.size(dimension) / layout_.splits;
-  const auto own = counted.narrow(dimension, length * action.split, length).sum().item<std::int64_t>();
+  const auto own = own_part(labels_, counted, action.split).sum().item<std::int64_t>();
   return static_cast<double>(own) / static_cast<double>(all);
 }
 
 // What a forward pass of a stage reads: activations that arrive, and data.
-std::vector<at::Tensor> Worker::take_inputs(const Action& action, std::int64_t sample, const SequenceSlice* slice) {
+std::vector<at::Tensor> Worker::take_inputs(const Action& action, std::int64_t sample) {
   const std::vector<int>& inputs = stages_.at(action.stage)->inputs();
   std::vector<at::Tensor> values = messages_.take_inputs(action, inputs);
   begin_work(*running_);
   for (const int input : layout_.stages[static_cast<std::size_t>(action.stage)].data) {
-    const at::Tensor whole = data_(input, sample);
-    values[position_in(inputs, input)] = feed_.on_device(slice != nullptr ? slice->part(input, whole).contiguous() : whole);
+    values[position_in(inputs, input)] = feed_.on_device(own_part(input, data_(input, sample), action.split));
   }
   return values;
 }
@@ -98,7 +138,7 @@ Steps Worker::forward(const Action& action) {
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
   return stage.forward(
       layout_.slice_index(action), {options_.seed, draws, options_.autocast, slice, recompute == Recompute::Selective}, drop,
-      [this, action, sample, slice] { return take_inputs(action, sample, slice.get()); },
+      [this, action, sample] { return take_inputs(action, sample); },
       [this, action, &stage](const std::vector<at::Tensor>& outputs) {
         messages_.give_outputs(action, stage.outputs(), outputs);
         if (layout_.stages[static_cast<std::size_t>(action.stage)].has_loss) note_loss(action, outputs);
@@ -342,7 +382,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
     CallContext context{options_.seed, sample, options_.autocast, slices.back()};
     context.evaluates = true;
     const Steps steps = stage.evaluate(
-        layout_.slice_index(action), context, [&] { return take_inputs(action, sample, slices.back().get()); },
+        layout_.slice_index(action), context, [&] { return take_inputs(action, sample); },
         [&](const std::vector<at::Tensor>& outputs) {
           messages_.give_outputs(action, stage.outputs(), outputs);
           if (!layout_.stages[static_cast<std::size_t>(action.stage)].has_loss) return;

@@ -13,6 +13,7 @@
 
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
+#include "exec/engine/context/sequence_share.hpp"
 #include "exec/engine/data_feed.hpp"
 #include "exec/engine/fault.hpp"
 #include "exec/engine/measure/memory_account.hpp"
@@ -98,9 +99,10 @@ class Worker {
   std::int64_t sample_of(const Action& action) const;
   std::shared_ptr<const SequenceSlice> slice_of(const Action& action);
   double loss_share(const Action& action);
+  at::Tensor own_part(int graph_tensor, const at::Tensor& whole, int slice) const;
   Running prepare(std::size_t index);
   Steps forward(const Action& action);
-  std::vector<at::Tensor> take_inputs(const Action& action, std::int64_t sample, const SequenceSlice* slice);
+  std::vector<at::Tensor> take_inputs(const Action& action, std::int64_t sample);
   Steps backward(const Action& action);
   Steps copy(const Action& action);
   bool can_weave(std::size_t first, std::size_t members) const;
@@ -118,14 +120,16 @@ class Worker {
   DataSource data_;
   Transport& transport_;
   WorkerOptions options_;
-  int labels_;  // graph input; -1 where sequences are not cut
+  SequenceShare share_;  // of the sequence, among context-parallel ranks
+  int labels_;           // graph input; -1 where sequences are not cut
   Fault fault_;
   std::string doing_;
   SpanLog spans_;
   StageMessages messages_;
   DataFeed feed_;
   PassGroups groups_;
-  std::unique_ptr<WeightCopies> copies_;  // null without autocast
+  std::unique_ptr<ParameterStore> own_parts_;  // where ranks share sequences: of what depends on positions
+  std::unique_ptr<WeightCopies> copies_;       // null without autocast
   std::map<int, std::unique_ptr<SegmentedStage>> stages_;
   std::set<Key> recomputed_;                                                  // that the order has an R for
   std::map<Key, std::unique_ptr<ParkedActivations>> parked_;                  // that it offloads

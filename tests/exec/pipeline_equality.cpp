@@ -9,6 +9,7 @@
 
 #include "base/input/yaml_document.hpp"
 #include "costmodel/workload/model_config.hpp"
+#include "exec/engine/context/context_graph.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
@@ -153,6 +154,21 @@ SliceGraph small_slices(const std::string& model, int splits, int tensor, bool s
   return slice_graph(small_request(model), small_shape(tensor, sequence_parallel), *whole.graph, splits);
 }
 
+SharedModel shared_model(const WorkloadRequest& request, WorkloadShape shape) {
+  const Workload part = make_workload(request, shape);
+  shape.context_degree = 1;
+  SharedModel made{make_workload(request, shape), {}};
+  made.part = context_graph(*part.graph, *made.whole.graph);
+  return made;
+}
+
+SharedModel small_shared(const std::string& model, int context, ContextExchange exchange, int tensor, bool sequence_parallel) {
+  WorkloadShape shape = small_shape(tensor, sequence_parallel);
+  shape.context_degree = context;
+  shape.exchange = exchange;
+  return shared_model(small_request(model), shape);
+}
+
 Plan plan_over(const OperatorGraph& graph, Schedule schedule, int data, Recompute recompute) {
   Plan plan;
   plan.pipeline = schedule.ranks;
@@ -160,6 +176,7 @@ Plan plan_over(const OperatorGraph& graph, Schedule schedule, int data, Recomput
   plan.tensor = graph.tensor_degree;
   plan.expert = graph.expert_degree;
   plan.expert_tensor = graph.expert_tensor == graph.tensor_degree ? 0 : graph.expert_tensor;
+  plan.context = graph.context_degree;
   plan.schedule = std::move(schedule);
   plan.stages.resize(static_cast<std::size_t>(plan.schedule.stages));
   const int units = static_cast<int>(graph.units.size());

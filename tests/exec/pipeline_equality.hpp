@@ -28,13 +28,22 @@ Workload small_config_model(const std::string& type, const WorkloadShape& shape)
 // One slice of its sequence.
 SliceGraph small_slices(const std::string& model, int splits, int tensor = 1, bool sequence_parallel = false);
 
+// A rank's part of its sequences, and the model of whole ones.
+struct SharedModel {
+  Workload whole;
+  SliceGraph part;
+};
+SharedModel small_shared(const std::string& model, int context, ContextExchange exchange, int tensor = 1,
+                         bool sequence_parallel = false);
+SharedModel shared_model(const WorkloadRequest& request, WorkloadShape shape);  // `shape`: of the part
+
 // Units dealt evenly to the stages of each of the schedule's forward paths.
 Plan plan_over(const OperatorGraph& graph, Schedule schedule, int data = 1, Recompute recompute = Recompute::None);
 Plan plan_of(const OperatorGraph& graph, const std::string& family, int ranks, int microbatches, int data = 1,
              const ScheduleOptions& options = {});
 
-// `slices`: of this graph, where the plan's schedule cuts sequences. `ignore_labels`: some labels do not count, and more of them
-// at the sequence's beginning.
+// `slices`: of this graph, where the plan's schedule or its ranks cut sequences. `ignore_labels`: some labels do not count, and
+// more of them at the sequence's beginning.
 Trained train(const OperatorGraph& graph, const Plan& plan, const SliceGraph* slices = nullptr, bool ignore_labels = false);
 
 // Within 1e-5 of the largest value, fp32.

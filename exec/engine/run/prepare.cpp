@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "exec/engine/context/context_graph.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/training/training_run.hpp"
@@ -24,6 +25,21 @@ std::optional<SliceGraph> sliced(const Experiment& experiment, const Schedule& s
   } catch (const InputError& error) {
     throw placed(error, scenario, "schedule");
   }
+}
+
+// What a context-parallel rank computes.
+SliceGraph shared(const Experiment& experiment, const OperatorGraph& whole) {
+  try {
+    return context_graph(*experiment.workload.graph, whole);
+  } catch (const InputError& error) {
+    throw placed(error, experiment.scenario, "parallel.context");
+  }
+}
+
+Workload of_whole_sequences(const Scenario& scenario) {
+  Degrees degrees = degrees_of(scenario);
+  degrees.context = 1;
+  return make_workload(scenario, degrees);
 }
 
 // What predictions know and the executor does not do.
@@ -54,14 +70,12 @@ PreparedRun::PreparedRun(RunRequest asked)
   if (scenario.parallel.zero > 1)
     throw fault_at(scenario, "parallel.zero", "the executor shards optimizer state (zero: 1), not gradients or parameters",
                    "run with parallel.zero 0 or 1");
-  if (const Parallel& parallel = scenario.parallel; parallel.zero > 0 && parallel.shard > 0 && parallel.shard < parallel.data)
+  if (const Parallel& parallel = scenario.parallel;
+      parallel.zero > 0 && parallel.shard > 0 && parallel.shard < parallel.data * parallel.context)
     throw fault_at(scenario, "parallel.shard",
                    fmt::format("the executor shards optimizer state over all {} data-parallel ranks, not over groups of {}",
-                               parallel.data, parallel.shard),
+                               parallel.data * parallel.context, parallel.shard),
                    "run without parallel.shard");
-  if (scenario.parallel.context > 1)
-    throw fault_at(scenario, "parallel.context", "the executor runs whole sequences",
-                   "run with parallel.context 1; estimate and simulate know more");
   if (scenario.expert_load.capacity)
     throw fault_at(scenario, "experts.capacity", "the executor drops and pads no tokens",
                    "run without experts.capacity; estimate and simulate know more");
@@ -70,7 +84,12 @@ PreparedRun::PreparedRun(RunRequest asked)
                    "run with recompute none, selective or full, or name blocks: {every: 2}, {first: 4}, {chunk: 2}");
   check_formats(scenario);
   plan = experiment.plan(request.plan);
-  slices = sliced(experiment, plan.schedule);
+  if (plan.context > 1) {
+    whole = of_whole_sequences(scenario);
+    slices = shared(experiment, *whole->graph);
+  } else {
+    slices = sliced(experiment, plan.schedule);
+  }
   layout = make_stage_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
   choose_recomputed_blocks(graph(), plan, scenario.recompute_scope, layout);
   weights = published_weights(scenario, whole_graph());

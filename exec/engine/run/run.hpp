@@ -24,13 +24,14 @@ struct PreparedRun {
   RunRequest request;
   Experiment experiment;
   Plan plan;
-  std::optional<SliceGraph> slices;  // where the schedule cuts sequences
+  std::optional<Workload> whole;     // where context-parallel ranks share sequences: the model of whole ones
+  std::optional<SliceGraph> slices;  // where the schedule cuts sequences, or ranks share them
   StageLayout layout;
   std::shared_ptr<const PublishedWeights> weights;  // null: the model begins with drawn values
 
-  // What a pass computes; and what data are for: they differ where the schedule cuts sequences.
+  // What a pass computes; and what data are for: they differ where sequences are cut.
   const OperatorGraph& graph() const { return slices ? slices->graph : whole_graph(); }
-  const OperatorGraph& whole_graph() const { return *experiment.workload.graph; }
+  const OperatorGraph& whole_graph() const { return whole ? *whole->graph : *experiment.workload.graph; }
   int world_size() const { return exec::world_size(plan); }
 };
 

@@ -31,19 +31,18 @@ void check_looks_back_only(const OperatorGraph& graph) {
   if (!attends) throw InputError(fmt::format("{} cannot be cut into slices of the sequence: it has no attention", graph.name));
 }
 
-// -1 where the shapes agree; the one dimension in which `part` is `splits` times shorter; -2 for everything else.
-int cut_dimension(const Shape& whole, const Shape& part, int splits) {
+}  // namespace
+
+int cut_dimension(const Shape& whole, const Shape& part, int parts) {
   if (whole.size() != part.size()) return -2;
   int found = -1;
   for (std::size_t d = 0; d < whole.size(); ++d) {
     if (whole[d] == part[d]) continue;
-    if (found >= 0 || part[d] * splits != whole[d]) return -2;
+    if (found >= 0 || part[d] * parts != whole[d]) return -2;
     found = static_cast<int>(d);
   }
   return found;
 }
-
-}  // namespace
 
 SliceGraph slice_graph(const WorkloadRequest& request, const WorkloadShape& shape, const OperatorGraph& whole, int splits) {
   if (!request.pt2_file.empty())

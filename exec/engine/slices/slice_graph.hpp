@@ -10,6 +10,7 @@
 
 namespace panpipe::exec {
 
+// Also what a context-parallel rank computes.
 struct SliceGraph {
   // Operators, tensors and units as those of whole sequences, activations of one slice. Inputs are a slice's; parameters and
   // buffers are whole.
@@ -20,6 +21,9 @@ struct SliceGraph {
 // InputError in words where a slice could not be computed from itself and the slices before it: attention that looks ahead, an
 // exported model (a program for whole sequences), a sequence that does not divide.
 SliceGraph slice_graph(const WorkloadRequest& request, const WorkloadShape& shape, const OperatorGraph& whole, int splits);
+
+// -1 where the shapes agree; the one dimension in which `part` is `parts` times shorter; -2 for everything else.
+int cut_dimension(const Shape& whole, const Shape& part, int parts);
 
 // InputError for an order whose W passes are not in the backward's order: slices from the last to the first.
 void check_slice_order(const Schedule& schedule);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 
@@ -16,12 +17,30 @@ namespace {
 constexpr std::string_view kLossOverVocabulary = "panpipe::vocabulary_parallel_cross_entropy";
 constexpr std::string_view kScatterSequence = "panpipe::scatter_to_sequence_parallel";
 constexpr std::string_view kGatherSequence = "panpipe::gather_sequence";
+constexpr std::string_view kExchangeHeads = "panpipe::exchange_heads";
+constexpr std::int64_t kTokens = 2;  // the dimension of exchanged heads
 
 int tensor_of(const Operator& op, std::size_t i) { return std::get<TensorRef>(op.arguments.at(i)).tensor; }
 std::int64_t integer_argument(const Operator& op, std::size_t i) { return std::get<std::int64_t>(op.arguments.at(i)); }
 
 // The sequence's, of operators that cut it.
 std::int64_t dimension_of(const Operator& op) { return op.arguments.size() > 1 ? integer_argument(op, 1) : 0; }
+
+bool attends_over_context(const Operator& op) { return op.among == Among::Context && op.target != kExchangeHeads; }
+
+// Arguments of aten::scaled_dot_product_attention behind its operands, and those of panpipe_nn::attention.
+AttentionForm attention_form(const Operator& op, const ParameterStore& parameters) {
+  const bool plain = op.target.rfind("aten::", 0) == 0;
+  const std::size_t causal = plain ? 5 : 6, scale = causal + 1, slopes = 4, window = 9;
+  AttentionForm form;
+  form.causal = std::get<bool>(op.arguments.at(causal));
+  if (const double* stated = std::get_if<double>(&op.arguments.at(scale))) form.scale = *stated;
+  if (plain) return form;
+  if (const TensorRef* given = std::get_if<TensorRef>(&op.arguments.at(slopes))) form.slopes = parameters.tensor(given->tensor);
+  form.window = integer_argument(op, window);
+  form.cap = std::get<double>(op.arguments.at(window + 1));
+  return form;
+}
 
 bool contains(const std::vector<int>& sorted, int value) { return std::binary_search(sorted.begin(), sorted.end(), value); }
 
@@ -41,9 +60,11 @@ SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& ran
   const std::vector<StagePart> cut = cut_at_collectives(graph, range);
   std::set<int> made, read;
   for (const StagePart& part : cut) {
-    parts_.push_back({part, nullptr, {}});
+    parts_.push_back({part, nullptr, {}, nullptr, {}});
     PANPIPE_CHECK(group_of(parts_.back()) != nullptr || !(posts(parts_.back(), false) || posts(parts_.back(), true)),
                   fmt::format("{} communicates, but there are no ranks to do so", operator_of(parts_.back()).target));
+    if (part.communicates && attends_over_context(operator_of(parts_.back())))
+      parts_.back().form = std::make_unique<AttentionForm>(attention_form(operator_of(parts_.back()), parameters));
     // A stage of one segment gives its outputs in the stage's own order.
     const std::vector<int>& outputs = cut.size() == 1 ? range.outputs : part.makes;
     if (!part.communicates)
@@ -58,6 +79,14 @@ SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& ran
 
 const Operator& SegmentedStage::operator_of(const Part& part) const {
   return graph_.operators[static_cast<std::size_t>(part.range.first_operator)];
+}
+
+SegmentedStage::Value SegmentedStage::exchanged(PassGroup& group, const at::Tensor& value, bool grows_tokens) {
+  const int degree = group.degree();
+  return {{},
+          group.post(CollectiveKind::AllToAll, rows_of_heads(value, grows_tokens, degree)),
+          &group,
+          [degree, grows_tokens](const at::Tensor& rows) { return value_of_rows(rows, grows_tokens, degree); }};
 }
 
 PassGroup* SegmentedStage::group_of(const Part& part) const { return groups_.of(operator_of(part).among); }
@@ -83,7 +112,10 @@ std::vector<std::pair<std::size_t, std::size_t>> SegmentedStage::stretches(bool 
 }
 
 at::Tensor SegmentedStage::resolve(Value& value) {
-  if (value.posted) value.tensor = value.by->take(*std::exchange(value.posted, nullptr));
+  if (value.posted) {
+    value.tensor = value.by->take(*std::exchange(value.posted, nullptr));
+    if (value.after) value.tensor = value.after(value.tensor);
+  }
   return value.tensor;
 }
 
@@ -125,10 +157,13 @@ void SegmentedStage::run_collective(Part& part, ForwardFlow& flow) {
   const Operator& op = operator_of(part);
   if (op.target == kLossOverVocabulary) return run_loss(part, flow);
   if (moves_expert_rows(op)) return run_expert_rows(part, flow);
+  if (part.form) return run_attention(part, flow);
   at::Tensor value = take_value(flow, part, tensor_of(op, 0));
   PassGroup* const group = group_of(part);
   Value& made = flow.values[op.outputs[0]];
-  if (op.forward_collective != CollectiveKind::None)
+  if (op.target == kExchangeHeads)
+    made = exchanged(*group, value, integer_argument(op, 1) == kTokens);
+  else if (op.forward_collective != CollectiveKind::None)
     made = {{}, group->post(op.forward_collective, std::move(value), dimension_of(op)), group};
   else
     made.tensor = op.target == kScatterSequence ? group->own_part(value, dimension_of(op)) : std::move(value);
@@ -174,6 +209,28 @@ void SegmentedStage::return_expert_rows(Part& part, BackwardFlow& flow, const at
   flow.gradients[tensor_of(op, 0)].push_back(
       {{}, post_rows(op.backward_collective, !there, gradient, counts->second, *group), group});
   if (there) counts_of_rows_.erase(counts);
+}
+
+// Selective recompute keeps the operands alone.
+void SegmentedStage::run_attention(Part& part, ForwardFlow& flow) {
+  const Operator& op = operator_of(part);
+  std::array<at::Tensor, 3> operands;
+  for (std::size_t i = 0; i < operands.size(); ++i) operands[i] = take_value(flow, part, tensor_of(op, i));
+  const auto& [query, key, value] = operands;
+  ContextAttention made = attend_over_context(*group_of(part), op.forward_collective, *part.form, query, key, value);
+  flow.values[op.outputs[0]].tensor = made.output;
+  if (!flow.recorded) return;
+  if (flow.context.recompute_attention) made = {query, key, value, {}, {}};
+  part.attended[flow.microbatch] = std::move(made);
+}
+
+void SegmentedStage::return_attention(Part& part, BackwardFlow& flow, const at::Tensor& gradient) {
+  const Operator& op = operator_of(part);
+  OperandGradients found = context_attention_backward(*group_of(part), op.forward_collective, *part.form,
+                                                      std::move(part.attended.extract(flow.microbatch).mapped()), gradient);
+  std::size_t operand = 0;
+  for (at::Tensor* one : {&found.query, &found.key, &found.value})
+    flow.gradients[tensor_of(op, operand++)].push_back({std::move(*one)});
 }
 
 Steps SegmentedStage::forward_steps(std::shared_ptr<ForwardFlow> flow, Take inputs, Give outputs) {
@@ -266,11 +323,14 @@ void SegmentedStage::return_collective(Part& part, BackwardFlow& flow) {
   at::Tensor gradient = take_gradient(flow, op.outputs[0]);
   if (!gradient.defined()) return;
   if (moves_expert_rows(op)) return return_expert_rows(part, flow, gradient);
+  if (part.form) return return_attention(part, flow, gradient);
   PassGroup* const group = group_of(part);
   Value& back = flow.gradients[tensor_of(op, 0)].emplace_back();
   if (op.target == kLossOverVocabulary) {
     const auto [own, whole] = std::move(part.losses.extract(flow.microbatch).mapped());
     back.tensor = vocabulary_gradient(own, whole, gradient);
+  } else if (op.target == kExchangeHeads) {
+    back = exchanged(*group, gradient, integer_argument(op, 1) != kTokens);
   } else if (op.backward_collective != CollectiveKind::None) {
     back = {{}, group->post(op.backward_collective, std::move(gradient), dimension_of(op)), group};
   } else {

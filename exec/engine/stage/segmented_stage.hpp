@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/engine/context/context_attention.hpp"
 #include "exec/engine/stage/expert_rows.hpp"
 #include "exec/engine/stage/pass_group.hpp"
 #include "exec/engine/stage/segments.hpp"
@@ -52,12 +53,15 @@ class SegmentedStage {
     StagePart range;
     std::unique_ptr<Stage> stage;                                               // of a segment
     std::unordered_map<int, std::pair<VocabularyPart, VocabularyLoss>> losses;  // of a loss over the vocabulary, by microbatch
+    std::unique_ptr<AttentionForm> form;                                        // of attention over the context
+    std::unordered_map<int, ContextAttention> attended;                         // by microbatch
   };
   // A tensor, or one that is on its way.
   struct Value {
     at::Tensor tensor{};
     PassGroup::PostedPtr posted{};
-    PassGroup* by = nullptr;  // who takes it
+    PassGroup* by = nullptr;                               // who takes it
+    std::function<at::Tensor(const at::Tensor&)> after{};  // what is made of what arrives; nothing: itself
   };
   struct ForwardFlow {
     int microbatch;
@@ -77,6 +81,7 @@ class SegmentedStage {
   };
 
   const Operator& operator_of(const Part& part) const;
+  static Value exchanged(PassGroup& group, const at::Tensor& value, bool grows_tokens);
   PassGroup* group_of(const Part& part) const;
   bool posts(const Part& part, bool backward) const;
   std::vector<std::pair<std::size_t, std::size_t>> stretches(bool backward) const;
@@ -87,6 +92,8 @@ class SegmentedStage {
   void run_segment(Part& part, ForwardFlow& flow);
   void run_collective(Part& part, ForwardFlow& flow);
   void run_loss(Part& part, ForwardFlow& flow);
+  void run_attention(Part& part, ForwardFlow& flow);
+  void return_attention(Part& part, BackwardFlow& flow, const at::Tensor& gradient);
   void run_expert_rows(Part& part, ForwardFlow& flow);
   void return_expert_rows(Part& part, BackwardFlow& flow, const at::Tensor& gradient);
   void return_segment(Part& part, BackwardFlow& flow, bool apart);
