@@ -208,6 +208,10 @@ PreparedProfile::PreparedProfile(ProfileRequest asked)
                    "a profile measures passes of whole sequences, not of the parts that context-parallel ranks share",
                    "profile with parallel.context 1");
   // Fewer ranks than that stand for the first ones of a group: one device measures one shard, and shards are alike.
+  if (degrees_of(experiment.scenario).experts_apart())
+    throw fault_at(experiment.scenario, experiment.scenario.parallel.expert > 1 ? "parallel.expert" : "parallel.expert_tensor",
+                   "profiles measure units with all experts on one rank",
+                   "profile without parallel.expert and parallel.expert_tensor");
   if (const int tensor = experiment.scenario.parallel.tensor; request.ranks % tensor != 0 && tensor % request.ranks != 0)
     throw fault_at(experiment.scenario, "parallel.tensor",
                    fmt::format("tensor-parallel ranks compute side by side, and {} of them do not divide the {} that profile",

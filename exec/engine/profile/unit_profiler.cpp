@@ -1,6 +1,7 @@
 #include "exec/engine/profile/unit_profiler.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <numeric>
@@ -9,6 +10,7 @@
 
 #include "costmodel/workload/operands.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
+#include "exec/engine/stage/expert_rows.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/training/synthetic_data.hpp"
 
@@ -76,6 +78,14 @@ class HeldForward {
   std::vector<torch::autograd::Edge> roots;
 };
 
+// Of rows that come from other ranks: as many of each rank for each expert.
+void fill_row_counts(const Operator& producer, const OperatorGraph& graph, const at::Tensor& counts) {
+  if (!moves_expert_rows(producer)) return;
+  const std::int64_t rows = graph.tensors[index(producer.outputs.front())].shape[0];
+  const at::Tensor ends = at::floor_divide(at::arange(counts.numel() + 1, at::kLong) * rows, counts.numel());
+  counts.copy_(ends.diff().view(counts.sizes()));
+}
+
 }  // namespace
 
 std::vector<at::Tensor> stand_in_values(const OperatorGraph& graph, const std::vector<int>& tensors, std::uint64_t seed,
@@ -90,6 +100,7 @@ std::vector<at::Tensor> stand_in_values(const OperatorGraph& graph, const std::v
       values.push_back(at::randn(tensor.shape, at::TensorOptions().dtype(scalar_type(tensor.dtype))));
     } else {
       values.push_back(at::zeros(tensor.shape, at::TensorOptions().dtype(scalar_type(tensor.dtype))));
+      if (tensor.producer >= 0) fill_row_counts(graph.operators[index(tensor.producer)], graph, values.back());
     }
     values.back() = values.back().to(device);
   }

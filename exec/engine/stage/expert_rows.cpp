@@ -37,9 +37,9 @@ at::Tensor agree_on_rows(const Operator& op, const at::Tensor& given, int expert
   const at::NoGradGuard no_graph;
   const std::int64_t members = group.degree();
   if (op.target == kSend) {
-    const at::Tensor asked = at::bincount(given.flatten(), {}, experts).to(at::kCPU).view({members, experts / members});
+    const at::Tensor asked = at::bincount(given.flatten(), {}, experts).view({members, experts / members});
     at::Tensor arrived = group.swap_numbers(asked);
-    counts = {numbers_of(asked.sum(1)), numbers_of(arrived.sum(1))};
+    counts = {numbers_of(asked.to(at::kCPU).sum(1)), numbers_of(arrived.sum(1))};
     return arrived;
   }
   // Everybody gets all rows of everybody.

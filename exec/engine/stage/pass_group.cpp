@@ -99,10 +99,12 @@ PassGroup::PostedPtr PassGroup::exchange(CollectiveKind kind, const at::Tensor& 
 
 at::Tensor PassGroup::swap_numbers(const at::Tensor& numbers) {
   swapped_ = course_.spans.now();
+  const std::string what =
+      fmt::format("{}, waiting for the row counts of the {}-parallel ranks", to_text(course_.action), name_of(among_));
+  course_.transport.settle(numbers.device(), course_.deadline, what);  // the host is about to read them
   const std::vector<std::int64_t> ones(static_cast<std::size_t>(degree()), 1);
-  const PendingPtr pending = course_.transport.all_to_all(numbers.contiguous(), ones, ones, group_);
-  pending->wait(course_.deadline,
-                fmt::format("{}, waiting for the row counts of the {}-parallel ranks", to_text(course_.action), name_of(among_)));
+  const PendingPtr pending = course_.transport.all_to_all(numbers.to(at::kCPU).contiguous(), ones, ones, group_);
+  pending->wait(course_.deadline, what);
   course_.waits.emplace_back(*swapped_, course_.spans.now());
   return pending->value;
 }
