@@ -96,7 +96,12 @@ class AutoSearch {
       }
       for (std::size_t s = 0; s < sums.size(); ++s) {
         all.add(sums[s]);
-        if (by_shape && ended(of_any_micro(round.shapes[s]), sums[s])) without_use.insert(of_any_micro(round.shapes[s]));
+        const GraphShape &shape = round.shapes[s], any_micro = of_any_micro(shape);
+        double& least = least_bounds_.try_emplace(shape, kInfinite).first->second;
+        least = std::min(least, sums[s].least_bound);
+        const auto before = last_bounds_.try_emplace(any_micro, 0).first;
+        if (by_shape && ended(sums[s], before->second)) without_use.insert(any_micro);
+        before->second = sums[s].least_bound;
       }
     }
     if (by_shape) estimate_first(kPerRound);
@@ -105,10 +110,7 @@ class AutoSearch {
 
   // Of one shape: where it is not possible, fits nowhere, or is above the plan found with two microbatches, the larger one no
   // faster than the smaller.
-  bool ended(const GraphShape& shape, const Tally& tally) {
-    const auto known = least_bounds_.find(shape);
-    const double before = known == least_bounds_.end() ? 0 : known->second;
-    least_bounds_[shape] = tally.least_bound;
+  bool ended(const Tally& tally, double before) const {
     if (tally.skipped_shape > 0) return true;
     if (tally.evaluated + tally.skipped_slow == 0) return false;
     return tally.evaluated == tally.without_room || (before >= incumbent() && tally.least_bound >= before);
@@ -255,6 +257,21 @@ class AutoSearch {
     }
   }
 
+  // All configurations with a bound below the limit. Shapes that have none are known.
+  void price_again(Enumeration& again, double limit) {
+    for (const int micro : space_.micro) {
+      for (std::vector<GraphShape>& shapes : rounds_of(space_, micro)) {
+        std::erase_if(shapes, [&](const GraphShape& shape) {
+          const auto known = least_bounds_.find(shape);
+          return known == least_bounds_.end() || known->second >= limit;
+        });
+        Enumeration::Round round(std::move(shapes));
+        for (const bool whole : {true, false})
+          if (!options_.stopped()) again.run_round(round, whole, whole, limit);
+      }
+    }
+  }
+
   // Where links are shared the plan with the least estimate need not be the fastest: all degrees whose bound is below the least
   // simulated step are looked at once more.
   void contend() {
@@ -263,9 +280,7 @@ class AutoSearch {
     constexpr double kRounding = 1 + 1e-9;
     if (options_.stopped() || least_simulated() <= incumbent() * kRounding) return;
     Enumeration again(common_, options_);
-    for (const bool whole : {true, false})
-      for (const int micro : space_.micro)
-        if (!options_.stopped()) again.run({micro}, whole, least_simulated());
+    price_again(again, least_simulated());
     std::map<DegreesKey, std::size_t> of_degrees;
     std::vector<Priced> chosen;
     std::int64_t others = 0;
@@ -361,7 +376,8 @@ class AutoSearch {
   double least_memory_ = 0;  // of the estimated that do not fit
   std::string fault_;        // of the first that has no order
   int largest_micro_ = 0;
-  std::map<GraphShape, double> least_bounds_;  // with the last microbatch
+  std::map<GraphShape, double> least_bounds_;  // of what was priced
+  std::map<GraphShape, double> last_bounds_;   // with the last microbatch, for shapes of any
   std::vector<std::string> tried_last_;        // families
   double gained_last_ = 0;                     // share of the step time
 };
