@@ -99,21 +99,31 @@ class AutoSearch {
         const GraphShape &shape = round.shapes[s], any_micro = of_any_micro(shape);
         double& least = least_bounds_.try_emplace(shape, kInfinite).first->second;
         least = std::min(least, sums[s].least_bound);
-        const auto before = last_bounds_.try_emplace(any_micro, 0).first;
-        if (by_shape && ended(sums[s], before->second)) without_use.insert(any_micro);
-        before->second = sums[s].least_bound;
+        LeastBound& last = last_bounds_[any_micro];
+        if (by_shape && ended(sums[s], last, micro)) without_use.insert(any_micro);
+        last = {micro, sums[s].least_bound};
       }
     }
     if (by_shape) estimate_first(kPerRound);
     return by_shape ? tried > 0 : all.evaluated == 0 || all.evaluated > all.without_room;
   }
 
-  // Of one shape: where it is not possible, fits nowhere, or is above the plan found with two microbatches, the larger one no
-  // faster than the smaller.
-  bool ended(const Tally& tally, double before) const {
+  // What a shape's configurations take at least with a microbatch.
+  struct LeastBound {
+    int micro = 0;
+    double bound = kInfinite;
+  };
+
+  // Of one shape: where it is not possible, fits nowhere, or where no microbatch is large enough. What a microbatch costs apart
+  // from its samples (launches, latencies, products below their full rate) falls as 1/micro, and nothing else falls: from the
+  // gain between two microbatches follows what is left to gain.
+  bool ended(const Tally& tally, const LeastBound& before, int micro) const {
     if (tally.skipped_shape > 0) return true;
     if (tally.evaluated + tally.skipped_slow == 0) return false;
-    return tally.evaluated == tally.without_room || (before >= incumbent() && tally.least_bound >= before);
+    if (tally.evaluated == tally.without_room) return true;
+    if (before.bound == kInfinite) return false;
+    const double gain = std::max(0.0, before.bound - tally.least_bound);
+    return tally.least_bound - gain * before.micro / (micro - before.micro) >= incumbent();
   }
 
   static GraphShape of_any_micro(GraphShape shape) {
@@ -376,10 +386,10 @@ class AutoSearch {
   double least_memory_ = 0;  // of the estimated that do not fit
   std::string fault_;        // of the first that has no order
   int largest_micro_ = 0;
-  std::map<GraphShape, double> least_bounds_;  // of what was priced
-  std::map<GraphShape, double> last_bounds_;   // with the last microbatch, for shapes of any
-  std::vector<std::string> tried_last_;        // families
-  double gained_last_ = 0;                     // share of the step time
+  std::map<GraphShape, double> least_bounds_;     // of what was priced
+  std::map<GraphShape, LeastBound> last_bounds_;  // with the last microbatch, for shapes of any
+  std::vector<std::string> tried_last_;           // families
+  double gained_last_ = 0;                        // share of the step time
 };
 
 }  // namespace
