@@ -95,6 +95,7 @@ planner::SearchLimits limits_of(const PlanOptions& options) {
   limits.whose = trainer.title;
   limits.schedules.assign(trainer.schedules.begin(), trainer.schedules.end());
   limits.tensor = trainer.tensor;
+  limits.sequence_with_experts = trainer.sequence_with_experts;
   limits.pipeline_next = trainer.pipeline_next;
   limits.zero = trainer.zero;
   limits.recompute = trainer.recompute;

@@ -134,6 +134,7 @@ const std::vector<Trainer>& trainers() {
       {.name = "megatron",
        .title = "Megatron-LM",
        .schedules = {"1f1b", "interleaved-1f1b"},
+       .sequence_with_experts = true,
        .pipeline_next = true,
        .zero = {0, 1, 2, 3},
        .recompute = {Recompute::None, Recompute::Selective, Recompute::Full},

@@ -31,10 +31,11 @@ struct Trainer {
   std::string_view name;   // "megatron"
   std::string_view title;  // "Megatron-LM"
   std::vector<std::string_view> schedules;
-  bool whole_layers = true;    // stages begin and end between layers
-  bool tensor = true;          // has tensor parallelism, and context parallelism
-  bool pipeline_next = false;  // numbers the ranks of a replica side by side where it is asked to
-  std::vector<int> zero;       // stages of ZeRO that it has
+  bool whole_layers = true;            // stages begin and end between layers
+  bool tensor = true;                  // has tensor parallelism, context parallelism and experts over ranks
+  bool sequence_with_experts = false;  // trains experts beside tensor parallelism with sequence parallelism only
+  bool pipeline_next = false;          // numbers the ranks of a replica side by side where it is asked to
+  std::vector<int> zero;               // stages of ZeRO that it has
   std::vector<Recompute> recompute;
   // Throws InputError where the trainer can run nothing like the plan.
   ExportedJob (*write)(const ExportRequest& request);

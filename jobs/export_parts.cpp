@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -127,13 +126,6 @@ bool replicas_in_a_row(const Plan& plan) {
 }
 
 int context_ranks(const Plan& plan) { return static_cast<int>(plan.devices.size()) / (plan.pipeline * plan.data * plan.tensor); }
-
-int stated_number(const Scenario& scenario, const std::string& path) {
-  int number = 0;
-  for (const ResolvedValue& value : scenario.resolved)
-    if (value.path == path) std::from_chars(value.value.data(), value.value.data() + value.value.size(), number);
-  return number;
-}
 
 std::optional<std::int64_t> steps_of_run(const ExportRequest& request) {
   const std::optional<RunRequest>& run = request.experiment.scenario.run;

@@ -45,9 +45,6 @@ bool replicas_in_a_row(const Plan& plan);
 // Ranks that share a sample's sequence: what the plan's devices are more than its other degrees.
 int context_ranks(const Plan& plan);
 
-// A whole number of the scenario by its key, 0 where it has none: for degrees that a plan keeps as they are stated.
-int stated_number(const Scenario& scenario, const std::string& path);
-
 // Steps that the scenario's `run` asks for, rounded up; nullopt where it has none.
 std::optional<std::int64_t> steps_of_run(const ExportRequest& request);
 

@@ -40,12 +40,11 @@ class PlanArguments {
     line("--tensor-model-parallel-size {} --pipeline-model-parallel-size {}", plan_.tensor, plan_.pipeline);
     if (plan_.sequence_parallel && plan_.tensor > 1) line("--sequence-parallel");
     if (context_ranks(plan_) > 1) line("--context-parallel-size {}", context_ranks(plan_));
-    for (const auto& [key, option] : {std::pair("parallel.expert", "--expert-model-parallel-size"),
-                                      std::pair("parallel.expert_tensor", "--expert-tensor-parallel-size")})
-      if (const int number = stated_number(scenario_, key); number > 0) line("{} {}", option, number);
+    if (plan_.expert > 1) line("--expert-model-parallel-size {}", plan_.expert);
+    if (plan_.expert_tensor > 0) line("--expert-tensor-parallel-size {}", plan_.expert_tensor);
     job_.said = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor",
                  "overlap_gradients"};
-    if (stated_number(scenario_, "parallel.expert") > 1) add_dispatch();
+    if (plan_.expert > 1) add_dispatch();
     if (context_ranks(plan_) > 1) line("--cp-comm-type {}", exchange_name(scenario_.parallel.exchange));
     job_.places_ranks = replicas_in_a_row(plan_);
     if (job_.places_ranks) line("--use-tp-pp-dp-mapping");

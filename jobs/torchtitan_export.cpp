@@ -187,10 +187,8 @@ void add_data_parallel(const ExportRequest& request, const DataRanks& ranks, Tab
   if (plan.zero == 1 && plan.data > 1) job.cannot.emplace_back("ZeRO 1: every replica keeps the optimizer's state");
   tables.set("parallelism", "tensor_parallel_degree", std::to_string(plan.tensor));
   if (context_ranks(plan) > 1) add_context(request, tables, job);
-  for (const auto& [key, name] : {std::pair("parallel.expert", "expert_parallel_degree"),
-                                  std::pair("parallel.expert_tensor", "expert_tensor_parallel_degree")})
-    if (const int number = stated_number(request.experiment.scenario, key); number > 0)
-      tables.set("parallelism", name, std::to_string(number));
+  if (plan.expert > 1) tables.set("parallelism", "expert_parallel_degree", std::to_string(plan.expert));
+  if (plan.expert_tensor > 0) tables.set("parallelism", "expert_tensor_parallel_degree", std::to_string(plan.expert_tensor));
   if (plan.tensor > 1 && !plan.sequence_parallel)
     job.cannot.emplace_back("tensor parallelism without sequence parallelism: torchtitan always divides the sequence");
 }

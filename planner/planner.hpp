@@ -35,9 +35,8 @@ struct SearchState {
 struct SearchLimits {
   std::string whose;                   // "megatron": named in messages; empty: no limits
   std::vector<std::string> schedules;  // families
-  bool tensor = true;                  // it has tensor parallelism, and context parallelism
-  bool experts = true;                 // it spreads experts over ranks
-  bool experts_whole = true;           // and may keep them whole where tensor parallelism cuts the rest
+  bool tensor = true;                  // it has tensor parallelism, context parallelism and experts over ranks
+  bool sequence_with_experts = false;  // it trains experts beside tensor parallelism with sequence parallelism only
   bool pipeline_next = true;           // it can number the ranks of a replica side by side
   std::vector<int> zero = {};          // stages that it has
   std::vector<Recompute> recompute = {};

@@ -2,6 +2,7 @@
 #include "costmodel/plan/plan.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -72,6 +73,21 @@ void check_schedule_fits(const Degrees& degrees, const Schedule& schedule) {
   check_plan_schedule(schedule);
 }
 
+// Experts are shared out over whole groups of a pipeline rank's devices.
+void check_expert_groups(const Scenario& scenario, const Degrees& degrees) {
+  const int width = degrees.expert_tensor_group(), ranks = degrees.devices_of_rank() / width;
+  if (degrees.expert <= 1 || ranks % degrees.expert == 0) return;
+  std::vector<int> divisors;
+  for (int d = 1; d <= ranks; ++d)
+    if (ranks % d == 0) divisors.push_back(d);
+  throw fault_at(
+      scenario, "parallel.expert",
+      fmt::format("experts over {} ranks do not divide the {} that a pipeline rank has for them (tensor {} x context {} x "
+                  "data {} / expert_tensor {})",
+                  degrees.expert, ranks, degrees.tensor, degrees.context, degrees.data, width),
+      fmt::format("experts share out the ranks that hold the same weights: {}", fmt::join(divisors, ", ")));
+}
+
 std::vector<int> requested_devices(const Cluster& cluster, const PlanRequest& request) {
   const Degrees& degrees = request.degrees;
   const int size = degrees.pipeline * degrees.devices_of_rank();
@@ -125,6 +141,7 @@ std::string key_of_schedule(const Scenario& scenario) {
 Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const std::vector<PartitionUnit>& units,
                      const MeanCosts& mean_costs) {
   Plan plan{request.degrees, {}, {}, {}};
+  check_expert_groups(scenario, request.degrees);
   plan.devices = at_key(scenario, request.placement ? "placement" : "parallel",
                         [&] { return requested_devices(scenario.cluster, request); });
   plan.schedule = at_key(scenario, key_of_schedule(scenario), [&] {

@@ -5,17 +5,6 @@
 
 namespace panpipe {
 
-namespace {
-
-std::string divisors_of(long long number) {
-  std::string list;
-  for (long long d = 1; d <= number; ++d)
-    if (number % d == 0) list += fmt::format("{}{}", list.empty() ? "" : ", ", d);
-  return list;
-}
-
-}  // namespace
-
 void read_expert_degrees(MapReader& parallel, Parallel& degrees) {
   ReadLog& log = parallel.log();
   if (!read_auto(parallel, "expert", "1")) degrees.expert = parallel.integer("expert", 1, 1);
@@ -30,26 +19,11 @@ void read_expert_degrees(MapReader& parallel, Parallel& degrees) {
       degrees.expert_tensor = 0;
     }
   }
-  const Node* stated = parallel.node().find("expert");
   const bool apart = degrees.expert > 1 || (degrees.expert_tensor > 0 && degrees.expert_tensor != degrees.tensor);
   if (apart && degrees.shard > 0)
     log.error(*parallel.node().find(degrees.expert > 1 ? "expert" : "expert_tensor"),
               "experts over several ranks and ZeRO in shard groups are not modelled together",
               "leave parallel.shard out: each kind of weights is then divided over all ranks that hold it");
-  if (stated == nullptr || degrees.expert == 1) return;
-  const auto open = [&](const char* key) {
-    const Node* node = parallel.node().find(key);
-    return node != nullptr && node->kind == NodeKind::Scalar && node->text == "auto";
-  };
-  const int width = degrees.expert_tensor > 0 ? degrees.expert_tensor : degrees.tensor;
-  const long long ranks = static_cast<long long>(degrees.tensor) * degrees.context * degrees.data / width;
-  if (!open("data") && !open("tensor") && !open("context") && ranks % degrees.expert != 0)
-    log.error(
-        *stated,
-        fmt::format("experts over {} ranks do not divide the {} that a pipeline rank has for them (tensor {} x context {} x "
-                    "data {} / expert_tensor {})",
-                    degrees.expert, ranks, degrees.tensor, degrees.context, degrees.data, width),
-        fmt::format("experts share out the ranks that hold the same weights: {}", divisors_of(ranks)));
 }
 
 ExpertLoad read_expert_load(MapReader& scenario, const Parallel& degrees) {

@@ -258,9 +258,12 @@ int GraphBuilder::attention(int query, int key, int value, const AttentionOption
 
 void GraphBuilder::sum_gradients_over_ranks(const std::string& name) {
   if (graph_.tensor_degree == 1) return;
-  for (Tensor& tensor : graph_.tensors)
-    if (tensor.role == TensorRole::Parameter && (tensor.name == name + ".weight" || tensor.name == name + ".bias"))
-      tensor.gradient_partial = true;
+  const std::string weight = name + ".weight", bias = name + ".bias";
+  for (auto tensor = graph_.tensors.rbegin(); tensor != graph_.tensors.rend(); ++tensor) {  // made just now, the weight first
+    if (tensor->role != TensorRole::Parameter || (tensor->name != weight && tensor->name != bias)) continue;
+    tensor->gradient_partial = true;
+    if (tensor->name == weight) return;
+  }
 }
 
 OperatorGraph GraphBuilder::finish(int loss) {

@@ -160,6 +160,13 @@ class Worker {
         tally.without_room += families * repeats(p, d);
         continue;
       }
+      const double least = m * least_busy(*placed) * common_.ground.jitter(p, std::int64_t{p} * d * base_.context * base_.tensor);
+      if (many_shapes_ && least >= incumbent_) {
+        tally.evaluated += families * repeats(p, d);
+        tally.too_slow += families * repeats(p, d);
+        tally.least_bound = std::min(tally.least_bound, least);
+        continue;
+      }
       run_data(*placed, mode, d, m);
     }
   }
@@ -193,6 +200,20 @@ class Worker {
 
   bool above_limit(double memory) const { return memory > static_cast<double>(common_.ground.limit); }
   bool least(double memory) const { return tally.least_memory == 0 || memory < tally.least_memory; }
+
+  // What the busiest rank does for one microbatch, of any family of this placement, without hand-overs.
+  double least_busy(const PlacedStages& placed) const {
+    if (placed.placement == StagePlacement::Opaque) return 0;
+    const bool woven = std::any_of(space_.families.begin(), space_.families.end(),
+                                   [&](int f) { return forms()[at(f)].placement == placed.placement && forms()[at(f)].woven; });
+    const bool split = pricer_->sums().split_backward();
+    double most = 0;
+    for (const PlacedStages::Rank& rank : placed.rank) {
+      const double whole = split ? std::min(rank.fused, rank.split) : rank.fused;
+      most = std::max(most, woven || !common_.ground.count_collectives ? std::min(rank.work, whole) : whole);
+    }
+    return most;
+  }
 
   // Whether it fits in no order, and needs more memory than another one that does not fit.
   bool no_room(const PlacedStages& placed, int d, int m) {
@@ -257,6 +278,8 @@ class Worker {
   const Space& space_;
   bool whole_;
   double incumbent_;
+  // Then what is too slow is told from its work, before hand-overs and memory are looked at.
+  const bool many_shapes_ = space_.context.size() * space_.expert.size() * space_.expert_tensor.size() > 1;
   Configuration base_;
   std::unique_ptr<Pricer>& pricer_;
   std::vector<Surroundings> surroundings_;

@@ -96,22 +96,34 @@ class AutoSearch {
       }
       for (std::size_t s = 0; s < sums.size(); ++s) {
         all.add(sums[s]);
-        if (by_shape && ended(of_any_micro(round.shapes[s]), sums[s])) without_use.insert(of_any_micro(round.shapes[s]));
+        const GraphShape &shape = round.shapes[s], any_micro = of_any_micro(shape);
+        double& least = least_bounds_.try_emplace(shape, kInfinite).first->second;
+        least = std::min(least, sums[s].least_bound);
+        LeastBound& last = last_bounds_[any_micro];
+        if (by_shape && ended(sums[s], last, micro)) without_use.insert(any_micro);
+        last = {micro, sums[s].least_bound};
       }
     }
     if (by_shape) estimate_first(kPerRound);
     return by_shape ? tried > 0 : all.evaluated == 0 || all.evaluated > all.without_room;
   }
 
-  // Of one shape: where it is not possible, fits nowhere, or is above the plan found with two microbatches, the larger one no
-  // faster than the smaller.
-  bool ended(const GraphShape& shape, const Tally& tally) {
-    const auto known = least_bounds_.find(shape);
-    const double before = known == least_bounds_.end() ? 0 : known->second;
-    least_bounds_[shape] = tally.least_bound;
+  // What a shape's configurations take at least with a microbatch.
+  struct LeastBound {
+    int micro = 0;
+    double bound = kInfinite;
+  };
+
+  // Of one shape: where it is not possible, fits nowhere, or where no microbatch is large enough. What a microbatch costs apart
+  // from its samples (launches, latencies, products below their full rate) falls as 1/micro, and nothing else falls: from the
+  // gain between two microbatches follows what is left to gain.
+  bool ended(const Tally& tally, const LeastBound& before, int micro) const {
     if (tally.skipped_shape > 0) return true;
     if (tally.evaluated + tally.skipped_slow == 0) return false;
-    return tally.evaluated == tally.without_room || (before >= incumbent() && tally.least_bound >= before);
+    if (tally.evaluated == tally.without_room) return true;
+    if (before.bound == kInfinite) return false;
+    const double gain = std::max(0.0, before.bound - tally.least_bound);
+    return tally.least_bound - gain * before.micro / (micro - before.micro) >= incumbent();
   }
 
   static GraphShape of_any_micro(GraphShape shape) {
@@ -255,6 +267,21 @@ class AutoSearch {
     }
   }
 
+  // All configurations with a bound below the limit. Shapes that have none are known.
+  void price_again(Enumeration& again, double limit) {
+    for (const int micro : space_.micro) {
+      for (std::vector<GraphShape>& shapes : rounds_of(space_, micro)) {
+        std::erase_if(shapes, [&](const GraphShape& shape) {
+          const auto known = least_bounds_.find(shape);
+          return known == least_bounds_.end() || known->second >= limit;
+        });
+        Enumeration::Round round(std::move(shapes));
+        for (const bool whole : {true, false})
+          if (!options_.stopped()) again.run_round(round, whole, whole, limit);
+      }
+    }
+  }
+
   // Where links are shared the plan with the least estimate need not be the fastest: all degrees whose bound is below the least
   // simulated step are looked at once more.
   void contend() {
@@ -263,9 +290,7 @@ class AutoSearch {
     constexpr double kRounding = 1 + 1e-9;
     if (options_.stopped() || least_simulated() <= incumbent() * kRounding) return;
     Enumeration again(common_, options_);
-    for (const bool whole : {true, false})
-      for (const int micro : space_.micro)
-        if (!options_.stopped()) again.run({micro}, whole, least_simulated());
+    price_again(again, least_simulated());
     std::map<DegreesKey, std::size_t> of_degrees;
     std::vector<Priced> chosen;
     std::int64_t others = 0;
@@ -361,9 +386,10 @@ class AutoSearch {
   double least_memory_ = 0;  // of the estimated that do not fit
   std::string fault_;        // of the first that has no order
   int largest_micro_ = 0;
-  std::map<GraphShape, double> least_bounds_;  // with the last microbatch
-  std::vector<std::string> tried_last_;        // families
-  double gained_last_ = 0;                     // share of the step time
+  std::map<GraphShape, double> least_bounds_;     // of what was priced
+  std::map<GraphShape, LeastBound> last_bounds_;  // with the last microbatch, for shapes of any
+  std::vector<std::string> tried_last_;           // families
+  double gained_last_ = 0;                        // share of the step time
 };
 
 }  // namespace

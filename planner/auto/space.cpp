@@ -136,7 +136,8 @@ void choose_experts(const Experiment& experiment, const SearchLimits& limits, bo
   const int experts = experiment.workload.graph ? experiment.workload.graph->routing.experts : 0;
   space.expert = {parallel.expert};
   space.expert_tensor = {parallel.expert_tensor};
-  if (fixed || experts == 0 || parallel.shard > 0 || !limits.experts) return;
+  space.sequence_with_tensor = experts > 0 && limits.sequence_with_experts;
+  if (fixed || experts == 0 || parallel.shard > 0 || !limits.tensor) return;
   if (is_open(scenario, "parallel.expert")) space.expert = divisors(experts, space.devices);
   if (is_open(scenario, "parallel.expert_tensor")) space.expert_tensor = {0, 1};
 }
@@ -231,6 +232,7 @@ std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro) {
         for (const int expert_tensor : space.expert_tensor)
           for (const bool sequence : space.sequence_parallel) {
             const bool closed = space.expert_tensor.size() == 1;
+            if (!sequence && tensor > 1 && space.sequence_with_tensor) continue;
             if (sequence && tensor == 1 && space.sequence_parallel.size() > 1) continue;
             if (expert_tensor == 1 && tensor == 1 && !closed) continue;  // as tensor
             all.push_back({tensor, micro, context, expert, expert_tensor, sequence});

@@ -20,6 +20,7 @@ struct Space {
   std::vector<int> expert_tensor;                                // 1, or 0 = as tensor
   std::vector<int> one_zero;                                     // the stage that stands for all where there is one replica
   std::vector<bool> sequence_parallel;
+  bool sequence_with_tensor = false;  // tensor parallelism has it
   std::vector<Recompute> recompute;
   std::vector<int> families;  // into forms()
   std::vector<AxisOrder> orders;

@@ -125,6 +125,13 @@ TEST(AutoBounds, HoldWithContextParallelism) {
     expect_compared(distances(testing::two_nodes(fmt::format("parallel: {{context: 2, context_exchange: {}}}\n", exchange)), 30));
 }
 
+TEST(AutoBounds, HoldWithSearchedContextAndExperts) {
+  for (const char* more : {"", "transfers: {semantics: asynchronous}\n"})
+    for (const auto& [name, d] :
+         distances(testing::experts_over_ranks(more, {"parallel.expert=auto", "parallel.context=auto"}), 40))
+      EXPECT_GT(d.count + d.without_plan, 0) << name;
+}
+
 // Small units: launches are most of a pass, weaving hides none of them.
 TEST(AutoBounds, HoldWhereTheHostIsTheLimit) {
   expect_compared(distances(testing::two_nodes("", {"workload.hidden=512", "workload.heads=8", "workload.sequence=512"}), 25));

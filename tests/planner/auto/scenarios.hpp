@@ -60,4 +60,18 @@ inline Scenario experts_over_ranks(const std::string& more = "", const std::vect
       "experts.yaml", ".", overrides);
 }
 
+// Four cards, four small experts.
+inline Scenario four_experts(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
+  return parse_scenario(
+      "panpipe: 1\n"
+      "cluster: {file: clusters/a100-80g-pcie-x4.yaml}\n"
+      "workload: {config: {model_type: mixtral, hidden_size: 1024, num_hidden_layers: 4, num_attention_heads: 8, "
+      "num_key_value_heads: 4, intermediate_size: 2048, num_local_experts: 4, vocab_size: 8192}, sequence: 1024}\n"
+      "batch: {micro: auto, microbatches: 8}\n"
+      "precision: bf16\n"
+      "framework: megatron-core\n" +
+          more,
+      "four-experts.yaml", ".", overrides);
+}
+
 }  // namespace panpipe::testing

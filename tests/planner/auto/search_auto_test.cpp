@@ -85,6 +85,78 @@ TEST(SearchAuto, ExpertsStayOverTheirRanks) {
   }
 }
 
+// Context and experts searched with all else: nothing that is excluded is better, whole groups alone are looked at, and each
+// candidate's settings give its figures again.
+TEST(SearchAuto, ContextAndExpertsAreSearched) {
+  for (const char* more :
+       {"parallel: {context: auto, zero: 1}\nrecompute: none\n",
+        "parallel: {context: auto, expert: auto, expert_tensor: auto}\nschedule: [1f1b, dualpipe-v]\nusable: 8 %\n"}) {
+    const auto scenario = [&](std::vector<std::string> overrides) { return testing::four_experts(more, overrides); };
+    const Answer answer = answer_of(scenario({}));
+    ASSERT_FALSE(answer.candidates.empty()) << more;
+    const double best = best_of_all(scenario({}));
+    EXPECT_LE(answer.search.best, best * (1 + 1e-12)) << more;
+    EXPECT_LE(answer.search.lower_bound, best * (1 + 1e-12)) << more;
+    for (const Candidate& candidate : answer.candidates) {
+      std::vector<std::string> overrides;
+      for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
+      EXPECT_EQ(figure(candidate.metrics, "step_time_s"), estimated(scenario(overrides)).step_time_s) << candidate.summary;
+    }
+  }
+}
+
+// Every configuration that is looked at has whole groups of experts, and a sequence that its context ranks share out.
+TEST(SearchAuto, DegreesAreLegal) {
+  const Experiment experiment(testing::four_experts("parallel: {context: auto}\n"));
+  const Space space = space_of(experiment);
+  EXPECT_EQ(space.expert, (std::vector<int>{1, 2, 4}));
+  Common common(experiment, space);
+  Enumeration enumeration(common, {});
+  enumeration.run({1}, true, std::numeric_limits<double>::infinity());
+  std::set<int> contexts, experts, widths;
+  for (const Priced& one : enumeration.take()) {
+    const Configuration& c = one.configuration;
+    const Degrees degrees = c.degrees();
+    EXPECT_EQ(degrees.devices_of_rank() % (c.expert * degrees.expert_tensor_group()), 0) << summary_of(c);
+    EXPECT_TRUE(c.tensor == 1 || c.sequence_parallel || !degrees.experts_apart()) << summary_of(c);
+    EXPECT_EQ(1024 % (2 * c.context), 0) << summary_of(c);
+    contexts.insert(c.context), experts.insert(c.expert), widths.insert(c.expert_tensor);
+  }
+  EXPECT_EQ(contexts, (std::set<int>{1, 2, 4}));
+  EXPECT_EQ(experts, (std::set<int>{1, 2, 4}));
+  EXPECT_EQ(widths, (std::set<int>{0, 1}));
+}
+
+// Not stated, experts are searched where a model has some, and context where sequences are long.
+TEST(SearchAuto, WhatIsSearchedUnstated) {
+  const auto space = [](const Scenario& scenario) { return space_of(Experiment(scenario)); };
+  EXPECT_EQ(space(testing::four_cards()).context, std::vector<int>{1});
+  EXPECT_EQ(space(testing::four_cards()).expert, std::vector<int>{1});
+  EXPECT_EQ(space(testing::four_cards("", {"workload.sequence=32768"})).context, (std::vector<int>{1, 2, 4}));
+  EXPECT_EQ(space(testing::four_cards("parallel: {context: 2}\n", {"workload.sequence=32768"})).context, std::vector<int>{2});
+  EXPECT_EQ(space(testing::four_experts()).expert, (std::vector<int>{1, 2, 4}));
+  EXPECT_EQ(space(testing::four_experts("parallel: {expert: 2}\n")).expert, std::vector<int>{2});
+  SearchLimits limits;
+  limits.tensor = false;
+  EXPECT_EQ(space_of(Experiment(testing::four_experts("parallel: {context: auto}\n")), limits).expert, std::vector<int>{1});
+}
+
+// `expert` alone: data and tensor degrees follow from the plan.
+TEST(SearchAuto, ExpertsAlonePlan) {
+  const Answer answer = answer_of(testing::four_experts("parallel: {expert: 4}\nrecompute: none\n"));
+  ASSERT_FALSE(answer.candidates.empty());
+  for (const Candidate& candidate : answer.candidates) EXPECT_THAT(candidate.settings, Contains(Pair("parallel.expert", "4")));
+}
+
+// Megatron-LM runs experts beside tensor parallelism with sequence parallelism only.
+TEST(SearchAuto, ATrainerMayNeedSequenceParallelismForExperts) {
+  const Experiment experiment(testing::four_experts());
+  SearchLimits limits;
+  limits.sequence_with_experts = true;
+  for (const std::vector<GraphShape>& round : rounds_of(space_of(experiment, limits), 1))
+    for (const GraphShape& shape : round) EXPECT_TRUE(shape.tensor == 1 || shape.sequence_parallel);
+}
+
 TEST(SearchAuto, FiguresAreThoseOfTheEstimate) {
   for (const bool cards : {true, false}) {
     const Scenario scenario = cards ? testing::eight_cards() : testing::two_nodes();
