@@ -31,7 +31,7 @@ def microseconds(call, least_s=1.0):
 
 
 def cpp(build):
-    done = subprocess.run([build / "bin" / "bench_call", "--benchmark_format=json", "--benchmark_repetitions=5"], capture_output=True, text=True, check=True)
+    done = subprocess.run([build / "bin" / "bench_call", "--benchmark_filter=estimate_", "--benchmark_format=json", "--benchmark_repetitions=3"], capture_output=True, text=True, check=True)
     rows = [row for row in json.loads(done.stdout)["benchmarks"] if row["run_type"] == "iteration"]
     return {name: min(row["cpu_time"] for row in rows if row["run_name"] == name) for name in {row["run_name"] for row in rows}}
 
