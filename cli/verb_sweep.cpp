@@ -12,10 +12,10 @@
 #include "base/version.hpp"
 #include "cli/output.hpp"
 #include "cli/stop_on_signal.hpp"
-#include "study/cell_answer/cell_answer.hpp"
 #include "cli/verbs.hpp"
 #include "planner/planner.hpp"
 #include "present/result/heading.hpp"
+#include "study/cell_answer/cell_answer.hpp"
 #include "study/sweep/sweep.hpp"
 
 namespace panpipe::cli {

@@ -29,6 +29,10 @@ class TaskReplay {
     lane_free_.assign(net_.lane_tails().size(), 0);
     points_.resize(graph.programs.size());
     collectives_known_.assign(graph.programs.size(), false);
+    std::size_t most = 0;  // collectives that are noted: their list is long, and grows slowly
+    for (const Task& task : graph.tasks)
+      if (task.program >= 0 && notes_collectives_[at(task.rank)]) most += at(graph.programs[at(task.program)].steps);
+    times_.collectives.reserve(most);
     collectives_of_.resize(graph.programs.size());
     for (std::size_t p = 0; p < graph.points.size(); ++p)
       points_[at(graph.points[p].program)].push_back(static_cast<std::int32_t>(p));

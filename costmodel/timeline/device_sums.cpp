@@ -50,6 +50,8 @@ std::vector<DeviceIntervals> intervals_of(const TaskGraph& graph, const TaskTime
     const auto found = std::find(devices.begin(), devices.end(), graph.device(rank, 0, 0));
     of_rank.push_back(found == devices.end() ? nullptr : &intervals[static_cast<std::size_t>(found - devices.begin())]);
   }
+  for (DeviceIntervals& of : intervals)
+    of.communication.reserve((times.collectives.size() + 2 * graph.transfers.size()) / devices.size());
   // They are most, and they are in order: united() goes fastest when they come first.
   for (const TaskTimes::PassCollective& c : times.collectives)
     if (DeviceIntervals* of = of_rank[at(graph.tasks[at(c.task)].rank)]; of != nullptr)

@@ -32,19 +32,34 @@ def debian_version(package):
     return found
 
 
+def tool_packages(sources):
+    """The site-packages of packaging/wheel/tools.txt; sources: folder of the unpacked archives, beside which they are installed."""
+    return next(iter(sources.parent.glob("venv/lib/python3*/site-packages")), sources)
+
+
+def pip_version(name):
+    """As packaging/wheel/tools.txt asks for it."""
+    for line in (HERE / "tools.txt").read_text().splitlines():
+        if line.startswith(name + "=="):
+            return line.split("==")[1].strip()
+    raise Missing(f"packaging/wheel/tools.txt does not name {name}")
+
+
 def texts(part, sources, torch):
     """(file name, text) of each licence text of a part. sources: folder of the unpacked archives; torch: folder of the torch package."""
     if "archive" in part:
         files = [sources / slug(part) / name for name in part["texts"]]
     elif "package" in part:
         files = [pathlib.Path("/usr/share/doc") / part["package"] / "copyright"]
+    elif "pip" in part:  # of the tools that build the wheel
+        files = sorted(tool_packages(sources).glob(f"{part['pip']}-*.dist-info/licenses/LICENSE"))
     else:
         files = sorted(torch.parent.glob("torch-*.dist-info/licenses/LICENSE")) + sorted(torch.parent.glob("torch-*.dist-info/LICENSE"))
     for file in files:
         if not file.is_file():
             raise Missing(f"the licence text of {part['name']} is not at {file}")
     if not files:
-        raise Missing(f"no licence text of {part['name']} beside {torch}")
+        raise Missing(f"no licence text of {part['name']} " + (f"in {tool_packages(sources)}" if "pip" in part else f"beside {torch}"))
     return [(f"{slug(part)}-{file.name}", file.read_text(encoding="utf-8", errors="replace")) for file in files]
 
 
@@ -59,6 +74,8 @@ def expression(parts):
 def version(part, torch_version):
     if "version" in part:
         return part["version"]
+    if "pip" in part:
+        return pip_version(part["pip"])
     return debian_version(part["package"]) if "package" in part else torch_version
 
 
@@ -73,6 +90,8 @@ def notice(parts, torch_version, have_executor):
             lines.append(f"    Built from {part['archive']}, SHA-256 {part['sha256']}, unchanged.")
         elif "package" in part:
             lines.append(f"    As Debian 12 builds it (package {part['package']}).")
+        elif "pip" in part:
+            lines.append(f"    As PyPI has it (package {part['pip']}), unchanged.")
     simgrid = next(part for part in parts if part["name"] == "SimGrid")
     lines += ["", "The licence texts lie beside this file.", "",
         "SimGrid is free software under the GNU Lesser General Public License 2.1.",

@@ -299,7 +299,7 @@ void bind_tables(nb::module_& module) {
       .def("__arrow_c_schema__", &Table::schema, "The names and types of the columns.")
       .def("__reduce__",
            [](const Table& table) {
-             return nb::make_tuple(nb::module_::import_("panpipe._core").attr("table_of"), nb::make_tuple(table.to_dict()));
+             return nb::make_tuple(nb::module_::import_("panpipe._work").attr("table"), nb::make_tuple(table.to_dict()));
            })
       .def("__repr__", [](const Table& table) {
         std::string names;

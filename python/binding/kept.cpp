@@ -11,7 +11,7 @@
 namespace panpipe::python {
 namespace {
 
-constexpr std::size_t kMostKept = 64;
+constexpr std::size_t kMostKept = 16;  // some MB each
 // Files that are compared at every call: beyond so many bytes (an exported model) reading them costs more than it saves.
 constexpr std::size_t kMostBytes = 1 << 20;
 

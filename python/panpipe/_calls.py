@@ -34,8 +34,8 @@ def _value(value: Any) -> str:
         return value
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if hasattr(value, "item") and not isinstance(value, (list, tuple, Mapping)):
-        value = value.item()  # a number of NumPy's
+    if hasattr(value, "tolist"):
+        value = value.tolist()  # numbers and arrays of NumPy's
     return json.dumps(value, default=str)
 
 

@@ -10,6 +10,11 @@ from typing import Any, Callable, Iterable
 from panpipe import _core
 
 
+def table(columns: dict[str, list]) -> _core.Table:
+    """A table that was pickled."""
+    return _core.table_of(columns)
+
+
 def cell(scenario: str | dict, grid: str, index: int) -> str:
     return _core.sweep_cell(scenario, grid, index)
 

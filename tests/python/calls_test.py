@@ -116,8 +116,6 @@ class Predictions(unittest.TestCase):
         self.assertEqual(panpipe.check(SCENARIO).origins["parallel.tensor"], "scenario")
 
     def test_threads_make_progress_together(self):
-        panpipe.forget = panpipe._core.forget_kept
-        panpipe.forget()
         counted = 0
         done = threading.Event()
 
@@ -144,7 +142,7 @@ class Searches(unittest.TestCase):
         self.assertEqual(len(found.table), len(found.candidates))
 
     def test_no_plan_is_an_answer_with_a_reason(self):
-        found = panpipe.plan(SMALL, set={"cluster.memory": "1 GiB", "schedule": "1f1b"}, method="auto")
+        found = panpipe.plan(SMALL, set={"usable": "1 %"})
         self.assertEqual(found.candidates, [])
         self.assertTrue(found.reason)
         with self.assertRaises(panpipe.NoAnswer):
@@ -225,7 +223,7 @@ class Schedules(unittest.TestCase):
         names = [family.name for family in panpipe.families()]
         self.assertIn("zb-v", names)
         for name in names:
-            self.assertTrue(panpipe.schedule(name, ranks=4, microbatches=8).legal, name)
+            self.assertTrue(panpipe.schedule(name, ranks=4, microbatches=16).legal, name)
 
 
 if __name__ == "__main__":

@@ -140,15 +140,18 @@ def setup(folder):
     done = root.call("tools/setup", VIRTUAL_ENV=folder / "old")
     expect((done.returncode, done.stdout, done.stderr),
            (0, "", f"setup: LibTorch 2.10.1 (VIRTUAL_ENV, {old}) is left out: Panpipe builds with {OLDEST} to {NEWEST}.\n"
-                   "setup: installing torch==2.11.0 into .venv (a few minutes, 5 GB)\n"), "downloads")
+                   "setup: installing torch==2.11.0 into .venv (a few minutes, 5 GB)\n"
+                   "setup: installing nanobind==3.1.0 into .venv, for the Python module\n"), "downloads")
     expect([line for line in root.log.read_text().splitlines() if "install" in line],
-           ["-m pip install -q --disable-pip-version-check --retries 5 --timeout 60 torch==2.11.0 nvidia-cuda-crt==13.0.88"], "what pip was told")
+           [f"-m pip install -q --disable-pip-version-check --retries 5 --timeout 60 {what}"
+            for what in ("torch==2.11.0 nvidia-cuda-crt==13.0.88", "nanobind==3.1.0")], "what pip was told")
 
 
 def index(folder):
     """PANPIPE_TORCH_INDEX is told to pip, once; with CUDA 12 the headers come from its compiler's package."""
     root = Root(folder)
     own = package(root.root / ".venv", "2.11.0")
+    (own.parent / "nanobind").mkdir()
     (root.root / ".venv/bin").mkdir()
     pip = root.root / ".venv/bin/python3"
     pip.write_text(f'#!/bin/sh\necho "$*" >>{root.log}\n[ "$3" != list ] || echo "nvidia-cuda-runtime-cu12 12.6.77"\n')

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "costmodel/lowering/task_graph.hpp"
+#include "costmodel/prediction/estimated_step.hpp"
 #include "costmodel/prediction/prediction.hpp"
+#include "costmodel/timeline/metric_table.hpp"
 #include "costmodel/timeline/step_time.hpp"
 
 namespace panpipe {
@@ -22,17 +24,19 @@ precision: bf16
 framework: megatron
 )";
 
+const std::vector<std::vector<std::string>> kCases = {
+    {},
+    {"schedule=zb-h1"},
+    {"schedule=interleaved-1f1b", "parallel={pipeline: 2, tensor: 2, data: 2, virtual_stages: 2}"},
+    {"schedule=stp", "batch.microbatches=8", "parallel={pipeline: 2, tensor: 4}"},
+    {"parallel={pipeline: 1, data: 8, zero: 3}"},
+    {"parallel={pipeline: 4, tensor: 2, sequence_parallel: true}", "recompute=full"},
+    {"framework=megatron-core", "parallel={pipeline: 2, tensor: 2, data: 2, zero: 1}"}};
+
 // Bit by bit: both add the same times in the same order. Where passes run side by side with collectives, or give their outputs
 // early (a braid, several stages a rank), times come from their steps; else from their durations.
 TEST(StepFigures, AreThoseOfTheTimeline) {
-  const std::vector<std::vector<std::string>> cases = {
-      {},
-      {"schedule=zb-h1"},
-      {"schedule=interleaved-1f1b", "parallel={pipeline: 2, tensor: 2, data: 2, virtual_stages: 2}"},
-      {"schedule=stp", "batch.microbatches=8", "parallel={pipeline: 2, tensor: 4}"},
-      {"parallel={pipeline: 1, data: 8, zero: 3}"},
-      {"parallel={pipeline: 4, tensor: 2, sequence_parallel: true}", "recompute=full"}};
-  for (const std::vector<std::string>& changes : cases) {
+  for (const std::vector<std::string>& changes : kCases) {
     SCOPED_TRACE(changes.empty() ? "as it is" : changes.front());
     const Experiment experiment(parse_scenario(kScenario, "s", data_directory(), changes));
     const Plan plan = experiment.plan("");
@@ -51,6 +55,28 @@ TEST(StepFigures, AreThoseOfTheTimeline) {
     const StepTerms terms = terms_of(graph, figures.exposed_communication_s, figures.step_time_s);
     EXPECT_EQ(terms.communication, whole.terms.communication);
     EXPECT_EQ(terms.idle, whole.terms.idle);
+  }
+}
+
+// Every figure of the table, of the step and of each device, again bit by bit: without spans, and with collectives of whole
+// passes noted once per program.
+TEST(EstimatedStep, HasTheFiguresOfThePrediction) {
+  for (const std::vector<std::string>& changes : kCases) {
+    SCOPED_TRACE(changes.empty() ? "as it is" : changes.front());
+    const Experiment experiment(parse_scenario(kScenario, "s", data_directory(), changes));
+    const Plan plan = experiment.plan("");
+    const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
+    const Prediction whole = predict(graph, experiment.scenario, plan);
+    const EstimatedStep step = estimated_step(graph, experiment.scenario, plan);
+    ASSERT_EQ(step.metrics.per_device.size(), whole.metrics.per_device.size());
+    for (const Metric& metric : metric_table()) {
+      SCOPED_TRACE(metric.name);
+      EXPECT_EQ(metric.of_step(step.metrics), metric.of_step(whole.metrics));
+      for (std::size_t d = 0; metric.per_device() && d < whole.metrics.per_device.size(); ++d)
+        EXPECT_EQ(metric.of_device(step.metrics.per_device[d]), metric.of_device(whole.metrics.per_device[d])) << d;
+    }
+    EXPECT_EQ(step.metrics.evidence.like, whole.metrics.evidence.like);
+    EXPECT_EQ(make_timeline(graph, step.times, TimelineKind::Estimated).spans.size(), whole.timeline.spans.size());
   }
 }
 

@@ -1,0 +1,29 @@
+"""A call from Python costs little beside what it asks for. Figures: bench/python_calls.py; this fails only far beyond them."""
+import time
+import unittest
+
+import panpipe
+
+LARGE = "examples/gpt3-175b-a100x64.yaml"
+
+
+def best_of(rounds, call):
+    """CPU time of the fastest of some calls, seconds."""
+    times = []
+    for _ in range(rounds):
+        begin = time.process_time()
+        call()
+        times.append(time.process_time() - begin)
+    return min(times)
+
+
+class Speed(unittest.TestCase):
+    def test_what_was_asked_before_is_not_read_again(self):
+        panpipe._core.forget_kept()
+        first = best_of(1, lambda: panpipe.estimate(LARGE))
+        again = best_of(30, lambda: panpipe.estimate(LARGE))
+        self.assertLess(again, 0.5 * first)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,54 @@
+"""The package is typed: mypy reads it, and programs that use it wrongly are told."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PACKAGE = pathlib.Path(os.environ["PYTHONPATH"].split(os.pathsep)[0]) / "panpipe"
+GOOD = """
+import panpipe
+step: panpipe.Prediction = panpipe.estimate("a.yaml", set={"batch.micro": 2})
+time: float = step.step_time_s
+rows: int = len(step.timeline)
+order: panpipe.Schedule = panpipe.schedule("1f1b", ranks=4, microbatches=8, stages_per_rank=2)
+faults: list[panpipe.Diagnostic] = panpipe.InputError("x").diagnostics
+"""
+BAD = """
+import panpipe
+panpipe.estimate(3)
+panpipe.schedule("1f1b", ranks="4")
+panpipe.estimate("a.yaml").step_time
+"""
+
+
+class Types(unittest.TestCase):
+    def mypy(self, *words):
+        environment = dict(os.environ, MYPYPATH=str(PACKAGE.parent), PYTHONPATH="")
+        return subprocess.run([sys.executable, "-m", "mypy", "--no-incremental", "--cache-dir", os.devnull, *words], capture_output=True, text=True, env=environment)
+
+    def setUp(self):
+        try:
+            import mypy  # noqa: F401
+        except ImportError:
+            self.skipTest("mypy is not installed for this Python")
+
+    def test_programs_that_use_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("good", GOOD), ("bad", BAD)):
+                (pathlib.Path(folder) / f"{name}.py").write_text(text)
+            good = self.mypy(f"{folder}/good.py")
+            self.assertEqual(good.returncode, 0, good.stdout + good.stderr)
+            bad = self.mypy(f"{folder}/bad.py").stdout
+            self.assertIn("Found 3 errors", bad)
+
+    def test_every_part_has_a_stub(self):
+        stub = (PACKAGE / "_core.pyi").read_text()
+        for name in ("class Table", "class PredictedStep", "class JudgedSchedule", "def estimate", "def sweep_cell", "def fit"):
+            self.assertIn(name, stub)
+        self.assertTrue((PACKAGE / "py.typed").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
