@@ -210,11 +210,11 @@ def for_site(text, origin, page):
 
 def on_config(config):
     named = set(re.findall(r"[\w/.-]+\.md", json.dumps(config.nav)))
-    for section, folder in (("Models", "models"), ("Design", "decisions")):
+    for section, folder in (("How-to", "."), ("Models", "models"), ("Design", "decisions")):
         pages = next(item[section] for item in config.nav if section in item)
         if folder == "decisions":
             pages = next(item["Decisions"] for item in pages if "Decisions" in item)
-        pages += [name for name in (f"{folder}/{file.name}" for file in sorted((ROOT / "docs" / folder).glob("*.md"))) if name not in named]
+        pages += [name for name in (posixpath.normpath(f"{folder}/{file.name}") for file in sorted((ROOT / "docs" / folder).glob("*.md"))) if name not in named]
 
 
 def on_files(files, config):
