@@ -103,6 +103,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe list models\n"
      "  panpipe list clusters --json\n",
      cli::add_list_verb},
+    {"schema", "print what a scenario may hold as a JSON Schema, for editors",
+     "  panpipe schema > scenario.schema.json\n"
+     "  sed -i '1i # yaml-language-server: $schema=scenario.schema.json' my.yaml\n",
+     cli::add_schema_verb},
     {"support", "say what of a scenario was ever compared with measured runs, and how sure its prediction therefore is",
      "  panpipe support scenarios/examples/gpt3-175b-a100x64.yaml\n"
      "  panpipe support my.yaml --json\n",

@@ -130,8 +130,44 @@ def verbs_page():
     return "\n".join(out)
 
 
+def forms_of(schema):
+    """What a value may be, in words."""
+    words = []
+    for form in schema.get("anyOf", [schema]):
+        if "enum" in form:
+            words += [f"`{word}`" for word in form["enum"]]
+        elif "examples" in form:
+            words.append(f"as in `{form['examples'][0]}`")
+        elif form.get("type") == "array":
+            words.append("a list")
+        elif form.get("type") == "object":
+            words.append("a map")
+        elif form.get("type") == "integer":
+            words.append(f"a whole number of at least {form['minimum']}" if form.get("minimum") else "a whole number")
+        elif "type" in form:
+            words.append({"number": "a number", "boolean": "`true`, `false`"}.get(str(form["type"]), "a text"))
+    return ", ".join(dict.fromkeys(words))
+
+
+def key_rows(schema, path):
+    for form in [schema["items"]] if "items" in schema else schema.get("anyOf", [schema]):
+        if "items" in form:
+            yield from key_rows(form["items"], f"{path}[]")
+        for name, value in form.get("properties", {}).items():
+            key = f"{path}.{name}".lstrip(".")
+            default = f"`{value['default']}`" if "default" in value else "required" if name in form.get("required", []) else ""
+            yield f"| `{key}` | {forms_of(value)} | {default} | {cell(value.get('description', ''))} |"
+            yield from key_rows(value, key)
+
+
 def keys_page():
-    return "# Keys of a scenario\n"
+    schema = json.loads(answer("schema"))
+    out = ["# Keys of a scenario", "", "The table is what `panpipe schema` prints, which asks the readers of scenarios themselves for keys, values and defaults. "
+           "No default means that other keys or files decide. [File formats](../file-formats.md) explains the keys.", ""]
+    for name in schema["properties"]:
+        part = {"properties": {name: schema["properties"][name]}, "required": schema["required"]}
+        out += [f"## {name}", "", "| key | value | default | meaning |", "|---|---|---|---|", *key_rows(part, ""), ""]
+    return "\n".join(out)
 
 
 # --- the Markdown of the tree, as Python-Markdown reads it ---
@@ -174,11 +210,11 @@ def for_site(text, origin, page):
 
 def on_config(config):
     named = set(re.findall(r"[\w/.-]+\.md", json.dumps(config.nav)))
-    for section, folder in (("Models", "models"), ("Design", "decisions")):
+    for section, folder in (("How-to", "."), ("Models", "models"), ("Design", "decisions")):
         pages = next(item[section] for item in config.nav if section in item)
         if folder == "decisions":
             pages = next(item["Decisions"] for item in pages if "Decisions" in item)
-        pages += [name for name in (f"{folder}/{file.name}" for file in sorted((ROOT / "docs" / folder).glob("*.md"))) if name not in named]
+        pages += [name for name in (posixpath.normpath(f"{folder}/{file.name}") for file in sorted((ROOT / "docs" / folder).glob("*.md"))) if name not in named]
 
 
 def on_files(files, config):

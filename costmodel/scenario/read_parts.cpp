@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/input/key_record.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
@@ -139,6 +140,7 @@ class Section {
 const Node* name_node(const Node& value) { return value.kind == NodeKind::Map ? value.find("name") : &value; }
 
 bool read_auto(MapReader& reader, const std::string& key, const std::string& fallback) {
+  note_words(reader.node(), reader.node().path.empty() ? key : reader.node().path + "." + key, {"auto"});
   if (!is_auto(reader.node().find(key))) return false;
   const Node& node = *reader.find(key);
   if (!fallback.empty()) reader.log().resolved(node.path, fallback, origin_of(node) + ", auto");
@@ -424,6 +426,7 @@ std::vector<std::string> read_partition(MapReader& scenario) {
   std::vector<std::string> cuts;
   ReadLog& log = scenario.log();
   const Node* node = scenario.find("partition");
+  note_words(scenario.node(), "partition", {"auto"});
   if (node == nullptr) {
     log.resolved("partition", "auto", "default");
     return cuts;

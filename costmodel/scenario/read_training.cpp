@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/input/key_record.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 
@@ -144,6 +145,7 @@ void read_evaluation(MapReader& reader, TrainingRequest& training) {
 
 void read_loss_scale(MapReader& reader, TrainingRequest& training) {
   const Node* node = reader.find("loss_scale");
+  note_words(reader.node(), "training.loss_scale", {"dynamic"});
   if (node == nullptr) return;
   using Kind = TrainingRequest::LossScale;
   if (node->kind == NodeKind::Map) {

@@ -52,7 +52,7 @@ TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
   EXPECT_EQ(run.err,
             "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
             "  verbs: check, schedule, estimate, simulate, plan, sweep, compare, report, profile, import, export, validate, fit, "
-            "run, new, list, support, doctor, selftest, version, completion, manual\n");
+            "run, new, list, schema, support, doctor, selftest, version, completion, manual\n");
 }
 
 TEST(CommandLine, AnUnknownOptionIsAnInputError) {
