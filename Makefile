@@ -5,7 +5,7 @@ RELEASE := build/release
 # Given to CMake when build/release is configured, which is done again when they change: make build CMAKE_OPTIONS=-DPANPIPE_SIM=OFF
 export CMAKE_OPTIONS
 
-.PHONY: help setup build demo test bench accuracy format clean
+.PHONY: help setup build demo test bench accuracy arena format clean
 help:   ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -28,6 +28,10 @@ bench: build  ## Google Benchmark programs; JSON beside the table in build/bench
 accuracy: ## predict the published runs and write docs/accuracy.md
 	@$(MAKE) --no-print-directory build PROGRAMS=1
 	@tools/accuracy $(RELEASE)/bin/panpipe
+
+arena: ## judge all schedules beside each other and write docs/arena.md; minutes
+	@$(MAKE) --no-print-directory build PROGRAMS=1
+	@tools/arena $(RELEASE)/bin/panpipe
 
 format: ## rewrite the sources with clang-format
 	@clang-format-14 -i $$(git ls-files '*.hpp' '*.cpp')

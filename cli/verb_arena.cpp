@@ -16,7 +16,7 @@ namespace {
 struct ArenaSettings {
   std::vector<std::string> entrants, ratios, clusters;
   std::optional<int> ranks, microbatches;
-  std::string output, backend = "flow";
+  std::string output, order, backend = "flow";
   bool json = false, alone = false;
   int threads = 0;
 };
@@ -59,12 +59,20 @@ arena::ArenaRequest request_for(const ArenaSettings& settings) {
 // Exits 1 where a schedule that was named is not legal.
 int show_arena(const ArenaSettings& settings) {
   if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
+  if (!settings.order.empty()) {
+    check_outputs({settings.order}, "choose another file with --order");
+    if (settings.entrants.empty()) throw InputError("--order writes the order of the first schedule that is named: name one");
+  }
   const arena::Arena judged = arena::judge(request_for(settings));
   if (settings.json)
     print(arena::to_json(judged));
   else
     show(arena::to_table(judged));
   if (!settings.output.empty()) write_file(settings.output, arena::to_page(judged), kAdvice);
+  if (!settings.order.empty())
+    write_file(settings.order,
+               to_csv(arena::order_of(judged.request, judged.request.entrants.front(), judged.request.ratios.front()), false),
+               "choose another file with --order");
   for (std::size_t i = 0; i < settings.entrants.size(); ++i)
     if (!judged.rounds.front().judged[i].legal()) return static_cast<int>(ExitCode::CheckFailed);
   return 0;
@@ -92,6 +100,8 @@ void add_arena_verb(CLI::App& sub, std::function<int()>& run) {
       ->check(CLI::Range(1, 4096));
   sub.add_flag("--json", settings->json, "print the document panpipe-arena/1");
   sub.add_option("-o", settings->output, "write the page into this file")->type_name("FILE.html");
+  sub.add_option("--order", settings->order, "write the order of the first schedule that is named, as CSV")
+      ->type_name("FILE.csv");
   run = [settings] { return show_arena(*settings); };
 }
 

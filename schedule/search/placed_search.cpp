@@ -241,6 +241,12 @@ Found find_placed_order(const OrderProblem& problem, const std::vector<Rows>& st
   found.bound = lower_bound(problem);
   std::vector<LayoutSearch::Tried> tried = LayoutSearch(problem, seed).run(found.bound);
   RowTimer timer(problem);
+  if (problem.comm > 0) {  // passes that meet exactly on free links make good orders with short delays too
+    OrderProblem free = problem;
+    free.comm = 0;
+    for (LayoutSearch::Tried& order : LayoutSearch(free, seed).run(lower_bound(free)))
+      if (timer.run(order.rows, order.score)) tried.push_back(std::move(order));
+  }
   for (const Rows& rows : starts) {
     Score score;
     if (!rows.empty() && fits_memory(problem, rows) && timer.run(rows, score)) tried.push_back({{}, rows, score});
@@ -259,6 +265,22 @@ Found find_placed_order(const OrderProblem& problem, const std::vector<Rows>& st
     found.score = start.score;
   }
   return found;
+}
+
+Schedule placed_schedule(const std::string& name, const OrderProblem& problem, std::uint64_t seed) {
+  std::vector<Rows> starts;
+  const ScheduleOptions options = {{"stages_per_rank", std::to_string(problem.chunks)}};
+  for (const char* family : {"hanayo", "interleaved-zero-bubble", "interleaved-1f1b", "group-interleaved"}) {
+    if ((family[0] == 'h') == problem.loop || problem.chunks < 2) continue;
+    try {
+      starts.push_back(rows_of(problem, make_schedule(family, problem.ranks, problem.microbatches, options)));
+    } catch (const InputError&) {  // the family does not exist at this size
+    }
+  }
+  const Found found = find_placed_order(problem, starts, seed);
+  Schedule schedule = schedule_of(problem, found.rows, name);
+  schedule.lower_bound = std::min(found.bound.makespan, found.score.makespan);
+  return schedule;
 }
 
 }  // namespace panpipe::search

@@ -19,6 +19,7 @@
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
 #include "base/files/inputs_kept.hpp"
+#include "schedule/limits.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/text/csv_cell.hpp"
 #include "schedule/text/csv_header.hpp"
@@ -27,7 +28,8 @@
 namespace panpipe {
 namespace {
 
-constexpr std::size_t kMaxFaults = 20;  // as compilers do
+constexpr std::size_t kMaxFaults = 20;                        // as compilers do
+constexpr std::size_t kLargestFile = std::size_t{256} << 20;  // kMaxActions of the longest names, and as many empty cells
 constexpr std::size_t kShownWidth = 100;
 
 // The source line with a caret; a long row is shown around the caret only.
@@ -150,6 +152,10 @@ class CsvReader {
       first = end + 1;
     }
     empty.push_back(waiting);
+    actions_ += static_cast<double>(row.size());
+    if (actions_ > kMaxActions)
+      fail(fmt::format("line {}: more than {:g} million actions, what 8 GB of memory hold", line.number, kMaxActions / 1e6),
+           "fewer microbatches, or fewer stages a rank");
     if (row.empty() && faults_.empty())
       add_fault(line, 0, "a row of empty cells: every row is a rank, and every rank has actions", "remove the line");
     schedule_.order.push_back(std::move(row));
@@ -347,6 +353,8 @@ class CsvReader {
   std::vector<CellAction> cell_;
   std::vector<std::vector<Place>> places_;  // per rank and action
   std::vector<Line> row_lines_;
+  double actions_ = 0;
+
   std::vector<std::pair<std::size_t, std::size_t>> full_backwards_;  // (rank, action) spelt BW
   CsvHeader header_;
 };
@@ -362,8 +370,9 @@ Schedule load_schedule_csv(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) fail(fmt::format("cannot read the file: {}", std::strerror(errno)));
   if (S_ISDIR(status.st_mode)) fail("this is a directory, not a schedule");
-  const std::optional<std::string> text = input_bytes(path);
+  const std::optional<std::string> text = input_bytes(path, kLargestFile);
   if (!text) fail(fmt::format("cannot read the file: {}", std::strerror(errno)));
+  if (text->size() > kLargestFile) fail(fmt::format("longer than {} MiB: no schedule is", kLargestFile >> 20));
   report_file_read(path);
   return read_schedule_csv(*text, path);
 }

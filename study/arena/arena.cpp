@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "base/error.hpp"
 #include "base/parallel_for.hpp"
+#include "base/text/quantity_text.hpp"
 #include "schedule/communication.hpp"
 #include "schedule/find_family.hpp"
+#include "schedule/search/placed_search.hpp"
 #include "schedule/step_bound.hpp"
 #include "schedule/walk.hpp"
 #include "study/arena/cluster_bench.hpp"
@@ -60,15 +63,43 @@ struct Contestant {
   std::optional<Schedule> schedule;
 };
 
+double search_option(const Entrant& entrant, const char* key, double fallback) {
+  const auto found = entrant.options.find(key);
+  return found == entrant.options.end() ? fallback : parse_number(found->second).value.value_or(fallback);
+}
+
+constexpr double kMostSearched = 6e4;  // passes: some seconds
+
+Schedule search_order(const Entrant& entrant, const ArenaRequest& request, const CostRatio& ratio) {
+  const int stages = static_cast<int>(search_option(entrant, "stages_per_rank", 4));
+  const double held = search_option(entrant, "held", request.ranks);
+  if (stages < 1 || stages > 16) throw InputError("a search takes 1 to 16 stages a rank");
+  const int memory = static_cast<int>(std::floor(held * stages + 1e-9));
+  if (memory < stages)
+    throw InputError(
+        fmt::format("a rank runs all its {} stages of a microbatch before the first gradient: it holds at least 1, "
+                    "not {:g}",
+                    stages, held));
+  search::OrderProblem problem =
+      search::problem_of(request.ranks, request.microbatches, stages, memory, plain_costs(ratio, stages, 1));
+  problem.comm = search_option(entrant, "comm", 0);
+  problem.loop = entrant.family == "loop-search";
+  problem.effort = search_option(entrant, "effort", 100) / 100;
+  if (problem.passes() > kMostSearched)
+    throw InputError(fmt::format("{:g} passes are too many to search: at most {:g}", problem.passes(), kMostSearched));
+  return search::placed_schedule(entrant.name, problem, static_cast<std::uint64_t>(search_option(entrant, "seed", 1)));
+}
+
 // A searched family is asked for its order under the costs of its stages: made once to see how many there are.
-Schedule order_for(const Entrant& entrant, const ArenaRequest& request, const std::function<PassCosts(int, int)>& costs_of) {
+Schedule order_for(const Entrant& entrant, const ArenaRequest& request, const CostRatio& ratio) {
   if (entrant.order) return *entrant.order;
+  if (is_search(entrant)) return search_order(entrant, request, ratio);
   const ScheduleFamily* family = find_family(entrant.family);
   if (!family->searched()) return make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options);
   // On the line or in the V, whatever the costs.
   const Schedule small = make_schedule(entrant.family, request.ranks, 1, entrant.options);
   return make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options,
-                       costs_of(stages_per_share(small), small.splits));
+                       plain_costs(ratio, stages_per_share(small), small.splits));
 }
 
 Contestant judge_plainly(const Entrant& entrant, std::size_t index, const ArenaRequest& request, const CostRatio& ratio) {
@@ -76,9 +107,9 @@ Contestant judge_plainly(const Entrant& entrant, std::size_t index, const ArenaR
   Judged& judged = result.judged;
   judged.entrant = index;
   try {
-    result.schedule = order_for(entrant, request, [&](int stages, int splits) { return plain_costs(ratio, stages, splits); });
+    result.schedule = order_for(entrant, request, ratio);
   } catch (const InputError& error) {
-    judged.refused = error.what();
+    judged.refused = error.diagnostics().front().message;
     return result;
   }
   const Schedule& schedule = *result.schedule;
@@ -104,8 +135,8 @@ Contestant judge_plainly(const Entrant& entrant, std::size_t index, const ArenaR
 ClusterTime time_on(const ClusterBench& bench, const Entrant& entrant, const Contestant& contestant,
                     const ArenaRequest& request) {
   const int stages = contestant.judged.stages_per_rank;
-  const bool searched = !entrant.order && find_family(entrant.family)->searched();
-  if (!searched) return bench.time(*contestant.schedule, stages, request.simulate);
+  const bool again = !entrant.order && !is_search(entrant) && find_family(entrant.family)->searched();
+  if (!again) return bench.time(*contestant.schedule, stages, request.simulate);
   const Schedule there = make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options, bench.costs(stages));
   return bench.time(there, stages, request.simulate);
 }
@@ -159,6 +190,10 @@ constexpr double kSame = 1e-9;
 bool shorter(double a, double b) { return a < b * (1 - kSame); }
 
 }  // namespace
+
+Schedule order_of(const ArenaRequest& request, const Entrant& entrant, const CostRatio& ratio) {
+  return order_for(entrant, request, ratio);
+}
 
 std::vector<std::size_t> ranking(const Arena&, const Round& round) {
   std::vector<std::size_t> order;

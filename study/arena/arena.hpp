@@ -2,6 +2,7 @@
 // distance to a proved bound, and the step on clusters. A new schedule beside all families is one call (docs/arena.md).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <optional>
@@ -24,6 +25,11 @@ struct Entrant {
 };
 // Every family with its defaults, and those with stages_per_rank with 2 and with 4.
 std::vector<Entrant> all_families();
+// A family that only the arena knows, since it takes seconds: an order that is searched under the round's ratio of costs on a
+// wave
+// ("wave-search") or a loop ("loop-search"). Options: stages_per_rank, held (microbatches that a rank may hold), comm (delay
+// between ranks, in forwards), effort (per cent), seed.
+bool is_search(const Entrant& entrant);
 // "FAMILY" or "FAMILY,KEY=VALUE,..."; a name with '/' or '.', or of a file that is there, is a CSV file. InputError as
 // make_schedule and load_schedule_csv throw.
 Entrant read_entrant(const std::string& text);
@@ -76,7 +82,7 @@ struct Judged {
   std::vector<Transfers> transfers;
   std::vector<ClusterTime> on;  // by cluster
   bool legal() const { return refused.empty() && faults.empty(); }
-  double over_bound() const { return makespan / bound - 1; }
+  double over_bound() const { return std::max(0.0, makespan / bound - 1); }  // sums differ in their last digits
 };
 
 struct Round {
@@ -98,6 +104,9 @@ std::vector<std::size_t> ranking(const Arena& arena, const Round& round);
 int fastest_within(const Arena& arena, const Round& round, double memory, int cluster);
 // Legal ones that no other beats: none is as fast and holds no more (one of them strictly).
 bool on_front(const Round& round, const Judged& judged);
+
+// The order as it was judged, for who wants to keep one that was searched; InputError where there is none.
+Schedule order_of(const ArenaRequest& request, const Entrant& entrant, const CostRatio& ratio);
 
 std::string to_table(const Arena& arena);
 std::string to_json(const Arena& arena);  // panpipe-arena/1

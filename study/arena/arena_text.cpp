@@ -37,7 +37,7 @@ namespace {
 
 std::string time_cell(const ClusterTime& time) {
   if (!time.refused.empty()) return "-";
-  return fmt::format("{:.4g}", 1e3 * time.simulated_s);
+  return time.simulated_s < 1 ? fmt::format("{:#.4g} ms", 1e3 * time.simulated_s) : fmt::format("{:#.4g} s", time.simulated_s);
 }
 
 std::string winners_text(const Arena& arena, const Round& round) {
@@ -80,7 +80,9 @@ std::string table_of(const Arena& arena, const Round& round) {
     for (const ClusterTime& time : judged.on) row.push_back(time_cell(time));
     table.row(std::move(row));
   }
-  return table.text() + besides;
+  const bool none = besides.size() > 0 &&
+                    std::none_of(round.judged.begin(), round.judged.end(), [](const Judged& judged) { return judged.legal(); });
+  return (none ? "" : table.text()) + besides;
 }
 
 void write_cluster_times(JsonWriter& out, const Arena& arena, const Judged& judged) {
@@ -129,18 +131,23 @@ void write_judged(JsonWriter& out, const Arena& arena, const Round& round, const
 
 std::string to_table(const Arena& arena) {
   std::string text;
+  bool any = false;
   for (const Round& round : arena.rounds) {
     if (!text.empty()) text += "\n";
-    text += heading_of(arena, round) + "\n" + table_of(arena, round) + "\n" + winners_text(arena, round);
+    text += heading_of(arena, round) + "\n" + table_of(arena, round);
+    if (std::none_of(round.judged.begin(), round.judged.end(), [](const Judged& judged) { return judged.legal(); })) continue;
+    text += "\n" + winners_text(arena, round);
+    any = true;
   }
+  if (!any) return text;
   return text +
          "\nheld: microbatches whose activations the fullest rank holds; step: in forwards of a rank's share; *: nothing is as "
          "short\n"
          "and holds no more; over bound: no order of this placement in this memory is shorter than the bound (~: in any "
          "memory);\n"
          "transfers, early/late receives: finishes as a asynchronous, u buffered, B blocking, g batched, - deadlocks; clusters: "
-         "ms,\n"
-         "simulated with shared links\n";
+         "the\n"
+         "step, simulated with shared links\n";
 }
 
 std::string to_json(const Arena& arena) {

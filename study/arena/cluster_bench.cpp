@@ -98,7 +98,7 @@ ClusterTime ClusterBench::time(const Schedule& schedule, int stages_per_rank, co
     result.estimated_s = step_figures(graph, parts_->scenario, plan).step_time_s;
     result.simulated_s = metrics(simulate(graph, parts_->scenario.cluster)).step_time_s;
   } catch (const InputError& error) {
-    result.refused = error.what();
+    result.refused = error.diagnostics().front().message;
   } catch (const NoAnswer& error) {
     result.refused = error.what();
   }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -13,6 +14,18 @@ namespace panpipe::arena {
 namespace {
 
 constexpr double kTera = 1e12;
+constexpr const char *kWaveSearch = "wave-search", *kLoopSearch = "loop-search";
+
+void check_search_options(const ScheduleOptions& options) {
+  const std::vector<std::string> known = {"stages_per_rank", "held", "comm", "effort", "seed"};
+  for (const auto& [key, value] : options) {
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      throw InputError(fmt::format("a search has no option '{}'{}", key, suggestion_or_list(key, known)));
+    const auto number = parse_number(value);
+    if (!number.value || !(*number.value >= 0) || *number.value > 1e6)
+      throw InputError(fmt::format("option '{}' of a search is a number from 0 to 1e6, not '{}'", key, value));
+  }
+}
 
 bool is_order_file(const std::string& name) {
   if (find_family(name) != nullptr) return false;
@@ -65,12 +78,18 @@ Entrant read_entrant(const std::string& text) {
     if (!options.emplace(parts[i].substr(0, equals), parts[i].substr(equals + 1)).second)
       throw InputError(fmt::format("option '{}' of {} is given twice", parts[i].substr(0, equals), parts[0]));
   }
+  if (parts[0] == kWaveSearch || parts[0] == kLoopSearch) {
+    check_search_options(options);
+    return of_family(parts[0], std::move(options));
+  }
   // Of one rank every family has an order, or a reason that has to do with sizes: what is unknown is found here.
   if (find_family(parts[0]) == nullptr) make_schedule(parts[0], 1, 1, {});
   for (const auto& option : options)
     if (!has_option(parts[0], option.first)) make_schedule(parts[0], 4, 8, options);
   return of_family(parts[0], std::move(options));
 }
+
+bool is_search(const Entrant& entrant) { return entrant.family == kWaveSearch || entrant.family == kLoopSearch; }
 
 // A rank's share is 8 blocks, of Llama 3 8B (32 blocks on 4 ranks; hidden 4096, ffn 14336, 8 of 32 heads of keys and values) or 9
 // of GPT-2 large (hidden 1280). Per token and block, in MFLOP: products 2 x 218.1 M parameters = 436.2 in each pass; causal

@@ -51,8 +51,8 @@ TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(run.err,
             "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
-            "  verbs: check, schedule, estimate, simulate, plan, sweep, compare, report, profile, import, export, validate, fit, "
-            "run, new, list, schema, support, doctor, selftest, version, completion, manual\n");
+            "  verbs: check, schedule, arena, estimate, simulate, plan, sweep, compare, report, profile, import, export, validate, "
+            "fit, run, new, list, schema, support, doctor, selftest, version, completion, manual\n");
 }
 
 TEST(CommandLine, AnUnknownOptionIsAnInputError) {

@@ -68,6 +68,21 @@ TEST(ScheduleOfAFile, EqualsOneProcess) {
   }
 }
 
+// The searched orders that are shipped, on a model with a unit for each of their 16 stages.
+TEST(ScheduleOfAFile, ShippedOrdersEqualOneProcess) {
+  WorkloadRequest request = small_request("gpt");
+  request.layers = 8;
+  const Workload workload = make_workload(request, {.microbatch = 2, .precision = Precision::Fp32});
+  ASSERT_GE(workload.graph->units.size(), 16u);
+  const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, kMicrobatches));
+  for (const char* name : {"wave-p4-m8-8k.csv", "wave-p4-m8-32k.csv"}) {
+    SCOPED_TRACE(name);
+    const Schedule order = load_schedule_csv(std::string(PANPIPE_SCENARIOS "/schedules/") + name);
+    ASSERT_EQ(order.microbatches, kMicrobatches);
+    expect_equal(one, train(*workload.graph, plan_over(*workload.graph, order)));
+  }
+}
+
 // R before every backward.
 Schedule with_recompute(Schedule schedule) {
   for (std::vector<Action>& row : schedule.order) {

@@ -1,0 +1,281 @@
+// What the arena says of schedules: closed forms, both engines, bounds that hold, orders that no family reaches, bad input.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "schedule/search/placed_search.hpp"
+#include "schedule/search/rows.hpp"
+#include "schedule/step_bound.hpp"
+#include "sim/simulate.hpp"
+#include "study/arena/arena.hpp"
+
+namespace panpipe::arena {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kWave8k = PANPIPE_SCENARIOS "/schedules/wave-p4-m8-8k.csv";
+const std::string kWave32k = PANPIPE_SCENARIOS "/schedules/wave-p4-m8-32k.csv";
+
+Engine simulated_by(sim::Backend backend) {
+  return
+      [backend](const TaskGraph& graph, const Cluster& cluster) { return sim::simulate(graph, cluster, {.backend = backend}); };
+}
+
+ArenaRequest request_of(std::vector<Entrant> entrants, int ranks, int microbatches, const std::string& ratio = "even") {
+  ArenaRequest request;
+  request.entrants = std::move(entrants);
+  request.ranks = ranks;
+  request.microbatches = microbatches;
+  request.ratios = {read_cost_ratio(ratio)};
+  request.simulate = simulated_by(sim::Backend::FlowSolver);
+  return request;
+}
+
+Judged judged_alone(const std::string& text, int ranks, int microbatches, const std::string& ratio = "even") {
+  return judge(request_of({read_entrant(text)}, ranks, microbatches, ratio)).rounds[0].judged[0];
+}
+
+std::string error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// A step of GPipe and 1F1B is the work of a rank, m (F + B), and p - 1 times F + B of waiting: bubble (p - 1) / (m + p - 1).
+// GPipe holds all m microbatches; of 1F1B rank i holds p - i, so the first p and the last 1.
+TEST(Arena, ClosedFormsOfOneStageARank) {
+  for (const int p : {2, 4, 8})
+    for (const int m : {p, 2 * p, 3 * p + 1}) {
+      SCOPED_TRACE(fmt::format("{} ranks, {} microbatches", p, m));
+      const Judged gpipe = judged_alone("gpipe", p, m, "10:12:8"), alternating = judged_alone("1f1b", p, m, "10:12:8");
+      for (const Judged& judged : {gpipe, alternating}) {
+        EXPECT_NEAR(judged.bubble, (p - 1.0) / (m + p - 1), 1e-12);
+        EXPECT_NEAR(judged.makespan, (m + p - 1) * (1 + 1.2 + 0.8), 1e-9);
+      }
+      EXPECT_EQ(gpipe.held, m);
+      EXPECT_EQ(alternating.held, p);
+      EXPECT_EQ(alternating.held_least, 1);
+    }
+}
+
+// Chunks of 1 / v make 1F1B's bubble v times shorter, (p - 1)(F + B) / v beside m (F + B); ZB-H1 waits (p - 1)(F + I - W).
+TEST(Arena, ClosedFormsOfChunksAndOfSplitBackwards) {
+  for (const int v : {2, 4}) {
+    const Judged looped = judged_alone(fmt::format("interleaved-1f1b,stages_per_rank={}", v), 4, 8);
+    EXPECT_NEAR(looped.makespan, 8 * 3 + 3 * 3.0 / v, 1e-9);
+    EXPECT_EQ(looped.stages_per_rank, v);
+    EXPECT_NEAR(looped.held, (4.0 * (v + 1) - 1) / v, 1e-12);  // (v + 1) p - 1 chunks on the first rank
+  }
+  EXPECT_NEAR(judged_alone("zb-h1", 4, 8).makespan, 8 * 3 + 3, 1e-9);
+  EXPECT_NEAR(judged_alone("zb-h1", 4, 8).over_bound(), 0, 1e-9);  // no order holds 4 and is shorter
+  EXPECT_EQ(judged_alone("dualpipe", 4, 8).weights, 2);
+  EXPECT_FALSE(judged_alone("dualpipe", 4, 8).bound_in_memory);  // two chains: a bound in any memory
+}
+
+// The step in ms on links that take no time to speak of is the plain one: the cut's bytes of GPT-2 large against its passes on an
+// NVSwitch. And 1F1B pays for links at every turn, so never less.
+TEST(Arena, ClusterTimesStandOnThePlainOnes) {
+  ArenaRequest request = request_of({read_entrant("gpipe"), read_entrant("1f1b"), read_entrant("zb-v-auto")}, 4, 8, "32k");
+  request.clusters = {"h100x8", "rtx3090x8-nobridge"};
+  const Arena arena = judge(request);
+  // 184.7 TFLOP at half of 989.4 TFLOP/s.
+  const double forward_s = 184.7e12 / (0.5 * 989.4e12);
+  for (const Judged& judged : arena.rounds[0].judged) {
+    EXPECT_GE(judged.on[0].estimated_s, judged.makespan * forward_s * (1 - 1e-6));
+    EXPECT_LT(judged.on[0].estimated_s, judged.makespan * forward_s * 1.02);
+    EXPECT_GE(judged.on[0].simulated_s, judged.on[0].estimated_s * (1 - 1e-9));
+    EXPECT_GT(judged.on[1].simulated_s, judged.on[0].simulated_s * 10);  // 71 against 989 TFLOP/s
+  }
+}
+
+// SimGrid's step is ours, for every family and for orders of files.
+TEST(Arena, BothBackEndsAgree) {
+  if (!sim::has_backend(sim::Backend::SimGrid)) GTEST_SKIP() << sim::why_no_backend(sim::Backend::SimGrid);
+  std::vector<Entrant> entrants = {read_entrant(kWave8k), read_entrant(kWave32k)};
+  for (const char* family : {"1f1b", "zb-v", "interleaved-1f1b", "dualpipe", "seq-1f1b"})
+    entrants.push_back(read_entrant(family));
+  ArenaRequest request = request_of(std::move(entrants), 4, 8, "even");
+  request.clusters = {"rtx3090x8-nobridge", "dgx-a100-80g"};
+  const Arena ours = judge(request);
+  request.simulate = simulated_by(sim::Backend::SimGrid);
+  const Arena simgrid = judge(request);
+  for (std::size_t i = 0; i < request.entrants.size(); ++i)
+    for (std::size_t c = 0; c < request.clusters.size(); ++c) {
+      SCOPED_TRACE(request.entrants[i].name);
+      const double step = ours.rounds[0].judged[i].on[c].simulated_s;
+      EXPECT_GT(step, 0);
+      EXPECT_NEAR(simgrid.rounds[0].judged[i].on[c].simulated_s, step, 1e-6 * step);
+    }
+}
+
+// 1F1B with early receives stops where sends wait for their receives; nothing stops where nobody is held.
+TEST(Arena, TransferSemanticsAreThoseOfTheOrder) {
+  for (const char* family : {"1f1b", "gpipe", "zb-v", "interleaved-1f1b"}) {
+    const Judged judged = judged_alone(family, 4, 8);
+    ASSERT_EQ(judged.transfers.size(), 2u);
+    for (const Transfers& transfers : judged.transfers)
+      for (std::size_t i = 0; i < kTransferSemantics.size(); ++i) {
+        EXPECT_TRUE(transfers.finishes[i] || !transfers.deadlock.empty());
+        EXPECT_TRUE(transfers.finishes[i] || kTransferSemantics[i] != TransferSemantics::Asynchronous) << family;
+      }
+  }
+  const Judged looped = judged_alone("interleaved-1f1b", 4, 8);
+  EXPECT_FALSE(looped.transfers[1].finishes[2]);  // blocking, late receives: everyone sends first
+  EXPECT_THAT(looped.transfers[1].deadlock, HasSubstr("blocking: rank "));
+}
+
+// No family beats its bound, whatever sizes and costs; searched ones state a bound of their own, which is this one.
+TEST(Arena, NoOrderIsShorterThanItsBound) {
+  for (const auto& [p, m] : {std::pair{2, 4}, {3, 6}, {4, 8}, {4, 12}})
+    for (const char* ratio : {"even", "32k", "8k-recompute", "8k-lora"}) {
+      const Arena arena = judge(request_of(all_families(), p, m, ratio));
+      int legal = 0;
+      for (const Judged& judged : arena.rounds[0].judged) {
+        if (!judged.legal()) continue;
+        ++legal;
+        EXPECT_GE(judged.makespan, judged.bound * (1 - 1e-9)) << arena.request.entrants[judged.entrant].name;
+      }
+      EXPECT_GE(legal, 24);
+    }
+  EXPECT_GE(schedule_families().size(), 24u);
+  EXPECT_GT(all_families().size(), schedule_families().size());
+}
+
+// The bound of waves and loops at memory that does not bind: the way of the first forward to the last rank, then that rank's
+// work. p = 4, m = 8, v = 4, F = I = W = 1 / 4: 3 / 4 + 8 x 3 = 24.75, which interleaved zero bubble reaches.
+TEST(Arena, BoundOfLoopsAndWaves) {
+  PassCosts costs;
+  costs.F = costs.I = costs.W = 0.25;
+  const Schedule loop = make_schedule("interleaved-zero-bubble", 4, 8, {{"stages_per_rank", "4"}});
+  EXPECT_NEAR(step_bound(loop, costs, 16).makespan, 24.75, 1e-12);
+  EXPECT_NEAR(evaluate(loop, costs).makespan, 24.75, 1e-12);
+  const Schedule wave = make_schedule("hanayo", 4, 8, {{"stages_per_rank", "4"}});
+  EXPECT_NEAR(step_bound(wave, costs, 16).makespan, 24.75, 1e-12);
+  EXPECT_GT(step_bound(wave, costs, 6).makespan, 24.75);
+}
+
+// Orders that the search finds are legal, hold what they may, and keep the bound; the same call gives the same order.
+TEST(PlacedSearch, KeepsItsPromises) {
+  for (const bool loop : {false, true})
+    for (const auto& [p, m, chunks] : {std::tuple{2, 4, 3}, {3, 5, 2}, {4, 8, 4}})
+      for (const int memory : {chunks, chunks * p * 3 / 4, chunks * p}) {
+        search::OrderProblem problem{p, m, chunks, memory, 1, 1.3, 0.6, 0.05};
+        problem.loop = loop;
+        problem.effort = 0.02;
+        const Schedule schedule = search::placed_schedule("found", problem, 5);
+        EXPECT_TRUE(check_schedule(schedule).empty());
+        PassCosts costs;
+        costs.I = 1.3;
+        costs.W = 0.6;
+        costs.comm = 0.05;
+        const ScheduleEvaluation evaluation = evaluate(schedule, costs);
+        EXPECT_LE(*std::max_element(evaluation.peak_activations.begin(), evaluation.peak_activations.end()), memory);
+        EXPECT_GE(evaluation.makespan, *schedule.lower_bound * (1 - 1e-9));
+        EXPECT_EQ(to_csv(schedule, false), to_csv(search::placed_schedule("found", problem, 5), false));
+      }
+}
+
+// docs/arena.md says so: under 32k nothing of the table is shorter, in any memory and on any of the clusters, and no order of a
+// wave of four stages a rank can be; under 8k nothing that holds 3 microbatches is.
+TEST(ShippedOrders, AreBetterThanEveryFamily) {
+  for (const auto& [file, ratio, held] : {std::tuple{kWave32k, "32k", 8.0}, {kWave8k, "8k", 3.0}}) {
+    SCOPED_TRACE(file);
+    std::vector<Entrant> entrants = all_families();
+    entrants.push_back(read_entrant(file));
+    const int own = static_cast<int>(entrants.size()) - 1;
+    ArenaRequest request = request_of(std::move(entrants), 4, 8, ratio);
+    request.clusters = {"rtx3090x8-nobridge", "dgx-a100-80g", "h100x8"};
+    const Arena arena = judge(request);
+    for (int cluster = -1; cluster < 3; ++cluster) EXPECT_EQ(fastest_within(arena, arena.rounds[0], held, cluster), own);
+    EXPECT_TRUE(on_front(arena.rounds[0], arena.rounds[0].judged.back()));
+    for (std::size_t i = 0; i + 1 < arena.rounds[0].judged.size(); ++i) {
+      const Judged& family = arena.rounds[0].judged[i];
+      if (!family.legal() || family.held > held) continue;
+      EXPECT_GT(family.makespan, 1.01 * arena.rounds[0].judged.back().makespan) << arena.request.entrants[i].name;
+    }
+  }
+  EXPECT_LT(judged_alone(kWave32k, 4, 8, "32k").over_bound(), 1e-9);
+}
+
+TEST(Arena, RankingAndFront) {
+  const Arena arena =
+      judge(request_of({read_entrant("stp"), read_entrant("1f1b"), read_entrant("zb-v"), read_entrant("v-min")}, 4, 8));
+  const std::vector<std::size_t> order = ranking(arena, arena.rounds[0]);
+  EXPECT_THAT(order, ::testing::ElementsAre(2, 3, 1, 0));  // 25.5, 29.5, 33, and stp, which 8 microbatches are too few for
+  EXPECT_EQ(fastest_within(arena, arena.rounds[0], 4, -1), 2);
+  EXPECT_EQ(fastest_within(arena, arena.rounds[0], 3.9, -1), 3);
+  EXPECT_EQ(fastest_within(arena, arena.rounds[0], 1, -1), -1);
+  EXPECT_FALSE(on_front(arena.rounds[0], arena.rounds[0].judged[1]));  // zb-v holds 4 as well
+  EXPECT_THAT(arena.rounds[0].judged[0].refused, HasSubstr("stp needs at least 3P-1 = 11 microbatches on 4 ranks, not 8"));
+}
+
+TEST(Arena, DocumentSaysWhatTheTableSays) {
+  ArenaRequest request = request_of({read_entrant("zb-h1"), read_entrant("stp")}, 4, 8);
+  request.clusters = {"h100x8"};
+  const Arena arena = judge(request);
+  const auto document = nlohmann::json::parse(to_json(arena));
+  EXPECT_EQ(document["schema"], "panpipe-arena/1");
+  const auto& first = document["rounds"][0]["schedules"][0];
+  EXPECT_EQ(first["schedule"], "zb-h1");
+  EXPECT_EQ(first["makespan"], 27);
+  EXPECT_EQ(first["held"], 4);
+  EXPECT_EQ(first["transfers"][0]["receives"], "early");
+  EXPECT_EQ(first["clusters"][0]["cluster"], "h100x8");
+  EXPECT_EQ(document["rounds"][0]["schedules"][1]["legal"], false);
+  EXPECT_THAT(to_table(arena), HasSubstr("zb-h1"));
+  EXPECT_THAT(to_page(arena), HasSubstr("stp needs at least 3P-1"));
+}
+
+// A file's order that is legal as text and no schedule: said with the cycle, and nothing else of it is known.
+TEST(BadInput, OrderThatCannotFinish) {
+  const std::string file = testing::TempDir() + "dead.csv";
+  std::ofstream(file) << "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n";
+  const Judged judged = judged_alone(file, 2, 2);
+  EXPECT_FALSE(judged.legal());
+  EXPECT_EQ(judged.faults[0],
+            "rank 0: step 1: 0B0 the order cannot finish: rank 0 waits at 0B0 for 1B0, cell 3 of rank 1; rank 1 waits at 1F1 for "
+            "0F1, cell 2 of rank 0: a cycle");
+  EXPECT_EQ(judged.makespan, 0);
+}
+
+TEST(BadInput, OrderThatMissesAPass) {
+  const std::string file = testing::TempDir() + "missing.csv";
+  std::ofstream(file) << "0F0,0F1,0B0\n1F0,1F1,1B0,1B1\n";
+  EXPECT_EQ(judged_alone(file, 2, 2).faults[0], "rank 0: 0B1 is missing (as B, or as I and W)");
+}
+
+TEST(BadInput, IsRefusedInWords) {
+  EXPECT_EQ(error_of([] { read_entrant("zb-h3"); }), error_of([] { make_schedule("zb-h3", 1, 1); }));
+  EXPECT_EQ(error_of([] { read_entrant("1f1b,fast"); }),
+            "error: behind the family 1f1b an option is KEY=VALUE, as in interleaved-1f1b,stages_per_rank=4, not 'fast'");
+  EXPECT_EQ(error_of([] { read_entrant("gpipe,a=1,a=2"); }), "error: option 'a' of gpipe is given twice");
+  EXPECT_EQ(error_of([] { read_entrant("1f1b,stages_per_rank=2"); }),
+            "error: unknown option 'stages_per_rank' of schedule 1f1b; it has no options");
+  EXPECT_EQ(error_of([] { read_entrant("wave-search,hold=2"); }), "error: a search has no option 'hold', did you mean 'held'?");
+  EXPECT_EQ(error_of([] { read_entrant("wave-search,held=-1"); }),
+            "error: option 'held' of a search is a number from 0 to 1e6, not '-1'");
+  EXPECT_EQ(error_of([] { read_cost_ratio("8K"); }),
+            "error: --cost-ratios has no '8K', did you mean '8k'?\n  help: or three numbers, F:I:W, as in 10:12:8");
+  EXPECT_THAT(error_of([] { read_cost_ratio("0:1:1"); }), HasSubstr("--cost-ratios has no '0:1:1'"));
+  EXPECT_THAT(
+      error_of([] { judged_alone(kWave8k, 2, 8); }),
+      HasSubstr("wave-p4-m8-8k.csv has 4 ranks and 8 microbatches, the arena 2 and 8\n  help: an order of a file is judged at "
+                "its own sizes: leave --ranks and --microbatches out"));
+  ArenaRequest far = request_of({read_entrant("1f1b")}, 16, 16);
+  far.clusters = {"h100x8"};
+  EXPECT_NE(error_of([&] { judge(far); }), "");
+  EXPECT_EQ(judged_alone("wave-search,held=0.5", 4, 8).refused,
+            "a rank runs all its 4 stages of a microbatch before the first gradient: it holds at least 1, not 0.5");
+}
+
+}  // namespace
+}  // namespace panpipe::arena
